@@ -1,0 +1,245 @@
+/* osprey: an engine for OpenAI's gpt-oss models. The public C API of libosprey.
+ *
+ * Two nouns carry it: a model (weights, tokenizer and device, opened once) and an engine (the
+ * thread that owns the device and advances all requests together, one batch a step). A request is
+ * submitted to the engine and heard through events.
+ *
+ *     struct osp_model *model;
+ *     struct osp_engine *engine;
+ *     struct osp_chat *chat = osp_chat_new();
+ *     struct osp_request *request;
+ *     struct osp_event event;
+ *
+ *     osp_model_open(&model, &(struct osp_model_options){0});
+ *     osp_engine_open(&engine, model, NULL);
+ *     osp_chat_add(chat, "user", "What is the capital of France?");
+ *     osp_submit_chat(&request, engine, chat, NULL);
+ *     while (osp_next_event(request, -1, &event) == OSP_OK && event.kind != OSP_EVENT_DONE)
+ *         if (event.kind == OSP_EVENT_TEXT)
+ *             fwrite(event.text, 1, event.n_bytes, stdout);
+ *
+ * Errors: functions that can fail give an enum osp_status; osp_error() then has the message, for
+ * the calling thread, until its next failure. Threads: a model and an engine may be used from any
+ * thread; one request by one thread at a time. Strings are UTF-8. Options structs may be zeroed:
+ * zero always means the default. */
+#ifndef OSPREY_H
+#define OSPREY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "osprey_status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OSP_API __attribute__((visibility("default")))
+
+#define OSP_VERSION "0.1.0"
+
+OSP_API const char *osp_version(void);
+/* The calling thread's last failure; never NULL. */
+OSP_API const char *osp_error(void);
+OSP_API const char *osp_status_name(enum osp_status status);
+OSP_API const char *osp_status_type(enum osp_status status); /* "invalid_request_error", ... */
+OSP_API int osp_status_http(enum osp_status status);
+
+/* ---- model ---- */
+
+struct osp_model;
+
+typedef void osp_progress_fn(void *ctx, int64_t done_bytes, int64_t total_bytes);
+
+struct osp_model_options {
+    const char *path;      /* checkpoint folder; NULL: the bundled osprey-nano */
+    const char *tokenizer; /* tokenizer.json or .tiktoken; NULL: beside the checkpoint */
+    const char *device;    /* "auto" (default), "cpu" */
+    int n_threads;         /* 0: all CPUs that the process may use */
+    int context_tokens_max; /* prompt + answer of one request; 0: what the model allows, capped so
+                               that the cache fits in memory */
+    int n_seqs_max;         /* requests that advance together; 0: 8 */
+    int n_batch_tokens_max; /* rows of one step; 0: 512 */
+    int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
+    bool no_sinks;          /* experiment: attention without sinks */
+    osp_progress_fn *progress; /* called while loading; may be NULL */
+    void *progress_ctx;
+};
+
+struct osp_model_info {
+    const char *name;   /* last part of the path; "osprey-nano" for the bundled model */
+    const char *path;
+    const char *device; /* human form of the device */
+    int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads, vocab_size;
+    int context_tokens_max;
+    int n_threads;
+    int64_t n_parameters, n_active_parameters, weight_bytes, kv_cache_bytes;
+    double load_seconds;
+};
+
+/* Gives the caller a model to osp_model_close(). */
+OSP_API enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt);
+OSP_API void osp_model_close(struct osp_model *model);
+/* Strings are owned by the model. */
+OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out);
+
+/* ---- tokenizer ---- */
+
+struct osp_tokenizer;
+
+OSP_API enum osp_status osp_tokenizer_open(struct osp_tokenizer **out, const char *path);
+OSP_API void osp_tokenizer_close(struct osp_tokenizer *t);
+/* The model's own; owned by the model, not to be closed. */
+OSP_API const struct osp_tokenizer *osp_model_tokenizer(const struct osp_model *model);
+/* Encodes text as ordinary text, or with control tokens recognised (trusted text only). Gives an
+ * array to osp_free(). */
+OSP_API enum osp_status osp_tokenize(const struct osp_tokenizer *t, const char *text,
+                                     size_t n_bytes, bool with_specials, int32_t **ids, size_t *n);
+/* Gives the raw bytes, NUL-terminated, to osp_free(). */
+OSP_API enum osp_status osp_detokenize(const struct osp_tokenizer *t, const int32_t *ids, size_t n,
+                                       char **text, size_t *n_bytes);
+OSP_API void osp_free(void *memory);
+
+/* ---- chat ---- */
+
+/* A conversation, rendered in the Harmony format when it is submitted. Owned by one thread. */
+struct osp_chat;
+
+OSP_API struct osp_chat *osp_chat_new(void);
+OSP_API void osp_chat_free(struct osp_chat *chat);
+/* role: "system" and "developer" (both are instructions), "user", "assistant" (a final answer). */
+OSP_API enum osp_status osp_chat_add(struct osp_chat *chat, const char *role, const char *content);
+/* An assistant's message in full: reasoning (analysis) and content may be NULL; then its calls. */
+OSP_API enum osp_status osp_chat_add_assistant(struct osp_chat *chat, const char *reasoning,
+                                               const char *content);
+OSP_API enum osp_status osp_chat_add_tool_call(struct osp_chat *chat, const char *id,
+                                               const char *name, const char *arguments_json);
+OSP_API enum osp_status osp_chat_add_tool_result(struct osp_chat *chat, const char *call_id,
+                                                 const char *content);
+/* Offers a function. parameters_json: its JSON schema, NULL = none. */
+OSP_API enum osp_status osp_chat_add_function(struct osp_chat *chat, const char *name,
+                                              const char *description, const char *parameters_json);
+/* "low", "medium" (default), "high". */
+OSP_API enum osp_status osp_chat_set_effort(struct osp_chat *chat, const char *effort);
+/* "2026-01-31"; NULL: no date line. Default: today (UTC). */
+OSP_API enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date);
+/* Reads messages, tools, reasoning_effort (and reasoning.effort) of an OpenAI chat completion
+ * request body. Errors name the field ("messages[2].content: ..."). Gives a chat to free. */
+OSP_API enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes);
+/* The prompt's ids, to osp_free(). */
+OSP_API enum osp_status osp_chat_render(const struct osp_chat *chat, const struct osp_tokenizer *t,
+                                        int32_t **ids, size_t *n);
+
+/* ---- engine ---- */
+
+struct osp_engine;
+struct osp_request;
+
+struct osp_engine_options {
+    int queue_requests_max; /* waiting requests before OSP_EBUSY; 0: 256 */
+    /* Called from the engine's thread, at most once a step, when requests have new events; must
+     * not block and must not call into osprey. May be NULL. */
+    void (*notify)(void *ctx);
+    void *notify_ctx;
+};
+
+/* Borrows the model until it is closed. `opt` may be NULL. */
+OSP_API enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model,
+                                        const struct osp_engine_options *opt);
+/* Cancels what still runs, waits for the thread and frees. Requests must be closed before. */
+OSP_API void osp_engine_close(struct osp_engine *engine);
+/* True while steps run or can run; false once the device has failed. */
+OSP_API bool osp_engine_alive(const struct osp_engine *engine);
+
+struct osp_engine_stats {
+    int n_running, n_waiting;
+    int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
+    int pages_used, pages_total;
+};
+OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);
+
+enum { OSP_STOP_STRINGS_MAX = 16 };
+
+struct osp_sampling {
+    float temperature; /* 0 = greedy when `has_temperature`; default 1 */
+    bool has_temperature;
+    float top_p; /* 0 or 1 = off */
+    int top_k;   /* 0 = off */
+    float min_p; /* 0 = off */
+    uint64_t seed;
+    bool has_seed; /* else a fresh seed */
+};
+
+struct osp_request_options {
+    int tokens_max; /* of the answer; 0: up to the context's end */
+    struct osp_sampling sampling;
+    const char *stop[OSP_STOP_STRINGS_MAX]; /* in the answer's content; cut before the string */
+    int n_stop;
+    bool raw; /* no Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text */
+    bool ignore_stop_tokens; /* benchmarks: go on to tokens_max */
+};
+
+/* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue
+ * is full, OSP_ELIMIT when the prompt can never fit (with both numbers). */
+OSP_API enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
+                                        const struct osp_chat *chat,
+                                        const struct osp_request_options *opt);
+OSP_API enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *engine,
+                                          const int32_t *ids, size_t n,
+                                          const struct osp_request_options *opt);
+
+enum osp_event_kind {
+    OSP_EVENT_NONE,
+    OSP_EVENT_REASONING, /* text: a piece of the analysis */
+    OSP_EVENT_TEXT,      /* text: a piece of the answer */
+    OSP_EVENT_TOOL_CALL, /* a call begins: name, call_id, call_index */
+    OSP_EVENT_TOOL_ARGS, /* text: a piece of that call's arguments */
+    OSP_EVENT_DONE,      /* finish, usage; the last event */
+    OSP_EVENT_ERROR      /* status, text; the last event */
+};
+
+/* Why it ended. X(member, OpenAI text) */
+#define OSP_FINISH_LIST(X)                                                                         \
+    X(OSP_FINISH_STOP, "stop")                                                                     \
+    X(OSP_FINISH_LENGTH, "length")                                                                 \
+    X(OSP_FINISH_TOOL_CALLS, "tool_calls")                                                         \
+    X(OSP_FINISH_CANCELED, "canceled")
+
+enum osp_finish {
+#define OSP_FINISH_ENUM(member, text) member,
+    OSP_FINISH_LIST(OSP_FINISH_ENUM)
+#undef OSP_FINISH_ENUM
+};
+OSP_API const char *osp_finish_text(enum osp_finish finish);
+
+struct osp_usage {
+    int n_prompt_tokens, n_generated_tokens, n_reasoning_tokens, n_cached_tokens;
+    double queue_seconds, prompt_seconds, generation_seconds;
+};
+
+struct osp_event {
+    enum osp_event_kind kind;
+    const char *text; /* n_bytes of UTF-8 and a NUL; valid until the request's next call */
+    size_t n_bytes;
+    const char *name, *call_id; /* OSP_EVENT_TOOL_CALL */
+    int call_index;
+    enum osp_status status; /* OSP_EVENT_ERROR */
+    enum osp_finish finish; /* OSP_EVENT_DONE */
+    int32_t stop_token;     /* DONE: the control token that ended it, or -1 */
+    struct osp_usage usage; /* DONE */
+};
+
+/* Waits up to timeout_ms (-1 = forever, 0 = just look) for the next event. OSP_ETIMEOUT: none yet.
+ * After DONE or ERROR it gives OSP_EINVAL. */
+OSP_API enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
+                                       struct osp_event *out);
+/* Stops it within one step; DONE with OSP_FINISH_CANCELED follows. From any thread. */
+OSP_API void osp_cancel(struct osp_request *request);
+/* Cancels if needed and frees. Accepts NULL. */
+OSP_API void osp_request_close(struct osp_request *request);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/* Argument structs of the stages, shared by C11 and CUDA. Bound once when weights are loaded: the
+ * tensors of activations have room for rows_max rows, and the batch of the step says how many count.
+ *
+ * Letters: T rows, S sequences, R logit rows, C model width, H query heads, K key/value heads,
+ * D head width, E experts, A active experts, F expert width, V vocabulary, P tokens a page. */
+#ifndef BACKEND_ARGS_H
+#define BACKEND_ARGS_H
+
+#include "backend/batch.h"
+#include "backend/tensor.h"
+
+/* cos and sin of position p and pair i < D/2, both times the YaRN concentration. */
+struct rope {
+    int head_width;               /* D */
+    float concentration;          /* m = 0.1 ln(factor) + 1 */
+    float inverse_frequency[128]; /* (D/2), float32 of the double formula */
+};
+
+struct embed_args {
+    struct tensor x;     /* (T, C) f32: the residual stream */
+    struct tensor y;     /* (T, C) f32: norm of x by the first layer's input norm */
+    struct tensor table; /* (V, C) */
+    struct tensor norm;  /* (C) */
+    float eps;
+};
+struct attn_in_args {
+    struct tensor q;       /* (T, H*D) f32, rotated */
+    struct tensor kv;      /* this layer's cache: (pages, 2, K, P, D); K rotated, at 0; V at 1 */
+    struct tensor y;       /* (T, C) f32 */
+    struct tensor wqkv[3]; /* q (H*D, C), k (K*D, C), v (K*D, C) */
+    struct tensor bqkv[3]; /* (H*D), (K*D), (K*D) */
+    const struct rope *rope;
+    enum page_group group;
+};
+struct attn_args {
+    struct tensor att;   /* (T, H*D) f32 */
+    struct tensor q;     /* (T, H*D) f32 */
+    struct tensor kv;    /* (pages, 2, K, P, D) */
+    struct tensor sinks; /* (H) f32, -inf = no sink */
+    int window_tokens;   /* keys a row sees, itself included; 0 = all */
+    float scale;         /* 1/sqrt(D) */
+    enum page_group group;
+};
+struct attn_out_args {
+    struct tensor h;   /* (T, C) f32: out, without the residual */
+    struct tensor att; /* (T, H*D) f32 */
+    struct tensor wo;  /* (C, H*D) */
+    struct tensor bo;  /* (C) */
+};
+struct join_args {
+    struct tensor x;    /* (T, C) f32: x += sum over ranks of h */
+    struct tensor y;    /* (T, C) f32: norm(x) */
+    struct tensor h;    /* (T, C) f32 */
+    struct tensor norm; /* (C) */
+    float eps;
+};
+struct route_args {
+    struct tensor ids;   /* (T, A) i32, by falling logit, ties to the lower id */
+    struct tensor gates; /* (T, A) f32: softmax over the A logits */
+    struct tensor y;     /* (T, C) f32 */
+    struct tensor wr;    /* (E, C) */
+    struct tensor br;    /* (E) */
+};
+struct experts_args {
+    struct tensor h;      /* (T, C) f32: out */
+    struct tensor y;      /* (T, C) f32 */
+    struct tensor ids;    /* (T, A) i32 */
+    struct tensor gates;  /* (T, A) f32 */
+    struct tensor w_up;   /* (E, 2F, C): even rows gate, odd rows up */
+    struct tensor b_up;   /* (E, 2F) */
+    struct tensor w_down; /* (E, C, F) */
+    struct tensor b_down; /* (E, C) */
+    float limit;          /* clamp of SwiGLU, 7 */
+    float alpha;          /* 1.702 */
+};
+struct logits_args {
+    struct tensor logits; /* (R, V) f32, of the rows that samples[] names, in its order */
+    struct tensor y;      /* (T, C) f32, after the final norm */
+    struct tensor head;   /* (V, C) */
+};
+struct sample_args {
+    struct tensor tokens;   /* (R) i32: out */
+    struct tensor logprobs; /* (R) f32: out, natural log, of the drawn token under softmax(logits) */
+    struct tensor logits;   /* (R, V) f32 */
+    int n_valid;            /* ids from here on have no text and are never drawn; V = all valid */
+};
+
+/* X(verb, what a stage costs is asked from the backend under this name) */
+#define STAGE_LIST(X) X(embed) X(attn_in) X(attn) X(attn_out) X(join) X(route) X(experts) X(logits) X(sample)
+
+#endif

@@ -1,0 +1,77 @@
+/* The seam between model and device: about two dozen functions, each stage taking one
+ * `const struct <stage>_args *`. A backend is used by one thread at a time. Stages between
+ * step_begin and step_end work on the batch given to step_begin. */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+#include <stdbool.h>
+
+#include "backend/args.h"
+#include "base/status.h"
+
+struct backend;
+
+struct backend_options {
+    int n_threads;        /* host threads that compute; 0 = all usable CPUs */
+    int n_rows_max;       /* T of the largest batch */
+    int n_samples_max;    /* R of the largest batch */
+};
+
+struct device_info {
+    char name[128];
+    int n_threads;
+    int64_t memory_bytes; /* of the device; 0 = unknown */
+};
+
+struct mem {
+    void *data;
+    size_t size_bytes;
+};
+
+enum step { STEP_RECORD, STEP_REPLAY };
+
+/* What a stage did so far, for the table of time and share: the backend counts, never the caller. */
+struct stage_cost {
+    const char *stage;
+    int64_t n_calls;
+    int64_t time_ns;
+    double bytes, flops;
+};
+
+struct backend_ops {
+    const char *name; /* "cpu" */
+    enum osp_status (*open)(struct backend **out, const struct backend_options *opt);
+    void (*close)(struct backend *be);
+    void (*info)(const struct backend *be, struct device_info *out);
+    enum osp_status (*alloc)(struct backend *be, struct mem *out, size_t size_bytes);
+    void (*release)(struct backend *be, struct mem *m);
+    enum osp_status (*write)(struct backend *be, void *dst, const void *src, size_t size_bytes);
+    enum osp_status (*read)(struct backend *be, void *dst, const void *src, size_t size_bytes);
+    enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
+    /* Puts a weight where the device wants it. The host tensor outlives the backend, so a device
+     * that shares the host's memory may keep pointing at it. */
+    enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
+    enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
+    enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
+    enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
+    enum osp_status (*embed)(struct backend *be, const struct embed_args *a);
+    enum osp_status (*attn_in)(struct backend *be, const struct attn_in_args *a);
+    enum osp_status (*attn)(struct backend *be, const struct attn_args *a);
+    enum osp_status (*attn_out)(struct backend *be, const struct attn_out_args *a);
+    enum osp_status (*join)(struct backend *be, const struct join_args *a);
+    enum osp_status (*route)(struct backend *be, const struct route_args *a);
+    enum osp_status (*experts)(struct backend *be, const struct experts_args *a);
+    enum osp_status (*logits)(struct backend *be, const struct logits_args *a);
+    enum osp_status (*sample)(struct backend *be, const struct sample_args *a);
+    /* Costs since open, one a stage; gives the number of entries (at most n_max). */
+    int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
+};
+
+/* The backend of that name ("cpu", "auto"), wrapped so that shapes are asserted once for every
+ * device; NULL with a failure message when there is none. */
+const struct backend_ops *backend_find(const char *name);
+
+/* Called by each device's own registration list in registry.c. */
+extern const struct backend_ops cpu_backend_ops;
+
+#endif

@@ -1,0 +1,79 @@
+/* A batch: everything that one step needs, in one contiguous block of bytes, without pointers: one
+ * copy to the device, one broadcast to the other ranks, one blob to replay in a test.
+ *
+ * Letters: T tokens (rows), S sequences, R rows that need logits, P tokens a page.
+ * Rows of one sequence are adjacent and in order of position.
+ *
+ * Pages come in two groups, each with its own pool: GROUP_FULL for layers that see every position,
+ * GROUP_WINDOW for sliding-window layers, which keep only the pages that the window still touches.
+ * A sequence's table in a group is `n_pages` page numbers starting with the page that holds position
+ * first_page * P. Position p lives in table[p / P - first_page], slot p % P. */
+#ifndef BACKEND_BATCH_H
+#define BACKEND_BATCH_H
+
+#include <stdint.h>
+
+enum page_group { GROUP_FULL, GROUP_WINDOW, N_PAGE_GROUPS };
+
+enum { PAGE_TOKENS = 64 }; /* P: positions a page; a multiple of every kernel's key tile */
+
+enum row_kind {
+    ROW_PROMPT,   /* always the prompt's arithmetic, even in a chunk of one row */
+    ROW_GENERATED /* the decode arithmetic */
+};
+
+struct batch_seq {
+    int32_t first_row, n_rows; /* its rows in this batch */
+    int32_t first_page[N_PAGE_GROUPS];
+    int32_t table[N_PAGE_GROUPS]; /* index of its first entry in pages[] */
+    int32_t n_pages[N_PAGE_GROUPS];
+};
+
+/* One row of logits and how to draw from it. */
+struct batch_sample {
+    int32_t row;         /* which of the T rows */
+    int32_t top_k;       /* 0 = off */
+    float temperature;   /* 0 = greedy: the lowest id among the largest logits */
+    float top_p;         /* 1 = off */
+    float min_p;         /* 0 = off */
+    uint32_t position;   /* position of the token that is drawn */
+    uint64_t seed;       /* with position it decides the random number */
+};
+
+struct batch {
+    int64_t size_bytes; /* of the whole block, header included */
+    int32_t n_rows, n_seqs, n_samples, n_pages;
+    int32_t offset_tokens;    /* int32_t[T]: token id of the row */
+    int32_t offset_positions; /* int32_t[T] */
+    int32_t offset_row_seq;   /* int32_t[T]: index of its sequence */
+    int32_t offset_kinds;     /* int32_t[T]: enum row_kind */
+    int32_t offset_seqs;      /* struct batch_seq[S] */
+    int32_t offset_samples;   /* struct batch_sample[R] */
+    int32_t offset_pages;     /* int32_t[n_pages] */
+    int32_t reserved;
+};
+
+/* Typed views into the block. */
+static inline const void *batch_at(const struct batch *b, int32_t offset)
+{
+    return (const char *)b + offset;
+}
+#define BATCH_TOKENS(b)    ((const int32_t *)batch_at(b, (b)->offset_tokens))
+#define BATCH_POSITIONS(b) ((const int32_t *)batch_at(b, (b)->offset_positions))
+#define BATCH_ROW_SEQ(b)   ((const int32_t *)batch_at(b, (b)->offset_row_seq))
+#define BATCH_KINDS(b)     ((const int32_t *)batch_at(b, (b)->offset_kinds))
+#define BATCH_SEQS(b)      ((const struct batch_seq *)batch_at(b, (b)->offset_seqs))
+#define BATCH_SAMPLES(b)   ((const struct batch_sample *)batch_at(b, (b)->offset_samples))
+#define BATCH_PAGES(b)     ((const int32_t *)batch_at(b, (b)->offset_pages))
+
+struct batch_counts {
+    int n_rows, n_seqs, n_samples, n_pages;
+};
+
+/* Bytes of a block with these counts. */
+int64_t batch_bytes(struct batch_counts counts);
+/* Lays out an empty block in memory of batch_bytes(counts) bytes; the arrays are zeroed and
+ * writable through the BATCH_ views (cast). Gives `memory` as a batch. */
+struct batch *batch_init(void *memory, struct batch_counts counts);
+
+#endif

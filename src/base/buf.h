@@ -1,0 +1,44 @@
+/* A growable byte buffer with a mandatory limit, always NUL-terminated behind its length, so that
+ * it serves as text too. Appends beyond the limit fail and set `overflow`; nothing is written then. */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct buf {
+    char *data; /* NULL until the first append; buf_text() never is */
+    size_t size_bytes, capacity_bytes, limit_bytes;
+    bool overflow;
+};
+
+void buf_init(struct buf *b, size_t limit_bytes);
+void buf_release(struct buf *b);  /* accepts a zeroed buffer; leaves it empty */
+void buf_clear(struct buf *b);    /* keeps the memory */
+bool buf_append(struct buf *b, const void *data, size_t n_bytes);
+bool buf_puts(struct buf *b, const char *s);
+bool buf_putc(struct buf *b, char c);
+bool buf_printf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
+const char *buf_text(const struct buf *b); /* "" when empty */
+char *buf_take(struct buf *b);             /* gives the caller the string to free(); empties b */
+
+/* Appends a JSON string literal with its quotes; bytes that are not UTF-8 become U+FFFD. */
+bool buf_json_string(struct buf *b, const char *s, size_t n_bytes);
+
+/* A growable array of token ids with a limit, same rules. */
+struct ids {
+    int32_t *data;
+    size_t n, capacity, limit;
+    bool overflow;
+};
+void ids_init(struct ids *v, size_t limit);
+void ids_release(struct ids *v);
+void ids_clear(struct ids *v);
+bool ids_push(struct ids *v, int32_t id);
+bool ids_append(struct ids *v, const int32_t *data, size_t n);
+
+#endif

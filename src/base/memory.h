@@ -1,0 +1,37 @@
+/* Memory of the host. Small, fixed-size allocations abort when the system has none (mem_new);
+ * anything whose size comes from a file, a request or a device goes through mem_try_* and is an
+ * error of the world. All sizes are checked for overflow. */
+#ifndef BASE_MEMORY_H
+#define BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Zeroed memory or abort with a log line; free with free(). */
+void *mem_new(size_t size_bytes);
+char *mem_strdup(const char *s);
+char *mem_strndup(const char *s, size_t n_bytes);
+char *mem_printf(const char *format, ...) PRINTF_LIKE(1, 2); /* gives a string to free() */
+
+/* Zeroed n * size bytes into *out (a `T **`); OSP_ENOMEM names what was asked for. n = 0 is fine. */
+CHECKED enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char *what);
+/* Same, aligned to 64 bytes and not zeroed (free() releases it too). */
+CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const char *what);
+
+/* False on overflow; *out is then untouched. */
+CHECKED bool mul_size(size_t a, size_t b, size_t *out);
+CHECKED bool add_size(size_t a, size_t b, size_t *out);
+
+/* Bump allocator with a cap, dropped whole. Owned by one thread at a time. */
+struct arena {
+    struct arena_chunk *chunks;
+    size_t used_bytes, limit_bytes;
+};
+void arena_init(struct arena *a, size_t limit_bytes);
+void arena_release(struct arena *a);
+void *arena_try(struct arena *a, size_t size_bytes);  /* NULL beyond the limit; 16-byte aligned, zeroed */
+
+#endif

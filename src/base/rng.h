@@ -1,0 +1,12 @@
+/* Counter-based random numbers: the same (seed, position, draw) gives the same bits on every
+ * machine, whoever else is in the batch. Splitmix64's finalizer over a keyed counter. */
+#ifndef BASE_RNG_H
+#define BASE_RNG_H
+
+#include <stdint.h>
+
+uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t draw);
+double rng_uniform(uint64_t seed, uint64_t position, uint32_t draw); /* [0, 1), 53 bits */
+uint64_t rng_entropy(void); /* a fresh seed from the system */
+
+#endif

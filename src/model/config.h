@@ -1,0 +1,16 @@
+/* The validated shape of a model: what the forward pass and the engine may rely on. */
+#ifndef MODEL_CONFIG_H
+#define MODEL_CONFIG_H
+
+#include "backend/args.h"
+#include "store/hf_config.h"
+
+/* Checks what a gpt-oss forward pass needs of the numbers (heads divide, head width even and at
+ * most 256, widths multiples of 32 where MXFP4 needs it, active <= experts, window >= 1, ...);
+ * errors name the key, the value and the rule. */
+CHECKED enum osp_status model_config_check(const struct gptoss_config *c);
+
+/* The rotary table's frequencies: YaRN, untruncated unless the config says so (gpt-oss.md C.4). */
+void rope_init(struct rope *out, const struct gptoss_config *c);
+
+#endif

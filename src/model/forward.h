@@ -1,0 +1,48 @@
+/* The model: validated shape, bound weights, activations, KV pages; and THE page, model_step. */
+#ifndef MODEL_FORWARD_H
+#define MODEL_FORWARD_H
+
+#include "backend/backend.h"
+#include "model/config.h"
+#include "model/weights.h"
+
+struct model;
+
+struct model_options {
+    const char *path;   /* checkpoint folder */
+    const char *device; /* "auto", "cpu" */
+    int n_threads;      /* 0 = all usable */
+    int n_rows_max;     /* T of the largest step */
+    int n_samples_max;  /* R */
+    int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
+    bool no_sinks;      /* an experiment: attention without sinks (all sinks = -inf) */
+    int n_token_ids;    /* ids >= this have no text and are never drawn; 0 = vocab_size */
+    load_progress_fn *progress; /* may be NULL */
+    void *progress_ctx;
+};
+
+/* Opens checkpoint and device, binds everything, allocates activations and pages. */
+CHECKED enum osp_status model_open(struct model **out, const struct model_options *opt);
+void model_close(struct model *m); /* accepts NULL */
+
+const struct gptoss_config *model_config(const struct model *m);
+const struct weights_report *model_weights_report(const struct model *m);
+void model_device_info(const struct model *m, struct device_info *out);
+int model_costs(const struct model *m, struct stage_cost *out, int n_max);
+
+/* Bytes of one page of that group over all its layers (the KV cache is f32 for the oracle, so that
+ * it adds no rounding of its own). */
+int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group);
+
+/* Bytes that serving needs besides the weights: activations for these limits. */
+int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
+
+/* Runs one step over the batch; results are read with model_tokens after model_wait. */
+CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
+CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
+/* Copies out what the last step drew: (R) tokens and log-probabilities. */
+CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens, float *logprobs);
+/* Copies out the last step's logits, (R, V) floats; for tests and tools. */
+CHECKED enum osp_status model_logits(struct model *m, int n_samples, float *logits);
+
+#endif

@@ -1,0 +1,39 @@
+/* config.json and generation_config.json of a gpt-oss checkpoint: Transformers 4.55 and 5, and the
+ * original/ layout. Parsed, checked for type and range, every default filled in. */
+#ifndef STORE_HF_CONFIG_H
+#define STORE_HF_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum {
+    CONFIG_LAYERS_MAX = 512,
+    CONFIG_STOP_IDS_MAX = 16,
+};
+
+struct gptoss_config {
+    int n_layers, n_experts, n_experts_active;
+    int width;         /* C, hidden_size */
+    int expert_width;  /* F, intermediate_size */
+    int n_heads, n_kv_heads, head_width;
+    int vocab_size;
+    int window_tokens; /* sliding_window */
+    int context_tokens_max; /* max_position_embeddings */
+    bool layer_is_sliding[CONFIG_LAYERS_MAX];
+    float norm_eps, swiglu_limit, swiglu_alpha;
+    double rope_theta, rope_factor, rope_beta_fast, rope_beta_slow; /* factor 1 = plain RoPE */
+    int rope_original_tokens;
+    bool rope_truncate;
+    bool experts_are_mxfp4;  /* quantization_config says so (HF) or always (original) */
+    bool is_original_layout; /* names and config keys of openai's own release */
+    int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
+    int n_stop_ids;
+};
+
+/* Reads folder/config.json (and generation_config.json if there). Errors name file, key, found and
+ * allowed. */
+CHECKED enum osp_status gptoss_config_read(struct gptoss_config *out, const char *folder);
+
+#endif
