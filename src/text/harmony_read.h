@@ -14,12 +14,15 @@ enum harmony_part {
 };
 
 struct harmony_header {
-    char role[32];
+    char role[128]; /* "assistant"; a tool's message has the tool's name here */
     char channel[32];
     char recipient[128];   /* "functions.get_weather" as written, "" = none */
     char content_type[64]; /* "<|constrain|>json", "json", "code", "" */
     enum harmony_part part;
 };
+
+/* The function's name in a recipient: without "functions.". Points into `recipient`. */
+const char *harmony_call_name(const char *recipient);
 
 /* Callbacks: begin (header known), delta (whole UTF-8 characters of content, n_bytes > 0), end.
  * begin and end come in pairs; `terminator` is the control token that ended the message, or -1 when

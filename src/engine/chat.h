@@ -1,0 +1,38 @@
+/* A conversation as the engine sees it: the messages, functions, effort and date of an osp_chat, and
+ * their rendering as a prompt. The public functions are in osprey.h; chat.c keeps the conversation,
+ * chat_json.c reads it from an OpenAI request. A chat owns copies of everything given to it. */
+#ifndef ENGINE_CHAT_H
+#define ENGINE_CHAT_H
+
+#include "osprey.h"
+#include "text/harmony.h"
+
+enum {
+    CHAT_MESSAGES_MAX = 16384,         /* ten times the longest agent session seen */
+    CHAT_FUNCTIONS_MAX = 512,          /* OpenAI allows 128 */
+    CHAT_NAME_BYTES_MAX = 64,          /* of a function or participant, as OpenAI */
+    CHAT_CALL_ID_BYTES_MAX = 256,      /* ids of other servers are up to 64 */
+    CHAT_BYTES_MAX = 64 * 1024 * 1024, /* of all text; 131,072 tokens are about 0.6 MiB */
+    CHAT_TOKENS_MAX = 32 * 1024 * 1024 /* of a rendered prompt, far past any context */
+};
+
+/* Appends the prompt's ids, which end in <|start|>assistant; at most what `out` was limited to.
+ * OSP_EINVAL when there is neither a message nor an instruction. */
+CHECKED enum osp_status chat_render_ids(const struct osp_chat *chat, const struct tokenizer *t,
+                                        struct ids *out);
+
+/* Names of the functions offered, for harmony_reader_set_tools; owned by the chat. */
+const char *const *chat_function_names(const struct osp_chat *chat, size_t *n);
+
+/* As osp_chat_add and its kin, for text that may hold NUL bytes; data NULL = absent. */
+CHECKED enum osp_status chat_add_text(struct osp_chat *chat, const char *role, const char *name,
+                                      struct harmony_text content);
+CHECKED enum osp_status chat_add_assistant_text(struct osp_chat *chat,
+                                                struct harmony_text reasoning,
+                                                struct harmony_text content);
+CHECKED enum osp_status chat_add_call_text(struct osp_chat *chat, const char *id, const char *name,
+                                           struct harmony_text arguments);
+CHECKED enum osp_status chat_add_result_text(struct osp_chat *chat, const char *call_id,
+                                             struct harmony_text content);
+
+#endif
