@@ -1,0 +1,26 @@
+/* Time, from the system's clocks. */
+#include "base/clock.h"
+
+#include <time.h>
+
+uint64_t clock_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int64_t clock_unix_s(void)
+{
+    return (int64_t)time(NULL);
+}
+
+void clock_date_utc(char out[11])
+{
+    time_t now = time(NULL);
+    struct tm parts;
+
+    gmtime_r(&now, &parts);
+    strftime(out, 11, "%Y-%m-%d", &parts);
+}
