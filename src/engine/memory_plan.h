@@ -1,0 +1,27 @@
+/* How the memory of serving is laid out: context, requests at once, rows a step, pages of each
+ * group. Pure arithmetic over the model's shape and the memory that is free. */
+#ifndef ENGINE_MEMORY_PLAN_H
+#define ENGINE_MEMORY_PLAN_H
+
+#include "model/forward.h"
+
+/* Wishes of the caller; 0 = choose. */
+struct memory_wish {
+    int context_tokens_max, n_seqs_max, n_batch_tokens_max;
+    int64_t kv_cache_bytes;
+};
+
+struct memory_plan {
+    int context_tokens_max, n_seqs_max, n_batch_tokens_max;
+    int n_pages[N_PAGE_GROUPS];
+    int64_t weight_bytes, kv_cache_bytes, activation_bytes, total_bytes;
+};
+
+/* A context that was not asked for is cut so that n_seqs_max requests of that length fit in a share
+ * of what the weights and the activations leave. OSP_EINVAL: a limit out of range. OSP_ENOMEM: not
+ * even one request of the context fits; the message has the numbers. */
+CHECKED enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
+                                         const struct memory_wish *wish, int64_t weight_bytes,
+                                         int64_t available_bytes);
+
+#endif

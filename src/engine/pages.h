@@ -1,0 +1,49 @@
+/* Pages of the KV cache: a pool of page numbers of one group, reference counted, and the list of
+ * pages that a sequence holds in a group. Numbers only: the bytes belong to the model. Owned by the
+ * scheduler, so by one thread. */
+#ifndef ENGINE_PAGES_H
+#define ENGINE_PAGES_H
+
+#include "backend/batch.h"
+#include "base/status.h"
+
+/* A page holds PAGE_TOKENS positions of K and V of every layer of its group. */
+struct page {
+    int32_t n_refs; /* 0 = free */
+};
+
+struct pages {
+    struct page *page; /* (n_pages) */
+    int32_t *free;     /* (n_free) a stack of numbers */
+    int n_pages, n_free;
+};
+
+CHECKED enum osp_status pages_init(struct pages *p, int n_pages);
+void pages_release(struct pages *p); /* accepts a zeroed pool */
+/* A free page, now with one reference. There must be one: the scheduler admits by worst case. */
+int32_t pages_take(struct pages *p);
+void pages_retain(struct pages *p, int32_t number);
+void pages_drop(struct pages *p, int32_t number); /* free again with the last reference */
+
+/* The pages of one sequence in one group: a sliding list. Entry i holds the positions from
+ * (first + i) * PAGE_TOKENS on. */
+struct page_list {
+    int32_t *numbers; /* (n) */
+    int first, n, n_max;
+};
+
+CHECKED enum osp_status page_list_init(struct page_list *l, int n_max);
+void page_list_release(struct page_list *l); /* accepts a zeroed list; it must hold no page */
+/* Takes pages until position `last` has one. */
+void page_list_cover(struct page_list *l, struct pages *p, int last);
+/* Drops the pages that end before position `oldest`. */
+void page_list_slide(struct page_list *l, struct pages *p, int oldest);
+void page_list_drop(struct page_list *l, struct pages *p); /* drops all */
+
+/* Pages that hold n positions from a page's start on. */
+static inline int pages_of_tokens(int n_tokens)
+{
+    return n_tokens / PAGE_TOKENS + (n_tokens % PAGE_TOKENS != 0);
+}
+
+#endif

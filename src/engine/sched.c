@@ -1,0 +1,309 @@
+/* Admission, planning and commit. */
+#include "engine/sched.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int sched_window_pages(int window_tokens)
+{
+    /* The window of the next row reaches back window_tokens - 1 positions, which may begin anywhere
+     * in a page; the rows of the step, beyond whole pages, may begin one more. */
+    return pages_of_tokens(window_tokens > 2 ? window_tokens - 2 : 0) + 2;
+}
+
+int sched_chunk_pages(int n_batch_tokens_max)
+{
+    return n_batch_tokens_max / PAGE_TOKENS;
+}
+
+/* Pages promised to a sequence of n_tokens_max in its worst case. */
+static void pages_needed(int out[N_PAGE_GROUPS], const struct sched_limits *l, int n_tokens_max)
+{
+    int n_all = pages_of_tokens(n_tokens_max);
+
+    out[GROUP_FULL] = n_all;
+    out[GROUP_WINDOW] = min_int(n_all, sched_window_pages(l->window_tokens));
+}
+
+/* Pages of a group that can be promised. */
+static int pages_promisable(const struct sched_limits *l, enum page_group g)
+{
+    if (g == GROUP_FULL)
+        return l->n_pages[g];
+    return l->n_pages[g] - sched_chunk_pages(l->n_batch_tokens_max);
+}
+
+bool sched_can_fit(const struct sched_limits *l, int n_tokens_max)
+{
+    int need[N_PAGE_GROUPS];
+
+    pages_needed(need, l, n_tokens_max);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        if (need[g] > pages_promisable(l, (enum page_group)g))
+            return false;
+    return true;
+}
+
+enum osp_status seq_init(struct seq *q, const struct sched_limits *l, const int32_t *prompt,
+                         int n_prompt, int n_tokens_max)
+{
+    int n_all = pages_of_tokens(n_tokens_max);
+    int n_window = sched_window_pages(l->window_tokens) + sched_chunk_pages(l->n_batch_tokens_max);
+    enum osp_status st;
+
+    assert(n_prompt > 0);
+    assert(n_prompt < n_tokens_max);
+    memset(q, 0, sizeof *q);
+    TRY(mem_try_array(&q->tokens, (size_t)n_tokens_max, sizeof *q->tokens, "tokens of a request"));
+    TRY(page_list_init(&q->pages[GROUP_FULL], n_all));
+    TRY(page_list_init(&q->pages[GROUP_WINDOW], min_int(n_all, n_window)));
+    memcpy(q->tokens, prompt, (size_t)n_prompt * sizeof *prompt);
+    q->n_prompt = n_prompt;
+    q->n_tokens = n_prompt;
+    q->n_tokens_max = n_tokens_max;
+out:
+    if (st != OSP_OK)
+        seq_release(q);
+    return st;
+}
+
+void seq_release(struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        page_list_release(&q->pages[g]);
+    free(q->tokens);
+    memset(q, 0, sizeof *q);
+}
+
+enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
+{
+    enum osp_status st;
+
+    assert(l->n_seqs_max > 0);
+    assert(l->n_batch_tokens_max >= l->n_seqs_max);
+    memset(s, 0, sizeof *s);
+    s->limits = *l;
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        TRY(pages_init(&s->pages[g], l->n_pages[g]));
+    TRY(mem_try_array(&s->running, (size_t)l->n_seqs_max, sizeof(struct seq *), "running list"));
+    TRY(mem_try_array(&s->plan.parts, (size_t)l->n_seqs_max, sizeof *s->plan.parts, "step plan"));
+out:
+    if (st != OSP_OK)
+        sched_release(s);
+    return st;
+}
+
+void sched_release(struct sched *s)
+{
+    assert(s->n_running == 0);
+    assert(s->n_waiting == 0);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        pages_release(&s->pages[g]);
+    free(s->running);
+    free(s->plan.parts);
+    memset(s, 0, sizeof *s);
+}
+
+void sched_add(struct sched *s, struct seq *q)
+{
+    assert(q->state == SEQ_WAITING);
+    assert(sched_can_fit(&s->limits, q->n_tokens_max));
+    q->next = NULL;
+    if (s->last_waiting != NULL)
+        s->last_waiting->next = q;
+    else
+        s->first_waiting = q;
+    s->last_waiting = q;
+    s->n_waiting++;
+}
+
+static void waiting_unlink(struct sched *s, struct seq *q)
+{
+    struct seq *before = NULL;
+
+    for (struct seq *i = s->first_waiting; i != q; i = i->next) {
+        assert(i != NULL);
+        before = i;
+    }
+    if (before != NULL)
+        before->next = q->next;
+    else
+        s->first_waiting = q->next;
+    if (s->last_waiting == q)
+        s->last_waiting = before;
+    q->next = NULL;
+    s->n_waiting--;
+}
+
+static void running_unlink(struct sched *s, struct seq *q)
+{
+    int i = 0;
+
+    while (i < s->n_running && s->running[i] != q)
+        i++;
+    assert(i < s->n_running);
+    s->n_running--;
+    memmove(s->running + i, s->running + i + 1, (size_t)(s->n_running - i) * sizeof(struct seq *));
+}
+
+static void promise(struct sched *s, const struct seq *q, int sign)
+{
+    int need[N_PAGE_GROUPS];
+
+    pages_needed(need, &s->limits, q->n_tokens_max);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        s->n_promised[g] += sign * need[g];
+}
+
+static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
+{
+    if (q->state == SEQ_RUNNING) {
+        running_unlink(s, q);
+        promise(s, q, -1);
+        for (int g = 0; g < N_PAGE_GROUPS; g++)
+            page_list_drop(&q->pages[g], &s->pages[g]);
+    } else {
+        waiting_unlink(s, q);
+    }
+    q->state = SEQ_ENDED;
+    q->end = end;
+    s->n_ended++;
+}
+
+void sched_remove(struct sched *s, struct seq *q, enum seq_end end)
+{
+    assert(q->state != SEQ_ENDED);
+    seq_end(s, q, end);
+}
+
+struct seq *sched_any(const struct sched *s)
+{
+    return s->n_running > 0 ? s->running[0] : s->first_waiting;
+}
+
+static bool can_admit(const struct sched *s, const struct seq *q)
+{
+    int need[N_PAGE_GROUPS];
+
+    if (s->n_running == s->limits.n_seqs_max)
+        return false;
+    pages_needed(need, &s->limits, q->n_tokens_max);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        if (s->n_promised[g] + need[g] > pages_promisable(&s->limits, (enum page_group)g))
+            return false;
+    return true;
+}
+
+static void admit(struct sched *s, uint64_t now_ns)
+{
+    while (s->first_waiting != NULL && can_admit(s, s->first_waiting)) {
+        struct seq *q = s->first_waiting;
+
+        waiting_unlink(s, q);
+        promise(s, q, 1);
+        q->state = SEQ_RUNNING;
+        q->times.admit_ns = now_ns;
+        s->running[s->n_running++] = q;
+    }
+}
+
+static bool is_generating(const struct seq *q)
+{
+    return q->n_stored >= q->n_prompt;
+}
+
+static void plan_part(struct sched *s, struct seq *q, int n_rows)
+{
+    struct step_plan *plan = &s->plan;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        page_list_cover(&q->pages[g], &s->pages[g], q->n_stored + n_rows - 1);
+        plan->n_pages += q->pages[g].n;
+    }
+    plan->parts[plan->n_parts++] = (struct step_part){
+        .seq = q,
+        .first = q->n_stored,
+        .n_rows = n_rows,
+        .draws = q->n_stored + n_rows == q->n_tokens,
+    };
+    plan->n_rows += n_rows;
+    plan->n_draws += q->n_stored + n_rows == q->n_tokens;
+}
+
+const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
+{
+    struct step_part *parts = s->plan.parts;
+
+    admit(s, now_ns);
+    s->plan = (struct step_plan){.parts = parts};
+    for (int i = 0; i < s->n_running; i++)
+        if (is_generating(s->running[i]))
+            plan_part(s, s->running[i], 1);
+    for (int i = 0; i < s->n_running; i++) {
+        struct seq *q = s->running[i];
+        int budget = s->limits.n_batch_tokens_max - s->plan.n_rows;
+
+        if (!is_generating(q) && budget > 0)
+            plan_part(s, q, min_int(budget, q->n_prompt - q->n_stored));
+    }
+    return &s->plan;
+}
+
+static bool is_stop(const struct sched_limits *l, int32_t token)
+{
+    for (int i = 0; i < l->n_stop_ids; i++)
+        if (l->stop_ids[i] == token)
+            return true;
+    return false;
+}
+
+static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t now_ns)
+{
+    if (token < 0) {
+        seq_end(s, q, SEQ_END_FAILED);
+        return;
+    }
+    q->tokens[q->n_tokens++] = token;
+    if (q->times.first_token_ns == 0)
+        q->times.first_token_ns = now_ns;
+    q->times.last_token_ns = now_ns;
+    s->n_generated_tokens++;
+    if (!q->ignore_stop && is_stop(&s->limits, token))
+        seq_end(s, q, SEQ_END_STOP);
+    else if (q->n_tokens == q->n_tokens_max)
+        seq_end(s, q, SEQ_END_LENGTH);
+}
+
+/* The window of the next row decides which pages of the sliding group are still needed. */
+static void slide_window(struct sched *s, struct seq *q)
+{
+    page_list_slide(&q->pages[GROUP_WINDOW], &s->pages[GROUP_WINDOW],
+                    q->n_stored - s->limits.window_tokens + 1);
+}
+
+void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
+{
+    int n_drawn = 0;
+
+    for (int i = 0; i < s->plan.n_parts; i++) {
+        const struct step_part *part = &s->plan.parts[i];
+        struct seq *q = part->seq;
+
+        if (part->first < q->n_prompt)
+            s->n_prompt_tokens += part->n_rows;
+        q->n_stored += part->n_rows;
+        slide_window(s, q);
+        if (part->draws)
+            commit_token(s, q, tokens[n_drawn++], now_ns);
+    }
+    assert(n_drawn == s->plan.n_draws);
+    s->n_steps++;
+}

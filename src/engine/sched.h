@@ -1,0 +1,112 @@
+/* The scheduler: which rows of which sequences make the next step, and what a finished step changes.
+ * A pure function of its state and of the clock values that it is given: no device, no socket, no
+ * lock, no clock. Owned by one thread; tests/sim_engine.c runs it for millions of seeded steps.
+ *
+ * Policy: every running sequence that generates gets its row in every step; what is left of the
+ * step's budget goes to prompts, first come first served, in chunks. A sequence is admitted, in order
+ * of arrival, when the pages of its worst case are free, so a running sequence never waits for pages
+ * and nothing can lock up. */
+#ifndef ENGINE_SCHED_H
+#define ENGINE_SCHED_H
+
+#include <stdbool.h>
+
+#include "engine/pages.h"
+
+enum { SCHED_STOP_IDS_MAX = 24 }; /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
+
+struct sched_limits {
+    int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
+    int context_tokens_max, window_tokens;
+    int n_pages[N_PAGE_GROUPS];
+    int32_t stop_ids[SCHED_STOP_IDS_MAX];
+    int n_stop_ids;
+};
+
+enum seq_state { SEQ_WAITING, SEQ_RUNNING, SEQ_ENDED };
+
+enum seq_end {
+    SEQ_END_NONE,
+    SEQ_END_STOP,     /* its last token is a stop token */
+    SEQ_END_LENGTH,   /* n_tokens_max reached */
+    SEQ_END_CANCELED, /* taken out by sched_remove */
+    SEQ_END_FAILED    /* nothing could be drawn from its logits, or the device failed */
+};
+
+struct seq_times {
+    uint64_t submit_ns, admit_ns, first_token_ns, last_token_ns; /* 0 = not yet */
+};
+
+/* A token list and its page lists. Its memory belongs to the one who made it; from sched_add until
+ * it is SEQ_ENDED the scheduler is the only one to change it. */
+struct seq {
+    int32_t *tokens; /* (n_tokens_max): the prompt, then what was drawn; never moves */
+    int n_prompt, n_tokens, n_tokens_max;
+    int n_stored; /* positions whose K and V lie in the pages */
+    struct page_list pages[N_PAGE_GROUPS];
+    struct batch_sample draw; /* temperature, top_k, ..., seed; row and position are set a step */
+    bool ignore_stop;
+    enum seq_state state;
+    enum seq_end end;
+    struct seq_times times;
+    struct seq *next; /* in the queue */
+    void *owner;      /* the scheduler never looks at it */
+};
+
+/* Copies the prompt. n_tokens_max counts prompt and answer; the caller has checked it against the
+ * limits. */
+CHECKED enum osp_status seq_init(struct seq *q, const struct sched_limits *l, const int32_t *prompt,
+                                 int n_prompt, int n_tokens_max);
+void seq_release(struct seq *q); /* accepts a zeroed one; it must hold no page */
+
+/* One sequence's rows in a step: positions [first, first + n_rows). */
+struct step_part {
+    struct seq *seq;
+    int first, n_rows;
+    bool draws; /* a token is drawn from the last row */
+};
+
+struct step_plan {
+    struct step_part *parts; /* (n_parts) */
+    int n_parts, n_rows, n_draws, n_pages;
+};
+
+struct sched {
+    struct sched_limits limits;
+    struct pages pages[N_PAGE_GROUPS];
+    int n_promised[N_PAGE_GROUPS]; /* to running sequences, in their worst case */
+    struct seq **running;          /* (n_running) in order of admission */
+    int n_running;
+    struct seq *first_waiting, *last_waiting; /* in order of arrival */
+    int n_waiting;
+    struct step_plan plan; /* of the step under way */
+    int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
+};
+
+CHECKED enum osp_status sched_init(struct sched *s, const struct sched_limits *l);
+void sched_release(struct sched *s); /* accepts zeroed; no sequence may be in it */
+
+/* Pages a running sequence holds at most between two steps of the sliding-window group. */
+int sched_window_pages(int window_tokens);
+/* Pages of the window group that the chunks of one step need on top, all sequences together. */
+int sched_chunk_pages(int n_batch_tokens_max);
+/* True when a sequence of n_tokens_max can be admitted to an empty scheduler. */
+bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
+
+/* Puts q at the end of the queue. */
+void sched_add(struct sched *s, struct seq *q);
+/* Takes q out, waiting or running, between two steps, and ends it. */
+void sched_remove(struct sched *s, struct seq *q, enum seq_end end);
+/* Any sequence that is in it, or NULL. */
+struct seq *sched_any(const struct sched *s);
+/* Admits, and plans a step: valid until the next call. No parts: there is nothing to do. */
+const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
+/* The planned step has run; tokens: (n_draws) in order of the parts. A token < 0 is a failed draw.
+ * Sequences that end leave the scheduler, but the plan's parts still name them. */
+void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns);
+
+/* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there. */
+int64_t sched_batch_bytes_max(const struct sched_limits *l);
+const struct batch *sched_batch(const struct sched *s, void *memory);
+
+#endif

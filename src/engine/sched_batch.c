@@ -1,0 +1,105 @@
+/* From the plan of a step to the block of bytes that the device gets. */
+#include "engine/sched.h"
+
+#include <string.h>
+
+int64_t sched_batch_bytes_max(const struct sched_limits *l)
+{
+    int n_window = sched_window_pages(l->window_tokens) + sched_chunk_pages(l->n_batch_tokens_max);
+    int n_pages_seq = pages_of_tokens(l->context_tokens_max) + n_window;
+
+    return batch_bytes((struct batch_counts){
+        .n_rows = l->n_batch_tokens_max,
+        .n_seqs = l->n_seqs_max,
+        .n_samples = l->n_seqs_max,
+        .n_pages = l->n_seqs_max * n_pages_seq,
+    });
+}
+
+/* Writable views of a block that is being filled, and how far it is filled. */
+struct filling {
+    int32_t *tokens, *positions, *row_seq, *kinds, *pages;
+    struct batch_seq *seqs;
+    struct batch_sample *samples;
+    int n_rows, n_seqs, n_samples, n_pages;
+};
+
+static void *writable(struct batch *b, int32_t offset)
+{
+    return (char *)b + offset;
+}
+
+static struct filling filling_of(struct batch *b)
+{
+    return (struct filling){
+        .tokens = writable(b, b->offset_tokens),
+        .positions = writable(b, b->offset_positions),
+        .row_seq = writable(b, b->offset_row_seq),
+        .kinds = writable(b, b->offset_kinds),
+        .pages = writable(b, b->offset_pages),
+        .seqs = writable(b, b->offset_seqs),
+        .samples = writable(b, b->offset_samples),
+    };
+}
+
+static void fill_rows(struct filling *f, const struct step_part *part)
+{
+    for (int i = 0; i < part->n_rows; i++) {
+        int position = part->first + i;
+        int row = f->n_rows++;
+
+        f->tokens[row] = part->seq->tokens[position];
+        f->positions[row] = position;
+        f->row_seq[row] = f->n_seqs;
+        f->kinds[row] = position < part->seq->n_prompt ? ROW_PROMPT : ROW_GENERATED;
+    }
+}
+
+static void fill_pages(struct filling *f, const struct seq *q, struct batch_seq *out)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        const struct page_list *l = &q->pages[g];
+
+        out->first_page[g] = l->first;
+        out->table[g] = f->n_pages;
+        out->n_pages[g] = l->n;
+        memcpy(f->pages + f->n_pages, l->numbers, (size_t)l->n * sizeof *l->numbers);
+        f->n_pages += l->n;
+    }
+}
+
+static void fill_sample(struct filling *f, const struct seq *q)
+{
+    struct batch_sample *out = &f->samples[f->n_samples++];
+
+    *out = q->draw;
+    out->row = f->n_rows - 1;
+    out->position = (uint32_t)q->n_tokens;
+}
+
+static void fill_part(struct filling *f, const struct step_part *part)
+{
+    struct batch_seq *seq = &f->seqs[f->n_seqs];
+
+    seq->first_row = f->n_rows;
+    seq->n_rows = part->n_rows;
+    fill_rows(f, part);
+    fill_pages(f, part->seq, seq);
+    if (part->draws)
+        fill_sample(f, part->seq);
+    f->n_seqs++;
+}
+
+const struct batch *sched_batch(const struct sched *s, void *memory)
+{
+    const struct step_plan *plan = &s->plan;
+    struct batch *b = batch_init(memory, (struct batch_counts){.n_rows = plan->n_rows,
+                                                               .n_seqs = plan->n_parts,
+                                                               .n_samples = plan->n_draws,
+                                                               .n_pages = plan->n_pages});
+    struct filling f = filling_of(b);
+
+    for (int i = 0; i < plan->n_parts; i++)
+        fill_part(&f, &plan->parts[i]);
+    return b;
+}
