@@ -1,0 +1,144 @@
+/* Looks for the bundled model and for tokenizers. */
+#include "engine/bundled.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/file.h"
+#include "base/memory.h"
+
+enum { PLACES_TEXT_BYTES_MAX = 64 * 1024 };
+
+/* From the folder of the library or the program to the model. */
+static const char *const relative_places[] = {
+    "../models/" BUNDLED_MODEL_NAME,                 /* build tree, bundle */
+    "../../models/" BUNDLED_MODEL_NAME,              /* a program in a folder of the build tree */
+    "../share/osprey/models/" BUNDLED_MODEL_NAME,    /* installed */
+    "../../share/osprey/models/" BUNDLED_MODEL_NAME, /* installed, lib/<triplet> */
+};
+
+struct looking {
+    char *found;       /* NULL until a place holds a model */
+    struct buf places; /* looked at so far, for the message */
+};
+
+/* Takes `path`. */
+static void look_at(struct looking *l, char *path)
+{
+    char *config = path_join(path, "config.json");
+
+    if (l->found == NULL && path_is_file(config)) {
+        l->found = path;
+    } else {
+        buf_printf(&l->places, "%s%s", l->places.size_bytes > 0 ? ", " : "", path);
+        free(path);
+    }
+    free(config);
+}
+
+/* Looks near the file at `path`, a program or a library. */
+static void look_near(struct looking *l, const char *path)
+{
+    char *real = realpath(path, NULL);
+    char *slash = real != NULL ? strrchr(real, '/') : NULL;
+
+    if (slash == NULL) {
+        free(real);
+        return;
+    }
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof relative_places / sizeof relative_places[0]; i++)
+        if (l->found == NULL)
+            look_at(l, path_join(real, relative_places[i]));
+    free(real);
+}
+
+static void look_everywhere(struct looking *l)
+{
+    static const char anchor; /* an address in this library or program */
+    Dl_info info;
+
+    if (dladdr(&anchor, &info) != 0 && info.dli_fname != NULL)
+        look_near(l, info.dli_fname);
+    if (l->found == NULL)
+        look_near(l, "/proc/self/exe");
+#ifdef OSP_DATADIR
+    if (l->found == NULL)
+        look_at(l, mem_strdup(OSP_DATADIR "/models/" BUNDLED_MODEL_NAME));
+#endif
+}
+
+enum osp_status bundled_model_path(char **out)
+{
+    const char *given = getenv("OSPREY_MODEL_DIR");
+    struct looking l = {.found = NULL};
+    enum osp_status st = OSP_OK;
+
+    buf_init(&l.places, PLACES_TEXT_BYTES_MAX);
+    if (given != NULL && given[0] != '\0')
+        look_at(&l, mem_strdup(given)); /* a wish that cannot be met is an error, not a hint */
+    else
+        look_everywhere(&l);
+    if (l.found == NULL)
+        st = fail(OSP_ENOTFOUND,
+                  "no bundled model: no config.json in %s; name a checkpoint folder or set "
+                  "OSPREY_MODEL_DIR",
+                  buf_text(&l.places));
+    *out = l.found;
+    buf_release(&l.places);
+    return st;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    size_t n = strlen(s), n_end = strlen(end);
+
+    return n >= n_end && strcmp(s + n - n_end, end) == 0;
+}
+
+static bool is_tokenizer_name(const char *name)
+{
+    return strcmp(name, "tokenizer.json") == 0 || ends_with(name, ".tiktoken");
+}
+
+static bool holds_tokenizer(const char *folder)
+{
+    DIR *d = opendir(folder);
+    bool found = false;
+
+    if (d == NULL)
+        return false;
+    for (struct dirent *e = readdir(d); e != NULL && !found; e = readdir(d))
+        found = is_tokenizer_name(e->d_name);
+    closedir(d);
+    return found;
+}
+
+enum osp_status bundled_tokenizer_path(char **out, const char *given, const char *folder)
+{
+    char *parent;
+    enum osp_status st = OSP_OK;
+
+    *out = NULL;
+    if (given != NULL) {
+        *out = mem_strdup(given);
+        return OSP_OK;
+    }
+    if (holds_tokenizer(folder)) {
+        *out = mem_strdup(folder);
+        return OSP_OK;
+    }
+    parent = path_join(folder, "..");
+    if (holds_tokenizer(parent)) {
+        *out = parent;
+        return OSP_OK;
+    }
+    st = fail(OSP_ENOTFOUND, "no tokenizer.json and no .tiktoken file in %s or %s", folder, parent);
+    free(parent);
+    return st;
+}

@@ -1,0 +1,169 @@
+/* Arithmetic of the memory plan. */
+#include "engine/memory_plan.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "engine/sched.h"
+
+enum {
+    SEQS_DEFAULT = 8,
+    SEQS_MAX = 1024, /* one row of logits each, which every step may need */
+    BATCH_TOKENS_DEFAULT = 512,
+    BATCH_TOKENS_MAX = 16384,
+    CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
+    CONTEXT_WANTED_TOKENS =
+        4096,       /* a context is not cut below this for the sake of more requests */
+    FREE_SHARE = 2, /* the cache gets 1/2 of what weights and activations leave, */
+    TIGHT_SHARE = 8 /* and 1/8 of all when the weights, which are mapped, take all */
+};
+
+static enum osp_status check_range(const char *what, int value, int max)
+{
+    if (value < 0 || value > max)
+        return fail(OSP_EINVAL, "%s is %d, must be in 0 (default) to %d", what, value, max);
+    return OSP_OK;
+}
+
+static int context_allowed(const struct gptoss_config *c)
+{
+    return c->context_tokens_max < CONTEXT_TOKENS_MAX ? c->context_tokens_max : CONTEXT_TOKENS_MAX;
+}
+
+static enum osp_status check_wish(const struct memory_wish *w, const struct gptoss_config *c)
+{
+    enum osp_status st;
+
+    TRY(check_range("n_seqs_max", w->n_seqs_max, SEQS_MAX));
+    TRY(check_range("n_batch_tokens_max", w->n_batch_tokens_max, BATCH_TOKENS_MAX));
+    if (w->kv_cache_bytes < 0)
+        return fail(OSP_EINVAL, "kv_cache_bytes is %lld, must not be negative",
+                    (long long)w->kv_cache_bytes);
+    if (w->n_batch_tokens_max > 0 && w->n_seqs_max > w->n_batch_tokens_max)
+        return fail(OSP_EINVAL, "n_batch_tokens_max is %d, must be at least n_seqs_max, %d",
+                    w->n_batch_tokens_max, w->n_seqs_max);
+    if (w->context_tokens_max < 0 || w->context_tokens_max > context_allowed(c))
+        return fail(OSP_EINVAL, "a context of %d tokens is asked for, the model allows %d",
+                    w->context_tokens_max, context_allowed(c));
+out:
+    return st;
+}
+
+static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
+{
+    p->n_seqs_max = w->n_seqs_max;
+    p->n_batch_tokens_max = w->n_batch_tokens_max;
+    if (p->n_seqs_max == 0)
+        p->n_seqs_max = SEQS_DEFAULT;
+    if (p->n_batch_tokens_max == 0)
+        p->n_batch_tokens_max = BATCH_TOKENS_DEFAULT;
+    if (p->n_seqs_max > p->n_batch_tokens_max && w->n_seqs_max == 0)
+        p->n_seqs_max = p->n_batch_tokens_max;
+    if (p->n_batch_tokens_max < p->n_seqs_max)
+        p->n_batch_tokens_max = p->n_seqs_max;
+}
+
+/* Pages of the full group that fit beside the window group's; 0 when not even those fit. */
+static int full_pages_max(const struct memory_plan *p, const struct gptoss_config *c,
+                          int64_t budget_bytes)
+{
+    int n_most = p->n_seqs_max * pages_of_tokens(CONTEXT_TOKENS_MAX);
+    int64_t page_bytes = model_page_bytes(c, GROUP_FULL);
+    int64_t left = budget_bytes - p->n_pages[GROUP_WINDOW] * model_page_bytes(c, GROUP_WINDOW);
+
+    if (left < 0)
+        return 0;
+    if (page_bytes == 0 || left / page_bytes > n_most)
+        return n_most;
+    return (int)(left / page_bytes);
+}
+
+/* The longest context of which n_seqs_max fit; at least one page, which may yet prove too much. */
+static int context_that_fits(const struct memory_plan *p, int n_full_max, int n_allowed)
+{
+    int n_pages = n_full_max / p->n_seqs_max;
+    int n_wanted = pages_of_tokens(CONTEXT_WANTED_TOKENS);
+
+    if (n_pages < n_wanted)
+        n_pages = n_wanted < n_full_max ? n_wanted : n_full_max;
+    if (n_pages < 1)
+        n_pages = 1;
+    if (n_pages >= pages_of_tokens(n_allowed))
+        return n_allowed;
+    return n_pages * PAGE_TOKENS;
+}
+
+struct budget {
+    int64_t share_bytes, most_bytes; /* what the cache should take, and could */
+};
+
+static struct budget budget_of(const struct memory_plan *p, int64_t wish_bytes, int64_t available)
+{
+    int64_t left = available - p->weight_bytes - p->activation_bytes;
+    int64_t share = left / FREE_SHARE;
+
+    if (wish_bytes > 0)
+        return (struct budget){wish_bytes, wish_bytes};
+    if (share < available / TIGHT_SHARE)
+        share = available / TIGHT_SHARE;
+    return (struct budget){share, left > share ? left : share};
+}
+
+static enum osp_status fail_too_small(const struct memory_plan *p, const struct gptoss_config *c,
+                                      int64_t has_bytes)
+{
+    double need_bytes = 0;
+    char need[16], has[16], weights[16];
+
+    need_bytes +=
+        (double)pages_of_tokens(p->context_tokens_max) * (double)model_page_bytes(c, GROUP_FULL);
+    need_bytes += (double)p->n_pages[GROUP_WINDOW] * (double)model_page_bytes(c, GROUP_WINDOW);
+    return fail(
+        OSP_ENOMEM,
+        "one request of %d tokens needs %s of KV cache, but only %s may be used beside %s of "
+        "weights; ask for a shorter context or fewer requests at once",
+        p->context_tokens_max, format_bytes(need, need_bytes), format_bytes(has, (double)has_bytes),
+        format_bytes(weights, (double)p->weight_bytes));
+}
+
+static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_config *c,
+                                    int n_context_wished, struct budget budget)
+{
+    int n_full_max = full_pages_max(p, c, budget.share_bytes);
+    int n_context;
+
+    p->context_tokens_max = n_context_wished;
+    if (n_context_wished == 0)
+        p->context_tokens_max = context_that_fits(p, n_full_max, context_allowed(c));
+    n_context = pages_of_tokens(p->context_tokens_max);
+    if (n_context > n_full_max)
+        n_full_max = full_pages_max(p, c, budget.most_bytes);
+    if (n_context > n_full_max)
+        return fail_too_small(p, c, budget.most_bytes);
+    p->n_pages[GROUP_FULL] = p->n_seqs_max * n_context;
+    if (p->n_pages[GROUP_FULL] > n_full_max)
+        p->n_pages[GROUP_FULL] = n_full_max;
+    return OSP_OK;
+}
+
+enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
+                                 const struct memory_wish *wish, int64_t weight_bytes,
+                                 int64_t available_bytes)
+{
+    struct memory_plan p = {.weight_bytes = weight_bytes};
+    enum osp_status st;
+
+    TRY(check_wish(wish, c));
+    choose_batch(&p, wish);
+    p.activation_bytes = model_activation_bytes(c, p.n_batch_tokens_max, p.n_seqs_max);
+    p.n_pages[GROUP_WINDOW] = p.n_seqs_max * sched_window_pages(c->window_tokens) +
+                              sched_chunk_pages(p.n_batch_tokens_max);
+    TRY(choose_pages(&p, c, wish->context_tokens_max,
+                     budget_of(&p, wish->kv_cache_bytes, available_bytes)));
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g);
+    p.total_bytes = p.weight_bytes + p.activation_bytes + p.kv_cache_bytes;
+    *out = p;
+out:
+    return st;
+}

@@ -1,0 +1,199 @@
+/* Opens a model: finds checkpoint and tokenizer, plans the memory, binds the weights. */
+#include "engine/model_api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "engine/bundled.h"
+#include "engine/host_memory.h"
+
+static enum osp_status open_tokenizer(struct osp_model *m, const char *given, const char *folder)
+{
+    char *path = NULL;
+    enum osp_status st;
+
+    TRY(bundled_tokenizer_path(&path, given, folder));
+    TRY(tokenizer_open(&m->tokenizer, path));
+out:
+    free(path);
+    return st;
+}
+
+static enum osp_status check_vocabulary(const struct osp_model *m, const struct gptoss_config *c)
+{
+    if (tokenizer_size(m->tokenizer) > c->vocab_size)
+        return fail(OSP_EFORMAT, "%s: the tokenizer has %d ids, the model only %d", m->path,
+                    (int)tokenizer_size(m->tokenizer), c->vocab_size);
+    return OSP_OK;
+}
+
+static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
+                                   const struct checkpoint *c)
+{
+    struct memory_wish wish = {
+        .context_tokens_max = opt->context_tokens_max,
+        .n_seqs_max = opt->n_seqs_max,
+        .n_batch_tokens_max = opt->n_batch_tokens_max,
+        .kv_cache_bytes = opt->kv_cache_bytes,
+    };
+    enum osp_status st;
+
+    TRY(model_config_check(&c->config));
+    TRY(memory_plan_make(&m->plan, &c->config, &wish, c->data_bytes, host_available_bytes()));
+out:
+    return st;
+}
+
+static enum osp_status open_weights(struct osp_model *m, const struct osp_model_options *opt)
+{
+    struct model_options mo = {
+        .path = m->path,
+        .device = opt->device != NULL ? opt->device : "auto",
+        .n_threads = opt->n_threads,
+        .n_rows_max = m->plan.n_batch_tokens_max,
+        .n_samples_max = m->plan.n_seqs_max,
+        .no_sinks = opt->no_sinks,
+        .n_token_ids = tokenizer_size(m->tokenizer),
+        .progress = opt->progress,
+        .progress_ctx = opt->progress_ctx,
+    };
+
+    memcpy(mo.n_pages, m->plan.n_pages, sizeof mo.n_pages);
+    return model_open(&m->model, &mo);
+}
+
+/* Last part of a path: "gpt-oss-20b" of "/models/gpt-oss-20b/". Gives a string to free(). */
+static char *last_part(const char *path)
+{
+    size_t n = strlen(path), begin;
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    begin = n;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return mem_strndup(path + begin, n - begin);
+}
+
+static enum osp_status find_path(struct osp_model *m, const char *given)
+{
+    char *real;
+
+    if (given == NULL)
+        return bundled_model_path(&m->path);
+    real = realpath(given, NULL); /* "." has a name too */
+    m->path = real != NULL ? real : mem_strdup(given);
+    return OSP_OK;
+}
+
+static enum osp_status open_parts(struct osp_model *m, const struct osp_model_options *opt)
+{
+    struct checkpoint checkpoint = {.path = NULL};
+    enum osp_status st;
+
+    TRY(find_path(m, opt->path));
+    m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
+    TRY(checkpoint_open(&checkpoint, m->path));
+    TRY(plan_memory(m, opt, &checkpoint));
+    TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
+    TRY(check_vocabulary(m, &checkpoint.config));
+    TRY(open_weights(m, opt));
+    model_device_info(m->model, &m->device);
+out:
+    checkpoint_close(&checkpoint);
+    return st;
+}
+
+enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt)
+{
+    static const struct osp_model_options defaults;
+    struct osp_model *m = mem_new(sizeof *m);
+    uint64_t begin_ns = clock_ns();
+    enum osp_status st;
+
+    *out = NULL;
+    pthread_mutex_init(&m->costs_lock, NULL);
+    TRY(open_parts(m, opt != NULL ? opt : &defaults));
+    m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
+    log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
+              m->plan.context_tokens_max, m->plan.n_seqs_max, m->plan.n_pages[GROUP_FULL],
+              m->plan.n_pages[GROUP_WINDOW]);
+    *out = m;
+out:
+    if (st != OSP_OK)
+        osp_model_close(m);
+    return st;
+}
+
+void osp_model_close(struct osp_model *model)
+{
+    if (model == NULL)
+        return;
+    model_close(model->model);
+    tokenizer_close(model->tokenizer);
+    pthread_mutex_destroy(&model->costs_lock);
+    free(model->name);
+    free(model->path);
+    free(model);
+}
+
+void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out)
+{
+    const struct gptoss_config *c = model_config(model->model);
+    const struct weights_report *w = model_weights_report(model->model);
+
+    *out = (struct osp_model_info){
+        .name = model->name,
+        .path = model->path,
+        .device = model->device.name,
+        .n_layers = c->n_layers,
+        .width = c->width,
+        .n_experts = c->n_experts,
+        .n_experts_active = c->n_experts_active,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .vocab_size = c->vocab_size,
+        .context_tokens_max = model->plan.context_tokens_max,
+        .n_threads = model->device.n_threads,
+        .n_parameters = w->n_parameters,
+        .n_active_parameters = w->n_active_parameters,
+        .weight_bytes = model->plan.weight_bytes,
+        .kv_cache_bytes = model->plan.kv_cache_bytes,
+        .load_seconds = model->load_seconds,
+    };
+}
+
+void osp_model_publish_costs(struct osp_model *m)
+{
+    pthread_mutex_lock(&m->costs_lock);
+    m->n_costs = model_costs(m->model, m->costs, STAGE_COSTS_MAX);
+    pthread_mutex_unlock(&m->costs_lock);
+}
+
+int osp_model_stage_costs(const struct osp_model *model, struct osp_stage_cost *out, int n_max)
+{
+    struct osp_model *m = (struct osp_model *)model; /* only its lock changes */
+    int n;
+
+    pthread_mutex_lock(&m->costs_lock);
+    n = m->n_costs < n_max ? m->n_costs : n_max;
+    for (int i = 0; i < n; i++)
+        out[i] = (struct osp_stage_cost){
+            .stage = m->costs[i].stage,
+            .n_calls = m->costs[i].n_calls,
+            .time_ns = m->costs[i].time_ns,
+            .bytes = m->costs[i].bytes,
+            .flops = m->costs[i].flops,
+        };
+    pthread_mutex_unlock(&m->costs_lock);
+    return n;
+}
+
+const struct osp_tokenizer *osp_model_tokenizer(const struct osp_model *model)
+{
+    return (const struct osp_tokenizer *)model->tokenizer;
+}

@@ -1,0 +1,38 @@
+/* struct osp_model: weights, tokenizer and memory plan; implements the model part of osprey.h. */
+#ifndef ENGINE_MODEL_API_H
+#define ENGINE_MODEL_API_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/memory_plan.h"
+#include "osprey_tools.h"
+#include "text/tokenizer.h"
+
+enum { STAGE_COSTS_MAX = 16 };
+
+/* Immutable after opening but for its last members. `model` is touched by the thread of the one
+ * engine that has claimed it, and by nobody else while that engine is open. */
+struct osp_model {
+    char *name, *path;
+    struct model *model;
+    struct tokenizer *tokenizer;
+    struct memory_plan plan;
+    struct device_info device;
+    double load_seconds;
+    atomic_bool claimed; /* by an engine */
+    pthread_mutex_t costs_lock;
+    struct stage_cost costs[STAGE_COSTS_MAX]; /* as of the last finished step */
+    int n_costs;
+};
+
+/* Copies the stages' costs for readers in other threads; called by the engine after a step. */
+void osp_model_publish_costs(struct osp_model *m);
+
+/* The public tokenizer is the internal one. */
+static inline const struct tokenizer *tokenizer_of(const struct osp_tokenizer *t)
+{
+    return (const struct tokenizer *)t;
+}
+
+#endif
