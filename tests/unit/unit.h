@@ -1,0 +1,59 @@
+/* The frame of a unit test file. It defines cmocka tests and ends in
+ *
+ *     UNIT_MAIN(cmocka_unit_test(test_a), cmocka_unit_test(test_b))
+ *
+ * which makes an executable that runs all of them, or the one that is named; `--list` prints the
+ * names and `--limit-s` the seconds that each may take. tests/run_units runs every test in a process
+ * of its own. A file whose tests need more time defines UNIT_LIMIT_S before it includes this. */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#ifndef UNIT_LIMIT_S
+#define UNIT_LIMIT_S 60
+#endif
+
+static int unit_run(const char *group, const struct CMUnitTest *tests, size_t n)
+{
+    return _cmocka_run_group_tests(group, tests, n, NULL, NULL) == 0 ? 0 : 1;
+}
+
+static int unit_run_named(const struct CMUnitTest *tests, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(tests[i].name, name) == 0)
+            return unit_run(name, &tests[i], 1);
+    fprintf(stderr, "no test is called %s\n", name);
+    return 2;
+}
+
+static int unit_main(const struct CMUnitTest *tests, size_t n, const char *word)
+{
+    if (!word)
+        return unit_run("all", tests, n);
+    if (strcmp(word, "--limit-s") == 0)
+        return printf("%d\n", UNIT_LIMIT_S) < 0;
+    if (strcmp(word, "--list") != 0)
+        return unit_run_named(tests, n, word);
+    for (size_t i = 0; i < n; i++)
+        puts(tests[i].name);
+    return 0;
+}
+
+#define UNIT_MAIN(...)                                                                             \
+    int main(int argc, char **argv)                                                                \
+    {                                                                                              \
+        const struct CMUnitTest tests[] = {__VA_ARGS__};                                           \
+                                                                                                   \
+        return unit_main(tests, sizeof tests / sizeof tests[0], argc > 1 ? argv[1] : NULL);        \
+    }
+
+#endif
