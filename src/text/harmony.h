@@ -7,6 +7,11 @@
 enum harmony_role { ROLE_SYSTEM, ROLE_DEVELOPER, ROLE_USER, ROLE_ASSISTANT, ROLE_TOOL };
 enum harmony_effort { EFFORT_NONE, EFFORT_LOW, EFFORT_MEDIUM, EFFORT_HIGH };
 
+enum { HARMONY_NAME_BYTES_MAX = 64 }; /* of a function or a participant, as OpenAI */
+
+/* OSP_EINVAL that quotes the name unless it is 1 to HARMONY_NAME_BYTES_MAX of A-Z a-z 0-9 _ . - */
+CHECKED enum osp_status harmony_name_check(const char *name);
+
 /* Strings are borrowed for the call; NULL = absent. Lengths count, so NUL bytes are content. */
 struct harmony_text {
     const char *data;
@@ -27,10 +32,10 @@ struct harmony_namespace {
 };
 
 struct harmony_system {
-    const char *identity;  /* NULL: "You are ChatGPT, a large language model trained by OpenAI." */
-    const char *knowledge_cutoff; /* NULL: "2024-06" */
-    const char *date;             /* "2025-06-28"; NULL: no line */
-    enum harmony_effort effort;   /* EFFORT_NONE: no line */
+    const char *identity; /* NULL: "You are ChatGPT, a large language model trained by OpenAI." */
+    const char *knowledge_cutoff;   /* NULL: "2024-06" */
+    const char *date;               /* "2025-06-28"; NULL: no line */
+    enum harmony_effort effort;     /* EFFORT_NONE: no line */
     bool with_browser, with_python; /* built-in tools */
     bool no_commentary;             /* "Valid channels: analysis, final" */
 };
@@ -56,10 +61,10 @@ struct harmony_conversation {
 
 /* Which analysis of the history is left out. */
 enum harmony_history {
-    HISTORY_KEEP,       /* nothing is dropped */
-    HISTORY_LIBRARY,    /* as openai/harmony 0.0.8: before the first final, if the last assistant
+    HISTORY_KEEP,     /* nothing is dropped */
+    HISTORY_LIBRARY,  /* as openai/harmony 0.0.8: before the first final, if the last assistant
                            message is a final */
-    HISTORY_COMPLETED   /* of every turn before the last user message that a final completed */
+    HISTORY_COMPLETED /* of every turn before the last user message that a final completed */
 };
 
 /* Appends the ids. With `open_assistant` the prompt ends in <|start|>assistant. */

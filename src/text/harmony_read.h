@@ -38,8 +38,8 @@ struct harmony_reader;
 
 /* With role_preset the reader starts as if <|start|>assistant had been read: the state in which a
  * completion begins. `t` and `sink` are borrowed until free. */
-struct harmony_reader *harmony_reader_new(const struct tokenizer *t, const struct harmony_sink *sink,
-                                          bool role_preset);
+struct harmony_reader *harmony_reader_new(const struct tokenizer *t,
+                                          const struct harmony_sink *sink, bool role_preset);
 void harmony_reader_free(struct harmony_reader *r); /* accepts NULL */
 /* Names of functions offered, so that a bare "get_weather" is known as a call. Borrowed. */
 void harmony_reader_set_tools(struct harmony_reader *r, const char *const *names, size_t n);
