@@ -78,8 +78,11 @@ char *mem_printf(const char *format, ...)
 
 enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char *what)
 {
-    void *p = n && size_bytes ? calloc(n, size_bytes) : calloc(1, 1);
+    size_t total;
+    void *p = NULL;
 
+    if (mul_size(n, size_bytes, &total))
+        p = calloc(1, total ? total : 1);
     if (!p)
         return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
     memcpy(out, &p, sizeof p); /* `out` is a T **, whatever T is */
