@@ -1,0 +1,261 @@
+/* Tokens to events. */
+#include "engine/event_stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/rng.h"
+
+enum {
+    TEXT_BYTES_MAX = 64 * 1024 * 1024, /* of what one token can bring; a token's text is short */
+    CALL_ID_BYTES = 32
+};
+
+static const char functions_prefix[] = "functions.";
+
+/* Begins an event whose text is what follows in s->text. */
+static struct pending_event *add_event(struct event_stream *s, enum osp_event_kind kind)
+{
+    struct pending_event *e;
+
+    if (s->n_pending == s->n_pending_max) {
+        size_t n = s->n_pending_max * 2 + 4;
+        struct pending_event *more = mem_new(n * sizeof *more);
+
+        if (s->n_pending > 0)
+            memcpy(more, s->pending, s->n_pending * sizeof *more);
+        free(s->pending);
+        s->pending = more;
+        s->n_pending_max = n;
+    }
+    e = &s->pending[s->n_pending++];
+    *e = (struct pending_event){.kind = kind, .text = s->text.size_bytes};
+    return e;
+}
+
+/* Ends the text of the event begun at offset `begin`; no text, no event. */
+static void add_text_event(struct event_stream *s, enum osp_event_kind kind, size_t begin)
+{
+    struct pending_event *e;
+
+    if (s->text.size_bytes == begin)
+        return;
+    e = add_event(s, kind);
+    e->text = begin;
+    e->n_bytes = s->text.size_bytes - begin;
+    e->call_index = s->n_calls - 1;
+    buf_putc(&s->text, '\0');
+}
+
+/* Text that stop strings may cut. */
+static void push_answer(struct event_stream *s, const char *text, size_t n_bytes)
+{
+    size_t begin = s->text.size_bytes;
+
+    stop_text_push(&s->stop, text, n_bytes, &s->text);
+    add_text_event(s, OSP_EVENT_TEXT, begin);
+}
+
+static void finish_answer(struct event_stream *s)
+{
+    size_t begin = s->text.size_bytes;
+
+    stop_text_finish(&s->stop, &s->text);
+    add_text_event(s, OSP_EVENT_TEXT, begin);
+}
+
+static size_t add_string(struct event_stream *s, const char *string)
+{
+    size_t begin = s->text.size_bytes;
+
+    buf_append(&s->text, string, strlen(string) + 1);
+    return begin;
+}
+
+static void begin_call(struct event_stream *s, const char *recipient)
+{
+    struct pending_event *e = add_event(s, OSP_EVENT_TOOL_CALL);
+    size_t n_prefix = sizeof functions_prefix - 1;
+    char id[CALL_ID_BYTES];
+
+    snprintf(id, sizeof id, "call_%016" PRIx64 "%08" PRIx32, rng_entropy(),
+             (uint32_t)rng_entropy());
+    if (strncmp(recipient, functions_prefix, n_prefix) == 0)
+        recipient += n_prefix;
+    e->text = add_string(s, "");
+    e->name = add_string(s, recipient);
+    e->call_id = add_string(s, id);
+    e->call_index = s->n_calls++;
+}
+
+static void on_begin(void *ctx, const struct harmony_header *header)
+{
+    struct event_stream *s = ctx;
+
+    s->in_reasoning = header->part == PART_REASONING;
+    if (header->part == PART_TOOL_CALL && !event_stream_stopped(s))
+        begin_call(s, header->recipient);
+}
+
+static void on_delta(void *ctx, const struct harmony_header *header, const char *text,
+                     size_t n_bytes)
+{
+    struct event_stream *s = ctx;
+    size_t begin = s->text.size_bytes;
+
+    if (s->is_priming || event_stream_stopped(s))
+        return;
+    if (header->part == PART_CONTENT) {
+        push_answer(s, text, n_bytes);
+        return;
+    }
+    buf_append(&s->text, text, n_bytes);
+    add_text_event(s, header->part == PART_REASONING ? OSP_EVENT_REASONING : OSP_EVENT_TOOL_ARGS,
+                   begin);
+}
+
+static void on_end(void *ctx, const struct harmony_header *header, int32_t terminator)
+{
+    struct event_stream *s = ctx;
+
+    (void)terminator;
+    s->in_reasoning = false;
+    if (header->part == PART_CONTENT)
+        finish_answer(s);
+}
+
+/* Reads the prompt's last message, which the answer continues ("<|start|>assistant"). */
+static void prime(struct event_stream *s, const int32_t *prompt, size_t n)
+{
+    int32_t start = tokenizer_specials(s->tokenizer)->start;
+    size_t begin = n;
+
+    while (begin > 0 && prompt[begin - 1] != start)
+        begin--;
+    s->is_priming = true;
+    for (size_t i = begin > 0 ? begin - 1 : n; i < n; i++)
+        harmony_reader_push(s->reader, prompt[i]);
+    s->is_priming = false;
+}
+
+static void open_reader(struct event_stream *s, const struct event_stream_options *opt)
+{
+    s->functions = mem_new((opt->n_functions + 1) * sizeof *s->functions);
+    for (size_t i = 0; i < opt->n_functions; i++)
+        s->functions[s->n_functions++] = mem_strdup(opt->functions[i]);
+    s->sink = (struct harmony_sink){.ctx = s, .begin = on_begin, .delta = on_delta, .end = on_end};
+    s->reader = harmony_reader_new(s->tokenizer, &s->sink, false);
+    harmony_reader_set_tools(s->reader, (const char *const *)s->functions, s->n_functions);
+    prime(s, opt->prompt, opt->n_prompt);
+}
+
+enum osp_status event_stream_init(struct event_stream *s, const struct event_stream_options *opt)
+{
+    enum osp_status st;
+
+    memset(s, 0, sizeof *s);
+    s->tokenizer = opt->tokenizer;
+    buf_init(&s->text, TEXT_BYTES_MAX);
+    detok_init(&s->detok);
+    TRY(stop_text_init(&s->stop, opt->stop, opt->n_stop));
+    if (!opt->raw)
+        open_reader(s, opt);
+out:
+    return st;
+}
+
+void event_stream_release(struct event_stream *s)
+{
+    harmony_reader_free(s->reader);
+    for (size_t i = 0; i < s->n_functions; i++)
+        free(s->functions[i]);
+    free(s->functions);
+    stop_text_release(&s->stop);
+    buf_release(&s->text);
+    free(s->pending);
+    memset(s, 0, sizeof *s);
+}
+
+/* Raw: the token's own text, whole characters only. */
+static void push_raw(struct event_stream *s, int32_t token)
+{
+    struct buf chars;
+    char scratch[32];
+    const char *bytes;
+    size_t n_bytes;
+
+    if (tokenizer_bytes(s->tokenizer, token, scratch, &bytes, &n_bytes) != OSP_OK)
+        return; /* an id beyond the vocabulary has no text */
+    buf_init(&chars, TEXT_BYTES_MAX);
+    detok_push(&s->detok, bytes, n_bytes, &chars);
+    push_answer(s, buf_text(&chars), chars.size_bytes);
+    buf_release(&chars);
+}
+
+static void finish_raw(struct event_stream *s)
+{
+    struct buf chars;
+
+    buf_init(&chars, TEXT_BYTES_MAX);
+    detok_finish(&s->detok, &chars);
+    push_answer(s, buf_text(&chars), chars.size_bytes);
+    buf_release(&chars);
+    finish_answer(s);
+}
+
+/* Everything heard: its text can go. */
+static void forget_heard(struct event_stream *s)
+{
+    if (s->n_heard < s->n_pending)
+        return;
+    s->n_heard = 0;
+    s->n_pending = 0;
+    buf_clear(&s->text);
+}
+
+void event_stream_push(struct event_stream *s, int32_t token)
+{
+    bool was_reasoning = s->in_reasoning;
+
+    forget_heard(s);
+    if (s->reader == NULL) {
+        push_raw(s, token);
+        return;
+    }
+    harmony_reader_push(s->reader, token);
+    s->n_reasoning_tokens += was_reasoning && s->in_reasoning;
+}
+
+void event_stream_finish(struct event_stream *s)
+{
+    forget_heard(s);
+    if (s->reader == NULL)
+        finish_raw(s);
+    else
+        harmony_reader_finish(s->reader);
+}
+
+bool event_stream_stopped(const struct event_stream *s)
+{
+    return s->stop.found;
+}
+
+bool event_stream_next(struct event_stream *s, struct osp_event *out)
+{
+    const struct pending_event *e;
+
+    if (s->n_heard == s->n_pending)
+        return false;
+    e = &s->pending[s->n_heard++];
+    *out = (struct osp_event){.kind = e->kind, .call_index = e->call_index, .stop_token = -1};
+    out->text = s->text.data + e->text;
+    out->n_bytes = e->n_bytes;
+    if (e->kind == OSP_EVENT_TOOL_CALL) {
+        out->name = s->text.data + e->name;
+        out->call_id = s->text.data + e->call_id;
+    }
+    return true;
+}

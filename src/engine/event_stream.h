@@ -1,0 +1,55 @@
+/* The client's side of a request's text: tokens in, events out. Knows nothing of threads; decodes,
+ * reads Harmony, looks for stop strings. Owned by the client's thread. */
+#ifndef ENGINE_EVENT_STREAM_H
+#define ENGINE_EVENT_STREAM_H
+
+#include "engine/stop_text.h"
+#include "text/harmony_read.h"
+
+/* An event that waits to be heard; texts are offsets into event_stream.text. */
+struct pending_event {
+    enum osp_event_kind kind;
+    size_t text, n_bytes, name, call_id;
+    int call_index;
+};
+
+struct event_stream {
+    const struct tokenizer *tokenizer; /* borrowed */
+    struct harmony_reader *reader;     /* NULL: raw */
+    struct harmony_sink sink;          /* of the reader, which borrows it */
+    struct detok detok;                /* raw */
+    char **functions;                  /* (n_functions) owned */
+    size_t n_functions;
+    struct stop_text stop;
+    struct buf text;               /* of the pending events */
+    struct pending_event *pending; /* (n_pending) */
+    size_t n_pending, n_pending_max, n_heard;
+    bool is_priming;   /* the prompt's own end is read: its content is no news */
+    bool in_reasoning; /* inside the content of an analysis message */
+    int n_calls, n_reasoning_tokens;
+};
+
+struct event_stream_options {
+    const struct tokenizer *tokenizer; /* outlives the stream */
+    bool raw;
+    const char *const *functions; /* offered, (n_functions) copied */
+    size_t n_functions;
+    const char *const *stop; /* (n_stop) copied */
+    int n_stop;
+    const int32_t *prompt; /* (n_prompt): its last, open message tells where the answer begins */
+    size_t n_prompt;
+};
+
+/* `s` must not move afterwards. */
+CHECKED enum osp_status event_stream_init(struct event_stream *s,
+                                          const struct event_stream_options *opt);
+void event_stream_release(struct event_stream *s); /* accepts a zeroed one */
+
+void event_stream_push(struct event_stream *s, int32_t token);
+void event_stream_finish(struct event_stream *s); /* no token follows */
+/* True once a stop string was found: the answer is over. */
+bool event_stream_stopped(const struct event_stream *s);
+/* The next event that tokens have brought; its strings are valid until the next push. False: none. */
+bool event_stream_next(struct event_stream *s, struct osp_event *out);
+
+#endif

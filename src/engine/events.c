@@ -1,0 +1,116 @@
+/* What a client hears of its request: reads the outbox in the client's thread, one token at a time,
+ * until that brings an event. */
+#include "base/clock.h"
+#include "engine/request.h"
+
+static double seconds_between(uint64_t begin_ns, uint64_t end_ns)
+{
+    return begin_ns != 0 && end_ns > begin_ns ? (double)(end_ns - begin_ns) * 1e-9 : 0.0;
+}
+
+static struct osp_usage usage_of(const struct osp_request *r)
+{
+    const struct seq_times *t = &r->seen.times;
+
+    return (struct osp_usage){
+        .n_prompt_tokens = r->seq.n_prompt,
+        .n_generated_tokens = r->n_read - r->seq.n_prompt,
+        .n_reasoning_tokens = r->stream.n_reasoning_tokens,
+        .queue_seconds = seconds_between(t->submit_ns, t->admit_ns),
+        .prompt_seconds = seconds_between(t->admit_ns, t->first_token_ns),
+        .generation_seconds = seconds_between(t->first_token_ns, t->last_token_ns),
+    };
+}
+
+static enum osp_finish finish_of(const struct osp_request *r)
+{
+    if (event_stream_stopped(&r->stream))
+        return OSP_FINISH_STOP;
+    if (r->seen.end == SEQ_END_CANCELED)
+        return OSP_FINISH_CANCELED;
+    if (r->seen.end == SEQ_END_LENGTH)
+        return OSP_FINISH_LENGTH;
+    return r->stream.n_calls > 0 ? OSP_FINISH_TOOL_CALLS : OSP_FINISH_STOP;
+}
+
+static bool ended_on_stop_token(const struct osp_request *r)
+{
+    return r->seen.ended && r->seen.end == SEQ_END_STOP && !event_stream_stopped(&r->stream);
+}
+
+static struct osp_event done_event(const struct osp_request *r)
+{
+    return (struct osp_event){
+        .kind = OSP_EVENT_DONE,
+        .text = "",
+        .finish = finish_of(r),
+        .stop_token = ended_on_stop_token(r) ? r->seq.tokens[r->seen.n_tokens - 1] : -1,
+        .usage = usage_of(r),
+    };
+}
+
+static struct osp_event error_event(const struct osp_request *r)
+{
+    size_t n_bytes = 0;
+
+    while (r->message[n_bytes] != '\0')
+        n_bytes++;
+    return (struct osp_event){
+        .kind = OSP_EVENT_ERROR,
+        .text = r->message,
+        .n_bytes = n_bytes,
+        .status = r->seen.status,
+        .stop_token = -1,
+    };
+}
+
+/* Gives the stream what it has not read yet: one token, or the end. False: nothing is left. */
+static bool feed(struct osp_request *r)
+{
+    if (r->n_read < r->seen.n_tokens) {
+        event_stream_push(&r->stream, r->seq.tokens[r->n_read++]);
+        if (event_stream_stopped(&r->stream))
+            osp_cancel(r); /* the answer is over; what is still drawn is not read */
+        return true;
+    }
+    if (!r->seen.ended || r->is_finished)
+        return false;
+    event_stream_finish(&r->stream);
+    r->is_finished = true;
+    return true;
+}
+
+static bool last_event(struct osp_request *r, struct osp_event *out)
+{
+    if (!event_stream_stopped(&r->stream) && !r->is_finished)
+        return false;
+    if (!event_stream_stopped(&r->stream) && r->seen.end == SEQ_END_FAILED)
+        *out = error_event(r);
+    else
+        *out = done_event(r);
+    r->is_over = true;
+    return true;
+}
+
+static uint64_t deadline_of(int64_t timeout_ms)
+{
+    if (timeout_ms < 0)
+        return UINT64_MAX;
+    return timeout_ms == 0 ? 0 : clock_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
+enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
+                               struct osp_event *out)
+{
+    struct osp_request *r = request;
+    uint64_t deadline_ns = deadline_of(timeout_ms);
+
+    if (r->is_over)
+        return fail(OSP_EINVAL, "the request has given its last event");
+    for (;;) {
+        if (event_stream_next(&r->stream, out) || last_event(r, out))
+            return OSP_OK;
+        if (!feed(r) && !request_wait(r, deadline_ns))
+            return fail(OSP_ETIMEOUT, "no event within %lld ms", (long long)timeout_ms);
+    }
+}

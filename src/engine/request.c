@@ -1,0 +1,136 @@
+/* A request's life and its outbox. */
+#include "engine/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+static void condition_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of clock_ns() */
+    pthread_cond_init(c, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static void request_free(struct osp_request *r)
+{
+    event_stream_release(&r->stream);
+    seq_release(&r->seq);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    free(r->message);
+    free(r);
+}
+
+enum osp_status request_new(struct osp_request **out, const struct sched_limits *limits,
+                            const struct event_stream_options *stream, int n_tokens_max)
+{
+    struct osp_request *r = mem_new(sizeof *r);
+    int n_prompt = (int)stream->n_prompt;
+    enum osp_status st;
+
+    *out = NULL;
+    atomic_init(&r->n_refs, 1);
+    atomic_init(&r->cancel, false);
+    pthread_mutex_init(&r->lock, NULL);
+    condition_init(&r->changed);
+    TRY(seq_init(&r->seq, limits, stream->prompt, n_prompt, n_tokens_max));
+    TRY(event_stream_init(&r->stream, stream));
+    r->seq.owner = r;
+    r->seq.times.submit_ns = clock_ns();
+    r->outbox.n_tokens = n_prompt;
+    r->seen = r->outbox;
+    r->n_read = n_prompt;
+    *out = r;
+out:
+    if (st != OSP_OK)
+        request_free(r);
+    return st;
+}
+
+void request_retain(struct osp_request *r)
+{
+    atomic_fetch_add(&r->n_refs, 1);
+}
+
+void request_drop(struct osp_request *r)
+{
+    if (atomic_fetch_sub(&r->n_refs, 1) == 1)
+        request_free(r);
+}
+
+static void publish(struct osp_request *r, enum osp_status status)
+{
+    pthread_mutex_lock(&r->lock);
+    r->outbox = (struct outbox){
+        .n_tokens = r->seq.n_tokens,
+        .ended = r->seq.state == SEQ_ENDED,
+        .end = r->seq.end,
+        .status = status,
+        .times = r->seq.times,
+    };
+    pthread_cond_signal(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void request_publish(struct osp_request *r)
+{
+    publish(r, OSP_OK);
+}
+
+void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message)
+{
+    r->message = mem_strdup(message);
+    publish(r, status);
+}
+
+static bool has_news(const struct osp_request *r)
+{
+    return r->outbox.n_tokens > r->seen.n_tokens || r->outbox.ended;
+}
+
+/* False when the time is up. */
+static bool wait_once(struct osp_request *r, uint64_t deadline_ns)
+{
+    struct timespec at = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                          .tv_nsec = (long)(deadline_ns % 1000000000u)};
+
+    if (deadline_ns == 0)
+        return false;
+    if (deadline_ns == UINT64_MAX)
+        return pthread_cond_wait(&r->changed, &r->lock) == 0;
+    return pthread_cond_timedwait(&r->changed, &r->lock, &at) == 0;
+}
+
+bool request_wait(struct osp_request *r, uint64_t deadline_ns)
+{
+    bool news;
+
+    pthread_mutex_lock(&r->lock);
+    while (!has_news(r) && wait_once(r, deadline_ns))
+        continue;
+    news = has_news(r);
+    if (news)
+        r->seen = r->outbox;
+    pthread_mutex_unlock(&r->lock);
+    return news;
+}
+
+void osp_cancel(struct osp_request *request)
+{
+    atomic_store(&request->cancel, true);
+}
+
+void osp_request_close(struct osp_request *request)
+{
+    if (request == NULL)
+        return;
+    osp_cancel(request);
+    request_drop(request);
+}

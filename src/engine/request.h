@@ -1,0 +1,55 @@
+/* A request: a client's wish, shared by the client and the engine's thread, freed with the last of
+ * their two references. The engine's thread owns `seq` from submission until it has ended the
+ * request; the client's thread owns `stream` and what follows; between them lies the outbox. */
+#ifndef ENGINE_REQUEST_H
+#define ENGINE_REQUEST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/event_stream.h"
+#include "engine/sched.h"
+
+/* What the engine has told so far. The tokens themselves lie in seq.tokens, which never moves and
+ * has room for all of them, so a slow reader never holds up a step. */
+struct outbox {
+    int n_tokens; /* prompt and answer */
+    bool ended;
+    enum seq_end end;
+    enum osp_status status; /* SEQ_END_FAILED */
+    struct seq_times times;
+};
+
+struct osp_request {
+    atomic_int n_refs;
+    atomic_bool cancel;
+    struct seq seq;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct outbox outbox; /* under the lock */
+    char *message;        /* set once, before the outbox ends with SEQ_END_FAILED */
+
+    struct event_stream stream;
+    struct outbox seen; /* the client's copy */
+    int n_read;         /* tokens given to the stream, prompt included */
+    bool is_finished;   /* the stream has heard that no token follows */
+    bool is_over;       /* DONE or ERROR was given */
+};
+
+/* Gives a request with one reference, the client's. Fails as event_stream_init and seq_init do. */
+CHECKED enum osp_status request_new(struct osp_request **out, const struct sched_limits *limits,
+                                    const struct event_stream_options *stream, int n_tokens_max);
+void request_retain(struct osp_request *r);
+void request_drop(struct osp_request *r);
+
+/* Engine's thread: tells the client what a step has changed in r->seq. */
+void request_publish(struct osp_request *r);
+/* Engine's thread: r->seq has ended as SEQ_END_FAILED for this reason. */
+void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message);
+
+/* Client's thread: updates r->seen once it differs, waiting until `deadline_ns` of clock_ns() (0:
+ * not at all, UINT64_MAX: for ever). False: nothing new by then. */
+bool request_wait(struct osp_request *r, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,115 @@
+/* Streaming search for a handful of short strings. */
+#include "engine/stop_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+
+enum {
+    HELD_BYTES_MAX = 1 << 20
+}; /* a held end is shorter than a stop string, a token's text short */
+
+static enum osp_status check_string(const char *s, int i)
+{
+    if (s == NULL || s[0] == '\0')
+        return fail(OSP_EINVAL, "stop[%d] is empty", i);
+    if (strlen(s) > STOP_STRING_BYTES_MAX)
+        return fail(OSP_EINVAL, "stop[%d] has %zu bytes, limit is %d", i, strlen(s),
+                    STOP_STRING_BYTES_MAX);
+    if (!utf8_is_valid(s, strlen(s)))
+        return fail(OSP_EINVAL, "stop[%d] is not UTF-8", i);
+    return OSP_OK;
+}
+
+enum osp_status stop_text_init(struct stop_text *s, const char *const *strings, int n)
+{
+    enum osp_status st = OSP_OK;
+
+    memset(s, 0, sizeof *s);
+    buf_init(&s->held, HELD_BYTES_MAX);
+    if (n < 0 || n > OSP_STOP_STRINGS_MAX)
+        return fail(OSP_EINVAL, "%d stop strings, limit is %d", n, OSP_STOP_STRINGS_MAX);
+    for (int i = 0; i < n; i++) {
+        TRY(check_string(strings[i], i));
+        s->strings[s->n++] = mem_strdup(strings[i]);
+    }
+out:
+    if (st != OSP_OK)
+        stop_text_release(s);
+    return st;
+}
+
+void stop_text_release(struct stop_text *s)
+{
+    for (int i = 0; i < s->n; i++)
+        free(s->strings[i]);
+    buf_release(&s->held);
+    s->n = 0;
+}
+
+/* Where the earliest stop string begins in the held text; its length when there is none. */
+static size_t find_stop(const struct stop_text *s)
+{
+    size_t at = s->held.size_bytes;
+
+    for (int i = 0; i < s->n; i++) {
+        const char *hit =
+            memmem(s->held.data, s->held.size_bytes, s->strings[i], strlen(s->strings[i]));
+
+        if (hit != NULL && (size_t)(hit - s->held.data) < at)
+            at = (size_t)(hit - s->held.data);
+    }
+    return at;
+}
+
+static bool may_begin_stop(const struct stop_text *s, const char *end, size_t n_bytes)
+{
+    for (int i = 0; i < s->n; i++)
+        if (strlen(s->strings[i]) > n_bytes && memcmp(s->strings[i], end, n_bytes) == 0)
+            return true;
+    return false;
+}
+
+/* Where the longest end that may begin a stop string starts. */
+static size_t find_partial(const struct stop_text *s)
+{
+    size_t n = s->held.size_bytes;
+    size_t at = n > STOP_STRING_BYTES_MAX ? n - STOP_STRING_BYTES_MAX : 0;
+
+    while (at < n && !may_begin_stop(s, s->held.data + at, n - at))
+        at++;
+    return at;
+}
+
+/* Gives out the first n_bytes of what is held. */
+static void give(struct stop_text *s, size_t n_bytes, struct buf *out)
+{
+    buf_append(out, s->held.data, n_bytes);
+    s->held.size_bytes -= n_bytes;
+    memmove(s->held.data, s->held.data + n_bytes, s->held.size_bytes + 1);
+}
+
+void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struct buf *out)
+{
+    size_t at;
+
+    if (s->found || n_bytes == 0)
+        return;
+    if (s->n == 0) {
+        buf_append(out, text, n_bytes);
+        return;
+    }
+    buf_append(&s->held, text, n_bytes);
+    at = find_stop(s);
+    s->found = at < s->held.size_bytes;
+    give(s, s->found ? at : find_partial(s), out);
+}
+
+void stop_text_finish(struct stop_text *s, struct buf *out)
+{
+    if (!s->found && s->held.size_bytes > 0)
+        give(s, s->held.size_bytes, out);
+    buf_clear(&s->held);
+}

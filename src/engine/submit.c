@@ -1,0 +1,136 @@
+/* From a client's options to a request in the engine's inbox. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "engine/chat.h"
+#include "engine/engine.h"
+#include "engine/model_api.h"
+
+static enum osp_status check_fraction(const char *name, float value)
+{
+    if (!(value >= 0.0F && value <= 1.0F))
+        return fail(OSP_EINVAL, "%s is %g, must be in 0 to 1", name, (double)value);
+    return OSP_OK;
+}
+
+static enum osp_status check_sampling(const struct osp_sampling *s)
+{
+    enum osp_status st;
+
+    if (!(s->temperature >= 0.0F && isfinite(s->temperature)))
+        return fail(OSP_EINVAL, "temperature is %g, must be 0 or more", (double)s->temperature);
+    if (s->top_k < 0)
+        return fail(OSP_EINVAL, "top_k is %d, must be 0 (off) or more", s->top_k);
+    TRY(check_fraction("top_p", s->top_p));
+    TRY(check_fraction("min_p", s->min_p));
+out:
+    return st;
+}
+
+/* gpt-oss is meant to be sampled at temperature 1 and top_p 1: those are the defaults. */
+static struct batch_sample draw_of(const struct osp_sampling *s)
+{
+    bool given = s->has_temperature || s->temperature > 0.0F;
+
+    return (struct batch_sample){
+        .temperature = given ? s->temperature : 1.0F,
+        .top_p = s->top_p > 0.0F ? s->top_p : 1.0F,
+        .top_k = s->top_k,
+        .min_p = s->min_p,
+        .seed = s->has_seed ? s->seed : rng_entropy(),
+    };
+}
+
+static enum osp_status check_prompt(const struct osp_model *m, const int32_t *ids, size_t n)
+{
+    int n_ids = model_config(m->model)->vocab_size;
+    int limit = m->plan.context_tokens_max;
+
+    if (n == 0)
+        return fail(OSP_EINVAL, "the prompt is empty");
+    if (n >= (size_t)limit)
+        return fail(OSP_ELIMIT,
+                    "the prompt has %zu tokens, which leaves no room for an answer: the limit of "
+                    "prompt and answer is %d",
+                    n, limit);
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= n_ids)
+            return fail(OSP_EINVAL, "token %zu of the prompt is %d, must be in 0 to %d", i,
+                        (int)ids[i], n_ids - 1);
+    return OSP_OK;
+}
+
+/* Prompt and answer together: an answer longer than the context ends with it. */
+static int tokens_max_of(const struct osp_model *m, int n_prompt, int n_answer_max)
+{
+    int limit = m->plan.context_tokens_max;
+
+    if (n_answer_max == 0 || n_answer_max > limit - n_prompt)
+        return limit;
+    return n_prompt + n_answer_max;
+}
+
+static enum osp_status check_options(const struct osp_request_options *opt)
+{
+    if (opt->tokens_max < 0)
+        return fail(OSP_EINVAL, "tokens_max is %d, must be 0 (no limit) or more", opt->tokens_max);
+    return check_sampling(&opt->sampling);
+}
+
+static enum osp_status submit(struct osp_request **out, struct osp_engine *engine,
+                              const struct osp_request_options *opt,
+                              struct event_stream_options *stream)
+{
+    const struct osp_model *m = engine_model(engine);
+    struct osp_request *r = NULL;
+    enum osp_status st;
+
+    TRY(check_options(opt));
+    TRY(check_prompt(m, stream->prompt, stream->n_prompt));
+    stream->tokenizer = m->tokenizer;
+    stream->raw = opt->raw;
+    stream->stop = opt->stop;
+    stream->n_stop = opt->n_stop;
+    TRY(request_new(&r, engine_limits(engine), stream,
+                    tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
+    r->seq.draw = draw_of(&opt->sampling);
+    r->seq.ignore_stop = opt->ignore_stop_tokens;
+    TRY(engine_submit(engine, r));
+    *out = r;
+out:
+    if (st != OSP_OK && r != NULL)
+        request_drop(r);
+    return st;
+}
+
+static const struct osp_request_options defaults;
+
+enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *engine,
+                                  const int32_t *ids, size_t n,
+                                  const struct osp_request_options *opt)
+{
+    struct event_stream_options stream = {.prompt = ids, .n_prompt = n};
+
+    *out = NULL;
+    return submit(out, engine, opt != NULL ? opt : &defaults, &stream);
+}
+
+enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
+                                const struct osp_chat *chat, const struct osp_request_options *opt)
+{
+    struct event_stream_options stream = {.functions = NULL};
+    struct ids prompt;
+    enum osp_status st;
+
+    *out = NULL;
+    ids_init(&prompt, CHAT_TOKENS_MAX);
+    TRY(chat_render_ids(chat, engine_model(engine)->tokenizer, &prompt));
+    stream.prompt = prompt.data;
+    stream.n_prompt = prompt.n;
+    stream.functions = chat_function_names(chat, &stream.n_functions);
+    TRY(submit(out, engine, opt != NULL ? opt : &defaults, &stream));
+out:
+    ids_release(&prompt);
+    return st;
+}
