@@ -1,0 +1,149 @@
+/* Byte strings in one block, spans by id, and a half-empty hash table with linear probing. */
+#include "text/vocab.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { SLOTS_MIN = 1024 };
+
+enum osp_status vocab_init(struct vocab *v, int32_t n_ordinary, int32_t size, size_t bytes_max)
+{
+    enum osp_status st;
+
+    *v = (struct vocab){.n_ordinary = n_ordinary, .size = size, .capacity_bytes = bytes_max};
+    if (n_ordinary < 1 || size < n_ordinary || size > VOCAB_TOKENS_MAX)
+        return fail(OSP_ELIMIT, "vocabulary has %d ordinary of %d tokens, limit is %d",
+                    (int)n_ordinary, (int)size, VOCAB_TOKENS_MAX);
+    if (bytes_max > VOCAB_BYTES_MAX)
+        return fail(OSP_ELIMIT, "vocabulary has up to %zu bytes, limit is %d", bytes_max,
+                    VOCAB_BYTES_MAX);
+    TRY(mem_try_array(&v->bytes, bytes_max, 1, "vocabulary"));
+    TRY(mem_try_array(&v->spans, (size_t)size, sizeof *v->spans, "vocabulary"));
+out:
+    return st;
+}
+
+void vocab_release(struct vocab *v)
+{
+    free(v->bytes);
+    free(v->spans);
+    free(v->slots);
+    *v = (struct vocab){0};
+}
+
+enum osp_status vocab_define(struct vocab *v, int64_t id, const char *bytes, size_t n_bytes)
+{
+    struct vocab_span *span;
+
+    if (id < 0 || id >= v->size)
+        return fail(OSP_EFORMAT, "token id %lld, needs 0..%d", (long long)id, (int)v->size - 1);
+    span = &v->spans[id];
+    if (span->n_bytes)
+        return fail(OSP_EFORMAT, "token id %lld is given twice", (long long)id);
+    if (n_bytes < 1 || n_bytes > VOCAB_TOKEN_BYTES_MAX)
+        return fail(OSP_EFORMAT, "token %lld has %zu bytes, needs 1..%d", (long long)id, n_bytes,
+                    VOCAB_TOKEN_BYTES_MAX);
+    if (n_bytes > v->capacity_bytes - v->n_bytes)
+        return fail(OSP_EFORMAT, "tokens have more than %zu bytes", v->capacity_bytes);
+    *span = (struct vocab_span){(uint32_t)v->n_bytes, (uint32_t)n_bytes};
+    memcpy(v->bytes + v->n_bytes, bytes, n_bytes);
+    v->n_bytes += n_bytes;
+    return OSP_OK;
+}
+
+/* Multiplies and folds eight bytes at a time. The table is fixed when text arrives, so text cannot
+ * lengthen its probes. */
+static uint64_t hash_bytes(const char *bytes, size_t n_bytes)
+{
+    const uint64_t odd = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
+    uint64_t h = n_bytes * odd;
+    uint64_t word;
+
+    for (; n_bytes >= 8; bytes += 8, n_bytes -= 8) {
+        memcpy(&word, bytes, 8);
+        h = (h ^ word) * odd;
+        h ^= h >> 29;
+    }
+    word = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        word = word << 8 | (unsigned char)bytes[i];
+    h = (h ^ word) * odd;
+    return h ^ h >> 29;
+}
+
+/* The slot that holds this string, or the empty one where it belongs. */
+static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size_t n_bytes,
+                                  uint32_t *tag)
+{
+    uint64_t hash = hash_bytes(bytes, n_bytes);
+    uint32_t at = (uint32_t)hash & v->slot_mask;
+
+    *tag = (uint32_t)(hash >> 32);
+    for (;; at = (at + 1) & v->slot_mask) {
+        struct vocab_slot *slot = &v->slots[at];
+
+        if (slot->id < 0)
+            return slot;
+        if (slot->tag == *tag && v->spans[slot->id].n_bytes == n_bytes &&
+            memcmp(v->bytes + v->spans[slot->id].offset, bytes, n_bytes) == 0)
+            return slot;
+    }
+}
+
+static enum osp_status index_one(struct vocab *v, int32_t id)
+{
+    size_t n_bytes;
+    const char *bytes = vocab_bytes(v, id, &n_bytes);
+    struct vocab_slot *slot;
+    uint32_t tag;
+
+    if (!n_bytes)
+        return fail(OSP_EFORMAT, "token id %d is missing, needs 0..%d without gaps", (int)id,
+                    (int)v->n_ordinary - 1);
+    slot = slot_of(v, bytes, n_bytes, &tag);
+    if (slot->id >= 0)
+        return fail(OSP_EFORMAT, "tokens %d and %d are the same bytes", (int)slot->id, (int)id);
+    *slot = (struct vocab_slot){tag, id};
+    if (n_bytes > v->token_bytes_max)
+        v->token_bytes_max = (uint32_t)n_bytes;
+    return OSP_OK;
+}
+
+static enum osp_status index_single_bytes(struct vocab *v)
+{
+    for (int b = 0; b < 256; b++) {
+        char byte = (char)b;
+
+        v->byte_ids[b] = vocab_find(v, &byte, 1);
+        if (v->byte_ids[b] < 0)
+            return fail(OSP_EFORMAT, "byte 0x%02X has no token of its own", (unsigned)b);
+    }
+    return OSP_OK;
+}
+
+enum osp_status vocab_index(struct vocab *v)
+{
+    uint32_t n_slots = SLOTS_MIN;
+    enum osp_status st;
+
+    while (n_slots < 2 * (uint32_t)v->n_ordinary)
+        n_slots *= 2;
+    TRY(mem_try_array(&v->slots, n_slots, sizeof *v->slots, "vocabulary"));
+    v->slot_mask = n_slots - 1;
+    for (uint32_t i = 0; i < n_slots; i++)
+        v->slots[i].id = -1;
+    for (int32_t id = 0; id < v->n_ordinary; id++)
+        TRY(index_one(v, id));
+    TRY(index_single_bytes(v));
+out:
+    return st;
+}
+
+int32_t vocab_find(const struct vocab *v, const char *bytes, size_t n_bytes)
+{
+    uint32_t tag;
+
+    return slot_of(v, bytes, n_bytes, &tag)->id;
+}

@@ -1,0 +1,264 @@
+/* tokenizer.json. What would change ids and is not o200k's way is refused, not ignored; what only
+ * concerns offsets or the rendering of conversations (post_processor) is ignored. */
+#include "text/vocab_files.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "text/split.h"
+#include "text/vocab_json.h"
+
+enum { SHOWN_CHARS = 80 }; /* of a wrong value in a message */
+
+/* ---- settings ---- */
+
+#define ABSENT "nothing"
+
+/* Dotted path, and the values that it may have, as compact JSON. */
+static const struct rule {
+    const char *path;
+    const char *allowed[3];
+} rules[] = {
+    {"normalizer", {"null", ABSENT}},
+    {"pre_tokenizer.type", {"\"Sequence\""}},
+    {"pre_tokenizer.pretokenizers.0.type", {"\"Split\""}},
+    {"pre_tokenizer.pretokenizers.0.behavior", {"\"Isolated\""}},
+    {"pre_tokenizer.pretokenizers.0.invert", {"false"}},
+    {"pre_tokenizer.pretokenizers.1.type", {"\"ByteLevel\""}},
+    {"pre_tokenizer.pretokenizers.1.add_prefix_space", {"false"}},
+    {"pre_tokenizer.pretokenizers.1.use_regex", {"false"}},
+    {"pre_tokenizer.pretokenizers.2", {ABSENT}},
+    {"decoder.type", {"\"ByteLevel\""}},
+    {"model.type", {"\"BPE\""}},
+    {"model.ignore_merges", {"true"}},
+    {"model.byte_fallback", {"false", ABSENT}},
+    {"model.dropout", {"null", ABSENT}},
+    {"model.unk_token", {"null", ABSENT}},
+    {"model.continuing_subword_prefix", {"null", "\"\"", ABSENT}},
+    {"model.end_of_word_suffix", {"null", "\"\"", ABSENT}},
+};
+
+/* Value at a dotted path of object keys and array indexes, or NULL. */
+static json_t *at_path(json_t *value, const char *path)
+{
+    while (value && *path) {
+        size_t n = strcspn(path, ".");
+        char key[64];
+
+        snprintf(key, sizeof key, "%.*s", (int)n, path);
+        if (json_is_array(value))
+            value = json_array_get(value, strtoul(key, NULL, 10));
+        else
+            value = json_object_get(value, key);
+        path += n + (path[n] == '.');
+    }
+    return value;
+}
+
+static enum osp_status check_rule(json_t *root, const struct rule *rule)
+{
+    json_t *value = at_path(root, rule->path);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : mem_strdup(ABSENT);
+    enum osp_status st = OSP_OK;
+    bool allowed = false;
+
+    if (!text)
+        return fail(OSP_ENOMEM, "out of memory");
+    for (int i = 0; i < 3 && rule->allowed[i]; i++)
+        allowed = allowed || strcmp(text, rule->allowed[i]) == 0;
+    if (!allowed)
+        st = fail(OSP_EUNSUPPORTED, "%s is %.*s, needs %s", rule->path, SHOWN_CHARS, text,
+                  rule->allowed[0]);
+    free(text);
+    return st;
+}
+
+static enum osp_status check_settings(json_t *root)
+{
+    const char *path = "pre_tokenizer.pretokenizers.0.pattern.Regex";
+    const char *pattern = json_string_value(at_path(root, path));
+    enum osp_status st;
+
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        TRY(check_rule(root, &rules[i]));
+    if (!pattern || strcmp(pattern, split_pattern) != 0)
+        return fail(OSP_EUNSUPPORTED, "%s is %.*s, needs the one of o200k", path, SHOWN_CHARS,
+                    pattern ? pattern : ABSENT);
+out:
+    return st;
+}
+
+/* ---- ordinary tokens ---- */
+
+/* Byte that a character of a byte-level string stands for, or -1: printable bytes stand for
+ * themselves, the others, in order, are U+0100 and up. */
+static int byte_of(uint32_t code_point)
+{
+    static const unsigned char hidden[][2] = {{0, 32}, {127, 160}, {173, 173}}; /* first, last */
+    uint32_t nth = code_point - 0x100;
+
+    if (code_point < 0x100) {
+        for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+            if (code_point >= hidden[i][0] && code_point <= hidden[i][1])
+                return -1;
+        return (int)code_point;
+    }
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
+        uint32_t n = hidden[i][1] - hidden[i][0] + 1u;
+
+        if (nth < n)
+            return (int)(hidden[i][0] + nth);
+        nth -= n;
+    }
+    return -1;
+}
+
+bool byte_level_decode(struct buf *out, const char *text, size_t n_bytes)
+{
+    for (size_t i = 0; i < n_bytes;) {
+        uint32_t code_point;
+        bool valid;
+        int byte;
+
+        i += utf8_read(text + i, n_bytes - i, &code_point, &valid);
+        byte = valid ? byte_of(code_point) : -1;
+        if (byte < 0 || !buf_putc(out, (char)byte))
+            return false;
+    }
+    return true;
+}
+
+static enum osp_status define_ordinary(struct vocab *v, json_t *tokens)
+{
+    struct buf bytes;
+    const char *text;
+    enum osp_status st = OSP_OK;
+    json_t *id;
+
+    buf_init(&bytes, VOCAB_TOKEN_BYTES_MAX);
+    json_object_foreach(tokens, text, id)
+    {
+        buf_clear(&bytes);
+        if (!byte_level_decode(&bytes, text, strlen(text)))
+            TRY(fail(OSP_EFORMAT,
+                     "model.vocab: \"%.*s\" is not a string of up to %d bytes in "
+                     "byte-level form",
+                     SHOWN_CHARS, text, VOCAB_TOKEN_BYTES_MAX));
+        if (!json_is_integer(id) || json_integer_value(id) >= v->n_ordinary)
+            TRY(fail(OSP_EFORMAT, "model.vocab: id of \"%.*s\" is not a number in 0..%d",
+                     SHOWN_CHARS, text, (int)v->n_ordinary - 1));
+        TRY(vocab_define(v, json_integer_value(id), bytes.data, bytes.size_bytes));
+    }
+out:
+    buf_release(&bytes);
+    return st;
+}
+
+/* ---- control tokens ---- */
+
+static enum osp_status check_added(json_t *token, size_t index, int32_t n_ordinary)
+{
+    static const char *const must_be_off[] = {"single_word", "lstrip", "rstrip"};
+    json_t *id = json_object_get(token, "id");
+
+    if (!json_is_integer(id) || !json_is_string(json_object_get(token, "content")))
+        return fail(OSP_EFORMAT, "added_tokens[%zu]: needs a number id and a string content",
+                    index);
+    if (json_integer_value(id) < n_ordinary || json_integer_value(id) >= VOCAB_TOKENS_MAX)
+        return fail(OSP_EFORMAT, "added_tokens[%zu]: id %lld, needs %d..%d", index,
+                    (long long)json_integer_value(id), (int)n_ordinary, VOCAB_TOKENS_MAX - 1);
+    for (size_t i = 0; i < sizeof must_be_off / sizeof must_be_off[0]; i++)
+        if (json_is_true(json_object_get(token, must_be_off[i])))
+            return fail(OSP_EUNSUPPORTED, "added_tokens[%zu]: %s is true, needs false", index,
+                        must_be_off[i]);
+    return OSP_OK;
+}
+
+/* Checks the list; adds to *n_bytes the length of its texts and raises *size above its ids. */
+static enum osp_status measure_added(json_t *list, int32_t n_ordinary, int32_t *size,
+                                     size_t *n_bytes)
+{
+    enum osp_status st = OSP_OK;
+    json_t *token;
+    size_t i;
+
+    if (!json_is_array(list) || json_array_size(list) > SPECIALS_MAX)
+        return fail(OSP_EFORMAT, "added_tokens: needs a list of at most %d", SPECIALS_MAX);
+    json_array_foreach(list, i, token)
+    {
+        json_int_t id;
+
+        TRY(check_added(token, i, n_ordinary));
+        id = json_integer_value(json_object_get(token, "id"));
+        if (id >= *size)
+            *size = (int32_t)id + 1;
+        *n_bytes += json_string_length(json_object_get(token, "content"));
+    }
+out:
+    return st;
+}
+
+static enum osp_status define_added(struct vocab *v, struct specials *s, json_t *list)
+{
+    enum osp_status st = OSP_OK;
+    json_t *token;
+    size_t i;
+
+    json_array_foreach(list, i, token)
+    {
+        int32_t id = (int32_t)json_integer_value(json_object_get(token, "id"));
+        const char *text = json_string_value(json_object_get(token, "content"));
+
+        TRY(vocab_define(v, id, text, strlen(text)));
+        TRY(specials_add(s, text, strlen(text), id));
+    }
+out:
+    return st == OSP_OK ? st : fail_within(st, "added_tokens");
+}
+
+/* ---- the file ---- */
+
+static enum osp_status read_root(struct vocab *v, struct specials *s, json_t *root)
+{
+    json_t *tokens = at_path(root, "model.vocab"), *added = json_object_get(root, "added_tokens");
+    size_t n_tokens = json_object_size(tokens), n_bytes = 0;
+    enum osp_status st;
+    const char *text;
+    int32_t size;
+    json_t *id;
+
+    TRY(check_settings(root));
+    if (!json_is_object(tokens) || !n_tokens || n_tokens > VOCAB_TOKENS_MAX)
+        return fail(OSP_EFORMAT, "model.vocab: needs an object of 1..%d tokens", VOCAB_TOKENS_MAX);
+    json_object_foreach(tokens, text, id) n_bytes +=
+        strlen(text); /* bytes are never more than their byte-level form */
+    size = n_tokens == O200K_N_ORDINARY ? O200K_SIZE : (int32_t)n_tokens;
+    TRY(measure_added(added, (int32_t)n_tokens, &size, &n_bytes));
+    TRY(vocab_init(v, (int32_t)n_tokens, size, n_bytes));
+    TRY(define_ordinary(v, tokens));
+    TRY(define_added(v, s, added));
+    TRY(vocab_index(v));
+    TRY(check_merges(v, at_path(root, "model.merges")));
+out:
+    return st;
+}
+
+enum osp_status vocab_read_json(struct vocab *v, struct specials *s, const char *data,
+                                size_t n_bytes)
+{
+    json_error_t error;
+    json_t *root = json_loadb(data, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    enum osp_status st;
+
+    if (!root)
+        return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
+    st = read_root(v, s, root);
+    json_decref(root);
+    return st;
+}

@@ -1,0 +1,202 @@
+/* The tokenizer as a filter, for comparisons with other implementations (tests/text) and for
+ * timing. Records on standard input and output are a little-endian 32-bit count, then the items.
+ *
+ *   check_tokenizer VOCABULARY ids        bytes in, 32-bit ids out, as ordinary text
+ *   check_tokenizer VOCABULARY specials   the same with control tokens recognised
+ *   check_tokenizer VOCABULARY detok      bytes in, UTF-8 out, pushed in parts of 1 to 7 bytes
+ *   check_tokenizer VOCABULARY time FILE  encodes FILE again and again, prints MB/s
+ *
+ * ids and specials also decode the ids again and stop if the text does not come back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/rng.h"
+#include "text/detok.h"
+#include "text/tokenizer.h"
+
+enum { RECORD_BYTES_MAX = 1 << 28, TIME_RUNS = 5 };
+
+struct filter {
+    struct tokenizer *tokenizer;
+    char *record;
+    size_t n_bytes, capacity_bytes;
+    uint64_t n_records;
+    struct ids ids;
+    struct buf text, clean;
+};
+
+typedef enum osp_status filter_fn(struct filter *f);
+
+/* Reads the next record; false at the end of input. */
+static bool read_record(struct filter *f)
+{
+    uint32_t n;
+
+    if (fread(&n, sizeof n, 1, stdin) != 1)
+        return false;
+    if (n > f->capacity_bytes) {
+        free(f->record);
+        f->capacity_bytes = n <= RECORD_BYTES_MAX ? n : 0;
+        f->record = n <= RECORD_BYTES_MAX ? malloc(n) : NULL;
+    }
+    f->n_bytes = n;
+    f->n_records++;
+    return n == 0 || (f->record && fread(f->record, 1, n, stdin) == n);
+}
+
+static enum osp_status write_record(const void *items, size_t n, size_t item_bytes)
+{
+    uint32_t count = (uint32_t)n;
+
+    if (fwrite(&count, sizeof count, 1, stdout) != 1 || fwrite(items, item_bytes, n, stdout) != n)
+        return fail(OSP_EIO, "standard output is closed");
+    return OSP_OK;
+}
+
+/* Record -> well-formed text, through detok, in parts whose lengths come from the record's number. */
+static enum osp_status clean_record(struct filter *f)
+{
+    struct detok d;
+    bool ok = true;
+    size_t at = 0;
+
+    buf_clear(&f->clean);
+    detok_init(&d);
+    for (uint32_t part = 0; at < f->n_bytes; part++) {
+        size_t n = 1 + rng_bits(1, f->n_records, part) % 7;
+
+        n = n < f->n_bytes - at ? n : f->n_bytes - at;
+        ok = detok_push(&d, f->record + at, n, &f->clean) && ok;
+        at += n;
+    }
+    ok = detok_finish(&d, &f->clean) && ok;
+    return ok ? OSP_OK
+              : fail(OSP_ELIMIT, "record %llu is too long", (unsigned long long)f->n_records);
+}
+
+static enum osp_status check_round_trip(struct filter *f)
+{
+    enum osp_status st;
+
+    buf_clear(&f->text);
+    TRY(clean_record(f));
+    TRY(tokenizer_decode(f->tokenizer, f->ids.data, f->ids.n, &f->text));
+    if (f->text.size_bytes != f->clean.size_bytes ||
+        memcmp(buf_text(&f->text), buf_text(&f->clean), f->text.size_bytes) != 0)
+        return fail(OSP_EINTERNAL, "record %llu does not come back from its ids",
+                    (unsigned long long)f->n_records);
+out:
+    return st;
+}
+
+static enum osp_status write_ids(struct filter *f, enum osp_status encoded)
+{
+    enum osp_status st;
+
+    TRY(encoded);
+    TRY(check_round_trip(f));
+    TRY(write_record(f->ids.data, f->ids.n, sizeof *f->ids.data));
+out:
+    return st;
+}
+
+static enum osp_status filter_ids(struct filter *f)
+{
+    ids_clear(&f->ids);
+    return write_ids(f, tokenizer_encode(f->tokenizer, f->record, f->n_bytes, &f->ids));
+}
+
+static enum osp_status filter_specials(struct filter *f)
+{
+    ids_clear(&f->ids);
+    return write_ids(f,
+                     tokenizer_encode_with_specials(f->tokenizer, f->record, f->n_bytes, &f->ids));
+}
+
+static enum osp_status filter_detok(struct filter *f)
+{
+    enum osp_status st;
+
+    TRY(clean_record(f));
+    TRY(write_record(buf_text(&f->clean), f->clean.size_bytes, 1));
+out:
+    return st;
+}
+
+static enum osp_status run_filter(struct filter *f, filter_fn *filter)
+{
+    enum osp_status st = OSP_OK;
+
+    while (st == OSP_OK && read_record(f))
+        st = filter(f);
+    if (st == OSP_OK && !feof(stdin))
+        st = fail(OSP_EIO, "record %llu is cut off", (unsigned long long)f->n_records);
+    return st;
+}
+
+/* Best of some runs, so that a neighbour's load counts less. */
+static enum osp_status run_timing(struct filter *f, const char *path)
+{
+    uint64_t best_ns = UINT64_MAX;
+    char *text = NULL;
+    enum osp_status st;
+    size_t n_bytes;
+
+    TRY(file_read(&text, &n_bytes, path, RECORD_BYTES_MAX));
+    for (int run = 0; run < TIME_RUNS; run++) {
+        uint64_t start_ns = clock_ns(), took_ns;
+
+        ids_clear(&f->ids);
+        TRY(tokenizer_encode(f->tokenizer, text, n_bytes, &f->ids));
+        took_ns = clock_ns() - start_ns;
+        best_ns = took_ns < best_ns ? took_ns : best_ns;
+    }
+    printf("%zu bytes, %zu tokens, %.4f s, %.1f MB/s\n", n_bytes, f->ids.n, (double)best_ns * 1e-9,
+           (double)n_bytes * 1e3 / (double)best_ns);
+out:
+    free(text);
+    return st;
+}
+
+static enum osp_status run(struct filter *f, int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        filter_fn *filter;
+    } filters[] = {{"ids", filter_ids}, {"specials", filter_specials}, {"detok", filter_detok}};
+    enum osp_status st;
+
+    if (argc < 3)
+        return fail(OSP_EINVAL, "usage: %s VOCABULARY ids|specials|detok|time [FILE]", argv[0]);
+    TRY(tokenizer_open(&f->tokenizer, argv[1]));
+    if (strcmp(argv[2], "time") == 0 && argc == 4)
+        return run_timing(f, argv[3]);
+    for (size_t i = 0; i < sizeof filters / sizeof filters[0]; i++)
+        if (strcmp(argv[2], filters[i].name) == 0)
+            return run_filter(f, filters[i].filter);
+    return fail(OSP_EINVAL, "there is no filter %s", argv[2]);
+out:
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    struct filter f = {0};
+    enum osp_status st;
+
+    ids_init(&f.ids, RECORD_BYTES_MAX);
+    buf_init(&f.text, 3u * RECORD_BYTES_MAX);
+    buf_init(&f.clean, 3u * RECORD_BYTES_MAX);
+    st = run(&f, argc, argv);
+    if (st != OSP_OK)
+        fprintf(stderr, "check_tokenizer: %s\n", fail_message());
+    tokenizer_close(f.tokenizer);
+    free(f.record);
+    ids_release(&f.ids);
+    buf_release(&f.text);
+    buf_release(&f.clean);
+    return st == OSP_OK ? 0 : 1;
+}
