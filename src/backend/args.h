@@ -1,5 +1,6 @@
 /* Argument structs of the stages, shared by C11 and CUDA. Bound once when weights are loaded: the
  * tensors of activations have room for rows_max rows, and the batch of the step says how many count.
+ * A tensor marked "room for" is work space whose contents mean nothing outside the stage.
  *
  * Letters: T rows, S sequences, R logit rows, C model width, H query heads, K key/value heads,
  * D head width, E experts, A active experts, F expert width, V vocabulary, P tokens a page. */
@@ -31,6 +32,7 @@ struct attn_in_args {
     struct tensor bqkv[3]; /* (H*D), (K*D), (K*D) */
     const struct rope *rope;
     enum page_group group;
+    struct tensor kv_rows; /* (T, 2*K*D) f32: room for k and v on their way to the pages */
 };
 struct attn_args {
     struct tensor att;   /* (T, H*D) f32 */
@@ -60,6 +62,7 @@ struct route_args {
     struct tensor y;     /* (T, C) f32 */
     struct tensor wr;    /* (E, C) */
     struct tensor br;    /* (E) */
+    struct tensor scores; /* (T, E) f32: room for the router's logits */
 };
 struct experts_args {
     struct tensor h;      /* (T, C) f32: out */
@@ -72,14 +75,16 @@ struct experts_args {
     struct tensor b_down; /* (E, C) */
     float limit;          /* clamp of SwiGLU, 7 */
     float alpha;          /* 1.702 */
+    struct tensor units;  /* (T*A, F) f32: room for the gated units, grouped by expert */
+    struct tensor parts;  /* (T*A, C) f32: room for the experts' outputs before they are summed */
 };
 struct logits_args {
-    struct tensor logits; /* (R, V) f32, of the rows that samples[] names, in its order */
+    struct tensor logits; /* (R, V) f32, of the rows that samples[] names, in order */
     struct tensor y;      /* (T, C) f32, after the final norm */
     struct tensor head;   /* (V, C) */
 };
 struct sample_args {
-    struct tensor tokens;   /* (R) i32: out */
+    struct tensor tokens;   /* (R) i32: out; -1 = the logits have no finite largest value */
     struct tensor logprobs; /* (R) f32: out, natural log, of the drawn token under softmax(logits) */
     struct tensor logits;   /* (R, V) f32 */
     int n_valid;            /* ids from here on have no text and are never drawn; V = all valid */

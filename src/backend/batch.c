@@ -1,0 +1,54 @@
+/* Layout of a batch: the header, then each array at the next multiple of eight bytes. */
+#include "backend/batch.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { BATCH_ALIGN_BYTES = 8 }; /* the widest member of any array is 8 bytes */
+
+static int64_t aligned(int64_t n_bytes)
+{
+    return (n_bytes + BATCH_ALIGN_BYTES - 1) / BATCH_ALIGN_BYTES * BATCH_ALIGN_BYTES;
+}
+
+/* Reserves an array behind *end_bytes and gives its offset. */
+static int32_t place(int64_t *end_bytes, int n, size_t size_bytes)
+{
+    const int64_t offset = *end_bytes;
+
+    *end_bytes = aligned(offset + n * (int64_t)size_bytes);
+    return (int32_t)offset;
+}
+
+static struct batch layout(struct batch_counts c)
+{
+    struct batch b = {
+        .n_rows = c.n_rows, .n_seqs = c.n_seqs, .n_samples = c.n_samples, .n_pages = c.n_pages};
+    int64_t end_bytes = aligned((int64_t)sizeof(b));
+
+    assert(c.n_rows >= 0 && c.n_seqs >= 0 && c.n_samples >= 0 && c.n_pages >= 0);
+    b.offset_tokens = place(&end_bytes, c.n_rows, sizeof(int32_t));
+    b.offset_positions = place(&end_bytes, c.n_rows, sizeof(int32_t));
+    b.offset_row_seq = place(&end_bytes, c.n_rows, sizeof(int32_t));
+    b.offset_kinds = place(&end_bytes, c.n_rows, sizeof(int32_t));
+    b.offset_seqs = place(&end_bytes, c.n_seqs, sizeof(struct batch_seq));
+    b.offset_samples = place(&end_bytes, c.n_samples, sizeof(struct batch_sample));
+    b.offset_pages = place(&end_bytes, c.n_pages, sizeof(int32_t));
+    assert(end_bytes <= INT32_MAX); /* offsets are 32 bits wide */
+    b.size_bytes = end_bytes;
+    return b;
+}
+
+int64_t batch_bytes(struct batch_counts counts)
+{
+    return layout(counts).size_bytes;
+}
+
+struct batch *batch_init(void *memory, struct batch_counts counts)
+{
+    const struct batch b = layout(counts);
+
+    memset(memory, 0, (size_t)b.size_bytes);
+    memcpy(memory, &b, sizeof(b));
+    return memory;
+}

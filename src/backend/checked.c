@@ -1,0 +1,405 @@
+/* Assertions of batch and shapes, in front of every device. What they hold is the contract of args.h
+ * and batch.h; a breach is a bug of osprey, never of its input. */
+#include "backend/checked.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+
+struct checked {
+    const struct backend_ops *ops;
+    struct backend *be;
+    struct backend_options limits;
+    const struct batch *batch; /* of the step in progress, else NULL */
+};
+
+static struct checked *checked(struct backend *be)
+{
+    return (struct checked *)be;
+}
+
+/* ---- shapes ---- */
+
+static bool is_shape(const struct tensor *t, int n_dims, const int64_t *dim)
+{
+    bool same = t->n_dims == n_dims;
+
+    for (int i = 0; same && i < n_dims; i++)
+        same = t->dim[i] == dim[i];
+    return same;
+}
+#define IS_SHAPE(t, ...)                                                                           \
+    is_shape(t, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
+
+static bool is_weight(const struct tensor *t)
+{
+    const bool blocks_fit = t->n_dims >= 2 && t->dim[t->n_dims - 1] % MXFP4_BLOCK == 0;
+
+    if (t->dtype == DTYPE_MXFP4)
+        return t->data != NULL && t->scales != NULL && blocks_fit && !t->transposed;
+    return t->data != NULL && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
+}
+
+/* Rows of f32 with room for at least n of them. */
+static bool is_rows(const struct tensor *t, int64_t n, int64_t width)
+{
+    return t->dtype == DTYPE_F32 && t->data != NULL && t->n_dims == 2 && t->dim[0] >= n &&
+           t->dim[1] == width;
+}
+
+static bool is_vector(const struct tensor *t, int64_t n)
+{
+    return is_weight(t) && t->n_dims == 1 && t->dim[0] == n;
+}
+
+static bool is_matrix(const struct tensor *t, int64_t n_rows, int64_t n_columns)
+{
+    return is_weight(t) && IS_SHAPE(t, n_rows, n_columns);
+}
+
+static bool is_stack(const struct tensor *t, int64_t n, int64_t n_rows, int64_t n_columns)
+{
+    return is_weight(t) && IS_SHAPE(t, n, n_rows, n_columns);
+}
+
+static bool is_cache(const struct tensor *t)
+{
+    return t->dtype == DTYPE_F32 && t->data != NULL && t->n_dims == 5 && t->dim[1] == 2 &&
+           t->dim[3] == PAGE_TOKENS;
+}
+
+/* ---- the batch ---- */
+
+static void assert_rows(const struct batch *b, const struct batch_seq *s, int seq)
+{
+    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
+    const int32_t *row_seq = BATCH_ROW_SEQ(b) + s->first_row;
+
+    for (int i = 0; i < s->n_rows; i++) {
+        assert(row_seq[i] == seq);
+        assert(positions[i] == positions[0] + i && positions[i] >= 0);
+    }
+}
+
+static void assert_pages(const struct batch *b, const struct batch_seq *s)
+{
+    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        assert(s->table[g] >= 0 && s->n_pages[g] >= 0 && s->first_page[g] >= 0);
+        assert(s->table[g] + s->n_pages[g] <= b->n_pages);
+        assert(positions[0] / PAGE_TOKENS >= s->first_page[g]);
+        assert(positions[s->n_rows - 1] / PAGE_TOKENS < s->first_page[g] + s->n_pages[g]);
+    }
+}
+
+static void assert_batch(const struct checked *c, const struct batch *b)
+{
+    const struct batch_seq *seqs = BATCH_SEQS(b);
+    int next_row = 0;
+
+    assert(b->n_rows > 0 && b->n_rows <= c->limits.n_rows_max);
+    assert(b->n_samples >= 0 && b->n_samples <= c->limits.n_samples_max);
+    for (int i = 0; i < b->n_seqs; i++) {
+        assert(seqs[i].first_row == next_row && seqs[i].n_rows > 0);
+        next_row += seqs[i].n_rows;
+        assert(next_row <= b->n_rows);
+        assert_rows(b, &seqs[i], i);
+        assert_pages(b, &seqs[i]);
+    }
+    assert(next_row == b->n_rows);
+    for (int i = 0; i < b->n_samples; i++)
+        assert(BATCH_SAMPLES(b)[i].row >= 0 && BATCH_SAMPLES(b)[i].row < b->n_rows);
+}
+
+/* Every page of the group lies in this cache. */
+static void assert_page_numbers(const struct batch *b, enum page_group group, int64_t n_pages)
+{
+    for (int i = 0; i < b->n_seqs; i++) {
+        const struct batch_seq *s = &BATCH_SEQS(b)[i];
+        const int32_t *table = BATCH_PAGES(b) + s->table[group];
+
+        for (int k = 0; k < s->n_pages[group]; k++)
+            assert(table[k] >= 0 && table[k] < n_pages);
+    }
+}
+
+/* The pages that the window of the first row of each sequence reaches are still there. */
+static void assert_window(const struct batch *b, const struct attn_args *a)
+{
+    for (int i = 0; i < b->n_seqs; i++) {
+        const struct batch_seq *s = &BATCH_SEQS(b)[i];
+        const int position = BATCH_POSITIONS(b)[s->first_row];
+        const int first = a->window_tokens > 0 && position >= a->window_tokens
+                              ? position - a->window_tokens + 1
+                              : 0;
+
+        assert(first / PAGE_TOKENS >= s->first_page[a->group]);
+    }
+}
+
+/* ---- operations: check, then hand on ---- */
+
+static enum osp_status checked_open(const struct backend_ops *ops, struct backend **out,
+                                    const struct backend_options *opt)
+{
+    struct checked *c = mem_new(sizeof(*c));
+    enum osp_status st;
+
+    assert(opt->n_rows_max > 0 && opt->n_samples_max > 0);
+    c->ops = ops;
+    c->limits = *opt;
+    st = ops->open(&c->be, opt);
+    if (st != OSP_OK) {
+        free(c);
+        return st;
+    }
+    *out = (struct backend *)c;
+    return OSP_OK;
+}
+
+static void checked_close(struct backend *be)
+{
+    if (be == NULL)
+        return;
+    checked(be)->ops->close(checked(be)->be);
+    free(be);
+}
+
+static void checked_info(const struct backend *be, struct device_info *out)
+{
+    const struct checked *c = (const struct checked *)be;
+
+    c->ops->info(c->be, out);
+}
+
+static enum osp_status checked_alloc(struct backend *be, struct mem *out, size_t size_bytes)
+{
+    return checked(be)->ops->alloc(checked(be)->be, out, size_bytes);
+}
+
+static void checked_release(struct backend *be, struct mem *m)
+{
+    checked(be)->ops->release(checked(be)->be, m);
+}
+
+static enum osp_status checked_write(struct backend *be, void *dst, const void *src, size_t n_bytes)
+{
+    return checked(be)->ops->write(checked(be)->be, dst, src, n_bytes);
+}
+
+static enum osp_status checked_read(struct backend *be, void *dst, const void *src, size_t n_bytes)
+{
+    return checked(be)->ops->read(checked(be)->be, dst, src, n_bytes);
+}
+
+static enum osp_status checked_copy(struct backend *be, void *dst, const void *src, size_t n_bytes)
+{
+    return checked(be)->ops->copy(checked(be)->be, dst, src, n_bytes);
+}
+
+static enum osp_status checked_pack(struct backend *be, struct tensor *out,
+                                    const struct tensor *host)
+{
+    assert(is_weight(host));
+    return checked(be)->ops->pack(checked(be)->be, out, host);
+}
+
+static enum osp_status checked_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    struct checked *c = checked(be);
+
+    assert_batch(c, b);
+    c->batch = b;
+    return c->ops->step_begin(c->be, b, out);
+}
+
+static enum osp_status checked_step_end(struct backend *be, uint64_t *ticket)
+{
+    struct checked *c = checked(be);
+
+    assert(c->batch != NULL);
+    c->batch = NULL;
+    return c->ops->step_end(c->be, ticket);
+}
+
+static enum osp_status checked_step_wait(struct backend *be, uint64_t ticket)
+{
+    return checked(be)->ops->step_wait(checked(be)->be, ticket);
+}
+
+static enum osp_status checked_embed(struct backend *be, const struct embed_args *a)
+{
+    const struct checked *c = checked(be);
+    const struct batch *b = c->batch;
+    const int64_t width = a->table.dim[1];
+
+    assert(b != NULL);
+    assert(is_weight(&a->table) && a->table.n_dims == 2 && !a->table.transposed);
+    assert(is_rows(&a->x, b->n_rows, width) && is_rows(&a->y, b->n_rows, width));
+    assert(is_vector(&a->norm, width));
+    for (int i = 0; i < b->n_rows; i++)
+        assert(BATCH_TOKENS(b)[i] >= 0 && BATCH_TOKENS(b)[i] < a->table.dim[0]);
+    return c->ops->embed(c->be, a);
+}
+
+static enum osp_status checked_attn_in(struct backend *be, const struct attn_in_args *a)
+{
+    const struct checked *c = checked(be);
+    const struct batch *b = c->batch;
+    const int64_t width = a->y.dim[1], q_width = a->q.dim[1];
+    const int64_t kv_width = a->kv.dim[2] * a->kv.dim[4];
+
+    assert(b != NULL);
+    assert(is_cache(&a->kv) && a->kv.dim[4] == a->rope->head_width);
+    assert(is_rows(&a->y, b->n_rows, width) && is_rows(&a->q, b->n_rows, q_width));
+    assert(q_width % kv_width == 0);
+    assert(is_rows(&a->kv_rows, b->n_rows, 2 * kv_width));
+    assert(is_matrix(&a->wqkv[0], q_width, width) && is_vector(&a->bqkv[0], q_width));
+    for (int i = 1; i < 3; i++)
+        assert(is_matrix(&a->wqkv[i], kv_width, width) && is_vector(&a->bqkv[i], kv_width));
+    assert_page_numbers(b, a->group, a->kv.dim[0]);
+    return c->ops->attn_in(c->be, a);
+}
+
+static enum osp_status checked_attn(struct backend *be, const struct attn_args *a)
+{
+    const struct checked *c = checked(be);
+    const struct batch *b = c->batch;
+    const int64_t q_width = a->q.dim[1], head_width = a->kv.dim[4];
+
+    assert(b != NULL);
+    assert(is_cache(&a->kv));
+    assert(is_rows(&a->q, b->n_rows, q_width) && is_rows(&a->att, b->n_rows, q_width));
+    assert(q_width % (a->kv.dim[2] * head_width) == 0);
+    assert(a->sinks.dtype == DTYPE_F32 && is_vector(&a->sinks, q_width / head_width));
+    assert(a->window_tokens >= 0);
+    assert_page_numbers(b, a->group, a->kv.dim[0]);
+    assert_window(b, a);
+    return c->ops->attn(c->be, a);
+}
+
+static enum osp_status checked_attn_out(struct backend *be, const struct attn_out_args *a)
+{
+    const struct checked *c = checked(be);
+    const int64_t width = a->h.dim[1], q_width = a->att.dim[1];
+
+    assert(c->batch != NULL);
+    assert(is_rows(&a->h, c->batch->n_rows, width));
+    assert(is_rows(&a->att, c->batch->n_rows, q_width));
+    assert(is_matrix(&a->wo, width, q_width) && is_vector(&a->bo, width));
+    return c->ops->attn_out(c->be, a);
+}
+
+static enum osp_status checked_join(struct backend *be, const struct join_args *a)
+{
+    const struct checked *c = checked(be);
+    const int64_t width = a->x.dim[1];
+
+    assert(c->batch != NULL);
+    assert(is_rows(&a->x, c->batch->n_rows, width) && is_rows(&a->y, c->batch->n_rows, width));
+    assert(is_rows(&a->h, c->batch->n_rows, width));
+    assert(is_vector(&a->norm, width));
+    return c->ops->join(c->be, a);
+}
+
+static enum osp_status checked_route(struct backend *be, const struct route_args *a)
+{
+    const struct checked *c = checked(be);
+    const int64_t n_rows = c->batch == NULL ? 0 : c->batch->n_rows;
+    const int64_t n_experts = a->wr.dim[0], n_active = a->ids.dim[1];
+
+    assert(c->batch != NULL);
+    assert(a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 2 && a->ids.dim[0] >= n_rows);
+    assert(n_active > 0 && n_active <= n_experts);
+    assert(is_rows(&a->gates, n_rows, n_active) && is_rows(&a->scores, n_rows, n_experts));
+    assert(is_rows(&a->y, n_rows, a->wr.dim[1]));
+    assert(is_matrix(&a->wr, n_experts, a->y.dim[1]) && is_vector(&a->br, n_experts));
+    return c->ops->route(c->be, a);
+}
+
+static enum osp_status checked_experts(struct backend *be, const struct experts_args *a)
+{
+    const struct checked *c = checked(be);
+    const int64_t n_rows = c->batch == NULL ? 0 : c->batch->n_rows;
+    const int64_t width = a->y.dim[1], n_active = a->ids.dim[1];
+    const int64_t n_experts = a->w_up.dim[0], unit_width = a->units.dim[1];
+
+    assert(c->batch != NULL);
+    assert(a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 2 && a->ids.dim[0] >= n_rows);
+    assert(is_rows(&a->h, n_rows, width) && is_rows(&a->y, n_rows, width));
+    assert(is_rows(&a->gates, n_rows, n_active));
+    assert(is_rows(&a->units, n_rows * n_active, unit_width));
+    assert(is_rows(&a->parts, n_rows * n_active, width));
+    assert(is_stack(&a->w_up, n_experts, 2 * unit_width, width));
+    assert(is_matrix(&a->b_up, n_experts, 2 * unit_width));
+    assert(is_stack(&a->w_down, n_experts, width, unit_width));
+    assert(is_matrix(&a->b_down, n_experts, width));
+    return c->ops->experts(c->be, a);
+}
+
+static enum osp_status checked_logits(struct backend *be, const struct logits_args *a)
+{
+    const struct checked *c = checked(be);
+
+    assert(c->batch != NULL);
+    assert(is_rows(&a->logits, c->batch->n_samples, a->head.dim[0]));
+    assert(is_rows(&a->y, c->batch->n_rows, a->head.dim[1]));
+    assert(is_matrix(&a->head, a->logits.dim[1], a->y.dim[1]));
+    return c->ops->logits(c->be, a);
+}
+
+static enum osp_status checked_sample(struct backend *be, const struct sample_args *a)
+{
+    const struct checked *c = checked(be);
+    const int64_t n_samples = c->batch == NULL ? 0 : c->batch->n_samples;
+
+    assert(c->batch != NULL);
+    assert(a->tokens.dtype == DTYPE_I32 && a->tokens.n_dims == 1 && a->tokens.dim[0] >= n_samples);
+    assert(a->logprobs.dtype == DTYPE_F32 && a->logprobs.dim[0] >= n_samples);
+    assert(is_rows(&a->logits, n_samples, a->logits.dim[1]));
+    assert(a->n_valid > 0 && a->n_valid <= a->logits.dim[1]);
+    return c->ops->sample(c->be, a);
+}
+
+static int checked_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    const struct checked *c = (const struct checked *)be;
+
+    return c->ops->costs(c->be, out, n_max);
+}
+
+/* ---- one table a device ---- */
+
+#define OPEN_DEVICE(device)                                                                        \
+    static enum osp_status open_##device(struct backend **out, const struct backend_options *opt)  \
+    {                                                                                              \
+        return checked_open(&device##_backend_ops, out, opt);                                      \
+    }
+DEVICE_LIST(OPEN_DEVICE)
+#undef OPEN_DEVICE
+
+#define CHECKED_STAGE(stage) .stage = checked_##stage,
+#define CHECKED_DEVICE(device)                                                                     \
+    [DEVICE_##device] = {.name = #device,                                                          \
+                         .open = open_##device,                                                    \
+                         .close = checked_close,                                                   \
+                         .info = checked_info,                                                     \
+                         .alloc = checked_alloc,                                                   \
+                         .release = checked_release,                                               \
+                         .write = checked_write,                                                   \
+                         .read = checked_read,                                                     \
+                         .copy = checked_copy,                                                     \
+                         .pack = checked_pack,                                                     \
+                         .step_begin = checked_step_begin,                                         \
+                         .step_end = checked_step_end,                                             \
+                         .step_wait = checked_step_wait,                                           \
+                         STAGE_LIST(CHECKED_STAGE).costs = checked_costs},
+
+static const struct backend_ops ops_of[N_DEVICES] = {DEVICE_LIST(CHECKED_DEVICE)};
+
+const struct backend_ops *checked_ops(enum device device)
+{
+    return &ops_of[device];
+}

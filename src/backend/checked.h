@@ -1,0 +1,20 @@
+/* The wrapper around every device: asserts the batch and the shapes of each stage's arguments, then
+ * calls the device. Written once, so that no device repeats it. */
+#ifndef BACKEND_CHECKED_H
+#define BACKEND_CHECKED_H
+
+#include "backend/backend.h"
+
+/* X(device): its operations are <device>_backend_ops. The order is the preference of "auto". */
+#define DEVICE_LIST(X) X(cpu)
+
+enum device {
+#define DEVICE_ENUM(device) DEVICE_##device,
+    DEVICE_LIST(DEVICE_ENUM)
+#undef DEVICE_ENUM
+        N_DEVICES
+};
+
+const struct backend_ops *checked_ops(enum device device);
+
+#endif

@@ -1,0 +1,33 @@
+/* Names and sizes of tensors. */
+#include "backend/tensor.h"
+
+const char *dtype_name(enum dtype dtype)
+{
+    static const char *const names[] = {
+#define DTYPE_TEXT(name, bits, text) text,
+        DTYPE_LIST(DTYPE_TEXT)
+#undef DTYPE_TEXT
+    };
+    const size_t i = (size_t)dtype;
+
+    return i < sizeof(names) / sizeof(names[0]) ? names[i] : "unknown";
+}
+
+static int64_t dtype_bits(enum dtype dtype)
+{
+    static const int64_t bits_of[] = {
+#define DTYPE_BITS(name, bits, text) bits,
+        DTYPE_LIST(DTYPE_BITS)
+#undef DTYPE_BITS
+    };
+
+    return bits_of[dtype];
+}
+
+int64_t tensor_bytes(const struct tensor *t)
+{
+    const int64_t n = tensor_elements(t);
+    const int64_t data_bytes = n * dtype_bits(t->dtype) / 8;
+
+    return t->dtype == DTYPE_MXFP4 ? data_bytes + n / MXFP4_BLOCK : data_bytes;
+}

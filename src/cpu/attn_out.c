@@ -1,0 +1,14 @@
+/* Stage attn_out: h = Wo att + bo. One product; see matmul.c. */
+#include "cpu/matmul.h"
+
+enum osp_status cpu_attn_out(struct cpu *cpu, const struct attn_out_args *a, struct work *work)
+{
+    const struct matmul job = {.w = a->wo,
+                               .bias = a->bo,
+                               .x = a->att.data,
+                               .out = a->h.data,
+                               .out_width = a->h.dim[1],
+                               .n_tokens = cpu->batch->n_rows};
+
+    return cpu_matmul(cpu, &job, 1, work);
+}

@@ -1,0 +1,69 @@
+/* Inside of the CPU backend: the device, its scratch memory, and its stages. Each stage lives in the
+ * file of its name, runs its loops on the device's pool and reports the work that it did. */
+#ifndef CPU_CPU_H
+#define CPU_CPU_H
+
+#include "backend/backend.h"
+#include "base/pool.h"
+#include "cpu/kernels.h"
+
+/* Memory that grows and is kept: stages know their needs only when they run. */
+struct room {
+    void *data;
+    size_t size_bytes;
+};
+
+/* A few adjacent rows of one sequence: what one attention task works on. */
+struct row_block {
+    int32_t seq, first_row, n_rows;
+};
+
+enum stage {
+#define STAGE_ENUM(stage) STAGE_##stage,
+    STAGE_LIST(STAGE_ENUM)
+#undef STAGE_ENUM
+        N_STAGES
+};
+
+struct cpu {
+    struct pool *pool;
+    const struct kernels *kernels;
+    struct backend_options limits;
+    const struct batch *batch; /* of the step in progress; borrowed */
+    uint64_t ticket;           /* of the last step that ended */
+    struct row_block *blocks;  /* of the batch, (n_blocks) */
+    int n_blocks;
+    struct room *workers;  /* one a thread */
+    struct room rotations; /* (T, D) f32: of the batch's positions, filled for rotations_of */
+    const struct rope *rotations_of; /* NULL at the start of a step */
+    struct room lists;               /* which token goes to which expert */
+    struct room jobs;                /* matrix products of one stage */
+    struct stage_cost costs[N_STAGES];
+};
+
+/* What a stage touched, for the share of the roofline. */
+struct work {
+    double bytes, flops;
+};
+
+/* Makes *room at least that large; what it held is lost when it grows. */
+CHECKED enum osp_status room_need(struct room *room, size_t n, size_t size_bytes, const char *what);
+/* Makes every thread's room at least that large. */
+CHECKED enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_bytes,
+                                         const char *what);
+
+/* Widens n elements from element `first` of a weight to f32. */
+void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,
+               int64_t n);
+
+#define STAGE_FUNCTION(stage)                                                                      \
+    CHECKED enum osp_status cpu_##stage(struct cpu *cpu, const struct stage##_args *a,             \
+                                        struct work *work);
+STAGE_LIST(STAGE_FUNCTION)
+#undef STAGE_FUNCTION
+
+/* Rows of an attention task: enough to use a page of keys several times while it is in the cache,
+ * few enough that a short prompt still gives every thread a task. */
+enum { BLOCK_ROWS = 8 };
+
+#endif

@@ -1,0 +1,226 @@
+/* The CPU as a device: memory is the host's, weights stay where they are mapped, and a step runs
+ * while its stages are called. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "cpu/cpu.h"
+
+static struct cpu *cpu_of(struct backend *be)
+{
+    return (struct cpu *)be;
+}
+
+/* ---- memory ---- */
+
+enum osp_status room_need(struct room *room, size_t n, size_t size_bytes, const char *what)
+{
+    void *data;
+    enum osp_status st;
+
+    if (n == 0 || (room->data != NULL && room->size_bytes / n >= size_bytes))
+        return OSP_OK;
+    TRY(mem_try_aligned(&data, n, size_bytes, what));
+    free(room->data);
+    room->data = data;
+    room->size_bytes = n * size_bytes;
+out:
+    return st;
+}
+
+enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_bytes, const char *what)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < pool_threads(cpu->pool); i++)
+        TRY(room_need(&cpu->workers[i], n, size_bytes, what));
+out:
+    return st;
+}
+
+void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,
+               int64_t n)
+{
+    const unsigned char *data = w->data;
+
+    if (w->dtype == DTYPE_F32)
+        memcpy(out, data + 4 * first, (size_t)n * 4);
+    else if (w->dtype == DTYPE_BF16)
+        k->widen_bf16(out, data + 2 * first, n);
+    else
+        k->widen_mxfp4(out, data + first / 2,
+                       (const unsigned char *)w->scales + first / MXFP4_BLOCK, n);
+}
+
+static enum osp_status cpu_alloc(struct backend *be, struct mem *out, size_t size_bytes)
+{
+    enum osp_status st;
+
+    (void)be;
+    *out = (struct mem){0};
+    TRY(mem_try_aligned(&out->data, size_bytes, 1, "device memory"));
+    out->size_bytes = size_bytes;
+out:
+    return st;
+}
+
+static void cpu_release(struct backend *be, struct mem *m)
+{
+    (void)be;
+    free(m->data);
+    *m = (struct mem){0};
+}
+
+/* Write, read and copy: one memory, so they are the same. */
+static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    (void)be;
+    memcpy(dst, src, size_bytes);
+    return OSP_OK;
+}
+
+static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const struct tensor *host)
+{
+    (void)be;
+    *out = *host;
+    return OSP_OK;
+}
+
+/* ---- life ---- */
+
+static void cpu_close(struct backend *be)
+{
+    struct cpu *cpu = cpu_of(be);
+
+    if (cpu == NULL)
+        return;
+    for (int i = 0; cpu->workers != NULL && i < pool_threads(cpu->pool); i++)
+        free(cpu->workers[i].data);
+    pool_close(cpu->pool);
+    free(cpu->workers);
+    free(cpu->blocks);
+    free(cpu->rotations.data);
+    free(cpu->lists.data);
+    free(cpu->jobs.data);
+    free(cpu);
+}
+
+static enum osp_status cpu_open(struct backend **out, const struct backend_options *opt)
+{
+    static const char *const names[N_STAGES] = {
+#define STAGE_NAME(stage) #stage,
+        STAGE_LIST(STAGE_NAME)
+#undef STAGE_NAME
+    };
+    struct cpu *cpu = mem_new(sizeof(*cpu));
+    enum osp_status st;
+
+    cpu->limits = *opt;
+    cpu->kernels = kernels_choose();
+    for (int i = 0; i < N_STAGES; i++)
+        cpu->costs[i].stage = names[i];
+    TRY(pool_open(&cpu->pool, opt->n_threads));
+    cpu->workers = mem_new((size_t)pool_threads(cpu->pool) * sizeof(*cpu->workers));
+    TRY(mem_try_array(&cpu->blocks, (size_t)opt->n_rows_max, sizeof(*cpu->blocks), "row blocks"));
+    *out = (struct backend *)cpu;
+out:
+    if (st != OSP_OK)
+        cpu_close((struct backend *)cpu);
+    return st;
+}
+
+static void cpu_info(const struct backend *be, struct device_info *out)
+{
+    const struct cpu *cpu = (const struct cpu *)be;
+
+    *out = (struct device_info){.n_threads = pool_threads(cpu->pool)};
+    snprintf(out->name, sizeof(out->name), "CPU, %d thread%s, %s kernels", out->n_threads,
+             out->n_threads == 1 ? "" : "s", cpu->kernels->name);
+}
+
+/* ---- a step ---- */
+
+static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    struct cpu *cpu = cpu_of(be);
+    const struct batch_seq *seqs = BATCH_SEQS(b);
+
+    cpu->batch = b;
+    cpu->rotations_of = NULL;
+    cpu->n_blocks = 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int row = 0; row < seqs[s].n_rows; row += BLOCK_ROWS) {
+            const int n_left = seqs[s].n_rows - row;
+
+            cpu->blocks[cpu->n_blocks++] =
+                (struct row_block){.seq = s,
+                                   .first_row = seqs[s].first_row + row,
+                                   .n_rows = n_left < BLOCK_ROWS ? n_left : BLOCK_ROWS};
+        }
+    *out = STEP_RECORD;
+    return OSP_OK;
+}
+
+static enum osp_status cpu_step_end(struct backend *be, uint64_t *ticket)
+{
+    struct cpu *cpu = cpu_of(be);
+
+    cpu->batch = NULL;
+    *ticket = ++cpu->ticket;
+    return OSP_OK;
+}
+
+static enum osp_status cpu_step_wait(struct backend *be, uint64_t ticket)
+{
+    (void)be;
+    (void)ticket; /* the stages' calls have waited already */
+    return OSP_OK;
+}
+
+static void account(struct stage_cost *cost, uint64_t start_ns, const struct work *work)
+{
+    cost->n_calls++;
+    cost->time_ns += (int64_t)(clock_ns() - start_ns);
+    cost->bytes += work->bytes;
+    cost->flops += work->flops;
+}
+
+/* A stage as the seam calls it: run, then add time and work to its account. */
+#define TIMED_STAGE(stage)                                                                         \
+    static enum osp_status timed_##stage(struct backend *be, const struct stage##_args *a)         \
+    {                                                                                              \
+        const uint64_t start_ns = clock_ns();                                                      \
+        struct work work = {0};                                                                    \
+        const enum osp_status st = cpu_##stage(cpu_of(be), a, &work);                              \
+                                                                                                   \
+        account(&cpu_of(be)->costs[STAGE_##stage], start_ns, &work);                               \
+        return st;                                                                                 \
+    }
+STAGE_LIST(TIMED_STAGE)
+#undef TIMED_STAGE
+
+static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    const int n = n_max < N_STAGES ? n_max : N_STAGES;
+
+    memcpy(out, ((const struct cpu *)be)->costs, (size_t)n * sizeof(*out));
+    return n;
+}
+
+#define STAGE_OPERATION(stage) .stage = timed_##stage,
+const struct backend_ops cpu_backend_ops = {.name = "cpu",
+                                            .open = cpu_open,
+                                            .close = cpu_close,
+                                            .info = cpu_info,
+                                            .alloc = cpu_alloc,
+                                            .release = cpu_release,
+                                            .write = cpu_move,
+                                            .read = cpu_move,
+                                            .copy = cpu_move,
+                                            .pack = cpu_pack,
+                                            .step_begin = cpu_step_begin,
+                                            .step_end = cpu_step_end,
+                                            .step_wait = cpu_step_wait,
+                                            STAGE_LIST(STAGE_OPERATION).costs = cpu_costs};

@@ -1,0 +1,243 @@
+/* Level "ref": the oracle. Plain loops in f32, sums in sixteen partial sums by index modulo 16 and
+ * then one fixed tree; each product is rounded before it is added (no fused multiply-add), so that
+ * every machine gives the same bits.
+ *
+ * Bytes and flops: dots read 4 bytes a weight from the cache for 2 flops a token. Bound by
+ * arithmetic: two multiplications and additions of four floats a cycle. dots_of_two uses each loaded
+ * weight twice. */
+#include "cpu/kernels.h"
+
+#include <math.h>
+#include <stddef.h>
+
+#include "backend/tensor.h"
+#include "cpu/exp4.h"
+
+enum { LANES = 16 }; /* enough independent sums to hide the latency of an addition */
+
+/* ---- weights to f32 ---- */
+
+static void ref_widen_bf16(float *out, const void *in, int64_t n)
+{
+    const unsigned char *bytes = in;
+
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t upper;
+        uint32_t bits;
+
+        memcpy(&upper, bytes + 2 * i, sizeof(upper));
+        bits = (uint32_t)upper << 16;
+        memcpy(&out[i], &bits, sizeof(bits));
+    }
+}
+
+/* The two values of every byte of e2m1 pairs, low nibble first. */
+static const float e2m1_values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                      -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
+/* 2^(scale - 127); 255 is NaN. */
+static float e8m0_value(uint8_t scale)
+{
+    const uint32_t bits = scale == 255 ? 0x7FC00000u
+                          : scale == 0 ? 0x00400000u
+                                       : (uint32_t)scale << 23;
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static void ref_widen_mxfp4(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n)
+{
+    for (int64_t b = 0; b < n / MXFP4_BLOCK; b++) {
+        const uint8_t *pairs = blocks + b * MXFP4_BLOCK_BYTES;
+        const float scale = e8m0_value(scales[b]);
+        float scaled[16], *values = out + b * MXFP4_BLOCK;
+
+        for (int i = 0; i < 16; i++)
+            scaled[i] = e2m1_values[i] * scale;
+        for (int i = 0; i < MXFP4_BLOCK_BYTES; i++) {
+            values[2 * i] = scaled[pairs[i] & 15];
+            values[2 * i + 1] = scaled[pairs[i] >> 4];
+        }
+    }
+}
+
+/* ---- dot products ---- */
+
+/* Sixteen partial sums; four named groups, which compilers keep in registers. */
+struct lanes {
+    f32x4 a, b, c, d;
+};
+
+static inline struct lanes lanes_load(const float *p)
+{
+    return (struct lanes){load4(p), load4(p + 4), load4(p + 8), load4(p + 12)};
+}
+
+static inline void lanes_add(struct lanes *sum, const struct lanes *w, const float *x)
+{
+    sum->a += w->a * load4(x);
+    sum->b += w->b * load4(x + 4);
+    sum->c += w->c * load4(x + 8);
+    sum->d += w->d * load4(x + 12);
+}
+
+static inline float lanes_total(const struct lanes *sum)
+{
+    return sum4((sum->a + sum->c) + (sum->b + sum->d));
+}
+
+/* The last n % LANES elements, followed by zeros. */
+static inline const float *padded(float room[LANES], const float *row, int n)
+{
+    const int n_whole = n / LANES * LANES;
+
+    memset(room, 0, LANES * sizeof(float));
+    memcpy(room, row + n_whole, (size_t)(n - n_whole) * sizeof(float));
+    return room;
+}
+
+static float dot(const float *row, const float *x, int n)
+{
+    struct lanes sum = {0};
+
+    for (int i = 0; i + LANES <= n; i += LANES) {
+        const struct lanes w = lanes_load(row + i);
+
+        lanes_add(&sum, &w, x + i);
+    }
+    if (n % LANES != 0) {
+        float row_room[LANES], x_room[LANES];
+        const struct lanes w = lanes_load(padded(row_room, row, n));
+
+        lanes_add(&sum, &w, padded(x_room, x, n));
+    }
+    return lanes_total(&sum);
+}
+
+static void ref_dots(float *out, struct rows w, const float *x)
+{
+    for (int r = 0; r < w.n_rows; r++)
+        out[r] = dot(w.data + (ptrdiff_t)r * w.n, x, w.n);
+}
+
+static void ref_dots_of_two(float *out0, float *out1, struct rows w, const float *x0,
+                            const float *x1)
+{
+    const int n_whole = w.n / LANES * LANES;
+
+    for (int r = 0; r < w.n_rows; r++) {
+        const float *row = w.data + (ptrdiff_t)r * w.n;
+        struct lanes sum0 = {0}, sum1 = {0};
+
+        for (int i = 0; i < n_whole; i += LANES) {
+            const struct lanes l = lanes_load(row + i);
+
+            lanes_add(&sum0, &l, x0 + i);
+            lanes_add(&sum1, &l, x1 + i);
+        }
+        if (n_whole < w.n) {
+            float row_room[LANES], x_room[LANES];
+            const struct lanes l = lanes_load(padded(row_room, row, w.n));
+
+            lanes_add(&sum0, &l, padded(x_room, x0, w.n));
+            lanes_add(&sum1, &l, padded(x_room, x1, w.n));
+        }
+        out0[r] = lanes_total(&sum0);
+        out1[r] = lanes_total(&sum1);
+    }
+}
+
+/* ---- the rest ---- */
+
+/* Sixteen columns at a time stay in registers while the rows go by. */
+static void sum_columns(float *acc, struct rows v, const float *p, int column)
+{
+    struct lanes sum = lanes_load(acc + column);
+
+    for (int r = 0; r < v.n_rows; r++) {
+        const float *row = v.data + (ptrdiff_t)r * v.n + column;
+        const f32x4 weight = all4(p[r]);
+
+        sum.a += weight * load4(row);
+        sum.b += weight * load4(row + 4);
+        sum.c += weight * load4(row + 8);
+        sum.d += weight * load4(row + 12);
+    }
+    store4(acc + column, sum.a);
+    store4(acc + column + 4, sum.b);
+    store4(acc + column + 8, sum.c);
+    store4(acc + column + 12, sum.d);
+}
+
+static void ref_weighted_sum(float *acc, struct rows v, const float *p)
+{
+    int column = 0;
+
+    for (; column + LANES <= v.n; column += LANES)
+        sum_columns(acc, v, p, column);
+    for (int r = 0; r < v.n_rows; r++)
+        for (int i = column; i < v.n; i++)
+            acc[i] += p[r] * v.data[(ptrdiff_t)r * v.n + i];
+}
+
+static float ref_exp_sum(float *x, int n, float shift)
+{
+    f32x4 sum = {0};
+    float rest = 0;
+    int i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        const f32x4 e = exp4(load4(x + i) - all4(shift));
+
+        store4(x + i, e);
+        sum += e;
+    }
+    for (; i < n; i++) {
+        x[i] = exp1(x[i] - shift);
+        rest += x[i];
+    }
+    return sum4(sum) + rest;
+}
+
+static void ref_norm(float *out, const float *x, const float *weight, int n, float eps)
+{
+    const float inverse = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
+
+    for (int i = 0; i < n; i++)
+        out[i] = x[i] * inverse * weight[i];
+}
+
+static inline f32x4 swiglu4(f32x4 gate, f32x4 up, struct swiglu s)
+{
+    const f32x4 most = all4(s.limit), least = all4(-s.limit), one = all4(1.0f);
+    const f32x4 g = choose4(gate > most, most, gate);
+    const f32x4 u = choose4(up > most, most, choose4(up < least, least, up));
+    const f32x4 sigmoid = one / (one + exp4(all4(-s.alpha) * g));
+
+    return g * sigmoid * (u + one);
+}
+
+static void ref_swiglu(float *out, const float *u, int n, struct swiglu s)
+{
+    for (int i = 0; i < n; i += 4) {
+        const int n_left = n - i < 4 ? n - i : 4;
+        float room[8] = {0}, units[4];
+
+        memcpy(room, u + 2 * i, (size_t)n_left * 2 * sizeof(float));
+        store4(units, swiglu4((f32x4){room[0], room[2], room[4], room[6]},
+                              (f32x4){room[1], room[3], room[5], room[7]}, s));
+        memcpy(out + i, units, (size_t)n_left * sizeof(float));
+    }
+}
+
+const struct kernels kernels_ref = {.name = "ref",
+                                    .widen_bf16 = ref_widen_bf16,
+                                    .widen_mxfp4 = ref_widen_mxfp4,
+                                    .dots = ref_dots,
+                                    .dots_of_two = ref_dots_of_two,
+                                    .weighted_sum = ref_weighted_sum,
+                                    .exp_sum = ref_exp_sum,
+                                    .norm = ref_norm,
+                                    .swiglu = ref_swiglu};

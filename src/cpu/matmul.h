@@ -1,0 +1,30 @@
+/* Products of weights with tokens' rows, spread over the pool by tiles of weight rows. Several
+ * products run as one loop (q, k and v; all the experts of a step), so that no thread waits between
+ * them. */
+#ifndef CPU_MATMUL_H
+#define CPU_MATMUL_H
+
+#include "cpu/cpu.h"
+
+enum epilogue {
+    EPILOGUE_BIAS,  /* out = w x + b */
+    EPILOGUE_SWIGLU /* out (half as wide) = swiglu(w x + b), rows in pairs of gate and up */
+};
+
+struct matmul {
+    struct tensor w;       /* (n_rows, n_columns), any weight type, transposed or not */
+    struct tensor bias;    /* (n_rows); data NULL = none */
+    const float *x;        /* rows of n_columns floats */
+    const int32_t *gather; /* token i is row gather[i] of x; NULL = i */
+    float *out;            /* rows of out_width floats, one a token */
+    int64_t out_width;
+    int n_tokens;
+    enum epilogue epilogue;
+    struct swiglu swiglu;
+};
+
+/* Runs all of them, which must not write what another reads; adds to *work. */
+CHECKED enum osp_status cpu_matmul(struct cpu *cpu, const struct matmul *jobs, int n_jobs,
+                                   struct work *work);
+
+#endif

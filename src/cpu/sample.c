@@ -1,0 +1,225 @@
+/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all
+ * V logits.
+ *
+ * Greedy (temperature 0): the lowest id among the largest valid logits. Otherwise, in this order:
+ * weights exp((z - max z) / temperature) over the valid ids; top_k keeps the k largest; top_p keeps
+ * the shortest prefix, by falling weight, that holds at least top_p of the weight kept so far; min_p
+ * drops weights below min_p times the largest; one uniform number of (seed, position) picks among
+ * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
+ * NaN, draws token -1 with log-probability NaN: that sequence's failure, not the device's. */
+#include <math.h>
+
+#include "base/rng.h"
+#include "cpu/cpu.h"
+#include "cpu/exp4.h"
+
+struct sample_run {
+    struct cpu *cpu;
+    const struct sample_args *a;
+};
+
+/* The ids still in the running and their weights, in the order in which the draw walks them. */
+struct candidates {
+    float *weight;
+    int32_t *id;
+    int n;
+};
+
+/* The lowest id among the largest of n logits; -1 when one of all n_all is NaN. */
+static int32_t largest_of(const float *z, int n, int n_all)
+{
+    int32_t best = 0;
+    float poison = 0;
+
+    for (int i = 0; i < n_all; i++)
+        poison += z[i] * 0.0f; /* NaN for NaN and for the infinities */
+    for (int i = 1; i < n; i++)
+        if (z[i] > z[best])
+            best = i;
+    if (isnan(poison))
+        for (int i = 0; i < n_all; i++)
+            if (isnan(z[i]))
+                return -1;
+    return isfinite(z[best]) ? best : -1;
+}
+
+/* log of the sum of exp(z - largest), in double. */
+static double log_sum(const float *z, int n, float largest)
+{
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += (double)exp1(z[i] - largest);
+    return log(sum);
+}
+
+/* ---- order: a heap whose root is the next candidate ---- */
+
+static bool comes_before(const struct candidates *c, int i, int j)
+{
+    return c->weight[i] > c->weight[j] || (c->weight[i] == c->weight[j] && c->id[i] < c->id[j]);
+}
+
+static void swap(struct candidates *c, int i, int j)
+{
+    const float weight = c->weight[i];
+    const int32_t id = c->id[i];
+
+    c->weight[i] = c->weight[j];
+    c->id[i] = c->id[j];
+    c->weight[j] = weight;
+    c->id[j] = id;
+}
+
+/* Restores the heap of [0, n) below i. */
+static void sift(struct candidates *c, int i, int n)
+{
+    for (;;) {
+        int child = 2 * i + 1;
+
+        if (child >= n)
+            return;
+        if (child + 1 < n && comes_before(c, child + 1, child))
+            child++;
+        if (!comes_before(c, child, i))
+            return;
+        swap(c, i, child);
+        i = child;
+    }
+}
+
+/* Moves the next candidates of the heap [0, *n_heap) behind it, the last one first: n of them, or
+ * fewer that weigh enough. */
+static void take(struct candidates *c, int *n_heap, int n, double enough)
+{
+    double sum = 0;
+
+    for (; n > 0 && sum < enough; n--) {
+        sum += (double)c->weight[0];
+        swap(c, 0, --*n_heap);
+        sift(c, 0, *n_heap);
+    }
+}
+
+static void reverse(struct candidates *c, int n)
+{
+    for (int i = 0, j = n - 1; i < j; i++, j--)
+        swap(c, i, j);
+}
+
+static double weight_of(const struct candidates *c)
+{
+    double sum = 0;
+
+    for (int i = 0; i < c->n; i++)
+        sum += (double)c->weight[i];
+    return sum;
+}
+
+/* The shortest prefix that holds this share of the weight. */
+static void cut_share(struct candidates *c, double share)
+{
+    const double enough = share * weight_of(c);
+    double sum = 0;
+    int n = 0;
+
+    while (n < c->n && (n == 0 || sum < enough))
+        sum += (double)c->weight[n++];
+    c->n = n;
+}
+
+/* Keeps the top_k candidates (0 = all), then the top_p share of those, by falling weight. */
+static void keep_top(struct candidates *c, const struct batch_sample *s)
+{
+    const bool by_count = s->top_k > 0 && s->top_k < c->n;
+    const double share = (double)s->top_p;
+    int n_heap = c->n;
+
+    for (int i = c->n / 2 - 1; i >= 0; i--)
+        sift(c, i, c->n);
+    if (by_count)
+        take(c, &n_heap, s->top_k, INFINITY);
+    else
+        take(c, &n_heap, c->n, share < 1 ? share * weight_of(c) : INFINITY);
+    reverse(c, c->n);
+    c->n -= n_heap;
+    if (by_count && share < 1)
+        cut_share(c, share);
+}
+
+static void keep_min(struct candidates *c, float weight_min)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->n; i++)
+        if (c->weight[i] >= weight_min) {
+            c->weight[n] = c->weight[i];
+            c->id[n++] = c->id[i];
+        }
+    c->n = n;
+}
+
+static int32_t walk(const struct candidates *c, double uniform)
+{
+    const double goal = uniform * weight_of(c);
+    double sum = 0;
+    int last = 0;
+
+    for (int i = 0; i < c->n; i++) {
+        sum += (double)c->weight[i];
+        if (c->weight[i] > 0)
+            last = i;
+        if (sum > goal)
+            return c->id[i];
+    }
+    return c->id[last];
+}
+
+static int32_t draw(struct candidates *c, const float *z, float largest,
+                    const struct batch_sample *s)
+{
+    for (int i = 0; i < c->n; i++) {
+        c->weight[i] = exp1((z[i] - largest) / s->temperature);
+        c->id[i] = i;
+    }
+    if (s->top_k > 0 || s->top_p < 1.0f)
+        keep_top(c, s);
+    if (s->min_p > 0.0f)
+        keep_min(c, s->min_p); /* the largest weight is 1 */
+    return walk(c, rng_uniform(s->seed, s->position, 0));
+}
+
+static void sample_row(void *ctx, int row, int worker)
+{
+    const struct sample_run *run = ctx;
+    const struct batch_sample *s = &BATCH_SAMPLES(run->cpu->batch)[row];
+    const int n_all = (int)run->a->logits.dim[1];
+    const float *z = (const float *)run->a->logits.data + (int64_t)row * n_all;
+    struct candidates c = {.weight = run->cpu->workers[worker].data, .n = run->a->n_valid};
+    int32_t *token = (int32_t *)run->a->tokens.data + row;
+    float *logprob = (float *)run->a->logprobs.data + row;
+    const int32_t best = largest_of(z, c.n, n_all);
+
+    *token = best;
+    *logprob = NAN;
+    if (best < 0)
+        return;
+    c.id = (int32_t *)(c.weight + c.n);
+    if (s->temperature > 0.0f)
+        *token = draw(&c, z, z[best], s);
+    *logprob = (float)((double)(z[*token] - z[best]) - log_sum(z, n_all, z[best]));
+}
+
+enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct work *work)
+{
+    struct sample_run run = {.cpu = cpu, .a = a};
+    const double n = (double)cpu->batch->n_samples * (double)a->logits.dim[1];
+    enum osp_status st;
+
+    TRY(cpu_workers_need(cpu, (size_t)a->n_valid, sizeof(float) + sizeof(int32_t), "candidates"));
+    pool_run(cpu->pool, sample_row, &run, cpu->batch->n_samples);
+    work->bytes = 4 * n;
+    work->flops = 2 * n;
+out:
+    return st;
+}

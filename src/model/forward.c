@@ -1,0 +1,75 @@
+/* The forward pass: one page. What a layer does is data, bound in open.c; how a device does it lies
+ * behind the stages. */
+#include "model/model.h"
+
+enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out)
+{
+    const struct backend_ops *ops = m->ops;
+    struct backend *be = m->be;
+    enum osp_status st;
+    enum step step;
+
+    TRY(ops->step_begin(be, b, &step));
+    if (step == STEP_RECORD) {
+        TRY(ops->embed(be, &m->embed));
+        for (int i = 0; i < m->n_layers; i++) {
+            const struct layer *l = &m->layers[i];
+
+            TRY(ops->attn_in(be, &l->attn_in));
+            TRY(ops->attn(be, &l->attn));
+            TRY(ops->attn_out(be, &l->attn_out));
+            TRY(ops->join(be, &l->attn_join));
+            TRY(ops->route(be, &l->route));
+            TRY(ops->experts(be, &l->experts));
+            TRY(ops->join(be, &l->experts_join));
+        }
+        TRY(ops->logits(be, &m->logits));
+        TRY(ops->sample(be, &m->sample));
+    }
+    TRY(ops->step_end(be, ticket_out));
+out:
+    return st;
+}
+
+enum osp_status model_wait(struct model *m, uint64_t ticket)
+{
+    return m->ops->step_wait(m->be, ticket);
+}
+
+enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens, float *logprobs)
+{
+    const size_t size_bytes = (size_t)n_samples * sizeof(int32_t);
+    enum osp_status st;
+
+    TRY(m->ops->read(m->be, tokens, m->sample.tokens.data, size_bytes));
+    TRY(m->ops->read(m->be, logprobs, m->sample.logprobs.data, size_bytes));
+out:
+    return st;
+}
+
+enum osp_status model_logits(struct model *m, int n_samples, float *logits)
+{
+    const size_t n = (size_t)n_samples * (size_t)m->logits.logits.dim[1];
+
+    return m->ops->read(m->be, logits, m->logits.logits.data, n * sizeof(float));
+}
+
+const struct gptoss_config *model_config(const struct model *m)
+{
+    return &m->checkpoint.config;
+}
+
+const struct weights_report *model_weights_report(const struct model *m)
+{
+    return &m->report;
+}
+
+void model_device_info(const struct model *m, struct device_info *out)
+{
+    m->ops->info(m->be, out);
+}
+
+int model_costs(const struct model *m, struct stage_cost *out, int n_max)
+{
+    return m->ops->costs(m->be, out, n_max);
+}

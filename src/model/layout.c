@@ -1,0 +1,66 @@
+/* Sizes and places of what a model needs besides its weights: activations and KV pages. */
+#include "model/model.h"
+
+enum { ACTIVATION_ALIGN_BYTES = 64 }; /* a cache line */
+
+static struct tensor placed(char *base, int64_t *end_bytes, enum dtype dtype, int64_t n_rows,
+                            int64_t n_columns)
+{
+    struct tensor t = {.dtype = dtype, .n_dims = 2, .dim = {n_rows, n_columns}};
+    const int64_t n_lines =
+        (tensor_bytes(&t) + ACTIVATION_ALIGN_BYTES - 1) / ACTIVATION_ALIGN_BYTES;
+
+    t.data = base == NULL ? NULL : base + *end_bytes;
+    *end_bytes += n_lines * ACTIVATION_ALIGN_BYTES;
+    return t;
+}
+
+int64_t activations_layout(struct activations *out, const struct gptoss_config *c, int n_rows_max,
+                           int n_samples_max, char *base)
+{
+    const int64_t T = n_rows_max, R = n_samples_max;
+    int64_t end_bytes = 0;
+
+#define ACTIVATION_PLACE(name, dtype, rows, columns)                                               \
+    out->name = placed(base, &end_bytes, dtype, rows, columns);
+    ACTIVATION_LIST(ACTIVATION_PLACE)
+#undef ACTIVATION_PLACE
+    out->tokens.n_dims = out->logprobs.n_dims = 1;
+    return end_bytes;
+}
+
+int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max)
+{
+    struct activations unused;
+
+    return activations_layout(&unused, c, n_rows_max, n_samples_max, NULL);
+}
+
+enum page_group group_of_layer(const struct gptoss_config *c, int layer)
+{
+    return c->layer_is_sliding[layer] ? GROUP_WINDOW : GROUP_FULL;
+}
+
+/* One layer's share of a page. */
+static int64_t layer_page_bytes(const struct gptoss_config *c)
+{
+    return (int64_t)2 * c->n_kv_heads * PAGE_TOKENS * c->head_width * (int64_t)sizeof(float);
+}
+
+int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group)
+{
+    int64_t size_bytes = 0;
+
+    for (int i = 0; i < c->n_layers; i++)
+        if (group_of_layer(c, i) == group)
+            size_bytes += layer_page_bytes(c);
+    return size_bytes;
+}
+
+struct tensor cache_of_layer(const struct gptoss_config *c, char *base, int n_pages, int index)
+{
+    return (struct tensor){.dtype = DTYPE_F32,
+                           .n_dims = 5,
+                           .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_width},
+                           .data = base + index * n_pages * layer_page_bytes(c)};
+}

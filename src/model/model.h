@@ -1,0 +1,68 @@
+/* Inside of the model: what forward.c runs and open.c builds. */
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include "model/forward.h"
+
+/* A layer is its seven argument structs, bound once when weights are loaded. */
+struct layer {
+    struct attn_in_args attn_in;
+    struct attn_args attn;
+    struct attn_out_args attn_out;
+    struct join_args attn_join;
+    struct route_args route;
+    struct experts_args experts;
+    struct join_args experts_join;
+};
+
+struct model {
+    const struct backend_ops *ops;
+    struct backend *be;
+    struct embed_args embed;
+    struct logits_args logits;
+    struct sample_args sample;
+    struct layer *layers; /* (n_layers) */
+    int n_layers;
+
+    struct checkpoint checkpoint;
+    struct weights weights; /* point into the checkpoint's mapping */
+    struct weights_report report;
+    struct rope rope;
+    struct mem vectors;     /* host memory: norms and sinks as f32 */
+    struct mem activations; /* device memory */
+    struct mem pages[N_PAGE_GROUPS];
+};
+
+/* X(member, dtype, rows, columns, meaning): every activation of a step, one allocation for all.
+ * T rows of a step, R logit rows; c is the config. */
+#define ACTIVATION_LIST(X)                                                                         \
+    X(x, DTYPE_F32, T, c->width)                                                                   \
+    X(y, DTYPE_F32, T, c->width)                                                                   \
+    X(h, DTYPE_F32, T, c->width)                                                                   \
+    X(q, DTYPE_F32, T, (int64_t)c->n_heads * c->head_width)                                        \
+    X(att, DTYPE_F32, T, (int64_t)c->n_heads * c->head_width)                                      \
+    X(kv_rows, DTYPE_F32, T, (int64_t)2 * c->n_kv_heads * c->head_width)                           \
+    X(scores, DTYPE_F32, T, c->n_experts)                                                          \
+    X(ids, DTYPE_I32, T, c->n_experts_active)                                                      \
+    X(gates, DTYPE_F32, T, c->n_experts_active)                                                    \
+    X(units, DTYPE_F32, T * c->n_experts_active, c->expert_width)                                  \
+    X(parts, DTYPE_F32, T * c->n_experts_active, c->width)                                         \
+    X(logits, DTYPE_F32, R, c->vocab_size)                                                         \
+    X(tokens, DTYPE_I32, R, 1)                                                                     \
+    X(logprobs, DTYPE_F32, R, 1)
+
+struct activations {
+#define ACTIVATION_MEMBER(name, dtype, rows, columns) struct tensor name;
+    ACTIVATION_LIST(ACTIVATION_MEMBER)
+#undef ACTIVATION_MEMBER
+};
+
+/* Lays the activations out from `base` on (NULL: only counts); gives their bytes. */
+int64_t activations_layout(struct activations *out, const struct gptoss_config *c, int n_rows_max,
+                           int n_samples_max, char *base);
+
+/* (pages, 2, K, P, D) of the layer with this index inside its group. */
+struct tensor cache_of_layer(const struct gptoss_config *c, char *base, int n_pages, int index);
+enum page_group group_of_layer(const struct gptoss_config *c, int layer);
+
+#endif

@@ -1,0 +1,268 @@
+/* Opens a model: checkpoint, device, memory, and then every argument struct of every stage, bound
+ * once. Small vectors that each step reads (norms, sinks) are kept as f32; everything else stays
+ * where the checkpoint is mapped, or where the device packs it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "model/model.h"
+
+/* While a model is being put together. */
+struct builder {
+    struct model *m;
+    const struct gptoss_config *c;
+    const struct model_options *opt;
+    struct activations act;
+    float *vectors_end;                /* the next free float of m->vectors */
+    int n_group_layers[N_PAGE_GROUPS]; /* layers bound so far */
+};
+
+/* ---- weights ---- */
+
+static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
+{
+    return b->m->ops->pack(b->m->be, out, host);
+}
+
+static float element_f32(const struct tensor *t, int64_t i)
+{
+    float value;
+    uint32_t bits;
+    uint16_t upper;
+
+    if (t->dtype == DTYPE_F32) {
+        memcpy(&value, (const char *)t->data + 4 * i, sizeof(value));
+        return value;
+    }
+    memcpy(&upper, (const char *)t->data + 2 * i, sizeof(upper));
+    bits = (uint32_t)upper << 16;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* A vector of the checkpoint as f32, in the model's own memory. */
+static struct tensor widened(struct builder *b, const struct tensor *host)
+{
+    struct tensor f32 = *host;
+
+    f32.dtype = DTYPE_F32;
+    f32.data = b->vectors_end;
+    for (int64_t i = 0; i < host->dim[0]; i++)
+        *b->vectors_end++ = element_f32(host, i);
+    return f32;
+}
+
+static enum osp_status pack_norm(struct builder *b, struct tensor *out, const struct tensor *host)
+{
+    const struct tensor norm = widened(b, host);
+
+    return pack(b, out, &norm);
+}
+
+static enum osp_status pack_sinks(struct builder *b, struct tensor *out, const struct tensor *host)
+{
+    const struct tensor sinks = widened(b, host);
+
+    for (int i = 0; b->opt->no_sinks && i < b->c->n_heads; i++)
+        ((float *)sinks.data)[i] = -INFINITY;
+    return pack(b, out, &sinks);
+}
+
+/* ---- one bind a stage ---- */
+
+static enum osp_status bind_attn(struct builder *b, struct layer *l, int index)
+{
+    const struct layer_weights *w = &b->m->weights.layers[index];
+    const enum page_group group = group_of_layer(b->c, index);
+    const struct tensor kv = cache_of_layer(b->c, b->m->pages[group].data, b->opt->n_pages[group],
+                                            b->n_group_layers[group]++);
+    enum osp_status st;
+
+    l->attn_in = (struct attn_in_args){.q = b->act.q,
+                                       .kv = kv,
+                                       .y = b->act.y,
+                                       .rope = &b->m->rope,
+                                       .group = group,
+                                       .kv_rows = b->act.kv_rows};
+    l->attn = (struct attn_args){.att = b->act.att,
+                                 .q = b->act.q,
+                                 .kv = kv,
+                                 .window_tokens = group == GROUP_WINDOW ? b->c->window_tokens : 0,
+                                 .scale = 1.0f / sqrtf((float)b->c->head_width),
+                                 .group = group};
+    l->attn_out = (struct attn_out_args){.h = b->act.h, .att = b->act.att};
+    for (int i = 0; i < 3; i++) {
+        TRY(pack(b, &l->attn_in.wqkv[i], &w->wqkv[i]));
+        TRY(pack(b, &l->attn_in.bqkv[i], &w->bqkv[i]));
+    }
+    TRY(pack_sinks(b, &l->attn.sinks, &w->sinks));
+    TRY(pack(b, &l->attn_out.wo, &w->wo));
+    TRY(pack(b, &l->attn_out.bo, &w->bo));
+out:
+    return st;
+}
+
+static enum osp_status bind_experts(struct builder *b, struct layer *l,
+                                    const struct layer_weights *w)
+{
+    enum osp_status st;
+
+    l->route = (struct route_args){
+        .ids = b->act.ids, .gates = b->act.gates, .y = b->act.y, .scores = b->act.scores};
+    l->experts = (struct experts_args){.h = b->act.h,
+                                       .y = b->act.y,
+                                       .ids = b->act.ids,
+                                       .gates = b->act.gates,
+                                       .limit = b->c->swiglu_limit,
+                                       .alpha = b->c->swiglu_alpha,
+                                       .units = b->act.units,
+                                       .parts = b->act.parts};
+    TRY(pack(b, &l->route.wr, &w->wr));
+    TRY(pack(b, &l->route.br, &w->br));
+    TRY(pack(b, &l->experts.w_up, &w->w_up));
+    TRY(pack(b, &l->experts.b_up, &w->b_up));
+    TRY(pack(b, &l->experts.w_down, &w->w_down));
+    TRY(pack(b, &l->experts.b_down, &w->b_down));
+out:
+    return st;
+}
+
+/* A join ends in the norm of whoever reads y next. */
+static enum osp_status bind_join(struct builder *b, struct join_args *join,
+                                 const struct tensor *next_norm)
+{
+    *join = (struct join_args){.x = b->act.x, .y = b->act.y, .h = b->act.h, .eps = b->c->norm_eps};
+    return pack_norm(b, &join->norm, next_norm);
+}
+
+static enum osp_status bind_layer(struct builder *b, int index)
+{
+    const struct weights *w = &b->m->weights;
+    const bool is_last = index + 1 == b->c->n_layers;
+    struct layer *l = &b->m->layers[index];
+    enum osp_status st;
+
+    TRY(bind_attn(b, l, index));
+    TRY(bind_join(b, &l->attn_join, &w->layers[index].moe_norm));
+    TRY(bind_experts(b, l, &w->layers[index]));
+    TRY(bind_join(b, &l->experts_join, is_last ? &w->final_norm : &w->layers[index + 1].attn_norm));
+out:
+    return st;
+}
+
+static enum osp_status bind_ends(struct builder *b)
+{
+    struct model *m = b->m;
+    const int n_ids = b->opt->n_token_ids;
+    enum osp_status st;
+
+    m->embed = (struct embed_args){.x = b->act.x, .y = b->act.y, .eps = b->c->norm_eps};
+    m->logits = (struct logits_args){.logits = b->act.logits, .y = b->act.y};
+    m->sample = (struct sample_args){
+        .tokens = b->act.tokens,
+        .logprobs = b->act.logprobs,
+        .logits = b->act.logits,
+        .n_valid = n_ids > 0 && n_ids < b->c->vocab_size ? n_ids : b->c->vocab_size};
+    TRY(pack(b, &m->embed.table, &m->weights.embed));
+    TRY(pack_norm(b, &m->embed.norm, &m->weights.layers[0].attn_norm));
+    TRY(pack(b, &m->logits.head, &m->weights.head));
+out:
+    return st;
+}
+
+/* ---- memory ---- */
+
+static enum osp_status allocate(struct builder *b)
+{
+    struct model *m = b->m;
+    const int T = b->opt->n_rows_max, R = b->opt->n_samples_max;
+    const int64_t n_vectors = 2 * (int64_t)b->c->n_layers + 1;
+    enum osp_status st;
+
+    TRY(mem_try_aligned(&m->vectors.data,
+                        (size_t)(n_vectors * b->c->width + (int64_t)b->c->n_layers * b->c->n_heads),
+                        sizeof(float), "norms and sinks"));
+    b->vectors_end = m->vectors.data;
+    TRY(m->ops->alloc(m->be, &m->activations, (size_t)model_activation_bytes(b->c, T, R)));
+    (void)activations_layout(&b->act, b->c, T, R, m->activations.data);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        TRY(m->ops->alloc(
+            m->be, &m->pages[g],
+            (size_t)(model_page_bytes(b->c, (enum page_group)g) * b->opt->n_pages[g])));
+    TRY(mem_try_array(&m->layers, (size_t)b->c->n_layers, sizeof(*m->layers), "layers"));
+    m->n_layers = b->c->n_layers;
+out:
+    return st;
+}
+
+static enum osp_status check_options(const struct model_options *opt)
+{
+    if (opt->n_rows_max < 1 || opt->n_samples_max < 1)
+        return fail(OSP_EINVAL, "a model needs room for 1 row and 1 sample at least, got %d and %d",
+                    opt->n_rows_max, opt->n_samples_max);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        if (opt->n_pages[g] < 0)
+            return fail(OSP_EINVAL, "page group %d: %d pages", g, opt->n_pages[g]);
+    return OSP_OK;
+}
+
+static enum osp_status open_checkpoint(struct model *m, const struct model_options *opt)
+{
+    enum osp_status st;
+
+    TRY(checkpoint_open(&m->checkpoint, opt->path));
+    TRY(model_config_check(&m->checkpoint.config));
+    TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
+    TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
+out:
+    return st;
+}
+
+static enum osp_status open_device(struct model *m, const struct model_options *opt)
+{
+    const struct backend_options options = {.n_threads = opt->n_threads,
+                                            .n_rows_max = opt->n_rows_max,
+                                            .n_samples_max = opt->n_samples_max};
+
+    m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
+    return m->ops == NULL ? OSP_ENOTFOUND : m->ops->open(&m->be, &options);
+}
+
+enum osp_status model_open(struct model **out, const struct model_options *opt)
+{
+    struct model *m = mem_new(sizeof(*m));
+    struct builder b = {.m = m, .c = &m->checkpoint.config, .opt = opt};
+    enum osp_status st;
+
+    TRY(check_options(opt));
+    TRY(open_checkpoint(m, opt));
+    TRY(open_device(m, opt));
+    rope_init(&m->rope, b.c);
+    TRY(allocate(&b));
+    TRY(bind_ends(&b));
+    for (int i = 0; i < b.c->n_layers; i++)
+        TRY(bind_layer(&b, i));
+    *out = m;
+out:
+    if (st != OSP_OK)
+        model_close(m);
+    return st;
+}
+
+void model_close(struct model *m)
+{
+    if (m == NULL)
+        return;
+    if (m->be != NULL) {
+        m->ops->release(m->be, &m->activations);
+        for (int g = 0; g < N_PAGE_GROUPS; g++)
+            m->ops->release(m->be, &m->pages[g]);
+        m->ops->close(m->be);
+    }
+    free(m->vectors.data);
+    free(m->layers);
+    weights_release(&m->weights);
+    checkpoint_close(&m->checkpoint);
+    free(m);
+}
