@@ -1,0 +1,259 @@
+/* The scheduler's policy, step by step; tests/sim_engine.c has the random runs. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "engine/sched.h"
+
+enum { STOP_ID = 9, PROMPT_MAX = 4096, SEQS_MAX = 4 };
+
+struct fixture {
+    struct sched sched;
+    struct seq seqs[SEQS_MAX];
+    uint64_t now_ns;
+};
+
+static void fixture_open(struct fixture *f, int n_seqs_max, int n_batch_tokens_max,
+                         int n_full_pages)
+{
+    struct sched_limits l = {
+        .n_seqs_max = n_seqs_max,
+        .n_batch_tokens_max = n_batch_tokens_max,
+        .context_tokens_max = PROMPT_MAX,
+        .window_tokens = 128,
+        .stop_ids = {STOP_ID},
+        .n_stop_ids = 1,
+    };
+
+    memset(f, 0, sizeof *f);
+    l.n_pages[GROUP_FULL] = n_full_pages;
+    l.n_pages[GROUP_WINDOW] =
+        n_seqs_max * sched_window_pages(128) + sched_chunk_pages(n_batch_tokens_max);
+    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    struct seq *q;
+
+    while ((q = sched_any(&f->sched)) != NULL)
+        sched_remove(&f->sched, q, SEQ_END_CANCELED);
+    for (int i = 0; i < SEQS_MAX; i++)
+        seq_release(&f->seqs[i]);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        assert_int_equal(f->sched.pages[g].n_free, f->sched.pages[g].n_pages);
+    sched_release(&f->sched);
+}
+
+static struct seq *add(struct fixture *f, int i, int n_prompt, int n_answer)
+{
+    static const int32_t prompt[PROMPT_MAX];
+
+    assert_int_equal(seq_init(&f->seqs[i], &f->sched.limits, prompt, n_prompt, n_prompt + n_answer),
+                     OSP_OK);
+    sched_add(&f->sched, &f->seqs[i]);
+    return &f->seqs[i];
+}
+
+/* Plans and runs a step in which every draw gives `token`. */
+static struct step_plan run(struct fixture *f, int32_t token)
+{
+    int32_t tokens[SEQS_MAX];
+    struct step_plan plan;
+
+    for (int i = 0; i < SEQS_MAX; i++)
+        tokens[i] = token;
+    f->now_ns += 10;
+    plan = *sched_plan(&f->sched, f->now_ns);
+    sched_commit(&f->sched, tokens, f->now_ns + 5);
+    return plan;
+}
+
+static void test_prompt_in_chunks_then_decode(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 2, 64, 10);
+    q = add(&f, 0, 150, 3);
+    assert_int_equal(run(&f, 1).n_rows, 64);
+    assert_int_equal(run(&f, 1).n_rows, 64);
+    assert_int_equal(q->n_tokens, 150);
+    assert_int_equal(run(&f, 1).n_rows, 22);
+    assert_int_equal(q->n_tokens, 151);
+    assert_int_equal(run(&f, 1).n_rows, 1);
+    assert_int_equal(q->state, SEQ_RUNNING);
+    assert_int_equal(run(&f, 1).n_rows, 1);
+    assert_int_equal(q->state, SEQ_ENDED);
+    assert_int_equal(q->end, SEQ_END_LENGTH);
+    assert_int_equal(f.sched.n_prompt_tokens, 150);
+    assert_int_equal(f.sched.n_generated_tokens, 3);
+    assert_int_equal(run(&f, 1).n_parts, 0);
+    fixture_close(&f);
+}
+
+static void test_decodes_go_before_prompts(void **state)
+{
+    struct fixture f;
+    struct step_plan plan;
+
+    (void)state;
+    fixture_open(&f, 3, 32, 30);
+    add(&f, 0, 5, 20);
+    run(&f, 1);
+    add(&f, 1, 100, 20);
+    add(&f, 2, 100, 20);
+    plan = run(&f, 1);
+    assert_int_equal(plan.n_parts, 2);
+    assert_ptr_equal(plan.parts[0].seq, &f.seqs[0]);
+    assert_int_equal(plan.parts[0].n_rows, 1);
+    assert_ptr_equal(plan.parts[1].seq, &f.seqs[1]);
+    assert_int_equal(plan.parts[1].n_rows, 31);
+    assert_false(plan.parts[1].draws);
+    fixture_close(&f);
+}
+
+static void test_admits_by_worst_case_in_order(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 4, 64, 4); /* 256 positions */
+    add(&f, 0, 10, 100);        /* 2 pages */
+    add(&f, 1, 10, 200);        /* 4 pages: must wait */
+    add(&f, 2, 10, 10);         /* 1 page: would fit, but came later */
+    run(&f, 1);
+    assert_int_equal(f.sched.n_running, 1);
+    assert_int_equal(f.sched.n_waiting, 2);
+    run(&f, STOP_ID);
+    assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
+    run(&f, 1);
+    assert_int_equal(f.seqs[1].state, SEQ_RUNNING);
+    assert_int_equal(f.seqs[2].state, SEQ_WAITING);
+    fixture_close(&f);
+}
+
+static void test_window_pages_stay_few(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    q = add(&f, 0, 2000, 1000);
+    while (q->state != SEQ_ENDED) {
+        run(&f, 1);
+        assert_true(q->pages[GROUP_WINDOW].n <= sched_window_pages(128));
+    }
+    assert_int_equal(q->n_tokens, 3000);
+    fixture_close(&f);
+}
+
+static void test_failed_draw_ends_one(void **state)
+{
+    static const int32_t tokens[] = {-1, 4};
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 64, 64);
+    add(&f, 0, 10, 10);
+    add(&f, 1, 10, 10);
+    sched_plan(&f.sched, 1);
+    sched_commit(&f.sched, tokens, 2);
+    assert_int_equal(f.seqs[0].end, SEQ_END_FAILED);
+    assert_int_equal(f.seqs[0].n_tokens, 10);
+    assert_int_equal(f.seqs[1].state, SEQ_RUNNING);
+    assert_int_equal(f.seqs[1].tokens[10], 4);
+    fixture_close(&f);
+}
+
+static void test_remove_waiting_and_running(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    for (int i = 0; i < 4; i++)
+        add(&f, i, 10, 10);
+    run(&f, 1);
+    sched_remove(&f.sched, &f.seqs[3], SEQ_END_CANCELED); /* the queue's end */
+    sched_remove(&f.sched, &f.seqs[1], SEQ_END_CANCELED); /* its head */
+    sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED); /* running */
+    assert_int_equal(f.sched.n_waiting, 1);
+    run(&f, 1);
+    assert_int_equal(f.seqs[2].state, SEQ_RUNNING);
+    assert_int_equal(f.seqs[0].end, SEQ_END_CANCELED);
+    fixture_close(&f);
+}
+
+static void test_ignore_stop(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    q = add(&f, 0, 10, 3);
+    q->ignore_stop = true;
+    run(&f, STOP_ID);
+    run(&f, STOP_ID);
+    assert_int_equal(q->state, SEQ_RUNNING);
+    run(&f, STOP_ID);
+    assert_int_equal(q->end, SEQ_END_LENGTH);
+    fixture_close(&f);
+}
+
+static void test_times_are_those_given(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    q = add(&f, 0, 100, 2);
+    run(&f, 1); /* at 10: a chunk */
+    run(&f, 1); /* at 20: the rest, first token at 25 */
+    run(&f, 1); /* at 30: second token at 35 */
+    assert_int_equal(q->times.admit_ns, 10);
+    assert_int_equal(q->times.first_token_ns, 25);
+    assert_int_equal(q->times.last_token_ns, 35);
+    fixture_close(&f);
+}
+
+static void test_batch_holds_the_plan(void **state)
+{
+    struct fixture f;
+    const struct batch *b;
+    void *memory;
+
+    (void)state;
+    fixture_open(&f, 2, 64, 64);
+    memory = malloc((size_t)sched_batch_bytes_max(&f.sched.limits));
+    add(&f, 0, 5, 10)->draw = (struct batch_sample){.temperature = 0.5F, .top_p = 1, .seed = 42};
+    run(&f, 77);
+    add(&f, 1, 3, 10);
+    sched_plan(&f.sched, 1);
+    b = sched_batch(&f.sched, memory);
+    assert_int_equal(b->n_rows, 4);
+    assert_int_equal(b->n_seqs, 2);
+    assert_int_equal(b->n_samples, 2);
+    assert_int_equal(BATCH_TOKENS(b)[0], 77);
+    assert_int_equal(BATCH_POSITIONS(b)[0], 5);
+    assert_int_equal(BATCH_KINDS(b)[0], ROW_GENERATED);
+    assert_int_equal(BATCH_KINDS(b)[1], ROW_PROMPT);
+    assert_int_equal(BATCH_ROW_SEQ(b)[3], 1);
+    assert_int_equal(BATCH_SAMPLES(b)[0].row, 0);
+    assert_int_equal(BATCH_SAMPLES(b)[0].position, 6);
+    assert_int_equal(BATCH_SAMPLES(b)[0].seed, 42);
+    assert_int_equal(BATCH_SAMPLES(b)[1].row, 3);
+    free(memory);
+    fixture_close(&f);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
+          cmocka_unit_test(test_decodes_go_before_prompts),
+          cmocka_unit_test(test_admits_by_worst_case_in_order),
+          cmocka_unit_test(test_window_pages_stay_few), cmocka_unit_test(test_failed_draw_ends_one),
+          cmocka_unit_test(test_remove_waiting_and_running), cmocka_unit_test(test_ignore_stop),
+          cmocka_unit_test(test_times_are_those_given), cmocka_unit_test(test_batch_holds_the_plan))
