@@ -44,22 +44,20 @@ PKG_CONFIG  ?= pkg-config
 LIB_PKGS    := jansson
 APP_PKGS    := libuv libedit
 LIB_CFLAGS   = $(call once,LIB_CFLAGS,$(PKG_CONFIG) --cflags $(LIB_PKGS))
-LIB_LIBS     = $(call once,LIB_LIBS,$(PKG_CONFIG) --libs $(LIB_PKGS)) -lm -pthread
-APP_CFLAGS   = $(call once,APP_CFLAGS,$(PKG_CONFIG) --cflags $(APP_PKGS)) $(LLHTTP_CFLAGS)
-APP_LIBS     = $(call once,APP_LIBS,$(PKG_CONFIG) --libs $(APP_PKGS)) $(LLHTTP_LIBS)
-CMOCKA_LIBS  = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka)
+LIB_PKG_LIBS = $(call once,LIB_PKG_LIBS,$(PKG_CONFIG) --libs $(LIB_PKGS))
+LIB_LIBS     = $(LIB_PKG_LIBS) -lm -pthread
+APP_PKG_CFLAGS = $(call once,APP_PKG_CFLAGS,$(PKG_CONFIG) --cflags $(APP_PKGS))
+APP_CFLAGS     = $(APP_PKG_CFLAGS) $(LLHTTP_CFLAGS)
+APP_PKG_LIBS   = $(call once,APP_PKG_LIBS,$(PKG_CONFIG) --libs $(APP_PKGS))
+APP_LIBS       = $(APP_PKG_LIBS) $(LLHTTP_LIBS)
+CMOCKA_LIBS    = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka)
 
-# llhttp is C sources in Debian 12 (node-llhttp) and a library in later releases.
-LLHTTP_FOLDER := $(firstword $(wildcard /usr/share/llhttp))
-ifneq ($(LLHTTP_FOLDER),)
+# llhttp is C sources in Debian 12 and Ubuntu 24.04 (node-llhttp), a library in later releases.
+LLHTTP_FOLDER := $(wildcard /usr/share/llhttp)
 LLHTTP_OBJ    := $(patsubst $(LLHTTP_FOLDER)/%.c,$(BUILD)/obj/llhttp/%.o,\
-                   $(wildcard $(LLHTTP_FOLDER)/*.c))
-LLHTTP_CFLAGS := -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1
-LLHTTP_LIBS   :=
-else
-LLHTTP_CFLAGS := -DLLHTTP_STRICT_MODE=1
-LLHTTP_LIBS   := -lllhttp
-endif
+                   $(if $(LLHTTP_FOLDER),$(wildcard $(LLHTTP_FOLDER)/*.c)))
+LLHTTP_CFLAGS := -DLLHTTP_STRICT_MODE=1 $(if $(LLHTTP_FOLDER),-isystem /usr/share/include/llhttp)
+LLHTTP_LIBS   := $(if $(LLHTTP_FOLDER),,-lllhttp)
 
 # ---- files ------------------------------------------------------------------------------------
 
@@ -102,7 +100,7 @@ $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
 # Not ours: no warnings, and none of our language settings.
-$(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
+$(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
 	@$(CC) $(CFLAGS) -fPIC -w $(LLHTTP_CFLAGS) -c -o $@ $<
@@ -138,11 +136,131 @@ $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $
 
 .DEFAULT_GOAL := build
 
+# ---- running and testing ----------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(VENV)/stamp ## Install packages (apt) and the Python test clients; other goals do it too
+
+$(VENV)/stamp: tests/requirements.txt build/setup/test.mk
+	@tools/setup_python.sh $(VENV) tests/requirements.txt
+	@touch $@
+
+.PHONY: run
+run: build ## Set up, build, serve the bundled model, ask it a question; Ctrl-C ends it
+	@tools/run_demo.sh $(BUILD)/osprey
+
+.PHONY: test
+test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)
+	@MAKE='$(MAKE)' tests/run_all
+
+.PHONY: test-quick
+test-quick: tests check-layers check-format units ## Layers, format and unit tests only
+
 .PHONY: units
-units: $(UNITS) ## Run the unit tests of this build alone
+units: $(UNITS)
 	@tests/run_units $(UNITS)
+
+.PHONY: checks
+checks: $(CHECKS)
+	@tests/run_checks $(CHECKS)
+
+# Variants are the same build in another folder.
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
+ASAN     := BUILD=build-asan CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
+TSAN     := BUILD=build-tsan CFLAGS='$(SANITIZE) -fsanitize=thread'
+# Tests that start threads, by what they use. Old TSan runtimes dislike much address randomisation.
+THREADED_SRC := $(shell grep -lE 'pthread\.h|base/pool\.h|osp_engine_open' $(UNIT_SRC) /dev/null)
+
+export ASAN_OPTIONS  = allocator_may_return_null=1:detect_leaks=1
+export TSAN_OPTIONS  = allocator_may_return_null=1:halt_on_error=1
+export UBSAN_OPTIONS = print_stacktrace=1
+
+.PHONY: asan
+asan: ## Build with address and undefined-behaviour sanitizers; run unit tests and check programs
+	@$(MAKE) $(ASAN) tests
+	@UNIT_LIMIT_SCALE=5 $(MAKE) $(ASAN) units checks
+
+.PHONY: tsan
+tsan: ## Build with the thread sanitizer; run the unit tests that start threads
+	@$(MAKE) $(TSAN) UNIT_SRC='$(THREADED_SRC)' CHECK_SRC= tests
+	@if setarch -R true 2>/dev/null; then export UNIT_WRAPPER='setarch -R'; fi; \
+	    UNIT_LIMIT_SCALE=5 $(MAKE) $(TSAN) UNIT_SRC='$(THREADED_SRC)' CHECK_SRC= units
+
+.PHONY: check-clang
+check-clang: ## Build everything with clang, warnings as errors
+	@$(MAKE) BUILD=build-clang CC=clang tests
+
+.PHONY: check-layers
+check-layers: ## Hold the table of allowed includes against the tree
+	@tools/check_layers
+
+# Releases of clang-format differ in detail; 14 is in both distributions.
+CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
+.PHONY: check-format
+check-format: ## Hold .clang-format against the C files
+	@$(CLANG_FORMAT) --dry-run -Werror $(FORMATTED)
+	@echo "format: $(words $(FORMATTED)) files"
+
+.PHONY: format
+format: ## Lay out the C files as .clang-format says
+	@$(CLANG_FORMAT) -i $(FORMATTED)
+
+.PHONY: test-large
+test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
+	@tests/large/run $(BUILD)/osprey
+
+# ---- installing and packing -------------------------------------------------------------------
+
+BINDIR     := $(DESTDIR)$(PREFIX)/bin
+LIBDIR     := $(DESTDIR)$(PREFIX)/lib
+INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
+MODELDIR   := $(DESTDIR)$(PREFIX)/share/osprey/models/osprey-nano
+MANDIR     := $(DESTDIR)$(PREFIX)/share/man/man1
+PUBLIC_H   := $(wildcard include/*.h)
+MODEL      := models/osprey-nano
+
+# The static library as others see it: one object in which only the public functions are global.
+$(BUILD)/public/libosprey.a: $(LIB_OBJ)
+	@mkdir -p $(@D)
+	@echo "  AR    $@"
+	@ld -r -o $(@D)/osprey.o $^ && objcopy --localize-hidden $(@D)/osprey.o
+	@rm -f $@ && ar rcs $@ $(@D)/osprey.o
+
+.PHONY: install
+install: build $(BUILD)/public/libosprey.a ## Install below PREFIX (/usr/local), staged in DESTDIR
+	@echo "installing below $(DESTDIR)$(PREFIX)"
+	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MANDIR)
+	@install -m 755 $(BUILD)/osprey $(BINDIR)/osprey
+	@install -m 644 $(BUILD)/public/libosprey.a $(LIBDIR)/libosprey.a
+	@install -m 755 $(SHARED) $(LIBDIR)/libosprey.so.$(VERSION)
+	@ln -sf libosprey.so.$(VERSION) $(LIBDIR)/$(SONAME)
+	@ln -sf $(SONAME) $(LIBDIR)/libosprey.so
+	@install -m 644 $(PUBLIC_H) $(INCLUDEDIR)
+	@install -m 644 $(MODEL)/* $(MODELDIR)
+	@install -m 644 docs/man/osprey.1 $(MANDIR)/osprey.1
+	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/osprey.pc.in \
+	    >$(LIBDIR)/pkgconfig/osprey.pc
+
+.PHONY: uninstall
+uninstall: ## Remove what install put there
+	@rm -f $(BINDIR)/osprey $(LIBDIR)/libosprey.a $(LIBDIR)/libosprey.so $(LIBDIR)/$(SONAME) \
+	    $(LIBDIR)/libosprey.so.$(VERSION) $(LIBDIR)/pkgconfig/osprey.pc $(MANDIR)/osprey.1 \
+	    $(patsubst include/%,$(INCLUDEDIR)/%,$(PUBLIC_H))
+	@rm -rf $(MODELDIR)
+	@rmdir -p --ignore-fail-on-non-empty $(dir $(MODELDIR)) 2>/dev/null || true
+
+.PHONY: bundle
+bundle: tests ## Pack dist/osprey-bundle: program, libraries, model, tests; runs on any x86-64 Linux
+	@tools/bundle.sh $(BUILD) dist/osprey-bundle
 
 .PHONY: clean
 clean: ## Remove what was built, but not the Python environment
 	@rm -rf build-* dist
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
+
+.PHONY: help
+help: ## List the targets
+	@echo "osprey $(VERSION)"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | \
+	    awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
+	@echo "Variables: CC=$(CC) CFLAGS='$(CFLAGS)' BUILD=$(BUILD) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"

@@ -1,0 +1,91 @@
+#!/bin/sh
+# Installs what building (run) or building and testing (test) needs from the distribution's packages,
+# says which, and writes a file for the Makefile to include. Needs the network only when something is
+# missing. Knows Debian 12 and Ubuntu 24.04; on other systems it names the libraries and goes on.
+#
+#   tools/setup.sh run|test STAMP-FILE
+set -eu
+
+profile=$1
+stamp=$2
+
+# One word a package; a|b: the first that the distribution has.
+run_packages="gcc make libc6-dev pkg-config libuv1-dev libllhttp-dev|node-llhttp libjansson-dev
+              libedit-dev"
+test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format python3 python3-venv"
+
+say() { echo "setup: $*"; }
+
+# `virtual` packages (llhttp-dev) are never named here, so "installed" is one word of dpkg's.
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | cut -c1-2)" = ii ]
+}
+
+is_known() { # to apt, as a real package with a version to install
+    apt-cache policy "$1" 2>/dev/null | grep -q '^  Candidate: [0-9]'
+}
+
+any_installed() { # a|b
+    for name in $(echo "$1" | tr '|' ' '); do
+        is_installed "$name" && return 0
+    done
+    return 1
+}
+
+first_known() { # a|b
+    for name in $(echo "$1" | tr '|' ' '); do
+        is_known "$name" && { echo "$name"; return; }
+    done
+    echo "setup: no package of $1 is known to apt" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif command -v sudo >/dev/null 2>&1; then
+        sudo "$@"
+    else
+        say "needs root for: $*" >&2
+        say "run it as root, or install sudo" >&2
+        exit 1
+    fi
+}
+
+install_packages() { # alternatives still open
+    say "missing: $*"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
+    names=
+    for alternatives in "$@"; do
+        name=$(first_known "$alternatives")
+        names="$names $name"
+    done
+    say "installing with apt-get:$names"
+    # shellcheck disable=SC2086 # a list of words
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
+        --no-install-recommends install $names >build/setup/apt.log 2>&1 || {
+        tail -n 20 build/setup/apt.log >&2
+        say "apt-get failed; all it said is in build/setup/apt.log" >&2
+        exit 1
+    }
+}
+
+mkdir -p build/setup "$(dirname "$stamp")"
+case $profile in
+run) wanted=$run_packages ;;
+test) wanted=$test_packages ;;
+*) say "unknown profile $profile" >&2; exit 2 ;;
+esac
+
+if command -v dpkg-query >/dev/null 2>&1; then
+    missing=
+    for package in $wanted; do
+        any_installed "$package" || missing="$missing $package"
+    done
+    # shellcheck disable=SC2086
+    [ -z "$missing" ] || install_packages $missing
+    say "all packages for '$profile' are installed"
+else
+    say "no dpkg here: make sure that these are installed:" $wanted
+fi
+echo "# Written by tools/setup.sh: the packages for '$profile' are installed." >"$stamp"
