@@ -11,23 +11,30 @@
 enum {
     CONFIG_LAYERS_MAX = 512,
     CONFIG_STOP_IDS_MAX = 16,
+    /* Ranges far above gpt-oss-120b whose products stay far below 2^63. */
+    CONFIG_EXPERTS_MAX = 4096,
+    CONFIG_WIDTH_MAX = 65536,
+    CONFIG_HEADS_MAX = 1024,
+    CONFIG_VOCAB_MAX = 1 << 22,
+    CONFIG_CONTEXT_MAX = 1 << 24,
 };
 
 struct gptoss_config {
     int n_layers, n_experts, n_experts_active;
-    int width;         /* C, hidden_size */
-    int expert_width;  /* F, intermediate_size */
+    int width;        /* C, hidden_size */
+    int expert_width; /* F, intermediate_size */
     int n_heads, n_kv_heads, head_width;
     int vocab_size;
-    int window_tokens; /* sliding_window */
+    int window_tokens;      /* sliding_window */
     int context_tokens_max; /* max_position_embeddings */
     bool layer_is_sliding[CONFIG_LAYERS_MAX];
     float norm_eps, swiglu_limit, swiglu_alpha;
     double rope_theta, rope_factor, rope_beta_fast, rope_beta_slow; /* factor 1 = plain RoPE */
     int rope_original_tokens;
     bool rope_truncate;
-    bool experts_are_mxfp4;  /* quantization_config says so (HF) or always (original) */
-    bool is_original_layout; /* names and config keys of openai's own release */
+    bool experts_are_mxfp4;            /* quantization_config says so (HF) or always (original) */
+    bool is_original_layout;           /* names and config keys of openai's own release */
+    bool head_is_embed;                /* tie_word_embeddings: no lm_head of its own */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
     int n_stop_ids;
 };

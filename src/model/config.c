@@ -1,0 +1,65 @@
+/* Checks that the numbers of a config fit together, before anything is sized or computed by them. */
+#include "model/config.h"
+
+#include <stddef.h>
+
+enum { HEAD_WIDTH_MAX = 256 }; /* kernels hold half a head's frequencies; struct rope has 128 */
+
+static enum osp_status broken(const char *rule, const char *key, double found)
+{
+    return fail(OSP_EFORMAT, "config.json: %s is %.9g, expected %s", key, found, rule);
+}
+
+static enum osp_status check_heads(const struct gptoss_config *c)
+{
+    if (c->head_width < 2 || c->head_width % 2 != 0 || c->head_width > HEAD_WIDTH_MAX)
+        return broken("an even number from 2 to 256", "head_dim", c->head_width);
+    if (c->n_heads < 1 || c->n_kv_heads < 1 || c->n_heads % c->n_kv_heads != 0)
+        return fail(OSP_EFORMAT,
+                    "config.json: num_attention_heads is %d, expected a multiple of "
+                    "num_key_value_heads, which is %d",
+                    c->n_heads, c->n_kv_heads);
+    return OSP_OK;
+}
+
+static enum osp_status check_experts(const struct gptoss_config *c)
+{
+    if (c->n_experts_active < 1 || c->n_experts_active > c->n_experts)
+        return fail(OSP_EFORMAT,
+                    "config.json: num_experts_per_tok is %d, expected 1 to num_local_experts = %d",
+                    c->n_experts_active, c->n_experts);
+    if (c->experts_are_mxfp4 && c->width % MXFP4_BLOCK != 0)
+        return broken("a multiple of 32 (MXFP4 blocks)", "hidden_size", c->width);
+    if (c->experts_are_mxfp4 && c->expert_width % MXFP4_BLOCK != 0)
+        return broken("a multiple of 32 (MXFP4 blocks)", "intermediate_size", c->expert_width);
+    return OSP_OK;
+}
+
+static enum osp_status check_rope(const struct gptoss_config *c)
+{
+    if (!(c->rope_theta > 1))
+        return broken("more than 1", "rope_theta", c->rope_theta);
+    if (!(c->rope_factor >= 1))
+        return broken("1 or more", "the rotary factor", c->rope_factor);
+    if (c->rope_factor > 1 && !(c->rope_beta_fast > c->rope_beta_slow))
+        return fail(OSP_EFORMAT, "config.json: beta_fast is %g, expected more than beta_slow = %g",
+                    c->rope_beta_fast, c->rope_beta_slow);
+    return OSP_OK;
+}
+
+enum osp_status model_config_check(const struct gptoss_config *c)
+{
+    enum osp_status st;
+
+    if (c->n_layers < 1 || c->n_layers > CONFIG_LAYERS_MAX)
+        return broken("1 to 512", "num_hidden_layers", c->n_layers);
+    if (c->window_tokens < 1)
+        return broken("1 or more", "sliding_window", c->window_tokens);
+    if (c->context_tokens_max < 1)
+        return broken("1 or more", "max_position_embeddings", c->context_tokens_max);
+    TRY(check_heads(c));
+    TRY(check_experts(c));
+    TRY(check_rope(c));
+out:
+    return st;
+}

@@ -1,0 +1,111 @@
+/* The table of a gpt-oss's tensors, for the layout of Transformers and openai's own. */
+#include "model/weight_table.h"
+
+#include <stdio.h>
+
+#define LAYER(member)  offsetof(struct layer_weights, member)
+#define GLOBAL(member) offsetof(struct weights, member)
+
+const struct weight_rule global_rules[] = {
+    {GLOBAL(embed),
+     "model.embed_tokens.weight",
+     "embedding.weight",
+     FORM_MATRIX,
+     {L_V, L_C},
+     PART_EMBED},
+    {GLOBAL(final_norm), "model.norm.weight", "norm.scale", FORM_VECTOR, {L_C}, PART_NORM},
+    {GLOBAL(head), "lm_head.weight", "unembedding.weight", FORM_MATRIX, {L_V, L_C}, PART_HEAD},
+};
+const int n_global_rules = sizeof global_rules / sizeof global_rules[0];
+
+/* The fused q, k, v of original/ fill three slots from wqkv[0] or bqkv[0] on: rows of q, then k,
+ * then v. */
+const struct weight_rule layer_rules[] = {
+    {LAYER(attn_norm), "input_layernorm.weight", "attn.norm.scale", FORM_VECTOR, {L_C}, PART_NORM},
+    {LAYER(wqkv[0]), "self_attn.q_proj.weight", NULL, FORM_MATRIX, {L_HD, L_C}, PART_ATTN},
+    {LAYER(wqkv[1]), "self_attn.k_proj.weight", NULL, FORM_MATRIX, {L_KD, L_C}, PART_ATTN},
+    {LAYER(wqkv[2]), "self_attn.v_proj.weight", NULL, FORM_MATRIX, {L_KD, L_C}, PART_ATTN},
+    {LAYER(bqkv[0]), "self_attn.q_proj.bias", NULL, FORM_VECTOR, {L_HD}, PART_ATTN},
+    {LAYER(bqkv[1]), "self_attn.k_proj.bias", NULL, FORM_VECTOR, {L_KD}, PART_ATTN},
+    {LAYER(bqkv[2]), "self_attn.v_proj.bias", NULL, FORM_VECTOR, {L_KD}, PART_ATTN},
+    {LAYER(wqkv[0]), NULL, "attn.qkv.weight", FORM_MATRIX, {L_QKV, L_C}, PART_ATTN},
+    {LAYER(bqkv[0]), NULL, "attn.qkv.bias", FORM_VECTOR, {L_QKV}, PART_ATTN},
+    {LAYER(sinks), "self_attn.sinks", "attn.sinks", FORM_VECTOR, {L_H}, PART_ATTN},
+    {LAYER(wo), "self_attn.o_proj.weight", "attn.out.weight", FORM_MATRIX, {L_C, L_HD}, PART_ATTN},
+    {LAYER(bo), "self_attn.o_proj.bias", "attn.out.bias", FORM_VECTOR, {L_C}, PART_ATTN},
+    {LAYER(moe_norm),
+     "post_attention_layernorm.weight",
+     "mlp.norm.scale",
+     FORM_VECTOR,
+     {L_C},
+     PART_NORM},
+    {LAYER(wr), "mlp.router.weight", "mlp.gate.weight", FORM_MATRIX, {L_E, L_C}, PART_ROUTER},
+    {LAYER(br), "mlp.router.bias", "mlp.gate.bias", FORM_VECTOR, {L_E}, PART_ROUTER},
+    {LAYER(w_up),
+     "mlp.experts.gate_up_proj",
+     "mlp.mlp1_weight",
+     FORM_EXPERTS,
+     {L_E, L_2F, L_C},
+     PART_EXPERTS},
+    {LAYER(b_up),
+     "mlp.experts.gate_up_proj_bias",
+     "mlp.mlp1_bias",
+     FORM_VECTOR,
+     {L_E, L_2F},
+     PART_EXPERTS},
+    {LAYER(w_down),
+     "mlp.experts.down_proj",
+     "mlp.mlp2_weight",
+     FORM_EXPERTS,
+     {L_E, L_C, L_F},
+     PART_EXPERTS},
+    {LAYER(b_down),
+     "mlp.experts.down_proj_bias",
+     "mlp.mlp2_bias",
+     FORM_VECTOR,
+     {L_E, L_C},
+     PART_EXPERTS},
+};
+const int n_layer_rules = sizeof layer_rules / sizeof layer_rules[0];
+
+const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c)
+{
+    if (c->head_is_embed && rule->part == PART_HEAD)
+        return NULL;
+    return c->is_original_layout ? rule->original_name : rule->name;
+}
+
+void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c)
+{
+    letters[L_NONE] = 1;
+    letters[L_C] = c->width;
+    letters[L_HD] = (int64_t)c->n_heads * c->head_width;
+    letters[L_KD] = (int64_t)c->n_kv_heads * c->head_width;
+    letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD];
+    letters[L_H] = c->n_heads;
+    letters[L_E] = c->n_experts;
+    letters[L_F] = c->expert_width;
+    letters[L_2F] = 2 * (int64_t)c->expert_width;
+    letters[L_V] = c->vocab_size;
+}
+
+void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
+                 const char *name, const char *suffix)
+{
+    const char *prefix = c->is_original_layout ? "block" : "model.layers";
+
+    if (layer < 0)
+        snprintf(out, WEIGHT_NAME_BYTES, "%s%s", name, suffix);
+    else
+        snprintf(out, WEIGHT_NAME_BYTES, "%s.%d.%s%s", prefix, layer, name, suffix);
+}
+
+const char *experts_blocks_suffix(const struct gptoss_config *c)
+{
+    return c->is_original_layout ? ".blocks" : "_blocks";
+}
+
+const char *experts_scales_suffix(const struct gptoss_config *c)
+{
+    return c->is_original_layout ? ".scales" : "_scales";
+}

@@ -1,0 +1,46 @@
+/* The table of a gpt-oss's tensors: name in each layout, form, shape in letters, slot. */
+#ifndef MODEL_WEIGHT_TABLE_H
+#define MODEL_WEIGHT_TABLE_H
+
+#include "model/weights.h"
+
+/* Letters of shapes; their values come from the config. */
+enum letter { L_NONE, L_C, L_HD, L_KD, L_QKV, L_H, L_E, L_F, L_2F, L_V, N_LETTERS };
+
+enum form {
+    FORM_VECTOR,  /* BF16 or F32: norms, biases, sinks */
+    FORM_MATRIX,  /* BF16, (rows, columns) */
+    FORM_EXPERTS, /* (E, rows, columns): MXFP4 blocks and scales, or BF16 as (E, columns, rows) */
+};
+
+/* What a tensor counts as in struct weights_report. */
+enum part { PART_EMBED, PART_HEAD, PART_ATTN, PART_ROUTER, PART_EXPERTS, PART_NORM, N_PARTS };
+
+struct weight_rule {
+    size_t slot;               /* of its tensor in struct weights or struct layer_weights */
+    const char *name;          /* HF; NULL: does not exist there */
+    const char *original_name; /* original/; NULL: does not exist there */
+    enum form form;
+    enum letter shape[3];
+    enum part part;
+};
+
+extern const struct weight_rule global_rules[], layer_rules[];
+extern const int n_global_rules, n_layer_rules;
+
+/* The rule's name in this layout, without prefix, or NULL when this checkpoint has no such tensor. */
+const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
+
+/* Values of all letters; letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD]. */
+void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c);
+
+/* Writes the tensor's whole name; layer < 0 for global rules. suffix: "", or of the experts. */
+enum { WEIGHT_NAME_BYTES = 128 };
+void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
+                 const char *name, const char *suffix);
+
+/* Suffixes of an experts' tensor: of its MXFP4 blocks and scales. */
+const char *experts_blocks_suffix(const struct gptoss_config *c);
+const char *experts_scales_suffix(const struct gptoss_config *c);
+
+#endif

@@ -1,0 +1,114 @@
+/* Opens a checkpoint folder: config, shards, and the agreement between them. */
+#include "store/checkpoint.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/shard_list.h"
+
+/* The folder that has config.json: `path` or, when only that has one, path/original. */
+static enum osp_status find_folder(char **out, const char *path)
+{
+    char *config = path_join(path, "config.json");
+    char *original = path_join(path, "original");
+    char *original_config = path_join(original, "config.json");
+    enum osp_status st = OSP_OK;
+
+    if (path_is_file(config))
+        *out = mem_strdup(path);
+    else if (path_is_file(original_config))
+        *out = mem_strdup(original);
+    else if (path_is_folder(path))
+        st = fail(OSP_ENOTFOUND, "%s: no config.json there and none in original/", path);
+    else
+        st = fail(OSP_ENOTFOUND, "%s: no such folder", path);
+    free(config);
+    free(original);
+    free(original_config);
+    return st;
+}
+
+static enum osp_status open_files(struct checkpoint *c, const struct shard_list *list)
+{
+    enum osp_status st;
+
+    TRY(mem_try_array(&c->files, (size_t)list->n, sizeof *c->files, "shards"));
+    for (int i = 0; i < list->n; i++) {
+        char *path = path_join(c->path, list->names[i]);
+
+        st = st_file_open(&c->files[i], path);
+        free(path);
+        if (st == OSP_ENOTFOUND && list->index_path)
+            return fail_within(st, "%s names a file that is missing", list->index_path);
+        if (st != OSP_OK)
+            return st;
+        c->n_files++;
+        c->n_tensors += (int64_t)c->files[i].n_tensors;
+        c->data_bytes += (int64_t)c->files[i].data_bytes;
+        c->file_bytes += (int64_t)c->files[i].size_bytes;
+    }
+out:
+    return st;
+}
+
+static enum osp_status check_unique_in(const struct checkpoint *c, int a, int b)
+{
+    for (size_t i = 0; i < c->files[a].n_tensors; i++)
+        if (st_file_find(&c->files[b], c->files[a].tensors[i].name))
+            return fail(OSP_EFORMAT, "%s: tensor %s: found again in %s, expected once",
+                        c->files[b].path, c->files[a].tensors[i].name, c->files[a].path);
+    return OSP_OK;
+}
+
+static enum osp_status check_unique(const struct checkpoint *c)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int a = 0; a < c->n_files; a++)
+        for (int b = a + 1; b < c->n_files; b++)
+            TRY(check_unique_in(c, a, b));
+out:
+    return st;
+}
+
+enum osp_status checkpoint_open(struct checkpoint *out, const char *path)
+{
+    struct shard_list list = {.names = NULL};
+    enum osp_status st;
+
+    memset(out, 0, sizeof *out);
+    TRY(find_folder(&out->path, path));
+    TRY(gptoss_config_read(&out->config, out->path));
+    TRY(shard_list_read(&list, out->path));
+    TRY(open_files(out, &list));
+    TRY(check_unique(out));
+    TRY(shard_list_check(&list, out->files, out->data_bytes));
+out:
+    shard_list_release(&list);
+    if (st != OSP_OK)
+        checkpoint_close(out);
+    return st;
+}
+
+void checkpoint_close(struct checkpoint *c)
+{
+    for (int i = 0; i < c->n_files; i++)
+        st_file_close(&c->files[i]);
+    free(c->files);
+    free(c->path);
+    memset(c, 0, sizeof *c);
+}
+
+const struct st_tensor *checkpoint_find(const struct checkpoint *c, const char *name,
+                                        const struct st_file **file_out)
+{
+    for (int i = 0; i < c->n_files; i++) {
+        const struct st_tensor *t = st_file_find(&c->files[i], name);
+
+        if (t) {
+            *file_out = &c->files[i];
+            return t;
+        }
+    }
+    return NULL;
+}

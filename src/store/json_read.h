@@ -1,0 +1,50 @@
+/* Typed, range-checked reading of JSON objects with errors that name file, key, found and allowed.
+ * Private to store/: it shows jansson's types. */
+#ifndef STORE_JSON_READ_H
+#define STORE_JSON_READ_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* An object of a file; `where` is "" or the path of keys down to it with a trailing dot. */
+struct json_object {
+    const char *path, *where;
+    const json_t *json; /* borrowed */
+};
+
+/* A whole number: what is allowed, and what stands for it when it is absent or null. */
+struct json_int_rule {
+    const char *key, *alias; /* alias NULL: none. With both given they must agree. */
+    bool required;
+    int otherwise, min, max;
+};
+struct json_number_rule {
+    const char *key;
+    double otherwise, min, max; /* allowed: min < value <= max */
+};
+
+/* Parses bytes strictly (no duplicate keys, one value only, an object). Gives a reference to
+ * json_decref(). */
+CHECKED enum osp_status json_parse_object(json_t **out, const char *path, const char *text,
+                                          size_t n_bytes);
+CHECKED enum osp_status json_read_file(json_t **out, const char *path, size_t limit_bytes);
+
+const char *json_type_text(const json_t *json); /* "a string", "an integer", "nothing" */
+
+CHECKED enum osp_status json_get_int(int *out, const struct json_object *o,
+                                     const struct json_int_rule *rule);
+CHECKED enum osp_status json_get_number(double *out, const struct json_object *o,
+                                        const struct json_number_rule *rule);
+CHECKED enum osp_status json_get_bool(bool *out, const struct json_object *o, const char *key,
+                                      bool otherwise);
+/* *out is NULL when absent or null; owned by the object. */
+CHECKED enum osp_status json_get_string(const char **out, const struct json_object *o,
+                                        const char *key);
+/* The member as an object or NULL when absent or null. */
+CHECKED enum osp_status json_get_object(const json_t **out, const struct json_object *o,
+                                        const char *key);
+
+#endif

@@ -1,0 +1,248 @@
+/* Finds the shards of a checkpoint. Names come from the index's weight_map and are never derived:
+ * published checkpoints count from 0 up to the number after "of", others from 1. */
+#include "store/shard_list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/json_read.h"
+
+enum {
+    INDEX_BYTES_MAX =
+        8 * 1024 * 1024,       /* 0.06 MB for gpt-oss-120b; see SAFETENSORS_HEADER_BYTES_MAX */
+    FILE_NAME_BYTES_MAX = 255, /* as the usual file systems */
+    PART_NAME_BYTES = 64
+};
+
+static const char index_name[] = "model.safetensors.index.json";
+static const char single_name[] = "model.safetensors";
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Adds a name that is not there yet; false when the list is full. */
+static bool add_name(struct shard_list *l, const char *name)
+{
+    for (int i = 0; i < l->n; i++)
+        if (strcmp(l->names[i], name) == 0)
+            return true;
+    if (l->n == SHARDS_MAX)
+        return false;
+    l->names[l->n++] = mem_strdup(name);
+    return true;
+}
+
+/* ---- index ---- */
+
+/* A name in the index must not lead out of the folder. */
+static bool is_plain_name(const char *name)
+{
+    size_t n = strlen(name);
+
+    if (n == 0 || n > FILE_NAME_BYTES_MAX || name[0] == '.')
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (name[i] == '/' || name[i] == '\\' || (unsigned char)name[i] < ' ' || name[i] == 0x7f)
+            return false;
+    return true;
+}
+
+static enum osp_status read_map_entry(struct shard_list *l, const char *tensor, const json_t *value)
+{
+    const char *name = json_string_value(value);
+
+    if (!name)
+        return fail(OSP_EFORMAT, "%s: weight_map: tensor %.256s is %s, expected a file name",
+                    l->index_path, tensor, json_type_text(value));
+    if (!is_plain_name(name))
+        return fail(OSP_EFORMAT,
+                    "%s: weight_map: tensor %.256s names a file that is not a plain name in the "
+                    "same folder",
+                    l->index_path, tensor);
+    if (!add_name(l, name))
+        return fail(OSP_EFORMAT, "%s: weight_map names over %d files", l->index_path, SHARDS_MAX);
+    return OSP_OK;
+}
+
+static const json_t *weight_map(const struct shard_list *l)
+{
+    return json_object_get(l->index, "weight_map");
+}
+
+static enum osp_status read_index(struct shard_list *l)
+{
+    enum osp_status st;
+    const char *tensor;
+    json_t *value;
+
+    TRY(json_read_file(&l->index, l->index_path, INDEX_BYTES_MAX));
+    if (!json_is_object(weight_map(l)) || json_object_size(weight_map(l)) == 0)
+        return fail(OSP_EFORMAT, "%s: weight_map is %s, expected an object with tensors",
+                    l->index_path,
+                    json_is_object(weight_map(l)) ? "empty" : json_type_text(weight_map(l)));
+    json_object_foreach((json_t *)weight_map(l), tensor, value)
+        TRY(read_map_entry(l, tensor, value));
+out:
+    return st;
+}
+
+/* ---- parts of original/ ---- */
+
+/* Reads "model--00002-of-00007.safetensors"; false for other names. */
+static bool parse_part_name(const char *name, int *number, int *count)
+{
+    char again[PART_NAME_BYTES];
+
+    if (sscanf(name, "model--%5d-of-%5d.safetensors", number, count) != 2)
+        return false;
+    snprintf(again, sizeof again, "model--%05d-of-%05d.safetensors", *number, *count);
+    return strcmp(again, name) == 0;
+}
+
+static enum osp_status add_parts(struct shard_list *l, const char *folder, int count)
+{
+    if (count < 1 || count > SHARDS_MAX)
+        return fail(OSP_EFORMAT, "%s: a file name says %d parts, allowed are 1 to %d", folder,
+                    count, SHARDS_MAX);
+    for (int i = 1; i <= count; i++) {
+        char name[PART_NAME_BYTES];
+
+        snprintf(name, sizeof name, "model--%05d-of-%05d.safetensors", i, count);
+        (void)add_name(l, name); /* within SHARDS_MAX */
+    }
+    return OSP_OK;
+}
+
+/* All parts must agree on their number; missing ones are noticed when they are opened. */
+static enum osp_status find_parts(struct shard_list *l, const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int count = 0, number, found;
+    bool agree = true;
+
+    if (!dir)
+        return fail(OSP_EIO, "%s: cannot list: %s", folder, strerror(errno));
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+        if (parse_part_name(e->d_name, &number, &found)) {
+            agree = agree && (count == 0 || found == count);
+            count = found;
+        }
+    closedir(dir);
+    if (!agree)
+        return fail(OSP_EFORMAT,
+                    "%s: files named model--*-of-*.safetensors disagree on their number", folder);
+    if (count == 0)
+        return fail(OSP_ENOTFOUND, "%s: no %s, %s or model--*-of-*.safetensors", folder, index_name,
+                    single_name);
+    return add_parts(l, folder, count);
+}
+
+/* ---- all ---- */
+
+enum osp_status shard_list_read(struct shard_list *out, const char *folder)
+{
+    char *index_path = path_join(folder, index_name), *single = path_join(folder, single_name);
+    enum osp_status st = OSP_OK;
+
+    *out = (struct shard_list){.names = mem_new(SHARDS_MAX * sizeof *out->names)};
+    if (path_is_file(index_path)) {
+        out->index_path = mem_strdup(index_path);
+        TRY(read_index(out));
+    } else if (path_is_file(single)) {
+        (void)add_name(out, single_name); /* the first */
+    } else {
+        TRY(find_parts(out, folder));
+    }
+    qsort(out->names, (size_t)out->n, sizeof *out->names, compare_names);
+out:
+    if (st != OSP_OK)
+        shard_list_release(out);
+    free(index_path);
+    free(single);
+    return st;
+}
+
+void shard_list_release(struct shard_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        free(l->names[i]);
+    free(l->names);
+    free(l->index_path);
+    json_decref(l->index);
+    *l = (struct shard_list){.names = NULL};
+}
+
+/* The file that holds a tensor, or -1. */
+static int find_holder(const struct shard_list *l, const struct st_file *files, const char *tensor)
+{
+    for (int i = 0; i < l->n; i++)
+        if (st_file_find(&files[i], tensor))
+            return i;
+    return -1;
+}
+
+static enum osp_status check_listed(const struct shard_list *l, const struct st_file *files)
+{
+    const char *tensor;
+    json_t *value;
+
+    json_object_foreach((json_t *)weight_map(l), tensor, value)
+    {
+        int holder = find_holder(l, files, tensor);
+
+        if (holder < 0)
+            return fail(OSP_EFORMAT, "%s: tensor %.256s: expected in %s, found in no file",
+                        l->index_path, tensor, json_string_value(value));
+        if (strcmp(l->names[holder], json_string_value(value)) != 0)
+            return fail(OSP_EFORMAT, "%s: tensor %.256s: expected in %s, found in %s",
+                        l->index_path, tensor, json_string_value(value), l->names[holder]);
+    }
+    return OSP_OK;
+}
+
+static enum osp_status check_unlisted(const struct shard_list *l, const struct st_file *files)
+{
+    for (int i = 0; i < l->n; i++)
+        for (size_t t = 0; t < files[i].n_tensors; t++)
+            if (!json_object_get(weight_map(l), files[i].tensors[t].name))
+                return fail(OSP_EFORMAT, "%s: tensor %s: found in the file, not listed in %s",
+                            files[i].path, files[i].tensors[t].name, l->index_path);
+    return OSP_OK;
+}
+
+/* metadata.total_size, where an index has it. */
+static enum osp_status check_total(const struct shard_list *l, int64_t data_bytes)
+{
+    const json_t *total = json_object_get(json_object_get(l->index, "metadata"), "total_size");
+
+    if (!total)
+        return OSP_OK;
+    if (!json_is_integer(total))
+        return fail(OSP_EFORMAT, "%s: metadata.total_size is %s, expected an integer",
+                    l->index_path, json_type_text(total));
+    if (json_integer_value(total) != data_bytes)
+        return fail(OSP_EFORMAT,
+                    "%s: metadata.total_size is %" JSON_INTEGER_FORMAT
+                    ", the tensors of its %d files have %lld bytes",
+                    l->index_path, json_integer_value(total), l->n, (long long)data_bytes);
+    return OSP_OK;
+}
+
+enum osp_status shard_list_check(const struct shard_list *l, const struct st_file *files,
+                                 int64_t data_bytes)
+{
+    enum osp_status st;
+
+    if (!l->index)
+        return OSP_OK;
+    TRY(check_listed(l, files));
+    TRY(check_unlisted(l, files));
+    TRY(check_total(l, data_bytes));
+out:
+    return st;
+}
