@@ -8,11 +8,12 @@
 #include "text/harmony.h"
 
 enum {
-    CHAT_MESSAGES_MAX = 16384,         /* ten times the longest agent session seen */
-    CHAT_FUNCTIONS_MAX = 512,          /* OpenAI allows 128 */
-    CHAT_CALL_ID_BYTES_MAX = 256,      /* ids of other servers are up to 64 */
-    CHAT_BYTES_MAX = 64 * 1024 * 1024, /* of all text; 131,072 tokens are about 0.6 MiB */
-    CHAT_TOKENS_MAX = 32 * 1024 * 1024 /* of a rendered prompt, far past any context */
+    CHAT_MESSAGES_MAX = 16384,               /* ten times the longest agent session seen */
+    CHAT_FUNCTIONS_MAX = 512,                /* OpenAI allows 128 */
+    CHAT_CALL_ID_BYTES_MAX = 256,            /* ids of other servers are up to 64 */
+    CHAT_BYTES_MAX = 64 * 1024 * 1024,       /* of all text; 131,072 tokens are about 0.6 MiB */
+    CHAT_JSON_BYTES_MAX = 256 * 1024 * 1024, /* of a request: CHAT_BYTES_MAX of text, escaped */
+    CHAT_TOKENS_MAX = 32 * 1024 * 1024       /* of a rendered prompt, far past any context */
 };
 
 /* Appends the prompt's ids, which end in <|start|>assistant; at most what `out` was limited to.
