@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Packs the program, its shared libraries, the bundled model and the test programs with their vectors
+# into one folder that runs on another Linux of the same processor family without any package: even
+# the C library and its loader come along, so neither an older nor a newer one there matters.
+#
+#   tools/bundle.sh BUILD-FOLDER BUNDLE-FOLDER
+set -euo pipefail
+build=$1
+out=$2
+limit_mib=60
+
+rm -rf "$out"
+mkdir -p "$out"/{bin,lib,libexec,models,tests/unit}
+programs=("$build/osprey" "$build"/tests/unit/test_* "$build"/tests/check_*)
+
+copy_stripped() { # file, target
+    install -m 755 "$1" "$2"
+    strip --strip-debug "$2"
+}
+
+for program in "${programs[@]}"; do
+    [ -f "$program" ] || continue
+    case $program in
+    */unit/*) copy_stripped "$program" "$out/tests/unit/$(basename "$program")" ;;
+    */tests/*) copy_stripped "$program" "$out/tests/$(basename "$program")" ;;
+    *) copy_stripped "$program" "$out/libexec/osprey" ;;
+    esac
+    ldd "$program"
+done | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | sort -u |
+    while read -r library; do
+        install -m 755 "$(readlink -f "$library")" "$out/lib/$(basename "$library")"
+    done
+loader=$(cd "$out/lib" && echo ld-linux*)
+copy_stripped "$build/libosprey.so.0" "$out/lib/libosprey.so.0"
+
+cp -r models/osprey-nano "$out/models/"
+cp -r tests/golden "$out/tests/"
+install -m 755 tests/run_units tests/run_checks "$out/tests/"
+cp LICENSE "$out/"
+
+cat >"$out/bin/osprey" <<EOT
+#!/bin/sh
+# Starts osprey with the libraries and the loader of this folder.
+here=\$(cd "\$(dirname "\$(readlink -f "\$0")")/.." && pwd)
+: "\${OSPREY_MODEL_DIR:=\$here/models/osprey-nano}"
+export OSPREY_MODEL_DIR
+exec "\$here/lib/$loader" --library-path "\$here/lib" "\$here/libexec/osprey" "\$@"
+EOT
+
+cat >"$out/run-tests" <<EOT
+#!/bin/sh
+# Runs the test programs of this folder; the last line is "N passed, N failed".
+cd "\$(dirname "\$(readlink -f "\$0")")" || exit 1
+OSPREY_MODEL_DIR=\$PWD/models/osprey-nano
+UNIT_WRAPPER="\$PWD/lib/$loader --library-path \$PWD/lib"
+CHECK_WRAPPER=\$UNIT_WRAPPER
+export OSPREY_MODEL_DIR UNIT_WRAPPER CHECK_WRAPPER
+{
+    tests/run_units tests/unit/test_*
+    tests/run_checks tests/check_*
+} | awk '
+    /^[0-9]+ passed, [0-9]+ failed\$/ { passed += \$1; failed += \$3; next }
+    { print }
+    END { print passed " passed, " failed + 0 " failed"; exit failed > 0 }'
+EOT
+chmod 755 "$out/bin/osprey" "$out/run-tests"
+
+cat >"$out/README.txt" <<EOT
+osprey: an engine for OpenAI's gpt-oss models. This folder runs without installation:
+
+    bin/osprey chat                 talk to the bundled model
+    bin/osprey serve --port 8000    the OpenAI API at http://127.0.0.1:8000/v1
+    bin/osprey --help               everything else
+    ./run-tests                     the tests, on this machine
+
+Packed on $(. /etc/os-release && echo "$PRETTY_NAME") for $(uname -m).
+EOT
+
+size_mib=$(du -sm "$out" | cut -f1)
+echo "bundle: $out, $size_mib MiB"
+if [ "$size_mib" -ge "$limit_mib" ]; then
+    echo "bundle: over the limit of $limit_mib MiB:" >&2
+    du -m "$out" | sort -rn | head -n 12 >&2
+    exit 1
+fi
