@@ -1,7 +1,8 @@
 # The one Makefile of osprey. `make help` lists the targets; docs/building.md explains them.
 #
 # Folders under src/ decide where a file goes: cli and serve make the program, everything else
-# libosprey. Adding a .c file, a tests/unit/test_*.c or a tests/check_*.c needs no edit here.
+# libosprey. Adding a .c file there, a tests/unit/test_*.c or a check program tests/*.c needs no edit
+# here.
 
 BUILD  ?= build
 PREFIX ?= /usr/local
@@ -65,7 +66,7 @@ object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 APP_SRC   := $(wildcard src/cli/*.c src/serve/*.c)
 LIB_SRC   := $(filter-out $(APP_SRC),$(wildcard src/*/*.c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
-CHECK_SRC := $(wildcard tests/check_*.c)
+CHECK_SRC := $(wildcard tests/*.c)
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
 MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))

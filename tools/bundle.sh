@@ -11,7 +11,7 @@ limit_mib=60
 
 rm -rf "$out"
 mkdir -p "$out"/{bin,lib,libexec,models,tests/unit}
-programs=("$build/osprey" "$build"/tests/unit/test_* "$build"/tests/check_*)
+programs=("$build/osprey" "$build"/tests/unit/test_* "$build"/tests/check_* "$build"/tests/sim_*)
 
 copy_stripped() { # file, target
     install -m 755 "$1" "$2"
@@ -52,12 +52,12 @@ cat >"$out/run-tests" <<EOT
 # Runs the test programs of this folder; the last line is "N passed, N failed".
 cd "\$(dirname "\$(readlink -f "\$0")")" || exit 1
 OSPREY_MODEL_DIR=\$PWD/models/osprey-nano
-UNIT_WRAPPER="\$PWD/lib/$loader --library-path \$PWD/lib"
+UNIT_WRAPPER="lib/$loader --library-path lib"
 CHECK_WRAPPER=\$UNIT_WRAPPER
 export OSPREY_MODEL_DIR UNIT_WRAPPER CHECK_WRAPPER
 {
     tests/run_units tests/unit/test_*
-    tests/run_checks tests/check_*
+    tests/run_checks tests/check_* tests/sim_*
 } | awk '
     /^[0-9]+ passed, [0-9]+ failed\$/ { passed += \$1; failed += \$3; next }
     { print }

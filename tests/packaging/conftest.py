@@ -1,4 +1,4 @@
-"""What the packaging tests share: the repository's root, and make without the outer make's settings."""
+"""What the packaging tests share: make, without the settings of the make that runs the tests."""
 import os
 import pathlib
 import subprocess
@@ -8,15 +8,13 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def clean_environment():
-    return {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-
-
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make():
+    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+
     def run(*words):
-        done = subprocess.run(["make", "-j2", *words], cwd=ROOT, env=clean_environment(),
-                              capture_output=True, text=True)
+        done = subprocess.run(["make", "-j2", *words], cwd=ROOT, env=env, capture_output=True,
+                              text=True)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
     return run

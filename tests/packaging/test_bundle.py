@@ -12,9 +12,8 @@ LIMIT_BYTES = 60 * 1024 * 1024
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    subprocess.run(["make", "-j2", "bundle"], cwd=ROOT, env=env, check=True, capture_output=True)
+def bundle(tmp_path_factory, make):
+    make("bundle")
     moved = tmp_path_factory.mktemp("elsewhere") / "a folder"
     shutil.copytree(ROOT / "dist/osprey-bundle", moved, symlinks=True)
     return moved
