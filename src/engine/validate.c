@@ -1,0 +1,128 @@
+/* osp_validate: a checkpoint, its tokenizer and the memory that serving it takes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/bundled.h"
+#include "engine/host_memory.h"
+#include "engine/memory_plan.h"
+#include "model/validate.h"
+#include "osprey_tools.h"
+#include "text/tokenizer.h"
+
+enum { CONTEXT_SMALL_TOKENS = 4096 }; /* what the figure is for when the host has too little */
+
+static void write_files(struct osp_validate_report *out, const struct inspection *i)
+{
+    const struct gptoss_config *c = &i->config;
+
+    *out = (struct osp_validate_report){
+        .n_files = i->n_files,
+        .n_tensors = i->n_tensors,
+        .file_bytes = i->file_bytes,
+        .n_layers = c->n_layers,
+        .width = c->width,
+        .expert_width = c->expert_width,
+        .n_experts = c->n_experts,
+        .n_experts_active = c->n_experts_active,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .head_width = c->head_width,
+        .vocab_size = c->vocab_size,
+        .window_tokens = c->window_tokens,
+        .n_sliding_layers = i->n_sliding_layers,
+        .context_model_tokens = c->context_tokens_max,
+        .n_parameters = i->weights.n_parameters,
+        .n_active_parameters = i->weights.n_active_parameters,
+        .embed_bytes = i->weights.embed_bytes,
+        .head_bytes = i->weights.head_bytes,
+        .attn_bytes = i->weights.attn_bytes,
+        .router_bytes = i->weights.router_bytes,
+        .experts_bytes = i->weights.experts_bytes,
+        .norm_bytes = i->weights.norm_bytes,
+    };
+    strncpy(out->layout, i->layout, sizeof out->layout - 1);
+}
+
+/* A host that is too small is no fault of the checkpoint: the figure is then that of one request of
+ * a small context, and is larger than what is available. */
+static enum osp_status plan(struct memory_plan *out, const struct osp_validate_options *opt,
+                            const struct inspection *i, int64_t available_bytes)
+{
+    struct memory_wish wish = {.context_tokens_max = opt->context_tokens_max,
+                               .n_seqs_max = opt->n_seqs_max,
+                               .n_batch_tokens_max = opt->n_batch_tokens_max};
+    enum osp_status st = memory_plan_make(out, &i->config, &wish, i->data_bytes, available_bytes);
+
+    if (st != OSP_ENOMEM)
+        return st;
+    if (wish.context_tokens_max == 0)
+        wish.context_tokens_max = i->config.context_tokens_max < CONTEXT_SMALL_TOKENS
+                                      ? i->config.context_tokens_max
+                                      : CONTEXT_SMALL_TOKENS;
+    if (wish.n_seqs_max == 0)
+        wish.n_seqs_max = 1;
+    return memory_plan_make(out, &i->config, &wish, i->data_bytes, INT64_MAX);
+}
+
+static enum osp_status write_memory(struct osp_validate_report *out,
+                                    const struct osp_validate_options *opt,
+                                    const struct inspection *i)
+{
+    struct memory_plan p = {.n_seqs_max = 0};
+    enum osp_status st;
+
+    out->host_available_bytes = host_available_bytes();
+    TRY(plan(&p, opt, i, out->host_available_bytes));
+    out->context_tokens_max = p.context_tokens_max;
+    out->n_seqs_max = p.n_seqs_max;
+    out->n_batch_tokens_max = p.n_batch_tokens_max;
+    out->kv_cache_bytes = p.kv_cache_bytes;
+    out->activation_bytes = p.activation_bytes;
+    out->total_bytes = p.total_bytes;
+out:
+    return st;
+}
+
+static enum osp_status check_tokenizer(struct osp_validate_report *out, const char *given,
+                                       const struct inspection *i)
+{
+    struct tokenizer *tokenizer = NULL;
+    char *path = NULL;
+    enum osp_status st;
+
+    TRY(bundled_tokenizer_path(&path, given, i->folder));
+    TRY(tokenizer_open(&tokenizer, path));
+    out->n_token_ids = tokenizer_size(tokenizer);
+    if (out->n_token_ids > i->config.vocab_size)
+        st = fail(OSP_EFORMAT, "%s: the tokenizer has %d ids, expected at most vocab_size = %d",
+                  path, out->n_token_ids, i->config.vocab_size);
+out:
+    tokenizer_close(tokenizer);
+    free(path);
+    return st;
+}
+
+enum osp_status osp_validate(const struct osp_validate_options *opt,
+                             struct osp_validate_report *out)
+{
+    struct inspect_options inspect = {.path = opt->path,
+                                      .read_all = opt->read_all,
+                                      .progress = opt->progress,
+                                      .progress_ctx = opt->progress_ctx};
+    struct inspection i = {.folder = NULL};
+    char *bundled = NULL;
+    enum osp_status st;
+
+    if (!inspect.path) {
+        TRY(bundled_model_path(&bundled));
+        inspect.path = bundled;
+    }
+    TRY(inspection_read(&i, &inspect));
+    write_files(out, &i);
+    TRY(check_tokenizer(out, opt->tokenizer, &i));
+    TRY(write_memory(out, opt, &i));
+out:
+    inspection_release(&i);
+    free(bundled);
+    return st;
+}
