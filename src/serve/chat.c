@@ -1,0 +1,362 @@
+#include "serve/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/memory.h"
+#include "serve/errors.h"
+#include "serve/json_budget.h"
+#include "serve/json_in.h"
+#include "serve/reply.h"
+#include "serve/routes.h"
+
+enum { OUT_BYTES_MAX = 64 << 20, ERROR_JSON_BYTES_MAX = 16 << 10 };
+
+struct chat_job {
+    struct server *server;
+    struct http_exchange *x; /* NULL once the client has gone or has its answer */
+    char *body;
+    size_t n_body_bytes;
+    struct chat_params params;
+    struct osp_request *request;
+    enum osp_status status; /* of reading and submitting */
+    struct api_error error;
+    struct reply reply;
+    bool timed_out; /* canceled by the shutdown's deadline */
+    struct chat_job *prev, *next;
+};
+
+/* ---- on a worker thread: read, render, submit ---- */
+
+static void take_failure(struct chat_job *job, enum osp_status st)
+{
+    job->status = st;
+    if (st != OSP_OK)
+        api_error_from_status(&job->error, st, osp_error());
+}
+
+static enum osp_status check_model(const struct chat_job *job)
+{
+    const struct server *s = job->server;
+
+    if (!job->params.model || server_has_model(s, job->params.model))
+        return OSP_OK;
+    return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
+                job->params.model, s->names[0]);
+}
+
+static enum osp_status read_params(struct chat_job *job)
+{
+    const struct serve_options *opt = &job->server->opt;
+    struct osp_sampling *sampling = &job->params.options.sampling;
+    enum osp_status st;
+
+    TRY(chat_params_read(&job->params, job->body, job->n_body_bytes));
+    TRY(check_model(job));
+    if (opt->has_temperature && !sampling->has_temperature) {
+        sampling->has_temperature = true;
+        sampling->temperature = opt->temperature;
+    }
+out:
+    return st;
+}
+
+static enum osp_status read_chat(struct osp_chat **out, const struct chat_job *job)
+{
+    char *without = NULL;
+    enum osp_status st;
+
+    if (!job->params.no_tools)
+        return osp_chat_from_json(out, job->body, job->n_body_bytes);
+    st = chat_body_without_tools(&without, job->body, job->n_body_bytes);
+    if (st == OSP_OK)
+        st = osp_chat_from_json(out, without, strlen(without));
+    free(without);
+    return st;
+}
+
+static void read_and_submit(struct chat_job *job)
+{
+    struct osp_chat *chat = NULL;
+
+    take_failure(job, read_params(job));
+    if (job->status == OSP_OK)
+        take_failure(job, read_chat(&chat, job));
+    if (job->status == OSP_ELIMIT)
+        job->error.code = "invalid_value"; /* of the conversation, not of the context */
+    if (job->status == OSP_OK)
+        take_failure(
+            job, osp_submit_chat(&job->request, job->server->engine, chat, &job->params.options));
+    osp_chat_free(chat);
+}
+
+static void job_work(void *ctx)
+{
+    struct chat_job *job = ctx;
+
+    json_budget_begin(json_budget_for(job->n_body_bytes));
+    read_and_submit(job);
+    if (json_budget_end() && job->status != OSP_OK)
+        api_error_set(&job->error, 400, "invalid_value",
+                      "the body is too intricate: its JSON needs more than %zu MiB of memory",
+                      json_budget_for(job->n_body_bytes) >> 20);
+    free(job->body);
+    job->body = NULL;
+}
+
+/* ---- on the loop ---- */
+
+static void job_free(struct chat_job *job)
+{
+    osp_request_close(job->request);
+    chat_params_release(&job->params);
+    reply_release(&job->reply);
+    free(job->body);
+    free(job);
+}
+
+static void job_gone(void *ctx)
+{
+    struct chat_job *job = ctx;
+
+    job->x = NULL;
+    if (job->request)
+        osp_cancel(job->request);
+}
+
+static void job_link(struct chat_job *job)
+{
+    struct server *s = job->server;
+
+    job->next = s->jobs;
+    if (job->next)
+        job->next->prev = job;
+    s->jobs = job;
+    http_hold(s->http);
+}
+
+static void job_end(struct chat_job *job)
+{
+    struct server *s = job->server;
+
+    if (job->prev)
+        job->prev->next = job->next;
+    else
+        s->jobs = job->next;
+    if (job->next)
+        job->next->prev = job->prev;
+    job_free(job);
+    http_unhold(s->http);
+}
+
+static void note_usage(struct http_exchange *x, const struct osp_event *done)
+{
+    const struct osp_usage *u = &done->usage;
+    char note[160];
+
+    snprintf(note, sizeof note,
+             "finish=%s prompt_tokens=%d tokens=%d queue_ms=%.1f prompt_ms=%.1f generation_ms=%.1f",
+             osp_finish_text(done->finish), u->n_prompt_tokens, u->n_generated_tokens,
+             u->queue_seconds * 1e3, u->prompt_seconds * 1e3, u->generation_seconds * 1e3);
+    http_exchange_note(x, note);
+}
+
+/* The last event of a request that cannot be answered (any more). */
+static void answer_error(struct chat_job *job, struct buf *out)
+{
+    struct http_exchange *x = job->x;
+    struct buf json;
+
+    job->x = NULL;
+    if (!job->params.stream) {
+        api_error_respond(x, &job->error);
+        return;
+    }
+    buf_init(&json, ERROR_JSON_BYTES_MAX);
+    api_error_json(&json, &job->error);
+    reply_stream_error(out, buf_text(&json));
+    buf_release(&json);
+    job->x = x;
+    http_stream_write(x, buf_text(out), out->size_bytes);
+    if (job->x)
+        http_stream_end(x);
+    job->x = NULL;
+}
+
+static void answer_done(struct chat_job *job, const struct osp_event *event, struct buf *out)
+{
+    struct http_exchange *x = job->x;
+
+    if (event->finish == OSP_FINISH_CANCELED && job->timed_out) {
+        api_error_set(&job->error, 503, "shutting_down", "the server is shutting down");
+        answer_error(job, out);
+        return;
+    }
+    note_usage(x, event);
+    if (job->params.stream) {
+        reply_stream(&job->reply, event, out);
+        http_stream_write(x, buf_text(out), out->size_bytes);
+        if (job->x)
+            http_stream_end(x);
+    } else {
+        reply_whole(&job->reply, event, out);
+        http_respond(x, 200, "application/json", buf_text(out), out->size_bytes);
+    }
+    job->x = NULL;
+}
+
+/* One event; false when it was the last. */
+static bool job_take(struct chat_job *job, const struct osp_event *event, struct buf *out)
+{
+    bool last = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
+
+    if (!job->x)
+        return !last;
+    if (event->kind == OSP_EVENT_DONE) {
+        answer_done(job, event, out);
+    } else if (event->kind == OSP_EVENT_ERROR) {
+        api_error_from_status(&job->error, event->status, event->text ? event->text : "");
+        answer_error(job, out);
+    } else if (job->params.stream) {
+        reply_stream(&job->reply, event, out);
+    } else if (!reply_keep(&job->reply, event)) {
+        api_error_set(&job->error, 500, NULL, "the answer is larger than the server can keep");
+        osp_cancel(job->request);
+        answer_error(job, out);
+    }
+    return !last;
+}
+
+/* Takes all that the engine has for this job, and writes it in one piece. */
+static void job_hear(struct chat_job *job)
+{
+    struct osp_event event;
+    enum osp_status st;
+    struct buf out;
+    bool more = true;
+
+    buf_init(&out, OUT_BYTES_MAX);
+    while (more && (st = osp_next_event(job->request, 0, &event)) != OSP_ETIMEOUT)
+        more = st == OSP_OK && job_take(job, &event, &out);
+    if (more && job->x && out.size_bytes > 0)
+        http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    buf_release(&out);
+    if (!more)
+        job_end(job);
+}
+
+void chat_jobs_hear(struct server *s)
+{
+    for (struct chat_job *job = s->jobs, *next; job; job = next) {
+        next = job->next;
+        job_hear(job);
+    }
+}
+
+void chat_jobs_cancel(struct server *s)
+{
+    for (struct chat_job *job = s->jobs; job; job = job->next) {
+        job->timed_out = true;
+        osp_cancel(job->request);
+    }
+}
+
+void chat_jobs_close(struct server *s)
+{
+    for (struct chat_job *job = s->jobs, *next; job; job = next) {
+        next = job->next;
+        job_free(job);
+    }
+    s->jobs = NULL;
+}
+
+static void warn_ignored(struct chat_job *job)
+{
+    char text[512];
+
+    if (job->params.ignored.size_bytes == 0)
+        return;
+    snprintf(text, sizeof text, "ignored unknown fields: %s", buf_text(&job->params.ignored));
+    http_add_header(job->x, "x-osprey-warning", text);
+}
+
+static void begin_reply(struct chat_job *job)
+{
+    struct server *s = job->server;
+    const char *model = s->names[0];
+
+    for (int i = 0; job->params.model && i < s->n_names; i++)
+        if (strcmp(job->params.model, s->names[i]) == 0)
+            model = s->names[i];
+    reply_init(&job->reply, model, job->params.stream, job->params.include_usage);
+    warn_ignored(job);
+    if (!job->params.stream)
+        return;
+    http_stream_begin(job->x, 200, "text/event-stream; charset=utf-8");
+    if (job->x)
+        http_stream_set_ping(job->x, ": ping\n\n");
+}
+
+/* The worker is through with it. */
+static void job_submitted(void *ctx)
+{
+    struct chat_job *job = ctx;
+
+    if (job->status != OSP_OK) {
+        if (job->x)
+            api_error_respond(job->x, &job->error);
+        job_free(job);
+        return;
+    }
+    job_link(job);
+    if (job->x)
+        begin_reply(job);
+    else
+        osp_cancel(job->request);
+    job_hear(job);
+}
+
+/* ---- the route ---- */
+
+static bool is_json(const struct http_request *r)
+{
+    const char *type = r->fields[HTTP_CONTENT_TYPE];
+
+    return type && strncasecmp(type, "application/json", 16) == 0 &&
+           (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
+}
+
+static bool is_unanswerable(struct server *s, struct http_exchange *x)
+{
+    struct api_error e;
+
+    if (http_draining(s->http))
+        api_error_set(&e, 503, "shutting_down", "the server is shutting down");
+    else if (!osp_engine_alive(s->engine))
+        api_error_set(&e, 503, "engine_dead",
+                      "the engine has failed; the server must be restarted");
+    else if (!is_json(http_exchange_request(x)))
+        api_error_set(&e, 415, "unsupported_media_type",
+                      "the body must come with Content-Type: application/json");
+    else
+        return false;
+    api_error_respond(x, &e);
+    return true;
+}
+
+void route_chat(struct server *s, struct http_exchange *x, const char *name)
+{
+    struct chat_job *job;
+
+    (void)name;
+    if (is_unanswerable(s, x))
+        return;
+    job = mem_new(sizeof *job);
+    job->server = s;
+    job->x = x;
+    job->body = http_exchange_take_body(x, &job->n_body_bytes);
+    http_exchange_on_gone(x, job_gone, job);
+    http_work(s->http, job_work, job_submitted, job);
+}

@@ -1,0 +1,84 @@
+/* The HTTP server as its handlers see it: no socket, no event loop, no parser.
+ *
+ * One thread, the loop's, calls the handlers, and they call these functions on it; only http_wake()
+ * may be called from any thread. An exchange is one request with its response. It is lent to the
+ * handler from on_request until the response has been given in full (http_respond or
+ * http_stream_end), the exchange is dropped, or its `gone` callback is called. */
+#ifndef SERVE_HTTP_H
+#define SERVE_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "serve/http_request.h"
+
+struct http_server;
+struct http_exchange;
+
+enum http_stop { HTTP_STOP_DRAIN, HTTP_STOP_ABORT };
+
+struct http_options {
+    const char *host;
+    int port; /* 0: one that is free */
+    size_t body_bytes_max;
+    int request_timeout_ms;  /* from a request's first byte to its last */
+    int idle_timeout_ms;     /* between requests */
+    int stall_timeout_ms;    /* a client that takes no bytes */
+    int shutdown_timeout_ms; /* for running responses, after the first signal */
+    void *ctx;
+    void (*on_request)(void *ctx, struct http_exchange *x);
+    void (*on_wake)(void *ctx);                       /* after http_wake() */
+    void (*on_stop)(void *ctx, enum http_stop level); /* DRAIN at the first signal; ABORT when the
+                                                         running responses must end now */
+};
+
+/* Binds the address, so that a port in use is known early; listens in http_run(). Options are
+ * copied, strings borrowed. */
+CHECKED enum osp_status http_open(struct http_server **out, const struct http_options *opt);
+/* Closes every connection and waits for work on other threads; http_wake() then does nothing. */
+void http_close(struct http_server *s); /* accepts NULL */
+void http_free(struct http_server *s); /* when nobody can call http_wake() any more; accepts NULL */
+int http_port(const struct http_server *s);
+/* Answers until a signal (SIGINT, SIGTERM) or http_stop(); `on_ready` is called when clients can
+ * connect. *forced_out: a second signal came, so clients were cut off. */
+CHECKED enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx),
+                                 bool *forced_out);
+void http_stop(struct http_server *s); /* as the first signal does; later calls as the second */
+bool http_draining(const struct http_server *s);
+void http_wake(struct http_server *s);
+
+/* Runs work(ctx) on another thread, then done(ctx) on the loop's. */
+void http_work(struct http_server *s, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx);
+/* Between these two the loop does not end: something (a request of the engine) is still to be heard
+ * through http_wake(). */
+void http_hold(struct http_server *s);
+void http_unhold(struct http_server *s);
+
+/* ---- one exchange ---- */
+
+const struct http_request *http_exchange_request(const struct http_exchange *x);
+/* Gives the caller the body, NUL-terminated, to free(). */
+char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes);
+/* For the access log: "tokens=12/34". Copied. */
+void http_exchange_note(struct http_exchange *x, const char *note);
+/* gone(ctx): the client left before the response was complete; the exchange must not be used again. */
+void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
+
+/* Adds "name: value" to the response's head; call before http_respond or http_stream_begin. The
+ * value must have no control characters. */
+void http_add_header(struct http_exchange *x, const char *name, const char *value);
+void http_respond(struct http_exchange *x, int status, const char *content_type, const char *body,
+                  size_t n_bytes);
+/* A response whose length is not known yet. A client that does not read is dropped when
+ * HTTP_STREAM_QUEUE_BYTES_MAX wait for it, which calls `gone` from within http_stream_write(). */
+void http_stream_begin(struct http_exchange *x, int status, const char *content_type);
+void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes);
+/* What is written while nothing else is for 15 s, so that proxies keep the connection. Static. */
+void http_stream_set_ping(struct http_exchange *x, const char *ping);
+void http_stream_end(struct http_exchange *x);
+
+enum { HTTP_STREAM_QUEUE_BYTES_MAX = 256 << 10, HTTP_PING_SECONDS = 15 };
+
+#endif

@@ -1,0 +1,16 @@
+/* A budget on what jansson may allocate in this thread: a hostile body of 4 MiB would otherwise grow
+ * to 310 MiB of nodes. The hook is process-wide, the account is each thread's own. */
+#ifndef SERVE_JSON_BUDGET_H
+#define SERVE_JSON_BUDGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+void json_budget_install(void); /* once, before any thread reads JSON */
+void json_budget_begin(size_t limit_bytes);
+bool json_budget_end(void); /* true if the budget was exceeded */
+
+/* What an honest body of this size can need: messages of a few words are ten times their text. */
+size_t json_budget_for(size_t body_bytes);
+
+#endif

@@ -1,0 +1,25 @@
+/* The body of a chat completion request: everything but the conversation, which
+ * osp_chat_from_json() reads. Runs off the event loop. */
+#ifndef SERVE_JSON_IN_H
+#define SERVE_JSON_IN_H
+
+#include "base/buf.h"
+#include "osprey.h"
+
+struct chat_params {
+    struct osp_request_options options; /* borrows `stops` */
+    char *stops[OSP_STOP_STRINGS_MAX];
+    char *model; /* NULL: none named */
+    bool stream, include_usage;
+    bool no_tools;      /* tool_choice: "none" */
+    struct buf ignored; /* names of fields that nothing reads, "a, b" */
+};
+
+/* Errors begin with the field: "temperature: must be from 0 to 2". Release in either case. */
+CHECKED enum osp_status chat_params_read(struct chat_params *out, const char *json, size_t n_bytes);
+void chat_params_release(struct chat_params *p); /* accepts zeroed params */
+
+/* The same body without its tools. Gives the caller a string to free(). */
+CHECKED enum osp_status chat_body_without_tools(char **out, const char *json, size_t n_bytes);
+
+#endif

@@ -1,0 +1,41 @@
+/* The JSON of a chat completion, whole or in chunks, written by template from the engine's events. */
+#ifndef SERVE_REPLY_H
+#define SERVE_REPLY_H
+
+#include "base/buf.h"
+#include "osprey.h"
+
+enum {
+    REPLY_TEXT_BYTES_MAX = 16 << 20, /* of one answer; 131,072 tokens are about 0.6 MB */
+    REPLY_CALLS_MAX = 64
+};
+
+struct reply_call {
+    char *id, *name;
+    struct buf arguments;
+};
+
+struct reply {
+    char id[48]; /* "chatcmpl-..." */
+    int64_t created_unix_s;
+    const char *model; /* borrowed */
+    bool streams, include_usage;
+    bool began;                    /* the first chunk, which names the role, is out */
+    struct buf reasoning, content; /* of a whole answer */
+    struct reply_call calls[REPLY_CALLS_MAX];
+    int n_calls;
+};
+
+void reply_init(struct reply *r, const char *model, bool streams, bool include_usage);
+void reply_release(struct reply *r); /* accepts a zeroed reply */
+
+/* An event becomes server-sent events in `out`; DONE also ends them. */
+void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out);
+/* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
+void reply_stream_error(struct buf *out, const char *error_json);
+
+/* Keeps an event for reply_whole(); false when the answer outgrew its limits. */
+CHECKED bool reply_keep(struct reply *r, const struct osp_event *event);
+void reply_whole(struct reply *r, const struct osp_event *done, struct buf *out);
+
+#endif

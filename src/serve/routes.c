@@ -1,0 +1,200 @@
+#include "serve/routes.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "serve/errors.h"
+#include "serve/origin.h"
+
+enum { NAME_BYTES_MAX = 256, ALLOW_BYTES_MAX = 128, INDEX_BYTES_MAX = 4096 };
+
+static const struct route {
+    const char *method, *path;
+    void (*handler)(struct server *s, struct http_exchange *x, const char *name);
+    const char *text;
+} ROUTES[] = {
+#define ROUTE_ROW(method, path, handler, text) {method, path, handler, text},
+    ROUTE_LIST(ROUTE_ROW)
+#undef ROUTE_ROW
+};
+enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
+
+/* ---- who calls ---- */
+
+/* Takes as long for a wrong key as for the right one. */
+static bool same_key(const char *given, const char *key)
+{
+    size_t n_given = strlen(given), n = strlen(key);
+    unsigned char difference = n_given != n;
+
+    for (size_t i = 0; i < n_given; i++)
+        difference |= (unsigned char)(given[i] ^ key[i % n]);
+    return difference == 0;
+}
+
+static bool has_key(const struct server *s, const struct http_request *r)
+{
+    const char *given = r->fields[HTTP_AUTHORIZATION];
+
+    if (!s->opt.api_key || strcmp(r->path, "/health") == 0)
+        return true;
+    return given && strncasecmp(given, "Bearer ", 7) == 0 && same_key(given + 7, s->opt.api_key);
+}
+
+static void refuse(struct http_exchange *x, int http_status, const char *code, const char *why)
+{
+    struct api_error e;
+
+    api_error_set(&e, http_status, code, "%s", why);
+    api_error_respond(x, &e);
+}
+
+static void allow_origin(struct http_exchange *x, const struct http_request *r)
+{
+    if (!r->fields[HTTP_ORIGIN])
+        return;
+    http_add_header(x, "access-control-allow-origin", r->fields[HTTP_ORIGIN]);
+    http_add_header(x, "access-control-expose-headers", "x-request-id, x-osprey-warning");
+    http_add_header(x, "vary", "Origin");
+}
+
+/* ---- where to ---- */
+
+static bool is_method(const struct route *route, const char *method)
+{
+    return strcmp(route->method, method) == 0 ||
+           (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
+}
+
+/* The part of the path that stands for the route's *, "" if it has none; NULL = another path. */
+static const char *match(const struct route *route, const char *path)
+{
+    size_t n = strcspn(route->path, "*");
+
+    if (route->path[n] == '\0')
+        return strcmp(route->path, path) == 0 ? "" : NULL;
+    return strncmp(route->path, path, n) == 0 && path[n] != '\0' ? path + n : NULL;
+}
+
+static int hex_digit(char c)
+{
+    const char *digits = "0123456789abcdef", *at = strchr(digits, c | 0x20);
+
+    return c && at ? (int)(at - digits) : -1;
+}
+
+/* Decodes %XX; false for a bad escape, a NUL, or too long a name. */
+static bool decode(char out[NAME_BYTES_MAX], const char *s)
+{
+    size_t n = 0;
+
+    for (; *s; s++) {
+        int high, low;
+
+        if (n + 1 >= NAME_BYTES_MAX)
+            return false;
+        out[n++] = *s;
+        if (*s != '%')
+            continue;
+        high = hex_digit(s[1]);
+        low = high < 0 ? -1 : hex_digit(s[2]);
+        if (low < 0 || (high == 0 && low == 0))
+            return false;
+        out[n - 1] = (char)(high * 16 + low);
+        s += 2;
+    }
+    out[n] = '\0';
+    return true;
+}
+
+static void list_methods(struct buf *out, const char *path)
+{
+    for (int i = 0; i < N_ROUTES; i++)
+        if (match(&ROUTES[i], path))
+            buf_printf(out, "%s%s", ROUTES[i].method,
+                       strcmp(ROUTES[i].method, "GET") == 0 ? ", HEAD, " : ", ");
+    if (out->size_bytes > 0)
+        buf_puts(out, "OPTIONS");
+}
+
+static void answer_options(struct http_exchange *x, const char *methods)
+{
+    http_add_header(x, "allow", methods);
+    http_add_header(x, "access-control-allow-methods", methods);
+    http_add_header(x, "access-control-allow-headers", "authorization, content-type, x-request-id");
+    http_add_header(x, "access-control-max-age", "600");
+    http_respond(x, 204, NULL, "", 0);
+}
+
+static void answer_otherwise(struct http_exchange *x, const struct http_request *r)
+{
+    struct api_error e;
+    struct buf methods;
+
+    buf_init(&methods, ALLOW_BYTES_MAX);
+    list_methods(&methods, r->path);
+    if (strcmp(r->method, "OPTIONS") == 0 && (methods.size_bytes > 0 || *r->path == '*')) {
+        answer_options(x, methods.size_bytes ? methods.data : "GET, HEAD, POST, OPTIONS");
+    } else if (methods.size_bytes > 0) {
+        http_add_header(x, "allow", methods.data);
+        api_error_set(&e, 405, "method_not_allowed", "%s answers %s, not %s", r->path, methods.data,
+                      r->method);
+        api_error_respond(x, &e);
+    } else {
+        api_error_set(&e, 404, "not_found", "there is no %.200s here; GET / lists what there is",
+                      r->path);
+        api_error_respond(x, &e);
+    }
+    buf_release(&methods);
+}
+
+static void route(struct server *s, struct http_exchange *x, const struct http_request *r)
+{
+    for (int i = 0; i < N_ROUTES; i++) {
+        const char *rest = match(&ROUTES[i], r->path);
+        char name[NAME_BYTES_MAX];
+
+        if (!rest || !is_method(&ROUTES[i], r->method))
+            continue;
+        if (decode(name, rest))
+            ROUTES[i].handler(s, x, name);
+        else
+            refuse(x, 400, "invalid_url", "the path has a bad % escape or too long a name");
+        return;
+    }
+    answer_otherwise(x, r);
+}
+
+void routes_dispatch(struct server *s, struct http_exchange *x)
+{
+    const struct http_request *r = http_exchange_request(x);
+    const char *why = origin_refusal(
+        &(struct origin_rule){.bind_host = s->opt.host, .allowed_origins = s->opt.allowed_origins},
+        r);
+
+    if (why) {
+        refuse(x, 403, "forbidden_origin", why);
+        return;
+    }
+    allow_origin(x, r);
+    if (has_key(s, r) || strcmp(r->method, "OPTIONS") == 0) {
+        route(s, x, r);
+        return;
+    }
+    http_add_header(x, "www-authenticate", "Bearer");
+    refuse(x, 401, "invalid_api_key",
+           "the API key is missing or wrong: send Authorization: Bearer KEY");
+}
+
+void route_index(struct server *s, struct http_exchange *x, const char *name)
+{
+    struct buf body;
+
+    (void)name;
+    buf_init(&body, INDEX_BYTES_MAX);
+    buf_printf(&body, "osprey %s serves %s\n\n", osp_version(), s->names[0]);
+    for (int i = 0; i < N_ROUTES; i++)
+        buf_printf(&body, "%-5s %-22s %s\n", ROUTES[i].method, ROUTES[i].path, ROUTES[i].text);
+    http_respond(x, 200, "text/plain; charset=utf-8", buf_text(&body), body.size_bytes);
+    buf_release(&body);
+}

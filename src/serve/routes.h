@@ -1,0 +1,24 @@
+/* The list of what is answered, written once: routing, 405's Allow and the index page come from it. */
+#ifndef SERVE_ROUTES_H
+#define SERVE_ROUTES_H
+
+#include "serve/server.h"
+
+/* X(method, path, handler, what it gives); a path that ends in * takes a name there. */
+#define ROUTE_LIST(X)                                                                              \
+    X("GET", "/", route_index, "this list")                                                        \
+    X("GET", "/health", route_health, "200 while requests are answered, else 503")                 \
+    X("GET", "/v1/models", route_models, "the model")                                              \
+    X("GET", "/v1/models/*", route_model, "the model by its name")                                 \
+    X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")
+
+/* `name` is what stands for * (decoded), else "". */
+#define ROUTE_DECLARE(method, path, handler, text)                                                 \
+    void handler(struct server *s, struct http_exchange *x, const char *name);
+ROUTE_LIST(ROUTE_DECLARE)
+#undef ROUTE_DECLARE
+
+/* Checks who calls, then finds the handler; answers with an error itself when there is none. */
+void routes_dispatch(struct server *s, struct http_exchange *x);
+
+#endif

@@ -1,0 +1,97 @@
+/* A chat completion as server-sent events: one chunk an event of the engine, the role in the first. */
+#include <string.h>
+
+#include "serve/reply_parts.h"
+
+static void begin_chunk(struct reply *r, struct buf *out)
+{
+    buf_puts(out, "data: ");
+    reply_put_head(out, r);
+    buf_puts(out, "{\"index\":0,\"delta\":{");
+    buf_puts(out, r->began ? "" : "\"role\":\"assistant\"");
+}
+
+/* What follows "delta":{ for each kind; `,` before it when the role is there. */
+static void put_text(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    buf_puts(out, r->began ? "\"content\":" : ",\"content\":");
+    buf_json_string(out, event->text, event->n_bytes);
+}
+
+static void put_reasoning(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    buf_puts(out, r->began ? "\"content\":null" : ",\"content\":null");
+    reply_put_reasoning(out, event->text, event->n_bytes);
+}
+
+static void put_call(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    buf_printf(out, "%s\"tool_calls\":[{\"index\":%d,\"id\":", r->began ? "" : ",", r->n_calls++);
+    reply_put_string(out, event->call_id);
+    buf_puts(out, ",\"type\":\"function\",\"function\":{\"name\":");
+    reply_put_string(out, event->name);
+    buf_puts(out, ",\"arguments\":\"\"}}]");
+}
+
+static void put_arguments(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    buf_printf(out,
+               "%s\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":", r->began ? "" : ",",
+               r->n_calls - 1);
+    buf_json_string(out, event->text, event->n_bytes);
+    buf_puts(out, "}}]");
+}
+
+static void end_chunk(struct reply *r, const char *finish, struct buf *out)
+{
+    buf_puts(out, "},\"logprobs\":null,\"finish_reason\":");
+    if (finish)
+        reply_put_string(out, finish);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, r->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+    r->began = true;
+}
+
+static void put_usage_chunk(struct reply *r, const struct osp_usage *usage, struct buf *out)
+{
+    buf_puts(out, "data: ");
+    reply_put_head(out, r);
+    buf_puts(out, "],\"usage\":");
+    reply_put_usage(out, usage);
+    buf_puts(out, "}\n\n");
+}
+
+static void put_done(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    begin_chunk(r, out);
+    end_chunk(r, osp_finish_text(event->finish), out);
+    if (r->include_usage)
+        put_usage_chunk(r, &event->usage, out);
+    buf_puts(out, "data: [DONE]\n\n");
+}
+
+void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    static void (*const DELTAS[])(struct reply *, const struct osp_event *, struct buf *) = {
+        [OSP_EVENT_REASONING] = put_reasoning,
+        [OSP_EVENT_TEXT] = put_text,
+        [OSP_EVENT_TOOL_CALL] = put_call,
+        [OSP_EVENT_TOOL_ARGS] = put_arguments,
+    };
+
+    if (event->kind == OSP_EVENT_DONE) {
+        put_done(r, event, out);
+    } else if (event->kind != OSP_EVENT_NONE && event->kind != OSP_EVENT_ERROR) {
+        begin_chunk(r, out);
+        DELTAS[event->kind](r, event, out);
+        end_chunk(r, NULL, out);
+    }
+}
+
+void reply_stream_error(struct buf *out, const char *error_json)
+{
+    buf_puts(out, "data: ");
+    buf_puts(out, error_json);
+    buf_puts(out, "\n\ndata: [DONE]\n\n");
+}
