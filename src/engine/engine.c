@@ -64,11 +64,17 @@ static void publish_stats(struct osp_engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* The request is over, as its sequence says; the engine's figures have it counted first. */
+/* Figures come before events: who has heard of an end finds it counted. */
+static void take_out(struct osp_engine *e, struct seq *q, enum seq_end end)
+{
+    sched_remove(&e->sched, q, end);
+    publish_stats(e);
+}
+
+/* The request is over, as its sequence says. */
 static void finish_request(struct osp_engine *e, struct osp_request *r, enum osp_status status,
                            const char *message)
 {
-    publish_stats(e);
     if (r->seq.end == SEQ_END_FAILED)
         request_publish_failure(r, status, message);
     else
@@ -83,7 +89,7 @@ static void end_all(struct osp_engine *e, enum seq_end end, enum osp_status stat
     struct seq *q;
 
     while ((q = sched_any(&e->sched)) != NULL) {
-        sched_remove(&e->sched, q, end);
+        take_out(e, q, end);
         finish_request(e, request_of(q), status, message);
     }
 }
@@ -105,7 +111,7 @@ static void drop_canceled(struct osp_engine *e)
     struct seq *q;
 
     while ((q = find_canceled(&e->sched)) != NULL) {
-        sched_remove(&e->sched, q, SEQ_END_CANCELED);
+        take_out(e, q, SEQ_END_CANCELED);
         finish_request(e, request_of(q), OSP_OK, NULL);
     }
 }
@@ -189,6 +195,7 @@ static void step(struct osp_engine *e)
         return;
     }
     sched_commit(&e->sched, e->tokens, clock_ns());
+    publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)
         publish_part(e, &plan->parts[i]);
 }
@@ -211,7 +218,6 @@ static void *engine_main(void *arg)
             step(e);
         if (!atomic_load(&e->alive))
             end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->death);
-        publish_stats(e);
         notify(e);
     }
     drain_inbox(e); /* it has ended: nothing can come after this */

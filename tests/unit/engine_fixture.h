@@ -1,0 +1,99 @@
+/* What the tests of the engine share: the bundled model opened with small limits, and a request heard
+ * to its end. Paths are from the root of the repository, where the tests run. */
+#ifndef ENGINE_FIXTURE_H
+#define ENGINE_FIXTURE_H
+
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "osprey.h"
+
+/* All that a request said. */
+struct heard {
+    struct buf reasoning, text, args;
+    char name[64], call_id[64];
+    int n_calls;
+    struct osp_event last; /* DONE or ERROR; its strings are gone */
+    char error[256];
+};
+
+static inline const char *fixture_model_path(void)
+{
+    const char *given = getenv("OSPREY_MODEL_DIR");
+
+    return given != NULL ? given : "models/osprey-nano";
+}
+
+static inline struct osp_model *fixture_model(struct osp_model_options opt)
+{
+    struct osp_model *model;
+
+    opt.path = fixture_model_path();
+    opt.n_threads = 1;
+    if (osp_model_open(&model, &opt) != OSP_OK)
+        fail_msg("%s", osp_error());
+    return model;
+}
+
+static inline struct osp_engine *fixture_engine(struct osp_model *model)
+{
+    struct osp_engine *engine;
+
+    if (osp_engine_open(&engine, model, NULL) != OSP_OK)
+        fail_msg("%s", osp_error());
+    return engine;
+}
+
+static inline void heard_init(struct heard *h)
+{
+    memset(h, 0, sizeof *h);
+    buf_init(&h->reasoning, 1 << 20);
+    buf_init(&h->text, 1 << 20);
+    buf_init(&h->args, 1 << 20);
+}
+
+static inline void heard_release(struct heard *h)
+{
+    buf_release(&h->reasoning);
+    buf_release(&h->text);
+    buf_release(&h->args);
+}
+
+static inline void hear_event(struct heard *h, const struct osp_event *e)
+{
+    assert_int_equal(strlen(e->text), e->n_bytes);
+    if (e->kind == OSP_EVENT_REASONING)
+        buf_append(&h->reasoning, e->text, e->n_bytes);
+    if (e->kind == OSP_EVENT_TEXT)
+        buf_append(&h->text, e->text, e->n_bytes);
+    if (e->kind == OSP_EVENT_TOOL_ARGS)
+        buf_append(&h->args, e->text, e->n_bytes);
+    if (e->kind == OSP_EVENT_ERROR)
+        snprintf(h->error, sizeof h->error, "%s", e->text);
+    if (e->kind == OSP_EVENT_TOOL_CALL) {
+        assert_int_equal(e->call_index, h->n_calls);
+        h->n_calls++;
+        snprintf(h->name, sizeof h->name, "%s", e->name);
+        snprintf(h->call_id, sizeof h->call_id, "%s", e->call_id);
+    }
+    h->last = *e;
+}
+
+/* Hears the request to its end and closes it. */
+static inline void hear_all(struct heard *h, struct osp_request *r)
+{
+    struct osp_event e;
+
+    heard_init(h);
+    do {
+        if (osp_next_event(r, -1, &e) != OSP_OK)
+            fail_msg("%s", osp_error());
+        hear_event(h, &e);
+    } while (e.kind != OSP_EVENT_DONE && e.kind != OSP_EVENT_ERROR);
+    assert_int_equal(osp_next_event(r, -1, &e), OSP_EINVAL);
+    osp_request_close(r);
+}
+
+#endif
