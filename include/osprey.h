@@ -53,10 +53,10 @@ struct osp_model;
 typedef void osp_progress_fn(void *ctx, int64_t done_bytes, int64_t total_bytes);
 
 struct osp_model_options {
-    const char *path;      /* checkpoint folder; NULL: the bundled osprey-nano */
-    const char *tokenizer; /* tokenizer.json or .tiktoken; NULL: beside the checkpoint */
-    const char *device;    /* "auto" (default), "cpu" */
-    int n_threads;         /* 0: all CPUs that the process may use */
+    const char *path;       /* checkpoint folder; NULL: the bundled osprey-nano */
+    const char *tokenizer;  /* tokenizer.json or .tiktoken; NULL: beside the checkpoint */
+    const char *device;     /* "auto" (default), "cpu" */
+    int n_threads;          /* 0: all CPUs that the process may use */
     int context_tokens_max; /* prompt + answer of one request; 0: what the model allows, capped so
                                that the cache fits in memory */
     int n_seqs_max;         /* requests that advance together; 0: 8 */
@@ -68,7 +68,7 @@ struct osp_model_options {
 };
 
 struct osp_model_info {
-    const char *name;   /* last part of the path; "osprey-nano" for the bundled model */
+    const char *name; /* last part of the path; "osprey-nano" for the bundled model */
     const char *path;
     const char *device; /* human form of the device */
     int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads, vocab_size;

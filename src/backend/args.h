@@ -57,11 +57,11 @@ struct join_args {
     float eps;
 };
 struct route_args {
-    struct tensor ids;   /* (T, A) i32, by falling logit, ties to the lower id */
-    struct tensor gates; /* (T, A) f32: softmax over the A logits */
-    struct tensor y;     /* (T, C) f32 */
-    struct tensor wr;    /* (E, C) */
-    struct tensor br;    /* (E) */
+    struct tensor ids;    /* (T, A) i32, by falling logit, ties to the lower id */
+    struct tensor gates;  /* (T, A) f32: softmax over the A logits */
+    struct tensor y;      /* (T, C) f32 */
+    struct tensor wr;     /* (E, C) */
+    struct tensor br;     /* (E) */
     struct tensor scores; /* (T, E) f32: room for the router's logits */
 };
 struct experts_args {
@@ -85,12 +85,13 @@ struct logits_args {
 };
 struct sample_args {
     struct tensor tokens;   /* (R) i32: out; -1 = the logits have no finite largest value */
-    struct tensor logprobs; /* (R) f32: out, natural log, of the drawn token under softmax(logits) */
+    struct tensor logprobs; /* (R) f32: out, ln of softmax(logits) at the drawn token */
     struct tensor logits;   /* (R, V) f32 */
     int n_valid;            /* ids from here on have no text and are never drawn; V = all valid */
 };
 
 /* X(verb, what a stage costs is asked from the backend under this name) */
-#define STAGE_LIST(X) X(embed) X(attn_in) X(attn) X(attn_out) X(join) X(route) X(experts) X(logits) X(sample)
+#define STAGE_LIST(X)                                                                              \
+    X(embed) X(attn_in) X(attn) X(attn_out) X(join) X(route) X(experts) X(logits) X(sample)
 
 #endif

@@ -12,9 +12,9 @@
 struct backend;
 
 struct backend_options {
-    int n_threads;        /* host threads that compute; 0 = all usable CPUs */
-    int n_rows_max;       /* T of the largest batch */
-    int n_samples_max;    /* R of the largest batch */
+    int n_threads;     /* host threads that compute; 0 = all usable CPUs */
+    int n_rows_max;    /* T of the largest batch */
+    int n_samples_max; /* R of the largest batch */
 };
 
 struct device_info {

@@ -31,13 +31,13 @@ struct batch_seq {
 
 /* One row of logits and how to draw from it. */
 struct batch_sample {
-    int32_t row;         /* which of the T rows */
-    int32_t top_k;       /* 0 = off */
-    float temperature;   /* 0 = greedy: the lowest id among the largest logits */
-    float top_p;         /* 1 = off */
-    float min_p;         /* 0 = off */
-    uint32_t position;   /* position of the token that is drawn */
-    uint64_t seed;       /* with position it decides the random number */
+    int32_t row;       /* which of the T rows */
+    int32_t top_k;     /* 0 = off */
+    float temperature; /* 0 = greedy: the lowest id among the largest logits */
+    float top_p;       /* 1 = off */
+    float min_p;       /* 0 = off */
+    uint32_t position; /* position of the token that is drawn */
+    uint64_t seed;     /* with position it decides the random number */
 };
 
 struct batch {

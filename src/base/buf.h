@@ -17,8 +17,8 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t limit_bytes);
-void buf_release(struct buf *b);  /* accepts a zeroed buffer; leaves it empty */
-void buf_clear(struct buf *b);    /* keeps the memory */
+void buf_release(struct buf *b); /* accepts a zeroed buffer; leaves it empty */
+void buf_clear(struct buf *b);   /* keeps the memory */
 bool buf_append(struct buf *b, const void *data, size_t n_bytes);
 bool buf_puts(struct buf *b, const char *s);
 bool buf_putc(struct buf *b, char c);

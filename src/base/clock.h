@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-uint64_t clock_ns(void);          /* monotonic */
-int64_t clock_unix_s(void);       /* seconds since 1970 */
+uint64_t clock_ns(void);           /* monotonic */
+int64_t clock_unix_s(void);        /* seconds since 1970 */
 void clock_date_utc(char out[11]); /* "2026-01-31" */
 
 #endif

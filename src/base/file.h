@@ -16,7 +16,8 @@ CHECKED enum osp_status file_map_open(struct file_map *out, const char *path);
 void file_map_close(struct file_map *m); /* accepts a zeroed mapping */
 
 /* Gives the caller a NUL-terminated copy to free(); OSP_ELIMIT when larger than limit_bytes. */
-CHECKED enum osp_status file_read(char **out, size_t *size_bytes, const char *path, size_t limit_bytes);
+CHECKED enum osp_status file_read(char **out, size_t *size_bytes, const char *path,
+                                  size_t limit_bytes);
 
 char *path_join(const char *folder, const char *name); /* gives a string to free() */
 bool path_is_folder(const char *path);

@@ -32,6 +32,7 @@ struct arena {
 };
 void arena_init(struct arena *a, size_t limit_bytes);
 void arena_release(struct arena *a);
-void *arena_try(struct arena *a, size_t size_bytes);  /* NULL beyond the limit; 16-byte aligned, zeroed */
+/* Zeroed, aligned to 16 bytes; NULL beyond the limit. */
+void *arena_try(struct arena *a, size_t size_bytes);
 
 #endif

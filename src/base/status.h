@@ -6,7 +6,7 @@
 
 #include "osprey_status.h"
 
-#define CHECKED __attribute__((warn_unused_result))
+#define CHECKED                __attribute__((warn_unused_result))
 #define PRINTF_LIKE(fmt, args) __attribute__((format(printf, fmt, args)))
 
 enum { FAIL_MESSAGE_BYTES_MAX = 1024 };

@@ -9,14 +9,14 @@
 struct model;
 
 struct model_options {
-    const char *path;   /* checkpoint folder */
-    const char *device; /* "auto", "cpu" */
-    int n_threads;      /* 0 = all usable */
-    int n_rows_max;     /* T of the largest step */
-    int n_samples_max;  /* R */
+    const char *path;           /* checkpoint folder */
+    const char *device;         /* "auto", "cpu" */
+    int n_threads;              /* 0 = all usable */
+    int n_rows_max;             /* T of the largest step */
+    int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
-    bool no_sinks;      /* an experiment: attention without sinks (all sinks = -inf) */
-    int n_token_ids;    /* ids >= this have no text and are never drawn; 0 = vocab_size */
+    bool no_sinks;              /* an experiment: attention without sinks (all sinks = -inf) */
+    int n_token_ids;            /* ids >= this have no text and are never drawn; 0 = vocab_size */
     load_progress_fn *progress; /* may be NULL */
     void *progress_ctx;
 };
@@ -41,7 +41,8 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
 CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
 /* Copies out what the last step drew: (R) tokens and log-probabilities. */
-CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens, float *logprobs);
+CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
+                                     float *logprobs);
 /* Copies out the last step's logits, (R, V) floats; for tests and tools. */
 CHECKED enum osp_status model_logits(struct model *m, int n_samples, float *logits);
 

@@ -23,8 +23,19 @@ enum {
     X(BOOL, 1)                                                                                     \
     X(U8, 1)                                                                                       \
     X(I8, 1)                                                                                       \
-    X(F8_E4M3, 1) X(F8_E5M2, 1) X(F8_E8M0, 1) X(I16, 2) X(U16, 2) X(F16, 2) X(BF16, 2) X(I32, 4)   \
-        X(U32, 4) X(F32, 4) X(I64, 8) X(U64, 8) X(F64, 8)
+    X(F8_E4M3, 1)                                                                                  \
+    X(F8_E5M2, 1)                                                                                  \
+    X(F8_E8M0, 1)                                                                                  \
+    X(I16, 2)                                                                                      \
+    X(U16, 2)                                                                                      \
+    X(F16, 2)                                                                                      \
+    X(BF16, 2)                                                                                     \
+    X(I32, 4)                                                                                      \
+    X(U32, 4)                                                                                      \
+    X(F32, 4)                                                                                      \
+    X(I64, 8)                                                                                      \
+    X(U64, 8)                                                                                      \
+    X(F64, 8)
 
 enum st_dtype {
 #define ST_DTYPE_ENUM(name, bytes) ST_##name,
