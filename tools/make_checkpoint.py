@@ -22,9 +22,13 @@ import zlib
 
 SHAPES = {
     "tiny": dict(layers=2, experts=3, active=2, width=32, expert_width=32, heads=4, kv_heads=2,
-                 head_width=16, vocab=64, window=8, context=4096, shards=3),
+                 head_width=16, vocab=64, window=8, context=4096,
+                 cuts=["model.layers.0.mlp.experts.gate_up_proj_scales",
+                       "model.layers.1.self_attn.q_proj.weight"]),
     "20b": dict(layers=24, experts=32, active=4, width=2880, expert_width=2880, heads=64, kv_heads=8,
-                head_width=64, vocab=201088, window=128, context=131072, shards=3),
+                head_width=64, vocab=201088, window=128, context=131072,
+                cuts=["model.layers.18.self_attn.q_proj.weight",
+                      "model.layers.6.mlp.experts.gate_up_proj_blocks"]),
 }
 LAYOUTS = ["hf", "single", "transformers5", "bf16", "original"]
 E2M1 = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0]
@@ -143,19 +147,19 @@ def hf_layer(s, i, layout):
         return mxfp4_pair(p + name, p + name, shape, "_blocks", "_scales")
 
     yield vector("input_layernorm.weight", [c], "norm")
-    yield from experts("mlp.experts.down_proj", [e, c, f])
-    yield vector("mlp.experts.down_proj_bias", [e, c])
-    yield from experts("mlp.experts.gate_up_proj", [e, 2 * f, c])
-    yield vector("mlp.experts.gate_up_proj_bias", [e, 2 * f])
-    yield vector("mlp.router.bias", [e])
-    yield matrix("mlp.router.weight", [e, c])
-    yield vector("post_attention_layernorm.weight", [c], "norm")
-    for name, rows in (("k", kv), ("q", q), ("v", kv)):
-        yield vector(f"self_attn.{name}_proj.bias", [rows])
-        yield matrix(f"self_attn.{name}_proj.weight", [rows, c])
+    yield vector("self_attn.sinks", [s["heads"]], "sink")
     yield vector("self_attn.o_proj.bias", [c])
     yield matrix("self_attn.o_proj.weight", [c, q])
-    yield vector("self_attn.sinks", [s["heads"]], "sink")
+    for name, rows in (("q", q), ("k", kv), ("v", kv)):
+        yield matrix(f"self_attn.{name}_proj.weight", [rows, c])
+        yield vector(f"self_attn.{name}_proj.bias", [rows])
+    yield vector("post_attention_layernorm.weight", [c], "norm")
+    yield matrix("mlp.router.weight", [e, c])
+    yield vector("mlp.router.bias", [e])
+    yield vector("mlp.experts.gate_up_proj_bias", [e, 2 * f])
+    yield vector("mlp.experts.down_proj_bias", [e, c])
+    yield from experts("mlp.experts.gate_up_proj", [e, 2 * f, c])
+    yield from experts("mlp.experts.down_proj", [e, c, f])
 
 
 def original_layer(s, i):
@@ -215,14 +219,14 @@ def write_shard(path, shard, values):
                 out.write(chunk)
 
 
-def cut(all_tensors, n_shards):
-    """Equal parts by bytes, wherever that falls in a layer."""
-    total, done, shards = sum(t.size() for t in all_tensors), 0, [[]]
+def cut(all_tensors, firsts):
+    """Shards; each of `firsts` begins one. (The bf16 layout has no scales to cut before.)"""
+    firsts = [n if any(t.name == n for t in all_tensors) else n[:-len("_scales")] for n in firsts]
+    shards = [[]]
     for t in all_tensors:
-        if done >= total * len(shards) / n_shards:
+        if t.name in firsts:
             shards.append([])
         shards[-1].append(t)
-        done += t.size()
     return shards
 
 
@@ -285,7 +289,7 @@ def write_checkpoint(folder, shape, layout, seed):
     os.makedirs(folder, exist_ok=True)
     values = Values(seed, POOL_VALUES if shape != "tiny" else 1 << 14)
     one_file = layout in ("single", "original")
-    shards = cut(list(tensors(s, layout)), 1 if one_file else s["shards"])
+    shards = cut(list(tensors(s, layout)), [] if one_file else s["cuts"])
     last = len(shards) - 1
     names = ["model.safetensors"] if one_file else [
         f"model-{i:05d}-of-{last:05d}.safetensors" for i in range(len(shards))]
