@@ -1,0 +1,109 @@
+/* The engine on a device that fails: a stage that gives an error, and a draw that gives no token. */
+#include "engine_fixture.h"
+
+#include <stdatomic.h>
+
+#include "engine/model_api.h"
+#include "model/model.h"
+
+enum { STEPS_BEFORE_FAULT = 3 };
+
+static const struct backend_ops *real;
+static struct backend_ops faulty;
+static atomic_int n_steps;
+
+static enum osp_status failing_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    if (atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
+        return fail(OSP_EDEVICE, "the test pulled the plug");
+    return real->step_begin(be, b, out);
+}
+
+/* The first of several draws finds nothing to draw. */
+static enum osp_status failing_sample(struct backend *be, const struct sample_args *a)
+{
+    enum osp_status st = real->sample(be, a);
+
+    if (st == OSP_OK && atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
+        ((int32_t *)a->tokens.data)[0] = -1;
+    return st;
+}
+
+static struct osp_model *faulty_model(void)
+{
+    struct osp_model *model = fixture_model((struct osp_model_options){.context_tokens_max = 512});
+
+    atomic_store(&n_steps, 0);
+    real = model->model->ops;
+    faulty = *real;
+    model->model->ops = &faulty;
+    return model;
+}
+
+static struct osp_request *submit(struct osp_engine *engine)
+{
+    static const int32_t prompt[] = {100, 101, 102};
+    struct osp_request_options opt = {.tokens_max = 40, .raw = true, .ignore_stop_tokens = true};
+    struct osp_request *r;
+
+    assert_int_equal(osp_submit_tokens(&r, engine, prompt, 3, &opt), OSP_OK);
+    return r;
+}
+
+static void test_a_failing_device_ends_everything(void **state)
+{
+    struct osp_model *model = faulty_model();
+    struct osp_engine *engine;
+    struct osp_request *a, *b, *refused;
+    struct osp_request_options opt = {.tokens_max = 1};
+    struct heard heard[2];
+    int32_t id = 100;
+
+    (void)state;
+    faulty.step_begin = failing_step_begin;
+    engine = fixture_engine(model);
+    assert_true(osp_engine_alive(engine));
+    a = submit(engine);
+    b = submit(engine);
+    hear_all(&heard[0], a);
+    hear_all(&heard[1], b);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(heard[i].last.kind, OSP_EVENT_ERROR);
+        assert_int_equal(heard[i].last.status, OSP_EDEVICE);
+        assert_non_null(strstr(heard[i].error, "the test pulled the plug"));
+        heard_release(&heard[i]);
+    }
+    assert_false(osp_engine_alive(engine));
+    assert_int_equal(osp_submit_tokens(&refused, engine, &id, 1, &opt), OSP_EUNAVAILABLE);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+static void test_a_failed_draw_ends_one(void **state)
+{
+    struct osp_model *model = faulty_model();
+    struct osp_engine *engine;
+    struct osp_request *a, *b;
+    struct heard heard[2];
+
+    (void)state;
+    faulty.sample = failing_sample;
+    engine = fixture_engine(model);
+    a = submit(engine);
+    b = submit(engine);
+    hear_all(&heard[0], a);
+    hear_all(&heard[1], b);
+    assert_int_equal(heard[0].last.kind, OSP_EVENT_ERROR);
+    assert_int_equal(heard[0].last.status, OSP_EDEVICE);
+    assert_non_null(strstr(heard[0].error, "not finite"));
+    assert_int_equal(heard[1].last.kind, OSP_EVENT_DONE);
+    assert_int_equal(heard[1].last.usage.n_generated_tokens, 40);
+    assert_true(osp_engine_alive(engine));
+    for (int i = 0; i < 2; i++)
+        heard_release(&heard[i]);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_a_failing_device_ends_everything),
+          cmocka_unit_test(test_a_failed_draw_ends_one))

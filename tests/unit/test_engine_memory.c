@@ -1,0 +1,192 @@
+/* The memory plan, on the shape of gpt-oss-20b, and where the bundled model and tokenizers lie. */
+#include "engine_fixture.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "engine/bundled.h"
+#include "engine/host_memory.h"
+#include "engine/memory_plan.h"
+#include "engine/sched.h"
+
+static const int64_t GB = 1000 * 1000 * 1000;
+static const int64_t WEIGHTS = 13761264768;
+
+static struct gptoss_config config_20b(void)
+{
+    struct gptoss_config c = {
+        .n_layers = 24,
+        .n_experts = 32,
+        .n_experts_active = 4,
+        .width = 2880,
+        .expert_width = 2880,
+        .n_heads = 64,
+        .n_kv_heads = 8,
+        .head_width = 64,
+        .vocab_size = 201088,
+        .window_tokens = 128,
+        .context_tokens_max = 131072,
+    };
+
+    for (int i = 0; i < c.n_layers; i += 2)
+        c.layer_is_sliding[i] = true;
+    return c;
+}
+
+static struct memory_plan plan(struct memory_wish wish, int64_t available_bytes)
+{
+    struct gptoss_config c = config_20b();
+    struct memory_plan p;
+
+    if (memory_plan_make(&p, &c, &wish, WEIGHTS, available_bytes) != OSP_OK)
+        fail_msg("%s", osp_error());
+    assert_int_equal(p.total_bytes, p.weight_bytes + p.kv_cache_bytes + p.activation_bytes);
+    assert_int_equal(p.kv_cache_bytes,
+                     p.n_pages[GROUP_FULL] * model_page_bytes(&c, GROUP_FULL) +
+                         p.n_pages[GROUP_WINDOW] * model_page_bytes(&c, GROUP_WINDOW));
+    assert_true(p.n_pages[GROUP_FULL] >= pages_of_tokens(p.context_tokens_max));
+    return p;
+}
+
+static void assert_refused(struct memory_wish wish, int64_t available_bytes, enum osp_status status,
+                           const char *words)
+{
+    struct gptoss_config c = config_20b();
+    struct memory_plan p;
+
+    assert_int_equal(memory_plan_make(&p, &c, &wish, WEIGHTS, available_bytes), status);
+    if (strstr(osp_error(), words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", osp_error(), words);
+}
+
+static void test_plenty_of_memory_gives_the_models_context(void **state)
+{
+    struct memory_plan p = plan((struct memory_wish){0}, 1000 * GB);
+
+    (void)state;
+    assert_int_equal(p.context_tokens_max, 131072);
+    assert_int_equal(p.n_seqs_max, 8);
+    assert_int_equal(p.n_batch_tokens_max, 512);
+    assert_int_equal(p.n_pages[GROUP_FULL], 8 * 2048);
+    assert_int_equal(p.n_pages[GROUP_WINDOW], 8 * sched_window_pages(128) + sched_chunk_pages(512));
+}
+
+static void test_context_is_cut_to_the_memory(void **state)
+{
+    struct memory_plan p = plan((struct memory_wish){0}, 32 * GB);
+
+    (void)state;
+    assert_true(p.context_tokens_max < 131072);
+    assert_true(p.context_tokens_max >= 4096);
+    assert_true(p.n_pages[GROUP_FULL] >= 8 * pages_of_tokens(p.context_tokens_max));
+    assert_true(p.total_bytes < 32 * GB);
+}
+
+static void test_wishes_are_kept(void **state)
+{
+    struct memory_wish wish = {
+        .context_tokens_max = 10000, .n_seqs_max = 3, .n_batch_tokens_max = 64};
+    struct memory_plan p = plan(wish, 64 * GB);
+
+    (void)state;
+    assert_int_equal(p.context_tokens_max, 10000);
+    assert_int_equal(p.n_seqs_max, 3);
+    assert_int_equal(p.n_batch_tokens_max, 64);
+    assert_int_equal(p.n_pages[GROUP_FULL], 3 * pages_of_tokens(10000));
+    wish = (struct memory_wish){.kv_cache_bytes = GB};
+    p = plan(wish, 64 * GB);
+    assert_true(p.kv_cache_bytes <= GB);
+    assert_true(p.kv_cache_bytes > GB / 2);
+    wish = (struct memory_wish){.n_batch_tokens_max = 2};
+    assert_int_equal(plan(wish, 64 * GB).n_seqs_max, 2);
+}
+
+static void test_weights_that_fill_the_memory_leave_a_small_cache(void **state)
+{
+    struct memory_plan p = plan((struct memory_wish){0}, 14 * GB);
+
+    (void)state;
+    assert_true(p.kv_cache_bytes <= 14 * GB / 8);
+    assert_true(p.context_tokens_max >= 1024);
+}
+
+static void test_what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    assert_refused((struct memory_wish){.context_tokens_max = 131072}, 16 * GB, OSP_ENOMEM,
+                   "one request of 131072 tokens needs");
+    assert_refused((struct memory_wish){.kv_cache_bytes = 1000}, 64 * GB, OSP_ENOMEM, "needs");
+    assert_refused((struct memory_wish){.context_tokens_max = 131073}, 64 * GB, OSP_EINVAL,
+                   "131073");
+    assert_refused((struct memory_wish){.n_seqs_max = -1}, 64 * GB, OSP_EINVAL, "n_seqs_max is -1");
+    assert_refused((struct memory_wish){.n_seqs_max = 8, .n_batch_tokens_max = 4}, 64 * GB,
+                   OSP_EINVAL, "at least n_seqs_max, 8");
+}
+
+static void test_host_memory_is_known(void **state)
+{
+    (void)state;
+    assert_true(host_available_bytes() > 1000 * 1000);
+    assert_true(host_available_bytes() < INT64_MAX);
+}
+
+static void remove_file(const char *folder, const char *name)
+{
+    char *path = mem_printf("%s/%s", folder, name);
+
+    assert_int_equal(remove(path), 0);
+    free(path);
+}
+
+static void write_file(const char *folder, const char *name)
+{
+    char *path = mem_printf("%s/%s", folder, name);
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fclose(f);
+    free(path);
+}
+
+static void test_places(void **state)
+{
+    char folder[] = "/tmp/osprey-test-XXXXXX", *found, *inner;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    inner = mem_printf("%s/original", folder);
+    assert_int_equal(mkdir(inner, 0700), 0);
+    setenv("OSPREY_MODEL_DIR", folder, 1);
+    assert_int_equal(bundled_model_path(&found), OSP_ENOTFOUND);
+    assert_non_null(strstr(osp_error(), folder));
+    write_file(folder, "config.json");
+    assert_int_equal(bundled_model_path(&found), OSP_OK);
+    assert_string_equal(found, folder);
+    free(found);
+    assert_int_equal(bundled_tokenizer_path(&found, NULL, inner), OSP_ENOTFOUND);
+    write_file(folder, "tokenizer.json");
+    assert_int_equal(bundled_tokenizer_path(&found, NULL, inner), OSP_OK);
+    assert_non_null(strstr(found, "original/.."));
+    free(found);
+    write_file(inner, "o200k.tiktoken");
+    assert_int_equal(bundled_tokenizer_path(&found, NULL, inner), OSP_OK);
+    assert_string_equal(found, inner);
+    free(found);
+    assert_int_equal(bundled_tokenizer_path(&found, "given", inner), OSP_OK);
+    assert_string_equal(found, "given");
+    free(found);
+    remove_file(inner, "o200k.tiktoken");
+    remove_file(folder, "tokenizer.json");
+    remove_file(folder, "config.json");
+    assert_int_equal(rmdir(inner), 0);
+    assert_int_equal(rmdir(folder), 0);
+    free(inner);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
+          cmocka_unit_test(test_context_is_cut_to_the_memory),
+          cmocka_unit_test(test_wishes_are_kept),
+          cmocka_unit_test(test_weights_that_fill_the_memory_leave_a_small_cache),
+          cmocka_unit_test(test_what_does_not_fit_is_refused),
+          cmocka_unit_test(test_host_memory_is_known), cmocka_unit_test(test_places))

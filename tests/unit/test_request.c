@@ -1,0 +1,213 @@
+/* The client's side of a request: stop strings, and tokens to events. */
+#include "engine_fixture.h"
+
+#include "engine/event_stream.h"
+#include "engine/model_api.h"
+
+/* ---- stop strings ---- */
+
+/* Feeds `text` in pieces of n bytes; gives what came out, and whether a stop string was found. */
+static bool stopped_text(char out[64], const char *const *stops, int n_stops, const char *text,
+                         size_t n)
+{
+    struct stop_text s;
+    struct buf b;
+    bool found;
+
+    buf_init(&b, 1000);
+    assert_int_equal(stop_text_init(&s, stops, n_stops), OSP_OK);
+    for (size_t i = 0; i < strlen(text); i += n)
+        stop_text_push(&s, text + i, strlen(text + i) < n ? strlen(text + i) : n, &b);
+    stop_text_finish(&s, &b);
+    found = s.found;
+    snprintf(out, 64, "%s", buf_text(&b));
+    stop_text_release(&s);
+    buf_release(&b);
+    return found;
+}
+
+static void test_stop_text_cuts_whatever_the_pieces(void **state)
+{
+    static const char *const stops[] = {"END", "\n\n", "aab"};
+    static const struct {
+        const char *text, *out;
+        bool found;
+    } cases[] = {
+        {"hello ENDED", "hello ", true},
+        {"a\n\nb END", "a", true},
+        {"aaab", "a", true},
+        {"EN", "EN", false},
+        {"EENENDx", "EEN", true},
+        {"", "", false},
+        {"END", "", true},
+        {"\n \n", "\n \n", false},
+        {"aaEaab", "aaE", true},
+    };
+    char out[64];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (size_t n = 1; n < 9; n++) {
+            assert_int_equal(stopped_text(out, stops, 3, cases[i].text, n), cases[i].found);
+            assert_string_equal(out, cases[i].out);
+        }
+}
+
+static void test_stop_text_holds_back_only_what_may_begin_one(void **state)
+{
+    static const char *const stops[] = {"STOP"};
+    struct stop_text s;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1000);
+    assert_int_equal(stop_text_init(&s, stops, 1), OSP_OK);
+    stop_text_push(&s, "ab ST", 5, &b);
+    assert_string_equal(buf_text(&b), "ab ");
+    stop_text_push(&s, "A", 1, &b);
+    assert_string_equal(buf_text(&b), "ab STA");
+    stop_text_push(&s, "STOPx", 5, &b);
+    stop_text_push(&s, "y", 1, &b);
+    assert_string_equal(buf_text(&b), "ab STA");
+    stop_text_release(&s);
+    buf_release(&b);
+}
+
+static void test_stop_text_refuses(void **state)
+{
+    static const char *const empty[] = {"ok", ""}, *const broken[] = {"\xff"};
+    static const char *many[OSP_STOP_STRINGS_MAX + 1];
+    struct stop_text s;
+
+    (void)state;
+    assert_int_equal(stop_text_init(&s, empty, 2), OSP_EINVAL);
+    assert_int_equal(stop_text_init(&s, broken, 1), OSP_EINVAL);
+    assert_int_equal(stop_text_init(&s, many, OSP_STOP_STRINGS_MAX + 1), OSP_EINVAL);
+}
+
+/* ---- tokens to events ---- */
+
+/* Reads the answer `text` (with control tokens) to `prompt` as the client would hear it. */
+static void read_answer(struct heard *h, struct event_stream *s, struct event_stream_options opt,
+                        const char *prompt, const char *text)
+{
+    struct tokenizer *t;
+    struct ids before, ids;
+    struct osp_event e;
+
+    assert_int_equal(tokenizer_open(&t, fixture_model_path()), OSP_OK);
+    ids_init(&before, 1000);
+    ids_init(&ids, 1000);
+    assert_int_equal(tokenizer_encode_with_specials(t, prompt, strlen(prompt), &before), OSP_OK);
+    assert_int_equal(tokenizer_encode_with_specials(t, text, strlen(text), &ids), OSP_OK);
+    opt.tokenizer = t;
+    opt.prompt = before.data;
+    opt.n_prompt = before.n;
+    assert_int_equal(event_stream_init(s, &opt), OSP_OK);
+    heard_init(h);
+    for (size_t i = 0; i <= ids.n; i++) {
+        if (i < ids.n)
+            event_stream_push(s, ids.data[i]);
+        else
+            event_stream_finish(s);
+        while (event_stream_next(s, &e))
+            hear_event(h, &e);
+    }
+    ids_release(&before);
+    ids_release(&ids);
+    h->last.call_index = s->n_reasoning_tokens; /* out of the way of the release */
+    h->last.stop_token = event_stream_stopped(s);
+    event_stream_release(s);
+    tokenizer_close(t);
+}
+
+static const char open_prompt[] = "<|start|>user<|message|>hi<|end|><|start|>assistant";
+
+static void test_reasoning_and_answer(void **state)
+{
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(
+        &h, &s, (struct event_stream_options){.raw = false}, open_prompt,
+        "<|channel|>analysis<|message|>Let me think.<|end|><|start|>assistant<|channel|>final"
+        "<|message|>Hello there \xc3\xa9<|return|>");
+    assert_string_equal(buf_text(&h.reasoning), "Let me think.");
+    assert_string_equal(buf_text(&h.text), "Hello there \xc3\xa9");
+    assert_int_equal(h.n_calls, 0);
+    assert_in_range(h.last.call_index, 1, 13); /* tokens of the analysis: between words and bytes */
+    heard_release(&h);
+}
+
+static void test_tool_call(void **state)
+{
+    static const char *const names[] = {"get_weather"};
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(
+        &h, &s, (struct event_stream_options){.functions = names, .n_functions = 1}, open_prompt,
+        "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant to=functions.get_weather"
+        "<|channel|>commentary <|constrain|>json<|message|>{\"city\":\"Rome\"}<|call|>");
+    assert_int_equal(h.n_calls, 1);
+    assert_string_equal(h.name, "get_weather");
+    assert_int_equal(strlen(h.call_id), strlen("call_") + 24);
+    assert_memory_equal(h.call_id, "call_", 5);
+    assert_string_equal(buf_text(&h.args), "{\"city\":\"Rome\"}");
+    assert_string_equal(buf_text(&h.text), "");
+    heard_release(&h);
+}
+
+static void test_stop_strings_are_for_the_answer_only(void **state)
+{
+    static const char *const stops[] = {"two"};
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(
+        &h, &s, (struct event_stream_options){.stop = stops, .n_stop = 1}, open_prompt,
+        "<|channel|>analysis<|message|>one two three<|end|><|start|>assistant<|channel|>final"
+        "<|message|>one two three<|return|>");
+    assert_string_equal(buf_text(&h.reasoning), "one two three");
+    assert_string_equal(buf_text(&h.text), "one ");
+    assert_true(h.last.stop_token == 1);
+    heard_release(&h);
+}
+
+static void test_raw_gives_control_tokens_as_text(void **state)
+{
+    static const char text[] = "<|channel|>final<|message|>Hi \xe2\x82\xac<|return|>";
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(&h, &s, (struct event_stream_options){.raw = true}, open_prompt, text);
+    assert_string_equal(buf_text(&h.text), text);
+    heard_release(&h);
+}
+
+static void test_prompt_that_ends_inside_a_message(void **state)
+{
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(&h, &s, (struct event_stream_options){.raw = false},
+                "<|start|>assistant<|channel|>final<|message|>Begun ", "and ended<|return|>");
+    assert_string_equal(buf_text(&h.text), "and ended");
+    read_answer(&h, &s, (struct event_stream_options){.raw = false},
+                "<|start|>assistant<|channel|>analysis<|message|>so", " on");
+    assert_string_equal(buf_text(&h.reasoning), " on");
+    heard_release(&h);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_stop_text_cuts_whatever_the_pieces),
+          cmocka_unit_test(test_stop_text_holds_back_only_what_may_begin_one),
+          cmocka_unit_test(test_stop_text_refuses), cmocka_unit_test(test_reasoning_and_answer),
+          cmocka_unit_test(test_tool_call),
+          cmocka_unit_test(test_stop_strings_are_for_the_answer_only),
+          cmocka_unit_test(test_raw_gives_control_tokens_as_text),
+          cmocka_unit_test(test_prompt_that_ends_inside_a_message))
