@@ -1,12 +1,13 @@
-/* The tokenizer as a filter, for comparisons with other implementations (tests/text) and for
- * timing. Records on standard input and output are a little-endian 32-bit count, then the items.
+/* The tokenizer on hostile text, timed: without arguments it encodes texts of 1 MiB that would be slow
+ * if any part of it took more than n log n. Also the tokenizer as a filter, for comparisons with other
+ * implementations (tests/text). Records on standard input and output are a little-endian 32-bit count, then the items.
  *
  *   check_tokenizer VOCABULARY ids        bytes in, 32-bit ids out, as ordinary text
  *   check_tokenizer VOCABULARY specials   the same with control tokens recognised
  *   check_tokenizer VOCABULARY detok      bytes in, UTF-8 out, pushed in parts of 1 to 7 bytes
- *   check_tokenizer VOCABULARY time FILE  encodes FILE again and again, prints MB/s
+ *   check_tokenizer VOCABULARY time FILE  encodes FILE some times, prints the best MB/s
  *
- * ids and specials also decode the ids again and stop if the text does not come back. */
+ * ids also decodes the ids again and stops if the text does not come back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "text/tokenizer.h"
 
 enum { RECORD_BYTES_MAX = 1 << 28, TIME_RUNS = 5 };
+enum { HOSTILE_BYTES = 1 << 20, HOSTILE_MS_MAX = 20000 }; /* n^2 would take many minutes */
 
 struct filter {
     struct tokenizer *tokenizer;
@@ -92,28 +94,27 @@ out:
     return st;
 }
 
-static enum osp_status write_ids(struct filter *f, enum osp_status encoded)
+static enum osp_status filter_ids(struct filter *f)
 {
     enum osp_status st;
 
-    TRY(encoded);
+    ids_clear(&f->ids);
+    TRY(tokenizer_encode(f->tokenizer, f->record, f->n_bytes, &f->ids));
     TRY(check_round_trip(f));
     TRY(write_record(f->ids.data, f->ids.n, sizeof *f->ids.data));
 out:
     return st;
 }
 
-static enum osp_status filter_ids(struct filter *f)
-{
-    ids_clear(&f->ids);
-    return write_ids(f, tokenizer_encode(f->tokenizer, f->record, f->n_bytes, &f->ids));
-}
-
 static enum osp_status filter_specials(struct filter *f)
 {
+    enum osp_status st;
+
     ids_clear(&f->ids);
-    return write_ids(f,
-                     tokenizer_encode_with_specials(f->tokenizer, f->record, f->n_bytes, &f->ids));
+    TRY(tokenizer_encode_with_specials(f->tokenizer, f->record, f->n_bytes, &f->ids));
+    TRY(write_record(f->ids.data, f->ids.n, sizeof *f->ids.data));
+out:
+    return st;
 }
 
 static enum osp_status filter_detok(struct filter *f)
@@ -161,6 +162,78 @@ out:
     return st;
 }
 
+/* Repeated to fill the text; "" stands for random lower-case letters. */
+static const char *const hostile[] = {
+    "a",
+    "A",
+    " ",
+    "\n",
+    "!",
+    "'",
+    "ab",
+    "1",
+    " \n",
+    "\t\r",
+    "\xFF",
+    "\xF0\x9F",
+    "\xE4\xB8\xAD",
+    "\xCC\x81",
+    "\xCC\x81"
+    "A",
+    "A'S",
+    "<|",
+    "a\xE3\x81\x82",
+    "AAAA\xE3\x81\x82",
+    "",
+};
+
+static void fill_hostile(struct buf *text, const char *unit)
+{
+    buf_clear(text);
+    for (uint64_t i = 0; text->size_bytes < HOSTILE_BYTES; i++) {
+        if (*unit)
+            buf_puts(text, unit);
+        else
+            buf_putc(text, (char)('a' + rng_bits(1, i, 0) % 26));
+    }
+}
+
+static enum osp_status time_hostile(struct filter *f, const char *unit, uint64_t *took_ms)
+{
+    enum osp_status st;
+    uint64_t start_ns;
+
+    fill_hostile(&f->text, unit);
+    ids_clear(&f->ids);
+    start_ns = clock_ns();
+    TRY(tokenizer_encode_with_specials(f->tokenizer, f->text.data, f->text.size_bytes, &f->ids));
+    *took_ms = (clock_ns() - start_ns) / 1000000;
+    buf_clear(&f->clean);
+    buf_json_string(&f->clean, unit, strlen(unit));
+    printf("%4llu ms  %7zu tokens  %s\n", (unsigned long long)*took_ms, f->ids.n,
+           *unit ? buf_text(&f->clean) : "random letters");
+out:
+    return st;
+}
+
+static enum osp_status run_hostile(struct filter *f)
+{
+    uint64_t took_ms, worst_ms = 0;
+    enum osp_status st;
+
+    TRY(tokenizer_open(&f->tokenizer, "tests/golden/tokenizer/o200k_base.tiktoken"));
+    for (size_t i = 0; i < sizeof hostile / sizeof hostile[0]; i++) {
+        TRY(time_hostile(f, hostile[i], &took_ms));
+        worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+    }
+    if (worst_ms > HOSTILE_MS_MAX)
+        return fail(OSP_ELIMIT, "1 MiB took %llu ms, limit is %d", (unsigned long long)worst_ms,
+                    HOSTILE_MS_MAX);
+    printf("1 MiB of hostile text: at most %llu ms\n", (unsigned long long)worst_ms);
+out:
+    return st;
+}
+
 static enum osp_status run(struct filter *f, int argc, char **argv)
 {
     static const struct {
@@ -169,8 +242,10 @@ static enum osp_status run(struct filter *f, int argc, char **argv)
     } filters[] = {{"ids", filter_ids}, {"specials", filter_specials}, {"detok", filter_detok}};
     enum osp_status st;
 
+    if (argc == 1)
+        return run_hostile(f);
     if (argc < 3)
-        return fail(OSP_EINVAL, "usage: %s VOCABULARY ids|specials|detok|time [FILE]", argv[0]);
+        return fail(OSP_EINVAL, "usage: %s [VOCABULARY ids|specials|detok|time [FILE]]", argv[0]);
     TRY(tokenizer_open(&f->tokenizer, argv[1]));
     if (strcmp(argv[2], "time") == 0 && argc == 4)
         return run_timing(f, argv[3]);

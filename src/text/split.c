@@ -17,16 +17,18 @@
 
 #include "text/unicode_tables.h"
 
+#define PREFIX      "[^\\r\\n\\p{L}\\p{N}]?"
+#define IN_A        "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define IN_B        "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define CONTRACTION "(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 
-const char split_pattern[] =
-    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
-    "+" CONTRACTION "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}"
-                    "\\p{Lo}\\p{M}]*" CONTRACTION "|\\p{N}{1,3}"
-    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
-    "|\\s*[\\r\\n]+"
-    "|\\s+(?!\\S)"
-    "|\\s+";
+#define WORD_1  PREFIX IN_A "*" IN_B "+" CONTRACTION
+#define WORD_2  PREFIX IN_A "+" IN_B "*" CONTRACTION
+#define NUMBER  "\\p{N}{1,3}"
+#define SYMBOLS " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*"
+#define WHITE   "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
+const char split_pattern[] = WORD_1 "|" WORD_2 "|" NUMBER "|" SYMBOLS "|" WHITE;
 
 enum {
     SET_A = CHAR_UPPER | CHAR_LETTER | CHAR_MARK,
