@@ -1,0 +1,195 @@
+/* Vocabulary files that are not as they should be: each has its clear error and leaks nothing. */
+#include "unit.h"
+
+#include "base/file.h"
+#include "tokenizer_file.h"
+
+/* What is replaced in the small tokenizer.json, and what the message must then say. */
+static const struct corruption {
+    const char *old, *new;
+    enum osp_status status;
+    const char *says;
+} corruptions[] = {
+    {"{\"normalizer\"", "{\"normalizer", OSP_EFORMAT, "line 1"},
+    {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", OSP_EUNSUPPORTED,
+     "normalizer is {\"type\":\"NFC\"}, needs null"},
+    {"\"added_tokens\"", "\"tokens_added\"", OSP_EFORMAT, "added_tokens: needs a list"},
+    {"\"Sequence\"", "\"Split\"", OSP_EUNSUPPORTED, "pre_tokenizer.type is \"Split\""},
+    {"\"Isolated\"", "\"Removed\"", OSP_EUNSUPPORTED, "behavior is \"Removed\""},
+    {"\"invert\":false", "\"invert\":true", OSP_EUNSUPPORTED, "invert is true, needs false"},
+    {"{1,3}", "{1,2}", OSP_EUNSUPPORTED, "needs the one of o200k"},
+    {"\"Regex\":", "\"String\":", OSP_EUNSUPPORTED, "pattern.Regex is nothing"},
+    {"\"use_regex\":false", "\"use_regex\":true", OSP_EUNSUPPORTED, "use_regex is true"},
+    {"\"use_regex\":false}", "\"use_regex\":false},{}", OSP_EUNSUPPORTED,
+     "pretokenizers.2 is {}, needs nothing"},
+    {"\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":null", OSP_EUNSUPPORTED,
+     "decoder.type is nothing"},
+    {"\"BPE\"", "\"Unigram\"", OSP_EUNSUPPORTED, "model.type is \"Unigram\", needs \"BPE\""},
+    {"\"ignore_merges\":true", "\"ignore_merges\":false", OSP_EUNSUPPORTED,
+     "model.ignore_merges is false"},
+    {"\"ignore_merges\":true", "\"ignore_merges\":true,\"unk_token\":\"x\"", OSP_EUNSUPPORTED,
+     "model.unk_token is \"x\""},
+    {"\"ignore_merges\":true", "\"ignore_merges\":true,\"byte_fallback\":true", OSP_EUNSUPPORTED,
+     "model.byte_fallback is true"},
+    {"\"vocab\":{", "\"vocab\":[], \"v\":{", OSP_EFORMAT, "model.vocab: needs an object"},
+    {"\"abc\":258", "\"abc\":259", OSP_EFORMAT, "id of \"abc\" is not a number in 0..258"},
+    {"\"abc\":258", "\"abc\":-1", OSP_EFORMAT, "token id -1"},
+    {"\"abc\":258", "\"abc\":\"258\"", OSP_EFORMAT, "id of \"abc\" is not a number"},
+    {"\"abc\":258", "\"abc\":257", OSP_EFORMAT, "token id 257 is given twice"},
+    {"\"abc\":258", "\"ab\":258", OSP_EFORMAT, "duplicate"},
+    {"\"abc\":258", "\"a c\":258", OSP_EFORMAT, "byte-level form"},
+    {"\"abc\":258", "\"\xE2\x82\xAC\":258", OSP_EFORMAT, "byte-level form"},
+    {"\"abc\":258", "\"\":258", OSP_EFORMAT, "token 258 has 0 bytes"},
+    {"\"A\":65", "\"AA\":65", OSP_EFORMAT, "byte 0x41 has no token"},
+    {"\"merges\":[", "\"merges\":{},\"m\":[", OSP_EFORMAT, "model.merges: needs a list"},
+    {"\"a b\"", "\"a x\"", OSP_EFORMAT, "model.merges[0] is not a pair"},
+    {"\"a b\"", "\"ab\"", OSP_EFORMAT, "model.merges[0] is not a pair"},
+    {"\"a b\"", "17", OSP_EFORMAT, "model.merges[0] is not a pair"},
+    {"\"a b\"", "[\"\",\"ab\"]", OSP_EFORMAT, "model.merges[0] is not a pair"},
+    {"\"a b\",", "", OSP_EUNSUPPORTED, "has 3 pairs, but the ids as ranks imply 4"},
+    {"\"a b\",", "\"a b\",\"a b\",", OSP_EFORMAT, "model.merges[1] occurs twice"},
+    {"\"a b\",[\"b\",\"c\"]", "[\"b\",\"c\"],\"a b\"", OSP_EUNSUPPORTED,
+     "lower id than the one before"},
+    {"\"id\":259", "\"id\":258", OSP_EFORMAT, "added_tokens[0]: id 258, needs 259.."},
+    {"\"id\":259", "\"id\":9000000000", OSP_EFORMAT, "added_tokens[0]: id 9000000000"},
+    {"\"id\":259", "\"id\":1000000", OSP_ELIMIT, "more than 8192 special tokens"},
+    {"\"id\":259", "\"id\":260", OSP_EFORMAT, "token id 260 is given twice"},
+    {"\"id\":259", "\"id\":true", OSP_EFORMAT, "added_tokens[0]: needs a number id"},
+    {"\"lstrip\":false", "\"lstrip\":true", OSP_EUNSUPPORTED, "added_tokens[0]: lstrip is true"},
+    {"<|start|>", "<|end|>", OSP_EFORMAT, "are both \"<|end|>\""},
+    {"<|start|>", "<|begin|>", OSP_EFORMAT, "no control token <|start|>"},
+    {"<|start|>", "", OSP_EFORMAT, "token 259 has 0 bytes"},
+    {"<|start|>", "<|reserved_268|>", OSP_EFORMAT, "are both \"<|reserved_268|>\""},
+};
+
+static void assert_refused(const struct corruption *c)
+{
+    struct tokenizer *t = NULL;
+    enum osp_status st;
+    struct buf b;
+
+    buf_init(&b, 1 << 20);
+    put_tokenizer_json(&b);
+    replace_once(&b, c->old, c->new);
+    st = open_bytes(&t, b.data, b.size_bytes);
+    if (st != c->status || !strstr(fail_message(), c->says) || !strstr(fail_message(), "/tmp/"))
+        fail_msg("%s -> %s: %s \"%s\", needs %s \"%s\"", c->old, c->new, status_name(st),
+                 fail_message(), status_name(c->status), c->says);
+    assert_null(t);
+    buf_release(&b);
+}
+
+static void test_corrupt_tokenizer_json(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof corruptions / sizeof corruptions[0]; i++)
+        assert_refused(&corruptions[i]);
+}
+
+static void test_every_truncation(void **state)
+{
+    struct tokenizer *t = NULL;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    put_tokenizer_json(&b);
+    for (size_t n = 0; n < b.size_bytes; n += 37)
+        assert_int_not_equal(open_bytes(&t, b.data, n), OSP_OK);
+    assert_null(t);
+    buf_release(&b);
+}
+
+static void test_long_token(void **state)
+{
+    struct corruption c = {"\"abc\":258", NULL, OSP_EFORMAT, "byte-level form"};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    buf_putc(&b, '"');
+    for (int i = 0; i < 5000; i++)
+        buf_putc(&b, 'a');
+    buf_puts(&b, "\":258");
+    c.new = b.data;
+    assert_refused(&c);
+    buf_release(&b);
+}
+
+/* ---- .tiktoken ---- */
+
+static void assert_tiktoken_refused(const char *data, size_t n_bytes, enum osp_status status,
+                                    const char *says)
+{
+    struct tokenizer *t = NULL;
+
+    assert_int_equal(open_bytes(&t, data, n_bytes), status);
+    if (!strstr(fail_message(), says))
+        fail_msg("\"%s\" does not say \"%s\"", fail_message(), says);
+    assert_null(t);
+}
+
+/* The published file with its line `line` (from 1) replaced; an empty `with` drops the line. */
+static void assert_line_refused(int line, const char *with, const char *says)
+{
+    struct buf b;
+    char *text, *at, *end;
+    size_t n_bytes;
+    enum osp_status st;
+
+    st = file_read(&text, &n_bytes, "tests/golden/tokenizer/o200k_base.tiktoken", 1 << 24);
+    assert_int_equal(st, OSP_OK);
+    at = text;
+    for (int i = 1; i < line; i++)
+        at = strchr(at, '\n') + 1;
+    end = strchr(at, '\n') + 1;
+    buf_init(&b, 1 << 24);
+    buf_append(&b, text, (size_t)(at - text));
+    buf_puts(&b, with);
+    buf_append(&b, end, n_bytes - (size_t)(end - text));
+    assert_tiktoken_refused(b.data, b.size_bytes, *with ? OSP_EFORMAT : OSP_EUNSUPPORTED, says);
+    buf_release(&b);
+    free(text);
+}
+
+static void test_corrupt_tiktoken(void **state)
+{
+    (void)state;
+    assert_tiktoken_refused("", 0, OSP_EUNSUPPORTED, "0 tokens");
+    assert_tiktoken_refused("IQ== 0\n", 7, OSP_EUNSUPPORTED, "1 tokens");
+    assert_line_refused(7, "", "199997 tokens");
+    assert_line_refused(7, "\n", "line 7: needs base64, a space and a rank");
+    assert_line_refused(7, "Jw== 6 \n", "line 7: rank is not a number");
+    assert_line_refused(7, "Jw== -6\n", "line 7: rank is not a number");
+    assert_line_refused(7, "Jw== \n", "line 7: rank is not a number");
+    assert_line_refused(7, "Jw== 6\r\n", "line 7: rank is not a number");
+    assert_line_refused(7, "Jw== 199998\n", "line 7: rank is not a number in 0..199997");
+    assert_line_refused(7, "Jw== 5\n", "line 7: token id 5 is given twice");
+    assert_line_refused(7, "Jw= 6\n", "line 7: needs base64");
+    assert_line_refused(7, "J=== 6\n", "line 7: needs base64");
+    assert_line_refused(7, "J*== 6\n", "line 7: needs base64");
+    assert_line_refused(7, " 6\n", "line 7: needs base64");
+    assert_line_refused(7, "IQ== 6\n", "tokens 0 and 6 are the same bytes");
+    assert_line_refused(7, "JyEhISEhIQ== 6\n", "byte 0x27 has no token");
+}
+
+static void test_paths(void **state)
+{
+    struct tokenizer *t = NULL;
+
+    (void)state;
+    assert_int_equal(tokenizer_open(&t, "tests/golden/tokenizer"), OSP_OK); /* a folder */
+    assert_int_equal(tokenizer_size(t), 201088);
+    tokenizer_close(t);
+    tokenizer_close(NULL);
+    t = NULL;
+    assert_int_equal(tokenizer_open(&t, "tests/unit"), OSP_ENOTFOUND);
+    assert_non_null(strstr(fail_message(), "tests/unit: has neither"));
+    assert_int_equal(tokenizer_open(&t, "tests/no such file"), OSP_ENOTFOUND);
+    assert_non_null(strstr(fail_message(), "tests/no such file"));
+    assert_null(t);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_corrupt_tokenizer_json), cmocka_unit_test(test_every_truncation),
+          cmocka_unit_test(test_long_token), cmocka_unit_test(test_corrupt_tiktoken),
+          cmocka_unit_test(test_paths))
