@@ -15,8 +15,7 @@
 static const char *const roles[] = {"system", "developer", "user", ASSISTANT, "tool", NULL};
 static const char *const channels[] = {"analysis", "commentary", "final", NULL};
 static const char *const content_types[] = {"json", "code", "text", NULL};
-static const char *const header_words[] = {"analysis", "commentary", "final",
-                                           ASSISTANT,  TO FUNCTIONS, NULL};
+static const char *const opening_words[] = {"analysis", "commentary", "final", ASSISTANT, NULL};
 
 struct word {
     const char *s;
@@ -79,9 +78,14 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static bool begins(const char *s, size_t n, const char *prefix)
+static bool begins(const char *s, size_t n, const char *prefix, size_t n_prefix)
 {
-    return n >= strlen(prefix) && memcmp(s, prefix, strlen(prefix)) == 0;
+    return n >= n_prefix && memcmp(s, prefix, n_prefix) == 0;
+}
+
+static bool begins_with(const char *s, size_t n, const char *prefix)
+{
+    return begins(s, n, prefix, strlen(prefix));
 }
 
 static bool equals(const char *s, size_t n, const char *text)
@@ -103,7 +107,7 @@ static size_t word_length(const char *s, size_t n)
     for (size_t i = 0; i < n; i++) {
         if (is_space(s[i]))
             return i;
-        if (i > 0 && (s[i] == '{' || s[i] == '[' || begins(s + i, n - i, TO)))
+        if (i > 0 && (s[i] == '{' || s[i] == '[' || begins_with(s + i, n - i, TO)))
             return i;
     }
     return n;
@@ -123,7 +127,7 @@ static bool next_word(struct cursor *c, struct word *w)
         if (c->at < end || marker == MARKER_CONSTRAIN) {
             const char *s = h->text + c->at;
             size_t n = word_length(s, end - c->at);
-            bool is_recipient = begins(s, n, TO);
+            bool is_recipient = begins_with(s, n, TO);
 
             if (marker == MARKER_CONSTRAIN && is_recipient)
                 n = 0;
@@ -206,7 +210,7 @@ static void take_bare_word(struct harmony_header *out, const struct header_tools
         SET_FIELD(out->content_type, s, n);
     else if (out->channel[0] == '\0' && find_equal(channels, s, n) != NULL)
         SET_FIELD(out->channel, s, n);
-    else if (begins(s, n, FUNCTIONS) || is_offered(tools, s, n))
+    else if (begins_with(s, n, FUNCTIONS) || is_offered(tools, s, n))
         take_recipient(out, s, n);
     else if (out->recipient[0] == '\0')
         take_recipient(out, s, n);
@@ -221,7 +225,7 @@ static void take_word(struct harmony_header *out, const struct header_tools *too
         take_channel(out, w->s, w->n);
     else if (w->marker == MARKER_CONSTRAIN)
         set_constrain(out, w->s, w->n);
-    else if (begins(w->s, w->n, TO))
+    else if (begins_with(w->s, w->n, TO))
         take_recipient(out, w->s + strlen(TO), w->n - strlen(TO));
     else
         take_bare_word(out, tools, w->s, w->n);
@@ -234,7 +238,7 @@ static void strip_known_role(struct harmony_header *out, struct word *w)
     const char *colon = memchr(w->s, ':', w->n);
     const char *role;
 
-    while (begins(w->s, w->n, ASSISTANT)) {
+    while (begins_with(w->s, w->n, ASSISTANT)) {
         w->s += strlen(ASSISTANT);
         w->n -= strlen(ASSISTANT);
     }
@@ -259,7 +263,7 @@ static void take_first_word(struct harmony_header *out, const struct header_tool
     strip_known_role(out, w);
     if (w->n == 0)
         return;
-    if (w->n < n || begins(w->s, n, TO) || find_equal(channels, w->s, n) != NULL)
+    if (w->n < n || begins_with(w->s, n, TO) || find_equal(channels, w->s, n) != NULL)
         take_word(out, tools, w);
     else
         SET_FIELD(out->role, w->s, n);
@@ -313,7 +317,7 @@ void header_read(const struct header_text *h, const struct header_tools *tools,
 static void recover_channel(struct harmony_header *out, struct word *w)
 {
     for (const char *const *name = channels; *name != NULL; name++) {
-        if (!begins(w->s, w->n, *name))
+        if (!begins_with(w->s, w->n, *name))
             continue;
         SET_FIELD(out->channel, *name, strlen(*name));
         w->s += strlen(*name);
@@ -331,7 +335,7 @@ static void recover_word(struct harmony_header *out, struct word *w)
     if (w->marker == MARKER_CHANNEL) {
         recover_channel(out, w);
     } else if (w->marker == MARKER_CONSTRAIN || is_type ||
-               (begins(w->s, w->n, TO) && w->n > strlen(TO))) {
+               (begins_with(w->s, w->n, TO) && w->n > strlen(TO))) {
         take_word(out, &(struct header_tools){0}, w);
         w->n = 0;
     }
@@ -345,7 +349,7 @@ static void recover_first_word(struct harmony_header *out, const struct header_t
     const char *role = find_equal(roles, w->s, w->n);
     bool is_whole_part = (size_t)(w->s - h->text) + w->n == header_text_end(h, 0);
 
-    if (begins(w->s, w->n, ASSISTANT)) {
+    if (begins_with(w->s, w->n, ASSISTANT)) {
         w->s += strlen(ASSISTANT);
         w->n -= strlen(ASSISTANT);
         if (is_whole_part && h->n_parts > 1 && equals(w->s, w->n, ASSISTANT))
@@ -380,10 +384,21 @@ struct header_rest header_recover(const struct header_text *h, const struct head
     return rest;
 }
 
-bool header_is_debris(const char *text, size_t n_bytes)
+bool header_is_debris(const struct harmony_header *h, const char *text, size_t n_bytes)
 {
-    for (const char *const *word = header_words; *word != NULL; word++)
-        if (n_bytes <= strlen(*word) && memcmp(text, *word, n_bytes) == 0)
+    if (begins(TO FUNCTIONS, strlen(TO FUNCTIONS), text, n_bytes))
+        return true;
+    for (const char *const *word = opening_words; h->channel[0] == '\0' && *word != NULL; word++)
+        if (begins(*word, strlen(*word), text, n_bytes))
             return true;
     return false;
+}
+
+bool header_is_prose(const char *text, size_t n_bytes)
+{
+    bool has_second = false;
+
+    for (size_t i = 1; i < n_bytes; i++)
+        has_second = has_second || (is_space(text[i - 1]) && !is_space(text[i]));
+    return has_second && memmem(text, n_bytes, TO, strlen(TO)) == NULL;
 }

@@ -54,7 +54,10 @@ struct header_rest {
  * place of the first word that is none. */
 struct header_rest header_recover(const struct header_text *h, const struct header_tools *tools,
                                   struct harmony_header *out);
-/* True if text is the beginning of a word that only headers have: the rest of it was cut off. */
-bool header_is_debris(const char *text, size_t n_bytes);
+/* True if text is the beginning of a word that can follow in this header: the rest was cut off. */
+bool header_is_debris(const struct harmony_header *h, const char *text, size_t n_bytes);
+/* True for several words without a recipient: content that lost its <|message|>, rather than one
+ * word too many in a header. */
+bool header_is_prose(const char *text, size_t n_bytes);
 
 #endif

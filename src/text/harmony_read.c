@@ -129,36 +129,47 @@ static bool says_something(const struct harmony_reader *r, struct header_rest re
 
     if (how == TOO_LONG)
         return true;
-    if (how == CUT_OFF && header->channel[0] == '\0' &&
-        header_is_debris(r->head.text + rest.offset, n_bytes))
+    if (how == CUT_OFF && header_is_debris(header, r->head.text + rest.offset, n_bytes))
         return false;
     return n_bytes > 0 ||
            (how == ENDED && (header->channel[0] != '\0' || header->recipient[0] != '\0'));
 }
 
-/* Ends a header that lacks <|message|>. Content that a <|channel|> interrupts is a message of its
- * own, and what follows is a header again. */
-static void recover_header(struct harmony_reader *r, enum header_end how, int32_t terminator)
+/* Content that a <|channel|> in the same header interrupts is a message of its own; what follows is
+ * a header again. With only_prose, a single word is left to the header. Gives where the content
+ * behind the last <|channel|> begins. */
+static struct header_rest split_header(struct harmony_reader *r, bool only_prose)
 {
-    r->state = BETWEEN;
-    for (;;) {
-        struct header_rest rest = header_recover(&r->head, &r->tools, &r->header);
-        size_t end = next_channel_part(&r->head, rest.part + 1);
+    struct header_text *h = &r->head;
 
-        if (end == r->head.n_parts) {
-            if (!says_something(r, rest, how))
-                return;
-            begin_message(r);
-            deliver_rest(r, rest, end);
-            if (how != TOO_LONG)
-                end_message(r, terminator);
-            return;
-        }
+    for (;;) {
+        struct header_rest rest = header_recover(h, &r->tools, &r->header);
+        size_t end = next_channel_part(h, rest.part + 1);
+
+        if (end == h->n_parts)
+            return rest;
+        if (only_prose &&
+            !header_is_prose(h->text + rest.offset, h->parts[end].begin - rest.offset))
+            return rest;
         begin_message(r);
         deliver_rest(r, rest, end);
         end_message(r, r->special->channel);
-        header_text_drop(&r->head, end);
+        header_text_drop(h, end);
     }
+}
+
+/* Ends a header that lacks <|message|>: its rest is a message. */
+static void recover_header(struct harmony_reader *r, enum header_end how, int32_t terminator)
+{
+    struct header_rest rest = split_header(r, false);
+
+    r->state = BETWEEN;
+    if (!says_something(r, rest, how))
+        return;
+    begin_message(r);
+    deliver_rest(r, rest, r->head.n_parts);
+    if (how != TOO_LONG)
+        end_message(r, terminator);
 }
 
 /* Text that is complete: into the header, or out. A header that grows too long is content. */
@@ -239,6 +250,7 @@ static void on_message(struct harmony_reader *r)
 {
     if (r->state == BETWEEN)
         begin_header(r, true);
+    split_header(r, true);
     header_read(&r->head, &r->tools, &r->header);
     begin_message(r);
 }
