@@ -4,6 +4,7 @@
 # libosprey. Adding a .c file there, a tests/unit/test_*.c or a check program tests/*.c needs no edit
 # here.
 
+MAKEFLAGS += --no-print-directory
 BUILD  ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -179,7 +180,8 @@ export UBSAN_OPTIONS = print_stacktrace=1
 .PHONY: asan
 asan: ## Build with address and undefined-behaviour sanitizers; run unit tests and check programs
 	@$(MAKE) $(ASAN) tests
-	@UNIT_LIMIT_SCALE=5 $(MAKE) $(ASAN) units checks
+	@export UNIT_LIMIT_SCALE=5; $(MAKE) $(ASAN) units; code=$$?; \
+	    CHECK_LIMIT_S=900 $(MAKE) $(ASAN) checks && exit $$code
 
 .PHONY: tsan
 tsan: ## Build with the thread sanitizer; run the unit tests that start threads
