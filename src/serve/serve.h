@@ -39,6 +39,9 @@ struct server;
 CHECKED enum osp_status serve_open(struct server **out, const struct serve_options *opt);
 void serve_close(struct server *s); /* accepts NULL */
 
+/* For requests that name none, unless the options did. */
+void serve_default_temperature(struct server *s, float temperature);
+
 /* Answers with the model (borrowed) until SIGINT or SIGTERM has been obeyed. *forced_out: a second
  * signal cut the clients off, and the engine may still be in a step. */
 CHECKED enum osp_status serve_run(struct server *s, struct osp_model *model, bool *forced_out);

@@ -132,6 +132,14 @@ void serve_close(struct server *s)
     free(s);
 }
 
+void serve_default_temperature(struct server *s, float temperature)
+{
+    if (s->opt.has_temperature)
+        return;
+    s->opt.has_temperature = true;
+    s->opt.temperature = temperature;
+}
+
 void serve_stop(struct server *s)
 {
     http_stop(s->http);

@@ -1,0 +1,63 @@
+#include <string.h>
+
+#include "cli/help.h"
+
+struct help_args {
+    bool man;
+};
+
+static const struct option_row OPTIONS[] = {
+    {.name = "man",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct help_args, man),
+     .help = "write the manual page osprey(1)"},
+    {0},
+};
+
+static int help_on(const char *name)
+{
+    const struct command *command = command_find(name);
+    char *words[] = {(char *)name, "--help", NULL};
+
+    if (!command) {
+        fprintf(stderr, "osprey: there is no command '%s'; the nearest is '%s'\n", name,
+                command_nearest(name));
+        return EXIT_USAGE;
+    }
+    if (!command->options)
+        return command->run(2, words);
+    help_command(stdout, command);
+    return 0;
+}
+
+static int cmd_help(int argc, char **argv)
+{
+    struct help_args args = {0};
+    struct option_rest rest;
+
+    if (options_parse(&command_help, argc, argv, &args, &rest) != OSP_OK)
+        return command_fail(EXIT_USAGE, fail_message());
+    if (rest.n > 0)
+        return help_on(rest.words[0]);
+    if (args.man)
+        help_man(stdout);
+    else
+        help_program(stdout);
+    return 0;
+}
+
+static const struct command_example EXAMPLES[] = {
+    {"osprey help serve", "what osprey serve can do"},
+    {"osprey help --man | man -l -", "the manual page"},
+    {NULL, NULL},
+};
+
+const struct command command_help = {
+    .name = "help",
+    .summary = "explain a command, or write the manual page",
+    .usage = "[COMMAND] [--man]",
+    .examples = EXAMPLES,
+    .options = OPTIONS,
+    .n_words_max = 1,
+    .run = cmd_help,
+};

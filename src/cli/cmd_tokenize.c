@@ -1,0 +1,146 @@
+/* The ids of a text: of the words given, or of standard input. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "cli/model_args.h"
+#include "cli/commands.h"
+#include "cli/read_input.h"
+
+struct tokenize_args {
+    struct model_args model;
+    const char *text;
+    bool specials, pieces;
+};
+
+static const struct option_row OPTIONS[] = {
+    MODEL_PATH_ROWS(struct tokenize_args, model),
+    {.name = "text",
+     .aliases = "-p,--prompt",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct tokenize_args, text),
+     .value = "TEXT",
+     .help = "the text (default: standard input)"},
+    {.name = "special",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct tokenize_args, specials),
+     .help = "read control tokens such as <|start|> as what they are, not as text"},
+    {.name = "pieces",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct tokenize_args, pieces),
+     .help = "one line a token: its id and its bytes as a JSON string"},
+    {0},
+};
+
+static enum osp_status print_pieces(const struct osp_tokenizer *t, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char *text;
+        size_t n_bytes;
+        struct buf line;
+        enum osp_status st = osp_detokenize(t, &ids[i], 1, &text, &n_bytes);
+
+        if (st != OSP_OK)
+            return st;
+        buf_init(&line, SIZE_MAX / 2);
+        buf_json_string(&line, text, n_bytes);
+        printf("%d\t%s\n", (int)ids[i], buf_text(&line));
+        buf_release(&line);
+        osp_free(text);
+    }
+    return OSP_OK;
+}
+
+static void print_ids(const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("%s%d", i ? " " : "", (int)ids[i]);
+    putchar('\n');
+}
+
+static enum osp_status print_tokens(const struct tokenize_args *args, const struct osp_tokenizer *t,
+                                    const struct buf *text)
+{
+    int32_t *ids = NULL;
+    size_t n = 0;
+    enum osp_status st =
+        osp_tokenize(t, buf_text(text), text->size_bytes, args->specials, &ids, &n);
+
+    if (st != OSP_OK)
+        return st;
+    if (args->pieces)
+        st = print_pieces(t, ids, n);
+    else
+        print_ids(ids, n);
+    osp_free(ids);
+    return st;
+}
+
+static enum osp_status with_file(const struct tokenize_args *args, const char *path,
+                                 const struct buf *text)
+{
+    struct osp_tokenizer *t = NULL;
+    enum osp_status st = osp_tokenizer_open(&t, path);
+
+    if (st != OSP_OK)
+        return st;
+    st = print_tokens(args, t, text);
+    osp_tokenizer_close(t);
+    return st;
+}
+
+static enum osp_status with_model(const struct tokenize_args *args, const struct option_rest *rest,
+                                  const struct buf *text)
+{
+    struct osp_model *model = NULL;
+    enum osp_status st = model_args_open(&model, &args->model, rest, true);
+
+    if (st != OSP_OK)
+        return st;
+    st = print_tokens(args, osp_model_tokenizer(model), text);
+    osp_model_close(model);
+    return st;
+}
+
+static enum osp_status run(int argc, char **argv, int *exit_code)
+{
+    struct tokenize_args args = {0};
+    struct option_rest rest;
+    struct buf text;
+    enum osp_status st;
+
+    buf_init(&text, READ_INPUT_BYTES_MAX);
+    *exit_code = EXIT_USAGE;
+    TRY(options_parse(&command_tokenize, argc, argv, &args, &rest));
+    *exit_code = EXIT_FAILURE;
+    TRY(args.text ? read_text(&text, args.text) : read_stream(&text, stdin));
+    TRY(args.model.tokenizer ? with_file(&args, args.model.tokenizer, &text)
+                             : with_model(&args, &rest, &text));
+    *exit_code = EXIT_SUCCESS;
+out:
+    buf_release(&text);
+    return st;
+}
+
+static int cmd_tokenize(int argc, char **argv)
+{
+    int exit_code;
+
+    return run(argc, argv, &exit_code) == OSP_OK ? 0 : command_fail(exit_code, osp_error());
+}
+
+static const struct command_example EXAMPLES[] = {
+    {"osprey tokenize -p \"Hello, world\"", "the ids of a text"},
+    {"echo \"Hello\" | osprey tokenize --pieces", "one line a token"},
+    {NULL, NULL},
+};
+
+const struct command command_tokenize = {
+    .name = "tokenize",
+    .summary = "print the token ids of a text",
+    .usage = "[MODEL] [-p TEXT] [options]",
+    .examples = EXAMPLES,
+    .options = OPTIONS,
+    .n_words_max = 1,
+    .run = cmd_tokenize,
+};

@@ -1,0 +1,153 @@
+/* `osprey validate`: is this checkpoint whole, what is in it, and what does serving it need. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/model_args.h"
+#include "cli/progress.h"
+#include "osprey_tools.h"
+
+struct validate_args {
+    struct model_args model;
+    bool read_all, json;
+};
+
+static const struct option_row OPTIONS[] = {
+    MODEL_PATH_ROWS(struct validate_args, model),
+    MODEL_SIZE_ROWS(struct validate_args, model),
+    {.name = "read-all",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct validate_args, read_all),
+     .help = "also read every byte: finds a failing disk, warms the cache"},
+    {.name = "json",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct validate_args, json),
+     .help = "print the report as JSON"},
+    {0},
+};
+
+/* The report's figures. X(member, text, kind): kind `n` is a number, `bytes` a size */
+#define REPORT_LIST(X)                                                                             \
+    X(n_files, "files", n)                                                                         \
+    X(n_tensors, "tensors", n)                                                                     \
+    X(file_bytes, "bytes of files", bytes)                                                         \
+    X(n_layers, "layers", n)                                                                       \
+    X(n_sliding_layers, "layers with a window", n)                                                 \
+    X(window_tokens, "window, tokens", n)                                                          \
+    X(width, "width", n)                                                                           \
+    X(n_heads, "query heads", n)                                                                   \
+    X(n_kv_heads, "key/value heads", n)                                                            \
+    X(head_width, "head width", n)                                                                 \
+    X(n_experts, "experts", n)                                                                     \
+    X(n_experts_active, "experts a token", n)                                                      \
+    X(expert_width, "expert width", n)                                                             \
+    X(vocab_size, "vocabulary", n)                                                                 \
+    X(n_token_ids, "ids of the tokenizer", n)                                                      \
+    X(n_parameters, "parameters", n)                                                               \
+    X(n_active_parameters, "parameters a token", n)                                                \
+    X(embed_bytes, "embedding", bytes)                                                             \
+    X(attn_bytes, "attention", bytes)                                                              \
+    X(router_bytes, "routers", bytes)                                                              \
+    X(experts_bytes, "experts' weights", bytes)                                                    \
+    X(norm_bytes, "norms", bytes)                                                                  \
+    X(head_bytes, "output head", bytes)                                                            \
+    X(context_model_tokens, "context of the model, tokens", n)                                     \
+    X(context_tokens_max, "context served, tokens", n)                                             \
+    X(n_seqs_max, "requests at once", n)                                                           \
+    X(n_batch_tokens_max, "tokens a step", n)                                                      \
+    X(kv_cache_bytes, "KV cache", bytes)                                                           \
+    X(activation_bytes, "activations", bytes)                                                      \
+    X(total_bytes, "memory needed to serve", bytes)                                                \
+    X(host_available_bytes, "memory available here", bytes)
+
+static void print_n(const char *text, int64_t n)
+{
+    printf("%-30s %" PRId64 "\n", text, n);
+}
+
+static void print_bytes(const char *text, int64_t n_bytes)
+{
+    char human[16];
+
+    printf("%-30s %s\n", text, format_bytes(human, (double)n_bytes));
+}
+
+static void print_text(const struct osp_validate_report *r)
+{
+    printf("%-30s %s\n", "layout", r->layout);
+#define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
+    REPORT_LIST(REPORT_PRINT)
+#undef REPORT_PRINT
+    puts(r->total_bytes <= r->host_available_bytes
+             ? "The checkpoint is whole and can be served here."
+             : "The checkpoint is whole, but this machine has too little free memory to serve it.");
+}
+
+static void print_json(const struct osp_validate_report *r)
+{
+    printf("{\"layout\":\"%s\"", r->layout);
+#define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
+    REPORT_LIST(REPORT_PRINT)
+#undef REPORT_PRINT
+    puts("}");
+}
+
+static enum osp_status validate(const struct validate_args *args, const struct option_rest *rest,
+                                struct osp_validate_report *report)
+{
+    struct progress progress;
+    struct osp_validate_options opt = {
+        .tokenizer = args->model.tokenizer,
+        .context_tokens_max = args->model.context_tokens_max,
+        .n_seqs_max = args->model.n_seqs_max,
+        .n_batch_tokens_max = args->model.n_batch_tokens_max,
+        .read_all = args->read_all,
+        .progress = progress_show,
+        .progress_ctx = &progress,
+    };
+    enum osp_status st;
+
+    progress_init(&progress, "reading", args->json);
+    TRY(model_args_path(&opt.path, &args->model, rest));
+    st = osp_validate(&opt, report);
+    progress_clear(&progress);
+out:
+    return st;
+}
+
+static int cmd_validate(int argc, char **argv)
+{
+    struct validate_args args = {0};
+    struct osp_validate_report report;
+    struct option_rest rest;
+
+    if (options_parse(&command_validate, argc, argv, &args, &rest) != OSP_OK)
+        return command_fail(EXIT_USAGE, fail_message());
+    if (validate(&args, &rest, &report) != OSP_OK)
+        return command_fail(EXIT_FAILURE, osp_error());
+    if (args.json)
+        print_json(&report);
+    else
+        print_text(&report);
+    return 0;
+}
+
+static const struct command_example EXAMPLES[] = {
+    {"osprey validate gpt-oss-20b", "every header, name, shape and size of a checkpoint"},
+    {"osprey validate gpt-oss-20b -c 131072 -np 4", "the memory for four requests of full length"},
+    {NULL, NULL},
+};
+
+const struct command command_validate = {
+    .name = "validate",
+    .summary = "check a checkpoint and print what serving it needs",
+    .usage = "[MODEL] [options]",
+    .about =
+        "Nothing is served: headers, names, shapes, sizes, configuration and tokenizer are\n"
+        "checked, and an error names the file, the tensor, what was expected and what was found.",
+    .examples = EXAMPLES,
+    .options = OPTIONS,
+    .n_words_max = 1,
+    .run = cmd_validate,
+};

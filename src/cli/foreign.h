@@ -1,0 +1,32 @@
+/* Options of vLLM and llama-server that osprey does not need, so that a pasted command line runs: each
+ * is accepted with one line that says why it changes nothing. */
+#ifndef CLI_FOREIGN_H
+#define CLI_FOREIGN_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+enum foreign_value {
+    FOREIGN_NONE, /* takes no value */
+    FOREIGN_ONE,  /* takes one */
+    FOREIGN_MODE  /* takes one if the next word is on, off or auto */
+};
+
+struct foreign_option {
+    const char *words; /* with commas: "--flash-attn,-fa" */
+    enum foreign_value value;
+    const char *only; /* the only value that may be ignored; NULL: any */
+    const char *why;
+};
+
+const struct foreign_option *foreign_find(const char *word); /* NULL = none */
+
+/* Says that the option is ignored, or why it cannot be. `value` may be NULL. */
+CHECKED enum osp_status foreign_ignore(const struct foreign_option *option, const char *word,
+                                       const char *value);
+
+/* Whether `word` is in a list with commas. */
+bool word_in_list(const char *list, const char *word);
+
+#endif

@@ -1,0 +1,14 @@
+/* What the tables say: help on a terminal and the manual page. */
+#ifndef CLI_HELP_H
+#define CLI_HELP_H
+
+#include "cli/commands.h"
+
+void help_program(FILE *out);
+void help_command(FILE *out, const struct command *command);
+void help_man(FILE *out); /* osprey(1) in man's language */
+
+/* "-c, --ctx-size" in the order of writing them: the own name first. */
+void help_option_names(const struct option_row *row, char out[160]);
+
+#endif

@@ -1,0 +1,54 @@
+/* The program: finds the command, or says what there is. */
+#include <locale.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/help.h"
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    return false;
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    if (command->options && asks_for_help(argc, argv)) {
+        help_command(stdout, command);
+        return 0;
+    }
+    return command->run(argc, argv);
+}
+
+static int unknown(const char *word)
+{
+    char *message = mem_printf("there is no command '%s'; the nearest is '%s' (osprey --help)",
+                               word, command_nearest(word));
+    int code = command_fail(EXIT_USAGE, message);
+
+    free(message);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "--help";
+    const struct command *command = command_find(word);
+
+    setlocale(LC_CTYPE, ""); /* numbers keep their point */
+    if (command)
+        return run(command, argc - 1, argv + 1);
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+        help_program(argc > 1 ? stdout : stderr);
+        return argc > 1 ? 0 : EXIT_USAGE;
+    }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0)
+        return command_version.run(1, argv + 1);
+    return unknown(word);
+}

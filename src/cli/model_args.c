@@ -1,0 +1,74 @@
+#include "cli/model_args.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/progress.h"
+
+/* "openai/gpt-oss-20b": one slash, no dots in front. */
+static bool looks_like_a_repository(const char *path)
+{
+    const char *slash = strchr(path, '/');
+
+    return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && path[0] != '.' &&
+           path[0] != '~';
+}
+
+static enum osp_status check_folder(const char *path)
+{
+    const char *name = strrchr(path, '/');
+
+    if (path_is_folder(path))
+        return OSP_OK;
+    if (!looks_like_a_repository(path))
+        return fail(OSP_ENOTFOUND,
+                    "%s: there is no such folder (a checkpoint is a folder with "
+                    "config.json and .safetensors files)",
+                    path);
+    name++;
+    return fail(OSP_ENOTFOUND,
+                "%s: there is no such folder, and osprey does not download models. Fetch it first, "
+                "for example with\n    hf download %s --local-dir %s\nand give its folder: %s",
+                path, path, name, name);
+}
+
+enum osp_status model_args_path(const char **out, const struct model_args *args,
+                                const struct option_rest *rest)
+{
+    *out = rest->n > 0 ? rest->words[0] : args->path;
+    return *out ? check_folder(*out) : OSP_OK;
+}
+
+enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
+                                const struct option_rest *rest, bool quiet)
+{
+    struct progress progress;
+    struct osp_model_options opt = {
+        .tokenizer = args->tokenizer,
+        .device = args->device,
+        .n_threads = args->n_threads,
+        .context_tokens_max = args->context_tokens_max,
+        .n_seqs_max = args->n_seqs_max,
+        .n_batch_tokens_max = args->n_batch_tokens_max,
+        .kv_cache_bytes = args->kv_cache_bytes,
+        .no_sinks = args->no_sinks,
+        .progress = progress_show,
+        .progress_ctx = &progress,
+    };
+    enum osp_status st;
+
+    progress_init(&progress, "loading", quiet);
+    TRY(model_args_path(&opt.path, args, rest));
+    st = osp_model_open(out, &opt);
+    progress_clear(&progress);
+out:
+    return st;
+}
+
+bool model_is_bundled(const struct osp_model *model)
+{
+    struct osp_model_info info;
+
+    osp_model_get_info(model, &info);
+    return strcmp(info.name, "osprey-nano") == 0;
+}

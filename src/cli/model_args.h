@@ -1,0 +1,93 @@
+/* The options of every command that opens a model, and the opening itself with its progress bar. */
+#ifndef CLI_MODEL_ARGS_H
+#define CLI_MODEL_ARGS_H
+
+#include "cli/options.h"
+#include "osprey.h"
+
+struct model_args {
+    const char *path, *tokenizer, *device;
+    int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
+    int64_t kv_cache_bytes;
+    bool no_sinks;
+};
+
+#define MODEL_PATH_ROWS(T, m)                                                                      \
+    {.name = "model",                                                                              \
+     .aliases = "-m",                                                                              \
+     .kind = OPTION_TEXT,                                                                          \
+     .offset = offsetof(T, m.path),                                                                \
+     .value = "FOLDER",                                                                            \
+     .help = "checkpoint in the Hugging Face or original layout (default: the bundled "            \
+             "osprey-nano); the same as the first word"},                                          \
+    {                                                                                              \
+        .name = "tokenizer", .kind = OPTION_TEXT, .offset = offsetof(T, m.tokenizer),              \
+        .value = "FILE",                                                                           \
+        .help = "tokenizer.json or .tiktoken file (default: the one beside the checkpoint)"        \
+    }
+
+#define MODEL_SIZE_ROWS(T, m)                                                                      \
+    {.name = "max-model-len",                                                                      \
+     .aliases = "-c,--ctx-size,--max-seq-len",                                                     \
+     .kind = OPTION_INT,                                                                           \
+     .offset = offsetof(T, m.context_tokens_max),                                                  \
+     .min = 0,                                                                                     \
+     .max = 1 << 20,                                                                               \
+     .value = "TOKENS",                                                                            \
+     .help = "prompt and answer of one request together (default: what the model allows and "      \
+             "memory holds)"},                                                                     \
+        {.name = "max-num-seqs",                                                                   \
+         .aliases = "-np,--parallel",                                                              \
+         .kind = OPTION_INT,                                                                       \
+         .offset = offsetof(T, m.n_seqs_max),                                                      \
+         .min = 1,                                                                                 \
+         .max = 1024,                                                                              \
+         .value = "N",                                                                             \
+         .help = "requests that advance together (default 8)"},                                    \
+    {                                                                                              \
+        .name = "max-num-batched-tokens", .aliases = "-b,--batch-size", .kind = OPTION_INT,        \
+        .offset = offsetof(T, m.n_batch_tokens_max), .min = 1, .max = 65536, .value = "TOKENS",    \
+        .help = "rows of one step (default 512)"                                                   \
+    }
+
+#define MODEL_DEVICE_ROWS(T, m)                                                                    \
+    {.name = "device",                                                                             \
+     .kind = OPTION_TEXT,                                                                          \
+     .offset = offsetof(T, m.device),                                                              \
+     .value = "NAME",                                                                              \
+     .help = "auto or cpu (default auto)"},                                                        \
+        {.name = "threads",                                                                        \
+         .aliases = "-t",                                                                          \
+         .kind = OPTION_INT,                                                                       \
+         .offset = offsetof(T, m.n_threads),                                                       \
+         .min = 0,                                                                                 \
+         .max = 4096,                                                                              \
+         .value = "N",                                                                             \
+         .help = "threads that compute (default: all CPUs this process may use)"},                 \
+        {.name = "kv-cache-memory",                                                                \
+         .aliases = "--kv-cache-memory-bytes",                                                     \
+         .kind = OPTION_BYTES,                                                                     \
+         .offset = offsetof(T, m.kv_cache_bytes),                                                  \
+         .min = 0,                                                                                 \
+         .max = 1e15,                                                                              \
+         .value = "BYTES",                                                                         \
+         .help = "memory for keys and values: 512M, 8G (default: planned from the limits)"},       \
+    {                                                                                              \
+        .name = "no-sinks", .kind = OPTION_FLAG, .offset = offsetof(T, m.no_sinks),                \
+        .help = "experiment: attention without sinks"                                              \
+    }
+
+/* The path of the first word or of --model; NULL = the bundled model. A name such as
+ * openai/gpt-oss-20b that is no folder is an error that says what to do. */
+CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
+                                        const struct option_rest *rest);
+
+/* Gives a model to osp_model_close(). A bar on standard error shows the loading, if that is a
+ * terminal and not `quiet`. */
+CHECKED enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
+                                        const struct option_rest *rest, bool quiet);
+
+/* Whether the model is the bundled one, for which greedy decoding is the default. */
+bool model_is_bundled(const struct osp_model *model);
+
+#endif

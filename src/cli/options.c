@@ -1,0 +1,309 @@
+#include "cli/options.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/foreign.h"
+#include "cli/nearest.h"
+
+/* ---- names ---- */
+
+const struct option_row *options_find(const struct option_row *rows, const char *word)
+{
+    for (const struct option_row *row = rows; row->name; row++)
+        if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, row->name) == 0) ||
+            word_in_list(row->aliases, word))
+            return row;
+    return NULL;
+}
+
+/* The nearest of a list with commas. */
+static void keep_nearest(const char *list, const char *word, int *distance, char best[64])
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        char one[64];
+
+        snprintf(one, sizeof one, "%.*s", (int)n, list);
+        if (word_distance(word, one) < *distance) {
+            *distance = word_distance(word, one);
+            memcpy(best, one, sizeof one);
+        }
+        list += n + (list[n] == ',');
+    }
+}
+
+static enum osp_status unknown_option(const struct command *command, const char *word)
+{
+    char nearest[64] = "--help";
+    int distance = INT_MAX;
+
+    for (const struct option_row *row = command->options; row->name; row++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "--%s", row->name);
+        keep_nearest(name, word, &distance, nearest);
+        keep_nearest(row->aliases, word, &distance, nearest);
+    }
+    return fail(OSP_EINVAL, "%s: unknown option; the nearest is %s (osprey %s --help lists all)",
+                word, nearest, command->name);
+}
+
+/* ---- values ---- */
+
+static enum osp_status bad_value(const struct option_row *row, const char *text)
+{
+    return fail(OSP_EINVAL, "--%s %s: must be a number from %.10g to %.10g", row->name, text,
+                row->min, row->max);
+}
+
+static enum osp_status set_number(const struct option_row *row, char *field, const char *text)
+{
+    char *end;
+    double number = strtod(text, &end);
+    static const char UNITS[] = "KMG";
+    const char *unit;
+
+    if (row->kind == OPTION_BYTES && end != text && *end &&
+        (unit = strchr(UNITS, toupper((unsigned char)*end))) != NULL) {
+        for (const char *u = UNITS; u <= unit; u++)
+            number *= 1024;
+        end++;
+    }
+    if (end == text || *end || !(number >= row->min && number <= row->max) ||
+        (row->kind != OPTION_REAL && number != (double)(int64_t)number))
+        return bad_value(row, text);
+    if (row->kind == OPTION_INT)
+        memcpy(field, &(int){(int)number}, sizeof(int));
+    else if (row->kind == OPTION_BYTES)
+        memcpy(field, &(int64_t){(int64_t)number}, sizeof(int64_t));
+    else
+        memcpy(field, &(struct option_real){.given = true, .value = number},
+               sizeof(struct option_real));
+    return OSP_OK;
+}
+
+static enum osp_status set_flag(const struct option_row *row, char *field, const char *text)
+{
+    bool on = !text || word_in_list("1,true,yes,on", text);
+
+    if (!on && !word_in_list("0,false,no,off", text) && *text)
+        return fail(OSP_EINVAL, "--%s: %s is neither true nor false", row->name, text);
+    memcpy(field, &on, sizeof on);
+    return OSP_OK;
+}
+
+static enum osp_status set_option(const struct option_row *row, void *into, const char *text)
+{
+    char *field = (char *)into + row->offset;
+
+    if (row->kind == OPTION_FLAG)
+        return set_flag(row, field, text);
+    if (row->kind != OPTION_TEXT)
+        return set_number(row, field, text);
+    memcpy(field, &text, sizeof text);
+    return OSP_OK;
+}
+
+/* ---- the environment ---- */
+
+void option_variable(const struct option_row *row, char out[OPTION_VARIABLE_BYTES_MAX])
+{
+    snprintf(out, OPTION_VARIABLE_BYTES_MAX, "OSPREY_%s", row->name);
+    for (char *c = out; *c; c++)
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+}
+
+static enum osp_status read_environment(const struct option_row *rows, void *into)
+{
+    for (const struct option_row *row = rows; row->name; row++) {
+        char name[OPTION_VARIABLE_BYTES_MAX];
+        const char *text;
+        enum osp_status st;
+
+        option_variable(row, name);
+        text = getenv(name);
+        if (!text || !*text)
+            continue;
+        st = set_option(row, into, text);
+        if (st != OSP_OK)
+            return fail_within(st, "environment variable %s", name);
+    }
+    return OSP_OK;
+}
+
+/* ---- the command line ---- */
+
+/* argv in one spelling: "--name=value", "--flag", words. */
+struct plain {
+    char **argv;
+    int argc;
+};
+
+static void plain_add(struct plain *p, char *word)
+{
+    p->argv[p->argc++] = word;
+}
+
+/* "--name=value" and "-c4096" carry the value with them. Gives the row, the name alone and the value
+ * (NULL if it is not attached). */
+static const struct option_row *split_word(const struct option_row *rows, char *word,
+                                           const char **attached)
+{
+    const struct option_row *row = options_find(rows, word);
+    char *equals = strchr(word, '=');
+    char letter[3] = {word[0], word[1], '\0'};
+
+    *attached = NULL;
+    if (row)
+        return row;
+    if (equals) {
+        *equals = '\0';
+        *attached = equals + 1;
+        return options_find(rows, word);
+    }
+    if (word[1] != '-' && word[2] != '\0')
+        row = options_find(rows, letter);
+    if (!row || row->kind == OPTION_FLAG)
+        return NULL;
+    *attached = word + 2;
+    return row;
+}
+
+static enum osp_status skip_foreign(const struct command *command, const char *word,
+                                    const char *attached, char **next, int *n_used)
+{
+    const struct foreign_option *foreign = foreign_find(word);
+    const char *value = attached;
+
+    if (!foreign)
+        return unknown_option(command, word);
+    if (!attached && *next &&
+        (foreign->value == FOREIGN_ONE ||
+         (foreign->value == FOREIGN_MODE && word_in_list("on,off,auto", *next)))) {
+        value = *next;
+        ++*n_used;
+    }
+    return foreign_ignore(foreign, word, value);
+}
+
+static enum osp_status add_option(struct plain *p, const struct option_row *row, const char *word,
+                                  const char *attached, char **next, int *n_used)
+{
+    const char *value = attached;
+
+    if (row->kind == OPTION_FLAG) {
+        plain_add(p,
+                  value ? mem_printf("--%s=%s", row->name, value) : mem_printf("--%s", row->name));
+        return OSP_OK;
+    }
+    if (!value) {
+        if (!*next)
+            return fail(OSP_EINVAL, "%s: needs a value (%s)", word, row->value);
+        value = *next;
+        ++*n_used;
+    }
+    plain_add(p, mem_printf("--%s=%s", row->name, value));
+    return OSP_OK;
+}
+
+/* One word and what belongs to it; *n_used words were taken. */
+static enum osp_status take_word(struct plain *p, const struct command *command, char **at,
+                                 int *n_used)
+{
+    const struct option_row *row;
+    const char *attached;
+    char *word = mem_strdup(at[0]);
+
+    *n_used = 1;
+    if (word[0] != '-' || word[1] == '\0') {
+        plain_add(p, word);
+        return OSP_OK;
+    }
+    row = split_word(command->options, word, &attached);
+    return row ? add_option(p, row, word, attached, at + 1, n_used)
+               : skip_foreign(command, word, attached, at + 1, n_used);
+}
+
+static enum osp_status make_plain(struct plain *p, const struct command *command, int argc,
+                                  char **argv)
+{
+    bool words_only = false;
+
+    p->argv = mem_new(((size_t)argc + 1) * sizeof *p->argv);
+    plain_add(p, argv[0]);
+    for (int i = 1, n_used = 1; i < argc; i += n_used) {
+        enum osp_status st;
+
+        n_used = 1;
+        if (words_only || strcmp(argv[i], "--") == 0) {
+            words_only = true;
+            plain_add(p, argv[i]);
+            continue;
+        }
+        st = take_word(p, command, argv + i, &n_used);
+        if (st != OSP_OK)
+            return st;
+    }
+    return OSP_OK;
+}
+
+static int count_rows(const struct option_row *rows)
+{
+    int n = 0;
+
+    while (rows[n].name)
+        n++;
+    return n;
+}
+
+static struct option *long_options(const struct option_row *rows)
+{
+    int n = count_rows(rows);
+    struct option *options = mem_new(((size_t)n + 1) * sizeof *options);
+
+    for (int i = 0; i < n; i++)
+        options[i] = (struct option){.name = rows[i].name,
+                                     .has_arg = rows[i].kind == OPTION_FLAG ? optional_argument
+                                                                            : required_argument};
+    return options;
+}
+
+static enum osp_status read_plain(const struct command *command, struct plain *p, void *into)
+{
+    struct option *options = long_options(command->options);
+    enum osp_status st = OSP_OK;
+    int index = 0, code = 0;
+
+    optind = 0; /* start anew */
+    opterr = 0;
+    while (st == OSP_OK && (code = getopt_long(p->argc, p->argv, "", options, &index)) == 0)
+        st = set_option(&command->options[index], into, optarg);
+    free(options);
+    if (st == OSP_OK && code != -1)
+        return fail(OSP_EINVAL, "%s: cannot be read", p->argv[optind - 1]);
+    return st;
+}
+
+enum osp_status options_parse(const struct command *command, int argc, char **argv, void *into,
+                              struct option_rest *rest)
+{
+    struct plain plain = {0};
+    enum osp_status st;
+
+    TRY(read_environment(command->options, into));
+    TRY(make_plain(&plain, command, argc, argv));
+    TRY(read_plain(command, &plain, into));
+    rest->n = plain.argc - optind;
+    rest->words = plain.argv + optind;
+    if (rest->n > command->n_words_max)
+        return fail(OSP_EINVAL, "%s: one word too many (osprey %s %s)",
+                    rest->words[command->n_words_max], command->name, command->usage);
+out:
+    return st;
+}

@@ -1,0 +1,59 @@
+/* One table of options a command, over getopt_long. From it come the parsing, the environment
+ * variables (OSPREY_MAX_MODEL_LEN for --max-model-len), --help, the shell completion and the manual
+ * page. An option has one name of its own and any number of the names that other servers use. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+enum option_kind {
+    OPTION_FLAG,  /* bool */
+    OPTION_INT,   /* int */
+    OPTION_BYTES, /* int64_t: 4096, 64K, 4M, 2G (powers of 1024) */
+    OPTION_REAL,  /* struct option_real */
+    OPTION_TEXT   /* const char *: of argv or the environment */
+};
+
+/* A number whose absence matters. */
+struct option_real {
+    bool given;
+    double value;
+};
+
+struct option_row {
+    const char *name;    /* without dashes; NULL ends the table */
+    const char *aliases; /* as written, with commas: "-c,--ctx-size,-np"; or NULL */
+    enum option_kind kind;
+    size_t offset;     /* of the field in the command's struct */
+    double min, max;   /* INT, BYTES, REAL */
+    const char *value; /* what stands for the value in --help; NULL for a flag */
+    const char *help;
+};
+
+struct command;
+
+/* What a command line said beyond its options. */
+struct option_rest {
+    int n;
+    char **words;
+};
+
+/* Fills `into` from the environment, then from argv[1..]. Words of argv are borrowed; *rest points
+ * into a copy of argv that lives as long as the program. Ignored options of other servers (see
+ * foreign.h) are named on standard error. OSP_EINVAL names what is wrong. */
+CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
+                                      void *into, struct option_rest *rest);
+
+/* "OSPREY_MAX_MODEL_LEN" */
+enum { OPTION_VARIABLE_BYTES_MAX = 64 };
+void option_variable(const struct option_row *row, char out[OPTION_VARIABLE_BYTES_MAX]);
+
+/* Finds a row by a name as written ("--max-model-len", "-c", "-np"); NULL = none. */
+const struct option_row *options_find(const struct option_row *rows, const char *word);
+
+#endif
