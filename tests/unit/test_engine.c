@@ -1,4 +1,4 @@
-/* The engine on the bundled model: batches, seeds, limits, cancellation, closing, threads. */
+/* The engine on a tiny model: batches, seeds, limits, cancellation, closing, threads. */
 #include "engine_fixture.h"
 
 #include <pthread.h>

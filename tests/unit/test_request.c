@@ -95,7 +95,7 @@ static void read_answer(struct heard *h, struct event_stream *s, struct event_st
     struct ids before, ids;
     struct osp_event e;
 
-    assert_int_equal(tokenizer_open(&t, fixture_model_path()), OSP_OK);
+    assert_int_equal(tokenizer_open(&t, TINY_TOKENIZER), OSP_OK);
     ids_init(&before, 1000);
     ids_init(&ids, 1000);
     assert_int_equal(tokenizer_encode_with_specials(t, prompt, strlen(prompt), &before), OSP_OK);
