@@ -329,7 +329,8 @@ out:
 
 static bool is_original(const json_t *json)
 {
-    return !json_object_get(json, "model_type") && json_object_get(json, "experts_per_token");
+    return !json_object_get(json, "model_type") && !json_object_get(json, "architectures") &&
+           json_object_get(json, "experts_per_token");
 }
 
 static enum osp_status read_config(struct gptoss_config *c, const char *path)

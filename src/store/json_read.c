@@ -2,8 +2,11 @@
 #include "store/json_read.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
+
+enum { DUPLICATE_BYTES_MAX = 128 }; /* of a key in a message */
 
 const char *json_type_text(const json_t *json)
 {
@@ -37,11 +40,33 @@ static void blank_controls(char *text)
             *text = '?';
 }
 
+/* jansson leaves long keys out of its message: the string that ends before `position` is the key. */
+static enum osp_status fail_duplicate(const char *path, const char *text, size_t position)
+{
+    char key[DUPLICATE_BYTES_MAX + 1];
+    size_t end = position, begin;
+
+    while (end > 0 && text[end - 1] != '"')
+        end--;
+    end -= end > 0; /* the closing quote */
+    begin = end;
+    while (begin > 0 && text[begin - 1] != '"' && end - begin < DUPLICATE_BYTES_MAX)
+        begin--;
+    memcpy(key, text + begin, end - begin);
+    key[end - begin] = '\0';
+    blank_controls(key);
+    return fail(OSP_EFORMAT, "%s: JSON: duplicate key \"%s\", expected once in an object", path,
+                key);
+}
+
 enum osp_status json_parse_object(json_t **out, const char *path, const char *text, size_t n_bytes)
 {
     json_error_t error;
     json_t *json = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
 
+    if (!json && json_error_code(&error) == json_error_duplicate_key &&
+        (size_t)error.position <= n_bytes)
+        return fail_duplicate(path, text, (size_t)error.position);
     if (!json) {
         blank_controls(error.text);
         return fail(OSP_EFORMAT, "%s: JSON, line %d column %d: %s", path, error.line, error.column,
