@@ -1,0 +1,821 @@
+/* The stage harness: every stage of a device, alone, over shapes at the edges of tiles, pages and
+ * windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b. Prints the
+ * largest error of each stage, and its GB/s and Gflop/s as the device counts them, beside what
+ * reading memory alone reaches here. Fails when an error passes the limit.
+ *
+ *     check_backend [DEVICE [N_THREADS]]     default: cpu, 2 */
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/pool.h"
+#include "base/rng.h"
+#include "naive.h"
+
+enum { ROWS_MAX = 130, SAMPLES_MAX = 130, BLOCK_MAX = 512 };
+
+/* |found - expected| / (1 + |expected|): sums of up to 3,000 products in f32 stay below 1e-5. */
+static const double ERROR_MAX = 2e-5;
+
+static const struct backend_ops *ops;
+static struct backend *device;
+static double stage_error; /* largest of the stage at hand */
+static uint64_t n_fills;   /* every tensor gets numbers of its own */
+
+static void must(enum osp_status st)
+{
+    if (st != OSP_OK) {
+        fprintf(stderr, "%s: %s\n", status_name(st), fail_message());
+        exit(2);
+    }
+}
+
+static void note(double found, double expected)
+{
+    const double error = fabs(found - expected) / (1 + fabs(expected));
+
+    if (!(error <= stage_error)) /* NaN too */
+        stage_error = error;
+}
+
+static void note_wrong(const char *what, int64_t found, int64_t expected)
+{
+    if (found == expected)
+        return;
+    printf("    %s: found %lld, expected %lld\n", what, (long long)found, (long long)expected);
+    stage_error = INFINITY;
+}
+
+/* ---- tensors ---- */
+
+static void *room(int64_t size_bytes)
+{
+    void *data;
+
+    must(mem_try_aligned(&data, (size_t)size_bytes + 1, 1, "a tensor"));
+    memset(data, 0xFF, (size_t)size_bytes + 1); /* NaN in every float type */
+    return data;
+}
+
+static struct tensor shaped(enum dtype dtype, int n_dims, const int64_t *dim)
+{
+    struct tensor t = {.dtype = dtype, .n_dims = n_dims};
+    int64_t n;
+
+    memcpy(t.dim, dim, (size_t)n_dims * sizeof(*dim));
+    n = tensor_elements(&t);
+    t.data = room(dtype == DTYPE_MXFP4 ? n / 2 : tensor_bytes(&t));
+    if (dtype == DTYPE_MXFP4)
+        t.scales = room(n / MXFP4_BLOCK);
+    return t;
+}
+#define SHAPED(dtype, ...)                                                                         \
+    shaped(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                       \
+           (int64_t[]){__VA_ARGS__})
+
+static void drop(struct tensor *t)
+{
+    free(t->data);
+    free((void *)(uintptr_t)t->scales);
+    *t = (struct tensor){0};
+}
+
+/* Uniform, with this standard deviation. */
+static float random_at(int64_t i, double deviation)
+{
+    return (float)((rng_uniform(n_fills, (uint64_t)i, 0) - 0.5) * 3.4641 * deviation);
+}
+
+static void fill(struct tensor *t, double deviation)
+{
+    const int64_t n = tensor_elements(t);
+    const int exponent = (int)lround(log2(deviation / 2.93)); /* 2.93: deviation of e2m1 codes */
+
+    n_fills++;
+    for (int64_t i = 0; i < n && t->dtype == DTYPE_F32; i++)
+        ((float *)t->data)[i] = random_at(i, deviation);
+    for (int64_t i = 0; i < n && t->dtype == DTYPE_BF16; i++) {
+        const float value = random_at(i, deviation);
+        uint32_t bits;
+
+        memcpy(&bits, &value, sizeof(bits));
+        ((uint16_t *)t->data)[i] = (uint16_t)(bits >> 16);
+    }
+    if (t->dtype != DTYPE_MXFP4)
+        return;
+    for (int64_t i = 0; i < n / 2; i++)
+        ((uint8_t *)t->data)[i] = (uint8_t)rng_bits(n_fills, (uint64_t)i, 0);
+    for (int64_t i = 0; i < n / MXFP4_BLOCK; i++)
+        ((uint8_t *)(uintptr_t)t->scales)[i] =
+            (uint8_t)(126 + exponent + (int)(rng_bits(n_fills, (uint64_t)i, 1) % 3));
+}
+#define FILLED(deviation, dtype, ...) filled(SHAPED(dtype, __VA_ARGS__), deviation)
+
+static struct tensor filled(struct tensor t, double deviation)
+{
+    fill(&t, deviation);
+    return t;
+}
+
+static float f32_at(const struct tensor *t, int64_t i)
+{
+    return ((const float *)t->data)[i];
+}
+
+static const float *row_of(const struct tensor *t, int64_t row)
+{
+    return (const float *)t->data + row * t->dim[1];
+}
+
+/* ---- batches ---- */
+
+struct span {
+    int first_position, n_rows;
+};
+
+/* Sequences with pages for all their positions, or for those that the window reaches; the pages are
+ * numbered from the end of the pool. */
+static struct batch *batch_of(const struct span *spans, int n, int n_samples, int window_tokens)
+{
+    struct batch_counts counts = {.n_seqs = n, .n_samples = n_samples};
+    int row = 0, entry = 0;
+    struct batch *b;
+
+    for (int i = 0; i < n; i++) {
+        counts.n_rows += spans[i].n_rows;
+        counts.n_pages += (spans[i].first_position + spans[i].n_rows) / PAGE_TOKENS + 1;
+    }
+    counts.n_pages *= N_PAGE_GROUPS;
+    b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+    for (int i = 0; i < n; i++) {
+        struct batch_seq *s = (struct batch_seq *)BATCH_SEQS(b) + i;
+        const int last = spans[i].first_position + spans[i].n_rows - 1;
+        const int seen = spans[i].first_position - window_tokens + 1;
+
+        *s = (struct batch_seq){.first_row = row, .n_rows = spans[i].n_rows};
+        for (int g = 0; g < N_PAGE_GROUPS; g++) {
+            s->first_page[g] = window_tokens > 0 && seen > 0 ? seen / PAGE_TOKENS : 0;
+            s->table[g] = entry;
+            s->n_pages[g] = last / PAGE_TOKENS + 1 - s->first_page[g];
+            for (int p = 0; p < s->n_pages[g]; p++, entry++)
+                ((int32_t *)BATCH_PAGES(b))[entry] = counts.n_pages - 1 - entry;
+        }
+        for (int k = 0; k < spans[i].n_rows; k++, row++) {
+            ((int32_t *)BATCH_POSITIONS(b))[row] = spans[i].first_position + k;
+            ((int32_t *)BATCH_ROW_SEQ(b))[row] = i;
+        }
+    }
+    return b;
+}
+
+static struct batch *rows_batch(int n_rows, int n_samples)
+{
+    return batch_of(&(struct span){0, n_rows}, 1, n_samples, 0);
+}
+
+/* Runs one stage over a batch. */
+#define RUN(stage, batch, args)                                                                    \
+    do {                                                                                           \
+        enum step step;                                                                            \
+        uint64_t ticket;                                                                           \
+                                                                                                   \
+        must(ops->step_begin(device, batch, &step));                                               \
+        must(ops->stage(device, args));                                                            \
+        must(ops->step_end(device, &ticket));                                                      \
+        must(ops->step_wait(device, ticket));                                                      \
+    } while (0)
+
+/* One token, tiles of 2, 4 and 16, and one more or less. */
+static const int row_counts[] = {1, 2, 3, 4, 5, 15, 16, 17, 130};
+enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]) };
+
+static const enum dtype plain_types[] = {DTYPE_F32, DTYPE_BF16};
+
+/* ---- the stages' cases ---- */
+
+static void check_embed(void)
+{
+    enum { V = 37, C = 100 };
+
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        const int T = row_counts[i];
+        struct batch *b = rows_batch(T, 1);
+        struct embed_args a = {.x = SHAPED(DTYPE_F32, T, C),
+                               .y = SHAPED(DTYPE_F32, T, C),
+                               .table = FILLED(1, plain_types[i % 2], V, C),
+                               .norm = FILLED(1, plain_types[i / 2 % 2], C),
+                               .eps = 1e-5f};
+        double x[C], y[C];
+
+        for (int t = 0; t < T; t++)
+            ((int32_t *)BATCH_TOKENS(b))[t] = (t * 29 + V - 1) % V;
+        RUN(embed, b, &a);
+        for (int t = 0; t < T; t++) {
+            for (int c = 0; c < C; c++) {
+                x[c] = naive_weight(&a.table, 0, BATCH_TOKENS(b)[t], c);
+                note(f32_at(&a.x, t * C + c), x[c]);
+            }
+            naive_norm(y, x, &a.norm, C, 1e-5);
+            for (int c = 0; c < C; c++)
+                note(f32_at(&a.y, t * C + c), y[c]);
+        }
+        drop(&a.x), drop(&a.y), drop(&a.table), drop(&a.norm);
+        free(b);
+    }
+}
+
+/* Frequencies of any kind: what matters here is where they are used. */
+static struct rope some_rope(int head_width)
+{
+    struct rope rope = {.head_width = head_width, .concentration = 1.25f};
+
+    for (int i = 0; i < head_width / 2; i++)
+        rope.inverse_frequency[i] = (float)pow(0.5, i);
+    return rope;
+}
+
+static void compare_attn_in(const struct attn_in_args *a, const struct batch *b, int row)
+{
+    const int D = a->rope->head_width, position = BATCH_POSITIONS(b)[row];
+    double head[256];
+
+    for (int part = 0; part < 3; part++) {
+        const int n_heads = (int)a->wqkv[part].dim[0] / D;
+
+        for (int h = 0; h < n_heads; h++) {
+            const float *found = part == 0 ? row_of(&a->q, row) + h * D
+                                           : naive_slot(&a->kv, b, BATCH_ROW_SEQ(b)[row], a->group,
+                                                        part - 1, h, position);
+
+            for (int d = 0; d < D; d++)
+                head[d] = naive_dot(&a->wqkv[part], 0, h * D + d, row_of(&a->y, row)) +
+                          naive_at(&a->bqkv[part], h * D + d);
+            if (part < 2)
+                naive_rotate(head, a->rope, position);
+            for (int d = 0; d < D; d++)
+                note((double)found[d], head[d]);
+        }
+    }
+}
+
+/* Slots of the cache that hold something after the stage: exactly those of the rows. */
+static int64_t count_written(const struct tensor *kv)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < tensor_elements(kv); i += kv->dim[4])
+        n += !isnan(f32_at(kv, i));
+    return n;
+}
+
+static void check_attn_in_case(const struct span *spans, int n_spans, int H, int K, int D, int C,
+                               enum dtype dtype)
+{
+    struct batch *b = batch_of(spans, n_spans, 1, 0);
+    const struct rope rope = some_rope(D);
+    const int T = b->n_rows;
+    struct attn_in_args a = {
+        .q = SHAPED(DTYPE_F32, T, H * D),
+        .kv = SHAPED(DTYPE_F32, b->n_pages, 2, K, PAGE_TOKENS, D),
+        .y = FILLED(1, DTYPE_F32, T, C),
+        .wqkv = {FILLED(0.1, dtype, H * D, C), FILLED(0.1, dtype, K * D, C),
+                 FILLED(0.1, dtype, K * D, C)},
+        .bqkv = {FILLED(1, dtype, H * D), FILLED(1, dtype, K * D), FILLED(1, dtype, K * D)},
+        .rope = &rope,
+        .group = GROUP_WINDOW,
+        .kv_rows = SHAPED(DTYPE_F32, T, 2 * K * D)};
+
+    RUN(attn_in, b, &a);
+    for (int row = 0; row < T; row++)
+        compare_attn_in(&a, b, row);
+    note_wrong("slots written", count_written(&a.kv), (int64_t)2 * K * T);
+    for (int i = 0; i < 3; i++)
+        drop(&a.wqkv[i]), drop(&a.bqkv[i]);
+    drop(&a.q), drop(&a.kv), drop(&a.y), drop(&a.kv_rows);
+    free(b);
+}
+
+static void check_attn_in(void)
+{
+    const struct span one = {63, 3}, three[] = {{0, 1}, {62, 5}, {4095, 17}}, far = {131069, 3};
+
+    check_attn_in_case(&one, 1, 4, 4, 32, 64, DTYPE_BF16);
+    check_attn_in_case(three, 3, 8, 1, 64, 96, DTYPE_BF16);
+    check_attn_in_case(three, 3, 6, 2, 40, 36, DTYPE_F32);
+    check_attn_in_case(&far, 1, 2, 1, 64, 32, DTYPE_BF16);
+}
+
+static void check_attn_case(const struct span *spans, int n_spans, int H, int K, int D,
+                            int window_tokens)
+{
+    struct batch *b = batch_of(spans, n_spans, 1, window_tokens);
+    const int T = b->n_rows;
+    struct attn_args a = {.att = SHAPED(DTYPE_F32, T, H * D),
+                          .q = FILLED(1, DTYPE_F32, T, H * D),
+                          .kv = FILLED(1, DTYPE_F32, b->n_pages, 2, K, PAGE_TOKENS, D),
+                          .sinks = FILLED(3, DTYPE_F32, H),
+                          .window_tokens = window_tokens,
+                          .scale = 0.3f,
+                          .group = GROUP_WINDOW};
+    double att[256];
+
+    ((float *)a.sinks.data)[0] = -INFINITY;
+    RUN(attn, b, &a);
+    for (int row = 0; row < T; row++)
+        for (int h = 0; h < H; h++) {
+            naive_attend(att, &a, b, row, h);
+            for (int d = 0; d < D; d++)
+                note(f32_at(&a.att, (int64_t)row * H * D + h * D + d), att[d]);
+        }
+    drop(&a.att), drop(&a.q), drop(&a.kv), drop(&a.sinks);
+    free(b);
+}
+
+static void check_attn(void)
+{
+    static const int windows[] = {0, 128, 1, 5};
+    const struct span start = {0, 130}, page = {62, 4}, window = {126, 5}, far = {5000, 9};
+    const struct span several[] = {{0, 1}, {63, 1}, {64, 1}, {127, 1}, {128, 1}, {129, 17}};
+
+    for (int i = 0; i < 4; i++) {
+        check_attn_case(&start, 1, 2, 2, 32, windows[i]);
+        check_attn_case(&page, 1, 8, 1, 64, windows[i]);
+        check_attn_case(&window, 1, 5, 5, 64, windows[i]);
+        check_attn_case(several, 6, 6, 2, 40, windows[i]);
+        check_attn_case(&far, 1, 3, 1, 64, windows[i]);
+    }
+}
+
+static void check_attn_out(void)
+{
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        const int T = row_counts[i], C = 33 + 31 * (i % 2), Q = 64 + 36 * (i % 3);
+        struct batch *b = rows_batch(T, 1);
+        struct attn_out_args a = {.h = SHAPED(DTYPE_F32, T, C),
+                                  .att = FILLED(1, DTYPE_F32, T, Q),
+                                  .wo = FILLED(0.1, plain_types[i % 2], C, Q),
+                                  .bo = FILLED(1, plain_types[i % 2], C)};
+
+        RUN(attn_out, b, &a);
+        for (int t = 0; t < T; t++)
+            for (int c = 0; c < C; c++)
+                note(f32_at(&a.h, t * C + c),
+                     naive_dot(&a.wo, 0, c, row_of(&a.att, t)) + naive_at(&a.bo, c));
+        drop(&a.h), drop(&a.att), drop(&a.wo), drop(&a.bo);
+        free(b);
+    }
+}
+
+static void check_join(void)
+{
+    enum { C = 2880 };
+    double x[C], y[C];
+
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        const int T = row_counts[i];
+        struct batch *b = rows_batch(T, 1);
+        struct join_args a = {.x = FILLED(3, DTYPE_F32, T, C),
+                              .y = SHAPED(DTYPE_F32, T, C),
+                              .h = FILLED(1, DTYPE_F32, T, C),
+                              .norm = FILLED(1, plain_types[i % 2], C),
+                              .eps = 1e-5f};
+        float *before = mem_new((size_t)T * C * sizeof(float));
+
+        memcpy(before, a.x.data, (size_t)T * C * sizeof(float));
+        RUN(join, b, &a);
+        for (int t = 0; t < T; t++) {
+            for (int c = 0; c < C; c++) {
+                x[c] = (double)before[t * C + c] + (double)f32_at(&a.h, t * C + c);
+                note(f32_at(&a.x, t * C + c), x[c]);
+            }
+            naive_norm(y, x, &a.norm, C, 1e-5);
+            for (int c = 0; c < C; c++)
+                note(f32_at(&a.y, t * C + c), y[c]);
+        }
+        free(before);
+        drop(&a.x), drop(&a.y), drop(&a.h), drop(&a.norm);
+        free(b);
+    }
+}
+
+/* How many experts come before e: larger logit, or the same and a lower id. */
+static int rank_of(const double *z, int n, int e)
+{
+    int rank = 0;
+
+    for (int i = 0; i < n; i++)
+        rank += z[i] > z[e] || (z[i] == z[e] && i < e);
+    return rank;
+}
+
+static void compare_route(const struct route_args *a, int t)
+{
+    const int E = (int)a->wr.dim[0], A = (int)a->ids.dim[1];
+    double z[BLOCK_MAX], total = 0;
+
+    for (int e = 0; e < E; e++)
+        z[e] = naive_dot(&a->wr, 0, e, row_of(&a->y, t)) + naive_at(&a->br, e);
+    for (int i = 0; i < A; i++)
+        total += exp(z[((const int32_t *)a->ids.data)[t * A + i]]);
+    for (int i = 0; i < A; i++) {
+        const int id = ((const int32_t *)a->ids.data)[t * A + i];
+
+        note_wrong("rank of the chosen expert", rank_of(z, E, id), i);
+        note(f32_at(&a->gates, t * A + i), exp(z[id]) / total);
+    }
+}
+
+/* Every second expert is the one before it again: exact ties. */
+static void check_route(void)
+{
+    static const struct {
+        int E, A;
+    } sizes[] = {{3, 1}, {5, 5}, {32, 4}, {128, 4}};
+    enum { C = 96 };
+
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        const int T = row_counts[i], E = sizes[i % 4].E, A = sizes[i % 4].A;
+        struct batch *b = rows_batch(T, 1);
+        struct route_args a = {.ids = SHAPED(DTYPE_I32, T, A),
+                               .gates = SHAPED(DTYPE_F32, T, A),
+                               .y = FILLED(1, DTYPE_F32, T, C),
+                               .wr = FILLED(0.1, DTYPE_BF16, E, C),
+                               .br = FILLED(1, DTYPE_BF16, E),
+                               .scores = SHAPED(DTYPE_F32, T, E)};
+
+        for (int e = 0; e + 1 < E; e += 2) {
+            memcpy((uint16_t *)a.wr.data + (e + 1) * C, (uint16_t *)a.wr.data + e * C, 2 * C);
+            ((uint16_t *)a.br.data)[e + 1] = ((uint16_t *)a.br.data)[e];
+        }
+        RUN(route, b, &a);
+        for (int t = 0; t < T; t++)
+            compare_route(&a, t);
+        drop(&a.ids), drop(&a.gates), drop(&a.y), drop(&a.wr), drop(&a.br), drop(&a.scores);
+        free(b);
+    }
+}
+
+/* Who goes where: all tokens to the same experts, experts that nobody wants, and a mixture. */
+enum spread { SPREAD_ONE, SPREAD_EVEN, SPREAD_RANDOM, N_SPREADS };
+
+static int32_t chosen(enum spread spread, int token, int rank, int E)
+{
+    const int start = spread == SPREAD_ONE ? E - 1
+                      : spread == SPREAD_EVEN
+                          ? 2 * token
+                          : (int)(rng_bits(5, (uint64_t)token, 0) % (uint64_t)E);
+
+    return (int32_t)((start + rank) % E);
+}
+
+static struct experts_args some_experts(int T, int E, int A, int C, int F, enum dtype dtype)
+{
+    return (struct experts_args){.h = SHAPED(DTYPE_F32, T, C),
+                                 .y = FILLED(1, DTYPE_F32, T, C),
+                                 .ids = SHAPED(DTYPE_I32, T, A),
+                                 .gates = FILLED(0.5, DTYPE_F32, T, A),
+                                 .w_up = FILLED(4.0 / sqrt(C), dtype, E, 2 * F, C),
+                                 .b_up = FILLED(1, DTYPE_BF16, E, 2 * F),
+                                 .w_down = FILLED(1.0 / sqrt(F), dtype, E, C, F),
+                                 .b_down = FILLED(1, DTYPE_BF16, E, C),
+                                 .limit = 7,
+                                 .alpha = 1.702f,
+                                 .units = SHAPED(DTYPE_F32, T * A, F),
+                                 .parts = SHAPED(DTYPE_F32, T * A, C)};
+}
+
+static void drop_experts(struct experts_args *a)
+{
+    drop(&a->h), drop(&a->y), drop(&a->ids), drop(&a->gates), drop(&a->w_up), drop(&a->b_up);
+    drop(&a->w_down), drop(&a->b_down), drop(&a->units), drop(&a->parts);
+}
+
+static void compare_experts(const struct experts_args *a, int t)
+{
+    const int A = (int)a->ids.dim[1], C = (int)a->h.dim[1];
+    double sum[BLOCK_MAX] = {0}, part[BLOCK_MAX];
+
+    for (int i = 0; i < A; i++) {
+        naive_expert(part, a, ((const int32_t *)a->ids.data)[t * A + i], row_of(&a->y, t));
+        for (int c = 0; c < C; c++)
+            sum[c] += (double)f32_at(&a->gates, t * A + i) * part[c];
+    }
+    for (int c = 0; c < C; c++)
+        note(f32_at(&a->h, t * C + c), sum[c]);
+}
+
+static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dtype, bool transposed,
+                               enum spread spread)
+{
+    struct batch *b = rows_batch(T, 1);
+    struct experts_args a = some_experts(T, E, A, C, F, dtype);
+
+    a.w_up.transposed = a.w_down.transposed = transposed;
+    for (int i = 0; i < T * A; i++)
+        ((int32_t *)a.ids.data)[i] = chosen(spread, i / A, i % A, E);
+    RUN(experts, b, &a);
+    for (int t = 0; t < T; t++)
+        compare_experts(&a, t);
+    drop_experts(&a);
+    free(b);
+}
+
+static void check_experts(void)
+{
+    for (int i = 0; i < N_ROW_COUNTS; i++)
+        for (int spread = 0; spread < N_SPREADS; spread++) {
+            const int T = row_counts[i];
+
+            check_experts_case(T, 5, 2, 64, 32, DTYPE_MXFP4, false, (enum spread)spread);
+            if (T > 17)
+                continue;
+            check_experts_case(T, 3, 1, 36, 36, DTYPE_BF16, true, (enum spread)spread);
+            check_experts_case(T, 4, 4, 33, 21, DTYPE_BF16, false, (enum spread)spread);
+            check_experts_case(T, 6, 3, 64, 160, DTYPE_MXFP4, false, (enum spread)spread);
+        }
+}
+
+static void check_logits(void)
+{
+    enum { C = 96, V = 301 };
+
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        const int R = row_counts[i], T = R < 3 ? 3 : R;
+        struct batch *b = rows_batch(T, R);
+        struct logits_args a = {.logits = SHAPED(DTYPE_F32, R, V),
+                                .y = FILLED(1, DTYPE_F32, T, C),
+                                .head = FILLED(0.2, plain_types[i % 2], V, C)};
+
+        for (int r = 0; r < R; r++) /* backwards, and some rows twice */
+            ((struct batch_sample *)BATCH_SAMPLES(b))[r].row = T - 1 - r / 2;
+        RUN(logits, b, &a);
+        for (int r = 0; r < R; r++)
+            for (int v = 0; v < V; v++)
+                note(f32_at(&a.logits, r * V + v),
+                     naive_dot(&a.head, 0, v, row_of(&a.y, T - 1 - r / 2)));
+        drop(&a.logits), drop(&a.y), drop(&a.head);
+        free(b);
+    }
+}
+
+/* Greedy, with the largest logit twice; how the draw itself works is tests/unit/test_sample.c's. */
+static void check_sample(void)
+{
+    static const int vocabs[] = {2, 3, 5, 257, 201088};
+
+    for (int i = 0; i < 5; i++) {
+        const int V = vocabs[i], R = 3;
+        struct batch *b = rows_batch(R, R);
+        struct sample_args a = {.tokens = SHAPED(DTYPE_I32, R),
+                                .logprobs = SHAPED(DTYPE_F32, R),
+                                .logits = FILLED(5, DTYPE_F32, R, V),
+                                .n_valid = V};
+
+        for (int r = 0; r < R; r++) {
+            float *z = (float *)a.logits.data + (int64_t)r * V;
+            const int first = (V - 1) * r / R;
+
+            z[first] = z[V - 1] = 10;
+            ((struct batch_sample *)BATCH_SAMPLES(b))[r] = (struct batch_sample){.row = r};
+        }
+        RUN(sample, b, &a);
+        for (int r = 0; r < R; r++) {
+            double total = 0;
+
+            for (int v = 0; v < V; v++)
+                total += exp((double)f32_at(&a.logits, (int64_t)r * V + v) - 10);
+            note_wrong("token", ((const int32_t *)a.tokens.data)[r], (V - 1) * r / R);
+            note(f32_at(&a.logprobs, r), -log(total));
+        }
+        drop(&a.tokens), drop(&a.logprobs), drop(&a.logits);
+        free(b);
+    }
+}
+
+/* ---- time, at the shapes of gpt-oss-20b ---- */
+
+enum { C20 = 2880, F20 = 2880, H20 = 64, K20 = 8, D20 = 64, E20 = 32, A20 = 4 };
+enum { V20 = 201088 / 8 }; /* an eighth of the head: its time is proportional */
+enum { CONTEXT = 4096 };
+
+static void time_attn_in(int T)
+{
+    struct batch *b = rows_batch(T, 1);
+    const struct rope rope = some_rope(D20);
+    const enum dtype t = DTYPE_BF16;
+    struct attn_in_args a = {
+        .q = SHAPED(DTYPE_F32, T, H20 * D20),
+        .kv = SHAPED(DTYPE_F32, b->n_pages, 2, K20, PAGE_TOKENS, D20),
+        .y = FILLED(1, DTYPE_F32, T, C20),
+        .wqkv = {FILLED(0.02, t, H20 * D20, C20), FILLED(0.02, t, K20 * D20, C20),
+                 FILLED(0.02, t, K20 * D20, C20)},
+        .bqkv = {FILLED(1, t, H20 * D20), FILLED(1, t, K20 * D20), FILLED(1, t, K20 * D20)},
+        .rope = &rope,
+        .kv_rows = SHAPED(DTYPE_F32, T, 2 * K20 * D20)};
+
+    RUN(attn_in, b, &a);
+    for (int i = 0; i < 3; i++)
+        drop(&a.wqkv[i]), drop(&a.bqkv[i]);
+    drop(&a.q), drop(&a.kv), drop(&a.y), drop(&a.kv_rows);
+    free(b);
+}
+
+static void time_attn(int T)
+{
+    struct batch *b = batch_of(&(struct span){CONTEXT - T, T}, 1, 1, 0);
+    struct attn_args a = {.att = SHAPED(DTYPE_F32, T, H20 * D20),
+                          .q = FILLED(1, DTYPE_F32, T, H20 * D20),
+                          .kv = FILLED(1, DTYPE_F32, b->n_pages, 2, K20, PAGE_TOKENS, D20),
+                          .sinks = FILLED(1, DTYPE_F32, H20),
+                          .scale = 0.125f};
+
+    RUN(attn, b, &a);
+    drop(&a.att), drop(&a.q), drop(&a.kv), drop(&a.sinks);
+    free(b);
+}
+
+static void time_attn_out(int T)
+{
+    struct batch *b = rows_batch(T, 1);
+    struct attn_out_args a = {.h = SHAPED(DTYPE_F32, T, C20),
+                              .att = FILLED(1, DTYPE_F32, T, H20 * D20),
+                              .wo = FILLED(0.02, DTYPE_BF16, C20, H20 * D20),
+                              .bo = FILLED(1, DTYPE_BF16, C20)};
+
+    RUN(attn_out, b, &a);
+    drop(&a.h), drop(&a.att), drop(&a.wo), drop(&a.bo);
+    free(b);
+}
+
+static void time_join(int T)
+{
+    struct batch *b = rows_batch(T, 1);
+    struct join_args a = {.x = FILLED(1, DTYPE_F32, T, C20),
+                          .y = SHAPED(DTYPE_F32, T, C20),
+                          .h = FILLED(1, DTYPE_F32, T, C20),
+                          .norm = FILLED(1, DTYPE_F32, C20),
+                          .eps = 1e-5f};
+
+    RUN(join, b, &a);
+    drop(&a.x), drop(&a.y), drop(&a.h), drop(&a.norm);
+    free(b);
+}
+
+static void time_route(int T)
+{
+    struct batch *b = rows_batch(T, 1);
+    struct route_args a = {.ids = SHAPED(DTYPE_I32, T, A20),
+                           .gates = SHAPED(DTYPE_F32, T, A20),
+                           .y = FILLED(1, DTYPE_F32, T, C20),
+                           .wr = FILLED(0.02, DTYPE_BF16, E20, C20),
+                           .br = FILLED(1, DTYPE_BF16, E20),
+                           .scores = SHAPED(DTYPE_F32, T, E20)};
+
+    RUN(route, b, &a);
+    drop(&a.ids), drop(&a.gates), drop(&a.y), drop(&a.wr), drop(&a.br), drop(&a.scores);
+    free(b);
+}
+
+static void time_experts(int T)
+{
+    const int E = T == 1 ? A20 : E20; /* one token reads four experts, wherever they lie */
+    struct batch *b = rows_batch(T, 1);
+    struct experts_args a = some_experts(T, E, A20, C20, F20, DTYPE_MXFP4);
+
+    for (int i = 0; i < T * A20; i++)
+        ((int32_t *)a.ids.data)[i] = chosen(SPREAD_RANDOM, i / A20, i % A20, E);
+    RUN(experts, b, &a);
+    drop_experts(&a);
+    free(b);
+}
+
+static void time_logits(int T)
+{
+    struct batch *b = rows_batch(T, T < 8 ? T : 8);
+    struct logits_args a = {.logits = SHAPED(DTYPE_F32, b->n_samples, V20),
+                            .y = FILLED(1, DTYPE_F32, T, C20),
+                            .head = FILLED(0.02, DTYPE_BF16, V20, C20)};
+
+    RUN(logits, b, &a);
+    drop(&a.logits), drop(&a.y), drop(&a.head);
+    free(b);
+}
+
+/* ---- the run ---- */
+
+/* X(stage): those that are timed too come with a time_ function */
+static const struct {
+    const char *stage;
+    void (*check)(void);
+    void (*time)(int n_rows); /* NULL: moves too little to matter */
+} stages[] = {
+    {"embed", check_embed, NULL},
+    {"attn_in", check_attn_in, time_attn_in},
+    {"attn", check_attn, time_attn},
+    {"attn_out", check_attn_out, time_attn_out},
+    {"join", check_join, time_join},
+    {"route", check_route, time_route},
+    {"experts", check_experts, time_experts},
+    {"logits", check_logits, time_logits},
+    {"sample", check_sample, NULL},
+};
+enum { N_STAGES = sizeof(stages) / sizeof(stages[0]) };
+
+static struct stage_cost cost_of(const char *stage)
+{
+    struct stage_cost costs[32];
+    const int n = ops->costs(device, costs, 32);
+
+    for (int i = 0; i < n; i++)
+        if (strcmp(costs[i].stage, stage) == 0)
+            return costs[i];
+    fprintf(stderr, "the device has no costs of %s\n", stage);
+    exit(2);
+}
+
+static void print_rate(int i, int n_rows)
+{
+    const struct stage_cost before = cost_of(stages[i].stage);
+    struct stage_cost after;
+    double ns;
+
+    stages[i].time(n_rows);
+    after = cost_of(stages[i].stage);
+    ns = (double)(after.time_ns - before.time_ns);
+    printf("   %3d rows %8.2f ms %6.1f GB/s %6.1f Gflop/s", n_rows, ns * 1e-6,
+           (after.bytes - before.bytes) / ns, (after.flops - before.flops) / ns);
+}
+
+struct probe {
+    const uint64_t *words;
+    int64_t n_words;
+    int n_parts;
+    uint64_t sums[64];
+};
+
+static void probe_part(void *ctx, int part, int worker)
+{
+    struct probe *p = ctx;
+    const int64_t n = p->n_words / p->n_parts;
+    const uint64_t *words = p->words + part * n;
+    uint64_t sums[8] = {0};
+
+    (void)worker;
+    for (int64_t i = 0; i + 8 <= n; i += 8)
+        for (int k = 0; k < 8; k++)
+            sums[k] += words[i + k];
+    p->sums[part] = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
+}
+
+/* Bytes a nanosecond of threads that only read: the best of a few rounds. */
+static double read_speed(int n_threads)
+{
+    struct probe p = {.n_words = 16 << 20, .n_parts = 64};
+    struct pool *pool;
+    uint64_t *words = room(p.n_words * 8), best_ns = UINT64_MAX;
+
+    p.words = words;
+    must(pool_open(&pool, n_threads));
+    for (int i = 0; i < 4; i++) {
+        const uint64_t start_ns = clock_ns();
+        uint64_t ns;
+
+        pool_run(pool, probe_part, &p, p.n_parts);
+        ns = clock_ns() - start_ns;
+        best_ns = ns < best_ns ? ns : best_ns;
+    }
+    pool_close(pool);
+    free(words);
+    return (double)p.n_words * 8 / (double)best_ns;
+}
+
+int main(int argc, char **argv)
+{
+    const struct backend_options opt = {.n_threads = argc > 2 ? atoi(argv[2]) : 2,
+                                        .n_rows_max = ROWS_MAX,
+                                        .n_samples_max = SAMPLES_MAX};
+    struct device_info info;
+    int n_failed = 0;
+
+    ops = backend_find(argc > 1 ? argv[1] : "cpu");
+    if (ops == NULL)
+        must(OSP_ENOTFOUND);
+    must(ops->open(&device, &opt));
+    ops->info(device, &info);
+    printf("%s; reading memory alone: %.1f GB/s\n", info.name, read_speed(info.n_threads));
+    for (int i = 0; i < N_STAGES; i++) {
+        stage_error = 0;
+        stages[i].check();
+        printf("%-9s error %8.1e %s", stages[i].stage, stage_error,
+               stage_error <= ERROR_MAX ? "ok  " : "FAIL");
+        n_failed += !(stage_error <= ERROR_MAX);
+        for (int n_rows = 1; n_rows <= 64 && stages[i].time != NULL; n_rows += 63)
+            print_rate(i, n_rows);
+        printf("\n");
+    }
+    ops->close(device);
+    printf("%d of %d stages failed; error limit %g of 1 + |value|\n", n_failed, N_STAGES,
+           ERROR_MAX);
+    return n_failed > 0;
+}

@@ -1,0 +1,185 @@
+/* Holds the model against Hugging Face Transformers in float32: every checkpoint of
+ * tests/golden/model and the bundled one, at the positions that their vectors keep, and the argmax
+ * at all positions. Prints one line a prompt and fails when a logit is off by more than 2e-3 or an
+ * argmax differs, except at positions where the vectors themselves say that two candidates, or two
+ * experts of some layer, lie closer than 1e-4: those are counted and printed.
+ *
+ *     check_golden [NAME ...]     only these configurations
+ *
+ * The format is documented in tools/golden/make_golden.py. */
+#include <math.h>
+
+#include "base/file.h"
+#include "steps.h"
+
+enum {
+    STEP_ROWS = 700, /* prompts up to here run in one go, longer ones in such chunks */
+    GOLDEN_BYTES_MAX = 64 << 20,
+    PROMPT_TOKENS_MAX = 5000
+};
+
+static const double DIFF_MAX = 2e-3;
+static const float MARGIN_MIN = 1e-4f;
+
+/* Name of the vectors and the checkpoint's folder. */
+static const struct golden {
+    const char *name, *folder;
+} goldens[] = {
+    {"one", "tests/golden/model/one"},   {"gqa8", "tests/golden/model/gqa8"},
+    {"odd", "tests/golden/model/odd"},   {"deep", "tests/golden/model/deep"},
+    {"wide", "tests/golden/model/wide"}, {"bf16", "tests/golden/model/bf16"},
+    {"tf5", "tests/golden/model/tf5"},   {"many", "tests/golden/model/many"},
+    {"full", "tests/golden/model/full"}, {"nano", "models/osprey-nano"},
+};
+
+struct prompt {
+    int32_t n_tokens, n_rows;
+    const int32_t *tokens, *rows, *argmax;
+    const float *logits, *top_margin, *router_margin;
+};
+
+/* Read position in a file of vectors. */
+struct reader {
+    const char *name;
+    const char *at, *end;
+};
+
+static const void *take(struct reader *r, int64_t n)
+{
+    const char *at = r->at;
+
+    if (n < 0 || n > (r->end - r->at) / 4) {
+        fprintf(stderr, "%s: the vectors end too early\n", r->name);
+        exit(2);
+    }
+    r->at += 4 * n;
+    return at;
+}
+
+static int32_t take_count(struct reader *r)
+{
+    return *(const int32_t *)take(r, 1);
+}
+
+static struct prompt read_prompt(struct reader *r, int vocab)
+{
+    struct prompt p = {.n_tokens = take_count(r)};
+
+    p.n_rows = take_count(r);
+    p.tokens = take(r, p.n_tokens);
+    p.rows = take(r, p.n_rows);
+    p.logits = take(r, (int64_t)p.n_rows * vocab);
+    p.argmax = take(r, p.n_tokens);
+    p.top_margin = take(r, p.n_tokens);
+    p.router_margin = take(r, p.n_tokens);
+    return p;
+}
+
+struct result {
+    double diff_max;
+    int n_compared, n_agreed, n_excluded;
+};
+
+static bool is_excluded(const struct prompt *p, int position)
+{
+    return p->top_margin[position] < MARGIN_MIN || p->router_margin[position] < MARGIN_MIN;
+}
+
+static struct result compare(const struct prompt *p, int vocab, const struct steps_seq *s)
+{
+    struct result r = {0};
+
+    for (int i = 0; i < p->n_tokens; i++) {
+        r.n_excluded += is_excluded(p, i);
+        r.n_compared += !is_excluded(p, i);
+        r.n_agreed += !is_excluded(p, i) && s->drawn[i] == p->argmax[i];
+    }
+    for (int i = 0; i < p->n_rows; i++) {
+        const float *want = p->logits + (int64_t)i * vocab;
+        const float *have = s->logits + (int64_t)p->rows[i] * vocab;
+
+        if (is_excluded(p, p->rows[i]))
+            continue;
+        for (int v = 0; v < vocab; v++) {
+            const double diff = fabs((double)have[v] - (double)want[v]);
+
+            if (!(diff <= r.diff_max)) /* NaN too */
+                r.diff_max = diff;
+        }
+    }
+    return r;
+}
+
+/* Gives whether the prompt passes. */
+static bool check_prompt(struct model *m, const char *name, const struct prompt *p)
+{
+    const int vocab = model_config(m)->vocab_size;
+    struct steps_seq s = {.tokens = p->tokens, .n_tokens = p->n_tokens, .drop_pages = true};
+    struct result r;
+    bool passes;
+
+    s.logits = mem_new((size_t)p->n_tokens * (size_t)vocab * sizeof(float));
+    s.drawn = mem_new((size_t)p->n_tokens * sizeof(int32_t));
+    steps_poison(m);
+    steps_play(m, &s, STEP_ROWS, 1);
+    r = compare(p, vocab, &s);
+    passes = r.diff_max <= DIFF_MAX && r.n_agreed == r.n_compared && r.n_compared > 0;
+    printf("%-6s %6d %12.2e %6d of %-6d %8d   %s\n", name, p->n_tokens, r.diff_max, r.n_agreed,
+           r.n_compared, r.n_excluded, passes ? "ok" : "FAIL");
+    free(s.logits);
+    free(s.drawn);
+    return passes;
+}
+
+/* Gives the number of prompts that fail. */
+static int check_golden(const struct golden *g)
+{
+    char *path = mem_printf("tests/golden/model/%s.vectors", g->name), *data;
+    struct reader r = {.name = path};
+    size_t size_bytes;
+    struct model *m;
+    int n_failed = 0, n_prompts, vocab;
+
+    must(file_read(&data, &size_bytes, path, GOLDEN_BYTES_MAX));
+    r.at = data;
+    r.end = data + size_bytes;
+    if (memcmp(take(&r, 2), "OSPGOLD1", 8) != 0)
+        must(fail(OSP_EFORMAT, "%s: not a file of golden vectors", path));
+    vocab = take_count(&r);
+    n_prompts = take_count(&r);
+    m = steps_open(g->folder, 0, STEP_ROWS, 1, PROMPT_TOKENS_MAX);
+    if (vocab != model_config(m)->vocab_size)
+        must(fail(OSP_EFORMAT, "%s: made for a vocabulary of %d, the model has %d", path, vocab,
+                  model_config(m)->vocab_size));
+    for (int i = 0; i < n_prompts; i++) {
+        const struct prompt p = read_prompt(&r, vocab);
+
+        n_failed += !check_prompt(m, g->name, &p);
+    }
+    model_close(m);
+    free(data);
+    free(path);
+    return n_failed;
+}
+
+static bool is_wanted(const char *name, char **names, int n_names)
+{
+    for (int i = 0; i < n_names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return n_names == 0;
+}
+
+int main(int argc, char **argv)
+{
+    int n_failed = 0;
+
+    printf("%-6s %6s %12s %16s %8s\n", "config", "tokens", "max |diff|", "argmax agrees",
+           "excluded");
+    for (size_t i = 0; i < sizeof(goldens) / sizeof(goldens[0]); i++)
+        if (is_wanted(goldens[i].name, argv + 1, argc - 1))
+            n_failed += check_golden(&goldens[i]);
+    printf("%d prompt%s failed; excluded: top-two or router margin under %g\n", n_failed,
+           n_failed == 1 ? "" : "s", (double)MARGIN_MIN);
+    return n_failed > 0;
+}

@@ -1,0 +1,194 @@
+/* The same bits, however a prompt is cut and whoever else is in the batch: in one go, in chunks of any
+ * size, row by row, on 1, 2 or 3 threads, beside other sequences, and with window pages dropped as
+ * soon as no later row can see them. Activations and pages begin as NaN. */
+#define UNIT_LIMIT_S 300
+#include "unit.h"
+
+#include "base/rng.h"
+#include "steps.h"
+
+enum { PROMPT_TOKENS = 300, VOCAB_MIN = 96 }; /* more than two windows; ids that all models have */
+
+/* Odd heads, three layers; experts in bf16; the window's and the full group's layers alike. */
+static const char *const folders[] = {"tests/golden/model/odd", "tests/golden/model/bf16",
+                                      "tests/golden/model/full"};
+enum { N_FOLDERS = sizeof(folders) / sizeof(folders[0]) };
+
+static void make_prompt(int32_t *tokens, int n, uint64_t seed)
+{
+    for (int i = 0; i < n; i++)
+        tokens[i] = (int32_t)(rng_bits(seed, (uint64_t)i, 0) % VOCAB_MIN);
+}
+
+static int vocab_of(const struct model *m)
+{
+    return model_config(m)->vocab_size;
+}
+
+static float *logits_room(const struct model *m, int n_tokens)
+{
+    return mem_new((size_t)n_tokens * (size_t)vocab_of(m) * sizeof(float));
+}
+
+/* The logits of a prompt in one go on one thread; free() them. */
+static float *whole(const char *folder, const int32_t *tokens, int n_tokens)
+{
+    struct model *m = steps_open(folder, 1, n_tokens, 1, n_tokens);
+    struct steps_seq s = {.tokens = tokens, .n_tokens = n_tokens};
+
+    s.logits = logits_room(m, n_tokens);
+    steps_poison(m);
+    steps_play(m, &s, n_tokens, 1);
+    model_close(m);
+    return s.logits;
+}
+
+static void assert_same_bits(const float *have, const float *want, int n_tokens, int vocab)
+{
+    for (int i = 0; i < n_tokens; i++)
+        if (memcmp(have + (size_t)i * (size_t)vocab, want + (size_t)i * (size_t)vocab,
+                   (size_t)vocab * sizeof(float)) != 0)
+            fail_msg("position %d: other bits", i);
+}
+
+/* Plays the prompt in chunks of sizes that `seed` decides, up to n_max rows. */
+static void play_at_random(struct model *m, struct steps_seq *s, int n_max, uint64_t seed)
+{
+    for (uint64_t step = 0; s->n_done < s->n_tokens; step++) {
+        const int n_left = s->n_tokens - s->n_done;
+        const int n = 1 + (int)(rng_bits(seed, step, 1) % (uint64_t)n_max);
+        const struct steps_chunk chunk = {s, n < n_left ? n : n_left};
+
+        steps_run(m, &chunk, 1, 1);
+    }
+}
+
+static void test_chunks_and_threads(void **state)
+{
+    int32_t tokens[PROMPT_TOKENS];
+
+    (void)state;
+    make_prompt(tokens, PROMPT_TOKENS, 1);
+    for (int f = 0; f < N_FOLDERS; f++) {
+        float *want = whole(folders[f], tokens, PROMPT_TOKENS);
+
+        for (int n_threads = 1; n_threads <= 3; n_threads++) {
+            struct model *m = steps_open(folders[f], n_threads, PROMPT_TOKENS, 1, PROMPT_TOKENS);
+            float *logits = logits_room(m, PROMPT_TOKENS);
+
+            for (int n_max = 1; n_max <= PROMPT_TOKENS; n_max = n_max * 9 + 1) { /* 1, 10, 91 */
+                struct steps_seq s = {
+                    .tokens = tokens, .n_tokens = PROMPT_TOKENS, .logits = logits};
+
+                s.drop_pages = n_max != 10;
+                steps_poison(m);
+                play_at_random(m, &s, n_max, (uint64_t)(n_threads + 10 * n_max));
+                assert_same_bits(logits, want, PROMPT_TOKENS, vocab_of(m));
+            }
+            free(logits);
+            model_close(m);
+        }
+        free(want);
+    }
+}
+
+/* Three sequences that start at different steps and move in chunks of their own. */
+static void test_sequences_together(void **state)
+{
+    enum { N = 3 };
+    static const int lengths[N] = {PROMPT_TOKENS, 130, 65};
+    int32_t tokens[N][PROMPT_TOKENS];
+
+    (void)state;
+    for (int i = 0; i < N; i++)
+        make_prompt(tokens[i], lengths[i], 7 + (uint64_t)i);
+    for (int f = 0; f < N_FOLDERS; f++) {
+        struct model *m = steps_open(folders[f], 2, PROMPT_TOKENS, N, PROMPT_TOKENS);
+        struct steps_seq seqs[N];
+        bool is_busy = true;
+
+        for (int i = 0; i < N; i++)
+            seqs[i] = (struct steps_seq){.tokens = tokens[i],
+                                         .n_tokens = lengths[i],
+                                         .slot = i,
+                                         .drop_pages = i != 1,
+                                         .logits = logits_room(m, lengths[i])};
+        steps_poison(m);
+        for (uint64_t step = 0; is_busy; step++) {
+            struct steps_chunk chunks[N];
+            int n_chunks = 0;
+
+            for (int i = 0; i < N; i++) {
+                const int n_left = seqs[i].n_tokens - seqs[i].n_done;
+                const int n = 1 + (int)(rng_bits(99, step, (uint32_t)i) % 60);
+
+                if (n_left > 0 && step >= (uint64_t)i)
+                    chunks[n_chunks++] = (struct steps_chunk){&seqs[i], n < n_left ? n : n_left};
+            }
+            is_busy = n_chunks > 0;
+            if (is_busy)
+                steps_run(m, chunks, n_chunks, N);
+        }
+        for (int i = 0; i < N; i++) {
+            float *want = whole(folders[f], tokens[i], lengths[i]);
+
+            assert_same_bits(seqs[i].logits, want, lengths[i], vocab_of(m));
+            free(want);
+            free(seqs[i].logits);
+        }
+        model_close(m);
+    }
+}
+
+/* Without its sinks a model says something else: they are read, and the option is heard. */
+static void test_no_sinks(void **state)
+{
+    struct model_options opt = {.path = folders[0],
+                                .n_threads = 1,
+                                .n_rows_max = 16,
+                                .n_samples_max = 16,
+                                .n_pages = {1, 1},
+                                .no_sinks = true};
+    int32_t tokens[16];
+    struct steps_seq s = {.tokens = tokens, .n_tokens = 16};
+    float largest = 0, *want;
+    struct model *m;
+
+    (void)state;
+    make_prompt(tokens, 16, 3);
+    want = whole(folders[0], tokens, 16);
+    assert_int_equal(model_open(&m, &opt), OSP_OK);
+    s.logits = logits_room(m, 16);
+    steps_poison(m);
+    steps_play(m, &s, 16, 1);
+    for (int i = 0; i < 16 * vocab_of(m); i++) {
+        const float diff = s.logits[i] > want[i] ? s.logits[i] - want[i] : want[i] - s.logits[i];
+
+        assert_true(diff == diff);
+        largest = diff > largest ? diff : largest;
+    }
+    assert_true(largest > 0.1f);
+    free(want);
+    free(s.logits);
+    model_close(m);
+}
+
+/* The figures that the engine plans its memory by are those that are allocated. */
+static void test_sizes(void **state)
+{
+    struct model *m = steps_open(folders[2], 1, 33, 2, 200);
+    const struct gptoss_config *c = model_config(m);
+    struct stage_cost costs[32];
+
+    (void)state;
+    assert_int_equal(model_activation_bytes(c, 33, 33), m->activations.size_bytes);
+    assert_int_equal(model_page_bytes(c, GROUP_FULL), 2 * 2 * 1 * 64 * 64 * 4);
+    assert_int_equal(model_page_bytes(c, GROUP_WINDOW), 1 * 2 * 1 * 64 * 64 * 4);
+    assert_int_equal(m->pages[GROUP_FULL].size_bytes, 8 * model_page_bytes(c, GROUP_FULL));
+    assert_int_equal(model_costs(m, costs, 32), 9);
+    assert_string_equal(costs[0].stage, "embed");
+    model_close(m);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_chunks_and_threads), cmocka_unit_test(test_sequences_together),
+          cmocka_unit_test(test_no_sinks), cmocka_unit_test(test_sizes))
