@@ -9,6 +9,8 @@
     X(serve)                                                                                       \
     X(chat)                                                                                        \
     X(validate)                                                                                    \
+    X(eval)                                                                                        \
+    X(eval)                                                                                        \
     X(tokenize)                                                                                    \
     X(completion)                                                                                  \
     X(help)                                                                                        \

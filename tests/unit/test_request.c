@@ -198,6 +198,7 @@ static void test_prompt_that_ends_inside_a_message(void **state)
     read_answer(&h, &s, (struct event_stream_options){.raw = false},
                 "<|start|>assistant<|channel|>final<|message|>Begun ", "and ended<|return|>");
     assert_string_equal(buf_text(&h.text), "and ended");
+    heard_release(&h);
     read_answer(&h, &s, (struct event_stream_options){.raw = false},
                 "<|start|>assistant<|channel|>analysis<|message|>so", " on");
     assert_string_equal(buf_text(&h.reasoning), " on");
