@@ -229,8 +229,12 @@ $(BUILD)/public/libosprey.a: $(LIB_OBJ)
 	@ld -r -o $(@D)/osprey.o $^ && objcopy --localize-hidden $(@D)/osprey.o
 	@rm -f $@ && ar rcs $@ $(@D)/osprey.o
 
+# The manual page comes from the tables of commands and options.
+$(BUILD)/osprey.1: $(BUILD)/osprey
+	@$< help --man >$@
+
 .PHONY: install
-install: build $(BUILD)/public/libosprey.a ## Install below PREFIX (/usr/local), staged in DESTDIR
+install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below PREFIX (/usr/local), staged in DESTDIR
 	@echo "installing below $(DESTDIR)$(PREFIX)"
 	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MANDIR)
 	@install -m 755 $(BUILD)/osprey $(BINDIR)/osprey
@@ -240,7 +244,7 @@ install: build $(BUILD)/public/libosprey.a ## Install below PREFIX (/usr/local),
 	@ln -sf $(SONAME) $(LIBDIR)/libosprey.so
 	@install -m 644 $(PUBLIC_H) $(INCLUDEDIR)
 	@install -m 644 $(MODEL)/* $(MODELDIR)
-	@install -m 644 docs/man/osprey.1 $(MANDIR)/osprey.1
+	@install -m 644 $(BUILD)/osprey.1 $(MANDIR)/osprey.1
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/osprey.pc.in \
 	    >$(LIBDIR)/pkgconfig/osprey.pc
 
