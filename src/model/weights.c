@@ -11,7 +11,8 @@ struct binder {
     const struct checkpoint *c;
     struct weights *w;
     int64_t letters[N_LETTERS];
-    bool *seen; /* (all tensors of all files, in order) */
+    bool *seen;           /* (all tensors of all files, in order) */
+    int64_t copied_bytes; /* of misaligned tensors */
     int64_t part_bytes[N_PARTS];
     int64_t part_elements[N_PARTS];
 };
@@ -82,8 +83,7 @@ static enum osp_status check_shape(const struct st_file *file, const struct st_t
 }
 
 /* The format does not align data; loads of elements need it. Rare, so a copy is good enough. */
-static enum osp_status align_data(struct binder *b, const struct st_file *file,
-                                  const struct st_tensor *t, void **data)
+static enum osp_status align_data(struct binder *b, const struct st_tensor *t, void **data)
 {
     enum osp_status st;
     void *copy = NULL;
@@ -93,7 +93,7 @@ static enum osp_status align_data(struct binder *b, const struct st_file *file,
         return OSP_OK;
     TRY(mem_try_aligned(&copy, t->size_bytes, 1, "a tensor that its file does not align"));
     memcpy(copy, t->data, t->size_bytes);
-    log_debug("%s: tensor %s is not aligned, copied %zu bytes", file->path, t->name, t->size_bytes);
+    b->copied_bytes += (int64_t)t->size_bytes;
     b->w->copies[b->w->n_copies++] = copy;
     *data = copy;
 out:
@@ -112,7 +112,7 @@ static enum osp_status take(struct binder *b, const struct wanted *want, const c
         return fail_missing(b, want, other_name);
     TRY(check_dtype(file, t, want));
     TRY(check_shape(file, t, want));
-    TRY(align_data(b, file, t, data));
+    TRY(align_data(b, t, data));
     mark_seen(b, file, t);
     b->part_bytes[want->part] += (int64_t)t->size_bytes;
     *dtype = t->dtype;
@@ -299,6 +299,16 @@ static enum osp_status check_surplus(const struct binder *b)
     return OSP_OK;
 }
 
+static void warn_of_copies(const struct binder *b)
+{
+    char size[16];
+
+    if (b->w->n_copies > 0)
+        log_warn("%s: %d tensors are not aligned to their elements and were copied (%s); a header "
+                 "padded to 8 bytes would save that",
+                 b->c->path, b->w->n_copies, format_bytes(size, (double)b->copied_bytes));
+}
+
 static void write_report(const struct binder *b, struct weights_report *out)
 {
     const struct gptoss_config *c = &b->c->config;
@@ -332,6 +342,7 @@ enum osp_status weights_bind(struct weights *out, const struct checkpoint *c,
     TRY(mem_try_array(&b.seen, (size_t)c->n_tensors, sizeof *b.seen, "tensor marks"));
     TRY(bind_all(&b));
     TRY(check_surplus(&b));
+    warn_of_copies(&b);
     if (report)
         write_report(&b, report);
 out:
