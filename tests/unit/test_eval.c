@@ -131,7 +131,8 @@ static void test_bad_files(void **state)
     assert_int_equal(
         read_text(&t, LINE("c1", "copy", "low"), &(struct eval_filter){.ability = "juggling"}),
         OSP_EFORMAT);
-    assert_int_equal(eval_tasks_read(&t, "/nowhere/eval.jsonl", &(struct eval_filter){0}), OSP_EIO);
+    assert_int_equal(eval_tasks_read(&t, "/nowhere/eval.jsonl", &(struct eval_filter){0}),
+                     OSP_ENOTFOUND);
 }
 
 /* ---- scoring ---- */
