@@ -21,11 +21,13 @@ mkfifo "$lines"
 server=$!
 exec 3<"$lines"
 rm -f "$lines"
+# Ctrl-C reaches the server too (one process group), so then there is only its end to wait for: a
+# second signal would cut off clients in the middle of their answers.
 trap 'kill -TERM "$server" 2>/dev/null || true' EXIT
-trap 'trap - INT TERM; kill -TERM "$server" 2>/dev/null || true; wait "$server" || true; exit 0' INT TERM
+trap 'trap - EXIT; wait "$server" || true; exit 0' INT
+trap 'exit 0' TERM
 
 read -r url <&3 || { echo "the server did not start" >&2; exit 1; }
-cat <&3 & # what else it prints
 address=${url#http://}
 host=${address%:*}
 port=${address##*:}
@@ -40,14 +42,13 @@ ask() { # prints the answer's content
     exec 4>&-
 }
 
+answer=$(ask)
+echo
 echo "osprey serves the OpenAI API at $url/v1"
 echo
 echo "  question  $question"
-echo "  answer    $(ask)"
+echo "  answer    $answer"
 echo
-echo "Ask it yourself:"
-echo "  curl $url/v1/chat/completions -H 'Content-Type: application/json' \\"
-echo "    -d '{\"model\":\"osprey-nano\",\"messages\":[{\"role\":\"user\",\"content\":\"$question\"}]}'"
-echo "  $program chat"
+echo "Ask it with any OpenAI client, or in the terminal: $program chat"
 echo "Ctrl-C ends it."
 wait "$server"
