@@ -270,6 +270,8 @@ static enum http_parse_result bad_bytes(struct http_parser *p)
 
     if (code == HPE_INVALID_METHOD)
         (void)reject(p, 501, "the method is unknown");
+    if (code == HPE_INVALID_VERSION)
+        (void)reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
     (void)reject(p, 400, llhttp_get_error_reason(&p->llhttp));
     return HTTP_PARSE_BAD;
 }

@@ -1,0 +1,277 @@
+/* A stand-in for the engine, so that the HTTP side can be tested fast and without a model. Included by
+ * the tests of src/serve; what a request does is said by a word in its body:
+ *
+ *     SLOW    one token every few milliseconds until it is canceled
+ *     FLOOD   as much text as the client does not read
+ *     TOOL    a call of a function
+ *     FAIL    an error event in the middle
+ *     BUSY    osp_submit_chat() gives OSP_EBUSY
+ *     LONG    osp_submit_chat() gives OSP_ELIMIT
+ *     else    reasoning "thinking", then "Hello", " world" */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/status.h"
+#include "osprey.h"
+
+enum { FAKE_TICK_NS = 2000000, FAKE_FLOOD_BYTES = 32 << 10, FAKE_REQUESTS_MAX = 64 };
+
+struct osp_model {
+    int unused;
+};
+
+struct osp_chat {
+    char *json;
+};
+
+struct osp_request {
+    struct osp_engine *engine;
+    char *json;
+    int n_ready, n_taken;
+    bool canceled, over;
+    char flood[FAKE_FLOOD_BYTES + 1];
+};
+
+struct osp_engine {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    struct osp_engine_options opt;
+    struct osp_request *requests[FAKE_REQUESTS_MAX];
+    int n_done;
+    bool closing;
+};
+
+static atomic_bool fake_engine_dead;
+static atomic_int fake_seen_temperature_milli; /* of the last request; -1 = the default */
+
+const char *osp_version(void)
+{
+    return OSP_VERSION;
+}
+
+const char *osp_error(void)
+{
+    return fail_message();
+}
+
+int osp_status_http(enum osp_status status)
+{
+    return status_http(status);
+}
+
+void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out)
+{
+    (void)model;
+    *out = (struct osp_model_info){.name = "fake", .path = "/fake", .context_tokens_max = 4096};
+}
+
+const char *osp_finish_text(enum osp_finish finish)
+{
+    static const char *const texts[] = {
+#define FAKE_FINISH(member, text) text,
+        OSP_FINISH_LIST(FAKE_FINISH)
+#undef FAKE_FINISH
+    };
+
+    return texts[finish];
+}
+
+/* ---- chat ---- */
+
+enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes)
+{
+    if (!strstr(json, "\"messages\""))
+        return fail(OSP_EFORMAT, "messages: missing");
+    *out = mem_new(sizeof **out);
+    (*out)->json = mem_strndup(json, n_bytes);
+    return OSP_OK;
+}
+
+void osp_chat_free(struct osp_chat *chat)
+{
+    if (!chat)
+        return;
+    free(chat->json);
+    free(chat);
+}
+
+/* ---- engine ---- */
+
+static bool fake_wants_more(const struct osp_request *r)
+{
+    return r && !r->over && (strstr(r->json, "SLOW") || strstr(r->json, "FLOOD") || r->n_ready < 4);
+}
+
+static void *fake_run(void *ctx)
+{
+    struct osp_engine *e = ctx;
+    bool closing = false;
+
+    while (!closing) {
+        nanosleep(&(struct timespec){.tv_nsec = FAKE_TICK_NS}, NULL);
+        pthread_mutex_lock(&e->mutex);
+        for (int i = 0; i < FAKE_REQUESTS_MAX; i++)
+            if (fake_wants_more(e->requests[i]))
+                e->requests[i]->n_ready++;
+        closing = e->closing;
+        pthread_mutex_unlock(&e->mutex);
+        if (e->opt.notify)
+            e->opt.notify(e->opt.notify_ctx);
+    }
+    return NULL;
+}
+
+enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model,
+                                const struct osp_engine_options *opt)
+{
+    struct osp_engine *e = mem_new(sizeof *e);
+
+    (void)model;
+    e->opt = *opt;
+    pthread_mutex_init(&e->mutex, NULL);
+    pthread_create(&e->thread, NULL, fake_run, e);
+    *out = e;
+    return OSP_OK;
+}
+
+void osp_engine_close(struct osp_engine *e)
+{
+    pthread_mutex_lock(&e->mutex);
+    e->closing = true;
+    pthread_mutex_unlock(&e->mutex);
+    pthread_join(e->thread, NULL);
+    pthread_mutex_destroy(&e->mutex);
+    free(e);
+}
+
+bool osp_engine_alive(const struct osp_engine *engine)
+{
+    (void)engine;
+    return !fake_engine_dead;
+}
+
+void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
+{
+    struct osp_engine *e = (struct osp_engine *)engine;
+
+    *out = (struct osp_engine_stats){.pages_total = 10};
+    pthread_mutex_lock(&e->mutex);
+    for (int i = 0; i < FAKE_REQUESTS_MAX; i++)
+        out->n_running += e->requests[i] && !e->requests[i]->over;
+    out->n_requests_done = e->n_done;
+    pthread_mutex_unlock(&e->mutex);
+}
+
+static enum osp_status fake_refusal(const char *json)
+{
+    if (strstr(json, "BUSY"))
+        return fail(OSP_EBUSY, "256 requests are waiting");
+    if (strstr(json, "LONG"))
+        return fail(OSP_ELIMIT, "the prompt has 5000 tokens, the context 4096");
+    return OSP_OK;
+}
+
+enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *e,
+                                const struct osp_chat *chat, const struct osp_request_options *opt)
+{
+    enum osp_status st = fake_refusal(chat->json);
+    struct osp_request *r;
+
+    if (st != OSP_OK)
+        return st;
+    fake_seen_temperature_milli =
+        opt->sampling.has_temperature ? (int)(opt->sampling.temperature * 1000) : -1;
+    r = mem_new(sizeof *r);
+    r->engine = e;
+    r->json = mem_strdup(chat->json);
+    memset(r->flood, 'x', FAKE_FLOOD_BYTES);
+    pthread_mutex_lock(&e->mutex);
+    for (int i = 0; i < FAKE_REQUESTS_MAX && !*out; i++)
+        if (!e->requests[i])
+            *out = e->requests[i] = r;
+    pthread_mutex_unlock(&e->mutex);
+    return OSP_OK;
+}
+
+/* ---- events ---- */
+
+static struct osp_event fake_text(enum osp_event_kind kind, const char *text)
+{
+    return (struct osp_event){.kind = kind, .text = text, .n_bytes = strlen(text)};
+}
+
+static struct osp_event fake_done(enum osp_finish finish)
+{
+    return (struct osp_event){.kind = OSP_EVENT_DONE,
+                              .finish = finish,
+                              .stop_token = -1,
+                              .usage = {.n_prompt_tokens = 7,
+                                        .n_generated_tokens = 5,
+                                        .n_reasoning_tokens = 2,
+                                        .n_cached_tokens = 1}};
+}
+
+static struct osp_event fake_event(struct osp_request *r)
+{
+    int n = r->n_taken++;
+
+    if (r->canceled)
+        return fake_done(OSP_FINISH_CANCELED);
+    if (strstr(r->json, "SLOW"))
+        return fake_text(OSP_EVENT_TEXT, "tick ");
+    if (strstr(r->json, "FLOOD"))
+        return fake_text(OSP_EVENT_TEXT, r->flood);
+    if (strstr(r->json, "FAIL") && n == 1)
+        return (struct osp_event){
+            .kind = OSP_EVENT_ERROR, .status = OSP_EDEVICE, .text = "the device is gone"};
+    if (strstr(r->json, "TOOL") && n == 1)
+        return (struct osp_event){
+            .kind = OSP_EVENT_TOOL_CALL, .name = "get_weather", .call_id = "call_1"};
+    if (strstr(r->json, "TOOL") && n == 2)
+        return fake_text(OSP_EVENT_TOOL_ARGS, "{\"city\":\"Paris\"}");
+    if (n == 3)
+        return fake_done(strstr(r->json, "TOOL") ? OSP_FINISH_TOOL_CALLS : OSP_FINISH_STOP);
+    return n == 0 ? fake_text(OSP_EVENT_REASONING, "thinking")
+                  : fake_text(OSP_EVENT_TEXT, n == 1 ? "Hello" : " world");
+}
+
+enum osp_status osp_next_event(struct osp_request *r, int64_t timeout_ms, struct osp_event *out)
+{
+    struct osp_engine *e = r->engine;
+    enum osp_status st = OSP_ETIMEOUT;
+
+    (void)timeout_ms;
+    pthread_mutex_lock(&e->mutex);
+    if (!r->over && (r->canceled || r->n_taken < r->n_ready)) {
+        *out = fake_event(r);
+        r->over = out->kind == OSP_EVENT_DONE || out->kind == OSP_EVENT_ERROR;
+        e->n_done += r->over;
+        st = OSP_OK;
+    }
+    pthread_mutex_unlock(&e->mutex);
+    return st;
+}
+
+void osp_cancel(struct osp_request *r)
+{
+    pthread_mutex_lock(&r->engine->mutex);
+    r->canceled = true;
+    pthread_mutex_unlock(&r->engine->mutex);
+}
+
+void osp_request_close(struct osp_request *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->engine->mutex);
+    for (int i = 0; i < FAKE_REQUESTS_MAX; i++)
+        if (r->engine->requests[i] == r)
+            r->engine->requests[i] = NULL;
+    pthread_mutex_unlock(&r->engine->mutex);
+    free(r->json);
+    free(r);
+}
