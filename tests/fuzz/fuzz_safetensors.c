@@ -1,0 +1,64 @@
+/* Fuzzes the safetensors reader: whatever is accepted must describe memory inside of the input.
+ * The first bytes of the input are the file; libFuzzer's allocation of exactly that size lets ASan
+ * see every read beyond it.
+ *
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -std=c11 -Iinclude -Isrc \
+ *         tests/fuzz/fuzz_safetensors.c src/store/s*.c src/store/json_read.c src/base/x.c \
+ *         -ljansson -lm -pthread
+ *
+ * (x stands for all files of base.) Seeds: tests/golden/checkpoints. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Reads the first and last byte of each tensor, and looks each one up. */
+static void touch(const struct st_file *f, const uint8_t *data, size_t size)
+{
+    size_t total = 0;
+
+    for (size_t i = 0; i < f->n_tensors; i++) {
+        const struct st_tensor *t = &f->tensors[i];
+
+        if (t->data < data || t->size_bytes > (size_t)(data + size - t->data))
+            abort();
+        if (st_file_find(f, t->name) != t)
+            abort();
+        total += t->size_bytes;
+    }
+    if (total != f->data_bytes || total > size)
+        abort();
+}
+
+/* The same bytes behind a right length, so that mutations of the JSON are not lost on the length. */
+static void read_as_header(const uint8_t *data, size_t size)
+{
+    enum { LENGTH_BYTES = 8, DATA_BYTES = 64 };
+    size_t n = LENGTH_BYTES + size + DATA_BYTES;
+    unsigned char *bytes = calloc(1, n);
+    struct st_file f;
+
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        bytes[i] = (unsigned char)(size >> (8 * i));
+    memcpy(bytes + LENGTH_BYTES, data, size);
+    if (st_file_from_bytes(&f, "fuzz", bytes, n) == OSP_OK) {
+        touch(&f, bytes, n);
+        st_file_close(&f);
+    }
+    free(bytes);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct st_file f;
+
+    if (st_file_from_bytes(&f, "fuzz", data, size) == OSP_OK) {
+        touch(&f, data, size);
+        st_file_close(&f);
+    }
+    if (size > 0)
+        read_as_header(data, size);
+    return 0;
+}
