@@ -1,42 +1,10 @@
-/* The owner thread and its loop: drain the inbox, plan, run, commit, publish. */
+/* The engine's thread and its loop: drain the inbox, plan, run, commit, publish. */
 #include "engine/engine.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/memory.h"
-#include "base/queue.h"
-
-enum {
-    QUEUE_REQUESTS_DEFAULT = 256,
-    QUEUE_REQUESTS_MAX = 65536 /* a prompt's tokens each: beyond this, clients should wait */
-};
-
-struct osp_engine {
-    struct osp_model *model;
-    struct osp_engine_options options;
-    struct queue *inbox; /* of requests; the engine holds a reference to each */
-    atomic_bool closing, alive;
-    pthread_t thread;
-
-    pthread_mutex_t lock;
-    int64_t n_submitted, n_left_queue;  /* under the lock: their difference waits */
-    struct osp_engine_stats stats;      /* under the lock: as of the last step */
-    struct sched_limits limits;         /* immutable */
-    char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more; the thread's own */
-
-    struct sched sched; /* the thread's own, as is all that follows */
-    int64_t n_drained;
-    void *batch_memory;
-    int32_t *tokens; /* (n_seqs_max) drawn in the last step */
-    float *logprobs; /* (n_seqs_max) */
-    bool has_news;
-};
-
-/* ---- the thread ---- */
 
 static struct osp_request *request_of(const struct seq *q)
 {
@@ -207,7 +175,7 @@ static void notify(struct osp_engine *e)
     e->has_news = false;
 }
 
-static void *engine_main(void *arg)
+void *engine_main(void *arg)
 {
     struct osp_engine *e = arg;
 
@@ -224,171 +192,4 @@ static void *engine_main(void *arg)
     end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);
     notify(e);
     return NULL;
-}
-
-/* ---- its clients ---- */
-
-const struct osp_model *engine_model(const struct osp_engine *e)
-{
-    return e->model;
-}
-
-const struct sched_limits *engine_limits(const struct osp_engine *e)
-{
-    return &e->limits;
-}
-
-/* Under the lock. */
-static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
-{
-    int64_t n_waiting = e->n_submitted - e->n_left_queue;
-
-    if (n_waiting >= e->options.queue_requests_max)
-        return fail(OSP_EBUSY, "%lld requests are waiting, limit is %d", (long long)n_waiting,
-                    e->options.queue_requests_max);
-    request_retain(r);
-    if (!queue_try_push(e->inbox, r)) {
-        request_drop(r);
-        return fail(OSP_EUNAVAILABLE, "the engine is closing");
-    }
-    e->n_submitted++;
-    return OSP_OK;
-}
-
-enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r)
-{
-    enum osp_status st;
-
-    if (!atomic_load(&e->alive))
-        return fail(OSP_EUNAVAILABLE, "the device has failed; the engine must be opened again");
-    pthread_mutex_lock(&e->lock);
-    st = enqueue(e, r);
-    pthread_mutex_unlock(&e->lock);
-    return st;
-}
-
-bool osp_engine_alive(const struct osp_engine *engine)
-{
-    return atomic_load(&engine->alive);
-}
-
-void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
-{
-    struct osp_engine *e = (struct osp_engine *)engine; /* only its lock changes */
-
-    pthread_mutex_lock(&e->lock);
-    *out = e->stats;
-    out->n_waiting = (int)(e->n_submitted - e->n_left_queue);
-    pthread_mutex_unlock(&e->lock);
-}
-
-/* ---- opening and closing ---- */
-
-static void add_stop_id(struct sched_limits *l, int32_t id)
-{
-    if (id >= 0 && l->n_stop_ids < SCHED_STOP_IDS_MAX)
-        l->stop_ids[l->n_stop_ids++] = id;
-}
-
-/* Harmony's own ends, by name, and what the checkpoint says; never <|end|>, which only ends one
- * message of an answer. */
-static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
-{
-    const struct special_ids *special = tokenizer_specials(m->tokenizer);
-    const struct gptoss_config *c = model_config(m->model);
-
-    add_stop_id(l, special->ret);
-    add_stop_id(l, special->call);
-    add_stop_id(l, special->endoftext);
-    for (int i = 0; i < c->n_stop_ids; i++)
-        if (c->stop_ids[i] != special->end)
-            add_stop_id(l, c->stop_ids[i]);
-}
-
-static struct sched_limits limits_of(const struct osp_model *m)
-{
-    struct sched_limits l = {
-        .n_seqs_max = m->plan.n_seqs_max,
-        .n_batch_tokens_max = m->plan.n_batch_tokens_max,
-        .context_tokens_max = m->plan.context_tokens_max,
-        .window_tokens = model_config(m->model)->window_tokens,
-    };
-
-    memcpy(l.n_pages, m->plan.n_pages, sizeof l.n_pages);
-    add_stop_ids(&l, m);
-    return l;
-}
-
-static enum osp_status check_queue(struct osp_engine_options *opt)
-{
-    if (opt->queue_requests_max < 0 || opt->queue_requests_max > QUEUE_REQUESTS_MAX)
-        return fail(OSP_EINVAL, "queue_requests_max is %d, must be in 0 (default) to %d",
-                    opt->queue_requests_max, QUEUE_REQUESTS_MAX);
-    if (opt->queue_requests_max == 0)
-        opt->queue_requests_max = QUEUE_REQUESTS_DEFAULT;
-    return OSP_OK;
-}
-
-static enum osp_status open_parts(struct osp_engine *e)
-{
-    size_t n_seqs = (size_t)e->limits.n_seqs_max;
-    enum osp_status st;
-
-    TRY(check_queue(&e->options));
-    TRY(sched_init(&e->sched, &e->limits));
-    TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
-    TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
-    TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
-    e->inbox = queue_new((size_t)e->options.queue_requests_max);
-    if (pthread_create(&e->thread, NULL, engine_main, e) != 0)
-        return fail(OSP_ENOMEM, "the engine's thread cannot be started");
-out:
-    return st;
-}
-
-static void engine_free(struct osp_engine *e)
-{
-    queue_free(e->inbox);
-    sched_release(&e->sched);
-    free(e->batch_memory);
-    free(e->tokens);
-    free(e->logprobs);
-    pthread_mutex_destroy(&e->lock);
-    atomic_store(&e->model->claimed, false);
-    free(e);
-}
-
-enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model,
-                                const struct osp_engine_options *opt)
-{
-    struct osp_engine *e;
-    enum osp_status st;
-
-    *out = NULL;
-    if (atomic_exchange(&model->claimed, true))
-        return fail(OSP_EINVAL, "%s already has an engine; a device has one owner", model->name);
-    e = mem_new(sizeof *e);
-    e->model = model;
-    if (opt != NULL)
-        e->options = *opt;
-    e->limits = limits_of(model);
-    atomic_init(&e->closing, false);
-    atomic_init(&e->alive, true);
-    pthread_mutex_init(&e->lock, NULL);
-    st = open_parts(e);
-    if (st != OSP_OK)
-        engine_free(e);
-    else
-        *out = e;
-    return st;
-}
-
-void osp_engine_close(struct osp_engine *engine)
-{
-    if (engine == NULL)
-        return;
-    queue_end(engine->inbox);
-    atomic_store(&engine->closing, true);
-    pthread_join(engine->thread, NULL);
-    engine_free(engine);
 }

@@ -1,13 +1,37 @@
 /* The engine: one thread that owns the device and advances all requests together, one batch a step.
- * Clients reach it through its inbox and hear it through their requests' outboxes. */
+ * Clients reach it through its inbox and hear it through their requests' outboxes. engine.c is the
+ * thread; engine_api.c opens, closes and is what clients call. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
+#include "base/queue.h"
 #include "engine/model_api.h"
 #include "engine/request.h"
 
-const struct osp_model *engine_model(const struct osp_engine *e);
-const struct sched_limits *engine_limits(const struct osp_engine *e);
+struct osp_engine {
+    /* for every thread */
+    struct osp_model *model;
+    struct osp_engine_options options; /* immutable, as are the limits */
+    struct sched_limits limits;
+    struct queue *inbox; /* of requests; the engine holds a reference to each */
+    atomic_bool closing, alive;
+    pthread_mutex_t lock;
+    int64_t n_submitted, n_left_queue; /* under the lock: their difference waits */
+    struct osp_engine_stats stats;     /* under the lock: as of the last step */
+
+    /* for the engine's own thread */
+    pthread_t thread;
+    struct sched sched;
+    int64_t n_drained; /* requests taken from the inbox */
+    void *batch_memory;
+    int32_t *tokens;                    /* (n_seqs_max) drawn in the last step */
+    float *logprobs;                    /* (n_seqs_max) */
+    bool has_news;                      /* since the last notify */
+    char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
+};
+
+/* The thread's function; arg is the engine. */
+void *engine_main(void *arg);
 
 /* Hands r to the engine's thread, which takes a reference of its own. From any thread. OSP_EBUSY:
  * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */

@@ -82,7 +82,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
                               const struct osp_request_options *opt,
                               struct event_stream_options *stream)
 {
-    const struct osp_model *m = engine_model(engine);
+    const struct osp_model *m = engine->model;
     struct osp_request *r = NULL;
     enum osp_status st;
 
@@ -92,7 +92,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     stream->raw = opt->raw;
     stream->stop = opt->stop;
     stream->n_stop = opt->n_stop;
-    TRY(request_new(&r, engine_limits(engine), stream,
+    TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
     r->seq.draw = draw_of(&opt->sampling);
     r->seq.ignore_stop = opt->ignore_stop_tokens;
@@ -125,7 +125,7 @@ enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *eng
 
     *out = NULL;
     ids_init(&prompt, CHAT_TOKENS_MAX);
-    TRY(chat_render_ids(chat, engine_model(engine)->tokenizer, &prompt));
+    TRY(chat_render_ids(chat, engine->model->tokenizer, &prompt));
     stream.prompt = prompt.data;
     stream.n_prompt = prompt.n;
     stream.functions = chat_function_names(chat, &stream.n_functions);
