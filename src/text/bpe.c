@@ -21,8 +21,12 @@ static enum osp_status append(struct ids *out, int32_t id)
 /* Rank of the token that these bytes are, as a pair to merge. */
 static int32_t pair_rank(const struct vocab *v, const char *bytes, size_t n_bytes)
 {
-    int32_t id = n_bytes <= v->token_bytes_max ? vocab_find(v, bytes, n_bytes) : -1;
+    int32_t id = -1;
 
+    if (n_bytes == 2)
+        id = vocab_find_pair(v, bytes);
+    else if (n_bytes <= v->token_bytes_max)
+        id = vocab_find(v, bytes, n_bytes);
     return id < 0 ? NO_PAIR : id;
 }
 

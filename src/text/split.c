@@ -50,7 +50,7 @@ struct character {
     size_t end;     /* where the next one begins */
 };
 
-static struct character character_at(struct text t, size_t at)
+static inline struct character character_at(struct text t, size_t at)
 {
     const unsigned char *u = t.data + at;
     uint32_t code_point;

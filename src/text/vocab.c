@@ -1,12 +1,13 @@
 /* Byte strings in one block, spans by id, and a half-empty hash table with linear probing. */
 #include "text/vocab.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 
-enum { SLOTS_MIN = 1024 };
+enum { SLOTS_MIN = 1024, N_PAIRS = 256 * 256 };
 
 enum osp_status vocab_init(struct vocab *v, int32_t n_ordinary, int32_t size, size_t bytes_max)
 {
@@ -30,6 +31,7 @@ void vocab_release(struct vocab *v)
     free(v->bytes);
     free(v->spans);
     free(v->slots);
+    free(v->pair_ids);
     *v = (struct vocab){0};
 }
 
@@ -53,43 +55,63 @@ enum osp_status vocab_define(struct vocab *v, int64_t id, const char *bytes, siz
     return OSP_OK;
 }
 
-/* Multiplies and folds eight bytes at a time. The table is fixed when text arrives, so text cannot
- * lengthen its probes. */
-static uint64_t hash_bytes(const char *bytes, size_t n_bytes)
-{
-    const uint64_t odd = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
-    uint64_t h = n_bytes * odd;
-    uint64_t word;
+static const uint64_t odd = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
 
-    for (; n_bytes >= 8; bytes += 8, n_bytes -= 8) {
-        memcpy(&word, bytes, 8);
-        h = (h ^ word) * odd;
-        h ^= h >> 29;
-    }
-    word = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        word = word << 8 | (unsigned char)bytes[i];
-    h = (h ^ word) * odd;
-    return h ^ h >> 29;
+static uint64_t mix(uint64_t h)
+{
+    h *= odd;
+    return h ^ h >> 32;
 }
 
-/* The slot that holds this string, or the empty one where it belongs. */
-static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size_t n_bytes,
-                                  uint32_t *tag)
+/* 1 to 8 bytes as a number; two strings of one length have one number only if they are the same. */
+static uint64_t short_key(const char *bytes, size_t n_bytes)
 {
-    uint64_t hash = hash_bytes(bytes, n_bytes);
-    uint32_t at = (uint32_t)hash & v->slot_mask;
+    const unsigned char *u = (const unsigned char *)bytes;
+    uint32_t first, last;
 
-    *tag = (uint32_t)(hash >> 32);
-    for (;; at = (at + 1) & v->slot_mask) {
-        struct vocab_slot *slot = &v->slots[at];
+    if (n_bytes < 4)
+        return (uint64_t)u[0] | (uint64_t)u[n_bytes / 2] << 8 | (uint64_t)u[n_bytes - 1] << 16;
+    memcpy(&first, bytes, 4);
+    memcpy(&last, bytes + n_bytes - 4, 4);
+    return first | (uint64_t)last << 32;
+}
 
-        if (slot->id < 0)
-            return slot;
-        if (slot->tag == *tag && v->spans[slot->id].n_bytes == n_bytes &&
-            memcmp(v->bytes + v->spans[slot->id].offset, bytes, n_bytes) == 0)
-            return slot;
+/* Eight bytes at a time; the last eight may overlap those before. */
+static uint64_t long_key(const char *bytes, size_t n_bytes)
+{
+    uint64_t h = 0, word;
+
+    for (size_t i = 0; i + 8 < n_bytes; i += 8) {
+        memcpy(&word, bytes + i, 8);
+        h = mix(h ^ word);
     }
+    memcpy(&word, bytes + n_bytes - 8, 8);
+    return mix(h ^ word);
+}
+
+static bool holds(const struct vocab *v, const struct vocab_slot *slot, uint64_t key,
+                  const char *bytes, size_t n_bytes)
+{
+    if (slot->key != key || slot->n_bytes != n_bytes)
+        return false;
+    return n_bytes <= 8 || memcmp(v->bytes + v->spans[slot->id].offset, bytes, n_bytes) == 0;
+}
+
+/* The slot that holds this string of at least one byte, or the empty one where it belongs. The table
+ * is fixed when text arrives, so text cannot lengthen its probes. */
+static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size_t n_bytes,
+                                  uint64_t key)
+{
+    uint32_t at = (uint32_t)mix(key + n_bytes) & v->slot_mask;
+
+    while (v->slots[at].id >= 0 && !holds(v, &v->slots[at], key, bytes, n_bytes))
+        at = (at + 1) & v->slot_mask;
+    return &v->slots[at];
+}
+
+static uint64_t key_of(const char *bytes, size_t n_bytes)
+{
+    return n_bytes <= 8 ? short_key(bytes, n_bytes) : long_key(bytes, n_bytes);
 }
 
 static enum osp_status index_one(struct vocab *v, int32_t id)
@@ -97,15 +119,16 @@ static enum osp_status index_one(struct vocab *v, int32_t id)
     size_t n_bytes;
     const char *bytes = vocab_bytes(v, id, &n_bytes);
     struct vocab_slot *slot;
-    uint32_t tag;
+    uint64_t key;
 
     if (!n_bytes)
         return fail(OSP_EFORMAT, "token id %d is missing, needs 0..%d without gaps", (int)id,
                     (int)v->n_ordinary - 1);
-    slot = slot_of(v, bytes, n_bytes, &tag);
+    key = key_of(bytes, n_bytes);
+    slot = slot_of(v, bytes, n_bytes, key);
     if (slot->id >= 0)
         return fail(OSP_EFORMAT, "tokens %d and %d are the same bytes", (int)slot->id, (int)id);
-    *slot = (struct vocab_slot){tag, id};
+    *slot = (struct vocab_slot){key, (uint32_t)n_bytes, id};
     if (n_bytes > v->token_bytes_max)
         v->token_bytes_max = (uint32_t)n_bytes;
     return OSP_OK;
@@ -123,6 +146,20 @@ static enum osp_status index_single_bytes(struct vocab *v)
     return OSP_OK;
 }
 
+static enum osp_status index_pairs(struct vocab *v)
+{
+    enum osp_status st;
+
+    TRY(mem_try_array(&v->pair_ids, N_PAIRS, sizeof *v->pair_ids, "vocabulary"));
+    for (int i = 0; i < N_PAIRS; i++) {
+        const char pair[2] = {(char)(i >> 8), (char)i};
+
+        v->pair_ids[i] = vocab_find(v, pair, 2);
+    }
+out:
+    return st;
+}
+
 enum osp_status vocab_index(struct vocab *v)
 {
     uint32_t n_slots = SLOTS_MIN;
@@ -137,13 +174,12 @@ enum osp_status vocab_index(struct vocab *v)
     for (int32_t id = 0; id < v->n_ordinary; id++)
         TRY(index_one(v, id));
     TRY(index_single_bytes(v));
+    TRY(index_pairs(v));
 out:
     return st;
 }
 
 int32_t vocab_find(const struct vocab *v, const char *bytes, size_t n_bytes)
 {
-    uint32_t tag;
-
-    return slot_of(v, bytes, n_bytes, &tag)->id;
+    return slot_of(v, bytes, n_bytes, key_of(bytes, n_bytes))->id;
 }

@@ -19,9 +19,12 @@ struct vocab_span {
     uint32_t offset, n_bytes; /* n_bytes 0: the id is not defined */
 };
 
+/* Of the table by bytes. The key of up to 8 bytes is the bytes themselves, so that most questions
+ * are answered by one line of cache; of longer tokens it is a hash. */
 struct vocab_slot {
-    uint32_t tag; /* high half of the hash */
-    int32_t id;   /* -1: empty */
+    uint64_t key;
+    uint32_t n_bytes;
+    int32_t id; /* -1: empty */
 };
 
 struct vocab {
@@ -29,10 +32,11 @@ struct vocab {
     size_t n_bytes, capacity_bytes;
     struct vocab_span *spans; /* by id */
     int32_t n_ordinary, size; /* ids are 0..size-1 */
-    struct vocab_slot *slots; /* ordinary tokens by hash, open addressing */
+    struct vocab_slot *slots; /* ordinary tokens by bytes, open addressing */
     uint32_t slot_mask;
     uint32_t token_bytes_max; /* longest ordinary token */
     int32_t byte_ids[256];
+    int32_t *pair_ids; /* by first * 256 + second byte; -1: no token */
 };
 
 /* An empty vocabulary of these ids, whose tokens have bytes_max bytes together. */
@@ -46,8 +50,14 @@ CHECKED enum osp_status vocab_define(struct vocab *v, int64_t id, const char *by
 /* After all ordinary ids: OSP_EFORMAT if one is missing, two are alike or a byte has no token. */
 CHECKED enum osp_status vocab_index(struct vocab *v);
 
-/* Id of an ordinary token, or -1. */
+/* Id of an ordinary token, or -1. n_bytes >= 1. */
 int32_t vocab_find(const struct vocab *v, const char *bytes, size_t n_bytes);
+/* The same for two bytes, quicker. */
+static inline int32_t vocab_find_pair(const struct vocab *v, const char *bytes)
+{
+    return v->pair_ids[(unsigned char)bytes[0] << 8 | (unsigned char)bytes[1]];
+}
+
 /* Bytes of a defined id; n_bytes 0 if it is not. */
 static inline const char *vocab_bytes(const struct vocab *v, int32_t id, size_t *n_bytes)
 {
