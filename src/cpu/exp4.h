@@ -10,6 +10,7 @@
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef int32_t i32x4 __attribute__((vector_size(16)));
 typedef uint32_t u32x4 __attribute__((vector_size(16)));
+typedef double f64x2 __attribute__((vector_size(16)));
 
 static inline f32x4 load4(const float *p)
 {

@@ -17,11 +17,24 @@ enum { LANES = 16 }; /* enough independent sums to hide the latency of an additi
 
 /* ---- weights to f32 ---- */
 
+/* bf16 is the upper half of an f32. A word of memory holds two: the first moves up, the second is in
+ * its place already. */
 static void ref_widen_bf16(float *out, const void *in, int64_t n)
 {
     const unsigned char *bytes = in;
+    int64_t i = 0;
 
-    for (int64_t i = 0; i < n; i++) {
+    for (; i + 8 <= n; i += 8) {
+        u32x4 words;
+        f32x4 even, odd;
+
+        memcpy(&words, bytes + 2 * i, sizeof(words));
+        even = (f32x4)(words << 16);
+        odd = (f32x4)(words & 0xFFFF0000u);
+        store4(out + i, __builtin_shufflevector(even, odd, 0, 4, 1, 5));
+        store4(out + i + 4, __builtin_shufflevector(even, odd, 2, 6, 3, 7));
+    }
+    for (; i < n; i++) {
         uint16_t upper;
         uint32_t bits;
 
@@ -31,16 +44,32 @@ static void ref_widen_bf16(float *out, const void *in, int64_t n)
     }
 }
 
-/* The two values of every byte of e2m1 pairs, low nibble first. */
-static const float e2m1_values[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
-                                      -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+/* The two values of every byte of e2m1 codes, that of the low nibble first. */
+#define E2M1_SIGNED(X, s)                                                                          \
+    X(s 0.0f) X(s 0.5f) X(s 1.0f) X(s 1.5f) X(s 2.0f) X(s 3.0f) X(s 4.0f) X(s 6.0f)
+#define E2M1_PAIRS(high)                                                                           \
+    {0.0f, high}, {0.5f, high}, {1.0f, high}, {1.5f, high}, {2.0f, high}, {3.0f, high},            \
+        {4.0f, high}, {6.0f, high}, {-0.0f, high}, {-0.5f, high}, {-1.0f, high}, {-1.5f, high},    \
+        {-2.0f, high}, {-3.0f, high}, {-4.0f, high}, {-6.0f, high},
+static const float e2m1_pairs[256][2] = {E2M1_SIGNED(E2M1_PAIRS, +) E2M1_SIGNED(E2M1_PAIRS, -)};
+#undef E2M1_PAIRS
+#undef E2M1_SIGNED
+
+/* The values of two bytes. */
+static inline f32x4 e2m1_four(uint8_t first, uint8_t second)
+{
+    f64x2 both; /* each half is a pair of floats, carried as it is */
+
+    memcpy(&both, e2m1_pairs[first], sizeof(e2m1_pairs[0]));
+    memcpy((char *)&both + sizeof(both) / 2, e2m1_pairs[second], sizeof(e2m1_pairs[0]));
+    return (f32x4)both;
+}
 
 /* 2^(scale - 127); 255 is NaN. */
 static float e8m0_value(uint8_t scale)
 {
-    const uint32_t bits = scale == 255 ? 0x7FC00000u
-                          : scale == 0 ? 0x00400000u
-                                       : (uint32_t)scale << 23;
+    const uint32_t tiny = 0x00400000u, nan = 0x7FC00000u;
+    const uint32_t bits = scale == 255 ? nan : scale == 0 ? tiny : (uint32_t)scale << 23;
     float value;
 
     memcpy(&value, &bits, sizeof(value));
@@ -50,16 +79,12 @@ static float e8m0_value(uint8_t scale)
 static void ref_widen_mxfp4(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n)
 {
     for (int64_t b = 0; b < n / MXFP4_BLOCK; b++) {
-        const uint8_t *pairs = blocks + b * MXFP4_BLOCK_BYTES;
-        const float scale = e8m0_value(scales[b]);
-        float scaled[16], *values = out + b * MXFP4_BLOCK;
+        const uint8_t *codes = blocks + b * MXFP4_BLOCK_BYTES;
+        const f32x4 scale = all4(e8m0_value(scales[b]));
+        float *values = out + b * MXFP4_BLOCK;
 
-        for (int i = 0; i < 16; i++)
-            scaled[i] = e2m1_values[i] * scale;
-        for (int i = 0; i < MXFP4_BLOCK_BYTES; i++) {
-            values[2 * i] = scaled[pairs[i] & 15];
-            values[2 * i + 1] = scaled[pairs[i] >> 4];
-        }
+        for (int i = 0; i < MXFP4_BLOCK_BYTES; i += 2)
+            store4(values + 2 * i, e2m1_four(codes[i], codes[i + 1]) * scale);
     }
 }
 
@@ -219,16 +244,27 @@ static inline f32x4 swiglu4(f32x4 gate, f32x4 up, struct swiglu s)
     return g * sigmoid * (u + one);
 }
 
+/* Four units from eight interleaved floats. */
+static inline f32x4 swiglu_pairs(const float *u, struct swiglu s)
+{
+    const f32x4 low = load4(u), high = load4(u + 4);
+
+    return swiglu4(__builtin_shufflevector(low, high, 0, 2, 4, 6),
+                   __builtin_shufflevector(low, high, 1, 3, 5, 7), s);
+}
+
 static void ref_swiglu(float *out, const float *u, int n, struct swiglu s)
 {
-    for (int i = 0; i < n; i += 4) {
-        const int n_left = n - i < 4 ? n - i : 4;
+    int i = 0;
+
+    for (; i + 4 <= n; i += 4)
+        store4(out + i, swiglu_pairs(u + 2 * i, s));
+    if (i < n) {
         float room[8] = {0}, units[4];
 
-        memcpy(room, u + 2 * i, (size_t)n_left * 2 * sizeof(float));
-        store4(units, swiglu4((f32x4){room[0], room[2], room[4], room[6]},
-                              (f32x4){room[1], room[3], room[5], room[7]}, s));
-        memcpy(out + i, units, (size_t)n_left * sizeof(float));
+        memcpy(room, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
+        store4(units, swiglu_pairs(room, s));
+        memcpy(out + i, units, (size_t)(n - i) * sizeof(float));
     }
 }
 
