@@ -5,6 +5,7 @@ also asks for every unassigned code point).
 BUILD names the folder with tests/check_tokenizer (build)."""
 
 import base64
+import hashlib
 import json
 import os
 import pathlib
@@ -30,6 +31,7 @@ PATTERN = "|".join([
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+" + CONTRACTION,
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*" + CONTRACTION,
     r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+PUBLISHED_SHA256 = "0614fe83cadab421296e664e1f48f4261fa8fef6e03e63bb75c20f38e37d07d3"  # of tokenizer.json
 NAMED = {199998: "startoftext", 199999: "endoftext", 200002: "return", 200003: "constrain", 200005: "channel",
          200006: "start", 200007: "end", 200008: "message", 200012: "call", 200018: "endofprompt"}
 SPECIALS = {f"<|{NAMED.get(i, f'reserved_{i}')}|>": i for i in range(199998, 201088)}
@@ -157,33 +159,37 @@ def all_merges(ranks, spell):
         pairs = [(token[:i], token[i:]) for i in range(1, len(token))]
         pairs = [p for p in pairs if p[0] in ranks and p[1] in ranks]
         for left, right in sorted(pairs, key=lambda p: (ranks[p[0]], ranks[p[1]])):
-            yield f"{spell(left)} {spell(right)}"
+            yield [spell(left), spell(right)]
+
+
+def added_tokens():
+    names = {i: name for name, i in SPECIALS.items() if i < 200018} | {200018: "<|endofprompt|>"}
+    return [{"id": i, "content": names[i], "single_word": False, "lstrip": False, "rstrip": False,
+             "normalized": False, "special": True} for i in sorted(names)]
 
 
 def tokenizer_json(ranks):
+    """The tokenizer.json that gpt-oss-20b and -120b are published with, byte for byte."""
     letters = byte_letters()
     spell = lambda token: "".join(letters[b] for b in token)
-    added = [{"id": i, "content": name, "special": True, "single_word": False, "lstrip": False, "rstrip": False,
-              "normalized": False} for name, i in sorted(SPECIALS.items(), key=lambda s: s[1]) if i < 200018]
-    return {
-        "version": "1.0", "truncation": None, "padding": None, "normalizer": None,
-        "added_tokens": added + [dict(added[0], id=200018, content="<|endofprompt|>")],
+    byte_level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True}
+    return json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added_tokens(), "normalizer": None,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
             {"type": "Split", "pattern": {"Regex": PATTERN}, "behavior": "Isolated", "invert": False},
-            {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]},
-        "post_processor": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": False, "use_regex": True},
-        "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            {**byte_level, "add_prefix_space": False, "use_regex": False}]},
+        "post_processor": {**byte_level, "trim_offsets": False},
+        "decoder": byte_level,
         "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                   "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": True,
                   "vocab": {spell(token): i for token, i in ranks.items()}, "merges": list(all_merges(ranks, spell))},
-    }
+    }, ensure_ascii=False, indent=2).encode()
 
 
 def test_tokenizer_json_of_o200k(ranks, reference, strings, tmp_path):
-    tokenizer = tokenizer_json(ranks)
-    assert len(tokenizer["model"]["merges"]) == 446_189  # as in the published file
-    path = tmp_path / "tokenizer.json"
-    path.write_text(json.dumps(tokenizer, ensure_ascii=False))
+    data = tokenizer_json(ranks)
+    assert hashlib.sha256(data).hexdigest() == PUBLISHED_SHA256
+    (tmp_path / "tokenizer.json").write_bytes(data)
     batch = strings.make(23, 5_000) + [n.encode() for n in SPECIALS]
     expected = [reference.encode(text_of(s), allowed_special="all") for s in batch]
     assert differences(batch, encode(tmp_path, batch, "specials"), expected) == 0
