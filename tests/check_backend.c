@@ -609,7 +609,7 @@ static void check_sample(void)
 
 enum { C20 = 2880, F20 = 2880, H20 = 64, K20 = 8, D20 = 64, E20 = 32, A20 = 4 };
 enum { V20 = 201088 / 8 }; /* an eighth of the head: its time is proportional */
-enum { CONTEXT = 4096, TIMED_RUNS = 5 };
+enum { CONTEXT = 4096, TIMED_RUNS = 3 };
 
 static void time_attn_in(int T)
 {
