@@ -1,4 +1,5 @@
 /* Opening and closing an engine, and what clients call. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,21 @@ static enum osp_status check_queue(struct osp_engine_options *opt)
     return OSP_OK;
 }
 
+/* Signals are the program's business: the engine's thread takes none. */
+static enum osp_status start_thread(struct osp_engine *e)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&e->thread, NULL, engine_main, e);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return fail(OSP_ENOMEM, "the engine's thread cannot be started: %s", strerror(error));
+    return OSP_OK;
+}
+
 static enum osp_status open_parts(struct osp_engine *e)
 {
     size_t n_seqs = (size_t)e->limits.n_seqs_max;
@@ -112,8 +128,7 @@ static enum osp_status open_parts(struct osp_engine *e)
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
     TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
-    if (pthread_create(&e->thread, NULL, engine_main, e) != 0)
-        return fail(OSP_ENOMEM, "the engine's thread cannot be started");
+    TRY(start_thread(e));
 out:
     return st;
 }
