@@ -80,8 +80,7 @@ static enum osp_status slash_stats(struct session *s, const char *rest)
 
     (void)rest;
     osp_model_get_info(s->setup->model, &info);
-    printf("%s on %s with %d threads; context of %d tokens\n", info.name, info.device,
-           info.n_threads, info.context_tokens_max);
+    printf("%s on %s; context of %d tokens\n", info.name, info.device, info.context_tokens_max);
     printf("%d answers, %lld prompt tokens, %lld generated at %.1f tokens/s\n", s->n_answers,
            (long long)s->n_prompt_tokens, (long long)s->n_tokens,
            s->generation_seconds > 0 ? (double)s->n_tokens / s->generation_seconds : 0.0);

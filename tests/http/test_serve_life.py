@@ -1,0 +1,174 @@
+"""Starting, stopping, keys, names, and what a pasted command line of another server does."""
+
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import openai
+import pytest
+
+from conftest import PROGRAM, run
+
+TASK = [{"role": "user", "content": "Copy this exactly: one two three four five six seven eight nine ten"}]
+
+
+def start_stream(server, collected, began):
+    for chunk in server.client().chat.completions.create(
+        model="osprey-nano", messages=TASK, stream=True, temperature=0
+    ):
+        collected.append(chunk)
+        began.set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_streams_finish(start_server, number):
+    server = start_server()
+    chunks, began = [], threading.Event()
+    thread = threading.Thread(target=start_stream, args=(server, chunks, began))
+    thread.start()
+    assert began.wait(30)
+    assert server.stop(number) == 0
+    thread.join(10)
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert "status=200" in "\n".join(server.log)
+
+
+def test_a_deadline_ends_streams_with_an_error(start_server):
+    server = start_server("--shutdown-timeout", "0")
+    chunks, began = [], threading.Event()
+    errors = []
+
+    def read():
+        try:
+            start_stream(server, chunks, began)
+        except openai.APIError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert began.wait(30)
+    assert server.stop() == 0
+    thread.join(10)
+    assert errors and "shutting down" in str(errors[0])
+
+
+def test_no_clients_no_waiting(start_server):
+    server = start_server()
+    began = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - began < 5
+
+
+def test_port_in_use(server):
+    taken = run("serve", "--port", str(server.port))
+    assert taken.returncode == 1
+    assert taken.stdout == ""
+    assert f"cannot listen on 127.0.0.1 port {server.port}: address already in use" in taken.stderr
+
+
+def test_key(start_server):
+    server = start_server(environment={"OSPREY_API_KEY": "secret"})
+    with pytest.raises(openai.AuthenticationError) as caught:
+        server.client(key="wrong").models.list()
+    assert caught.value.code == "invalid_api_key"
+    assert server.client(key="secret").models.list().data
+    assert server.health()["status"] == "ok"
+    assert server.stop() == 0
+
+
+def test_names_and_a_line_pasted_from_elsewhere(start_server):
+    server = start_server(
+        "--served-model-name", "gpt-oss,nano", "--trust-remote-code", "-ngl", "99", "-fa", "on",
+        "--jinja", "--gpu-memory-utilization", "0.9", "--tensor-parallel-size=1", "-np", "2",
+    )  # fmt: skip
+    assert [m.id for m in server.client().models.list().data] == ["gpt-oss", "nano"]
+    answer = server.client().chat.completions.create(model="nano", messages=TASK, max_tokens=2)
+    assert answer.model == "nano"
+    assert server.stop() == 0
+    ignored = [line for line in server.log if "is ignored" in line]
+    assert len(ignored) == 6
+    assert any("--trust-remote-code is ignored: no code of a checkpoint is ever run" in x for x in ignored)
+
+
+def test_log_lines(start_server):
+    server = start_server()
+    server.client().chat.completions.create(model="osprey-nano", messages=TASK, max_tokens=3)
+    assert server.stop() == 0
+    line = next(x for x in server.log if "/v1/chat/completions" in x and " http " in x)
+    assert re.search(r"id=req-\w+ method=POST path=/v1/chat/completions status=200 ", line)
+    assert re.search(r" ms=[\d.]+ finish=length prompt_tokens=\d+ tokens=3 ", line)
+
+
+def test_a_full_queue(start_server):
+    server = start_server("--max-queue", "1", "-np", "1")
+    long_task = [{"role": "user", "content": "Copy this exactly: " + "a b c d e f g h " * 60}]
+    streams, refused = [], 0
+    for _ in range(6):
+        try:
+            streams.append(
+                server.client().chat.completions.create(
+                    model="osprey-nano", messages=long_task, stream=True, temperature=0
+                )
+            )
+        except openai.RateLimitError as error:
+            refused += 1
+            assert error.response.headers["retry-after"] == "1"
+    assert refused >= 3
+    for stream in streams:
+        stream.close()
+    server.wait_idle()
+    assert server.stop() == 0
+
+
+def test_a_second_signal_ends_at_once(start_server):
+    server = start_server("--shutdown-timeout", "600")
+    chunks, began = [], threading.Event()
+
+    def read():
+        try:
+            start_stream(server, chunks, began)
+        except (openai.APIError, OSError):
+            pass
+        except Exception as error:  # the transport's own words for a lost connection
+            assert "closed" in str(error) or "peer" in str(error) or "reset" in str(error).lower()
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    assert began.wait(30)
+    server.process.send_signal(signal.SIGTERM)
+    server.process.send_signal(signal.SIGINT)
+    assert server.process.wait(10) == 0
+    thread.join(10)
+
+
+def test_wrong_command_lines():
+    cases = [
+        (["serve", "--prot", "1"], 2, "the nearest is --port"),
+        (["serve", "--port", "x"], 2, "must be a number from 0 to 65535"),
+        (["serve", "--port"], 2, "needs a value"),
+        (["serve", "a", "b"], 2, "one word too many"),
+        (["serve", "--tensor-parallel-size", "2"], 2, "only 1 is supported"),
+        (["serve", "openai/gpt-oss-20b"], 1, "hf download openai/gpt-oss-20b"),
+        (["serve", "/nowhere"], 1, "/nowhere: there is no such folder"),
+        (["srve"], 2, "the nearest is 'serve'"),
+    ]
+    for arguments, code, text in cases:
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (code, ""), arguments
+        assert text in done.stderr, (arguments, done.stderr)
+
+
+def test_nothing_but_the_url_on_standard_output(start_server):
+    server = start_server()
+    url = server.url
+    assert server.stop() == 0
+    assert server.process.stdout.read() == ""
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=2)
+
+
+def test_the_program_is_the_one_that_was_built():
+    assert subprocess.run([PROGRAM, "version"], capture_output=True, text=True).stdout.startswith("osprey ")
