@@ -1,7 +1,7 @@
 /* One task is a tile of up to TILE_ROWS weight rows: they are widened to f32 once and multiplied
  * with every token. With many tokens the whole tile is kept (second-level cache) and each pair of
- * tokens runs over it; with few, two rows at a time stay in the first-level cache. Both orders give
- * the same bits, since a product of one row and one token is the same dot product in either.
+ * tokens runs over it; with few, so many rows at a time as the first-level cache keeps. Both orders
+ * give the same bits, since a product of one row and one token is the same dot product in either.
  *
  * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decoding is bound by the widening
  * of the weights, prefill by the multiplications of the ref level. */
@@ -12,7 +12,7 @@
 enum {
     TILE_ROWS = 16, /* even, for pairs; 16 transposed bf16 rows read half a cache line at a time */
     FEW_TOKENS = 4, /* up to here widening costs more than the products */
-    ROWS_FOR_FEW = 2
+    FEW_FLOATS = 4096 /* of widened rows then: half the first-level cache */
 };
 
 struct run {
@@ -84,6 +84,16 @@ static void multiply_rows(const struct kernels *k, const struct matmul *m, float
     }
 }
 
+/* How many rows of a tile are widened before they are multiplied: an even number. */
+static int rows_at_once(const struct matmul *m)
+{
+    const int64_t n = FEW_FLOATS / m->w.dim[1] / 2 * 2;
+
+    if (m->n_tokens > FEW_TOKENS || m->w.transposed || n >= TILE_ROWS)
+        return TILE_ROWS;
+    return n < 2 ? 2 : (int)n;
+}
+
 static void run_tile(void *ctx, int part, int worker)
 {
     const struct run *run = ctx;
@@ -96,7 +106,7 @@ static void run_tile(void *ctx, int part, int worker)
         part -= job_tiles(m++);
     first = (int64_t)part * TILE_ROWS;
     end = first + TILE_ROWS < m->w.dim[0] ? first + TILE_ROWS : m->w.dim[0];
-    step = m->n_tokens <= FEW_TOKENS && !m->w.transposed ? ROWS_FOR_FEW : TILE_ROWS;
+    step = rows_at_once(m);
     for (; first < end; first += step)
         multiply_rows(run->cpu->kernels, m, room, first,
                       (int)(end - first < step ? end - first : step));
