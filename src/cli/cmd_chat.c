@@ -127,14 +127,27 @@ static enum reasoning_view view_of(const struct chat_args *args, bool one_shot)
 
 /* ---- one shot ---- */
 
+static void drop_last_newline(struct buf *text)
+{
+    if (text->size_bytes > 0 && text->data[text->size_bytes - 1] == '\n')
+        text->data[--text->size_bytes] = '\0';
+}
+
 static enum osp_status read_prompt(struct buf *out, const struct chat_args *args)
 {
-    enum osp_status st = args->prompt && strcmp(args->prompt, "-") != 0
-                             ? read_text(out, args->prompt)
-                             : read_stream(out, stdin);
+    enum osp_status st = OSP_OK;
 
-    if (st == OSP_OK && out->size_bytes == 0)
-        return fail(OSP_EINVAL, "the prompt is empty");
+    if (args->prompt && strcmp(args->prompt, "-") != 0) {
+        TRY(read_text(out, args->prompt));
+    } else {
+        TRY(read_stream(out, stdin));
+        drop_last_newline(out);
+    }
+    if (out->size_bytes == 0)
+        st = fail(OSP_EINVAL, "the prompt is empty");
+    else if (strlen(out->data) != out->size_bytes)
+        st = fail(OSP_EINVAL, "the prompt has a NUL byte");
+out:
     return st;
 }
 

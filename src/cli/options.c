@@ -150,7 +150,7 @@ static void plain_add(struct plain *p, char *word)
     p->argv[p->argc++] = word;
 }
 
-/* "--name=value" and "-c4096" carry the value with them. Gives the row, the name alone and the value
+/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives the row, the name alone and the value
  * (NULL if it is not attached). */
 static const struct option_row *split_word(const struct option_row *rows, char *word,
                                            const char **attached)
@@ -167,7 +167,7 @@ static const struct option_row *split_word(const struct option_row *rows, char *
         *attached = equals + 1;
         return options_find(rows, word);
     }
-    if (word[1] != '-' && word[2] != '\0')
+    if (word[1] != '-' && word[2] != '\0' && !foreign_find(word))
         row = options_find(rows, letter);
     if (!row || row->kind == OPTION_FLAG)
         return NULL;

@@ -1,0 +1,172 @@
+/* Who may call, and what a request body may say. */
+#include "unit.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+#include "serve/json_budget.h"
+#include "serve/json_in.h"
+#include "serve/origin.h"
+
+static bool allowed(const char *bind_host, const char *list, const char *host, const char *origin)
+{
+    struct http_request r = {0};
+
+    r.fields[HTTP_HOST] = (char *)host;
+    r.fields[HTTP_ORIGIN] = (char *)origin;
+    return origin_refusal(&(struct origin_rule){.bind_host = bind_host, .allowed_origins = list},
+                          &r) == NULL;
+}
+
+static void test_hosts(void **state)
+{
+    (void)state;
+    assert_true(allowed("127.0.0.1", NULL, "localhost:8000", NULL));
+    assert_true(allowed("127.0.0.1", NULL, "LOCALHOST", NULL));
+    assert_true(allowed("127.0.0.1", NULL, "127.0.0.1:8000", NULL));
+    assert_true(allowed("localhost", NULL, "[::1]:8000", NULL));
+    assert_true(allowed("::1", NULL, "192.168.1.7", NULL));
+    assert_false(allowed("127.0.0.1", NULL, "evil.example", NULL));
+    assert_false(allowed("127.0.0.1", NULL, "localhost.evil.example", NULL));
+    assert_false(allowed("127.0.0.1", NULL, "127.0.0.1.evil.example", NULL));
+    assert_false(allowed("127.0.0.1", NULL, "", NULL));
+    assert_false(allowed("127.0.0.1", NULL, NULL, NULL));
+    assert_true(allowed("0.0.0.0", NULL, "llm.example.org", NULL));
+}
+
+static void test_origins(void **state)
+{
+    (void)state;
+    assert_true(allowed("127.0.0.1", NULL, "localhost", "http://localhost:3000"));
+    assert_true(allowed("127.0.0.1", NULL, "localhost", "http://[::1]"));
+    assert_false(allowed("127.0.0.1", NULL, "localhost", "https://evil.example"));
+    assert_false(allowed("127.0.0.1", NULL, "localhost", "null"));
+    assert_false(allowed("127.0.0.1", NULL, "localhost", "https://localhost.evil.example"));
+    assert_false(allowed("127.0.0.1", NULL, "localhost", "https://localhost@evil.example"));
+    assert_true(allowed("127.0.0.1", "https://a.example,https://b.example", "localhost",
+                        "https://b.example"));
+    assert_false(allowed("127.0.0.1", "https://a.example", "localhost", "https://a.example.evil"));
+    assert_true(allowed("127.0.0.1", "*", "localhost", "https://c.example"));
+    assert_true(allowed("0.0.0.0", NULL, "llm.example.org", "https://llm.example.org"));
+    assert_false(allowed("0.0.0.0", NULL, "llm.example.org", "https://other.example.org"));
+}
+
+static enum osp_status read_body(struct chat_params *p, const char *json)
+{
+    *p = (struct chat_params){0};
+    return chat_params_read(p, json, strlen(json));
+}
+
+static void test_fields(void **state)
+{
+    struct chat_params p;
+
+    (void)state;
+    assert_int_equal(
+        read_body(
+            &p, "{\"messages\":[],\"model\":\"m\",\"stream\":true,\"max_tokens\":9,"
+                "\"stream_options\":{\"include_usage\":true},\"temperature\":0,\"top_p\":0.5,"
+                "\"top_k\":-1,\"min_p\":0.1,\"seed\":-5,\"stop\":[\"a\",\"b\"],\"n\":1,"
+                "\"tool_choice\":\"none\",\"user\":null,\"logit_bias\":{},\"x\\r\\ny\":1,\"z\":2}"),
+        OSP_OK);
+    assert_string_equal(p.model, "m");
+    assert_true(p.stream && p.include_usage && p.no_tools);
+    assert_int_equal(p.options.tokens_max, 9);
+    assert_true(p.options.sampling.has_temperature && p.options.sampling.temperature == 0);
+    assert_true(p.options.sampling.top_p == 0.5f && p.options.sampling.min_p == 0.1f);
+    assert_int_equal(p.options.sampling.top_k, 0);
+    assert_true(p.options.sampling.has_seed && p.options.sampling.seed == (uint64_t)-5);
+    assert_int_equal(p.options.n_stop, 2);
+    assert_string_equal(p.options.stop[1], "b");
+    assert_string_equal(buf_text(&p.ignored), "x??y, z");
+    chat_params_release(&p);
+}
+
+/* Each field with what it must not be. */
+static void test_field_abuse(void **state)
+{
+    static const char *const fields[] = {"model",
+                                         "stream",
+                                         "stream_options",
+                                         "max_tokens",
+                                         "temperature",
+                                         "top_p",
+                                         "top_k",
+                                         "min_p",
+                                         "seed",
+                                         "stop",
+                                         "n",
+                                         "tool_choice",
+                                         "logprobs",
+                                         "top_logprobs",
+                                         "response_format",
+                                         "max_completion_tokens",
+                                         "frequency_penalty",
+                                         "presence_penalty",
+                                         "logit_bias"};
+    static const char *const values[] = {"[[]]", "{\"a\":1}",           "-2",   "1e308", "\"\"",
+                                         "1.5",  "9223372036854775807", "true", "[1]",   "[null]"};
+    int n_refused = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        for (size_t j = 0; j < sizeof values / sizeof values[0]; j++) {
+            char json[128];
+            struct chat_params p;
+
+            snprintf(json, sizeof json, "{\"%s\":%s}", fields[i], values[j]);
+            if (read_body(&p, json) != OSP_OK) {
+                assert_memory_equal(fail_message(), fields[i], strlen(fields[i]));
+                n_refused++;
+            }
+            chat_params_release(&p);
+        }
+    assert_in_range(n_refused, 150, 190);
+}
+
+static void test_too_many_stops(void **state)
+{
+    struct chat_params p;
+
+    (void)state;
+    assert_int_equal(read_body(&p,
+                               "{\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\","
+                               "\"10\",\"11\",\"12\",\"13\",\"14\",\"15\",\"16\",\"17\"]}"),
+                     OSP_EINVAL);
+    chat_params_release(&p);
+}
+
+static void test_tools_are_taken_out(void **state)
+{
+    const char *json = "{\"messages\":[{\"content\":\"a\\u0000b\"}],\"tools\":[{}]}";
+    char *without;
+
+    (void)state;
+    assert_int_equal(chat_body_without_tools(&without, json, strlen(json)), OSP_OK);
+    assert_string_equal(without, "{\"messages\":[{\"content\":\"a\\u0000b\"}]}");
+    free(without);
+}
+
+static void test_budget(void **state)
+{
+    struct chat_params p;
+
+    (void)state;
+    json_budget_install();
+    json_budget_begin(2000);
+    assert_int_equal(
+        read_body(&p, "{\"x\":[[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],"
+                      "[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]}"),
+        OSP_EFORMAT);
+    assert_true(json_budget_end());
+    chat_params_release(&p);
+    json_budget_begin(json_budget_for(100));
+    assert_int_equal(read_body(&p, "{\"messages\":[]}"), OSP_OK);
+    assert_false(json_budget_end());
+    chat_params_release(&p);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_hosts), cmocka_unit_test(test_origins),
+          cmocka_unit_test(test_fields), cmocka_unit_test(test_field_abuse),
+          cmocka_unit_test(test_too_many_stops), cmocka_unit_test(test_tools_are_taken_out),
+          cmocka_unit_test(test_budget))

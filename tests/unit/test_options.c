@@ -1,0 +1,237 @@
+/* Command lines: spelling, values, environment, and what other servers' options do. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "cli/commands.h"
+#include "cli/foreign.h"
+#include "cli/help.h"
+#include "cli/nearest.h"
+
+struct args {
+    bool quiet;
+    int port;
+    int64_t size_bytes;
+    struct option_real temperature;
+    const char *name;
+};
+
+static const struct option_row ROWS[] = {
+    {.name = "quiet",
+     .aliases = "-q",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct args, quiet),
+     .help = "says less"},
+    {.name = "port",
+     .aliases = "-p,--listen-port,-np",
+     .kind = OPTION_INT,
+     .offset = offsetof(struct args, port),
+     .min = 0,
+     .max = 65535,
+     .value = "PORT",
+     .help = "where"},
+    {.name = "size",
+     .kind = OPTION_BYTES,
+     .offset = offsetof(struct args, size_bytes),
+     .min = 0,
+     .max = 1e12,
+     .value = "BYTES",
+     .help = "how much"},
+    {.name = "temperature",
+     .kind = OPTION_REAL,
+     .offset = offsetof(struct args, temperature),
+     .min = 0,
+     .max = 2,
+     .value = "T",
+     .help = "how warm"},
+    {.name = "test-name",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct args, name),
+     .value = "NAME",
+     .help = "what it is called"},
+    {0},
+};
+
+static const struct command COMMAND = {
+    .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_words_max = 1};
+
+static enum osp_status parse(struct args *args, struct option_rest *rest, char **words)
+{
+    char *argv[16] = {(char *)"try"};
+    int argc = 1;
+
+    while (words[argc - 1]) {
+        argv[argc] = words[argc - 1];
+        argc++;
+    }
+    *args = (struct args){0};
+    return options_parse(&COMMAND, argc, argv, args, rest);
+}
+
+#define WORDS(...) ((char *[]){__VA_ARGS__, NULL})
+
+static void test_spellings(void **state)
+{
+    static char *const ports[][4] = {{"--port", "80"},
+                                     {"--port=80"},
+                                     {"-p", "80"},
+                                     {"-p80"},
+                                     {"-np", "80"},
+                                     {"-p=80"},
+                                     {"--listen-port", "80"},
+                                     {"-q", "-p", "80"},
+                                     {"-p", "7", "-p80"}};
+    struct option_rest rest;
+    struct args args;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ports / sizeof ports[0]; i++) {
+        assert_int_equal(parse(&args, &rest, (char **)ports[i]), OSP_OK);
+        assert_int_equal(args.port, 80);
+    }
+    assert_int_equal(parse(&args, &rest, WORDS("word", "-q")), OSP_OK);
+    assert_true(args.quiet);
+    assert_int_equal(rest.n, 1);
+    assert_string_equal(rest.words[0], "word");
+    assert_int_equal(parse(&args, &rest, WORDS("--quiet=false", "--", "-q")), OSP_OK);
+    assert_false(args.quiet);
+    assert_string_equal(rest.words[0], "-q");
+    assert_int_equal(parse(&args, &rest, WORDS("--test-name", "-q")), OSP_OK);
+    assert_string_equal(args.name, "-q");
+    assert_false(args.quiet);
+    assert_int_equal(parse(&args, &rest, WORDS("--test-name=", "-")), OSP_OK);
+    assert_string_equal(args.name, "");
+    assert_string_equal(rest.words[0], "-");
+}
+
+static void test_values(void **state)
+{
+    struct option_rest rest;
+    struct args args;
+
+    (void)state;
+    assert_int_equal(parse(&args, &rest, WORDS("--size", "3K")), OSP_OK);
+    assert_int_equal(args.size_bytes, 3072);
+    assert_int_equal(parse(&args, &rest, WORDS("--size", "2g")), OSP_OK);
+    assert_int_equal(args.size_bytes, (int64_t)2 << 30);
+    assert_int_equal(parse(&args, &rest, WORDS("--temperature", "0.5")), OSP_OK);
+    assert_true(args.temperature.given && args.temperature.value == 0.5);
+    assert_int_equal(parse(&args, &rest, WORDS("-q")), OSP_OK);
+    assert_false(args.temperature.given);
+}
+
+static void test_refusals(void **state)
+{
+    static const struct {
+        char *words[4];
+        const char *part;
+    } cases[] = {
+        {{"--prot", "80"}, "--prot: unknown option; the nearest is --port"},
+        {{"--por", "80"}, "unknown option"}, /* no abbreviations */
+        {{"--quite"}, "the nearest is --quiet"},
+        {{"-x"}, "unknown option"},
+        {{"--port"}, "--port: needs a value (PORT)"},
+        {{"--port", "65536"}, "from 0 to 65535"},
+        {{"--port", "-1"}, "from 0 to 65535"},
+        {{"--port", "1.5"}, "must be a number"},
+        {{"--port", "80x"}, "must be a number"},
+        {{"--port", ""}, "must be a number"},
+        {{"--size", "3Q"}, "must be a number"},
+        {{"--size", "3KB"}, "must be a number"},
+        {{"--temperature", "nan"}, "must be a number"},
+        {{"--quiet=perhaps"}, "neither true nor false"},
+        {{"a", "b"}, "b: one word too many"},
+        {{"--tensor-parallel-size", "2"}, "only 1 is supported"},
+        {{"--nnodes"}, "only 1 is supported"},
+    };
+    struct option_rest rest;
+    struct args args;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum osp_status st = parse(&args, &rest, (char **)cases[i].words);
+
+        if (st == OSP_OK)
+            fail_msg("%s is accepted", cases[i].words[0]);
+        if (!strstr(fail_message(), cases[i].part))
+            fail_msg("%s: '%s' is not in '%s'", cases[i].words[0], cases[i].part, fail_message());
+    }
+}
+
+static void test_environment(void **state)
+{
+    struct option_rest rest;
+    struct args args;
+
+    (void)state;
+    setenv("OSPREY_PORT", "81", 1);
+    setenv("OSPREY_QUIET", "1", 1);
+    setenv("OSPREY_TEST_NAME", "from outside", 1);
+    assert_int_equal(parse(&args, &rest, WORDS("--port", "82")), OSP_OK);
+    assert_int_equal(args.port, 82); /* the command line wins */
+    assert_true(args.quiet);
+    assert_string_equal(args.name, "from outside");
+    setenv("OSPREY_PORT", "many", 1);
+    assert_int_equal(parse(&args, &rest, WORDS("--port", "82")), OSP_EINVAL);
+    assert_non_null(strstr(fail_message(), "environment variable OSPREY_PORT"));
+}
+
+static void test_foreign_options(void **state)
+{
+    struct option_rest rest;
+    struct args args;
+
+    (void)state;
+    assert_int_equal(
+        parse(&args, &rest,
+              WORDS("--jinja", "-ngl", "99", "word", "-fa", "--dtype=auto", "-tp", "1")),
+        OSP_OK);
+    assert_int_equal(rest.n, 1);
+    assert_string_equal(rest.words[0], "word");
+    assert_int_equal(parse(&args, &rest, WORDS("-fa", "on", "word")), OSP_OK);
+    assert_int_equal(rest.n, 1);
+    assert_int_equal(parse(&args, &rest, WORDS("-pp", "1", "-p", "5")), OSP_OK);
+    assert_int_equal(args.port, 5);
+    assert_non_null(foreign_find("--trust-remote-code"));
+    assert_null(foreign_find("--trust"));
+}
+
+static void test_nearest(void **state)
+{
+    (void)state;
+    assert_int_equal(word_distance("", "abc"), 3);
+    assert_int_equal(word_distance("kitten", "sitting"), 3);
+    assert_int_equal(word_distance("same", "same"), 0);
+    assert_string_equal(command_nearest("srve"), "serve");
+    assert_string_equal(command_nearest("chta"), "chat");
+}
+
+/* Each table names every option once, in words and letters. */
+static void test_tables_are_sound(void **state)
+{
+    (void)state;
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        for (const struct option_row *row = COMMANDS[i]->options; row && row->name; row++) {
+            char names[160], word[64];
+
+            snprintf(word, sizeof word, "--%s", row->name);
+            assert_ptr_equal(options_find(COMMANDS[i]->options, word), row);
+            assert_null(foreign_find(word));
+            assert_true((row->value == NULL) == (row->kind == OPTION_FLAG));
+            assert_non_null(row->help);
+            help_option_names(row, names);
+            for (const char *alias = row->aliases; alias && *alias;) {
+                size_t n = strcspn(alias, ",");
+
+                snprintf(word, sizeof word, "%.*s", (int)n, alias);
+                assert_ptr_equal(options_find(COMMANDS[i]->options, word), row);
+                assert_null(foreign_find(word));
+                alias += n + (alias[n] == ',');
+            }
+        }
+}
+
+UNIT_MAIN(cmocka_unit_test(test_spellings), cmocka_unit_test(test_values),
+          cmocka_unit_test(test_refusals), cmocka_unit_test(test_environment),
+          cmocka_unit_test(test_foreign_options), cmocka_unit_test(test_nearest),
+          cmocka_unit_test(test_tables_are_sound))

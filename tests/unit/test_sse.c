@@ -1,0 +1,184 @@
+/* The JSON of answers, byte for byte: whole and as server-sent events. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "serve/errors.h"
+#include "serve/reply.h"
+
+#define HEAD                                                                                       \
+    "\"created\":5,\"model\":\"m\\\"1\",\"system_fingerprint\":\"osprey-" OSP_VERSION              \
+    "\",\"choices\":["
+#define CHUNK(delta, finish)                                                                       \
+    "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD                      \
+    "{\"index\":0,\"delta\":{" delta "},\"logprobs\":null,\"finish_reason\":" finish "}]}\n\n"
+#define USAGE                                                                                      \
+    "{\"prompt_tokens\":7,\"completion_tokens\":5,\"total_tokens\":12,"                            \
+    "\"prompt_tokens_details\":{\"cached_tokens\":3},"                                             \
+    "\"completion_tokens_details\":{\"reasoning_tokens\":2}}"
+
+static struct osp_event text_event(enum osp_event_kind kind, const char *text)
+{
+    return (struct osp_event){.kind = kind, .text = text, .n_bytes = strlen(text)};
+}
+
+static struct osp_event done_event(enum osp_finish finish)
+{
+    return (struct osp_event){.kind = OSP_EVENT_DONE,
+                              .finish = finish,
+                              .usage = {.n_prompt_tokens = 7,
+                                        .n_generated_tokens = 5,
+                                        .n_reasoning_tokens = 2,
+                                        .n_cached_tokens = 3}};
+}
+
+static void begin(struct reply *r, struct buf *out, bool streams, bool include_usage)
+{
+    reply_init(r, "m\"1", streams, include_usage);
+    strcpy(r->id, "chatcmpl-x");
+    r->created_unix_s = 5;
+    buf_init(out, 1 << 20);
+}
+
+static void test_stream(void **state)
+{
+    const struct osp_event events[] = {
+        text_event(OSP_EVENT_REASONING, "hm"),
+        text_event(OSP_EVENT_TEXT, "a\n\"é\""),
+        {.kind = OSP_EVENT_TOOL_CALL, .name = "f", .call_id = "call_1"},
+        text_event(OSP_EVENT_TOOL_ARGS, "{\"x\":"),
+        text_event(OSP_EVENT_TOOL_ARGS, "1}"),
+        {.kind = OSP_EVENT_TOOL_CALL, .name = "g", .call_id = "call_2"},
+        text_event(OSP_EVENT_TOOL_ARGS, "{}"),
+        done_event(OSP_FINISH_TOOL_CALLS)};
+    struct reply r;
+    struct buf out;
+
+    (void)state;
+    begin(&r, &out, true, false);
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        reply_stream(&r, &events[i], &out);
+    assert_string_equal(
+        buf_text(&out),
+        CHUNK("\"role\":\"assistant\",\"content\":null,\"reasoning\":\"hm\",\"reasoning_content\":"
+              "\"hm\"",
+              "null") CHUNK("\"content\":\"a\\n\\\"é\\\"\"", "null")
+            CHUNK(
+                "\"tool_calls\":[{\"index\":0,\"id\":\"call_1\",\"type\":\"function\",\"function\":"
+                "{\"name\":\"f\",\"arguments\":\"\"}}]",
+                "null")
+                CHUNK("\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"{\\\"x\\\":\"}}]",
+                      "null")
+                    CHUNK("\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"1}\"}}]",
+                          "null") CHUNK("\"tool_calls\":[{\"index\":1,\"id\":\"call_2\",\"type\":"
+                                        "\"function\",\"function\":"
+                                        "{\"name\":\"g\",\"arguments\":\"\"}}]",
+                                        "null")
+                        CHUNK("\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{}\"}}]",
+                              "null") CHUNK("", "\"tool_calls\"") "data: [DONE]\n\n");
+    buf_release(&out);
+    reply_release(&r);
+}
+
+static void test_usage_chunk(void **state)
+{
+    struct osp_event done = done_event(OSP_FINISH_LENGTH);
+    struct reply r;
+    struct buf out;
+
+    (void)state;
+    begin(&r, &out, true, true);
+    reply_stream(&r, &done, &out);
+    assert_string_equal(
+        buf_text(&out),
+        "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
+        "{\"index\":0,\"delta\":{\"role\":\"assistant\"},\"logprobs\":null,\"finish_reason\":"
+        "\"length\"}],\"usage\":null}\n\n"
+        "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
+        "],\"usage\":" USAGE "}\n\n"
+        "data: [DONE]\n\n");
+    buf_release(&out);
+    reply_release(&r);
+}
+
+static void test_whole(void **state)
+{
+    const struct osp_event events[] = {
+        text_event(OSP_EVENT_REASONING, "h"),
+        text_event(OSP_EVENT_REASONING, "m"),
+        {.kind = OSP_EVENT_TOOL_CALL, .name = "f", .call_id = "call_1"},
+        text_event(OSP_EVENT_TOOL_ARGS, "{\"x\":"),
+        text_event(OSP_EVENT_TOOL_ARGS, "1}")};
+    struct osp_event done = done_event(OSP_FINISH_TOOL_CALLS);
+    struct reply r;
+    struct buf out;
+
+    (void)state;
+    begin(&r, &out, false, false);
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        assert_true(reply_keep(&r, &events[i]));
+    reply_whole(&r, &done, &out);
+    assert_string_equal(
+        buf_text(&out),
+        "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
+        "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":null,\"refusal\":null,"
+        "\"reasoning\":\"hm\",\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":\"call_1\","
+        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]},"
+        "\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],\"usage\":" USAGE "}\n");
+    buf_release(&out);
+    reply_release(&r);
+}
+
+static void test_limits_of_a_whole_answer(void **state)
+{
+    struct osp_event call = {.kind = OSP_EVENT_TOOL_CALL, .name = "f", .call_id = "c"};
+    struct osp_event args = text_event(OSP_EVENT_TOOL_ARGS, "x");
+    struct reply r;
+    struct buf out;
+
+    (void)state;
+    begin(&r, &out, false, false);
+    assert_false(reply_keep(&r, &args)); /* of no call */
+    for (int i = 0; i < REPLY_CALLS_MAX; i++)
+        assert_true(reply_keep(&r, &call));
+    assert_false(reply_keep(&r, &call));
+    buf_release(&out);
+    reply_release(&r);
+}
+
+static void test_errors(void **state)
+{
+    static const struct {
+        enum osp_status status;
+        const char *message;
+        int http_status;
+        const char *json;
+    } cases[] = {
+        {OSP_EINVAL, "messages[2].content: must be text", 400,
+         "{\"error\":{\"message\":\"messages[2].content: must be text\",\"type\":"
+         "\"invalid_request_error\",\"param\":\"messages[2].content\",\"code\":\"invalid_value\"}"
+         "}"},
+        {OSP_EBUSY, "256 requests are waiting", 429,
+         "{\"error\":{\"message\":\"256 requests are waiting\",\"type\":\"rate_limit_error\","
+         "\"param\":null,\"code\":\"rate_limit_exceeded\"}}"},
+        {OSP_EDEVICE, "gone", 503,
+         "{\"error\":{\"message\":\"gone\",\"type\":\"server_error\",\"param\":null,\"code\":null}"
+         "}"},
+    };
+    struct api_error e;
+    struct buf out;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        api_error_from_status(&e, cases[i].status, cases[i].message);
+        assert_int_equal(e.http_status, cases[i].http_status);
+        buf_init(&out, 4096);
+        api_error_json(&out, &e);
+        assert_string_equal(buf_text(&out), cases[i].json);
+        buf_release(&out);
+    }
+}
+
+UNIT_MAIN(cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
+          cmocka_unit_test(test_whole), cmocka_unit_test(test_limits_of_a_whole_answer),
+          cmocka_unit_test(test_errors))
