@@ -1,6 +1,6 @@
-/* Reading headers. Words are told apart by spaces, control tokens, "to=" and opening brackets; each
- * word is taken for what it can be, in the order of take_word, and what it cannot be is passed over.
- * docs/harmony.md lists the malformed headers seen in practice and what becomes of them. */
+/* Reading headers. Each word is taken for what it can be, in the order of take_word, and what it
+ * cannot be is passed over. docs/harmony.md lists the malformed headers seen in practice and what
+ * becomes of them. */
 #include "text/harmony_header.h"
 
 #include <string.h>
@@ -10,83 +10,11 @@
 #define ASSISTANT "assistant"
 #define CONSTRAIN "<|constrain|>"
 #define FUNCTIONS "functions."
-#define TO        "to="
 
 static const char *const roles[] = {"system", "developer", "user", ASSISTANT, "tool", NULL};
 static const char *const channels[] = {"analysis", "commentary", "final", NULL};
 static const char *const content_types[] = {"json", "code", "text", NULL};
 static const char *const opening_words[] = {"analysis", "commentary", "final", ASSISTANT, NULL};
-
-struct word {
-    const char *s;
-    size_t n;
-    enum header_marker marker; /* the control token right before it */
-    size_t part;
-};
-
-struct cursor {
-    const struct header_text *h;
-    size_t at, part;
-    bool is_fresh; /* the part's marker has not been given with a word */
-};
-
-void header_text_init(struct header_text *h, bool with_assistant)
-{
-    *h = (struct header_text){.n_parts = 1};
-    if (with_assistant)
-        header_text_append(h, ASSISTANT, strlen(ASSISTANT));
-}
-
-bool header_text_append(struct header_text *h, const char *text, size_t n_bytes)
-{
-    if (n_bytes > HEADER_BYTES_MAX || h->n_bytes + n_bytes > HEADER_BYTES_MAX)
-        return false;
-    memcpy(h->text + h->n_bytes, text, n_bytes);
-    h->n_bytes += n_bytes;
-    return true;
-}
-
-void header_text_mark(struct header_text *h, enum header_marker marker)
-{
-    if (h->n_parts < HEADER_PARTS_MAX)
-        h->parts[h->n_parts++] = (struct header_part){marker, h->n_bytes};
-    else
-        header_text_append(h, " ", 1);
-}
-
-void header_text_drop(struct header_text *h, size_t part)
-{
-    size_t from = h->parts[part].begin, to = strlen(ASSISTANT);
-
-    memmove(h->text + to, h->text + from, h->n_bytes - from);
-    memcpy(h->text, ASSISTANT, to);
-    h->n_bytes = h->n_bytes - from + to;
-    for (size_t i = part; i < h->n_parts; i++) {
-        h->parts[i - part + 1] = h->parts[i];
-        h->parts[i - part + 1].begin += to - from;
-    }
-    h->n_parts = h->n_parts - part + 1;
-}
-
-size_t header_text_end(const struct header_text *h, size_t part)
-{
-    return part + 1 < h->n_parts ? h->parts[part + 1].begin : h->n_bytes;
-}
-
-static bool is_space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static bool begins(const char *s, size_t n, const char *prefix, size_t n_prefix)
-{
-    return n >= n_prefix && memcmp(s, prefix, n_prefix) == 0;
-}
-
-static bool begins_with(const char *s, size_t n, const char *prefix)
-{
-    return begins(s, n, prefix, strlen(prefix));
-}
 
 static bool equals(const char *s, size_t n, const char *text)
 {
@@ -99,50 +27,6 @@ static const char *find_equal(const char *const *list, const char *s, size_t n)
         if (equals(s, n, *list))
             return *list;
     return NULL;
-}
-
-/* Length of the word at s. A glued "to=" or an opening bracket begins a new one. */
-static size_t word_length(const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (is_space(s[i]))
-            return i;
-        if (i > 0 && (s[i] == '{' || s[i] == '[' || begins_with(s + i, n - i, TO)))
-            return i;
-    }
-    return n;
-}
-
-/* The next word. The first after a marker carries it; after <|constrain|> that word may be empty. */
-static bool next_word(struct cursor *c, struct word *w)
-{
-    const struct header_text *h = c->h;
-
-    for (;;) {
-        size_t end = header_text_end(h, c->part);
-        enum header_marker marker = c->is_fresh ? h->parts[c->part].marker : MARKER_NONE;
-
-        while (marker != MARKER_CONSTRAIN && c->at < end && is_space(h->text[c->at]))
-            c->at++;
-        if (c->at < end || marker == MARKER_CONSTRAIN) {
-            const char *s = h->text + c->at;
-            size_t n = word_length(s, end - c->at);
-            bool is_recipient = begins_with(s, n, TO);
-
-            if (marker == MARKER_CONSTRAIN && is_recipient)
-                n = 0;
-            *w = (struct word){s, n, marker, c->part};
-            if (marker == MARKER_CHANNEL && is_recipient)
-                w->marker = MARKER_NONE;
-            c->at += n;
-            c->is_fresh = false;
-            return true;
-        }
-        if (c->part + 1 == h->n_parts)
-            return false;
-        c->part++;
-        c->is_fresh = true;
-    }
 }
 
 /* Copies what fits, cut between characters. */
@@ -210,7 +94,7 @@ static void take_bare_word(struct harmony_header *out, const struct header_tools
         SET_FIELD(out->content_type, s, n);
     else if (out->channel[0] == '\0' && find_equal(channels, s, n) != NULL)
         SET_FIELD(out->channel, s, n);
-    else if (begins_with(s, n, FUNCTIONS) || is_offered(tools, s, n))
+    else if (text_begins_with(s, n, FUNCTIONS) || is_offered(tools, s, n))
         take_recipient(out, s, n);
     else if (out->recipient[0] == '\0')
         take_recipient(out, s, n);
@@ -225,8 +109,8 @@ static void take_word(struct harmony_header *out, const struct header_tools *too
         take_channel(out, w->s, w->n);
     else if (w->marker == MARKER_CONSTRAIN)
         set_constrain(out, w->s, w->n);
-    else if (begins_with(w->s, w->n, TO))
-        take_recipient(out, w->s + strlen(TO), w->n - strlen(TO));
+    else if (text_begins_with(w->s, w->n, RECIPIENT_MARK))
+        take_recipient(out, w->s + strlen(RECIPIENT_MARK), w->n - strlen(RECIPIENT_MARK));
     else
         take_bare_word(out, tools, w->s, w->n);
 }
@@ -238,7 +122,7 @@ static void strip_known_role(struct harmony_header *out, struct word *w)
     const char *colon = memchr(w->s, ':', w->n);
     const char *role;
 
-    while (begins_with(w->s, w->n, ASSISTANT)) {
+    while (text_begins_with(w->s, w->n, ASSISTANT)) {
         w->s += strlen(ASSISTANT);
         w->n -= strlen(ASSISTANT);
     }
@@ -263,7 +147,8 @@ static void take_first_word(struct harmony_header *out, const struct header_tool
     strip_known_role(out, w);
     if (w->n == 0)
         return;
-    if (w->n < n || begins_with(w->s, n, TO) || find_equal(channels, w->s, n) != NULL)
+    if (w->n < n || text_begins_with(w->s, n, RECIPIENT_MARK) ||
+        find_equal(channels, w->s, n) != NULL)
         take_word(out, tools, w);
     else
         SET_FIELD(out->role, w->s, n);
@@ -298,12 +183,12 @@ static void classify(struct harmony_header *out, const struct header_tools *tool
 void header_read(const struct header_text *h, const struct header_tools *tools,
                  struct harmony_header *out)
 {
-    struct cursor c = {.h = h};
+    struct word_cursor c = {.h = h};
     bool is_first = true;
     struct word w;
 
     clear(out);
-    while (next_word(&c, &w)) {
+    while (header_next_word(&c, &w)) {
         if (is_first && w.part == 0)
             take_first_word(out, tools, &w);
         else
@@ -317,7 +202,7 @@ void header_read(const struct header_text *h, const struct header_tools *tools,
 static void recover_channel(struct harmony_header *out, struct word *w)
 {
     for (const char *const *name = channels; *name != NULL; name++) {
-        if (!begins_with(w->s, w->n, *name))
+        if (!text_begins_with(w->s, w->n, *name))
             continue;
         SET_FIELD(out->channel, *name, strlen(*name));
         w->s += strlen(*name);
@@ -335,7 +220,7 @@ static void recover_word(struct harmony_header *out, struct word *w)
     if (w->marker == MARKER_CHANNEL) {
         recover_channel(out, w);
     } else if (w->marker == MARKER_CONSTRAIN || is_type ||
-               (begins_with(w->s, w->n, TO) && w->n > strlen(TO))) {
+               (text_begins_with(w->s, w->n, RECIPIENT_MARK) && w->n > strlen(RECIPIENT_MARK))) {
         take_word(out, &(struct header_tools){0}, w);
         w->n = 0;
     }
@@ -349,7 +234,7 @@ static void recover_first_word(struct harmony_header *out, const struct header_t
     const char *role = find_equal(roles, w->s, w->n);
     bool is_whole_part = (size_t)(w->s - h->text) + w->n == header_text_end(h, 0);
 
-    if (begins_with(w->s, w->n, ASSISTANT)) {
+    if (text_begins_with(w->s, w->n, ASSISTANT)) {
         w->s += strlen(ASSISTANT);
         w->n -= strlen(ASSISTANT);
         if (is_whole_part && h->n_parts > 1 && equals(w->s, w->n, ASSISTANT))
@@ -366,12 +251,12 @@ struct header_rest header_recover(const struct header_text *h, const struct head
                                   struct harmony_header *out)
 {
     struct header_rest rest = {.offset = h->n_bytes, .part = h->n_parts - 1};
-    struct cursor c = {.h = h};
+    struct word_cursor c = {.h = h};
     bool is_first = true;
     struct word w;
 
     clear(out);
-    while (rest.offset == h->n_bytes && next_word(&c, &w)) {
+    while (rest.offset == h->n_bytes && header_next_word(&c, &w)) {
         if (is_first && w.part == 0)
             recover_first_word(out, h, &w);
         else
@@ -386,10 +271,10 @@ struct header_rest header_recover(const struct header_text *h, const struct head
 
 bool header_is_debris(const struct harmony_header *h, const char *text, size_t n_bytes)
 {
-    if (begins(TO FUNCTIONS, strlen(TO FUNCTIONS), text, n_bytes))
+    if (text_begins(RECIPIENT_MARK FUNCTIONS, strlen(RECIPIENT_MARK FUNCTIONS), text, n_bytes))
         return true;
     for (const char *const *word = opening_words; h->channel[0] == '\0' && *word != NULL; word++)
-        if (begins(*word, strlen(*word), text, n_bytes))
+        if (text_begins(*word, strlen(*word), text, n_bytes))
             return true;
     return false;
 }
@@ -399,6 +284,6 @@ bool header_is_prose(const char *text, size_t n_bytes)
     bool has_second = false;
 
     for (size_t i = 1; i < n_bytes; i++)
-        has_second = has_second || (is_space(text[i - 1]) && !is_space(text[i]));
-    return has_second && memmem(text, n_bytes, TO, strlen(TO)) == NULL;
+        has_second = has_second || (text_is_space(text[i - 1]) && !text_is_space(text[i]));
+    return has_second && memmem(text, n_bytes, RECIPIENT_MARK, strlen(RECIPIENT_MARK)) == NULL;
 }
