@@ -211,14 +211,10 @@ static void test_functions(void **state)
 
 static void test_bad_functions(void **state)
 {
-    static const char *const bad_names[] = {"",
-                                            "a b",
-                                            "a\"b",
-                                            "ümlaut",
-                                            "<|end|>",
-                                            "a/b",
-                                            "x23456789-123456789-123456789-123456789-123456789-"
-                                            "123456789-12345"};
+    static const char too_long[] =
+        "x23456789-123456789-123456789-123456789-123456789-123456789-12345";
+    static const char *const bad_names[] = {"",        "a b", "a\"b",  "ümlaut",
+                                            "<|end|>", "a/b", too_long};
     struct osp_chat *chat = new_chat();
 
     (void)state;
