@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/rng.h"
+
 enum { N_MIXED = 5, ANSWER_TOKENS = 24, ENDLESS_TOKENS = 3000 };
 
 /* Raw, so that every token is heard; on to tokens_max, so that lengths are known. */
@@ -414,6 +416,71 @@ static void test_two_threads(void **state)
     osp_model_close(model);
 }
 
+enum { STRESS_CLIENTS = 4, STRESS_REQUESTS = 12 };
+
+struct stress_client {
+    struct osp_engine *engine;
+    uint64_t seed;
+};
+
+/* One request treated as the dice say: closed at once, after some events, canceled, or heard out. */
+static void stress_request(struct stress_client *c, int i)
+{
+    struct osp_request_options opt = steady;
+    int fate = (int)(rng_bits(c->seed, (uint64_t)i, 0) % 4);
+    int n_events = (int)(rng_bits(c->seed, (uint64_t)i, 1) % 10);
+    struct osp_request *r;
+    struct osp_event e;
+    struct heard h;
+
+    opt.tokens_max = 1 + (int)(rng_bits(c->seed, (uint64_t)i, 2) % 40);
+    r = submit(c->engine, 1 + (int)(rng_bits(c->seed, (uint64_t)i, 3) % 200), opt);
+    for (int k = 0; fate != 0 && k < n_events; k++)
+        if (osp_next_event(r, fate == 3 ? 0 : -1, &e) == OSP_OK && e.kind == OSP_EVENT_DONE)
+            fate = 0;
+    if (fate == 2)
+        osp_cancel(r);
+    if (fate < 2) {
+        osp_request_close(r);
+        return;
+    }
+    hear_all(&h, r);
+    assert_int_equal(h.last.kind, OSP_EVENT_DONE);
+    heard_release(&h);
+}
+
+static void *stress_main(void *arg)
+{
+    for (int i = 0; i < STRESS_REQUESTS; i++)
+        stress_request(arg, i);
+    return NULL;
+}
+
+static void test_many_clients_of_all_manners(void **state)
+{
+    struct osp_model *model = fixture_model((struct osp_model_options){
+        .context_tokens_max = 512, .n_seqs_max = 3, .n_batch_tokens_max = 50});
+    struct osp_engine *engine = fixture_engine(model);
+    struct stress_client clients[STRESS_CLIENTS];
+    struct osp_engine_stats stats;
+    pthread_t threads[STRESS_CLIENTS];
+
+    (void)state;
+    for (int i = 0; i < STRESS_CLIENTS; i++) {
+        clients[i] = (struct stress_client){engine, (uint64_t)i};
+        assert_int_equal(pthread_create(&threads[i], NULL, stress_main, &clients[i]), 0);
+    }
+    for (int i = 0; i < STRESS_CLIENTS; i++)
+        pthread_join(threads[i], NULL);
+    do
+        osp_engine_get_stats(engine, &stats);
+    while (stats.n_running + stats.n_waiting > 0);
+    assert_int_equal(stats.n_requests_done, STRESS_CLIENTS * STRESS_REQUESTS);
+    assert_int_equal(stats.pages_used, 0);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_same_tokens_alone_and_in_a_batch),
           cmocka_unit_test(test_same_tokens_in_small_chunks), cmocka_unit_test(test_seed_decides),
           cmocka_unit_test(test_length_and_usage), cmocka_unit_test(test_refusals),
@@ -422,4 +489,4 @@ UNIT_MAIN(cmocka_unit_test(test_same_tokens_alone_and_in_a_batch),
           cmocka_unit_test(test_cancel_after_the_end_changes_nothing),
           cmocka_unit_test(test_close_while_running), cmocka_unit_test(test_queue_full),
           cmocka_unit_test(test_one_engine_a_model), cmocka_unit_test(test_notify),
-          cmocka_unit_test(test_two_threads))
+          cmocka_unit_test(test_two_threads), cmocka_unit_test(test_many_clients_of_all_manners))
