@@ -62,7 +62,8 @@ enum osp_status seq_init(struct seq *q, const struct sched_limits *l, const int3
     assert(n_prompt > 0);
     assert(n_prompt < n_tokens_max);
     memset(q, 0, sizeof *q);
-    TRY(mem_try_array(&q->tokens, (size_t)n_tokens_max, sizeof *q->tokens, "tokens of a request"));
+    TRY(mem_try_aligned(&q->tokens, (size_t)n_tokens_max, sizeof *q->tokens,
+                        "tokens of a request"));
     TRY(page_list_init(&q->pages[GROUP_FULL], n_all));
     TRY(page_list_init(&q->pages[GROUP_WINDOW], min_int(n_all, n_window)));
     memcpy(q->tokens, prompt, (size_t)n_prompt * sizeof *prompt);
