@@ -24,6 +24,7 @@ struct chat_job {
     enum osp_status status; /* of reading and submitting */
     struct api_error error;
     struct reply reply;
+    bool heard;     /* the worker is through with it: `request` is the loop's */
     bool timed_out; /* canceled by the shutdown's deadline */
     struct chat_job *prev, *next;
 };
@@ -122,7 +123,7 @@ static void job_gone(void *ctx)
     struct chat_job *job = ctx;
 
     job->x = NULL;
-    if (job->request)
+    if (job->heard)
         osp_cancel(job->request);
 }
 
@@ -130,6 +131,7 @@ static void job_link(struct chat_job *job)
 {
     struct server *s = job->server;
 
+    job->heard = true;
     job->next = s->jobs;
     if (job->next)
         job->next->prev = job;
