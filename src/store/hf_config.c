@@ -2,13 +2,13 @@
  * what Transformers 4.55 and 5 and openai's own release write and assume. */
 #include "store/hf_config.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "store/hf_rope.h"
 #include "store/json_read.h"
 
 enum { CONFIG_BYTES_MAX = 1024 * 1024 }; /* of a config file; gpt-oss has 2 KB */
@@ -74,109 +74,6 @@ static enum osp_status read_constants(struct gptoss_config *c, const struct json
     TRY(read_float(&c->norm_eps, o, "rms_norm_eps", 1e-5, 1));
     TRY(read_float(&c->swiglu_limit, o, "swiglu_limit", 7, 1e6));
     TRY(read_float(&c->swiglu_alpha, o, "swiglu_alpha", 1.702, 1e3));
-out:
-    return st;
-}
-
-/* ---- rotary positions ---- */
-
-static enum osp_status rope_number(double *out, const struct json_object *o, const char *key,
-                                   double otherwise)
-{
-    struct json_number_rule rule = {.key = key, .otherwise = otherwise, .min = 0, .max = 1e12};
-
-    return json_get_number(out, o, &rule);
-}
-
-/* Fields that change the rotary table in ways that no gpt-oss uses. */
-static enum osp_status refuse_other_rope(const struct json_object *o)
-{
-    static const char *const keys[] = {"attention_factor", "mscale", "mscale_all_dim",
-                                       "full_attention", "sliding_attention"};
-    double part;
-    enum osp_status st = rope_number(&part, o, "partial_rotary_factor", 1);
-
-    if (st != OSP_OK)
-        return st;
-    if (part != 1)
-        return fail(OSP_EUNSUPPORTED, "%s: %spartial_rotary_factor is %g, only 1 is supported",
-                    o->path, o->where, part);
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        const json_t *value = json_object_get(o->json, keys[i]);
-
-        if (value && !json_is_null(value))
-            return fail(OSP_EUNSUPPORTED, "%s: %s%s is set, which is not supported", o->path,
-                        o->where, keys[i]);
-    }
-    return OSP_OK;
-}
-
-static enum osp_status read_yarn(struct gptoss_config *c, const struct json_object *o)
-{
-    struct json_int_rule original = {.key = "original_max_position_embeddings",
-                                     .otherwise = 4096,
-                                     .min = 1,
-                                     .max = CONFIG_CONTEXT_MAX};
-    enum osp_status st;
-
-    TRY(json_get_int(&c->rope_original_tokens, o, &original));
-    TRY(rope_number(&c->rope_factor, o, "factor",
-                    (double)c->context_tokens_max / c->rope_original_tokens));
-    TRY(rope_number(&c->rope_beta_fast, o, "beta_fast", 32));
-    TRY(rope_number(&c->rope_beta_slow, o, "beta_slow", 1));
-    TRY(json_get_bool(&c->rope_truncate, o, "truncate", true));
-    TRY(refuse_other_rope(o));
-out:
-    return st;
-}
-
-/* The rotary numbers of every gpt-oss, which Transformers assumes where the config is silent. */
-static void default_rope(struct gptoss_config *c)
-{
-    c->rope_theta = 150000;
-    c->rope_factor = 32;
-    c->rope_beta_fast = 32;
-    c->rope_beta_slow = 1;
-    c->rope_original_tokens = 4096;
-    c->rope_truncate = false;
-}
-
-static enum osp_status read_rope_dict(struct gptoss_config *c, const struct json_object *o)
-{
-    const char *type, *old_type;
-    enum osp_status st;
-
-    TRY(json_get_string(&type, o, "rope_type"));
-    TRY(json_get_string(&old_type, o, "type")); /* before Transformers 4.43 */
-    type = type ? type : old_type;
-    TRY(rope_number(&c->rope_theta, o, "rope_theta", c->rope_theta));
-    if (type && strcmp(type, "yarn") == 0)
-        return read_yarn(c, o);
-    if (type && strcmp(type, "default") != 0)
-        return fail(OSP_EUNSUPPORTED,
-                    "%s: %srope_type is \"%.32s\", supported are yarn and default", o->path,
-                    o->where, type);
-    c->rope_factor = 1;
-    TRY(refuse_other_rope(o));
-out:
-    return st;
-}
-
-/* Transformers 5 puts all fields into rope_parameters, 4.55 has rope_scaling and rope_theta. */
-static enum osp_status read_rope(struct gptoss_config *c, const struct json_object *o)
-{
-    struct json_object dict = {.path = o->path, .where = "rope_parameters."};
-    enum osp_status st;
-
-    default_rope(c);
-    TRY(rope_number(&c->rope_theta, o, "rope_theta", c->rope_theta));
-    TRY(json_get_object(&dict.json, o, "rope_parameters"));
-    if (!dict.json) {
-        dict.where = "rope_scaling.";
-        TRY(json_get_object(&dict.json, o, "rope_scaling"));
-    }
-    if (dict.json)
-        TRY(read_rope_dict(c, &dict));
 out:
     return st;
 }
@@ -293,7 +190,7 @@ static enum osp_status read_hf(struct gptoss_config *c, const struct json_object
     TRY(check_model_type(o));
     TRY(read_ints(c, o));
     TRY(read_constants(c, o));
-    TRY(read_rope(c, o));
+    TRY(hf_rope_read(c, o));
     TRY(read_layer_types(c, o));
     TRY(read_quantization(c, o));
     TRY(json_get_bool(&c->head_is_embed, o, "tie_word_embeddings", false));
@@ -310,16 +207,16 @@ static enum osp_status read_original(struct gptoss_config *c, const struct json_
     enum osp_status st;
     double context;
 
-    default_rope(c);
+    hf_rope_default(c);
     c->is_original_layout = true;
     c->experts_are_mxfp4 = true;
     TRY(read_ints(c, o));
     TRY(read_constants(c, o));
     TRY(json_get_int(&c->rope_original_tokens, o, &start));
-    TRY(rope_number(&c->rope_theta, o, "rope_theta", c->rope_theta));
-    TRY(rope_number(&c->rope_factor, o, "rope_scaling_factor", c->rope_factor));
-    TRY(rope_number(&c->rope_beta_slow, o, "rope_ntk_alpha", c->rope_beta_slow));
-    TRY(rope_number(&c->rope_beta_fast, o, "rope_ntk_beta", c->rope_beta_fast));
+    TRY(hf_rope_number(&c->rope_theta, o, "rope_theta", c->rope_theta));
+    TRY(hf_rope_number(&c->rope_factor, o, "rope_scaling_factor", c->rope_factor));
+    TRY(hf_rope_number(&c->rope_beta_slow, o, "rope_ntk_alpha", c->rope_beta_slow));
+    TRY(hf_rope_number(&c->rope_beta_fast, o, "rope_ntk_beta", c->rope_beta_fast));
     TRY(read_layer_types(c, o));
     context = floor(c->rope_original_tokens * c->rope_factor); /* there is no key for it */
     c->context_tokens_max = context < CONFIG_CONTEXT_MAX ? (int)context : CONFIG_CONTEXT_MAX;
