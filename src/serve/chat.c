@@ -12,7 +12,11 @@
 #include "serve/reply.h"
 #include "serve/routes.h"
 
-enum { OUT_BYTES_MAX = 64 << 20, ERROR_JSON_BYTES_MAX = 16 << 10 };
+enum {
+    OUT_BYTES_MAX = 64 << 20,   /* of a whole answer as JSON */
+    HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
+    ERROR_JSON_BYTES_MAX = 16 << 10
+};
 
 struct chat_job {
     struct server *server;
@@ -187,6 +191,17 @@ static void answer_error(struct chat_job *job, struct buf *out)
     job->x = NULL;
 }
 
+static void answer_whole(struct chat_job *job, const struct osp_event *event, struct buf *out)
+{
+    reply_whole(&job->reply, event, out);
+    if (out->overflow) {
+        api_error_set(&job->error, 500, NULL, "the answer is larger than the server can send");
+        api_error_respond(job->x, &job->error);
+        return;
+    }
+    http_respond(job->x, 200, "application/json", buf_text(out), out->size_bytes);
+}
+
 static void answer_done(struct chat_job *job, const struct osp_event *event, struct buf *out)
 {
     struct http_exchange *x = job->x;
@@ -203,8 +218,7 @@ static void answer_done(struct chat_job *job, const struct osp_event *event, str
         if (job->x)
             http_stream_end(x);
     } else {
-        reply_whole(&job->reply, event, out);
-        http_respond(x, 200, "application/json", buf_text(out), out->size_bytes);
+        answer_whole(job, event, out);
     }
     job->x = NULL;
 }
@@ -231,19 +245,33 @@ static bool job_take(struct chat_job *job, const struct osp_event *event, struct
     return !last;
 }
 
-/* Takes all that the engine has for this job, and writes it in one piece. */
+/* The engine has no (more) events for it; gives false: it was the last. */
+static bool job_fail(struct chat_job *job, enum osp_status st, struct buf *out)
+{
+    if (job->x) {
+        api_error_from_status(&job->error, st, osp_error());
+        answer_error(job, out);
+    }
+    return false;
+}
+
+/* Takes what the engine has for this job, and writes it in one piece. After HEAR_BYTES_MAX it is the
+ * others' turn. */
 static void job_hear(struct chat_job *job)
 {
+    enum osp_status st = OSP_OK;
     struct osp_event event;
-    enum osp_status st;
     struct buf out;
     bool more = true;
 
     buf_init(&out, OUT_BYTES_MAX);
-    while (more && (st = osp_next_event(job->request, 0, &event)) != OSP_ETIMEOUT)
-        more = st == OSP_OK && job_take(job, &event, &out);
+    while (more && out.size_bytes < HEAR_BYTES_MAX &&
+           (st = osp_next_event(job->request, 0, &event)) != OSP_ETIMEOUT)
+        more = st == OSP_OK ? job_take(job, &event, &out) : job_fail(job, st, &out);
     if (more && job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    if (more && st != OSP_ETIMEOUT)
+        http_wake(job->server->http);
     buf_release(&out);
     if (!more)
         job_end(job);
