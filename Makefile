@@ -71,8 +71,11 @@ CHECK_SRC := $(wildcard tests/*.c)
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
 MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
+FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
+FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
+FUZZ_OBJ  := $(patsubst %.c,$(BUILD)/obj/%.o,$(FUZZ_SRC))
 PROGRAM   := $(if $(MAIN_OBJ),$(BUILD)/osprey)
 SHARED    := $(BUILD)/$(SONAME)
 FORMATTED := $(wildcard include/*.h src/*/*.[ch] tests/*.[ch] tests/*/*.[ch] examples/*.c)
@@ -84,7 +87,7 @@ VENV      := build/venv
 build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) ## Build libosprey and build/osprey (the default)
 
 .PHONY: tests
-tests: build $(UNITS) $(CHECKS) ## Build the test programs too
+tests: build $(UNITS) $(CHECKS) $(FUZZ_OBJ) ## Build the test programs too
 
 COMPILE = $(CC) $(CFLAGS) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -133,8 +136,14 @@ $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
 
+# Only with a compiler that has libFuzzer; see the goal fuzz.
+$(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
+
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC))
 
 .DEFAULT_GOAL := build
 
@@ -207,6 +216,21 @@ check-format: ## Hold .clang-format against the C files
 .PHONY: format
 format: ## Lay out the C files as .clang-format says
 	@$(CLANG_FORMAT) -i $(FORMATTED)
+
+# Inputs found so far stay in build-fuzz/corpus.
+FUZZ_SECONDS ?= 60
+FUZZ := BUILD=build-fuzz CC=clang \
+        CFLAGS='$(SANITIZE) -fsanitize=fuzzer-no-link -fsanitize=address,undefined'
+.PHONY: fuzz fuzzers
+fuzzers: $(FUZZERS)
+fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs libclang-rt-dev
+	@$(MAKE) $(FUZZ) fuzzers
+	@for name in $(notdir $(FUZZERS)); do \
+	    mkdir -p build-fuzz/corpus/$$name && echo "$$name: $(FUZZ_SECONDS) s" && \
+	    build-fuzz/tests/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -verbosity=0 \
+	        -print_final_stats=1 -artifact_prefix=build-fuzz/$$name- build-fuzz/corpus/$$name \
+	        || exit 1; \
+	done
 
 .PHONY: test-large
 test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
