@@ -8,7 +8,8 @@
 
 #include "base/memory.h"
 
-enum { SHORT_BYTES_MAX = 128 }; /* up to here the array is faster than the heap */
+/* Both cost the same from 60 to 200 bytes; at 400 the array takes 1.6 times as long. */
+enum { SHORT_BYTES_MAX = 128 };
 enum { NO_PAIR = INT32_MAX };
 
 static enum osp_status append(struct ids *out, int32_t id)
