@@ -1,5 +1,5 @@
 /* Holds the model against Hugging Face Transformers in float32: every checkpoint of
- * tests/golden/model, at the positions that their vectors keep, and the argmax
+ * tests/golden/model and the bundled one, at the positions that their vectors keep, and the argmax
  * at all positions. Prints one line a prompt and fails when a logit is off by more than 2e-3 or an
  * argmax differs, except at positions where the vectors themselves say that two candidates, or two
  * experts of some layer, lie closer than 1e-4: those are counted and printed.
@@ -29,7 +29,7 @@ static const struct golden {
     {"odd", "tests/golden/model/odd"},   {"deep", "tests/golden/model/deep"},
     {"wide", "tests/golden/model/wide"}, {"bf16", "tests/golden/model/bf16"},
     {"tf5", "tests/golden/model/tf5"},   {"many", "tests/golden/model/many"},
-    {"full", "tests/golden/model/full"},
+    {"full", "tests/golden/model/full"}, {"nano", "models/osprey-nano"},
 };
 
 struct prompt {
