@@ -1,12 +1,6 @@
 /* Fuzzes the safetensors reader: whatever is accepted must describe memory inside of the input.
- * The first bytes of the input are the file; libFuzzer's allocation of exactly that size lets ASan
- * see every read beyond it.
- *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -std=c11 -Iinclude -Isrc \
- *         tests/fuzz/fuzz_safetensors.c src/store/s*.c src/store/json_read.c src/base/x.c \
- *         -ljansson -lm -pthread
- *
- * (x stands for all files of base.) Seeds: tests/golden/checkpoints. */
+ * The input is read as a file and as the JSON of a header; its allocation has exactly that size, so
+ * that ASan sees every read beyond it. Seeds: tests/golden/checkpoints. */
 #include <stdlib.h>
 #include <string.h>
 
