@@ -1,0 +1,84 @@
+/* The worker thread's half of a chat completion: parsing, rendering and tokenising take long enough to
+ * hold up other clients' tokens if the loop did them. */
+#include "serve/chat_job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/json_budget.h"
+
+static void take_failure(struct chat_job *job, enum osp_status st)
+{
+    job->status = st;
+    if (st != OSP_OK)
+        api_error_from_status(&job->error, st, osp_error());
+}
+
+static enum osp_status check_model(const struct chat_job *job)
+{
+    const struct server *s = job->server;
+
+    if (!job->params.model || server_has_model(s, job->params.model))
+        return OSP_OK;
+    return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
+                job->params.model, s->names[0]);
+}
+
+static enum osp_status read_params(struct chat_job *job)
+{
+    const struct serve_options *opt = &job->server->opt;
+    struct osp_sampling *sampling = &job->params.options.sampling;
+    enum osp_status st;
+
+    TRY(chat_params_read(&job->params, job->body, job->n_body_bytes));
+    TRY(check_model(job));
+    if (opt->has_temperature && !sampling->has_temperature) {
+        sampling->has_temperature = true;
+        sampling->temperature = opt->temperature;
+    }
+out:
+    return st;
+}
+
+static enum osp_status read_chat(struct osp_chat **out, const struct chat_job *job)
+{
+    char *without = NULL;
+    enum osp_status st;
+
+    if (!job->params.no_tools)
+        return osp_chat_from_json(out, job->body, job->n_body_bytes);
+    st = chat_body_without_tools(&without, job->body, job->n_body_bytes);
+    if (st == OSP_OK)
+        st = osp_chat_from_json(out, without, strlen(without));
+    free(without);
+    return st;
+}
+
+static void read_and_submit(struct chat_job *job)
+{
+    struct osp_chat *chat = NULL;
+
+    take_failure(job, read_params(job));
+    if (job->status == OSP_OK)
+        take_failure(job, read_chat(&chat, job));
+    if (job->status == OSP_ELIMIT)
+        job->error.code = "invalid_value"; /* of the conversation, not of the context */
+    if (job->status == OSP_OK)
+        take_failure(
+            job, osp_submit_chat(&job->request, job->server->engine, chat, &job->params.options));
+    osp_chat_free(chat);
+}
+
+void chat_job_submit(void *ctx)
+{
+    struct chat_job *job = ctx;
+
+    json_budget_begin(json_budget_for(job->n_body_bytes));
+    read_and_submit(job);
+    if (json_budget_end() && job->status != OSP_OK)
+        api_error_set(&job->error, 400, "invalid_value",
+                      "the body is too intricate: its JSON needs more than %zu MiB of memory",
+                      json_budget_for(job->n_body_bytes) >> 20);
+    free(job->body);
+    job->body = NULL;
+}
