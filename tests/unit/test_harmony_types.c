@@ -275,6 +275,38 @@ static void test_many_properties(void **state)
     buf_release(&schema);
 }
 
+/* Deeply indented properties grow forty-fold; the type has a limit too. */
+static void test_limits(void **state)
+{
+    struct buf schema;
+    struct harmony_tool tool = {"f", NULL, NULL};
+    struct harmony_namespace functions = {.name = "functions", .tools = &tool, .n_tools = 1};
+    struct buf out;
+    char *type;
+
+    (void)state;
+    buf_init(&schema, CASE_BYTES_MAX);
+    for (int i = 0; i < 60; i++)
+        buf_puts(&schema, "{\"type\":\"object\",\"properties\":{\"p\":");
+    buf_puts(&schema, "{\"type\":\"object\",\"properties\":{\"p\":{}");
+    for (int i = 0; i < 300000; i++)
+        buf_printf(&schema, ",\"%x\":{}", (unsigned)i);
+    buf_puts(&schema, "}}");
+    for (int i = 0; i < 60; i++)
+        buf_puts(&schema, "}}");
+    tool.parameters_json = buf_text(&schema);
+    buf_init(&out, SIZE_MAX / 2);
+    assert_int_equal(harmony_render_tools(&functions, 1, &out), OSP_ELIMIT);
+    assert_non_null(strstr(fail_message(), "functions.f: parameters: the type is longer"));
+    buf_release(&out);
+    while (schema.size_bytes <= TYPE_SCHEMA_BYTES_MAX)
+        buf_puts(&schema, "                                ");
+    type = type_of(buf_text(&schema));
+    assert_non_null(strstr(type, "ERROR the schema has 4194"));
+    free(type);
+    buf_release(&schema);
+}
+
 static void check_tools(const struct harmony_namespace *namespaces, size_t n, const char *want)
 {
     struct buf out;
@@ -339,4 +371,5 @@ UNIT_MAIN(cmocka_unit_test(test_simple_types), cmocka_unit_test(test_properties)
           cmocka_unit_test(test_default_numbers), cmocka_unit_test(test_nested_sample),
           cmocka_unit_test(test_bad_schemas), cmocka_unit_test(test_depth),
           cmocka_unit_test(test_many_properties), cmocka_unit_test(test_tools_section),
-          cmocka_unit_test(test_bad_tools_are_named), cmocka_unit_test(test_tools_limit))
+          cmocka_unit_test(test_bad_tools_are_named), cmocka_unit_test(test_limits),
+          cmocka_unit_test(test_tools_limit))
