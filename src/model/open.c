@@ -216,7 +216,6 @@ static enum osp_status open_checkpoint(struct model *m, const struct model_optio
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
     TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
     TRY(weights_check_scales(&m->checkpoint));
-    TRY(weights_check_scales(&m->checkpoint));
 out:
     return st;
 }
