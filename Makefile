@@ -190,7 +190,7 @@ export UBSAN_OPTIONS = print_stacktrace=1
 asan: ## Build with address and undefined-behaviour sanitizers; run unit tests and check programs
 	@$(MAKE) $(ASAN) tests
 	@export UNIT_LIMIT_SCALE=5; $(MAKE) $(ASAN) units; code=$$?; \
-	    CHECK_LIMIT_S=900 $(MAKE) $(ASAN) checks && exit $$code
+	    CHECK_QUICK=1 CHECK_LIMIT_S=900 $(MAKE) $(ASAN) checks && exit $$code
 
 .PHONY: tsan
 tsan: ## Build with the thread sanitizer; run the unit tests that start threads
