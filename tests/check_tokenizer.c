@@ -178,8 +178,8 @@ static const char *const hostile[] = {
     "\xF0\x9F",
     "\xE4\xB8\xAD",
     "\xCC\x81",
-    "\xCC\x81"
-    "A",
+    ("\xCC\x81"
+     "A"),
     "A'S",
     "<|",
     "a\xE3\x81\x82",

@@ -47,7 +47,7 @@ def test_answers_in_an_empty_root(bundle):
     loader = next((bundle / "lib").glob("ld-linux*")).name
     done = subprocess.run(["chroot", bundle, f"/lib/{loader}", "--library-path", "/lib",
                            "/libexec/osprey", "chat", "-p", QUESTION],
-                          env={"OSPREY_MODEL_DIR": "/models/osprey-nano"},
+                          env={"PATH": os.environ["PATH"], "OSPREY_MODEL_DIR": "/models/osprey-nano"},
                           capture_output=True, text=True)
     assert "Paris" in done.stdout, done.stderr
 
