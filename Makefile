@@ -176,7 +176,7 @@ checks: $(CHECKS)
 	@tests/run_checks $(CHECKS)
 
 # Variants are the same build in another folder.
-SANITIZE := -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
+SANITIZE := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 ASAN     := BUILD=build-asan CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
 TSAN     := BUILD=build-tsan CFLAGS='$(SANITIZE) -fsanitize=thread'
 # Tests that start threads, by what they use. Old TSan runtimes dislike much address randomisation.
