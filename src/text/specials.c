@@ -61,21 +61,42 @@ int32_t specials_find(const struct specials *s, const char *text, size_t n_bytes
     return found ? found->id : -1;
 }
 
+/* bsearch: is the key, which is no longer than any name, the beginning of this one? */
+static int compare_beginning(const void *key, const void *item)
+{
+    const struct special *beginning = key, *whole = item;
+
+    return memcmp(beginning->text, whole->text, beginning->n_bytes);
+}
+
+/* The longest name that text begins with: its id and length, or -1. */
+static int32_t longest_name(const struct specials *s, const char *text, size_t n_text_bytes,
+                            size_t *n_bytes)
+{
+    struct special key = {(char *)(uintptr_t)text, s->shortest_bytes, 0};
+    size_t n = n_text_bytes < s->longest_bytes ? n_text_bytes : s->longest_bytes;
+
+    if (n < key.n_bytes || !bsearch(&key, s->items, s->n, sizeof key, compare_beginning))
+        return -1;
+    for (; n >= s->shortest_bytes; n--) {
+        int32_t id = specials_find(s, text, n);
+
+        *n_bytes = n;
+        if (id >= 0)
+            return id;
+    }
+    return -1;
+}
+
 size_t specials_search(const struct specials *s, const char *text, size_t n_text_bytes, int32_t *id,
                        size_t *n_bytes)
 {
     for (size_t at = 0; at < n_text_bytes; at++) {
-        size_t rest = n_text_bytes - at;
-
         if (!s->begins[(unsigned char)text[at]])
             continue;
-        for (size_t n = rest < s->longest_bytes ? rest : s->longest_bytes; n >= s->shortest_bytes;
-             n--) {
-            *id = specials_find(s, text + at, n);
-            *n_bytes = n;
-            if (*id >= 0)
-                return at;
-        }
+        *id = longest_name(s, text + at, n_text_bytes - at, n_bytes);
+        if (*id >= 0)
+            return at;
     }
     return n_text_bytes;
 }
