@@ -519,13 +519,13 @@ static void compare_experts(const struct experts_args *a, int t)
         note(f32_at(&a->h, t * C + c), sum[c]);
 }
 
-static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dtype, bool transposed,
-                               enum spread spread)
+static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dtype,
+                               enum tensor_layout layout, enum spread spread)
 {
     struct batch *b = rows_batch(T, 1);
     struct experts_args a = some_experts(T, E, A, C, F, dtype);
 
-    a.w_up.transposed = a.w_down.transposed = transposed;
+    a.w_up.layout = a.w_down.layout = layout;
     for (int i = 0; i < T * A; i++)
         ((int32_t *)a.ids.data)[i] = chosen(spread, i / A, i % A, E);
     RUN(experts, b, &a);
@@ -541,12 +541,12 @@ static void check_experts(void)
         for (int spread = 0; spread < N_SPREADS; spread++) {
             const int T = row_counts[i];
 
-            check_experts_case(T, 5, 2, 64, 32, DTYPE_MXFP4, false, (enum spread)spread);
+            check_experts_case(T, 5, 2, 64, 32, DTYPE_MXFP4, LAYOUT_ROWS, (enum spread)spread);
             if (T > 17)
                 continue;
-            check_experts_case(T, 3, 1, 36, 36, DTYPE_BF16, true, (enum spread)spread);
-            check_experts_case(T, 4, 4, 33, 21, DTYPE_BF16, false, (enum spread)spread);
-            check_experts_case(T, 6, 3, 64, 160, DTYPE_MXFP4, false, (enum spread)spread);
+            check_experts_case(T, 3, 1, 36, 36, DTYPE_BF16, LAYOUT_COLUMNS, (enum spread)spread);
+            check_experts_case(T, 4, 4, 33, 21, DTYPE_BF16, LAYOUT_ROWS, (enum spread)spread);
+            check_experts_case(T, 6, 3, 64, 160, DTYPE_MXFP4, LAYOUT_ROWS, (enum spread)spread);
         }
 }
 

@@ -31,7 +31,7 @@ static inline double naive_weight(const struct tensor *t, int64_t e, int64_t r, 
     const int64_t i = (e * n_rows + r) * n_columns + c;
     unsigned code;
 
-    if (t->transposed)
+    if (t->layout == LAYOUT_COLUMNS)
         return naive_at(t, (e * n_columns + c) * n_rows + r);
     if (t->dtype != DTYPE_MXFP4)
         return naive_at(t, i);

@@ -37,7 +37,8 @@ static bool is_weight(const struct tensor *t)
     const bool blocks_fit = t->n_dims >= 2 && t->dim[t->n_dims - 1] % MXFP4_BLOCK == 0;
 
     if (t->dtype == DTYPE_MXFP4)
-        return t->data != NULL && t->scales != NULL && blocks_fit && !t->transposed;
+        return t->data != NULL && blocks_fit &&
+               (t->layout == LAYOUT_PACKED || (t->layout == LAYOUT_ROWS && t->scales != NULL));
     return t->data != NULL && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
@@ -236,7 +237,7 @@ static enum osp_status checked_embed(struct backend *be, const struct embed_args
     const int64_t width = a->table.dim[1];
 
     assert(b != NULL);
-    assert(is_weight(&a->table) && a->table.n_dims == 2 && !a->table.transposed);
+    assert(is_weight(&a->table) && a->table.n_dims == 2 && a->table.layout != LAYOUT_COLUMNS);
     assert(is_rows(&a->x, b->n_rows, width) && is_rows(&a->y, b->n_rows, width));
     assert(is_vector(&a->norm, width));
     for (int i = 0; i < b->n_rows; i++)

@@ -27,17 +27,23 @@ enum {
 };
 
 /* Row-major. A matrix is (rows = outputs, columns = inputs); a stack of expert matrices is
- * (experts, rows, columns). `transposed` says that the last two dimensions lie in memory the other
- * way round, (columns, rows), while dim[] still names (rows, columns): BF16 re-releases of the
- * experts are stored so. MXFP4 keeps its blocks at `data` and its scales at `scales`:
+ * (experts, rows, columns). MXFP4 keeps its blocks at `data` and its scales at `scales`:
  * (..., rows, columns / 32, 16) and (..., rows, columns / 32) bytes. */
+enum tensor_layout {
+    LAYOUT_ROWS, /* as above */
+    /* The last two dimensions lie the other way round, (columns, rows), while dim[] still names
+     * (rows, columns): BF16 re-releases of the experts are stored so. */
+    LAYOUT_COLUMNS,
+    LAYOUT_PACKED /* what the device's pack() made for itself, all of it at `data` */
+};
+
 struct tensor {
     enum dtype dtype;
     int n_dims;
     int64_t dim[TENSOR_DIMS_MAX];
     void *data;
     const void *scales; /* E8M0 bytes of an MXFP4 tensor, else NULL */
-    int transposed;
+    enum tensor_layout layout;
 };
 
 static inline int64_t tensor_elements(const struct tensor *t)

@@ -32,7 +32,7 @@ static struct rows widen_rows(const struct kernels *k, const struct matmul *m, f
     const int64_t n_columns = m->w.dim[1];
     float column[TILE_ROWS];
 
-    if (!m->w.transposed) {
+    if (m->w.layout != LAYOUT_COLUMNS) {
         cpu_widen(k, room, &m->w, first * n_columns, n * n_columns);
     } else {
         for (int64_t c = 0; c < n_columns; c++) {
@@ -89,7 +89,7 @@ static int rows_at_once(const struct matmul *m)
 {
     const int64_t n = FEW_FLOATS / m->w.dim[1] / 2 * 2;
 
-    if (m->n_tokens > FEW_TOKENS || m->w.transposed || n >= TILE_ROWS)
+    if (m->n_tokens > FEW_TOKENS || m->w.layout == LAYOUT_COLUMNS || n >= TILE_ROWS)
         return TILE_ROWS;
     return n < 2 ? 2 : (int)n;
 }

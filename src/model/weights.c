@@ -228,7 +228,7 @@ static enum osp_status bind_transposed(struct binder *b, const struct weight_rul
     enum osp_status st;
 
     t.dtype = DTYPE_BF16;
-    t.transposed = 1;
+    t.layout = LAYOUT_COLUMNS;
     want.n_dims = 3;
     want.dim[0] = t.dim[0];
     want.dim[1] = t.dim[2];

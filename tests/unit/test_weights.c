@@ -59,7 +59,7 @@ static double expert_value(const struct tensor *t, int64_t e, int64_t row, int64
     int64_t i = (e * t->dim[1] + row) * t->dim[2] + column;
     const unsigned char *blocks = t->data, *scales = t->scales;
 
-    if (t->transposed)
+    if (t->layout == LAYOUT_COLUMNS)
         return plain_value(t, (e * t->dim[2] + column) * t->dim[1] + row);
     if (t->dtype != DTYPE_MXFP4)
         return plain_value(t, i);
@@ -151,7 +151,7 @@ static void test_square_experts_are_transposed(void **state)
     bound_open(&bf16, GOLDEN_CHECKPOINTS "bf16");
     down = &bf16.weights.layers[1].w_down;
     assert_int_equal(down->dtype, DTYPE_BF16);
-    assert_int_equal(down->transposed, 1);
+    assert_int_equal(down->layout, LAYOUT_COLUMNS);
     assert_int_equal(down->dim[1], down->dim[2]);
     assert_int_equal(bf16.weights.layers[1].w_up.dim[1], 64); /* (E, 2F, C) as the model names it */
     for (int64_t r = 0; r < 32; r++)
