@@ -63,6 +63,12 @@ struct osp_model_options {
     int n_batch_tokens_max; /* rows of one step; 0: 512 */
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
     bool no_sinks;          /* experiment: attention without sinks */
+    /* "auto" (default): from `path`. "dummy": generated weights of a shape of the built-in table, for
+     * measuring without a checkpoint; `path` is not used, and without `tokenizer` the bundled
+     * model's is taken, so that only its ids have text and are drawn. */
+    const char *load_format;
+    const char *dummy_shape;   /* "gpt-oss-20b" (default), "gpt-oss-120b", "osprey-nano" */
+    int dummy_layers;          /* of the shape; 0: all */
     osp_progress_fn *progress; /* called while loading; may be NULL */
     void *progress_ctx;
 };

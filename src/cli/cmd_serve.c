@@ -67,6 +67,7 @@ static const struct option_row OPTIONS[] = {
      .help = "web pages of other hosts that may call, such as https://chat.example.org; * = all"},
     MODEL_SIZE_ROWS(struct serve_args, model),
     MODEL_DEVICE_ROWS(struct serve_args, model),
+    MODEL_DUMMY_ROWS(struct serve_args, model),
     {.name = "temperature",
      .aliases = "--temp",
      .kind = OPTION_REAL,

@@ -32,7 +32,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--kv-cache-dtype,--cache-type-k,-ctk,--cache-type-v,-ctv", FOREIGN_ONE, NULL,
      "the KV cache has one type"},
     {"--dtype,--quantization", FOREIGN_ONE, NULL, STORED},
-    {"--load-format,--safetensors-load-strategy", FOREIGN_ONE, NULL, STORED},
+    {"--safetensors-load-strategy", FOREIGN_ONE, NULL, STORED},
     {"--mmap,--no-mmap,--mlock", FOREIGN_NONE, NULL, MAPPED},
     {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp", FOREIGN_ONE, "1", ONE},
     {"--data-parallel-size,-dp,--nnodes", FOREIGN_ONE, "1", ONE},

@@ -10,6 +10,8 @@ struct model_args {
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
+    const char *load_format, *dummy_shape;
+    int dummy_layers;
 };
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
@@ -75,6 +77,25 @@ struct model_args {
     {                                                                                              \
         .name = "no-sinks", .kind = OPTION_FLAG, .offset = offsetof(T, m.no_sinks),                \
         .help = "experiment: attention without sinks"                                              \
+    }
+
+/* For commands that measure: generated weights instead of a checkpoint. */
+#define MODEL_DUMMY_ROWS(T, m)                                                                     \
+    {.name = "load-format",                                                                        \
+     .kind = OPTION_TEXT,                                                                          \
+     .offset = offsetof(T, m.load_format),                                                         \
+     .value = "FORMAT",                                                                            \
+     .help = "auto, safetensors, or dummy: generated weights of --shape, without a checkpoint "    \
+             "(default auto)"},                                                                    \
+        {.name = "shape",                                                                          \
+         .kind = OPTION_TEXT,                                                                      \
+         .offset = offsetof(T, m.dummy_shape),                                                     \
+         .value = "NAME",                                                                          \
+         .help =                                                                                   \
+             "of dummy weights: gpt-oss-20b, gpt-oss-120b, osprey-nano (default gpt-oss-20b)"},    \
+    {                                                                                              \
+        .name = "layers", .kind = OPTION_INT, .offset = offsetof(T, m.dummy_layers), .min = 0,     \
+        .max = 512, .value = "N", .help = "of dummy weights (default: all of the shape)"           \
     }
 
 /* The path of the first word or of --model; NULL = the bundled model. A name such as

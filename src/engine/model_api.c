@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
+#include "model/dummy.h"
 
 static enum osp_status open_tokenizer(struct osp_model *m, const char *given, const char *folder)
 {
@@ -32,7 +33,7 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
 }
 
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
-                                   const struct checkpoint *c)
+                                   const struct gptoss_config *c, int64_t weight_bytes)
 {
     struct memory_wish wish = {
         .context_tokens_max = opt->context_tokens_max,
@@ -42,16 +43,28 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     };
     enum osp_status st;
 
-    TRY(model_config_check(&c->config));
-    TRY(memory_plan_make(&m->plan, &c->config, &wish, c->data_bytes, host_available_bytes()));
+    TRY(model_config_check(c));
+    TRY(memory_plan_make(&m->plan, c, &wish, weight_bytes, host_available_bytes()));
 out:
     return st;
+}
+
+static bool is_dummy(const struct osp_model_options *opt)
+{
+    return opt->load_format != NULL && strcmp(opt->load_format, "dummy") == 0;
+}
+
+static const char *dummy_shape_of(const struct osp_model_options *opt)
+{
+    return opt->dummy_shape != NULL ? opt->dummy_shape : "gpt-oss-20b";
 }
 
 static enum osp_status open_weights(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct model_options mo = {
         .path = m->path,
+        .dummy_shape = is_dummy(opt) ? dummy_shape_of(opt) : NULL,
+        .dummy_layers = opt->dummy_layers,
         .device = opt->device != NULL ? opt->device : "auto",
         .n_threads = opt->n_threads,
         .n_rows_max = m->plan.n_batch_tokens_max,
@@ -98,7 +111,7 @@ static enum osp_status open_parts(struct osp_model *m, const struct osp_model_op
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
     TRY(checkpoint_open(&checkpoint, m->path));
-    TRY(plan_memory(m, opt, &checkpoint));
+    TRY(plan_memory(m, opt, &checkpoint.config, checkpoint.data_bytes));
     TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
     TRY(check_vocabulary(m, &checkpoint.config));
     TRY(open_weights(m, opt));
@@ -106,6 +119,54 @@ static enum osp_status open_parts(struct osp_model *m, const struct osp_model_op
 out:
     checkpoint_close(&checkpoint);
     return st;
+}
+
+/* Unlike a mapped file, generated weights must fit in memory. */
+static enum osp_status check_dummy_fits(const struct gptoss_config *c)
+{
+    int64_t need = dummy_bytes(c), has = host_available_bytes();
+    char need_text[16], has_text[16];
+
+    if (need <= has)
+        return OSP_OK;
+    return fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
+                c->n_layers, format_bytes(need_text, (double)need),
+                format_bytes(has_text, (double)has));
+}
+
+static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_model_options *opt)
+{
+    struct gptoss_config config;
+    char *folder = NULL;
+    enum osp_status st;
+
+    m->path = mem_strdup("dummy");
+    m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
+    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers));
+    TRY(check_dummy_fits(&config));
+    TRY(plan_memory(m, opt, &config, dummy_bytes(&config)));
+    if (opt->tokenizer == NULL)
+        TRY(bundled_model_path(&folder));
+    TRY(open_tokenizer(m, opt->tokenizer, folder));
+    TRY(check_vocabulary(m, &config));
+    TRY(open_weights(m, opt));
+    model_device_info(m->model, &m->device);
+out:
+    free(folder);
+    return st;
+}
+
+static enum osp_status open_format(struct osp_model *m, const struct osp_model_options *opt)
+{
+    if (is_dummy(opt))
+        return open_dummy_parts(m, opt);
+    if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
+        strcmp(opt->load_format, "safetensors") != 0)
+        return fail(OSP_EINVAL, "load format %s: there are auto, safetensors, dummy",
+                    opt->load_format);
+    if (opt->dummy_shape != NULL || opt->dummy_layers != 0)
+        return fail(OSP_EINVAL, "a shape and a number of layers need the load format dummy");
+    return open_parts(m, opt);
 }
 
 enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt)
@@ -117,7 +178,7 @@ enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_op
 
     *out = NULL;
     pthread_mutex_init(&m->costs_lock, NULL);
-    TRY(open_parts(m, opt != NULL ? opt : &defaults));
+    TRY(open_format(m, opt != NULL ? opt : &defaults));
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
               m->plan.context_tokens_max, m->plan.n_seqs_max, m->plan.n_pages[GROUP_FULL],

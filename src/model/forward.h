@@ -9,7 +9,9 @@
 struct model;
 
 struct model_options {
-    const char *path;           /* checkpoint folder */
+    const char *path;           /* checkpoint folder; not read with dummy_shape */
+    const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
+    int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto", "cpu" */
     int n_threads;              /* 0 = all usable */
     int n_rows_max;             /* T of the largest step */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/dummy.h"
 #include "model/model.h"
 
 /* While a model is being put together. */
@@ -207,10 +208,26 @@ static enum osp_status check_options(const struct model_options *opt)
     return OSP_OK;
 }
 
+static enum osp_status open_dummy(struct model *m, const struct model_options *opt)
+{
+    struct gptoss_config config;
+    enum osp_status st;
+
+    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers));
+    TRY(model_config_check(&config));
+    TRY(dummy_checkpoint(&m->checkpoint, &config, opt->n_threads, opt->progress,
+                         opt->progress_ctx));
+    TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
+out:
+    return st;
+}
+
 static enum osp_status open_checkpoint(struct model *m, const struct model_options *opt)
 {
     enum osp_status st;
 
+    if (opt->dummy_shape != NULL)
+        return open_dummy(m, opt);
     TRY(checkpoint_open(&m->checkpoint, opt->path));
     TRY(model_config_check(&m->checkpoint.config));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
