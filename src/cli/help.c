@@ -17,18 +17,14 @@ static const struct command_example EXAMPLES[] = {
 /* Words of a paragraph, broken at WIDTH. */
 static void put_wrapped(FILE *out, const char *text)
 {
-    int column = INDENT;
+    int column = 0;
 
-    fprintf(out, "%*s", INDENT, "");
     while (*text) {
         int n = (int)strcspn(text, " ");
+        bool fits = column > 0 && column + 1 + n <= WIDTH;
 
-        if (column > INDENT && column + n > WIDTH) {
-            fprintf(out, "\n%*s", INDENT, "");
-            column = INDENT;
-        }
-        fprintf(out, "%.*s ", n, text);
-        column += n + 1;
+        fprintf(out, "%s%*s%.*s", fits || column == 0 ? "" : "\n", fits ? 1 : INDENT, "", n, text);
+        column = fits ? column + 1 + n : INDENT + n;
         text += n + (text[n] == ' ');
     }
     fputc('\n', out);
