@@ -3,6 +3,7 @@
 
     tools/make_checkpoint.py FOLDER --shape tiny --layout hf
     tools/make_checkpoint.py FOLDER --shape 20b --layout hf     (13.8 GB, about a minute)
+    tools/make_checkpoint.py FOLDER --shape 20b --layers 12     (8.0 GB)
 
 Needs nothing but Python. The weights are pseudo-random with the spreads of a trained model, so that
 activations stay finite; the same seed gives the same bytes. What it says means nothing. The small
@@ -284,8 +285,8 @@ def write_index(folder, names, shards):
                {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))})
 
 
-def write_checkpoint(folder, shape, layout, seed):
-    s = SHAPES[shape]
+def write_checkpoint(folder, shape, layout, seed, n_layers):
+    s = dict(SHAPES[shape], layers=n_layers or SHAPES[shape]["layers"])
     os.makedirs(folder, exist_ok=True)
     values = Values(seed, POOL_VALUES if shape != "tiny" else 1 << 14)
     one_file = layout in ("single", "original")
@@ -310,11 +311,12 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--shape", choices=SHAPES, default="tiny")
     parser.add_argument("--layout", choices=LAYOUTS, default="hf")
+    parser.add_argument("--layers", type=int, default=0, help="default: those of the shape")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     if args.layout == "bf16" and args.shape != "tiny":
         parser.error("the layout bf16 is for --shape tiny")
-    write_checkpoint(args.folder, args.shape, args.layout, args.seed)
+    write_checkpoint(args.folder, args.shape, args.layout, args.seed, args.layers)
 
 
 if __name__ == "__main__":
