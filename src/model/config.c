@@ -28,10 +28,18 @@ static enum osp_status check_experts(const struct gptoss_config *c)
         return fail(OSP_EFORMAT,
                     "config.json: num_experts_per_tok is %d, expected 1 to num_local_experts = %d",
                     c->n_experts_active, c->n_experts);
-    if (c->experts_are_mxfp4 && c->width % MXFP4_BLOCK != 0)
+    return OSP_OK;
+}
+
+enum osp_status model_config_check_mxfp4(const struct gptoss_config *c, unsigned parts)
+{
+    if (parts & ~(unsigned)MXFP4_O && c->width % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "hidden_size", c->width);
-    if (c->experts_are_mxfp4 && c->expert_width % MXFP4_BLOCK != 0)
+    if (parts & MXFP4_MOE && c->expert_width % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "intermediate_size", c->expert_width);
+    if (parts & MXFP4_O && c->n_heads * c->head_width % MXFP4_BLOCK != 0)
+        return broken("a multiple of 32 (MXFP4 blocks)", "num_attention_heads * head_dim",
+                      c->n_heads * c->head_width);
     return OSP_OK;
 }
 
@@ -59,6 +67,7 @@ enum osp_status model_config_check(const struct gptoss_config *c)
         return broken("1 or more", "max_position_embeddings", c->context_tokens_max);
     TRY(check_heads(c));
     TRY(check_experts(c));
+    TRY(model_config_check_mxfp4(c, c->mxfp4_parts | (c->experts_are_mxfp4 ? MXFP4_MOE : 0)));
     TRY(check_rope(c));
 out:
     return st;

@@ -84,11 +84,11 @@ static void add_experts(struct generator *g, const struct weight_rule *rule, int
     f.tensor.dim[3] = MXFP4_BLOCK_BYTES;
     f.tensor.n_dims = 4;
     f.content = CONTENT_BLOCKS;
-    add(g, f, layer, rule->name, experts_blocks_suffix(g->c));
+    add(g, f, layer, rule->name, mxfp4_blocks_suffix(g->c));
     f.tensor.n_dims = 3;
     f.content = CONTENT_SCALES;
     f.exponent = scale_exponent(n_columns);
-    add(g, f, layer, rule->name, experts_scales_suffix(g->c));
+    add(g, f, layer, rule->name, mxfp4_scales_suffix(g->c));
 }
 
 static void add_rule(struct generator *g, const struct weight_rule *rule, int layer)

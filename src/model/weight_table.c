@@ -75,6 +75,34 @@ const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss
     return c->is_original_layout ? rule->original_name : rule->name;
 }
 
+unsigned weight_rule_mxfp4_part(const struct weight_rule *rule)
+{
+    if (rule->form == FORM_VECTOR)
+        return MXFP4_NONE;
+    switch (rule->part) {
+    case PART_EMBED:
+        return MXFP4_EMBED;
+    case PART_HEAD:
+        return MXFP4_LM_HEAD;
+    case PART_ATTN:
+        return rule->slot == LAYER(wo) ? MXFP4_O : MXFP4_QKV;
+    case PART_EXPERTS:
+        return MXFP4_MOE;
+    case PART_ROUTER:
+    case PART_NORM:
+    case N_PARTS:
+        break;
+    }
+    return MXFP4_NONE;
+}
+
+bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_config *c)
+{
+    if (rule->form == FORM_EXPERTS)
+        return c->experts_are_mxfp4;
+    return (weight_rule_mxfp4_part(rule) & c->mxfp4_parts) != 0;
+}
+
 void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c)
 {
     letters[L_NONE] = 1;
@@ -100,12 +128,12 @@ void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int
         snprintf(out, WEIGHT_NAME_BYTES, "%s.%d.%s%s", prefix, layer, name, suffix);
 }
 
-const char *experts_blocks_suffix(const struct gptoss_config *c)
+const char *mxfp4_blocks_suffix(const struct gptoss_config *c)
 {
     return c->is_original_layout ? ".blocks" : "_blocks";
 }
 
-const char *experts_scales_suffix(const struct gptoss_config *c)
+const char *mxfp4_scales_suffix(const struct gptoss_config *c)
 {
     return c->is_original_layout ? ".scales" : "_scales";
 }

@@ -9,7 +9,7 @@ enum letter { L_NONE, L_C, L_HD, L_KD, L_QKV, L_H, L_E, L_F, L_2F, L_V, N_LETTER
 
 enum form {
     FORM_VECTOR,  /* BF16 or F32: norms, biases, sinks */
-    FORM_MATRIX,  /* BF16, (rows, columns) */
+    FORM_MATRIX,  /* (rows, columns): BF16, or MXFP4 blocks and scales */
     FORM_EXPERTS, /* (E, rows, columns): MXFP4 blocks and scales, or BF16 as (E, columns, rows) */
 };
 
@@ -31,16 +31,21 @@ extern const int n_global_rules, n_layer_rules;
 /* The rule's name in this layout, without prefix, or NULL when this checkpoint has no such tensor. */
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
 
+/* The part whose choice makes the rule's matrix MXFP4; MXFP4_NONE for what never is. */
+unsigned weight_rule_mxfp4_part(const struct weight_rule *rule);
+/* Whether the checkpoint has it as blocks and scales. */
+bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_config *c);
+
 /* Values of all letters; letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD]. */
 void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c);
 
-/* Writes the tensor's whole name; layer < 0 for global rules. suffix: "", or of the experts. */
+/* Writes the tensor's whole name; layer < 0 for global rules. suffix: "", or one of those below. */
 enum { WEIGHT_NAME_BYTES = 128 };
 void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
                  const char *name, const char *suffix);
 
-/* Suffixes of an experts' tensor: of its MXFP4 blocks and scales. */
-const char *experts_blocks_suffix(const struct gptoss_config *c);
-const char *experts_scales_suffix(const struct gptoss_config *c);
+/* Suffixes of a matrix's MXFP4 blocks and scales. */
+const char *mxfp4_blocks_suffix(const struct gptoss_config *c);
+const char *mxfp4_scales_suffix(const struct gptoss_config *c);
 
 #endif

@@ -37,7 +37,7 @@ static void mark_seen(struct binder *b, const struct st_file *file, const struct
     b->seen[first + (size_t)(t - file->tensors)] = true;
 }
 
-/* Experts exist in two forms, and the config says which: name the other one if it is there. */
+/* Matrices exist in two forms, and the config says which: name the other one if it is there. */
 static enum osp_status fail_missing(const struct binder *b, const struct wanted *want,
                                     const char *other_name)
 {
@@ -48,9 +48,10 @@ static enum osp_status fail_missing(const struct binder *b, const struct wanted 
     if (other_name && checkpoint_find(b->c, other_name, &file))
         return fail(OSP_EFORMAT,
                     "%s: tensor %s is missing, expected %s %s; found %s instead, while config.json "
-                    "%s MXFP4 experts",
+                    "%s MXFP4 %s",
                     b->c->path, want->name, st_dtype_name(want->dtype), shape, other_name,
-                    b->c->config.experts_are_mxfp4 ? "says" : "does not say");
+                    want->dtype == ST_U8 ? "says" : "does not say",
+                    want->part == PART_EXPERTS ? "experts" : "for this matrix");
     return fail(OSP_EFORMAT, "%s: tensor %s is missing, expected %s %s in one of %d file%s",
                 b->c->path, want->name, st_dtype_name(want->dtype), shape, b->c->n_files,
                 b->c->n_files == 1 ? "" : "s");
@@ -168,13 +169,17 @@ static void split_qkv(const struct binder *b, struct tensor out[3], const struct
 static enum osp_status bind_plain(struct binder *b, const struct weight_rule *rule, int layer,
                                   struct tensor *slot)
 {
+    const struct gptoss_config *c = &b->c->config;
+    const char *name = weight_rule_name(rule, c);
     struct tensor t = shape_tensor(b, rule);
     struct wanted want = want_plain(rule, &t);
+    char blocks_name[WEIGHT_NAME_BYTES];
     enum st_dtype dtype = ST_BF16;
     enum osp_status st;
 
-    weight_name(want.name, &b->c->config, layer, weight_rule_name(rule, &b->c->config), "");
-    TRY(take(b, &want, NULL, &t.data, &dtype));
+    weight_name(want.name, c, layer, name, "");
+    weight_name(blocks_name, c, layer, name, mxfp4_blocks_suffix(c));
+    TRY(take(b, &want, blocks_name, &t.data, &dtype));
     t.dtype = dtype == ST_F32 ? DTYPE_F32 : DTYPE_BF16;
     if (rule->shape[0] == L_QKV)
         split_qkv(b, slot, &t);
@@ -184,7 +189,7 @@ out:
     return st;
 }
 
-/* Blocks (E, rows, columns / 32, 16) and scales (E, rows, columns / 32), maybe in two files. */
+/* Blocks (..., rows, columns / 32, 16) and scales (..., rows, columns / 32), maybe in two files. */
 static enum osp_status bind_mxfp4(struct binder *b, const struct weight_rule *rule, int layer,
                                   struct tensor *slot)
 {
@@ -199,14 +204,14 @@ static enum osp_status bind_mxfp4(struct binder *b, const struct weight_rule *ru
 
     t.dtype = DTYPE_MXFP4;
     memcpy(want.dim, t.dim, sizeof want.dim);
-    want.dim[2] = t.dim[2] / MXFP4_BLOCK;
-    want.dim[3] = MXFP4_BLOCK_BYTES;
+    want.dim[t.n_dims - 1] = t.dim[t.n_dims - 1] / MXFP4_BLOCK;
+    want.dim[t.n_dims] = MXFP4_BLOCK_BYTES;
     weight_name(bf16_name, c, layer, name, "");
-    want.n_dims = 4;
-    weight_name(want.name, c, layer, name, experts_blocks_suffix(c));
+    want.n_dims = t.n_dims + 1;
+    weight_name(want.name, c, layer, name, mxfp4_blocks_suffix(c));
     TRY(take(b, &want, bf16_name, &t.data, &dtype));
-    want.n_dims = 3;
-    weight_name(want.name, c, layer, name, experts_scales_suffix(c));
+    want.n_dims = t.n_dims;
+    weight_name(want.name, c, layer, name, mxfp4_scales_suffix(c));
     TRY(take(b, &want, NULL, &scales, &dtype));
     t.scales = scales;
     *slot = t;
@@ -233,7 +238,7 @@ static enum osp_status bind_transposed(struct binder *b, const struct weight_rul
     want.dim[0] = t.dim[0];
     want.dim[1] = t.dim[2];
     want.dim[2] = t.dim[1];
-    weight_name(blocks_name, c, layer, name, experts_blocks_suffix(c));
+    weight_name(blocks_name, c, layer, name, mxfp4_blocks_suffix(c));
     weight_name(want.name, c, layer, name, "");
     TRY(take(b, &want, blocks_name, &t.data, &dtype));
     *slot = t;
@@ -249,11 +254,11 @@ static enum osp_status bind_rule(struct binder *b, const struct weight_rule *rul
 
     if (!weight_rule_name(rule, &b->c->config))
         return OSP_OK;
-    if (rule->form != FORM_EXPERTS)
-        return bind_plain(b, rule, layer, slot);
-    if (b->c->config.experts_are_mxfp4)
+    if (weight_rule_is_mxfp4(rule, &b->c->config))
         return bind_mxfp4(b, rule, layer, slot);
-    return bind_transposed(b, rule, layer, slot);
+    if (rule->form == FORM_EXPERTS)
+        return bind_transposed(b, rule, layer, slot);
+    return bind_plain(b, rule, layer, slot);
 }
 
 /* ---- all ---- */
@@ -357,6 +362,7 @@ void weights_release(struct weights *w)
     for (int i = 0; i < w->n_copies; i++)
         free(w->copies[i]);
     free(w->copies);
+    free(w->quantized);
     free(w->layers);
     memset(w, 0, sizeof *w);
 }

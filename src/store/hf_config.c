@@ -114,6 +114,68 @@ out:
     return st;
 }
 
+/* Whether the array `key` of the quantization_config has this module. */
+static bool lists_module(const struct json_object *dict, const char *key, const char *module)
+{
+    const json_t *list = json_object_get(dict->json, key);
+
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+
+        if (text && strcmp(text, module) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Every entry names a matrix that may be MXFP4 besides the experts'. */
+static enum osp_status check_modules(const struct json_object *dict, const char *key)
+{
+    const json_t *list = json_object_get(dict->json, key);
+
+    if (list && !json_is_array(list))
+        return fail(OSP_EFORMAT, "%s: %s%s is %s, expected an array", dict->path, dict->where, key,
+                    json_type_text(list));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *entry = json_array_get(list, i);
+        const char *text = json_is_string(entry) ? json_string_value(entry) : json_type_text(entry);
+        bool known = false;
+
+        for (int k = 0; k < n_mxfp4_modules; k++)
+            known = known || (mxfp4_modules[k].part != MXFP4_MOE &&
+                              strcmp(mxfp4_modules[k].name, text) == 0);
+        if (!known)
+            return fail(OSP_EUNSUPPORTED,
+                        "%s: %s%s[%zu] is %.64s, supported are lm_head, model.embed_tokens and "
+                        "model.layers.*.self_attn.q_proj, k_proj, v_proj, o_proj",
+                        dict->path, dict->where, key, i, text);
+    }
+    return OSP_OK;
+}
+
+/* A part has all of its modules in the list, or none. */
+static enum osp_status read_modules(struct gptoss_config *c, const struct json_object *dict,
+                                    const char *key)
+{
+    unsigned listed = MXFP4_NONE, unlisted = MXFP4_NONE;
+    char text[MXFP4_PARTS_TEXT_BYTES];
+    enum osp_status st;
+
+    TRY(check_modules(dict, key));
+    for (int i = 0; i < n_mxfp4_modules; i++)
+        if (lists_module(dict, key, mxfp4_modules[i].name))
+            listed |= mxfp4_modules[i].part;
+        else
+            unlisted |= mxfp4_modules[i].part;
+    if (listed & unlisted)
+        return fail(OSP_EUNSUPPORTED,
+                    "%s: %s%s has some modules of %s, expected all of them or none", dict->path,
+                    dict->where, key, mxfp4_parts_text(text, listed & unlisted));
+    c->mxfp4_parts = listed;
+out:
+    return st;
+}
+
 static enum osp_status read_quantization(struct gptoss_config *c, const struct json_object *o)
 {
     struct json_object dict = {.path = o->path, .where = "quantization_config."};
@@ -128,7 +190,8 @@ static enum osp_status read_quantization(struct gptoss_config *c, const struct j
         return fail(OSP_EUNSUPPORTED,
                     "%s: quantization_config.quant_method is \"%.32s\", supported is mxfp4",
                     o->path, method ? method : "");
-    c->experts_are_mxfp4 = true;
+    c->experts_are_mxfp4 = !lists_module(&dict, "modules_to_not_convert", EXPERTS_MODULE);
+    TRY(read_modules(c, &dict, MXFP4_MODULES_KEY));
 out:
     return st;
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "store/mxfp4_parts.h"
 
 enum {
     CONFIG_LAYERS_MAX = 512,
@@ -33,6 +34,7 @@ struct gptoss_config {
     int rope_original_tokens;
     bool rope_truncate;
     bool experts_are_mxfp4;            /* quantization_config says so (HF) or always (original) */
+    unsigned mxfp4_parts;              /* what else is MXFP4: MXFP4_QKV and the like, never MOE */
     bool is_original_layout;           /* names and config keys of openai's own release */
     bool head_is_embed;                /* tie_word_embeddings: no lm_head of its own */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
