@@ -1,7 +1,10 @@
 #include "cli/chat_answer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "cli/terminal.h"
@@ -10,27 +13,41 @@ enum { ANSWER_BYTES_MAX = 64 << 20, LOOK_MS = 50 /* between looks at Ctrl-C */ }
 
 /* ---- Ctrl-C ---- */
 
-static volatile sig_atomic_t interrupted;
+/* A byte in a pipe for each, so that it can be waited for together with input, whichever thread the
+ * signal reaches. */
+static int interrupt_pipe[2] = {-1, -1};
 
 static void on_interrupt(int number)
 {
+    int error = errno;
+
     (void)number;
-    interrupted = 1;
+    if (write(interrupt_pipe[1], "", 1) < 0) /* full: enough are noted */
+        errno = error;
 }
 
 void interrupt_catch(void)
 {
-    struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: reading must end */
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
 
+    if (interrupt_pipe[0] < 0 && pipe2(interrupt_pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+        return; /* then it ends the program, as without us */
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
 }
 
+int interrupt_descriptor(void)
+{
+    return interrupt_pipe[0];
+}
+
 bool interrupt_taken(void)
 {
-    bool taken = interrupted;
+    bool taken = false;
+    char bytes[64];
 
-    interrupted = 0;
+    while (interrupt_pipe[0] >= 0 && read(interrupt_pipe[0], bytes, sizeof bytes) > 0)
+        taken = true;
     return taken;
 }
 

@@ -38,8 +38,9 @@ CHECKED enum osp_status answer_run(struct answer *a, struct osp_engine *engine,
 /* "34 tokens in 0.8 s (42.5 tokens/s) after a prompt of 70 in 0.2 s" */
 void answer_print_rate(FILE *out, const struct answer *a);
 
-/* Ctrl-C sets a flag instead of ending the program. */
+/* Ctrl-C is noted instead of ending the program. */
 void interrupt_catch(void);
-bool interrupt_taken(void); /* and clears it */
+bool interrupt_taken(void);     /* and forgets it */
+int interrupt_descriptor(void); /* readable while one is noted; -1 before interrupt_catch() */
 
 #endif

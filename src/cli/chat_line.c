@@ -2,10 +2,13 @@
 
 #include <errno.h>
 #include <histedit.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -75,6 +78,47 @@ static void save_history(struct chat_line *l)
     umask(mask);
 }
 
+/* ---- characters ---- */
+
+/* Waits for input; false when Ctrl-C came first. */
+static bool wait_for_input(void)
+{
+    struct pollfd wait[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                            {.fd = interrupt_descriptor(), .events = POLLIN}};
+
+    while (poll(wait, 2, -1) < 0)
+        if (errno != EINTR)
+            return true; /* reading will tell */
+    return wait[1].revents == 0;
+}
+
+/* One character, put together from its bytes: 1, 0 at the end, -1 with EINTR after Ctrl-C. Bytes that
+ * make no character are skipped. */
+static int read_character(EditLine *el, wchar_t *out)
+{
+    mbstate_t state = {0};
+
+    (void)el;
+    for (;;) {
+        ssize_t n;
+        size_t used;
+        char byte;
+
+        if (!wait_for_input()) {
+            errno = EINTR;
+            return -1;
+        }
+        n = read(STDIN_FILENO, &byte, 1);
+        if (n <= 0)
+            return (int)n;
+        used = mbrtowc(out, &byte, 1, &state);
+        if (used <= 1)
+            return 1;
+        if (used == (size_t)-1)
+            state = (mbstate_t){0};
+    }
+}
+
 /* ---- lines ---- */
 
 static char *prompt(EditLine *el)
@@ -95,6 +139,7 @@ struct chat_line *chat_line_open(void)
     el_set(l->el, EL_CLIENTDATA, l);
     el_set(l->el, EL_PROMPT, prompt);
     el_set(l->el, EL_EDITOR, "emacs");
+    el_set(l->el, EL_GETCFN, read_character);
     el_set(l->el, EL_HIST, history, l->history);
     el_set(l->el, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(l->el, NULL); /* ~/.editrc */

@@ -139,11 +139,19 @@ static enum osp_status read_environment(const struct option_row *rows, void *int
 
 /* ---- the command line ---- */
 
-/* argv in one spelling: "--name=value", "--flag", words. */
+/* argv in one spelling: "--name=value", "--flag", words; all owned. */
 struct plain {
     char **argv;
     int argc;
 };
+
+static void plain_release(struct plain *p)
+{
+    for (int i = 0; i < p->argc; i++)
+        free(p->argv[i]);
+    free(p->argv);
+    *p = (struct plain){0};
+}
 
 static void plain_add(struct plain *p, char *word)
 {
@@ -218,6 +226,7 @@ static enum osp_status take_word(struct plain *p, const struct command *command,
 {
     const struct option_row *row;
     const char *attached;
+    enum osp_status st;
     char *word = mem_strdup(at[0]);
 
     *n_used = 1;
@@ -226,8 +235,10 @@ static enum osp_status take_word(struct plain *p, const struct command *command,
         return OSP_OK;
     }
     row = split_word(command->options, word, &attached);
-    return row ? add_option(p, row, word, attached, at + 1, n_used)
-               : skip_foreign(command, word, attached, at + 1, n_used);
+    st = row ? add_option(p, row, word, attached, at + 1, n_used)
+             : skip_foreign(command, word, attached, at + 1, n_used);
+    free(word);
+    return st;
 }
 
 static enum osp_status make_plain(struct plain *p, const struct command *command, int argc,
@@ -236,14 +247,14 @@ static enum osp_status make_plain(struct plain *p, const struct command *command
     bool words_only = false;
 
     p->argv = mem_new(((size_t)argc + 1) * sizeof *p->argv);
-    plain_add(p, argv[0]);
+    plain_add(p, mem_strdup(argv[0]));
     for (int i = 1, n_used = 1; i < argc; i += n_used) {
         enum osp_status st;
 
         n_used = 1;
         if (words_only || strcmp(argv[i], "--") == 0) {
             words_only = true;
-            plain_add(p, argv[i]);
+            plain_add(p, mem_strdup(argv[i]));
             continue;
         }
         st = take_word(p, command, argv + i, &n_used);
@@ -293,9 +304,10 @@ static enum osp_status read_plain(const struct command *command, struct plain *p
 enum osp_status options_parse(const struct command *command, int argc, char **argv, void *into,
                               struct option_rest *rest)
 {
-    struct plain plain = {0};
+    static struct plain plain; /* what the caller's pointers point into, until the next call */
     enum osp_status st;
 
+    plain_release(&plain);
     TRY(read_environment(command->options, into));
     TRY(make_plain(&plain, command, argc, argv));
     TRY(read_plain(command, &plain, into));

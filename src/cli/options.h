@@ -43,9 +43,9 @@ struct option_rest {
     char **words;
 };
 
-/* Fills `into` from the environment, then from argv[1..]. Words of argv are borrowed; *rest points
- * into a copy of argv that lives as long as the program. Ignored options of other servers (see
- * foreign.h) are named on standard error. OSP_EINVAL names what is wrong. */
+/* Fills `into` from the environment, then from argv[1..]. Texts and *rest are valid until the next
+ * call. Ignored options of other servers (see foreign.h) are named on standard error. OSP_EINVAL names
+ * what is wrong. For the main thread only. */
 CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
                                       void *into, struct option_rest *rest);
 
