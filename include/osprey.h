@@ -63,6 +63,9 @@ struct osp_model_options {
     int n_batch_tokens_max; /* rows of one step; 0: 512 */
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
     bool no_sinks;          /* experiment: attention without sinks */
+    /* BF16 parts of the model that are turned to MXFP4 while loading, with commas: "moe", "qkv", "o",
+     * "lm_head", "embed"; or "all". NULL or "none": as the checkpoint has them. */
+    const char *mxfp4_layers;
     /* "auto" (default): from `path`. "dummy": generated weights of a shape of the built-in table, for
      * measuring without a checkpoint; `path` is not used, and without `tokenizer` the bundled
      * model's is taken, so that only its ids have text and are drawn. */

@@ -10,6 +10,7 @@ struct model_args {
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
+    const char *mxfp4_layers;
     const char *load_format, *dummy_shape;
     int dummy_layers;
 };
@@ -74,6 +75,12 @@ struct model_args {
          .max = 1e15,                                                                              \
          .value = "BYTES",                                                                         \
          .help = "memory for keys and values: 512M, 8G (default: planned from the limits)"},       \
+        {.name = "mxfp4-layers",                                                                   \
+         .kind = OPTION_TEXT,                                                                      \
+         .offset = offsetof(T, m.mxfp4_layers),                                                    \
+         .value = "LIST",                                                                          \
+         .help = "BF16 parts to turn to MXFP4 while loading: moe,qkv,o,lm_head,embed, or all "     \
+                 "(default none)"},                                                                \
     {                                                                                              \
         .name = "no-sinks", .kind = OPTION_FLAG, .offset = offsetof(T, m.no_sinks),                \
         .help = "experiment: attention without sinks"                                              \

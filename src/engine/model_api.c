@@ -11,6 +11,7 @@
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
 #include "model/dummy.h"
+#include "model/quantize.h"
 
 static enum osp_status open_tokenizer(struct osp_model *m, const char *given, const char *folder)
 {
@@ -33,7 +34,7 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
 }
 
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
-                                   const struct gptoss_config *c, int64_t weight_bytes)
+                                   const struct gptoss_config *c, int64_t file_bytes)
 {
     struct memory_wish wish = {
         .context_tokens_max = opt->context_tokens_max,
@@ -41,10 +42,16 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .n_batch_tokens_max = opt->n_batch_tokens_max,
         .kv_cache_bytes = opt->kv_cache_bytes,
     };
+    struct quantize_sizes sizes;
+    unsigned parts;
     enum osp_status st;
 
     TRY(model_config_check(c));
-    TRY(memory_plan_make(&m->plan, c, &wish, weight_bytes, host_available_bytes()));
+    TRY(mxfp4_parts_parse(&m->mxfp4_parts, opt->mxfp4_layers));
+    TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
+    sizes = quantize_sizes(c, parts);
+    TRY(memory_plan_make(&m->plan, c, &wish, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
+                         host_available_bytes()));
 out:
     return st;
 }
@@ -70,6 +77,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .n_rows_max = m->plan.n_batch_tokens_max,
         .n_samples_max = m->plan.n_seqs_max,
         .no_sinks = opt->no_sinks,
+        .mxfp4_parts = m->mxfp4_parts,
         .n_token_ids = tokenizer_size(m->tokenizer),
         .progress = opt->progress,
         .progress_ctx = opt->progress_ctx,

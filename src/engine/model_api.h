@@ -18,6 +18,7 @@ struct osp_model {
     struct model *model;
     struct tokenizer *tokenizer;
     struct memory_plan plan;
+    unsigned mxfp4_parts; /* that loading turns to MXFP4 */
     struct device_info device;
     double load_seconds;
     atomic_bool claimed; /* by an engine */

@@ -19,7 +19,8 @@ struct model_options {
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
     bool no_sinks;              /* an experiment: attention without sinks (all sinks = -inf) */
     int n_token_ids;            /* ids >= this have no text and are never drawn; 0 = vocab_size */
-    load_progress_fn *progress; /* may be NULL */
+    unsigned mxfp4_parts;       /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
+    load_progress_fn *progress; /* may be NULL; starts again from 0 for that */
     void *progress_ctx;
 };
 

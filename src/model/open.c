@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "model/dummy.h"
 #include "model/model.h"
+#include "model/quantize.h"
 
 /* While a model is being put together. */
 struct builder {
@@ -237,6 +238,18 @@ out:
     return st;
 }
 
+static enum osp_status quantize(struct model *m, const struct model_options *opt)
+{
+    struct quantize_options options = {
+        .n_threads = opt->n_threads, .progress = opt->progress, .progress_ctx = opt->progress_ctx};
+    enum osp_status st;
+
+    TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_parts));
+    TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));
+out:
+    return st;
+}
+
 static enum osp_status open_device(struct model *m, const struct model_options *opt)
 {
     const struct backend_options options = {.n_threads = opt->n_threads,
@@ -255,6 +268,7 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
 
     TRY(check_options(opt));
     TRY(open_checkpoint(m, opt));
+    TRY(quantize(m, opt));
     TRY(open_device(m, opt));
     rope_init(&m->rope, b.c);
     TRY(allocate(&b));

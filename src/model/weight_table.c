@@ -137,3 +137,26 @@ const char *mxfp4_scales_suffix(const struct gptoss_config *c)
 {
     return c->is_original_layout ? ".scales" : "_scales";
 }
+
+static enum osp_status visit_rule(const struct weight_rule *rule, int layer, void *base,
+                                  weight_visit_fn *visit, void *ctx)
+{
+    if (!rule->name)
+        return OSP_OK;
+    return visit(ctx, rule, layer, (struct tensor *)(void *)((char *)base + rule->slot));
+}
+
+enum osp_status weights_visit(struct weights *w, const struct gptoss_config *c,
+                              weight_visit_fn *visit, void *ctx)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < n_global_rules; i++)
+        if (!c->head_is_embed || global_rules[i].part != PART_HEAD)
+            TRY(visit_rule(&global_rules[i], -1, w, visit, ctx));
+    for (int layer = 0; layer < c->n_layers; layer++)
+        for (int i = 0; i < n_layer_rules; i++)
+            TRY(visit_rule(&layer_rules[i], layer, &w->layers[layer], visit, ctx));
+out:
+    return st;
+}

@@ -44,6 +44,13 @@ enum { WEIGHT_NAME_BYTES = 128 };
 void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
                  const char *name, const char *suffix);
 
+/* Calls `visit` for every slot of bound weights with its rule of the HF layout, globals first; the first
+ * failure ends it. A head that is the embedding is not visited. */
+typedef enum osp_status weight_visit_fn(void *ctx, const struct weight_rule *rule, int layer,
+                                        struct tensor *slot);
+CHECKED enum osp_status weights_visit(struct weights *w, const struct gptoss_config *c,
+                                      weight_visit_fn *visit, void *ctx);
+
 /* Suffixes of a matrix's MXFP4 blocks and scales. */
 const char *mxfp4_blocks_suffix(const struct gptoss_config *c);
 const char *mxfp4_scales_suffix(const struct gptoss_config *c);

@@ -1,0 +1,179 @@
+/* What each choice of MXFP4 layers costs osprey-nano: prompts of the golden vectors are played
+ * with the weights as they are and with parts of them turned to MXFP4. Prints one line a choice and
+ * fails when the answers differ by more than such a format can explain, or when nothing differs. */
+#include <math.h>
+
+#include "base/file.h"
+#include "steps.h"
+#include "store/mxfp4_parts.h"
+
+enum { VECTORS_BYTES_MAX = 64 << 20, PROMPT_TOKENS_MAX = 700, PROMPTS_MAX = 8, STEP_ROWS = 700 };
+
+#define MODEL   "models/osprey-nano"
+#define VECTORS "tests/golden/model/nano.vectors"
+
+/* Each alone, then what a person would choose. */
+static const char *const choices[] = {"embed", "lm_head",       "qkv", "o",
+                                      "qkv,o", "qkv,o,lm_head", "all"};
+
+/* Far above what is measured, far below what a wrong scale or nibble order would do. */
+static const double AGREEMENT_MIN = 0.7, KL_MAX = 0.4;
+
+struct prompts {
+    int n;
+    const int32_t *tokens[PROMPTS_MAX];
+    int n_tokens[PROMPTS_MAX];
+};
+
+/* The token lists of a file of golden vectors (check_golden.c reads all of it). */
+static struct prompts read_prompts(const char *data, size_t size_bytes, int vocab)
+{
+    const int32_t *at = (const int32_t *)(const void *)(data + 8), *end = at + size_bytes / 4 - 2;
+    struct prompts p = {.n = 0};
+    const int n_prompts = at[1];
+
+    at += 2;
+    for (int i = 0; i < n_prompts && at + 2 < end; i++) {
+        const int n_tokens = at[0], n_rows = at[1];
+
+        if (n_tokens <= PROMPT_TOKENS_MAX && p.n < PROMPTS_MAX) {
+            p.tokens[p.n] = at + 2;
+            p.n_tokens[p.n++] = n_tokens;
+        }
+        at += 2 + 4 * (int64_t)n_tokens + (int64_t)n_rows * (1 + vocab);
+    }
+    return p;
+}
+
+static struct model *open_with(const char *words)
+{
+    struct model_options opt = {.path = MODEL,
+                                .n_rows_max = STEP_ROWS,
+                                .n_samples_max = STEP_ROWS,
+                                .n_pages = {STEPS_PAGES_MAX, STEPS_PAGES_MAX}};
+    struct model *m;
+
+    must(mxfp4_parts_parse(&opt.mxfp4_parts, words));
+    must(model_open(&m, &opt));
+    return m;
+}
+
+/* All logits of all prompts behind each other, (rows, V). */
+static float *play(struct model *m, const struct prompts *p, int64_t n_rows)
+{
+    const int64_t vocab = model_config(m)->vocab_size;
+    float *logits = mem_new((size_t)(n_rows * vocab) * sizeof(float)), *end = logits;
+
+    for (int i = 0; i < p->n; i++) {
+        struct steps_seq s = {.tokens = p->tokens[i], .n_tokens = p->n_tokens[i], .logits = end};
+
+        steps_play(m, &s, STEP_ROWS, 1);
+        end += p->n_tokens[i] * vocab;
+    }
+    return logits;
+}
+
+static int top_of(const float *logits, int64_t vocab)
+{
+    int top = 0;
+
+    for (int v = 1; v < vocab; v++)
+        top = logits[v] > logits[top] ? v : top;
+    return top;
+}
+
+static double log_sum(const float *logits, int64_t vocab)
+{
+    const double max = (double)logits[top_of(logits, vocab)];
+    double sum = 0;
+
+    for (int v = 0; v < vocab; v++)
+        sum += exp((double)logits[v] - max);
+    return max + log(sum);
+}
+
+/* KL divergence of q from p, both given by logits. */
+static double divergence(const float *p, const float *q, int64_t vocab)
+{
+    const double p_sum = log_sum(p, vocab), q_sum = log_sum(q, vocab);
+    double kl = 0;
+
+    for (int v = 0; v < vocab; v++) {
+        const double log_p = (double)p[v] - p_sum;
+
+        kl += exp(log_p) * (log_p - ((double)q[v] - q_sum));
+    }
+    return kl;
+}
+
+struct loss {
+    double diff_max, kl_mean, agreement;
+};
+
+static struct loss compare(const float *want, const float *have, int64_t n_rows, int64_t vocab)
+{
+    struct loss loss = {0};
+
+    for (int64_t r = 0; r < n_rows; r++, want += vocab, have += vocab) {
+        for (int v = 0; v < vocab; v++)
+            loss.diff_max = fmax(loss.diff_max, fabs((double)have[v] - (double)want[v]));
+        loss.kl_mean += divergence(want, have, vocab) / (double)n_rows;
+        loss.agreement += (top_of(want, vocab) == top_of(have, vocab)) / (double)n_rows;
+    }
+    return loss;
+}
+
+static int64_t weight_bytes(const struct model *m)
+{
+    const struct weights_report *r = model_weights_report(m);
+
+    return r->embed_bytes + r->head_bytes + r->attn_bytes + r->router_bytes + r->experts_bytes +
+           r->norm_bytes;
+}
+
+static bool check_choice(const char *words, const struct prompts *p, const float *want,
+                         int64_t n_rows)
+{
+    struct model *m = open_with(words);
+    float *have = play(m, p, n_rows);
+    const struct loss loss = compare(want, have, n_rows, model_config(m)->vocab_size);
+    const bool passes =
+        loss.agreement >= AGREEMENT_MIN && loss.kl_mean <= KL_MAX && loss.diff_max > 0;
+    char size[16];
+
+    printf("%-16s %9s %11.3f %11.2e %10.2f %%   %s\n", words,
+           format_bytes(size, (double)weight_bytes(m)), loss.diff_max, loss.kl_mean,
+           100 * loss.agreement, passes ? "ok" : "FAIL");
+    free(have);
+    model_close(m);
+    return passes;
+}
+
+int main(void)
+{
+    struct model *m = open_with("none");
+    const int vocab = model_config(m)->vocab_size;
+    struct prompts prompts;
+    int64_t n_rows = 0;
+    size_t size_bytes;
+    int n_failed = 0;
+    char *data;
+    float *want;
+
+    must(file_read(&data, &size_bytes, VECTORS, VECTORS_BYTES_MAX));
+    prompts = read_prompts(data, size_bytes, vocab);
+    for (int i = 0; i < prompts.n; i++)
+        n_rows += prompts.n_tokens[i];
+    want = play(m, &prompts, n_rows);
+    model_close(m);
+    printf("%s, %d prompts, %lld positions\n", MODEL, prompts.n, (long long)n_rows);
+    printf("%-16s %9s %11s %11s %12s\n", "MXFP4 layers", "weights", "max |diff|", "mean KL",
+           "same top");
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++)
+        n_failed += !check_choice(choices[i], &prompts, want, n_rows);
+    printf("%d passed, %d failed\n", (int)(sizeof choices / sizeof choices[0]) - n_failed,
+           n_failed);
+    free(want);
+    free(data);
+    return n_failed > 0 || prompts.n == 0;
+}
