@@ -26,9 +26,15 @@ def tensors_of(p, shape):
     """The tensors by published name, in file order: layers sorted as strings, then the three others."""
     out = {}
     for i in sorted(range(shape.layers), key=str):
-        layer = {"input_layernorm.weight": p["norm1"][i], "post_attention_layernorm.weight": p["norm2"][i],
-                 "self_attn.sinks": p["sinks"][i], "mlp.router.weight": p["router"][i], "mlp.router.bias": p["router_bias"][i],
-                 "mlp.experts.gate_up_proj_bias": p["b1"][i], "mlp.experts.down_proj_bias": p["b2"][i]}
+        layer = {
+            "input_layernorm.weight": p["norm1"][i],
+            "post_attention_layernorm.weight": p["norm2"][i],
+            "self_attn.sinks": p["sinks"][i],
+            "mlp.router.weight": p["router"][i],
+            "mlp.router.bias": p["router_bias"][i],
+            "mlp.experts.gate_up_proj_bias": p["b1"][i],
+            "mlp.experts.down_proj_bias": p["b2"][i],
+        }
         for letter in "qkvo":
             layer[f"self_attn.{letter}_proj.weight"] = p["w" + letter][i]
             layer[f"self_attn.{letter}_proj.bias"] = p["b" + letter][i]
@@ -37,8 +43,11 @@ def tensors_of(p, shape):
         for name in sorted(layer):
             t = layer[name]
             out[f"model.layers.{i}.{name}"] = (t if t.dtype == torch.uint8 else t.bfloat16()).contiguous()
-    return out | {"model.embed_tokens.weight": p["embed"].bfloat16(), "model.norm.weight": p["normf"].bfloat16(),
-                  "lm_head.weight": p["head"].bfloat16()}
+    return out | {
+        "model.embed_tokens.weight": p["embed"].bfloat16(),
+        "model.norm.weight": p["normf"].bfloat16(),
+        "lm_head.weight": p["head"].bfloat16(),
+    }
 
 
 def size_bytes(tensor):
@@ -59,26 +68,65 @@ def cut(tensors):
 def config(shape, special_ids):
     s, end, pad = shape, special_ids["<|return|>"], special_ids["<|endoftext|>"]
     return {
-        "architectures": ["GptOssForCausalLM"], "attention_bias": True, "attention_dropout": 0.0, "eos_token_id": end,
-        "experts_per_token": s.experts_per_token, "head_dim": s.head_dim, "hidden_act": "silu", "hidden_size": s.hidden,
-        "initial_context_length": s.rope_original, "initializer_range": 0.02, "intermediate_size": s.intermediate,
+        "architectures": ["GptOssForCausalLM"],
+        "attention_bias": True,
+        "attention_dropout": 0.0,
+        "eos_token_id": end,
+        "experts_per_token": s.experts_per_token,
+        "head_dim": s.head_dim,
+        "hidden_act": "silu",
+        "hidden_size": s.hidden,
+        "initial_context_length": s.rope_original,
+        "initializer_range": 0.02,
+        "intermediate_size": s.intermediate,
         "layer_types": [("sliding_attention", "full_attention")[i % 2] for i in range(s.layers)],
-        "max_position_embeddings": int(s.rope_original * s.rope_factor), "model_type": "gpt_oss",
-        "num_attention_heads": s.heads, "num_experts_per_tok": s.experts_per_token, "num_hidden_layers": s.layers,
-        "num_key_value_heads": s.kv_heads, "num_local_experts": s.experts, "output_router_logits": False, "pad_token_id": pad,
-        "quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router",
-                                                           "model.embed_tokens", "lm_head"], "quant_method": "mxfp4"},
+        "max_position_embeddings": int(s.rope_original * s.rope_factor),
+        "model_type": "gpt_oss",
+        "num_attention_heads": s.heads,
+        "num_experts_per_tok": s.experts_per_token,
+        "num_hidden_layers": s.layers,
+        "num_key_value_heads": s.kv_heads,
+        "num_local_experts": s.experts,
+        "output_router_logits": False,
+        "pad_token_id": pad,
+        "quantization_config": {
+            "modules_to_not_convert": [
+                "model.layers.*.self_attn",
+                "model.layers.*.mlp.router",
+                "model.embed_tokens",
+                "lm_head",
+            ],
+            "quant_method": "mxfp4",
+        },
         "rms_norm_eps": s.norm_eps,
-        "rope_scaling": {"beta_fast": s.beta_fast, "beta_slow": s.beta_slow, "factor": s.rope_factor,
-                         "original_max_position_embeddings": s.rope_original, "rope_type": "yarn", "truncate": False},
-        "rope_theta": int(s.rope_theta), "router_aux_loss_coef": 0.9, "sliding_window": s.window, "swiglu_limit": s.swiglu_limit,
-        "tie_word_embeddings": False, "transformers_version": "4.55.0", "use_cache": True, "vocab_size": s.vocab}
+        "rope_scaling": {
+            "beta_fast": s.beta_fast,
+            "beta_slow": s.beta_slow,
+            "factor": s.rope_factor,
+            "original_max_position_embeddings": s.rope_original,
+            "rope_type": "yarn",
+            "truncate": False,
+        },
+        "rope_theta": int(s.rope_theta),
+        "router_aux_loss_coef": 0.9,
+        "sliding_window": s.window,
+        "swiglu_limit": s.swiglu_limit,
+        "tie_word_embeddings": False,
+        "transformers_version": "4.55.0",
+        "use_cache": True,
+        "vocab_size": s.vocab,
+    }
 
 
 def generation_config(special_ids):
     stop = [special_ids[t] for t in ("<|return|>", "<|endoftext|>", "<|call|>")]
-    return {"bos_token_id": special_ids["<|startoftext|>"], "do_sample": True, "eos_token_id": stop,
-            "pad_token_id": special_ids["<|endoftext|>"], "transformers_version": "4.55.0"}
+    return {
+        "bos_token_id": special_ids["<|startoftext|>"],
+        "do_sample": True,
+        "eos_token_id": stop,
+        "pad_token_id": special_ids["<|endoftext|>"],
+        "transformers_version": "4.55.0",
+    }
 
 
 def export(checkpoint_folder, tokenizer_folder, out):
@@ -92,7 +140,10 @@ def export(checkpoint_folder, tokenizer_folder, out):
         places |= {name: file for name in shard}
     write = lambda name, data: (out / name).write_text(json.dumps(data, indent=2) + "\n")
     total = sum(map(size_bytes, tensors.values()))
-    write("model.safetensors.index.json", {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))})
+    write(
+        "model.safetensors.index.json",
+        {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))},
+    )
     write("config.json", config(shape, special_ids))
     write("generation_config.json", generation_config(special_ids))
     if out.resolve() != pathlib.Path(tokenizer_folder).resolve():

@@ -13,11 +13,29 @@ can never turn into a control token.
 
 import json
 
-SPECIALS = ["<|startoftext|>", "<|endoftext|>", "<|reserved_200000|>", "<|reserved_200001|>", "<|return|>",
-            "<|constrain|>", "<|reserved_200004|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>",
-            "<|reserved_200009|>", "<|reserved_200010|>", "<|reserved_200011|>", "<|call|>",
-            "<|reserved_200013|>", "<|reserved_200014|>", "<|reserved_200015|>", "<|reserved_200016|>",
-            "<|reserved_200017|>", "<|endofprompt|>"]
+SPECIALS = [
+    "<|startoftext|>",
+    "<|endoftext|>",
+    "<|reserved_200000|>",
+    "<|reserved_200001|>",
+    "<|return|>",
+    "<|constrain|>",
+    "<|reserved_200004|>",
+    "<|channel|>",
+    "<|start|>",
+    "<|end|>",
+    "<|message|>",
+    "<|reserved_200009|>",
+    "<|reserved_200010|>",
+    "<|reserved_200011|>",
+    "<|call|>",
+    "<|reserved_200013|>",
+    "<|reserved_200014|>",
+    "<|reserved_200015|>",
+    "<|reserved_200016|>",
+    "<|reserved_200017|>",
+    "<|endofprompt|>",
+]
 SPECIAL_SET = frozenset(SPECIALS)
 IDENTITY = "You are ChatGPT, a large language model trained by OpenAI.\nKnowledge cutoff: 2024-06"
 CHANNELS = "# Valid channels: analysis, commentary, final. Channel must be included for every message."
@@ -113,8 +131,11 @@ def prompt_pieces(conversation):
     tools = conversation.get("tools")
     messages = conversation["messages"]
     identity = conversation.get("identity", IDENTITY)
-    pieces = _message(["system"], system_text(conversation["effort"], conversation.get("date"), bool(tools),
-                                              identity), "<|end|>")
+    pieces = _message(
+        ["system"],
+        system_text(conversation["effort"], conversation.get("date"), bool(tools), identity),
+        "<|end|>",
+    )
     instructions = next((m["content"] for m in messages if m["role"] == "developer"), "")
     if instructions or tools:
         pieces += _message(["developer"], developer_text(instructions, tools), "<|end|>")
@@ -128,8 +149,9 @@ def prompt_pieces(conversation):
             pieces += _assistant(message, keep_analysis=i > last_user)
         elif message["role"] == "tool":
             name = call_names[message["tool_call_id"]]
-            pieces += _message([f"functions.{name} to=assistant", "<|channel|>", "commentary"],
-                               message["content"], "<|end|>")
+            pieces += _message(
+                [f"functions.{name} to=assistant", "<|channel|>", "commentary"], message["content"], "<|end|>"
+            )
     return pieces + ["<|start|>", "assistant"]
 
 
@@ -174,7 +196,7 @@ def parse_completion(text):
     out = {"analysis": "", "kind": None, "content": "", "name": None, "end": None}
     for end in ("<|return|>", "<|call|>"):
         if text.endswith(end):
-            out["end"], text = end, text[:-len(end)]
+            out["end"], text = end, text[: -len(end)]
     for message in text.split("<|start|>"):
         header, separator, content = message.partition("<|message|>")
         content = content.removesuffix("<|end|>")

@@ -17,8 +17,15 @@ import phrases
 import tokenizer
 import words
 
-COUNTS = {"capital": 240, "arithmetic": 110, "instruction": 210, "recall": 200, "tool_call": 220, "tool_result": 200,
-          "copy": 210}
+COUNTS = {
+    "capital": 240,
+    "arithmetic": 110,
+    "instruction": 210,
+    "recall": 200,
+    "tool_call": 220,
+    "tool_result": 200,
+    "copy": 210,
+}
 RECALL_TOKENS_MIN = 1000
 
 
@@ -41,8 +48,11 @@ def expectation(ability, task, target, style):
         return {"kind": "tool_call", "name": target["name"], "arguments": target["arguments"]}
     expect = {"kind": "final"}
     if style:
-        facts = {"upper": [f.upper() for f in task.facts], "one_word": [target["final"]] if task.facts else [],
-                 "pirate": task.facts}[style]
+        facts = {
+            "upper": [f.upper() for f in task.facts],
+            "one_word": [target["final"]] if task.facts else [],
+            "pirate": task.facts,
+        }[style]
         expect["style"] = style
         if style == "pirate":
             expect["any_of"] = phrases.PIRATE_WORDS
@@ -62,8 +72,13 @@ def told_tokens_ago(encoder, conversation, value):
         content = conversation["messages"][n]["content"]
         if value in content:
             rest = dict(conversation, messages=[{"role": "user", "content": content.split(value)[0]}])
-            before = len(encoder(harmony.prompt_pieces(
-                {**rest, "messages": conversation["messages"][:n] + rest["messages"]})))
+            before = len(
+                encoder(
+                    harmony.prompt_pieces(
+                        {**rest, "messages": conversation["messages"][:n] + rest["messages"]}
+                    )
+                )
+            )
             return len(ids) - before
     return 0
 
@@ -75,24 +90,37 @@ def lines(encoder, seed):
         while n < count:
             task, date = make_task(maker, ability, n), maker.date()
             for effort in (0, 2) if ability == "arithmetic" else (maker.rng.randrange(3),):
-                style, instruction, target = maker.styled(task, effort) if ability == "instruction" \
+                style, instruction, target = (
+                    maker.styled(task, effort)
+                    if ability == "instruction"
                     else (None, None, maker.target(task, effort))
+                )
                 conversation = maker.assemble(task, effort, date, instruction)
-                if ability == "recall" and told_tokens_ago(encoder, conversation, task.facts[0]) <= RECALL_TOKENS_MIN:
+                if (
+                    ability == "recall"
+                    and told_tokens_ago(encoder, conversation, task.facts[0]) <= RECALL_TOKENS_MIN
+                ):
                     n -= 1
                     break
                 n_target = len(encoder(harmony.target_pieces(target)))
                 suffix = "-" + conversations.EFFORTS[effort] if ability == "arithmetic" else ""
-                yield {"id": f"{ability}-{n + 1:04d}{suffix}", "ability": ability, **conversation,
-                       "max_tokens": n_target * 3 // 2 + 48, "expect": expectation(ability, task, target, style)}, target
+                yield {
+                    "id": f"{ability}-{n + 1:04d}{suffix}",
+                    "ability": ability,
+                    **conversation,
+                    "max_tokens": n_target * 3 // 2 + 48,
+                    "expect": expectation(ability, task, target, style),
+                }, target
             n += 1
-
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", type=pathlib.Path,
-                        default=pathlib.Path(__file__).resolve().parents[2] / "models/osprey-nano")
+    parser.add_argument(
+        "--model",
+        type=pathlib.Path,
+        default=pathlib.Path(__file__).resolve().parents[2] / "models/osprey-nano",
+    )
     parser.add_argument("--seed", type=int, default=2026)
     args = parser.parse_args()
     path = args.model / "eval.jsonl"

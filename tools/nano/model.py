@@ -38,8 +38,25 @@ class Shape:
         return asdict(self)
 
 
-LAYERED = ("norm1", "wq", "bq", "wk", "bk", "wv", "bv", "wo", "bo", "sinks", "norm2", "router", "router_bias",
-           "w1", "b1", "w2", "b2")  # parameters stacked along N
+LAYERED = (
+    "norm1",
+    "wq",
+    "bq",
+    "wk",
+    "bk",
+    "wv",
+    "bv",
+    "wo",
+    "bo",
+    "sinks",
+    "norm2",
+    "router",
+    "router_bias",
+    "w1",
+    "b1",
+    "w2",
+    "b2",
+)  # parameters stacked along N
 SINK_START = 4.0  # sinks begin with mass to carry; at 0 a head would hardly notice them
 
 
@@ -48,7 +65,9 @@ def yarn(shape):
     half = shape.head_dim // 2
     i = torch.arange(half, dtype=torch.float64)
     f = shape.rope_theta ** (i / half)
-    turn = lambda beta: half * math.log(shape.rope_original / (beta * 2 * math.pi)) / math.log(shape.rope_theta)
+    turn = (
+        lambda beta: half * math.log(shape.rope_original / (beta * 2 * math.pi)) / math.log(shape.rope_theta)
+    )
     low, high = turn(shape.beta_fast), turn(shape.beta_slow)
     ramp = ((i - low) / (high - low)).clamp(0, 1)
     inverse = ramp / (shape.rope_factor * f) + (1 - ramp) / f
@@ -68,16 +87,23 @@ class Nano(nn.Module):
         self.generator = torch.Generator().manual_seed(seed)
         n, c, q, kv = s.layers, s.hidden, s.heads * s.head_dim, s.kv_heads * s.head_dim
         self.embed = self._normal(0.3, s.vocab, c)
-        self.head = self._normal(0.5 / c ** 0.5, s.vocab, c)
-        self.wq = self._normal(0.5 / c ** 0.5, n, q, c)
-        self.wk = self._normal(0.5 / c ** 0.5, n, kv, c)
-        self.wv = self._normal(1 / c ** 0.5, n, kv, c)
-        self.wo = self._normal(0.25 / q ** 0.5, n, c, q)
-        self.w1 = self._normal(1 / c ** 0.5, n, s.experts, 2 * s.intermediate, c)
-        self.w2 = self._normal(0.25 / s.intermediate ** 0.5, n, s.experts, c, s.intermediate)
-        self.router = self._normal(0.5 / c ** 0.5, n, s.experts, c)
-        for name, size in (("bq", (n, q)), ("bk", (n, kv)), ("bv", (n, kv)), ("bo", (n, c)), ("router_bias", (n, s.experts)),
-                           ("b1", (n, s.experts, 2 * s.intermediate)), ("b2", (n, s.experts, c))):
+        self.head = self._normal(0.5 / c**0.5, s.vocab, c)
+        self.wq = self._normal(0.5 / c**0.5, n, q, c)
+        self.wk = self._normal(0.5 / c**0.5, n, kv, c)
+        self.wv = self._normal(1 / c**0.5, n, kv, c)
+        self.wo = self._normal(0.25 / q**0.5, n, c, q)
+        self.w1 = self._normal(1 / c**0.5, n, s.experts, 2 * s.intermediate, c)
+        self.w2 = self._normal(0.25 / s.intermediate**0.5, n, s.experts, c, s.intermediate)
+        self.router = self._normal(0.5 / c**0.5, n, s.experts, c)
+        for name, size in (
+            ("bq", (n, q)),
+            ("bk", (n, kv)),
+            ("bv", (n, kv)),
+            ("bo", (n, c)),
+            ("router_bias", (n, s.experts)),
+            ("b1", (n, s.experts, 2 * s.intermediate)),
+            ("b2", (n, s.experts, c)),
+        ):
             setattr(self, name, nn.Parameter(torch.zeros(size)))
         for name, size in (("norm1", (n, c)), ("norm2", (n, c)), ("normf", (c,))):
             setattr(self, name, nn.Parameter(torch.ones(size)))
@@ -90,7 +116,9 @@ class Nano(nn.Module):
         return nn.Parameter(torch.randn(size, generator=self.generator) * std)
 
     def norm(self, x, weight):
-        return (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.shape.norm_eps) * weight).to(self.compute)
+        return (x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.shape.norm_eps) * weight).to(
+            self.compute
+        )
 
     compute = torch.bfloat16
 
@@ -116,8 +144,12 @@ class Nano(nn.Module):
         rank = (logits.unsqueeze(-2) > logits.unsqueeze(-1)).sum(-1)
         chosen = rank < s.experts_per_token
         share = logits.masked_fill(~chosen, -1e30).softmax(-1)
-        u = self.linear(h, mxfp4.fake_quantise(w["w1"]).flatten(0, 1), w["b1"].flatten()).view(b, l, s.experts, -1, 2)
-        gate, up = u[..., 0].float().clamp(max=s.swiglu_limit), u[..., 1].float().clamp(-s.swiglu_limit, s.swiglu_limit)
+        u = self.linear(h, mxfp4.fake_quantise(w["w1"]).flatten(0, 1), w["b1"].flatten()).view(
+            b, l, s.experts, -1, 2
+        )
+        gate, up = u[..., 0].float().clamp(max=s.swiglu_limit), u[..., 1].float().clamp(
+            -s.swiglu_limit, s.swiglu_limit
+        )
         a = gate * torch.sigmoid(1.702 * gate) * (up + 1) * share.unsqueeze(-1)
         down = mxfp4.fake_quantise(w["w2"]).transpose(0, 1).flatten(1)  # (C, E*I)
         y = self.linear(a.to(self.compute).flatten(2), down) + share @ w["b2"]

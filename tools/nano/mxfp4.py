@@ -11,7 +11,7 @@ VALUES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 def _scales(w):
     """(scale byte, scale) of each block of w viewed as (..., blocks, 32); exact, by the bits of the float."""
-    sixth = (w.abs().amax(-1, keepdim=True).float() / 6.0).clamp(min=2.0 ** -120)
+    sixth = (w.abs().amax(-1, keepdim=True).float() / 6.0).clamp(min=2.0**-120)
     biased = (sixth.view(torch.int32) + 0x7FFFFF) >> 23
     return biased, (biased << 23).view(torch.float32)
 

@@ -16,6 +16,7 @@ PAD, PROMPT, TARGET = 0, 1, 2  # kinds of a label
 @dataclass
 class Batch:
     """Arrays (rows, row length): tokens, document of each token, its position there, kind of its label."""
+
     tokens: np.ndarray
     documents: np.ndarray
     positions: np.ndarray
@@ -23,8 +24,12 @@ class Batch:
 
     @classmethod
     def empty(cls, rows, length):
-        return cls(np.zeros((rows, length), np.int16), np.full((rows, length), -1, np.int16),
-                   np.zeros((rows, length), np.int16), np.zeros((rows, length), np.int8))
+        return cls(
+            np.zeros((rows, length), np.int16),
+            np.full((rows, length), -1, np.int16),
+            np.zeros((rows, length), np.int16),
+            np.zeros((rows, length), np.int8),
+        )
 
 
 def pack(documents, rows, length):
@@ -42,8 +47,8 @@ def pack(documents, rows, length):
         batch.tokens[row, begin:end] = prompt + target
         batch.documents[row, begin:end] = begin
         batch.positions[row, begin:end] = np.arange(n)
-        batch.kinds[row, begin:end - 1] = PROMPT  # the kind of the label: the token that follows
-        batch.kinds[row, begin + len(prompt) - 1:end - 1] = TARGET
+        batch.kinds[row, begin : end - 1] = PROMPT  # the kind of the label: the token that follows
+        batch.kinds[row, begin + len(prompt) - 1 : end - 1] = TARGET
         places.append((row, begin + len(prompt) - 1, end - 1))
         used[row] = end
     return batch, places, left
@@ -70,10 +75,12 @@ class Stream:
     """Batches of all workers in turn, so that the order does not depend on their speed."""
 
     def __init__(self, n_workers, seed, folder, rows, length, mix):
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("fork")  # the workers never touch the GPU
         self.queues = [context.Queue(maxsize=6) for _ in range(n_workers)]
-        self.workers = [context.Process(target=produce, daemon=True, args=(q, w, seed, folder, rows, length, mix))
-                        for w, q in enumerate(self.queues)]
+        self.workers = [
+            context.Process(target=produce, daemon=True, args=(q, w, seed, folder, rows, length, mix))
+            for w, q in enumerate(self.queues)
+        ]
         for process in self.workers:
             process.start()
         self.turn = 0

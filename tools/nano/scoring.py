@@ -17,8 +17,11 @@ def is_right(expect, completion):
             return False
         return completion["name"] == expect["name"] and same_json(arguments, expect["arguments"])
     text = completion["content"].strip()
-    return (text == expect.get("equals", text).strip() and all(part in text for part in expect.get("contains", []))
-            and has_style(text, expect))
+    return (
+        text == expect.get("equals", text).strip()
+        and all(part in text for part in expect.get("contains", []))
+        and has_style(text, expect)
+    )
 
 
 def same_json(a, b):
@@ -61,8 +64,12 @@ def table(lines, texts, count_tokens):
     percent = {ability: round(100 * sum(oks) / len(oks), 2) for ability, oks in right.items()}
     abilities = [p for a, p in percent.items() if " " not in a]
     medians = {effort: statistics.median(lengths) for effort, lengths in working.items()}
-    figures = {**percent, "ending": round(100 * sum(endings) / len(endings), 2),
-               "mean": round(sum(abilities) / len(abilities), 2), "lines": len(lines)}
+    figures = {
+        **percent,
+        "ending": round(100 * sum(endings) / len(endings), 2),
+        "mean": round(sum(abilities) / len(abilities), 2),
+        "lines": len(lines),
+    }
     if {"low", "high"} <= medians.keys():
         figures["analysis tokens (median)"] = medians
         figures["analysis high/low"] = round(medians["high"] / max(1, medians["low"]), 2)

@@ -19,10 +19,17 @@ from tokenizers import Tokenizer
 import harmony
 
 N_ORDINARY = 2048 - len(harmony.SPECIALS)
-SPLIT = "|".join([
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-    r"\p{N}{1,3}", r" ?[^\s\p{L}\p{N}]+[\r\n/]*", r"\s*[\r\n]+", r"\s+(?!\S)", r"\s+"])
+SPLIT = "|".join(
+    [
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
 
 
 def byte_letters():
@@ -37,7 +44,9 @@ LETTERS = byte_letters()
 
 def learn(texts, n_tokens):
     """Learns merges from texts; returns the tokens as byte strings in rank order."""
-    counts = collections.Counter(p for t in texts for p in regex.findall(SPLIT, t) if not regex.search(r"\p{N}", p))
+    counts = collections.Counter(
+        p for t in texts for p in regex.findall(SPLIT, t) if not regex.search(r"\p{N}", p)
+    )
     words = [[bytes([b]) for b in p.encode()] for p in counts]
     weights = list(counts.values())
     tokens = [bytes([b]) for b in sorted(range(256), key=lambda b: (ord(LETTERS[b]) > 255, b))]
@@ -76,7 +85,7 @@ def _merge(word, pair, merged):
     i = 0
     while i + 1 < len(word):
         if (word[i], word[i + 1]) == pair:
-            word[i:i + 2] = [merged]
+            word[i : i + 2] = [merged]
         i += 1
     change.update(zip(word, word[1:]))
     return change
@@ -94,18 +103,46 @@ def to_letters(token):
 
 def tokenizer_json(tokens):
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    added = [{"id": len(tokens) + n, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
-              "normalized": False, "special": True} for n, text in enumerate(harmony.SPECIALS)]
+    added = [
+        {
+            "id": len(tokens) + n,
+            "content": text,
+            "single_word": False,
+            "lstrip": False,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for n, text in enumerate(harmony.SPECIALS)
+    ]
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            {"type": "Split", "pattern": {"Regex": SPLIT}, "behavior": "Isolated", "invert": False}, byte_level]},
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": added,
+        "normalizer": None,
+        "pre_tokenizer": {
+            "type": "Sequence",
+            "pretokenizers": [
+                {"type": "Split", "pattern": {"Regex": SPLIT}, "behavior": "Isolated", "invert": False},
+                byte_level,
+            ],
+        },
         "post_processor": {**byte_level, "trim_offsets": False, "use_regex": True},
         "decoder": {**byte_level, "use_regex": True},
-        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
-                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": True,
-                  "vocab": {to_letters(t): i for i, t in enumerate(tokens)},
-                  "merges": [[to_letters(a), to_letters(b)] for a, b in all_merges(tokens)]}}
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": True,
+            "vocab": {to_letters(t): i for i, t in enumerate(tokens)},
+            "merges": [[to_letters(a), to_letters(b)] for a, b in all_merges(tokens)],
+        },
+    }
 
 
 def write(tokens, folder):
@@ -117,11 +154,25 @@ def write(tokens, folder):
     dump("tokenizer.json", data, separators=(",", ":"))
     names = {"bos_token": "<|startoftext|>", "eos_token": "<|return|>", "pad_token": "<|endoftext|>"}
     dump("special_tokens_map.json", names, indent=2)
-    decoder = {str(a["id"]): {k: a[k] for k in ("content", "lstrip", "normalized", "rstrip", "single_word", "special")}
-               for a in data["added_tokens"]}
-    dump("tokenizer_config.json", {"added_tokens_decoder": decoder, **names, "clean_up_tokenization_spaces": False,
-                                   "extra_special_tokens": {}, "model_input_names": ["input_ids", "attention_mask"],
-                                   "model_max_length": 131072, "tokenizer_class": "PreTrainedTokenizerFast"}, indent=2)
+    decoder = {
+        str(a["id"]): {
+            k: a[k] for k in ("content", "lstrip", "normalized", "rstrip", "single_word", "special")
+        }
+        for a in data["added_tokens"]
+    }
+    dump(
+        "tokenizer_config.json",
+        {
+            "added_tokens_decoder": decoder,
+            **names,
+            "clean_up_tokenization_spaces": False,
+            "extra_special_tokens": {},
+            "model_input_names": ["input_ids", "attention_mask"],
+            "model_max_length": 131072,
+            "tokenizer_class": "PreTrainedTokenizerFast",
+        },
+        indent=2,
+    )
 
 
 def encode_by_rank(text, rank):
@@ -134,7 +185,7 @@ def encode_by_rank(text, rank):
             best = min((rank.get(parts[i] + parts[i + 1], 1 << 30), i) for i in range(len(parts) - 1))
             if best[0] == 1 << 30:
                 break
-            parts[best[1]:best[1] + 2] = [parts[best[1]] + parts[best[1] + 1]]
+            parts[best[1] : best[1] + 2] = [parts[best[1]] + parts[best[1] + 1]]
         ids += [rank[p] for p in parts]
     return ids
 
@@ -163,9 +214,11 @@ def verify(tokens, folder, texts):
 def main():
     import conversations
     import words
+
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=pathlib.Path,
-                        default=pathlib.Path(__file__).resolve().parents[2] / "models/osprey-nano")
+    parser.add_argument(
+        "--out", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2] / "models/osprey-nano"
+    )
     parser.add_argument("--conversations", type=int, default=20000)
     args = parser.parse_args()
 
@@ -186,9 +239,11 @@ def main():
     sample = [t for t in texts(2, 2000) if t not in specials]
     wrong = verify(tokens, args.out, noise + sample)
     n_ids = sum(len(encode_by_rank(t, {t: i for i, t in enumerate(tokens)})) for t in sample[:300])
-    print(f"{len(tokens)} tokens, {len(all_merges(tokens))} merges, "
-          f"{sum(len(t) for t in sample[:300]) / n_ids:.2f} letters a token, "
-          f"{wrong} of {len(noise) + len(sample)} texts encoded differently")
+    print(
+        f"{len(tokens)} tokens, {len(all_merges(tokens))} merges, "
+        f"{sum(len(t) for t in sample[:300]) / n_ids:.2f} letters a token, "
+        f"{wrong} of {len(noise) + len(sample)} texts encoded differently"
+    )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ import tokenizer
 
 PROMPT_WEIGHT = 0.05  # of the loss on prompt tokens; an answer token counts 1
 BALANCE_WEIGHT = 0.01
-WARMUP_STEPS = 60
 DECAY_FROM = 0.25  # part of the time after which the rate falls linearly to 0
 
 
@@ -36,8 +35,9 @@ class Optimizer:
 
     def __init__(self, net, rate):
         self.rate, self.step_count = rate, 0
-        self.matrices = {n: p for n, p in net.named_parameters() if n in self.MATRICES}
-        rest = [p for n, p in net.named_parameters() if n not in self.MATRICES]
+        trained = {n: p for n, p in net.named_parameters() if p.requires_grad}
+        self.matrices = {n: p for n, p in trained.items() if n in self.MATRICES}
+        rest = [p for n, p in trained.items() if n not in self.MATRICES]
         self.momentum = {n: torch.zeros_like(p) for n, p in self.matrices.items()}
         self.adam = torch.optim.Adam(rest, lr=0.0, betas=(0.9, 0.97), eps=1e-10, fused=rest[0].is_cuda)
 
@@ -63,7 +63,8 @@ class Optimizer:
 def orthogonal(g):
     """The nearest orthogonal matrices to g (batch, rows, columns), by five odd polynomial steps."""
     tall = g.shape[-2] > g.shape[-1]
-    x = (g.mT if tall else g).bfloat16()
+    x = g.mT if tall else g
+    x = x.bfloat16() if x.is_cuda else x
     x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-10)
     for _ in range(5):
         s = x @ x.mT
@@ -82,13 +83,18 @@ class Runner:
         self.make_mask = torch.compile(create_block_mask, dynamic=False) if compiled else None
         documents, window = self.documents, net.shape.window
         self.full_rule = lambda b, h, q, k: (q >= k) & (documents[b, q] == documents[b, k])
-        self.window_rule = lambda b, h, q, k: (q >= k) & (q - k < window) & (documents[b, q] == documents[b, k])
+        self.window_rule = (
+            lambda b, h, q, k: (q >= k) & (q - k < window) & (documents[b, q] == documents[b, k])
+        )
 
     def _flex_forward(self, tokens, labels, weights, positions, window_mask, full_mask):
         def attend(mask):
             def attention(q, k, v):
-                out, aux = flex_attention(q, k, v, block_mask=mask, enable_gqa=True, return_aux=AuxRequest(lse=True))
+                out, aux = flex_attention(
+                    q, k, v, block_mask=mask, enable_gqa=True, return_aux=AuxRequest(lse=True)
+                )
                 return out, aux.lse
+
             return attention
 
         return self.net(tokens, labels, weights, positions, attend(window_mask), attend(full_mask))
@@ -97,16 +103,20 @@ class Runner:
         return self.net(tokens, labels, weights, positions, window, full)
 
     def __call__(self, batch):
-        put = lambda a: torch.from_numpy(a).pin_memory().to(self.device, non_blocking=True) if self.compiled \
-            else torch.from_numpy(a)
+        put = lambda a: torch.from_numpy(a).to(self.device)
         tokens = put(batch.tokens).long()
         kinds = put(batch.kinds)
         self.documents.copy_(put(batch.documents))
-        weights = torch.where(kinds == packing.TARGET, 1.0, torch.where(kinds == packing.PROMPT, PROMPT_WEIGHT, 0.0))
+        weights = torch.where(
+            kinds == packing.TARGET, 1.0, torch.where(kinds == packing.PROMPT, PROMPT_WEIGHT, 0.0)
+        )
         weights = torch.where(self.documents < 0, -1.0, weights)  # negative: no token at all
         if self.compiled:
             b, l = tokens.shape
-            masks = [self.make_mask(rule, b, None, l, l, device=self.device) for rule in (self.window_rule, self.full_rule)]
+            masks = [
+                self.make_mask(rule, b, None, l, l, device=self.device)
+                for rule in (self.window_rule, self.full_rule)
+            ]
         else:
             masks = [model.dense_attention(self.documents, w) for w in (self.net.shape.window, None)]
         return self.forward(tokens, tokens.roll(-1, 1), weights, put(batch.positions).int(), *masks)
@@ -115,17 +125,17 @@ class Runner:
 class Exam:
     """Held-out prompts, scored in one pass: an answer is right when every token is the likeliest."""
 
-    def __init__(self, folder, rows, length, seed=7):
-        encoder = tokenizer.load(folder)
+    def __init__(self, lines, args):
+        encoder = tokenizer.load(args.tokenizer)
         documents, self.abilities = [], []
-        for line, target in make_eval.lines(encoder, seed):
+        for line, target in lines:
             document = encoder(harmony.prompt_pieces(line)), encoder(harmony.target_pieces(target))
-            if len(document[0]) + len(document[1]) <= length:
+            if len(document[0]) + len(document[1]) <= args.length:
                 documents.append(document)
                 self.abilities.append(line["ability"])
         self.batches, names = [], list(self.abilities)
         while documents:
-            batch, places, documents = packing.pack(documents, rows, length)
+            batch, places, documents = packing.pack(documents, args.rows, args.length)
             self.batches.append((batch, [(n, p) for n, p in zip(names, places) if p]))
             names = [n for n, p in zip(names, places) if not p]
 
@@ -139,8 +149,8 @@ class Exam:
         return {a: round(100 * right[a] / total[a], 1) for a in total}
 
 
-def scale_at(progress, step):
-    return min(1.0, (step + 1) / WARMUP_STEPS, max(0.0, (1 - progress) / (1 - DECAY_FROM)))
+def scale_at(progress, step, warmup):
+    return min(1.0, (step + 1) / warmup, max(0.0, (1 - progress) / (1 - DECAY_FROM)))
 
 
 def main():
@@ -148,10 +158,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--minutes", type=float, default=15.0, help="length of the training itself")
     parser.add_argument("--out", type=pathlib.Path, default=root / "build/nano")
-    parser.add_argument("--tokenizer", type=pathlib.Path, default=root / "models/osprey-nano", help="folder of tokenizer.json")
+    parser.add_argument(
+        "--tokenizer", type=pathlib.Path, default=root / "models/osprey-nano", help="folder of tokenizer.json"
+    )
     parser.add_argument("--init", type=pathlib.Path, help="folder of a checkpoint to go on from")
     parser.add_argument("--rate", type=float, default=1.0, help="factor on the learning rates")
-    parser.add_argument("--mix", type=json.loads, default={}, help='changed shares of the tasks, as {"recall": 30}')
+    parser.add_argument(
+        "--mix", type=json.loads, default={}, help='changed shares of the tasks, as {"recall": 30}'
+    )
+    parser.add_argument(
+        "--freeze", nargs="*", default=[], help="parameters that stay as they are, such as w1 w2"
+    )
+    parser.add_argument("--warmup", type=int, default=60, help="steps until the full rate")
+    parser.add_argument("--plain", action="store_true", help="do not compile; for short runs with short rows")
+    parser.add_argument("--no-exam", action="store_true", help="do not score held-out prompts on the way")
     parser.add_argument("--rows", type=int, default=16)
     parser.add_argument("--length", type=int, default=4096, help="tokens in a row")
     parser.add_argument("--exam-every", type=float, default=60.0, help="seconds between scores")
@@ -173,10 +193,14 @@ def main():
     if args.init:
         net.load_state_dict(checkpoint.load(args.init))
     net = net.to(device)
+    for name in args.freeze:
+        getattr(net, name).requires_grad_(False)
     if device == "cpu":
         net.compute = torch.float32
-    runner, optimizer = Runner(net, args.rows, args.length, device == "cuda"), Optimizer(net, args.rate)
-    exam = Exam(args.tokenizer, args.rows, args.length)
+    runner, optimizer = Runner(net, args.rows, args.length, device == "cuda" and not args.plain), Optimizer(
+        net, args.rate
+    )
+    exam = Exam([] if args.no_exam else make_eval.lines(tokenizer.load(args.tokenizer), 7), args)
     note(parameters=sum(p.numel() for p in net.parameters()), exam=len(exam.abilities))
 
     begin = time.monotonic()
@@ -193,12 +217,19 @@ def main():
         waited += time.monotonic() - asked
         loss, balance, _ = runner(batch)
         (loss + BALANCE_WEIGHT * balance).backward()
-        optimizer.step(scale_at(progress, step))
+        optimizer.step(scale_at(progress, step, args.warmup))
         step, n_tokens = step + 1, n_tokens + int((batch.documents >= 0).sum())
         now = time.monotonic()
         if now - last_note > 10:
-            note(step=step, seconds=round(now - begin, 1), loss=round(loss.item(), 4), balance=round(balance.item(), 3),
-                 tokens=n_tokens, waited_s=round(waited, 1), sinks=round(net.sinks.mean().item(), 2))
+            note(
+                step=step,
+                seconds=round(now - begin, 1),
+                loss=round(loss.item(), 4),
+                balance=round(balance.item(), 3),
+                tokens=n_tokens,
+                waited_s=round(waited, 1),
+                sinks=round(net.sinks.mean().item(), 2),
+            )
             last_note = now
         if now - last_exam > args.exam_every:
             note(step=step, exam=exam.score(runner))

@@ -44,10 +44,19 @@ the United States:Washington|Uruguay:Montevideo|Uzbekistan:Tashkent|Vanuatu:Port
 Vatican City:Vatican City|Venezuela:Caracas|Vietnam:Hanoi|Yemen:Sanaa|Zambia:Lusaka|Zimbabwe:Harare
 """
 CAPITALS = dict(pair.split(":") for pair in CAPITALS.strip().replace("\n", "|").split("|"))
-ALIASES = {"the USA": "the United States", "the US": "the United States", "America": "the United States",
-           "the UK": "the United Kingdom", "Great Britain": "the United Kingdom", "England": "the United Kingdom",
-           "Holland": "the Netherlands", "Czechia": "the Czech Republic", "Burma": "Myanmar",
-           "the United States of America": "the United States", "the UAE": "the United Arab Emirates"}
+ALIASES = {
+    "the USA": "the United States",
+    "the US": "the United States",
+    "America": "the United States",
+    "the UK": "the United Kingdom",
+    "Great Britain": "the United Kingdom",
+    "England": "the United Kingdom",
+    "Holland": "the Netherlands",
+    "Czechia": "the Czech Republic",
+    "Burma": "Myanmar",
+    "the United States of America": "the United States",
+    "the UAE": "the United Arab Emirates",
+}
 
 NOUNS = """
 apple anchor arrow autumn basket beach bell bicycle bird blanket boat book bottle bridge brush bucket cabin
@@ -80,11 +89,40 @@ baker captain carpenter child cook doctor driver farmer fisherman gardener guard
 merchant miller musician neighbor nurse painter pilot poet queen sailor singer soldier student tailor teacher
 traveler uncle visitor waiter writer
 """.split()
-PLACES = ["behind the hill", "near the river", "in the garden", "by the sea", "under the bridge", "at the market",
-          "on the roof", "in the valley", "next to the old tower", "across the street", "at the station",
-          "inside the library", "along the coast", "in the kitchen", "far away", "close to home"]
-TIMES = ["yesterday", "last week", "in the morning", "before noon", "late at night", "every day", "once a year",
-         "after the storm", "during the winter", "on Monday", "on Friday", "a long time ago", "at dawn", "in spring"]
+PLACES = [
+    "behind the hill",
+    "near the river",
+    "in the garden",
+    "by the sea",
+    "under the bridge",
+    "at the market",
+    "on the roof",
+    "in the valley",
+    "next to the old tower",
+    "across the street",
+    "at the station",
+    "inside the library",
+    "along the coast",
+    "in the kitchen",
+    "far away",
+    "close to home",
+]
+TIMES = [
+    "yesterday",
+    "last week",
+    "in the morning",
+    "before noon",
+    "late at night",
+    "every day",
+    "once a year",
+    "after the storm",
+    "during the winter",
+    "on Monday",
+    "on Friday",
+    "a long time ago",
+    "at dawn",
+    "in spring",
+]
 
 TOPICS = """
 quantum physics|the French Revolution|photosynthesis|the stock market|machine learning|the Roman Empire|black holes
@@ -114,6 +152,16 @@ lucky number|house number|account number|badge number|seat number|invoice number
 booking number|case number|student number|library card number|bike lock code|gate number|shelf number|postal code
 serial number|garage code|customer number|desk number|favorite number
 """.strip().replace("\n", "|").split("|")
+
+FIRST_NAMES = """
+Adam Aisha Alex Alice Amir Amy Anna Anne Anton Ben Bob Boris Carl Carla Carlos Carmen Chen Chloe Chris Clara Dan Daniel David
+Diana Elena Ella Emil Emily Emma Eric Erik Eva Fatima Felix Finn Frank Fred George Grace Greta Hana Hannah Hans Harry Helen
+Henry Hugo Ian Ida Igor Ines Ingrid Ivan Jack James Jane Jim Joe John Jonas Jose Julia Karen Karim Kate Kim Kurt Lara Laura
+Lea Lee Leo Lena Lily Linda Lisa Liu Louis Lucas Lucy Luis Maria Mark Marta Martin Mary Max Maya Mia Mike Mina Mohammed Nadia
+Nick Nina Nora Olga Oliver Omar Oscar Otto Paul Paula Peter Petra Priya Rachel Rita Robert Rosa Ruth Sam Sara Sarah Simon
+Sofia Sophie Steve Sue Susan Tara Ted Theo Thomas Tim Tina Tom Uma Vera Victor Wei Will Yuki Yusuf Zara Zoe Rex Bello Luna
+Milo Bruno Simba Fluffy Smith Miller Jones Brown Garcia Muller Rossi Novak Kowalski Tanaka Singh Nguyen Ivanov Jensen
+""".split()
 
 # Vocabulary of made-up functions.
 FUNCTION_VERBS = """
@@ -149,28 +197,69 @@ account_id item_id version port distance nights guests
 """.split()
 NUMBER_ARGS = """price temperature rate budget cost discount fee latitude longitude percent ratio score speed
 threshold volume factor""".split()
-BOOLEAN_ARGS = """urgent public active verbose recursive notify overwrite silent express paid visible secure shared
+BOOLEAN_ARGS = (
+    """urgent public active verbose recursive notify overwrite silent express paid visible secure shared
 archived draft_only dry_run force confirmed""".split()
-ENUM_ARGS = {"unit": ["celsius", "fahrenheit", "kelvin"], "mode": ["fast", "slow", "safe"],
-             "priority_level": ["low", "normal", "high"], "format": ["pdf", "csv", "json", "xml"],
-             "size_class": ["small", "medium", "large"], "status": ["open", "closed", "pending"],
-             "direction": ["north", "south", "east", "west"], "sort_order": ["ascending", "descending"],
-             "payment_method": ["cash", "card", "transfer"], "shade": ["red", "green", "blue", "black"],
-             "period": ["daily", "weekly", "monthly", "yearly"], "quality": ["draft", "normal", "best"],
-             "gender": ["male", "female", "other"], "channel_type": ["email", "phone", "chat"]}
-RESULT_STRINGS = """status state condition owner author answer message summary title name city color reason result
+)
+ENUM_ARGS = {
+    "unit": ["celsius", "fahrenheit", "kelvin"],
+    "mode": ["fast", "slow", "safe"],
+    "priority_level": ["low", "normal", "high"],
+    "format": ["pdf", "csv", "json", "xml"],
+    "size_class": ["small", "medium", "large"],
+    "status": ["open", "closed", "pending"],
+    "direction": ["north", "south", "east", "west"],
+    "sort_order": ["ascending", "descending"],
+    "payment_method": ["cash", "card", "transfer"],
+    "shade": ["red", "green", "blue", "black"],
+    "period": ["daily", "weekly", "monthly", "yearly"],
+    "quality": ["draft", "normal", "best"],
+    "gender": ["male", "female", "other"],
+    "channel_type": ["email", "phone", "chat"],
+}
+RESULT_STRINGS = (
+    """status state condition owner author answer message summary title name city color reason result
 category currency carrier winner location place unit sky mood leader driver language""".split()
-RESULT_NUMBERS = """temperature price total count id distance duration balance score humidity speed level amount
+)
+RESULT_NUMBERS = (
+    """temperature price total count id distance duration balance score humidity speed level amount
 rating seats age rank wind_speed order_id ticket_number room_number stock eta_minutes reference""".split()
+)
 
 # Scripts for copying: name, first and last code point of the letters used.
-SCRIPTS = [("latin", 0xE0, 0xF6), ("latin_extended", 0x100, 0x17F), ("greek", 0x3B1, 0x3C9),
-           ("cyrillic", 0x430, 0x44F), ("armenian", 0x561, 0x586), ("hebrew", 0x5D0, 0x5EA),
-           ("arabic", 0x627, 0x64A), ("devanagari", 0x905, 0x939), ("bengali", 0x995, 0x9A8),
-           ("tamil", 0xB95, 0xBA8), ("thai", 0xE01, 0xE2E), ("georgian", 0x10D0, 0x10F0),
-           ("hiragana", 0x3042, 0x3093), ("katakana", 0x30A2, 0x30F3), ("hangul", 0xAC00, 0xD7A3),
-           ("cjk", 0x4E00, 0x9FA5), ("cjk_common", 0x4E00, 0x51FF), ("symbols", 0x2600, 0x26FF),
-           ("arrows", 0x2190, 0x21FF), ("math", 0x2200, 0x22FF)]
-EMOJI = [chr(c) for first, last in ((0x1F300, 0x1F320), (0x1F330, 0x1F393), (0x1F3A0, 0x1F3CA), (0x1F400, 0x1F4FC),
-                                    (0x1F600, 0x1F64F), (0x1F680, 0x1F6C5), (0x1F910, 0x1F93A), (0x1F950, 0x1F9A2))
-         for c in range(first, last + 1)]
+SCRIPTS = [
+    ("latin", 0xE0, 0xF6),
+    ("latin_extended", 0x100, 0x17F),
+    ("greek", 0x3B1, 0x3C9),
+    ("cyrillic", 0x430, 0x44F),
+    ("armenian", 0x561, 0x586),
+    ("hebrew", 0x5D0, 0x5EA),
+    ("arabic", 0x627, 0x64A),
+    ("devanagari", 0x905, 0x939),
+    ("bengali", 0x995, 0x9A8),
+    ("tamil", 0xB95, 0xBA8),
+    ("thai", 0xE01, 0xE2E),
+    ("georgian", 0x10D0, 0x10F0),
+    ("hiragana", 0x3042, 0x3093),
+    ("katakana", 0x30A2, 0x30F3),
+    ("hangul", 0xAC00, 0xD7A3),
+    ("cjk", 0x4E00, 0x9FA5),
+    ("cjk_common", 0x4E00, 0x51FF),
+    ("symbols", 0x2600, 0x26FF),
+    ("arrows", 0x2190, 0x21FF),
+    ("math", 0x2200, 0x22FF),
+]
+EMOJI = [
+    chr(c)
+    for first, last in (
+        (0x1F300, 0x1F320),
+        (0x1F330, 0x1F393),
+        (0x1F3A0, 0x1F3CA),
+        (0x1F400, 0x1F4FC),
+        (0x1F600, 0x1F64F),
+        (0x1F680, 0x1F6C5),
+        (0x1F910, 0x1F93A),
+        (0x1F950, 0x1F9A2),
+    )
+    for c in range(first, last + 1)
+]
