@@ -61,11 +61,26 @@ LLHTTP_OBJ    := $(patsubst $(LLHTTP_FOLDER)/%.c,$(BUILD)/obj/llhttp/%.o,\
 LLHTTP_CFLAGS := -DLLHTTP_STRICT_MODE=1 $(if $(LLHTTP_FOLDER),-isystem /usr/share/include/llhttp)
 LLHTTP_LIBS   := $(if $(LLHTTP_FOLDER),,-lllhttp)
 
+# ---- levels of the instruction set --------------------------------------------------------------
+# One file of kernels each, with its own flags; those of other machines are left out. Register tiles
+# need full unrolling, at any optimisation of the rest.
+
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+KERNELS_x86_64  := avx2 avxvnni avx512
+KERNELS_aarch64 := neon
+FLAGS_avx2    := -mavx2 -mfma -mf16c
+FLAGS_avxvnni := $(FLAGS_avx2) -mavxvnni
+FLAGS_avx512  := $(FLAGS_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512vbmi -mavx512vnni
+FLAGS_neon    := -march=armv8.2-a+dotprod
+KERNELS       := $(KERNELS_$(ARCH))
+OTHER_KERNELS := $(patsubst %,src/cpu/kernels_%.c,\
+                   $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
+
 # ---- files ------------------------------------------------------------------------------------
 
 object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 APP_SRC   := $(wildcard src/cli/*.c src/serve/*.c)
-LIB_SRC   := $(filter-out $(APP_SRC),$(wildcard src/*/*.c))
+LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS),$(wildcard src/*/*.c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 CHECK_SRC := $(wildcard tests/*.c)
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
@@ -102,6 +117,7 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@echo "  CC    src/$*.c"
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
+$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $(LIB_CFLAGS) -O3 $(FLAGS_$(k))))
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
 # Not ours: no warnings, and none of our language settings.

@@ -74,6 +74,9 @@ struct osp_model_options {
     int dummy_layers;          /* of the shape; 0: all */
     osp_progress_fn *progress; /* called while loading; may be NULL */
     void *progress_ctx;
+    /* Level of the CPU's instructions: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the best
+     * that this machine has. */
+    const char *cpu_features;
 };
 
 struct osp_model_info {
@@ -148,7 +151,7 @@ struct osp_request;
 struct osp_engine_options {
     int queue_requests_max; /* waiting requests before OSP_EBUSY; 0: 256 */
     /* Called from the engine's thread, at most once a step, when requests have new events; must
-     * not block and must not call into osprey. May be NULL. */
+     * not block and must not call into osprey, but for osp_model_stage_costs(). May be NULL. */
     void (*notify)(void *ctx);
     void *notify_ctx;
 };

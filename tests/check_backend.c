@@ -1,9 +1,10 @@
 /* The stage harness: every stage of a device, alone, over shapes at the edges of tiles, pages and
  * windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b. Prints the
- * largest error of each stage, and its GB/s and Gflop/s as the device counts them, beside what
- * reading memory alone reaches here. Fails when an error passes the limit.
+ * largest error of each stage, and its GB/s and Gflop/s as the device counts them, with the share of
+ * what reading memory alone reaches in the same run. Fails when an error passes the limit. All levels
+ * of the CPU's kernels that this machine has, or one.
  *
- *     check_backend [DEVICE [N_THREADS]]     default: cpu, 2
+ *     check_backend [DEVICE [N_THREADS [LEVEL]]]     default: cpu, 2, all
  *
  * CHECK_QUICK in the environment leaves the timing out, for builds with sanitizers. */
 #include <stdio.h>
@@ -13,16 +14,23 @@
 #include "base/clock.h"
 #include "base/pool.h"
 #include "base/rng.h"
+#include "cpu/kernels.h"
 #include "naive.h"
 
 enum { ROWS_MAX = 130, SAMPLES_MAX = 130, BLOCK_MAX = 512 };
 
 /* |found - expected| / (1 + |expected|): sums of up to 3,000 products in f32 stay below 1e-5. */
 static const double ERROR_MAX = 2e-5;
+/* Of the experts where their inputs are int8, the root of the mean square of errors over that of the
+ * values: each of two products rounds its inputs to 1/254 of the largest of 32, which is about 0.5 %
+ * of a typical one, and the gates between them double that at worst. */
+static const double RELATIVE_ERROR_MAX = 0.02;
 
 static const struct backend_ops *ops;
 static struct backend *device;
 static double stage_error; /* largest of the stage at hand */
+static bool has_int8;      /* the level at hand */
+static double int8_error;  /* largest relative error of a case with int8 inputs */
 static uint64_t n_fills;   /* every tensor gets numbers of its own */
 
 static void must(enum osp_status st)
@@ -113,6 +121,15 @@ static void fill(struct tensor *t, double deviation)
             (uint8_t)(126 + exponent + (int)(rng_bits(n_fills, (uint64_t)i, 1) % 3));
 }
 #define FILLED(deviation, dtype, ...) filled(SHAPED(dtype, __VA_ARGS__), deviation)
+
+/* The weight as the device wants it; what it packs is kept until the device closes. */
+static struct tensor packed(const struct tensor *host)
+{
+    struct tensor t;
+
+    must(ops->pack(device, &t, host));
+    return t;
+}
 
 static struct tensor filled(struct tensor t, double deviation)
 {
@@ -483,6 +500,16 @@ static int32_t chosen(enum spread spread, int token, int rank, int E)
     return (int32_t)((start + rank) % E);
 }
 
+/* The same stage with the device's own weights. */
+static struct experts_args on_device(const struct experts_args *host)
+{
+    struct experts_args a = *host;
+
+    a.w_up = packed(&host->w_up);
+    a.w_down = packed(&host->w_down);
+    return a;
+}
+
 static struct experts_args some_experts(int T, int E, int A, int C, int F, enum dtype dtype)
 {
     return (struct experts_args){.h = SHAPED(DTYPE_F32, T, C),
@@ -505,7 +532,12 @@ static void drop_experts(struct experts_args *a)
     drop(&a->w_down), drop(&a->b_down), drop(&a->units), drop(&a->parts);
 }
 
-static void compare_experts(const struct experts_args *a, int t)
+/* Sums of squares. */
+struct squares {
+    double errors, values;
+};
+
+static void compare_experts(const struct experts_args *a, int t, struct squares *squares)
 {
     const int A = (int)a->ids.dim[1], C = (int)a->h.dim[1];
     double sum[BLOCK_MAX] = {0}, part[BLOCK_MAX];
@@ -515,8 +547,26 @@ static void compare_experts(const struct experts_args *a, int t)
         for (int c = 0; c < C; c++)
             sum[c] += (double)f32_at(&a->gates, t * A + i) * part[c];
     }
-    for (int c = 0; c < C; c++)
-        note(f32_at(&a->h, t * C + c), sum[c]);
+    for (int c = 0; c < C; c++) {
+        const double found = f32_at(&a->h, t * C + c);
+
+        if (squares == NULL)
+            note(found, sum[c]);
+        else
+            squares->errors += (found - sum[c]) * (found - sum[c]),
+                squares->values += sum[c] * sum[c];
+    }
+}
+
+/* One case's relative error; NaN counts as the largest. */
+static void note_squares(const struct squares *s)
+{
+    const double error = sqrt(s->errors / s->values);
+
+    if (!(error <= int8_error))
+        int8_error = error;
+    if (!(error <= RELATIVE_ERROR_MAX))
+        stage_error = INFINITY;
 }
 
 static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dtype,
@@ -525,12 +575,19 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     struct batch *b = rows_batch(T, 1);
     struct experts_args a = some_experts(T, E, A, C, F, dtype);
 
+    const bool is_int8 = has_int8 && dtype == DTYPE_MXFP4;
+    struct squares squares = {0};
+    struct experts_args ours;
+
     a.w_up.layout = a.w_down.layout = layout;
     for (int i = 0; i < T * A; i++)
         ((int32_t *)a.ids.data)[i] = chosen(spread, i / A, i % A, E);
-    RUN(experts, b, &a);
+    ours = on_device(&a);
+    RUN(experts, b, &ours);
     for (int t = 0; t < T; t++)
-        compare_experts(&a, t);
+        compare_experts(&a, t, is_int8 ? &squares : NULL);
+    if (is_int8)
+        note_squares(&squares);
     drop_experts(&a);
     free(b);
 }
@@ -695,11 +752,12 @@ static void time_experts(int T)
 {
     const int E = T == 1 ? A20 : E20; /* one token reads four experts, wherever they lie */
     struct batch *b = rows_batch(T, 1);
-    struct experts_args a = some_experts(T, E, A20, C20, F20, DTYPE_MXFP4);
+    struct experts_args a = some_experts(T, E, A20, C20, F20, DTYPE_MXFP4), ours;
 
     for (int i = 0; i < T * A20; i++)
         ((int32_t *)a.ids.data)[i] = chosen(SPREAD_RANDOM, i / A20, i % A20, E);
-    RUN(experts, b, &a);
+    ours = on_device(&a);
+    RUN(experts, b, &ours);
     drop_experts(&a);
     free(b);
 }
@@ -749,11 +807,11 @@ static struct stage_cost cost_of(const char *stage)
 }
 
 /* The best of a few runs: other processes may be busy here. */
-static void print_rate(int i, int n_rows)
+static void print_rate(int i, int n_rows, double read_gbs)
 {
     const struct stage_cost before = cost_of(stages[i].stage);
     struct stage_cost after;
-    double n_calls, ns;
+    double n_calls, ns, gbs;
 
     n_repeats = TIMED_RUNS;
     stages[i].time(n_rows);
@@ -761,9 +819,9 @@ static void print_rate(int i, int n_rows)
     after = cost_of(stages[i].stage);
     n_calls = (double)(after.n_calls - before.n_calls);
     ns = (double)best_ns;
-    printf("   %3d rows %8.2f ms %6.1f GB/s %6.1f Gflop/s", n_rows, ns * 1e-6,
-           (after.bytes - before.bytes) / n_calls / ns,
-           (after.flops - before.flops) / n_calls / ns);
+    gbs = (after.bytes - before.bytes) / n_calls / ns;
+    printf("   %3d rows %8.2f ms %6.1f GB/s (%3.0f %%) %6.1f Gflop/s", n_rows, ns * 1e-6, gbs,
+           100 * gbs / read_gbs, (after.flops - before.flops) / n_calls / ns);
 }
 
 struct probe {
@@ -809,22 +867,22 @@ static double read_speed(int n_threads)
     return (double)p.n_words * 8 / (double)least_ns;
 }
 
-int main(int argc, char **argv)
+/* Gives the number of stages that fail. */
+static int check_level(const struct backend_options *opt, const struct kernels *level)
 {
     const bool is_quick = getenv("CHECK_QUICK") != NULL;
-    const struct backend_options opt = {.n_threads = argc > 2 ? atoi(argv[2]) : 2,
-                                        .n_rows_max = ROWS_MAX,
-                                        .n_samples_max = SAMPLES_MAX};
+    const double read_gbs = is_quick ? 0 : read_speed(opt->n_threads);
     struct device_info info;
     int n_failed = 0;
 
-    ops = backend_find(argc > 1 ? argv[1] : "cpu");
-    if (ops == NULL)
-        must(OSP_ENOTFOUND);
-    must(ops->open(&device, &opt));
+    has_int8 = level != NULL && level->products_int8 != NULL;
+    int8_error = 0;
+    must(ops->open(&device, opt));
     ops->info(device, &info);
+    printf("%s", info.name);
     if (!is_quick)
-        printf("%s; reading memory alone: %.1f GB/s\n", info.name, read_speed(info.n_threads));
+        printf("; reading memory alone: %.1f GB/s", read_gbs);
+    printf("\n");
     for (int i = 0; i < N_STAGES; i++) {
         stage_error = 0;
         stages[i].check();
@@ -832,11 +890,43 @@ int main(int argc, char **argv)
                stage_error <= ERROR_MAX ? "ok  " : "FAIL");
         n_failed += !(stage_error <= ERROR_MAX);
         for (int n_rows = 1; n_rows <= 64 && stages[i].time != NULL && !is_quick; n_rows += 63)
-            print_rate(i, n_rows);
+            print_rate(i, n_rows, read_gbs);
         printf("\n");
     }
+    if (has_int8)
+        printf("experts with int8 inputs: relative error %.2g, limit %g\n", int8_error,
+               RELATIVE_ERROR_MAX);
     ops->close(device);
-    printf("%d of %d stages failed; error limit %g of 1 + |value|\n", n_failed, N_STAGES,
-           ERROR_MAX);
+    return n_failed;
+}
+
+static int check_levels(struct backend_options *opt, const char *only)
+{
+    const struct kernels *levels[KERNEL_LEVELS_MAX];
+    const int n = kernels_here(levels);
+    int n_failed = 0;
+
+    for (int i = 0; i < n; i++)
+        if (only == NULL || strcmp(only, levels[i]->name) == 0) {
+            opt->cpu_features = levels[i]->name;
+            n_failed += check_level(opt, levels[i]);
+        }
+    return n_failed;
+}
+
+int main(int argc, char **argv)
+{
+    struct backend_options opt = {.n_threads = argc > 2 ? atoi(argv[2]) : 2,
+                                  .n_rows_max = ROWS_MAX,
+                                  .n_samples_max = SAMPLES_MAX};
+    const char *name = argc > 1 ? argv[1] : "cpu";
+    int n_failed;
+
+    ops = backend_find(name);
+    if (ops == NULL)
+        must(OSP_ENOTFOUND);
+    n_failed = strcmp(name, "cpu") == 0 ? check_levels(&opt, argc > 3 ? argv[3] : NULL)
+                                        : check_level(&opt, NULL);
+    printf("%d stages failed; error limit %g of 1 + |value|\n", n_failed, ERROR_MAX);
     return n_failed > 0;
 }

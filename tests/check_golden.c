@@ -178,6 +178,7 @@ int main(int argc, char **argv)
 {
     int n_failed = 0;
 
+    setenv("OSPREY_CPU_FEATURES", "ref", 1); /* the oracle; check_levels holds the others to it */
     printf("%-6s %6s %12s %16s %8s\n", "config", "tokens", "max |diff|", "argmax agrees",
            "excluded");
     for (size_t i = 0; i < sizeof(goldens) / sizeof(goldens[0]); i++)

@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/log.h"
 
 enum {
     CACHE_LINE_BYTES = 64,
+    HUGE_PAGE_BYTES = 2 << 20,
     ARENA_ALIGN_BYTES = 16,
     ARENA_CHUNK_BYTES_MIN = 4 * 1024,
     ARENA_CHUNK_BYTES_MAX = 1024 * 1024, /* larger requests get a chunk of their own size */
@@ -98,6 +100,23 @@ enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const ch
         p = aligned_alloc(CACHE_LINE_BYTES, rounded / CACHE_LINE_BYTES * CACHE_LINE_BYTES);
     if (!p)
         return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
+    memcpy(out, &p, sizeof p);
+    return OSP_OK;
+}
+
+enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char *what)
+{
+    size_t total, rounded;
+    void *p = NULL;
+
+    if (!mul_size(n, size_bytes, &total) || total < HUGE_PAGE_BYTES)
+        return mem_try_aligned(out, n, size_bytes, what);
+    if (add_size(total, HUGE_PAGE_BYTES - 1, &rounded))
+        p = aligned_alloc(HUGE_PAGE_BYTES, rounded / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
+    if (!p)
+        return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
+    (void)madvise(p, rounded / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES,
+                  MADV_HUGEPAGE); /* or small ones */
     memcpy(out, &p, sizeof p);
     return OSP_OK;
 }

@@ -21,6 +21,10 @@ CHECKED enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, co
 /* Same, aligned to 64 bytes and not zeroed (free() releases it too). */
 CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const char *what);
 
+/* Same for what stays for long and is read often: from 2 MiB on aligned to that, in huge pages where
+ * the system has them. Untouched, so that the thread which first writes decides where it lies. */
+CHECKED enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char *what);
+
 /* False on overflow; *out is then untouched. */
 CHECKED bool mul_size(size_t a, size_t b, size_t *out);
 CHECKED bool add_size(size_t a, size_t b, size_t *out);

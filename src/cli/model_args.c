@@ -46,6 +46,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     struct osp_model_options opt = {
         .tokenizer = args->tokenizer,
         .device = args->device,
+        .cpu_features = args->cpu_features,
         .n_threads = args->n_threads,
         .context_tokens_max = args->context_tokens_max,
         .n_seqs_max = args->n_seqs_max,

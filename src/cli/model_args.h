@@ -6,7 +6,7 @@
 #include "osprey.h"
 
 struct model_args {
-    const char *path, *tokenizer, *device;
+    const char *path, *tokenizer, *device, *cpu_features;
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
@@ -67,6 +67,11 @@ struct model_args {
          .max = 4096,                                                                              \
          .value = "N",                                                                             \
          .help = "threads that compute (default: all CPUs this process may use)"},                 \
+        {.name = "cpu-features",                                                                   \
+         .kind = OPTION_TEXT,                                                                      \
+         .offset = offsetof(T, m.cpu_features),                                                    \
+         .value = "LEVEL",                                                                         \
+         .help = "ref, avx2, avx-vnni, avx512 or neon (default: the best of this CPU)"},           \
         {.name = "kv-cache-memory",                                                                \
          .aliases = "--kv-cache-memory-bytes",                                                     \
          .kind = OPTION_BYTES,                                                                     \

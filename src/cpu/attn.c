@@ -14,6 +14,8 @@
 #include "cpu/cpu.h"
 #include "cpu/exp4.h"
 
+enum { HEADS_AT_ONCE = 8 }; /* query heads of a group that meet a page's keys together */
+
 struct attn_run {
     struct cpu *cpu;
     const struct attn_args *a;
@@ -68,15 +70,21 @@ static void attend_row(const struct attn_run *run, struct softmax *m, float *acc
                        struct rows keys, struct rows values)
 {
     const struct kernels *k = run->cpu->kernels;
-    float scores[2][PAGE_TOKENS];
+    float scores[HEADS_AT_ONCE][PAGE_TOKENS];
+    const float *heads[HEADS_AT_ONCE];
 
-    for (int g = 0; g < run->n_group; g += 2) {
-        const int n = run->n_group - g < 2 ? 1 : 2;
+    for (int g = 0; g < run->n_group; g += HEADS_AT_ONCE) {
+        const int n_left = run->n_group - g, n = n_left < HEADS_AT_ONCE ? n_left : HEADS_AT_ONCE;
 
-        if (n == 2)
-            k->dots_of_two(scores[0], scores[1], keys, q + g * keys.n, q + (g + 1) * keys.n);
-        else
-            k->dots(scores[0], keys, q + g * keys.n);
+        for (int i = 0; i < n; i++)
+            heads[i] = q + (g + i) * keys.n;
+        k->products_f32(&(struct products){.out = scores[0],
+                                           .out_stride = PAGE_TOKENS,
+                                           .w = keys.data,
+                                           .x = heads,
+                                           .n_rows = keys.n_rows,
+                                           .n = keys.n,
+                                           .n_x = n});
         for (int i = 0; i < n; i++) {
             for (int j = 0; j < keys.n_rows; j++)
                 scores[i][j] *= run->a->scale;

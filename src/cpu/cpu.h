@@ -3,6 +3,8 @@
 #ifndef CPU_CPU_H
 #define CPU_CPU_H
 
+#include <stdatomic.h>
+
 #include "backend/backend.h"
 #include "base/pool.h"
 #include "cpu/kernels.h"
@@ -11,6 +13,11 @@
 struct room {
     void *data;
     size_t size_bytes;
+};
+
+/* Where a thread's share of the tiles goes on; a cache line of its own. */
+struct share {
+    _Alignas(64) atomic_int next;
 };
 
 /* A few adjacent rows of one sequence: what one attention task works on. */
@@ -38,6 +45,10 @@ struct cpu {
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct room lists;               /* which token goes to which expert */
     struct room jobs;                /* matrix products of one stage */
+    struct room counts;              /* how many tiles each of them has */
+    struct room quantised;           /* the rows that they multiply with, as int8 */
+    struct share *shares;            /* one a thread */
+    struct packed *packed;           /* see pack.h */
     struct stage_cost costs[N_STAGES];
 };
 
@@ -51,6 +62,15 @@ CHECKED enum osp_status room_need(struct room *room, size_t n, size_t size_bytes
 /* Makes every thread's room at least that large. */
 CHECKED enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_bytes,
                                          const char *what);
+
+/* Tiles of several jobs, spread over the pool. Thread i's share of a job is the same run of tiles
+ * whenever the job has as many, so that weights can lie near the thread that reads them. */
+struct tiles {
+    const int32_t *n; /* (n_jobs): tiles of each */
+    int n_jobs;
+};
+typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
+void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
 
 /* Widens n elements from element `first` of a weight to f32. */
 void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,

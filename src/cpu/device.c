@@ -1,12 +1,12 @@
-/* The CPU as a device: memory is the host's, weights stay where they are mapped, and a step runs
- * while its stages are called. */
+/* The CPU as a device: memory is the host's, weights stay where they are mapped but for those that
+ * the level packs, and a step runs while its stages are called. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "cpu/cpu.h"
+#include "cpu/pack.h"
 
 static struct cpu *cpu_of(struct backend *be)
 {
@@ -83,9 +83,7 @@ static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, 
 
 static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const struct tensor *host)
 {
-    (void)be;
-    *out = *host;
-    return OSP_OK;
+    return cpu_pack_tensor(cpu_of(be), out, host);
 }
 
 /* ---- life ---- */
@@ -98,12 +96,16 @@ static void cpu_close(struct backend *be)
         return;
     for (int i = 0; cpu->workers != NULL && i < pool_threads(cpu->pool); i++)
         free(cpu->workers[i].data);
+    cpu_pack_release(cpu);
     pool_close(cpu->pool);
     free(cpu->workers);
     free(cpu->blocks);
     free(cpu->rotations.data);
     free(cpu->lists.data);
     free(cpu->jobs.data);
+    free(cpu->counts.data);
+    free(cpu->quantised.data);
+    free(cpu->shares);
     free(cpu);
 }
 
@@ -118,10 +120,12 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     enum osp_status st;
 
     cpu->limits = *opt;
-    cpu->kernels = kernels_choose();
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = names[i];
+    TRY(kernels_choose(&cpu->kernels, opt->cpu_features));
     TRY(pool_open(&cpu->pool, opt->n_threads));
+    TRY(mem_try_aligned(&cpu->shares, (size_t)pool_threads(cpu->pool), sizeof(*cpu->shares),
+                        "shares of the threads"));
     cpu->workers = mem_new((size_t)pool_threads(cpu->pool) * sizeof(*cpu->workers));
     TRY(mem_try_array(&cpu->blocks, (size_t)opt->n_rows_max, sizeof(*cpu->blocks), "row blocks"));
     *out = (struct backend *)cpu;

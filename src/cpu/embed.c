@@ -1,6 +1,6 @@
 /* Stage embed: x = table[token], y = norm(x) weight. Reads one row of the table a token; bound by
  * memory. */
-#include "cpu/cpu.h"
+#include "cpu/pack.h"
 
 struct embed_run {
     struct cpu *cpu;
@@ -16,7 +16,7 @@ static void embed_row(void *ctx, int row, int worker)
     float *norm = run->cpu->workers[worker].data;
     float *x = (float *)run->a->x.data + row * width;
 
-    cpu_widen(k, x, &run->a->table, token * width, width);
+    row_widen(k, x, &run->a->table, token);
     cpu_widen(k, norm, &run->a->norm, 0, width);
     k->norm((float *)run->a->y.data + row * width, x, norm, (int)width, run->a->eps);
 }

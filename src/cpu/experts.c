@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "cpu/pack.h"
+
 struct grouping {
     int32_t *first;  /* (E + 1): entries of expert e are [first[e], first[e + 1]) */
     int32_t *tokens; /* (T*A): the token of entry i */
@@ -53,31 +55,11 @@ static void group(struct grouping *g, const int32_t *ids, int n_rows, int n_acti
     g->first[0] = 0;
 }
 
-/* Matrix e of a stack of them. */
-static struct tensor slice(const struct tensor *stack, int64_t e)
-{
-    struct tensor t = *stack;
-    int64_t n = 1;
-
-    t.n_dims--;
-    for (int i = 0; i < t.n_dims; i++) {
-        t.dim[i] = stack->dim[i + 1];
-        n *= t.dim[i];
-    }
-    if (t.dtype == DTYPE_MXFP4) {
-        t.data = (char *)t.data + e * n / 2;
-        t.scales = (const char *)t.scales + e * n / MXFP4_BLOCK;
-    } else {
-        t.data = (char *)t.data + e * n * (t.dtype == DTYPE_BF16 ? 2 : 4);
-    }
-    return t;
-}
-
 static struct matmul job_of(const struct tensor *w, const struct tensor *bias, int e,
                             const struct grouping *g, int64_t out_width)
 {
-    return (struct matmul){.w = slice(w, e),
-                           .bias = slice(bias, e),
+    return (struct matmul){.w = matrix_of(w, e),
+                           .bias = matrix_of(bias, e),
                            .out_width = out_width,
                            .n_tokens = g->first[e + 1] - g->first[e]};
 }
@@ -91,28 +73,28 @@ static enum osp_status run_up(struct cpu *cpu, const struct experts_args *a,
 
     for (int e = 0; e < n_experts; e++) {
         jobs[e] = job_of(&a->w_up, &a->b_up, e, g, unit_width);
-        jobs[e].x = a->y.data;
         jobs[e].gather = g->tokens + g->first[e];
         jobs[e].out = (float *)a->units.data + g->first[e] * unit_width;
         jobs[e].epilogue = EPILOGUE_SWIGLU;
         jobs[e].swiglu = (struct swiglu){.limit = a->limit, .alpha = a->alpha};
     }
-    return cpu_matmul(cpu, jobs, n_experts, work);
+    return cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, jobs, n_experts, work);
 }
 
 static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
                                 const struct grouping *g, struct work *work)
 {
     const int n_experts = (int)a->w_up.dim[0];
-    const int64_t width = a->h.dim[1], unit_width = a->units.dim[1];
+    const int64_t width = a->h.dim[1];
     struct matmul *jobs = cpu->jobs.data;
 
     for (int e = 0; e < n_experts; e++) {
         jobs[e] = job_of(&a->w_down, &a->b_down, e, g, width);
-        jobs[e].x = (const float *)a->units.data + g->first[e] * unit_width;
+        jobs[e].first_row = g->first[e];
         jobs[e].out = (float *)a->parts.data + g->first[e] * width;
     }
-    return cpu_matmul(cpu, jobs, n_experts, work);
+    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts]}, jobs, n_experts,
+                      work);
 }
 
 static void combine_row(void *ctx, int row, int worker)

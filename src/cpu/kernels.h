@@ -1,6 +1,6 @@
 /* The inner loops of the CPU stages as one table of functions a level of the instruction set, chosen
- * at run time by features.c. A kernel works on rows of f32 in one thread; threads, tiles and weights'
- * layouts are the stages' business.
+ * at run time by features.c. A kernel works on rows in one thread; threads, tiles and what is
+ * multiplied with what are the stages' business.
  *
  * The order of every sum is fixed by the row's length alone, so that a row's result does not depend
  * on how many rows, tokens or threads there are. */
@@ -9,10 +9,50 @@
 
 #include <stdint.h>
 
-/* What a kernel multiplies with: n_rows rows of n floats, one behind the other. */
+#include "base/status.h"
+
+/* n_rows rows of n floats, one behind the other. */
 struct rows {
     const float *data;
     int n_rows, n;
+};
+
+/* out[t * out_stride + r] = w[r] . x[t] */
+struct products {
+    float *out;
+    int64_t out_stride;
+    const void *w;         /* n_rows rows of n weights, one behind the other */
+    const float *const *x; /* n_x rows of n floats */
+    int n_rows, n, n_x;
+};
+
+/* ---- MXFP4 times int8 ----
+ * Weights are packed by groups of 16 rows: for every block of 32 columns four vectors of 64 bytes,
+ * in which dword r belongs to row r and vector v to columns 8v .. 8v + 7: the low nibbles of its
+ * four bytes are the first four columns, the high nibbles the others. Then, for every block, 16 E8M0
+ * scales. One 512-bit register, two of 256 or four of 128 read the same bytes.
+ *
+ * Activations are int8 with a float scale for every 32. A block's sum is exact in integers; sums of
+ * blocks are added in float32, one fused multiply-add a block, in the order of the columns: the same
+ * bits for any number of tokens. */
+enum { GROUP_ROWS = 16, GROUP_BLOCK_BYTES = 256 };
+
+struct int8_block {
+    float scale;  /* of the activations, times 1/2 for weights that are kept doubled */
+    int32_t bias; /* what the level adds to its sum of products, in the level's own form */
+};
+struct int8_row {
+    const int8_t *codes; /* (n_blocks, 32) */
+    const struct int8_block *blocks;
+};
+
+/* out[t * 16 + r] = w[r] . x[t] of one group */
+struct int8_products {
+    float *out;
+    const uint8_t *codes;  /* (n_blocks, 256) */
+    const uint8_t *scales; /* (n_blocks, 16) */
+    const struct int8_row *x;
+    int n_blocks, n_x;
 };
 
 struct swiglu {
@@ -24,9 +64,12 @@ struct kernels {
     /* out[i] = in[i] for n weights as they lie in a checkpoint, in any alignment. */
     void (*widen_bf16)(float *out, const void *in, int64_t n);
     void (*widen_mxfp4)(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
-    /* out[r] = w[r] . x; the two-token form gives the same bits for each token. */
-    void (*dots)(float *out, struct rows w, const float *x);
-    void (*dots_of_two)(float *out0, float *out1, struct rows w, const float *x0, const float *x1);
+    /* Both forms give the same bits for the same values; bf16 may be NULL: widen first. */
+    void (*products_f32)(const struct products *p);
+    void (*products_bf16)(const struct products *p);
+    /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
+    void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
+    void (*products_int8)(const struct int8_products *p);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
     /* x[i] = exp(x[i] - shift); gives their sum. */
@@ -39,7 +82,16 @@ struct kernels {
 
 extern const struct kernels kernels_ref;
 
-/* The best table for this machine. */
-const struct kernels *kernels_choose(void);
+/* Levels whose MXFP4 is packed widen only single rows, with the loop of "ref". */
+void widen_mxfp4_plain(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
+
+/* The levels that this machine runs, the best last; gives their number. `out` has room for
+ * KERNEL_LEVELS_MAX. */
+enum { KERNEL_LEVELS_MAX = 8 };
+int kernels_here(const struct kernels *out[KERNEL_LEVELS_MAX]);
+
+/* The level of that name; NULL or "": what OSPREY_CPU_FEATURES says, or else the best. OSP_EINVAL
+ * for a name that is not known, or not here, with those that are. */
+CHECKED enum osp_status kernels_choose(const struct kernels **out, const char *level);
 
 #endif

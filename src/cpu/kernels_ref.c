@@ -2,9 +2,9 @@
  * then one fixed tree; each product is rounded before it is added (no fused multiply-add), so that
  * every machine gives the same bits.
  *
- * Bytes and flops: dots read 4 bytes a weight from the cache for 2 flops a token. Bound by
- * arithmetic: two multiplications and additions of four floats a cycle. dots_of_two uses each loaded
- * weight twice. */
+ * Bytes and flops: products read 4 bytes a weight from the cache for 2 flops a token. Bound by
+ * arithmetic: two multiplications and additions of four floats a cycle. A pair of rows uses each
+ * loaded weight twice. */
 #include "cpu/kernels.h"
 
 #include <math.h>
@@ -76,7 +76,7 @@ static float e8m0_value(uint8_t scale)
     return value;
 }
 
-static void ref_widen_mxfp4(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n)
+void widen_mxfp4_plain(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n)
 {
     for (int64_t b = 0; b < n / MXFP4_BLOCK; b++) {
         const uint8_t *codes = blocks + b * MXFP4_BLOCK_BYTES;
@@ -141,19 +141,15 @@ static float dot(const float *row, const float *x, int n)
     return lanes_total(&sum);
 }
 
-static void ref_dots(float *out, struct rows w, const float *x)
+/* Two rows of activations at a time use each loaded weight twice; the sums are those of dot(). */
+static void dots_of_two(const struct products *p, int x)
 {
-    for (int r = 0; r < w.n_rows; r++)
-        out[r] = dot(w.data + (ptrdiff_t)r * w.n, x, w.n);
-}
+    const int n_whole = p->n / LANES * LANES;
+    const float *x0 = p->x[x], *x1 = p->x[x + 1];
+    float *out0 = p->out + x * p->out_stride, *out1 = out0 + p->out_stride;
 
-static void ref_dots_of_two(float *out0, float *out1, struct rows w, const float *x0,
-                            const float *x1)
-{
-    const int n_whole = w.n / LANES * LANES;
-
-    for (int r = 0; r < w.n_rows; r++) {
-        const float *row = w.data + (ptrdiff_t)r * w.n;
+    for (int r = 0; r < p->n_rows; r++) {
+        const float *row = (const float *)p->w + (ptrdiff_t)r * p->n;
         struct lanes sum0 = {0}, sum1 = {0};
 
         for (int i = 0; i < n_whole; i += LANES) {
@@ -162,16 +158,27 @@ static void ref_dots_of_two(float *out0, float *out1, struct rows w, const float
             lanes_add(&sum0, &l, x0 + i);
             lanes_add(&sum1, &l, x1 + i);
         }
-        if (n_whole < w.n) {
+        if (n_whole < p->n) {
             float row_room[LANES], x_room[LANES];
-            const struct lanes l = lanes_load(padded(row_room, row, w.n));
+            const struct lanes l = lanes_load(padded(row_room, row, p->n));
 
-            lanes_add(&sum0, &l, padded(x_room, x0, w.n));
-            lanes_add(&sum1, &l, padded(x_room, x1, w.n));
+            lanes_add(&sum0, &l, padded(x_room, x0, p->n));
+            lanes_add(&sum1, &l, padded(x_room, x1, p->n));
         }
         out0[r] = lanes_total(&sum0);
         out1[r] = lanes_total(&sum1);
     }
+}
+
+static void ref_products_f32(const struct products *p)
+{
+    int x = 0;
+
+    for (; x + 2 <= p->n_x; x += 2)
+        dots_of_two(p, x);
+    for (int r = 0; x < p->n_x && r < p->n_rows; r++)
+        p->out[x * p->out_stride + r] =
+            dot((const float *)p->w + (ptrdiff_t)r * p->n, p->x[x], p->n);
 }
 
 /* ---- the rest ---- */
@@ -270,9 +277,8 @@ static void ref_swiglu(float *out, const float *u, int n, struct swiglu s)
 
 const struct kernels kernels_ref = {.name = "ref",
                                     .widen_bf16 = ref_widen_bf16,
-                                    .widen_mxfp4 = ref_widen_mxfp4,
-                                    .dots = ref_dots,
-                                    .dots_of_two = ref_dots_of_two,
+                                    .widen_mxfp4 = widen_mxfp4_plain,
+                                    .products_f32 = ref_products_f32,
                                     .weighted_sum = ref_weighted_sum,
                                     .exp_sum = ref_exp_sum,
                                     .norm = ref_norm,

@@ -4,11 +4,8 @@
 enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct work *work)
 {
     const int n_samples = cpu->batch->n_samples;
-    struct matmul job = {.w = a->head,
-                         .x = a->y.data,
-                         .out = a->logits.data,
-                         .out_width = a->logits.dim[1],
-                         .n_tokens = n_samples};
+    struct matmul job = {
+        .w = a->head, .out = a->logits.data, .out_width = a->logits.dim[1], .n_tokens = n_samples};
     int32_t *rows;
     enum osp_status st;
 
@@ -17,7 +14,7 @@ enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct 
     for (int i = 0; i < n_samples; i++)
         rows[i] = BATCH_SAMPLES(cpu->batch)[i].row;
     job.gather = rows;
-    TRY(cpu_matmul(cpu, &job, 1, work));
+    TRY(cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, &job, 1, work));
 out:
     return st;
 }

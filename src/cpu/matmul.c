@@ -1,115 +1,210 @@
-/* One task is a tile of up to TILE_ROWS weight rows: they are widened to f32 once and multiplied
- * with every token. With many tokens the whole tile is kept (second-level cache) and each pair of
- * tokens runs over it; with few, so many rows at a time as the first-level cache keeps. Both orders
- * give the same bits, since a product of one row and one token is the same dot product in either.
+/* A tile is 16 weight rows, and comes in one of three ways:
+ * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h;
+ * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
+ * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
+ *   so many rows at a time as the first-level cache keeps.
+ * The bits of a product do not depend on the tokens beside it, nor on how the tile is cut.
  *
- * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decoding is bound by the widening
- * of the weights, prefill by the multiplications of the ref level. */
+ * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decoding is bound by memory,
+ * prefill by the multiplications; docs/performance-cpu.md has the measured shares. */
 #include "cpu/matmul.h"
 
 #include <assert.h>
 
+#include "cpu/pack.h"
+
 enum {
-    TILE_ROWS = 16, /* even, for pairs; 16 transposed bf16 rows read half a cache line at a time */
-    FEW_TOKENS = 4, /* up to here widening costs more than the products */
-    FEW_FLOATS = 4096 /* of widened rows then: half the first-level cache */
+    TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
+    FEW_TOKENS = 4,         /* up to here widening costs more than the products */
+    FEW_FLOATS = 4096,      /* of widened rows then: half the first-level cache */
+    PIECE_TOKENS = 128      /* whose products of one tile are kept: 8 KB */
 };
 
 struct run {
     struct cpu *cpu;
     const struct matmul *jobs;
+    const float *x;
+    int64_t n_columns;
+    int8_t *codes;             /* (n_rows, n_columns): the inputs as int8, where needed */
+    struct int8_block *blocks; /* (n_rows, n_columns / 32) */
 };
 
-static int job_tiles(const struct matmul *m)
+/* A few tokens of one product: those from `first` on. */
+struct piece {
+    const struct matmul *m;
+    int first, n;
+};
+
+static int64_t input_row(const struct matmul *m, int token)
 {
-    return m->n_tokens == 0 ? 0 : (int)((m->w.dim[0] + TILE_ROWS - 1) / TILE_ROWS);
+    return m->gather == NULL ? m->first_row + token : m->gather[token];
+}
+
+/* Adds the bias to the pieces' products of rows [first, first + n), which lie TILE_ROWS apart, and
+ * stores what comes of them. */
+static void finish(const struct kernels *k, const struct piece *p, int64_t first, int n,
+                   float *products, const float *bias)
+{
+    for (int t = 0; t < p->n; t++, products += TILE_ROWS) {
+        float *out = p->m->out + (p->first + t) * p->m->out_width;
+
+        for (int r = 0; r < n; r++)
+            products[r] += bias[r];
+        if (p->m->epilogue == EPILOGUE_SWIGLU)
+            k->swiglu(out + first / 2, products, n / 2, p->m->swiglu);
+        else
+            for (int r = 0; r < n; r++)
+                out[first + r] = products[r];
+    }
+}
+
+/* ---- packed weights, int8 inputs ---- */
+
+static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
+                            float *products)
+{
+    const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
+    const uint8_t *group =
+        (const uint8_t *)p->m->w.data + first / GROUP_ROWS * packed_group_bytes(K);
+    struct int8_row x[PIECE_TOKENS];
+
+    for (int t = 0; t < p->n; t++) {
+        const int64_t row = input_row(p->m, p->first + t);
+
+        x[t] = (struct int8_row){run->codes + row * K, run->blocks + row * n_blocks};
+    }
+    run->cpu->kernels->products_int8(
+        &(struct int8_products){.out = products,
+                                .codes = group,
+                                .scales = group + n_blocks * GROUP_BLOCK_BYTES,
+                                .x = x,
+                                .n_blocks = (int)n_blocks,
+                                .n_x = p->n});
+}
+
+/* ---- weights that are read in place, or widened ---- */
+
+/* With many tokens it is quicker to widen bf16 once; the bits are the same. */
+static bool is_read_in_place(const struct kernels *k, const struct matmul *m)
+{
+    return m->w.layout == LAYOUT_ROWS &&
+           (m->w.dtype == DTYPE_F32 ||
+            (m->w.dtype == DTYPE_BF16 && k->products_bf16 != NULL && m->n_tokens <= FEW_TOKENS));
 }
 
 /* Weight rows [first, first + n) as f32, one behind the other. */
-static struct rows widen_rows(const struct kernels *k, const struct matmul *m, float *room,
-                              int64_t first, int n)
+static const float *widen_rows(const struct kernels *k, const struct matmul *m, float *room,
+                               int64_t first, int n)
 {
     const int64_t n_columns = m->w.dim[1];
     float column[TILE_ROWS];
 
-    if (m->w.layout != LAYOUT_COLUMNS) {
+    if (m->w.layout == LAYOUT_ROWS) {
         cpu_widen(k, room, &m->w, first * n_columns, n * n_columns);
-    } else {
-        for (int64_t c = 0; c < n_columns; c++) {
-            cpu_widen(k, column, &m->w, c * m->w.dim[0] + first, n);
-            for (int r = 0; r < n; r++)
-                room[r * n_columns + c] = column[r];
-        }
+        return room;
     }
-    return (struct rows){.data = room, .n_rows = n, .n = (int)n_columns};
-}
-
-static const float *token_row(const struct matmul *m, int token)
-{
-    return m->x + (m->gather == NULL ? token : m->gather[token]) * m->w.dim[1];
-}
-
-/* Adds the bias to a token's products of rows [first, first + n) and stores what comes of them. */
-static void finish(const struct kernels *k, const struct matmul *m, int token, int64_t first, int n,
-                   float *products, const float *bias)
-{
-    float *out = m->out + token * m->out_width;
-
-    for (int r = 0; r < n; r++)
-        products[r] += bias[r];
-    if (m->epilogue == EPILOGUE_SWIGLU)
-        k->swiglu(out + first / 2, products, n / 2, m->swiglu);
-    else
+    for (int64_t c = 0; c < n_columns; c++) {
+        cpu_widen(k, column, &m->w, c * m->w.dim[0] + first, n);
         for (int r = 0; r < n; r++)
-            out[first + r] = products[r];
+            room[r * n_columns + c] = column[r];
+    }
+    return room;
 }
 
-static void multiply_rows(const struct kernels *k, const struct matmul *m, float *room,
-                          int64_t first, int n)
+static void multiply_floats(const struct run *run, const struct piece *p, const void *w,
+                            bool is_bf16, int n, float *products)
 {
-    const struct rows w = widen_rows(k, m, room, first, n);
-    float bias[TILE_ROWS] = {0}, products[2][TILE_ROWS];
-    int token = 0;
+    const struct kernels *k = run->cpu->kernels;
+    const float *x[PIECE_TOKENS];
+    const struct products args = {.out = products,
+                                  .out_stride = TILE_ROWS,
+                                  .w = w,
+                                  .x = x,
+                                  .n_rows = n,
+                                  .n = (int)run->n_columns,
+                                  .n_x = p->n};
 
-    if (m->bias.data != NULL)
-        cpu_widen(k, bias, &m->bias, first, n);
-    for (; token + 2 <= m->n_tokens; token += 2) {
-        k->dots_of_two(products[0], products[1], w, token_row(m, token), token_row(m, token + 1));
-        finish(k, m, token, first, n, products[0], bias);
-        finish(k, m, token + 1, first, n, products[1], bias);
-    }
-    if (token < m->n_tokens) {
-        k->dots(products[0], w, token_row(m, token));
-        finish(k, m, token, first, n, products[0], bias);
-    }
+    for (int t = 0; t < p->n; t++)
+        x[t] = run->x + input_row(p->m, p->first + t) * run->n_columns;
+    (is_bf16 ? k->products_bf16 : k->products_f32)(&args);
 }
 
 /* How many rows of a tile are widened before they are multiplied: an even number. */
-static int rows_at_once(const struct matmul *m)
+static int rows_at_once(const struct kernels *k, const struct matmul *m)
 {
     const int64_t n = FEW_FLOATS / m->w.dim[1] / 2 * 2;
 
-    if (m->n_tokens > FEW_TOKENS || m->w.layout == LAYOUT_COLUMNS || n >= TILE_ROWS)
+    if (m->n_tokens > FEW_TOKENS || m->w.layout != LAYOUT_ROWS || n >= TILE_ROWS ||
+        is_read_in_place(k, m))
         return TILE_ROWS;
     return n < 2 ? 2 : (int)n;
 }
 
-static void run_tile(void *ctx, int part, int worker)
+/* ---- tiles ---- */
+
+static void multiply_rows(const struct run *run, const struct matmul *m, float *room, int64_t first,
+                          int n)
+{
+    const struct kernels *k = run->cpu->kernels;
+    const bool in_place = is_read_in_place(k, m), is_bf16 = in_place && m->w.dtype == DTYPE_BF16;
+    const bool is_packed = m->w.layout == LAYOUT_PACKED;
+    const void *w = (const char *)m->w.data + first * run->n_columns * (is_bf16 ? 2 : 4);
+    float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
+
+    if (m->bias.data != NULL)
+        cpu_widen(k, bias, &m->bias, first, n);
+    if (!in_place && !is_packed)
+        w = widen_rows(k, m, room, first, n);
+    for (int token = 0; token < m->n_tokens; token += PIECE_TOKENS) {
+        const int n_left = m->n_tokens - token;
+        const struct piece p = {m, token, n_left < PIECE_TOKENS ? n_left : PIECE_TOKENS};
+
+        if (is_packed)
+            multiply_packed(run, &p, first, products);
+        else
+            multiply_floats(run, &p, w, is_bf16, n, products);
+        finish(k, &p, first, n, products, bias);
+    }
+}
+
+static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int worker)
 {
     const struct run *run = ctx;
-    const struct matmul *m = run->jobs;
-    float *room = run->cpu->workers[worker].data;
-    int64_t first, end;
-    int step;
+    const struct matmul *m = &run->jobs[job];
+    const int step = rows_at_once(run->cpu->kernels, m);
+    const int64_t n_rows = m->w.dim[0];
+    const int64_t end =
+        (int64_t)end_tile * TILE_ROWS < n_rows ? (int64_t)end_tile * TILE_ROWS : n_rows;
 
-    while (part >= job_tiles(m))
-        part -= job_tiles(m++);
-    first = (int64_t)part * TILE_ROWS;
-    end = first + TILE_ROWS < m->w.dim[0] ? first + TILE_ROWS : m->w.dim[0];
-    step = rows_at_once(m);
-    for (; first < end; first += step)
-        multiply_rows(run->cpu->kernels, m, room, first,
+    for (int64_t first = (int64_t)first_tile * TILE_ROWS; first < end; first += step)
+        multiply_rows(run, m, run->cpu->workers[worker].data, first,
                       (int)(end - first < step ? end - first : step));
+}
+
+/* ---- a call ---- */
+
+static void quantise_row(void *ctx, int row, int worker)
+{
+    const struct run *run = ctx;
+    const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
+
+    (void)worker;
+    run->cpu->kernels->quantise(run->codes + row * K, run->blocks + row * n_blocks,
+                                run->x + row * K, (int)n_blocks);
+}
+
+static enum osp_status quantise(struct run *run, int n_rows)
+{
+    const size_t K = (size_t)run->n_columns;
+    const size_t blocks_bytes = K / MXFP4_BLOCK * sizeof(struct int8_block);
+    enum osp_status st;
+
+    TRY(room_need(&run->cpu->quantised, (size_t)n_rows, K + blocks_bytes, "int8 activations"));
+    run->blocks = run->cpu->quantised.data;
+    run->codes = (int8_t *)(run->blocks + (size_t)n_rows * (K / MXFP4_BLOCK));
+    pool_run(run->cpu->pool, quantise_row, run, n_rows);
+out:
+    return st;
 }
 
 static void add_work(struct work *work, const struct matmul *m)
@@ -121,24 +216,48 @@ static void add_work(struct work *work, const struct matmul *m)
     work->flops += 2 * (double)m->w.dim[0] * (double)m->w.dim[1] * m->n_tokens;
 }
 
-enum osp_status cpu_matmul(struct cpu *cpu, const struct matmul *jobs, int n_jobs,
-                           struct work *work)
+/* How many tiles each product has; whether one of them is packed, one widened. */
+static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packed, bool *is_widened)
 {
-    struct run run = {.cpu = cpu, .jobs = jobs};
-    int64_t n_columns_max = 0;
-    int n_tiles = 0;
+    int32_t *n_tiles;
     enum osp_status st;
 
-    for (int i = 0; i < n_jobs; i++) {
-        assert(jobs[i].epilogue == EPILOGUE_BIAS || jobs[i].w.dim[0] % 2 == 0);
-        if (jobs[i].n_tokens == 0)
+    TRY(room_need(&run->cpu->counts, (size_t)tiles->n_jobs, sizeof(*n_tiles), "tile counts"));
+    tiles->n = n_tiles = run->cpu->counts.data;
+    for (int i = 0; i < tiles->n_jobs; i++) {
+        const struct matmul *m = &run->jobs[i];
+
+        assert(m->w.dim[1] == run->n_columns);
+        assert(m->epilogue == EPILOGUE_BIAS || m->w.dim[0] % 2 == 0);
+        n_tiles[i] = 0;
+        if (m->n_tokens == 0)
             continue;
-        n_tiles += job_tiles(&jobs[i]);
-        n_columns_max = jobs[i].w.dim[1] > n_columns_max ? jobs[i].w.dim[1] : n_columns_max;
-        add_work(work, &jobs[i]);
+        n_tiles[i] = (int32_t)((m->w.dim[0] + TILE_ROWS - 1) / TILE_ROWS);
+        *is_packed |= m->w.layout == LAYOUT_PACKED;
+        *is_widened |= m->w.layout != LAYOUT_PACKED && !is_read_in_place(run->cpu->kernels, m);
     }
-    TRY(cpu_workers_need(cpu, (size_t)n_columns_max, TILE_ROWS * sizeof(float), "weight tiles"));
-    pool_run(cpu->pool, run_tile, &run, n_tiles);
+out:
+    return st;
+}
+
+enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
+                           int n_jobs, struct work *work)
+{
+    struct run run = {.cpu = cpu, .jobs = jobs, .x = inputs.data, .n_columns = jobs[0].w.dim[1]};
+    struct tiles tiles = {.n_jobs = n_jobs};
+    bool is_packed = false, is_widened = false;
+    enum osp_status st;
+
+    TRY(plan(&run, &tiles, &is_packed, &is_widened));
+    if (is_widened)
+        TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
+                             "weight tiles"));
+    if (is_packed)
+        TRY(quantise(&run, inputs.n_rows));
+    cpu_run_tiles(cpu, &tiles, run_tiles, &run);
+    for (int i = 0; i < n_jobs; i++)
+        if (jobs[i].n_tokens > 0)
+            add_work(work, &jobs[i]);
 out:
     return st;
 }

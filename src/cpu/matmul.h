@@ -1,6 +1,6 @@
-/* Products of weights with tokens' rows, spread over the pool by tiles of weight rows. Several
- * products run as one loop (q, k and v; all the experts of a step), so that no thread waits between
- * them. */
+/* Products of weights with tokens' rows, spread over the pool by tiles of 16 weight rows. Several
+ * products with the same rows run as one loop (q, k and v; all the experts of a step), so that no
+ * thread waits between them. */
 #ifndef CPU_MATMUL_H
 #define CPU_MATMUL_H
 
@@ -11,20 +11,27 @@ enum epilogue {
     EPILOGUE_SWIGLU /* out (half as wide) = swiglu(w x + b), rows in pairs of gate and up */
 };
 
+/* What one call multiplies with: n_rows rows of the weights' n_columns floats. */
+struct inputs {
+    const float *data;
+    int n_rows;
+};
+
 struct matmul {
-    struct tensor w;       /* (n_rows, n_columns), any weight type, transposed or not */
+    struct tensor w;       /* (n_rows, n_columns), any weight type and layout */
     struct tensor bias;    /* (n_rows); data NULL = none */
-    const float *x;        /* rows of n_columns floats */
-    const int32_t *gather; /* token i is row gather[i] of x; NULL = i */
-    float *out;            /* rows of out_width floats, one a token */
+    const int32_t *gather; /* token i is row gather[i] of the inputs; NULL = first_row + i */
+    int32_t first_row;
+    float *out; /* rows of out_width floats, one a token */
     int64_t out_width;
     int n_tokens;
     enum epilogue epilogue;
     struct swiglu swiglu;
 };
 
-/* Runs all of them, which must not write what another reads; adds to *work. */
-CHECKED enum osp_status cpu_matmul(struct cpu *cpu, const struct matmul *jobs, int n_jobs,
-                                   struct work *work);
+/* Runs all of them, which have as many columns each and must not write what another reads; adds to
+ * *work. */
+CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
+                                   int n_jobs, struct work *work);
 
 #endif

@@ -49,14 +49,13 @@ enum osp_status cpu_route(struct cpu *cpu, const struct route_args *a, struct wo
 {
     const struct matmul job = {.w = a->wr,
                                .bias = a->br,
-                               .x = a->y.data,
                                .out = a->scores.data,
                                .out_width = a->scores.dim[1],
                                .n_tokens = cpu->batch->n_rows};
     struct route_args args = *a;
     enum osp_status st;
 
-    TRY(cpu_matmul(cpu, &job, 1, work));
+    TRY(cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, &job, 1, work));
     pool_run(cpu->pool, pick_row, &args, cpu->batch->n_rows);
 out:
     return st;

@@ -13,6 +13,7 @@ struct model_options {
     const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto", "cpu" */
+    const char *cpu_features;   /* level of the CPU's kernels; NULL or "" = the best */
     int n_threads;              /* 0 = all usable */
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */

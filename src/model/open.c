@@ -254,7 +254,8 @@ static enum osp_status open_device(struct model *m, const struct model_options *
 {
     const struct backend_options options = {.n_threads = opt->n_threads,
                                             .n_rows_max = opt->n_rows_max,
-                                            .n_samples_max = opt->n_samples_max};
+                                            .n_samples_max = opt->n_samples_max,
+                                            .cpu_features = opt->cpu_features};
 
     m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
     return m->ops == NULL ? OSP_ENOTFOUND : m->ops->open(&m->be, &options);

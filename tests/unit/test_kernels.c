@@ -3,12 +3,21 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 
+#include "base/rng.h"
 #include "cpu/exp4.h"
 #include "cpu/kernels.h"
 
-static const struct kernels *const levels[] = {&kernels_ref};
-enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
+static const struct kernels *levels[KERNEL_LEVELS_MAX];
+static int n_levels;
+
+static void find_levels(void)
+{
+    n_levels = kernels_here(levels);
+    assert_true(n_levels >= 1);
+    assert_string_equal(levels[0]->name, "ref");
+}
 
 static uint32_t bits_of(float x)
 {
@@ -26,7 +35,8 @@ static void test_mxfp4_values(void **state)
     float out[64];
 
     (void)state;
-    for (int l = 0; l < N_LEVELS; l++)
+    find_levels();
+    for (int l = 0; l < n_levels; l++)
         for (int scale = 0; scale < 252; scale++) { /* 6 * 2^(252 - 127) is the last finite one */
             scales[0] = (uint8_t)scale;
             scales[1] = 127;
@@ -54,11 +64,12 @@ static void test_bf16_values(void **state)
     static float out[65536];
 
     (void)state;
+    find_levels();
     for (uint32_t i = 0; i < 65536; i++) {
         bytes[1 + 2 * i] = (unsigned char)(i & 255);
         bytes[2 + 2 * i] = (unsigned char)(i >> 8);
     }
-    for (int l = 0; l < N_LEVELS; l++)
+    for (int l = 0; l < n_levels; l++)
         for (int n = 65529; n <= 65536; n++) {
             levels[l]->widen_bf16(out, bytes + 1, n);
             for (uint32_t i = 0; i < (uint32_t)n; i++)
@@ -99,11 +110,12 @@ static void test_swiglu_values(void **state)
     float u[12], out[6];
 
     (void)state;
+    find_levels();
     for (int i = 0; i < 6; i++) {
         u[2 * i] = cases[i].gate;
         u[2 * i + 1] = cases[i].up;
     }
-    for (int l = 0; l < N_LEVELS; l++) {
+    for (int l = 0; l < n_levels; l++) {
         levels[l]->swiglu(out, u, 6, s);
         for (int i = 0; i < 6; i++)
             if (!(fabs((double)out[i] - cases[i].unit) <= cases[i].tolerance))
@@ -112,35 +124,241 @@ static void test_swiglu_values(void **state)
     }
 }
 
-/* The two-token form gives the bits of the one-token form, at every length. */
-static void test_dots(void **state)
+/* Products of a level have the bits of one weight row and one token alone, at every length. */
+static void test_products(void **state)
 {
-    enum { N_MAX = 100, N_ROWS = 3 };
-    float w[N_ROWS * N_MAX], x[2][N_MAX], alone[2][N_ROWS], both[2][N_ROWS];
+    enum { N_MAX = 100, N_ROWS = 11, N_X = 8 };
+    float w[N_ROWS * N_MAX], x[N_X][N_MAX], out[N_X][N_ROWS], alone;
+    const float *tokens[N_X];
 
     (void)state;
     for (int i = 0; i < N_ROWS * N_MAX; i++)
         w[i] = (float)sin(i * 1.7);
-    for (int i = 0; i < 2 * N_MAX; i++)
+    for (int i = 0; i < N_X * N_MAX; i++)
         x[i / N_MAX][i % N_MAX] = (float)cos(i * 2.3);
-    for (int l = 0; l < N_LEVELS; l++)
-        for (int n = 1; n <= N_MAX; n++) {
-            const struct rows rows = {w, N_ROWS, n};
+    for (int t = 0; t < N_X; t++)
+        tokens[t] = x[t];
+    find_levels();
+    for (int l = 0; l < n_levels; l++)
+        for (int n = 1; n <= N_MAX; n++)
+            for (int n_x = 1; n_x <= N_X; n_x++) {
+                levels[l]->products_f32(
+                    &(struct products){out[0], N_ROWS, w, tokens, N_ROWS, n, n_x});
+                for (int i = 0; i < n_x * N_ROWS; i++) {
+                    const float *row = w + i % N_ROWS * n;
+                    double want = 0;
 
-            levels[l]->dots(alone[0], rows, x[0]);
-            levels[l]->dots(alone[1], rows, x[1]);
-            levels[l]->dots_of_two(both[0], both[1], rows, x[0], x[1]);
-            assert_memory_equal(alone, both, sizeof(both));
-            for (int r = 0; r < N_ROWS; r++) {
-                double want = 0;
+                    levels[l]->products_f32(
+                        &(struct products){&alone, 1, row, tokens + i / N_ROWS, 1, n, 1});
+                    assert_int_equal(bits_of(alone), bits_of(out[i / N_ROWS][i % N_ROWS]));
+                    for (int k = 0; k < n; k++)
+                        want += (double)row[k] * (double)x[i / N_ROWS][k];
+                    assert_true(fabs((double)alone - want) < 1e-5);
+                }
+            }
+}
 
-                for (int i = 0; i < n; i++)
-                    want += (double)w[r * n + i] * (double)x[1][i];
-                assert_true(fabs((double)alone[1][r] - want) < 1e-5);
+/* bf16 weights read in place give the bits of the same weights as f32. */
+static void test_bf16_products(void **state)
+{
+    enum { N_MAX = 70, N_ROWS = 10, N_X = 5 };
+    static uint16_t w[N_ROWS * N_MAX];
+    static float wide[N_ROWS * N_MAX], x[N_X * N_MAX];
+    const float *tokens[N_X];
+    float have[N_X][N_ROWS], want[N_X][N_ROWS];
+
+    (void)state;
+    for (int i = 0; i < N_ROWS * N_MAX; i++)
+        w[i] = (uint16_t)(0x3F00 + i * 37 % 256 + (i % 3 == 0) * 0x8000);
+    for (int i = 0; i < N_X * N_MAX; i++)
+        x[i] = (float)cos(i * 2.3);
+    for (int t = 0; t < N_X; t++)
+        tokens[t] = x + t * N_MAX;
+    find_levels();
+    for (int l = 0; l < n_levels; l++)
+        for (int n = 1; n <= N_MAX && levels[l]->products_bf16 != NULL; n++) {
+            levels[l]->widen_bf16(wide, w, N_ROWS * n);
+            levels[l]->products_bf16(
+                &(struct products){have[0], N_ROWS, w, tokens, N_ROWS, n, N_X});
+            levels[l]->products_f32(
+                &(struct products){want[0], N_ROWS, wide, tokens, N_ROWS, n, N_X});
+            assert_memory_equal(have, want, sizeof(have));
+        }
+}
+
+/* ---- MXFP4 times int8 ---- */
+
+enum { BLOCKS_MAX = 90, TOKENS_MAX = 19 };
+
+/* A group of 16 rows of random codes, and tokens; scales around 1. */
+struct int8_case {
+    _Alignas(64) uint8_t codes[BLOCKS_MAX * GROUP_BLOCK_BYTES];
+    _Alignas(64) uint8_t scales[BLOCKS_MAX * GROUP_ROWS];
+    float x[TOKENS_MAX][BLOCKS_MAX * 32];
+    int8_t a[TOKENS_MAX][BLOCKS_MAX * 32];
+    struct int8_block blocks[TOKENS_MAX][BLOCKS_MAX];
+    struct int8_row rows[TOKENS_MAX];
+    float out[TOKENS_MAX * GROUP_ROWS];
+};
+static struct int8_case c;
+
+static void fill_case(const struct kernels *k)
+{
+    for (size_t i = 0; i < sizeof(c.codes); i++)
+        c.codes[i] = (uint8_t)rng_bits(1, i, 0);
+    for (size_t i = 0; i < sizeof(c.scales); i++)
+        c.scales[i] = (uint8_t)(120 + rng_bits(2, i, 0) % 14);
+    for (int t = 0; t < TOKENS_MAX; t++) {
+        for (int i = 0; i < BLOCKS_MAX * 32; i++)
+            c.x[t][i] = (float)(rng_uniform(3, (uint64_t)(t * BLOCKS_MAX * 32 + i), 0) - 0.3);
+        k->quantise(c.a[t], c.blocks[t], c.x[t], BLOCKS_MAX);
+        c.rows[t] = (struct int8_row){c.a[t], c.blocks[t]};
+    }
+}
+
+static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
+{
+    memset(c.out, 0xFF, sizeof(c.out));
+    k->products_int8(&(struct int8_products){.out = c.out,
+                                             .codes = c.codes,
+                                             .scales = c.scales,
+                                             .x = c.rows + first,
+                                             .n_blocks = n_blocks,
+                                             .n_x = n_x});
+}
+
+/* The layout's definition, in double. */
+static double expected_product(int token, int row, int n_blocks, double *magnitude)
+{
+    static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    double sum = 0;
+
+    *magnitude = 0;
+    for (int i = 0; i < n_blocks * 32; i++) {
+        const int b = i / 32, v = i % 32 / 8, j = i % 4;
+        const unsigned both = c.codes[b * GROUP_BLOCK_BYTES + v * 64 + 4 * row + j];
+        const unsigned code = i % 8 < 4 ? both & 15 : both >> 4;
+        const double w = ldexp(code & 8 ? -values[code & 7] : values[code & 7],
+                               c.scales[b * GROUP_ROWS + row] - 127);
+        const double term = w * c.a[token][i] * 2 * (double)c.blocks[token][b].scale;
+
+        sum += term;
+        *magnitude += fabs(term);
+    }
+    return sum;
+}
+
+/* What remains of a code against its float is half a step. */
+static void test_quantise(void **state)
+{
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++) {
+        if (levels[l]->quantise == NULL)
+            continue;
+        fill_case(levels[l]);
+        for (int i = 0; i < BLOCKS_MAX * 32; i++) {
+            const double step = 2 * (double)c.blocks[0][i / 32].scale;
+
+            assert_true(fabs(c.a[0][i] * step - (double)c.x[0][i]) <= 0.5001 * step);
+        }
+        memset(c.x[0], 0, 32 * sizeof(float));
+        c.x[0][32] = NAN;
+        c.x[0][64] = -INFINITY;
+        levels[l]->quantise(c.a[0], c.blocks[0], c.x[0], 3);
+        assert_true(c.blocks[0][0].scale == 0.0f && c.a[0][5] == 0);
+        assert_true(isnan(c.blocks[0][1].scale) && isinf(c.blocks[0][2].scale));
+    }
+}
+
+static void test_int8_products(void **state)
+{
+    static const int lengths[] = {1, 2, 29, 30, 31, 60, 90};
+
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++) {
+        if (levels[l]->products_int8 == NULL)
+            continue;
+        fill_case(levels[l]);
+        for (int i = 0; i < 7; i++) {
+            run_case(levels[l], 0, TOKENS_MAX, lengths[i]);
+            for (int k = 0; k < TOKENS_MAX * GROUP_ROWS; k++) {
+                double magnitude;
+                const double want =
+                    expected_product(k / GROUP_ROWS, k % GROUP_ROWS, lengths[i], &magnitude);
+
+                assert_true(fabs((double)c.out[k] - want) <= 1e-6 * magnitude);
             }
         }
+    }
+}
+
+/* Largest codes and activations of one sign: sums of 16 bits reach their ends. */
+static void test_int8_extremes(void **state)
+{
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++)
+        for (int sign = 0; sign < 4 && levels[l]->products_int8 != NULL; sign++) {
+            memset(c.codes, sign & 1 ? 0xFF : 0x77, sizeof(c.codes));
+            memset(c.scales, 127, sizeof(c.scales));
+            for (int i = 0; i < 32; i++)
+                c.x[0][i] = sign & 2 ? -1.0f : 1.0f;
+            levels[l]->quantise(c.a[0], c.blocks[0], c.x[0], 1);
+            c.rows[0] = (struct int8_row){c.a[0], c.blocks[0]};
+            run_case(levels[l], 0, 1, 1);
+            for (int r = 0; r < GROUP_ROWS; r++)
+                assert_true(fabs((double)c.out[r] - (sign == 0 || sign == 3 ? 192 : -192)) < 1e-4);
+        }
+}
+
+/* A token has the same bits alone and beside any others. */
+static void test_int8_bits(void **state)
+{
+    static float alone[TOKENS_MAX * GROUP_ROWS];
+
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++) {
+        if (levels[l]->products_int8 == NULL)
+            continue;
+        fill_case(levels[l]);
+        for (int t = 0; t < TOKENS_MAX; t++) {
+            run_case(levels[l], t, 1, BLOCKS_MAX);
+            memcpy(alone + t * GROUP_ROWS, c.out, GROUP_ROWS * sizeof(float));
+        }
+        for (int n = 1; n <= TOKENS_MAX; n++) {
+            run_case(levels[l], TOKENS_MAX - n, n, BLOCKS_MAX);
+            assert_memory_equal(c.out, alone + (TOKENS_MAX - n) * GROUP_ROWS,
+                                (size_t)n * GROUP_ROWS * sizeof(float));
+        }
+    }
+}
+
+static void test_level_names(void **state)
+{
+    const struct kernels *k;
+
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++) {
+        assert_int_equal(kernels_choose(&k, levels[l]->name), OSP_OK);
+        assert_ptr_equal(k, levels[l]);
+    }
+    unsetenv("OSPREY_CPU_FEATURES");
+    assert_int_equal(kernels_choose(&k, ""), OSP_OK);
+    assert_ptr_equal(k, levels[n_levels - 1]);
+    setenv("OSPREY_CPU_FEATURES", "ref", 1);
+    assert_int_equal(kernels_choose(&k, NULL), OSP_OK);
+    assert_ptr_equal(k, levels[0]);
+    assert_int_equal(kernels_choose(&k, "sse9"), OSP_EINVAL);
+    assert_non_null(strstr(fail_message(), "\"sse9\": not known, this CPU has ref"));
 }
 
 UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values),
           cmocka_unit_test(test_exponential), cmocka_unit_test(test_swiglu_values),
-          cmocka_unit_test(test_dots))
+          cmocka_unit_test(test_products), cmocka_unit_test(test_bf16_products),
+          cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
+          cmocka_unit_test(test_int8_extremes), cmocka_unit_test(test_int8_bits),
+          cmocka_unit_test(test_level_names))

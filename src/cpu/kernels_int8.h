@@ -1,0 +1,245 @@
+/* MXFP4 weights times int8 activations: the loops, once for all levels. A level's file includes
+ * kernels_float.h, defines the operations below on its vectors of LANES dwords, and then includes
+ * this once.
+ *
+ *     bytes                                 a vector of LANES dwords of four bytes
+ *     bytes  expand_low(bytes codes)        the low nibbles as what dot() multiplies; expand_high
+ *     bytes  four(const int8_t *a)          four activations in every dword
+ *     ivec   begin(int32_t bias)            a sum that holds the bias
+ *     ivec   dot(ivec sum, bytes w, bytes a)
+ *     fvec   total(ivec sum)                a dword's sum as a float
+ *     fvec   scales_of(const uint8_t *p)    2^(p[i] - 127); 0 for 2^-127
+ *     int32_t bias_of(const int8_t *codes)  of a block of 32 activations
+ *     INT8_TOKENS                           tokens of the register tile
+ *
+ * Few tokens: codes are expanded in registers as they stream by. Bound by memory. Many: a group's
+ * next CHUNK_BLOCKS blocks are expanded once into the first-level cache and multiplied with all
+ * tokens. Bound by dot(): 64 products an instruction of 512 bits. */
+
+enum {
+    PARTS = GROUP_ROWS / LANES, /* vectors that hold one column of a group */
+    STEPS = 8,                  /* of four columns, in a block of 32 */
+    CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
+    FEW_TOKENS = 4
+};
+
+/* One block of a chunk. */
+struct expanded {
+    bytes w[STEPS][PARTS];
+    fvec scales[PARTS];
+};
+
+/* What remains to do after the integer sums of a block. */
+INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[PARTS], float scale)
+{
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        acc[h] = fma_v(total(sum[h]), scales[h] * all_v(scale), acc[h]);
+}
+
+/* ---- few tokens ---- */
+
+INLINE void few_block(const struct int8_products *p, int block, fvec acc[][PARTS], const int n_x)
+{
+    const uint8_t *codes = p->codes + (ptrdiff_t)block * GROUP_BLOCK_BYTES;
+    ivec sum[FEW_TOKENS][PARTS];
+    fvec scales[PARTS];
+
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        sum[t][h] = begin(p->x[t].blocks[block].bias);
+    UNROLL
+    for (int v = 0; v < STEPS / 2; v++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++) {
+        bytes both, low, high;
+
+        memcpy(&both, codes + v * 64 + h * (int)sizeof(both), sizeof(both));
+        low = expand_low(both);
+        high = expand_high(both);
+        UNROLL
+        for (int t = 0; t < n_x; t++) {
+            const int8_t *a = p->x[t].codes + (ptrdiff_t)block * 32 + 8 * v;
+
+            sum[t][h] = dot(sum[t][h], low, four(a));
+            sum[t][h] = dot(sum[t][h], high, four(a + 4));
+        }
+    }
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        scales[h] = scales_of(p->scales + (ptrdiff_t)block * GROUP_ROWS + h * LANES);
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        add_block(acc[t], sum[t], scales, p->x[t].blocks[block].scale);
+}
+
+INLINE void few_tokens(const struct int8_products *p, const int n_x)
+{
+    fvec acc[FEW_TOKENS][PARTS];
+
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        acc[t][h] = all_v(0);
+    for (int b = 0; b < p->n_blocks; b++)
+        few_block(p, b, acc, n_x);
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        store_v(p->out + t * GROUP_ROWS + h * LANES, acc[t][h]);
+}
+
+/* ---- many tokens ---- */
+
+static void expand(struct expanded *out, const struct int8_products *p, int first, int n)
+{
+    for (int b = 0; b < n; b++) {
+        const uint8_t *codes = p->codes + (ptrdiff_t)(first + b) * GROUP_BLOCK_BYTES;
+
+        for (int v = 0; v < STEPS / 2; v++)
+            for (int h = 0; h < PARTS; h++) {
+                bytes both;
+
+                memcpy(&both, codes + v * 64 + h * (int)sizeof(both), sizeof(both));
+                out[b].w[2 * v][h] = expand_low(both);
+                out[b].w[2 * v + 1][h] = expand_high(both);
+            }
+        for (int h = 0; h < PARTS; h++)
+            out[b].scales[h] =
+                scales_of(p->scales + (ptrdiff_t)(first + b) * GROUP_ROWS + h * LANES);
+    }
+}
+
+/* A chunk's n blocks, from block `first` on, times n_x tokens from token x on; sums go on in
+ * p->out. */
+INLINE void many_tile(const struct int8_products *p, const struct expanded *e, int first, int n,
+                      int x, const int n_x)
+{
+    const int8_t *codes[INT8_TOKENS];
+    const struct int8_block *blocks[INT8_TOKENS];
+    float *const outs = p->out + (ptrdiff_t)x * GROUP_ROWS;
+
+    UNROLL
+    for (int t = 0; t < n_x; t++) {
+        codes[t] = p->x[x + t].codes + (ptrdiff_t)first * 32;
+        blocks[t] = p->x[x + t].blocks + first;
+    }
+    for (int b = 0; b < n; b++) {
+        ivec sum[INT8_TOKENS][PARTS];
+
+        UNROLL
+        for (int t = 0; t < n_x; t++)
+            UNROLL
+        for (int h = 0; h < PARTS; h++)
+            sum[t][h] = begin(blocks[t][b].bias);
+        UNROLL
+        for (int s = 0; s < STEPS; s++)
+            UNROLL
+        for (int t = 0; t < n_x; t++) {
+            const bytes a = four(codes[t] + (ptrdiff_t)b * 32 + 4 * s);
+
+            UNROLL
+            for (int h = 0; h < PARTS; h++)
+                sum[t][h] = dot(sum[t][h], e[b].w[s][h], a);
+        }
+        UNROLL
+        for (int t = 0; t < n_x; t++) {
+            float *out = outs + t * GROUP_ROWS;
+            fvec acc[PARTS];
+
+            UNROLL
+            for (int h = 0; h < PARTS; h++)
+                acc[h] = load_v(out + h * LANES);
+            add_block(acc, sum[t], e[b].scales, blocks[t][b].scale);
+            UNROLL
+            for (int h = 0; h < PARTS; h++)
+                store_v(out + h * LANES, acc[h]);
+        }
+    }
+}
+
+static void many_tokens(const struct int8_products *p)
+{
+    struct expanded chunk[CHUNK_BLOCKS];
+
+    memset(p->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
+    for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
+        const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
+        int x = 0;
+
+        expand(chunk, p, first, n);
+        for (; x + INT8_TOKENS <= p->n_x; x += INT8_TOKENS)
+            many_tile(p, chunk, first, n, x, INT8_TOKENS);
+        for (; x + 2 <= p->n_x; x += 2)
+            many_tile(p, chunk, first, n, x, 2);
+        if (x < p->n_x)
+            many_tile(p, chunk, first, n, x, 1);
+    }
+}
+
+static void level_products_int8(const struct int8_products *p)
+{
+    if (p->n_x == 1)
+        few_tokens(p, 1);
+    else if (p->n_x == 2)
+        few_tokens(p, 2);
+    else if (p->n_x == 3)
+        few_tokens(p, 3);
+    else if (p->n_x == 4)
+        few_tokens(p, 4);
+    else
+        many_tokens(p);
+}
+
+/* ---- activations ---- */
+
+/* The bits of the largest magnitude: NaN and the infinities are larger than any number, and spread
+ * through the scale. */
+INLINE float largest_of(const float *x)
+{
+    uint32_t bits[32], most = 0;
+    float largest;
+
+    memcpy(bits, x, sizeof(bits));
+    for (int i = 0; i < 32; i++) {
+        const uint32_t magnitude = bits[i] & 0x7FFFFFFFu;
+
+        most = magnitude > most ? magnitude : most;
+    }
+    memcpy(&largest, &most, sizeof(largest));
+    return largest;
+}
+
+/* code = round(x * 127 / largest), ties to even, and x is about code * largest / 127. Blocks below
+ * 1e-30 become zeros. */
+static void level_quantise(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks)
+{
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the integer below */
+
+    for (int b = 0; b < n_blocks; b++, codes += 32, x += 32) {
+        const float largest = largest_of(x);
+        const float inverse = largest < 1e-30f ? 0.0f : 127.0f / largest;
+
+        for (int i = 0; i < 32; i++) {
+            const float shifted = x[i] * inverse + round;
+            int32_t bits;
+
+            memcpy(&bits, &shifted, sizeof(bits));
+            codes[i] = (int8_t)(bits & 0xFF);
+        }
+        blocks[b].scale = largest < 1e-30f ? 0.0f : largest * (0.5f / 127.0f);
+        blocks[b].bias = bias_of(codes);
+    }
+}
+
+/* The members of struct kernels that both headers fill. */
+#define LEVEL_FUNCTIONS                                                                            \
+    .widen_bf16 = level_widen_bf16, .widen_mxfp4 = widen_mxfp4_plain,                              \
+    .products_f32 = level_products_f32, .products_bf16 = level_products_bf16,                      \
+    .quantise = level_quantise, .products_int8 = level_products_int8,                              \
+    .weighted_sum = level_weighted_sum, .exp_sum = level_exp_sum, .norm = level_norm,              \
+    .swiglu = level_swiglu

@@ -1,0 +1,65 @@
+/* What the two levels of 256-bit registers share: everything but the dot product of bytes. */
+#include <immintrin.h>
+#include <stdbool.h>
+
+#include "backend/tensor.h"
+#include "cpu/kernels.h"
+
+#define LANES 8
+typedef float fvec __attribute__((vector_size(32)));
+
+static inline fvec fma_v(fvec a, fvec b, fvec c)
+{
+    return (fvec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+
+static inline fvec load_bf16(const uint16_t *p)
+{
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i_u *)p));
+
+    return (fvec)_mm256_slli_epi32(wide, 16);
+}
+
+#include "cpu/kernels_float.h"
+
+typedef __m256i bytes;
+enum { INT8_TOKENS = 4 };
+
+/* 2 e2m1 + 12 for each of the sixteen codes. */
+INLINE bytes look_up(bytes codes)
+{
+    const __m256i values = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
+
+    return _mm256_shuffle_epi8(values, _mm256_and_si256(codes, _mm256_set1_epi8(15)));
+}
+
+INLINE bytes expand_low(bytes codes)
+{
+    return look_up(codes);
+}
+
+INLINE bytes expand_high(bytes codes)
+{
+    return look_up(_mm256_srli_epi16(codes, 4));
+}
+
+INLINE bytes four(const int8_t *a)
+{
+    int32_t word;
+
+    memcpy(&word, a, sizeof(word));
+    return _mm256_set1_epi32(word);
+}
+
+INLINE ivec begin(int32_t bias)
+{
+    return (ivec)_mm256_set1_epi32(bias);
+}
+
+INLINE fvec scales_of(const uint8_t *p)
+{
+    const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i_u *)p));
+
+    return (fvec)_mm256_slli_epi32(wide, 23);
+}

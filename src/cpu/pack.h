@@ -1,0 +1,28 @@
+/* MXFP4 weights in the layout of the int8 kernels (kernels.h): a matrix is its groups of 16 rows, a
+ * stack its matrices. The memory is the device's own; each thread first touches what it will
+ * multiply with. */
+#ifndef CPU_PACK_H
+#define CPU_PACK_H
+
+#include "cpu/cpu.h"
+
+/* Memory of packed weights, kept until the device closes. */
+struct packed {
+    struct packed *next;
+    void *data;
+};
+
+/* Gives *out a packed copy where the level has int8 kernels and the weights are MXFP4, else *host. */
+CHECKED enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out,
+                                        const struct tensor *host);
+void cpu_pack_release(struct cpu *cpu);
+
+int64_t packed_group_bytes(int64_t n_columns);
+
+/* Matrix e of a stack. */
+struct tensor matrix_of(const struct tensor *stack, int64_t e);
+
+/* Row `row` of a matrix of any type and layout but columns, as f32. */
+void row_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t row);
+
+#endif

@@ -1,0 +1,81 @@
+/* Each thread has a share of every matrix, the same run of tiles each time, and takes pieces of it;
+ * when its own share is done it helps the others, piece by piece. */
+#include "cpu/cpu.h"
+
+enum { PIECES_A_SHARE = 64 }; /* a thread that is late holds the others up by 1/64 of its share */
+
+struct tiles_run {
+    struct cpu *cpu;
+    const struct tiles *tiles;
+    tiles_fn *fn;
+    void *ctx;
+};
+
+static int first_of_share(int n_tiles, int share, int n_shares)
+{
+    return (int)((int64_t)n_tiles * share / n_shares);
+}
+
+static int tiles_of_share(const struct tiles_run *run, int share)
+{
+    const int n_shares = pool_threads(run->cpu->pool);
+    int n = 0;
+
+    for (int j = 0; j < run->tiles->n_jobs; j++)
+        n += first_of_share(run->tiles->n[j], share + 1, n_shares) -
+             first_of_share(run->tiles->n[j], share, n_shares);
+    return n;
+}
+
+/* Tiles [begin, end) of a share, counted over its parts of all jobs. */
+static void run_piece(const struct tiles_run *run, int share, int begin, int end, int worker)
+{
+    const int n_shares = pool_threads(run->cpu->pool);
+    int base = 0;
+
+    for (int j = 0; j < run->tiles->n_jobs && base < end; j++) {
+        const int first = first_of_share(run->tiles->n[j], share, n_shares);
+        const int n = first_of_share(run->tiles->n[j], share + 1, n_shares) - first;
+        const int from = begin > base ? begin - base : 0;
+        const int to = end - base < n ? end - base : n;
+
+        if (from < to)
+            run->fn(run->ctx, j, first + from, first + to, worker);
+        base += n;
+    }
+}
+
+static void run_share(const struct tiles_run *run, int share, int worker)
+{
+    const int n = tiles_of_share(run, share);
+    const int step = n < PIECES_A_SHARE ? 1 : n / PIECES_A_SHARE;
+    atomic_int *next = &run->cpu->shares[share].next;
+
+    for (;;) {
+        const int begin = atomic_fetch_add(next, step);
+
+        if (begin >= n)
+            return;
+        run_piece(run, share, begin, begin + step < n ? begin + step : n, worker);
+    }
+}
+
+static void run_worker(void *ctx, int part, int worker)
+{
+    const struct tiles_run *run = ctx;
+    const int n_shares = pool_threads(run->cpu->pool);
+
+    (void)part; /* whoever comes takes what is left, its own first */
+    for (int i = 0; i < n_shares; i++)
+        run_share(run, (worker + i) % n_shares, worker);
+}
+
+void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx)
+{
+    struct tiles_run run = {.cpu = cpu, .tiles = tiles, .fn = fn, .ctx = ctx};
+    const int n_shares = pool_threads(cpu->pool);
+
+    for (int i = 0; i < n_shares; i++)
+        atomic_store_explicit(&cpu->shares[i].next, 0, memory_order_relaxed);
+    pool_run(cpu->pool, run_worker, &run, n_shares);
+}
