@@ -11,7 +11,7 @@ stamp=$2
 
 # One word a package; a|b: the first that the distribution has.
 run_packages="gcc make libc6-dev pkg-config libuv1-dev libllhttp-dev|node-llhttp libjansson-dev
-              libedit-dev"
+              libedit-dev libcurl4-openssl-dev"
 test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format python3 python3-venv"
 
 say() { echo "setup: $*"; }

@@ -9,7 +9,7 @@
     X(serve)                                                                                       \
     X(chat)                                                                                        \
     X(validate)                                                                                    \
-    X(eval)                                                                                        \
+    X(bench)                                                                                       \
     X(eval)                                                                                        \
     X(tokenize)                                                                                    \
     X(completion)                                                                                  \

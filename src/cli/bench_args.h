@@ -1,0 +1,29 @@
+/* What `osprey bench` was told. */
+#ifndef CLI_BENCH_ARGS_H
+#define CLI_BENCH_ARGS_H
+
+#include "cli/bench.h"
+#include "cli/model_args.h"
+
+struct bench_list {
+    int values[BENCH_LIST_MAX], n;
+};
+
+struct bench_args {
+    struct model_args model;
+    const char *pp, *tg, *depth, *concurrency; /* lists with commas */
+    const char *url, *api_key, *format, *output, *plot, *from, *matrix, *quality_file;
+    int n_runs, n_warmups, seed, server_pid;
+    bool stages, compare, strict, plain_body, quality;
+};
+
+extern const struct option_row BENCH_OPTIONS[];
+
+/* Numbers with commas, each in min to max. */
+CHECKED enum osp_status bench_list_parse(struct bench_list *out, const char *flag, const char *text,
+                                         int min, int max);
+/* All combinations, in the order depth, pp, tg, concurrency; gives their number in *n. */
+CHECKED enum osp_status bench_cases(struct bench_case out[BENCH_CASES_MAX], size_t *n,
+                                    const struct bench_args *args);
+
+#endif
