@@ -74,6 +74,9 @@ struct osp_model_options {
     int dummy_layers;          /* of the shape; 0: all */
     osp_progress_fn *progress; /* called while loading; may be NULL */
     void *progress_ctx;
+    /* Level of the CPU's instructions: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the best
+     * that this machine has. */
+    const char *cpu_features;
 };
 
 struct osp_model_info {
