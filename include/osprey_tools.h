@@ -8,7 +8,10 @@
 extern "C" {
 #endif
 
-enum { OSP_VALIDATE_LINES_MAX = 64 };
+enum {
+    OSP_VALIDATE_LINES_MAX = 64,
+    OSP_LAYERS_TEXT_BYTES = 32 /* of a list such as "moe,qkv,o,lm_head,embed" */
+};
 
 struct osp_validate_options {
     const char *path;      /* checkpoint folder; NULL: the bundled model */
@@ -21,7 +24,8 @@ struct osp_validate_options {
 
 /* What a checkpoint is and what serving it needs. */
 struct osp_validate_report {
-    char layout[32]; /* "hf mxfp4", "hf bf16", "original" */
+    char layout[32];                          /* "hf mxfp4", "hf bf16", "original" */
+    char mxfp4_layers[OSP_LAYERS_TEXT_BYTES]; /* "moe" or "moe,qkv,o" or "none" */
     int n_files;
     int64_t n_tensors, file_bytes;
     int n_layers, width, expert_width, n_experts, n_experts_active, n_heads, n_kv_heads, head_width;
@@ -37,6 +41,31 @@ struct osp_validate_report {
 OSP_API enum osp_status osp_validate(const struct osp_validate_options *opt,
                                      struct osp_validate_report *out);
 
+/* Writes a checkpoint again with BF16 parts of it as MXFP4, in the Hugging Face layout. */
+struct osp_quantize_options {
+    const char *path;         /* checkpoint folder; NULL: the bundled model */
+    const char *out;          /* folder to make */
+    const char *mxfp4_layers; /* as in osp_model_options, but NULL: "all" */
+    bool force;               /* replace a checkpoint that is there */
+    int64_t shard_bytes_max;  /* 0: 5 GB */
+    int n_threads;            /* 0: all CPUs that the process may use */
+    const volatile int *stop; /* not 0, from a signal handler or a thread: give up; may be NULL */
+    osp_progress_fn *progress;
+    void *progress_ctx;
+};
+
+struct osp_quantize_report {
+    char new_layers[OSP_LAYERS_TEXT_BYTES]; /* "qkv,o": turned to MXFP4 now */
+    char layers[OSP_LAYERS_TEXT_BYTES];     /* MXFP4 in what was written */
+    int n_files;
+    int64_t n_tensors, from_bytes, to_bytes; /* bytes of the tensors' files */
+};
+
+/* The folder `out` appears whole, or not at all. OSP_EINVAL: nothing to do, or `out` is there;
+ * OSP_ECANCELED: stopped. */
+OSP_API enum osp_status osp_quantize(const struct osp_quantize_options *opt,
+                                     struct osp_quantize_report *out);
+
 /* Where time went, one row a stage, since the model was opened. */
 struct osp_stage_cost {
     const char *stage;
@@ -45,6 +74,33 @@ struct osp_stage_cost {
 };
 OSP_API int osp_model_stage_costs(const struct osp_model *model, struct osp_stage_cost *out,
                                   int n_max);
+
+/* How well a model predicts texts, and how far its predictions are from another's: perplexity, and
+ * the Kullback-Leibler divergence of its distribution from the reference's at every position. */
+struct osp_quality;
+
+struct osp_quality_options {
+    struct osp_model *model;
+    struct osp_model *reference; /* usually the same weights at cpu_features "ref"; NULL: perplexity
+                                    alone. Neither may have an engine meanwhile. */
+    bool decode;                 /* the arithmetic of generated tokens; else the prompt's */
+};
+
+struct osp_quality_result {
+    int64_t n_tokens; /* that were predicted */
+    double perplexity, reference_perplexity;
+    double kl_mean, kl_p99, kl_max; /* nats, of KL(reference || model) */
+    double same_top_share;          /* positions at which both find the same token most likely */
+};
+
+/* Borrows both models until it is closed. */
+OSP_API enum osp_status osp_quality_open(struct osp_quality **out,
+                                         const struct osp_quality_options *opt);
+/* Adds a text of n tokens: the second and all after it are predicted. One longer than the models'
+ * context is cut into parts of that length. */
+OSP_API enum osp_status osp_quality_add(struct osp_quality *q, const int32_t *ids, size_t n);
+OSP_API void osp_quality_get(const struct osp_quality *q, struct osp_quality_result *out);
+OSP_API void osp_quality_close(struct osp_quality *q);
 
 #ifdef __cplusplus
 }

@@ -76,6 +76,7 @@ static void print_bytes(const char *text, int64_t n_bytes)
 static void print_text(const struct osp_validate_report *r)
 {
     printf("%-30s %s\n", "layout", r->layout);
+    printf("%-30s %s\n", "MXFP4 layers", r->mxfp4_layers);
 #define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
@@ -86,7 +87,7 @@ static void print_text(const struct osp_validate_report *r)
 
 static void print_json(const struct osp_validate_report *r)
 {
-    printf("{\"layout\":\"%s\"", r->layout);
+    printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\"", r->layout, r->mxfp4_layers);
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT

@@ -9,6 +9,7 @@
     X(serve)                                                                                       \
     X(chat)                                                                                        \
     X(validate)                                                                                    \
+    X(quantize)                                                                                    \
     X(bench)                                                                                       \
     X(eval)                                                                                        \
     X(tokenize)                                                                                    \

@@ -41,6 +41,8 @@ static void write_files(struct osp_validate_report *out, const struct inspection
         .norm_bytes = i->weights.norm_bytes,
     };
     strncpy(out->layout, i->layout, sizeof out->layout - 1);
+    mxfp4_parts_text(out->mxfp4_layers,
+                     c->mxfp4_parts | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
 }
 
 /* A host that is too small is no fault of the checkpoint: the figure is then that of one request of

@@ -1,0 +1,132 @@
+/* `osprey quantize`: a checkpoint with more of its matrices as MXFP4, ahead of time. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "osprey_tools.h"
+
+enum {
+    WORDS = 2,        /* IN and OUT */
+    EXIT_SIGNAL = 128 /* and the signal's number, as shells have it */
+};
+
+struct quantize_args {
+    const char *mxfp4_layers;
+    int64_t shard_bytes_max;
+    int n_threads;
+    bool force;
+};
+
+static const struct option_row OPTIONS[] = {
+    {.name = "mxfp4-layers",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct quantize_args, mxfp4_layers),
+     .value = "LIST",
+     .help = "parts to turn to MXFP4: moe,qkv,o,lm_head,embed (default all of them)"},
+    {.name = "shard-size",
+     .aliases = "--max-shard-size",
+     .kind = OPTION_BYTES,
+     .offset = offsetof(struct quantize_args, shard_bytes_max),
+     .min = 1 << 20,
+     .max = 1e15,
+     .value = "BYTES",
+     .help = "of the tensors of one file, at most: 512M, 4G (default 5 GB)"},
+    {.name = "threads",
+     .aliases = "-t",
+     .kind = OPTION_INT,
+     .offset = offsetof(struct quantize_args, n_threads),
+     .min = 0,
+     .max = 4096,
+     .value = "N",
+     .help = "threads that compute (default: all CPUs this process may use)"},
+    {.name = "force",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct quantize_args, force),
+     .help = "replace OUT if it is a checkpoint"},
+    {0},
+};
+
+static volatile int stopped;
+
+static void on_signal(int number)
+{
+    stopped = number;
+}
+
+static void catch_signals(void)
+{
+    const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+static void print_report(const struct osp_quantize_report *r, const char *out)
+{
+    char from[16], to[16];
+
+    printf("%s: %" PRId64 " tensors in %d file%s, %s (before: %s)\n", out, r->n_tensors, r->n_files,
+           r->n_files == 1 ? "" : "s", format_bytes(to, (double)r->to_bytes),
+           format_bytes(from, (double)r->from_bytes));
+    printf("turned to MXFP4 now: %s; MXFP4 in all: %s\n", r->new_layers, r->layers);
+}
+
+static int cmd_quantize(int argc, char **argv)
+{
+    struct quantize_args args = {0};
+    struct osp_quantize_report report;
+    struct option_rest rest;
+    struct progress progress;
+    enum osp_status st;
+
+    if (options_parse(&command_quantize, argc, argv, &args, &rest) != OSP_OK)
+        return command_fail(EXIT_USAGE, fail_message());
+    if (rest.n != WORDS)
+        return command_fail(EXIT_USAGE, "quantize needs two folders: the checkpoint to read and "
+                                        "the one to write");
+    catch_signals();
+    progress_init(&progress, "writing", false);
+    st = osp_quantize(&(struct osp_quantize_options){.path = rest.words[0],
+                                                     .out = rest.words[1],
+                                                     .mxfp4_layers = args.mxfp4_layers,
+                                                     .force = args.force,
+                                                     .shard_bytes_max = args.shard_bytes_max,
+                                                     .n_threads = args.n_threads,
+                                                     .stop = &stopped,
+                                                     .progress = progress_show,
+                                                     .progress_ctx = &progress},
+                      &report);
+    progress_clear(&progress);
+    if (st == OSP_ECANCELED)
+        return command_fail(EXIT_SIGNAL + stopped, osp_error());
+    if (st != OSP_OK)
+        return command_fail(st == OSP_EINVAL ? EXIT_USAGE : EXIT_FAILURE, osp_error());
+    print_report(&report, rest.words[1]);
+    return 0;
+}
+
+static const struct command_example EXAMPLES[] = {
+    {"osprey quantize gpt-oss-20b gpt-oss-20b-mxfp4", "everything that can be MXFP4"},
+    {"osprey quantize gpt-oss-20b-bf16 gpt-oss-20b --mxfp4-layers moe",
+     "a BF16 re-release back to the published layout"},
+    {NULL, NULL},
+};
+
+const struct command command_quantize = {
+    .name = "quantize",
+    .summary = "write a checkpoint with more of its weights as MXFP4",
+    .usage = "IN OUT [options]",
+    .about =
+        "Reads the checkpoint IN, in any layout that osprey serves, and writes the folder OUT in\n"
+        "the Hugging Face layout, with the tokenizer and the other small files. OUT appears\n"
+        "whole when all is done, or not at all.",
+    .examples = EXAMPLES,
+    .options = OPTIONS,
+    .n_words_max = WORDS,
+    .run = cmd_quantize,
+};

@@ -1,0 +1,46 @@
+/* osp_quantize: the public face of model/quantize_save.c. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "engine/bundled.h"
+#include "model/quantize_save.h"
+#include "osprey_tools.h"
+
+static const int64_t SHARD_BYTES_MAX = 5000000000; /* what Hugging Face's tools cut at */
+
+static_assert((int)OSP_LAYERS_TEXT_BYTES >= (int)MXFP4_PARTS_TEXT_BYTES, "room for all words");
+
+enum osp_status osp_quantize(const struct osp_quantize_options *opt,
+                             struct osp_quantize_report *out)
+{
+    struct quantize_save_options save = {
+        .from = opt->path,
+        .to = opt->out,
+        .force = opt->force,
+        .shard_bytes_max = opt->shard_bytes_max > 0 ? opt->shard_bytes_max : SHARD_BYTES_MAX,
+        .n_threads = opt->n_threads,
+        .stop = opt->stop,
+        .progress = opt->progress,
+        .progress_ctx = opt->progress_ctx,
+    };
+    struct quantize_save_report report;
+    char *bundled = NULL;
+    enum osp_status st;
+
+    TRY(mxfp4_parts_parse(&save.parts, opt->mxfp4_layers ? opt->mxfp4_layers : "all"));
+    if (!save.from) {
+        TRY(bundled_model_path(&bundled));
+        save.from = bundled;
+    }
+    TRY(quantize_save(&save, &report));
+    *out = (struct osp_quantize_report){.n_files = report.n_files,
+                                        .n_tensors = report.n_tensors,
+                                        .from_bytes = report.from_bytes,
+                                        .to_bytes = report.to_bytes};
+    mxfp4_parts_text(out->new_layers, report.new_parts);
+    mxfp4_parts_text(out->layers, report.parts);
+out:
+    free(bundled);
+    return st;
+}

@@ -1,0 +1,313 @@
+/* Quantisation ahead of time: the list of tensors to write, the bytes of each when its turn comes, and
+ * the files around them. Needs memory for one matrix at a time. */
+#include "model/quantize_save.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "model/config.h"
+#include "model/quantize.h"
+#include "model/weight_table.h"
+#include "store/config_write.h"
+#include "store/shard_write.h"
+#include "store/side_files.h"
+
+enum {
+    TENSORS_A_SLOT_MAX = 2,        /* blocks and scales */
+    NAMES_BYTES_MAX = 16 << 20,    /* of all names, far above any gpt-oss */
+    SPARE_BYTES = 1024 * 1024 * 4, /* of headers, index and config, for the check of free space */
+};
+
+/* Where the bytes of a tensor to be written come from. */
+enum source {
+    SOURCE_STORED,     /* as bound */
+    SOURCE_NEW_BLOCKS, /* quantised when their turn comes */
+    SOURCE_NEW_SCALES  /* of the blocks before */
+};
+
+struct saver {
+    const struct quantize_save_options *opt;
+    struct checkpoint checkpoint;
+    struct weights weights;
+    struct gptoss_config target; /* the config of what is written */
+    unsigned new_parts;
+
+    struct st_tensor *tensors; /* (n): to be written */
+    enum source *sources;      /* (n) */
+    struct tensor *slots;      /* (n): bound, that they come from */
+    size_t n;
+    struct arena names;
+
+    struct pool *pool;
+    uint8_t *fresh; /* blocks and scales of the matrix that is written */
+    int64_t done_bytes, total_bytes;
+};
+
+/* ---- the list ---- */
+
+static enum osp_status add(struct saver *s, const struct st_tensor *t, enum source source,
+                           const struct tensor *slot, const char *name)
+{
+    char *kept = arena_try(&s->names, strlen(name) + 1);
+    struct st_tensor *to = &s->tensors[s->n];
+
+    if (!kept)
+        return fail(OSP_ENOMEM, "no memory for tensor names");
+    strcpy(kept, name);
+    *to = *t;
+    to->name = kept;
+    to->size_bytes = st_dtype_bytes(t->dtype);
+    for (int i = 0; i < t->n_dims; i++)
+        to->size_bytes *= (size_t)t->dim[i];
+    s->sources[s->n] = source;
+    s->slots[s->n++] = *slot;
+    return OSP_OK;
+}
+
+/* Blocks and scales, stored or new. */
+static enum osp_status add_mxfp4(struct saver *s, const struct weight_rule *rule, int layer,
+                                 const struct tensor *slot, bool is_new)
+{
+    struct st_tensor t = {.dtype = ST_U8, .n_dims = slot->n_dims + 1};
+    char name[WEIGHT_NAME_BYTES];
+    enum osp_status st;
+
+    memcpy(t.dim, slot->dim, sizeof slot->dim);
+    t.dim[slot->n_dims - 1] = slot->dim[slot->n_dims - 1] / MXFP4_BLOCK;
+    t.dim[slot->n_dims] = MXFP4_BLOCK_BYTES;
+    t.data = slot->data;
+    weight_name(name, &s->target, layer, rule->name, mxfp4_blocks_suffix(&s->target));
+    TRY(add(s, &t, is_new ? SOURCE_NEW_BLOCKS : SOURCE_STORED, slot, name));
+    t.n_dims--;
+    t.data = slot->scales;
+    weight_name(name, &s->target, layer, rule->name, mxfp4_scales_suffix(&s->target));
+    TRY(add(s, &t, is_new ? SOURCE_NEW_SCALES : SOURCE_STORED, slot, name));
+out:
+    return st;
+}
+
+static enum osp_status add_slot(void *ctx, const struct weight_rule *rule, int layer,
+                                struct tensor *slot)
+{
+    struct saver *s = ctx;
+    const bool is_new = (weight_rule_mxfp4_part(rule) & s->new_parts) != 0;
+    struct st_tensor t = {.dtype = slot->dtype == DTYPE_F32 ? ST_F32 : ST_BF16,
+                          .n_dims = slot->n_dims,
+                          .data = slot->data};
+    char name[WEIGHT_NAME_BYTES];
+
+    if (is_new || slot->dtype == DTYPE_MXFP4)
+        return add_mxfp4(s, rule, layer, slot, is_new);
+    memcpy(t.dim, slot->dim, sizeof slot->dim);
+    if (slot->layout == LAYOUT_COLUMNS) {
+        t.dim[1] = slot->dim[2];
+        t.dim[2] = slot->dim[1];
+    }
+    weight_name(name, &s->target, layer, rule->name, "");
+    return add(s, &t, SOURCE_STORED, slot, name);
+}
+
+static enum osp_status list_tensors(struct saver *s)
+{
+    const size_t n_max = TENSORS_A_SLOT_MAX * ((size_t)n_global_rules +
+                                               (size_t)s->target.n_layers * (size_t)n_layer_rules);
+    enum osp_status st;
+
+    arena_init(&s->names, NAMES_BYTES_MAX);
+    TRY(mem_try_array(&s->tensors, n_max, sizeof *s->tensors, "tensors"));
+    TRY(mem_try_array(&s->sources, n_max, sizeof *s->sources, "tensors"));
+    TRY(mem_try_array(&s->slots, n_max, sizeof *s->slots, "tensors"));
+    TRY(weights_visit(&s->weights, &s->checkpoint.config, add_slot, s));
+out:
+    return st;
+}
+
+/* ---- the bytes ---- */
+
+static enum osp_status check_stop(const struct saver *s)
+{
+    return s->opt->stop && *s->opt->stop
+               ? fail(OSP_ECANCELED, "%s: stopped, nothing was written", s->opt->to)
+               : OSP_OK;
+}
+
+static enum osp_status make_fresh(struct saver *s, size_t index)
+{
+    const struct tensor *slot = &s->slots[index];
+    struct quantize_job job = {.from = *slot, .file = s->checkpoint.path};
+    const int64_t n = tensor_elements(slot);
+    enum osp_status st;
+
+    free(s->fresh);
+    s->fresh = NULL;
+    TRY(mem_try_aligned(&s->fresh, (size_t)(n / 2 + n / MXFP4_BLOCK), 1, "an MXFP4 matrix"));
+    job.blocks = s->fresh;
+    job.scales = s->fresh + n / 2;
+    job.name = s->tensors[index].name;
+    TRY(tensor_quantize(&job, s->pool));
+out:
+    return st;
+}
+
+/* An st_data_fn. */
+static enum osp_status tensor_data(void *ctx, size_t index, const void **data)
+{
+    struct saver *s = ctx;
+    enum osp_status st;
+
+    TRY(check_stop(s));
+    if (s->sources[index] == SOURCE_NEW_BLOCKS)
+        TRY(make_fresh(s, index));
+    if (s->sources[index] == SOURCE_STORED)
+        *data = s->tensors[index].data;
+    else
+        *data =
+            s->fresh +
+            (s->sources[index] == SOURCE_NEW_SCALES ? tensor_elements(&s->slots[index]) / 2 : 0);
+out:
+    return st;
+}
+
+/* An st_written_fn. */
+static enum osp_status tensor_written(void *ctx, size_t n_bytes)
+{
+    struct saver *s = ctx;
+
+    s->done_bytes += (int64_t)n_bytes;
+    if (s->opt->progress)
+        s->opt->progress(s->opt->progress_ctx, s->done_bytes, s->total_bytes);
+    return check_stop(s);
+}
+
+/* ---- the files ---- */
+
+static enum osp_status write_config(const struct saver *s, const struct folder_out *folder,
+                                    unsigned parts)
+{
+    char *text = NULL;
+    enum osp_status st;
+
+    TRY(config_write(&text, &s->checkpoint.config, s->checkpoint.path, parts));
+    TRY(folder_out_text(folder, "config.json", text, strlen(text)));
+out:
+    free(text);
+    return st;
+}
+
+/* What was written is a checkpoint that this program reads. */
+static enum osp_status check_written(const struct folder_out *folder)
+{
+    struct checkpoint c = {.path = NULL};
+    struct weights weights = {.layers = NULL};
+    enum osp_status st;
+
+    TRY(checkpoint_open(&c, folder->temporary));
+    TRY(model_config_check(&c.config));
+    TRY(weights_bind(&weights, &c, NULL));
+out:
+    weights_release(&weights);
+    checkpoint_close(&c);
+    return st == OSP_OK ? st : fail_within(st, "%s: what was written is broken", folder->path);
+}
+
+static enum osp_status write_folder(struct saver *s, struct folder_out *folder,
+                                    struct quantize_save_report *report)
+{
+    struct shard_write shards = {.all = {.tensors = s->tensors,
+                                         .n_tensors = s->n,
+                                         .data = tensor_data,
+                                         .written = tensor_written,
+                                         .ctx = s},
+                                 .shard_bytes_max = s->opt->shard_bytes_max};
+    enum osp_status st;
+
+    s->total_bytes = shard_write_data_bytes(&shards);
+    TRY(folder_out_check_space(folder, s->total_bytes + SPARE_BYTES));
+    TRY(side_files_copy(folder, s->checkpoint.path, s->checkpoint.config.is_original_layout));
+    TRY(write_config(s, folder, report->parts));
+    TRY(shard_write_all(&shards, folder));
+    TRY(check_written(folder));
+    TRY(check_stop(s));
+    TRY(folder_out_publish(folder));
+    report->n_files = shards.n_files;
+    report->n_tensors = (int64_t)s->n;
+    report->to_bytes = shards.file_bytes;
+out:
+    return st;
+}
+
+/* ---- all ---- */
+
+/* Replacing the folder that is read would lose it when something goes wrong later. */
+static enum osp_status check_not_same(const struct quantize_save_options *opt,
+                                      const struct checkpoint *c)
+{
+    char *to = realpath(opt->to, NULL), *from = realpath(c->path, NULL);
+    char *given = realpath(opt->from, NULL);
+    const bool same = to && ((from && strcmp(to, from) == 0) || (given && strcmp(to, given) == 0));
+
+    free(to);
+    free(from);
+    free(given);
+    return same ? fail(OSP_EINVAL, "%s: is the checkpoint that is read; give another folder",
+                       opt->to)
+                : OSP_OK;
+}
+
+static enum osp_status open_source(struct saver *s)
+{
+    const struct gptoss_config *c = &s->checkpoint.config;
+    char text[MXFP4_PARTS_TEXT_BYTES];
+    enum osp_status st;
+
+    TRY(checkpoint_open(&s->checkpoint, s->opt->from));
+    TRY(check_not_same(s->opt, &s->checkpoint));
+    TRY(model_config_check(c));
+    TRY(quantize_parts_check(&s->new_parts, c, s->opt->parts));
+    if (s->new_parts == MXFP4_NONE && !c->is_original_layout)
+        return fail(OSP_EINVAL, "%s: nothing to do: of the layers asked for (%s) none is BF16",
+                    s->opt->from, mxfp4_parts_text(text, s->opt->parts));
+    TRY(weights_bind(&s->weights, &s->checkpoint, NULL));
+    TRY(weights_check_scales(&s->checkpoint));
+    s->target = *c;
+    s->target.is_original_layout = false;
+out:
+    return st;
+}
+
+static void saver_release(struct saver *s)
+{
+    pool_close(s->pool);
+    free(s->fresh);
+    free(s->tensors);
+    free(s->sources);
+    free(s->slots);
+    arena_release(&s->names);
+    weights_release(&s->weights);
+    checkpoint_close(&s->checkpoint);
+}
+
+enum osp_status quantize_save(const struct quantize_save_options *opt,
+                              struct quantize_save_report *report)
+{
+    struct saver s = {.opt = opt};
+    struct folder_out folder = {.path = NULL};
+    enum osp_status st;
+
+    *report = (struct quantize_save_report){.parts = MXFP4_NONE};
+    TRY(open_source(&s));
+    report->new_parts = s.new_parts;
+    report->parts = s.new_parts | s.checkpoint.config.mxfp4_parts |
+                    (s.checkpoint.config.experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0);
+    report->from_bytes = s.checkpoint.file_bytes;
+    TRY(list_tensors(&s));
+    TRY(pool_open(&s.pool, opt->n_threads));
+    TRY(folder_out_open(&folder, opt->to, opt->force));
+    TRY(write_folder(&s, &folder, report));
+out:
+    folder_out_close(&folder);
+    saver_release(&s);
+    return st;
+}

@@ -1,0 +1,29 @@
+/* Writes a checkpoint again with parts of it as MXFP4, in the Hugging Face layout. */
+#ifndef MODEL_QUANTIZE_SAVE_H
+#define MODEL_QUANTIZE_SAVE_H
+
+#include "store/checkpoint.h"
+
+struct quantize_save_options {
+    const char *from, *to;
+    unsigned parts; /* enum mxfp4_part */
+    bool force;     /* replace a checkpoint that is there */
+    int64_t shard_bytes_max;
+    int n_threads;              /* 0 = all usable */
+    const volatile int *stop;   /* not 0: give up and leave nothing; may be NULL */
+    load_progress_fn *progress; /* bytes written of all; may be NULL */
+    void *progress_ctx;
+};
+
+struct quantize_save_report {
+    unsigned new_parts, parts; /* turned to MXFP4 now, and MXFP4 in all */
+    int n_files;
+    int64_t n_tensors, from_bytes, to_bytes; /* of the tensors' files */
+};
+
+/* The folder `to` appears whole, or not at all. OSP_EINVAL when nothing would change, when `to` is there,
+ * or is `from`; OSP_ECANCELED when stopped. */
+CHECKED enum osp_status quantize_save(const struct quantize_save_options *opt,
+                                      struct quantize_save_report *report);
+
+#endif

@@ -1,0 +1,21 @@
+/* Writes tensors as the shards of a checkpoint: one model.safetensors, or several files of a limited
+ * size and their index, named as published ones are. */
+#ifndef STORE_SHARD_WRITE_H
+#define STORE_SHARD_WRITE_H
+
+#include "store/folder_out.h"
+#include "store/st_write.h"
+
+struct shard_write {
+    struct st_write all;     /* every tensor, in the order of the files */
+    int64_t shard_bytes_max; /* of a shard's tensors; a larger tensor has one for itself */
+    int n_files;             /* written */
+    int64_t file_bytes;      /* of those files, headers included */
+};
+
+/* Bytes of data of all tensors. */
+int64_t shard_write_data_bytes(const struct shard_write *w);
+
+CHECKED enum osp_status shard_write_all(struct shard_write *w, const struct folder_out *folder);
+
+#endif
