@@ -85,6 +85,7 @@ struct bench_local {
     pthread_cond_t changed;
     bool wants_first; /* under the lock, as is `first`: the costs at the next token */
     struct bench_snapshot first;
+    int64_t n_steps_before;
 };
 /* `out` must not move until it is closed. */
 CHECKED enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model);

@@ -76,8 +76,15 @@ static void subtract(struct osp_stage_cost *out, const struct bench_snapshot *a,
     }
 }
 
+/* Every step embeds once. */
+static int64_t steps_of(const struct bench_snapshot *s)
+{
+    return s->n > 0 ? s->costs[0].n_calls : 0;
+}
+
 /* A step's costs are published before its notification, and the first step that brings a request's
- * token ends its prompt: so the costs of the prompt are exactly those of this moment. */
+ * token ends its prompt: so the costs of the prompt are exactly those of this moment. A notification
+ * of the request before, which may come late, finds no step since. */
 static void on_step(void *ctx)
 {
     struct bench_local *l = ctx;
@@ -85,15 +92,16 @@ static void on_step(void *ctx)
     pthread_mutex_lock(&l->lock);
     if (l->wants_first) {
         l->first = take_snapshot(l);
-        l->wants_first = false;
+        l->wants_first = steps_of(&l->first) == l->n_steps_before;
         pthread_cond_signal(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
 }
 
-static void want_first(struct bench_local *l)
+static void want_first(struct bench_local *l, const struct bench_snapshot *before)
 {
     pthread_mutex_lock(&l->lock);
+    l->n_steps_before = steps_of(before);
     l->wants_first = true;
     pthread_mutex_unlock(&l->lock);
 }
@@ -184,7 +192,7 @@ static enum osp_status local_run(void *self, struct bench_job *job, struct timel
     enum osp_status st;
 
     if (out->split != NULL)
-        want_first(l);
+        want_first(l, &before);
     out->start_ns = clock_ns();
     TRY(osp_submit_tokens(&request, l->engine, job->ids, job->n, &opt));
     TRY(read_events(request, out, &usage));
