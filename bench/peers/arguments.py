@@ -25,8 +25,8 @@ def arguments():
     add("--rounds", type=int, default=5, help="turns of each engine, decode (default 5)")
     add("--prefill-rounds", type=int, default=2, help="turns of each engine, prompts (default 2)")
     add("--mxfp4-layers", default="all",
-        help="what osprey has in MXFP4: \"moe\" as published, or what `osprey quantize` takes "
-             "(default all); llama.cpp has the experts in MXFP4 and the rest in Q8_0")
+        help="what osprey has in MXFP4: \"moe\" is as published, else any of moe,qkv,o,lm_head,embed "
+             "or all (default); llama.cpp has the experts in MXFP4 and the rest in Q8_0")
     add("--batch", type=int, default=0, help="osprey's rows of a step (default: its own)")
     add("--llama-options", metavar="LIST",
         help="load=mmap|read,repack=on|off,flash=on|off,ubatch=N in place of the search")

@@ -13,26 +13,21 @@ import report
 from arguments import arguments
 from engines import Llama, Osprey
 
+SPARE_BYTES = 1 << 30  # on disk; twice that in memory, for caches, scratch and the rest of the system
+
 
 def make(args):
-    """Checks the room, then makes programs and weights: osprey's checkpoint, the source of both, the
-    GGUF file."""
+    """Checks the room, then makes programs, checkpoint and GGUF file; gives the paths of both."""
     n, key = args.layers, f"{args.layers} layers, seed {args.seed}"
-    quantises = args.mxfp4_layers != "moe"
-    weights = prepare.checkpoint_bytes(n)
+    weights, peer = prepare.checkpoint_bytes(n), prepare.gguf_bytes(n)
     args.folder.mkdir(parents=True, exist_ok=True)
-    needed = weights + prepare.gguf_bytes(n) + (weights if quantises else 0) + (1 << 30)
-    present = sum(f.stat().st_size for f in args.folder.glob("*") if f.suffix == ".gguf") + sum(
-        f.stat().st_size for f in args.folder.glob("checkpoint*/*"))
-    machine.need_room(args.folder, max(0, needed - present),
-                      weights + prepare.gguf_bytes(n) + (2 << 30))
+    present = sum(f.stat().st_size for f in [args.folder / "peer.gguf",
+                                             *args.folder.glob("checkpoint/*")] if f.exists())
+    machine.need_room(args.folder, max(0, weights + peer + SPARE_BYTES - present),
+                      weights + peer + 2 * SPARE_BYTES)
     prepare.programs(args.folder)
     source = prepare.checkpoint(args.folder, n, args.seed)
-    gguf = prepare.gguf(args.folder, source, key)
-    ours = source
-    if quantises:
-        ours = prepare.quantised(args.folder, source, args.mxfp4_layers, key)
-    return ours, source, gguf
+    return source, prepare.gguf(args.folder, source, key)
 
 
 def measures(args):
@@ -42,11 +37,11 @@ def measures(args):
         yield measure.Measure("pp", n), args.prefill_rounds, n
 
 
-def on_threads(args, n_threads, ours, gguf, chosen, result):
+def on_threads(args, n_threads, source, gguf, chosen, result):
     cpus = sorted(os.sched_getaffinity(0))[:n_threads]
     tokens_max = max([measure.TG_PROMPT + args.generate + 1, *args.prefill]) + 64
     probe = machine.read_bandwidth(args.folder, n_threads)
-    osprey = Osprey(args.folder, ours, cpus, tokens_max, args.batch)
+    osprey = Osprey(args.folder, source, cpus, tokens_max, args.mxfp4_layers, args.batch)
     out = {"threads": n_threads, "cpus": cpus, "measures": [], "osprey": osprey.opened}
     result["runs"].append(out)
     for what, rounds, key in measures(args):
@@ -63,7 +58,7 @@ def on_threads(args, n_threads, ours, gguf, chosen, result):
 
 
 def run(args):
-    ours, source, gguf = make(args)
+    source, gguf = make(args)
     disturbance = machine.others_now()
     if disturbance > machine.CALM:
         prepare.say(f"others use {disturbance:.0%} of the CPUs: the figures will be disturbed")
@@ -80,7 +75,7 @@ def run(args):
               "llama_step_bytes": prepare.step_bytes(source, 8.5),
               "prompt_flops": prepare.prompt_flops(source)}
     for n in args.threads:
-        on_threads(args, n, ours, gguf, chosen, result)
+        on_threads(args, n, source, gguf, chosen, result)
     return result
 
 

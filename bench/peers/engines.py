@@ -65,10 +65,10 @@ class Worker:
 class Osprey(Worker):
     name = "osprey"
 
-    def __init__(self, folder, checkpoint, cpus, tokens_max, batch=0,
+    def __init__(self, folder, checkpoint, cpus, tokens_max, mxfp4="moe", batch=0,
                  tokenizer=TOKENIZER):
-        super().__init__([folder / "osprey_worker", checkpoint, tokenizer, len(cpus),
-                          tokens_max, batch], cpus, folder / "osprey.log")
+        super().__init__([folder / "osprey_worker", checkpoint, tokenizer, len(cpus), tokens_max,
+                          mxfp4, batch], cpus, folder / "osprey.log")
 
     def run(self, prompt, n_generate):
         out = self.ask(" ".join(str(n) for n in [n_generate, len(prompt), *prompt]))

@@ -84,3 +84,8 @@ class Llama:
 
 def system_info():
     return lib.llama_print_system_info().decode().strip()
+
+
+def buffers():
+    """What it said of its memory; a line CPU_REPACK shows that repacking took place."""
+    return [line.strip() for line in "".join(messages).splitlines() if "buffer size" in line]

@@ -16,7 +16,8 @@ import llama_engine
 def main():
     begin = time.perf_counter()
     llama = llama_engine.Llama(sys.argv[1], sys.argv[2], sys.argv[3])
-    answer({"load_seconds": time.perf_counter() - begin, "system": llama_engine.system_info()})
+    answer({"load_seconds": time.perf_counter() - begin, "system": llama_engine.system_info(),
+            "buffers": llama_engine.buffers()})
     for line in sys.stdin:
         command = json.loads(line)
         if "context" in command:

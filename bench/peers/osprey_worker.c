@@ -1,7 +1,7 @@
 /* osprey as a process that answers lines, through the public API alone: one prompt in, one JSON
  * answer out. Started by engines.py, which also documents the lines.
  *
- *     osprey_worker CHECKPOINT TOKENIZER THREADS TOKENS_MAX BATCH_TOKENS_MAX
+ *     osprey_worker CHECKPOINT TOKENIZER THREADS TOKENS_MAX MXFP4_LAYERS BATCH_TOKENS_MAX
  *     N_GENERATE N_PROMPT TOKEN TOKEN ...                (one line a prompt) */
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,7 +127,8 @@ static void open_model(struct osp_model **out, char **words)
         .n_threads = atoi(words[3]),
         .context_tokens_max = atoi(words[4]),
         .n_seqs_max = 1,
-        .n_batch_tokens_max = atoi(words[5]),
+        .mxfp4_layers = words[5],
+        .n_batch_tokens_max = atoi(words[6]),
     };
 
     if (osp_model_open(out, &options) != OSP_OK)
@@ -140,8 +141,10 @@ int main(int argc, char **argv)
     struct osp_engine *engine;
     struct osp_model_info info;
 
-    if (argc != 6) {
-        fprintf(stderr, "usage: osprey_worker CHECKPOINT TOKENIZER THREADS TOKENS_MAX BATCH\n");
+    if (argc != 7) {
+        fprintf(
+            stderr,
+            "usage: osprey_worker CHECKPOINT TOKENIZER THREADS TOKENS_MAX MXFP4_LAYERS BATCH\n");
         return 2;
     }
     open_model(&model, argv);

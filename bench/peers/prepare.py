@@ -1,6 +1,5 @@
-"""Makes what a comparison needs below one folder: the programs in C, the checkpoint, the same weights
-as GGUF and, when wanted, osprey's checkpoint with more layers in MXFP4. What is already whole there is
-used again: a file named `complete` beside it says with what it was made."""
+"""Makes what a comparison needs below one folder: the programs in C, the checkpoint, and the same
+weights as GGUF. What is already whole there is used again: a file NAME.complete says of what."""
 
 import base64
 import json
@@ -44,12 +43,16 @@ def command(words, what):
 
 
 def programs(folder):
-    """Both are small and are compiled each time, against the library as it is now."""
-    library = ROOT / "build/libosprey.so.0"
-    if not library.exists():
-        raise SystemExit("peers: no build/libosprey.so.0; run make first")
-    command(["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-I", ROOT / "include", "-o", folder / "osprey_worker",
-             HERE / "osprey_worker.c", library, f"-Wl,-rpath,{library.parent}"], "osprey_worker.c")
+    """Both are small and are compiled each time, against a copy of the library as it is now: a build
+    meanwhile changes nothing."""
+    library = folder / "libosprey.so.0"
+    built = ROOT / "build" / library.name
+    if not built.exists():
+        raise SystemExit(f"peers: no {built}; run make first")
+    shutil.copyfile(built, library)
+    command(["cc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-I", ROOT / "include", "-o",
+             folder / "osprey_worker", HERE / "osprey_worker.c", library, "-Wl,-rpath,$ORIGIN"],
+            "osprey_worker.c")
     command(["cc", "-std=c11", "-O3", "-march=native", "-pthread", "-o", folder / "read_bandwidth",
              HERE / "read_bandwidth.c"], "read_bandwidth.c")
 
@@ -95,14 +98,6 @@ def gguf(folder, source, key):
     return once(target, key, make)
 
 
-def quantised(folder, source, layers, key):
-    """osprey's checkpoint with these layers in MXFP4, by `osprey quantize`."""
-    target = folder / "checkpoint-mxfp4"
-    return once(target, f"{key}, {layers}", lambda: command(
-        [ROOT / "build/osprey", "quantize", source, target, "--mxfp4-layers", layers],
-        f"osprey quantize --mxfp4-layers {layers}"))
-
-
 def step_bytes(source, dense_bits):
     """Bytes of weights that a decode step reads: every matrix once, the chosen experts, a row of the
     embedding; the bits of a weight of attention and head are given (17/32 bytes for MXFP4)."""
@@ -137,6 +132,6 @@ def token_bytes():
 
 
 def clean(folder):
-    for name in ("checkpoint", "checkpoint-mxfp4", "peer.gguf"):
+    for name in ("checkpoint", "peer.gguf"):
         remove(folder / name)
         (folder / f"{name}.complete").unlink(missing_ok=True)

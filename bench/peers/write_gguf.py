@@ -18,7 +18,7 @@ from checkpoint import Checkpoint
 
 TYPES = {"f32": gguf.GGMLQuantizationType.F32, "q8_0": gguf.GGMLQuantizationType.Q8_0,
          "mxfp4": gguf.GGMLQuantizationType.MXFP4}
-ROWS_AT_ONCE = 4096  # 47 MB of float32 at a width of 2,880
+ROWS_AT_ONCE = 512  # 6 MB of float32 at a width of 2,880: stays in the caches
 
 # One tensor of the file: its type, shape as bytes or values, and a function that gives the array.
 Entry = namedtuple("Entry", "name type shape dtype data")

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 GOLDEN = ROOT / "tests/golden/model"
 NANO = ROOT / "models/osprey-nano"
 ROWS_MAX = 6
+KL_MAX = 0.03  # nats; observed 0.012 at most; gate and up exchanged, or nibbles: 0.3 to 6
 N_GREEDY = 48
 PROMPTS = ["The capital of France is", "Once upon a time there was", "2 + 3 ="]
 
@@ -70,14 +71,12 @@ def test_llama_cpp_is_near_transformers(tmp_path, name, flash, repack):
     for tokens, rows, logits in read_vectors(GOLDEN / f"{name}.vectors"):
         if len(tokens) > 1000:
             continue
-        found = []
         for row, expected in list(zip(rows, logits))[-ROWS_MAX:]:
             llama.clear()
             llama.decode(tokens[:row + 1])
-            found.append(divergence(expected, llama.logits()))
-            # Alone at position 0 nothing is turned: only the rounding of activations is left.
-            assert found[-1] < (1e-4 if row == 0 else 3e-2), (name, row)
-        print(f"{name}, flash {flash}, repack {repack}, {len(tokens)} tokens: KL {max(found):.1e}")
+            found = divergence(expected, llama.logits())
+            print(f"{name}, flash {flash}, repack {repack}, position {row}: KL {found:.1e}")
+            assert found < KL_MAX, row
     llama.close()
 
 
@@ -144,4 +143,4 @@ def test_both_choose_the_same_tokens(tmp_path, ramp):
         (folder / "config.json").write_text(json.dumps(whole_ramp(config)))
     same = [common(text, pieces) for text, pieces in greedy(folder, tmp_path)]
     print(f"ramp {ramp}: same greedy tokens {same} of {N_GREEDY} each")
-    assert sum(same) >= len(same) * N_GREEDY * (0.6 if ramp == "whole" else 0.1)
+    assert sum(same) >= len(same) * N_GREEDY * (0.75 if ramp == "whole" else 0.5)
