@@ -93,7 +93,8 @@ static bool wait_for_input(void)
 }
 
 /* One character, put together from its bytes: 1, 0 at the end, -1 with EINTR after Ctrl-C. Bytes that
- * make no character are skipped. */
+ * make no character are skipped, and so is NUL: a Ctrl-D typed before the editor has taken over the
+ * terminal comes as one, and libedit takes it for "insert the next key as it is". */
 static int read_character(EditLine *el, wchar_t *out)
 {
     mbstate_t state = {0};
@@ -112,7 +113,7 @@ static int read_character(EditLine *el, wchar_t *out)
         if (n <= 0)
             return (int)n;
         used = mbrtowc(out, &byte, 1, &state);
-        if (used <= 1)
+        if (used == 1)
             return 1;
         if (used == (size_t)-1)
             state = (mbstate_t){0};
