@@ -41,6 +41,10 @@ const struct option_row BENCH_OPTIONS[] = {
         "stages", stages,
         "where the time went: component, time, share, bytes, GB/s, flops and share of what "
         "a probe of this machine measures, for prompt and decode; concurrency 1 only"),
+    OPTION_SWITCH("quality", quality,
+                  "also perplexity and KL divergence from the float32 reference, by the decode "
+                  "arithmetic, at the end"),
+    OPTION_FILE("quality-file", quality_file, "text for --quality (default: built in)"),
     {.name = "url",
      .kind = OPTION_TEXT,
      .offset = offsetof(struct bench_args, url),

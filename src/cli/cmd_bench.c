@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "cli/bench_args.h"
 #include "cli/commands.h"
+#include "cli/quality.h"
 
 enum { COMMAND_BYTES_MAX = 4096, MATRIX_BYTES_MAX = 1 << 20, FIRST_PROMPT_TOKENS = 16 };
 
@@ -25,6 +26,7 @@ struct bench {
     struct bench_http *http; /* a server */
     struct bench_source source;
     struct osp_model_info info;
+    char *name, *path, *device;
 };
 
 /* ---- progress ---- */
@@ -98,15 +100,15 @@ static void describe_model(struct bench *b)
     struct bench_report *r = &b->report;
 
     osp_model_get_info(b->model, &b->info);
-    r->model = b->info.name;
-    r->path = b->info.path;
-    r->device = b->info.device;
     r->n_threads = b->info.n_threads;
     r->n_layers = b->info.n_layers;
     r->n_parameters = b->info.n_parameters;
     r->weight_bytes = b->info.weight_bytes;
     r->kv_cache_bytes = b->info.kv_cache_bytes;
     r->load_seconds = b->info.load_seconds;
+    r->model = b->name = mem_strdup(b->info.name); /* they outlive the model */
+    r->path = b->path = mem_strdup(b->info.path);
+    r->device = b->device = mem_strdup(b->info.device);
     bench_model_hash(r->model_hash, r->path);
 }
 
@@ -180,6 +182,30 @@ static void measure_cases(struct bench *b)
                           ((double)(clock_ns() - begin_ns) * 1e-9);
 }
 
+/* With the measured model closed: it would take memory beside the two that are compared. */
+static enum osp_status measure_quality(struct bench *b, const struct option_rest *rest)
+{
+    const struct quality_options opt = {.file = b->args->quality_file, .decode = true};
+    struct bench_quality *out = &b->report.quality;
+    struct quality q;
+    enum osp_status st;
+
+    osp_model_close(b->model);
+    b->model = NULL;
+    TRY(quality_measure(&q, &b->args->model, rest, &opt));
+    *out = (struct bench_quality){
+        .measured = true,
+        .n_tokens = q.result.n_tokens,
+        .perplexity = q.result.perplexity,
+        .reference_perplexity = q.result.reference_perplexity,
+        .kl_mean = q.result.kl_mean,
+        .kl_p99 = q.result.kl_p99,
+        .same_top = q.result.same_top_share,
+    };
+out:
+    return st;
+}
+
 static enum osp_status measure(struct bench *b, const struct option_rest *rest)
 {
     struct bench_report *r = &b->report;
@@ -200,6 +226,8 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
         TRY(probe_run(&r->probe, r->n_threads));
         r->has_probe = true;
     }
+    if (b->args->quality && b->http == NULL)
+        TRY(measure_quality(b, rest));
 out:
     return st;
 }
@@ -211,6 +239,9 @@ static void bench_release(struct bench *b)
     bench_local_close(&b->local);
     osp_model_close(b->model);
     bench_http_close(b->http);
+    free(b->name);
+    free(b->path);
+    free(b->device);
 }
 
 /* ---- output ---- */
@@ -432,7 +463,7 @@ static const struct command_example EXAMPLES[] = {
      "a server, whoever wrote it, by the same measure"},
     {"osprey bench --format json --output before.json", "keep a result, and later"},
     {"osprey bench --compare before.json after.json", "say what changed"},
-    {"osprey bench --matrix flags.txt", "speed and failures of every combination, side by side"},
+    {"osprey bench --matrix flags.txt --quality", "speed, quality and failures side by side"},
     {NULL, NULL},
 };
 

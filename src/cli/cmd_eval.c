@@ -1,5 +1,5 @@
 /* `osprey eval nano`: how much of what osprey-nano should know does it know, with the attention's
- * sinks and without. */
+ * sinks and without. `osprey eval quality`: how near a setting's predictions are to the reference's. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,12 +10,15 @@
 #include "cli/commands.h"
 #include "cli/eval.h"
 #include "cli/model_args.h"
+#include "cli/quality.h"
 
 struct eval_args {
     struct model_args model;
     const char *file, *ability;
-    int n_max, n_wrong_shown;
-    bool json, skip_ablation, strict;
+    const char *reference;
+    int n_max, n_wrong_shown, n_tokens_max;
+    bool json, skip_ablation, strict, decode, alone;
+    struct option_real kl_max, same_top_min;
 };
 
 static const struct option_row OPTIONS[] = {
@@ -29,7 +32,9 @@ static const struct option_row OPTIONS[] = {
      .kind = OPTION_TEXT,
      .offset = offsetof(struct eval_args, file),
      .value = "FILE",
-     .help = "prompts and expectations (default: eval.jsonl beside the model)"},
+     .help =
+         "nano: prompts and expectations (default: eval.jsonl beside the model); quality: a plain "
+         "text (default: paragraphs, and those prompts)"},
     {.name = "ability",
      .kind = OPTION_TEXT,
      .offset = offsetof(struct eval_args, ability),
@@ -62,8 +67,44 @@ static const struct option_row OPTIONS[] = {
      .kind = OPTION_FLAG,
      .offset = offsetof(struct eval_args, json),
      .help = "print the table as JSON"},
+    {.name = "decode",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct eval_args, decode),
+     .help = "quality: by the arithmetic of generated tokens instead of the prompt's"},
+    {.name = "reference",
+     .kind = OPTION_TEXT,
+     .offset = offsetof(struct eval_args, reference),
+     .value = "FOLDER",
+     .help = "quality: another checkpoint to compare with, such as the one that was quantised "
+             "(default: the same weights, unchanged, by the float32 kernels)"},
+    {.name = "alone",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct eval_args, alone),
+     .help = "quality: perplexity without a reference"},
+    {.name = "max-tokens",
+     .kind = OPTION_INT,
+     .offset = offsetof(struct eval_args, n_tokens_max),
+     .min = 2,
+     .max = 1e9,
+     .value = "N",
+     .help = "quality: only the first N tokens of --file"},
+    {.name = "kl-max",
+     .kind = OPTION_REAL,
+     .offset = offsetof(struct eval_args, kl_max),
+     .min = 0,
+     .max = 1e9,
+     .value = "NATS",
+     .help = "quality: exit status 1 when the mean divergence is larger"},
+    {.name = "same-top-min",
+     .kind = OPTION_REAL,
+     .offset = offsetof(struct eval_args, same_top_min),
+     .min = 0,
+     .max = 100,
+     .value = "PERCENT",
+     .help = "quality: exit status 1 when the same token is most likely in fewer positions"},
     MODEL_SIZE_ROWS(struct eval_args, model),
     MODEL_DEVICE_ROWS(struct eval_args, model),
+    MODEL_DUMMY_ROWS(struct eval_args, model),
     {0},
 };
 
@@ -152,45 +193,102 @@ out:
     return st;
 }
 
+static enum osp_status run_nano(const struct eval_args *args, bool *met)
+{
+    struct eval e = {.args = args};
+    enum osp_status st = run_passes(&e, met);
+
+    eval_tasks_release(&e.tasks);
+    free(e.results);
+    free(e.name);
+    free(e.device);
+    *met = *met || !args->strict;
+    return st;
+}
+
+static bool quality_met(const struct eval_args *args, const struct osp_quality_result *r)
+{
+    if (args->kl_max.given && !(r->kl_mean <= args->kl_max.value))
+        return false;
+    return !args->same_top_min.given || 100 * r->same_top_share >= args->same_top_min.value;
+}
+
+static enum osp_status run_quality(const struct eval_args *args, const struct option_rest *model,
+                                   bool *met)
+{
+    const struct quality_options opt = {
+        .file = args->file,
+        .reference = args->reference,
+        .n_prompts = args->n_max,
+        .n_tokens_max = args->n_tokens_max,
+        .decode = args->decode,
+        .alone = args->alone,
+        .quiet = args->json,
+    };
+    struct quality q;
+    enum osp_status st;
+
+    TRY(quality_measure(&q, &args->model, model, &opt));
+    if (args->json)
+        quality_print_json(stdout, &q, &opt);
+    else
+        quality_print_table(stdout, &q, &opt);
+    *met = args->alone || quality_met(args, &q.result);
+    if (!*met)
+        fprintf(stderr,
+                "osprey: KL mean %.3g and same top %.3f %% are not within the bounds asked "
+                "for\n",
+                q.result.kl_mean, 100 * q.result.same_top_share);
+out:
+    return st;
+}
+
 static int cmd_eval(int argc, char **argv)
 {
     struct eval_args args = {0};
-    struct eval e = {.args = &args};
-    struct option_rest rest;
+    struct option_rest rest, model;
     bool met = false;
     enum osp_status st;
 
     if (options_parse(&command_eval, argc, argv, &args, &rest) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (rest.n != 1 || strcmp(rest.words[0], "nano") != 0)
-        return command_fail(EXIT_USAGE, "name what to run: osprey eval nano");
-    st = run_passes(&e, &met);
-    eval_tasks_release(&e.tasks);
-    free(e.results);
-    free(e.name);
-    free(e.device);
+    model = (struct option_rest){.n = rest.n - 1, .words = rest.words + 1};
+    if (rest.n == 1 && strcmp(rest.words[0], "nano") == 0)
+        st = run_nano(&args, &met);
+    else if (rest.n >= 1 && strcmp(rest.words[0], "quality") == 0)
+        st = run_quality(&args, &model, &met);
+    else
+        return command_fail(EXIT_USAGE,
+                            "name what to run: osprey eval nano, or osprey eval quality [MODEL]");
     if (st != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
-    return args.strict && !met ? EXIT_FAILURE : EXIT_SUCCESS;
+    return met ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 static const struct command_example EXAMPLES[] = {
     {"osprey eval nano", "the table of what the bundled model can do"},
     {"osprey eval nano --json > nano.json", "the same for a program"},
     {"osprey eval nano --ability copy --limit 20 --show-wrong 5", "a quick look at one ability"},
+    {"osprey eval quality", "perplexity, and divergence of this CPU's kernels from the reference"},
+    {"osprey eval quality gpt-oss-20b --mxfp4-layers all --file book.txt --max-tokens 4096",
+     "what a quantisation costs, on a text of your own"},
     {NULL, NULL},
 };
 
 const struct command command_eval = {
     .name = "eval",
-    .summary = "measure what osprey-nano can do",
-    .usage = "nano [options]",
+    .summary = "measure what a model can do and how exactly it is computed",
+    .usage = "nano [options] | quality [MODEL] [options]",
     .about =
-        "Prompts that training never saw are answered greedily and judged: capitals, arithmetic,\n"
+        "nano: prompts that training never saw are answered greedily and judged: capitals, "
+        "arithmetic,\n"
         "instructions, recall, function calls, copies. A second pass switches the attention's\n"
-        "sinks off, which must cost the model dearly if they carry mass.",
+        "sinks off, which must cost the model dearly if they carry mass.\n"
+        "quality: perplexity of a text, and the Kullback-Leibler divergence of the model's\n"
+        "predictions under these options from those of the float32 reference, at every position:\n"
+        "mean, 99th percentile, and how often both find the same token most likely.",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_words_max = 2,
     .run = cmd_eval,
 };
