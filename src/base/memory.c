@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
 
@@ -119,6 +120,15 @@ enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char
                   MADV_HUGEPAGE); /* or small ones */
     memcpy(out, &p, sizeof p);
     return OSP_OK;
+}
+
+void mem_forget(const void *data, size_t size_bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)data;
+    const uintptr_t begin = (at + page - 1) / page * page, end = (at + size_bytes) / page * page;
+
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
 }
 
 struct arena_chunk {

@@ -25,6 +25,10 @@ CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, 
  * the system has them. Untouched, so that the thread which first writes decides where it lies. */
 CHECKED enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char *what);
 
+/* Gives the whole pages of memory that nobody reads any more back to the system: those of a mapped
+ * file are read again when they are needed after all, others become zeros. */
+void mem_forget(const void *data, size_t size_bytes);
+
 /* False on overflow; *out is then untouched. */
 CHECKED bool mul_size(size_t a, size_t b, size_t *out);
 CHECKED bool add_size(size_t a, size_t b, size_t *out);

@@ -17,14 +17,33 @@ struct builder {
     const struct model_options *opt;
     struct activations act;
     float *vectors_end;                /* the next free float of m->vectors */
+    int64_t packed_bytes;              /* of the weights bound so far */
     int n_group_layers[N_PAGE_GROUPS]; /* layers bound so far */
 };
 
 /* ---- weights ---- */
 
+/* Of the elements, without the scales of MXFP4, which lie elsewhere. */
+static int64_t blocks_bytes(const struct tensor *t)
+{
+    return tensor_bytes(t) - (t->scales == NULL ? 0 : tensor_elements(t) / MXFP4_BLOCK);
+}
+
+/* What the device keeps a copy of is not read here again; the biggest parts come one by one, so that
+ * a checkpoint is not in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
-    return b->m->ops->pack(b->m->be, out, host);
+    enum osp_status st;
+
+    TRY(b->m->ops->pack(b->m->be, out, host));
+    b->packed_bytes += tensor_bytes(host);
+    if (out->data == host->data)
+        return OSP_OK;
+    mem_forget(host->data, (size_t)blocks_bytes(host));
+    if (b->opt->progress != NULL && b->packed_bytes <= b->m->checkpoint.data_bytes)
+        b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
+out:
+    return st;
 }
 
 static float element_f32(const struct tensor *t, int64_t i)
@@ -168,7 +187,10 @@ static enum osp_status bind_ends(struct builder *b)
         .n_valid = n_ids > 0 && n_ids < b->c->vocab_size ? n_ids : b->c->vocab_size};
     TRY(pack(b, &m->embed.table, &m->weights.embed));
     TRY(pack_norm(b, &m->embed.norm, &m->weights.layers[0].attn_norm));
-    TRY(pack(b, &m->logits.head, &m->weights.head));
+    if (m->weights.head.data == m->weights.embed.data)
+        m->logits.head = m->embed.table;
+    else
+        TRY(pack(b, &m->logits.head, &m->weights.head));
 out:
     return st;
 }
