@@ -1,5 +1,7 @@
 /* A tile is 16 weight rows, and comes in one of three ways:
- * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h;
+ * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Uneven inputs
+ *   are two int8 rows, the second being what the first leaves: a tile is multiplied twice while it is
+ *   in the cache;
  * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
  * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
  *   so many rows at a time as the first-level cache keeps.
@@ -25,8 +27,9 @@ struct run {
     const struct matmul *jobs;
     const float *x;
     int64_t n_columns;
-    int8_t *codes;             /* (n_rows, n_columns): the inputs as int8, where needed */
-    struct int8_block *blocks; /* (n_rows, n_columns / 32) */
+    int n_terms;               /* int8 rows of an input row */
+    int8_t *codes;             /* (n_rows, n_terms, n_columns), where needed */
+    struct int8_block *blocks; /* (n_rows, n_terms, n_columns / 32) */
 };
 
 /* A few tokens of one product: those from `first` on. */
@@ -60,8 +63,8 @@ static void finish(const struct kernels *k, const struct piece *p, int64_t first
 
 /* ---- packed weights, int8 inputs ---- */
 
-static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
-                            float *products)
+static void multiply_term(const struct run *run, const struct piece *p, int64_t first, int term,
+                          float *products)
 {
     const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
     const uint8_t *group =
@@ -69,7 +72,7 @@ static void multiply_packed(const struct run *run, const struct piece *p, int64_
     struct int8_row x[PIECE_TOKENS];
 
     for (int t = 0; t < p->n; t++) {
-        const int64_t row = input_row(p->m, p->first + t);
+        const int64_t row = input_row(p->m, p->first + t) * run->n_terms + term;
 
         x[t] = (struct int8_row){run->codes + row * K, run->blocks + row * n_blocks};
     }
@@ -80,6 +83,19 @@ static void multiply_packed(const struct run *run, const struct piece *p, int64_
                                 .x = x,
                                 .n_blocks = (int)n_blocks,
                                 .n_x = p->n});
+}
+
+static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
+                            float *products)
+{
+    float rest[PIECE_TOKENS * TILE_ROWS];
+
+    multiply_term(run, p, first, 0, products);
+    if (run->n_terms == 1)
+        return;
+    multiply_term(run, p, first, 1, rest);
+    for (int i = 0; i < p->n * TILE_ROWS; i++)
+        products[i] += rest[i];
 }
 
 /* ---- weights that are read in place, or widened ---- */
@@ -183,25 +199,41 @@ static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int work
 
 /* ---- a call ---- */
 
+/* What the codes leave of x; a block's scale is half a step. */
+static void subtract(float *rest, const float *x, const int8_t *codes,
+                     const struct int8_block *blocks, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        rest[i] = x[i] - (float)codes[i] * (2 * blocks[i / MXFP4_BLOCK].scale);
+}
+
 static void quantise_row(void *ctx, int row, int worker)
 {
     const struct run *run = ctx;
     const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
+    const float *x = run->x + row * K;
+    float *rest = run->cpu->workers[worker].data;
+    int8_t *codes = run->codes + row * run->n_terms * K;
+    struct int8_block *blocks = run->blocks + row * run->n_terms * n_blocks;
 
-    (void)worker;
-    run->cpu->kernels->quantise(run->codes + row * K, run->blocks + row * n_blocks,
-                                run->x + row * K, (int)n_blocks);
+    run->cpu->kernels->quantise(codes, blocks, x, (int)n_blocks);
+    if (run->n_terms == 1)
+        return;
+    subtract(rest, x, codes, blocks, K);
+    run->cpu->kernels->quantise(codes + K, blocks + n_blocks, rest, (int)n_blocks);
 }
 
 static enum osp_status quantise(struct run *run, int n_rows)
 {
     const size_t K = (size_t)run->n_columns;
     const size_t blocks_bytes = K / MXFP4_BLOCK * sizeof(struct int8_block);
+    const size_t n = (size_t)n_rows * (size_t)run->n_terms;
     enum osp_status st;
 
-    TRY(room_need(&run->cpu->quantised, (size_t)n_rows, K + blocks_bytes, "int8 activations"));
+    TRY(room_need(&run->cpu->quantised, n, K + blocks_bytes, "int8 activations"));
+    TRY(cpu_workers_need(run->cpu, K, sizeof(float), "rest of the activations"));
     run->blocks = run->cpu->quantised.data;
-    run->codes = (int8_t *)(run->blocks + (size_t)n_rows * (K / MXFP4_BLOCK));
+    run->codes = (int8_t *)(run->blocks + n * (K / MXFP4_BLOCK));
     pool_run(run->cpu->pool, quantise_row, run, n_rows);
 out:
     return st;
@@ -243,7 +275,11 @@ out:
 enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                            int n_jobs, struct work *work)
 {
-    struct run run = {.cpu = cpu, .jobs = jobs, .x = inputs.data, .n_columns = jobs[0].w.dim[1]};
+    struct run run = {.n_terms = inputs.is_uneven ? 2 : 1,
+                      .cpu = cpu,
+                      .jobs = jobs,
+                      .x = inputs.data,
+                      .n_columns = jobs[0].w.dim[1]};
     struct tiles tiles = {.n_jobs = n_jobs};
     bool is_packed = false, is_widened = false;
     enum osp_status st;

@@ -4,6 +4,8 @@
 #ifndef CPU_MATMUL_H
 #define CPU_MATMUL_H
 
+#include <stdbool.h>
+
 #include "cpu/cpu.h"
 
 enum epilogue {
@@ -15,6 +17,8 @@ enum epilogue {
 struct inputs {
     const float *data;
     int n_rows;
+    bool
+        is_uneven; /* few large values among small ones: packed weights meet two int8 terms a value */
 };
 
 struct matmul {

@@ -1,0 +1,206 @@
+/* What the faster levels of the CPU's kernels cost in quality: the bundled model at each level that
+ * this machine has, against level "ref". The text is the ref level's own, drawn at temperature 1 after
+ * a few questions, so that it is what the model usually sees. Prints the Kullback-Leibler divergence
+ * of the next token's distribution (mean and 99th percentile, in nats) and the share of positions with
+ * the same most likely token; fails when they pass the limits, or when a level gives other bits on
+ * other threads or in other chunks. */
+#include <math.h>
+
+#include "base/rng.h"
+#include "cpu/kernels.h"
+#include "osprey.h"
+#include "steps.h"
+
+enum { N_PROMPTS = 4, SEQ_TOKENS = 320, CHUNK_ROWS = 37 };
+
+static const double KL_MEAN_MAX = 1e-4, SAME_TOP_MIN = 0.99;
+
+static const char *const MODEL = "models/osprey-nano";
+static const char *const prompts[N_PROMPTS] = {
+    "What is the capital of France?", "Tell me a story about a dog and a ship.",
+    "Write a Python function that adds two numbers.", "What is 17 plus 25?"};
+
+struct text {
+    int32_t tokens[SEQ_TOKENS];
+    int n_prompt;
+};
+
+static struct model *open_level(const char *level, int n_threads)
+{
+    setenv("OSPREY_CPU_FEATURES", level, 1);
+    return steps_open(MODEL, n_threads, SEQ_TOKENS, 1, SEQ_TOKENS);
+}
+
+static void render(struct text *t, const char *question)
+{
+    struct osp_tokenizer *tokenizer;
+    char *path = mem_printf("%s/tokenizer.json", MODEL);
+    char *text = mem_printf("<|start|>user<|message|>%s<|end|><|start|>assistant", question);
+    int32_t *ids;
+    size_t n;
+
+    must(osp_tokenizer_open(&tokenizer, path));
+    must(osp_tokenize(tokenizer, text, strlen(text), true, &ids, &n));
+    if (n >= SEQ_TOKENS)
+        abort();
+    memcpy(t->tokens, ids, n * sizeof(*ids));
+    t->n_prompt = (int)n;
+    osp_free(ids);
+    osp_tokenizer_close(tokenizer);
+    free(text);
+    free(path);
+}
+
+/* An index drawn from softmax(z). */
+static int32_t draw(const float *z, int vocab, uint64_t seed, int position)
+{
+    const double uniform = rng_uniform(seed, (uint64_t)position, 0);
+    double largest = (double)z[0], total = 0, sum = 0;
+
+    for (int v = 1; v < vocab; v++)
+        largest = fmax(largest, (double)z[v]);
+    for (int v = 0; v < vocab; v++)
+        total += exp((double)z[v] - largest);
+    for (int v = 0; v < vocab; v++) {
+        sum += exp((double)z[v] - largest);
+        if (sum > uniform * total)
+            return v;
+    }
+    return vocab - 1;
+}
+
+/* The ref level goes on from each prompt. */
+static void write_texts(struct text *texts)
+{
+    struct model *m = open_level("ref", 0);
+    const int vocab = model_config(m)->vocab_size;
+    float *logits = mem_new((size_t)SEQ_TOKENS * (size_t)vocab * sizeof(float));
+
+    for (int i = 0; i < N_PROMPTS; i++) {
+        struct text *t = &texts[i];
+        struct steps_seq s = {.tokens = t->tokens, .logits = logits};
+
+        render(t, prompts[i]);
+        for (int n = t->n_prompt; n < SEQ_TOKENS; n++) {
+            s.n_tokens = n;
+            steps_play(m, &s, SEQ_TOKENS, 1);
+            t->tokens[n] = draw(logits + (size_t)(n - 1) * (size_t)vocab, vocab, (uint64_t)i, n);
+        }
+    }
+    free(logits);
+    model_close(m);
+}
+
+/* (N_PROMPTS, SEQ_TOKENS, V): the logits of all texts; free() them. */
+static float *play(const char *level, const struct text *texts, int n_threads, int n_chunk,
+                   int *vocab)
+{
+    struct model *m = open_level(level, n_threads);
+    const size_t n = (size_t)SEQ_TOKENS * (size_t)model_config(m)->vocab_size;
+    float *logits = mem_new(N_PROMPTS * n * sizeof(float));
+
+    *vocab = model_config(m)->vocab_size;
+    for (size_t i = 0; i < N_PROMPTS; i++) {
+        struct steps_seq s = {
+            .tokens = texts[i].tokens, .n_tokens = SEQ_TOKENS, .logits = logits + i * n};
+
+        steps_poison(m);
+        steps_play(m, &s, n_chunk, 1);
+    }
+    model_close(m);
+    return logits;
+}
+
+static double log_sum(const float *z, int vocab, int *top)
+{
+    double sum = 0;
+
+    *top = 0;
+    for (int v = 1; v < vocab; v++)
+        if (z[v] > z[*top])
+            *top = v;
+    for (int v = 0; v < vocab; v++)
+        sum += exp((double)z[v] - (double)z[*top]);
+    return (double)z[*top] + log(sum);
+}
+
+static double divergence(const float *p, const float *q, int vocab, bool *is_same_top)
+{
+    int top_p, top_q;
+    const double log_p = log_sum(p, vocab, &top_p), log_q = log_sum(q, vocab, &top_q);
+    double sum = 0;
+
+    for (int v = 0; v < vocab; v++) {
+        const double log_share = (double)p[v] - log_p;
+
+        sum += exp(log_share) * (log_share - ((double)q[v] - log_q));
+    }
+    *is_same_top = top_p == top_q;
+    return sum;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Gives whether the level is close enough. */
+static bool compare(const char *level, const float *want, const float *have, int vocab)
+{
+    enum { N = N_PROMPTS * SEQ_TOKENS };
+    static double kl[N];
+    double mean = 0, same = 0;
+    bool passes;
+
+    for (size_t i = 0; i < N; i++) {
+        bool is_same_top;
+
+        kl[i] = divergence(want + i * (size_t)vocab, have + i * (size_t)vocab, vocab, &is_same_top);
+        mean += kl[i] / N;
+        same += (double)is_same_top / N;
+    }
+    qsort(kl, N, sizeof(kl[0]), compare_doubles);
+    passes = mean <= KL_MEAN_MAX && same >= SAME_TOP_MIN;
+    printf("%-9s KL mean %.2e, p99 %.2e, same top %6.2f %% of %d positions   %s\n", level, mean,
+           kl[N * 99 / 100], 100 * same, N, passes ? "ok" : "FAIL");
+    return passes;
+}
+
+/* The same bits on one thread, row by row. */
+static bool repeats(const char *level, const struct text *texts, const float *want)
+{
+    int vocab;
+    float *have = play(level, texts, 1, 1, &vocab);
+    const size_t n_bytes = (size_t)N_PROMPTS * SEQ_TOKENS * (size_t)vocab * sizeof(float);
+    const bool same = memcmp(have, want, n_bytes) == 0;
+
+    if (!same)
+        printf("%-9s other bits row by row on one thread   FAIL\n", level);
+    free(have);
+    return same;
+}
+
+int main(void)
+{
+    const struct kernels *levels[KERNEL_LEVELS_MAX];
+    const int n = kernels_here(levels);
+    static struct text texts[N_PROMPTS];
+    int vocab, n_failed = 0;
+    float *want;
+
+    write_texts(texts);
+    want = play("ref", texts, 0, SEQ_TOKENS, &vocab);
+    for (int i = 1; i < n; i++) {
+        float *have = play(levels[i]->name, texts, 0, CHUNK_ROWS, &vocab);
+
+        n_failed += !compare(levels[i]->name, want, have, vocab);
+        n_failed += !repeats(levels[i]->name, texts, have);
+        free(have);
+    }
+    free(want);
+    printf("%d of %d levels beside ref differ too much; limits %g nats, %g %% same top\n", n_failed,
+           n - 1, KL_MEAN_MAX, 100 * SAME_TOP_MIN);
+    return n_failed > 0;
+}
