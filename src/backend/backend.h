@@ -15,7 +15,8 @@ struct backend_options {
     int n_threads;     /* host threads that compute; 0 = all usable CPUs */
     int n_rows_max;    /* T of the largest batch */
     int n_samples_max; /* R of the largest batch */
-    const char *cpu_features; /* level of the CPU's kernels; NULL or "" = the best of this machine */
+    const char
+        *cpu_features; /* level of the CPU's kernels; NULL or "" = the best of this machine */
 };
 
 struct device_info {
