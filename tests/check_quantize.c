@@ -48,6 +48,7 @@ static struct prompts read_prompts(const char *data, size_t size_bytes, int voca
 static struct model *open_with(const char *words)
 {
     struct model_options opt = {.path = MODEL,
+                                .cpu_features = "ref", /* which adds no rounding of its own */
                                 .n_rows_max = STEP_ROWS,
                                 .n_samples_max = STEP_ROWS,
                                 .n_pages = {STEPS_PAGES_MAX, STEPS_PAGES_MAX}};

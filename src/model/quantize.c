@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "model/config.h"
@@ -228,17 +226,6 @@ static int64_t *reported(struct weights_report *r, enum part part)
     return of_part[part];
 }
 
-/* The whole pages of a matrix that nobody reads any more. What maps a file stays in the page cache. */
-static void give_back(const struct tensor *t)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)t->data;
-    const uintptr_t begin = (at + page - 1) / page * page;
-    const uintptr_t end = (at + (uintptr_t)tensor_bytes(t)) / page * page;
-
-    if (begin < end)
-        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
-}
-
 static enum osp_status count_slot(void *ctx, const struct weight_rule *rule, int layer,
                                   struct tensor *slot)
 {
@@ -276,7 +263,7 @@ static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, 
     q->done_bytes = job.done_bytes;
     if (q->report)
         *reported(q->report, rule->part) -= tensor_bytes(slot);
-    give_back(slot);
+    mem_forget(slot->data, (size_t)tensor_bytes(slot));
     slot->dtype = DTYPE_MXFP4;
     slot->layout = LAYOUT_ROWS;
     slot->data = job.blocks;
