@@ -24,10 +24,14 @@ def arguments():
     add("--generate", type=int, default=32, help="decode steps of a turn (default 32)")
     add("--rounds", type=int, default=5, help="turns of each engine, decode (default 5)")
     add("--prefill-rounds", type=int, default=2, help="turns of each engine, prompts (default 2)")
+    add("--patience", type=float, default=0, metavar="SECONDS",
+        help="a measure's rounds that other processes disturbed are taken again for so long")
     add("--mxfp4-layers", default="all",
         help="what osprey has in MXFP4: \"moe\" is as published, else any of moe,qkv,o,lm_head,embed "
              "or all (default); llama.cpp has the experts in MXFP4 and the rest in Q8_0")
     add("--batch", type=int, default=0, help="osprey's rows of a step (default: its own)")
+    add("--no-bench", action="store_true",
+        help="do not also ask `osprey bench`, at the end of each number of threads")
     add("--llama-options", metavar="LIST",
         help="load=mmap|read,repack=on|off,flash=on|off,ubatch=N in place of the search")
     add("--seed", type=int, default=1)

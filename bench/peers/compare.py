@@ -11,7 +11,7 @@ import measure
 import prepare
 import report
 from arguments import arguments
-from engines import Llama, Osprey
+from engines import Llama, Osprey, osprey_bench
 
 SPARE_BYTES = 1 << 30  # on disk; twice that in memory, for caches, scratch and the rest of the system
 
@@ -46,14 +46,19 @@ def on_threads(args, n_threads, source, gguf, chosen, result):
     result["runs"].append(out)
     for what, rounds, key in measures(args):
         llama = Llama(args.folder, gguf, cpus, chosen[key], tokens_max)
-        samples = measure.alternate(what, [osprey, llama], rounds, args.seed, prepare.say)
+        samples, n_again = measure.alternate(what, [osprey, llama], rounds, args.seed, args.patience,
+                                             prepare.say)
         out["llama.cpp"] = llama.opened
         out["measures"].append({"name": what.name, "kind": what.kind, "n": what.n,
                                 "llama_options": chosen[key], "samples": samples,
+                                "rounds_again": n_again,
                                 "resident_bytes": {e.name: e.resident_bytes() for e in (osprey, llama)}})
         llama.close()
     out["osprey_step_bytes"] = measure.step_bytes(osprey, args.seed)
     osprey.close()
+    if not args.no_bench:
+        out["osprey_bench"] = osprey_bench(source, cpus, args.mxfp4_layers, args.batch,
+                                           min(args.prefill, default=64), args.generate)
     out["read_gb_s"] = probe + machine.read_bandwidth(args.folder, n_threads)
 
 

@@ -41,10 +41,10 @@ class Worker:
                              f"{self.process.returncode}\n{Path(self.log).read_text()[-2000:]}")
         return json.loads(line)
 
-    def cpu_seconds(self):
-        """Processor time of all its threads so far."""
+    def used(self):
+        """Processor time of all its threads so far in seconds, and pages that came from the disk."""
         words = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK"), int(words[9])
 
     def resident_bytes(self):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
@@ -74,6 +74,21 @@ class Osprey(Worker):
         out = self.ask(" ".join(str(n) for n in [n_generate, len(prompt), *prompt]))
         out["text"] = bytes.fromhex(out["text"]).decode(errors="replace")
         return out
+
+
+def osprey_bench(checkpoint, cpus, mxfp4, batch, n_prompt, n_generate):
+    """What `osprey bench` says of the same, in a process of its own: one prompt, one answer."""
+    command = [ROOT / "build/osprey", "bench", checkpoint, "--tokenizer", TOKENIZER,
+               "--threads", len(cpus), "--mxfp4-layers", mxfp4, "--max-num-seqs", 1,
+               "--max-model-len", n_prompt + n_generate + 64, "--pp", n_prompt, "--tg", n_generate,
+               "--runs", 1, "--warmup-runs", 1, "--format", "json"]
+    if batch:
+        command += ["--max-num-batched-tokens", batch]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True,
+                          preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+    if done.returncode != 0:
+        raise SystemExit(f"osprey bench ended with exit status {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout)
 
 
 class Llama(Worker):

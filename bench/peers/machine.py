@@ -11,7 +11,9 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-CALM = 0.03  # of all CPUs taken by others: beyond that a run is called disturbed
+# Beyond these a turn is called disturbed: share of all CPUs that others took, pages read from the disk.
+CALM = 0.03
+DISK_PAGES_MAX = 16
 
 
 def meminfo():
@@ -77,22 +79,26 @@ def ticks():
 
 
 class Others:
-    """The share of all CPUs that went to anything but one worker, between enter and exit."""
+    """Between enter and exit: the share of all CPUs that went to anything but one worker, the worker's
+    own processor time, and how often it had to wait for a page from the disk."""
 
     def __init__(self, worker=None):
-        self.worker, self.share = worker, 0.0
+        self.worker, self.share, self.own_seconds, self.n_disk_pages = worker, 0.0, 0.0, 0
 
     def __enter__(self):
-        self.own, self.began = self.cpu_seconds(), ticks()
+        self.own, self.began = self.used(), ticks()
         return self
 
     def __exit__(self, *_):
         busy, total = (b - a for a, b in zip(self.began, ticks()))
-        own = self.cpu_seconds() - self.own
-        self.share = max(0.0, busy - own) / total if total > 0 else 0.0
+        self.own_seconds, self.n_disk_pages = (b - a for a, b in zip(self.own, self.used()))
+        self.share = max(0.0, busy - self.own_seconds) / total if total > 0 else 0.0
 
-    def cpu_seconds(self):
-        return self.worker.cpu_seconds() if self.worker else 0.0
+    def used(self):
+        return self.worker.used() if self.worker else (0.0, 0)
+
+    def disturbed(self):
+        return self.share > CALM or self.n_disk_pages > DISK_PAGES_MAX
 
 
 def others_now(seconds=2.0):

@@ -1,13 +1,14 @@
 """The turns: what is timed, in which order, and the search for llama.cpp's best options."""
 
 import random
+import time
 from itertools import product
 
 from engines import Llama
 from machine import Others, median
 
-TG_PROMPT = 16  # tokens before the decode that is timed
-TUNE_TG, TUNE_PP = 8, 512
+TG_PROMPT = 1  # as llama-bench: decode from an empty context; the prompt costs one more step
+TUNE_TG, TUNE_PP = 8, 512  # the search's measures; prompts: the shortest that is asked for
 TUNE_TURNS = {"tg": 3, "pp": 1}
 DEFAULTS = {"load": "mmap", "repack": "on", "flash": "on", "ubatch": 512}
 
@@ -26,29 +27,39 @@ class Measure:
 
     def turn(self, engine, seed):
         """One sample."""
+        decodes = self.kind == "tg"
         with Others(engine) as others:
-            if self.kind == "tg":
+            if decodes:
                 out = engine.run(prompt_of(TG_PROMPT, seed), self.n + 1)
-                seconds = out["decode_seconds"]
             else:
                 out = engine.run(prompt_of(self.n, seed), 1)
-                seconds = out["prefill_seconds"]
-        return {"tokens_per_second": self.n / seconds, "seconds": seconds, "others": others.share,
-                "seed": seed, "out": {k: out[k] for k in ("tokens", "text", "bytes") if k in out}}
+        seconds = out["decode_seconds" if decodes else "prefill_seconds"]
+        return {"tokens_per_second": self.n / seconds, "seconds": seconds,
+                "cpu_seconds_per_token": others.own_seconds / (self.n + decodes),
+                "others": others.share, "disk_pages": others.n_disk_pages,
+                "disturbed": others.disturbed(), "seed": seed,
+                "out": {k: out[k] for k in ("tokens", "text", "bytes") if k in out}}
 
 
-def alternate(measure, engines, rounds, seed, progress):
-    """A B A B ...; a short turn before each first one, not counted. Engine name -> samples."""
+def alternate(measure, engines, rounds, seed, patience_seconds, progress):
+    """A B A B ...; a short turn before each first one, not counted. A round that was disturbed is taken
+    again while patience lasts. Gives engine name -> samples, and how many rounds were taken again."""
     samples = {engine.name: [] for engine in engines}
+    end, n_again = time.monotonic() + patience_seconds, 0
     for engine in engines:
         Measure(measure.kind, min(measure.n, 64)).turn(engine, seed)
-    for i in range(rounds):
-        for engine in engines:
-            sample = measure.turn(engine, seed + 1 + i)
+    while len(samples[engines[0].name]) < rounds:
+        seed += 1
+        taken = [measure.turn(engine, seed) for engine in engines]
+        again = any(sample["disturbed"] for sample in taken) and time.monotonic() < end
+        progress(f"{measure.name}: " + ", ".join(
+            f"{engine.name} {sample['tokens_per_second']:.2f} tokens/s"
+            for engine, sample in zip(engines, taken))
+                 + (" (disturbed, again)" if again else ""))
+        n_again += again
+        for engine, sample in zip(engines, [] if again else taken):
             samples[engine.name].append(sample)
-            progress(f"{measure.name}, {engine.name}: "
-                     f"{sample['tokens_per_second']:.2f} tokens/s")
-    return samples
+    return samples, n_again
 
 
 def step_bytes(osprey, seed):
@@ -58,41 +69,52 @@ def step_bytes(osprey, seed):
     return (long - short) / TUNE_TG
 
 
+class Search:
+    """Tries llama.cpp's options; remembers every try."""
+
+    def __init__(self, folder, gguf, cpus, tokens_max, progress):
+        self.place, self.tokens_max = (folder, gguf, cpus), tokens_max
+        self.progress, self.tries = progress, []
+
+    def on(self, files, changes, kinds):
+        """Measures each kind, ("tg", 8), with each change to the options, on one loaded file."""
+        worker = Llama(*self.place, files, self.tokens_max)
+        for options in [dict(files, **change) for change in changes]:
+            worker.set_context(options)
+            worker.run(prompt_of(TG_PROMPT, 1), 2)
+            for kind, n in kinds:
+                self.attempt(worker, Measure(kind, n), options)
+        worker.close()
+
+    def attempt(self, worker, measure, options):
+        figure = median([measure.turn(worker, 7 + i)["tokens_per_second"]
+                         for i in range(TUNE_TURNS[measure.kind])])
+        self.tries.append({"measure": measure.name, "options": options,
+                           "tokens_per_second": figure})
+        self.progress(f"try {text_of(options)}: {measure.name} {figure:.2f} tokens/s")
+
+    def best(self, kind, n):
+        tries = [t for t in self.tries if t["measure"] == f"{kind}{n}"]
+        return max(tries, key=lambda t: t["tokens_per_second"])["options"]
+
+
 def tune(folder, gguf, cpus, lengths, tokens_max, progress):
     """llama.cpp's best options by trying: first how the file is loaded and repacked, then flash
     attention and the rows of a batch. Gives {"tg": options, 512: options, ...} and all tries."""
-    tries = []
-
-    def attempt(worker, kind, n, options):
-        worker.set_context(options)
-        worker.run(prompt_of(TG_PROMPT, 1), 2)
-        figure = median([Measure(kind, n).turn(worker, 7 + i)["tokens_per_second"]
-                         for i in range(TUNE_TURNS[kind])])
-        tries.append({"measure": f"{kind}{n}", "options": options, "tokens_per_second": figure})
-        progress(f"try {text_of(options)}: {kind}{n} {figure:.2f} tokens/s")
-
-    def best(name):
-        of_name = [t for t in tries if t["measure"] == name]
-        return max(of_name, key=lambda t: t["tokens_per_second"])["options"]
-
-    def on(files, changes, kinds):
-        worker = Llama(folder, gguf, cpus, files, tokens_max)
-        for change in changes:
-            for kind, n in kinds:
-                attempt(worker, kind, n, dict(files, **change))
-        worker.close()
-
-    tg, pp = ("tg", TUNE_TG), ("pp", TUNE_PP)
-    for files in product("mmap read".split(), "on off".split()):
-        on(dict(DEFAULTS, load=files[0], repack=files[1]), [{}], [tg, pp])
-    on(best(f"tg{TUNE_TG}"), [{"flash": "off"}], [tg])
-    on(best(f"pp{TUNE_PP}"), [{"flash": "off"}, {"ubatch": TUNE_PP // 2}], [pp])
-    chosen = {"tg": best(f"tg{TUNE_TG}"), "tries": tries}
+    search = Search(folder, gguf, cpus, tokens_max, progress)
+    shortest = min(lengths, default=TUNE_PP)
+    tg, pp = ("tg", TUNE_TG), ("pp", shortest)
+    for load, repack in product(("mmap", "read"), ("on", "off")):
+        search.on(dict(DEFAULTS, load=load, repack=repack), [{}], [tg, pp])
+    search.on(search.best(*tg), [{"flash": "off"}], [tg])
+    search.on(search.best(*pp), [{"flash": "off"}, {"ubatch": max(32, min(shortest, 512) // 2)}],
+              [pp])
+    chosen = {"tg": search.best(*tg), "tries": search.tries}
     for n in lengths:
-        chosen[n] = best(f"pp{TUNE_PP}")
-        if n > TUNE_PP:
-            on(chosen[n], [{"ubatch": TUNE_PP}, {"ubatch": n}], [("pp", n)])
-            chosen[n] = best(f"pp{n}")
+        chosen[n] = search.best(*pp)
+        if n > max(shortest, 512):
+            search.on(chosen[n], [{"ubatch": 512}, {"ubatch": n}], [("pp", n)])
+            chosen[n] = search.best("pp", n)
     return chosen
 
 
