@@ -11,7 +11,7 @@
 #include "cli/eval.h"
 
 enum {
-    PROMPTS_DEFAULT = 1,
+    PROMPTS_DEFAULT = 2,
     ROWS = 32,             /* of a step: that many positions' logits at once */
     CONTEXT_TOKENS = 2048, /* longer texts are cut */
     TEXT_BYTES_MAX = 64 << 20,

@@ -12,7 +12,7 @@ struct quality_options {
     const char *file; /* plain text; NULL: built in */
     const char
         *reference;   /* folder of another checkpoint to compare with; NULL: the same weights */
-    int n_prompts;    /* of the built-in text: that many of each ability; 0: 1 */
+    int n_prompts;    /* of the built-in text: that many of each ability; 0: 2 */
     int n_tokens_max; /* of a file; 0: all */
     bool decode;      /* the arithmetic of generated tokens */
     bool alone;       /* perplexity without a reference */

@@ -1,0 +1,174 @@
+"""`osprey bench` in process and against `osprey serve`, its formats, comparison, drawing and matrix;
+`osprey eval quality` with the bounds that the bundled model's default kernels must keep."""
+
+import csv
+import io
+import json
+import xml.etree.ElementTree
+
+import pytest
+
+from conftest import run
+
+QUICK = ("bench", "--pp", "48", "--tg", "8", "--runs", "2", "--warmup-runs", "0")
+
+
+def bench(*arguments, timeout_s=120):
+    done = run(*QUICK, *arguments, timeout_s=timeout_s)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory):
+    """One measurement with everything in it: its JSON, and its folder."""
+    folder = tmp_path_factory.mktemp("bench")
+    bench("--depth", "0,32", "--concurrency", "1,3", "--stages", "--format", "json",
+          "--output", str(folder / "a.json"), "--plot", str(folder / "a.svg"))
+    return json.loads((folder / "a.json").read_text()), folder
+
+
+def test_rows(result):
+    report, _ = result
+    rows = {(r["context_size"], r["concurrency"]): r for r in report["benchmarks"]}
+    assert set(rows) == {(0, 1), (0, 3), (32, 1), (32, 3)}
+    for (depth, concurrency), row in rows.items():
+        assert row["failed"] == 0 and row["short"] == 0
+        assert row["prompt_tokens"] == 48 + depth and row["completion_tokens"] == 8
+        assert len(row["pp_throughput"]["values"]) == 2
+        assert len(row["pp_req_throughput"]["values"]) == 2 * concurrency
+        assert row["tg_throughput"]["mean"] > 0
+        for name in ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"):
+            assert 0 < row[name]["p50"] <= row[name]["p99"]
+        assert row["ttft_ms"]["p50"] <= row["e2el_ms"]["p50"]
+    assert report["machine"]["cpu"] and report["machine"]["memory_bytes"] > 0
+    assert len(report["weights"]["hash"]) == 16 and report["weights"]["bytes"] > 1e6
+    assert report["process"]["peak_bytes"] > 1e6 and report["process"]["cpus_busy"] > 0
+    assert 0 < report["start"]["load_s"] <= report["start"]["ready_s"] + 0.02
+
+
+def test_stages_add_up(result):
+    report, _ = result
+    assert report["probe"]["read_gb_per_s"] > 0 and report["probe"]["f32_gop_per_s"] > 0
+    for row in report["benchmarks"]:
+        for name in ("prefill_stages", "decode_stages"):
+            if row["concurrency"] > 1:
+                assert name not in row
+                continue
+            lines = row[name]
+            assert lines[-1]["stage"] == "other" and lines[-1]["percent"] > -1
+            assert sum(line["percent"] for line in lines) == pytest.approx(100, abs=0.1)
+            experts = next(line for line in lines if line["stage"] == "experts")
+            assert experts["ms"] > 0 and experts["bytes"] > 0 and experts["flops"] > 0
+            assert experts["roof_percent"] > 0
+
+
+def test_plot(result):
+    _, folder = result
+    svg = xml.etree.ElementTree.parse(folder / "a.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert svg.tag == f"{space}svg"
+    assert len(svg.findall(f"{space}polyline")) == 4
+    assert len(svg.findall(f"{space}circle")) == 8
+    done = run("bench", "--from", f"{folder}/a.json,{folder}/a.json", "--plot", f"{folder}/b.svg")
+    assert done.returncode == 0, done.stderr
+    both = xml.etree.ElementTree.parse(folder / "b.svg").getroot()
+    assert len(both.findall(f"{space}polyline")) == 8
+
+
+def test_compare(result):
+    report, folder = result
+    a, b = str(folder / "a.json"), folder / "slow.json"
+    for row in report["benchmarks"]:
+        row["tg_throughput"]["mean"] *= 0.9
+    b.write_text(json.dumps(report))
+    done = run("bench", "--compare", a, a, "--strict")
+    assert done.returncode == 0 and "0 changes" in done.stdout
+    done = run("bench", "--compare", a, str(b))
+    assert done.returncode == 0 and done.stdout.count("WORSE") == 4
+    assert run("bench", "--compare", a, str(b), "--strict").returncode == 1
+    assert run("bench", "--compare", a).returncode == 2
+    assert run("bench", "--compare", a, "/nowhere.json").returncode == 1
+
+
+def test_table_and_csv():
+    table = bench()
+    assert "| osprey-nano | pp48 |" in table and "| osprey-nano | tg8 |" in table
+    rows = [line for line in table.splitlines() if line.startswith("| osprey-nano")]
+    head = next(line for line in table.splitlines() if line.startswith("| model"))
+    assert all(line.count("|") == head.count("|") for line in rows)
+    lines = list(csv.reader(io.StringIO(bench("--format", "csv"))))
+    assert len(lines) == 2 and len(lines[0]) == len(lines[1])
+    assert dict(zip(*lines))["prompt_size"] == "48"
+
+
+def test_server(server):
+    report = json.loads(bench("--url", server.url, "--concurrency", "1,2", "--format", "json",
+                              "--server-pid", str(server.process.pid)))
+    assert report["model"] == "osprey-nano" and report["latency_mode"] == "api"
+    assert report["latency_ms"] > 0
+    assert report["process"]["peak_bytes"] > 1e6
+    for row in report["benchmarks"]:
+        assert row["failed"] == 0
+        assert 0.8 * 48 < row["prompt_tokens"]
+        assert row["pp_throughput"]["mean"] > 0 and row["e2el_ms"]["p99"] > 0
+
+
+def test_server_of_before_with_v1(server):
+    table = bench("--url", f"{server.url}/v1/", "--plain-body")
+    assert f"server: {server.url}/v1/" in table
+
+
+def test_no_server():
+    done = run(*QUICK, "--url", "http://127.0.0.1:9")
+    assert done.returncode == 1 and "127.0.0.1:9" in done.stderr
+
+
+def test_key_is_not_told(server):
+    assert "secret-key" not in bench("--url", server.url, "--api-key", "secret-key")
+
+
+def test_matrix(tmp_path):
+    flags = tmp_path / "flags"
+    flags.write_text("--threads 1 2 # two\n--shape osprey-nano moon\n")
+    options = ("--matrix", str(flags), "--load-format", "dummy", "--layers", "2")
+    done = run(*QUICK, *options, "--format", "json", timeout_s=120)
+    assert done.returncode == 1  # two of the four cannot work
+    cells = json.loads(done.stdout)["matrix"]
+    assert [c["flags"]["--threads"] for c in cells] == ["1", "1", "2", "2"]
+    for cell in cells:
+        moon = cell["flags"]["--shape"] == "moon"
+        assert ("moon" in cell["failure"]) == moon
+        assert len(cell["benchmarks"]) == (0 if moon else 1)
+    table = run(*QUICK, *options, timeout_s=120).stdout
+    assert table.count("\n") == 6 and "no shape of this name" in table
+
+
+@pytest.mark.parametrize("arguments", [
+    ("--pp", "x"), ("--pp", "0"), ("--format", "xml"), ("--from", "a.json"), ("--matrix", "/nowhere"),
+])
+def test_wrong_options(arguments):
+    done = run(*QUICK, *arguments)
+    assert done.returncode in (1, 2) and done.stderr.startswith("osprey: ")
+
+
+def test_default_kernels_keep_to_the_reference():
+    """The bounds of docs/quality.md, on the bundled model, with its built-in text."""
+    done = run("eval", "quality", "--json", "--kl-max", "1e-4", "--same-top-min", "96", timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["tokens"] > 5000
+    assert report["perplexity"] == pytest.approx(report["reference_perplexity"], rel=0.01)
+
+
+def test_reference_is_itself(tmp_path):
+    text = tmp_path / "text"
+    text.write_text("The capital of France is Paris. " * 8)
+    same = run("eval", "quality", "--cpu-features", "ref", "--file", str(text), "--json",
+               "--kl-max", "0", "--same-top-min", "100")
+    assert same.returncode == 0, same.stderr
+    assert json.loads(same.stdout)["kl_max"] == 0
+    alone = run("eval", "quality", "--alone", "--file", str(text), "--max-tokens", "20", "--json")
+    assert json.loads(alone.stdout)["tokens"] == 19
+    bound = run("eval", "quality", "--no-sinks", "--file", str(text), "--kl-max", "0.001")
+    assert bound.returncode == 1 and "KL mean" in bound.stderr
