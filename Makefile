@@ -35,6 +35,13 @@ else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
 include build/setup/run.mk
 endif
 
+# Goals that people wait for compile on all CPUs; for the others -j is the caller's to say.
+ifeq ($(MAKELEVEL),0)
+ifneq ($(filter run asan tsan check-clang bundle fuzz,$(MAKECMDGOALS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
+
 build/setup/%.mk: tools/setup.sh
 	@tools/setup.sh $* $@
 
@@ -65,7 +72,7 @@ LLHTTP_LIBS   := $(if $(LLHTTP_FOLDER),,-lllhttp)
 # One file of kernels each, with its own flags; those of other machines are left out. Register tiles
 # need full unrolling, at any optimisation of the rest.
 
-ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
 KERNELS_x86_64  := avx2 avxvnni avx512
 KERNELS_aarch64 := neon
 FLAGS_avx2    := -mavx2 -mfma -mf16c
