@@ -66,6 +66,9 @@ struct osp_model_options {
     /* BF16 parts of the model that are turned to MXFP4 while loading, with commas: "moe", "qkv", "o",
      * "lm_head", "embed"; or "all". NULL or "none": as the checkpoint has them. */
     const char *mxfp4_layers;
+    /* Folder in which the weights are kept as this machine's kernels want them, and mapped from at the
+     * next start; "on": osprey/ in $XDG_CACHE_HOME or ~/.cache. NULL or "off": nothing is kept. */
+    const char *pack_cache;
     /* "auto" (default): from `path`. "dummy": generated weights of a shape of the built-in table, for
      * measuring without a checkpoint; `path` is not used, and without `tokenizer` the bundled
      * model's is taken, so that only its ids have text and are drawn. */

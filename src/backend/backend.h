@@ -23,6 +23,9 @@ struct device_info {
     char name[128];
     int n_threads;
     int64_t memory_bytes; /* of the device; 0 = unknown */
+    /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes for the
+     * same weights. NULL: it makes none there. */
+    const char *pack_layout;
 };
 
 struct mem {
@@ -53,6 +56,8 @@ struct backend_ops {
     /* Puts a weight where the device wants it. The host tensor outlives the backend, so a device
      * that shares the host's memory may keep pointing at it. */
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
+    /* Bytes that pack() makes of it; 0 = it points to the host's. */
+    int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);

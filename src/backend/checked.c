@@ -207,6 +207,13 @@ static enum osp_status checked_pack(struct backend *be, struct tensor *out,
     return checked(be)->ops->pack(checked(be)->be, out, host);
 }
 
+static int64_t checked_pack_bytes(const struct backend *be, const struct tensor *host)
+{
+    const struct checked *c = (const struct checked *)be;
+
+    return c->ops->pack_bytes(c->be, host);
+}
+
 static enum osp_status checked_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
     struct checked *c = checked(be);
@@ -393,6 +400,7 @@ DEVICE_LIST(OPEN_DEVICE)
                          .read = checked_read,                                                     \
                          .copy = checked_copy,                                                     \
                          .pack = checked_pack,                                                     \
+                         .pack_bytes = checked_pack_bytes,                                         \
                          .step_begin = checked_step_begin,                                         \
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \

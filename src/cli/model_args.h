@@ -10,7 +10,7 @@ struct model_args {
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
-    const char *mxfp4_layers;
+    const char *mxfp4_layers, *pack_cache;
     const char *load_format, *dummy_shape;
     int dummy_layers;
 };
@@ -86,6 +86,12 @@ struct model_args {
          .value = "LIST",                                                                          \
          .help = "BF16 parts to turn to MXFP4 while loading: moe,qkv,o,lm_head,embed, or all "     \
                  "(default none)"},                                                                \
+        {.name = "pack-cache",                                                                     \
+         .kind = OPTION_TEXT,                                                                      \
+         .offset = offsetof(T, m.pack_cache),                                                      \
+         .value = "FOLDER",                                                                        \
+         .help = "keep packed weights there and map them at the next start; \"on\": in the "       \
+                 "user's cache folder (default off)"},                                             \
     {                                                                                              \
         .name = "no-sinks", .kind = OPTION_FLAG, .offset = offsetof(T, m.no_sinks),                \
         .help = "experiment: attention without sinks"                                              \

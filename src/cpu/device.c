@@ -86,6 +86,11 @@ static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const st
     return cpu_pack_tensor(cpu_of(be), out, host);
 }
 
+static int64_t cpu_pack_bytes(const struct backend *be, const struct tensor *host)
+{
+    return cpu_packed_bytes((const struct cpu *)be, host);
+}
+
 /* ---- life ---- */
 
 static void cpu_close(struct backend *be)
@@ -139,7 +144,9 @@ static void cpu_info(const struct backend *be, struct device_info *out)
 {
     const struct cpu *cpu = (const struct cpu *)be;
 
-    *out = (struct device_info){.n_threads = pool_threads(cpu->pool)};
+    *out =
+        (struct device_info){.n_threads = pool_threads(cpu->pool),
+                             .pack_layout = cpu->kernels->products_int8 ? CPU_PACK_LAYOUT : NULL};
     snprintf(out->name, sizeof(out->name), "CPU, %d thread%s, %s kernels", out->n_threads,
              out->n_threads == 1 ? "" : "s", cpu->kernels->name);
 }
@@ -224,6 +231,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .read = cpu_move,
                                             .copy = cpu_move,
                                             .pack = cpu_pack,
+                                            .pack_bytes = cpu_pack_bytes,
                                             .step_begin = cpu_step_begin,
                                             .step_end = cpu_step_end,
                                             .step_wait = cpu_step_wait,

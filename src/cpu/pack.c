@@ -112,6 +112,20 @@ out:
     return st;
 }
 
+static bool is_packed_here(const struct cpu *cpu, const struct tensor *host)
+{
+    return host->dtype == DTYPE_MXFP4 && host->layout == LAYOUT_ROWS &&
+           cpu->kernels->products_int8 != NULL;
+}
+
+int64_t cpu_packed_bytes(const struct cpu *cpu, const struct tensor *host)
+{
+    if (!is_packed_here(cpu, host))
+        return 0;
+    return (host->n_dims == 3 ? host->dim[0] : 1) * groups_of(host->dim[host->n_dims - 2]) *
+           packed_group_bytes(host->dim[host->n_dims - 1]);
+}
+
 enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out, const struct tensor *host)
 {
     const int n_stacked = host->n_dims == 3 ? (int)host->dim[0] : 1;
@@ -120,8 +134,7 @@ enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out, const struc
     enum osp_status st;
 
     *out = *host;
-    if (host->dtype != DTYPE_MXFP4 || host->layout != LAYOUT_ROWS ||
-        cpu->kernels->products_int8 == NULL)
+    if (!is_packed_here(cpu, host))
         return OSP_OK;
     assert(host->n_dims == 2 || host->n_dims == 3);
     run.n_rows = host->dim[host->n_dims - 2];

@@ -6,6 +6,9 @@
 
 #include "cpu/cpu.h"
 
+/* Names the layout for those who keep packed weights: to be changed with it. */
+#define CPU_PACK_LAYOUT "cpu mxfp4 rows16 1"
+
 /* Memory of packed weights, kept until the device closes. */
 struct packed {
     struct packed *next;
@@ -15,6 +18,8 @@ struct packed {
 /* Gives *out a packed copy where the level has int8 kernels and the weights are MXFP4, else *host. */
 CHECKED enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out,
                                         const struct tensor *host);
+/* Bytes of that copy; 0 where there is none. */
+int64_t cpu_packed_bytes(const struct cpu *cpu, const struct tensor *host);
 void cpu_pack_release(struct cpu *cpu);
 
 int64_t packed_group_bytes(int64_t n_columns);

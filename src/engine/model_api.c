@@ -79,6 +79,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .n_samples_max = m->plan.n_seqs_max,
         .no_sinks = opt->no_sinks,
         .mxfp4_parts = m->mxfp4_parts,
+        .pack_cache = opt->pack_cache,
         .n_token_ids = tokenizer_size(m->tokenizer),
         .progress = opt->progress,
         .progress_ctx = opt->progress_ctx,

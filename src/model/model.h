@@ -3,6 +3,7 @@
 #define MODEL_MODEL_H
 
 #include "model/forward.h"
+#include "model/pack_cache.h"
 
 /* A layer is its seven argument structs, bound once when weights are loaded. */
 struct layer {
@@ -27,6 +28,7 @@ struct model {
     struct checkpoint checkpoint;
     struct weights weights; /* point into the checkpoint's mapping */
     struct weights_report report;
+    struct pack_cache pack_cache; /* weights may point into its mapping */
     struct rope rope;
     struct mem vectors;     /* host memory: norms and sinks as f32 */
     struct mem activations; /* device memory */

@@ -35,7 +35,10 @@ static enum osp_status pack(struct builder *b, struct tensor *out, const struct 
 {
     enum osp_status st;
 
+    if (pack_cache_take(&b->m->pack_cache, host, out))
+        return OSP_OK;
     TRY(b->m->ops->pack(b->m->be, out, host));
+    pack_cache_note(&b->m->pack_cache, host, out);
     b->packed_bytes += tensor_bytes(host);
     if (out->data == host->data)
         return OSP_OK;
@@ -254,19 +257,34 @@ static enum osp_status open_checkpoint(struct model *m, const struct model_optio
     TRY(checkpoint_open(&m->checkpoint, opt->path));
     TRY(model_config_check(&m->checkpoint.config));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
-    TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
-    TRY(weights_check_scales(&m->checkpoint));
 out:
     return st;
 }
 
-static enum osp_status quantize(struct model *m, const struct model_options *opt)
+static enum osp_status find_packed(struct model *m, const struct model_options *opt, unsigned parts)
+{
+    const struct pack_cache_options options = {
+        .folder = opt->pack_cache, .parts = parts, .ops = m->ops, .be = m->be};
+
+    return pack_cache_open(&m->pack_cache, &m->weights, &m->checkpoint, &options);
+}
+
+/* Brings the weights into memory: those that an earlier start packed, or all of the checkpoint, read,
+ * checked and turned to MXFP4 as asked for. */
+static enum osp_status load_weights(struct model *m, const struct model_options *opt)
 {
     struct quantize_options options = {
         .n_threads = opt->n_threads, .progress = opt->progress, .progress_ctx = opt->progress_ctx};
     enum osp_status st;
 
     TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_parts));
+    if (opt->dummy_shape == NULL) {
+        TRY(find_packed(m, opt, options.parts));
+        if (m->pack_cache.is_mapped)
+            return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
+        TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
+        TRY(weights_check_scales(&m->checkpoint));
+    }
     TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));
 out:
     return st;
@@ -291,13 +309,14 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
 
     TRY(check_options(opt));
     TRY(open_checkpoint(m, opt));
-    TRY(quantize(m, opt));
     TRY(open_device(m, opt));
+    TRY(load_weights(m, opt));
     rope_init(&m->rope, b.c);
     TRY(allocate(&b));
     TRY(bind_ends(&b));
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
+    pack_cache_save(&m->pack_cache);
     *out = m;
 out:
     if (st != OSP_OK)
@@ -315,6 +334,7 @@ void model_close(struct model *m)
             m->ops->release(m->be, &m->pages[g]);
         m->ops->close(m->be);
     }
+    pack_cache_close(&m->pack_cache);
     free(m->vectors.data);
     free(m->layers);
     weights_release(&m->weights);

@@ -238,6 +238,25 @@ static enum osp_status count_slot(void *ctx, const struct weight_rule *rule, int
     return OSP_OK;
 }
 
+static void mark(struct quantizer *q, const struct weight_rule *rule, struct tensor *slot)
+{
+    const int64_t before_bytes = tensor_bytes(slot);
+
+    slot->dtype = DTYPE_MXFP4;
+    slot->layout = LAYOUT_ROWS;
+    if (q->report)
+        *reported(q->report, rule->part) += tensor_bytes(slot) - before_bytes;
+}
+
+static enum osp_status mark_slot(void *ctx, const struct weight_rule *rule, int layer,
+                                 struct tensor *slot)
+{
+    (void)layer;
+    if (is_wanted(ctx, rule))
+        mark(ctx, rule, slot);
+    return OSP_OK;
+}
+
 static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, int layer,
                                      struct tensor *slot)
 {
@@ -261,15 +280,10 @@ static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, 
     q->end = job.scales + aligned(n / MXFP4_GROUP_VALUES);
     TRY(tensor_quantize(&job, q->pool));
     q->done_bytes = job.done_bytes;
-    if (q->report)
-        *reported(q->report, rule->part) -= tensor_bytes(slot);
     mem_forget(slot->data, (size_t)tensor_bytes(slot));
-    slot->dtype = DTYPE_MXFP4;
-    slot->layout = LAYOUT_ROWS;
+    mark(q, rule, slot);
     slot->data = job.blocks;
     slot->scales = job.scales;
-    if (q->report)
-        *reported(q->report, rule->part) += tensor_bytes(slot);
 out:
     return st;
 }
@@ -293,5 +307,19 @@ enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
         w->head = w->embed;
 out:
     pool_close(q.pool);
+    return st;
+}
+
+enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c, unsigned parts,
+                                   struct weights_report *report)
+{
+    const struct quantize_options opt = {.parts = parts};
+    struct quantizer q = {.opt = &opt, .c = c, .report = report};
+    enum osp_status st;
+
+    TRY(weights_visit(w, &c->config, mark_slot, &q));
+    if (c->config.head_is_embed)
+        w->head = w->embed;
+out:
     return st;
 }

@@ -31,6 +31,11 @@ CHECKED enum osp_status weights_quantize(struct weights *w, const struct checkpo
                                          const struct quantize_options *opt,
                                          struct weights_report *report);
 
+/* Only notes in `w` and `report` that these parts are MXFP4, for a device that has them already: their data
+ * is not to be read. */
+CHECKED enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c,
+                                           unsigned parts, struct weights_report *report);
+
 /* A BF16 matrix or stack of them, in either layout, to n / 2 bytes of blocks and n / 32 scales, with
  * rows before columns. */
 struct quantize_job {
