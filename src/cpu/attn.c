@@ -47,16 +47,14 @@ static struct span within_page(struct span s, int page)
     return (struct span){s.first > first ? s.first : first, s.end < end ? s.end : end};
 }
 
-/* Takes the scores of a few keys into the sum `acc` of their values. */
-static void absorb(const struct kernels *k, struct softmax *m, float *acc, struct rows v,
+/* Takes the products q.k of a few keys into the sum `acc` of their values. */
+static void absorb(const struct attn_run *run, struct softmax *m, float *acc, struct rows v,
                    float *scores)
 {
-    float largest = m->largest, shrink;
+    const struct kernels *k = run->cpu->kernels;
+    const float largest = k->scale(scores, v.n_rows, run->a->scale, m->largest);
+    const float shrink = exp1(m->largest - largest);
 
-    for (int j = 0; j < v.n_rows; j++)
-        if (!(scores[j] <= largest)) /* NaN counts as the largest, and so spreads */
-            largest = scores[j];
-    shrink = exp1(m->largest - largest);
     if (shrink != 1.0f)
         for (int i = 0; i < v.n; i++)
             acc[i] *= shrink;
@@ -85,11 +83,8 @@ static void attend_row(const struct attn_run *run, struct softmax *m, float *acc
                                            .n_rows = keys.n_rows,
                                            .n = keys.n,
                                            .n_x = n});
-        for (int i = 0; i < n; i++) {
-            for (int j = 0; j < keys.n_rows; j++)
-                scores[i][j] *= run->a->scale;
-            absorb(k, &m[g + i], acc + (g + i) * keys.n, values, scores[i]);
-        }
+        for (int i = 0; i < n; i++)
+            absorb(run, &m[g + i], acc + (g + i) * keys.n, values, scores[i]);
     }
 }
 

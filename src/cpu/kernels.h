@@ -72,6 +72,9 @@ struct kernels {
     void (*products_int8)(const struct int8_products *p);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
+    /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give any
+     * of them: exp_sum() spreads the NaN. */
+    float (*scale)(float *x, int n, float factor, float largest);
     /* x[i] = exp(x[i] - shift); gives their sum. */
     float (*exp_sum)(float *x, int n, float shift);
     /* out = x / sqrt(mean(x^2) + eps) * weight */

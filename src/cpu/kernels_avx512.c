@@ -24,6 +24,20 @@ static inline fvec load_bf16(const uint16_t *p)
     return (fvec)_mm512_slli_epi32(wide, 16);
 }
 
+static inline __m256 halves(fvec v)
+{
+    return _mm256_add_ps(_mm512_castps512_ps256((__m512)v), _mm512_extractf32x8_ps((__m512)v, 1));
+}
+
+/* out[0 .. 3] = the sums of a, b, c and d: the halves, neighbours, pairs, halves again. */
+static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
+{
+    const __m256 abcd =
+        _mm256_hadd_ps(_mm256_hadd_ps(halves(a), halves(b)), _mm256_hadd_ps(halves(c), halves(d)));
+
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+
 #include "cpu/kernels_float.h"
 
 typedef __m512i bytes;

@@ -1,5 +1,5 @@
 /* The float32 kernels of a level, in the compilers' generic vectors. A level's file defines LANES,
- * fma_v and load_bf16, and includes this once: everything here becomes its own.
+ * fma_v, load_bf16 and sums_v, and includes this once: everything here becomes its own.
  *
  * A dot product has LANES partial sums by index modulo LANES, each one chain of fused
  * multiply-adds, then one fixed tree, whatever rows and tokens run beside it: register tiles of
@@ -44,17 +44,13 @@ INLINE fvec choose_v(ivec mask, fvec a, fvec b)
     return (fvec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
-/* Upper half onto lower half, until one is left. */
+/* One of the sums of sums_v. */
 INLINE float sum_v(fvec v)
 {
-    float lanes[LANES];
+    float sums[4];
 
-    store_v(lanes, v);
-    UNROLL
-    for (int n = LANES / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++)
-            lanes[i] += lanes[i + n];
-    return lanes[0];
+    sums_v(sums, v, v, v, v);
+    return sums[0];
 }
 
 /* The last n values, then zeros. */
@@ -157,10 +153,15 @@ INLINE void dot_tile(const struct products *p, bool is_bf16, int row, int x, con
             sum[r][t] = fma_v(w, load_part(tokens[t] + n_whole, n - n_whole), sum[r][t]);
     }
     UNROLL
-    for (int t = 0; t < n_x; t++)
+    for (int t = 0; t < n_x; t++) {
+        float *out = p->out + (x + t) * p->out_stride + row;
+
+        if (n_rows == 1)
+            out[0] = sum_v(sum[0][t]);
         UNROLL
-    for (int r = 0; r < n_rows; r++)
-        p->out[(x + t) * p->out_stride + row + r] = sum_v(sum[r][t]);
+        for (int r = 0; r + 4 <= n_rows; r += 4)
+            sums_v(out + r, sum[r][t], sum[r + 1][t], sum[r + 2][t], sum[r + 3][t]);
+    }
 }
 
 INLINE void dot_rows(const struct products *p, bool is_bf16, int x, const int n_x)
@@ -218,6 +219,28 @@ INLINE fvec exp_v(fvec x)
     p = fma_v(p, r, all_v(5.0000001201e-1f));
     p = fma_v(p, r * r, r) + all_v(1.0f);
     return choose_v(tiny, all_v(0.0f), p * (fvec)exponent);
+}
+
+static float level_scale(float *x, int n, float factor, float largest)
+{
+    fvec most = all_v(largest);
+    int i = 0;
+
+    for (; i + LANES <= n; i += LANES) {
+        const fvec v = load_v(x + i) * all_v(factor);
+
+        store_v(x + i, v);
+        most = choose_v(v <= most, most, v);
+    }
+    for (int k = 0; k < LANES; k++)
+        if (!(most[k] <= largest))
+            largest = most[k];
+    for (; i < n; i++) {
+        x[i] *= factor;
+        if (!(x[i] <= largest))
+            largest = x[i];
+    }
+    return largest;
 }
 
 static float level_exp_sum(float *x, int n, float shift)

@@ -19,6 +19,15 @@ static inline fvec load_bf16(const uint16_t *p)
     return (fvec)vshll_n_u16(vld1_u16(p), 16);
 }
 
+/* out[0 .. 3] = the sums of a, b, c and d: neighbours, then pairs. */
+static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
+{
+    const float32x4_t ab = vpaddq_f32((float32x4_t)a, (float32x4_t)b);
+    const float32x4_t cd = vpaddq_f32((float32x4_t)c, (float32x4_t)d);
+
+    vst1q_f32(out, vpaddq_f32(ab, cd));
+}
+
 #include "cpu/kernels_float.h"
 
 typedef int8x16_t bytes;

@@ -214,6 +214,16 @@ static void ref_weighted_sum(float *acc, struct rows v, const float *p)
             acc[i] += p[r] * v.data[(ptrdiff_t)r * v.n + i];
 }
 
+static float ref_scale(float *x, int n, float factor, float largest)
+{
+    for (int i = 0; i < n; i++) {
+        x[i] *= factor;
+        if (!(x[i] <= largest))
+            largest = x[i];
+    }
+    return largest;
+}
+
 static float ref_exp_sum(float *x, int n, float shift)
 {
     f32x4 sum = {0};
@@ -280,6 +290,7 @@ const struct kernels kernels_ref = {.name = "ref",
                                     .widen_mxfp4 = widen_mxfp4_plain,
                                     .products_f32 = ref_products_f32,
                                     .weighted_sum = ref_weighted_sum,
+                                    .scale = ref_scale,
                                     .exp_sum = ref_exp_sum,
                                     .norm = ref_norm,
                                     .swiglu = ref_swiglu};

@@ -20,6 +20,16 @@ static inline fvec load_bf16(const uint16_t *p)
     return (fvec)_mm256_slli_epi32(wide, 16);
 }
 
+/* out[0 .. 3] = the sums of a, b, c and d: neighbours, then pairs, then the halves. */
+static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
+{
+    const __m256 ab = _mm256_hadd_ps((__m256)a, (__m256)b),
+                 cd = _mm256_hadd_ps((__m256)c, (__m256)d);
+    const __m256 abcd = _mm256_hadd_ps(ab, cd);
+
+    _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
+}
+
 #include "cpu/kernels_float.h"
 
 typedef __m256i bytes;

@@ -1,7 +1,6 @@
 /* A tile is 16 weight rows, and comes in one of three ways:
  * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Uneven inputs
- *   are two int8 rows, the second being what the first leaves: a tile is multiplied twice while it is
- *   in the cache;
+ *   are two int8 rows each, the second being what the first leaves;
  * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
  * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
  *   so many rows at a time as the first-level cache keeps.
@@ -19,7 +18,7 @@ enum {
     TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
     FEW_TOKENS = 4,         /* up to here widening costs more than the products */
     FEW_FLOATS = 4096,      /* of widened rows then: half the first-level cache */
-    PIECE_TOKENS = 128      /* whose products of one tile are kept: 8 KB */
+    PIECE_TOKENS = 128      /* rows of inputs whose products of one tile are kept: 8 KB */
 };
 
 struct run {
@@ -63,18 +62,21 @@ static void finish(const struct kernels *k, const struct piece *p, int64_t first
 
 /* ---- packed weights, int8 inputs ---- */
 
-static void multiply_term(const struct run *run, const struct piece *p, int64_t first, int term,
-                          float *products)
+/* The terms of a token are rows beside each other. */
+static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
+                            float *products)
 {
     const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
     const uint8_t *group =
         (const uint8_t *)p->m->w.data + first / GROUP_ROWS * packed_group_bytes(K);
+    const int n_x = p->n * run->n_terms;
     struct int8_row x[PIECE_TOKENS];
 
-    for (int t = 0; t < p->n; t++) {
-        const int64_t row = input_row(p->m, p->first + t) * run->n_terms + term;
+    for (int i = 0; i < n_x; i++) {
+        const int64_t row =
+            input_row(p->m, p->first + i / run->n_terms) * run->n_terms + i % run->n_terms;
 
-        x[t] = (struct int8_row){run->codes + row * K, run->blocks + row * n_blocks};
+        x[i] = (struct int8_row){run->codes + row * K, run->blocks + row * n_blocks};
     }
     run->cpu->kernels->products_int8(
         &(struct int8_products){.out = products,
@@ -82,20 +84,12 @@ static void multiply_term(const struct run *run, const struct piece *p, int64_t 
                                 .scales = group + n_blocks * GROUP_BLOCK_BYTES,
                                 .x = x,
                                 .n_blocks = (int)n_blocks,
-                                .n_x = p->n});
-}
+                                .n_x = n_x});
+    for (int i = 0; i < p->n * TILE_ROWS && run->n_terms == 2; i++) {
+        const float *terms = products + i / TILE_ROWS * 2 * TILE_ROWS + i % TILE_ROWS;
 
-static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
-                            float *products)
-{
-    float rest[PIECE_TOKENS * TILE_ROWS];
-
-    multiply_term(run, p, first, 0, products);
-    if (run->n_terms == 1)
-        return;
-    multiply_term(run, p, first, 1, rest);
-    for (int i = 0; i < p->n * TILE_ROWS; i++)
-        products[i] += rest[i];
+        products[i] = terms[0] + terms[TILE_ROWS];
+    }
 }
 
 /* ---- weights that are read in place, or widened ---- */
@@ -165,15 +159,16 @@ static void multiply_rows(const struct run *run, const struct matmul *m, float *
     const bool in_place = is_read_in_place(k, m), is_bf16 = in_place && m->w.dtype == DTYPE_BF16;
     const bool is_packed = m->w.layout == LAYOUT_PACKED;
     const void *w = (const char *)m->w.data + first * run->n_columns * (is_bf16 ? 2 : 4);
+    const int n_most = PIECE_TOKENS / run->n_terms;
     float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
 
     if (m->bias.data != NULL)
         cpu_widen(k, bias, &m->bias, first, n);
     if (!in_place && !is_packed)
         w = widen_rows(k, m, room, first, n);
-    for (int token = 0; token < m->n_tokens; token += PIECE_TOKENS) {
+    for (int token = 0; token < m->n_tokens; token += n_most) {
         const int n_left = m->n_tokens - token;
-        const struct piece p = {m, token, n_left < PIECE_TOKENS ? n_left : PIECE_TOKENS};
+        const struct piece p = {m, token, n_left < n_most ? n_left : n_most};
 
         if (is_packed)
             multiply_packed(run, &p, first, products);
