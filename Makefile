@@ -127,6 +127,11 @@ $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
 $(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) -O3 $$(FLAGS_$(k))))
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
+# Made again with every commit: results of measurements name it.
+$(BUILD)/obj/src/cli/build_id.o: $(wildcard .git/logs/HEAD)
+$(BUILD)/obj/src/cli/build_id.o: PART_CFLAGS += \
+    -DOSP_BUILD_ID='"$(shell git describe --always --dirty 2>/dev/null)"'
+
 # Not ours: no warnings, and none of our language settings.
 $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -182,6 +187,10 @@ $(VENV)/stamp: tests/requirements.txt build/setup/test.mk
 .PHONY: run
 run: build ## Set up, build, serve the bundled model, ask it a question; Ctrl-C ends it
 	@tools/run_demo.sh $(BUILD)/osprey
+
+.PHONY: bench
+bench: build ## Measure the bundled model: speed, memory, where time goes
+	@$(BUILD)/osprey bench --stages
 
 .PHONY: test
 test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)

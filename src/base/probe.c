@@ -11,8 +11,8 @@
 
 enum {
     READ_BYTES = 512 << 20, /* several times the largest caches of a socket's share */
-    READ_PASSES = 5,
-    LANES = 8,   /* 64-bit words of a vector */
+    READ_PASSES = 10,       /* the best counts: others may use the machine too */
+    LANES = 8,              /* 64-bit words of a vector */
     VECTORS = 2, /* independent sums: with LANES of each, enough that no load waits for another */
     OPS_PASSES = 3,
     OPS_ROUNDS = 4 * 1000 * 1000, /* about 20 ms */

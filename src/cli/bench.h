@@ -167,9 +167,9 @@ struct bench_process {
 };
 bool bench_process_read(struct bench_process *out, int pid);
 
-/* A name for the weights that were measured: over config.json and the names and sizes of the
- * checkpoint's files, not over their contents. */
-void bench_model_hash(char out[17], const char *folder);
+/* A name for the weights that were measured: over the model's name and layers, config.json, and the
+ * names and sizes of the checkpoint's files, not over their contents. */
+void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers);
 
 /* ---- reports ---- */
 

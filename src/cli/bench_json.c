@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "cli/bench.h"
+#include "cli/build_id.h"
 
 enum { REPORT_BYTES_MAX = 256 << 20 };
 
@@ -163,7 +164,9 @@ void bench_print_json(FILE *out, const struct bench_report *r)
     struct buf b;
 
     buf_init(&b, REPORT_BYTES_MAX);
-    buf_puts(&b, "{\n  \"version\": \"osprey " OSP_VERSION "\",\n  ");
+    buf_puts(&b, "{\n  \"version\": \"osprey " OSP_VERSION "\", ");
+    put_string(&b, "build", build_id());
+    buf_puts(&b, ",\n  ");
     put_string(&b, "timestamp", r->date);
     buf_puts(&b, ",\n  ");
     put_string(&b, "latency_mode", r->latency_mode);

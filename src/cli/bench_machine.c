@@ -210,12 +210,13 @@ static uint64_t mix_sizes(uint64_t hash, const char *folder)
     return hash;
 }
 
-void bench_model_hash(char out[17], const char *folder)
+void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers)
 {
-    uint64_t hash = 0xCBF29CE484222325u;
+    uint64_t hash = mix_bytes(0xCBF29CE484222325u, name, strlen(name));
     char *path = path_join(folder, "config.json"), *config = NULL;
     size_t n_bytes;
 
+    hash = mix_bytes(hash, &n_layers, sizeof n_layers);
     if (path_is_file(path) && file_read(&config, &n_bytes, path, CONFIG_BYTES_MAX) == OSP_OK)
         hash = mix_bytes(hash, config, n_bytes);
     snprintf(out, 17, "%016llx", (unsigned long long)mix_sizes(hash, folder));

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "cli/bench.h"
+#include "cli/build_id.h"
 
 /* ---- names of tests, as llama-benchy writes them ---- */
 
@@ -164,7 +165,7 @@ static void print_foot(FILE *out, const struct bench_report *r)
     const struct bench_machine *m = &r->machine;
     char memory[16], weights[16];
 
-    fprintf(out, "\nosprey bench (%s) | %s\n", OSP_VERSION, r->command);
+    fprintf(out, "\nosprey bench (%s, build %s) | %s\n", OSP_VERSION, build_id(), r->command);
     fprintf(out, "date: %s | latency mode: %s", r->date, r->latency_mode);
     if (r->latency_seconds > 0)
         fprintf(out, " (%.2f ms)", r->latency_seconds * 1e3);

@@ -109,7 +109,7 @@ static void describe_model(struct bench *b)
     r->model = b->name = mem_strdup(b->info.name); /* they outlive the model */
     r->path = b->path = mem_strdup(b->info.path);
     r->device = b->device = mem_strdup(b->info.device);
-    bench_model_hash(r->model_hash, r->path);
+    bench_model_hash(r->model_hash, r->path, r->model, b->info.n_layers);
 }
 
 static enum osp_status open_local(struct bench *b, const struct option_rest *rest)
