@@ -18,7 +18,7 @@ done
 echo "peers: installing packages and compiling llama.cpp (once, about 20 minutes on 2 cores)" >&2
 log=$folder/peers-setup.log
 CMAKE_ARGS=$(cat "$here/cmake_args") CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)} \
-    "$folder/bin/pip" install -v --disable-pip-version-check --no-input --no-binary llama-cpp-python \
-    -r "$here/requirements.txt" >"$log" 2>&1 ||
+    "$folder/bin/pip" install -v --disable-pip-version-check --no-input --no-cache-dir \
+    --no-binary llama-cpp-python -r "$here/requirements.txt" >"$log" 2>&1 ||
     { tail -n 20 "$log" >&2; echo "peers: that failed; all of it: $log" >&2; exit 1; }
 printf '%s' "$wanted" >"$stamp"
