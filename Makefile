@@ -79,6 +79,8 @@ FLAGS_avx2    := -mavx2 -mfma -mf16c
 FLAGS_avxvnni := $(FLAGS_avx2) -mavxvnni
 FLAGS_avx512  := $(FLAGS_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512vbmi -mavx512vnni
 FLAGS_neon    := -march=armv8.2-a+dotprod
+# Unrolled loops under sanitizers take minutes to compile at -O3: those builds lower it.
+KERNEL_OPT    ?= -O3
 KERNELS       := $(KERNELS_$(ARCH))
 OTHER_KERNELS := $(patsubst %,src/cpu/kernels_%.c,\
                    $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
@@ -209,10 +211,10 @@ checks: $(CHECKS)
 
 # Variants are the same build in another folder.
 SANITIZE := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
-ASAN     := BUILD=build-asan CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
-TSAN     := BUILD=build-tsan CFLAGS='$(SANITIZE) -fsanitize=thread'
+ASAN     := BUILD=build-asan KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
+TSAN     := BUILD=build-tsan KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
 # Tests that start threads, by what they use. Old TSan runtimes dislike much address randomisation.
-THREADED_SRC := $(shell grep -lE 'pthread\.h|base/pool\.h|osp_engine_open' $(UNIT_SRC) /dev/null)
+THREADED_SRC := $(shell grep -lE 'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h' $(UNIT_SRC) /dev/null)
 
 export ASAN_OPTIONS  = allocator_may_return_null=1:detect_leaks=1
 export TSAN_OPTIONS  = allocator_may_return_null=1:halt_on_error=1
@@ -251,7 +253,7 @@ format: ## Lay out the C files as .clang-format says
 
 # Inputs found so far stay in build-fuzz/corpus.
 FUZZ_SECONDS ?= 60
-FUZZ := BUILD=build-fuzz CC=clang \
+FUZZ := BUILD=build-fuzz CC=clang KERNEL_OPT=-O1 \
         CFLAGS='$(SANITIZE) -fsanitize=fuzzer-no-link -fsanitize=address,undefined'
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS)
