@@ -64,6 +64,9 @@ static void free_argv(char **argv)
 
 static void become(char **argv, int out, int err)
 {
+    unsetenv("OSPREY_MATRIX"); /* this process's own wishes, as is_own() knows them */
+    unsetenv("OSPREY_OUTPUT");
+    unsetenv("OSPREY_PLOT");
     dup2(out, STDOUT_FILENO);
     dup2(err, STDERR_FILENO);
     execv("/proc/self/exe", argv);
