@@ -140,6 +140,19 @@ static void test_sequences_together(void **state)
     }
 }
 
+/* The above at the oracle's level too; each test is a process of its own. */
+static void test_chunks_and_threads_ref(void **state)
+{
+    setenv("OSPREY_CPU_FEATURES", "ref", 1);
+    test_chunks_and_threads(state);
+}
+
+static void test_sequences_together_ref(void **state)
+{
+    setenv("OSPREY_CPU_FEATURES", "ref", 1);
+    test_sequences_together(state);
+}
+
 /* Without its sinks a model says something else: they are read, and the option is heard. */
 static void test_no_sinks(void **state)
 {
@@ -191,4 +204,6 @@ static void test_sizes(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_chunks_and_threads), cmocka_unit_test(test_sequences_together),
-          cmocka_unit_test(test_no_sinks), cmocka_unit_test(test_sizes))
+          cmocka_unit_test(test_chunks_and_threads_ref),
+          cmocka_unit_test(test_sequences_together_ref), cmocka_unit_test(test_no_sinks),
+          cmocka_unit_test(test_sizes))
