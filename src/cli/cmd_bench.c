@@ -246,20 +246,17 @@ static void bench_release(struct bench *b)
 
 /* ---- output ---- */
 
-static enum osp_status print_report(FILE *out, const struct bench_args *args,
-                                    const struct bench_report *r)
-{
-    static const struct {
-        const char *name;
-        void (*print)(FILE *out, const struct bench_report *r);
-    } FORMATS[] = {{"md", bench_print_md}, {"json", bench_print_json}, {"csv", bench_print_csv}};
+static const struct format {
+    const char *name;
+    void (*print)(FILE *out, const struct bench_report *r);
+} FORMATS[] = {{"md", bench_print_md}, {"json", bench_print_json}, {"csv", bench_print_csv}};
 
+static const struct format *find_format(const char *name)
+{
     for (size_t i = 0; i < sizeof FORMATS / sizeof FORMATS[0]; i++)
-        if (strcmp(args->format, FORMATS[i].name) == 0) {
-            FORMATS[i].print(out, r);
-            return OSP_OK;
-        }
-    return fail(OSP_EINVAL, "--format %s: there are md, json, csv", args->format);
+        if (strcmp(name, FORMATS[i].name) == 0)
+            return &FORMATS[i];
+    return NULL;
 }
 
 static enum osp_status open_output(FILE **out, const char *path)
@@ -320,10 +317,9 @@ static enum osp_status run_measurement(const struct bench_args *args,
     b->report.command = command;
     TRY(measure(b, rest));
     TRY(open_output(&out, args->output));
-    st = print_report(out, args, &b->report);
-    if (close_output(out, args->output) != OSP_OK && st == OSP_OK)
-        st = OSP_EIO;
-    if (st == OSP_OK && args->plot != NULL)
+    find_format(args->format)->print(out, &b->report);
+    TRY(close_output(out, args->output));
+    if (args->plot != NULL)
         st = plot_report(args->plot, &b->report);
     if (st == OSP_OK && all_failed(&b->report))
         st = fail(OSP_EIO, "every request failed; the first: %s", b->rows[0].error);
@@ -423,6 +419,28 @@ static void join_words(char out[COMMAND_BYTES_MAX], int argc, char **argv)
     }
 }
 
+/* What would otherwise come to light after minutes of measuring. */
+static enum osp_status check_args(const struct bench_args *args, const struct option_rest *rest)
+{
+    FILE *f;
+
+    if (find_format(args->format) == NULL)
+        return fail(OSP_EINVAL, "--format %s: there are md, json, csv", args->format);
+    if (rest->n > 1 && !args->compare)
+        return fail(OSP_EINVAL, "%s: one word too many", rest->words[1]);
+    if (args->url != NULL && (args->stages || args->quality))
+        return fail(OSP_EINVAL, "--stages and --quality look inside: they are not for --url");
+    if (args->url == NULL && args->server_pid > 0)
+        return fail(OSP_EINVAL, "--server-pid is for --url");
+    if (args->output == NULL)
+        return OSP_OK;
+    f = fopen(args->output, "ae"); /* what is there stays until there is something new */
+    if (f == NULL)
+        return fail(OSP_EIO, "%s: cannot be written: %s", args->output, strerror(errno));
+    fclose(f);
+    return OSP_OK;
+}
+
 static int cmd_bench(int argc, char **argv)
 {
     struct bench_args args = {.pp = "512",
@@ -439,6 +457,9 @@ static int cmd_bench(int argc, char **argv)
 
     join_words(command, argc, argv);
     if (options_parse(&command_bench, argc, argv, &args, &rest) != OSP_OK)
+        return command_fail(EXIT_USAGE, fail_message());
+    st = check_args(&args, &rest);
+    if (st != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (args.compare)
         st = run_compare(&args, &rest, &n_bad);

@@ -146,6 +146,8 @@ def test_matrix(tmp_path):
 
 @pytest.mark.parametrize("arguments", [
     ("--pp", "x"), ("--pp", "0"), ("--format", "xml"), ("--from", "a.json"), ("--matrix", "/nowhere"),
+    ("--output", "/nowhere/x"), ("a", "b"), ("--url", "http://127.0.0.1:9", "--stages"),
+    ("--server-pid", "1"),
 ])
 def test_wrong_options(arguments):
     done = run(*QUICK, *arguments)
