@@ -498,9 +498,9 @@ const struct command command_bench = {
         "after it. ttfr: time to the first response; est_ppt: that without the server's latency;\n"
         "e2e_ttft: time to the first text; mean ± deviation over the runs. Below: percentiles of\n"
         "TTFT, TPOT, ITL and E2E as vLLM defines them, start, memory and CPU use. In process, the\n"
-        "answers are greedy and always as long as asked; sampling and HTTP's absence are inside "
-        "the\n"
-        "time, text is made but not looked at. docs/bench.md has every definition.",
+        "answers are greedy and always as long as asked; sampling is inside the time, HTTP is "
+        "not.\n"
+        "docs/bench.md has every definition.",
     .examples = EXAMPLES,
     .options = BENCH_OPTIONS,
     .n_words_max = 2,
