@@ -124,6 +124,18 @@ def test_the_bundled_model_is_rounded_as_documented(tmp_path):
         check_matrix(before[name][2], after[name + "_blocks"][2], after[name + "_scales"][2], 8)
 
 
+def test_validate_names_layers_and_bytes(tmp_path):
+    out = tmp_path / "out"
+    assert quantize(ROOT / "models" / "osprey-nano", out, "--mxfp4-layers", "o,lm_head").returncode == 0
+    done = subprocess.run([OSPREY, "validate", out, "--json"], capture_output=True, text=True,
+                          timeout=60, check=True)
+    report, tensors = json.loads(done.stdout), read_tensors(out)
+    assert report["mxfp4_layers"] == "moe,o,lm_head"
+    for part, word in [("head_bytes", "lm_head"), ("attn_bytes", "self_attn"),
+                       ("experts_bytes", "mlp.experts"), ("embed_bytes", "embed_tokens")]:
+        assert report[part] == sum(len(t[2]) for name, t in tensors.items() if word in name)
+
+
 def test_config_lists_what_is_mxfp4(tmp_path):
     assert quantize(GOLDEN / "hf", tmp_path / "a", "--mxfp4-layers", "o,embed").returncode == 0
     config = json.loads((tmp_path / "a" / "config.json").read_text())

@@ -328,6 +328,28 @@ static void test_side_files(void **state)
     paths_free(&p);
 }
 
+/* original/ lies beside the tokenizer; the other checkpoint there is not taken along. */
+static void test_side_files_of_original(void **state)
+{
+    struct paths p = paths_new("original");
+    char *parent = folder_new(), *inner = path_join(parent, "original"), *from;
+
+    (void)state;
+    from = checkpoint_copy("original/original");
+    assert_int_equal(rename(from, inner), 0);
+    free(from);
+    text_write(parent, "tokenizer.json", "{}");
+    text_write(parent, "config.json", "{}");
+    text_write(parent, "other.json", "{}");
+    text_write(inner, "dtypes.json", "{}");
+    free(p.from);
+    p.from = inner;
+    succeeds(save(&p, MXFP4_ALL, SHARD_BYTES));
+    assert_int_equal(count_entries(p.to), 3); /* config, weights, tokenizer */
+    folder_remove(parent);
+    paths_free(&p);
+}
+
 static void test_force_replaces_a_checkpoint(void **state)
 {
     struct paths p = paths_new("single");
@@ -744,7 +766,8 @@ UNIT_MAIN(cmocka_unit_test(test_written_equals_loaded),
           cmocka_unit_test(test_bf16_experts_come_back),
           cmocka_unit_test(test_sizes_are_those_of_the_tensors),
           cmocka_unit_test(test_config_keeps_its_numbers), cmocka_unit_test(test_shards),
-          cmocka_unit_test(test_side_files), cmocka_unit_test(test_force_replaces_a_checkpoint),
+          cmocka_unit_test(test_side_files), cmocka_unit_test(test_side_files_of_original),
+          cmocka_unit_test(test_force_replaces_a_checkpoint),
           cmocka_unit_test(test_places_that_are_refused),
           cmocka_unit_test(test_an_empty_folder_is_fine), cmocka_unit_test(test_nothing_to_do),
           cmocka_unit_test(test_a_broken_checkpoint_leaves_nothing),
