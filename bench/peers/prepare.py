@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import write_gguf
@@ -123,6 +124,13 @@ def source_version():
     """OSP_VERSION of osprey.h."""
     text = (ROOT / "include/osprey.h").read_text()
     return text.partition('#define OSP_VERSION "')[2].partition('"')[0]
+
+
+def library_time():
+    """When the library was linked: the tree may have changed since."""
+    library = ROOT / "build/libosprey.so.0"
+    return datetime.fromtimestamp(library.stat().st_mtime, timezone.utc).isoformat(
+        timespec="seconds") if library.exists() else ""
 
 
 def token_bytes():

@@ -11,7 +11,8 @@ HEADER = ("threads", "measure", "osprey", "llama.cpp", "ratio", "by CPU time", "
 
 
 def versions():
-    return {"osprey": prepare.source_version(), "llama-cpp-python": version("llama-cpp-python"),
+    return {"osprey": prepare.source_version(), "osprey_built": prepare.library_time(),
+            "llama-cpp-python": version("llama-cpp-python"),
             "gguf": version("gguf"), "numpy": version("numpy"),
             "llama_cmake": (prepare.HERE / "cmake_args").read_text().split()}
 
@@ -76,7 +77,8 @@ def notes(result):
     out += [f"tried: {t['measure']} {t['tokens_per_second']:.2f} tokens/s with "
             f"{text_of(t['options'])}" for t in result["llama_tries"]]
     out.append(f"{machine['host_cpu']}, {len(machine['cpus'])} CPUs; osprey "
-               f"{result['versions']['osprey']} ({machine['osprey_commit'][:12]}), llama-cpp-python "
+               f"{result['versions']['osprey']} (built {result['versions']['osprey_built']}, tree at "
+               f"{machine['osprey_commit'][:12]}), llama-cpp-python "
                f"{result['versions']['llama-cpp-python']}")
     return out + [disturbance(r["threads"], m) for r in result["runs"] for m in r["measures"]
                   if any(s["disturbed"] for each in m["samples"].values() for s in each)]
