@@ -19,7 +19,7 @@ HEAD = (
 def hasty(request):
     from conftest import Server
 
-    server = Server("--request-timeout", "1", "--idle-timeout", "2", "--max-body", "64K")
+    server = Server("--request-timeout", "2", "--idle-timeout", "3", "--max-body", "64K")
     yield server
     assert server.stop() == 0, server.log
 
