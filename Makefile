@@ -126,7 +126,7 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@echo "  CC    src/$*.c"
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
-$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) -O3 $$(FLAGS_$(k))))
+$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(FLAGS_$(k))))
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
 # Made again with every commit: results of measurements name it.

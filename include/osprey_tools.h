@@ -8,10 +8,7 @@
 extern "C" {
 #endif
 
-enum {
-    OSP_VALIDATE_LINES_MAX = 64,
-    OSP_LAYERS_TEXT_BYTES = 32 /* of a list such as "moe,qkv,o,lm_head,embed" */
-};
+enum { OSP_LAYERS_TEXT_BYTES = 32 }; /* of a list such as "moe,qkv,o,lm_head,embed" */
 
 struct osp_validate_options {
     const char *path;      /* checkpoint folder; NULL: the bundled model */

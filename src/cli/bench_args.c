@@ -88,7 +88,12 @@ const struct option_row BENCH_OPTIONS[] = {
     {0},
 };
 
-enum osp_status bench_list_parse(struct bench_list *out, const char *flag, const char *text,
+struct bench_list {
+    int values[BENCH_LIST_MAX], n;
+};
+
+/* Numbers with commas, each in min to max. */
+static enum osp_status read_list(struct bench_list *out, const char *flag, const char *text,
                                  int min, int max)
 {
     const char *at = text;
@@ -125,10 +130,10 @@ enum osp_status bench_cases(struct bench_case out[BENCH_CASES_MAX], size_t *n,
     enum osp_status st;
 
     *n = 0;
-    TRY(bench_list_parse(&depth, "depth", args->depth, 0, 1 << 20));
-    TRY(bench_list_parse(&pp, "pp", args->pp, 1, 1 << 20));
-    TRY(bench_list_parse(&tg, "tg", args->tg, 1, 1 << 20));
-    TRY(bench_list_parse(&concurrency, "concurrency", args->concurrency, 1, BENCH_CONCURRENCY_MAX));
+    TRY(read_list(&depth, "depth", args->depth, 0, 1 << 20));
+    TRY(read_list(&pp, "pp", args->pp, 1, 1 << 20));
+    TRY(read_list(&tg, "tg", args->tg, 1, 1 << 20));
+    TRY(read_list(&concurrency, "concurrency", args->concurrency, 1, BENCH_CONCURRENCY_MAX));
     for (int d = 0; d < depth.n; d++)
         for (int p = 0; p < pp.n; p++)
             for (int t = 0; t < tg.n; t++)

@@ -17,15 +17,12 @@ static const struct option_row OPTIONS[] = {
 static int help_on(const char *name)
 {
     const struct command *command = command_find(name);
-    char *words[] = {(char *)name, "--help", NULL};
 
     if (!command) {
         fprintf(stderr, "osprey: there is no command '%s'; the nearest is '%s'\n", name,
                 command_nearest(name));
         return EXIT_USAGE;
     }
-    if (!command->options)
-        return command->run(2, words);
     help_command(stdout, command);
     return 0;
 }

@@ -49,10 +49,6 @@ struct option_rest {
 CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
                                       void *into, struct option_rest *rest);
 
-/* "OSPREY_MAX_MODEL_LEN" */
-enum { OPTION_VARIABLE_BYTES_MAX = 64 };
-void option_variable(const struct option_row *row, char out[OPTION_VARIABLE_BYTES_MAX]);
-
 /* Finds a row by a name as written ("--max-model-len", "-c", "-np"); NULL = none. */
 const struct option_row *options_find(const struct option_row *rows, const char *word);
 

@@ -46,7 +46,4 @@ void serve_default_temperature(struct server *s, float temperature);
  * signal cut the clients off, and the engine may still be in a step. */
 CHECKED enum osp_status serve_run(struct server *s, struct osp_model *model, bool *forced_out);
 
-/* Ends serve_run() as SIGTERM does; from a handler of the server's own thread only. */
-void serve_stop(struct server *s);
-
 #endif

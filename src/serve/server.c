@@ -140,11 +140,6 @@ void serve_default_temperature(struct server *s, float temperature)
     s->opt.temperature = temperature;
 }
 
-void serve_stop(struct server *s)
-{
-    http_stop(s->http);
-}
-
 enum osp_status serve_run(struct server *s, struct osp_model *model, bool *forced_out)
 {
     struct osp_engine_options opt = {.queue_requests_max = s->opt.queue_requests_max,
