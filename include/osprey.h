@@ -103,6 +103,7 @@ OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_
 
 struct osp_tokenizer;
 
+/* path: tokenizer.json, a .tiktoken file, or a checkpoint's folder; NULL: the bundled model's. */
 OSP_API enum osp_status osp_tokenizer_open(struct osp_tokenizer **out, const char *path);
 OSP_API void osp_tokenizer_close(struct osp_tokenizer *t);
 /* The model's own; owned by the model, not to be closed. */

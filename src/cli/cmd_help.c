@@ -7,10 +7,7 @@ struct help_args {
 };
 
 static const struct option_row OPTIONS[] = {
-    {.name = "man",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct help_args, man),
-     .help = "write the manual page osprey(1)"},
+    FLAG_ROW(struct help_args, man, "man", NULL, "write the manual page osprey(1)"),
     {0},
 };
 

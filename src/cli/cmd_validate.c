@@ -13,17 +13,14 @@ struct validate_args {
     bool read_all, json;
 };
 
+#define T struct validate_args
+
 static const struct option_row OPTIONS[] = {
-    MODEL_PATH_ROWS(struct validate_args, model),
-    MODEL_SIZE_ROWS(struct validate_args, model),
-    {.name = "read-all",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct validate_args, read_all),
-     .help = "also read every byte: finds a failing disk, warms the cache"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct validate_args, json),
-     .help = "print the report as JSON"},
+    MODEL_PATH_ROWS(T, model),
+    MODEL_SIZE_ROWS(T, model),
+    FLAG_ROW(T, read_all, "read-all", NULL,
+             "also read every byte: finds a failing disk, warms the cache"),
+    FLAG_ROW(T, json, "json", NULL, "print the report as JSON"),
     {0},
 };
 

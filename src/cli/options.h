@@ -35,6 +35,29 @@ struct option_row {
     const char *help;
 };
 
+/* Rows for the members of a struct T, with the option's name, its further names or NULL, what stands for
+ * the value, and the help. */
+#define ROW(T, member, flag, also) .name = (flag), .aliases = (also), .offset = offsetof(T, member)
+#define FLAG_ROW(T, member, flag, also, text)                                                      \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = OPTION_FLAG, .help = (text)                            \
+    }
+#define TEXT_ROW(T, member, flag, also, what, text)                                                \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = OPTION_TEXT, .value = (what), .help = (text)           \
+    }
+#define NUMBER_ROW(T, member, flag, also, form, least, most, what, text)                           \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = (form), .min = (least), .max = (most),                 \
+                                    .value = (what), .help = (text)                                \
+    }
+#define INT_ROW(T, member, flag, also, least, most, what, text)                                    \
+    NUMBER_ROW(T, member, flag, also, OPTION_INT, least, most, what, text)
+#define BYTES_ROW(T, member, flag, also, least, most, text)                                        \
+    NUMBER_ROW(T, member, flag, also, OPTION_BYTES, least, most, "BYTES", text)
+#define REAL_ROW(T, member, flag, also, least, most, what, text)                                   \
+    NUMBER_ROW(T, member, flag, also, OPTION_REAL, least, most, what, text)
+
 struct command;
 
 /* What a command line said beyond its options. */
