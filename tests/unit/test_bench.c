@@ -138,7 +138,7 @@ static void test_stream(void **state)
          40);
     push(&s, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\n",
          50);
-    push(&s, "data: [DONE]\n\n", 60);
+    push(&s, "data: [DONE]\n\ndata:[DONE]\n\n", 60);
     assert_false(s.failed);
     assert_int_equal(t.first_chunk_ns, 10);
     assert_int_equal(t.n_pieces, 2);
