@@ -80,6 +80,10 @@ struct osp_model_options {
     /* Level of the CPU's instructions: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the best
      * that this machine has. */
     const char *cpu_features;
+    /* CPUs that the computing threads are bound to: "off", "cores", "nodes" (memory nodes), or a list
+     * such as "0-7,16". NULL or "auto": to cores when there are as many threads, so that two processes
+     * with fewer do not meet on the same ones; else to nodes when the machine has several. */
+    const char *cpu_affinity;
 };
 
 struct osp_model_info {

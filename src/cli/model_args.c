@@ -47,6 +47,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
         .tokenizer = args->tokenizer,
         .device = args->device,
         .cpu_features = args->cpu_features,
+        .cpu_affinity = args->cpu_affinity,
         .n_threads = args->n_threads,
         .context_tokens_max = args->context_tokens_max,
         .n_seqs_max = args->n_seqs_max,

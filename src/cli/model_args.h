@@ -6,7 +6,7 @@
 #include "osprey.h"
 
 struct model_args {
-    const char *path, *tokenizer, *device, *cpu_features;
+    const char *path, *tokenizer, *device, *cpu_features, *cpu_affinity;
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
@@ -36,6 +36,10 @@ struct model_args {
     TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto or cpu (default auto)"),                   \
         INT_ROW(T, m.n_threads, "threads", "-t", 0, 4096, "N",                                     \
                 "threads that compute (default: all CPUs this process may use)"),                  \
+        TEXT_ROW(T, m.cpu_affinity, "cpu-affinity", NULL, "WHERE",                                 \
+                 "bind those threads to cores, nodes (memory nodes), the CPUs of a list as "       \
+                 "0-7,16, or off; auto: to cores when all are used, else to nodes when there are " \
+                 "several (default auto)"),                                                        \
         TEXT_ROW(T, m.cpu_features, "cpu-features", NULL, "LEVEL",                                 \
                  "ref, avx2, avx-vnni, avx512 or neon (default: the best of this CPU)"),           \
         BYTES_ROW(T, m.kv_cache_bytes, "kv-cache-memory", "--kv-cache-memory-bytes", 0, 1e15,      \

@@ -74,6 +74,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .dummy_layers = opt->dummy_layers,
         .device = opt->device != NULL ? opt->device : "auto",
         .cpu_features = opt->cpu_features,
+        .cpu_affinity = opt->cpu_affinity != NULL ? opt->cpu_affinity : "auto",
         .n_threads = opt->n_threads,
         .n_rows_max = m->plan.n_batch_tokens_max,
         .n_samples_max = m->plan.n_seqs_max,

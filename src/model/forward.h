@@ -14,6 +14,7 @@ struct model_options {
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto", "cpu" */
     const char *cpu_features;   /* level of the CPU's kernels; NULL or "" = the best */
+    const char *cpu_affinity;   /* where the threads are bound (base/bind.h); NULL = nowhere */
     int n_threads;              /* 0 = all usable */
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */

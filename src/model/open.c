@@ -33,10 +33,11 @@ static int64_t blocks_bytes(const struct tensor *t)
  * a checkpoint is not in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
+    struct tensor mapped;
     enum osp_status st;
 
-    if (pack_cache_take(&b->m->pack_cache, host, out))
-        return OSP_OK;
+    if (pack_cache_take(&b->m->pack_cache, host, &mapped))
+        host = &mapped;
     TRY(b->m->ops->pack(b->m->be, out, host));
     pack_cache_note(&b->m->pack_cache, host, out);
     b->packed_bytes += tensor_bytes(host);
@@ -295,7 +296,8 @@ static enum osp_status open_device(struct model *m, const struct model_options *
     const struct backend_options options = {.n_threads = opt->n_threads,
                                             .n_rows_max = opt->n_rows_max,
                                             .n_samples_max = opt->n_samples_max,
-                                            .cpu_features = opt->cpu_features};
+                                            .cpu_features = opt->cpu_features,
+                                            .cpu_affinity = opt->cpu_affinity};
 
     m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
     return m->ops == NULL ? OSP_ENOTFOUND : m->ops->open(&m->be, &options);
