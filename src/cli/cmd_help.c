@@ -7,19 +7,25 @@ struct help_args {
 };
 
 static const struct option_row OPTIONS[] = {
-    FLAG_ROW(struct help_args, man, "man", NULL, "write the manual page osprey(1)"),
+    {.name = "man",
+     .kind = OPTION_FLAG,
+     .offset = offsetof(struct help_args, man),
+     .help = "write the manual page osprey(1)"},
     {0},
 };
 
 static int help_on(const char *name)
 {
     const struct command *command = command_find(name);
+    char *words[] = {(char *)name, "--help", NULL};
 
     if (!command) {
         fprintf(stderr, "osprey: there is no command '%s'; the nearest is '%s'\n", name,
                 command_nearest(name));
         return EXIT_USAGE;
     }
+    if (!command->options)
+        return command->run(2, words);
     help_command(stdout, command);
     return 0;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool has_style(FILE *f)
+bool terminal_has_style(FILE *f)
 {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
 
@@ -13,7 +13,7 @@ static bool has_style(FILE *f)
 
 void terminal_dim(FILE *f, bool on)
 {
-    if (has_style(f))
+    if (terminal_has_style(f))
         fputs(on ? "\033[2m" : "\033[0m", f);
 }
 
