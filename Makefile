@@ -74,11 +74,12 @@ LLHTTP_LIBS   := $(if $(LLHTTP_FOLDER),,-lllhttp)
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
 KERNELS_x86_64  := avx2 avxvnni avx512
-KERNELS_aarch64 := neon
+KERNELS_aarch64 := neon neon_i8mm
 FLAGS_avx2    := -mavx2 -mfma -mf16c
 FLAGS_avxvnni := $(FLAGS_avx2) -mavxvnni
 FLAGS_avx512  := $(FLAGS_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512vbmi -mavx512vnni
 FLAGS_neon    := -march=armv8.2-a+dotprod
+FLAGS_neon_i8mm := $(FLAGS_neon)+i8mm
 # Unrolled loops under sanitizers take minutes to compile at -O3: those builds lower it.
 KERNEL_OPT    ?= -O3
 KERNELS       := $(KERNELS_$(ARCH))
@@ -126,7 +127,7 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@echo "  CC    src/$*.c"
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
-$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) -O3 $$(FLAGS_$(k))))
+$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(FLAGS_$(k))))
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
 # Made again with every commit: results of measurements name it.
@@ -143,7 +144,7 @@ $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
 $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    tests/$*.c"
-	@$(COMPILE) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
+	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
 	@echo "  AR    $@"
@@ -235,6 +236,27 @@ tsan: ## Build with the thread sanitizer; run the unit tests that start threads
 .PHONY: check-clang
 check-clang: ## Build everything with clang, warnings as errors
 	@$(MAKE) BUILD=build-clang CC=clang tests
+
+# The levels of other machines, compiled by a cross compiler and run by an emulator: the kernels' unit
+# tests and the stages against their oracle, which need no library beside the C one.
+NEON_CC  ?= aarch64-linux-gnu-gcc
+NEON_RUN ?= qemu-aarch64 -cpu max
+NEON     := BUILD=build-neon CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
+ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
+ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
+$(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
+$(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o
+$(ALONE): $(ALONE_OBJ)
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -static -o $@ $^ -lm -pthread
+
+.PHONY: alone check-neon
+alone: $(ALONE)
+check-neon: ## Compile the NEON levels and run their tests under qemu-user
+	@$(MAKE) $(NEON) alone
+	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 tests/run_units build-neon/alone/test_kernels
+	@CHECK_QUICK=1 CHECK_WRAPPER='$(NEON_RUN)' tests/run_checks build-neon/alone/check_backend
 
 .PHONY: check-layers
 check-layers: ## Hold the table of allowed includes against the tree

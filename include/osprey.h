@@ -80,9 +80,10 @@ struct osp_model_options {
     /* Level of the CPU's instructions: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the best
      * that this machine has. */
     const char *cpu_features;
-    /* What keys and values are kept as: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a scale for
-     * each token and head). NULL or "auto": bf16, but f32 at the level "ref". */
-    const char *kv_cache_dtype;
+    /* CPUs that the computing threads are bound to: "off", "cores", "nodes" (memory nodes), or a list
+     * such as "0-7,16". NULL or "auto": to cores when there are as many threads, so that two processes
+     * with fewer do not meet on the same ones; else to nodes when the machine has several. */
+    const char *cpu_affinity;
 };
 
 struct osp_model_info {
@@ -94,7 +95,6 @@ struct osp_model_info {
     int n_threads;
     int64_t n_parameters, n_active_parameters, weight_bytes, kv_cache_bytes;
     double load_seconds;
-    const char *kv_cache_dtype; /* "f32", "bf16" or "fp8" */
 };
 
 /* Gives the caller a model to osp_model_close(). */
@@ -107,6 +107,7 @@ OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_
 
 struct osp_tokenizer;
 
+/* path: tokenizer.json, a .tiktoken file, or a checkpoint's folder; NULL: the bundled model's. */
 OSP_API enum osp_status osp_tokenizer_open(struct osp_tokenizer **out, const char *path);
 OSP_API void osp_tokenizer_close(struct osp_tokenizer *t);
 /* The model's own; owned by the model, not to be closed. */

@@ -17,6 +17,7 @@ struct backend_options {
     int n_samples_max; /* R of the largest batch */
     const char
         *cpu_features; /* level of the CPU's kernels; NULL or "" = the best of this machine */
+    const char *cpu_affinity; /* of the host threads, see base/bind.h; NULL: they are not bound */
 };
 
 struct device_info {
@@ -54,12 +55,11 @@ struct backend_ops {
     enum osp_status (*read)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     /* Puts a weight where the device wants it. The host tensor outlives the backend, so a device
-     * that shares the host's memory may keep pointing at it. */
+     * that shares the host's memory may keep pointing at it. It may be one that pack() made earlier and
+     * that was kept in a file. */
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
     /* Bytes that pack() makes of it; 0 = it points to the host's. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
-    /* The type of KV pages that suits a device opened so: DTYPE_F32, DTYPE_BF16 or DTYPE_F8. */
-    enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);

@@ -19,24 +19,37 @@ enum {
     CGROUP_FILE_BYTES_MAX = 16 * 1024, /* /proc/self/cgroup has a line for each hierarchy */
 };
 
-static int affinity_cpus(void)
+/* The calling thread's mask, to CPU_FREE(); NULL when the system does not tell. */
+static cpu_set_t *affinity_mask(int *n_max)
 {
-    for (int n_max = CPU_SETSIZE; n_max <= CPUS_MAX; n_max *= 2) {
-        cpu_set_t *set = CPU_ALLOC((size_t)n_max);
-        size_t size_bytes = CPU_ALLOC_SIZE((size_t)n_max);
-        int n = 0;
+    for (*n_max = CPU_SETSIZE; *n_max <= CPUS_MAX; *n_max *= 2) {
+        cpu_set_t *set = CPU_ALLOC((size_t)*n_max);
+        bool is_read;
 
         if (!set)
-            return 1;
-        if (sched_getaffinity(0, size_bytes, set) == 0)
-            n = CPU_COUNT_S(size_bytes, set);
+            return NULL;
+        is_read = sched_getaffinity(0, CPU_ALLOC_SIZE((size_t)*n_max), set) == 0;
+        if (is_read && CPU_COUNT_S(CPU_ALLOC_SIZE((size_t)*n_max), set) > 0)
+            return set;
         CPU_FREE(set);
-        if (n > 0)
-            return n;
-        if (errno != EINVAL) /* the kernel's mask is larger than ours */
-            return 1;
+        if (is_read || errno != EINVAL) /* EINVAL: the kernel's mask is larger than ours */
+            return NULL;
     }
-    return 1;
+    return NULL;
+}
+
+int cpus_allowed(int **out)
+{
+    int n_max, n = 0;
+    cpu_set_t *set = affinity_mask(&n_max);
+    const size_t size_bytes = set ? CPU_ALLOC_SIZE((size_t)n_max) : 0;
+
+    *out = mem_new((set ? (size_t)CPU_COUNT_S(size_bytes, set) : 1) * sizeof **out);
+    for (int id = 0; set && id < n_max; id++)
+        if (CPU_ISSET_S((size_t)id, size_bytes, set))
+            (*out)[n++] = id;
+    CPU_FREE(set);
+    return n > 0 ? n : 1; /* CPU 0 when nothing is known */
 }
 
 static bool read_small(char **out, const char *folder, const char *name)
@@ -159,14 +172,30 @@ int cgroup_cpus(const char *root, const char *self_cgroup)
     return least;
 }
 
+static int quota_cpus(void)
+{
+    char *self_cgroup;
+    int n;
+
+    if (!read_small(&self_cgroup, "/proc/self", "cgroup"))
+        return 0;
+    n = cgroup_cpus("/sys/fs/cgroup", self_cgroup);
+    free(self_cgroup);
+    return n;
+}
+
+int cpus_within_quota(int n_cpus)
+{
+    const int quota = quota_cpus();
+
+    return quota > 0 && quota < n_cpus ? quota : n_cpus;
+}
+
 int pool_usable_cpus(void)
 {
-    int n = affinity_cpus(), quota = 0;
-    char *self_cgroup;
+    int *ids;
+    const int n = cpus_allowed(&ids);
 
-    if (read_small(&self_cgroup, "/proc/self", "cgroup")) {
-        quota = cgroup_cpus("/sys/fs/cgroup", self_cgroup);
-        free(self_cgroup);
-    }
-    return quota > 0 && quota < n ? quota : n;
+    free(ids);
+    return cpus_within_quota(n);
 }

@@ -13,6 +13,7 @@
 enum {
     CACHE_LINE_BYTES = 64,
     HUGE_PAGE_BYTES = 2 << 20,
+    GROWN_ITEMS_MIN = 16,
     ARENA_ALIGN_BYTES = 16,
     ARENA_CHUNK_BYTES_MIN = 4 * 1024,
     ARENA_CHUNK_BYTES_MAX = 1024 * 1024, /* larger requests get a chunk of their own size */
@@ -90,6 +91,31 @@ enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char
         return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
     memcpy(out, &p, sizeof p); /* `out` is a T **, whatever T is */
     return OSP_OK;
+}
+
+enum osp_status mem_try_grow(void *items, size_t n, size_t *capacity, size_t item_bytes,
+                             const char *what)
+{
+    size_t wanted = *capacity < GROWN_ITEMS_MIN ? GROWN_ITEMS_MIN : *capacity * 2, total;
+    void *p = NULL;
+
+    if (n < *capacity)
+        return OSP_OK;
+    memcpy(&p, items, sizeof p); /* a T **, whatever T is */
+    p = mul_size(wanted, item_bytes, &total) ? realloc(p, total) : NULL;
+    if (!p)
+        return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, wanted, item_bytes);
+    memcpy(items, &p, sizeof p);
+    *capacity = wanted;
+    return OSP_OK;
+}
+
+void mem_grow(void *items, size_t n, size_t *capacity, size_t item_bytes)
+{
+    if (mem_try_grow(items, n, capacity, item_bytes, "a list") != OSP_OK) {
+        log_error("out of memory: %s", fail_message());
+        abort();
+    }
 }
 
 enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const char *what)

@@ -18,7 +18,12 @@ char *mem_printf(const char *format, ...) PRINTF_LIKE(1, 2); /* gives a string t
 
 /* Zeroed n * size bytes into *out (a `T **`); OSP_ENOMEM names what was asked for. n = 0 is fine. */
 CHECKED enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char *what);
-/* Same, aligned to 64 bytes and not zeroed (free() releases it too). */
+/* Room in *items (a `T **`) for one more than the n that are there; it at least doubles, and *capacity
+ * with it. What is new is not zeroed. mem_grow: or abort, for lists that stay small. */
+CHECKED enum osp_status mem_try_grow(void *items, size_t n, size_t *capacity, size_t item_bytes,
+                                     const char *what);
+void mem_grow(void *items, size_t n, size_t *capacity, size_t item_bytes);
+/* As mem_try_array, aligned to 64 bytes and not zeroed (free() releases it too). */
 CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const char *what);
 
 /* Same for what stays for long and is read often: from 2 MiB on aligned to that, in huge pages where

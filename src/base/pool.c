@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bind.h"
 #include "base/clock.h"
 #include "base/memory.h"
 
@@ -52,6 +53,8 @@ struct pool {
     bool may_spin; /* not when there are more threads than CPUs */
     int n_threads, n_workers;
     struct pool_worker *workers; /* (n_workers) */
+    struct bind bind;
+    uint64_t number; /* of all pools of this process: an address may come again */
 };
 
 static void futex_wait(atomic_uint *word, unsigned expected)
@@ -137,6 +140,7 @@ static void *worker_main(void *arg)
     struct pool_worker *w = arg;
     struct pool *p = w->pool;
 
+    bind_this_thread(&p->bind, w->index);
     for (;;) {
         unsigned seen = atomic_load(&p->epoch);
 
@@ -194,6 +198,67 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_parts)
     wait_until_done(p);
 }
 
+/* ---- one part a worker ---- */
+
+struct each {
+    pool_fn *fn;
+    void *ctx;
+    pthread_barrier_t barrier;
+};
+
+/* Nobody leaves its part before all have come, so nobody takes two. */
+static void run_own(void *ctx, int part, int worker)
+{
+    struct each *e = ctx;
+
+    (void)part;
+    pthread_barrier_wait(&e->barrier);
+    e->fn(e->ctx, worker, worker);
+}
+
+void pool_run_each(struct pool *p, pool_fn *fn, void *ctx)
+{
+    struct each e = {.fn = fn, .ctx = ctx};
+    struct bind_mask mask = {.is_saved = false};
+
+    if (p->bind.level != BIND_NONE) {
+        bind_save(&mask);
+        bind_this_thread(&p->bind, 0);
+    }
+    pthread_barrier_init(&e.barrier, NULL, (unsigned)p->n_threads);
+    pool_run(p, run_own, &e, p->n_threads);
+    pthread_barrier_destroy(&e.barrier);
+    bind_restore(&mask);
+}
+
+/* ---- binding of the caller ---- */
+
+/* Of a thread that runs loops for good: the pool that it is bound for, and its mask before that. */
+static _Thread_local struct {
+    uint64_t pool;
+    struct bind_mask mask;
+} caller;
+
+void pool_bind_caller(struct pool *p)
+{
+    if (p->bind.level == BIND_NONE || caller.pool == p->number)
+        return;
+    if (!caller.mask.is_saved)
+        bind_save(&caller.mask);
+    bind_this_thread(&p->bind, 0);
+    caller.pool = p->number;
+}
+
+static void release_caller(const struct pool *p)
+{
+    if (caller.pool != p->number)
+        return;
+    bind_restore(&caller.mask);
+    caller.pool = 0;
+}
+
+/* ---- life ---- */
+
 static enum osp_status start_workers(struct pool *p)
 {
     for (int i = 1; i < p->n_threads; i++) {
@@ -212,28 +277,36 @@ static enum osp_status start_workers(struct pool *p)
 
 enum osp_status pool_open(struct pool **out, int n_threads)
 {
-    int n_cpus = pool_usable_cpus();
+    return pool_open_bound(out, n_threads, NULL);
+}
+
+enum osp_status pool_open_bound(struct pool **out, int n_threads, const char *affinity)
+{
+    static _Atomic uint64_t n_opened;
     struct pool *p = NULL;
+    struct bind bind;
     enum osp_status st;
 
-    if (n_threads == 0)
-        n_threads = n_cpus < POOL_THREADS_MAX ? n_cpus : POOL_THREADS_MAX;
     if (n_threads < 0 || n_threads > POOL_THREADS_MAX)
         return fail(OSP_EINVAL, "%d threads, allowed are 1 to %d", n_threads, POOL_THREADS_MAX);
-    st = mem_try_aligned(&p, 1, sizeof *p, "worker pool");
-    if (st != OSP_OK)
-        return st;
+    TRY(bind_open(&bind, n_threads, affinity));
+    if (bind.n_threads > POOL_THREADS_MAX)
+        bind.n_threads = POOL_THREADS_MAX;
+    TRY(mem_try_aligned(&p, 1, sizeof *p, "worker pool"));
     memset(p, 0, sizeof *p);
-    p->n_threads = n_threads;
-    p->may_spin = n_threads <= n_cpus;
-    p->workers = mem_new((size_t)n_threads * sizeof *p->workers);
-    st = start_workers(p);
-    if (st != OSP_OK) {
-        pool_close(p);
-        return st;
-    }
+    p->bind = bind;
+    bind = (struct bind){.cpu_of = NULL};
+    p->number = atomic_fetch_add(&n_opened, 1) + 1;
+    p->n_threads = p->bind.n_threads;
+    p->may_spin = p->n_threads <= p->bind.n_cpus;
+    p->workers = mem_new((size_t)p->n_threads * sizeof *p->workers);
+    TRY(start_workers(p));
     *out = p;
-    return OSP_OK;
+    p = NULL;
+out:
+    bind_close(&bind);
+    pool_close(p);
+    return st;
 }
 
 void pool_close(struct pool *p)
@@ -244,8 +317,20 @@ void pool_close(struct pool *p)
     announce(p);
     for (int i = 0; i < p->n_workers; i++)
         pthread_join(p->workers[i].thread, NULL);
+    release_caller(p);
+    bind_close(&p->bind);
     free(p->workers);
     free(p);
+}
+
+void pool_spread(const struct pool *p, void *data, size_t size_bytes)
+{
+    bind_spread(&p->bind, data, size_bytes);
+}
+
+int pool_nodes(const struct pool *p)
+{
+    return p->bind.n_nodes;
 }
 
 int pool_threads(const struct pool *p)

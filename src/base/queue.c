@@ -14,7 +14,6 @@ struct queue {
     pthread_cond_t changed;
     void **items; /* (capacity) */
     size_t capacity, first, n;
-    bool woken; /* queue_wake was called and nobody has returned for it yet */
     bool ended;
 };
 
@@ -100,25 +99,15 @@ void *queue_wait_pop(struct queue *q, int64_t timeout_ns)
     void *item;
 
     pthread_mutex_lock(&q->lock);
-    while (q->n == 0 && !q->ended && !q->woken && !timed_out) {
+    while (q->n == 0 && !q->ended && !timed_out) {
         if (timeout_ns < 0)
             pthread_cond_wait(&q->changed, &q->lock);
         else
             timed_out = pthread_cond_timedwait(&q->changed, &q->lock, &deadline) != 0;
     }
     item = pop_locked(q);
-    if (!item)
-        q->woken = false;
     pthread_mutex_unlock(&q->lock);
     return item;
-}
-
-void queue_wake(struct queue *q)
-{
-    pthread_mutex_lock(&q->lock);
-    q->woken = true;
-    pthread_cond_signal(&q->changed);
-    pthread_mutex_unlock(&q->lock);
 }
 
 void queue_end(struct queue *q)
@@ -127,14 +116,4 @@ void queue_end(struct queue *q)
     q->ended = true;
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
-}
-
-size_t queue_length(struct queue *q)
-{
-    size_t n;
-
-    pthread_mutex_lock(&q->lock);
-    n = q->n;
-    pthread_mutex_unlock(&q->lock);
-    return n;
 }

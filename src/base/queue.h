@@ -14,11 +14,8 @@ struct queue *queue_new(size_t capacity);
 void queue_free(struct queue *q); /* must be empty or its items owned elsewhere; accepts NULL */
 bool queue_try_push(struct queue *q, void *item); /* false when full or ended */
 void *queue_try_pop(struct queue *q);             /* NULL when empty */
-/* Negative = no time-out. NULL on time-out, on queue_wake, or when the queue is empty and ended. */
+/* Negative = no time-out. NULL on time-out, or when the queue is empty and ended. */
 void *queue_wait_pop(struct queue *q, int64_t timeout_ns);
-/* Makes one queue_wait_pop that finds nothing return early, also one that begins later. */
-void queue_wake(struct queue *q);
 void queue_end(struct queue *q); /* pushes fail from now on; waiters wake */
-size_t queue_length(struct queue *q);
 
 #endif

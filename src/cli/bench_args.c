@@ -3,92 +3,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTION_LIST(flag, alias, member, text)                                                     \
-    {                                                                                              \
-        .name = flag, .aliases = alias, .kind = OPTION_TEXT,                                       \
-        .offset = offsetof(struct bench_args, member), .value = "N[,N...]", .help = text           \
-    }
-#define OPTION_FILE(flag, member, text)                                                            \
-    {                                                                                              \
-        .name = flag, .kind = OPTION_TEXT, .offset = offsetof(struct bench_args, member),          \
-        .value = "FILE", .help = text                                                              \
-    }
-#define OPTION_SWITCH(flag, member, text)                                                          \
-    {                                                                                              \
-        .name = flag, .kind = OPTION_FLAG, .offset = offsetof(struct bench_args, member),          \
-        .help = text                                                                               \
-    }
-#define OPTION_NUMBER(flag, alias, member, least, most, text)                                      \
-    {                                                                                              \
-        .name = flag, .aliases = alias, .kind = OPTION_INT,                                        \
-        .offset = offsetof(struct bench_args, member), .min = least, .max = most, .value = "N",    \
-        .help = text                                                                               \
-    }
+#define T                                  struct bench_args
+#define LIST_ROW(member, flag, also, text) TEXT_ROW(T, member, flag, also, "N[,N...]", text)
+#define FILE_ROW(member, flag, text)       TEXT_ROW(T, member, flag, NULL, "FILE", text)
+#define SWITCH_ROW(member, flag, text)     FLAG_ROW(T, member, flag, NULL, text)
+#define COUNT_ROW(member, flag, also, least, most, text)                                           \
+    INT_ROW(T, member, flag, also, least, most, "N", text)
 
 const struct option_row BENCH_OPTIONS[] = {
-    OPTION_LIST("pp", "-p", pp, "tokens of the prompts (default 512)"),
-    OPTION_LIST("tg", "-n", tg, "tokens of the answers (default 64)"),
-    OPTION_LIST("depth", "-d", depth,
-                "tokens of context in front of the prompt (default 0); they are computed too, and "
-                "pp's speed counts them"),
-    OPTION_LIST("concurrency", NULL, concurrency, "requests at once (default 1)"),
-    OPTION_NUMBER("runs", "-r,--repetitions", n_runs, 1, 1000,
-                  "measured runs of each combination (default 3)"),
-    OPTION_NUMBER("warmup-runs", NULL, n_warmups, 0, 1000,
-                  "runs before them that do not count (default 1)"),
-    OPTION_NUMBER("seed", NULL, seed, 0, 2e9, "of the prompts (default 0)"),
-    OPTION_SWITCH(
-        "stages", stages,
-        "where the time went: component, time, share, bytes, GB/s, flops and share of what "
-        "a probe of this machine measures, for prompt and decode; concurrency 1 only"),
-    OPTION_SWITCH("quality", quality,
-                  "also perplexity and KL divergence from the float32 reference, by the decode "
-                  "arithmetic, at the end"),
-    OPTION_FILE("quality-file", quality_file, "text for --quality (default: built in)"),
-    {.name = "url",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct bench_args, url),
-     .value = "URL",
-     .help =
-         "measure a server by its OpenAI chat completions instead, osprey's or another's; MODEL "
-         "is then its name there (default: the first that it lists)"},
-    {.name = "api-key",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct bench_args, api_key),
-     .value = "KEY",
-     .help = "for --url"},
-    OPTION_SWITCH(
-        "plain-body", plain_body,
-        "with --url: send no field beyond OpenAI's (ignore_eos, min_tokens, cache_prompt)"),
-    OPTION_NUMBER("server-pid", NULL, server_pid, 1, 1 << 30,
-                  "with --url: a process of this machine whose memory and CPU time are reported"),
-    {.name = "format",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct bench_args, format),
-     .value = "NAME",
-     .help = "md, json or csv (default md)"},
-    OPTION_FILE("output", output, "write the result there instead of standard output"),
-    OPTION_FILE("plot", plot, "draw speed over context and over concurrency (SVG)"),
-    OPTION_FILE("from", from,
-                "do not measure: take earlier results (JSON, several with commas) for --plot"),
-    OPTION_SWITCH("compare", compare,
-                  "do not measure: say what changed from A.json to B.json, the two words"),
-    OPTION_SWITCH(
-        "strict", strict,
-        "with --compare: exit status 1 when something got slower by more than 3 % or took "
-        "1 GB more memory"),
-    OPTION_FILE(
-        "matrix", matrix,
-        "run every combination of the flags in FILE, each in a process of its own; one flag a "
-        "line with its values: --threads 1 2"),
-    MODEL_PATH_ROWS(struct bench_args, model),
-    MODEL_SIZE_ROWS(struct bench_args, model),
-    MODEL_DEVICE_ROWS(struct bench_args, model),
-    MODEL_DUMMY_ROWS(struct bench_args, model),
+    LIST_ROW(pp, "pp", "-p", "tokens of the prompts (default 512)"),
+    LIST_ROW(tg, "tg", "-n", "tokens of the answers (default 64)"),
+    LIST_ROW(depth, "depth", "-d",
+             "tokens of context in front of the prompt (default 0); they are computed too, and "
+             "pp's speed counts them"),
+    LIST_ROW(concurrency, "concurrency", NULL, "requests at once (default 1)"),
+    COUNT_ROW(n_runs, "runs", "-r,--repetitions", 1, 1000,
+              "measured runs of each combination (default 3)"),
+    COUNT_ROW(n_warmups, "warmup-runs", NULL, 0, 1000,
+              "runs before them that do not count (default 1)"),
+    COUNT_ROW(seed, "seed", NULL, 0, 2e9, "of the prompts (default 0)"),
+    SWITCH_ROW(stages, "stages",
+               "where the time went: component, time, share, bytes, GB/s, flops and share of what "
+               "a probe of this machine measures, for prompt and decode; concurrency 1 only"),
+    SWITCH_ROW(quality, "quality",
+               "also perplexity and KL divergence from the float32 reference, by the decode "
+               "arithmetic, at the end"),
+    FILE_ROW(quality_file, "quality-file", "text for --quality (default: built in)"),
+    TEXT_ROW(T, url, "url", NULL, "URL",
+             "measure a server by its OpenAI chat completions instead, osprey's or another's; "
+             "MODEL is then its name there (default: the first that it lists)"),
+    TEXT_ROW(T, api_key, "api-key", NULL, "KEY", "for --url"),
+    SWITCH_ROW(plain_body, "plain-body",
+               "with --url: send no field beyond OpenAI's (ignore_eos, min_tokens, cache_prompt)"),
+    COUNT_ROW(server_pid, "server-pid", NULL, 1, 1 << 30,
+              "with --url: a process of this machine whose memory and CPU time are reported"),
+    TEXT_ROW(T, format, "format", NULL, "NAME", "md, json or csv (default md)"),
+    FILE_ROW(output, "output", "write the result there instead of standard output"),
+    FILE_ROW(plot, "plot", "draw speed over context and over concurrency (SVG)"),
+    FILE_ROW(from, "from",
+             "do not measure: take earlier results (JSON, several with commas) for --plot"),
+    SWITCH_ROW(compare, "compare",
+               "do not measure: say what changed from A.json to B.json, the two words"),
+    SWITCH_ROW(strict, "strict",
+               "with --compare: exit status 1 when something got slower by more than 3 % or took "
+               "1 GB more memory"),
+    FILE_ROW(matrix, "matrix",
+             "run every combination of the flags in FILE, each in a process of its own; one flag "
+             "a line with its values: --threads 1 2"),
+    MODEL_PATH_ROWS(T, model),
+    MODEL_SIZE_ROWS(T, model),
+    MODEL_DEVICE_ROWS(T, model),
+    MODEL_DUMMY_ROWS(T, model),
     {0},
 };
 
-enum osp_status bench_list_parse(struct bench_list *out, const char *flag, const char *text,
+struct bench_list {
+    int values[BENCH_LIST_MAX], n;
+};
+
+/* Numbers with commas, each in min to max. */
+static enum osp_status read_list(struct bench_list *out, const char *flag, const char *text,
                                  int min, int max)
 {
     const char *at = text;
@@ -125,10 +99,10 @@ enum osp_status bench_cases(struct bench_case out[BENCH_CASES_MAX], size_t *n,
     enum osp_status st;
 
     *n = 0;
-    TRY(bench_list_parse(&depth, "depth", args->depth, 0, 1 << 20));
-    TRY(bench_list_parse(&pp, "pp", args->pp, 1, 1 << 20));
-    TRY(bench_list_parse(&tg, "tg", args->tg, 1, 1 << 20));
-    TRY(bench_list_parse(&concurrency, "concurrency", args->concurrency, 1, BENCH_CONCURRENCY_MAX));
+    TRY(read_list(&depth, "depth", args->depth, 0, 1 << 20));
+    TRY(read_list(&pp, "pp", args->pp, 1, 1 << 20));
+    TRY(read_list(&tg, "tg", args->tg, 1, 1 << 20));
+    TRY(read_list(&concurrency, "concurrency", args->concurrency, 1, BENCH_CONCURRENCY_MAX));
     for (int d = 0; d < depth.n; d++)
         for (int p = 0; p < pp.n; p++)
             for (int t = 0; t < tg.n; t++)

@@ -5,10 +5,6 @@
 #include "cli/bench.h"
 #include "cli/model_args.h"
 
-struct bench_list {
-    int values[BENCH_LIST_MAX], n;
-};
-
 struct bench_args {
     struct model_args model;
     const char *pp, *tg, *depth, *concurrency; /* lists with commas */
@@ -19,9 +15,6 @@ struct bench_args {
 
 extern const struct option_row BENCH_OPTIONS[];
 
-/* Numbers with commas, each in min to max. */
-CHECKED enum osp_status bench_list_parse(struct bench_list *out, const char *flag, const char *text,
-                                         int min, int max);
 /* All combinations, in the order depth, pp, tg, concurrency; gives their number in *n. */
 CHECKED enum osp_status bench_cases(struct bench_case out[BENCH_CASES_MAX], size_t *n,
                                     const struct bench_args *args);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "cli/bench.h"
@@ -169,15 +170,6 @@ bool bench_process_read(struct bench_process *out, int pid)
 
 /* ---- the weights ---- */
 
-static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t n_bytes)
-{
-    const unsigned char *b = bytes;
-
-    for (size_t i = 0; i < n_bytes; i++)
-        hash = (hash ^ b[i]) * 0x100000001B3u; /* FNV-1a */
-    return hash;
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -203,7 +195,7 @@ static uint64_t mix_sizes(uint64_t hash, const char *folder)
         closedir(d);
     qsort(lines, n, sizeof *lines, by_name);
     for (size_t i = 0; i < n; i++) {
-        hash = mix_bytes(hash, lines[i], strlen(lines[i]) + 1);
+        hash = hash_bytes(hash, lines[i], strlen(lines[i]) + 1);
         free(lines[i]);
     }
     free(lines);
@@ -212,13 +204,13 @@ static uint64_t mix_sizes(uint64_t hash, const char *folder)
 
 void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers)
 {
-    uint64_t hash = mix_bytes(0xCBF29CE484222325u, name, strlen(name));
+    uint64_t hash = hash_bytes(HASH_START, name, strlen(name));
     char *path = path_join(folder, "config.json"), *config = NULL;
     size_t n_bytes;
 
-    hash = mix_bytes(hash, &n_layers, sizeof n_layers);
+    hash = hash_bytes(hash, &n_layers, sizeof n_layers);
     if (path_is_file(path) && file_read(&config, &n_bytes, path, CONFIG_BYTES_MAX) == OSP_OK)
-        hash = mix_bytes(hash, config, n_bytes);
+        hash = hash_bytes(hash, config, n_bytes);
     snprintf(out, 17, "%016llx", (unsigned long long)mix_sizes(hash, folder));
     free(config);
     free(path);

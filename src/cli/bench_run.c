@@ -22,16 +22,7 @@ void timeline_release(struct timeline *t)
 
 void timeline_piece(struct timeline *t, uint64_t now_ns)
 {
-    if (t->n_pieces == t->n_pieces_max) {
-        size_t n_max = t->n_pieces_max * 2 + 64;
-        uint64_t *more = mem_new(n_max * sizeof *more);
-
-        if (t->n_pieces > 0)
-            memcpy(more, t->piece_ns, t->n_pieces * sizeof *more);
-        free(t->piece_ns);
-        t->piece_ns = more;
-        t->n_pieces_max = n_max;
-    }
+    mem_grow(&t->piece_ns, t->n_pieces, &t->n_pieces_max, sizeof *t->piece_ns);
     t->piece_ns[t->n_pieces++] = now_ns;
 }
 
@@ -95,13 +86,6 @@ static void add_request(struct bench_row *row, const struct timeline *t, double 
 
 /* ---- a run ---- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Most tokens in a second; a piece counts as the tokens that it has on average. */
 static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
 {
@@ -115,9 +99,7 @@ static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
     }
     if (times.n == 0)
         return 0;
-    qsort(times.values, times.n, sizeof *times.values, compare_doubles);
-    peak = (double)peak_in_window(times.values, times.n, PEAK_WINDOW_SECONDS) * n_tokens /
-           (double)times.n;
+    peak = (double)samples_peak(&times, PEAK_WINDOW_SECONDS) * n_tokens / (double)times.n;
     samples_release(&times);
     return peak;
 }

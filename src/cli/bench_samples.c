@@ -14,16 +14,7 @@ void samples_release(struct samples *s)
 
 void samples_add(struct samples *s, double value)
 {
-    if (s->n == s->n_max) {
-        size_t n_max = s->n_max * 2 + 16;
-        double *values = mem_new(n_max * sizeof *values);
-
-        if (s->n > 0)
-            memcpy(values, s->values, s->n * sizeof *values);
-        free(s->values);
-        s->values = values;
-        s->n_max = n_max;
-    }
+    mem_grow(&s->values, s->n, &s->n_max, sizeof *s->values);
     s->values[s->n++] = value;
 }
 
@@ -52,6 +43,18 @@ static int compare_values(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* To free(). */
+static double *sorted_copy(const struct samples *s)
+{
+    double *sorted = mem_new(s->n * sizeof *sorted);
+
+    if (s->n > 0) {
+        memcpy(sorted, s->values, s->n * sizeof *sorted);
+        qsort(sorted, s->n, sizeof *sorted, compare_values);
+    }
+    return sorted;
+}
+
 double samples_percentile(const struct samples *s, double percent)
 {
     double *sorted, place, share, value;
@@ -59,9 +62,7 @@ double samples_percentile(const struct samples *s, double percent)
 
     if (s->n == 0)
         return 0;
-    sorted = mem_new(s->n * sizeof *sorted);
-    memcpy(sorted, s->values, s->n * sizeof *sorted);
-    qsort(sorted, s->n, sizeof *sorted, compare_values);
+    sorted = sorted_copy(s);
     place = percent / 100 * (double)(s->n - 1);
     below = (size_t)place;
     share = place - (double)below;
@@ -72,15 +73,17 @@ double samples_percentile(const struct samples *s, double percent)
     return value;
 }
 
-size_t peak_in_window(const double *times, size_t n, double window)
+size_t samples_peak(const struct samples *s, double window)
 {
+    double *times = sorted_copy(s);
     size_t first = 0, most = 0;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < s->n; i++) {
         while (times[i] - times[first] >= window)
             first++;
         if (i - first + 1 > most)
             most = i - first + 1;
     }
+    free(times);
     return most;
 }

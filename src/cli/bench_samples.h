@@ -17,7 +17,7 @@ double samples_deviation(const struct samples *s);
 /* percent in 0 to 100, between neighbours linearly, as NumPy and vLLM do; 0 without values. */
 double samples_percentile(const struct samples *s, double percent);
 
-/* Most events in any window of `window` seconds; times ascending. */
-size_t peak_in_window(const double *times, size_t n, double window);
+/* Of values that are times: the most in any window of that length. */
+size_t samples_peak(const struct samples *s, double window);
 
 #endif

@@ -5,6 +5,8 @@
 
 enum { LINE_BYTES_MAX = 4 << 20 };
 
+static const char DATA[] = "data:";
+
 void bench_sse_init(struct bench_sse *s, struct timeline *timeline)
 {
     *s = (struct bench_sse){.timeline = timeline};
@@ -69,13 +71,17 @@ static void read_event(struct bench_sse *s, const json_t *event, uint64_t now_ns
 
 static void read_line(struct bench_sse *s, uint64_t now_ns)
 {
-    const char *line = buf_text(&s->line);
+    const char *data = buf_text(&s->line);
     json_error_t error;
     json_t *event;
 
-    if (strncmp(line, "data:", 5) != 0 || strstr(line, "[DONE]") == line + 6)
-        return; /* comments, names of events, the end */
-    event = json_loads(line + 5, 0, &error);
+    if (strncmp(data, DATA, strlen(DATA)) != 0)
+        return; /* a comment, an event's name */
+    data += strlen(DATA);
+    data += strspn(data, " ");
+    if (strcmp(data, "[DONE]") == 0)
+        return;
+    event = json_loads(data, 0, &error);
     if (event == NULL)
         set_error(s, "an event that is no JSON");
     else

@@ -9,111 +9,46 @@
 #include "cli/log_level.h"
 #include "cli/model_args.h"
 #include "cli/read_input.h"
+#include "cli/sampling_args.h"
 
 enum { EXIT_INTERRUPTED = 130 };
 
 struct chat_args {
     struct model_args model;
+    struct sampling_args sampling;
     const char *prompt, *system, *effort, *log_level;
-    struct option_real temperature, top_p, min_p, seed;
-    int top_k, tokens_max;
     bool show_reasoning, hide_reasoning, quiet;
 };
 
-#define ARG(member) .offset = offsetof(struct chat_args, member)
+#define T struct chat_args
 
 static const struct option_row OPTIONS[] = {
-    {.name = "prompt",
-     .aliases = "-p",
-     .kind = OPTION_TEXT,
-     ARG(prompt),
-     .value = "TEXT",
-     .help =
-         "answer this and end, with the answer alone on standard output; - reads standard input"},
-    {.name = "system",
-     .aliases = "-s,--system-prompt,-sys",
-     .kind = OPTION_TEXT,
-     ARG(system),
-     .value = "TEXT",
-     .help = "an instruction for the whole conversation"},
-    {.name = "effort",
-     .aliases = "--reasoning-effort",
-     .kind = OPTION_TEXT,
-     ARG(effort),
-     .value = "LEVEL",
-     .help = "low, medium or high: how long to think before answering (default medium)"},
-    {.name = "show-reasoning",
-     .kind = OPTION_FLAG,
-     ARG(show_reasoning),
-     .help = "print the reasoning, with -p on standard error (the default at a terminal)"},
-    {.name = "hide-reasoning",
-     .kind = OPTION_FLAG,
-     ARG(hide_reasoning),
-     .help = "fold the reasoning into one line that says how long it took"},
-    {.name = "temperature",
-     .aliases = "--temp",
-     .kind = OPTION_REAL,
-     ARG(temperature),
-     .min = 0,
-     .max = 2,
-     .value = "T",
-     .help = "0 takes the likeliest token (default 1, and 0 for the bundled model)"},
-    {.name = "top-p",
-     .kind = OPTION_REAL,
-     ARG(top_p),
-     .min = 0,
-     .max = 1,
-     .value = "P",
-     .help = "only the likeliest tokens that make up this probability (default off)"},
-    {.name = "top-k",
-     .kind = OPTION_INT,
-     ARG(top_k),
-     .min = 0,
-     .max = 1 << 20,
-     .value = "K",
-     .help = "only the K likeliest tokens (default off)"},
-    {.name = "min-p",
-     .kind = OPTION_REAL,
-     ARG(min_p),
-     .min = 0,
-     .max = 1,
-     .value = "P",
-     .help = "only tokens at least P times as likely as the likeliest (default off)"},
-    {.name = "seed",
-     .kind = OPTION_REAL,
-     ARG(seed),
-     .min = 0,
-     .max = 9007199254740992.0,
-     .value = "N",
-     .help = "the same seed gives the same answer"},
-    {.name = "max-tokens",
-     .aliases = "-n,--predict,--n-predict",
-     .kind = OPTION_INT,
-     ARG(tokens_max),
-     .min = 0,
-     .max = 1 << 24,
-     .value = "N",
-     .help = "of an answer, reasoning included (default: to the context's end)"},
-    MODEL_PATH_ROWS(struct chat_args, model),
-    MODEL_SIZE_ROWS(struct chat_args, model),
-    MODEL_DEVICE_ROWS(struct chat_args, model),
-    LOG_LEVEL_ROWS(struct chat_args),
+    TEXT_ROW(T, prompt, "prompt", "-p", "TEXT",
+             "answer this and end, with the answer alone on standard output; - reads standard "
+             "input"),
+    TEXT_ROW(T, system, "system", "-s,--system-prompt,-sys", "TEXT",
+             "an instruction for the whole conversation"),
+    TEXT_ROW(T, effort, "effort", "--reasoning-effort", "LEVEL",
+             "low, medium or high: how long to think before answering (default medium)"),
+    FLAG_ROW(T, show_reasoning, "show-reasoning", NULL,
+             "print the reasoning, with -p on standard error (the default at a terminal)"),
+    FLAG_ROW(T, hide_reasoning, "hide-reasoning", NULL,
+             "fold the reasoning into one line that says how long it took"),
+    SAMPLING_ROWS(T, sampling, ""),
+    MODEL_PATH_ROWS(T, model),
+    MODEL_SIZE_ROWS(T, model),
+    MODEL_DEVICE_ROWS(T, model),
+    LOG_LEVEL_ROWS(T),
     {0},
 };
 
 static struct osp_request_options request_of(const struct chat_args *args,
                                              const struct osp_model *model)
 {
-    return (struct osp_request_options){
-        .tokens_max = args->tokens_max,
-        .sampling = {.has_temperature = args->temperature.given || model_is_bundled(model),
-                     .temperature = (float)args->temperature.value,
-                     .top_p = (float)args->top_p.value,
-                     .top_k = args->top_k,
-                     .min_p = (float)args->min_p.value,
-                     .has_seed = args->seed.given,
-                     .seed = (uint64_t)args->seed.value},
-    };
+    struct osp_request_options opt = sampling_args_request(&args->sampling);
+
+    opt.sampling.has_temperature = opt.sampling.has_temperature || model_is_bundled(model);
+    return opt;
 }
 
 static enum reasoning_view view_of(const struct chat_args *args, bool one_shot)

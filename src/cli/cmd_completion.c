@@ -16,7 +16,7 @@ static void put_option_words(const struct option_row *row)
 static void put_command_case(const struct command *command)
 {
     printf("    %s) words=\"", command->name);
-    for (const struct option_row *row = command->options; row && row->name; row++)
+    for (const struct option_row *row = command->options; row->name; row++)
         put_option_words(row);
     puts("--help\" ;;");
 }

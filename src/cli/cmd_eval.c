@@ -21,110 +21,57 @@ struct eval_args {
     struct option_real kl_max, same_top_min;
 };
 
+#define T struct eval_args
+
 static const struct option_row OPTIONS[] = {
-    {.name = "model",
-     .aliases = "-m",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct eval_args, model.path),
-     .value = "FOLDER",
-     .help = "checkpoint to ask (default: the bundled osprey-nano)"},
-    {.name = "file",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct eval_args, file),
-     .value = "FILE",
-     .help =
-         "nano: prompts and expectations (default: eval.jsonl beside the model); quality: a plain "
-         "text (default: paragraphs, and those prompts)"},
-    {.name = "ability",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct eval_args, ability),
-     .value = "NAME",
-     .help =
-         "only this one: capital, arithmetic, instruction, recall, tool_call, tool_result, copy"},
-    {.name = "limit",
-     .kind = OPTION_INT,
-     .offset = offsetof(struct eval_args, n_max),
-     .min = 0,
-     .max = 1000000,
-     .value = "N",
-     .help = "only the first N prompts of each ability"},
-    {.name = "show-wrong",
-     .kind = OPTION_INT,
-     .offset = offsetof(struct eval_args, n_wrong_shown),
-     .min = 0,
-     .max = 1000000,
-     .value = "N",
-     .help = "write up to N wrong answers to standard error"},
-    {.name = "skip-ablation",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct eval_args, skip_ablation),
-     .help = "do not run everything again without sinks"},
-    {.name = "strict",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct eval_args, strict),
-     .help = "exit status 1 unless every goal is met"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct eval_args, json),
-     .help = "print the table as JSON"},
-    {.name = "decode",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct eval_args, decode),
-     .help = "quality: by the arithmetic of generated tokens instead of the prompt's"},
-    {.name = "reference",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct eval_args, reference),
-     .value = "FOLDER",
-     .help = "quality: another checkpoint to compare with, such as the one that was quantised "
-             "(default: the same weights, unchanged, by the float32 kernels)"},
-    {.name = "alone",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct eval_args, alone),
-     .help = "quality: perplexity without a reference"},
-    {.name = "max-tokens",
-     .kind = OPTION_INT,
-     .offset = offsetof(struct eval_args, n_tokens_max),
-     .min = 2,
-     .max = 1e9,
-     .value = "N",
-     .help = "quality: only the first N tokens of --file"},
-    {.name = "kl-max",
-     .kind = OPTION_REAL,
-     .offset = offsetof(struct eval_args, kl_max),
-     .min = 0,
-     .max = 1e9,
-     .value = "NATS",
-     .help = "quality: exit status 1 when the mean divergence is larger"},
-    {.name = "same-top-min",
-     .kind = OPTION_REAL,
-     .offset = offsetof(struct eval_args, same_top_min),
-     .min = 0,
-     .max = 100,
-     .value = "PERCENT",
-     .help = "quality: exit status 1 when the same token is most likely in fewer positions"},
-    MODEL_SIZE_ROWS(struct eval_args, model),
-    MODEL_DEVICE_ROWS(struct eval_args, model),
-    MODEL_DUMMY_ROWS(struct eval_args, model),
+    TEXT_ROW(T, file, "file", NULL, "FILE",
+             "nano: prompts and expectations (default: eval.jsonl beside the model); quality: a "
+             "plain text (default: paragraphs, and those prompts)"),
+    TEXT_ROW(T, ability, "ability", NULL, "NAME",
+             "nano: only this one: capital, arithmetic, instruction, recall, tool_call, "
+             "tool_result, copy"),
+    INT_ROW(T, n_max, "limit", NULL, 0, 1000000, "N", "only the first N prompts of each ability"),
+    INT_ROW(T, n_wrong_shown, "show-wrong", NULL, 0, 1000000, "N",
+            "nano: write up to N wrong answers to standard error"),
+    FLAG_ROW(T, skip_ablation, "skip-ablation", NULL,
+             "nano: do not run everything again without sinks"),
+    FLAG_ROW(T, strict, "strict", NULL, "nano: exit status 1 unless every goal is met"),
+    FLAG_ROW(T, json, "json", NULL, "print the table as JSON"),
+    FLAG_ROW(T, decode, "decode", NULL,
+             "quality: by the arithmetic of generated tokens instead of the prompt's"),
+    TEXT_ROW(T, reference, "reference", NULL, "FOLDER",
+             "quality: another checkpoint to compare with, such as the one that was quantised "
+             "(default: the same weights, unchanged, by the float32 kernels)"),
+    FLAG_ROW(T, alone, "alone", NULL, "quality: perplexity without a reference"),
+    INT_ROW(T, n_tokens_max, "max-tokens", NULL, 2, 1e9, "N",
+            "quality: only the first N tokens of --file"),
+    REAL_ROW(T, kl_max, "kl-max", NULL, 0, 1e9, "NATS",
+             "quality: exit status 1 when the mean divergence is larger"),
+    REAL_ROW(T, same_top_min, "same-top-min", NULL, 0, 100, "PERCENT",
+             "quality: exit status 1 when the same token is most likely in fewer positions"),
+    MODEL_PATH_ROWS(T, model),
+    MODEL_SIZE_ROWS(T, model),
+    MODEL_DEVICE_ROWS(T, model),
+    MODEL_DUMMY_ROWS(T, model),
     {0},
 };
 
 /* Both passes of an evaluation, and the model's figures, whose strings are copies. */
 struct eval {
     const struct eval_args *args;
+    const struct option_rest *model;
     struct eval_tasks tasks;
     struct eval_result *results; /* (tasks.n) */
     struct osp_model_info info;
     char *name, *device;
 };
 
-static enum osp_status open_model(struct osp_model **out, const struct eval_args *args,
-                                  bool no_sinks)
+static enum osp_status open_model(struct osp_model **out, const struct eval *e, bool no_sinks)
 {
-    struct model_args model = args->model;
-    const struct option_rest none = {0};
+    struct model_args model = e->args->model;
 
     model.no_sinks = no_sinks;
-    return model_args_open(out, &model, &none, args->json);
+    return model_args_open(out, &model, e->model, e->args->json);
 }
 
 static enum osp_status read_tasks(struct eval *e, const struct osp_model *model)
@@ -156,7 +103,7 @@ static enum osp_status run_pass(struct eval *e, struct eval_score *out, bool no_
     struct osp_model *model = NULL;
     enum osp_status st;
 
-    TRY(open_model(&model, e->args, no_sinks));
+    TRY(open_model(&model, e, no_sinks));
     if (e->tasks.n == 0) {
         TRY(read_tasks(e, model));
         TRY(mem_try_array(&e->results, e->tasks.n, sizeof *e->results, "results"));
@@ -193,9 +140,10 @@ out:
     return st;
 }
 
-static enum osp_status run_nano(const struct eval_args *args, bool *met)
+static enum osp_status run_nano(const struct eval_args *args, const struct option_rest *model,
+                                bool *met)
 {
-    struct eval e = {.args = args};
+    struct eval e = {.args = args, .model = model};
     enum osp_status st = run_passes(&e, met);
 
     eval_tasks_release(&e.tasks);
@@ -243,23 +191,54 @@ out:
     return st;
 }
 
+/* What only the other of the two understands would be left out quietly. */
+static enum osp_status check_options(const struct eval_args *a, bool is_nano)
+{
+    const struct {
+        const char *option;
+        bool is_given, is_nanos;
+    } options[] = {
+        {"--ability", a->ability != NULL, true},
+        {"--show-wrong", a->n_wrong_shown > 0, true},
+        {"--skip-ablation", a->skip_ablation, true},
+        {"--strict", a->strict, true},
+        {"--decode", a->decode, false},
+        {"--reference", a->reference != NULL, false},
+        {"--alone", a->alone, false},
+        {"--max-tokens", a->n_tokens_max > 0, false},
+        {"--kl-max", a->kl_max.given, false},
+        {"--same-top-min", a->same_top_min.given, false},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].is_given && options[i].is_nanos != is_nano)
+            return fail(OSP_EINVAL, "%s is for osprey eval %s", options[i].option,
+                        is_nano ? "quality" : "nano");
+    if (a->alone && (a->reference != NULL || a->kl_max.given || a->same_top_min.given))
+        return fail(OSP_EINVAL, "--alone has nothing to compare with: leave out --reference, "
+                                "--kl-max and --same-top-min");
+    return OSP_OK;
+}
+
 static int cmd_eval(int argc, char **argv)
 {
     struct eval_args args = {0};
     struct option_rest rest, model;
-    bool met = false;
+    bool met = false, is_nano, is_quality;
     enum osp_status st;
 
     if (options_parse(&command_eval, argc, argv, &args, &rest) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     model = (struct option_rest){.n = rest.n - 1, .words = rest.words + 1};
-    if (rest.n == 1 && strcmp(rest.words[0], "nano") == 0)
-        st = run_nano(&args, &met);
-    else if (rest.n >= 1 && strcmp(rest.words[0], "quality") == 0)
-        st = run_quality(&args, &model, &met);
-    else
+    is_nano = rest.n > 0 && strcmp(rest.words[0], "nano") == 0;
+    is_quality = rest.n > 0 && strcmp(rest.words[0], "quality") == 0;
+    if (!is_nano && !is_quality)
         return command_fail(EXIT_USAGE,
-                            "name what to run: osprey eval nano, or osprey eval quality [MODEL]");
+                            "name what to run: osprey eval nano [MODEL], or osprey eval "
+                            "quality [MODEL]");
+    if (check_options(&args, is_nano) != OSP_OK)
+        return command_fail(EXIT_USAGE, fail_message());
+    st = is_nano ? run_nano(&args, &model, &met) : run_quality(&args, &model, &met);
     if (st != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     return met ? EXIT_SUCCESS : EXIT_FAILURE;
@@ -278,7 +257,7 @@ static const struct command_example EXAMPLES[] = {
 const struct command command_eval = {
     .name = "eval",
     .summary = "measure what a model can do and how exactly it is computed",
-    .usage = "nano [options] | quality [MODEL] [options]",
+    .usage = "nano|quality [MODEL] [options]",
     .about =
         "nano: prompts that training never saw are answered greedily and judged: capitals, "
         "arithmetic,\n"

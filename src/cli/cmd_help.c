@@ -7,25 +7,19 @@ struct help_args {
 };
 
 static const struct option_row OPTIONS[] = {
-    {.name = "man",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct help_args, man),
-     .help = "write the manual page osprey(1)"},
+    FLAG_ROW(struct help_args, man, "man", NULL, "write the manual page osprey(1)"),
     {0},
 };
 
 static int help_on(const char *name)
 {
     const struct command *command = command_find(name);
-    char *words[] = {(char *)name, "--help", NULL};
 
     if (!command) {
         fprintf(stderr, "osprey: there is no command '%s'; the nearest is '%s'\n", name,
                 command_nearest(name));
         return EXIT_USAGE;
     }
-    if (!command->options)
-        return command->run(2, words);
     help_command(stdout, command);
     return 0;
 }

@@ -21,32 +21,16 @@ struct quantize_args {
     bool force;
 };
 
+#define T struct quantize_args
+
 static const struct option_row OPTIONS[] = {
-    {.name = "mxfp4-layers",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct quantize_args, mxfp4_layers),
-     .value = "LIST",
-     .help = "parts to turn to MXFP4: moe,qkv,o,lm_head,embed (default all of them)"},
-    {.name = "shard-size",
-     .aliases = "--max-shard-size",
-     .kind = OPTION_BYTES,
-     .offset = offsetof(struct quantize_args, shard_bytes_max),
-     .min = 1 << 20,
-     .max = 1e15,
-     .value = "BYTES",
-     .help = "of the tensors of one file, at most: 512M, 4G (default 5 GB)"},
-    {.name = "threads",
-     .aliases = "-t",
-     .kind = OPTION_INT,
-     .offset = offsetof(struct quantize_args, n_threads),
-     .min = 0,
-     .max = 4096,
-     .value = "N",
-     .help = "threads that compute (default: all CPUs this process may use)"},
-    {.name = "force",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct quantize_args, force),
-     .help = "replace OUT if it is a checkpoint"},
+    TEXT_ROW(T, mxfp4_layers, "mxfp4-layers", NULL, "LIST",
+             "parts to turn to MXFP4: moe,qkv,o,lm_head,embed (default all of them)"),
+    BYTES_ROW(T, shard_bytes_max, "shard-size", "--max-shard-size", 1 << 20, 1e15,
+              "of the tensors of one file, at most: 512M, 4G (default 5 GB)"),
+    INT_ROW(T, n_threads, "threads", "-t", 0, 4096, "N",
+            "threads that compute (default: all CPUs this process may use)"),
+    FLAG_ROW(T, force, "force", NULL, "replace OUT if it is a checkpoint"),
     {0},
 };
 

@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/log_level.h"
 #include "cli/model_args.h"
+#include "cli/sampling_args.h"
 #include "serve/serve.h"
 
 struct serve_args {
@@ -15,7 +16,7 @@ struct serve_args {
     const char *host, *names, *api_key, *allowed_origins, *log_level;
     int port, queue, request_s, idle_s, stall_s, shutdown_s;
     int64_t body_bytes_max;
-    struct option_real temperature;
+    struct sampling_args sampling;
     bool quiet;
 };
 
@@ -30,108 +31,64 @@ static const struct serve_args DEFAULTS = {
     .body_bytes_max = SERVE_BODY_BYTES_DEFAULT,
 };
 
-#define ARG(member) .offset = offsetof(struct serve_args, member)
+#define T struct serve_args
+#define SECONDS_ROW(member, flag, least, text)                                                     \
+    INT_ROW(T, member, flag, NULL, least, 3600, "SECONDS", text)
 
 static const struct option_row OPTIONS[] = {
-    MODEL_PATH_ROWS(struct serve_args, model),
-    {.name = "served-model-name",
-     .aliases = "-a,--alias",
-     .kind = OPTION_TEXT,
-     ARG(names),
-     .value = "NAME[,NAME]",
-     .help = "what clients call the model (default: the folder's name)"},
-    {.name = "host",
-     .kind = OPTION_TEXT,
-     ARG(host),
-     .value = "ADDRESS",
-     .help = "address to listen on; 0.0.0.0 for every network (default 127.0.0.1)"},
-    {.name = "port",
-     .kind = OPTION_INT,
-     ARG(port),
-     .min = 0,
-     .max = 65535,
-     .value = "PORT",
-     .help = "port to listen on; 0 takes a free one, and the first line printed tells which "
-             "(default 8000)"},
-    {.name = "api-key",
-     .kind = OPTION_TEXT,
-     ARG(api_key),
-     .value = "KEY",
-     .help = "clients must send it as a bearer token, for everything but /health; other users of "
-             "this machine can read it in the process list, so OSPREY_API_KEY is the better place"},
-    {.name = "allowed-origins",
-     .aliases = "--cors-origins",
-     .kind = OPTION_TEXT,
-     ARG(allowed_origins),
-     .value = "ORIGIN[,ORIGIN]",
-     .help = "web pages of other hosts that may call, such as https://chat.example.org; * = all"},
-    MODEL_SIZE_ROWS(struct serve_args, model),
-    MODEL_DEVICE_ROWS(struct serve_args, model),
-    MODEL_DUMMY_ROWS(struct serve_args, model),
-    {.name = "temperature",
-     .aliases = "--temp",
-     .kind = OPTION_REAL,
-     ARG(temperature),
-     .min = 0,
-     .max = 2,
-     .value = "T",
-     .help = "for requests that name none (default 1, and 0 for the bundled model)"},
-    {.name = "max-queue",
-     .aliases = "--max-queued-requests",
-     .kind = OPTION_INT,
-     ARG(queue),
-     .min = 1,
-     .max = 65536,
-     .value = "N",
-     .help = "requests that may wait; more get 429 with Retry-After (default 256)"},
-    {.name = "max-body",
-     .kind = OPTION_BYTES,
-     ARG(body_bytes_max),
-     .min = 1024,
-     .max = 1 << 30,
-     .value = "BYTES",
-     .help = "largest request body; larger ones get 413 (default 4M)"},
-    {.name = "request-timeout",
-     .kind = OPTION_INT,
-     ARG(request_s),
-     .min = 1,
-     .max = 3600,
-     .value = "SECONDS",
-     .help = "for a request to arrive whole (default 10)"},
-    {.name = "idle-timeout",
-     .kind = OPTION_INT,
-     ARG(idle_s),
-     .min = 1,
-     .max = 3600,
-     .value = "SECONDS",
-     .help = "for a connection between requests (default 30)"},
-    {.name = "stall-timeout",
-     .kind = OPTION_INT,
-     ARG(stall_s),
-     .min = 1,
-     .max = 3600,
-     .value = "SECONDS",
-     .help = "for a client that takes no bytes of its answer (default 10)"},
-    {.name = "shutdown-timeout",
-     .kind = OPTION_INT,
-     ARG(shutdown_s),
-     .min = 0,
-     .max = 3600,
-     .value = "SECONDS",
-     .help = "for running answers after SIGTERM or Ctrl-C; a second one ends them at once "
-             "(default 30)"},
-    LOG_LEVEL_ROWS(struct serve_args),
+    MODEL_PATH_ROWS(T, model),
+    TEXT_ROW(T, names, "served-model-name", "-a,--alias", "NAME[,NAME]",
+             "what clients call the model (default: the folder's name)"),
+    TEXT_ROW(T, host, "host", NULL, "ADDRESS",
+             "address to listen on; 0.0.0.0 for every network (default 127.0.0.1)"),
+    INT_ROW(T, port, "port", NULL, 0, 65535, "PORT",
+            "port to listen on; 0 takes a free one, and the first line printed tells which "
+            "(default 8000)"),
+    TEXT_ROW(T, api_key, "api-key", NULL, "KEY",
+             "clients must send it as a bearer token, for everything but /health; other users of "
+             "this machine can read it in the process list, so OSPREY_API_KEY is the better place"),
+    TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",
+             "web pages of other hosts that may call, such as https://chat.example.org; * = all"),
+    MODEL_SIZE_ROWS(T, model),
+    MODEL_DEVICE_ROWS(T, model),
+    MODEL_DUMMY_ROWS(T, model),
+    SAMPLING_ROWS(T, sampling, ", for requests that do not say"),
+    INT_ROW(T, queue, "max-queue", "--max-queued-requests", 1, 65536, "N",
+            "requests that may wait; more get 429 with Retry-After (default 256)"),
+    BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
+              "largest request body; larger ones get 413 (default 4M)"),
+    SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
+    SECONDS_ROW(idle_s, "idle-timeout", 1, "for a connection between requests (default 30)"),
+    SECONDS_ROW(stall_s, "stall-timeout", 1,
+                "for a client that takes no bytes of its answer (default 10)"),
+    SECONDS_ROW(shutdown_s, "shutdown-timeout", 0,
+                "for running answers after SIGTERM or Ctrl-C; a second one ends them at once "
+                "(default 30)"),
+    LOG_LEVEL_ROWS(T),
     {0},
 };
+
+/* Between the options and the server's end. */
+struct serving {
+    const struct serve_args *args;
+    const struct option_rest *rest;
+    struct osp_model *model;
+};
+
+static void on_listening(void *ctx, const char *url)
+{
+    (void)ctx;
+    log_info("listening on %s, loading the model", url);
+}
 
 /* The URL is the first line on standard output: programs wait for it. */
 static void on_ready(void *ctx, const char *url)
 {
-    const struct serve_args *args = ctx;
+    const struct serving *s = ctx;
 
     printf("%s\n", url);
     fflush(stdout);
-    if (args->quiet)
+    if (s->args->quiet)
         return;
     fprintf(stderr,
             "try: curl %s/v1/chat/completions -H 'Content-Type: application/json' "
@@ -140,8 +97,37 @@ static void on_ready(void *ctx, const char *url)
             url);
 }
 
-static struct serve_options options_of(struct serve_args *args)
+static void tell_model(const struct serve_args *args, const struct osp_model *model)
 {
+    struct osp_model_info info;
+    char weights[16], cache[16];
+
+    if (args->quiet)
+        return;
+    osp_model_get_info(model, &info);
+    fprintf(stderr,
+            "%s on %s: %s of weights, %s of KV cache, %d tokens of context, loaded in %.1f s\n",
+            info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
+            format_bytes(cache, (double)info.kv_cache_bytes), info.context_tokens_max,
+            info.load_seconds);
+}
+
+static enum osp_status load(void *ctx, struct serve_model *out)
+{
+    struct serving *s = ctx;
+    enum osp_status st;
+
+    TRY(model_args_open(&s->model, &s->args->model, s->rest, s->args->quiet));
+    tell_model(s->args, s->model);
+    *out = (struct serve_model){.model = s->model, .is_greedy = model_is_bundled(s->model)};
+out:
+    return st;
+}
+
+static struct serve_options options_of(struct serving *s)
+{
+    const struct serve_args *args = s->args;
+
     return (struct serve_options){
         .host = args->host,
         .port = args->port,
@@ -154,49 +140,29 @@ static struct serve_options options_of(struct serve_args *args)
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
         .queue_requests_max = args->queue,
-        .has_temperature = args->temperature.given,
-        .temperature = (float)args->temperature.value,
+        .defaults = sampling_args_request(&args->sampling),
+        .load = load,
+        .on_listening = on_listening,
         .on_ready = on_ready,
-        .ready_ctx = args,
+        .ctx = s,
     };
 }
 
-static void tell_model(const struct serve_args *args, const struct osp_model *model)
+static enum osp_status serve(const struct serve_args *args, const struct option_rest *rest,
+                             bool *forced)
 {
-    struct osp_model_info info;
-    char weights[16], cache[16];
-
-    if (args->quiet)
-        return;
-    osp_model_get_info(model, &info);
-    fprintf(
-        stderr,
-        "%s on %s: %s of weights, %s of KV cache (%s), %d tokens of context, loaded in %.1f s\n",
-        info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
-        format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
-        info.context_tokens_max, info.load_seconds);
-}
-
-/* The address first, so that a port in use is known before a long loading. */
-static enum osp_status serve(struct serve_args *args, const struct option_rest *rest, bool *forced)
-{
-    struct serve_options opt = options_of(args);
+    struct serving s = {.args = args, .rest = rest};
+    struct serve_options opt = options_of(&s);
     struct server *server = NULL;
-    struct osp_model *model = NULL;
     enum osp_status st;
 
     TRY(serve_open(&server, &opt));
-    TRY(model_args_open(&model, &args->model, rest, args->quiet));
-    tell_model(args, model);
-    if (model_is_bundled(model))
-        serve_default_temperature(server, 0);
-    st = serve_run(server, model, forced);
+    st = serve_run(server, forced);
     if (st == OSP_OK && *forced)
-        _exit(EXIT_SUCCESS); /* a second signal: the engine may be in a long step */
+        _exit(EXIT_SUCCESS); /* the engine may be in a long step, or the model half loaded */
 out:
     serve_close(server);
-    if (model)
-        osp_model_close(model);
+    osp_model_close(s.model);
     return st;
 }
 
@@ -225,6 +191,7 @@ const struct command command_serve = {
     .usage = "[MODEL] [options]",
     .about =
         "The first line on standard output is the URL; it is printed when requests are answered.\n"
+        "Until then /health says that the model is being loaded.\n"
         "Endpoints: /v1/chat/completions, /v1/models, /health. TLS is the work of a reverse\n"
         "proxy. Ctrl-C and SIGTERM let running answers finish. Options of vLLM and llama-server\n"
         "that mean the same are understood; those that osprey does not need are ignored with\n"

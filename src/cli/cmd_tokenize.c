@@ -13,22 +13,14 @@ struct tokenize_args {
     bool specials, pieces;
 };
 
+#define T struct tokenize_args
+
 static const struct option_row OPTIONS[] = {
-    MODEL_PATH_ROWS(struct tokenize_args, model),
-    {.name = "text",
-     .aliases = "-p,--prompt",
-     .kind = OPTION_TEXT,
-     .offset = offsetof(struct tokenize_args, text),
-     .value = "TEXT",
-     .help = "the text (default: standard input)"},
-    {.name = "special",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct tokenize_args, specials),
-     .help = "read control tokens such as <|start|> as what they are, not as text"},
-    {.name = "pieces",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct tokenize_args, pieces),
-     .help = "one line a token: its id and its bytes as a JSON string"},
+    MODEL_PATH_ROWS(T, model),
+    TEXT_ROW(T, text, "text", "-p,--prompt", "TEXT", "the text (default: standard input)"),
+    FLAG_ROW(T, specials, "special", NULL,
+             "read control tokens such as <|start|> as what they are, not as text"),
+    FLAG_ROW(T, pieces, "pieces", NULL, "one line a token: its id and its bytes as a JSON string"),
     {0},
 };
 
@@ -76,35 +68,24 @@ static enum osp_status print_tokens(const struct tokenize_args *args, const stru
     return st;
 }
 
-static enum osp_status with_file(const struct tokenize_args *args, const char *path,
-                                 const struct buf *text)
+/* The vocabulary alone: weights are not looked at. */
+static enum osp_status open_tokenizer(struct osp_tokenizer **out, const struct tokenize_args *args,
+                                      const struct option_rest *rest)
 {
-    struct osp_tokenizer *t = NULL;
-    enum osp_status st = osp_tokenizer_open(&t, path);
+    const char *path = args->model.tokenizer;
+    enum osp_status st = OSP_OK;
 
-    if (st != OSP_OK)
-        return st;
-    st = print_tokens(args, t, text);
-    osp_tokenizer_close(t);
-    return st;
-}
-
-static enum osp_status with_model(const struct tokenize_args *args, const struct option_rest *rest,
-                                  const struct buf *text)
-{
-    struct osp_model *model = NULL;
-    enum osp_status st = model_args_open(&model, &args->model, rest, true);
-
-    if (st != OSP_OK)
-        return st;
-    st = print_tokens(args, osp_model_tokenizer(model), text);
-    osp_model_close(model);
+    if (!path)
+        TRY(model_args_path(&path, &args->model, rest));
+    TRY(osp_tokenizer_open(out, path));
+out:
     return st;
 }
 
 static enum osp_status run(int argc, char **argv, int *exit_code)
 {
     struct tokenize_args args = {0};
+    struct osp_tokenizer *t = NULL;
     struct option_rest rest;
     struct buf text;
     enum osp_status st;
@@ -113,11 +94,12 @@ static enum osp_status run(int argc, char **argv, int *exit_code)
     *exit_code = EXIT_USAGE;
     TRY(options_parse(&command_tokenize, argc, argv, &args, &rest));
     *exit_code = EXIT_FAILURE;
+    TRY(open_tokenizer(&t, &args, &rest));
     TRY(args.text ? read_text(&text, args.text) : read_stream(&text, stdin));
-    TRY(args.model.tokenizer ? with_file(&args, args.model.tokenizer, &text)
-                             : with_model(&args, &rest, &text));
+    TRY(print_tokens(&args, t, &text));
     *exit_code = EXIT_SUCCESS;
 out:
+    osp_tokenizer_close(t);
     buf_release(&text);
     return st;
 }

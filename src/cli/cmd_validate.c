@@ -13,17 +13,14 @@ struct validate_args {
     bool read_all, json;
 };
 
+#define T struct validate_args
+
 static const struct option_row OPTIONS[] = {
-    MODEL_PATH_ROWS(struct validate_args, model),
-    MODEL_SIZE_ROWS(struct validate_args, model),
-    {.name = "read-all",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct validate_args, read_all),
-     .help = "also read every byte: finds a failing disk, warms the cache"},
-    {.name = "json",
-     .kind = OPTION_FLAG,
-     .offset = offsetof(struct validate_args, json),
-     .help = "print the report as JSON"},
+    MODEL_PATH_ROWS(T, model),
+    MODEL_SIZE_ROWS(T, model),
+    FLAG_ROW(T, read_all, "read-all", NULL,
+             "also read every byte: finds a failing disk, warms the cache"),
+    FLAG_ROW(T, json, "json", NULL, "print the report as JSON"),
     {0},
 };
 
@@ -77,7 +74,6 @@ static void print_text(const struct osp_validate_report *r)
 {
     printf("%-30s %s\n", "layout", r->layout);
     printf("%-30s %s\n", "MXFP4 layers", r->mxfp4_layers);
-    printf("%-30s %s\n", "KV cache type", r->kv_cache_dtype);
 #define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
@@ -88,8 +84,7 @@ static void print_text(const struct osp_validate_report *r)
 
 static void print_json(const struct osp_validate_report *r)
 {
-    printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\",\"kv_cache_dtype\":\"%s\"", r->layout,
-           r->mxfp4_layers, r->kv_cache_dtype);
+    printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\"", r->layout, r->mxfp4_layers);
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
@@ -113,7 +108,6 @@ static enum osp_status validate(const struct validate_args *args, const struct o
 
     progress_init(&progress, "reading", args->json);
     TRY(model_args_path(&opt.path, &args->model, rest));
-    TRY(model_args_kv_type(&opt.kv_cache_dtype, &args->model));
     st = osp_validate(&opt, report);
     progress_clear(&progress);
 out:

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/memory.h"
 #include "cli/eval.h"
 
 enum { REPORT_BYTES_MAX = 1 << 20 };
@@ -28,11 +29,11 @@ static double median(int *values, size_t n)
 static double median_reasoning(const struct eval_tasks *tasks, const struct eval_result *results,
                                const char *effort)
 {
-    int *lengths = calloc(tasks->n, sizeof *lengths);
+    int *lengths = mem_new(tasks->n * sizeof *lengths);
     size_t n = 0;
     double middle;
 
-    for (size_t i = 0; lengths != NULL && i < tasks->n; i++)
+    for (size_t i = 0; i < tasks->n; i++)
         if (tasks->tasks[i].ability == ABILITY_arithmetic &&
             strcmp(tasks->tasks[i].effort, effort) == 0)
             lengths[n++] = results[i].n_reasoning_tokens;

@@ -89,22 +89,12 @@ static bool is_wanted(const struct eval_tasks *tasks, const struct eval_task *t,
 
 static enum osp_status add_task(struct eval_tasks *out, const struct eval_task *t)
 {
-    size_t n = out->n_max * 2 + 64;
-    struct eval_task *more;
     enum osp_status st;
 
-    if (out->n == out->n_max) {
-        if (n > TASKS_MAX)
-            return fail(OSP_ELIMIT, "more than %d prompts", TASKS_MAX);
-        TRY(mem_try_array(&more, n, sizeof *more, "prompts"));
-        if (out->n > 0)
-            memcpy(more, out->tasks, out->n * sizeof *more);
-        free(out->tasks);
-        out->tasks = more;
-        out->n_max = n;
-    }
+    if (out->n == TASKS_MAX)
+        return fail(OSP_ELIMIT, "more than %d prompts", TASKS_MAX);
+    TRY(mem_try_grow(&out->tasks, out->n, &out->n_max, sizeof *out->tasks, "prompts"));
     out->tasks[out->n++] = *t;
-    st = OSP_OK;
 out:
     return st;
 }

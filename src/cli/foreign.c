@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/str.h"
+
 #define HARMONY  "gpt-oss's Harmony format is built in"
 #define FIXED    "osprey chooses this itself"
 #define CPU_ONLY "the model runs on the CPU"
@@ -29,6 +31,8 @@ static const struct foreign_option FOREIGN[] = {
     {"--scheduling-policy", FOREIGN_ONE, "fcfs", "requests are served in the order they come"},
     {"--stream-interval", FOREIGN_ONE, "1", "every token is sent as it comes"},
     {"--no-enable-prefix-caching", FOREIGN_NONE, NULL, "prompts are not shared between requests"},
+    {"--kv-cache-dtype,--cache-type-k,-ctk,--cache-type-v,-ctv", FOREIGN_ONE, NULL,
+     "the KV cache has one type"},
     {"--dtype,--quantization", FOREIGN_ONE, NULL, STORED},
     {"--safetensors-load-strategy", FOREIGN_ONE, NULL, STORED},
     {"--mmap,--no-mmap,--mlock", FOREIGN_NONE, NULL, MAPPED},
@@ -42,24 +46,10 @@ static const struct foreign_option FOREIGN[] = {
     {"--offline", FOREIGN_NONE, NULL, "osprey never uses the network for models"},
 };
 
-bool word_in_list(const char *list, const char *word)
-{
-    size_t n_word = strlen(word);
-
-    while (list && *list) {
-        size_t n = strcspn(list, ",");
-
-        if (n == n_word && strncmp(list, word, n) == 0)
-            return true;
-        list += n + (list[n] == ',');
-    }
-    return false;
-}
-
 const struct foreign_option *foreign_find(const char *word)
 {
     for (size_t i = 0; i < sizeof FOREIGN / sizeof FOREIGN[0]; i++)
-        if (word_in_list(FOREIGN[i].words, word))
+        if (str_in_list(FOREIGN[i].words, word))
             return &FOREIGN[i];
     return NULL;
 }

@@ -26,7 +26,4 @@ const struct foreign_option *foreign_find(const char *word); /* NULL = none */
 CHECKED enum osp_status foreign_ignore(const struct foreign_option *option, const char *word,
                                        const char *value);
 
-/* Whether `word` is in a list with commas. */
-bool word_in_list(const char *list, const char *word);
-
 #endif

@@ -83,7 +83,7 @@ void help_command(FILE *out, const struct command *command)
     if (command->about)
         fprintf(out, "\n%s\n", command->about);
     put_examples(out, command->examples);
-    if (!command->options || !command->options->name)
+    if (!command->options->name)
         return;
     fputs("\nOptions:\n", out);
     for (const struct option_row *row = command->options; row->name; row++)

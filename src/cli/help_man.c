@@ -45,7 +45,7 @@ static void put_command(FILE *out, const struct command *command)
     put_text(out, command->about ? command->about : command->summary);
     fputs("\n", out);
     put_examples(out, command->examples);
-    for (const struct option_row *row = command->options; row && row->name; row++)
+    for (const struct option_row *row = command->options; row->name; row++)
         put_option(out, row);
 }
 

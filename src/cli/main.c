@@ -19,7 +19,7 @@ static bool asks_for_help(int argc, char **argv)
 
 static int run(const struct command *command, int argc, char **argv)
 {
-    if (command->options && asks_for_help(argc, argv)) {
+    if (asks_for_help(argc, argv)) {
         help_command(stdout, command);
         return 0;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 #include "cli/commands.h"
 #include "cli/foreign.h"
 #include "cli/nearest.h"
@@ -17,7 +18,7 @@ const struct option_row *options_find(const struct option_row *rows, const char 
 {
     for (const struct option_row *row = rows; row->name; row++)
         if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, row->name) == 0) ||
-            word_in_list(row->aliases, word))
+            str_in_list(row->aliases, word))
             return row;
     return NULL;
 }
@@ -90,9 +91,9 @@ static enum osp_status set_number(const struct option_row *row, char *field, con
 
 static enum osp_status set_flag(const struct option_row *row, char *field, const char *text)
 {
-    bool on = !text || word_in_list("1,true,yes,on", text);
+    bool on = !text || str_in_list("1,true,yes,on", text);
 
-    if (!on && !word_in_list("0,false,no,off", text) && *text)
+    if (!on && !str_in_list("0,false,no,off", text) && *text)
         return fail(OSP_EINVAL, "--%s: %s is neither true nor false", row->name, text);
     memcpy(field, &on, sizeof on);
     return OSP_OK;
@@ -112,9 +113,12 @@ static enum osp_status set_option(const struct option_row *row, void *into, cons
 
 /* ---- the environment ---- */
 
-void option_variable(const struct option_row *row, char out[OPTION_VARIABLE_BYTES_MAX])
+enum { VARIABLE_BYTES_MAX = 64 };
+
+/* "OSPREY_MAX_MODEL_LEN" */
+static void variable_of(const struct option_row *row, char out[VARIABLE_BYTES_MAX])
 {
-    snprintf(out, OPTION_VARIABLE_BYTES_MAX, "OSPREY_%s", row->name);
+    snprintf(out, VARIABLE_BYTES_MAX, "OSPREY_%s", row->name);
     for (char *c = out; *c; c++)
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
@@ -122,11 +126,11 @@ void option_variable(const struct option_row *row, char out[OPTION_VARIABLE_BYTE
 static enum osp_status read_environment(const struct option_row *rows, void *into)
 {
     for (const struct option_row *row = rows; row->name; row++) {
-        char name[OPTION_VARIABLE_BYTES_MAX];
+        char name[VARIABLE_BYTES_MAX];
         const char *text;
         enum osp_status st;
 
-        option_variable(row, name);
+        variable_of(row, name);
         text = getenv(name);
         if (!text || !*text)
             continue;
@@ -158,8 +162,8 @@ static void plain_add(struct plain *p, char *word)
     p->argv[p->argc++] = word;
 }
 
-/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives the row, the name alone and the value
- * (NULL if it is not attached). */
+/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives the row,
+ * the name alone and the value (NULL if it is not attached). */
 static const struct option_row *split_word(const struct option_row *rows, char *word,
                                            const char **attached)
 {
@@ -193,7 +197,7 @@ static enum osp_status skip_foreign(const struct command *command, const char *w
         return unknown_option(command, word);
     if (!attached && *next &&
         (foreign->value == FOREIGN_ONE ||
-         (foreign->value == FOREIGN_MODE && word_in_list("on,off,auto", *next)))) {
+         (foreign->value == FOREIGN_MODE && str_in_list("on,off,auto", *next)))) {
         value = *next;
         ++*n_used;
     }

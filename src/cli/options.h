@@ -35,6 +35,29 @@ struct option_row {
     const char *help;
 };
 
+/* Rows for the members of a struct T, with the option's name, its further names or NULL, what stands for
+ * the value, and the help. */
+#define ROW(T, member, flag, also) .name = (flag), .aliases = (also), .offset = offsetof(T, member)
+#define FLAG_ROW(T, member, flag, also, text)                                                      \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = OPTION_FLAG, .help = (text)                            \
+    }
+#define TEXT_ROW(T, member, flag, also, what, text)                                                \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = OPTION_TEXT, .value = (what), .help = (text)           \
+    }
+#define NUMBER_ROW(T, member, flag, also, form, least, most, what, text)                           \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = (form), .min = (least), .max = (most),                 \
+                                    .value = (what), .help = (text)                                \
+    }
+#define INT_ROW(T, member, flag, also, least, most, what, text)                                    \
+    NUMBER_ROW(T, member, flag, also, OPTION_INT, least, most, what, text)
+#define BYTES_ROW(T, member, flag, also, least, most, text)                                        \
+    NUMBER_ROW(T, member, flag, also, OPTION_BYTES, least, most, "BYTES", text)
+#define REAL_ROW(T, member, flag, also, least, most, what, text)                                   \
+    NUMBER_ROW(T, member, flag, also, OPTION_REAL, least, most, what, text)
+
 struct command;
 
 /* What a command line said beyond its options. */
@@ -48,10 +71,6 @@ struct option_rest {
  * what is wrong. For the main thread only. */
 CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
                                       void *into, struct option_rest *rest);
-
-/* "OSPREY_MAX_MODEL_LEN" */
-enum { OPTION_VARIABLE_BYTES_MAX = 64 };
-void option_variable(const struct option_row *row, char out[OPTION_VARIABLE_BYTES_MAX]);
 
 /* Finds a row by a name as written ("--max-model-len", "-c", "-np"); NULL = none. */
 const struct option_row *options_find(const struct option_row *rows, const char *word);

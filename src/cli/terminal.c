@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-bool terminal_has_style(FILE *f)
+static bool has_style(FILE *f)
 {
     const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
 
@@ -13,7 +13,7 @@ bool terminal_has_style(FILE *f)
 
 void terminal_dim(FILE *f, bool on)
 {
-    if (terminal_has_style(f))
+    if (has_style(f))
         fputs(on ? "\033[2m" : "\033[0m", f);
 }
 

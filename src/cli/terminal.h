@@ -6,12 +6,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A terminal that colours may be used on (NO_COLOR and TERM=dumb say no). */
-bool terminal_has_style(FILE *f);
-
 /* Writes text as it is to a file or pipe; to a terminal without control characters. Flushes. */
 void terminal_put(FILE *f, const char *text, size_t n_bytes);
 
-void terminal_dim(FILE *f, bool on); /* nothing where there is no style */
+/* On a terminal where colours may be used (NO_COLOR and TERM=dumb say no); nothing elsewhere. */
+void terminal_dim(FILE *f, bool on);
 
 #endif

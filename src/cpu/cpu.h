@@ -47,9 +47,6 @@ struct cpu {
     struct room jobs;                /* matrix products of one stage */
     struct room counts;              /* how many tiles each of them has */
     struct room quantised;           /* the rows that they multiply with, as int8 */
-    struct room attn_tasks;          /* of attention */
-    struct room attn_parts;          /* sums of blocks whose splits are tasks of their own */
-    struct room attn_left;           /* how many splits of each are not done */
     struct share *shares;            /* one a thread */
     struct packed *packed;           /* see pack.h */
     struct stage_cost costs[N_STAGES];
@@ -74,6 +71,10 @@ struct tiles {
 };
 typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
 void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
+/* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each: on
+ * several memory nodes every thread does its own share and no other, so that it lies on its node. */
+CHECKED enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles,
+                                            tiles_fn *fn, void *ctx);
 
 /* Widens n elements from element `first` of a weight to f32. */
 void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,

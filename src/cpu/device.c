@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cpu/pack.h"
+#include "cpu/place.h"
 
 static struct cpu *cpu_of(struct backend *be)
 {
@@ -58,10 +59,10 @@ static enum osp_status cpu_alloc(struct backend *be, struct mem *out, size_t siz
 {
     enum osp_status st;
 
-    (void)be;
     *out = (struct mem){0};
     TRY(mem_try_aligned(&out->data, size_bytes, 1, "device memory"));
     out->size_bytes = size_bytes;
+    pool_spread(cpu_of(be)->pool, out->data, size_bytes);
 out:
     return st;
 }
@@ -83,7 +84,13 @@ static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, 
 
 static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const struct tensor *host)
 {
-    return cpu_pack_tensor(cpu_of(be), out, host);
+    enum osp_status st;
+
+    TRY(cpu_pack_tensor(cpu_of(be), out, host));
+    if (out->data == host->data)
+        TRY(cpu_place_tensor(cpu_of(be), out, host));
+out:
+    return st;
 }
 
 static int64_t cpu_pack_bytes(const struct backend *be, const struct tensor *host)
@@ -110,9 +117,6 @@ static void cpu_close(struct backend *be)
     free(cpu->jobs.data);
     free(cpu->counts.data);
     free(cpu->quantised.data);
-    free(cpu->attn_tasks.data);
-    free(cpu->attn_parts.data);
-    free(cpu->attn_left.data);
     free(cpu->shares);
     free(cpu);
 }
@@ -131,7 +135,7 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = names[i];
     TRY(kernels_choose(&cpu->kernels, opt->cpu_features));
-    TRY(pool_open(&cpu->pool, opt->n_threads));
+    TRY(pool_open_bound(&cpu->pool, opt->n_threads, opt->cpu_affinity));
     TRY(mem_try_aligned(&cpu->shares, (size_t)pool_threads(cpu->pool), sizeof(*cpu->shares),
                         "shares of the threads"));
     cpu->workers = mem_new((size_t)pool_threads(cpu->pool) * sizeof(*cpu->workers));
@@ -146,24 +150,15 @@ out:
 static void cpu_info(const struct backend *be, struct device_info *out)
 {
     const struct cpu *cpu = (const struct cpu *)be;
+    char nodes[32] = "";
 
+    if (pool_nodes(cpu->pool) > 1)
+        snprintf(nodes, sizeof(nodes), " on %d nodes", pool_nodes(cpu->pool));
     *out =
         (struct device_info){.n_threads = pool_threads(cpu->pool),
                              .pack_layout = cpu->kernels->products_int8 ? CPU_PACK_LAYOUT : NULL};
-    snprintf(out->name, sizeof(out->name), "CPU, %d thread%s, %s kernels", out->n_threads,
-             out->n_threads == 1 ? "" : "s", cpu->kernels->name);
-}
-
-/* The oracle adds no rounding of its own. */
-static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
-{
-    const struct kernels *k;
-    enum osp_status st;
-
-    TRY(kernels_choose(&k, opt->cpu_features));
-    *out = k->attend == NULL ? DTYPE_F32 : DTYPE_BF16;
-out:
-    return st;
+    snprintf(out->name, sizeof(out->name), "CPU, %d thread%s%s, %s kernels", out->n_threads,
+             out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
 }
 
 /* ---- a step ---- */
@@ -173,6 +168,7 @@ static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b,
     struct cpu *cpu = cpu_of(be);
     const struct batch_seq *seqs = BATCH_SEQS(b);
 
+    pool_bind_caller(cpu->pool);
     cpu->batch = b;
     cpu->rotations_of = NULL;
     cpu->n_blocks = 0;
@@ -247,7 +243,6 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .copy = cpu_move,
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
-                                            .kv_dtype = cpu_kv_dtype,
                                             .step_begin = cpu_step_begin,
                                             .step_end = cpu_step_end,
                                             .step_wait = cpu_step_wait,

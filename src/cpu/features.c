@@ -80,14 +80,22 @@ static bool has_avx512(void)
 
 #define LEVEL_LIST(X)                                                                              \
     X("ref", kernels_ref, has_always)                                                              \
-    X("neon", kernels_neon, has_dot_product)
-extern const struct kernels kernels_neon;
+    X("neon", kernels_neon, has_dot_product)                                                       \
+    X("neon-i8mm", kernels_neon_i8mm, has_i8mm)
+extern const struct kernels kernels_neon, kernels_neon_i8mm;
 
 static bool has_dot_product(void)
 {
     const unsigned long asimddp = 1ul << 20; /* HWCAP_ASIMDDP */
 
     return (getauxval(AT_HWCAP) & asimddp) != 0;
+}
+
+static bool has_i8mm(void)
+{
+    const unsigned long i8mm = 1ul << 13; /* HWCAP2_I8MM */
+
+    return has_dot_product() && (getauxval(AT_HWCAP2) & i8mm) != 0;
 }
 
 #else

@@ -241,10 +241,15 @@ static void level_quantise(int8_t *codes, struct int8_block *blocks, const float
     }
 }
 
+/* What a level multiplies many tokens with may be its own: it names that function before. */
+#ifndef LEVEL_PRODUCTS_INT8
+#define LEVEL_PRODUCTS_INT8 level_products_int8
+#endif
+
 /* The members of struct kernels that both headers fill. */
 #define LEVEL_FUNCTIONS                                                                            \
     .widen_bf16 = level_widen_bf16, .widen_mxfp4 = widen_mxfp4_plain,                              \
     .products_f32 = level_products_f32, .products_bf16 = level_products_bf16,                      \
-    .quantise = level_quantise, .products_int8 = level_products_int8,                              \
+    .quantise = level_quantise, .products_int8 = LEVEL_PRODUCTS_INT8,                              \
     .weighted_sum = level_weighted_sum, .scale = level_scale, .exp_sum = level_exp_sum,            \
     .norm = level_norm, .swiglu = level_swiglu

@@ -99,7 +99,7 @@ static void pack_tiles(void *ctx, int job, int first, int end, int worker)
         pack_group(ctx, job, g);
 }
 
-static enum osp_status keep(struct cpu *cpu, char **out, size_t n, size_t size_bytes)
+enum osp_status cpu_keep(struct cpu *cpu, char **out, size_t n, size_t size_bytes)
 {
     struct packed *p;
     enum osp_status st;
@@ -130,7 +130,6 @@ enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out, const struc
 {
     const int n_stacked = host->n_dims == 3 ? (int)host->dim[0] : 1;
     struct pack_run run = {.host = host};
-    int32_t *n_groups;
     enum osp_status st;
 
     *out = *host;
@@ -139,13 +138,9 @@ enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out, const struc
     assert(host->n_dims == 2 || host->n_dims == 3);
     run.n_rows = host->dim[host->n_dims - 2];
     run.n_columns = host->dim[host->n_dims - 1];
-    TRY(keep(cpu, &run.data, (size_t)(n_stacked * groups_of(run.n_rows)),
-             (size_t)packed_group_bytes(run.n_columns)));
-    TRY(room_need(&cpu->counts, (size_t)n_stacked, sizeof(*n_groups), "tile counts"));
-    n_groups = cpu->counts.data;
-    for (int e = 0; e < n_stacked; e++)
-        n_groups[e] = (int32_t)groups_of(run.n_rows);
-    cpu_run_tiles(cpu, &(struct tiles){.n = n_groups, .n_jobs = n_stacked}, pack_tiles, &run);
+    TRY(cpu_keep(cpu, &run.data, (size_t)(n_stacked * groups_of(run.n_rows)),
+                 (size_t)packed_group_bytes(run.n_columns)));
+    TRY(cpu_run_owned_tiles(cpu, n_stacked, (int32_t)groups_of(run.n_rows), pack_tiles, &run));
     out->data = run.data;
     out->scales = NULL;
     out->layout = LAYOUT_PACKED;

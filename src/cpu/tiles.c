@@ -70,12 +70,43 @@ static void run_worker(void *ctx, int part, int worker)
         run_share(run, (worker + i) % n_shares, worker);
 }
 
+static void reset_shares(struct cpu *cpu)
+{
+    for (int i = 0; i < pool_threads(cpu->pool); i++)
+        atomic_store_explicit(&cpu->shares[i].next, 0, memory_order_relaxed);
+}
+
 void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx)
 {
     struct tiles_run run = {.cpu = cpu, .tiles = tiles, .fn = fn, .ctx = ctx};
-    const int n_shares = pool_threads(cpu->pool);
 
-    for (int i = 0; i < n_shares; i++)
-        atomic_store_explicit(&cpu->shares[i].next, 0, memory_order_relaxed);
-    pool_run(cpu->pool, run_worker, &run, n_shares);
+    reset_shares(cpu);
+    pool_run(cpu->pool, run_worker, &run, pool_threads(cpu->pool));
+}
+
+static void run_owner(void *ctx, int part, int worker)
+{
+    run_share(ctx, part, worker);
+}
+
+enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles, tiles_fn *fn,
+                                    void *ctx)
+{
+    struct tiles tiles = {.n_jobs = n_jobs};
+    struct tiles_run run = {.cpu = cpu, .tiles = &tiles, .fn = fn, .ctx = ctx};
+    int32_t *n;
+    enum osp_status st;
+
+    TRY(room_need(&cpu->counts, (size_t)n_jobs, sizeof(*n), "tile counts"));
+    tiles.n = n = cpu->counts.data;
+    for (int i = 0; i < n_jobs; i++)
+        n[i] = n_tiles;
+    if (pool_nodes(cpu->pool) < 2) {
+        cpu_run_tiles(cpu, &tiles, fn, ctx);
+        return OSP_OK;
+    }
+    reset_shares(cpu);
+    pool_run_each(cpu->pool, run_owner, &run);
+out:
+    return st;
 }

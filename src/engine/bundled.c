@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/str.h"
 
 enum { PLACES_TEXT_BYTES_MAX = 64 * 1024 };
 
@@ -67,10 +68,6 @@ static void look_everywhere(struct looking *l)
         look_near(l, info.dli_fname);
     if (l->found == NULL)
         look_near(l, "/proc/self/exe");
-#ifdef OSP_DATADIR
-    if (l->found == NULL)
-        look_at(l, mem_strdup(OSP_DATADIR "/models/" BUNDLED_MODEL_NAME));
-#endif
 }
 
 enum osp_status bundled_model_path(char **out)
@@ -94,16 +91,9 @@ enum osp_status bundled_model_path(char **out)
     return st;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), n_end = strlen(end);
-
-    return n >= n_end && strcmp(s + n - n_end, end) == 0;
-}
-
 static bool is_tokenizer_name(const char *name)
 {
-    return strcmp(name, "tokenizer.json") == 0 || ends_with(name, ".tiktoken");
+    return strcmp(name, "tokenizer.json") == 0 || str_ends_with(name, ".tiktoken");
 }
 
 static bool holds_tokenizer(const char *folder)

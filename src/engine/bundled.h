@@ -7,7 +7,7 @@
 #define BUNDLED_MODEL_NAME "osprey-nano"
 
 /* The folder of the bundled model: $OSPREY_MODEL_DIR, else near the library and the program (build
- * tree, bundle, installation), else where `make install` was told. OSP_ENOTFOUND lists the places. */
+ * tree, bundle, installation). OSP_ENOTFOUND lists the places. */
 CHECKED enum osp_status bundled_model_path(char **out);
 
 /* The file `given` when not NULL, else the tokenizer in the checkpoint's folder or in its parent

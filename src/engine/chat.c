@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-enum { DATE_BYTES = 11, CHAT_ITEMS_MIN = 8 };
+enum { DATE_BYTES = 11 };
 
 /* A call that a tool's result may answer. */
 struct call {
@@ -71,20 +71,9 @@ void osp_chat_free(struct osp_chat *chat)
 static enum osp_status reserve(void *items, size_t n, size_t *capacity, size_t item_bytes,
                                size_t most, const char *what)
 {
-    size_t wanted = *capacity < CHAT_ITEMS_MIN ? CHAT_ITEMS_MIN : *capacity * 2;
-    void *old, *grown;
-
     if (n >= most)
         return fail(OSP_ELIMIT, "the conversation has more than %zu %s", most, what);
-    if (n < *capacity)
-        return OSP_OK;
-    memcpy(&old, items, sizeof old);
-    grown = realloc(old, wanted * item_bytes);
-    if (grown == NULL)
-        return fail(OSP_ENOMEM, "no memory for %zu %s", wanted, what);
-    memcpy(items, &grown, sizeof grown);
-    *capacity = wanted;
-    return OSP_OK;
+    return mem_try_grow(items, n, capacity, item_bytes, what);
 }
 
 /* A copy that the chat owns, with a NUL behind it. */

@@ -11,7 +11,7 @@ static struct osp_request *request_of(const struct seq *q)
     return q->owner;
 }
 
-static void publish_stats(struct osp_engine *e)
+void engine_publish_stats(struct osp_engine *e)
 {
     const struct sched *s = &e->sched;
     struct osp_engine_stats stats = {
@@ -36,7 +36,7 @@ static void publish_stats(struct osp_engine *e)
 static void take_out(struct osp_engine *e, struct seq *q, enum seq_end end)
 {
     sched_remove(&e->sched, q, end);
-    publish_stats(e);
+    engine_publish_stats(e);
 }
 
 /* The request is over, as its sequence says. */
@@ -163,7 +163,7 @@ static void step(struct osp_engine *e)
         return;
     }
     sched_commit(&e->sched, e->tokens, clock_ns());
-    publish_stats(e);
+    engine_publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)
         publish_part(e, &plan->parts[i]);
 }

@@ -33,6 +33,9 @@ struct osp_engine {
 /* The thread's function; arg is the engine. */
 void *engine_main(void *arg);
 
+/* Writes e->stats, for whoever asks; the engine's thread, or before there is one. */
+void engine_publish_stats(struct osp_engine *e);
+
 /* Hands r to the engine's thread, which takes a reference of its own. From any thread. OSP_EBUSY:
  * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */
 CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r);

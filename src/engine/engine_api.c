@@ -128,6 +128,7 @@ static enum osp_status open_parts(struct osp_engine *e)
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
     TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
+    engine_publish_stats(e);
     TRY(start_thread(e));
 out:
     return st;

@@ -14,23 +14,12 @@ enum {
     CALL_ID_BYTES = 32
 };
 
-static const char functions_prefix[] = "functions.";
-
 /* Begins an event whose text is what follows in s->text. */
 static struct pending_event *add_event(struct event_stream *s, enum osp_event_kind kind)
 {
     struct pending_event *e;
 
-    if (s->n_pending == s->n_pending_max) {
-        size_t n = s->n_pending_max * 2 + 4;
-        struct pending_event *more = mem_new(n * sizeof *more);
-
-        if (s->n_pending > 0)
-            memcpy(more, s->pending, s->n_pending * sizeof *more);
-        free(s->pending);
-        s->pending = more;
-        s->n_pending_max = n;
-    }
+    mem_grow(&s->pending, s->n_pending, &s->n_pending_max, sizeof *s->pending);
     e = &s->pending[s->n_pending++];
     *e = (struct pending_event){.kind = kind, .text = s->text.size_bytes};
     return e;
@@ -78,15 +67,12 @@ static size_t add_string(struct event_stream *s, const char *string)
 static void begin_call(struct event_stream *s, const char *recipient)
 {
     struct pending_event *e = add_event(s, OSP_EVENT_TOOL_CALL);
-    size_t n_prefix = sizeof functions_prefix - 1;
     char id[CALL_ID_BYTES];
 
     snprintf(id, sizeof id, "call_%016" PRIx64 "%08" PRIx32, rng_entropy(),
              (uint32_t)rng_entropy());
-    if (strncmp(recipient, functions_prefix, n_prefix) == 0)
-        recipient += n_prefix;
     e->text = add_string(s, "");
-    e->name = add_string(s, recipient);
+    e->name = add_string(s, harmony_call_name(recipient));
     e->call_id = add_string(s, id);
     e->call_index = s->n_calls++;
 }

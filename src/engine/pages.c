@@ -99,3 +99,17 @@ void page_list_drop(struct page_list *l, struct pages *p)
         pages_drop(p, l->numbers[--l->n]);
     l->first = 0;
 }
+
+void page_lists_write(const struct page_list lists[N_PAGE_GROUPS], struct batch_seq *out,
+                      int32_t *pages, int *n_pages)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        const struct page_list *l = &lists[g];
+
+        out->first_page[g] = l->first;
+        out->table[g] = *n_pages;
+        out->n_pages[g] = l->n;
+        memcpy(pages + *n_pages, l->numbers, (size_t)l->n * sizeof *l->numbers);
+        *n_pages += l->n;
+    }
+}

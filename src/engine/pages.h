@@ -40,6 +40,11 @@ void page_list_cover(struct page_list *l, struct pages *p, int last);
 void page_list_slide(struct page_list *l, struct pages *p, int oldest);
 void page_list_drop(struct page_list *l, struct pages *p); /* drops all */
 
+/* Writes a sequence's lists into its entry of a batch: their numbers stand from pages[*n_pages] on, which
+ * moves behind them. */
+void page_lists_write(const struct page_list lists[N_PAGE_GROUPS], struct batch_seq *out,
+                      int32_t *pages, int *n_pages);
+
 /* Pages that hold n positions from a page's start on. */
 static inline int pages_of_tokens(int n_tokens)
 {

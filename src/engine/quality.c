@@ -53,19 +53,9 @@ static double divergence(const double *p, const double *q, int n)
 
 static enum osp_status keep_divergence(struct osp_quality *q, double value)
 {
-    enum osp_status st = OSP_OK;
+    enum osp_status st;
 
-    if (q->n == q->n_max) {
-        size_t n_max = q->n_max * 2 + 4096;
-        double *more;
-
-        TRY(mem_try_array(&more, n_max, sizeof *more, "divergences"));
-        if (q->n > 0)
-            memcpy(more, q->divergences, q->n * sizeof *more);
-        free(q->divergences);
-        q->divergences = more;
-        q->n_max = n_max;
-    }
+    TRY(mem_try_grow(&q->divergences, q->n, &q->n_max, sizeof *q->divergences, "divergences"));
     q->divergences[q->n++] = value;
 out:
     return st;

@@ -1,8 +1,6 @@
 /* From the plan of a step to the block of bytes that the device gets. */
 #include "engine/sched.h"
 
-#include <string.h>
-
 int64_t sched_batch_bytes_max(const struct sched_limits *l)
 {
     int n_window = sched_window_pages(l->window_tokens) + sched_chunk_pages(l->n_batch_tokens_max);
@@ -55,19 +53,6 @@ static void fill_rows(struct filling *f, const struct step_part *part)
     }
 }
 
-static void fill_pages(struct filling *f, const struct seq *q, struct batch_seq *out)
-{
-    for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        const struct page_list *l = &q->pages[g];
-
-        out->first_page[g] = l->first;
-        out->table[g] = f->n_pages;
-        out->n_pages[g] = l->n;
-        memcpy(f->pages + f->n_pages, l->numbers, (size_t)l->n * sizeof *l->numbers);
-        f->n_pages += l->n;
-    }
-}
-
 static void fill_sample(struct filling *f, const struct seq *q)
 {
     struct batch_sample *out = &f->samples[f->n_samples++];
@@ -84,7 +69,7 @@ static void fill_part(struct filling *f, const struct step_part *part)
     seq->first_row = f->n_rows;
     seq->n_rows = part->n_rows;
     fill_rows(f, part);
-    fill_pages(f, part->seq, seq);
+    page_lists_write(part->seq->pages, seq, f->pages, &f->n_pages);
     if (part->draws)
         fill_sample(f, part->seq);
     f->n_seqs++;

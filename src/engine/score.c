@@ -104,22 +104,13 @@ static void fill_rows(const struct scorer *s, struct batch *b, const int32_t *id
     }
 }
 
-static void fill_pages(const struct scorer *s, struct batch *b)
+static void fill_seq(const struct scorer *s, struct batch *b)
 {
     struct batch_seq *seq = writable(b, b->offset_seqs);
-    int32_t *pages = writable(b, b->offset_pages);
     int n_pages = 0;
 
     seq->n_rows = b->n_rows;
-    for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        const struct page_list *l = &s->lists[g];
-
-        seq->first_page[g] = l->first;
-        seq->table[g] = n_pages;
-        seq->n_pages[g] = l->n;
-        memcpy(pages + n_pages, l->numbers, (size_t)l->n * sizeof *l->numbers);
-        n_pages += l->n;
-    }
+    page_lists_write(s->lists, seq, writable(b, b->offset_pages), &n_pages);
 }
 
 static enum osp_status check_push(const struct scorer *s, const int32_t *ids, int n)
@@ -148,7 +139,7 @@ enum osp_status scorer_push(struct scorer *s, const int32_t *ids, int n)
         page_list_cover(&s->lists[g], &s->pages[g], s->n_done + n - 1);
     b = batch_init(s->batch_memory, counts_of(s, n));
     fill_rows(s, b, ids);
-    fill_pages(s, b);
+    fill_seq(s, b);
     TRY(model_step(m, b, &ticket));
     TRY(model_wait(m, ticket));
     TRY(model_logits(m, n, s->logits));

@@ -2,6 +2,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "base/file.h"
+#include "engine/bundled.h"
 #include "engine/model_api.h"
 
 enum {
@@ -9,15 +11,32 @@ enum {
     ENCODED_IDS_MAX = 1 << 28    /* 1 GiB of ids */
 };
 
+/* The file of a folder may lie in its parent: that is where original/ has it. */
+static enum osp_status open_from(struct tokenizer **out, const char *path)
+{
+    char *file = NULL;
+    enum osp_status st;
+
+    TRY(bundled_tokenizer_path(&file, path_is_folder(path) ? NULL : path, path));
+    TRY(tokenizer_open(out, file));
+out:
+    free(file);
+    return st;
+}
+
 enum osp_status osp_tokenizer_open(struct osp_tokenizer **out, const char *path)
 {
     struct tokenizer *t = NULL;
+    char *bundled = NULL;
     enum osp_status st;
 
     *out = NULL;
-    TRY(tokenizer_open(&t, path));
+    if (path == NULL)
+        TRY(bundled_model_path(&bundled));
+    TRY(open_from(&t, path != NULL ? path : bundled));
     *out = (struct osp_tokenizer *)t;
 out:
+    free(bundled);
     return st;
 }
 

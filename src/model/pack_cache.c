@@ -8,17 +8,14 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "model/pack_file.h"
 #include "model/quantize.h"
 #include "model/weight_table.h"
 
-enum {
-    KEY_BYTES_MAX = 1 << 20,
-    CONFIG_BYTES_MAX = 1 << 20,
-    ST_LENGTH_BYTES = 8 /* in front of a safetensors header */
-};
+enum { KEY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20 };
 
 /* ---- what is packed ---- */
 
@@ -73,7 +70,7 @@ static enum osp_status key_of_file(struct buf *key, const struct st_file *f)
         return fail(OSP_EIO, "%s: cannot stat: %s", f->path, strerror(errno));
     buf_printf(key, "file %zu bytes, time %lld.%09ld, header %016" PRIx64 "\n", f->size_bytes,
                (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
-               pack_hash(PACK_HASH_START, f->map.data, n_header));
+               hash_bytes(HASH_START, f->map.data, n_header));
     return OSP_OK;
 }
 
@@ -84,7 +81,7 @@ static enum osp_status key_of_config(struct buf *key, const struct checkpoint *c
     enum osp_status st;
 
     TRY(file_read(&text, &n_bytes, path, CONFIG_BYTES_MAX));
-    buf_printf(key, "config %016" PRIx64 "\n", pack_hash(PACK_HASH_START, text, n_bytes));
+    buf_printf(key, "config %016" PRIx64 "\n", hash_bytes(HASH_START, text, n_bytes));
 out:
     free(text);
     free(path);
@@ -151,7 +148,7 @@ static enum osp_status make_path(struct pack_cache *out, const char *folder)
                                 "set; name a folder");
     TRY(make_folders(place));
     out->path = mem_printf("%s/%016" PRIx64 ".pack", place,
-                           pack_hash(PACK_HASH_START, out->key, strlen(out->key)));
+                           hash_bytes(HASH_START, out->key, strlen(out->key)));
 out:
     free(place);
     return st;

@@ -10,6 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 enum {
@@ -33,15 +34,6 @@ struct pack_entry {
     uint64_t begin, size_bytes, samples; /* samples: their hash */
 };
 
-uint64_t pack_hash(uint64_t hash, const void *data, size_t n_bytes)
-{
-    const unsigned char *p = data;
-
-    for (size_t i = 0; i < n_bytes; i++)
-        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static uint64_t aligned(uint64_t n_bytes)
 {
     return (n_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -54,22 +46,22 @@ static size_t key_room(const char *key)
 
 static uint64_t hash_samples(const struct pack_piece *p)
 {
-    uint64_t hash = PACK_HASH_START;
+    uint64_t hash = HASH_START;
     size_t n = p->size_bytes < SAMPLE_BYTES ? p->size_bytes : SAMPLE_BYTES;
 
     for (size_t at = 0; at + n <= p->size_bytes && n > 0; at += SAMPLE_EVERY)
-        hash = pack_hash(hash, (const char *)p->data + at, n);
-    return pack_hash(hash, (const char *)p->data + p->size_bytes - n, n);
+        hash = hash_bytes(hash, (const char *)p->data + at, n);
+    return hash_bytes(hash, (const char *)p->data + p->size_bytes - n, n);
 }
 
 static uint64_t hash_header(const void *bytes, size_t n_bytes)
 {
     const size_t at = offsetof(struct pack_header, checksum), behind = at + sizeof(uint64_t);
     const uint64_t zero = 0;
-    uint64_t hash = pack_hash(PACK_HASH_START, bytes, at);
+    uint64_t hash = hash_bytes(HASH_START, bytes, at);
 
-    hash = pack_hash(hash, &zero, sizeof zero);
-    return pack_hash(hash, (const char *)bytes + behind, n_bytes - behind);
+    hash = hash_bytes(hash, &zero, sizeof zero);
+    return hash_bytes(hash, (const char *)bytes + behind, n_bytes - behind);
 }
 
 /* ---- the header ---- */

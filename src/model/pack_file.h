@@ -21,8 +21,4 @@ CHECKED enum osp_status pack_file_read(struct file_map *map, const char *path, c
 CHECKED enum osp_status pack_file_write(const char *path, const char *key,
                                         const struct pack_piece *pieces, size_t n);
 
-/* FNV-1a of bytes, going on from `hash`. */
-#define PACK_HASH_START UINT64_C(0xcbf29ce484222325)
-uint64_t pack_hash(uint64_t hash, const void *data, size_t n_bytes);
-
 #endif

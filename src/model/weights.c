@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/str.h"
 #include "model/weight_table.h"
 
 struct binder {
@@ -281,10 +282,7 @@ out:
 /* Tables that older exporters save and that follow from the config. */
 static bool is_ignored(const char *name)
 {
-    static const char ending[] = "rotary_emb.inv_freq";
-    size_t n = strlen(name), n_ending = sizeof ending - 1;
-
-    return n >= n_ending && strcmp(name + n - n_ending, ending) == 0;
+    return str_ends_with(name, "rotary_emb.inv_freq");
 }
 
 static enum osp_status check_surplus(const struct binder *b)

@@ -26,16 +26,11 @@ static enum osp_status check_model(const struct chat_job *job)
 
 static enum osp_status read_params(struct chat_job *job)
 {
-    const struct serve_options *opt = &job->server->opt;
-    struct osp_sampling *sampling = &job->params.options.sampling;
     enum osp_status st;
 
+    job->params.options = job->server->opt.defaults;
     TRY(chat_params_read(&job->params, job->body, job->n_body_bytes));
     TRY(check_model(job));
-    if (opt->has_temperature && !sampling->has_temperature) {
-        sampling->has_temperature = true;
-        sampling->temperature = opt->temperature;
-    }
 out:
     return st;
 }

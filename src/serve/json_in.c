@@ -135,6 +135,20 @@ static enum osp_status read_seed(struct chat_params *p, const char *field, const
     return st;
 }
 
+static enum osp_status read_ignore_eos(struct chat_params *p, const char *field, const json_t *v)
+{
+    return read_bool(&p->options.ignore_stop_tokens, field, v);
+}
+
+static enum osp_status read_tokens_min(struct chat_params *p, const char *field, const json_t *v)
+{
+    json_int_t tokens = 0;
+    enum osp_status st = read_int(&tokens, field, v, 0, INT_MAX);
+
+    p->tokens_min = (int)tokens;
+    return st;
+}
+
 static enum osp_status add_stop(struct chat_params *p, const char *field, const json_t *v)
 {
     size_t n_bytes = json_string_length(v);
@@ -255,6 +269,9 @@ static enum osp_status no_matter(struct chat_params *p, const char *field, const
     X(top_k, read_top_k)                                                                           \
     X(min_p, read_min_p)                                                                           \
     X(seed, read_seed)                                                                             \
+    X(ignore_eos, read_ignore_eos)                                                                 \
+    X(min_tokens, read_tokens_min)                                                                 \
+    X(cache_prompt, no_matter)                                                                     \
     X(stop, read_stop)                                                                             \
     X(n, read_n)                                                                                   \
     X(tool_choice, read_tool_choice)                                                               \
@@ -325,6 +342,17 @@ static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
     return OSP_OK;
 }
 
+/* An answer that must not end early goes on to its end: nothing in between is offered. */
+static enum osp_status check_tokens_min(const struct chat_params *p)
+{
+    if (p->tokens_min > 0 && !p->options.ignore_stop_tokens)
+        return not_yet("min_tokens", "only 0, or together with ignore_eos");
+    if (p->options.tokens_max > 0 && p->tokens_min > p->options.tokens_max)
+        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", p->tokens_min,
+                    p->options.tokens_max);
+    return OSP_OK;
+}
+
 enum osp_status chat_params_read(struct chat_params *out, const char *json, size_t n_bytes)
 {
     enum osp_status st;
@@ -334,6 +362,7 @@ enum osp_status chat_params_read(struct chat_params *out, const char *json, size
     buf_init(&out->ignored, IGNORED_BYTES_MAX);
     TRY(parse(&body, json, n_bytes));
     json_object_foreach(body, name, v) TRY(read_field(out, name, v));
+    TRY(check_tokens_min(out));
 out:
     json_decref(body);
     return st;

@@ -9,13 +9,15 @@
 struct chat_params {
     struct osp_request_options options; /* borrows `stops` */
     char *stops[OSP_STOP_STRINGS_MAX];
-    char *model; /* NULL: none named */
+    char *model;    /* NULL: none named */
+    int tokens_min; /* of the answer */
     bool stream, include_usage;
     bool no_tools;      /* tool_choice: "none" */
     struct buf ignored; /* names of fields that nothing reads, "a, b" */
 };
 
-/* Errors begin with the field: "temperature: must be from 0 to 2". Release in either case. */
+/* Into zeroed params, but that `options` may have defaults for what the body does not say. Errors begin
+ * with the field: "temperature: must be from 0 to 2". Release in either case. */
 CHECKED enum osp_status chat_params_read(struct chat_params *out, const char *json, size_t n_bytes);
 void chat_params_release(struct chat_params *p); /* accepts zeroed params */
 

@@ -32,11 +32,17 @@ static bool same_key(const char *given, const char *key)
     return difference == 0;
 }
 
+/* What needs neither a key nor a model. */
+static bool is_health(const struct http_request *r)
+{
+    return strcmp(r->path, "/health") == 0;
+}
+
 static bool has_key(const struct server *s, const struct http_request *r)
 {
     const char *given = r->fields[HTTP_AUTHORIZATION];
 
-    if (!s->opt.api_key || strcmp(r->path, "/health") == 0)
+    if (!s->opt.api_key || is_health(r))
         return true;
     return given && strncasecmp(given, "Bearer ", 7) == 0 && same_key(given + 7, s->opt.api_key);
 }
@@ -177,13 +183,15 @@ void routes_dispatch(struct server *s, struct http_exchange *x)
         return;
     }
     allow_origin(x, r);
-    if (has_key(s, r) || strcmp(r->method, "OPTIONS") == 0) {
+    if (!has_key(s, r) && strcmp(r->method, "OPTIONS") != 0) {
+        http_add_header(x, "www-authenticate", "Bearer");
+        refuse(x, 401, "invalid_api_key",
+               "the API key is missing or wrong: send Authorization: Bearer KEY");
+    } else if (!s->engine && !is_health(r)) {
+        refuse(x, 503, "loading", "the model is being loaded; /health tells when that is done");
+    } else {
         route(s, x, r);
-        return;
     }
-    http_add_header(x, "www-authenticate", "Bearer");
-    refuse(x, 401, "invalid_api_key",
-           "the API key is missing or wrong: send Authorization: Bearer KEY");
 }
 
 void route_index(struct server *s, struct http_exchange *x, const char *name)

@@ -7,7 +7,7 @@
 /* X(method, path, handler, what it gives); a path that ends in * takes a name there. */
 #define ROUTE_LIST(X)                                                                              \
     X("GET", "/", route_index, "this list")                                                        \
-    X("GET", "/health", route_health, "200 while requests are answered, else 503")                 \
+    X("GET", "/health", route_health, "200 while requests are answered, else 503 and why")         \
     X("GET", "/v1/models", route_models, "the model")                                              \
     X("GET", "/v1/models/*", route_model, "the model by its name")                                 \
     X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")

@@ -18,6 +18,12 @@ enum {
     SERVE_QUEUE_DEFAULT = 256
 };
 
+/* What load() gives. */
+struct serve_model {
+    struct osp_model *model;
+    bool is_greedy; /* requests are answered greedily unless they or the defaults say otherwise */
+};
+
 struct serve_options {
     const char *host;            /* NULL: 127.0.0.1 */
     int port;                    /* 0: one that is free */
@@ -27,10 +33,14 @@ struct serve_options {
     size_t body_bytes_max;
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
     int queue_requests_max;
-    bool has_temperature; /* of requests that name none; else 1 */
-    float temperature;
-    void (*on_ready)(void *ctx, const char *url); /* clients can connect now */
-    void *ready_ctx;
+    struct osp_request_options defaults; /* what a request that does not say gets */
+    /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Meanwhile /health
+     * says "loading", and all else is refused with 503. */
+    enum osp_status (*load)(void *ctx, struct serve_model *out);
+    /* Clients can connect (may be NULL); then: requests are answered. On the thread of serve_run(). */
+    void (*on_listening)(void *ctx, const char *url);
+    void (*on_ready)(void *ctx, const char *url);
+    void *ctx; /* of the three */
 };
 
 struct server;
@@ -39,14 +49,9 @@ struct server;
 CHECKED enum osp_status serve_open(struct server **out, const struct serve_options *opt);
 void serve_close(struct server *s); /* accepts NULL */
 
-/* For requests that name none, unless the options did. */
-void serve_default_temperature(struct server *s, float temperature);
-
-/* Answers with the model (borrowed) until SIGINT or SIGTERM has been obeyed. *forced_out: a second
- * signal cut the clients off, and the engine may still be in a step. */
-CHECKED enum osp_status serve_run(struct server *s, struct osp_model *model, bool *forced_out);
-
-/* Ends serve_run() as SIGTERM does; from a handler of the server's own thread only. */
-void serve_stop(struct server *s);
+/* Loads, then answers until SIGINT or SIGTERM has been obeyed; fails as load() does. *forced_out: a
+ * second signal cut the clients off while the engine may still be in a step, or one came while load()
+ * was under way. */
+CHECKED enum osp_status serve_run(struct server *s, bool *forced_out);
 
 #endif

@@ -30,10 +30,15 @@ static void on_wake(void *ctx)
     chat_jobs_hear(ctx);
 }
 
+/* Loading cannot be interrupted, and nobody has an answer yet: the first signal is as good as two. */
 static void on_stop(void *ctx, enum http_stop level)
 {
+    struct server *s = ctx;
+
     if (level == HTTP_STOP_ABORT)
-        chat_jobs_cancel(ctx);
+        chat_jobs_cancel(s);
+    else if (s->is_loading)
+        http_stop(s->http);
 }
 
 /* A wildcard address is none that a client can use. */
@@ -44,16 +49,15 @@ static const char *reachable_host(const char *host)
     return is_wildcard || strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
 }
 
-static void on_ready(void *ctx)
+static void tell_url(const struct server *s, void (*tell)(void *ctx, const char *url))
 {
-    struct server *s = ctx;
     const char *host = reachable_host(s->opt.host);
     bool bracket = strchr(host, ':') != NULL;
     char *url = mem_printf("http://%s%s%s:%d", bracket ? "[" : "", host, bracket ? "]" : "",
                            http_port(s->http));
 
-    if (s->opt.on_ready)
-        s->opt.on_ready(s->opt.ready_ctx, url);
+    if (tell)
+        tell(s->opt.ctx, url);
     free(url);
 }
 
@@ -61,6 +65,63 @@ static void on_ready(void *ctx)
 static void on_engine_step(void *ctx)
 {
     http_wake(ctx);
+}
+
+/* ---- loading ---- */
+
+static enum osp_status open_all(struct server *s)
+{
+    struct loading *l = &s->loading;
+    struct osp_engine_options opt = {.queue_requests_max = s->opt.queue_requests_max,
+                                     .notify = on_engine_step,
+                                     .notify_ctx = s->http};
+    enum osp_status st;
+
+    TRY(s->opt.load(s->opt.ctx, &l->made));
+    TRY(osp_engine_open(&l->engine, l->made.model, &opt));
+out:
+    return st;
+}
+
+/* On a thread of its own. */
+static void load(void *ctx)
+{
+    struct server *s = ctx;
+    struct loading *l = &s->loading;
+
+    l->status = open_all(s);
+    if (l->status != OSP_OK)
+        snprintf(l->message, sizeof l->message, "%s", osp_error());
+}
+
+static void loaded(void *ctx)
+{
+    struct server *s = ctx;
+    struct osp_sampling *sampling = &s->opt.defaults.sampling;
+
+    s->engine = s->loading.engine;
+    s->is_loading = false;
+    if (http_draining(s->http))
+        return;
+    if (s->loading.status != OSP_OK) {
+        http_stop(s->http);
+        return;
+    }
+    osp_model_get_info(s->loading.made.model, &s->info);
+    if (s->n_names == 0)
+        s->names[s->n_names++] = mem_strdup(s->info.name);
+    sampling->has_temperature = sampling->has_temperature || s->loading.made.is_greedy;
+    s->start_unix_s = clock_unix_s();
+    tell_url(s, s->opt.on_ready);
+}
+
+static void on_listening(void *ctx)
+{
+    struct server *s = ctx;
+
+    s->is_loading = true;
+    tell_url(s, s->opt.on_listening);
+    http_work(s->http, load, loaded, s);
 }
 
 /* ---- life ---- */
@@ -132,33 +193,14 @@ void serve_close(struct server *s)
     free(s);
 }
 
-void serve_default_temperature(struct server *s, float temperature)
+enum osp_status serve_run(struct server *s, bool *forced_out)
 {
-    if (s->opt.has_temperature)
-        return;
-    s->opt.has_temperature = true;
-    s->opt.temperature = temperature;
-}
-
-void serve_stop(struct server *s)
-{
-    http_stop(s->http);
-}
-
-enum osp_status serve_run(struct server *s, struct osp_model *model, bool *forced_out)
-{
-    struct osp_engine_options opt = {.queue_requests_max = s->opt.queue_requests_max,
-                                     .notify = on_engine_step,
-                                     .notify_ctx = s->http};
+    const struct loading *l = &s->loading;
     enum osp_status st;
 
-    s->model = model;
-    osp_model_get_info(model, &s->info);
-    if (s->n_names == 0)
-        s->names[s->n_names++] = mem_strdup(s->info.name);
-    s->start_unix_s = clock_unix_s();
-    TRY(osp_engine_open(&s->engine, model, &opt));
-    TRY(http_run(s->http, on_ready, forced_out));
+    TRY(http_run(s->http, on_listening, forced_out));
+    if (!*forced_out && l->status != OSP_OK)
+        st = fail(l->status, "%s", l->message);
 out:
     return st;
 }

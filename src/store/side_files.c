@@ -7,13 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-
-static bool ends_with(const char *s, const char *end)
-{
-    size_t n = strlen(s), n_end = strlen(end);
-
-    return n >= n_end && strcmp(s + n - n_end, end) == 0;
-}
+#include "base/str.h"
 
 static bool is_one_of(const char *name, const char *const *list)
 {
@@ -30,8 +24,9 @@ static bool is_side_file(const char *name)
 
     if (name[0] == '.' || is_one_of(name, others))
         return false;
-    return ends_with(name, ".json") || ends_with(name, ".jinja") || ends_with(name, ".tiktoken") ||
-           ends_with(name, ".txt") || strcmp(name, "LICENSE") == 0;
+    return str_ends_with(name, ".json") || str_ends_with(name, ".jinja") ||
+           str_ends_with(name, ".tiktoken") || str_ends_with(name, ".txt") ||
+           strcmp(name, "LICENSE") == 0;
 }
 
 /* What a folder that also has another checkpoint, or anything else, gives to its original/. */
@@ -41,7 +36,7 @@ static bool is_tokenizer_file(const char *name)
                                         "special_tokens_map.json", "generation_config.json",
                                         "chat_template.jinja",     NULL};
 
-    return is_one_of(name, names) || ends_with(name, ".tiktoken");
+    return is_one_of(name, names) || str_ends_with(name, ".tiktoken");
 }
 
 /* Copies from `folder` what `wanted` names and what is not there yet. */

@@ -87,8 +87,25 @@ def test_compare(result):
     done = run("bench", "--compare", a, str(b))
     assert done.returncode == 0 and done.stdout.count("WORSE") == 4
     assert run("bench", "--compare", a, str(b), "--strict").returncode == 1
+    assert run("bench", "--compare", a, a, "--output", f"{folder}/same.md").stdout == ""
+    assert "0 changes" in (folder / "same.md").read_text()
     assert run("bench", "--compare", a).returncode == 2
     assert run("bench", "--compare", a, "/nowhere.json").returncode == 1
+
+
+@pytest.mark.parametrize("options, text", [
+    (["--strict"], "--strict is for --compare"),
+    (["--quality-file", "x"], "--quality-file is for --quality"),
+    (["--from", "a.json"], "--from is for --plot"),
+    (["--plain-body"], "--plain-body is for --url"),
+    (["--plot", "/nowhere/a.svg"], "/nowhere/a.svg: cannot be written"),
+    (["--matrix", "x", "--from", "y", "--plot", "a.svg"], "--matrix does not draw"),
+    (["--from", ",".join("a" * 9), "--plot", "a.svg"], "a: cannot open"),
+])  # fmt: skip
+def test_options_that_would_say_nothing(options, text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("bench", *options)
+    assert done.returncode in (1, 2) and text in done.stderr and done.stdout == ""
 
 
 def test_table_and_csv():
@@ -109,7 +126,7 @@ def test_server(server):
     assert report["latency_ms"] > 0
     assert report["process"]["peak_bytes"] > 1e6
     for row in report["benchmarks"]:
-        assert row["failed"] == 0
+        assert row["failed"] == 0 and row["short"] == 0  # ignore_eos holds
         assert 0.8 * 48 < row["prompt_tokens"]
         assert row["pp_throughput"]["mean"] > 0 and row["e2el_ms"]["p99"] > 0
 

@@ -93,6 +93,18 @@ def test_names_and_a_line_pasted_from_elsewhere(start_server):
     assert any("--trust-remote-code is ignored: no code of a checkpoint is ever run" in x for x in ignored)
 
 
+def test_defaults_of_the_command_line(start_server):
+    server = start_server("--max-tokens", "3", "--temp", "1.5", "--top-k", "1", "--top-p", "1.0", "--seed", "-1")
+    answers = [
+        server.client().chat.completions.create(model="osprey-nano", messages=TASK, **more)
+        for more in ({}, {}, {"max_tokens": 5})
+    ]
+    assert [a.usage.completion_tokens for a in answers] == [3, 3, 5]
+    assert answers[0].choices[0].finish_reason == "length"
+    assert answers[0].choices[0].message == answers[1].choices[0].message  # top_k 1 leaves no choice
+    assert server.stop() == 0
+
+
 def test_log_lines(start_server):
     server = start_server()
     server.client().chat.completions.create(model="osprey-nano", messages=TASK, max_tokens=3)

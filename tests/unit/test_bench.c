@@ -40,12 +40,16 @@ static void test_statistics(void **state)
 
 static void test_peak(void **state)
 {
-    const double times[] = {0, 0.4, 0.9, 1.0, 1.3, 5};
+    const double times[] = {1.3, 0, 0.9, 5, 0.4, 1.0};
+    struct samples s = {0};
 
     (void)state;
-    assert_int_equal(peak_in_window(times, 6, 1), 4); /* 0.4 to 1.3 */
-    assert_int_equal(peak_in_window(times, 1, 1), 1);
-    assert_int_equal(peak_in_window(times, 0, 1), 0);
+    assert_int_equal(samples_peak(&s, 1), 0);
+    add_all(&s, times, 1);
+    assert_int_equal(samples_peak(&s, 1), 1);
+    add_all(&s, times + 1, 5);
+    assert_int_equal(samples_peak(&s, 1), 4); /* 0.4 to 1.3 */
+    samples_release(&s);
 }
 
 /* A request that began at `start`, had pieces a step apart from `first` on; times in ms. */
@@ -134,7 +138,7 @@ static void test_stream(void **state)
          40);
     push(&s, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":3}}\n\n",
          50);
-    push(&s, "data: [DONE]\n\n", 60);
+    push(&s, "data: [DONE]\n\ndata:[DONE]\n\n", 60);
     assert_false(s.failed);
     assert_int_equal(t.first_chunk_ns, 10);
     assert_int_equal(t.n_pieces, 2);

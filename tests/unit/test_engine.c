@@ -133,8 +133,12 @@ static void test_length_and_usage(void **state)
     struct osp_request_options opt = steady;
     struct osp_engine_stats stats;
     struct heard h;
+    int n_pages;
 
     (void)state;
+    osp_engine_get_stats(engine, &stats);
+    n_pages = stats.pages_total;
+    assert_true(n_pages > 0); /* known before the first step */
     hear_all(&h, submit(engine, 10, opt));
     assert_int_equal(h.last.finish, OSP_FINISH_LENGTH);
     assert_int_equal(h.last.stop_token, -1);
@@ -152,6 +156,7 @@ static void test_length_and_usage(void **state)
     assert_int_equal(stats.n_prompt_tokens, 20);
     assert_int_equal(stats.n_generated_tokens, ANSWER_TOKENS + 118);
     assert_int_equal(stats.pages_used, 0);
+    assert_int_equal(stats.pages_total, n_pages);
     assert_int_equal(stats.n_running + stats.n_waiting, 0);
     osp_engine_close(engine);
     osp_model_close(model);

@@ -82,6 +82,57 @@ static void test_fields(void **state)
     chat_params_release(&p);
 }
 
+static void test_lengths(void **state)
+{
+    static const struct {
+        const char *json, *error; /* NULL: fine */
+    } cases[] = {
+        {"{\"ignore_eos\":true,\"min_tokens\":9,\"max_tokens\":9,\"cache_prompt\":false}", NULL},
+        {"{\"min_tokens\":9,\"ignore_eos\":true}", NULL},
+        {"{\"min_tokens\":0}", NULL},
+        {"{\"min_tokens\":1}",
+         "min_tokens: not supported yet; only 0, or together with ignore_eos"},
+        {"{\"min_tokens\":1,\"ignore_eos\":false}", "min_tokens: not supported yet"},
+        {"{\"min_tokens\":10,\"ignore_eos\":true,\"max_tokens\":9}", "min_tokens: 10 is more than"},
+        {"{\"min_tokens\":-1}", "min_tokens: must be"},
+        {"{\"ignore_eos\":1}", "ignore_eos: must be true or false"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct chat_params p;
+        enum osp_status st = read_body(&p, cases[i].json);
+
+        assert_int_equal(st == OSP_OK, cases[i].error == NULL);
+        if (cases[i].error)
+            assert_non_null(strstr(fail_message(), cases[i].error));
+        else
+            assert_int_equal(p.ignored.size_bytes, 0);
+        assert_true(p.options.ignore_stop_tokens == (strstr(cases[i].json, "eos\":true") != NULL));
+        chat_params_release(&p);
+    }
+}
+
+/* What the body does not say is as it was. */
+static void test_defaults_stay(void **state)
+{
+    struct chat_params p = {.options = {.tokens_max = 7,
+                                        .sampling = {.temperature = 0.5f,
+                                                     .has_temperature = true,
+                                                     .top_k = 20,
+                                                     .seed = 3,
+                                                     .has_seed = true}}};
+    static const char json[] = "{\"messages\":[],\"top_k\":0,\"temperature\":null}";
+
+    (void)state;
+    assert_int_equal(chat_params_read(&p, json, sizeof json - 1), OSP_OK);
+    assert_int_equal(p.options.tokens_max, 7);
+    assert_true(p.options.sampling.has_temperature && p.options.sampling.temperature == 0.5f);
+    assert_int_equal(p.options.sampling.top_k, 0);
+    assert_int_equal(p.options.sampling.seed, 3);
+    chat_params_release(&p);
+}
+
 /* Each field with what it must not be. */
 static void test_field_abuse(void **state)
 {
@@ -167,6 +218,7 @@ static void test_budget(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_hosts), cmocka_unit_test(test_origins),
-          cmocka_unit_test(test_fields), cmocka_unit_test(test_field_abuse),
+          cmocka_unit_test(test_fields), cmocka_unit_test(test_lengths),
+          cmocka_unit_test(test_defaults_stay), cmocka_unit_test(test_field_abuse),
           cmocka_unit_test(test_too_many_stops), cmocka_unit_test(test_tools_are_taken_out),
           cmocka_unit_test(test_budget))

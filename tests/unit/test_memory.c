@@ -44,6 +44,25 @@ static void test_impossible_sizes_are_errors_of_the_world(void **state)
     assert_null(p);
 }
 
+static void test_lists_grow(void **state)
+{
+    size_t capacity = 0, too_many = SIZE_MAX / 2;
+    int *v = NULL;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        mem_grow(&v, (size_t)i, &capacity, sizeof *v);
+        assert_true(capacity > (size_t)i);
+        v[i] = i;
+    }
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(v[i], i);
+    assert_int_equal(mem_try_grow(&v, too_many, &too_many, sizeof *v, "the words"), OSP_ENOMEM);
+    assert_non_null(strstr(fail_message(), "the words"));
+    assert_int_equal(v[999], 999); /* as before */
+    free(v);
+}
+
 static void test_aligned(void **state)
 {
     (void)state;
@@ -129,7 +148,8 @@ static void test_arena_serves_large_pieces(void **state)
 UNIT_MAIN(cmocka_unit_test(test_sizes_are_checked),
           cmocka_unit_test(test_arrays_are_zeroed_and_may_be_empty),
           cmocka_unit_test(test_impossible_sizes_are_errors_of_the_world),
-          cmocka_unit_test(test_aligned), cmocka_unit_test(test_strings),
+          cmocka_unit_test(test_lists_grow), cmocka_unit_test(test_aligned),
+          cmocka_unit_test(test_strings),
           cmocka_unit_test(test_arena_gives_separate_zeroed_aligned_memory),
           cmocka_unit_test(test_arena_holds_its_limit),
           cmocka_unit_test(test_arena_serves_large_pieces))

@@ -1,4 +1,4 @@
-/* The bounded queue: order, bounds, waiting, waking and its end. */
+/* The bounded queue: order, bounds, waiting and its end. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -21,7 +21,6 @@ static void test_first_in_first_out_and_bounded(void **state)
         assert_true(queue_try_push(q, &items[1]));
         assert_true(queue_try_push(q, &items[2]));
         assert_false(queue_try_push(q, &items[3]));
-        assert_int_equal(queue_length(q), 3);
         assert_ptr_equal(queue_try_pop(q), &items[0]);
         assert_ptr_equal(queue_wait_pop(q, -1), &items[1]);
         assert_ptr_equal(queue_wait_pop(q, 0), &items[2]);
@@ -50,23 +49,6 @@ static void test_end_refuses_and_drains(void **state)
     assert_true(queue_try_push(q, &items[0]));
     queue_end(q);
     assert_false(queue_try_push(q, &items[1]));
-    assert_ptr_equal(queue_wait_pop(q, -1), &items[0]);
-    assert_null(queue_wait_pop(q, -1));
-    queue_free(q);
-}
-
-/* A wake that comes before the wait is not lost, and counts once. */
-static void test_wake_is_remembered(void **state)
-{
-    struct queue *q = queue_new(4);
-
-    (void)state;
-    queue_wake(q);
-    queue_wake(q);
-    assert_null(queue_wait_pop(q, -1));
-    assert_null(queue_wait_pop(q, 0));
-    queue_wake(q);
-    assert_true(queue_try_push(q, &items[0]));
     assert_ptr_equal(queue_wait_pop(q, -1), &items[0]);
     assert_null(queue_wait_pop(q, -1));
     queue_free(q);
@@ -124,5 +106,4 @@ static void test_many_threads_on_both_sides(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_first_in_first_out_and_bounded),
           cmocka_unit_test(test_wait_times_out), cmocka_unit_test(test_end_refuses_and_drains),
-          cmocka_unit_test(test_wake_is_remembered),
           cmocka_unit_test(test_many_threads_on_both_sides))

@@ -160,6 +160,20 @@ static void test_tool_call(void **state)
     heard_release(&h);
 }
 
+/* However often the model says it: the reader's rule for recipients is the client's name. */
+static void test_a_doubled_prefix_is_no_part_of_the_name(void **state)
+{
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(&h, &s, (struct event_stream_options){.raw = false}, open_prompt,
+                "<|channel|>commentary to=functions.functions.get_weather<|message|>{}<|call|>");
+    assert_int_equal(h.n_calls, 1);
+    assert_string_equal(h.name, "get_weather");
+    heard_release(&h);
+}
+
 static void test_stop_strings_are_for_the_answer_only(void **state)
 {
     static const char *const stops[] = {"two"};
@@ -209,6 +223,7 @@ UNIT_MAIN(cmocka_unit_test(test_stop_text_cuts_whatever_the_pieces),
           cmocka_unit_test(test_stop_text_holds_back_only_what_may_begin_one),
           cmocka_unit_test(test_stop_text_refuses), cmocka_unit_test(test_reasoning_and_answer),
           cmocka_unit_test(test_tool_call),
+          cmocka_unit_test(test_a_doubled_prefix_is_no_part_of_the_name),
           cmocka_unit_test(test_stop_strings_are_for_the_answer_only),
           cmocka_unit_test(test_raw_gives_control_tokens_as_text),
           cmocka_unit_test(test_prompt_that_ends_inside_a_message))

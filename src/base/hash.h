@@ -1,0 +1,20 @@
+/* FNV-1a, 64 bits: names for things, no defence against anybody who wants two of one name. */
+#ifndef BASE_HASH_H
+#define BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+
+/* Goes on from `hash`, which is HASH_START at first. */
+static inline uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
+{
+    const unsigned char *p = data;
+
+    for (size_t i = 0; i < n_bytes; i++)
+        hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+#endif
