@@ -84,6 +84,9 @@ struct osp_model_options {
      * such as "0-7,16". NULL or "auto": to cores when there are as many threads, so that two processes
      * with fewer do not meet on the same ones; else to nodes when the machine has several. */
     const char *cpu_affinity;
+    /* What keys and values are kept as: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a scale for
+     * each token and head). NULL or "auto": bf16, but f32 at the level "ref". */
+    const char *kv_cache_dtype;
 };
 
 struct osp_model_info {
@@ -95,6 +98,7 @@ struct osp_model_info {
     int n_threads;
     int64_t n_parameters, n_active_parameters, weight_bytes, kv_cache_bytes;
     double load_seconds;
+    const char *kv_cache_dtype; /* "f32", "bf16" or "fp8" */
 };
 
 /* Gives the caller a model to osp_model_close(). */

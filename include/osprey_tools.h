@@ -14,6 +14,7 @@ struct osp_validate_options {
     const char *path;      /* checkpoint folder; NULL: the bundled model */
     const char *tokenizer; /* as in osp_model_options */
     int context_tokens_max, n_seqs_max, n_batch_tokens_max; /* for the memory figure */
+    const char *kv_cache_dtype;                             /* as in osp_model_options */
     bool read_all; /* also read every byte (finds a failing disk, warms the cache) */
     osp_progress_fn *progress;
     void *progress_ctx;
@@ -32,6 +33,7 @@ struct osp_validate_report {
     int64_t embed_bytes, head_bytes, attn_bytes, router_bytes, experts_bytes, norm_bytes;
     int64_t kv_cache_bytes, activation_bytes, total_bytes; /* serving, with these limits */
     int64_t host_available_bytes;
+    char kv_cache_dtype[16]; /* "bf16" */
 };
 
 /* Opens, checks every header, name, shape and size, the config and the tokenizer. */

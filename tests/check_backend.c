@@ -28,10 +28,11 @@ static const double RELATIVE_ERROR_MAX = 0.02;
 
 static const struct backend_ops *ops;
 static struct backend *device;
-static double stage_error; /* largest of the stage at hand */
-static bool has_int8;      /* the level at hand */
-static double int8_error;  /* largest relative error of a case with int8 inputs */
-static uint64_t n_fills;   /* every tensor gets numbers of its own */
+static double stage_error;  /* largest of the stage at hand */
+static bool has_int8;       /* the level at hand */
+static double int8_error;   /* largest relative error of a case with int8 inputs */
+static uint64_t n_fills;    /* every tensor gets numbers of its own */
+static enum dtype kv_timed; /* the level's own type of KV cache: its time is printed */
 
 static void must(enum osp_status st)
 {
@@ -256,6 +257,32 @@ static void check_embed(void)
     }
 }
 
+/* The distance of neighbours among the numbers of E4M3 near x. */
+static double naive_f8_step(double x)
+{
+    int exponent;
+
+    frexp(x, &exponent);
+    return ldexp(1, (exponent < -5 ? -5 : exponent) - 4);
+}
+
+/* A number of the fill at hand, in the type of the cache. */
+static void put_element(struct naive_element e, enum dtype dtype, int64_t i)
+{
+    const float value = random_at(i, 1);
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    if (dtype == DTYPE_F32)
+        memcpy(e.at, &value, sizeof(value));
+    else if (dtype == DTYPE_BF16)
+        *(uint16_t *)e.at = (uint16_t)(bits >> 16);
+    else {
+        *e.at = (char)((bits >> 8) % 0x7F | (bits >> 24 & 0x80)); /* any code but NaN */
+        *e.scale = (float)(0.005 + 0.0001 * (double)(i / 64 % 7));
+    }
+}
+
 /* Frequencies of any kind: what matters here is where they are used. */
 static struct rope some_rope(int head_width)
 {
@@ -266,28 +293,75 @@ static struct rope some_rope(int head_width)
     return rope;
 }
 
-static void compare_attn_in(const struct attn_in_args *a, const struct batch *b, int row)
+static const enum dtype kv_types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8};
+enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
+
+/* A KV cache full of NaN. */
+static struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_width)
 {
-    const int D = a->rope->head_width, position = BATCH_POSITIONS(b)[row];
+    struct tensor t = {
+        .dtype = dtype, .n_dims = 5, .dim = {n_pages, 2, n_heads, PAGE_TOKENS, head_width}};
+
+    t.data = room(2 * n_pages * n_heads * naive_side_bytes(&t));
+    return t;
+}
+
+static void compare_q(const struct attn_in_args *a, const struct batch *b, int row)
+{
+    const int D = a->rope->head_width;
     double head[256];
 
-    for (int part = 0; part < 3; part++) {
-        const int n_heads = (int)a->wqkv[part].dim[0] / D;
-
-        for (int h = 0; h < n_heads; h++) {
-            const float *found = part == 0 ? row_of(&a->q, row) + h * D
-                                           : naive_slot(&a->kv, b, BATCH_ROW_SEQ(b)[row], a->group,
-                                                        part - 1, h, position);
-
-            for (int d = 0; d < D; d++)
-                head[d] = naive_dot(&a->wqkv[part], 0, h * D + d, row_of(&a->y, row)) +
-                          naive_at(&a->bqkv[part], h * D + d);
-            if (part < 2)
-                naive_rotate(head, a->rope, position);
-            for (int d = 0; d < D; d++)
-                note((double)found[d], head[d]);
-        }
+    for (int h = 0; h < (int)a->wqkv[0].dim[0] / D; h++) {
+        for (int d = 0; d < D; d++)
+            head[d] = naive_dot(&a->wqkv[0], 0, h * D + d, row_of(&a->y, row)) +
+                      naive_at(&a->bqkv[0], h * D + d);
+        naive_rotate(head, a->rope, BATCH_POSITIONS(b)[row]);
+        for (int d = 0; d < D; d++)
+            note((double)row_of(&a->q, row)[h * D + d], head[d]);
     }
+}
+
+/* What a row's key or value element should be. */
+static double expected_kv(const struct attn_in_args *a, const struct batch *b, int row, int which,
+                          int head, int d)
+{
+    const struct tensor *w = &a->wqkv[1 + which];
+    const int D = a->rope->head_width;
+    double all[256];
+
+    for (int i = 0; i < D; i++)
+        all[i] = naive_dot(w, 0, head * D + i, row_of(&a->y, row)) +
+                 naive_at(&a->bqkv[1 + which], head * D + i);
+    if (which == 0)
+        naive_rotate(all, a->rope, BATCH_POSITIONS(b)[row]);
+    return all[d];
+}
+
+/* Of a cache of F32 the values count; the others must hold exactly what rounding its values gives. */
+static void compare_kv(const struct attn_in_args *a, const struct attn_in_args *f32,
+                       const struct batch *b, int row, int which, int head)
+{
+    const int D = a->rope->head_width, slot = BATCH_POSITIONS(b)[row] % PAGE_TOKENS;
+    const int64_t page = naive_page(b, BATCH_ROW_SEQ(b)[row], a->group, BATCH_POSITIONS(b)[row]);
+    const double scale = (double)*naive_element(&a->kv, page, which, head, slot, 0).scale;
+    double largest = 0;
+
+    for (int d = 0; d < D; d++) {
+        const double found = naive_kv(&a->kv, page, which, head, slot, d);
+        const double exact = naive_kv(&f32->kv, page, which, head, slot, d);
+
+        largest = fabs(exact) > largest ? fabs(exact) : largest;
+        if (a->kv.dtype == DTYPE_F32)
+            note(found, expected_kv(a, b, row, which, head, d));
+        else if (a->kv.dtype == DTYPE_BF16)
+            note_wrong("bf16 of a key or value", found == naive_round(exact, 8, -126), true);
+        else /* the division of our side is not theirs: near a tie either side will do */
+            note_wrong("f8 of a key or value",
+                       fabs(found - exact) <= 1.00001 * scale * naive_f8_step(exact / scale) / 2,
+                       true);
+    }
+    if (a->kv.dtype == DTYPE_F8)
+        note(scale, largest / 448);
 }
 
 /* Slots of the cache that hold something after the stage: exactly those of the rows. */
@@ -295,9 +369,24 @@ static int64_t count_written(const struct tensor *kv)
 {
     int64_t n = 0;
 
-    for (int64_t i = 0; i < tensor_elements(kv); i += kv->dim[4])
-        n += !isnan(f32_at(kv, i));
+    for (int page = 0; page < kv->dim[0]; page++)
+        for (int which = 0; which < 2; which++)
+            for (int head = 0; head < kv->dim[2]; head++)
+                for (int slot = 0; slot < PAGE_TOKENS; slot++)
+                    n += !isnan(naive_kv(kv, page, which, head, slot, 0));
     return n;
+}
+
+static void compare_attn_in(const struct attn_in_args *a, const struct attn_in_args *f32,
+                            const struct batch *b)
+{
+    for (int row = 0; row < b->n_rows; row++) {
+        compare_q(a, b, row);
+        for (int which = 0; which < 2; which++)
+            for (int head = 0; head < a->kv.dim[2]; head++)
+                compare_kv(a, f32, b, row, which, head);
+    }
+    note_wrong("slots written", count_written(&a->kv), (int64_t)2 * a->kv.dim[2] * b->n_rows);
 }
 
 static void check_attn_in_case(const struct span *spans, int n_spans, int H, int K, int D, int C,
@@ -308,7 +397,7 @@ static void check_attn_in_case(const struct span *spans, int n_spans, int H, int
     const int T = b->n_rows;
     struct attn_in_args a = {
         .q = SHAPED(DTYPE_F32, T, H * D),
-        .kv = SHAPED(DTYPE_F32, b->n_pages, 2, K, PAGE_TOKENS, D),
+        .kv = cache_of(DTYPE_F32, b->n_pages, K, D),
         .y = FILLED(1, DTYPE_F32, T, C),
         .wqkv = {FILLED(0.1, dtype, H * D, C), FILLED(0.1, dtype, K * D, C),
                  FILLED(0.1, dtype, K * D, C)},
@@ -317,10 +406,16 @@ static void check_attn_in_case(const struct span *spans, int n_spans, int H, int
         .group = GROUP_WINDOW,
         .kv_rows = SHAPED(DTYPE_F32, T, 2 * K * D)};
 
-    RUN(attn_in, b, &a);
-    for (int row = 0; row < T; row++)
-        compare_attn_in(&a, b, row);
-    note_wrong("slots written", count_written(&a.kv), (int64_t)2 * K * T);
+    for (int i = 0; i < N_KV_TYPES; i++) {
+        struct attn_in_args typed = a;
+
+        if (i > 0)
+            typed.kv = cache_of(kv_types[i], b->n_pages, K, D);
+        RUN(attn_in, b, &typed);
+        compare_attn_in(&typed, &a, b);
+        if (i > 0)
+            drop(&typed.kv);
+    }
     for (int i = 0; i < 3; i++)
         drop(&a.wqkv[i]), drop(&a.bqkv[i]);
     drop(&a.q), drop(&a.kv), drop(&a.y), drop(&a.kv_rows);
@@ -334,32 +429,70 @@ static void check_attn_in(void)
     check_attn_in_case(&one, 1, 4, 4, 32, 64, DTYPE_BF16);
     check_attn_in_case(three, 3, 8, 1, 64, 96, DTYPE_BF16);
     check_attn_in_case(three, 3, 6, 2, 40, 36, DTYPE_F32);
+    check_attn_in_case(three, 3, 4, 2, 18, 36, DTYPE_F32);
     check_attn_in_case(&far, 1, 2, 1, 64, 32, DTYPE_BF16);
+}
+
+/* Random keys and values at the positions of a sequence, from the first page on that the batch has;
+ * all other slots and the columns beyond D stay NaN. */
+static void fill_cache(struct tensor *kv, const struct batch *b, int seq, enum page_group group)
+{
+    const struct batch_seq *s = &BATCH_SEQS(b)[seq];
+    const int last = BATCH_POSITIONS(b)[s->first_row + s->n_rows - 1];
+    const int D = (int)kv->dim[4];
+
+    for (int which = 0; which < 2; which++)
+        for (int head = 0; head < kv->dim[2]; head++)
+            for (int j = s->first_page[group] * PAGE_TOKENS; j <= last; j++)
+                for (int d = 0; d < D; d++) {
+                    const int64_t i = (((int64_t)j * 2 + which) * kv->dim[2] + head) * D + d;
+
+                    put_element(naive_element(kv, naive_page(b, seq, group, j), which, head,
+                                              j % PAGE_TOKENS, d),
+                                kv->dtype, i + ((int64_t)seq << 40));
+                }
+}
+
+static struct attn_args some_attn(const struct batch *b, enum dtype dtype, int H, int K, int D)
+{
+    struct attn_args a = {.att = SHAPED(DTYPE_F32, b->n_rows, H * D),
+                          .q = FILLED(1, DTYPE_F32, b->n_rows, H * D),
+                          .kv = cache_of(dtype, b->n_pages, K, D),
+                          .sinks = FILLED(3, DTYPE_F32, H),
+                          .scale = 0.3f,
+                          .group = GROUP_WINDOW};
+
+    n_fills++;
+    for (int seq = 0; seq < b->n_seqs; seq++)
+        fill_cache(&a.kv, b, seq, a.group);
+    return a;
+}
+
+static void drop_attn(struct attn_args *a)
+{
+    drop(&a->att), drop(&a->q), drop(&a->kv), drop(&a->sinks);
 }
 
 static void check_attn_case(const struct span *spans, int n_spans, int H, int K, int D,
                             int window_tokens)
 {
     struct batch *b = batch_of(spans, n_spans, 1, window_tokens);
-    const int T = b->n_rows;
-    struct attn_args a = {.att = SHAPED(DTYPE_F32, T, H * D),
-                          .q = FILLED(1, DTYPE_F32, T, H * D),
-                          .kv = FILLED(1, DTYPE_F32, b->n_pages, 2, K, PAGE_TOKENS, D),
-                          .sinks = FILLED(3, DTYPE_F32, H),
-                          .window_tokens = window_tokens,
-                          .scale = 0.3f,
-                          .group = GROUP_WINDOW};
     double att[256];
 
-    ((float *)a.sinks.data)[0] = -INFINITY;
-    RUN(attn, b, &a);
-    for (int row = 0; row < T; row++)
-        for (int h = 0; h < H; h++) {
-            naive_attend(att, &a, b, row, h);
-            for (int d = 0; d < D; d++)
-                note(f32_at(&a.att, (int64_t)row * H * D + h * D + d), att[d]);
-        }
-    drop(&a.att), drop(&a.q), drop(&a.kv), drop(&a.sinks);
+    for (int i = 0; i < N_KV_TYPES; i++) {
+        struct attn_args a = some_attn(b, kv_types[i], H, K, D);
+
+        a.window_tokens = window_tokens;
+        ((float *)a.sinks.data)[0] = -INFINITY;
+        RUN(attn, b, &a);
+        for (int row = 0; row < b->n_rows; row++)
+            for (int h = 0; h < H; h++) {
+                naive_attend(att, &a, b, row, h);
+                for (int d = 0; d < D; d++)
+                    note(f32_at(&a.att, (int64_t)row * H * D + h * D + d), att[d]);
+            }
+        drop_attn(&a);
+    }
     free(b);
 }
 
@@ -368,14 +501,20 @@ static void check_attn(void)
     static const int windows[] = {0, 128, 1, 5};
     const struct span start = {0, 130}, page = {62, 4}, window = {126, 5}, far = {5000, 9};
     const struct span several[] = {{0, 1}, {63, 1}, {64, 1}, {127, 1}, {128, 1}, {129, 17}};
+    const struct span split[] = {{510, 4}, {1023, 1}, {1024, 1}, {700, 1}}; /* borders of 512 */
+    const struct span last = {131070, 2};
 
     for (int i = 0; i < 4; i++) {
         check_attn_case(&start, 1, 2, 2, 32, windows[i]);
         check_attn_case(&page, 1, 8, 1, 64, windows[i]);
         check_attn_case(&window, 1, 5, 5, 64, windows[i]);
+        check_attn_case(&window, 1, 14, 2, 18, windows[i]);
         check_attn_case(several, 6, 6, 2, 40, windows[i]);
+        check_attn_case(split, 4, 9, 1, 64, windows[i]);
         check_attn_case(&far, 1, 3, 1, 64, windows[i]);
     }
+    check_attn_case(&last, 1, 8, 1, 64, 128);
+    check_attn_case(&last, 1, 8, 1, 16, 0);
 }
 
 static void check_attn_out(void)
@@ -677,7 +816,7 @@ static void time_attn_in(int T)
     const enum dtype t = DTYPE_BF16;
     struct attn_in_args a = {
         .q = SHAPED(DTYPE_F32, T, H20 * D20),
-        .kv = SHAPED(DTYPE_F32, b->n_pages, 2, K20, PAGE_TOKENS, D20),
+        .kv = cache_of(kv_timed, b->n_pages, K20, D20),
         .y = FILLED(1, DTYPE_F32, T, C20),
         .wqkv = {FILLED(0.02, t, H20 * D20, C20), FILLED(0.02, t, K20 * D20, C20),
                  FILLED(0.02, t, K20 * D20, C20)},
@@ -695,14 +834,11 @@ static void time_attn_in(int T)
 static void time_attn(int T)
 {
     struct batch *b = batch_of(&(struct span){CONTEXT - T, T}, 1, 1, 0);
-    struct attn_args a = {.att = SHAPED(DTYPE_F32, T, H20 * D20),
-                          .q = FILLED(1, DTYPE_F32, T, H20 * D20),
-                          .kv = FILLED(1, DTYPE_F32, b->n_pages, 2, K20, PAGE_TOKENS, D20),
-                          .sinks = FILLED(1, DTYPE_F32, H20),
-                          .scale = 0.125f};
+    struct attn_args a = some_attn(b, kv_timed, H20, K20, D20);
 
+    a.scale = 0.125f;
     RUN(attn, b, &a);
-    drop(&a.att), drop(&a.q), drop(&a.kv), drop(&a.sinks);
+    drop_attn(&a);
     free(b);
 }
 
@@ -877,9 +1013,10 @@ static int check_level(const struct backend_options *opt, const struct kernels *
 
     has_int8 = level != NULL && level->products_int8 != NULL;
     int8_error = 0;
+    must(ops->kv_dtype(opt, &kv_timed));
     must(ops->open(&device, opt));
     ops->info(device, &info);
-    printf("%s", info.name);
+    printf("%s, KV cache %s", info.name, dtype_name(kv_timed));
     if (!is_quick)
         printf("; reading memory alone: %.1f GB/s", read_gbs);
     printf("\n");

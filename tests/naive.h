@@ -78,17 +78,83 @@ static inline void naive_rotate(double *head, const struct rope *rope, int posit
     }
 }
 
-/* Where key (which 0) or value (1) of a position lies. */
-static inline const float *naive_slot(const struct tensor *kv, const struct batch *b, int seq,
-                                      enum page_group group, int which, int head, int position)
+/* ---- the KV cache, as backend/kv_page.h tells of it ---- */
+
+static inline int naive_kv_parts(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? 1 : dtype == DTYPE_BF16 ? 2 : 4;
+}
+
+static inline int64_t naive_side_bytes(const struct tensor *kv)
+{
+    const int64_t width = (kv->dim[4] + 15) / 16 * 16;
+
+    return 64 * width * 4 / naive_kv_parts(kv->dtype) + (kv->dtype == DTYPE_F8 ? 64 * 4 : 0);
+}
+
+/* One element: where it is, and the scale of its slot (F8). */
+struct naive_element {
+    char *at;
+    float *scale;
+};
+
+static inline struct naive_element naive_element(const struct tensor *kv, int64_t page, int which,
+                                                 int head, int slot, int d)
+{
+    const int n = naive_kv_parts(kv->dtype), size_bytes = 4 / n;
+    const int64_t width = (kv->dim[4] + 15) / 16 * 16, side_bytes = naive_side_bytes(kv);
+    char *side = (char *)kv->data + ((page * 2 + which) * kv->dim[2] + head) * side_bytes;
+    const int64_t word = which == 0 ? d / n * 64 + slot : slot / n * width + d;
+
+    return (struct naive_element){.at = side + word * 4 + (which == 0 ? d : slot) % n * size_bytes,
+                                  .scale = (float *)(side + side_bytes) - 64 + slot};
+}
+
+static inline double naive_f8_value(uint8_t code)
+{
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    const double value =
+        exponent == 0 ? mantissa / 512.0 : (1 + mantissa / 8.0) * pow(2, exponent - 7);
+
+    if ((code & 0x7F) == 0x7F)
+        return NAN;
+    return code & 0x80 ? -value : value;
+}
+
+/* The nearest number with that many bits from the first one to the last, ties to even. */
+static inline double naive_round(double x, int n_bits, int exponent_min)
+{
+    int exponent;
+
+    frexp(x, &exponent); /* x = [0.5, 1) 2^exponent */
+    exponent = exponent < exponent_min ? exponent_min : exponent;
+    return ldexp(nearbyint(ldexp(x, n_bits - exponent)), exponent - n_bits);
+}
+
+static inline double naive_kv(const struct tensor *kv, int64_t page, int which, int head, int slot,
+                              int d)
+{
+    const struct naive_element e = naive_element(kv, page, which, head, slot, d);
+    uint32_t bits;
+    float value;
+
+    if (kv->dtype == DTYPE_F8)
+        return naive_f8_value((uint8_t)*e.at) * (double)*e.scale;
+    if (kv->dtype == DTYPE_BF16)
+        bits = (uint32_t) * (const uint16_t *)e.at << 16;
+    else
+        memcpy(&bits, e.at, sizeof(bits));
+    memcpy(&value, &bits, sizeof(value));
+    return (double)value;
+}
+
+/* The page of a position. */
+static inline int64_t naive_page(const struct batch *b, int seq, enum page_group group,
+                                 int position)
 {
     const struct batch_seq *s = &BATCH_SEQS(b)[seq];
-    const int64_t K = kv->dim[2], D = kv->dim[4];
-    const int64_t page =
-        BATCH_PAGES(b)[s->table[group] + position / PAGE_TOKENS - s->first_page[group]];
 
-    return (const float *)kv->data +
-           (((page * 2 + which) * K + head) * PAGE_TOKENS + position % PAGE_TOKENS) * D;
+    return BATCH_PAGES(b)[s->table[group] + position / PAGE_TOKENS - s->first_page[group]];
 }
 
 /* One row and query head: softmax over all keys and the sink at once. */
@@ -105,10 +171,11 @@ static inline void naive_attend(double *out, const struct attn_args *a, const st
     if (a->window_tokens > 0 && position - a->window_tokens + 1 > 0)
         first = position - a->window_tokens + 1;
     for (int j = first; j <= position; j++) {
-        const float *k = naive_slot(&a->kv, b, seq, a->group, 0, head / n_group, j);
+        const int64_t page = naive_page(b, seq, a->group, j);
 
         for (int d = 0; d < D; d++)
-            scores[j] += (double)q[d] * (double)k[d];
+            scores[j] +=
+                (double)q[d] * naive_kv(&a->kv, page, 0, head / n_group, j % PAGE_TOKENS, d);
         scores[j] *= (double)a->scale;
         largest = scores[j] > largest ? scores[j] : largest;
     }
@@ -118,10 +185,11 @@ static inline void naive_attend(double *out, const struct attn_args *a, const st
     for (int d = 0; d < D; d++)
         out[d] = 0;
     for (int j = first; j <= position; j++) {
-        const float *v = naive_slot(&a->kv, b, seq, a->group, 1, head / n_group, j);
+        const int64_t page = naive_page(b, seq, a->group, j);
+        const double weight = exp(scores[j] - largest) / total;
 
         for (int d = 0; d < D; d++)
-            out[d] += exp(scores[j] - largest) / total * (double)v[d];
+            out[d] += weight * naive_kv(&a->kv, page, 1, head / n_group, j % PAGE_TOKENS, d);
     }
     free(scores);
 }

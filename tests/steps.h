@@ -47,13 +47,14 @@ static inline int steps_pages(int n_tokens)
 }
 
 /* A model with room for n_seqs sequences of n_tokens and steps of n_rows_max rows, all sampled. */
-static inline struct model *steps_open(const char *path, int n_threads, int n_rows_max, int n_seqs,
-                                       int n_tokens)
+static inline struct model *steps_open_kv(const char *path, int n_threads, int n_rows_max,
+                                          int n_seqs, int n_tokens, enum dtype kv_dtype)
 {
     struct model_options opt = {.path = path,
                                 .n_threads = n_threads,
                                 .n_rows_max = n_rows_max,
-                                .n_samples_max = n_rows_max};
+                                .n_samples_max = n_rows_max,
+                                .kv_dtype = kv_dtype};
     struct model *m;
 
     if (steps_pages(n_tokens) > STEPS_PAGES_MAX || n_seqs > STEPS_SEQS_MAX)
@@ -62,6 +63,13 @@ static inline struct model *steps_open(const char *path, int n_threads, int n_ro
         opt.n_pages[g] = n_seqs * steps_pages(n_tokens);
     must(model_open(&m, &opt));
     return m;
+}
+
+/* With the level's own type of KV cache. */
+static inline struct model *steps_open(const char *path, int n_threads, int n_rows_max, int n_seqs,
+                                       int n_tokens)
+{
+    return steps_open_kv(path, n_threads, n_rows_max, n_seqs, n_tokens, DTYPE_NONE);
 }
 
 /* Fills activations and pages with NaN patterns: nothing may be read before it is written. */
@@ -106,7 +114,8 @@ static inline void steps_fill(const struct model *m, struct batch *b, const stru
         const int first = steps_first_page(m, c->seq, (enum page_group)g);
         const int end = steps_pages(c->seq->n_done + c->n_rows);
         const size_t pool = m->pages[g].size_bytes;
-        const int64_t page_bytes = model_page_bytes(model_config(m), (enum page_group)g);
+        const int64_t page_bytes =
+            model_page_bytes(model_config(m), (enum page_group)g, m->kv_dtype);
 
         seq->first_page[g] = first;
         seq->table[g] = *n_pages;

@@ -60,6 +60,8 @@ struct backend_ops {
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
     /* Bytes that pack() makes of it; 0 = it points to the host's. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
+    /* The type of KV pages that suits a device opened so: DTYPE_F32, DTYPE_BF16 or DTYPE_F8. */
+    enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);

@@ -66,8 +66,9 @@ static bool is_stack(const struct tensor *t, int64_t n, int64_t n_rows, int64_t 
 
 static bool is_cache(const struct tensor *t)
 {
-    return t->dtype == DTYPE_F32 && t->data != NULL && t->n_dims == 5 && t->dim[1] == 2 &&
-           t->dim[3] == PAGE_TOKENS;
+    const bool is_kv = t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F8;
+
+    return is_kv && t->data != NULL && t->n_dims == 5 && t->dim[1] == 2 && t->dim[3] == PAGE_TOKENS;
 }
 
 /* ---- the batch ---- */
@@ -380,6 +381,14 @@ static int checked_costs(const struct backend *be, struct stage_cost *out, int n
 
 /* ---- one table a device ---- */
 
+#define KV_DTYPE_OF_DEVICE(device)                                                                 \
+    static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
+    {                                                                                              \
+        return device##_backend_ops.kv_dtype(opt, out);                                            \
+    }
+DEVICE_LIST(KV_DTYPE_OF_DEVICE)
+#undef KV_DTYPE_OF_DEVICE
+
 #define OPEN_DEVICE(device)                                                                        \
     static enum osp_status open_##device(struct backend **out, const struct backend_options *opt)  \
     {                                                                                              \
@@ -401,6 +410,7 @@ DEVICE_LIST(OPEN_DEVICE)
                          .copy = checked_copy,                                                     \
                          .pack = checked_pack,                                                     \
                          .pack_bytes = checked_pack_bytes,                                         \
+                         .kv_dtype = kv_dtype_##device,                                            \
                          .step_begin = checked_step_begin,                                         \
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \

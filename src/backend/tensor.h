@@ -12,7 +12,8 @@
     X(DTYPE_BF16, 16, "BF16")                                                                      \
     X(DTYPE_MXFP4, 4, "MXFP4")                                                                     \
     X(DTYPE_I32, 32, "I32")                                                                        \
-    X(DTYPE_U8, 8, "U8")
+    X(DTYPE_U8, 8, "U8")                                                                           \
+    X(DTYPE_F8, 8, "F8_E4M3") /* of KV pages only: backend/kv_page.h */
 
 enum dtype {
 #define DTYPE_ENUM(name, bits, text) name,

@@ -183,6 +183,7 @@ struct bench_report {
     const struct bench_row *rows; /* (n_rows) */
     size_t n_rows;
     const char *model, *path, *device, *url, *command;
+    const char *kv_cache_dtype; /* NULL = not known */
     const char *latency_mode;
     double latency_seconds;
     char model_hash[17], date[24];

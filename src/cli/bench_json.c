@@ -115,6 +115,10 @@ static void put_model(struct buf *b, const struct bench_report *r)
         (long long)r->weight_bytes, (long long)r->n_parameters, r->n_layers,
         (long long)r->kv_cache_bytes);
     put_string(b, "device", r->device);
+    if (r->kv_cache_dtype != NULL) {
+        buf_puts(b, ", ");
+        put_string(b, "kv_cache_dtype", r->kv_cache_dtype);
+    }
     buf_printf(b, ", \"threads\": %d,\n", r->n_threads);
 }
 

@@ -101,6 +101,7 @@ static void describe_model(struct bench *b)
     r->n_parameters = b->info.n_parameters;
     r->weight_bytes = b->info.weight_bytes;
     r->kv_cache_bytes = b->info.kv_cache_bytes;
+    r->kv_cache_dtype = b->info.kv_cache_dtype;
     r->load_seconds = b->info.load_seconds;
     r->model = b->name = mem_strdup(b->info.name); /* they outlive the model */
     r->path = b->path = mem_strdup(b->info.path);

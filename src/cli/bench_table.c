@@ -173,8 +173,9 @@ static void print_foot(FILE *out, const struct bench_report *r)
     if (r->url != NULL)
         fprintf(out, "server: %s | client on: ", r->url);
     else
-        fprintf(out, "model: %s, %s, hash %s | %s\nmachine: ", r->path,
-                format_bytes(weights, (double)r->weight_bytes), r->model_hash, r->device);
+        fprintf(out, "model: %s, %s, hash %s | %s, KV cache %s\nmachine: ", r->path,
+                format_bytes(weights, (double)r->weight_bytes), r->model_hash, r->device,
+                r->kv_cache_dtype != NULL ? r->kv_cache_dtype : "unknown");
     fprintf(out, "%s, %d CPUs (%d usable), %.0f-%.0f MHz, %s, %s %s\n", m->cpu, m->n_cpus,
             m->n_usable_cpus, m->clock_mhz_min, m->clock_mhz_max,
             format_bytes(memory, (double)m->memory_bytes), m->kernel, m->host);

@@ -74,6 +74,7 @@ static void print_text(const struct osp_validate_report *r)
 {
     printf("%-30s %s\n", "layout", r->layout);
     printf("%-30s %s\n", "MXFP4 layers", r->mxfp4_layers);
+    printf("%-30s %s\n", "KV cache type", r->kv_cache_dtype);
 #define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
@@ -84,7 +85,8 @@ static void print_text(const struct osp_validate_report *r)
 
 static void print_json(const struct osp_validate_report *r)
 {
-    printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\"", r->layout, r->mxfp4_layers);
+    printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\",\"kv_cache_dtype\":\"%s\"", r->layout,
+           r->mxfp4_layers, r->kv_cache_dtype);
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
@@ -108,6 +110,7 @@ static enum osp_status validate(const struct validate_args *args, const struct o
 
     progress_init(&progress, "reading", args->json);
     TRY(model_args_path(&opt.path, &args->model, rest));
+    TRY(model_args_kv_type(&opt.kv_cache_dtype, &args->model));
     st = osp_validate(&opt, report);
     progress_clear(&progress);
 out:

@@ -31,8 +31,6 @@ static const struct foreign_option FOREIGN[] = {
     {"--scheduling-policy", FOREIGN_ONE, "fcfs", "requests are served in the order they come"},
     {"--stream-interval", FOREIGN_ONE, "1", "every token is sent as it comes"},
     {"--no-enable-prefix-caching", FOREIGN_NONE, NULL, "prompts are not shared between requests"},
-    {"--kv-cache-dtype,--cache-type-k,-ctk,--cache-type-v,-ctv", FOREIGN_ONE, NULL,
-     "the KV cache has one type"},
     {"--dtype,--quantization", FOREIGN_ONE, NULL, STORED},
     {"--safetensors-load-strategy", FOREIGN_ONE, NULL, STORED},
     {"--mmap,--no-mmap,--mlock", FOREIGN_NONE, NULL, MAPPED},

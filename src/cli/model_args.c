@@ -39,6 +39,20 @@ enum osp_status model_args_path(const char **out, const struct model_args *args,
     return *out ? check_folder(*out) : OSP_OK;
 }
 
+enum osp_status model_args_kv_type(const char **out, const struct model_args *args)
+{
+    const char *given[] = {args->kv_cache_dtype, args->cache_type_k, args->cache_type_v};
+
+    *out = NULL;
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (*out && given[i] && strcmp(*out, given[i]) != 0)
+            return fail(OSP_EINVAL, "KV cache types %s and %s: keys and values have one type", *out,
+                        given[i]);
+        *out = given[i] ? given[i] : *out;
+    }
+    return OSP_OK;
+}
+
 enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
                                 const struct option_rest *rest, bool quiet)
 {
@@ -66,6 +80,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
 
     progress_init(&progress, "loading", quiet);
     TRY(model_args_path(&opt.path, args, rest));
+    TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     st = osp_model_open(out, &opt);
     progress_clear(&progress);
 out:

@@ -10,6 +10,7 @@ struct model_args {
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
+    const char *kv_cache_dtype, *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
     const char *mxfp4_layers, *pack_cache;
     const char *load_format, *dummy_shape;
     int dummy_layers;
@@ -30,7 +31,13 @@ struct model_args {
         INT_ROW(T, m.n_seqs_max, "max-num-seqs", "-np,--parallel", 1, 1024, "N",                   \
                 "requests that advance together (default 8)"),                                     \
         INT_ROW(T, m.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1, 65536,    \
-                "TOKENS", "rows of one step (default 512)")
+                "TOKENS", "rows of one step (default 512)"),                                       \
+        TEXT_ROW(T, m.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                              \
+                 "what keys and values are kept as: f32, bf16 or fp8 (default auto: bf16, at the " \
+                 "level ref f32)"),                                                                \
+        TEXT_ROW(T, m.cache_type_k, "cache-type-k", "-ctk", "TYPE",                                \
+                 "llama-server's name of --kv-cache-dtype; keys and values have one type"),        \
+        TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "the same")
 
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
     TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto or cpu (default auto)"),                   \
@@ -67,6 +74,10 @@ struct model_args {
  * openai/gpt-oss-20b that is no folder is an error that says what to do. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
                                         const struct option_rest *rest);
+
+/* What --kv-cache-dtype, --cache-type-k and --cache-type-v say together; NULL = nothing. OSP_EINVAL when
+ * they differ. */
+CHECKED enum osp_status model_args_kv_type(const char **out, const struct model_args *args);
 
 /* Gives a model to osp_model_close(). A bar on standard error shows the loading, if that is a
  * terminal and not `quiet`. */

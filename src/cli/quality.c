@@ -153,7 +153,7 @@ static struct model_args scoring(const struct model_args *model)
     return m;
 }
 
-/* The oracle: weights as they are stored, scalar kernels in float32. */
+/* The oracle: weights as they are stored, scalar kernels and KV cache in float32. */
 static enum osp_status open_reference(struct osp_model **out, const struct model_args *model,
                                       const struct option_rest *rest,
                                       const struct quality_options *opt)
@@ -164,6 +164,8 @@ static enum osp_status open_reference(struct osp_model **out, const struct model
     m.cpu_features = "ref";
     m.mxfp4_layers = NULL;
     m.no_sinks = false;
+    m.kv_cache_dtype = "f32";
+    m.cache_type_k = m.cache_type_v = NULL;
     if (opt->reference != NULL)
         m.path = opt->reference;
     return model_args_open(out, &m, opt->reference != NULL ? &none : rest, opt->quiet);
@@ -176,7 +178,8 @@ static void describe(struct quality *out, const struct osp_model *model,
 
     osp_model_get_info(model, &info);
     snprintf(out->model, sizeof out->model, "%.63s", info.name);
-    snprintf(out->setting, sizeof out->setting, "%.127s", info.device);
+    snprintf(out->setting, sizeof out->setting, "%.100s, KV cache %s", info.device,
+             info.kv_cache_dtype);
     if (reference == NULL)
         return;
     osp_model_get_info(reference, &info);

@@ -4,35 +4,27 @@
  *
  * A task is a block of rows of one sequence and one key/value head with its group of query heads; it
  * goes over the pages in order and keeps a running largest score, denominator and sum for each row
- * and head, begun with the sink (M = sink, denominator 1). Page borders are absolute positions, so
- * a row's arithmetic depends on its position and window alone.
+ * and head. Every SPLIT_PAGES pages it begins anew, and the split's sums are merged into the total,
+ * which began with the sink (M = sink, denominator 1). When there are few blocks each split is a task of
+ * its own, and the last of a block to end merges them in the same order: the same bits. Page and split
+ * borders are absolute positions, so a row's arithmetic depends on its position and window alone.
  *
  * Bytes: every key and value that a sequence's rows see, once. Flops: 4 D a row, head and key. */
+#include "cpu/attn.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "cpu/cpu.h"
 #include "cpu/exp4.h"
 
-enum { HEADS_AT_ONCE = 8 }; /* query heads of a group that meet a page's keys together */
-
-struct attn_run {
-    struct cpu *cpu;
-    const struct attn_args *a;
-    int n_kv_heads, n_group, head_width; /* n_group query heads share a key/value head */
+enum {
+    TASKS_A_THREAD = 4,        /* with fewer, long blocks are cut */
+    PARTS_BYTES_MAX = 64 << 20 /* sums of cut blocks; beyond it blocks stay whole */
 };
 
-/* Online softmax of one row and head. */
-struct softmax {
-    float largest, denominator;
-};
+/* ---- who sees what ---- */
 
-/* Where a row's keys begin and end: [first, end). */
-struct span {
-    int first, end;
-};
-
-static struct span keys_of(const struct attn_args *a, int position)
+struct span attn_span(const struct attn_args *a, int position)
 {
     const int end = position + 1;
     const int first = a->window_tokens > 0 && end > a->window_tokens ? end - a->window_tokens : 0;
@@ -40,147 +32,296 @@ static struct span keys_of(const struct attn_args *a, int position)
     return (struct span){first, end};
 }
 
-static struct span within_page(struct span s, int page)
+/* The keys that some row of a block sees. */
+static struct span block_span(const struct attn_run *run, const struct row_block *block)
 {
-    const int first = page * PAGE_TOKENS, end = first + PAGE_TOKENS;
+    const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
 
-    return (struct span){s.first > first ? s.first : first, s.end < end ? s.end : end};
+    return (struct span){attn_span(run->a, positions[0]).first, positions[block->n_rows - 1] + 1};
 }
 
-/* Takes the products q.k of a few keys into the sum `acc` of their values. */
-static void absorb(const struct attn_run *run, struct softmax *m, float *acc, struct rows v,
-                   float *scores)
+static int row_heads(const struct attn_run *run, const struct row_block *block)
 {
-    const struct kernels *k = run->cpu->kernels;
-    const float largest = k->scale(scores, v.n_rows, run->a->scale, m->largest);
-    const float shrink = exp1(m->largest - largest);
-
-    if (shrink != 1.0f)
-        for (int i = 0; i < v.n; i++)
-            acc[i] *= shrink;
-    m->largest = largest;
-    m->denominator = m->denominator * shrink + k->exp_sum(scores, v.n_rows, largest);
-    k->weighted_sum(acc, v, scores);
+    return block->n_rows * run->n_group;
 }
 
-/* One row's group of heads against the keys of one page. */
-static void attend_row(const struct attn_run *run, struct softmax *m, float *acc, const float *q,
-                       struct rows keys, struct rows values)
+/* Floats of a block's sums for one key/value head. */
+static int64_t sums_floats(const struct attn_run *run, int n_row_heads)
 {
-    const struct kernels *k = run->cpu->kernels;
-    float scores[HEADS_AT_ONCE][PAGE_TOKENS];
-    const float *heads[HEADS_AT_ONCE];
-
-    for (int g = 0; g < run->n_group; g += HEADS_AT_ONCE) {
-        const int n_left = run->n_group - g, n = n_left < HEADS_AT_ONCE ? n_left : HEADS_AT_ONCE;
-
-        for (int i = 0; i < n; i++)
-            heads[i] = q + (g + i) * keys.n;
-        k->products_f32(&(struct products){.out = scores[0],
-                                           .out_stride = PAGE_TOKENS,
-                                           .w = keys.data,
-                                           .x = heads,
-                                           .n_rows = keys.n_rows,
-                                           .n = keys.n,
-                                           .n_x = n});
-        for (int i = 0; i < n; i++)
-            absorb(run, &m[g + i], acc + (g + i) * keys.n, values, scores[i]);
-    }
+    return (int64_t)n_row_heads * (run->width + (int)(sizeof(struct softmax) / sizeof(float)));
 }
 
-static void begin_rows(const struct attn_run *run, struct softmax *m, float *acc, int n_rows,
-                       int kv_head)
+static struct sums sums_at(const struct attn_run *run, float *room, int n_row_heads)
+{
+    return (struct sums){.acc = room,
+                         .states = (struct softmax *)(room + (int64_t)n_row_heads * run->width)};
+}
+
+/* ---- sums ---- */
+
+static void begin_sums(const struct attn_run *run, const struct sums *sums, int n_row_heads)
+{
+    for (int i = 0; i < n_row_heads; i++)
+        sums->states[i] = (struct softmax){.largest = -INFINITY};
+    memset(sums->acc, 0, (size_t)n_row_heads * (size_t)run->width * sizeof(float));
+}
+
+static void begin_total(const struct attn_run *run, const struct sums *sums, int n_row_heads,
+                        int kv_head)
 {
     const float *sinks = (const float *)run->a->sinks.data + kv_head * run->n_group;
-    const int n = n_rows * run->n_group;
 
-    for (int i = 0; i < n; i++) {
+    begin_sums(run, sums, n_row_heads);
+    for (int i = 0; i < n_row_heads; i++) {
         const float sink = sinks[i % run->n_group];
 
-        m[i] = (struct softmax){.largest = sink, .denominator = sink == -INFINITY ? 0.0f : 1.0f};
+        sums->states[i] =
+            (struct softmax){.largest = sink, .denominator = sink == -INFINITY ? 0.0f : 1.0f};
     }
-    memset(acc, 0, (size_t)n * (size_t)run->head_width * sizeof(float));
 }
 
-static const float *page_of(const struct attn_run *run, const struct batch_seq *seq, int page,
-                            int kv_head)
+/* Of one row and head. */
+static void merge(struct softmax *total, float *acc, const struct softmax *split,
+                  const float *split_acc, int n)
 {
-    const struct attn_args *a = run->a;
-    const int32_t index = seq->table[a->group] + page - seq->first_page[a->group];
-    const int64_t number = BATCH_PAGES(run->cpu->batch)[index];
+    const float largest = split->largest > total->largest ? split->largest : total->largest;
+    const float keep = exp1(total->largest - largest), add = exp1(split->largest - largest);
 
-    return (const float *)a->kv.data +
-           (number * 2 * run->n_kv_heads + kv_head) * PAGE_TOKENS * run->head_width;
+    for (int i = 0; i < n; i += 4)
+        store4(acc + i, load4(acc + i) * all4(keep) + load4(split_acc + i) * all4(add));
+    total->denominator = total->denominator * keep + split->denominator * add;
+    total->largest = largest;
 }
 
-static void attend_page(const struct attn_run *run, const struct row_block *block, int page,
-                        int kv_head, struct softmax *m, float *acc)
+/* Merges a split into the totals of the rows that see some of it. */
+static void merge_split(const struct attn_run *run, const struct row_block *block, int split,
+                        const struct sums *total, const struct sums *sums)
 {
-    const struct batch *b = run->cpu->batch;
-    const int D = run->head_width, n_group = run->n_group;
-    const float *keys = page_of(run, &BATCH_SEQS(b)[block->seq], page, kv_head);
-    const float *values = keys + (int64_t)run->n_kv_heads * PAGE_TOKENS * D;
+    const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
 
-    for (int r = 0; r < block->n_rows; r++) {
-        const int row = block->first_row + r;
-        const struct span s = within_page(keys_of(run->a, BATCH_POSITIONS(b)[row]), page);
-        const int offset = (s.first - page * PAGE_TOKENS) * D;
+    for (int i = 0; i < row_heads(run, block); i++) {
+        const struct span s = span_within(attn_span(run->a, positions[i / run->n_group]),
+                                          split * SPLIT_TOKENS, SPLIT_TOKENS);
 
         if (s.first < s.end)
-            attend_row(run, m + r * n_group, acc + r * n_group * D,
-                       (const float *)run->a->q.data + row * run->a->q.dim[1] +
-                           kv_head * n_group * D,
-                       (struct rows){keys + offset, s.end - s.first, D},
-                       (struct rows){values + offset, s.end - s.first, D});
+            merge(&total->states[i], total->acc + (int64_t)i * run->width, &sums->states[i],
+                  sums->acc + (int64_t)i * run->width, run->width);
     }
 }
 
 static void end_rows(const struct attn_run *run, const struct row_block *block, int kv_head,
-                     const struct softmax *m, const float *acc)
+                     const struct sums *total)
 {
     const int n_group = run->n_group, D = run->head_width;
 
-    for (int i = 0; i < block->n_rows * n_group; i++) {
+    for (int i = 0; i < row_heads(run, block); i++) {
         float *att = (float *)run->a->att.data +
                      (block->first_row + i / n_group) * run->a->att.dim[1] +
                      (kv_head * n_group + i % n_group) * D;
+        const float *acc = total->acc + (int64_t)i * run->width;
 
         for (int d = 0; d < D; d++)
-            att[d] = acc[i * D + d] / m[i].denominator;
+            att[d] = acc[d] / total->states[i].denominator;
     }
 }
 
-static void attend_block(void *ctx, int part, int worker)
+/* ---- a task ---- */
+
+static struct attn_room room_of(const struct attn_run *run, int worker)
+{
+    const int n_row_heads = BLOCK_ROWS * run->n_group;
+    float *at = run->cpu->workers[worker].data;
+    struct attn_room room;
+
+    room.page[0] = at;
+    room.page[1] = at + PAGE_TOKENS * run->width;
+    at += 2 * PAGE_TOKENS * run->width;
+    room.total = sums_at(run, at, n_row_heads);
+    room.split = sums_at(run, at + sums_floats(run, n_row_heads), n_row_heads);
+    return room;
+}
+
+/* The sums of one split, its largest scores natural. */
+static void attend_split(const struct attn_run *run, const struct row_block *block, int kv_head,
+                         int split, const struct attn_room *room, const struct sums *sums)
+{
+    const struct span seen =
+        span_within(block_span(run, block), split * SPLIT_TOKENS, SPLIT_TOKENS);
+    const int last = (seen.end - 1) / PAGE_TOKENS;
+    const float unit = run->cpu->kernels->attend == NULL ? 1.0f : 0.693147181f; /* ln 2 */
+
+    begin_sums(run, sums, row_heads(run, block));
+    for (int page = seen.first / PAGE_TOKENS; page <= last; page++)
+        attn_page(run, block, kv_head, page, page < last ? page + 1 : -1, room, sums);
+    for (int i = 0; i < row_heads(run, block); i++)
+        sums->states[i].largest *= unit;
+}
+
+static void run_whole(const struct attn_run *run, const struct attn_task *task, int kv_head,
+                      const struct attn_room *room)
+{
+    const struct row_block *block = &run->cpu->blocks[task->block];
+
+    begin_total(run, &room->total, row_heads(run, block), kv_head);
+    for (int split = task->first_split; split < task->end_split; split++) {
+        attend_split(run, block, kv_head, split, room, &room->split);
+        merge_split(run, block, split, &room->total, &room->split);
+    }
+    end_rows(run, block, kv_head, &room->total);
+}
+
+/* Where a split of a cut block leaves its sums: splits behind each other, of each all heads. */
+static struct sums part_of(const struct attn_run *run, const struct attn_task *task, int kv_head,
+                           int split)
+{
+    const int n = row_heads(run, &run->cpu->blocks[task->block]);
+    const int64_t i = (int64_t)split * run->n_kv_heads + kv_head;
+
+    return sums_at(run, run->parts + task->offset + i * sums_floats(run, n), n);
+}
+
+static void run_cut(const struct attn_run *run, const struct attn_task *task, int kv_head,
+                    const struct attn_room *room)
+{
+    const struct row_block *block = &run->cpu->blocks[task->block];
+    const struct span seen = block_span(run, block);
+    const int first = seen.first / SPLIT_TOKENS, end = (seen.end - 1) / SPLIT_TOKENS + 1;
+    const struct sums mine = part_of(run, task, kv_head, task->first_split - first);
+
+    attend_split(run, block, kv_head, task->first_split, room, &mine);
+    if (atomic_fetch_sub(&run->n_left[task->cut * run->n_kv_heads + kv_head], 1) > 1)
+        return;
+    begin_total(run, &room->total, row_heads(run, block), kv_head);
+    for (int split = first; split < end; split++) {
+        const struct sums part = part_of(run, task, kv_head, split - first);
+
+        merge_split(run, block, split, &room->total, &part);
+    }
+    end_rows(run, block, kv_head, &room->total);
+}
+
+/* The longest tasks come last in a prompt: they are run first. */
+static void run_task(void *ctx, int part, int worker)
 {
     const struct attn_run *run = ctx;
-    const struct row_block *block = &run->cpu->blocks[part / run->n_kv_heads];
-    const int kv_head = part % run->n_kv_heads;
-    const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
-    float *acc = run->cpu->workers[worker].data;
-    struct softmax *m = (struct softmax *)(acc + BLOCK_ROWS * run->n_group * run->head_width);
-    const int first_page = keys_of(run->a, positions[0]).first / PAGE_TOKENS;
-    const int last_page = positions[block->n_rows - 1] / PAGE_TOKENS;
+    const int i = run->n_tasks * run->n_kv_heads - 1 - part;
+    const struct attn_task *task = &run->tasks[i / run->n_kv_heads];
+    const struct attn_room room = room_of(run, worker);
 
-    begin_rows(run, m, acc, block->n_rows, kv_head);
-    for (int page = first_page; page <= last_page; page++)
-        attend_page(run, block, page, kv_head, m, acc);
-    end_rows(run, block, kv_head, m, acc);
+    if (task->cut < 0)
+        run_whole(run, task, i % run->n_kv_heads, &room);
+    else
+        run_cut(run, task, i % run->n_kv_heads, &room);
 }
+
+/* ---- tasks ---- */
+
+static int splits_of(const struct attn_run *run, int block)
+{
+    const struct span seen = block_span(run, &run->cpu->blocks[block]);
+
+    return (seen.end - 1) / SPLIT_TOKENS + 1 - seen.first / SPLIT_TOKENS;
+}
+
+/* Cuts a block: a task a split. Gives the floats that their sums take. */
+static int64_t cut_block(struct attn_run *run, struct attn_task *tasks, int block, int64_t offset)
+{
+    const struct row_block *b = &run->cpu->blocks[block];
+    const int first = block_span(run, b).first / SPLIT_TOKENS, n = splits_of(run, block);
+
+    for (int i = 0; i < n; i++)
+        tasks[run->n_tasks++] = (struct attn_task){.block = block,
+                                                   .first_split = first + i,
+                                                   .end_split = first + i + 1,
+                                                   .cut = run->n_cut,
+                                                   .offset = offset};
+    run->n_cut++;
+    return n * run->n_kv_heads * sums_floats(run, row_heads(run, b));
+}
+
+static void keep_block(struct attn_run *run, struct attn_task *tasks, int block)
+{
+    const int first = block_span(run, &run->cpu->blocks[block]).first / SPLIT_TOKENS;
+
+    tasks[run->n_tasks++] = (struct attn_task){.block = block,
+                                               .first_split = first,
+                                               .end_split = first + splits_of(run, block),
+                                               .cut = -1};
+}
+
+/* Whether a block is cut; with few blocks, those are that are longer than a split. */
+static bool is_cut(const struct attn_run *run, int block, int64_t n_floats)
+{
+    const struct row_block *b = &run->cpu->blocks[block];
+    const struct span seen = block_span(run, b);
+    const int n_tasks = run->cpu->n_blocks * run->n_kv_heads;
+    const int64_t n_more =
+        splits_of(run, block) * run->n_kv_heads * sums_floats(run, row_heads(run, b));
+
+    return n_tasks < TASKS_A_THREAD * pool_threads(run->cpu->pool) &&
+           seen.end - seen.first > SPLIT_TOKENS &&
+           (n_floats + n_more) * (int64_t)sizeof(float) <= PARTS_BYTES_MAX;
+}
+
+static enum osp_status plan_rooms(struct attn_run *run, struct attn_task **tasks)
+{
+    struct cpu *cpu = run->cpu;
+    size_t n_most = 0;
+    enum osp_status st;
+
+    for (int i = 0; i < cpu->n_blocks; i++)
+        n_most += (size_t)splits_of(run, i);
+    TRY(room_need(&cpu->attn_tasks, n_most, sizeof(struct attn_task), "attention tasks"));
+    *tasks = cpu->attn_tasks.data;
+out:
+    return st;
+}
+
+static enum osp_status plan(struct attn_run *run)
+{
+    struct cpu *cpu = run->cpu;
+    struct attn_task *tasks;
+    int64_t n_floats = 0;
+    enum osp_status st;
+
+    TRY(plan_rooms(run, &tasks));
+    run->tasks = tasks;
+    for (int i = 0; i < cpu->n_blocks; i++)
+        if (is_cut(run, i, n_floats))
+            n_floats += cut_block(run, tasks, i, n_floats);
+        else
+            keep_block(run, tasks, i);
+    TRY(room_need(&cpu->attn_parts, (size_t)n_floats, sizeof(float), "attention sums of splits"));
+    TRY(room_need(&cpu->attn_left, (size_t)run->n_cut, (size_t)run->n_kv_heads * sizeof(atomic_int),
+                  "attention splits"));
+    run->parts = cpu->attn_parts.data;
+    run->n_left = cpu->attn_left.data;
+    for (int i = 0; i < run->n_tasks; i++)
+        for (int head = 0; tasks[i].cut >= 0 && head < run->n_kv_heads; head++)
+            atomic_init(&run->n_left[tasks[i].cut * run->n_kv_heads + head],
+                        splits_of(run, tasks[i].block));
+out:
+    return st;
+}
+
+/* ---- a call ---- */
 
 static void add_work(const struct attn_run *run, struct work *work)
 {
     const struct batch *b = run->cpu->batch;
+    const struct tensor *kv = &run->a->kv;
     const double q_width = (double)run->a->q.dim[1];
-    const double kv_bytes = 8.0 * run->n_kv_heads * run->head_width; /* of one position */
+    const double kv_bytes = /* of one position */
+        (double)kv_page_bytes(kv->dtype, kv->dim[2], kv->dim[4]) / PAGE_TOKENS;
 
     for (int s = 0; s < b->n_seqs; s++) {
         const struct batch_seq *seq = &BATCH_SEQS(b)[s];
         const int32_t *positions = BATCH_POSITIONS(b) + seq->first_row;
-        const int first = keys_of(run->a, positions[0]).first;
+        const int first = attn_span(run->a, positions[0]).first;
 
         work->bytes += kv_bytes * (positions[seq->n_rows - 1] + 1 - first);
         for (int i = 0; i < seq->n_rows; i++) {
-            const struct span keys = keys_of(run->a, positions[i]);
+            const struct span keys = attn_span(run->a, positions[i]);
 
             work->flops += 4 * q_width * (keys.end - keys.first);
         }
@@ -194,13 +335,15 @@ enum osp_status cpu_attn(struct cpu *cpu, const struct attn_args *a, struct work
                            .a = a,
                            .n_kv_heads = (int)a->kv.dim[2],
                            .head_width = (int)a->kv.dim[4],
+                           .width = kv_width(a->kv.dim[4]),
                            .n_group = (int)(a->q.dim[1] / (a->kv.dim[2] * a->kv.dim[4]))};
-    const size_t row_bytes =
-        (size_t)run.n_group * ((size_t)run.head_width * sizeof(float) + sizeof(struct softmax));
+    const int64_t n_floats =
+        2 * PAGE_TOKENS * run.width + 2 * sums_floats(&run, BLOCK_ROWS * run.n_group);
     enum osp_status st;
 
-    TRY(cpu_workers_need(cpu, BLOCK_ROWS, row_bytes, "attention sums"));
-    pool_run(cpu->pool, attend_block, &run, cpu->n_blocks * run.n_kv_heads);
+    TRY(cpu_workers_need(cpu, (size_t)n_floats, sizeof(float), "attention sums"));
+    TRY(plan(&run));
+    pool_run(cpu->pool, run_task, &run, run.n_tasks * run.n_kv_heads);
     add_work(&run, work);
 out:
     return st;

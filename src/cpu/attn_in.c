@@ -1,13 +1,15 @@
 /* Stage attn_in: q = rope(Wq y + bq); rope(Wk y + bk) and Wv y + bv go to the pages. The three
- * products are one loop; then a row at a time is rotated and its k and v are put in their page.
+ * products are one loop; then rows are rotated and their k and v are rounded into their pages.
  *
  * Rotation pairs element i with i + D/2 by the angle position * inverse_frequency[i], rounded to f32
  * as the references do; cos and sin are computed once a step, in double, and carry the YaRN
  * concentration. */
 #include <math.h>
-#include <string.h>
 
+#include "cpu/kv.h"
 #include "cpu/matmul.h"
+
+enum { ROWS_AT_ONCE = 16 }; /* that are put into pages: a cache line of keys */
 
 struct attn_in_run {
     struct cpu *cpu;
@@ -68,35 +70,38 @@ static void rotate(float *heads, int64_t n_heads, const float *rotation, int hea
         }
 }
 
-/* Copies a row's k and v, head by head, to its slot: (page, 0 or 1, head, slot, D). */
 static void store_kv(const struct attn_in_args *a, const struct batch *b, int row, const float *kv)
 {
     const struct batch_seq *seq = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
     const int32_t position = BATCH_POSITIONS(b)[row];
     const int32_t index = position / PAGE_TOKENS - seq->first_page[a->group];
     const int32_t page = BATCH_PAGES(b)[seq->table[a->group] + index];
-    const int64_t head_width = a->kv.dim[4], n_vectors = 2 * a->kv.dim[2];
-    float *slot = (float *)a->kv.data + page * n_vectors * PAGE_TOKENS * head_width +
-                  position % PAGE_TOKENS * head_width;
 
-    for (int64_t i = 0; i < n_vectors; i++)
-        memcpy(slot + i * PAGE_TOKENS * head_width, kv + i * head_width,
-               (size_t)head_width * sizeof(float));
+    kv_put(&a->kv, page, position % PAGE_TOKENS, kv);
 }
 
-static void place_row(void *ctx, int row, int worker)
+static void place_row(const struct attn_in_run *run, int row)
 {
-    const struct attn_in_run *run = ctx;
     const struct attn_in_args *a = run->a;
     const int head_width = a->rope->head_width;
     const float *rotation = (const float *)run->cpu->rotations.data + (int64_t)row * head_width;
     float *q = (float *)a->q.data + row * a->q.dim[1];
     float *kv = (float *)a->kv_rows.data + row * a->kv_rows.dim[1];
 
-    (void)worker;
     rotate(q, a->q.dim[1] / head_width, rotation, head_width);
     rotate(kv, a->kv.dim[2], rotation, head_width);
     store_kv(a, run->cpu->batch, row, kv);
+}
+
+/* Neighbouring slots of a page share cache lines: a thread takes a few rows at once. */
+static void place_rows(void *ctx, int part, int worker)
+{
+    const struct attn_in_run *run = ctx;
+    const int end = (part + 1) * ROWS_AT_ONCE, n_rows = run->cpu->batch->n_rows;
+
+    (void)worker;
+    for (int row = part * ROWS_AT_ONCE; row < end && row < n_rows; row++)
+        place_row(run, row);
 }
 
 enum osp_status cpu_attn_in(struct cpu *cpu, const struct attn_in_args *a, struct work *work)
@@ -116,7 +121,7 @@ enum osp_status cpu_attn_in(struct cpu *cpu, const struct attn_in_args *a, struc
                                   .n_tokens = cpu->batch->n_rows};
     TRY(fill_rotations(&run));
     TRY(cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows, false}, jobs, 3, work));
-    pool_run(cpu->pool, place_row, &run, cpu->batch->n_rows);
+    pool_run(cpu->pool, place_rows, &run, (cpu->batch->n_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
     work->bytes += 4.0 * cpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);
 out:
     return st;

@@ -47,6 +47,9 @@ struct cpu {
     struct room jobs;                /* matrix products of one stage */
     struct room counts;              /* how many tiles each of them has */
     struct room quantised;           /* the rows that they multiply with, as int8 */
+    struct room attn_tasks;          /* of attention */
+    struct room attn_parts;          /* sums of blocks whose splits are tasks of their own */
+    struct room attn_left;           /* how many splits of each are not done */
     struct share *shares;            /* one a thread */
     struct packed *packed;           /* see pack.h */
     struct stage_cost costs[N_STAGES];

@@ -117,6 +117,9 @@ static void cpu_close(struct backend *be)
     free(cpu->jobs.data);
     free(cpu->counts.data);
     free(cpu->quantised.data);
+    free(cpu->attn_tasks.data);
+    free(cpu->attn_parts.data);
+    free(cpu->attn_left.data);
     free(cpu->shares);
     free(cpu);
 }
@@ -159,6 +162,18 @@ static void cpu_info(const struct backend *be, struct device_info *out)
                              .pack_layout = cpu->kernels->products_int8 ? CPU_PACK_LAYOUT : NULL};
     snprintf(out->name, sizeof(out->name), "CPU, %d thread%s%s, %s kernels", out->n_threads,
              out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
+}
+
+/* The oracle adds no rounding of its own. */
+static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
+{
+    const struct kernels *k;
+    enum osp_status st;
+
+    TRY(kernels_choose(&k, opt->cpu_features));
+    *out = k->attend == NULL ? DTYPE_F32 : DTYPE_BF16;
+out:
+    return st;
 }
 
 /* ---- a step ---- */
@@ -243,6 +258,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .copy = cpu_move,
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
+                                            .kv_dtype = cpu_kv_dtype,
                                             .step_begin = cpu_step_begin,
                                             .step_end = cpu_step_end,
                                             .step_wait = cpu_step_wait,

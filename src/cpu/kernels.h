@@ -7,8 +7,10 @@
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "backend/tensor.h"
 #include "base/status.h"
 
 /* n_rows rows of n floats, one behind the other. */
@@ -59,6 +61,29 @@ struct swiglu {
     float limit, alpha;
 };
 
+/* Online softmax of one row and head: the largest score so far, natural, and the sum of
+ * exp(score - largest). */
+struct softmax {
+    float largest, denominator;
+};
+
+/* One row's heads of a group against the keys of one page that the row sees. The words of a page are
+ * as backend/kv_page.h says. Adds to the sums as online softmax does; `largest` is in base 2 meanwhile:
+ * score / ln 2. */
+struct attend {
+    const float *q;         /* (n_heads, D) */
+    struct softmax *states; /* (n_heads) */
+    float *acc;             /* (n_heads, W) sums of weighted values */
+    const void *sides[2];   /* words of keys and values: F32 or BF16 */
+    const float *scales[2]; /* (P) of keys and values; NULL = 1 */
+    const char *ahead[2];   /* sides that are needed next, to be fetched meanwhile; or NULL */
+    int n_ahead_lines;      /* cache lines of each of them */
+    int n_heads, head_width;
+    int first, end; /* slots: 0 <= first < end <= P */
+    float scale;
+    bool is_bf16;
+};
+
 struct kernels {
     const char *name;
     /* out[i] = in[i] for n weights as they lie in a checkpoint, in any alignment. */
@@ -81,6 +106,11 @@ struct kernels {
     void (*norm)(float *out, const float *x, const float *weight, int n, float eps);
     /* out[i] of gate u[2i] and up u[2i+1]: g sigmoid(alpha g) (u + 1), g <= limit, |u| <= limit */
     void (*swiglu)(float *out, const float *u, int n, struct swiglu s);
+    /* NULL, both: the level meets keys and values as plain rows. The order of every sum is fixed by
+     * first and end. */
+    void (*attend)(const struct attend *a);
+    /* n words of F8 as words of F32: row r of `width` words becomes the rows 4r to 4r + 3. */
+    void (*widen_f8)(float *out, const void *words, int n_rows, int width);
 };
 
 extern const struct kernels kernels_ref;

@@ -38,7 +38,20 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
+/* b where a or b is NaN, both. */
+static inline fvec max_v(fvec a, fvec b)
+{
+    return (fvec)_mm512_max_ps((__m512)a, (__m512)b);
+}
+
+static inline fvec min_v(fvec a, fvec b)
+{
+    return (fvec)_mm512_min_ps((__m512)a, (__m512)b);
+}
+
 #include "cpu/kernels_float.h"
+
+#include "cpu/kernels_attn.h"
 
 typedef __m512i bytes;
 enum { INT8_TOKENS = 8 };
@@ -97,4 +110,4 @@ static int32_t bias_of(const int8_t *codes)
 #include "cpu/kernels_int8.h"
 
 extern const struct kernels kernels_avx512;
-const struct kernels kernels_avx512 = {.name = "avx512", LEVEL_FUNCTIONS};
+const struct kernels kernels_avx512 = {.name = "avx512", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};

@@ -28,7 +28,20 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     vst1q_f32(out, vpaddq_f32(ab, cd));
 }
 
+/* NaN where a or b is. */
+static inline fvec max_v(fvec a, fvec b)
+{
+    return (fvec)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+}
+
+static inline fvec min_v(fvec a, fvec b)
+{
+    return (fvec)vminq_f32((float32x4_t)a, (float32x4_t)b);
+}
+
 #include "cpu/kernels_float.h"
+
+#include "cpu/kernels_attn.h"
 
 typedef int8x16_t bytes;
 enum { INT8_TOKENS = 4 };

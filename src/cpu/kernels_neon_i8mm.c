@@ -124,4 +124,4 @@ static void i8mm_products_int8(const struct int8_products *p)
 }
 
 extern const struct kernels kernels_neon_i8mm;
-const struct kernels kernels_neon_i8mm = {.name = "neon-i8mm", LEVEL_FUNCTIONS};
+const struct kernels kernels_neon_i8mm = {.name = "neon-i8mm", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};

@@ -30,7 +30,20 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     _mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps(abcd, 1)));
 }
 
+/* b where a or b is NaN, both. */
+static inline fvec max_v(fvec a, fvec b)
+{
+    return (fvec)_mm256_max_ps((__m256)a, (__m256)b);
+}
+
+static inline fvec min_v(fvec a, fvec b)
+{
+    return (fvec)_mm256_min_ps((__m256)a, (__m256)b);
+}
+
 #include "cpu/kernels_float.h"
+
+#include "cpu/kernels_attn.h"
 
 typedef __m256i bytes;
 enum { INT8_TOKENS = 4 };

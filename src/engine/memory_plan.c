@@ -68,8 +68,9 @@ static int full_pages_max(const struct memory_plan *p, const struct gptoss_confi
                           int64_t budget_bytes)
 {
     int n_most = p->n_seqs_max * pages_of_tokens(CONTEXT_TOKENS_MAX);
-    int64_t page_bytes = model_page_bytes(c, GROUP_FULL);
-    int64_t left = budget_bytes - p->n_pages[GROUP_WINDOW] * model_page_bytes(c, GROUP_WINDOW);
+    int64_t page_bytes = model_page_bytes(c, GROUP_FULL, p->kv_dtype);
+    int64_t left =
+        budget_bytes - p->n_pages[GROUP_WINDOW] * model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
 
     if (left < 0)
         return 0;
@@ -115,9 +116,10 @@ static enum osp_status fail_too_small(const struct memory_plan *p, const struct 
     double need_bytes = 0;
     char need[16], has[16], weights[16];
 
+    need_bytes += (double)pages_of_tokens(p->context_tokens_max) *
+                  (double)model_page_bytes(c, GROUP_FULL, p->kv_dtype);
     need_bytes +=
-        (double)pages_of_tokens(p->context_tokens_max) * (double)model_page_bytes(c, GROUP_FULL);
-    need_bytes += (double)p->n_pages[GROUP_WINDOW] * (double)model_page_bytes(c, GROUP_WINDOW);
+        (double)p->n_pages[GROUP_WINDOW] * (double)model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
     return fail(
         OSP_ENOMEM,
         "one request of %d tokens needs %s of KV cache, but only %s may be used beside %s of "
@@ -150,7 +152,7 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
                                  const struct memory_wish *wish, int64_t weight_bytes,
                                  int64_t available_bytes)
 {
-    struct memory_plan p = {.weight_bytes = weight_bytes};
+    struct memory_plan p = {.weight_bytes = weight_bytes, .kv_dtype = wish->kv_dtype};
     enum osp_status st;
 
     TRY(check_wish(wish, c));
@@ -161,7 +163,7 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
     TRY(choose_pages(&p, c, wish->context_tokens_max,
                      budget_of(&p, wish->kv_cache_bytes, available_bytes)));
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g);
+        p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g, p.kv_dtype);
     p.total_bytes = p.weight_bytes + p.activation_bytes + p.kv_cache_bytes;
     *out = p;
 out:

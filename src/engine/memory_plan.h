@@ -9,11 +9,13 @@
 struct memory_wish {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
+    enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
 };
 
 struct memory_plan {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int n_pages[N_PAGE_GROUPS];
+    enum dtype kv_dtype;
     int64_t weight_bytes, kv_cache_bytes, activation_bytes, total_bytes;
 };
 

@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
+#include "engine/kv_dtype.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
 
@@ -47,6 +48,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(model_config_check(c));
+    TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(mxfp4_parts_parse(&m->mxfp4_parts, opt->mxfp4_layers));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
@@ -78,6 +80,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .n_threads = opt->n_threads,
         .n_rows_max = m->plan.n_batch_tokens_max,
         .n_samples_max = m->plan.n_seqs_max,
+        .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
         .mxfp4_parts = m->mxfp4_parts,
         .pack_cache = opt->pack_cache,
@@ -235,6 +238,7 @@ void osp_model_get_info(const struct osp_model *model, struct osp_model_info *ou
         .n_active_parameters = w->n_active_parameters,
         .weight_bytes = model->plan.weight_bytes,
         .kv_cache_bytes = model->plan.kv_cache_bytes,
+        .kv_cache_dtype = kv_dtype_text(model->plan.kv_dtype),
         .load_seconds = model->load_seconds,
     };
 }

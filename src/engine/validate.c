@@ -4,6 +4,7 @@
 
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
+#include "engine/kv_dtype.h"
 #include "engine/memory_plan.h"
 #include "model/validate.h"
 #include "osprey_tools.h"
@@ -53,8 +54,10 @@ static enum osp_status plan(struct memory_plan *out, const struct osp_validate_o
     struct memory_wish wish = {.context_tokens_max = opt->context_tokens_max,
                                .n_seqs_max = opt->n_seqs_max,
                                .n_batch_tokens_max = opt->n_batch_tokens_max};
-    enum osp_status st = memory_plan_make(out, &i->config, &wish, i->data_bytes, available_bytes);
+    enum osp_status st;
 
+    TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, NULL, NULL));
+    st = memory_plan_make(out, &i->config, &wish, i->data_bytes, available_bytes);
     if (st != OSP_ENOMEM)
         return st;
     if (wish.context_tokens_max == 0)
@@ -63,7 +66,9 @@ static enum osp_status plan(struct memory_plan *out, const struct osp_validate_o
                                       : CONTEXT_SMALL_TOKENS;
     if (wish.n_seqs_max == 0)
         wish.n_seqs_max = 1;
-    return memory_plan_make(out, &i->config, &wish, i->data_bytes, INT64_MAX);
+    TRY(memory_plan_make(out, &i->config, &wish, i->data_bytes, INT64_MAX));
+out:
+    return st;
 }
 
 static enum osp_status write_memory(struct osp_validate_report *out,
@@ -79,6 +84,7 @@ static enum osp_status write_memory(struct osp_validate_report *out,
     out->n_seqs_max = p.n_seqs_max;
     out->n_batch_tokens_max = p.n_batch_tokens_max;
     out->kv_cache_bytes = p.kv_cache_bytes;
+    strncpy(out->kv_cache_dtype, kv_dtype_text(p.kv_dtype), sizeof out->kv_cache_dtype - 1);
     out->activation_bytes = p.activation_bytes;
     out->total_bytes = p.total_bytes;
 out:

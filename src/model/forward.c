@@ -59,6 +59,11 @@ const struct gptoss_config *model_config(const struct model *m)
     return &m->checkpoint.config;
 }
 
+enum dtype model_kv_dtype(const struct model *m)
+{
+    return m->kv_dtype;
+}
+
 const struct weights_report *model_weights_report(const struct model *m)
 {
     return &m->report;

@@ -19,10 +19,11 @@ struct model_options {
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
-    bool no_sinks;              /* an experiment: attention without sinks (all sinks = -inf) */
-    int n_token_ids;            /* ids >= this have no text and are never drawn; 0 = vocab_size */
-    unsigned mxfp4_parts;       /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
-    const char *pack_cache;     /* folder of packed weights, "on" or "off" (pack_cache.h) */
+    enum dtype kv_dtype;    /* of the pages: F32, BF16 or F8; DTYPE_NONE = the device's choice */
+    bool no_sinks;          /* an experiment: attention without sinks (all sinks = -inf) */
+    int n_token_ids;        /* ids >= this have no text and are never drawn; 0 = vocab_size */
+    unsigned mxfp4_parts;   /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
+    const char *pack_cache; /* folder of packed weights, "on" or "off" (pack_cache.h) */
     load_progress_fn *progress; /* may be NULL; starts again from 0 for that */
     void *progress_ctx;
 };
@@ -36,9 +37,10 @@ const struct weights_report *model_weights_report(const struct model *m);
 void model_device_info(const struct model *m, struct device_info *out);
 int model_costs(const struct model *m, struct stage_cost *out, int n_max);
 
-/* Bytes of one page of that group over all its layers (the KV cache is f32 for the oracle, so that
- * it adds no rounding of its own). */
-int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group);
+/* Bytes of one page of that group over all its layers. */
+int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, enum dtype kv_dtype);
+/* The type of the pages. */
+enum dtype model_kv_dtype(const struct model *m);
 
 /* Bytes that serving needs besides the weights: activations for these limits. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);

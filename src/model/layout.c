@@ -1,4 +1,5 @@
 /* Sizes and places of what a model needs besides its weights: activations and KV pages. */
+#include "backend/kv_page.h"
 #include "model/model.h"
 
 enum { ACTIVATION_ALIGN_BYTES = 64 }; /* a cache line */
@@ -41,26 +42,22 @@ enum page_group group_of_layer(const struct gptoss_config *c, int layer)
     return c->layer_is_sliding[layer] ? GROUP_WINDOW : GROUP_FULL;
 }
 
-/* One layer's share of a page. */
-static int64_t layer_page_bytes(const struct gptoss_config *c)
-{
-    return (int64_t)2 * c->n_kv_heads * PAGE_TOKENS * c->head_width * (int64_t)sizeof(float);
-}
-
-int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group)
+int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, enum dtype kv_dtype)
 {
     int64_t size_bytes = 0;
 
     for (int i = 0; i < c->n_layers; i++)
         if (group_of_layer(c, i) == group)
-            size_bytes += layer_page_bytes(c);
+            size_bytes += kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_width);
     return size_bytes;
 }
 
-struct tensor cache_of_layer(const struct gptoss_config *c, char *base, int n_pages, int index)
+struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype, char *base,
+                             int n_pages, int index)
 {
-    return (struct tensor){.dtype = DTYPE_F32,
-                           .n_dims = 5,
-                           .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_width},
-                           .data = base + index * n_pages * layer_page_bytes(c)};
+    return (struct tensor){
+        .dtype = kv_dtype,
+        .n_dims = 5,
+        .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_width},
+        .data = base + index * n_pages * kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_width)};
 }

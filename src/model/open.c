@@ -100,8 +100,8 @@ static enum osp_status bind_attn(struct builder *b, struct layer *l, int index)
 {
     const struct layer_weights *w = &b->m->weights.layers[index];
     const enum page_group group = group_of_layer(b->c, index);
-    const struct tensor kv = cache_of_layer(b->c, b->m->pages[group].data, b->opt->n_pages[group],
-                                            b->n_group_layers[group]++);
+    const struct tensor kv = cache_of_layer(b->c, b->m->kv_dtype, b->m->pages[group].data,
+                                            b->opt->n_pages[group], b->n_group_layers[group]++);
     enum osp_status st;
 
     l->attn_in = (struct attn_in_args){.q = b->act.q,
@@ -215,9 +215,9 @@ static enum osp_status allocate(struct builder *b)
     TRY(m->ops->alloc(m->be, &m->activations, (size_t)model_activation_bytes(b->c, T, R)));
     (void)activations_layout(&b->act, b->c, T, R, m->activations.data);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        TRY(m->ops->alloc(
-            m->be, &m->pages[g],
-            (size_t)(model_page_bytes(b->c, (enum page_group)g) * b->opt->n_pages[g])));
+        TRY(m->ops->alloc(m->be, &m->pages[g],
+                          (size_t)(model_page_bytes(b->c, (enum page_group)g, m->kv_dtype) *
+                                   b->opt->n_pages[g])));
     TRY(mem_try_array(&m->layers, (size_t)b->c->n_layers, sizeof(*m->layers), "layers"));
     m->n_layers = b->c->n_layers;
 out:
@@ -299,8 +299,17 @@ static enum osp_status open_device(struct model *m, const struct model_options *
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity};
 
+    enum osp_status st;
+
     m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
-    return m->ops == NULL ? OSP_ENOTFOUND : m->ops->open(&m->be, &options);
+    if (m->ops == NULL)
+        return OSP_ENOTFOUND;
+    m->kv_dtype = opt->kv_dtype;
+    if (m->kv_dtype == DTYPE_NONE)
+        TRY(m->ops->kv_dtype(&options, &m->kv_dtype));
+    TRY(m->ops->open(&m->be, &options));
+out:
+    return st;
 }
 
 enum osp_status model_open(struct model **out, const struct model_options *opt)

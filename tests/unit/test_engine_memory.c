@@ -39,12 +39,15 @@ static struct memory_plan plan(struct memory_wish wish, int64_t available_bytes)
     struct gptoss_config c = config_20b();
     struct memory_plan p;
 
+    if (wish.kv_dtype == DTYPE_NONE)
+        wish.kv_dtype = DTYPE_F32;
     if (memory_plan_make(&p, &c, &wish, WEIGHTS, available_bytes) != OSP_OK)
         fail_msg("%s", osp_error());
     assert_int_equal(p.total_bytes, p.weight_bytes + p.kv_cache_bytes + p.activation_bytes);
     assert_int_equal(p.kv_cache_bytes,
-                     p.n_pages[GROUP_FULL] * model_page_bytes(&c, GROUP_FULL) +
-                         p.n_pages[GROUP_WINDOW] * model_page_bytes(&c, GROUP_WINDOW));
+                     p.n_pages[GROUP_FULL] * model_page_bytes(&c, GROUP_FULL, wish.kv_dtype) +
+                         p.n_pages[GROUP_WINDOW] *
+                             model_page_bytes(&c, GROUP_WINDOW, wish.kv_dtype));
     assert_true(p.n_pages[GROUP_FULL] >= pages_of_tokens(p.context_tokens_max));
     return p;
 }
@@ -55,6 +58,7 @@ static void assert_refused(struct memory_wish wish, int64_t available_bytes, enu
     struct gptoss_config c = config_20b();
     struct memory_plan p;
 
+    wish.kv_dtype = DTYPE_F32;
     assert_int_equal(memory_plan_make(&p, &c, &wish, WEIGHTS, available_bytes), status);
     if (strstr(osp_error(), words) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", osp_error(), words);
@@ -100,6 +104,29 @@ static void test_wishes_are_kept(void **state)
     assert_true(p.kv_cache_bytes > GB / 2);
     wish = (struct memory_wish){.n_batch_tokens_max = 2};
     assert_int_equal(plan(wish, 64 * GB).n_seqs_max, 2);
+}
+
+/* Half the bytes, twice the pages; an F8 page has 64 scales a head beside its 4096 codes. */
+static void test_the_cache_counts_true_bytes(void **state)
+{
+    static const struct {
+        enum dtype dtype;
+        int64_t page_bytes; /* of one layer */
+    } rows[] = {{DTYPE_F32, 2 * 8 * 64 * 64 * 4},
+                {DTYPE_BF16, 2 * 8 * 64 * 64 * 2},
+                {DTYPE_F8, 2 * 8 * (64 * 64 + 64 * 4)}};
+    const struct gptoss_config c = config_20b();
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        const struct memory_plan p =
+            plan((struct memory_wish){.kv_dtype = rows[i].dtype, .n_seqs_max = 1}, 1000 * GB);
+
+        assert_int_equal(model_page_bytes(&c, GROUP_FULL, rows[i].dtype),
+                         c.n_layers / 2 * rows[i].page_bytes);
+        assert_int_equal(p.kv_cache_bytes, c.n_layers / 2 * rows[i].page_bytes *
+                                               (p.n_pages[GROUP_FULL] + p.n_pages[GROUP_WINDOW]));
+    }
 }
 
 static void test_weights_that_fill_the_memory_leave_a_small_cache(void **state)
@@ -187,6 +214,7 @@ static void test_places(void **state)
 UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_context_is_cut_to_the_memory),
           cmocka_unit_test(test_wishes_are_kept),
+          cmocka_unit_test(test_the_cache_counts_true_bytes),
           cmocka_unit_test(test_weights_that_fill_the_memory_leave_a_small_cache),
           cmocka_unit_test(test_what_does_not_fit_is_refused),
           cmocka_unit_test(test_host_memory_is_known), cmocka_unit_test(test_places))

@@ -14,6 +14,8 @@ static const char *const folders[] = {"tests/golden/model/odd", "tests/golden/mo
                                       "tests/golden/model/full"};
 enum { N_FOLDERS = sizeof(folders) / sizeof(folders[0]) };
 
+static enum dtype kv_dtype; /* of the test at hand; each is a process of its own */
+
 static void make_prompt(int32_t *tokens, int n, uint64_t seed)
 {
     for (int i = 0; i < n; i++)
@@ -33,7 +35,7 @@ static float *logits_room(const struct model *m, int n_tokens)
 /* The logits of a prompt in one go on one thread; free() them. */
 static float *whole(const char *folder, const int32_t *tokens, int n_tokens)
 {
-    struct model *m = steps_open(folder, 1, n_tokens, 1, n_tokens);
+    struct model *m = steps_open_kv(folder, 1, n_tokens, 1, n_tokens, kv_dtype);
     struct steps_seq s = {.tokens = tokens, .n_tokens = n_tokens};
 
     s.logits = logits_room(m, n_tokens);
@@ -73,7 +75,8 @@ static void test_chunks_and_threads(void **state)
         float *want = whole(folders[f], tokens, PROMPT_TOKENS);
 
         for (int n_threads = 1; n_threads <= 3; n_threads++) {
-            struct model *m = steps_open(folders[f], n_threads, PROMPT_TOKENS, 1, PROMPT_TOKENS);
+            struct model *m =
+                steps_open_kv(folders[f], n_threads, PROMPT_TOKENS, 1, PROMPT_TOKENS, kv_dtype);
             float *logits = logits_room(m, PROMPT_TOKENS);
 
             for (int n_max = 1; n_max <= PROMPT_TOKENS; n_max = n_max * 9 + 1) { /* 1, 10, 91 */
@@ -103,7 +106,7 @@ static void test_sequences_together(void **state)
     for (int i = 0; i < N; i++)
         make_prompt(tokens[i], lengths[i], 7 + (uint64_t)i);
     for (int f = 0; f < N_FOLDERS; f++) {
-        struct model *m = steps_open(folders[f], 2, PROMPT_TOKENS, N, PROMPT_TOKENS);
+        struct model *m = steps_open_kv(folders[f], 2, PROMPT_TOKENS, N, PROMPT_TOKENS, kv_dtype);
         struct steps_seq seqs[N];
         bool is_busy = true;
 
@@ -138,6 +141,58 @@ static void test_sequences_together(void **state)
         }
         model_close(m);
     }
+}
+
+/* A prompt of two splits and a bit, whose last rows come one by one: few rows are cut into splits that
+ * threads share, and a chunk of many is not. */
+static void test_splits(void **state)
+{
+    enum { LONG_TOKENS = 1100, SINGLE_TOKENS = 40 };
+    static int32_t tokens[LONG_TOKENS];
+    const char *folder = folders[2];
+    float *want;
+
+    (void)state;
+    make_prompt(tokens, LONG_TOKENS, 5);
+    want = whole(folder, tokens, LONG_TOKENS);
+    for (int n_threads = 1; n_threads <= 16; n_threads += 5) {
+        struct model *m = steps_open_kv(folder, n_threads, LONG_TOKENS, 1, LONG_TOKENS, kv_dtype);
+        struct steps_seq s = {.tokens = tokens,
+                              .n_tokens = LONG_TOKENS - SINGLE_TOKENS,
+                              .logits = logits_room(m, LONG_TOKENS)};
+
+        steps_poison(m);
+        steps_play(m, &s, 90 * n_threads, 1);
+        s.n_tokens = LONG_TOKENS;
+        steps_play(m, &s, 1, 1);
+        assert_same_bits(s.logits, want, LONG_TOKENS, vocab_of(m));
+        free(s.logits);
+        model_close(m);
+    }
+    free(want);
+}
+
+/* Every type of KV cache; the first two tests take the level's own. */
+static void test_all_f32(void **state)
+{
+    kv_dtype = DTYPE_F32;
+    test_chunks_and_threads(state);
+    test_sequences_together(state);
+    test_splits(state);
+}
+
+static void test_all_f8(void **state)
+{
+    kv_dtype = DTYPE_F8;
+    test_chunks_and_threads(state);
+    test_sequences_together(state);
+    test_splits(state);
+}
+
+static void test_splits_ref(void **state)
+{
+    setenv("OSPREY_CPU_FEATURES", "ref", 1);
+    test_splits(state);
 }
 
 /* The above at the oracle's level too; each test is a process of its own. */
@@ -195,15 +250,19 @@ static void test_sizes(void **state)
 
     (void)state;
     assert_int_equal(model_activation_bytes(c, 33, 33), m->activations.size_bytes);
-    assert_int_equal(model_page_bytes(c, GROUP_FULL), 2 * 2 * 1 * 64 * 64 * 4);
-    assert_int_equal(model_page_bytes(c, GROUP_WINDOW), 1 * 2 * 1 * 64 * 64 * 4);
-    assert_int_equal(m->pages[GROUP_FULL].size_bytes, 8 * model_page_bytes(c, GROUP_FULL));
+    assert_int_equal(model_page_bytes(c, GROUP_FULL, DTYPE_F32), 2 * 2 * 1 * 64 * 64 * 4);
+    assert_int_equal(model_page_bytes(c, GROUP_FULL, DTYPE_BF16), 2 * 2 * 1 * 64 * 64 * 2);
+    assert_int_equal(model_page_bytes(c, GROUP_WINDOW, DTYPE_F32), 1 * 2 * 1 * 64 * 64 * 4);
+    assert_int_equal(m->pages[GROUP_FULL].size_bytes,
+                     8 * model_page_bytes(c, GROUP_FULL, model_kv_dtype(m)));
     assert_int_equal(model_costs(m, costs, 32), 9);
     assert_string_equal(costs[0].stage, "embed");
     model_close(m);
 }
 
 UNIT_MAIN(cmocka_unit_test(test_chunks_and_threads), cmocka_unit_test(test_sequences_together),
+          cmocka_unit_test(test_splits), cmocka_unit_test(test_all_f32),
+          cmocka_unit_test(test_all_f8), cmocka_unit_test(test_splits_ref),
           cmocka_unit_test(test_chunks_and_threads_ref),
           cmocka_unit_test(test_sequences_together_ref), cmocka_unit_test(test_no_sinks),
           cmocka_unit_test(test_sizes))

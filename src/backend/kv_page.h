@@ -1,0 +1,71 @@
+/* How the bytes of a KV page lie. The cache of a layer is a tensor of shape (pages, 2, K, P, D); a page
+ * holds for each of its K heads a side of keys, then for each a side of values. A side is made of
+ * words of 32 bits with n = 1 (F32), 2 (BF16) or 4 (F8) elements each, the first in the lowest bits:
+ *
+ *     keys:   word [d / n][slot], P words a row: element d of all slots lies side by side
+ *     values: word [slot / n][d], W words a row, W = D rounded up to a multiple of 16
+ *
+ * so that whatever the type, one vector of words holds as many slots of keys, or as many columns of
+ * values, as it has lanes. F8 (E4M3) has a float32 scale for each slot behind the words: an element is
+ * its code's value times the scale. Its codes are never NaN: a slot that has one has the scale NaN.
+ * Slots that nobody wrote, and columns from D on, may hold anything. */
+#ifndef BACKEND_KV_PAGE_H
+#define BACKEND_KV_PAGE_H
+
+#include "backend/batch.h"
+#include "backend/tensor.h"
+
+enum {
+    KV_WORD_BYTES = 4,
+    KV_COLUMNS = 16 /* W is a multiple: the lanes of the widest vector */
+};
+
+/* Elements of a word. */
+static inline int kv_parts(enum dtype dtype)
+{
+    return dtype == DTYPE_F8 ? 4 : dtype == DTYPE_BF16 ? 2 : 1;
+}
+
+/* W: words of a row of values. */
+static inline int kv_width(int64_t head_width)
+{
+    return (int)((head_width + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS);
+}
+
+/* Words of a side, keys or values. */
+static inline int kv_side_words(enum dtype dtype, int64_t head_width)
+{
+    return PAGE_TOKENS * kv_width(head_width) / kv_parts(dtype);
+}
+
+static inline int64_t kv_side_bytes(enum dtype dtype, int64_t head_width)
+{
+    const int n_scales = dtype == DTYPE_F8 ? PAGE_TOKENS : 0;
+
+    return (int64_t)(kv_side_words(dtype, head_width) + n_scales) * KV_WORD_BYTES;
+}
+
+/* One layer's share of a page. */
+static inline int64_t kv_page_bytes(enum dtype dtype, int64_t n_kv_heads, int64_t head_width)
+{
+    return 2 * n_kv_heads * kv_side_bytes(dtype, head_width);
+}
+
+/* Where side `which` (0 keys, 1 values) of a head begins. */
+static inline char *kv_side(const struct tensor *kv, int64_t page, int which, int64_t head)
+{
+    const int64_t n_heads = kv->dim[2];
+
+    return (char *)kv->data +
+           ((page * 2 + which) * n_heads + head) * kv_side_bytes(kv->dtype, kv->dim[4]);
+}
+
+/* The scales of a side; NULL: its type has none. */
+static inline float *kv_scales(const struct tensor *kv, char *side)
+{
+    return kv->dtype == DTYPE_F8
+               ? (float *)(side + (int64_t)KV_WORD_BYTES * kv_side_words(kv->dtype, kv->dim[4]))
+               : NULL;
+}
+
+#endif

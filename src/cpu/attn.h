@@ -1,0 +1,67 @@
+/* Inside of stage attn: how its work is cut, and one row's heads against one page. */
+#ifndef CPU_ATTN_H
+#define CPU_ATTN_H
+
+#include <stdatomic.h>
+
+#include "cpu/cpu.h"
+#include "cpu/kv.h"
+
+/* A split is a run of pages at absolute positions: sums begin anew in each, and are merged in order.
+ * Its length is part of the arithmetic. Long enough that merging costs nothing, short enough that one
+ * sequence of 4,096 positions has work for 64 threads. */
+enum { SPLIT_PAGES = 8, SPLIT_TOKENS = SPLIT_PAGES * PAGE_TOKENS };
+
+/* What a row sees: [first, end). */
+struct span {
+    int first, end;
+};
+
+/* Running sums of a block's rows for the heads of one group: row r and head g at r * n_group + g. */
+struct sums {
+    struct softmax *states;
+    float *acc; /* W floats each */
+};
+
+/* Splits [first, end) of a block of rows, for each key/value head. A whole block is finished by its
+ * task; of a block that is cut, each split is a task that leaves its sums in attn_run.parts, and the
+ * last to end merges them. */
+struct attn_task {
+    int32_t block, first_split, end_split;
+    int32_t cut;    /* which of the cut blocks, -1: whole */
+    int64_t offset; /* of a cut block's first sums in parts, in floats */
+};
+
+struct attn_run {
+    struct cpu *cpu;
+    const struct attn_args *a;
+    int n_kv_heads, n_group; /* n_group query heads share a key/value head */
+    int head_width, width;   /* D, and W of kv_page.h */
+    const struct attn_task *tasks;
+    int n_tasks, n_cut;
+    float *parts;
+    atomic_int *n_left; /* (n_cut, n_kv_heads): splits that are not done */
+};
+
+/* Room of a thread: sums of the rows, of one split of them, and a page of f32. */
+struct attn_room {
+    struct sums total, split;
+    float *page[2]; /* keys and values, P * W each */
+};
+
+struct span attn_span(const struct attn_args *a, int position);
+
+/* What of a span lies within [first, first + n); empty: first >= end. */
+static inline struct span span_within(struct span s, int first, int n)
+{
+    const int end = first + n;
+
+    return (struct span){s.first > first ? s.first : first, s.end < end ? s.end : end};
+}
+
+/* Adds the keys of one page to the sums of a block's rows; `next` is the page to fetch meanwhile, -1:
+ * none. */
+void attn_page(const struct attn_run *run, const struct row_block *block, int kv_head, int page,
+               int next, const struct attn_room *room, const struct sums *sums);
+
+#endif

@@ -1,0 +1,258 @@
+/* Rounding of keys and values, and pages as rows: against a search through all codes. */
+#include "unit.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/rng.h"
+#include "cpu/kernels.h"
+#include "cpu/kv.h"
+
+static float float_of(uint32_t bits)
+{
+    float x;
+
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+/* ---- BF16 ---- */
+
+/* Between the two neighbours whose lower halves are zero, in double. */
+static uint16_t nearest_bf16(uint32_t bits)
+{
+    const uint32_t low = bits & 0xFFFF0000u;
+    const double x = (double)float_of(bits), below = (double)float_of(low);
+    const double above = (low & 0x7F800000u) == 0x7F000000u && (low & 0x7F0000u) == 0x7F0000u
+                             ? copysign(ldexp(1, 128), x)
+                             : (double)float_of(low + 0x10000u);
+    const double to_below = fabs(x - below), to_above = fabs(above - x);
+    const bool is_even = (low >> 16 & 1) == 0;
+
+    return (uint16_t)((to_below < to_above || (to_below == to_above && is_even) ? low
+                                                                                : low + 0x10000u) >>
+                      16);
+}
+
+static void test_bf16(void **state)
+{
+    (void)state;
+    for (uint32_t high = 0; high < 0x10000u; high++)
+        for (uint32_t i = 0; i < 8; i++) {
+            static const uint32_t lows[] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 0x1234, 0xC000};
+            const uint32_t bits = high << 16 | lows[i];
+            const float x = float_of(bits);
+
+            if (isnan(x))
+                assert_true(isnan(float_of((uint32_t)bf16_of(x) << 16)));
+            else if (isinf(x))
+                assert_int_equal(bf16_of(x), bits >> 16);
+            else
+                assert_int_equal(bf16_of(x), nearest_bf16(bits));
+        }
+}
+
+/* ---- E4M3 ---- */
+
+/* The table of the format, from its definition. */
+static double e4m3(int code)
+{
+    const int exponent = code >> 3 & 15, mantissa = code & 7;
+    const double value =
+        exponent == 0 ? mantissa * pow(2, -9) : (8 + mantissa) * pow(2, exponent - 10);
+
+    return code >= 128 ? -value : value;
+}
+
+static int nearest_e4m3(double x)
+{
+    int best = 0;
+
+    for (int code = 0; code < 127; code++) {
+        const double distance = fabs(fabs(x) - e4m3(code)), least = fabs(fabs(x) - e4m3(best));
+
+        if (distance < least || (distance == least && code % 2 == 0))
+            best = code;
+    }
+    return signbit(x) ? best + 128 : best;
+}
+
+static void test_f8_codes(void **state)
+{
+    (void)state;
+    for (int code = 0; code < 256; code++)
+        if (code % 128 != 127) {
+            assert_true((double)f8_value((uint8_t)code) == e4m3(code));
+            assert_int_equal(f8_of((float)e4m3(code)), code);
+        }
+    for (int code = 0; code < 126; code++) { /* the ties, and just beside them */
+        const float middle = (float)((e4m3(code) + e4m3(code + 1)) / 2);
+
+        assert_int_equal(f8_of(middle), code % 2 == 0 ? code : code + 1);
+        assert_int_equal(f8_of(-middle), 128 + (code % 2 == 0 ? code : code + 1));
+        assert_int_equal(f8_of(nextafterf(middle, 0)), code);
+        assert_int_equal(f8_of(nextafterf(middle, 1000)), code + 1);
+    }
+    assert_int_equal(f8_of(448.00003f), 126);
+    for (uint64_t i = 0; i < 100000; i++) {
+        const float x =
+            (float)((rng_uniform(1, i, 0) * 2 - 1) * 448 * pow(2, -20 * rng_uniform(1, i, 1)));
+
+        assert_int_equal(f8_of(x), nearest_e4m3((double)x));
+    }
+}
+
+/* Words that hold every code, at every place of a word, at all levels that have the kernel. */
+static void test_f8_kernels(void **state)
+{
+    enum { WIDTH = 64, ROWS = 16 };
+    static uint8_t words[ROWS * WIDTH * 4];
+    static float out[4 * ROWS * WIDTH];
+    const struct kernels *levels[KERNEL_LEVELS_MAX];
+    const int n = kernels_here(levels);
+
+    (void)state;
+    for (int i = 0; i < ROWS * WIDTH * 4; i++)
+        words[i] = (uint8_t)(i * 5 / 4) % 128 == 127 ? 0 : (uint8_t)(i * 5 / 4);
+    for (int l = 0; l < n; l++) {
+        if (levels[l]->widen_f8 == NULL)
+            continue;
+        levels[l]->widen_f8(out, words, ROWS, WIDTH);
+        for (int i = 0; i < ROWS * WIDTH * 4; i++) {
+            const int row = i / 4 / WIDTH, column = i / 4 % WIDTH;
+
+            assert_int_equal(bits_of(out[(4 * row + i % 4) * WIDTH + column]),
+                             bits_of((float)e4m3(words[i])));
+        }
+    }
+}
+
+/* ---- pages ---- */
+
+enum { HEADS = 3, PAGES = 2, D_MAX = 40 };
+
+struct cache {
+    struct tensor kv;
+    float rows[PAGE_TOKENS][2 * HEADS * D_MAX];
+};
+
+static struct cache *cache_new(enum dtype dtype, int head_width)
+{
+    struct cache *c = calloc(1, sizeof(*c));
+    const int64_t page_bytes = kv_page_bytes(dtype, HEADS, head_width);
+
+    assert_non_null(c);
+    c->kv = (struct tensor){
+        .dtype = dtype, .n_dims = 5, .dim = {PAGES, 2, HEADS, PAGE_TOKENS, head_width}};
+    c->kv.data = malloc((size_t)(PAGES * page_bytes));
+    assert_non_null(c->kv.data);
+    memset(c->kv.data, 0xFF, (size_t)(PAGES * page_bytes));
+    return c;
+}
+
+static void cache_free(struct cache *c)
+{
+    free(c->kv.data);
+    free(c);
+}
+
+static void put_all(struct cache *c)
+{
+    const int n = 2 * HEADS * (int)c->kv.dim[4];
+
+    for (int slot = PAGE_TOKENS - 1; slot >= 0; slot--) {
+        for (int i = 0; i < n; i++)
+            c->rows[slot][i] =
+                (float)((rng_uniform((uint64_t)slot, (uint64_t)i, 0) - 0.5) * (1 + slot));
+        kv_put(&c->kv, 1, slot, c->rows[slot]);
+    }
+}
+
+/* How far a stored number may be from the one that was put. */
+static double tolerance(enum dtype dtype, double x, double largest)
+{
+    if (dtype == DTYPE_F32)
+        return 0;
+    if (dtype == DTYPE_BF16)
+        return fabs(x) / 256;
+    return fabs(x) / 16 * 1.00001 + largest / 448 / 1024 * 1.00001;
+}
+
+static void assert_side(const struct cache *c, int which, int head)
+{
+    const int D = (int)c->kv.dim[4];
+    static float out[PAGE_TOKENS * D_MAX];
+
+    kv_take(out, &c->kv, 1, which, head, 3, PAGE_TOKENS);
+    for (int slot = 3; slot < PAGE_TOKENS; slot++) {
+        const float *want = c->rows[slot] + (which * HEADS + head) * D;
+        double largest = 0;
+
+        for (int d = 0; d < D; d++)
+            largest = fabs((double)want[d]) > largest ? fabs((double)want[d]) : largest;
+        for (int d = 0; d < D; d++)
+            assert_true(fabs((double)out[(slot - 3) * D + d] - (double)want[d]) <=
+                        tolerance(c->kv.dtype, (double)want[d], largest));
+    }
+}
+
+static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8};
+
+static void test_pages(void **state)
+{
+    static const int widths[] = {2, 16, 18, 32, 40};
+
+    (void)state;
+    for (int t = 0; t < 3; t++)
+        for (int w = 0; w < 5; w++) {
+            struct cache *c = cache_new(types[t], widths[w]);
+
+            put_all(c);
+            for (int which = 0; which < 2; which++)
+                for (int head = 0; head < HEADS; head++)
+                    assert_side(c, which, head);
+            for (size_t i = 0; i < (size_t)kv_page_bytes(types[t], HEADS, widths[w]); i++)
+                assert_int_equal(((unsigned char *)c->kv.data)[i], 0xFF); /* the other page */
+            cache_free(c);
+        }
+}
+
+/* A head of zeros, of numbers too small, and one with a NaN or an infinity: the head alone is lost. */
+static void test_odd_numbers(void **state)
+{
+    static const float odd[] = {0.0f, 1e-38f, INFINITY, -INFINITY, NAN};
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        struct cache *c = cache_new(DTYPE_F8, 16);
+        float row[2 * HEADS * 16], out[16];
+
+        for (int k = 0; k < 2 * HEADS * 16; k++)
+            row[k] = k / 16 == 1 ? 0.0f : 1.0f;
+        row[16 + 5] = odd[i];
+        kv_put(&c->kv, 0, 9, row);
+        for (int head = 0; head < HEADS; head++) {
+            kv_take(out, &c->kv, 0, 0, head, 9, 10);
+            for (int d = 0; d < 16; d++)
+                if (head != 1)
+                    assert_true(out[d] == 1.0f);
+                else if (i < 2)
+                    assert_true(out[d] == 0.0f);
+                else
+                    assert_true(isnan(out[d]));
+        }
+        cache_free(c);
+    }
+}
+
+UNIT_MAIN(cmocka_unit_test(test_bf16), cmocka_unit_test(test_f8_codes),
+          cmocka_unit_test(test_f8_kernels), cmocka_unit_test(test_pages),
+          cmocka_unit_test(test_odd_numbers))
