@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
+#include "base/buf.h"
 #include "base/memory.h"
-#include "base/utf8.h"
 #include "text/split.h"
 #include "text/vocab_json.h"
 
@@ -94,72 +94,6 @@ out:
     return st;
 }
 
-/* ---- ordinary tokens ---- */
-
-/* Byte that a character of a byte-level string stands for, or -1: printable bytes stand for
- * themselves, the others, in order, are U+0100 and up. */
-static int byte_of(uint32_t code_point)
-{
-    static const unsigned char hidden[][2] = {{0, 32}, {127, 160}, {173, 173}}; /* first, last */
-    uint32_t nth = code_point - 0x100;
-
-    if (code_point < 0x100) {
-        for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
-            if (code_point >= hidden[i][0] && code_point <= hidden[i][1])
-                return -1;
-        return (int)code_point;
-    }
-    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++) {
-        uint32_t n = hidden[i][1] - hidden[i][0] + 1u;
-
-        if (nth < n)
-            return (int)(hidden[i][0] + nth);
-        nth -= n;
-    }
-    return -1;
-}
-
-bool byte_level_decode(struct buf *out, const char *text, size_t n_bytes)
-{
-    for (size_t i = 0; i < n_bytes;) {
-        uint32_t code_point;
-        bool valid;
-        int byte;
-
-        i += utf8_read(text + i, n_bytes - i, &code_point, &valid);
-        byte = valid ? byte_of(code_point) : -1;
-        if (byte < 0 || !buf_putc(out, (char)byte))
-            return false;
-    }
-    return true;
-}
-
-static enum osp_status define_ordinary(struct vocab *v, json_t *tokens)
-{
-    struct buf bytes;
-    const char *text;
-    enum osp_status st = OSP_OK;
-    json_t *id;
-
-    buf_init(&bytes, VOCAB_TOKEN_BYTES_MAX);
-    json_object_foreach(tokens, text, id)
-    {
-        buf_clear(&bytes);
-        if (!byte_level_decode(&bytes, text, strlen(text)))
-            TRY(fail(OSP_EFORMAT,
-                     "model.vocab: \"%.*s\" is not a string of up to %d bytes in "
-                     "byte-level form",
-                     SHOWN_CHARS, text, VOCAB_TOKEN_BYTES_MAX));
-        if (!json_is_integer(id) || json_integer_value(id) >= v->n_ordinary)
-            TRY(fail(OSP_EFORMAT, "model.vocab: id of \"%.*s\" is not a number in 0..%d",
-                     SHOWN_CHARS, text, (int)v->n_ordinary - 1));
-        TRY(vocab_define(v, json_integer_value(id), bytes.data, bytes.size_bytes));
-    }
-out:
-    buf_release(&bytes);
-    return st;
-}
-
 /* ---- control tokens ---- */
 
 static enum osp_status check_added(json_t *token, size_t index, int32_t n_ordinary)
@@ -224,41 +158,80 @@ out:
 
 /* ---- the file ---- */
 
-static enum osp_status read_root(struct vocab *v, struct specials *s, json_t *root)
+static enum osp_status read_root(struct vocab *v, struct specials *s, json_t *root,
+                                 const struct vocab_lists *lists)
 {
-    json_t *tokens = at_path(root, "model.vocab"), *added = json_object_get(root, "added_tokens");
-    size_t n_tokens = json_object_size(tokens), n_bytes = 0;
+    json_t *added = json_object_get(root, "added_tokens");
+    size_t n_tokens = 0, n_bytes = lists->vocab.n_bytes; /* tokens are never longer than that */
     enum osp_status st;
-    const char *text;
     int32_t size;
-    json_t *id;
 
     TRY(check_settings(root));
-    if (!json_is_object(tokens) || !n_tokens || n_tokens > VOCAB_TOKENS_MAX)
+    TRY(vocab_list_count(lists, &n_tokens));
+    if (!n_tokens || n_tokens > VOCAB_TOKENS_MAX)
         return fail(OSP_EFORMAT, "model.vocab: needs an object of 1..%d tokens", VOCAB_TOKENS_MAX);
-    json_object_foreach(tokens, text, id) n_bytes +=
-        strlen(text); /* bytes are never more than their byte-level form */
+    if (!lists->merges.n_bytes)
+        return fail(OSP_EFORMAT, "model.merges: needs a list");
     size = n_tokens == O200K_N_ORDINARY ? O200K_SIZE : (int32_t)n_tokens;
     TRY(measure_added(added, (int32_t)n_tokens, &size, &n_bytes));
     TRY(vocab_init(v, (int32_t)n_tokens, size, n_bytes));
-    TRY(define_ordinary(v, tokens));
+    TRY(vocab_list_define(v, lists));
     TRY(define_added(v, s, added));
     TRY(vocab_index(v));
-    TRY(check_merges(v, at_path(root, "model.merges")));
+    TRY(check_merges(v, lists));
 out:
     return st;
+}
+
+/* The text with the lists empty, so that jansson has little to do. */
+static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
+                            const struct vocab_lists *lists)
+{
+    const struct json_span *first = &lists->vocab, *second = &lists->merges;
+    const char *at = data;
+
+    if (second->n_bytes && (!first->n_bytes || second->at < first->at)) {
+        first = &lists->merges;
+        second = &lists->vocab;
+    }
+    for (int i = 0; i < 2; i++) {
+        const struct json_span *list = i == 0 ? first : second;
+
+        if (!list->n_bytes)
+            continue;
+        buf_append(out, at, (size_t)(list->at - at));
+        buf_puts(out, *list->at == '{' ? "{}" : "[]");
+        at = list->at + list->n_bytes;
+    }
+    buf_append(out, at, (size_t)(data + n_bytes - at));
+}
+
+/* What is wrong with the file as a whole, whose places are those of the message. */
+static enum osp_status fail_json(const char *data, size_t n_bytes)
+{
+    json_error_t error = {.text = "not JSON"};
+    json_t *root = json_loadb(data, n_bytes, JSON_REJECT_DUPLICATES, &error);
+
+    json_decref(root);
+    return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
 }
 
 enum osp_status vocab_read_json(struct vocab *v, struct specials *s, const char *data,
                                 size_t n_bytes)
 {
+    struct vocab_lists lists;
+    struct buf rest;
     json_error_t error;
-    json_t *root = json_loadb(data, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *root = NULL;
     enum osp_status st;
 
-    if (!root)
-        return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
-    st = read_root(v, s, root);
+    buf_init(&rest, n_bytes + 1);
+    if (vocab_lists_find(&lists, data, n_bytes)) {
+        leave_lists_out(&rest, data, n_bytes, &lists);
+        root = json_loadb(buf_text(&rest), rest.size_bytes, JSON_REJECT_DUPLICATES, &error);
+    }
+    st = root ? read_root(v, s, root, &lists) : fail_json(data, n_bytes);
     json_decref(root);
+    buf_release(&rest);
     return st;
 }

@@ -5,48 +5,45 @@
 #include <string.h>
 
 struct pair {
-    const char *left, *right;
-    size_t n_left, n_right;
+    struct json_span left, right;
 };
 
 /* "a b" or ["a", "b"]. */
-static bool read_pair(struct pair *out, json_t *merge)
+static bool read_pair(struct pair *out, struct json_scan *s)
 {
-    const char *text = json_string_value(merge);
-    const char *space = text ? strchr(text, ' ') : NULL;
+    struct json_span text;
+    const char *space;
 
-    *out = (struct pair){0};
-    if (space) {
-        *out = (struct pair){text, space + 1, (size_t)(space - text), strlen(space + 1)};
-        return true;
-    }
-    if (json_array_size(merge) != 2)
+    if (scan_mark(s, '['))
+        return scan_string(s, &out->left) && scan_mark(s, ',') && scan_string(s, &out->right) &&
+               scan_mark(s, ']');
+    if (!scan_string(s, &text))
         return false;
-    out->left = json_string_value(json_array_get(merge, 0));
-    out->right = json_string_value(json_array_get(merge, 1));
-    if (!out->left || !out->right)
+    space = memchr(text.at, ' ', text.n_bytes);
+    if (!space)
         return false;
-    out->n_left = strlen(out->left);
-    out->n_right = strlen(out->right);
+    out->left = (struct json_span){text.at, (size_t)(space - text.at)};
+    out->right = (struct json_span){space + 1, text.n_bytes - out->left.n_bytes - 1};
     return true;
 }
 
 /* Id of the token that a merge makes, or -1; *n_left: bytes of its first half. */
-static int32_t merged_token(const struct vocab *v, json_t *merge, struct buf *bytes, size_t *n_left)
+static int32_t merged_token(const struct vocab *v, struct json_scan *s, int *n_left)
 {
+    char bytes[2 * VOCAB_TOKEN_BYTES_MAX];
     struct pair pair;
+    int n_right;
 
-    buf_clear(bytes);
-    if (!read_pair(&pair, merge) || !byte_level_decode(bytes, pair.left, pair.n_left))
+    if (!read_pair(&pair, s))
         return -1;
-    *n_left = bytes->size_bytes;
-    if (!byte_level_decode(bytes, pair.right, pair.n_right) || !*n_left ||
-        *n_left == bytes->size_bytes)
+    *n_left = byte_level_decode(bytes, pair.left);
+    if (*n_left < 1)
         return -1;
-    if (vocab_find(v, bytes->data, *n_left) < 0 ||
-        vocab_find(v, bytes->data + *n_left, bytes->size_bytes - *n_left) < 0)
+    n_right = byte_level_decode(bytes + *n_left, pair.right);
+    if (n_right < 1 || vocab_find(v, bytes, (size_t)*n_left) < 0 ||
+        vocab_find(v, bytes + *n_left, (size_t)n_right) < 0)
         return -1;
-    return vocab_find(v, bytes->data, bytes->size_bytes);
+    return vocab_find(v, bytes, (size_t)(*n_left + n_right));
 }
 
 /* In how many ways a token is two tokens. */
@@ -74,33 +71,33 @@ static enum osp_status check_count(const struct vocab *v, size_t n_merges)
     return OSP_OK;
 }
 
-enum osp_status check_merges(const struct vocab *v, json_t *merges)
+enum osp_status check_merges(const struct vocab *v, const struct vocab_lists *lists)
 {
     static const char wrong[] = "model.merges[%zu] %s";
     int32_t seen[VOCAB_TOKEN_BYTES_MAX + 1] = {0}; /* by bytes of the left half: 1 + token's id */
-    enum osp_status st = OSP_OK;
+    struct json_scan s = {lists->merges.at, lists->merges.at + lists->merges.n_bytes};
     int32_t id, last = 0;
-    struct buf bytes;
-    json_t *merge;
-    size_t i, n_left = 0;
+    size_t n = 0;
+    int n_left = 0;
 
-    if (!json_is_array(merges))
-        return fail(OSP_EFORMAT, "model.merges: needs a list");
-    buf_init(&bytes, VOCAB_TOKEN_BYTES_MAX);
-    json_array_foreach(merges, i, merge)
-    {
-        id = merged_token(v, merge, &bytes, &n_left);
+    if (!scan_mark(&s, '['))
+        return vocab_list_wrong(lists, &s, "a list");
+    if (scan_peek(&s) == ']')
+        return check_count(v, 0);
+    do {
+        id = merged_token(v, &s, &n_left);
         if (id < 0)
-            TRY(fail(OSP_EFORMAT, wrong, i, "is not a pair of tokens that make a token"));
+            return fail(OSP_EFORMAT, wrong, n, "is not a pair of tokens that make a token");
         if (id < last)
-            TRY(fail(OSP_EUNSUPPORTED, wrong, i, "makes a token of lower id than the one before"));
+            return fail(OSP_EUNSUPPORTED, wrong, n,
+                        "makes a token of lower id than the one before");
         if (seen[n_left] == id + 1)
-            TRY(fail(OSP_EFORMAT, wrong, i, "occurs twice"));
+            return fail(OSP_EFORMAT, wrong, n, "occurs twice");
         seen[n_left] = id + 1;
         last = id;
-    }
-    TRY(check_count(v, json_array_size(merges)));
-out:
-    buf_release(&bytes);
-    return st;
+        n++;
+    } while (scan_mark(&s, ','));
+    if (!scan_mark(&s, ']'))
+        return vocab_list_wrong(lists, &s, "a comma or the end of the merges");
+    return check_count(v, n);
 }

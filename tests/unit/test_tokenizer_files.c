@@ -36,7 +36,23 @@ static const struct corruption {
     {"\"abc\":258", "\"abc\":-1", OSP_EFORMAT, "token id -1"},
     {"\"abc\":258", "\"abc\":\"258\"", OSP_EFORMAT, "id of \"abc\" is not a number"},
     {"\"abc\":258", "\"abc\":257", OSP_EFORMAT, "token id 257 is given twice"},
-    {"\"abc\":258", "\"ab\":258", OSP_EFORMAT, "duplicate"},
+    {"\"abc\":258", "\"ab\":258", OSP_EFORMAT, "tokens 256 and 258 are the same bytes"},
+    {"\"abc\":258", "\"abc\" 258", OSP_EFORMAT, "expected a colon"},
+    {"\"abc\":258", "\"abc\":258,,", OSP_EFORMAT, "expected a token in quotes"},
+    {"\"abc\":258", "\"abc\":258 \"", OSP_EFORMAT, "line 1"},
+    {"\"abc\":258", "abc:258", OSP_EFORMAT, "expected a token in quotes"},
+    {"\"abc\":258", "\"abc\":258]", OSP_EFORMAT, "line 1"},
+    {"\"abc\":258", "\"abc\":2.58", OSP_EFORMAT, "id of \"abc\" is not a number"},
+    {"\"abc\":258", "\"abc\":0258", OSP_EFORMAT, "id of \"abc\" is not a number"},
+    {"\"abc\":258", "\"abc\":99999999999999999999", OSP_EFORMAT, "id of \"abc\" is not a number"},
+    {"\"abc\":258", "\"a\\u0000c\":258", OSP_EFORMAT, "byte-level form"},
+    {"\"abc\":258", "\"ab\\x\":258", OSP_EFORMAT, "byte-level form"},
+    {"\"abc\":258", "\"ab\\uD800\":258", OSP_EFORMAT, "byte-level form"},
+    {"\"abc\":258", "\"a\nc\":258", OSP_EFORMAT, "line 1"},
+    {"\"vocab\":{", "\"vocab\":{},\"vocab\":{", OSP_EFORMAT, "duplicate"},
+    {"\"a b\"", "\"a b\"]", OSP_EFORMAT, "line 1"},
+    {"\"a b\"", "\"a b\" 1", OSP_EFORMAT, "expected a comma or the end of the merges"},
+    {"\"a b\"", "[\"a\",\"b\",\"c\"]", OSP_EFORMAT, "model.merges[0] is not a pair"},
     {"\"abc\":258", "\"a c\":258", OSP_EFORMAT, "byte-level form"},
     {"\"abc\":258", "\"\xE2\x82\xAC\":258", OSP_EFORMAT, "byte-level form"},
     {"\"abc\":258", "\"\":258", OSP_EFORMAT, "token 258 has 0 bytes"},
@@ -84,6 +100,30 @@ static void test_corrupt_tokenizer_json(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof corruptions / sizeof corruptions[0]; i++)
         assert_refused(&corruptions[i]);
+}
+
+/* Escapes and blanks where JSON allows them change nothing. */
+static void test_other_spellings(void **state)
+{
+    static const struct corruption same[] = {
+        {"\"abc\":258", " \"\\u0061b\\u0063\" :\n\t258 ", OSP_OK, NULL},
+        {"\"a b\"", " [ \"\\u0061\" , \"b\" ] ", OSP_OK, NULL},
+        {"\"a b\"", "\"a \\u0062\"", OSP_OK, NULL},
+        {"\"vocab\":{", "\"note\":[{\"]\":\"}\\\"\"}],\"vocab\" : {", OSP_OK, NULL},
+    };
+    struct tokenizer *t = NULL;
+    struct buf b;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof same / sizeof same[0]; i++) {
+        buf_init(&b, 1 << 20);
+        put_tokenizer_json(&b);
+        replace_once(&b, same[i].old, same[i].new);
+        if (open_bytes(&t, b.data, b.size_bytes) != OSP_OK)
+            fail_msg("%s: %s", same[i].new, fail_message());
+        tokenizer_close(t);
+        buf_release(&b);
+    }
 }
 
 static void test_every_truncation(void **state)
@@ -190,6 +230,6 @@ static void test_paths(void **state)
     assert_null(t);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_corrupt_tokenizer_json), cmocka_unit_test(test_every_truncation),
-          cmocka_unit_test(test_long_token), cmocka_unit_test(test_corrupt_tiktoken),
-          cmocka_unit_test(test_paths))
+UNIT_MAIN(cmocka_unit_test(test_corrupt_tokenizer_json), cmocka_unit_test(test_other_spellings),
+          cmocka_unit_test(test_every_truncation), cmocka_unit_test(test_long_token),
+          cmocka_unit_test(test_corrupt_tiktoken), cmocka_unit_test(test_paths))
