@@ -34,7 +34,7 @@ static const struct option_row OPTIONS[] = {
              "print the reasoning, with -p on standard error (the default at a terminal)"),
     FLAG_ROW(T, hide_reasoning, "hide-reasoning", NULL,
              "fold the reasoning into one line that says how long it took"),
-    SAMPLING_ROWS(T, sampling, ""),
+    SAMPLING_ROWS(T, sampling, NULL, ""),
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),

@@ -3,11 +3,13 @@
 #include "cli/help.h"
 
 struct help_args {
-    bool man;
+    bool man, foreign;
 };
 
 static const struct option_row OPTIONS[] = {
     FLAG_ROW(struct help_args, man, "man", NULL, "write the manual page osprey(1)"),
+    FLAG_ROW(struct help_args, foreign, "foreign", NULL,
+             "list the options of vLLM and llama-server that are ignored or refused, and why"),
     {0},
 };
 
@@ -33,7 +35,9 @@ static int cmd_help(int argc, char **argv)
         return command_fail(EXIT_USAGE, fail_message());
     if (rest.n > 0)
         return help_on(rest.words[0]);
-    if (args.man)
+    if (args.foreign)
+        help_foreign(stdout);
+    else if (args.man)
         help_man(stdout);
     else
         help_program(stdout);
@@ -49,7 +53,7 @@ static const struct command_example EXAMPLES[] = {
 const struct command command_help = {
     .name = "help",
     .summary = "explain a command, or write the manual page",
-    .usage = "[COMMAND] [--man]",
+    .usage = "[COMMAND] [--man | --foreign]",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_words_max = 1,

@@ -28,8 +28,8 @@ static const struct option_row OPTIONS[] = {
              "parts to turn to MXFP4: moe,qkv,o,lm_head,embed (default all of them)"),
     BYTES_ROW(T, shard_bytes_max, "shard-size", "--max-shard-size", 1 << 20, 1e15,
               "of the tensors of one file, at most: 512M, 4G (default 5 GB)"),
-    INT_ROW(T, n_threads, "threads", "-t", 0, 4096, "N",
-            "threads that compute (default: all CPUs this process may use)"),
+    LIMIT_ROW(T, n_threads, "threads", "-t", 4096, "N",
+              "threads that compute (default: all CPUs this process may use)"),
     FLAG_ROW(T, force, "force", NULL, "replace OUT if it is a checkpoint"),
     {0},
 };

@@ -52,7 +52,7 @@ static const struct option_row OPTIONS[] = {
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
-    SAMPLING_ROWS(T, sampling, ", for requests that do not say"),
+    SAMPLING_ROWS(T, sampling, "-s", ", for requests that do not say"),
     INT_ROW(T, queue, "max-queue", "--max-queued-requests", 1, 65536, "N",
             "requests that may wait; more get 429 with Retry-After (default 256)"),
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,

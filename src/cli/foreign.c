@@ -1,6 +1,7 @@
 #include "cli/foreign.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -11,51 +12,186 @@
 #define STORED   "weights are used as they are stored"
 #define MAPPED   "checkpoints are always mapped"
 #define ONE      "osprey runs in one process on one device"
+#define NEUTRAL  "tokens are drawn by temperature, top_p, top_k and min_p"
+#define DOWNLOAD                                                                                   \
+    "osprey does not download models; fetch one first, for example with hf download "              \
+    "openai/gpt-oss-20b --local-dir gpt-oss-20b, and give its folder"
+
+#define REFUSED "" /* the only value that may be ignored: none */
 
 static const struct foreign_option FOREIGN[] = {
     {"--trust-remote-code", FOREIGN_NONE, NULL, "no code of a checkpoint is ever run"},
-    {"--jinja,--no-jinja", FOREIGN_NONE, NULL, HARMONY},
-    {"--chat-template,--chat-template-file,--chat-template-kwargs", FOREIGN_ONE, NULL, HARMONY},
-    {"--enable-auto-tool-choice", FOREIGN_NONE, NULL, HARMONY},
-    {"--tool-call-parser,--reasoning-parser,--reasoning-format", FOREIGN_ONE, NULL, HARMONY},
-    {"--n-gpu-layers,--gpu-layers,-ngl", FOREIGN_ONE, NULL, CPU_ONLY},
-    {"--cpu-moe", FOREIGN_NONE, NULL, CPU_ONLY},
-    {"--n-cpu-moe,-ncmoe,--main-gpu,-mg,--split-mode,-sm", FOREIGN_ONE, NULL, CPU_ONLY},
-    {"--gpu-memory-utilization,--swap-space,--cpu-offload-gb", FOREIGN_ONE, NULL, CPU_ONLY},
+    {"--jinja,--enable-auto-tool-choice,--prefill-assistant,--skip-chat-parsing", FOREIGN_NONE,
+     NULL, HARMONY},
+    {"--chat-template,--chat-template-file,--chat-template-content-format,--tool-call-parser,"
+     "--reasoning-parser,--reasoning-format,--response-role",
+     FOREIGN_ONE, NULL, HARMONY},
+    {"--chat-template-kwargs,--default-chat-template-kwargs,--reasoning-budget", FOREIGN_ONE, NULL,
+     "requests say reasoning_effort"},
+    {"--tool-server", FOREIGN_ONE, NULL, "the client runs the tools"},
+    {"--n-gpu-layers,--gpu-layers,-ngl,--n-cpu-moe,-ncmoe,--override-tensor,-ot,--main-gpu,"
+     "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--gpu-memory-utilization,--swap-space,"
+     "--cpu-offload-gb,--compilation-config,-cc,--max-cudagraph-capture-size,"
+     "--cudagraph-capture-sizes,--cuda-graph-sizes,--max-seq-len-to-capture",
+     FOREIGN_ONE, NULL, CPU_ONLY},
+    {"--cpu-moe,-cmoe,--op-offload,--kv-offload,-nkvo,--enforce-eager,--enable-sleep-mode,-O0,"
+     "-O1,-O2,-O3",
+     FOREIGN_NONE, NULL, CPU_ONLY},
+    {"--fit,-fit", FOREIGN_MODE, NULL, CPU_ONLY},
     {"--flash-attn,-fa", FOREIGN_MODE, NULL, FIXED},
-    {"--enforce-eager,--async-scheduling,--enable-chunked-prefill", FOREIGN_NONE, NULL, FIXED},
-    {"--cont-batching,-cb,--kv-unified,-kvu", FOREIGN_NONE, NULL, FIXED},
-    {"--ubatch-size,-ub,--block-size,--threads-batch,-tb,--threads-http", FOREIGN_ONE, NULL, FIXED},
-    {"--attention-backend,--mxfp4-backend,--distributed-executor-backend", FOREIGN_ONE, NULL,
-     FIXED},
+    {"--async-scheduling,--enable-chunked-prefill,--cont-batching,-cb,-nocb,--kv-unified,-kvu,"
+     "--warmup,--repack,-nr,--swa-full,--cascade-attn,--disable-cascade-attn",
+     FOREIGN_NONE, NULL, FIXED},
+    {"--ubatch-size,-ub,--block-size,--threads-batch,-tb,--threads-http,--attention-backend,"
+     "--mxfp4-backend,--moe-backend,--distributed-executor-backend,--prio,--prio-batch,"
+     "--poll,--num-gpu-blocks-override,"
+     "--api-server-count,--kernel-config,--attention-config,--optimization-level,"
+     "--performance-mode",
+     FOREIGN_ONE, NULL, FIXED},
+    {"--numa,--cpu-mask,-C,--cpu-range,-Cr,--cpu-strict", FOREIGN_ONE, NULL, "use --cpu-affinity"},
+    {"--stream-interval", FOREIGN_ONE, NULL, "every token is sent as it comes"},
     {"--scheduling-policy", FOREIGN_ONE, "fcfs", "requests are served in the order they come"},
-    {"--stream-interval", FOREIGN_ONE, "1", "every token is sent as it comes"},
-    {"--no-enable-prefix-caching", FOREIGN_NONE, NULL, "prompts are not shared between requests"},
-    {"--dtype,--quantization", FOREIGN_ONE, NULL, STORED},
-    {"--safetensors-load-strategy", FOREIGN_ONE, NULL, STORED},
-    {"--mmap,--no-mmap,--mlock", FOREIGN_NONE, NULL, MAPPED},
-    {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp", FOREIGN_ONE, "1", ONE},
-    {"--data-parallel-size,-dp,--nnodes", FOREIGN_ONE, "1", ONE},
-    {"--disable-log-requests,--disable-log-stats,--no-webui", FOREIGN_NONE, NULL,
-     "there is nothing to switch off"},
-    {"--log-disable", FOREIGN_NONE, NULL, "use --log-level error"},
-    {"--uvicorn-log-level", FOREIGN_ONE, NULL, "use --log-level"},
-    {"--generation-config", FOREIGN_ONE, NULL, "use --temperature"},
+    {"--enable-prefix-caching,--cache-prompt,--cache-idle-slots", FOREIGN_NONE, NULL,
+     "prompts are not shared between requests"},
+    {"--prefix-caching-hash-algo,--cache-reuse,--cache-ram,-cram,--ctx-checkpoints,-ctxcp,"
+     "--swa-checkpoints,--slot-prompt-similarity,-sps,--slot-save-path,--kv-offloading-size,"
+     "--kv-offloading-backend",
+     FOREIGN_ONE, NULL, "prompts are not shared between requests"},
+    {"--context-shift", FOREIGN_NONE, NULL, "an answer ends where its context is full"},
+    {"--keep", FOREIGN_ONE, NULL, "an answer ends where its context is full"},
+    {"--speculative-config,--spec-type,--model-draft,-md,--hf-repo-draft,-hfd,--draft,"
+     "--draft-max,--draft-min,--draft-n,--draft-n-min,--draft-p-min,--gpu-layers-draft,-ngld,"
+     "--ctx-size-draft,-cd",
+     FOREIGN_ONE, NULL, "there is no speculative decoding; answers are the same without"},
+    {"--dtype,--quantization,--safetensors-load-strategy,--model-loader-extra-config,"
+     "--max-parallel-loading-workers,--model-impl,--config-format,--tokenizer-mode",
+     FOREIGN_ONE, NULL, STORED},
+    {"--mmap,--mlock,--direct-io,-dio,--no-host", FOREIGN_NONE, NULL, MAPPED},
+    {"--load-mode,-lm", FOREIGN_ONE, NULL, MAPPED},
+    {"--check-tensors", FOREIGN_NONE, NULL, "osprey validate checks a checkpoint"},
+    {"--revision,--code-revision,--tokenizer-revision,--download-dir,--task,--runner,--convert",
+     FOREIGN_ONE, NULL, "a checkpoint is taken as its folder has it"},
     {"--offline", FOREIGN_NONE, NULL, "osprey never uses the network for models"},
+    {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "weights stay loaded"},
+    {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
+     "--nnodes,--decode-context-parallel-size,-dcp",
+     FOREIGN_ONE, "1", ONE},
+    {"--all2all-backend,--data-parallel-size-local,--data-parallel-backend", FOREIGN_ONE, NULL,
+     ONE},
+    {"--enable-expert-parallel,--disable-custom-all-reduce,--enable-eplb,--enable-dbo",
+     FOREIGN_NONE, NULL, ONE},
+    {"--disable-log-requests,--enable-log-requests,--disable-log-stats,"
+     "--disable-uvicorn-access-log,--disable-fastapi-docs,--disable-frontend-multiprocessing,"
+     "--webui,--ui,--perf",
+     FOREIGN_NONE, NULL, "there is nothing to switch off"},
+    {"--log-disable,--verbose,--log-verbose,-v,--log-prefix,--log-timestamps", FOREIGN_NONE, NULL,
+     "use --log-level"},
+    {"--uvicorn-log-level,--verbosity,--log-verbosity,-lv,--log-config-file,--log-config,"
+     "--max-log-len",
+     FOREIGN_ONE, NULL, "use --log-level"},
+    {"--log-colors", FOREIGN_MODE, NULL, "use --log-level"},
+    {"--log-file", FOREIGN_ONE, NULL, "the log goes to standard error"},
+    {"--metrics,--props,--slots", FOREIGN_NONE, NULL, "only the endpoints of --help are served"},
+    {"--mmproj-auto,--mmproj-offload,--no-mmproj,--language-model-only", FOREIGN_NONE, NULL,
+     "osprey writes text only"},
+    {"--limit-mm-per-prompt,--mm-processor-cache-gb", FOREIGN_ONE, NULL, "osprey writes text only"},
+    {"--generation-config,--override-generation-config,--samplers,--sampling-seq,"
+     "--sampler-seq,--repeat-last-n,--mirostat-lr,--mirostat-ent,--dry-base,"
+     "--dry-allowed-length,--dry-penalty-last-n,--dry-sequence-breaker,--xtc-threshold,"
+     "--dynatemp-exp",
+     FOREIGN_ONE, NULL, "use --temperature, --top-p, --top-k and --min-p"},
+    {"--backend-sampling,-bs", FOREIGN_NONE, NULL,
+     "use --temperature, --top-p, --top-k and --min-p"},
+    {"--presence-penalty,--frequency-penalty,--mirostat,--dry-multiplier,--xtc-probability,"
+     "--dynatemp-range",
+     FOREIGN_ONE, "0", NEUTRAL},
+    {"--repeat-penalty,--repetition-penalty,--typical,--typical-p", FOREIGN_ONE, "1", NEUTRAL},
+    {"--top-n-sigma,--top-nsigma", FOREIGN_ONE, "-1", NEUTRAL},
+    {"--timeout,-to", FOREIGN_ONE, NULL,
+     "see --request-timeout, --idle-timeout and --stall-timeout"},
+    {"--max-logprobs,--logprobs-mode", FOREIGN_ONE, NULL, "log-probabilities are not sent"},
+    {"--guided-decoding-backend,--structured-outputs-config", FOREIGN_ONE, NULL,
+     "there are no grammars"},
+    {"--enable-force-include-usage", FOREIGN_NONE, NULL, "requests ask for it with stream_options"},
+    {"--allowed-methods,--allowed-headers,--cors-methods,--cors-headers", FOREIGN_ONE, NULL,
+     "the answer to an allowed page says it"},
+    {"--allow-credentials,--cors-credentials", FOREIGN_NONE, NULL,
+     "the answer to an allowed page says it"},
+    {"--hf-repo,-hf,-hfr,--hf-file,-hff,--model-url,-mu,--docker-repo,-dr,--hf-token,-hft",
+     FOREIGN_ONE, REFUSED, DOWNLOAD},
+    {"--gpt-oss-20b-default,--gpt-oss-120b-default", FOREIGN_NONE, REFUSED, DOWNLOAD},
+    {"--config,--models-preset", FOREIGN_ONE, REFUSED,
+     "give each option here or as OSPREY_NAME in the environment"},
+    {"--models-dir,--models-max", FOREIGN_ONE, REFUSED,
+     "one process serves one model; start one for each"},
+    {"--api-key-file", FOREIGN_ONE, REFUSED, "write the key into OSPREY_API_KEY"},
+    {"--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs,"
+     "--ssl-cert-reqs",
+     FOREIGN_ONE, REFUSED, "TLS is the work of a reverse proxy"},
+    {"--api-prefix,--root-path", FOREIGN_ONE, REFUSED,
+     "paths begin with /v1; a reverse proxy can add to that"},
+    {"--uds", FOREIGN_ONE, REFUSED, "listening is on --host and --port"},
+    {"--path,--media-path", FOREIGN_ONE, REFUSED, "no files are served"},
+    {"--lora,--lora-scaled,--lora-modules,--control-vector,--control-vector-scaled", FOREIGN_ONE,
+     REFUSED, "adapters are not read; merge them into the weights"},
+    {"--enable-lora", FOREIGN_NONE, REFUSED, "adapters are not read; merge them into the weights"},
+    {"--grammar,--grammar-file,--json-schema,-j,--json-schema-file,-jf", FOREIGN_ONE, REFUSED,
+     "answers cannot be held to a grammar"},
+    {"--logit-bias", FOREIGN_ONE, REFUSED, "tokens have no bias"},
+    {"--ignore-eos", FOREIGN_NONE, REFUSED, "requests say ignore_eos"},
+    {"--hf-overrides,--override-kv,--rope-scaling,--rope-scale,--rope-freq-base,"
+     "--rope-freq-scale,--rope-theta,--yarn-orig-ctx,--yarn-ext-factor",
+     FOREIGN_ONE, REFUSED, "config.json says it"},
+    {"--embedding,--embeddings,--reranking,--rerank", FOREIGN_NONE, REFUSED,
+     "osprey answers chats; it makes no embeddings"},
+    {"--mmproj,-mm,--mmproj-url", FOREIGN_ONE, REFUSED, "pictures and sound are not read"},
+    {"--rpc,--kv-transfer-config", FOREIGN_ONE, REFUSED,
+     "osprey runs in one process on one device"},
+    {0},
 };
+
+const struct foreign_option *foreign_list(void)
+{
+    return FOREIGN;
+}
+
+static const struct foreign_option *find(const char *word, bool negated)
+{
+    for (const struct foreign_option *option = FOREIGN; option->words; option++)
+        if (str_in_list(option->words, word) &&
+            (!negated || (option->value == FOREIGN_NONE && !option->only)))
+            return option;
+    return NULL;
+}
 
 const struct foreign_option *foreign_find(const char *word)
 {
-    for (size_t i = 0; i < sizeof FOREIGN / sizeof FOREIGN[0]; i++)
-        if (str_in_list(FOREIGN[i].words, word))
-            return &FOREIGN[i];
-    return NULL;
+    const struct foreign_option *option = find(word, false);
+    char positive[64];
+
+    if (option || strncmp(word, "--no-", 5) != 0)
+        return option;
+    snprintf(positive, sizeof positive, "--%s", word + 5);
+    return find(positive, true);
+}
+
+/* Numbers are compared as numbers: 1.0 is 1. */
+static bool is_same(const char *only, const char *value)
+{
+    char *end_only, *end;
+    double a = strtod(only, &end_only), b = strtod(value, &end);
+
+    if (end_only == only || *end_only || end == value || *end)
+        return strcmp(only, value) == 0;
+    return a == b;
 }
 
 enum osp_status foreign_ignore(const struct foreign_option *option, const char *word,
                                const char *value)
 {
-    if (option->only && (!value || strcmp(value, option->only) != 0))
+    if (option->only && !option->only[0])
+        return fail(OSP_EUNSUPPORTED, "%s: not supported: %s", word, option->why);
+    if (option->only && (!value || !is_same(option->only, value)))
         return fail(OSP_EUNSUPPORTED, "%s %s: only %s is supported (%s)", word, value ? value : "",
                     option->only, option->why);
     fprintf(stderr, "osprey: %s is ignored: %s\n", word, option->why);

@@ -1,5 +1,6 @@
-/* Options of vLLM and llama-server that osprey does not need, so that a pasted command line runs: each
- * is accepted with one line that says why it changes nothing. */
+/* Options of vLLM and llama-server that osprey does not have, so that a pasted command line runs: each is
+ * accepted with one line that says why it changes nothing, or refused with what to do instead. `osprey
+ * help --foreign` prints the table. */
 #ifndef CLI_FOREIGN_H
 #define CLI_FOREIGN_H
 
@@ -16,11 +17,15 @@ enum foreign_value {
 struct foreign_option {
     const char *words; /* with commas: "--flash-attn,-fa" */
     enum foreign_value value;
-    const char *only; /* the only value that may be ignored; NULL: any */
+    const char *only; /* the only value that may be ignored; NULL: any; "": none, it is an error */
     const char *why;
 };
 
-const struct foreign_option *foreign_find(const char *word); /* NULL = none */
+/* Up to one whose `words` are NULL. */
+const struct foreign_option *foreign_list(void);
+
+/* --no-NAME finds --NAME if that takes no value. NULL = none. */
+const struct foreign_option *foreign_find(const char *word);
 
 /* Says that the option is ignored, or why it cannot be. `value` may be NULL. */
 CHECKED enum osp_status foreign_ignore(const struct foreign_option *option, const char *word,

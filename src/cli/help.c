@@ -1,7 +1,10 @@
 #include "cli/help.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+#include "cli/foreign.h"
 #include "osprey.h"
 
 enum { WIDTH = 96, INDENT = 8 };
@@ -91,4 +94,40 @@ void help_command(FILE *out, const struct command *command)
     fputs("\nEvery option can also come from the environment: --max-model-len as "
           "OSPREY_MAX_MODEL_LEN.\n",
           out);
+}
+
+/* "--flash-attn,-fa" as "--flash-attn, -fa". */
+static void put_words(FILE *out, const char *words)
+{
+    char *spaced = mem_new(2 * strlen(words) + 1), *to = spaced;
+
+    for (const char *c = words; *c; c++) {
+        *to++ = *c;
+        if (*c == ',')
+            *to++ = ' ';
+    }
+    *to = '\0';
+    put_wrapped(out, spaced);
+    free(spaced);
+}
+
+static void put_foreign(FILE *out, const struct foreign_option *option)
+{
+    if (!option->only)
+        fprintf(out, "    Ignored: %s.\n", option->why);
+    else if (!option->only[0])
+        fprintf(out, "    An error: %s.\n", option->why);
+    else
+        fprintf(out, "    Ignored if %s, otherwise an error: %s.\n", option->only, option->why);
+    put_words(out, option->words);
+}
+
+void help_foreign(FILE *out)
+{
+    fputs("Options of vLLM and llama-server that osprey does not have. Those that change nothing "
+          "are\n"
+          "ignored with one line that says so; --no-NAME is taken as --NAME is.\n\n",
+          out);
+    for (const struct foreign_option *option = foreign_list(); option->words; option++)
+        put_foreign(out, option);
 }

@@ -1,8 +1,10 @@
 #include "cli/model_args.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "cli/progress.h"
 
 /* "openai/gpt-oss-20b": one slash, no dots in front. */
@@ -20,6 +22,12 @@ static enum osp_status check_folder(const char *path)
 
     if (path_is_folder(path))
         return OSP_OK;
+    if (str_ends_with(path, ".gguf"))
+        return fail(OSP_EUNSUPPORTED,
+                    "%s: GGUF files are not read; fetch the checkpoint that it was made of, for "
+                    "example with\n    hf download openai/gpt-oss-20b --local-dir gpt-oss-20b\nand "
+                    "give its folder: gpt-oss-20b",
+                    path);
     if (!looks_like_a_repository(path))
         return fail(OSP_ENOTFOUND,
                     "%s: there is no such folder (a checkpoint is a folder with "
@@ -39,6 +47,15 @@ enum osp_status model_args_path(const char **out, const struct model_args *args,
     return *out ? check_folder(*out) : OSP_OK;
 }
 
+/* f16 is what llama-server keeps by itself: command lines name it without wanting anything else. */
+static const char *known_kv_type(const char *given)
+{
+    if (!given || strcmp(given, "f16") != 0)
+        return given;
+    fprintf(stderr, "osprey: KV cache type f16 is taken as bf16\n");
+    return "bf16";
+}
+
 enum osp_status model_args_kv_type(const char **out, const struct model_args *args)
 {
     const char *given[] = {args->kv_cache_dtype, args->cache_type_k, args->cache_type_v};
@@ -50,6 +67,7 @@ enum osp_status model_args_kv_type(const char **out, const struct model_args *ar
                         given[i]);
         *out = given[i] ? given[i] : *out;
     }
+    *out = known_kv_type(*out);
     return OSP_OK;
 }
 

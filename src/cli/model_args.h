@@ -24,12 +24,12 @@ struct model_args {
                  "tokenizer.json or .tiktoken file (default: the one beside the checkpoint)")
 
 #define MODEL_SIZE_ROWS(T, m)                                                                      \
-    INT_ROW(T, m.context_tokens_max, "max-model-len", "-c,--ctx-size,--max-seq-len", 0, 1 << 20,   \
-            "TOKENS",                                                                              \
-            "prompt and answer of one request together (default: what the model allows and "       \
-            "memory holds)"),                                                                      \
-        INT_ROW(T, m.n_seqs_max, "max-num-seqs", "-np,--parallel", 1, 1024, "N",                   \
-                "requests that advance together (default 8)"),                                     \
+    LIMIT_ROW(T, m.context_tokens_max, "max-model-len", "-c,--ctx-size,--max-seq-len", 1 << 20,    \
+              "TOKENS",                                                                            \
+              "prompt and answer of one request together (default: what the model allows and "     \
+              "memory holds)"),                                                                    \
+        LIMIT_ROW(T, m.n_seqs_max, "max-num-seqs", "-np,--parallel", 1024, "N",                    \
+                  "requests that advance together (default 8)"),                                   \
         INT_ROW(T, m.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1, 65536,    \
                 "TOKENS", "rows of one step (default 512)"),                                       \
         TEXT_ROW(T, m.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                              \
@@ -41,8 +41,8 @@ struct model_args {
 
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
     TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto or cpu (default auto)"),                   \
-        INT_ROW(T, m.n_threads, "threads", "-t", 0, 4096, "N",                                     \
-                "threads that compute (default: all CPUs this process may use)"),                  \
+        LIMIT_ROW(T, m.n_threads, "threads", "-t", 4096, "N",                                      \
+                  "threads that compute (default: all CPUs this process may use)"),                \
         TEXT_ROW(T, m.cpu_affinity, "cpu-affinity", NULL, "WHERE",                                 \
                  "bind those threads to cores, nodes (memory nodes), the CPUs of a list as "       \
                  "0-7,16, or off; auto: to cores when all are used, else to nodes when there are " \

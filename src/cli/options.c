@@ -63,23 +63,37 @@ static enum osp_status bad_value(const struct option_row *row, const char *text)
                 row->min, row->max);
 }
 
+/* Of a letter at a number's end; 0 = none. Bytes go by 1024 in either case, counts as in vLLM. */
+static double unit_of(const struct option_row *row, char letter)
+{
+    const bool by_1000 = row->kind != OPTION_BYTES && islower((unsigned char)letter);
+    const double step = by_1000 ? 1000 : 1024;
+
+    switch (row->kind == OPTION_REAL ? '\0' : toupper((unsigned char)letter)) {
+    case 'K':
+        return step;
+    case 'M':
+        return step * step;
+    case 'G':
+        return step * step * step;
+    default:
+        return 0;
+    }
+}
+
 static enum osp_status set_number(const struct option_row *row, char *field, const char *text)
 {
     char *end;
     double number = strtod(text, &end);
-    static const char UNITS[] = "KMG";
-    const char *unit;
 
-    if (row->kind == OPTION_BYTES && end != text && *end &&
-        (unit = strchr(UNITS, toupper((unsigned char)*end))) != NULL) {
-        for (const char *u = UNITS; u <= unit; u++)
-            number *= 1024;
-        end++;
-    }
+    if (end != text && unit_of(row, *end) > 0)
+        number *= unit_of(row, *end++);
     if (end == text || *end || !(number >= row->min && number <= row->max) ||
         (row->kind != OPTION_REAL && number != (double)(int64_t)number))
         return bad_value(row, text);
-    if (row->kind == OPTION_INT)
+    if (row->kind == OPTION_LIMIT && number < 0)
+        number = 0;
+    if (row->kind == OPTION_INT || row->kind == OPTION_LIMIT)
         memcpy(field, &(int){(int)number}, sizeof(int));
     else if (row->kind == OPTION_BYTES)
         memcpy(field, &(int64_t){(int64_t)number}, sizeof(int64_t));
@@ -224,6 +238,14 @@ static enum osp_status add_option(struct plain *p, const struct option_row *row,
     return OSP_OK;
 }
 
+/* "--max_model_len=x_y" is "--max-model-len=x_y", as in vLLM and llama-server. */
+static void underscores_to_dashes(char *word)
+{
+    if (strncmp(word, "--", 2) == 0)
+        for (char *c = word; *c && *c != '='; c++)
+            *c = *c == '_' ? '-' : *c;
+}
+
 /* One word and what belongs to it; *n_used words were taken. */
 static enum osp_status take_word(struct plain *p, const struct command *command, char **at,
                                  int *n_used)
@@ -234,6 +256,7 @@ static enum osp_status take_word(struct plain *p, const struct command *command,
     char *word = mem_strdup(at[0]);
 
     *n_used = 1;
+    underscores_to_dashes(word);
     if (word[0] != '-' || word[1] == '\0') {
         plain_add(p, word);
         return OSP_OK;

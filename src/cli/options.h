@@ -13,7 +13,8 @@
 
 enum option_kind {
     OPTION_FLAG,  /* bool */
-    OPTION_INT,   /* int */
+    OPTION_INT,   /* int: 4096, 4K (1024), 4k (1000), and so M and G */
+    OPTION_LIMIT, /* the same, and -1, which other servers write, is 0: not given */
     OPTION_BYTES, /* int64_t: 4096, 64K, 4M, 2G (powers of 1024) */
     OPTION_REAL,  /* struct option_real */
     OPTION_TEXT   /* const char *: of argv or the environment */
@@ -53,6 +54,8 @@ struct option_row {
     }
 #define INT_ROW(T, member, flag, also, least, most, what, text)                                    \
     NUMBER_ROW(T, member, flag, also, OPTION_INT, least, most, what, text)
+#define LIMIT_ROW(T, member, flag, also, most, what, text)                                         \
+    NUMBER_ROW(T, member, flag, also, OPTION_LIMIT, -1, most, what, text)
 #define BYTES_ROW(T, member, flag, also, least, most, text)                                        \
     NUMBER_ROW(T, member, flag, also, OPTION_BYTES, least, most, "BYTES", text)
 #define REAL_ROW(T, member, flag, also, least, most, what, text)                                   \

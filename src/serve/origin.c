@@ -40,16 +40,17 @@ static bool host_allowed(const struct origin_rule *rule, const struct http_reque
     return host && http_host_name(host, name, sizeof name) && means_this_machine(rule, name);
 }
 
+/* "a,b", and as vLLM writes it: ["a", "b"]. */
 static bool in_list(const char *list, const char *word)
 {
     size_t n_word = strlen(word);
 
     while (list && *list) {
-        size_t n = strcspn(list, ",");
+        size_t n = strcspn(list, ",[]\" ");
 
-        if ((n == 1 && *list == '*') || (n == n_word && strncasecmp(list, word, n) == 0))
+        if ((n == 1 && *list == '*') || (n > 0 && n == n_word && strncasecmp(list, word, n) == 0))
             return true;
-        list += n + (list[n] == ',');
+        list += n + (list[n] != '\0');
     }
     return false;
 }

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import PROGRAM, run
+from conftest import PROGRAM, ROOT, run
 
 LONG = "Copy this exactly: " + "one two three four five six seven eight nine ten " * 12
 
@@ -183,7 +183,7 @@ def test_hidden_reasoning_is_one_line(tmp_path):
     assert t.wait_code() == 0
 
 
-COMMANDS = ["serve", "chat", "validate", "eval", "tokenize", "completion", "help", "version"]
+COMMANDS = ["serve", "chat", "validate", "quantize", "bench", "eval", "tokenize", "completion", "help", "version"]
 
 
 def test_help():
@@ -196,6 +196,21 @@ def test_help():
         assert max(map(len, text.stdout.splitlines())) <= 110
     assert "Examples:" in top
     assert run().returncode == 2
+
+
+def test_every_option_is_in_the_documentation():
+    """And every option there is one of the program, or of another server's and in the table of those."""
+    known = set(re.findall(r"--[a-z][a-z0-9-]+", run("help", "--foreign").stdout)) | {"--help"}
+    table = (ROOT / "docs" / "cli.md").read_text()
+    for command in COMMANDS:
+        names = re.findall(r"^    .*$", run(command, "--help").stdout, re.M)
+        options = {x for line in names if line.startswith("    -") for x in re.findall(r"--[a-z][a-z0-9-]+", line)}
+        own = {re.match(r"    (--[a-z0-9-]+)", line)[1] for line in names if line.startswith("    --")}
+        missing = [x for x in own if f"`{x}`" not in table]
+        assert not missing, (command, missing)
+        known |= options
+    named = set(re.findall(r"`(--[a-z][a-z0-9-]+)`", table))
+    assert named <= known, named - known
 
 
 def test_manual_page():

@@ -43,6 +43,10 @@ static void test_origins(void **state)
     assert_false(allowed("127.0.0.1", NULL, "localhost", "null"));
     assert_false(allowed("127.0.0.1", NULL, "localhost", "https://localhost.evil.example"));
     assert_false(allowed("127.0.0.1", NULL, "localhost", "https://localhost@evil.example"));
+    assert_true(allowed("127.0.0.1", "[\"https://a.example\", \"https://b.example\"]", "localhost",
+                        "https://b.example"));
+    assert_true(allowed("127.0.0.1", "[\"*\"]", "localhost", "https://b.example"));
+    assert_false(allowed("127.0.0.1", "[\"https://a.example\"]", "localhost", "https://b.example"));
     assert_true(allowed("127.0.0.1", "https://a.example,https://b.example", "localhost",
                         "https://b.example"));
     assert_false(allowed("127.0.0.1", "https://a.example", "localhost", "https://a.example.evil"));

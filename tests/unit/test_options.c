@@ -12,6 +12,7 @@ struct args {
     bool quiet;
     int port;
     int64_t size_bytes;
+    int n_rows;
     struct option_real temperature;
     const char *name;
 };
@@ -30,6 +31,7 @@ static const struct option_row ROWS[] = {
      .max = 65535,
      .value = "PORT",
      .help = "where"},
+    LIMIT_ROW(struct args, n_rows, "row-count", NULL, 1 << 20, "N", "how many"),
     {.name = "size",
      .kind = OPTION_BYTES,
      .offset = offsetof(struct args, size_bytes),
@@ -114,6 +116,14 @@ static void test_values(void **state)
     assert_int_equal(args.size_bytes, 3072);
     assert_int_equal(parse(&args, &rest, WORDS("--size", "2g")), OSP_OK);
     assert_int_equal(args.size_bytes, (int64_t)2 << 30);
+    assert_int_equal(parse(&args, &rest, WORDS("--port", "2k", "--row-count", "32K")), OSP_OK);
+    assert_int_equal(args.port, 2000);
+    assert_int_equal(args.n_rows, 32768);
+    assert_int_equal(parse(&args, &rest, WORDS("--row_count=-1")), OSP_OK);
+    assert_int_equal(args.n_rows, 0);
+    assert_int_equal(parse(&args, &rest, WORDS("--test_name=a_b", "c_d")), OSP_OK);
+    assert_string_equal(args.name, "a_b");
+    assert_string_equal(rest.words[0], "c_d");
     assert_int_equal(parse(&args, &rest, WORDS("--temperature", "0.5")), OSP_OK);
     assert_true(args.temperature.given && args.temperature.value == 0.5);
     assert_int_equal(parse(&args, &rest, WORDS("-q")), OSP_OK);
@@ -143,6 +153,12 @@ static void test_refusals(void **state)
         {{"a", "b"}, "b: one word too many"},
         {{"--tensor-parallel-size", "2"}, "only 1 is supported"},
         {{"--nnodes"}, "only 1 is supported"},
+        {{"--row-count", "-2"}, "from -1 to"},
+        {{"--temperature", "1k"}, "must be a number"},
+        {{"--lora", "a.gguf"}, "--lora: not supported: adapters"},
+        {{"--frequency_penalty", "0.1"}, "only 0 is supported"},
+        {{"--no-lora"}, "unknown option"},
+        {{"--no-dtype"}, "unknown option"},
     };
     struct option_rest rest;
     struct args args;
@@ -194,6 +210,9 @@ static void test_foreign_options(void **state)
     assert_int_equal(args.port, 5);
     assert_non_null(foreign_find("--trust-remote-code"));
     assert_null(foreign_find("--trust"));
+    assert_ptr_equal(foreign_find("--no-jinja"), foreign_find("--jinja"));
+    assert_int_equal(parse(&args, &rest, WORDS("--repeat-penalty", "1.0", "word")), OSP_OK);
+    assert_int_equal(rest.n, 1);
 }
 
 static void test_nearest(void **state)
@@ -204,6 +223,23 @@ static void test_nearest(void **state)
     assert_int_equal(word_distance("same", "same"), 0);
     assert_string_equal(command_nearest("srve"), "serve");
     assert_string_equal(command_nearest("chta"), "chat");
+}
+
+/* So does the table of other servers' options. */
+static void test_foreign_table_is_sound(void **state)
+{
+    (void)state;
+    for (const struct foreign_option *option = foreign_list(); option->words; option++) {
+        assert_non_null(option->why);
+        for (const char *one = option->words; *one;) {
+            size_t n = strcspn(one, ",");
+            char word[64];
+
+            snprintf(word, sizeof word, "%.*s", (int)n, one);
+            assert_ptr_equal(foreign_find(word), option);
+            one += n + (one[n] == ',');
+        }
+    }
 }
 
 /* Each table names every option once, in words and letters. */
@@ -234,4 +270,4 @@ static void test_tables_are_sound(void **state)
 UNIT_MAIN(cmocka_unit_test(test_spellings), cmocka_unit_test(test_values),
           cmocka_unit_test(test_refusals), cmocka_unit_test(test_environment),
           cmocka_unit_test(test_foreign_options), cmocka_unit_test(test_nearest),
-          cmocka_unit_test(test_tables_are_sound))
+          cmocka_unit_test(test_tables_are_sound), cmocka_unit_test(test_foreign_table_is_sound))
