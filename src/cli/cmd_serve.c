@@ -105,12 +105,12 @@ static void tell_model(const struct serve_args *args, const struct osp_model *mo
     if (args->quiet)
         return;
     osp_model_get_info(model, &info);
-    fprintf(
-        stderr,
-        "%s on %s: %s of weights, %s of KV cache (%s), %d tokens of context, loaded in %.1f s\n",
-        info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
-        format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
-        info.context_tokens_max, info.load_seconds);
+    fprintf(stderr,
+            "%s on %s: %s of weights, up to %s of KV cache (%s) as it fills, %d tokens of context, "
+            "loaded in %.1f s\n",
+            info.name, info.device, format_bytes(weights, (double)info.weight_bytes),
+            format_bytes(cache, (double)info.kv_cache_bytes), info.kv_cache_dtype,
+            info.context_tokens_max, info.load_seconds);
 }
 
 static enum osp_status load(void *ctx, struct serve_model *out)

@@ -53,9 +53,9 @@ static const struct option_row OPTIONS[] = {
     X(context_tokens_max, "context served, tokens", n)                                             \
     X(n_seqs_max, "requests at once", n)                                                           \
     X(n_batch_tokens_max, "tokens a step", n)                                                      \
-    X(kv_cache_bytes, "KV cache", bytes)                                                           \
+    X(kv_cache_bytes, "KV cache, when full", bytes)                                                \
     X(activation_bytes, "activations", bytes)                                                      \
-    X(total_bytes, "memory needed to serve", bytes)                                                \
+    X(total_bytes, "memory to serve, at most", bytes)                                              \
     X(host_available_bytes, "memory available here", bytes)
 
 static void print_n(const char *text, int64_t n)

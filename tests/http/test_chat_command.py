@@ -246,7 +246,7 @@ def test_tokenize():
 
 def test_validate():
     text = run("validate").stdout
-    assert "memory needed to serve" in text and "The checkpoint is whole" in text
+    assert "memory to serve, at most" in text and "The checkpoint is whole" in text
     import json
 
     report = json.loads(run("validate", "--json").stdout)
