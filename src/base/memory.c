@@ -1,6 +1,7 @@
 /* Checked allocation, and the arena: chunks of growing size, dropped together. */
 #include "base/memory.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,6 +147,24 @@ enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char
                   MADV_HUGEPAGE); /* or small ones */
     memcpy(out, &p, sizeof p);
     return OSP_OK;
+}
+
+bool mem_populate(const void *data, size_t size_bytes)
+{
+#ifdef MADV_POPULATE_READ
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)data;
+    const uintptr_t begin = at / page * page, end = (at + size_bytes + page - 1) / page * page;
+    int code;
+
+    do
+        code = madvise((void *)begin, end - begin, MADV_POPULATE_READ);
+    while (code != 0 && (errno == EINTR || errno == EAGAIN));
+    return code == 0 || errno == EINVAL;
+#else
+    (void)data;
+    (void)size_bytes;
+    return true;
+#endif
 }
 
 void mem_forget(const void *data, size_t size_bytes)

@@ -30,6 +30,10 @@ CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, 
  * the system has them. Untouched, so that the thread which first writes decides where it lies. */
 CHECKED enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char *what);
 
+/* Brings the pages of mapped memory in for reading. False when the file behind it cannot be read;
+ * where the system does not know how (Linux before 5.14) they come when they are touched, as ever. */
+bool mem_populate(const void *data, size_t size_bytes);
+
 /* Gives the whole pages of memory that nobody reads any more back to the system: those of a mapped
  * file are read again when they are needed after all, others become zeros. */
 void mem_forget(const void *data, size_t size_bytes);

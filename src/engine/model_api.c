@@ -183,6 +183,21 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
     return open_parts(m, opt);
 }
 
+/* Packing is the slow part of a start, and need not be done twice. */
+static void hint_at_cache(const struct osp_model *m, const struct osp_model_options *opt)
+{
+    enum { SLOW_SECONDS = 5 };
+    char bytes[16];
+
+    if (m->load_seconds < SLOW_SECONDS || is_dummy(opt) || opt->pack_cache != NULL ||
+        m->device.pack_layout == NULL)
+        return;
+    log_info(
+        "%s was ready after %.0f s: --pack-cache on keeps the packed weights (up to %s on disk), "
+        "and the next start maps them",
+        m->name, m->load_seconds, format_bytes(bytes, (double)m->plan.weight_bytes));
+}
+
 enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt)
 {
     static const struct osp_model_options defaults;
@@ -192,8 +207,11 @@ enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_op
 
     *out = NULL;
     pthread_mutex_init(&m->costs_lock, NULL);
-    TRY(open_format(m, opt != NULL ? opt : &defaults));
+    if (opt == NULL)
+        opt = &defaults;
+    TRY(open_format(m, opt));
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
+    hint_at_cache(m, opt);
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
               m->plan.context_tokens_max, m->plan.n_seqs_max, m->plan.n_pages[GROUP_FULL],
               m->plan.n_pages[GROUP_WINDOW]);

@@ -69,4 +69,10 @@ struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype,
                              int n_pages, int index);
 enum page_group group_of_layer(const struct gptoss_config *c, int layer);
 
+/* Bytes of a weight's elements, without scales that lie elsewhere. */
+int64_t weight_data_bytes(const struct tensor *t);
+
+/* Before the first step: populate.c. */
+CHECKED enum osp_status model_populate(const struct model *m, const struct model_options *opt);
+
 #endif

@@ -23,12 +23,6 @@ struct builder {
 
 /* ---- weights ---- */
 
-/* Of the elements, without the scales of MXFP4, which lie elsewhere. */
-static int64_t blocks_bytes(const struct tensor *t)
-{
-    return tensor_bytes(t) - (t->scales == NULL ? 0 : tensor_elements(t) / MXFP4_BLOCK);
-}
-
 /* What the device keeps a copy of is not read here again; the biggest parts come one by one, so that
  * a checkpoint is not in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
@@ -43,7 +37,7 @@ static enum osp_status pack(struct builder *b, struct tensor *out, const struct 
     b->packed_bytes += tensor_bytes(host);
     if (out->data == host->data)
         return OSP_OK;
-    mem_forget(host->data, (size_t)blocks_bytes(host));
+    mem_forget(host->data, (size_t)weight_data_bytes(host));
     if (b->opt->progress != NULL && b->packed_bytes <= b->m->checkpoint.data_bytes)
         b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
 out:
@@ -328,6 +322,8 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
     pack_cache_save(&m->pack_cache);
+    if (opt->dummy_shape == NULL)
+        TRY(model_populate(m, opt));
     *out = m;
 out:
     if (st != OSP_OK)
