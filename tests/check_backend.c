@@ -514,7 +514,7 @@ static void check_attn(void)
         check_attn_case(&far, 1, 3, 1, 64, windows[i]);
     }
     check_attn_case(&last, 1, 8, 1, 64, 128);
-    check_attn_case(&last, 1, 8, 1, 16, 0);
+    check_attn_case(&last, 1, 2, 1, 16, 0);
 }
 
 static void check_attn_out(void)

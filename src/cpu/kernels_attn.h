@@ -203,7 +203,7 @@ INLINE void renew(const struct attend *a, float scores[][PAGE_TOKENS], float *sh
 {
     struct softmax *m = a->states + head;
     const int begin = a->first / LANES * LANES;
-    float room[LANES] = {0}, sums[TILE_HEADS];
+    float room[TILE_HEADS < LANES ? LANES : TILE_HEADS] = {0}, sums[TILE_HEADS];
     fvec sum[TILE_HEADS];
 
     UNROLL
@@ -214,7 +214,9 @@ INLINE void renew(const struct attend *a, float scores[][PAGE_TOKENS], float *sh
         m[h].largest = largest > m[h].largest ? largest : m[h].largest;
         room[h] -= m[h].largest;
     }
-    store_v(room, exp2_v(load_v(room)));
+    UNROLL
+    for (int h = 0; h < n; h += LANES)
+        store_v(room + h, exp2_v(load_v(room + h)));
     UNROLL
     for (int h = 0; h < n; h++)
         sum[h] = weigh(a, scores[h], begin, m[h].largest);
