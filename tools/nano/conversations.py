@@ -2,8 +2,9 @@
 
 A Maker draws tasks (one user request with its right answer), dresses them (developer instruction,
 effort, date, earlier turns, offered functions) and returns (conversation, target) as in harmony.py.
-split="train" and split="eval" never share an entity that held_out() separates (names, numbers, strings,
-functions, sums), and where templates are listed twice, eval uses the second list only.
+Splits: "train"; "dev", to look at while training; "test", to be scored when the weights are final. Training
+never shares an entity that held_out() separates (names, numbers, strings, functions, sums) with the other
+two, and where templates are listed a split (phrases.py), it has its own.
 """
 
 import datetime
@@ -15,6 +16,7 @@ import phrases
 import words
 
 EFFORTS = ("low", "medium", "high")
+SPLITS = ("train", "dev", "test")
 
 
 def held_out(entity):
@@ -48,7 +50,7 @@ def plain_country(country):
 class Maker:
     def __init__(self, rng, split="train"):
         self.rng, self.split = rng, split
-        self.evaluating = split == "eval"
+        self.evaluating = split != "train"
 
     # ---- drawing entities -------------------------------------------------------------------------
 
@@ -59,8 +61,8 @@ class Maker:
         return self.rng.random() < p
 
     def phrase(self, table):
-        """A template: tables are (training, evaluation) pairs, or plain lists used by both."""
-        return self.pick(table[1 if self.evaluating else 0] if isinstance(table, tuple) else table)
+        """A template: tables have a list a split, or are plain lists used by all."""
+        return self.pick(table[SPLITS.index(self.split)] if isinstance(table, tuple) else table)
 
     def fresh(self, draw):
         """Draws until the entity belongs to this split."""

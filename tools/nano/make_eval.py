@@ -1,6 +1,7 @@
 """Writes eval.jsonl: held-out prompts with what a right answer must be.
 
     python3 tools/nano/make_eval.py [--model models/osprey-nano]
+    python3 tools/nano/make_eval.py --split dev --out build/dev.jsonl
 
 Templates (capitals, instructions, requests) and entities (names, numbers, sums, strings, functions) are
 those that the training never draws. See README.md for the fields of a line.
@@ -83,9 +84,9 @@ def told_tokens_ago(encoder, conversation, value):
     return 0
 
 
-def lines(encoder, seed):
+def lines(encoder, seed, split):
     for ability, count in COUNTS.items():
-        maker = conversations.Maker(random.Random(f"{seed} {ability}"), "eval")
+        maker = conversations.Maker(random.Random(f"{seed} {ability}"), split)
         n = 0
         while n < count:
             task, date = make_task(maker, ability, n), maker.date()
@@ -122,10 +123,12 @@ def main():
         default=pathlib.Path(__file__).resolve().parents[2] / "models/osprey-nano",
     )
     parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument("--split", choices=conversations.SPLITS[1:], default="test")
+    parser.add_argument("--out", type=pathlib.Path, help="default: eval.jsonl of the model folder")
     args = parser.parse_args()
-    path = args.model / "eval.jsonl"
+    path = args.out or args.model / "eval.jsonl"
     with path.open("w", encoding="utf-8") as out:
-        for line, _ in lines(tokenizer.load(args.model), args.seed):
+        for line, _ in lines(tokenizer.load(args.model), args.seed, args.split):
             out.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
     print(f"{path.stat().st_size / 1e6:.2f} MB")
 

@@ -1,7 +1,10 @@
 """Templates of what users, developers and the assistant say.
 
-A pair of lists is (training, evaluation): the second list is never trained on.
+A pair of lists is (training, development): the second list is never trained on. phrases_test.py has the
+third, for the test; at the end of this file they become (training, development, test).
 """
+
+import phrases_test
 
 _CAPITAL_OPENINGS = [
     "",
@@ -1308,3 +1311,7 @@ IDENTITIES = [
     "You are an assistant.\nKnowledge cutoff: 2025-01",
     "You are Osprey nano.\nKnowledge cutoff: 2024-06",
 ]
+
+for _name in ("CAPITAL", "FOLLOW_UP", "ADD", "SUBTRACT", "TELL", "ASK", "COPY", "REQUEST"):
+    globals()[_name] += (getattr(phrases_test, _name),)
+STYLE = {style: lists + (phrases_test.STYLE[style],) for style, lists in STYLE.items()}

@@ -200,7 +200,7 @@ def main():
     runner, optimizer = Runner(net, args.rows, args.length, device == "cuda" and not args.plain), Optimizer(
         net, args.rate
     )
-    exam = Exam([] if args.no_exam else make_eval.lines(tokenizer.load(args.tokenizer), 7), args)
+    exam = Exam([] if args.no_exam else make_eval.lines(tokenizer.load(args.tokenizer), 7, "dev"), args)
     note(parameters=sum(p.numel() for p in net.parameters()), exam=len(exam.abilities))
 
     begin = time.monotonic()
