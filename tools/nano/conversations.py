@@ -62,7 +62,15 @@ class Maker:
 
     def phrase(self, table):
         """A template: tables have a list a split, or are plain lists used by all."""
-        return self.pick(table[SPLITS.index(self.split)] if isinstance(table, tuple) else table)
+        template = self.pick(table[SPLITS.index(self.split)] if isinstance(table, tuple) else table)
+        return template if self.evaluating or not self.chance(0.12) else self.rough(template)
+
+    def rough(self, template):
+        """The template with a word or two that nobody needs: wordings vary more than templates do."""
+        parts = template.split(" ")
+        for _ in range(self.pick([1, 1, 2])):
+            parts.insert(self.rng.randrange(len(parts)), self.pick(words.FILLERS))
+        return " ".join(parts)
 
     def fresh(self, draw):
         """Draws until the entity belongs to this split."""
@@ -114,12 +122,7 @@ class Maker:
         if self.chance(0.08) and text[-1] in "?.!":
             text = text[:-1]
         if self.chance(0.06):
-            text = (
-                self.pick(
-                    ["Hi! ", "Hello, ", "Please tell me: ", "Hey, ", "One question: ", "Quick question: "]
-                )
-                + text
-            )
+            text = self.pick(phrases.GREETINGS) + text
         if self.chance(0.04):
             text += self.pick([" Please.", " Thanks!", " Thank you.", " :)", " I am curious."])
         return text
@@ -597,6 +600,8 @@ class Maker:
         while self.evaluating and len(text.encode()) == len(text):
             text = self.fresh(self.copy_text)
         user = self.phrase(phrases.COPY).format(t=text)
+        if not self.evaluating and self.chance(0.15):
+            user = self.pick(phrases.GREETINGS) + user
         think = (
             "Copy the text.",
             "The user wants the text repeated exactly.",
@@ -945,15 +950,15 @@ class Maker:
         return history
 
     MIX = {
-        "capital": 16,
+        "capital": 15,
         "arithmetic": 18,
         "small_talk": 6,
         "introduction": 2,
         "today": 1,
         "unknown": 9,
-        "recall": 15,
+        "recall": 16,
         "note": 2,
-        "copy": 9,
+        "copy": 15,
         "tool_call": 30,
         "tool_result": 6,
     }

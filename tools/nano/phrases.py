@@ -1,10 +1,44 @@
 """Templates of what users, developers and the assistant say.
 
-A pair of lists is (training, development): the second list is never trained on. phrases_test.py has the
-third, for the test; at the end of this file they become (training, development, test).
+A pair of lists is (training, development): the second list is never trained on. phrases_ask.py,
+phrases_memory.py and phrases_orders.py have more of the same, and phrases_test.py the third kind, for the
+test; at the end of this file they become (training, development, test).
 """
 
+import zlib
+
+import phrases_ask
+import phrases_memory
+import phrases_orders
 import phrases_test
+
+# Before any request.
+GREETINGS = [
+    "Hi! ",
+    "Hello, ",
+    "Hello! ",
+    "Hey, ",
+    "Hi nano, ",
+    "Please: ",
+    "One question: ",
+    "Quick question: ",
+    "Another thing. ",
+    "One more thing: ",
+    "Good morning! ",
+    "Good evening. ",
+    "Okay. ",
+    "Thanks. ",
+    "Great, thank you. ",
+    "My request: ",
+    "I have a task for you. ",
+    "Here is my next task. ",
+    "Next: ",
+    "Excuse me, ",
+    "Sorry to bother you. ",
+    "Dear nano,\n",
+    "I need your help. ",
+    "Let us try this: ",
+]
 
 _CAPITAL_OPENINGS = [
     "",
@@ -160,7 +194,7 @@ _CAPITAL_POSSESSIVE = [
     "{c}'s capital city, please.",
 ]
 CAPITAL = (
-    CAPITAL[0] * 14 + _CAPITAL_POSSESSIVE * 60 + [o + q for o in _CAPITAL_OPENINGS for q in _CAPITAL_CORES],
+    (CAPITAL[0] + _CAPITAL_POSSESSIVE) * 6 + [o + q for o in _CAPITAL_OPENINGS for q in _CAPITAL_CORES],
     CAPITAL[1],
 )
 FOLLOW_UP = (
@@ -1312,6 +1346,35 @@ IDENTITIES = [
     "You are Osprey nano.\nKnowledge cutoff: 2024-06",
 ]
 
-for _name in ("CAPITAL", "FOLLOW_UP", "ADD", "SUBTRACT", "TELL", "ASK", "COPY", "REQUEST"):
-    globals()[_name] += (getattr(phrases_test, _name),)
-STYLE = {style: lists + (phrases_test.STYLE[style],) for style, lists in STYLE.items()}
+
+def _plain(template):
+    """What is left of a template when punctuation and capitals do not count."""
+    return " ".join("".join(c if c.isalnum() or c in "{}+-" else " " for c in template.lower()).split())
+
+
+def _splits(pair, more, test):
+    """(training, development, test); one in ten of the further templates is for development."""
+    tested = {_plain(t) for t in test}
+    new = {_plain(t): t for t in more}
+    developed = {p for p in new if zlib.crc32(p.encode()) % 10 == 0} | {_plain(t) for t in pair[1]}
+    trained = [t for p, t in new.items() if p not in developed | tested]
+    old = [t for t in pair[0] if _plain(t) not in developed | tested]
+    old_share = max(1, len(trained) // (3 * len(old)))
+    new_share = max(1, round(1.2 * len(old) / len(trained)))
+    return (
+        old * old_share + trained * new_share,
+        pair[1] + [t for p, t in new.items() if p in developed and p not in tested],
+        test,
+    )
+
+
+for _module in (phrases_ask, phrases_memory, phrases_orders):
+    for _name in ("CAPITAL", "FOLLOW_UP", "ADD", "SUBTRACT", "TELL", "ASK", "COPY", "REQUEST"):
+        if hasattr(_module, _name):
+            globals()[_name] = _splits(
+                globals()[_name], getattr(_module, _name), getattr(phrases_test, _name)
+            )
+STYLE = {
+    style: _splits(lists, phrases_orders.STYLE[style], phrases_test.STYLE[style])
+    for style, lists in STYLE.items()
+}

@@ -263,3 +263,9 @@ EMOJI = [
     )
     for c in range(first, last + 1)
 ]
+
+# Words that change no request.
+FILLERS = """
+kindly just simply now again exactly quickly briefly maybe perhaps then also today actually please well so really
+here there first finally next basically clearly correctly okay right precisely somehow still already
+""".split()
