@@ -73,11 +73,13 @@ LLHTTP_LIBS   := $(if $(LLHTTP_FOLDER),,-lllhttp)
 # need full unrolling, at any optimisation of the rest.
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
-KERNELS_x86_64  := avx2 avxvnni avx512
+KERNELS_x86_64  := avx2 avxvnni avx512 avx512bf16 amx
 KERNELS_aarch64 := neon neon_i8mm
 FLAGS_avx2    := -mavx2 -mfma -mf16c
 FLAGS_avxvnni := $(FLAGS_avx2) -mavxvnni
 FLAGS_avx512  := $(FLAGS_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx512vbmi -mavx512vnni
+FLAGS_avx512bf16 := $(FLAGS_avx512) -mavx512bf16
+FLAGS_amx     := $(FLAGS_avx512) -mamx-tile -mamx-int8 -mamx-bf16
 FLAGS_neon    := -march=armv8.2-a+dotprod
 FLAGS_neon_i8mm := $(FLAGS_neon)+i8mm
 # Unrolled loops under sanitizers take minutes to compile at -O3: those builds lower it.
@@ -145,6 +147,9 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    tests/$*.c"
 	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Its vectors of 512 bits go between functions of one file alone.
+$(BUILD)/obj/tests/unit/test_kernels.o: TEST_CFLAGS += -Wno-psabi
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
 	@echo "  AR    $@"

@@ -9,14 +9,19 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* X(name, table, has it) from the least to the best */
 #define LEVEL_LIST(X)                                                                              \
     X("ref", kernels_ref, has_always)                                                              \
     X("avx2", kernels_avx2, has_avx2)                                                              \
     X("avx-vnni", kernels_avxvnni, has_avxvnni)                                                    \
-    X("avx512", kernels_avx512, has_avx512)
-extern const struct kernels kernels_avx2, kernels_avxvnni, kernels_avx512;
+    X("avx512", kernels_avx512, has_avx512)                                                        \
+    X("avx512-bf16", kernels_avx512bf16, has_avx512bf16)                                           \
+    X("amx", kernels_amx, has_amx)
+extern const struct kernels kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_avx512bf16,
+    kernels_amx;
 
 struct leaf {
     unsigned a, b, c, d;
@@ -50,7 +55,8 @@ static bool saves(unsigned states)
 
 enum {
     STATES_YMM = 0x06, /* SSE and AVX */
-    STATES_ZMM = 0xE6  /* and masks, upper halves, upper registers */
+    STATES_ZMM = 0xE6, /* and masks, upper halves, upper registers */
+    STATES_TILES = 0x60000
 };
 
 static bool has_avx2(void)
@@ -73,6 +79,27 @@ static bool has_avx512(void)
 
     return has_avx2() && has_bits(leaf_of(7, 0).b, f | dq | bw | vl) &&
            has_bits(leaf_of(7, 0).c, vbmi | vnni) && saves(STATES_ZMM);
+}
+
+static bool has_avx512bf16(void)
+{
+    return has_avx512() && has_bits(leaf_of(7, 1).a, 1u << 5);
+}
+
+/* Linux makes room for the tiles of a process's threads only when it is asked. */
+static bool may_use_tiles(void)
+{
+    const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM of a state's number */
+
+    return syscall(SYS_arch_prctl, request, tile_data) == 0;
+}
+
+static bool has_amx(void)
+{
+    const unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25;
+
+    return has_avx512() && has_bits(leaf_of(7, 0).d, amx_bf16 | amx_tile | amx_int8) &&
+           saves(STATES_ZMM | STATES_TILES) && may_use_tiles();
 }
 
 #elif defined(__aarch64__)

@@ -57,6 +57,23 @@ struct int8_products {
     int n_blocks, n_x;
 };
 
+/* ---- BF16 times rounded rows ----
+ * Inputs are rounded to bf16; a rounded row has rounded_columns() elements, the last of them zeros.
+ * Panels are sixteen rows each in a form of the level's own, as large as those rows. */
+struct rounded_products {
+    float *out; /* as in struct products */
+    int64_t out_stride;
+    const void *w;            /* n_rows <= 16 rows of n bf16, in any alignment */
+    const uint16_t *const *x; /* n_x rounded rows */
+    const uint16_t *panels; /* of the same rows, the first of them the first of a panel; or NULL */
+    int n_rows, n, n_x;
+};
+enum { ROUNDED_ALIGN = 32, PANEL_ROWS = 16 };
+static inline int rounded_columns(int n)
+{
+    return (n + ROUNDED_ALIGN - 1) / ROUNDED_ALIGN * ROUNDED_ALIGN;
+}
+
 struct swiglu {
     float limit, alpha;
 };
@@ -111,6 +128,12 @@ struct kernels {
     void (*attend)(const struct attend *a);
     /* n words of F8 as words of F32: row r of `width` words becomes the rows 4r to 4r + 3. */
     void (*widen_f8)(float *out, const void *words, int n_rows, int width);
+    /* NULL, both: the level multiplies BF16 weights with float32 rows. With panels or without, a
+     * product has the same bits. */
+    void (*round_bf16)(uint16_t *out, const float *x, int n);
+    void (*products_rounded)(const struct rounded_products *p);
+    /* The panel of n_rows <= 16 rounded rows, one behind the other; NULL: the level has none. */
+    void (*panel_bf16)(uint16_t *panel, const uint16_t *rows, int n_rows, int n);
 };
 
 extern const struct kernels kernels_ref;

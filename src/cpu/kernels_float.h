@@ -23,7 +23,7 @@ INLINE fvec all_v(float x)
 {
     fvec v = {0};
 
-    return v + x;
+    return x - v; /* not x + 0, which differs from x for -0 */
 }
 
 INLINE fvec load_v(const float *p)

@@ -8,15 +8,19 @@
 #include "base/rng.h"
 #include "cpu/exp4.h"
 #include "cpu/kernels.h"
+#include "emulated_levels.h"
 
-static const struct kernels *levels[KERNEL_LEVELS_MAX];
-static int n_levels;
+/* Those of this machine, then those that are emulated. */
+static const struct kernels *levels[KERNEL_LEVELS_MAX + N_EMULATED];
+static int n_here, n_levels;
 
 static void find_levels(void)
 {
-    n_levels = kernels_here(levels);
+    n_here = n_levels = kernels_here(levels);
     assert_true(n_levels >= 1);
     assert_string_equal(levels[0]->name, "ref");
+    for (int i = 0; i < N_EMULATED; i++)
+        levels[n_levels++] = &emulated_levels[i];
 }
 
 static uint32_t bits_of(float x)
@@ -60,18 +64,18 @@ static void test_mxfp4_values(void **state)
 /* All 65,536 of them, from an odd address. */
 static void test_bf16_values(void **state)
 {
-    static unsigned char bytes[2 * 65536 + 1];
+    static unsigned char halves[2 * 65536 + 1];
     static float out[65536];
 
     (void)state;
     find_levels();
     for (uint32_t i = 0; i < 65536; i++) {
-        bytes[1 + 2 * i] = (unsigned char)(i & 255);
-        bytes[2 + 2 * i] = (unsigned char)(i >> 8);
+        halves[1 + 2 * i] = (unsigned char)(i & 255);
+        halves[2 + 2 * i] = (unsigned char)(i >> 8);
     }
     for (int l = 0; l < n_levels; l++)
         for (int n = 65529; n <= 65536; n++) {
-            levels[l]->widen_bf16(out, bytes + 1, n);
+            levels[l]->widen_bf16(out, halves + 1, n);
             for (uint32_t i = 0; i < (uint32_t)n; i++)
                 if (bits_of(out[i]) != i << 16)
                     fail_msg("bf16 %04x becomes %08x", i, bits_of(out[i]));
@@ -186,9 +190,130 @@ static void test_bf16_products(void **state)
         }
 }
 
+/* ---- BF16 times rounded rows ---- */
+
+static void test_rounding(void **state)
+{
+    static const struct {
+        uint32_t bits, rounded;
+    } cases[] = {{0x3F800000, 0x3F80}, {0x3F808000, 0x3F80}, {0x3F818000, 0x3F82},
+                 {0x3F808001, 0x3F81}, {0xBF80FFFF, 0xBF81}, {0x7F800000, 0x7F80},
+                 {0x7F7FFFFF, 0x7F80}, {0x7F800001, 0x7FC0}, {0xFFFFFFFF, 0x7FC0},
+                 {0x80000000, 0x8000}, {0x00000001, 0x0000}};
+    enum { N = sizeof(cases) / sizeof(cases[0]) };
+    float x[N];
+    uint16_t out[32];
+
+    (void)state;
+    find_levels();
+    for (int i = 0; i < N; i++)
+        memcpy(&x[i], &cases[i].bits, sizeof(x[i]));
+    for (int l = 0; l < n_levels; l++) {
+        if (levels[l]->round_bf16 == NULL)
+            continue;
+        memset(out, 0xFF, sizeof(out));
+        levels[l]->round_bf16(out, x, N);
+        for (int i = 0; i < 32; i++)
+            assert_int_equal(out[i], i < N ? cases[i].rounded : 0);
+    }
+}
+
+enum { ROUNDED_N_MAX = 130, ROUNDED_TOKENS = 70, ROUNDED_STRIDE = 160 };
+
+/* A tile of weights and rounded rows, with panels of all of them. */
+struct rounded_case {
+    uint16_t w[16 * ROUNDED_N_MAX];
+    uint16_t rows[(ROUNDED_TOKENS + 16) * ROUNDED_STRIDE],
+        panels[(ROUNDED_TOKENS + 16) * ROUNDED_STRIDE];
+    const uint16_t *x[ROUNDED_TOKENS];
+    float out[ROUNDED_TOKENS][16], alone[ROUNDED_TOKENS][16];
+};
+static struct rounded_case rounded;
+
+static void fill_rounded(const struct kernels *k, int n)
+{
+    const int n_columns = rounded_columns(n);
+    float x[ROUNDED_N_MAX];
+
+    for (int i = 0; i < 16 * n; i++)
+        rounded.w[i] = (uint16_t)(0x3F00 + i * 37 % 256 + (i % 3 == 0) * 0x8000);
+    memset(rounded.w + 16 * n, 0xFF, sizeof(rounded.w) - (size_t)(16 * n) * sizeof(*rounded.w));
+    for (int t = 0; t < ROUNDED_TOKENS; t++) {
+        for (int i = 0; i < n; i++)
+            x[i] = (float)cos(t * 0.7 + i * 2.3);
+        k->round_bf16(rounded.rows + t * n_columns, x, n);
+        rounded.x[t] = rounded.rows + t * n_columns;
+    }
+    for (int t = 0; t < ROUNDED_TOKENS && k->panel_bf16 != NULL; t += PANEL_ROWS)
+        k->panel_bf16(rounded.panels + t * n_columns, rounded.x[t],
+                      ROUNDED_TOKENS - t < PANEL_ROWS ? ROUNDED_TOKENS - t : PANEL_ROWS, n);
+}
+
+static void run_rounded(const struct kernels *k, float *out, int n_rows, int n, int first, int n_x,
+                        bool has_panels)
+{
+    memset(out, 0xFF, (size_t)(n_x * 16) * sizeof(float));
+    k->products_rounded(&(struct rounded_products){
+        .out = out,
+        .out_stride = 16,
+        .w = rounded.w,
+        .x = rounded.x + first,
+        .panels = has_panels ? rounded.panels + first * rounded_columns(n) : NULL,
+        .n_rows = n_rows,
+        .n = n,
+        .n_x = n_x});
+}
+
+static void check_rounded_values(int n_rows, int n)
+{
+    for (int i = 0; i < ROUNDED_TOKENS * n_rows; i++) {
+        const int t = i / n_rows, row = i % n_rows;
+        double want = 0, magnitude = 0;
+
+        for (int c = 0; c < n; c++) {
+            const double term =
+                (double)widened(rounded.w[row * n + c]) * (double)widened(rounded.x[t][c]);
+
+            want += term;
+            magnitude += fabs(term);
+        }
+        assert_true(fabs((double)rounded.alone[t][row] - want) <= 1e-6 * magnitude);
+    }
+}
+
+/* Exact products in some order; a token has the same bits alone, beside others, and in panels; what
+ * lies beside the rows of the result stays. */
+static void test_rounded_products(void **state)
+{
+    static const int lengths[] = {1, 2, 31, 32, 33, 64, 97, 128, 130};
+    static const int row_counts[] = {1, 2, 5, 8, 15, 16};
+
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++)
+        for (int i = 0; i < 9 * 6 && levels[l]->products_rounded != NULL; i++) {
+            const int n = lengths[i / 6], n_rows = row_counts[i % 6];
+
+            fill_rounded(levels[l], n);
+            for (int t = 0; t < ROUNDED_TOKENS; t++)
+                run_rounded(levels[l], rounded.alone[t], n_rows, n, t, 1, false);
+            check_rounded_values(n_rows, n);
+            for (int n_x = 1; n_x <= ROUNDED_TOKENS; n_x += n_x < 18 ? 1 : 13)
+                for (int form = 0; form < 2; form++) {
+                    if (form == 1 && levels[l]->panel_bf16 == NULL)
+                        continue;
+                    run_rounded(levels[l], rounded.out[0], n_rows, n,
+                                form == 1 ? 0 : ROUNDED_TOKENS - n_x, n_x, form == 1);
+                    assert_memory_equal(rounded.out,
+                                        rounded.alone[form == 1 ? 0 : ROUNDED_TOKENS - n_x],
+                                        (size_t)n_x * sizeof(rounded.out[0]));
+                }
+        }
+}
+
 /* ---- MXFP4 times int8 ---- */
 
-enum { BLOCKS_MAX = 90, TOKENS_MAX = 19 };
+enum { BLOCKS_MAX = 90, TOKENS_MAX = 37 };
 
 /* A group of 16 rows of random codes, and tokens; scales around 1. */
 struct int8_case {
@@ -333,6 +458,12 @@ static void test_int8_bits(void **state)
             assert_memory_equal(c.out, alone + (TOKENS_MAX - n) * GROUP_ROWS,
                                 (size_t)n * GROUP_ROWS * sizeof(float));
         }
+        for (int i = 0; i < 17; i++) /* rows that lie anywhere, as an expert's do */
+            c.rows[i] = (struct int8_row){c.a[i * i % TOKENS_MAX], c.blocks[i * i % TOKENS_MAX]};
+        run_case(levels[l], 0, 17, BLOCKS_MAX);
+        for (int i = 0; i < 17; i++)
+            assert_memory_equal(c.out + i * GROUP_ROWS, alone + i * i % TOKENS_MAX * GROUP_ROWS,
+                                GROUP_ROWS * sizeof(float));
     }
 }
 
@@ -342,13 +473,13 @@ static void test_level_names(void **state)
 
     (void)state;
     find_levels();
-    for (int l = 0; l < n_levels; l++) {
+    for (int l = 0; l < n_here; l++) {
         assert_int_equal(kernels_choose(&k, levels[l]->name), OSP_OK);
         assert_ptr_equal(k, levels[l]);
     }
     unsetenv("OSPREY_CPU_FEATURES");
     assert_int_equal(kernels_choose(&k, ""), OSP_OK);
-    assert_ptr_equal(k, levels[n_levels - 1]);
+    assert_ptr_equal(k, levels[n_here - 1]);
     setenv("OSPREY_CPU_FEATURES", "ref", 1);
     assert_int_equal(kernels_choose(&k, NULL), OSP_OK);
     assert_ptr_equal(k, levels[0]);
@@ -359,6 +490,7 @@ static void test_level_names(void **state)
 UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values),
           cmocka_unit_test(test_exponential), cmocka_unit_test(test_swiglu_values),
           cmocka_unit_test(test_products), cmocka_unit_test(test_bf16_products),
+          cmocka_unit_test(test_rounding), cmocka_unit_test(test_rounded_products),
           cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
           cmocka_unit_test(test_int8_extremes), cmocka_unit_test(test_int8_bits),
           cmocka_unit_test(test_level_names))
