@@ -120,6 +120,7 @@ static void cpu_close(struct backend *be)
     free(cpu->attn_tasks.data);
     free(cpu->attn_parts.data);
     free(cpu->attn_left.data);
+    free(cpu->rounded.data);
     free(cpu->shares);
     free(cpu);
 }

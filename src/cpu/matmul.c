@@ -1,6 +1,7 @@
-/* A tile is 16 weight rows, and comes in one of three ways:
+/* A tile is 16 weight rows, and comes in one of four ways:
  * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Uneven inputs
  *   are two int8 rows each, the second being what the first leaves;
+ * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
  * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
  * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
  *   so many rows at a time as the first-level cache keeps.
@@ -13,6 +14,7 @@
 #include <assert.h>
 
 #include "cpu/pack.h"
+#include "cpu/rounded.h"
 
 enum {
     TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
@@ -29,6 +31,7 @@ struct run {
     int n_terms;               /* int8 rows of an input row */
     int8_t *codes;             /* (n_rows, n_terms, n_columns), where needed */
     struct int8_block *blocks; /* (n_rows, n_terms, n_columns / 32) */
+    struct rounded rounded;    /* the inputs, where needed */
 };
 
 /* A few tokens of one product: those from `first` on. */
@@ -92,13 +95,40 @@ static void multiply_packed(const struct run *run, const struct piece *p, int64_
     }
 }
 
+/* ---- bf16 weights, rounded inputs ---- */
+
+static bool is_rounded(const struct kernels *k, const struct matmul *m)
+{
+    return k->products_rounded != NULL && m->w.layout == LAYOUT_ROWS && m->w.dtype == DTYPE_BF16 &&
+           !m->is_exact;
+}
+
+static void multiply_rounded(const struct run *run, const struct piece *p, const void *w, int n,
+                             float *products)
+{
+    const struct rounded *rounded = &run->rounded;
+    const uint16_t *x[PIECE_TOKENS];
+
+    for (int t = 0; t < p->n; t++)
+        x[t] = rounded->rows + input_row(p->m, p->first + t) * rounded->n_columns;
+    run->cpu->kernels->products_rounded(&(struct rounded_products){
+        .out = products,
+        .out_stride = TILE_ROWS,
+        .w = w,
+        .x = x,
+        .panels = p->m->gather == NULL ? panels_from(rounded, input_row(p->m, p->first)) : NULL,
+        .n_rows = n,
+        .n = (int)run->n_columns,
+        .n_x = p->n});
+}
+
 /* ---- weights that are read in place, or widened ---- */
 
 /* With many tokens it is quicker to widen bf16 once; the bits are the same. */
 static bool is_read_in_place(const struct kernels *k, const struct matmul *m)
 {
     return m->w.layout == LAYOUT_ROWS &&
-           (m->w.dtype == DTYPE_F32 ||
+           (m->w.dtype == DTYPE_F32 || is_rounded(k, m) ||
             (m->w.dtype == DTYPE_BF16 && k->products_bf16 != NULL && m->n_tokens <= FEW_TOKENS));
 }
 
@@ -172,6 +202,8 @@ static void multiply_rows(const struct run *run, const struct matmul *m, float *
 
         if (is_packed)
             multiply_packed(run, &p, first, products);
+        else if (is_rounded(k, m))
+            multiply_rounded(run, &p, w, n, products);
         else
             multiply_floats(run, &p, w, is_bf16, n, products);
         finish(k, &p, first, n, products, bias);
@@ -216,6 +248,20 @@ static void quantise_row(void *ctx, int row, int worker)
         return;
     subtract(rest, x, codes, blocks, K);
     run->cpu->kernels->quantise(codes + K, blocks + n_blocks, rest, (int)n_blocks);
+}
+
+/* Few tokens do without panels. */
+static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
+{
+    const struct rows x = {run->x, n_rows, (int)run->n_columns};
+    bool is_needed = false, wants_panels = false;
+
+    for (int i = 0; i < n_jobs; i++)
+        if (run->jobs[i].n_tokens > 0 && is_rounded(run->cpu->kernels, &run->jobs[i])) {
+            is_needed = true;
+            wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > FEW_TOKENS;
+        }
+    return is_needed ? cpu_round(run->cpu, &run->rounded, x, wants_panels) : OSP_OK;
 }
 
 static enum osp_status quantise(struct run *run, int n_rows)
@@ -285,6 +331,7 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
                              "weight tiles"));
     if (is_packed)
         TRY(quantise(&run, inputs.n_rows));
+    TRY(round_inputs(&run, inputs.n_rows, n_jobs));
     cpu_run_tiles(cpu, &tiles, run_tiles, &run);
     for (int i = 0; i < n_jobs; i++)
         if (jobs[i].n_tokens > 0)

@@ -29,6 +29,7 @@ struct matmul {
     float *out; /* rows of out_width floats, one a token */
     int64_t out_width;
     int n_tokens;
+    bool is_exact; /* bf16 weights meet the inputs as float32, whatever the level can do */
     enum epilogue epilogue;
     struct swiglu swiglu;
 };

@@ -51,7 +51,8 @@ enum osp_status cpu_route(struct cpu *cpu, const struct route_args *a, struct wo
                                .bias = a->br,
                                .out = a->scores.data,
                                .out_width = a->scores.dim[1],
-                               .n_tokens = cpu->batch->n_rows};
+                               .n_tokens = cpu->batch->n_rows,
+                               .is_exact = true};
     struct route_args args = *a;
     enum osp_status st;
 
