@@ -21,15 +21,16 @@ enum { ROWS_MAX = 130, SAMPLES_MAX = 130, BLOCK_MAX = 512 };
 
 /* |found - expected| / (1 + |expected|): sums of up to 3,000 products in f32 stay below 1e-5. */
 static const double ERROR_MAX = 2e-5;
-/* Of the experts where their inputs are int8, the root of the mean square of errors over that of the
- * values: each of two products rounds its inputs to 1/254 of the largest of 32, which is about 0.5 %
- * of a typical one, and the gates between them double that at worst. */
+/* Of the experts where their inputs are int8 or bf16, the root of the mean square of errors over that
+ * of the values: each of two products rounds its inputs to 1/254 of the largest of 32, which is about
+ * 0.5 % of a typical one (or to 1/512 of each), and the gates between them double that at worst. */
 static const double RELATIVE_ERROR_MAX = 0.02;
 
 static const struct backend_ops *ops;
 static struct backend *device;
 static double stage_error;  /* largest of the stage at hand */
 static bool has_int8;       /* the level at hand */
+static bool has_rounding;   /* it rounds what meets BF16 weights to bf16, but for the router */
 static double int8_error;   /* largest relative error of a case with int8 inputs */
 static uint64_t n_fills;    /* every tensor gets numbers of its own */
 static enum dtype kv_timed; /* the level's own type of KV cache: its time is printed */
@@ -146,6 +147,18 @@ static float f32_at(const struct tensor *t, int64_t i)
 static const float *row_of(const struct tensor *t, int64_t row)
 {
     return (const float *)t->data + row * t->dim[1];
+}
+
+/* Row r of a matrix times x, as the level rounds it. */
+static double rounded_dot(const struct tensor *w, int64_t r, const float *x)
+{
+    double sum = 0;
+
+    if (!has_rounding || w->dtype != DTYPE_BF16)
+        return naive_dot(w, 0, r, x);
+    for (int64_t c = 0; c < w->dim[1]; c++)
+        sum += naive_weight(w, 0, r, c) * naive_round((double)x[c], 8, -125);
+    return sum;
 }
 
 /* ---- batches ---- */
@@ -313,7 +326,7 @@ static void compare_q(const struct attn_in_args *a, const struct batch *b, int r
 
     for (int h = 0; h < (int)a->wqkv[0].dim[0] / D; h++) {
         for (int d = 0; d < D; d++)
-            head[d] = naive_dot(&a->wqkv[0], 0, h * D + d, row_of(&a->y, row)) +
+            head[d] = rounded_dot(&a->wqkv[0], h * D + d, row_of(&a->y, row)) +
                       naive_at(&a->bqkv[0], h * D + d);
         naive_rotate(head, a->rope, BATCH_POSITIONS(b)[row]);
         for (int d = 0; d < D; d++)
@@ -330,7 +343,7 @@ static double expected_kv(const struct attn_in_args *a, const struct batch *b, i
     double all[256];
 
     for (int i = 0; i < D; i++)
-        all[i] = naive_dot(w, 0, head * D + i, row_of(&a->y, row)) +
+        all[i] = rounded_dot(w, head * D + i, row_of(&a->y, row)) +
                  naive_at(&a->bqkv[1 + which], head * D + i);
     if (which == 0)
         naive_rotate(all, a->rope, BATCH_POSITIONS(b)[row]);
@@ -531,7 +544,7 @@ static void check_attn_out(void)
         for (int t = 0; t < T; t++)
             for (int c = 0; c < C; c++)
                 note(f32_at(&a.h, t * C + c),
-                     naive_dot(&a.wo, 0, c, row_of(&a.att, t)) + naive_at(&a.bo, c));
+                     rounded_dot(&a.wo, c, row_of(&a.att, t)) + naive_at(&a.bo, c));
         drop(&a.h), drop(&a.att), drop(&a.wo), drop(&a.bo);
         free(b);
     }
@@ -714,7 +727,7 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     struct batch *b = rows_batch(T, 1);
     struct experts_args a = some_experts(T, E, A, C, F, dtype);
 
-    const bool is_int8 = has_int8 && dtype == DTYPE_MXFP4;
+    const bool is_coarse = dtype == DTYPE_MXFP4 ? has_int8 : has_rounding && layout == LAYOUT_ROWS;
     struct squares squares = {0};
     struct experts_args ours;
 
@@ -724,8 +737,8 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     ours = on_device(&a);
     RUN(experts, b, &ours);
     for (int t = 0; t < T; t++)
-        compare_experts(&a, t, is_int8 ? &squares : NULL);
-    if (is_int8)
+        compare_experts(&a, t, is_coarse ? &squares : NULL);
+    if (is_coarse)
         note_squares(&squares);
     drop_experts(&a);
     free(b);
@@ -763,7 +776,7 @@ static void check_logits(void)
         for (int r = 0; r < R; r++)
             for (int v = 0; v < V; v++)
                 note(f32_at(&a.logits, r * V + v),
-                     naive_dot(&a.head, 0, v, row_of(&a.y, T - 1 - r / 2)));
+                     rounded_dot(&a.head, v, row_of(&a.y, T - 1 - r / 2)));
         drop(&a.logits), drop(&a.y), drop(&a.head);
         free(b);
     }
@@ -1012,6 +1025,7 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     int n_failed = 0;
 
     has_int8 = level != NULL && level->products_int8 != NULL;
+    has_rounding = level != NULL && level->products_rounded != NULL;
     int8_error = 0;
     must(ops->kv_dtype(opt, &kv_timed));
     must(ops->open(&device, opt));
@@ -1031,7 +1045,7 @@ static int check_level(const struct backend_options *opt, const struct kernels *
         printf("\n");
     }
     if (has_int8)
-        printf("experts with int8 inputs: relative error %.2g, limit %g\n", int8_error,
+        printf("experts with rounded inputs: relative error %.2g, limit %g\n", int8_error,
                RELATIVE_ERROR_MAX);
     ops->close(device);
     return n_failed;

@@ -20,10 +20,10 @@
 
 enum {
     TILE_TOKENS = 16,
-    TILE_TOKENS_MIN = 6, /* below this the products without tiles are as quick */
-    TILE_BATCH = 4,      /* blocks whose sums are on their way at once */
-    TILE_COLUMNS = 32,   /* bf16 in a row of a tile */
-    PANELS_MAX = 4       /* of 16 tokens that are multiplied with one tile of weights */
+    TILE_TOKENS_MIN = 25, /* below this the products without tiles are as quick */
+    TILE_BATCH = 4,       /* blocks whose sums are on their way at once */
+    TILE_COLUMNS = 32,    /* bf16 in a row of a tile */
+    PANELS_MAX = 4        /* of 16 tokens that are multiplied with one tile of weights */
 };
 
 /* One block of a chunk, signed. */
