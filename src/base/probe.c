@@ -2,127 +2,182 @@
 #include "base/probe.h"
 
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/pool.h"
 
 enum {
-    READ_BYTES = 512 << 20, /* several times the largest caches of a socket's share */
-    READ_PASSES = 10,       /* the best counts: others may use the machine too */
-    LANES = 8,              /* 64-bit words of a vector */
-    VECTORS = 2, /* independent sums: with LANES of each, enough that no load waits for another */
+    READ_BYTES = 1 << 30,         /* far more than the caches of a few cores, */
+    READ_THREAD_BYTES = 64 << 20, /* and five times what one core of any CPU has */
+    MEMORY_SHARE = 8,             /* but no more than this part of the memory */
+    READ_PASSES = 4,              /* the best counts: others may use the machine too */
     OPS_PASSES = 3,
-    OPS_ROUNDS = 4 * 1000 * 1000, /* about 20 ms */
+    CALIBRATION_ROUNDS = 100 * 1000,
+    OPS_NS = 20 * 1000 * 1000, /* of one pass */
 };
 
-typedef uint64_t words __attribute__((vector_size(64))); /* LANES of them */
+/* ---- reading ---- */
 
 struct reading {
-    words *data;
-    size_t n_part;           /* vectors a thread, a multiple of VECTORS */
+    char *data;
+    size_t part_bytes; /* a thread's */
+    const struct probe_reader *reader;
     _Atomic uint64_t result; /* so that the loads are not optimised away */
 };
 
 static void touch_part(void *ctx, int part, int worker)
 {
     struct reading *r = ctx;
-    words *data = r->data + (size_t)part * r->n_part;
 
     (void)worker;
-    for (size_t i = 0; i < r->n_part; i++)
-        for (int lane = 0; lane < LANES; lane++)
-            data[i][lane] = i;
+    memset(r->data + (size_t)part * r->part_bytes, part + 1, r->part_bytes);
 }
 
 static void read_part(void *ctx, int part, int worker)
 {
     struct reading *r = ctx;
-    const words *data = r->data + (size_t)part * r->n_part;
-    words even = {0}, odd = {0};
-    uint64_t sum = 0;
 
     (void)worker;
-    for (size_t i = 0; i < r->n_part; i += VECTORS) {
-        even ^= data[i];
-        odd ^= data[i + 1];
+    r->result ^= r->reader->run(r->data + (size_t)part * r->part_bytes, r->part_bytes);
+}
+
+static size_t bytes_to_read(size_t n_threads)
+{
+    const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double want = (double)READ_BYTES + (double)READ_THREAD_BYTES * (double)n_threads;
+
+    return (size_t)(want < memory / MEMORY_SHARE ? want : memory / MEMORY_SHARE);
+}
+
+static void measure_reader(struct probe *p, struct pool *pool, struct reading *r)
+{
+    for (int pass = 0; pass < READ_PASSES; pass++) {
+        const uint64_t begin_ns = clock_ns();
+        double speed;
+
+        pool_run_each(pool, read_part, r);
+        speed = (double)r->part_bytes * p->n_threads / ((double)(clock_ns() - begin_ns) * 1e-9);
+        if (speed > p->read_bytes_per_s) {
+            p->read_bytes_per_s = speed;
+            p->read_name = r->reader->name;
+        }
     }
-    for (int lane = 0; lane < LANES; lane++)
-        sum ^= even[lane] ^ odd[lane];
-    r->result ^= sum;
 }
 
 static enum osp_status measure_reading(struct probe *p, struct pool *pool)
 {
+    const size_t n_threads = (size_t)p->n_threads;
+    struct probe_reader readers[PROBE_READERS_MAX];
+    const int n_readers = probe_readers(readers);
     struct reading r = {.data = NULL};
-    size_t n_threads = (size_t)p->n_threads;
     enum osp_status st;
 
-    r.n_part = READ_BYTES / sizeof(words) / n_threads / VECTORS * VECTORS;
-    TRY(mem_try_aligned(&r.data, r.n_part * n_threads, sizeof(words), "the memory probe"));
-    pool_run(pool, touch_part, &r, p->n_threads);
-    for (int pass = 0; pass < READ_PASSES; pass++) {
-        uint64_t begin_ns = clock_ns();
-        double speed;
-
-        pool_run(pool, read_part, &r, p->n_threads);
-        speed = (double)(r.n_part * n_threads * sizeof(words)) /
-                ((double)(clock_ns() - begin_ns) * 1e-9);
-        if (speed > p->read_bytes_per_s)
-            p->read_bytes_per_s = speed;
+    r.part_bytes = bytes_to_read(n_threads) / n_threads / PROBE_READ_UNIT * PROBE_READ_UNIT;
+    TRY(mem_try_pages(&r.data, n_threads, r.part_bytes, "the memory probe"));
+    pool_run_each(pool, touch_part, &r);
+    for (int i = 0; i < n_readers; i++) {
+        r.reader = &readers[i];
+        measure_reader(p, pool, &r);
     }
 out:
     free(r.data);
     return st;
 }
 
+/* ---- arithmetic ---- */
+
 struct operating {
     const struct probe_kernel *kernel;
+    long n_rounds;
     double n_ops;
 };
 
 static void operate_part(void *ctx, int part, int worker)
 {
     struct operating *o = ctx;
-    double n_ops = o->kernel->run(OPS_ROUNDS);
+    double n_ops = o->kernel->run(o->n_rounds);
 
     (void)worker;
     if (part == 0)
         o->n_ops = n_ops;
 }
 
-static double measure_ops(const struct probe_kernel *kernel, struct pool *pool, int n_threads)
+static double measure_ops(const struct probe_kernel *kernel, struct pool *pool)
 {
+    struct operating o = {.kernel = kernel, .n_rounds = CALIBRATION_ROUNDS};
     double best = 0;
 
-    for (int pass = 0; kernel->run != NULL && pass < OPS_PASSES; pass++) {
-        struct operating o = {.kernel = kernel};
-        uint64_t begin_ns = clock_ns();
-        double speed;
+    for (int pass = 0; pass <= OPS_PASSES; pass++) {
+        const uint64_t begin_ns = clock_ns();
+        double time_ns, speed;
 
-        pool_run(pool, operate_part, &o, n_threads);
-        speed = o.n_ops * n_threads / ((double)(clock_ns() - begin_ns) * 1e-9);
+        pool_run_each(pool, operate_part, &o);
+        time_ns = (double)(clock_ns() - begin_ns);
+        if (pass == 0) { /* wakes the units, and tells how long a round takes */
+            o.n_rounds = (long)((double)o.n_rounds * OPS_NS / time_ns) + 1;
+            continue;
+        }
+        speed = o.n_ops * pool_threads(pool) / (time_ns * 1e-9);
         if (speed > best)
             best = speed;
     }
     return best;
 }
 
-enum osp_status probe_run(struct probe *out, int n_threads)
+static void measure_peaks(struct probe *p, struct pool *pool)
 {
-    const struct probe_kernel f32 = probe_f32_kernel(), int8 = probe_int8_kernel();
+    struct probe_kernel kernels[PROBE_PEAKS_MAX];
+
+    p->n_peaks = probe_kernels(kernels);
+    for (int i = 0; i < p->n_peaks; i++)
+        p->peaks[i] =
+            (struct probe_peak){kernels[i].name, kernels[i].kind, measure_ops(&kernels[i], pool)};
+}
+
+enum osp_status probe_run(struct probe *out, int n_threads, const char *affinity)
+{
     struct pool *pool = NULL;
     enum osp_status st;
 
-    TRY(pool_open(&pool, n_threads));
-    *out = (struct probe){
-        .n_threads = pool_threads(pool), .f32_name = f32.name, .int8_name = int8.name};
+    TRY(pool_open_bound(&pool, n_threads, affinity));
+    *out = (struct probe){.n_threads = pool_threads(pool)};
     TRY(measure_reading(out, pool));
-    out->f32_ops_per_s = measure_ops(&f32, pool, out->n_threads);
-    out->int8_ops_per_s = measure_ops(&int8, pool, out->n_threads);
+    measure_peaks(out, pool);
 out:
     pool_close(pool);
     return st;
+}
+
+/* ---- answers ---- */
+
+const struct probe_peak *probe_best(const struct probe *p, enum probe_kind kind)
+{
+    const struct probe_peak *best = NULL;
+
+    for (int i = 0; i < p->n_peaks; i++)
+        if (p->peaks[i].kind == kind && (!best || p->peaks[i].ops_per_s > best->ops_per_s))
+            best = &p->peaks[i];
+    return best;
+}
+
+double probe_ops_per_s(const struct probe *p)
+{
+    double best = 0;
+
+    for (int i = 0; i < p->n_peaks; i++)
+        if (p->peaks[i].ops_per_s > best)
+            best = p->peaks[i].ops_per_s;
+    return best;
+}
+
+const char *probe_kind_name(enum probe_kind kind)
+{
+    static const char *const names[N_PROBE_KINDS] = {
+        [PROBE_F32] = "f32", [PROBE_BF16] = "bf16", [PROBE_INT8] = "int8"};
+
+    return names[kind];
 }

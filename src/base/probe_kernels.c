@@ -2,7 +2,7 @@
  * units go, with everything in registers. The accumulators are many enough to hide the latency. */
 #include "base/probe.h"
 
-#include <stddef.h>
+#include <stdbool.h>
 
 /* X(accumulator): by name, so that each is a register whatever the compiler unrolls. */
 #define ACCUMULATOR_LIST(X) X(a) X(b) X(c) X(d) X(e) X(f) X(g) X(h) X(i) X(j)
@@ -14,6 +14,8 @@ enum { ACCUMULATORS = 10 };
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define TARGET(level) __attribute__((target(level)))
 
@@ -43,6 +45,10 @@ X86_KERNEL(f32_avx2, "avx2,fma", __m256, _mm256_set1_ps(1e-9f), 2.0 * 8)
 #define ADD(acc) _mm_add_ps(acc, _mm_mul_ps(x, x))
 X86_KERNEL(f32_sse2, "sse2", __m128, _mm_set1_ps(1e-9f), 2.0 * 4)
 #undef ADD
+#define ADD(acc) _mm512_dpbf16_ps(acc, (__m512bh)x, (__m512bh)x) /* 0x3089 is 1e-9 */
+X86_KERNEL(bf16_avx512, "avx512f,avx512bf16", __m512,
+           _mm512_castsi512_ps(_mm512_set1_epi32(0x30893089)), 2.0 * 32)
+#undef ADD
 #define ADD(acc) _mm512_dpbusd_epi32(acc, x, x)
 X86_KERNEL(int8_avx512vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8(1), 2.0 * 64)
 #undef ADD
@@ -55,61 +61,173 @@ X86_KERNEL(int8_avxvnni, "avx2,avxvnni", __m256i, _mm256_set1_epi8(1), 2.0 * 32)
 X86_KERNEL(int8_avx2, "avx2", __m256i, _mm256_set1_epi8(1), 2.0 * 32)
 #undef ADD
 
-static int has_avxvnni(void)
+/* ---- AMX: four sums in tiles of 16 by 16, and two tiles for each side of their products ---- */
+
+enum { TILES = 8, TILE_ROWS = 16, TILE_ROW_BYTES = 64, PRODUCTS = 4 };
+
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+};
+
+/* A bit of CPUID's leaf 7. */
+enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
+
+#define AMX_KERNEL(function, level, product, n_ops)                                                \
+    TARGET("amx-tile," level) static double function(long n_rounds)                                \
+    {                                                                                              \
+        struct tile_config config = {.palette = 1};                                                \
+                                                                                                   \
+        for (int i = 0; i < TILES; i++) {                                                          \
+            config.row_bytes[i] = TILE_ROW_BYTES;                                                  \
+            config.rows[i] = TILE_ROWS;                                                            \
+        }                                                                                          \
+        _tile_loadconfig(&config); /* and all tiles are zero */                                    \
+        for (long round = 0; round < n_rounds; round++) {                                          \
+            product(0, 4, 6);                                                                      \
+            product(1, 4, 7);                                                                      \
+            product(2, 5, 6);                                                                      \
+            product(3, 5, 7);                                                                      \
+        }                                                                                          \
+        _tile_release();                                                                           \
+        return (double)n_rounds * PRODUCTS * (n_ops);                                              \
+    }
+AMX_KERNEL(int8_amx, "amx-int8", _tile_dpbssd, 2.0 * 16 * 16 * 64)
+AMX_KERNEL(bf16_amx, "amx-bf16", _tile_dpbf16ps, 2.0 * 16 * 16 * 32)
+
+/* The kernel gives a process the tiles' registers when it asks for them. */
+static bool may_use_tiles(void)
+{
+    const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM, number of the state */
+
+    return syscall(SYS_arch_prctl, request, tile_data) == 0;
+}
+
+static bool has_tiles(unsigned bits)
+{
+    unsigned a, b, c, d = 0;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (d & (AMX_TILE | bits)) == (AMX_TILE | bits) && may_use_tiles();
+}
+
+static bool has_leaf_7_1(unsigned bits)
 {
     unsigned a = 0, b, c, d;
 
-    return __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
-           (a & 1u << 4) != 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bits) == bits;
 }
 
-struct probe_kernel probe_f32_kernel(void)
+static bool has_f32_avx512(void)
 {
-    if (__builtin_cpu_supports("avx512f"))
-        return (struct probe_kernel){"AVX-512 fused", f32_avx512};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return (struct probe_kernel){"AVX2 fused", f32_avx2};
-    return (struct probe_kernel){"SSE2", f32_sse2};
+    return __builtin_cpu_supports("avx512f");
+}
+static bool has_f32_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+static bool has_f32_sse2(void)
+{
+    return !has_f32_avx2();
+}
+static bool has_bf16_avx512(void)
+{
+    return has_f32_avx512() && has_leaf_7_1(1u << 5);
+}
+static bool has_bf16_amx(void)
+{
+    return has_tiles(AMX_BF16);
+}
+static bool has_int8_avx512vnni(void)
+{
+    return __builtin_cpu_supports("avx512vnni");
+}
+static bool has_int8_avxvnni(void)
+{
+    return __builtin_cpu_supports("avx2") && has_leaf_7_1(1u << 4);
+}
+static bool has_int8_avx2(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+static bool has_int8_amx(void)
+{
+    return has_tiles(AMX_INT8);
 }
 
-struct probe_kernel probe_int8_kernel(void)
-{
-    if (__builtin_cpu_supports("avx512vnni"))
-        return (struct probe_kernel){"AVX-512 VNNI", int8_avx512vnni};
-    if (has_avxvnni())
-        return (struct probe_kernel){"AVX-VNNI", int8_avxvnni};
-    if (__builtin_cpu_supports("avx2"))
-        return (struct probe_kernel){"AVX2 maddubs, madd, add", int8_avx2};
-    return (struct probe_kernel){"none", NULL};
-}
+/* X(function, kind, name): of a kind, the best first; all that the CPU has are measured. */
+#define KERNEL_LIST(X)                                                                             \
+    X(f32_avx512, PROBE_F32, "AVX-512 fused")                                                      \
+    X(f32_avx2, PROBE_F32, "AVX2 fused")                                                           \
+    X(f32_sse2, PROBE_F32, "SSE2")                                                                 \
+    X(bf16_amx, PROBE_BF16, "AMX BF16")                                                            \
+    X(bf16_avx512, PROBE_BF16, "AVX-512 BF16")                                                     \
+    X(int8_amx, PROBE_INT8, "AMX int8")                                                            \
+    X(int8_avx512vnni, PROBE_INT8, "AVX-512 VNNI")                                                 \
+    X(int8_avxvnni, PROBE_INT8, "AVX-VNNI")                                                        \
+    X(int8_avx2, PROBE_INT8, "AVX2 maddubs, madd, add")
 
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#include <sys/auxv.h>
 
-static double f32_neon(long n_rounds)
-{
-#define NEON_DECLARE(acc) acc = x,
+/* Bits of getauxval(AT_HWCAP) and (AT_HWCAP2). */
+enum { CAP_DOT = 1 << 20, CAP2_I8MM = 1 << 13, CAP2_BF16 = 1 << 14 };
+
+#define NEON_DECLARE(acc) acc = zero,
 #define NEON_STEP(acc)                                                                             \
-    acc = vfmaq_f32(acc, x, x);                                                                    \
+    acc = ADD(acc);                                                                                \
     KEEP("w", acc);
-    float32x4_t x = vdupq_n_f32(1e-9f), ACCUMULATOR_LIST(NEON_DECLARE) last = x;
-
-    for (long round = 0; round < n_rounds; round++) {
-        ACCUMULATOR_LIST(NEON_STEP)
+#define NEON_KERNEL(function, level, vector, sum, set, n_ops)                                      \
+    __attribute__((target(level))) static double function(long n_rounds)                           \
+    {                                                                                              \
+        vector x = set;                                                                            \
+        sum zero = {0}, ACCUMULATOR_LIST(NEON_DECLARE) last = zero;                                \
+                                                                                                   \
+        for (long round = 0; round < n_rounds; round++) {                                          \
+            ACCUMULATOR_LIST(NEON_STEP)                                                            \
+        }                                                                                          \
+        KEEP("w", last);                                                                           \
+        return (double)n_rounds * ACCUMULATORS * (n_ops);                                          \
     }
-    KEEP("w", last);
-    return (double)n_rounds * ACCUMULATORS * 2.0 * 4;
+
+#define ADD(acc) vfmaq_f32(acc, x, x)
+NEON_KERNEL(f32_neon, "arch=armv8-a", float32x4_t, float32x4_t, vdupq_n_f32(1e-9f), 2.0 * 4)
+#undef ADD
+#define ADD(acc) vdotq_s32(acc, x, x)
+NEON_KERNEL(int8_dot, "arch=armv8.2-a+dotprod", int8x16_t, int32x4_t, vdupq_n_s8(1), 2.0 * 16)
+#undef ADD
+#define ADD(acc) vmmlaq_s32(acc, x, x)
+NEON_KERNEL(int8_i8mm, "arch=armv8.2-a+i8mm", int8x16_t, int32x4_t, vdupq_n_s8(1), 2.0 * 32)
+#undef ADD
+#define ADD(acc) vbfmmlaq_f32(acc, x, x)
+NEON_KERNEL(bf16_bfmmla, "arch=armv8.2-a+bf16", bfloat16x8_t, float32x4_t,
+            vreinterpretq_bf16_u16(vdupq_n_u16(0)), 2.0 * 16)
+#undef ADD
+
+static bool has_f32_neon(void)
+{
+    return true;
+}
+static bool has_int8_dot(void)
+{
+    return (getauxval(AT_HWCAP) & CAP_DOT) != 0;
+}
+static bool has_int8_i8mm(void)
+{
+    return (getauxval(AT_HWCAP2) & CAP2_I8MM) != 0;
+}
+static bool has_bf16_bfmmla(void)
+{
+    return (getauxval(AT_HWCAP2) & CAP2_BF16) != 0;
 }
 
-struct probe_kernel probe_f32_kernel(void)
-{
-    return (struct probe_kernel){"NEON fused", f32_neon};
-}
-
-struct probe_kernel probe_int8_kernel(void)
-{
-    return (struct probe_kernel){"none", NULL};
-}
+#define KERNEL_LIST(X)                                                                             \
+    X(f32_neon, PROBE_F32, "NEON fused")                                                           \
+    X(bf16_bfmmla, PROBE_BF16, "BF16 matrix")                                                      \
+    X(int8_i8mm, PROBE_INT8, "int8 matrix")                                                        \
+    X(int8_dot, PROBE_INT8, "int8 dot product")
 
 #else
 
@@ -123,14 +241,23 @@ static double f32_scalar(long n_rounds)
     return (double)n_rounds * ACCUMULATORS * 2.0;
 }
 
-struct probe_kernel probe_f32_kernel(void)
+static bool has_f32_scalar(void)
 {
-    return (struct probe_kernel){"scalar", f32_scalar};
+    return true;
 }
 
-struct probe_kernel probe_int8_kernel(void)
-{
-    return (struct probe_kernel){"none", NULL};
-}
+#define KERNEL_LIST(X) X(f32_scalar, PROBE_F32, "scalar")
 
 #endif
+
+int probe_kernels(struct probe_kernel out[PROBE_PEAKS_MAX])
+{
+    int n = 0;
+
+#define TAKE_KERNEL(function, kind, name)                                                          \
+    if (n < PROBE_PEAKS_MAX && has_##function())                                                   \
+        out[n++] = (struct probe_kernel){name, kind, function};
+    KERNEL_LIST(TAKE_KERNEL)
+#undef TAKE_KERNEL
+    return n;
+}

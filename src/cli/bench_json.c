@@ -122,9 +122,27 @@ static void put_model(struct buf *b, const struct bench_report *r)
     buf_printf(b, ", \"threads\": %d,\n", r->n_threads);
 }
 
+/* The best of a kind, and then all. */
+static void put_probe(struct buf *b, const struct probe *p)
+{
+    buf_printf(b, "  \"probe\": {\"threads\": %d, \"read_gb_per_s\": %.4f, \"read_kernel\": \"%s\"",
+               p->n_threads, p->read_bytes_per_s * 1e-9, p->read_name);
+    for (int kind = 0; kind < N_PROBE_KINDS; kind++) {
+        const struct probe_peak *best = probe_best(p, (enum probe_kind)kind);
+        const char *name = probe_kind_name((enum probe_kind)kind);
+
+        buf_printf(b, ", \"%s_gop_per_s\": %.3f, \"%s_kernel\": \"%s\"", name,
+                   best ? best->ops_per_s * 1e-9 : 0, name, best ? best->name : "none");
+    }
+    buf_puts(b, ", \"peaks\": {");
+    for (int i = 0; i < p->n_peaks; i++)
+        buf_printf(b, "%s\"%s\": %.3f", i > 0 ? ", " : "", p->peaks[i].name,
+                   p->peaks[i].ops_per_s * 1e-9);
+    buf_puts(b, "}},\n");
+}
+
 static void put_process(struct buf *b, const struct bench_report *r)
 {
-    const struct probe *p = &r->probe;
     const struct bench_quality *q = &r->quality;
 
     if (r->ready_seconds > 0)
@@ -138,12 +156,7 @@ static void put_process(struct buf *b, const struct bench_report *r)
                    (long long)r->process.peak_bytes, (long long)r->process.resident_bytes,
                    (long long)r->process.anonymous_bytes, r->cpus_busy);
     if (r->has_probe)
-        buf_printf(b,
-                   "  \"probe\": {\"threads\": %d, \"read_gb_per_s\": %.4f, \"f32_gop_per_s\": "
-                   "%.3f, \"f32_kernel\": \"%s\", \"int8_gop_per_s\": %.3f, \"int8_kernel\": "
-                   "\"%s\"},\n",
-                   p->n_threads, p->read_bytes_per_s * 1e-9, p->f32_ops_per_s * 1e-9, p->f32_name,
-                   p->int8_ops_per_s * 1e-9, p->int8_name);
+        put_probe(b, &r->probe);
     if (q->measured)
         buf_printf(b,
                    "  \"quality\": {\"tokens\": %lld, \"perplexity\": %.9g, "

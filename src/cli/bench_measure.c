@@ -203,6 +203,12 @@ out:
     return st;
 }
 
+/* The threads of the probe lie as those of the model did. */
+static const char *probe_affinity(const struct bench_args *args)
+{
+    return args->model.cpu_affinity != NULL ? args->model.cpu_affinity : "auto";
+}
+
 static enum osp_status measure(struct bench *b, const struct option_rest *rest)
 {
     struct bench_report *r = &b->report;
@@ -220,7 +226,7 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
     measure_cases(b);
     bench_local_close(&b->local);
     if (b->args->stages && b->http == NULL) {
-        TRY(probe_run(&r->probe, r->n_threads));
+        TRY(probe_run(&r->probe, r->n_threads, probe_affinity(b->args)));
         r->has_probe = true;
     }
     if (b->args->quality && b->http == NULL)

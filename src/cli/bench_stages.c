@@ -2,11 +2,11 @@
  * to what the machine can do. */
 #include "cli/bench.h"
 
-/* The least time that bytes and operations take, by the probe. Operations count against the faster
- * of the two arithmetics, so that no stage looks better than it is. */
+/* The least time that bytes and operations take, by the probe. Operations count against the fastest
+ * of its arithmetics, so that no stage looks better than it is. */
 static double roof_seconds(const struct probe *p, double bytes, double flops)
 {
-    double ops = p->int8_ops_per_s > p->f32_ops_per_s ? p->int8_ops_per_s : p->f32_ops_per_s;
+    double ops = probe_ops_per_s(p);
     double read = p->read_bytes_per_s > 0 ? bytes / p->read_bytes_per_s : 0;
     double compute = ops > 0 ? flops / ops : 0;
 

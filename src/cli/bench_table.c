@@ -129,6 +129,16 @@ static void print_latencies(FILE *out, const struct bench_report *r)
 
 /* ---- the rest ---- */
 
+static void print_probe(FILE *out, const struct probe *p)
+{
+    fprintf(out, "probe, %d thread%s: %.2f GB/s read (%s)", p->n_threads,
+            p->n_threads == 1 ? "" : "s", p->read_bytes_per_s * 1e-9, p->read_name);
+    for (int i = 0; i < p->n_peaks; i++)
+        fprintf(out, ", %.1f Gop/s %s (%s)", p->peaks[i].ops_per_s * 1e-9,
+                probe_kind_name(p->peaks[i].kind), p->peaks[i].name);
+    fputc('\n', out);
+}
+
 static void print_process(FILE *out, const struct bench_report *r)
 {
     char peak[16], own[16];
@@ -146,12 +156,7 @@ static void print_process(FILE *out, const struct bench_report *r)
                 format_bytes(peak, (double)r->process.peak_bytes),
                 format_bytes(own, (double)r->process.anonymous_bytes), r->cpus_busy);
     if (r->has_probe)
-        fprintf(out,
-                "probe, %d thread%s: %.2f GB/s read, %.1f Gop/s f32 (%s), %.1f Gop/s int8 "
-                "(%s)\n",
-                r->probe.n_threads, r->probe.n_threads == 1 ? "" : "s",
-                r->probe.read_bytes_per_s * 1e-9, r->probe.f32_ops_per_s * 1e-9, r->probe.f32_name,
-                r->probe.int8_ops_per_s * 1e-9, r->probe.int8_name);
+        print_probe(out, &r->probe);
     if (r->quality.measured)
         fprintf(out,
                 "quality: perplexity %.4f (reference %.4f), KL mean %.3g, p99 %.3g, same top "

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/memory.h"
 #include "cli/bench_args.h"
 #include "cli/bench_sse.h"
 
@@ -331,7 +332,9 @@ static void test_plot(void **state)
 
 static void test_stages(void **state)
 {
-    const struct probe probe = {.read_bytes_per_s = 10e9, .f32_ops_per_s = 50e9};
+    const struct probe probe = {.read_bytes_per_s = 10e9,
+                                .peaks = {{"f32", PROBE_F32, 50e9}, {"slow", PROBE_INT8, 1e9}},
+                                .n_peaks = 2};
     struct bench_row row = {.has_split = true, .n_split_runs = 2};
     struct stage_line lines[STAGE_LINES_MAX];
     double percent = 0;
@@ -417,15 +420,44 @@ static void test_machine(void **state)
     assert_false(bench_process_read(&p, 1 << 29));
 }
 
+/* Every loop reads every word: one that is changed changes what comes out. */
+static void test_readers_read_all(void **state)
+{
+    enum { WORDS = 2 * PROBE_READ_UNIT / sizeof(uint64_t) };
+    struct probe_reader readers[PROBE_READERS_MAX];
+    const int n = probe_readers(readers);
+    uint64_t *words;
+
+    (void)state;
+    assert_int_equal(mem_try_aligned(&words, WORDS, sizeof *words, "test"), OSP_OK);
+    for (int i = 0; i < WORDS; i++)
+        words[i] = (uint64_t)i * 0x9E3779B97F4A7C15u;
+    for (int i = 0; i < n; i++) {
+        const uint64_t expected = readers[i].run(words, WORDS * sizeof *words);
+
+        for (int at = 0; at < WORDS; at++) {
+            words[at] ^= 1;
+            assert_true(readers[i].run(words, WORDS * sizeof *words) == (expected ^ 1));
+            words[at] ^= 1;
+        }
+    }
+    free(words);
+}
+
 static void test_probe(void **state)
 {
     struct probe p;
 
     (void)state;
-    assert_int_equal(probe_run(&p, 1), OSP_OK);
+    assert_int_equal(probe_run(&p, 1, "off"), OSP_OK);
     assert_int_equal(p.n_threads, 1);
-    assert_true(p.read_bytes_per_s > 1e7 && p.f32_ops_per_s > 1e6);
-    assert_true(p.int8_ops_per_s > 0 || strcmp(p.int8_name, "none") == 0);
+    assert_true(p.read_bytes_per_s > 1e7 && p.read_name);
+    assert_true(p.n_peaks >= 1 && p.n_peaks <= PROBE_PEAKS_MAX);
+    for (int i = 0; i < p.n_peaks; i++) {
+        assert_true(p.peaks[i].ops_per_s > 1e6 && p.peaks[i].ops_per_s <= probe_ops_per_s(&p));
+        assert_true(probe_best(&p, p.peaks[i].kind)->ops_per_s >= p.peaks[i].ops_per_s);
+    }
+    assert_non_null(probe_best(&p, PROBE_F32));
 }
 
 UNIT_MAIN(cmocka_unit_test(test_statistics), cmocka_unit_test(test_peak),
@@ -436,4 +468,4 @@ UNIT_MAIN(cmocka_unit_test(test_statistics), cmocka_unit_test(test_peak),
           cmocka_unit_test(test_compare), cmocka_unit_test(test_plot),
           cmocka_unit_test(test_stages), cmocka_unit_test(test_lists),
           cmocka_unit_test(test_matrix), cmocka_unit_test(test_machine),
-          cmocka_unit_test(test_probe))
+          cmocka_unit_test(test_readers_read_all), cmocka_unit_test(test_probe))
