@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "cpu/kernels.h"
 #include "naive.h"
+#include "worst.h"
 
 enum { ROWS_MAX = 130, SAMPLES_MAX = 130, BLOCK_MAX = 512 };
 
@@ -45,10 +46,7 @@ static void must(enum osp_status st)
 
 static void note(double found, double expected)
 {
-    const double error = fabs(found - expected) / (1 + fabs(expected));
-
-    if (!(error <= stage_error)) /* NaN too */
-        stage_error = error;
+    stage_error = worst_of(stage_error, fabs(found - expected) / (1 + fabs(expected)));
 }
 
 static void note_wrong(const char *what, int64_t found, int64_t expected)
@@ -710,13 +708,12 @@ static void compare_experts(const struct experts_args *a, int t, struct squares 
     }
 }
 
-/* One case's relative error; NaN counts as the largest. */
+/* One case's relative error. */
 static void note_squares(const struct squares *s)
 {
     const double error = sqrt(s->errors / s->values);
 
-    if (!(error <= int8_error))
-        int8_error = error;
+    int8_error = worst_of(int8_error, error);
     if (!(error <= RELATIVE_ERROR_MAX))
         stage_error = INFINITY;
 }

@@ -9,10 +9,9 @@
  * CHECK_QUICK in the environment leaves out the long prompts, for builds with sanitizers.
  *
  * The format is documented in tools/golden/make_golden.py. */
-#include <math.h>
-
 #include "base/file.h"
 #include "steps.h"
+#include "worst.h"
 
 enum {
     STEP_ROWS = 700, /* prompts up to here run in one go, longer ones in such chunks */
@@ -103,12 +102,8 @@ static struct result compare(const struct prompt *p, int vocab, const struct ste
 
         if (is_excluded(p, p->rows[i]))
             continue;
-        for (int v = 0; v < vocab; v++) {
-            const double diff = fabs((double)have[v] - (double)want[v]);
-
-            if (!(diff <= r.diff_max)) /* NaN too */
-                r.diff_max = diff;
-        }
+        for (int v = 0; v < vocab; v++)
+            r.diff_max = worst_of(r.diff_max, fabs((double)have[v] - (double)want[v]));
     }
     return r;
 }
