@@ -220,7 +220,7 @@ SANITIZE := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
 ASAN     := BUILD=build-asan KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
 TSAN     := BUILD=build-tsan KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
 # Tests that start threads, by what they use. Old TSan runtimes dislike much address randomisation.
-THREADED_SRC := $(shell grep -lE 'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h' $(UNIT_SRC) /dev/null)
+THREADED_SRC := $(shell grep -lE 'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h|http_fixture\.h' $(UNIT_SRC) /dev/null)
 
 export ASAN_OPTIONS  = allocator_may_return_null=1:detect_leaks=1
 export TSAN_OPTIONS  = allocator_may_return_null=1:halt_on_error=1

@@ -121,7 +121,7 @@ static void test_f8_kernels(void **state)
 
     (void)state;
     for (int i = 0; i < ROWS * WIDTH * 4; i++)
-        words[i] = (uint8_t)(i * 5 / 4) % 128 == 127 ? 0 : (uint8_t)(i * 5 / 4);
+        words[i] = i * 5 / 4 % 128 == 127 ? 0 : (uint8_t)(i * 5 / 4);
     for (int l = 0; l < n; l++) {
         if (levels[l]->widen_f8 == NULL)
             continue;
