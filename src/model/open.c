@@ -236,8 +236,7 @@ static enum osp_status open_dummy(struct model *m, const struct model_options *o
 
     TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers));
     TRY(model_config_check(&config));
-    TRY(dummy_checkpoint(&m->checkpoint, &config, opt->n_threads, opt->progress,
-                         opt->progress_ctx));
+    TRY(dummy_checkpoint(&m->checkpoint, &config, 0, opt->progress, opt->progress_ctx));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
 out:
     return st;
@@ -268,8 +267,10 @@ static enum osp_status find_packed(struct model *m, const struct model_options *
  * checked and turned to MXFP4 as asked for. */
 static enum osp_status load_weights(struct model *m, const struct model_options *opt)
 {
-    struct quantize_options options = {
-        .n_threads = opt->n_threads, .progress = opt->progress, .progress_ctx = opt->progress_ctx};
+    /* Generated weights are for measuring: all CPUs make them, whatever the number that is measured. */
+    struct quantize_options options = {.n_threads = opt->dummy_shape == NULL ? opt->n_threads : 0,
+                                       .progress = opt->progress,
+                                       .progress_ctx = opt->progress_ctx};
     enum osp_status st;
 
     TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_parts));
