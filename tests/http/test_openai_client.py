@@ -181,13 +181,18 @@ def test_two_clients_at_once(server):
 
 
 def test_seed_decides(client):
+    """The model is sure of what it knows, so it is asked for what it does not."""
+    unknown = [{"role": "user", "content": "Tell me a story about a dog and a ship in the rain qwzx."}]
+
     def ask(seed):
         answer = client.chat.completions.create(
-            model="osprey-nano", messages=QUESTION, temperature=1.5, seed=seed, max_tokens=40
+            model="osprey-nano", messages=unknown, temperature=2, seed=seed, max_tokens=40
         )
-        return answer.choices[0].message.reasoning, answer.choices[0].message.content
+        message = answer.choices[0].message.model_dump()
+        return message.get("reasoning"), message["content"]
 
     assert ask(7) == ask(7)
+    assert len({ask(seed) for seed in range(6)}) > 1
 
 
 def test_limits_of_tokens_and_stop_strings(client):

@@ -120,8 +120,11 @@ static void test_f8_kernels(void **state)
     const int n = kernels_here(levels);
 
     (void)state;
-    for (int i = 0; i < ROWS * WIDTH * 4; i++)
-        words[i] = i * 5 / 4 % 128 == 127 ? 0 : (uint8_t)(i * 5 / 4);
+    for (int i = 0; i < ROWS * WIDTH * 4; i++) {
+        const int code = i * 5 / 4 & 0xFF;
+
+        words[i] = (uint8_t)(code % 128 == 127 ? 0 : code);
+    }
     for (int l = 0; l < n; l++) {
         if (levels[l]->widen_f8 == NULL)
             continue;
