@@ -1,306 +1,11 @@
 #include "serve/json_in.h"
 
-#include <jansson.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "serve/json_fields.h"
 
-enum {
-    IGNORED_BYTES_MAX = 256, /* of names in a warning */
-    STOP_STRING_BYTES_MAX = 1024
-};
-
-/* ---- typed reading ---- */
-
-static enum osp_status read_number(double *out, const char *field, const json_t *v, double min,
-                                   double max)
-{
-    double number = json_number_value(v);
-
-    if (!json_is_number(v) || !(number >= min && number <= max))
-        return fail(OSP_EINVAL, "%s: must be a number from %g to %g", field, min, max);
-    *out = number;
-    return OSP_OK;
-}
-
-static enum osp_status read_int(json_int_t *out, const char *field, const json_t *v, json_int_t min,
-                                json_int_t max)
-{
-    json_int_t number = json_integer_value(v);
-
-    if (!json_is_integer(v) || number < min || number > max)
-        return fail(OSP_EINVAL, "%s: must be a whole number from %lld to %lld", field,
-                    (long long)min, (long long)max);
-    *out = number;
-    return OSP_OK;
-}
-
-static enum osp_status read_bool(bool *out, const char *field, const json_t *v)
-{
-    if (!json_is_boolean(v))
-        return fail(OSP_EINVAL, "%s: must be true or false", field);
-    *out = json_is_true(v);
-    return OSP_OK;
-}
-
-static enum osp_status not_yet(const char *field, const char *allowed)
-{
-    return fail(OSP_EUNSUPPORTED, "%s: not supported yet; %s", field, allowed);
-}
-
-/* ---- one reader a field ---- */
-
-static enum osp_status read_model(struct chat_params *p, const char *field, const json_t *v)
-{
-    if (!json_is_string(v))
-        return fail(OSP_EINVAL, "%s: must be a string", field);
-    p->model = mem_strdup(json_string_value(v));
-    return OSP_OK;
-}
-
-static enum osp_status read_stream(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_bool(&p->stream, field, v);
-}
-
-static enum osp_status read_stream_options(struct chat_params *p, const char *field,
-                                           const json_t *v)
-{
-    const json_t *usage = json_object_get(v, "include_usage");
-
-    if (!json_is_object(v))
-        return fail(OSP_EINVAL, "%s: must be an object", field);
-    if (!usage || json_is_null(usage))
-        return OSP_OK;
-    return read_bool(&p->include_usage, "stream_options.include_usage", usage);
-}
-
-static enum osp_status read_tokens_max(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t tokens = 0;
-    enum osp_status st = read_int(&tokens, field, v, 1, INT_MAX);
-
-    p->options.tokens_max = (int)tokens;
-    return st;
-}
-
-static enum osp_status read_temperature(struct chat_params *p, const char *field, const json_t *v)
-{
-    double number = 0;
-    enum osp_status st = read_number(&number, field, v, 0, 2);
-
-    p->options.sampling.temperature = (float)number;
-    p->options.sampling.has_temperature = true;
-    return st;
-}
-
-/* 0 means "the most likely token only" to OpenAI and "off" to osprey.h. */
-static enum osp_status read_top_p(struct chat_params *p, const char *field, const json_t *v)
-{
-    static const double SMALLEST = 1e-6;
-    double number = 0;
-    enum osp_status st = read_number(&number, field, v, 0, 1);
-
-    p->options.sampling.top_p = (float)(number < SMALLEST ? SMALLEST : number);
-    return st;
-}
-
-static enum osp_status read_top_k(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t k = 0;
-    enum osp_status st = read_int(&k, field, v, -1, INT_MAX);
-
-    p->options.sampling.top_k = k > 0 ? (int)k : 0;
-    return st;
-}
-
-static enum osp_status read_min_p(struct chat_params *p, const char *field, const json_t *v)
-{
-    double number = 0;
-    enum osp_status st = read_number(&number, field, v, 0, 1);
-
-    p->options.sampling.min_p = (float)number;
-    return st;
-}
-
-static enum osp_status read_seed(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t seed = 0;
-    enum osp_status st = read_int(&seed, field, v, INT64_MIN, INT64_MAX);
-
-    p->options.sampling.seed = (uint64_t)seed;
-    p->options.sampling.has_seed = true;
-    return st;
-}
-
-static enum osp_status read_ignore_eos(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_bool(&p->options.ignore_stop_tokens, field, v);
-}
-
-static enum osp_status read_tokens_min(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t tokens = 0;
-    enum osp_status st = read_int(&tokens, field, v, 0, INT_MAX);
-
-    p->tokens_min = (int)tokens;
-    return st;
-}
-
-static enum osp_status add_stop(struct chat_params *p, const char *field, const json_t *v)
-{
-    size_t n_bytes = json_string_length(v);
-
-    if (!json_is_string(v) || n_bytes == 0 || n_bytes > STOP_STRING_BYTES_MAX ||
-        strlen(json_string_value(v)) != n_bytes)
-        return fail(OSP_EINVAL, "%s: each must be a string of 1 to %d bytes without NUL", field,
-                    STOP_STRING_BYTES_MAX);
-    p->stops[p->options.n_stop] = mem_strdup(json_string_value(v));
-    p->options.stop[p->options.n_stop] = p->stops[p->options.n_stop];
-    p->options.n_stop++;
-    return OSP_OK;
-}
-
-static enum osp_status read_stop(struct chat_params *p, const char *field, const json_t *v)
-{
-    if (!json_is_array(v))
-        return add_stop(p, field, v);
-    if (json_array_size(v) > OSP_STOP_STRINGS_MAX)
-        return fail(OSP_EINVAL, "%s: %zu strings, the limit is %d", field, json_array_size(v),
-                    OSP_STOP_STRINGS_MAX);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        enum osp_status st = add_stop(p, field, json_array_get(v, i));
-
-        if (st != OSP_OK)
-            return st;
-    }
-    return OSP_OK;
-}
-
-static enum osp_status read_n(struct chat_params *p, const char *field, const json_t *v)
-{
-    (void)p;
-    if (!json_is_integer(v) || json_integer_value(v) != 1)
-        return not_yet(field, "only 1 choice a request");
-    return OSP_OK;
-}
-
-static enum osp_status read_tool_choice(struct chat_params *p, const char *field, const json_t *v)
-{
-    const char *choice = json_string_value(v);
-
-    p->no_tools = choice && strcmp(choice, "none") == 0;
-    if (p->no_tools || (choice && strcmp(choice, "auto") == 0))
-        return OSP_OK;
-    return not_yet(field, "only \"auto\" and \"none\"");
-}
-
-static enum osp_status read_response_format(struct chat_params *p, const char *field,
-                                            const json_t *v)
-{
-    const char *type = json_string_value(json_object_get(v, "type"));
-
-    (void)p;
-    if (!type)
-        return fail(OSP_EINVAL, "%s: must be an object with a type", field);
-    return strcmp(type, "text") == 0 ? OSP_OK : not_yet(field, "only {\"type\": \"text\"}");
-}
-
-static enum osp_status only_false(struct chat_params *p, const char *field, const json_t *v)
-{
-    bool wanted = false;
-    enum osp_status st = read_bool(&wanted, field, v);
-
-    (void)p;
-    if (st != OSP_OK)
-        return st;
-    return wanted ? not_yet(field, "only false") : OSP_OK;
-}
-
-static enum osp_status only_zero(struct chat_params *p, const char *field, const json_t *v)
-{
-    (void)p;
-    if (!json_is_number(v))
-        return fail(OSP_EINVAL, "%s: must be a number", field);
-    return json_number_value(v) == 0.0 ? OSP_OK : not_yet(field, "only 0");
-}
-
-static enum osp_status only_empty(struct chat_params *p, const char *field, const json_t *v)
-{
-    (void)p;
-    if ((json_is_object(v) && json_object_size(v) == 0) ||
-        (json_is_array(v) && json_array_size(v) == 0))
-        return OSP_OK;
-    return not_yet(field, "leave it out");
-}
-
-static enum osp_status only_text(struct chat_params *p, const char *field, const json_t *v)
-{
-    const char *first = json_string_value(json_array_get(v, 0));
-
-    (void)p;
-    if (json_array_size(v) == 1 && first && strcmp(first, "text") == 0)
-        return OSP_OK;
-    return not_yet(field, "only [\"text\"]");
-}
-
-/* Read elsewhere, or with no effect on the answer. */
-static enum osp_status no_matter(struct chat_params *p, const char *field, const json_t *v)
-{
-    (void)p, (void)field, (void)v;
-    return OSP_OK;
-}
-
-/* Every field that is understood. X(name, reader) */
-#define BODY_FIELD_LIST(X)                                                                         \
-    X(messages, no_matter)                                                                         \
-    X(tools, no_matter)                                                                            \
-    X(reasoning, no_matter)                                                                        \
-    X(reasoning_effort, no_matter)                                                                 \
-    X(model, read_model)                                                                           \
-    X(stream, read_stream)                                                                         \
-    X(stream_options, read_stream_options)                                                         \
-    X(max_tokens, read_tokens_max)                                                                 \
-    X(max_completion_tokens, read_tokens_max)                                                      \
-    X(temperature, read_temperature)                                                               \
-    X(top_p, read_top_p)                                                                           \
-    X(top_k, read_top_k)                                                                           \
-    X(min_p, read_min_p)                                                                           \
-    X(seed, read_seed)                                                                             \
-    X(ignore_eos, read_ignore_eos)                                                                 \
-    X(min_tokens, read_tokens_min)                                                                 \
-    X(cache_prompt, no_matter)                                                                     \
-    X(stop, read_stop)                                                                             \
-    X(n, read_n)                                                                                   \
-    X(tool_choice, read_tool_choice)                                                               \
-    X(response_format, read_response_format)                                                       \
-    X(logprobs, only_false)                                                                        \
-    X(top_logprobs, only_zero)                                                                     \
-    X(frequency_penalty, only_zero)                                                                \
-    X(presence_penalty, only_zero)                                                                 \
-    X(logit_bias, only_empty)                                                                      \
-    X(functions, only_empty)                                                                       \
-    X(modalities, only_text)                                                                       \
-    X(parallel_tool_calls, no_matter)                                                              \
-    X(store, only_false)                                                                           \
-    X(metadata, no_matter)                                                                         \
-    X(user, no_matter)                                                                             \
-    X(safety_identifier, no_matter)                                                                \
-    X(prompt_cache_key, no_matter)                                                                 \
-    X(service_tier, no_matter)
-
-static const struct {
-    const char *name;
-    enum osp_status (*read)(struct chat_params *p, const char *field, const json_t *v);
-} BODY_FIELDS[] = {
-#define BODY_FIELD_ROW(field, reader) {#field, reader},
-    BODY_FIELD_LIST(BODY_FIELD_ROW)
-#undef BODY_FIELD_ROW
-};
-
-/* ---- the body ---- */
+enum { IGNORED_BYTES_MAX = 256 }; /* of names in a warning */
 
 /* The name becomes part of a header of the response: nothing but harmless characters. */
 static void note_ignored(struct chat_params *p, const char *name)
@@ -315,15 +20,6 @@ static void note_ignored(struct chat_params *p, const char *name)
                         *name)
                      ? *name
                      : '?');
-}
-
-static enum osp_status read_field(struct chat_params *p, const char *name, const json_t *v)
-{
-    for (size_t i = 0; i < sizeof BODY_FIELDS / sizeof BODY_FIELDS[0]; i++)
-        if (strcmp(name, BODY_FIELDS[i].name) == 0)
-            return json_is_null(v) ? OSP_OK : BODY_FIELDS[i].read(p, name, v);
-    note_ignored(p, name);
-    return OSP_OK;
 }
 
 static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
@@ -342,27 +38,22 @@ static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
     return OSP_OK;
 }
 
-/* An answer that must not end early goes on to its end: nothing in between is offered. */
-static enum osp_status check_tokens_min(const struct chat_params *p)
-{
-    if (p->tokens_min > 0 && !p->options.ignore_stop_tokens)
-        return not_yet("min_tokens", "only 0, or together with ignore_eos");
-    if (p->options.tokens_max > 0 && p->tokens_min > p->options.tokens_max)
-        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", p->tokens_min,
-                    p->options.tokens_max);
-    return OSP_OK;
-}
-
 enum osp_status chat_params_read(struct chat_params *out, const char *json, size_t n_bytes)
 {
     enum osp_status st;
     json_t *body = NULL, *v;
     const char *name;
+    bool known;
 
     buf_init(&out->ignored, IGNORED_BYTES_MAX);
     TRY(parse(&body, json, n_bytes));
-    json_object_foreach(body, name, v) TRY(read_field(out, name, v));
-    TRY(check_tokens_min(out));
+    json_object_foreach(body, name, v)
+    {
+        TRY(chat_field_read(&known, out, name, v));
+        if (!known)
+            note_ignored(out, name);
+    }
+    TRY(chat_fields_agree(out));
 out:
     json_decref(body);
     return st;
