@@ -11,6 +11,14 @@ uint64_t clock_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+double clock_lap_s(uint64_t *since_ns)
+{
+    const uint64_t before_ns = *since_ns;
+
+    *since_ns = clock_ns();
+    return (double)(*since_ns - before_ns) * 1e-9;
+}
+
 int64_t clock_unix_s(void)
 {
     return (int64_t)time(NULL);

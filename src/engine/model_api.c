@@ -120,14 +120,17 @@ static enum osp_status find_path(struct osp_model *m, const char *given)
 static enum osp_status open_parts(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct checkpoint checkpoint = {.path = NULL};
+    uint64_t since_ns = clock_ns();
     enum osp_status st;
 
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
     TRY(checkpoint_open(&checkpoint, m->path));
     TRY(plan_memory(m, opt, &checkpoint.config, checkpoint.data_bytes));
+    log_debug("start: files and memory plan %.3f s", clock_lap_s(&since_ns));
     TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
     TRY(check_vocabulary(m, &checkpoint.config));
+    log_debug("start: tokenizer %.3f s", clock_lap_s(&since_ns));
     TRY(open_weights(m, opt));
     model_device_info(m->model, &m->device);
 out:

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "model/dummy.h"
 #include "model/model.h"
@@ -311,20 +313,24 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
 {
     struct model *m = mem_new(sizeof(*m));
     struct builder b = {.m = m, .c = &m->checkpoint.config, .opt = opt};
+    uint64_t since_ns = clock_ns();
     enum osp_status st;
 
     TRY(check_options(opt));
     TRY(open_checkpoint(m, opt));
     TRY(open_device(m, opt));
     TRY(load_weights(m, opt));
+    log_debug("start: weights found, checked, read %.3f s", clock_lap_s(&since_ns));
     rope_init(&m->rope, b.c);
     TRY(allocate(&b));
     TRY(bind_ends(&b));
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
     pack_cache_save(&m->pack_cache);
+    log_debug("start: weights bound %.3f s", clock_lap_s(&since_ns));
     if (opt->dummy_shape == NULL)
         TRY(model_populate(m, opt));
+    log_debug("start: mapped weights brought in %.3f s", clock_lap_s(&since_ns));
     *out = m;
 out:
     if (st != OSP_OK)
