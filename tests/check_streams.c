@@ -65,7 +65,8 @@ static void mxfp4_group(struct bench *b, const char *group, int n_x)
                                 .scales = (const uint8_t *)group + BLOCKS * GROUP_BLOCK_BYTES,
                                 .x = b->rows,
                                 .n_blocks = BLOCKS,
-                                .n_x = n_x});
+                                .n_x = n_x,
+                                .next = (const uint8_t *)group + GROUP_BYTES});
 }
 
 static void run_slice(struct bench *b, enum way way, const char *data)
@@ -148,7 +149,7 @@ static void fill(struct bench *b)
         b->x[i] = (float)(i % 97 - 48);
     for (int t = 0; t < MANY_TOKENS; t++) {
         b->k->quantise(b->codes[t], b->blocks[t], b->x, BLOCKS);
-        b->rows[t] = (struct int8_row){b->codes[t], b->blocks[t]};
+        b->rows[t] = (struct int8_row){.codes = b->codes[t], .blocks = b->blocks[t]};
     }
 }
 

@@ -78,8 +78,7 @@ static enum osp_status run_up(struct cpu *cpu, const struct experts_args *a,
         jobs[e].epilogue = EPILOGUE_SWIGLU;
         jobs[e].swiglu = (struct swiglu){.limit = a->limit, .alpha = a->alpha};
     }
-    return cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows, false}, jobs, n_experts,
-                      work);
+    return cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, jobs, n_experts, work);
 }
 
 static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
@@ -94,8 +93,8 @@ static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
         jobs[e].first_row = g->first[e];
         jobs[e].out = (float *)a->parts.data + g->first[e] * width;
     }
-    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts], true}, jobs,
-                      n_experts, work);
+    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts]}, jobs, n_experts,
+                      work);
 }
 
 static void combine_row(void *ctx, int row, int worker)

@@ -43,10 +43,20 @@ struct int8_block {
     float scale;  /* of the activations, times 1/2 for weights that are kept doubled */
     int32_t bias; /* what the level adds to its sum of products, in the level's own form */
 };
+/* A value that the codes leave out, since it is far above its row: its block has 0 there. */
+struct int8_outlier {
+    int32_t step;    /* of columns 4 step .. 4 step + 3 */
+    int8_t codes[4]; /* of those: 127 or -127, and zeros */
+    struct int8_block block;
+};
 struct int8_row {
     const int8_t *codes; /* (n_blocks, 32) */
     const struct int8_block *blocks;
+    const struct int8_outlier *outliers; /* (n_outliers), rising */
+    int n_outliers;
 };
+
+enum { INT8_X_MAX = 64 }; /* rows of a call: with what belongs to them, half a second-level cache */
 
 /* out[t * 16 + r] = w[r] . x[t] of one group */
 struct int8_products {
@@ -55,6 +65,7 @@ struct int8_products {
     const uint8_t *scales; /* (n_blocks, 16) */
     const struct int8_row *x;
     int n_blocks, n_x;
+    const uint8_t *next; /* codes of the group whose turn is next, to be fetched meanwhile */
 };
 
 /* ---- BF16 times rounded rows ----
@@ -109,9 +120,11 @@ struct kernels {
     /* Both forms give the same bits for the same values; bf16 may be NULL: widen first. */
     void (*products_f32)(const struct products *p);
     void (*products_bf16)(const struct products *p);
-    /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
+    /* NULL, all three: the level has no int8 form, and MXFP4 stays as it is stored. */
     void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
     void (*products_int8)(const struct int8_products *p);
+    /* out += the outliers' products, which products_int8 leaves out, in the order of the list. */
+    void (*outliers_int8)(const struct int8_products *p);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
     /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give any

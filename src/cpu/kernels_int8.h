@@ -12,8 +12,8 @@
  *     int32_t bias_of(const int8_t *codes)  of a block of 32 activations
  *     INT8_TOKENS                           tokens of the register tile
  *
- * Few tokens: codes are expanded in registers as they stream by, asked for well ahead, since the
- * arithmetic takes as long as the memory. Bound by memory. Many: a group's
+ * Few tokens: codes are expanded in registers as they stream by, while the next group is fetched.
+ * Bound by memory. Many: a group's
  * next CHUNK_BLOCKS blocks are expanded once into the first-level cache and multiplied with all
  * tokens. Bound by dot(): 64 products an instruction of 512 bits. */
 
@@ -22,7 +22,8 @@ enum {
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
     FEW_TOKENS = 4,
-    AHEAD_BYTES = 3072 /* of the loads: 512 gave 68 % of reading alone, 1 KB 77, 2 to 4 KB 80 */
+    STREAMS =
+        4 /* parts of a group that are fetched side by side: more than one, for the prefetcher */
 };
 
 /* One block of a chunk. */
@@ -47,9 +48,6 @@ INLINE void few_block(const struct int8_products *p, int block, fvec acc[][PARTS
     ivec sum[FEW_TOKENS][PARTS];
     fvec scales[PARTS];
 
-    UNROLL
-    for (int line = 0; line < GROUP_BLOCK_BYTES; line += 64)
-        __builtin_prefetch(codes + AHEAD_BYTES + line);
     UNROLL
     for (int t = 0; t < n_x; t++)
         UNROLL
@@ -80,6 +78,18 @@ INLINE void few_block(const struct int8_products *p, int block, fvec acc[][PARTS
         add_block(acc[t], sum[t], scales, p->x[t].blocks[block].scale);
 }
 
+/* Asks for the b-th part of the next group. Memory answers several streams sooner than one, and a
+ * whole group ahead: the arithmetic takes as long as the memory, and misses near by would stop it. */
+INLINE void fetch_next(const struct int8_products *p, int b)
+{
+    const uint8_t *at = p->next + (ptrdiff_t)b * 64;
+
+    UNROLL
+    for (int i = 0; i < STREAMS; i++)
+        __builtin_prefetch(at + (ptrdiff_t)i * p->n_blocks * 64, 0, 2);
+    __builtin_prefetch(p->next + (ptrdiff_t)p->n_blocks * GROUP_BLOCK_BYTES + b * GROUP_ROWS, 0, 2);
+}
+
 INLINE void few_tokens(const struct int8_products *p, const int n_x)
 {
     fvec acc[FEW_TOKENS][PARTS];
@@ -89,8 +99,10 @@ INLINE void few_tokens(const struct int8_products *p, const int n_x)
         UNROLL
     for (int h = 0; h < PARTS; h++)
         acc[t][h] = all_v(0);
-    for (int b = 0; b < p->n_blocks; b++)
+    for (int b = 0; b < p->n_blocks; b++) {
+        fetch_next(p, b);
         few_block(p, b, acc, n_x);
+    }
     UNROLL
     for (int t = 0; t < n_x; t++)
         UNROLL
@@ -200,6 +212,47 @@ static void level_products_int8(const struct int8_products *p)
         many_tokens(p);
 }
 
+/* ---- outliers ---- */
+
+INLINE void outlier_step(const struct int8_products *p, const struct int8_outlier *o,
+                         fvec acc[PARTS])
+{
+    const uint8_t *codes = p->codes + (ptrdiff_t)(o->step / 2) * 64;
+    const uint8_t *scales = p->scales + (ptrdiff_t)(o->step / STEPS) * GROUP_ROWS;
+    const uint32_t shift = (uint32_t)(o->step % 2) * 4;
+    ivec sum[PARTS];
+    fvec of_rows[PARTS];
+
+    UNROLL
+    for (int h = 0; h < PARTS; h++) {
+        uvec both;
+
+        memcpy(&both, codes + h * (int)sizeof(both), sizeof(both));
+        sum[h] = dot(begin(o->block.bias), expand_low((bytes)(both >> shift)), four(o->codes));
+        of_rows[h] = scales_of(scales + h * LANES);
+    }
+    add_block(acc, sum, of_rows, o->block.scale);
+}
+
+/* One column of the weights each; the group is in the cache by now. */
+static void level_outliers_int8(const struct int8_products *p)
+{
+    for (int t = 0; t < p->n_x; t++) {
+        const struct int8_row *row = &p->x[t];
+        float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
+        fvec acc[PARTS];
+
+        UNROLL
+        for (int h = 0; h < PARTS; h++)
+            acc[h] = load_v(out + h * LANES);
+        for (int i = 0; i < row->n_outliers; i++)
+            outlier_step(p, &row->outliers[i], acc);
+        UNROLL
+        for (int h = 0; h < PARTS; h++)
+            store_v(out + h * LANES, acc[h]);
+    }
+}
+
 /* ---- activations ---- */
 
 /* The bits of the largest magnitude: NaN and the infinities are larger than any number, and spread
@@ -251,5 +304,5 @@ static void level_quantise(int8_t *codes, struct int8_block *blocks, const float
     .widen_bf16 = level_widen_bf16, .widen_mxfp4 = widen_mxfp4_plain,                              \
     .products_f32 = level_products_f32, .products_bf16 = level_products_bf16,                      \
     .quantise = level_quantise, .products_int8 = LEVEL_PRODUCTS_INT8,                              \
-    .weighted_sum = level_weighted_sum, .scale = level_scale, .exp_sum = level_exp_sum,            \
-    .norm = level_norm, .swiglu = level_swiglu
+    .outliers_int8 = level_outliers_int8, .weighted_sum = level_weighted_sum,                      \
+    .scale = level_scale, .exp_sum = level_exp_sum, .norm = level_norm, .swiglu = level_swiglu

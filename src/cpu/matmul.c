@@ -1,6 +1,6 @@
 /* A tile is 16 weight rows, and comes in one of four ways:
- * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Uneven inputs
- *   are two int8 rows each, the second being what the first leaves;
+ * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Values far
+ *   above the rest of their row are multiplied by themselves;
  * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
  * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
  * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
@@ -13,6 +13,7 @@
 
 #include <assert.h>
 
+#include "cpu/int8_rows.h"
 #include "cpu/pack.h"
 #include "cpu/rounded.h"
 
@@ -20,7 +21,9 @@ enum {
     TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
     FEW_TOKENS = 4,         /* up to here widening costs more than the products */
     FEW_FLOATS = 4096,      /* of widened rows then: half the first-level cache */
-    PIECE_TOKENS = 128      /* rows of inputs whose products of one tile are kept: 8 KB */
+    PIECE_TOKENS = INT8_X_MAX, /* rows of inputs that one tile after the other is multiplied with */
+    PIECE_ROUND = 16,          /* tokens: what kernels of many tokens take at once divides it */
+    PIECE_BYTES = 240 << 10    /* of them, as int8: half of the second-level cache */
 };
 
 struct run {
@@ -28,10 +31,8 @@ struct run {
     const struct matmul *jobs;
     const float *x;
     int64_t n_columns;
-    int n_terms;               /* int8 rows of an input row */
-    int8_t *codes;             /* (n_rows, n_terms, n_columns), where needed */
-    struct int8_block *blocks; /* (n_rows, n_terms, n_columns / 32) */
-    struct rounded rounded;    /* the inputs, where needed */
+    const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
+    struct rounded rounded;      /* the inputs, where needed */
 };
 
 /* A few tokens of one product: those from `first` on. */
@@ -65,34 +66,26 @@ static void finish(const struct kernels *k, const struct piece *p, int64_t first
 
 /* ---- packed weights, int8 inputs ---- */
 
-/* The terms of a token are rows beside each other. */
 static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
                             float *products)
 {
-    const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
-    const uint8_t *group =
-        (const uint8_t *)p->m->w.data + first / GROUP_ROWS * packed_group_bytes(K);
-    const int n_x = p->n * run->n_terms;
+    const int64_t n_blocks = run->n_columns / MXFP4_BLOCK,
+                  n_bytes = packed_group_bytes(run->n_columns);
+    const uint8_t *group = (const uint8_t *)p->m->w.data + first / GROUP_ROWS * n_bytes;
+    const bool is_last = first + GROUP_ROWS >= p->m->w.dim[0];
     struct int8_row x[PIECE_TOKENS];
+    const struct int8_products args = {.out = products,
+                                       .codes = group,
+                                       .scales = group + n_blocks * GROUP_BLOCK_BYTES,
+                                       .x = x,
+                                       .n_blocks = (int)n_blocks,
+                                       .n_x = p->n,
+                                       .next = is_last ? group : group + n_bytes};
 
-    for (int i = 0; i < n_x; i++) {
-        const int64_t row =
-            input_row(p->m, p->first + i / run->n_terms) * run->n_terms + i % run->n_terms;
-
-        x[i] = (struct int8_row){run->codes + row * K, run->blocks + row * n_blocks};
-    }
-    run->cpu->kernels->products_int8(
-        &(struct int8_products){.out = products,
-                                .codes = group,
-                                .scales = group + n_blocks * GROUP_BLOCK_BYTES,
-                                .x = x,
-                                .n_blocks = (int)n_blocks,
-                                .n_x = n_x});
-    for (int i = 0; i < p->n * TILE_ROWS && run->n_terms == 2; i++) {
-        const float *terms = products + i / TILE_ROWS * 2 * TILE_ROWS + i % TILE_ROWS;
-
-        products[i] = terms[0] + terms[TILE_ROWS];
-    }
+    for (int i = 0; i < p->n; i++)
+        x[i] = run->rows[input_row(p->m, p->first + i)];
+    run->cpu->kernels->products_int8(&args);
+    run->cpu->kernels->outliers_int8(&args);
 }
 
 /* ---- bf16 weights, rounded inputs ---- */
@@ -182,31 +175,63 @@ static int rows_at_once(const struct kernels *k, const struct matmul *m)
 
 /* ---- tiles ---- */
 
+/* Rows [first, first + n) times the tokens of one piece. */
+static void multiply_piece(const struct run *run, const struct piece *p, const void *w,
+                           bool is_bf16, int64_t first, int n)
+{
+    const struct kernels *k = run->cpu->kernels;
+    float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
+
+    if (p->m->bias.data != NULL)
+        cpu_widen(k, bias, &p->m->bias, first, n);
+    if (w == NULL)
+        multiply_packed(run, p, first, products);
+    else if (is_rounded(k, p->m))
+        multiply_rounded(run, p, w, n, products);
+    else
+        multiply_floats(run, p, w, is_bf16, n, products);
+    finish(k, p, first, n, products, bias);
+}
+
+static struct piece piece_of(const struct matmul *m, int first, int n_most)
+{
+    const int n_left = m->n_tokens - first;
+
+    return (struct piece){m, first, n_left < n_most ? n_left : n_most};
+}
+
+/* All packed tiles times one piece of tokens after the other. */
+static void multiply_packed_tiles(const struct run *run, const struct matmul *m, int64_t first,
+                                  int64_t end)
+{
+    const int64_t n_fit = PIECE_BYTES / run->n_columns / PIECE_ROUND * PIECE_ROUND;
+    const int n_most = n_fit > PIECE_TOKENS  ? PIECE_TOKENS
+                       : n_fit < PIECE_ROUND ? PIECE_ROUND
+                                             : (int)n_fit;
+
+    for (int token = 0; token < m->n_tokens; token += n_most) {
+        const struct piece p = piece_of(m, token, n_most);
+
+        for (int64_t row = first; row < end; row += TILE_ROWS)
+            multiply_piece(run, &p, NULL, false, row,
+                           (int)(end - row < TILE_ROWS ? end - row : TILE_ROWS));
+    }
+}
+
+/* Rows [first, first + n) as floats, or in place, times all tokens. */
 static void multiply_rows(const struct run *run, const struct matmul *m, float *room, int64_t first,
                           int n)
 {
     const struct kernels *k = run->cpu->kernels;
     const bool in_place = is_read_in_place(k, m), is_bf16 = in_place && m->w.dtype == DTYPE_BF16;
-    const bool is_packed = m->w.layout == LAYOUT_PACKED;
     const void *w = (const char *)m->w.data + first * run->n_columns * (is_bf16 ? 2 : 4);
-    const int n_most = PIECE_TOKENS / run->n_terms;
-    float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
 
-    if (m->bias.data != NULL)
-        cpu_widen(k, bias, &m->bias, first, n);
-    if (!in_place && !is_packed)
+    if (!in_place)
         w = widen_rows(k, m, room, first, n);
-    for (int token = 0; token < m->n_tokens; token += n_most) {
-        const int n_left = m->n_tokens - token;
-        const struct piece p = {m, token, n_left < n_most ? n_left : n_most};
+    for (int token = 0; token < m->n_tokens; token += PIECE_TOKENS) {
+        const struct piece p = piece_of(m, token, PIECE_TOKENS);
 
-        if (is_packed)
-            multiply_packed(run, &p, first, products);
-        else if (is_rounded(k, m))
-            multiply_rounded(run, &p, w, n, products);
-        else
-            multiply_floats(run, &p, w, is_bf16, n, products);
-        finish(k, &p, first, n, products, bias);
+        multiply_piece(run, &p, w, is_bf16, first, n);
     }
 }
 
@@ -215,40 +240,20 @@ static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int work
     const struct run *run = ctx;
     const struct matmul *m = &run->jobs[job];
     const int step = rows_at_once(run->cpu->kernels, m);
-    const int64_t n_rows = m->w.dim[0];
+    const int64_t n_rows = m->w.dim[0], first = (int64_t)first_tile * TILE_ROWS;
     const int64_t end =
         (int64_t)end_tile * TILE_ROWS < n_rows ? (int64_t)end_tile * TILE_ROWS : n_rows;
 
-    for (int64_t first = (int64_t)first_tile * TILE_ROWS; first < end; first += step)
-        multiply_rows(run, m, run->cpu->workers[worker].data, first,
-                      (int)(end - first < step ? end - first : step));
+    if (m->w.layout == LAYOUT_PACKED) {
+        multiply_packed_tiles(run, m, first, end);
+        return;
+    }
+    for (int64_t row = first; row < end; row += step)
+        multiply_rows(run, m, run->cpu->workers[worker].data, row,
+                      (int)(end - row < step ? end - row : step));
 }
 
 /* ---- a call ---- */
-
-/* What the codes leave of x; a block's scale is half a step. */
-static void subtract(float *rest, const float *x, const int8_t *codes,
-                     const struct int8_block *blocks, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        rest[i] = x[i] - (float)codes[i] * (2 * blocks[i / MXFP4_BLOCK].scale);
-}
-
-static void quantise_row(void *ctx, int row, int worker)
-{
-    const struct run *run = ctx;
-    const int64_t K = run->n_columns, n_blocks = K / MXFP4_BLOCK;
-    const float *x = run->x + row * K;
-    float *rest = run->cpu->workers[worker].data;
-    int8_t *codes = run->codes + row * run->n_terms * K;
-    struct int8_block *blocks = run->blocks + row * run->n_terms * n_blocks;
-
-    run->cpu->kernels->quantise(codes, blocks, x, (int)n_blocks);
-    if (run->n_terms == 1)
-        return;
-    subtract(rest, x, codes, blocks, K);
-    run->cpu->kernels->quantise(codes + K, blocks + n_blocks, rest, (int)n_blocks);
-}
 
 /* Few tokens do without panels. */
 static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
@@ -262,22 +267,6 @@ static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
             wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > FEW_TOKENS;
         }
     return is_needed ? cpu_round(run->cpu, &run->rounded, x, wants_panels) : OSP_OK;
-}
-
-static enum osp_status quantise(struct run *run, int n_rows)
-{
-    const size_t K = (size_t)run->n_columns;
-    const size_t blocks_bytes = K / MXFP4_BLOCK * sizeof(struct int8_block);
-    const size_t n = (size_t)n_rows * (size_t)run->n_terms;
-    enum osp_status st;
-
-    TRY(room_need(&run->cpu->quantised, n, K + blocks_bytes, "int8 activations"));
-    TRY(cpu_workers_need(run->cpu, K, sizeof(float), "rest of the activations"));
-    run->blocks = run->cpu->quantised.data;
-    run->codes = (int8_t *)(run->blocks + n * (K / MXFP4_BLOCK));
-    pool_run(run->cpu->pool, quantise_row, run, n_rows);
-out:
-    return st;
 }
 
 static void add_work(struct work *work, const struct matmul *m)
@@ -316,11 +305,7 @@ out:
 enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                            int n_jobs, struct work *work)
 {
-    struct run run = {.n_terms = inputs.is_uneven ? 2 : 1,
-                      .cpu = cpu,
-                      .jobs = jobs,
-                      .x = inputs.data,
-                      .n_columns = jobs[0].w.dim[1]};
+    struct run run = {.cpu = cpu, .jobs = jobs, .x = inputs.data, .n_columns = jobs[0].w.dim[1]};
     struct tiles tiles = {.n_jobs = n_jobs};
     bool is_packed = false, is_widened = false;
     enum osp_status st;
@@ -330,7 +315,7 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
         TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
                              "weight tiles"));
     if (is_packed)
-        TRY(quantise(&run, inputs.n_rows));
+        TRY(cpu_int8_rows(cpu, &run.rows, inputs.data, inputs.n_rows, run.n_columns));
     TRY(round_inputs(&run, inputs.n_rows, n_jobs));
     cpu_run_tiles(cpu, &tiles, run_tiles, &run);
     for (int i = 0; i < n_jobs; i++)

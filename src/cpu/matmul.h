@@ -17,8 +17,6 @@ enum epilogue {
 struct inputs {
     const float *data;
     int n_rows;
-    bool
-        is_uneven; /* few large values among small ones: packed weights meet two int8 terms a value */
 };
 
 struct matmul {

@@ -337,7 +337,7 @@ static void fill_case(const struct kernels *k)
         for (int i = 0; i < BLOCKS_MAX * 32; i++)
             c.x[t][i] = (float)(rng_uniform(3, (uint64_t)(t * BLOCKS_MAX * 32 + i), 0) - 0.3);
         k->quantise(c.a[t], c.blocks[t], c.x[t], BLOCKS_MAX);
-        c.rows[t] = (struct int8_row){c.a[t], c.blocks[t]};
+        c.rows[t] = (struct int8_row){.codes = c.a[t], .blocks = c.blocks[t]};
     }
 }
 
@@ -349,7 +349,8 @@ static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
                                              .scales = c.scales,
                                              .x = c.rows + first,
                                              .n_blocks = n_blocks,
-                                             .n_x = n_x});
+                                             .n_x = n_x,
+                                             .next = c.codes});
 }
 
 /* The layout's definition, in double. */
@@ -431,7 +432,7 @@ static void test_int8_extremes(void **state)
             for (int i = 0; i < 32; i++)
                 c.x[0][i] = sign & 2 ? -1.0f : 1.0f;
             levels[l]->quantise(c.a[0], c.blocks[0], c.x[0], 1);
-            c.rows[0] = (struct int8_row){c.a[0], c.blocks[0]};
+            c.rows[0] = (struct int8_row){.codes = c.a[0], .blocks = c.blocks[0]};
             run_case(levels[l], 0, 1, 1);
             for (int r = 0; r < GROUP_ROWS; r++)
                 assert_true(fabs((double)c.out[r] - (sign == 0 || sign == 3 ? 192 : -192)) < 1e-4);
@@ -459,7 +460,8 @@ static void test_int8_bits(void **state)
                                 (size_t)n * GROUP_ROWS * sizeof(float));
         }
         for (int i = 0; i < 33; i++) /* rows that lie anywhere, as an expert's do */
-            c.rows[i] = (struct int8_row){c.a[i * i % TOKENS_MAX], c.blocks[i * i % TOKENS_MAX]};
+            c.rows[i] = (struct int8_row){.codes = c.a[i * i % TOKENS_MAX],
+                                          .blocks = c.blocks[i * i % TOKENS_MAX]};
         run_case(levels[l], 0, 33, BLOCKS_MAX);
         for (int i = 0; i < 33; i++)
             assert_memory_equal(c.out + i * GROUP_ROWS, alone + i * i % TOKENS_MAX * GROUP_ROWS,
