@@ -104,7 +104,8 @@ static inline struct naive_element naive_element(const struct tensor *kv, int64_
     const int n = naive_kv_parts(kv->dtype), size_bytes = 4 / n;
     const int64_t width = (kv->dim[4] + 15) / 16 * 16, side_bytes = naive_side_bytes(kv);
     char *side = (char *)kv->data + ((page * 2 + which) * kv->dim[2] + head) * side_bytes;
-    const int64_t word = which == 0 ? d / n * 64 + slot : slot / n * width + d;
+    const int64_t word = which == 0 ? slot / 16 * (16 * width / n) + d / n * 16 + slot % 16
+                                    : d / 16 * (16 * 64 / n) + slot / n * 16 + d % 16;
 
     return (struct naive_element){.at = side + word * 4 + (which == 0 ? d : slot) % n * size_bytes,
                                   .scale = (float *)(side + side_bytes) - 64 + slot};

@@ -2,11 +2,12 @@
  * holds for each of its K heads a side of keys, then for each a side of values. A side is made of
  * words of 32 bits with n = 1 (F32), 2 (BF16) or 4 (F8) elements each, the first in the lowest bits:
  *
- *     keys:   word [d / n][slot], P words a row: element d of all slots lies side by side
- *     values: word [slot / n][d], W words a row, W = D rounded up to a multiple of 16
+ *     keys:   word [slot / 16][d / n][slot % 16], W / n rows a tile
+ *     values: word [d / 16][slot / n][d % 16], P / n rows a tile
  *
- * so that whatever the type, one vector of words holds as many slots of keys, or as many columns of
- * values, as it has lanes. F8 (E4M3) has a float32 scale for each slot behind the words: an element is
+ * with W = D rounded up to a multiple of 16. A row of a tile is a cache line, and a tile is read from one
+ * end to the other. Whatever the type, a vector of words holds as many slots of keys, or as many columns
+ * of values, as it has lanes. F8 (E4M3) has a float32 scale for each slot behind the words: an element is
  * its code's value times the scale. Its codes are never NaN: a slot that has one has the scale NaN.
  * Slots that nobody wrote, and columns from D on, may hold anything. */
 #ifndef BACKEND_KV_PAGE_H
@@ -17,7 +18,7 @@
 
 enum {
     KV_WORD_BYTES = 4,
-    KV_COLUMNS = 16 /* W is a multiple: the lanes of the widest vector */
+    KV_COLUMNS = 16 /* words of a tile's row: the lanes of the widest vector */
 };
 
 /* Elements of a word. */
@@ -26,10 +27,19 @@ static inline int kv_parts(enum dtype dtype)
     return dtype == DTYPE_F8 ? 4 : dtype == DTYPE_BF16 ? 2 : 1;
 }
 
-/* W: words of a row of values. */
+/* W. */
 static inline int kv_width(int64_t head_width)
 {
     return (int)((head_width + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS);
+}
+
+/* The word of a side, which 0 (keys) or 1 (values), that holds element d of a slot. */
+static inline int64_t kv_word(int n_parts, int64_t head_width, int which, int64_t slot, int64_t d)
+{
+    const int64_t column = which == 0 ? slot : d, row = (which == 0 ? d : slot) / n_parts;
+    const int64_t n_rows = (which == 0 ? kv_width(head_width) : PAGE_TOKENS) / n_parts;
+
+    return (column / KV_COLUMNS * n_rows + row) * KV_COLUMNS + column % KV_COLUMNS;
 }
 
 /* Words of a side, keys or values. */

@@ -119,9 +119,13 @@ static void end_rows(const struct attn_run *run, const struct row_block *block, 
                      (block->first_row + i / n_group) * run->a->att.dim[1] +
                      (kv_head * n_group + i % n_group) * D;
         const float *acc = total->acc + (int64_t)i * run->width;
+        const float share = 1.0f / total->states[i].denominator;
+        int d = 0;
 
-        for (int d = 0; d < D; d++)
-            att[d] = acc[d] / total->states[i].denominator;
+        for (; d + 4 <= D; d += 4)
+            store4(att + d, load4(acc + d) * all4(share));
+        for (; d < D; d++)
+            att[d] = acc[d] * share;
     }
 }
 

@@ -88,13 +88,12 @@ static const void *side_words(const struct attn_run *run, int64_t number, int wh
 {
     const struct tensor *kv = &run->a->kv;
     const struct kernels *k = run->cpu->kernels;
-    const int width = which == 0 ? PAGE_TOKENS : run->width; /* words a row */
     const char *side = kv_side(kv, number, which, kv_head);
 
     if (k->attend == NULL)
         kv_take(room, kv, number, which, kv_head, 0, PAGE_TOKENS);
     else if (kv->dtype == DTYPE_F8)
-        k->widen_f8(room, side, kv_side_words(kv->dtype, run->head_width) / width, width);
+        k->widen_f8(room, side, kv_side_words(kv->dtype, run->head_width) / KV_COLUMNS);
     else
         return side;
     return room;
@@ -111,7 +110,8 @@ static struct attend page_call(const struct attn_run *run, const struct row_bloc
                           .scale = run->a->scale,
                           .is_bf16 = kv->dtype == DTYPE_BF16};
 
-    call.n_ahead_lines = (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
+    if (next >= 0)
+        call.n_ahead_lines = (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
     for (int which = 0; which < 2; which++) {
         call.sides[which] = side_words(run, number, which, kv_head, room->page[which]);
         call.scales[which] = kv_scales(kv, kv_side(kv, number, which, kv_head));
@@ -144,6 +144,6 @@ void attn_page(const struct attn_run *run, const struct row_block *block, int kv
             run->cpu->kernels->attend(&call);
         else
             row_plain(run, room, (struct span){call.first, call.end}, call.q, &row);
-        call.ahead[0] = call.ahead[1] = NULL; /* once a page */
+        call.n_ahead_lines = 0; /* once a page */
     }
 }

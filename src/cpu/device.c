@@ -60,7 +60,7 @@ static enum osp_status cpu_alloc(struct backend *be, struct mem *out, size_t siz
     enum osp_status st;
 
     *out = (struct mem){0};
-    TRY(mem_try_aligned(&out->data, size_bytes, 1, "device memory"));
+    TRY(mem_try_pages(&out->data, size_bytes, 1, "device memory"));
     out->size_bytes = size_bytes;
     pool_spread(cpu_of(be)->pool, out->data, size_bytes);
 out:

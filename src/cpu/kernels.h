@@ -139,8 +139,8 @@ struct kernels {
     /* NULL, both: the level meets keys and values as plain rows. The order of every sum is fixed by
      * first and end. */
     void (*attend)(const struct attend *a);
-    /* n words of F8 as words of F32: row r of `width` words becomes the rows 4r to 4r + 3. */
-    void (*widen_f8)(float *out, const void *words, int n_rows, int width);
+    /* Rows of 16 words of F8 as words of F32: row r becomes the rows 4r to 4r + 3. */
+    void (*widen_f8)(float *out, const void *words, int n_rows);
     /* NULL, both: the level multiplies BF16 weights with float32 rows. With panels or without, a
      * product has the same bits. */
     void (*round_bf16)(uint16_t *out, const float *x, int n);

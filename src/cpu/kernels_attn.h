@@ -84,6 +84,15 @@ INLINE uvec load_words(const void *words, ptrdiff_t i)
     return v;
 }
 
+/* Row 0 of the columns that a tile's vector v holds. */
+INLINE const uint32_t *column_words(const void *side, int column, int n_rows, int v)
+{
+    const int at = column + v * LANES;
+
+    return (const uint32_t *)side + (ptrdiff_t)(at / KV_COLUMNS) * n_rows * KV_COLUMNS +
+           at % KV_COLUMNS;
+}
+
 /* Part j of words of F32 (there is one) or BF16. */
 INLINE fvec part_v(uvec words, bool is_bf16, int j)
 {
@@ -92,14 +101,10 @@ INLINE fvec part_v(uvec words, bool is_bf16, int j)
     return (fvec)(j == 0 ? words << 16 : words & 0xFFFF0000u);
 }
 
-/* Fetches share i of n of a side that is needed soon. */
-INLINE void fetch(const struct attend *a, int which, int i, int n)
+/* Fetches a line of a side that is needed soon. */
+INLINE void fetch(const struct attend *a, int which, int line)
 {
-    const int n_lines = (a->n_ahead_lines + n - 1) / n;
-
-    if (a->ahead[which] == NULL)
-        return;
-    for (int line = i * n_lines; line < (i + 1) * n_lines && line < a->n_ahead_lines; line++)
+    if (line < a->n_ahead_lines)
         __builtin_prefetch(a->ahead[which] + (ptrdiff_t)line * LINE_BYTES);
 }
 
@@ -111,8 +116,12 @@ INLINE void score_tile(const struct attend *a, float scores[][PAGE_TOKENS], int 
 {
     const int n_parts = is_bf16 ? 2 : 1, n_rows = a->head_width / n_parts;
     const float *q[TILE_HEADS];
+    const uint32_t *keys[KEY_VECTORS];
     fvec sum[TILE_HEADS][KEY_VECTORS];
 
+    UNROLL
+    for (int v = 0; v < KEY_VECTORS; v++)
+        keys[v] = column_words(a->sides[0], slot, kv_width(a->head_width) / n_parts, v);
     UNROLL
     for (int h = 0; h < n; h++) {
         q[h] = a->q + (ptrdiff_t)(head + h) * a->head_width;
@@ -123,9 +132,11 @@ INLINE void score_tile(const struct attend *a, float scores[][PAGE_TOKENS], int 
     for (int row = 0; row < n_rows; row++) {
         uvec words[KEY_VECTORS];
 
+        if (head == 0)
+            fetch(a, 0, slot / KV_COLUMNS * n_rows + row);
         UNROLL
         for (int v = 0; v < KEY_VECTORS; v++)
-            words[v] = load_words(a->sides[0], row * PAGE_TOKENS + slot + v * LANES);
+            words[v] = load_words(keys[v], row * KV_COLUMNS);
         UNROLL
         for (int j = 0; j < n_parts; j++)
             UNROLL
@@ -234,18 +245,19 @@ INLINE void renew(const struct attend *a, float scores[][PAGE_TOKENS], float *sh
 
 struct value_tile {
     const float *p[TILE_HEADS];
+    const uint32_t *values[KEY_VECTORS];
     fvec sum[TILE_HEADS][KEY_VECTORS];
 };
 
-/* Adds parts [from, to) of the words of one row of slots. */
-INLINE void add_slots(struct value_tile *t, const uint32_t *row, int slot, const int n,
-                      const int n_vectors, const bool is_bf16, const int from, const int to)
+/* Adds parts [from, to) of the words that begin with a slot. */
+INLINE void add_slots(struct value_tile *t, int slot, const int n, const int n_vectors,
+                      const bool is_bf16, const int from, const int to)
 {
     uvec words[KEY_VECTORS];
 
     UNROLL
     for (int v = 0; v < n_vectors; v++)
-        words[v] = load_words(row, v * LANES);
+        words[v] = load_words(t->values[v], slot / (is_bf16 ? 2 : 1) * KV_COLUMNS);
     UNROLL
     for (int j = from; j < to; j++)
         UNROLL
@@ -263,11 +275,13 @@ INLINE void value_tile(const struct attend *a, float scores[][PAGE_TOKENS], cons
                        int head, const int n, int column, const int n_vectors, const bool is_bf16)
 {
     const int width = kv_width(a->head_width), n_parts = is_bf16 ? 2 : 1;
-    const uint32_t *values = (const uint32_t *)a->sides[1] + column;
     float *acc = a->acc + (ptrdiff_t)head * width + column;
     int slot = a->first;
     struct value_tile t;
 
+    UNROLL
+    for (int v = 0; v < n_vectors; v++)
+        t.values[v] = column_words(a->sides[1], column, PAGE_TOKENS / n_parts, v);
     UNROLL
     for (int h = 0; h < n; h++) {
         t.p[h] = scores[h];
@@ -276,13 +290,16 @@ INLINE void value_tile(const struct attend *a, float scores[][PAGE_TOKENS], cons
             t.sum[h][v] = load_v(acc + h * width + v * LANES) * all_v(shrink[h]);
     }
     if (slot % n_parts != 0) {
-        add_slots(&t, values + slot / 2 * width, slot - 1, n, n_vectors, is_bf16, 1, 2);
+        add_slots(&t, slot - 1, n, n_vectors, is_bf16, 1, 2);
         slot++;
     }
-    for (; slot + n_parts <= a->end; slot += n_parts)
-        add_slots(&t, values + slot / n_parts * width, slot, n, n_vectors, is_bf16, 0, n_parts);
+    for (; slot + n_parts <= a->end; slot += n_parts) {
+        if (head == 0)
+            fetch(a, 1, column / KV_COLUMNS * (PAGE_TOKENS / n_parts) + slot / n_parts);
+        add_slots(&t, slot, n, n_vectors, is_bf16, 0, n_parts);
+    }
     if (slot < a->end)
-        add_slots(&t, values + slot / n_parts * width, slot, n, n_vectors, is_bf16, 0, 1);
+        add_slots(&t, slot, n, n_vectors, is_bf16, 0, 1);
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
@@ -300,14 +317,10 @@ INLINE void attend_tile(const struct attend *a, int head, const int n, const boo
     int column = 0;
 
     for (int slot = a->first / TILE_KEYS * TILE_KEYS; slot < a->end; slot += TILE_KEYS) {
-        if (head == 0)
-            fetch(a, 0, slot / TILE_KEYS, PAGE_TOKENS / TILE_KEYS);
         score_tile(a, scores, head, n, slot, is_bf16);
     }
     renew(a, scores, shrink, head, n);
     for (; column + TILE_KEYS <= width; column += TILE_KEYS) {
-        if (head == 0)
-            fetch(a, 1, column / TILE_KEYS, width / TILE_KEYS);
         value_tile(a, scores, shrink, head, n, column, KEY_VECTORS, is_bf16);
     }
     if (column < width)
@@ -347,17 +360,17 @@ INLINE fvec f8_v(uvec codes)
     return (fvec)((uvec)value | (codes & 0x80000000u));
 }
 
-static void level_widen_f8(float *out, const void *words, int n_rows, int width)
+static void level_widen_f8(float *out, const void *words, int n_rows)
 {
     for (int r = 0; r < n_rows; r++)
-        for (int i = 0; i < width; i += LANES) {
-            const uvec w = load_words(words, (ptrdiff_t)r * width + i);
-            float *to = out + (ptrdiff_t)4 * r * width + i;
+        for (int i = 0; i < KV_COLUMNS; i += LANES) {
+            const uvec w = load_words(words, (ptrdiff_t)r * KV_COLUMNS + i);
+            float *to = out + (ptrdiff_t)4 * r * KV_COLUMNS + i;
 
             store_v(to, f8_v(w << 24));
-            store_v(to + width, f8_v(w << 16));
-            store_v(to + 2 * width, f8_v(w << 8));
-            store_v(to + 3 * width, f8_v(w));
+            store_v(to + KV_COLUMNS, f8_v(w << 16));
+            store_v(to + 2 * KV_COLUMNS, f8_v(w << 8));
+            store_v(to + 3 * KV_COLUMNS, f8_v(w));
         }
 }
 

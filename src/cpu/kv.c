@@ -52,9 +52,8 @@ float f8_value(uint8_t code)
 /* The element of a side that is d of a slot; n_parts is a constant where it matters. */
 static inline int64_t element_of(int n_parts, int64_t head_width, int which, int slot, int64_t d)
 {
-    if (which == 0)
-        return (d / n_parts * PAGE_TOKENS + slot) * n_parts + d % n_parts;
-    return ((int64_t)(slot / n_parts) * kv_width(head_width) + d) * n_parts + slot % n_parts;
+    return kv_word(n_parts, head_width, which, slot, d) * n_parts +
+           (which == 0 ? d : slot) % n_parts;
 }
 
 /* Largest magnitude; NaN when there is one among them. */

@@ -8,6 +8,7 @@
  * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
  * NaN, draws token -1 with log-probability NaN: that sequence's failure, not the device's. */
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/rng.h"
 #include "cpu/cpu.h"
@@ -25,31 +26,72 @@ struct candidates {
     int n;
 };
 
-/* The lowest id among the largest of n logits; -1 when one of all n_all is NaN. */
-static int32_t largest_of(const float *z, int n, int n_all)
+static bool has_nan(const float *z, int n)
 {
-    int32_t best = 0;
-    float poison = 0;
+    i32x4 odd = {0};
+    bool found;
+    int i = 0;
 
-    for (int i = 0; i < n_all; i++)
-        poison += z[i] * 0.0f; /* NaN for NaN and for the infinities */
-    for (int i = 1; i < n; i++)
-        if (z[i] > z[best])
-            best = i;
-    if (isnan(poison))
-        for (int i = 0; i < n_all; i++)
-            if (isnan(z[i]))
-                return -1;
-    return isfinite(z[best]) ? best : -1;
+    for (; i + 4 <= n; i += 4) {
+        const f32x4 v = load4(z + i);
+
+        odd |= v != v;
+    }
+    found = (odd[0] | odd[1] | odd[2] | odd[3]) != 0;
+    for (; i < n; i++)
+        found |= z[i] != z[i];
+    return found;
 }
 
-/* log of the sum of exp(z - largest), in double. */
+static float largest_value(const float *z, int n)
+{
+    f32x4 most = all4(-INFINITY);
+    float largest = -INFINITY;
+    int i = 0;
+
+    for (; i + 4 <= n; i += 4) {
+        const f32x4 v = load4(z + i);
+
+        most = choose4(v > most, v, most);
+    }
+    for (int k = 0; k < 4; k++)
+        largest = most[k] > largest ? most[k] : largest;
+    for (; i < n; i++)
+        largest = z[i] > largest ? z[i] : largest;
+    return largest;
+}
+
+/* The lowest id among the largest of n logits; -1 when that is not finite, or one of all n_all is
+ * NaN. */
+static int32_t largest_of(const float *z, int n, int n_all)
+{
+    const float largest = largest_value(z, n);
+    int32_t id = 0;
+
+    if (!isfinite(largest) || has_nan(z, n_all))
+        return -1;
+    while (z[id] != largest)
+        id++;
+    return id;
+}
+
+/* log of the sum of exp(z - largest): sums of 256 in f32, of those in double. */
 static double log_sum(const float *z, int n, float largest)
 {
+    enum { RUN = 256 };
     double sum = 0;
 
-    for (int i = 0; i < n; i++)
-        sum += (double)exp1(z[i] - largest);
+    for (int first = 0; first < n; first += RUN) {
+        const int end = first + RUN < n ? first + RUN : n;
+        f32x4 sums = {0};
+        int i = first;
+
+        for (; i + 4 <= end; i += 4)
+            sums += exp4(load4(z + i) - all4(largest));
+        for (; i < end; i++)
+            sum += (double)exp1(z[i] - largest);
+        sum += (double)sum4(sums);
+    }
     return log(sum);
 }
 

@@ -113,7 +113,7 @@ static void test_f8_codes(void **state)
 /* Words that hold every code, at every place of a word, at all levels that have the kernel. */
 static void test_f8_kernels(void **state)
 {
-    enum { WIDTH = 64, ROWS = 16 };
+    enum { WIDTH = 16, ROWS = 64 };
     static uint8_t words[ROWS * WIDTH * 4];
     static float out[4 * ROWS * WIDTH];
     const struct kernels *levels[KERNEL_LEVELS_MAX];
@@ -128,7 +128,7 @@ static void test_f8_kernels(void **state)
     for (int l = 0; l < n; l++) {
         if (levels[l]->widen_f8 == NULL)
             continue;
-        levels[l]->widen_f8(out, words, ROWS, WIDTH);
+        levels[l]->widen_f8(out, words, ROWS);
         for (int i = 0; i < ROWS * WIDTH * 4; i++) {
             const int row = i / 4 / WIDTH, column = i / 4 % WIDTH;
 
