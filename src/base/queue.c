@@ -1,12 +1,12 @@
-/* A bounded queue of pointers: a ring under a mutex, with a condition on the monotonic clock. */
+/* A bounded queue of pointers: a ring under a mutex. */
 #include "base/queue.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/memory.h"
 
 struct queue {
@@ -20,7 +20,6 @@ struct queue {
 struct queue *queue_new(size_t capacity)
 {
     struct queue *q = mem_new(sizeof *q);
-    pthread_condattr_t attr;
     size_t size_bytes;
 
     assert(capacity > 0);
@@ -29,10 +28,7 @@ struct queue *queue_new(size_t capacity)
     q->items = mem_new(size_bytes);
     q->capacity = capacity;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    condition_init(&q->changed);
     return q;
 }
 
@@ -84,27 +80,15 @@ void *queue_try_pop(struct queue *q)
     return item;
 }
 
-static struct timespec deadline_after(int64_t timeout_ns)
-{
-    uint64_t at_ns = clock_ns() + (uint64_t)timeout_ns;
-
-    return (struct timespec){.tv_sec = (time_t)(at_ns / 1000000000u),
-                             .tv_nsec = (long)(at_ns % 1000000000u)};
-}
-
 void *queue_wait_pop(struct queue *q, int64_t timeout_ns)
 {
-    struct timespec deadline = deadline_after(timeout_ns < 0 ? 0 : timeout_ns);
-    bool timed_out = false;
+    const uint64_t deadline_ns = timeout_ns < 0 ? UINT64_MAX : clock_ns() + (uint64_t)timeout_ns;
+    bool in_time = true;
     void *item;
 
     pthread_mutex_lock(&q->lock);
-    while (q->n == 0 && !q->ended && !timed_out) {
-        if (timeout_ns < 0)
-            pthread_cond_wait(&q->changed, &q->lock);
-        else
-            timed_out = pthread_cond_timedwait(&q->changed, &q->lock, &deadline) != 0;
-    }
+    while (q->n == 0 && !q->ended && in_time)
+        in_time = condition_wait(&q->changed, &q->lock, deadline_ns);
     item = pop_locked(q);
     pthread_mutex_unlock(&q->lock);
     return item;

@@ -3,20 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/memory.h"
-
-static void condition_init(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of clock_ns() */
-    pthread_cond_init(c, &attr);
-    pthread_condattr_destroy(&attr);
-}
 
 static void request_free(struct osp_request *r)
 {
@@ -95,25 +85,12 @@ static bool has_news(const struct osp_request *r)
     return r->outbox.n_tokens > r->seen.n_tokens || r->outbox.ended;
 }
 
-/* False when the time is up. */
-static bool wait_once(struct osp_request *r, uint64_t deadline_ns)
-{
-    struct timespec at = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                          .tv_nsec = (long)(deadline_ns % 1000000000u)};
-
-    if (deadline_ns == 0)
-        return false;
-    if (deadline_ns == UINT64_MAX)
-        return pthread_cond_wait(&r->changed, &r->lock) == 0;
-    return pthread_cond_timedwait(&r->changed, &r->lock, &at) == 0;
-}
-
 bool request_wait(struct osp_request *r, uint64_t deadline_ns)
 {
     bool news;
 
     pthread_mutex_lock(&r->lock);
-    while (!has_news(r) && wait_once(r, deadline_ns))
+    while (!has_news(r) && deadline_ns > 0 && condition_wait(&r->changed, &r->lock, deadline_ns))
         continue;
     news = has_news(r);
     if (news)

@@ -55,9 +55,10 @@ int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, e
 struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype, char *base,
                              int n_pages, int index)
 {
-    return (struct tensor){
-        .dtype = kv_dtype,
-        .n_dims = 5,
-        .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_width},
-        .data = base + index * n_pages * kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_width)};
+    const int64_t layer_bytes = n_pages * kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_width);
+
+    return (struct tensor){.dtype = kv_dtype,
+                           .n_dims = 5,
+                           .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_width},
+                           .data = base + index * layer_bytes};
 }
