@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "backend/batch_check.h"
 #include "base/memory.h"
 
 struct checked {
@@ -69,76 +70,6 @@ static bool is_cache(const struct tensor *t)
     const bool is_kv = t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F8;
 
     return is_kv && t->data != NULL && t->n_dims == 5 && t->dim[1] == 2 && t->dim[3] == PAGE_TOKENS;
-}
-
-/* ---- the batch ---- */
-
-static void assert_rows(const struct batch *b, const struct batch_seq *s, int seq)
-{
-    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
-    const int32_t *row_seq = BATCH_ROW_SEQ(b) + s->first_row;
-
-    for (int i = 0; i < s->n_rows; i++) {
-        assert(row_seq[i] == seq);
-        assert(positions[i] == positions[0] + i && positions[i] >= 0);
-    }
-}
-
-static void assert_pages(const struct batch *b, const struct batch_seq *s)
-{
-    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
-
-    for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        assert(s->table[g] >= 0 && s->n_pages[g] >= 0 && s->first_page[g] >= 0);
-        assert(s->table[g] + s->n_pages[g] <= b->n_pages);
-        assert(positions[0] / PAGE_TOKENS >= s->first_page[g]);
-        assert(positions[s->n_rows - 1] / PAGE_TOKENS < s->first_page[g] + s->n_pages[g]);
-    }
-}
-
-static void assert_batch(const struct checked *c, const struct batch *b)
-{
-    const struct batch_seq *seqs = BATCH_SEQS(b);
-    int next_row = 0;
-
-    assert(b->n_rows > 0 && b->n_rows <= c->limits.n_rows_max);
-    assert(b->n_samples >= 0 && b->n_samples <= c->limits.n_samples_max);
-    for (int i = 0; i < b->n_seqs; i++) {
-        assert(seqs[i].first_row == next_row && seqs[i].n_rows > 0);
-        next_row += seqs[i].n_rows;
-        assert(next_row <= b->n_rows);
-        assert_rows(b, &seqs[i], i);
-        assert_pages(b, &seqs[i]);
-    }
-    assert(next_row == b->n_rows);
-    for (int i = 0; i < b->n_samples; i++)
-        assert(BATCH_SAMPLES(b)[i].row >= 0 && BATCH_SAMPLES(b)[i].row < b->n_rows);
-}
-
-/* Every page of the group lies in this cache. */
-static void assert_page_numbers(const struct batch *b, enum page_group group, int64_t n_pages)
-{
-    for (int i = 0; i < b->n_seqs; i++) {
-        const struct batch_seq *s = &BATCH_SEQS(b)[i];
-        const int32_t *table = BATCH_PAGES(b) + s->table[group];
-
-        for (int k = 0; k < s->n_pages[group]; k++)
-            assert(table[k] >= 0 && table[k] < n_pages);
-    }
-}
-
-/* The pages that the window of the first row of each sequence reaches are still there. */
-static void assert_window(const struct batch *b, const struct attn_args *a)
-{
-    for (int i = 0; i < b->n_seqs; i++) {
-        const struct batch_seq *s = &BATCH_SEQS(b)[i];
-        const int position = BATCH_POSITIONS(b)[s->first_row];
-        const int first = a->window_tokens > 0 && position >= a->window_tokens
-                              ? position - a->window_tokens + 1
-                              : 0;
-
-        assert(first / PAGE_TOKENS >= s->first_page[a->group]);
-    }
 }
 
 /* ---- operations: check, then hand on ---- */
@@ -219,7 +150,7 @@ static enum osp_status checked_step_begin(struct backend *be, const struct batch
 {
     struct checked *c = checked(be);
 
-    assert_batch(c, b);
+    batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
     c->batch = b;
     return c->ops->step_begin(c->be, b, out);
 }
@@ -268,7 +199,7 @@ static enum osp_status checked_attn_in(struct backend *be, const struct attn_in_
     assert(is_matrix(&a->wqkv[0], q_width, width) && is_vector(&a->bqkv[0], q_width));
     for (int i = 1; i < 3; i++)
         assert(is_matrix(&a->wqkv[i], kv_width, width) && is_vector(&a->bqkv[i], kv_width));
-    assert_page_numbers(b, a->group, a->kv.dim[0]);
+    batch_check_pages(b, a->group, a->kv.dim[0]);
     return c->ops->attn_in(c->be, a);
 }
 
@@ -284,8 +215,8 @@ static enum osp_status checked_attn(struct backend *be, const struct attn_args *
     assert(q_width % (a->kv.dim[2] * head_width) == 0);
     assert(a->sinks.dtype == DTYPE_F32 && is_vector(&a->sinks, q_width / head_width));
     assert(a->window_tokens >= 0);
-    assert_page_numbers(b, a->group, a->kv.dim[0]);
-    assert_window(b, a);
+    batch_check_pages(b, a->group, a->kv.dim[0]);
+    batch_check_window(b, a);
     return c->ops->attn(c->be, a);
 }
 

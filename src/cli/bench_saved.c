@@ -99,7 +99,9 @@ enum osp_status saved_bench_read(struct saved_bench *out, const char *path)
 
     *out = (struct saved_bench){.n_rows = 0};
     TRY(file_read(&json, &n_bytes, path, RESULT_BYTES_MAX));
-    TRY(saved_bench_parse(out, json, n_bytes, slash != NULL ? slash + 1 : path));
+    TRY(saved_bench_parse(out, json, n_bytes, path));
+    free(out->label);
+    out->label = mem_strdup(slash != NULL ? slash + 1 : path);
 out:
     free(json);
     return st;

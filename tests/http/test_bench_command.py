@@ -93,6 +93,8 @@ def test_compare(result):
     assert "0 changes" in (folder / "same.md").read_text()
     assert run("bench", "--compare", a).returncode == 2
     assert run("bench", "--compare", a, "/nowhere.json").returncode == 1
+    (folder / "bad.json").write_text("{")
+    assert f"{folder}/bad.json: line 1" in run("bench", "--compare", a, f"{folder}/bad.json").stderr
 
 
 @pytest.mark.parametrize("options, text", [

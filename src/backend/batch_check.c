@@ -1,0 +1,69 @@
+#include "backend/batch_check.h"
+
+#include <assert.h>
+
+static void assert_rows(const struct batch *b, const struct batch_seq *s, int seq)
+{
+    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
+    const int32_t *row_seq = BATCH_ROW_SEQ(b) + s->first_row;
+
+    for (int i = 0; i < s->n_rows; i++) {
+        assert(row_seq[i] == seq);
+        assert(positions[i] == positions[0] + i && positions[i] >= 0);
+    }
+}
+
+static void assert_pages(const struct batch *b, const struct batch_seq *s)
+{
+    const int32_t *positions = BATCH_POSITIONS(b) + s->first_row;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        assert(s->table[g] >= 0 && s->n_pages[g] >= 0 && s->first_page[g] >= 0);
+        assert(s->table[g] + s->n_pages[g] <= b->n_pages);
+        assert(positions[0] / PAGE_TOKENS >= s->first_page[g]);
+        assert(positions[s->n_rows - 1] / PAGE_TOKENS < s->first_page[g] + s->n_pages[g]);
+    }
+}
+
+void batch_check(const struct batch *b, int n_rows_max, int n_samples_max)
+{
+    const struct batch_seq *seqs = BATCH_SEQS(b);
+    int next_row = 0;
+
+    assert(b->n_rows > 0 && b->n_rows <= n_rows_max);
+    assert(b->n_samples >= 0 && b->n_samples <= n_samples_max);
+    for (int i = 0; i < b->n_seqs; i++) {
+        assert(seqs[i].first_row == next_row && seqs[i].n_rows > 0);
+        next_row += seqs[i].n_rows;
+        assert(next_row <= b->n_rows);
+        assert_rows(b, &seqs[i], i);
+        assert_pages(b, &seqs[i]);
+    }
+    assert(next_row == b->n_rows);
+    for (int i = 0; i < b->n_samples; i++)
+        assert(BATCH_SAMPLES(b)[i].row >= 0 && BATCH_SAMPLES(b)[i].row < b->n_rows);
+}
+
+void batch_check_pages(const struct batch *b, enum page_group group, int64_t n_pages)
+{
+    for (int i = 0; i < b->n_seqs; i++) {
+        const struct batch_seq *s = &BATCH_SEQS(b)[i];
+        const int32_t *table = BATCH_PAGES(b) + s->table[group];
+
+        for (int k = 0; k < s->n_pages[group]; k++)
+            assert(table[k] >= 0 && table[k] < n_pages);
+    }
+}
+
+void batch_check_window(const struct batch *b, const struct attn_args *a)
+{
+    for (int i = 0; i < b->n_seqs; i++) {
+        const struct batch_seq *s = &BATCH_SEQS(b)[i];
+        const int position = BATCH_POSITIONS(b)[s->first_row];
+        const int first = a->window_tokens > 0 && position >= a->window_tokens
+                              ? position - a->window_tokens + 1
+                              : 0;
+
+        assert(first / PAGE_TOKENS >= s->first_page[a->group]);
+    }
+}
