@@ -166,13 +166,16 @@ static const struct foreign_option *find(const char *word, bool negated)
 
 const struct foreign_option *foreign_find(const char *word)
 {
-    const struct foreign_option *option = find(word, false);
-    char positive[64];
+    const struct foreign_option *option;
+    char base[64];
 
-    if (option || strncmp(word, "--no-", 5) != 0)
+    snprintf(base, sizeof base, "%s", word);
+    base[strcspn(base, ".")] = '\0';
+    option = find(base, false);
+    if (option || strncmp(base, "--no-", 5) != 0)
         return option;
-    snprintf(positive, sizeof positive, "--%s", word + 5);
-    return find(positive, true);
+    memmove(base + 2, base + 5, strlen(base + 5) + 1);
+    return find(base, true);
 }
 
 /* Numbers are compared as numbers: 1.0 is 1. */

@@ -11,8 +11,10 @@
 enum foreign_value {
     FOREIGN_NONE, /* takes no value */
     FOREIGN_ONE,  /* takes one */
-    FOREIGN_MODE  /* takes one if the next word is on, off or auto */
+    FOREIGN_MODE  /* takes one if the next word is one of FOREIGN_MODES */
 };
+
+#define FOREIGN_MODES "on,off,auto,1,0,true,false"
 
 struct foreign_option {
     const char *words; /* with commas: "--flash-attn,-fa" */
@@ -24,7 +26,8 @@ struct foreign_option {
 /* Up to one whose `words` are NULL. */
 const struct foreign_option *foreign_list(void);
 
-/* --no-NAME finds --NAME if that takes no value. NULL = none. */
+/* --no-NAME finds --NAME if that takes no value, --NAME.KEY (vLLM's way into a JSON value) finds --NAME.
+ * NULL = none. */
 const struct foreign_option *foreign_find(const char *word);
 
 /* Says that the option is ignored, or why it cannot be. `value` may be NULL. */

@@ -124,10 +124,11 @@ static void put_foreign(FILE *out, const struct foreign_option *option)
 
 void help_foreign(FILE *out)
 {
-    fputs("Options of vLLM and llama-server that osprey does not have. Those that change nothing "
-          "are\n"
-          "ignored with one line that says so; --no-NAME is taken as --NAME is.\n\n",
-          out);
+    fputs(
+        "Options of vLLM and llama-server that osprey does not have. Those that change nothing "
+        "are\n"
+        "ignored with one line that says so; --no-NAME and --NAME.KEY are taken as --NAME is.\n\n",
+        out);
     for (const struct foreign_option *option = foreign_list(); option->words; option++)
         put_foreign(out, option);
 }

@@ -211,7 +211,7 @@ static enum osp_status skip_foreign(const struct command *command, const char *w
         return unknown_option(command, word);
     if (!attached && *next &&
         (foreign->value == FOREIGN_ONE ||
-         (foreign->value == FOREIGN_MODE && str_in_list("on,off,auto", *next)))) {
+         (foreign->value == FOREIGN_MODE && str_in_list(FOREIGN_MODES, *next)))) {
         value = *next;
         ++*n_used;
     }

@@ -211,6 +211,11 @@ static void test_foreign_options(void **state)
     assert_non_null(foreign_find("--trust-remote-code"));
     assert_null(foreign_find("--trust"));
     assert_ptr_equal(foreign_find("--no-jinja"), foreign_find("--jinja"));
+    assert_ptr_equal(foreign_find("--compilation-config.pass_config.x"),
+                     foreign_find("--compilation-config"));
+    assert_int_equal(parse(&args, &rest, WORDS("-fa", "1", "--compilation-config.level", "3")),
+                     OSP_OK);
+    assert_int_equal(rest.n, 0);
     assert_int_equal(parse(&args, &rest, WORDS("--repeat-penalty", "1.0", "word")), OSP_OK);
     assert_int_equal(rest.n, 1);
 }
