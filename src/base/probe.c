@@ -3,7 +3,6 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -22,6 +21,8 @@ enum {
 
 /* ---- reading ---- */
 
+static const uint64_t MULTIPLIER = UINT64_C(6364136223846793005); /* Knuth's, for a sequence */
+
 struct reading {
     char *data;
     size_t part_bytes; /* a thread's */
@@ -29,12 +30,16 @@ struct reading {
     _Atomic uint64_t result; /* so that the loads are not optimised away */
 };
 
+/* No two pages alike: a host may keep one copy of pages that are. */
 static void touch_part(void *ctx, int part, int worker)
 {
     struct reading *r = ctx;
+    uint64_t *words = (uint64_t *)(void *)(r->data + (size_t)part * r->part_bytes);
+    uint64_t value = (uint64_t)part + 1;
 
     (void)worker;
-    memset(r->data + (size_t)part * r->part_bytes, part + 1, r->part_bytes);
+    for (size_t i = 0; i < r->part_bytes / sizeof *words; i++)
+        words[i] = value = value * MULTIPLIER + 1;
 }
 
 static void read_part(void *ctx, int part, int worker)
@@ -74,9 +79,12 @@ static enum osp_status measure_reading(struct probe *p, struct pool *pool)
     struct probe_reader readers[PROBE_READERS_MAX];
     const int n_readers = probe_readers(readers);
     struct reading r = {.data = NULL};
+    size_t n_units;
     enum osp_status st;
 
-    r.part_bytes = bytes_to_read(n_threads) / n_threads / PROBE_READ_UNIT * PROBE_READ_UNIT;
+    n_units = bytes_to_read(n_threads) / n_threads / PROBE_READ_UNIT;
+    r.part_bytes = (n_units | 1) * PROBE_READ_UNIT; /* odd: streams that are a power of two apart
+                                                     * meet in the same banks of the memory */
     TRY(mem_try_pages(&r.data, n_threads, r.part_bytes, "the memory probe"));
     pool_run_each(pool, touch_part, &r);
     for (int i = 0; i < n_readers; i++) {

@@ -49,7 +49,7 @@ int probe_kernels(struct probe_kernel out[PROBE_PEAKS_MAX]);
 
 /* One thread's loop over memory, whose size is a multiple of PROBE_READ_UNIT; gives something made of
  * all that was read. */
-enum { PROBE_READ_UNIT = 4096, PROBE_READERS_MAX = 6 };
+enum { PROBE_READ_UNIT = 16384, PROBE_READERS_MAX = 8 };
 struct probe_reader {
     const char *name;
     uint64_t (*run)(const void *data, size_t n_bytes);

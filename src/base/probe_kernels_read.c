@@ -1,13 +1,15 @@
-/* Loops that read memory: one stream or four, with registers of every width, with and without
+/* Loops that read memory: one stream, two or four, with registers of every width, with and without
  * prefetching. Which is fastest differs from CPU to CPU, so all are tried. */
 #include <string.h>
 
 #include "base/probe.h"
 
-enum { LANES = 8, AHEAD_VECTORS = 48 };
+enum { AHEAD_BYTES = 1024, LINE_BYTES = 64 };
 
-typedef uint64_t words
-    __attribute__((vector_size(64))); /* LANES of them, in as many registers as need be */
+/* A register of each width. */
+typedef uint64_t words16 __attribute__((vector_size(16)));
+typedef uint64_t words32 __attribute__((vector_size(32)));
+typedef uint64_t words64 __attribute__((vector_size(64)));
 
 #if defined(__x86_64__)
 #define TARGET(level) __attribute__((target(level)))
@@ -15,67 +17,73 @@ typedef uint64_t words
 #define TARGET(level)
 #endif
 
-static inline __attribute__((always_inline)) uint64_t folded(const words *sum)
-{
-    uint64_t lanes[LANES], result = 0;
-
-    memcpy(lanes, sum, sizeof lanes);
-    for (int i = 0; i < LANES; i++)
-        result ^= lanes[i];
-    return result;
-}
-
-/* Independent sums, so that no load waits for another. */
-#define READ_ONE(function, level, PREFETCH)                                                        \
-    TARGET(level) static uint64_t function(const void *from, size_t n_bytes)                       \
+/* Two lines of a stream. Independent sums by name, so that they are registers and no load waits for
+ * another. */
+#define READ_LINES(vector, from, PREFETCH)                                                         \
     {                                                                                              \
-        const words *data = from;                                                                  \
-        const size_t n = n_bytes / sizeof(words);                                                  \
-        words a = {0}, b = {0}, c = {0}, d = {0};                                                  \
+        const vector *at = (const vector *)(const void *)(from);                                   \
                                                                                                    \
-        for (size_t i = 0; i < n; i += 4) {                                                        \
-            PREFETCH(&data[i + AHEAD_VECTORS]);                                                    \
-            a ^= data[i];                                                                          \
-            PREFETCH(&data[i + AHEAD_VECTORS + 1]);                                                \
-            b ^= data[i + 1];                                                                      \
-            PREFETCH(&data[i + AHEAD_VECTORS + 2]);                                                \
-            c ^= data[i + 2];                                                                      \
-            PREFETCH(&data[i + AHEAD_VECTORS + 3]);                                                \
-            d ^= data[i + 3];                                                                      \
+        PREFETCH(from);                                                                            \
+        PREFETCH((from) + LINE_BYTES);                                                             \
+        a ^= at[0];                                                                                \
+        b ^= at[1];                                                                                \
+        if (sizeof(vector) <= LINE_BYTES / 2) {                                                    \
+            c ^= at[2];                                                                            \
+            d ^= at[3];                                                                            \
         }                                                                                          \
-        a ^= b ^ c ^ d;                                                                            \
-        return folded(&a);                                                                         \
+        if (sizeof(vector) <= LINE_BYTES / 4) {                                                    \
+            a ^= at[4];                                                                            \
+            b ^= at[5];                                                                            \
+            c ^= at[6];                                                                            \
+            d ^= at[7];                                                                            \
+        }                                                                                          \
     }
 
-#define READ_FOUR(function, level)                                                                 \
+/* Streams are parts of the memory that are read side by side, n bytes each: a core has more lines on
+ * their way from memory at once when its prefetchers see several. */
+#define STREAMS_1(vector, PREFETCH) READ_LINES(vector, data + i, PREFETCH)
+#define STREAMS_2(vector, PREFETCH)                                                                \
+    STREAMS_1(vector, PREFETCH)                                                                    \
+    READ_LINES(vector, data + n + i, PREFETCH)
+#define STREAMS_4(vector, PREFETCH)                                                                \
+    STREAMS_2(vector, PREFETCH)                                                                    \
+    READ_LINES(vector, data + 2 * n + i, PREFETCH)                                                 \
+    READ_LINES(vector, data + 3 * n + i, PREFETCH)
+
+#define READER(function, level, vector, n_streams, PREFETCH)                                       \
     TARGET(level) static uint64_t function(const void *from, size_t n_bytes)                       \
     {                                                                                              \
-        const words *data = from;                                                                  \
-        const size_t n = n_bytes / sizeof(words) / 4;                                              \
-        words a = {0}, b = {0}, c = {0}, d = {0};                                                  \
+        const char *data = from;                                                                   \
+        const size_t n = n_bytes / (n_streams);                                                    \
+        vector a = {0}, b = {0}, c = {0}, d = {0};                                                 \
+        uint64_t lanes[sizeof(vector) / sizeof(uint64_t)], result = 0;                             \
                                                                                                    \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            a ^= data[i];                                                                          \
-            b ^= data[n + i];                                                                      \
-            c ^= data[2 * n + i];                                                                  \
-            d ^= data[3 * n + i];                                                                  \
+        for (size_t i = 0; i < n; i += 2 * LINE_BYTES) {                                           \
+            STREAMS_##n_streams(vector, PREFETCH)                                                  \
         }                                                                                          \
         a ^= b ^ c ^ d;                                                                            \
-        return folded(&a);                                                                         \
+        memcpy(lanes, &a, sizeof lanes);                                                           \
+        for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++)                                  \
+            result ^= lanes[i];                                                                    \
+        return result;                                                                             \
     }
 
-#define PREFETCH_NOT(address)
-#define PREFETCH_READ(address) __builtin_prefetch(address)
+#define NO_PREFETCH(address)
+#define PREFETCH(address) __builtin_prefetch((address) + AHEAD_BYTES)
 
 #if defined(__x86_64__)
-READ_ONE(one_avx2, "avx2", PREFETCH_NOT)
-READ_ONE(one_avx2_prefetch, "avx2", PREFETCH_READ)
-READ_FOUR(four_avx2, "avx2")
-READ_ONE(one_avx512, "avx512f", PREFETCH_NOT)
-READ_FOUR(four_avx512, "avx512f")
+READER(one_avx2, "avx2", words32, 1, NO_PREFETCH)
+READER(one_ahead_avx2, "avx2", words32, 1, PREFETCH)
+READER(two_ahead_avx2, "avx2", words32, 2, PREFETCH)
+READER(four_avx2, "avx2", words32, 4, NO_PREFETCH)
+READER(four_ahead_avx2, "avx2", words32, 4, PREFETCH)
+READER(one_avx512, "avx512f", words64, 1, NO_PREFETCH)
+READER(four_avx512, "avx512f", words64, 4, NO_PREFETCH)
+READER(four_ahead_avx512, "avx512f", words64, 4, PREFETCH)
 #endif
-READ_ONE(one_any, "sse2", PREFETCH_NOT)
-READ_FOUR(four_any, "sse2")
+READER(one_any, "sse2", words16, 1, NO_PREFETCH)
+READER(four_any, "sse2", words16, 4, NO_PREFETCH)
+READER(four_ahead_any, "sse2", words16, 4, PREFETCH)
 
 static int add(struct probe_reader *out, int n, const char *name,
                uint64_t (*run)(const void *data, size_t n_bytes))
@@ -92,14 +100,17 @@ int probe_readers(struct probe_reader out[PROBE_READERS_MAX])
     if (__builtin_cpu_supports("avx512f")) {
         n = add(out, n, "AVX-512, one stream", one_avx512);
         n = add(out, n, "AVX-512, four streams", four_avx512);
+        n = add(out, n, "AVX-512, four streams, prefetched", four_ahead_avx512);
     }
     if (__builtin_cpu_supports("avx2")) {
         n = add(out, n, "AVX2, one stream", one_avx2);
-        n = add(out, n, "AVX2, one stream, prefetched", one_avx2_prefetch);
+        n = add(out, n, "AVX2, one stream, prefetched", one_ahead_avx2);
+        n = add(out, n, "AVX2, two streams, prefetched", two_ahead_avx2);
         n = add(out, n, "AVX2, four streams", four_avx2);
-        return n;
+        return add(out, n, "AVX2, four streams, prefetched", four_ahead_avx2);
     }
 #endif
     n = add(out, n, "one stream", one_any);
-    return add(out, n, "four streams", four_any);
+    n = add(out, n, "four streams", four_any);
+    return add(out, n, "four streams, prefetched", four_ahead_any);
 }
