@@ -4,9 +4,9 @@
 
 #include <stdint.h>
 
-uint64_t clock_ns(void);           /* monotonic */
+uint64_t clock_ns(void);                /* monotonic */
 double clock_lap_s(uint64_t *since_ns); /* seconds since then, which becomes now */
-int64_t clock_unix_s(void);        /* seconds since 1970 */
-void clock_date_utc(char out[11]); /* "2026-01-31" */
+int64_t clock_unix_s(void);             /* seconds since 1970 */
+void clock_date_utc(char out[11]);      /* "2026-01-31" */
 
 #endif
