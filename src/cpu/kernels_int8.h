@@ -22,6 +22,7 @@ enum {
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
     FEW_TOKENS = 4,
+    OUTLIERS_MANY = 8, /* a block, of all tokens: from there on expanding it costs less */
     STREAMS =
         4 /* parts of a group that are fetched side by side: more than one, for the prefetcher */
 };
@@ -235,22 +236,77 @@ INLINE void outlier_step(const struct int8_products *p, const struct int8_outlie
 }
 
 /* One column of the weights each; the group is in the cache by now. */
-static void level_outliers_int8(const struct int8_products *p)
+static void outliers_packed(const struct int8_products *p, int t)
 {
-    for (int t = 0; t < p->n_x; t++) {
-        const struct int8_row *row = &p->x[t];
-        float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
-        fvec acc[PARTS];
+    const struct int8_row *row = &p->x[t];
+    float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
+    fvec acc[PARTS];
+
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        acc[h] = load_v(out + h * LANES);
+    for (int i = 0; i < row->n_outliers; i++)
+        outlier_step(p, &row->outliers[i], acc);
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        store_v(out + h * LANES, acc[h]);
+}
+
+/* Those from the i-th on that lie in the n blocks from block `first` on; gives the next one. */
+static int outliers_expanded(const struct int8_products *p, const struct expanded *e, int first,
+                             int n, int t, int i)
+{
+    const struct int8_row *row = &p->x[t];
+    float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
+    fvec acc[PARTS];
+
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        acc[h] = load_v(out + h * LANES);
+    for (; i < row->n_outliers && row->outliers[i].step < (first + n) * STEPS; i++) {
+        const struct int8_outlier *o = &row->outliers[i];
+        const struct expanded *at = &e[o->step / STEPS - first];
+        ivec sum[PARTS];
 
         UNROLL
         for (int h = 0; h < PARTS; h++)
-            acc[h] = load_v(out + h * LANES);
-        for (int i = 0; i < row->n_outliers; i++)
-            outlier_step(p, &row->outliers[i], acc);
-        UNROLL
-        for (int h = 0; h < PARTS; h++)
-            store_v(out + h * LANES, acc[h]);
+            sum[h] = dot(begin(o->block.bias), at->w[o->step % STEPS][h], four(o->codes));
+        add_block(acc, sum, at->scales, o->block.scale);
     }
+    UNROLL
+    for (int h = 0; h < PARTS; h++)
+        store_v(out + h * LANES, acc[h]);
+    return i;
+}
+
+/* With many of them it is quicker to expand the group once more. */
+static void outliers_many(const struct int8_products *p)
+{
+    struct expanded chunk[CHUNK_BLOCKS];
+    int next[INT8_X_MAX] = {0};
+
+    for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
+        const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
+
+        expand(chunk, p, first, n);
+        for (int t = 0; t < p->n_x; t++)
+            next[t] = outliers_expanded(p, chunk, first, n, t, next[t]);
+    }
+}
+
+static void level_outliers_int8(const struct int8_products *p)
+{
+    int n = 0;
+
+    for (int t = 0; t < p->n_x; t++)
+        n += p->x[t].n_outliers;
+    if (n > OUTLIERS_MANY * p->n_blocks) {
+        outliers_many(p);
+        return;
+    }
+    for (int t = 0; t < p->n_x; t++)
+        if (p->x[t].n_outliers > 0)
+            outliers_packed(p, t);
 }
 
 /* ---- activations ---- */

@@ -8,15 +8,29 @@
  * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
  * NaN, draws token -1 with log-probability NaN: that sequence's failure, not the device's. */
 #include <math.h>
-#include <stdbool.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "cpu/cpu.h"
 #include "cpu/exp4.h"
 
+enum {
+    PART_LOGITS = 4096
+}; /* 16 KB: half a first-level cache; a row's parts go over the threads */
+
+/* What is known of one part of a row. */
+struct part {
+    double sum;    /* of exp(z - shift); NaN if one of them is */
+    float shift;   /* the largest of its logits, or 0 when that is not finite */
+    float largest; /* of its valid ones; -INFINITY: it has none */
+    int32_t best;  /* the lowest id that has it */
+};
+
 struct sample_run {
     struct cpu *cpu;
     const struct sample_args *a;
+    struct part *parts; /* (rows, n_parts) */
+    int n_parts;
 };
 
 /* The ids still in the running and their weights, in the order in which the draw walks them. */
@@ -26,73 +40,57 @@ struct candidates {
     int n;
 };
 
-static bool has_nan(const float *z, int n)
+/* The lowest id among the largest of n > 0 logits. */
+static int32_t largest_of(const float *z, int n, float largest)
 {
-    i32x4 odd = {0};
-    bool found;
-    int i = 0;
+    for (int i = 0; i < n; i++)
+        if (z[i] == largest)
+            return i;
+    return 0; /* a NaN is among them, and the sum has it */
+}
 
-    for (; i + 4 <= n; i += 4) {
-        const f32x4 v = load4(z + i);
+static void look_at_part(void *ctx, int index, int worker)
+{
+    const struct sample_run *run = ctx;
+    const struct kernels *k = run->cpu->kernels;
+    const int n_all = (int)run->a->logits.dim[1], first = index % run->n_parts * PART_LOGITS;
+    const int n = n_all - first < PART_LOGITS ? n_all - first : PART_LOGITS;
+    const int n_left = run->a->n_valid - first, n_valid = n_left < n ? n_left : n;
+    const float *z =
+        (const float *)run->a->logits.data + (int64_t)(index / run->n_parts) * n_all + first;
+    struct part *part = &run->parts[index];
+    float copy[PART_LOGITS], shift;
 
-        odd |= v != v;
+    (void)worker;
+    memcpy(copy, z, (size_t)n * sizeof(float));
+    part->largest = -INFINITY;
+    part->best = -1;
+    if (n_valid > 0) {
+        part->largest = k->scale(copy, n_valid, 1.0f, -INFINITY);
+        part->best = first + largest_of(z, n_valid, part->largest);
     }
-    found = (odd[0] | odd[1] | odd[2] | odd[3]) != 0;
-    for (; i < n; i++)
-        found |= z[i] != z[i];
-    return found;
+    shift = k->scale(copy, n, 1.0f, part->largest);
+    part->shift = isfinite(shift) ? shift : 0;
+    part->sum = (double)k->exp_sum(copy, n, part->shift);
 }
 
-static float largest_value(const float *z, int n)
+/* The lowest id among the largest valid logits, and the log of the sum of exp(z - the largest), in
+ * double; false for a row with a NaN, or whose largest is not finite. */
+static bool largest_and_sum(const struct sample_run *run, int row, int32_t *best, double *log_sum)
 {
-    f32x4 most = all4(-INFINITY);
-    float largest = -INFINITY;
-    int i = 0;
-
-    for (; i + 4 <= n; i += 4) {
-        const f32x4 v = load4(z + i);
-
-        most = choose4(v > most, v, most);
-    }
-    for (int k = 0; k < 4; k++)
-        largest = most[k] > largest ? most[k] : largest;
-    for (; i < n; i++)
-        largest = z[i] > largest ? z[i] : largest;
-    return largest;
-}
-
-/* The lowest id among the largest of n logits; -1 when that is not finite, or one of all n_all is
- * NaN. */
-static int32_t largest_of(const float *z, int n, int n_all)
-{
-    const float largest = largest_value(z, n);
-    int32_t id = 0;
-
-    if (!isfinite(largest) || has_nan(z, n_all))
-        return -1;
-    while (z[id] != largest)
-        id++;
-    return id;
-}
-
-/* log of the sum of exp(z - largest): sums of 256 in f32, of those in double. */
-static double log_sum(const float *z, int n, float largest)
-{
-    enum { RUN = 256 };
+    const struct part *parts = run->parts + (int64_t)row * run->n_parts;
+    const struct part *most = parts;
     double sum = 0;
 
-    for (int first = 0; first < n; first += RUN) {
-        const int end = first + RUN < n ? first + RUN : n;
-        f32x4 sums = {0};
-        int i = first;
-
-        for (; i + 4 <= end; i += 4)
-            sums += exp4(load4(z + i) - all4(largest));
-        for (; i < end; i++)
-            sum += (double)exp1(z[i] - largest);
-        sum += (double)sum4(sums);
-    }
-    return log(sum);
+    for (int i = 1; i < run->n_parts; i++)
+        if (parts[i].largest > most->largest)
+            most = &parts[i];
+    for (int i = 0; i < run->n_parts; i++)
+        if (parts[i].sum != 0) /* 0 times infinity, else */
+            sum += parts[i].sum * exp((double)parts[i].shift - (double)most->largest);
+    *best = most->best;
+    *log_sum = log(sum);
+    return !isnan(sum) && isfinite(most->largest);
 }
 
 /* ---- order: a heap whose root is the next candidate ---- */
@@ -235,30 +233,35 @@ static void sample_row(void *ctx, int row, int worker)
 {
     const struct sample_run *run = ctx;
     const struct batch_sample *s = &BATCH_SAMPLES(run->cpu->batch)[row];
-    const int n_all = (int)run->a->logits.dim[1];
-    const float *z = (const float *)run->a->logits.data + (int64_t)row * n_all;
+    const float *z = (const float *)run->a->logits.data + (int64_t)row * run->a->logits.dim[1];
     struct candidates c = {.weight = run->cpu->workers[worker].data, .n = run->a->n_valid};
-    int32_t *token = (int32_t *)run->a->tokens.data + row;
+    int32_t *token = (int32_t *)run->a->tokens.data + row, best;
     float *logprob = (float *)run->a->logprobs.data + row;
-    const int32_t best = largest_of(z, c.n, n_all);
+    double log_sum;
 
-    *token = best;
+    *token = -1;
     *logprob = NAN;
-    if (best < 0)
+    if (!largest_and_sum(run, row, &best, &log_sum))
         return;
+    *token = best;
     c.id = (int32_t *)(c.weight + c.n);
     if (s->temperature > 0.0f)
         *token = draw(&c, z, z[best], s);
-    *logprob = (float)((double)(z[*token] - z[best]) - log_sum(z, n_all, z[best]));
+    *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
 }
 
 enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct work *work)
 {
-    struct sample_run run = {.cpu = cpu, .a = a};
+    struct sample_run run = {
+        .cpu = cpu, .a = a, .n_parts = (int)((a->logits.dim[1] + PART_LOGITS - 1) / PART_LOGITS)};
     const double n = (double)cpu->batch->n_samples * (double)a->logits.dim[1];
     enum osp_status st;
 
     TRY(cpu_workers_need(cpu, (size_t)a->n_valid, sizeof(float) + sizeof(int32_t), "candidates"));
+    TRY(room_need(&cpu->lists, (size_t)cpu->limits.n_samples_max * (size_t)run.n_parts,
+                  sizeof(*run.parts), "parts of the logits"));
+    run.parts = cpu->lists.data;
+    pool_run(cpu->pool, look_at_part, &run, cpu->batch->n_samples * run.n_parts);
     pool_run(cpu->pool, sample_row, &run, cpu->batch->n_samples);
     work->bytes = 4 * n;
     work->flops = 2 * n;

@@ -354,19 +354,25 @@ static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
 }
 
 /* The layout's definition, in double. */
-static double expected_product(int token, int row, int n_blocks, double *magnitude)
+static double weight_at(int row, int column)
 {
     static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    const int b = column / 32, v = column % 32 / 8;
+    const unsigned both = c.codes[b * GROUP_BLOCK_BYTES + v * 64 + 4 * row + column % 4];
+    const unsigned code = column % 8 < 4 ? both & 15 : both >> 4;
+
+    return ldexp(code & 8 ? -values[code & 7] : values[code & 7],
+                 c.scales[b * GROUP_ROWS + row] - 127);
+}
+
+static double expected_product(int token, int row, int n_blocks, double *magnitude)
+{
     double sum = 0;
 
     *magnitude = 0;
     for (int i = 0; i < n_blocks * 32; i++) {
-        const int b = i / 32, v = i % 32 / 8, j = i % 4;
-        const unsigned both = c.codes[b * GROUP_BLOCK_BYTES + v * 64 + 4 * row + j];
-        const unsigned code = i % 8 < 4 ? both & 15 : both >> 4;
-        const double w = ldexp(code & 8 ? -values[code & 7] : values[code & 7],
-                               c.scales[b * GROUP_ROWS + row] - 127);
-        const double term = w * c.a[token][i] * 2 * (double)c.blocks[token][b].scale;
+        const double term =
+            weight_at(row, i) * c.a[token][i] * 2 * (double)c.blocks[token][i / 32].scale;
 
         sum += term;
         *magnitude += fabs(term);
@@ -416,6 +422,82 @@ static void test_int8_products(void **state)
 
                 assert_true(fabs((double)c.out[k] - want) <= 1e-6 * magnitude);
             }
+        }
+    }
+}
+
+enum { OUTLIERS = 2 * BLOCKS_MAX };
+static struct int8_outlier outliers[OUTLIERS];
+static float outlier_values[OUTLIERS];
+
+/* Two a block, at all columns of four and in both nibbles; token 3 has none, the others all but a few. */
+static void fill_outliers(const struct kernels *k)
+{
+    for (int i = 0; i < OUTLIERS; i++) {
+        float x[32] = {0};
+        int8_t codes[32];
+
+        outlier_values[i] = x[i % 4] = i % 3 ? 5.0f + (float)i : -7.0f;
+        outliers[i].step = 4 * i + i % 4;
+        k->quantise(codes, &outliers[i].block, x, 1);
+        memcpy(outliers[i].codes, codes, sizeof(outliers[i].codes));
+    }
+    for (int t = 0; t < TOKENS_MAX; t++) {
+        c.rows[t].outliers = outliers + t;
+        c.rows[t].n_outliers = t == 3 ? 0 : OUTLIERS - t;
+    }
+}
+
+static void add_outliers(const struct kernels *k, float *out, int first, int n_x)
+{
+    k->outliers_int8(&(struct int8_products){.out = out,
+                                             .codes = c.codes,
+                                             .scales = c.scales,
+                                             .x = c.rows + first,
+                                             .n_blocks = BLOCKS_MAX,
+                                             .n_x = n_x});
+}
+
+static double expected_outliers(const struct int8_row *row, int r, double *magnitude)
+{
+    double sum = 0;
+
+    *magnitude = 0;
+    for (int i = 0; i < row->n_outliers; i++) {
+        const int at = (int)(row->outliers - outliers) + i;
+        const double term =
+            weight_at(r, 4 * outliers[at].step + at % 4) * (double)outlier_values[at];
+
+        sum += term;
+        *magnitude += fabs(term);
+    }
+    return sum;
+}
+
+/* The same bits for many, which expand the weights, and for one token alone; the right sums. */
+static void test_int8_outliers(void **state)
+{
+    static float together[TOKENS_MAX * GROUP_ROWS], alone[TOKENS_MAX * GROUP_ROWS];
+
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++) {
+        if (levels[l]->outliers_int8 == NULL)
+            continue;
+        fill_case(levels[l]);
+        fill_outliers(levels[l]);
+        memset(together, 0, sizeof(together));
+        memset(alone, 0, sizeof(alone));
+        add_outliers(levels[l], together, 0, TOKENS_MAX);
+        for (int t = 0; t < TOKENS_MAX; t++)
+            add_outliers(levels[l], alone + t * GROUP_ROWS, t, 1);
+        assert_memory_equal(together, alone, sizeof(alone));
+        for (int k = 0; k < TOKENS_MAX * GROUP_ROWS; k++) {
+            double magnitude;
+            const double want =
+                expected_outliers(&c.rows[k / GROUP_ROWS], k % GROUP_ROWS, &magnitude);
+
+            assert_true(fabs((double)alone[k] - want) <= 1e-6 * magnitude);
         }
     }
 }
@@ -494,5 +576,5 @@ UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values
           cmocka_unit_test(test_products), cmocka_unit_test(test_bf16_products),
           cmocka_unit_test(test_rounding), cmocka_unit_test(test_rounded_products),
           cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
-          cmocka_unit_test(test_int8_extremes), cmocka_unit_test(test_int8_bits),
-          cmocka_unit_test(test_level_names))
+          cmocka_unit_test(test_int8_outliers), cmocka_unit_test(test_int8_extremes),
+          cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_level_names))
