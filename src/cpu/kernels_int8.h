@@ -22,15 +22,15 @@ enum {
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
     FEW_TOKENS = 4,
-    OUTLIERS_MANY = 8, /* a block, of all tokens: from there on expanding it costs less */
+    OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
     STREAMS =
         4 /* parts of a group that are fetched side by side: more than one, for the prefetcher */
 };
 
-/* One block of a chunk. */
+/* A chunk: a step's vectors lie behind those of the step before it, whatever the block. */
 struct expanded {
-    bytes w[STEPS][PARTS];
-    fvec scales[PARTS];
+    bytes w[CHUNK_BLOCKS * STEPS][PARTS];
+    fvec scales[CHUNK_BLOCKS][PARTS];
 };
 
 /* What remains to do after the integer sums of a block. */
@@ -123,11 +123,11 @@ static void expand(struct expanded *out, const struct int8_products *p, int firs
                 bytes both;
 
                 memcpy(&both, codes + v * 64 + h * (int)sizeof(both), sizeof(both));
-                out[b].w[2 * v][h] = expand_low(both);
-                out[b].w[2 * v + 1][h] = expand_high(both);
+                out->w[b * STEPS + 2 * v][h] = expand_low(both);
+                out->w[b * STEPS + 2 * v + 1][h] = expand_high(both);
             }
         for (int h = 0; h < PARTS; h++)
-            out[b].scales[h] =
+            out->scales[b][h] =
                 scales_of(p->scales + (ptrdiff_t)(first + b) * GROUP_ROWS + h * LANES);
     }
 }
@@ -162,7 +162,7 @@ INLINE void many_tile(const struct int8_products *p, const struct expanded *e, i
 
             UNROLL
             for (int h = 0; h < PARTS; h++)
-                sum[t][h] = dot(sum[t][h], e[b].w[s][h], a);
+                sum[t][h] = dot(sum[t][h], e->w[b * STEPS + s][h], a);
         }
         UNROLL
         for (int t = 0; t < n_x; t++) {
@@ -172,7 +172,7 @@ INLINE void many_tile(const struct int8_products *p, const struct expanded *e, i
             UNROLL
             for (int h = 0; h < PARTS; h++)
                 acc[h] = load_v(out + h * LANES);
-            add_block(acc, sum[t], e[b].scales, blocks[t][b].scale);
+            add_block(acc, sum[t], e->scales[b], blocks[t][b].scale);
             UNROLL
             for (int h = 0; h < PARTS; h++)
                 store_v(out + h * LANES, acc[h]);
@@ -182,20 +182,20 @@ INLINE void many_tile(const struct int8_products *p, const struct expanded *e, i
 
 static void many_tokens(const struct int8_products *p)
 {
-    struct expanded chunk[CHUNK_BLOCKS];
+    struct expanded chunk;
 
     memset(p->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
         int x = 0;
 
-        expand(chunk, p, first, n);
+        expand(&chunk, p, first, n);
         for (; x + INT8_TOKENS <= p->n_x; x += INT8_TOKENS)
-            many_tile(p, chunk, first, n, x, INT8_TOKENS);
+            many_tile(p, &chunk, first, n, x, INT8_TOKENS);
         for (; x + 2 <= p->n_x; x += 2)
-            many_tile(p, chunk, first, n, x, 2);
+            many_tile(p, &chunk, first, n, x, 2);
         if (x < p->n_x)
-            many_tile(p, chunk, first, n, x, 1);
+            many_tile(p, &chunk, first, n, x, 1);
     }
 }
 
@@ -257,40 +257,42 @@ static int outliers_expanded(const struct int8_products *p, const struct expande
                              int n, int t, int i)
 {
     const struct int8_row *row = &p->x[t];
+    const struct int8_outlier *o = row->outliers + i, *end = row->outliers + row->n_outliers;
+    const uint32_t first_step = (uint32_t)(first * STEPS), n_steps = (uint32_t)(n * STEPS);
     float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
     fvec acc[PARTS];
 
     UNROLL
     for (int h = 0; h < PARTS; h++)
         acc[h] = load_v(out + h * LANES);
-    for (; i < row->n_outliers && row->outliers[i].step < (first + n) * STEPS; i++) {
-        const struct int8_outlier *o = &row->outliers[i];
-        const struct expanded *at = &e[o->step / STEPS - first];
+    for (; o < end && (uint32_t)o->step - first_step < n_steps; o++) {
+        const uint32_t step = (uint32_t)o->step - first_step;
+        const bytes a = four(o->codes);
         ivec sum[PARTS];
 
         UNROLL
         for (int h = 0; h < PARTS; h++)
-            sum[h] = dot(begin(o->block.bias), at->w[o->step % STEPS][h], four(o->codes));
-        add_block(acc, sum, at->scales, o->block.scale);
+            sum[h] = dot(begin(o->block.bias), e->w[step][h], a);
+        add_block(acc, sum, e->scales[step / STEPS], o->block.scale);
     }
     UNROLL
     for (int h = 0; h < PARTS; h++)
         store_v(out + h * LANES, acc[h]);
-    return i;
+    return (int)(o - row->outliers);
 }
 
 /* With many of them it is quicker to expand the group once more. */
 static void outliers_many(const struct int8_products *p)
 {
-    struct expanded chunk[CHUNK_BLOCKS];
+    struct expanded chunk;
     int next[INT8_X_MAX] = {0};
 
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
 
-        expand(chunk, p, first, n);
+        expand(&chunk, p, first, n);
         for (int t = 0; t < p->n_x; t++)
-            next[t] = outliers_expanded(p, chunk, first, n, t, next[t]);
+            next[t] = outliers_expanded(p, &chunk, first, n, t, next[t]);
     }
 }
 
