@@ -36,6 +36,8 @@ copy_stripped "$build/libosprey.so.0" "$out/lib/libosprey.so.0"
 cp -r models/osprey-nano "$out/models/"
 cp -r tests/golden "$out/tests/"
 install -m 755 tests/run_units tests/run_checks "$out/tests/"
+mkdir "$out/bench"
+install -m 755 bench/scaling.sh "$out/bench/"
 cp LICENSE "$out/"
 
 cat >"$out/bin/osprey" <<EOT
@@ -71,6 +73,7 @@ osprey: an engine for OpenAI's gpt-oss models. This folder runs without installa
     bin/osprey chat                 talk to the bundled model
     bin/osprey serve --port 8000    the OpenAI API at http://127.0.0.1:8000/v1
     bin/osprey --help               everything else
+    bench/scaling.sh                how speed grows with threads, on this machine
     ./run-tests                     the tests, on this machine
 
 Packed on $(. /etc/os-release && echo "$PRETTY_NAME") for $(uname -m).

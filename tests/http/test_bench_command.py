@@ -4,11 +4,13 @@
 import csv
 import io
 import json
+import os
+import subprocess
 import xml.etree.ElementTree
 
 import pytest
 
-from conftest import run
+from conftest import PROGRAM, ROOT, run
 
 QUICK = ("bench", "--pp", "48", "--tg", "8", "--runs", "2", "--warmup-runs", "0")
 
@@ -195,3 +197,19 @@ def test_reference_is_itself(tmp_path):
     assert json.loads(alone.stdout)["tokens"] == 19
     bound = run("eval", "quality", "--no-sinks", "--file", str(text), "--kl-max", "0.001")
     assert bound.returncode == 1 and "KL mean" in bound.stderr
+
+
+def test_scaling_script():
+    """A line for each number of threads; what it compares itself with is in the same line."""
+    done = subprocess.run(
+        ["sh", ROOT / "bench/scaling.sh", PROGRAM, "--shape", "osprey-nano", "--layers", "2", "--pp", "16",
+         "--tg", "4", "--runs", "1"],
+        env={**os.environ, "THREADS": "1 2"}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    rows = [[c.strip() for c in line.split("|")[1:-1]] for line in done.stdout.splitlines()[2:4]]
+    assert [row[0] for row in rows] == ["1", "2"]
+    assert rows[0][2] == "1.00" and rows[0][3] == "100 %"
+    assert all(float(row[1]) > 0 and float(row[4]) > 0 and float(row[8]) > 0 for row in rows)
+    done = subprocess.run(["sh", ROOT / "bench/scaling.sh", PROGRAM, "--shape", "none"], capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 1 and "failed" in done.stderr
