@@ -71,11 +71,11 @@ static inline char *kv_side(const struct tensor *kv, int64_t page, int which, in
 }
 
 /* The scales of a side; NULL: its type has none. */
-static inline float *kv_scales(const struct tensor *kv, char *side)
+static inline float *kv_scales(const struct tensor *kv, const char *side)
 {
-    return kv->dtype == DTYPE_F8
-               ? (float *)(side + (int64_t)KV_WORD_BYTES * kv_side_words(kv->dtype, kv->dim[4]))
-               : NULL;
+    const int64_t words_bytes = KV_WORD_BYTES * (int64_t)kv_side_words(kv->dtype, kv->dim[4]);
+
+    return kv->dtype == DTYPE_F8 ? (float *)(uintptr_t)(side + words_bytes) : NULL;
 }
 
 #endif

@@ -145,30 +145,38 @@ static struct attn_room room_of(const struct attn_run *run, int worker)
     return room;
 }
 
-/* The sums of one split, its largest scores natural. */
+/* The sums of one split, its largest scores natural. `then` is where this thread goes on, or NULL. */
 static void attend_split(const struct attn_run *run, const struct row_block *block, int kv_head,
-                         int split, const struct attn_room *room, const struct sums *sums)
+                         int split, const struct attn_place *then, const struct attn_room *room,
+                         const struct sums *sums)
 {
     const struct span seen =
         span_within(block_span(run, block), split * SPLIT_TOKENS, SPLIT_TOKENS);
     const int last = (seen.end - 1) / PAGE_TOKENS;
+    struct attn_place at = {block->seq, kv_head, seen.first / PAGE_TOKENS};
     const float unit = run->cpu->kernels->attend == NULL ? 1.0f : 0.693147181f; /* ln 2 */
 
     begin_sums(run, sums, row_heads(run, block));
-    for (int page = seen.first / PAGE_TOKENS; page <= last; page++)
-        attn_page(run, block, kv_head, page, page < last ? page + 1 : -1, room, sums);
+    for (; at.page <= last; at.page++) {
+        const struct attn_place next = {at.seq, kv_head, at.page + 1};
+
+        attn_page(run, block, &at, at.page < last ? &next : then, room, sums);
+    }
     for (int i = 0; i < row_heads(run, block); i++)
         sums->states[i].largest *= unit;
 }
 
 static void run_whole(const struct attn_run *run, const struct attn_task *task, int kv_head,
-                      const struct attn_room *room)
+                      const struct attn_place *then, const struct attn_room *room)
 {
     const struct row_block *block = &run->cpu->blocks[task->block];
 
     begin_total(run, &room->total, row_heads(run, block), kv_head);
     for (int split = task->first_split; split < task->end_split; split++) {
-        attend_split(run, block, kv_head, split, room, &room->split);
+        const struct attn_place next = {block->seq, kv_head, (split + 1) * SPLIT_PAGES};
+
+        attend_split(run, block, kv_head, split, split + 1 < task->end_split ? &next : then, room,
+                     &room->split);
         merge_split(run, block, split, &room->total, &room->split);
     }
     end_rows(run, block, kv_head, &room->total);
@@ -185,14 +193,14 @@ static struct sums part_of(const struct attn_run *run, const struct attn_task *t
 }
 
 static void run_cut(const struct attn_run *run, const struct attn_task *task, int kv_head,
-                    const struct attn_room *room)
+                    const struct attn_place *then, const struct attn_room *room)
 {
     const struct row_block *block = &run->cpu->blocks[task->block];
     const struct span seen = block_span(run, block);
     const int first = seen.first / SPLIT_TOKENS, end = (seen.end - 1) / SPLIT_TOKENS + 1;
     const struct sums mine = part_of(run, task, kv_head, task->first_split - first);
 
-    attend_split(run, block, kv_head, task->first_split, room, &mine);
+    attend_split(run, block, kv_head, task->first_split, then, room, &mine);
     if (atomic_fetch_sub(&run->n_left[task->cut * run->n_kv_heads + kv_head], 1) > 1)
         return;
     begin_total(run, &room->total, row_heads(run, block), kv_head);
@@ -204,18 +212,41 @@ static void run_cut(const struct attn_run *run, const struct attn_task *task, in
     end_rows(run, block, kv_head, &room->total);
 }
 
-/* The longest tasks come last in a prompt: they are run first. */
+/* The task and head of a part of the loop: the longest tasks come last in a prompt, and are run first. */
+static const struct attn_task *task_of(const struct attn_run *run, int part, int *kv_head)
+{
+    const int i = run->n_tasks * run->n_kv_heads - 1 - part;
+
+    *kv_head = i % run->n_kv_heads;
+    return &run->tasks[i / run->n_kv_heads];
+}
+
+/* Where a part begins. */
+static struct attn_place place_of(const struct attn_run *run, int part)
+{
+    int kv_head;
+    const struct attn_task *task = task_of(run, part, &kv_head);
+    const struct row_block *block = &run->cpu->blocks[task->block];
+    const struct span seen = block_span(run, block);
+    const int first = seen.first > task->first_split * SPLIT_TOKENS
+                          ? seen.first
+                          : task->first_split * SPLIT_TOKENS;
+
+    return (struct attn_place){block->seq, kv_head, first / PAGE_TOKENS};
+}
+
+/* Threads take parts in turns, so that a thread's next one is likely that of n_threads further on. */
 static void run_task(void *ctx, int part, int worker)
 {
     const struct attn_run *run = ctx;
-    const int i = run->n_tasks * run->n_kv_heads - 1 - part;
-    const struct attn_task *task = &run->tasks[i / run->n_kv_heads];
+    const int next = part + pool_threads(run->cpu->pool);
+    const bool is_last = next >= run->n_tasks * run->n_kv_heads;
+    const struct attn_place then = place_of(run, is_last ? part : next);
     const struct attn_room room = room_of(run, worker);
+    int kv_head;
+    const struct attn_task *task = task_of(run, part, &kv_head);
 
-    if (task->cut < 0)
-        run_whole(run, task, i % run->n_kv_heads, &room);
-    else
-        run_cut(run, task, i % run->n_kv_heads, &room);
+    (task->cut < 0 ? run_whole : run_cut)(run, task, kv_head, is_last ? NULL : &then, &room);
 }
 
 /* ---- tasks ---- */

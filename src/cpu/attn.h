@@ -59,9 +59,14 @@ static inline struct span span_within(struct span s, int first, int n)
     return (struct span){s.first > first ? s.first : first, s.end < end ? s.end : end};
 }
 
-/* Adds the keys of one page to the sums of a block's rows; `next` is the page to fetch meanwhile, -1:
- * none. */
-void attn_page(const struct attn_run *run, const struct row_block *block, int kv_head, int page,
-               int next, const struct attn_room *room, const struct sums *sums);
+/* A page of one key/value head of a sequence. */
+struct attn_place {
+    int seq, kv_head, page;
+};
+
+/* Adds the keys of a page to the sums of a block's rows, and fetches page `next` meanwhile; NULL: none. */
+void attn_page(const struct attn_run *run, const struct row_block *block,
+               const struct attn_place *at, const struct attn_place *next,
+               const struct attn_room *room, const struct sums *sums);
 
 #endif

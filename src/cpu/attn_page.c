@@ -12,12 +12,14 @@ enum {
     CACHE_LINE_BYTES = 64
 };
 
-static int64_t page_number(const struct attn_run *run, int seq, int page)
+/* Keys (0) or values (1) at a place. */
+static char *side_at(const struct attn_run *run, const struct attn_place *at, int which)
 {
     const struct attn_args *a = run->a;
-    const struct batch_seq *s = &BATCH_SEQS(run->cpu->batch)[seq];
+    const struct batch_seq *s = &BATCH_SEQS(run->cpu->batch)[at->seq];
+    const int32_t index = s->table[a->group] + at->page - s->first_page[a->group];
 
-    return BATCH_PAGES(run->cpu->batch)[s->table[a->group] + page - s->first_page[a->group]];
+    return kv_side(&a->kv, BATCH_PAGES(run->cpu->batch)[index], which, at->kv_head);
 }
 
 static const float *queries(const struct attn_run *run, int row, int kv_head)
@@ -83,15 +85,13 @@ static void row_plain(const struct attn_run *run, const struct attn_room *room, 
 /* ---- a page ---- */
 
 /* Brings a side into the thread's room where the level does not read it as it lies. */
-static const void *side_words(const struct attn_run *run, int64_t number, int which, int kv_head,
-                              float *room)
+static const void *side_words(const struct attn_run *run, const char *side, int which, float *room)
 {
     const struct tensor *kv = &run->a->kv;
     const struct kernels *k = run->cpu->kernels;
-    const char *side = kv_side(kv, number, which, kv_head);
 
     if (k->attend == NULL)
-        kv_take(room, kv, number, which, kv_head, 0, PAGE_TOKENS);
+        kv_take(room, kv, side, which);
     else if (kv->dtype == DTYPE_F8)
         k->widen_f8(room, side, kv_side_words(kv->dtype, run->head_width) / KV_COLUMNS);
     else
@@ -100,33 +100,35 @@ static const void *side_words(const struct attn_run *run, int64_t number, int wh
 }
 
 /* All that the calls of a page's rows share. */
-static struct attend page_call(const struct attn_run *run, const struct row_block *block,
-                               int kv_head, int page, int next, const struct attn_room *room)
+static struct attend page_call(const struct attn_run *run, const struct attn_place *at,
+                               const struct attn_place *next, const struct attn_room *room)
 {
     const struct tensor *kv = &run->a->kv;
-    const int64_t number = page_number(run, block->seq, page);
     struct attend call = {.n_heads = run->n_group,
                           .head_width = run->head_width,
                           .scale = run->a->scale,
                           .is_bf16 = kv->dtype == DTYPE_BF16};
 
-    if (next >= 0)
-        call.n_ahead_lines = (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
     for (int which = 0; which < 2; which++) {
-        call.sides[which] = side_words(run, number, which, kv_head, room->page[which]);
-        call.scales[which] = kv_scales(kv, kv_side(kv, number, which, kv_head));
-        if (next >= 0)
-            call.ahead[which] = kv_side(kv, page_number(run, block->seq, next), which, kv_head);
+        char *side = side_at(run, at, which);
+
+        call.sides[which] = side_words(run, side, which, room->page[which]);
+        call.scales[which] = kv_scales(kv, side);
+        if (next != NULL)
+            call.ahead[which] = side_at(run, next, which);
     }
+    if (next != NULL)
+        call.n_ahead_lines = (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
     return call;
 }
 
-void attn_page(const struct attn_run *run, const struct row_block *block, int kv_head, int page,
-               int next, const struct attn_room *room, const struct sums *sums)
+void attn_page(const struct attn_run *run, const struct row_block *block,
+               const struct attn_place *at, const struct attn_place *next,
+               const struct attn_room *room, const struct sums *sums)
 {
     const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
-    const int start = page * PAGE_TOKENS;
-    struct attend call = page_call(run, block, kv_head, page, next, room);
+    const int start = at->page * PAGE_TOKENS;
+    struct attend call = page_call(run, at, next, room);
 
     for (int r = 0; r < block->n_rows; r++) {
         const struct span s = span_within(attn_span(run->a, positions[r]), start, PAGE_TOKENS);
@@ -135,7 +137,7 @@ void attn_page(const struct attn_run *run, const struct row_block *block, int kv
 
         if (s.first >= s.end)
             continue;
-        call.q = queries(run, block->first_row + r, kv_head);
+        call.q = queries(run, block->first_row + r, at->kv_head);
         call.states = row.states;
         call.acc = row.acc;
         call.first = s.first - start;

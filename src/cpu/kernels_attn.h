@@ -27,14 +27,13 @@ INLINE fvec exp2_v(fvec x)
     const fvec within = max_v(all_v(-127.0f), x);
     const fvec shifted = within + round;
     const fvec f = within - (shifted - round);
-    fvec p = all_v(1.535336188319500e-4f);
+    const fvec f2 = f * f;
+    const fvec p01 = fma_v(all_v(6.931472028550421e-1f), f, all_v(1.0f));
+    const fvec p23 = fma_v(all_v(5.550332471162809e-2f), f, all_v(2.402264791363012e-1f));
+    const fvec p45 = fma_v(all_v(1.339887440266574e-3f), f, all_v(9.618437357674640e-3f));
+    const fvec p456 = fma_v(all_v(1.535336188319500e-4f), f2, p45);
+    const fvec p = fma_v(fma_v(p456, f2, p23), f2, p01); /* short chains of additions */
 
-    p = fma_v(p, f, all_v(1.339887440266574e-3f));
-    p = fma_v(p, f, all_v(9.618437357674640e-3f));
-    p = fma_v(p, f, all_v(5.550332471162809e-2f));
-    p = fma_v(p, f, all_v(2.402264791363012e-1f));
-    p = fma_v(p, f, all_v(6.931472028550421e-1f));
-    p = fma_v(p, f, all_v(1.0f));
     return p * (fvec)((uvec)shifted << 23);
 }
 
@@ -174,6 +173,12 @@ INLINE float prepare(const struct attend *a, float *scores, int begin)
 {
     fvec most = all_v(-INFINITY);
 
+    if (a->scales[0] == NULL && a->first == 0 && a->end == PAGE_TOKENS) {
+        UNROLL
+        for (int slot = 0; slot < PAGE_TOKENS; slot += LANES)
+            most = max_v(most, load_v(scores + slot));
+        return most_v(most);
+    }
     for (int slot = begin; slot < a->end; slot += LANES) {
         fvec s = load_v(scores + slot);
 

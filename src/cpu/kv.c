@@ -123,15 +123,13 @@ static float element_value(enum dtype dtype, const char *side, int64_t i)
     return value;
 }
 
-void kv_take(float *out, const struct tensor *kv, int64_t page, int which, int64_t head, int first,
-             int end)
+void kv_take(float *out, const struct tensor *kv, const char *side, int which)
 {
-    char *side = kv_side(kv, page, which, head);
     const float *scales = kv_scales(kv, side);
     const int64_t D = kv->dim[4];
     const int n_parts = kv_parts(kv->dtype);
 
-    for (int slot = first; slot < end; slot++, out += D)
+    for (int slot = 0; slot < PAGE_TOKENS; slot++, out += D)
         for (int64_t d = 0; d < D; d++) {
             const float value =
                 element_value(kv->dtype, side, element_of(n_parts, D, which, slot, d));

@@ -9,9 +9,8 @@
  * even. F8: times 448 / largest magnitude of the head, then to nearest, ties to even. */
 void kv_put(const struct tensor *kv, int64_t page, int slot, const float *row);
 
-/* Slots [first, end) of side `which` of a head as rows of D floats: out[(slot - first) * D + d]. */
-void kv_take(float *out, const struct tensor *kv, int64_t page, int which, int64_t head, int first,
-             int end);
+/* A side as P rows of D floats. `which`: 0 keys, 1 values. */
+void kv_take(float *out, const struct tensor *kv, const char *side, int which);
 
 /* Rounding of one number, for kv_put(). A NaN stays one in BF16; F8 takes |x| <= 448 and a little. */
 uint16_t bf16_of(float x);
