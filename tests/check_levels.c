@@ -3,7 +3,8 @@
  * a few questions, so that it is what the model usually sees. Prints the Kullback-Leibler divergence
  * of the next token's distribution (mean and 99th percentile, in nats) and the share of positions with
  * the same most likely token; fails when they pass the limits, or when a level gives other bits on
- * other threads or in other chunks. */
+ * other threads or in other chunks. Each level with each type of KV cache; the reference keeps keys and
+ * values in f32. */
 #include <math.h>
 
 #include "base/rng.h"
@@ -13,7 +14,12 @@
 
 enum { N_PROMPTS = 4, SEQ_TOKENS = 320, CHUNK_ROWS = 37 };
 
-static const double KL_MEAN_MAX = 1e-4, SAME_TOP_MIN = 0.99;
+/* What a type of KV cache may cost, the level's kernels included. */
+static const struct kv_type {
+    enum dtype dtype;
+    double kl_mean_max, same_top_min;
+} kv_types[] = {{DTYPE_F32, 1e-4, 0.99}, {DTYPE_BF16, 1e-4, 0.99}, {DTYPE_F8, 3e-3, 0.97}};
+enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
 
 static const char *const MODEL = "models/osprey-nano";
 static const char *const prompts[N_PROMPTS] = {
@@ -25,10 +31,10 @@ struct text {
     int n_prompt;
 };
 
-static struct model *open_level(const char *level, int n_threads)
+static struct model *open_level(const char *level, enum dtype kv, int n_threads)
 {
     setenv("OSPREY_CPU_FEATURES", level, 1);
-    return steps_open(MODEL, n_threads, SEQ_TOKENS, 1, SEQ_TOKENS);
+    return steps_open_kv(MODEL, n_threads, SEQ_TOKENS, 1, SEQ_TOKENS, kv);
 }
 
 static void render(struct text *t, const char *question)
@@ -72,7 +78,7 @@ static int32_t draw(const float *z, int vocab, uint64_t seed, int position)
 /* The ref level goes on from each prompt. */
 static void write_texts(struct text *texts)
 {
-    struct model *m = open_level("ref", 0);
+    struct model *m = open_level("ref", DTYPE_F32, 0);
     const int vocab = model_config(m)->vocab_size;
     float *logits = mem_new((size_t)SEQ_TOKENS * (size_t)vocab * sizeof(float));
 
@@ -92,10 +98,10 @@ static void write_texts(struct text *texts)
 }
 
 /* (N_PROMPTS, SEQ_TOKENS, V): the logits of all texts; free() them. */
-static float *play(const char *level, const struct text *texts, int n_threads, int n_chunk,
-                   int *vocab)
+static float *play(const char *level, enum dtype kv, const struct text *texts, int n_threads,
+                   int n_chunk, int *vocab)
 {
-    struct model *m = open_level(level, n_threads);
+    struct model *m = open_level(level, kv, n_threads);
     const size_t n = (size_t)SEQ_TOKENS * (size_t)model_config(m)->vocab_size;
     float *logits = mem_new(N_PROMPTS * n * sizeof(float));
 
@@ -147,7 +153,8 @@ static int compare_doubles(const void *a, const void *b)
 }
 
 /* Gives whether the level is close enough. */
-static bool compare(const char *level, const float *want, const float *have, int vocab)
+static bool compare(const char *level, const struct kv_type *kv, const float *want,
+                    const float *have, int vocab)
 {
     enum { N = N_PROMPTS * SEQ_TOKENS };
     static double kl[N];
@@ -162,17 +169,19 @@ static bool compare(const char *level, const float *want, const float *have, int
         same += (double)is_same_top / N;
     }
     qsort(kl, N, sizeof(kl[0]), compare_doubles);
-    passes = mean <= KL_MEAN_MAX && same >= SAME_TOP_MIN;
-    printf("%-9s KL mean %.2e, p99 %.2e, same top %6.2f %% of %d positions   %s\n", level, mean,
-           kl[N * 99 / 100], 100 * same, N, passes ? "ok" : "FAIL");
+    passes = mean <= kv->kl_mean_max && same >= kv->same_top_min;
+    printf("%-9s KV %-7s KL mean %.2e, p99 %.2e, same top %6.2f %% of %d positions; limits %g, "
+           "%g %%   %s\n",
+           level, dtype_name(kv->dtype), mean, kl[N * 99 / 100], 100 * same, N, kv->kl_mean_max,
+           100 * kv->same_top_min, passes ? "ok" : "FAIL");
     return passes;
 }
 
 /* The same bits on one thread, row by row. */
-static bool repeats(const char *level, const struct text *texts, const float *want)
+static bool repeats(const char *level, enum dtype kv, const struct text *texts, const float *want)
 {
     int vocab;
-    float *have = play(level, texts, 1, 1, &vocab);
+    float *have = play(level, kv, texts, 1, 1, &vocab);
     const size_t n_bytes = (size_t)N_PROMPTS * SEQ_TOKENS * (size_t)vocab * sizeof(float);
     const bool same = memcmp(have, want, n_bytes) == 0;
 
@@ -180,6 +189,23 @@ static bool repeats(const char *level, const struct text *texts, const float *wa
         printf("%-9s other bits row by row on one thread   FAIL\n", level);
     free(have);
     return same;
+}
+
+/* Gives the number of failures. */
+static int check_level(const char *level, const struct text *texts, const float *want)
+{
+    int vocab, n_failed = 0;
+
+    for (int i = 0; i < N_KV_TYPES; i++) {
+        const struct kv_type *kv = &kv_types[i];
+        float *have = play(level, kv->dtype, texts, 0, CHUNK_ROWS, &vocab);
+
+        n_failed += !compare(level, kv, want, have, vocab);
+        if (strcmp(level, "ref") != 0) /* test_forward.c does it for that one */
+            n_failed += !repeats(level, kv->dtype, texts, have);
+        free(have);
+    }
+    return n_failed;
 }
 
 int main(void)
@@ -191,16 +217,10 @@ int main(void)
     float *want;
 
     write_texts(texts);
-    want = play("ref", texts, 0, SEQ_TOKENS, &vocab);
-    for (int i = 1; i < n; i++) {
-        float *have = play(levels[i]->name, texts, 0, CHUNK_ROWS, &vocab);
-
-        n_failed += !compare(levels[i]->name, want, have, vocab);
-        n_failed += !repeats(levels[i]->name, texts, have);
-        free(have);
-    }
+    want = play("ref", DTYPE_F32, texts, 0, SEQ_TOKENS, &vocab);
+    for (int i = 0; i < n; i++)
+        n_failed += check_level(levels[i]->name, texts, want);
     free(want);
-    printf("%d of %d levels beside ref differ too much; limits %g nats, %g %% same top\n", n_failed,
-           n - 1, KL_MEAN_MAX, 100 * SAME_TOP_MIN);
+    printf("%d failures at %d levels\n", n_failed, n);
     return n_failed > 0;
 }
