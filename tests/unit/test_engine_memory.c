@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
+#include "engine/kv_dtype.h"
 #include "engine/memory_plan.h"
 #include "engine/sched.h"
 
@@ -129,6 +130,31 @@ static void test_the_cache_counts_true_bytes(void **state)
     }
 }
 
+static void test_names_of_the_caches_types(void **state)
+{
+    static const struct {
+        const char *text, *features;
+        enum dtype dtype;
+    } rows[] = {{NULL, "ref", DTYPE_F32},    {"auto", "ref", DTYPE_F32},
+                {"bf16", "ref", DTYPE_BF16}, {"bfloat16", NULL, DTYPE_BF16},
+                {"f32", NULL, DTYPE_F32},    {"float32", NULL, DTYPE_F32},
+                {"fp8", NULL, DTYPE_F8},     {"fp8_e4m3", NULL, DTYPE_F8}};
+    static const char *const unknown[] = {"", "f16", "q8_0", "fp8_e5m2", "BF16", "int8"};
+    enum dtype dtype;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        assert_int_equal(kv_dtype_choose(&dtype, rows[i].text, NULL, rows[i].features), OSP_OK);
+        assert_int_equal(dtype, rows[i].dtype);
+    }
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        assert_int_equal(kv_dtype_choose(&dtype, unknown[i], NULL, NULL), OSP_EINVAL);
+        assert_non_null(strstr(osp_error(), "there are auto, f32, bf16 (bfloat16) and fp8"));
+    }
+    assert_int_equal(kv_dtype_choose(&dtype, "auto", NULL, "sse9"), OSP_EINVAL);
+    assert_string_equal(kv_dtype_text(DTYPE_F8), "fp8");
+}
+
 static void test_weights_that_fill_the_memory_leave_a_small_cache(void **state)
 {
     struct memory_plan p = plan((struct memory_wish){0}, 14 * GB);
@@ -215,6 +241,7 @@ UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_context_is_cut_to_the_memory),
           cmocka_unit_test(test_wishes_are_kept),
           cmocka_unit_test(test_the_cache_counts_true_bytes),
+          cmocka_unit_test(test_names_of_the_caches_types),
           cmocka_unit_test(test_weights_that_fill_the_memory_leave_a_small_cache),
           cmocka_unit_test(test_what_does_not_fit_is_refused),
           cmocka_unit_test(test_host_memory_is_known), cmocka_unit_test(test_places))

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/foreign.h"
 #include "cli/help.h"
+#include "cli/model_args.h"
 #include "cli/nearest.h"
 
 struct args {
@@ -192,6 +193,26 @@ static void test_environment(void **state)
     assert_non_null(strstr(fail_message(), "environment variable OSPREY_PORT"));
 }
 
+/* vLLM's name and llama-server's two may say the same thing. */
+static void test_kv_cache_types(void **state)
+{
+    const struct model_args none = {0}, one = {.cache_type_v = "fp8"};
+    const struct model_args all = {
+        .kv_cache_dtype = "bf16", .cache_type_k = "bf16", .cache_type_v = "bf16"};
+    const struct model_args two = {.cache_type_k = "bf16", .cache_type_v = "f32"};
+    const char *type = "";
+
+    (void)state;
+    assert_int_equal(model_args_kv_type(&type, &none), OSP_OK);
+    assert_null(type);
+    assert_int_equal(model_args_kv_type(&type, &one), OSP_OK);
+    assert_string_equal(type, "fp8");
+    assert_int_equal(model_args_kv_type(&type, &all), OSP_OK);
+    assert_string_equal(type, "bf16");
+    assert_int_equal(model_args_kv_type(&type, &two), OSP_EINVAL);
+    assert_non_null(strstr(fail_message(), "bf16 and f32"));
+}
+
 static void test_foreign_options(void **state)
 {
     struct option_rest rest;
@@ -274,5 +295,6 @@ static void test_tables_are_sound(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_spellings), cmocka_unit_test(test_values),
           cmocka_unit_test(test_refusals), cmocka_unit_test(test_environment),
-          cmocka_unit_test(test_foreign_options), cmocka_unit_test(test_nearest),
-          cmocka_unit_test(test_tables_are_sound), cmocka_unit_test(test_foreign_table_is_sound))
+          cmocka_unit_test(test_kv_cache_types), cmocka_unit_test(test_foreign_options),
+          cmocka_unit_test(test_nearest), cmocka_unit_test(test_tables_are_sound),
+          cmocka_unit_test(test_foreign_table_is_sound))
