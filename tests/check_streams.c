@@ -66,6 +66,7 @@ static void mxfp4_group(struct bench *b, const char *group, int n_x)
                                 .x = b->rows,
                                 .n_blocks = BLOCKS,
                                 .n_x = n_x,
+                                .n_groups = 1,
                                 .next = (const uint8_t *)group + GROUP_BYTES});
 }
 

@@ -75,6 +75,8 @@ struct tiles {
 };
 typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
 void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
+/* Where the share that holds this tile goes on: makes job and tile the next one, or leaves them. */
+void cpu_next_tile(const struct cpu *cpu, const struct tiles *tiles, int *job, int *tile);
 /* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each: on
  * several memory nodes every thread does its own share and no other, so that it lies on its node. */
 CHECKED enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles,

@@ -8,6 +8,7 @@
 #define CPU_KERNELS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "backend/tensor.h"
@@ -58,14 +59,17 @@ struct int8_row {
 
 enum { INT8_X_MAX = 64 }; /* rows of a call: with what belongs to them, half a second-level cache */
 
-/* out[t * 16 + r] = w[r] . x[t] of one group */
+/* out[t * 16 + r] = w[r] . x[t] of one group. One token may be multiplied with two groups at once: out has
+ * the second's sums behind the first's. */
 struct int8_products {
     float *out;
     const uint8_t *codes;  /* (n_blocks, 256) */
     const uint8_t *scales; /* (n_blocks, 16) */
     const struct int8_row *x;
     int n_blocks, n_x;
-    const uint8_t *next; /* codes of the group whose turn is next, to be fetched meanwhile */
+    int n_groups;          /* 1, or 2 with n_x = 1 */
+    ptrdiff_t group_bytes; /* from one to the other */
+    const uint8_t *next;   /* codes of the groups whose turn is next, to be fetched meanwhile */
 };
 
 /* ---- BF16 times rounded rows ----

@@ -22,6 +22,7 @@ enum {
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
     FEW_TOKENS = 4,
+    GROUPS_MAX = 2,    /* at once, of one token: more streams; four are no quicker */
     OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
     STREAMS =
         4 /* parts of a group that are fetched side by side: more than one, for the prefetcher */
@@ -79,36 +80,46 @@ INLINE void few_block(const struct int8_products *p, int block, fvec acc[][PARTS
         add_block(acc[t], sum[t], scales, p->x[t].blocks[block].scale);
 }
 
-/* Asks for the b-th part of the next group. Memory answers several streams sooner than one, and a
- * whole group ahead: the arithmetic takes as long as the memory, and misses near by would stop it. */
-INLINE void fetch_next(const struct int8_products *p, int b)
+/* Asks for the b-th part of a group whose turn is next. Memory answers several streams sooner than one,
+ * and a whole group ahead: the arithmetic takes as long as the memory, and misses near by would stop
+ * it. */
+INLINE void fetch_group(const struct int8_products *p, const uint8_t *group, int b)
 {
-    const uint8_t *at = p->next + (ptrdiff_t)b * 64;
-
     UNROLL
     for (int i = 0; i < STREAMS; i++)
-        __builtin_prefetch(at + (ptrdiff_t)i * p->n_blocks * 64, 0, 2);
-    __builtin_prefetch(p->next + (ptrdiff_t)p->n_blocks * GROUP_BLOCK_BYTES + b * GROUP_ROWS, 0, 2);
+        __builtin_prefetch(group + ((ptrdiff_t)i * p->n_blocks + b) * 64, 0, 2);
+    __builtin_prefetch(group + (ptrdiff_t)p->n_blocks * GROUP_BLOCK_BYTES + b * GROUP_ROWS, 0, 2);
 }
 
-INLINE void few_tokens(const struct int8_products *p, const int n_x)
+INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n_groups)
 {
-    fvec acc[FEW_TOKENS][PARTS];
+    struct int8_products of[GROUPS_MAX];
+    fvec acc[GROUPS_MAX][FEW_TOKENS][PARTS];
 
     UNROLL
-    for (int t = 0; t < n_x; t++)
+    for (int g = 0; g < n_groups; g++) {
+        of[g] = *p;
+        of[g].codes += g * p->group_bytes;
+        of[g].scales += g * p->group_bytes;
         UNROLL
-    for (int h = 0; h < PARTS; h++)
-        acc[t][h] = all_v(0);
-    for (int b = 0; b < p->n_blocks; b++) {
-        fetch_next(p, b);
-        few_block(p, b, acc, n_x);
+        for (int t = 0; t < n_x; t++)
+            UNROLL
+        for (int h = 0; h < PARTS; h++)
+            acc[g][t][h] = all_v(0);
+    }
+    for (int b = 0; b < p->n_blocks; b++)
+        UNROLL
+    for (int g = 0; g < n_groups; g++) {
+        fetch_group(p, p->next + g * p->group_bytes, b);
+        few_block(&of[g], b, acc[g], n_x);
     }
     UNROLL
+    for (int g = 0; g < n_groups; g++)
+        UNROLL
     for (int t = 0; t < n_x; t++)
         UNROLL
     for (int h = 0; h < PARTS; h++)
-        store_v(p->out + t * GROUP_ROWS + h * LANES, acc[t][h]);
+        store_v(p->out + (g * n_x + t) * GROUP_ROWS + h * LANES, acc[g][t][h]);
 }
 
 /* ---- many tokens ---- */
@@ -201,14 +212,16 @@ static void many_tokens(const struct int8_products *p)
 
 static void level_products_int8(const struct int8_products *p)
 {
-    if (p->n_x == 1)
-        few_tokens(p, 1);
+    if (p->n_groups == 2)
+        few_tokens(p, 1, 2);
+    else if (p->n_x == 1)
+        few_tokens(p, 1, 1);
     else if (p->n_x == 2)
-        few_tokens(p, 2);
+        few_tokens(p, 2, 1);
     else if (p->n_x == 3)
-        few_tokens(p, 3);
+        few_tokens(p, 3, 1);
     else if (p->n_x == 4)
-        few_tokens(p, 4);
+        few_tokens(p, 4, 1);
     else
         many_tokens(p);
 }
@@ -236,10 +249,8 @@ INLINE void outlier_step(const struct int8_products *p, const struct int8_outlie
 }
 
 /* One column of the weights each; the group is in the cache by now. */
-static void outliers_packed(const struct int8_products *p, int t)
+static void outliers_packed(const struct int8_products *p, const struct int8_row *row, float *out)
 {
-    const struct int8_row *row = &p->x[t];
-    float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
     fvec acc[PARTS];
 
     UNROLL
@@ -296,19 +307,34 @@ static void outliers_many(const struct int8_products *p)
     }
 }
 
+/* The second of two groups. */
+static struct int8_products second_group(const struct int8_products *p)
+{
+    struct int8_products second = *p;
+
+    second.codes += p->group_bytes;
+    second.scales += p->group_bytes;
+    return second;
+}
+
 static void level_outliers_int8(const struct int8_products *p)
 {
     int n = 0;
 
     for (int t = 0; t < p->n_x; t++)
         n += p->x[t].n_outliers;
-    if (n > OUTLIERS_MANY * p->n_blocks) {
+    if (n > OUTLIERS_MANY * p->n_blocks && p->n_x > 1) {
         outliers_many(p);
         return;
     }
     for (int t = 0; t < p->n_x; t++)
         if (p->x[t].n_outliers > 0)
-            outliers_packed(p, t);
+            outliers_packed(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
+    if (p->n_groups == 2 && n > 0) {
+        const struct int8_products second = second_group(p);
+
+        outliers_packed(&second, p->x, p->out + GROUP_ROWS);
+    }
 }
 
 /* ---- activations ---- */

@@ -33,6 +33,7 @@ struct run {
     int64_t n_columns;
     const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
     struct rounded rounded;      /* the inputs, where needed */
+    struct tiles tiles;
 };
 
 /* A few tokens of one product: those from `first` on. */
@@ -66,13 +67,28 @@ static void finish(const struct kernels *k, const struct piece *p, int64_t first
 
 /* ---- packed weights, int8 inputs ---- */
 
-static void multiply_packed(const struct run *run, const struct piece *p, int64_t first,
+static const uint8_t *group_at(const struct matmul *m, int64_t row)
+{
+    return (const uint8_t *)m->w.data + row / GROUP_ROWS * packed_group_bytes(m->w.dim[1]);
+}
+
+/* The weights that this thread will most likely want after row `last` of a job. */
+static const uint8_t *group_after(const struct run *run, const struct matmul *m, int64_t last)
+{
+    int job = (int)(m - run->jobs), tile = (int)(last / TILE_ROWS);
+
+    cpu_next_tile(run->cpu, &run->tiles, &job, &tile);
+    if (run->jobs[job].w.layout != LAYOUT_PACKED)
+        return group_at(m, last);
+    return group_at(&run->jobs[job], (int64_t)tile * TILE_ROWS);
+}
+
+/* Two groups, for one token, or one. */
+static void multiply_packed(const struct run *run, const struct piece *p, int64_t first, int n,
                             float *products)
 {
-    const int64_t n_blocks = run->n_columns / MXFP4_BLOCK,
-                  n_bytes = packed_group_bytes(run->n_columns);
-    const uint8_t *group = (const uint8_t *)p->m->w.data + first / GROUP_ROWS * n_bytes;
-    const bool is_last = first + GROUP_ROWS >= p->m->w.dim[0];
+    const int64_t n_blocks = run->n_columns / MXFP4_BLOCK;
+    const uint8_t *group = group_at(p->m, first);
     struct int8_row x[PIECE_TOKENS];
     const struct int8_products args = {.out = products,
                                        .codes = group,
@@ -80,7 +96,9 @@ static void multiply_packed(const struct run *run, const struct piece *p, int64_
                                        .x = x,
                                        .n_blocks = (int)n_blocks,
                                        .n_x = p->n,
-                                       .next = is_last ? group : group + n_bytes};
+                                       .n_groups = n > GROUP_ROWS ? 2 : 1,
+                                       .group_bytes = packed_group_bytes(run->n_columns),
+                                       .next = group_after(run, p->m, first + n - 1)};
 
     for (int i = 0; i < p->n; i++)
         x[i] = run->rows[input_row(p->m, p->first + i)];
@@ -175,17 +193,17 @@ static int rows_at_once(const struct kernels *k, const struct matmul *m)
 
 /* ---- tiles ---- */
 
-/* Rows [first, first + n) times the tokens of one piece. */
+/* Rows [first, first + n) times the tokens of one piece: up to a tile, or with one token two. */
 static void multiply_piece(const struct run *run, const struct piece *p, const void *w,
                            bool is_bf16, int64_t first, int n)
 {
     const struct kernels *k = run->cpu->kernels;
-    float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
+    float bias[2 * TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
 
     if (p->m->bias.data != NULL)
         cpu_widen(k, bias, &p->m->bias, first, n);
     if (w == NULL)
-        multiply_packed(run, p, first, products);
+        multiply_packed(run, p, first, n, products);
     else if (is_rounded(k, p->m))
         multiply_rounded(run, p, w, n, products);
     else
@@ -211,10 +229,10 @@ static void multiply_packed_tiles(const struct run *run, const struct matmul *m,
 
     for (int token = 0; token < m->n_tokens; token += n_most) {
         const struct piece p = piece_of(m, token, n_most);
+        const int step = p.n == 1 ? 2 * TILE_ROWS : TILE_ROWS;
 
-        for (int64_t row = first; row < end; row += TILE_ROWS)
-            multiply_piece(run, &p, NULL, false, row,
-                           (int)(end - row < TILE_ROWS ? end - row : TILE_ROWS));
+        for (int64_t row = first; row < end; row += step)
+            multiply_piece(run, &p, NULL, false, row, (int)(end - row < step ? end - row : step));
     }
 }
 
@@ -306,18 +324,18 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
                            int n_jobs, struct work *work)
 {
     struct run run = {.cpu = cpu, .jobs = jobs, .x = inputs.data, .n_columns = jobs[0].w.dim[1]};
-    struct tiles tiles = {.n_jobs = n_jobs};
     bool is_packed = false, is_widened = false;
     enum osp_status st;
 
-    TRY(plan(&run, &tiles, &is_packed, &is_widened));
+    run.tiles.n_jobs = n_jobs;
+    TRY(plan(&run, &run.tiles, &is_packed, &is_widened));
     if (is_widened)
         TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
                              "weight tiles"));
     if (is_packed)
         TRY(cpu_int8_rows(cpu, &run.rows, inputs.data, inputs.n_rows, run.n_columns));
     TRY(round_inputs(&run, inputs.n_rows, n_jobs));
-    cpu_run_tiles(cpu, &tiles, run_tiles, &run);
+    cpu_run_tiles(cpu, &run.tiles, run_tiles, &run);
     for (int i = 0; i < n_jobs; i++)
         if (jobs[i].n_tokens > 0)
             add_work(work, &jobs[i]);

@@ -70,6 +70,30 @@ static void run_worker(void *ctx, int part, int worker)
         run_share(run, (worker + i) % n_shares, worker);
 }
 
+static int share_of(int n_tiles, int tile, int n_shares)
+{
+    int share = (int)((int64_t)tile * n_shares / n_tiles);
+
+    while (first_of_share(n_tiles, share + 1, n_shares) <= tile)
+        share++;
+    return share;
+}
+
+void cpu_next_tile(const struct cpu *cpu, const struct tiles *tiles, int *job, int *tile)
+{
+    const int n_shares = pool_threads(cpu->pool);
+    const int share = share_of(tiles->n[*job], *tile, n_shares);
+    int j = *job, next = *tile + 1;
+
+    while (next >= first_of_share(tiles->n[j], share + 1, n_shares)) {
+        if (++j == tiles->n_jobs)
+            return;
+        next = first_of_share(tiles->n[j], share, n_shares);
+    }
+    *job = j;
+    *tile = next;
+}
+
 static void reset_shares(struct cpu *cpu)
 {
     for (int i = 0; i < pool_threads(cpu->pool); i++)

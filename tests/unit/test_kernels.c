@@ -350,6 +350,7 @@ static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
                                              .x = c.rows + first,
                                              .n_blocks = n_blocks,
                                              .n_x = n_x,
+                                             .n_groups = 1,
                                              .next = c.codes});
 }
 
@@ -455,7 +456,8 @@ static void add_outliers(const struct kernels *k, float *out, int first, int n_x
                                              .scales = c.scales,
                                              .x = c.rows + first,
                                              .n_blocks = BLOCKS_MAX,
-                                             .n_x = n_x});
+                                             .n_x = n_x,
+                                             .n_groups = 1});
 }
 
 static double expected_outliers(const struct int8_row *row, int r, double *magnitude)
@@ -521,6 +523,47 @@ static void test_int8_extremes(void **state)
         }
 }
 
+/* Two groups at once have the bits of each alone, outliers too. */
+static void test_int8_pair(void **state)
+{
+    enum { GROUP_BYTES = BLOCKS_MAX / 2 * (GROUP_BLOCK_BYTES + GROUP_ROWS), N = BLOCKS_MAX / 2 };
+    static _Alignas(64) uint8_t groups[2 * GROUP_BYTES];
+    float pair[2 * GROUP_ROWS], alone[2 * GROUP_ROWS];
+
+    (void)state;
+    find_levels();
+    for (size_t i = 0; i < sizeof(groups); i++)
+        groups[i] = (uint8_t)(i / 2 % 5 + i % 11 + 118);
+    for (int l = 0; l < n_levels; l++) {
+        struct int8_products p = {.out = pair,
+                                  .codes = groups,
+                                  .scales = groups + N * GROUP_BLOCK_BYTES,
+                                  .x = c.rows,
+                                  .n_blocks = N,
+                                  .n_x = 1,
+                                  .n_groups = 2,
+                                  .group_bytes = GROUP_BYTES,
+                                  .next = groups};
+
+        if (levels[l]->products_int8 == NULL)
+            continue;
+        fill_case(levels[l]);
+        fill_outliers(levels[l]);
+        c.rows[0].n_outliers = N;
+        levels[l]->products_int8(&p);
+        levels[l]->outliers_int8(&p);
+        p.n_groups = 1;
+        for (int g = 0; g < 2; g++) {
+            p.out = alone + g * GROUP_ROWS;
+            levels[l]->products_int8(&p);
+            levels[l]->outliers_int8(&p);
+            p.codes += GROUP_BYTES;
+            p.scales += GROUP_BYTES;
+        }
+        assert_memory_equal(pair, alone, sizeof(pair));
+    }
+}
+
 /* A token has the same bits alone and beside any others. */
 static void test_int8_bits(void **state)
 {
@@ -577,4 +620,5 @@ UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values
           cmocka_unit_test(test_rounding), cmocka_unit_test(test_rounded_products),
           cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
           cmocka_unit_test(test_int8_outliers), cmocka_unit_test(test_int8_extremes),
-          cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_level_names))
+          cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_int8_pair),
+          cmocka_unit_test(test_level_names))
