@@ -35,6 +35,7 @@ struct bench {
     int8_t codes[MANY_TOKENS][COLUMNS];
     struct int8_block blocks[MANY_TOKENS][BLOCKS];
     struct int8_row rows[MANY_TOKENS];
+    uint16_t rounded[COLUMNS], mixed[MIXED_TOKENS_MAX][COLUMNS];
     float x[COLUMNS], out[MANY_TOKENS * 64];
     uint64_t sum; /* keeps what is read alive */
     double times_ns[N_WAYS][N_TIMES];
@@ -57,6 +58,24 @@ static void read_slice(struct bench *b, const char *data)
     b->sum += s0[0] + s0[1];
 }
 
+/* As cpu/mixed.c: some tokens after the others, four groups at once where these are few. */
+static void mixed_groups(struct bench *b, const char *group, int n_groups, int n_x)
+{
+    const int n_most = n_x <= 4 ? 4 : 1;
+
+    for (int g = 0; g < n_groups; g += n_most)
+        for (int x = 0; x < n_x; x += MIXED_TOKENS_MAX)
+            b->k->products_mixed(&(struct mixed_products){
+                .out = b->out,
+                .groups = (const uint8_t *)group + g * GROUP_BYTES,
+                .group_bytes = GROUP_BYTES,
+                .x = b->mixed[0],
+                .x_stride = COLUMNS,
+                .n_groups = n_groups - g < n_most ? n_groups - g : n_most,
+                .n_blocks = BLOCKS,
+                .n_x = n_x - x < MIXED_TOKENS_MAX ? n_x - x : MIXED_TOKENS_MAX});
+}
+
 static void mxfp4_group(struct bench *b, const char *group, int n_x)
 {
     b->k->products_int8(
@@ -70,17 +89,43 @@ static void mxfp4_group(struct bench *b, const char *group, int n_x)
                                 .next = (const uint8_t *)group + GROUP_BYTES});
 }
 
-static void run_slice(struct bench *b, enum way way, const char *data)
+static void mxfp4_groups(struct bench *b, const char *group, int n_groups, int n_x)
 {
+    if (b->k->products_mixed != NULL)
+        mixed_groups(b, group, n_groups, n_x);
+    else
+        for (int g = 0; g < n_groups; g++)
+            mxfp4_group(b, group + g * GROUP_BYTES, n_x);
+}
+
+static void bf16_rows(struct bench *b, const char *data)
+{
+    const uint16_t *rounded = b->rounded;
     const float *x = b->x;
 
+    if (b->k->products_rounded == NULL) {
+        b->k->products_bf16(&(struct products){b->out, 64, data, &x, BF16_ROWS, COLUMNS, 1});
+        return;
+    }
+    for (int row = 0; row < BF16_ROWS; row += GROUP_ROWS)
+        b->k->products_rounded(&(struct rounded_products){
+            .out = b->out,
+            .out_stride = 64,
+            .w = data + row * COLUMNS * 2,
+            .x = &rounded,
+            .n_rows = BF16_ROWS - row < GROUP_ROWS ? BF16_ROWS - row : GROUP_ROWS,
+            .n = COLUMNS,
+            .n_x = 1});
+}
+
+static void run_slice(struct bench *b, enum way way, const char *data)
+{
     if (way == WAY_READ)
         read_slice(b, data);
     else if (way == WAY_MXFP4)
-        for (int g = 0; g < SLICE_GROUPS; g++)
-            mxfp4_group(b, data + g * GROUP_BYTES, 1);
+        mxfp4_groups(b, data, SLICE_GROUPS, 1);
     else
-        b->k->products_bf16(&(struct products){b->out, 64, data, &x, BF16_ROWS, COLUMNS, 1});
+        bf16_rows(b, data);
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -131,7 +176,7 @@ static void print_cached(struct bench *b)
             const uint64_t start_ns = clock_ns();
             double ns;
 
-            mxfp4_group(b, b->weights, n_x);
+            mxfp4_groups(b, b->weights, 1, n_x);
             ns = (double)(clock_ns() - start_ns);
             least_ns = ns < least_ns ? ns : least_ns;
         }
@@ -152,6 +197,10 @@ static void fill(struct bench *b)
         b->k->quantise(b->codes[t], b->blocks[t], b->x, BLOCKS);
         b->rows[t] = (struct int8_row){.codes = b->codes[t], .blocks = b->blocks[t]};
     }
+    if (b->k->products_rounded != NULL)
+        b->k->round_bf16(b->rounded, b->x, COLUMNS);
+    for (int t = 0; t < MIXED_TOKENS_MAX && b->k->products_mixed != NULL; t++)
+        b->k->round_mixed(b->mixed[t], b->x, COLUMNS);
 }
 
 int main(void)

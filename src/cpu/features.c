@@ -18,10 +18,8 @@
     X("avx2", kernels_avx2, has_avx2)                                                              \
     X("avx-vnni", kernels_avxvnni, has_avxvnni)                                                    \
     X("avx512", kernels_avx512, has_avx512)                                                        \
-    X("avx512-bf16", kernels_avx512bf16, has_avx512bf16)                                           \
     X("amx", kernels_amx, has_amx)
-extern const struct kernels kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_avx512bf16,
-    kernels_amx;
+extern const struct kernels kernels_avx2, kernels_avxvnni, kernels_avx512, kernels_amx;
 
 struct leaf {
     unsigned a, b, c, d;
@@ -81,11 +79,6 @@ static bool has_avx512(void)
            has_bits(leaf_of(7, 0).c, vbmi | vnni) && saves(STATES_ZMM);
 }
 
-static bool has_avx512bf16(void)
-{
-    return has_avx512() && has_bits(leaf_of(7, 1).a, 1u << 5);
-}
-
 /* Linux makes room for the tiles of a process's threads only when it is asked. */
 static bool may_use_tiles(void)
 {
@@ -96,9 +89,9 @@ static bool may_use_tiles(void)
 
 static bool has_amx(void)
 {
-    const unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25;
+    const unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
 
-    return has_avx512() && has_bits(leaf_of(7, 0).d, amx_bf16 | amx_tile | amx_int8) &&
+    return has_avx512() && has_bits(leaf_of(7, 0).d, amx_bf16 | amx_tile) &&
            saves(STATES_ZMM | STATES_TILES) && may_use_tiles();
 }
 

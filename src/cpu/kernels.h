@@ -83,7 +83,18 @@ struct rounded_products {
     const uint16_t *panels; /* of the same rows, the first of them the first of a panel; or NULL */
     int n_rows, n, n_x;
 };
-enum { ROUNDED_ALIGN = 32, PANEL_ROWS = 16 };
+/* ---- packed MXFP4 times rounded rows ----
+ * out[(g * n_x + t) * 16 + r] = w[g][r] . x[t] of n_groups groups of packed MXFP4, one behind the other,
+ * and mixed rows: rounded, the columns of every eight in the order 0 2 4 6 1 3 5 7. */
+struct mixed_products {
+    float *out;
+    const uint8_t *groups; /* group_bytes each: codes, then scales */
+    int64_t group_bytes;
+    const uint16_t *x; /* n_x rows, x_stride elements from one to the next */
+    int64_t x_stride;
+    int n_groups, n_blocks, n_x;
+};
+enum { ROUNDED_ALIGN = 32, PANEL_ROWS = 16, MIXED_TOKENS_MAX = 32 /* n_x */ };
 static inline int rounded_columns(int n)
 {
     return (n + ROUNDED_ALIGN - 1) / ROUNDED_ALIGN * ROUNDED_ALIGN;
@@ -151,6 +162,9 @@ struct kernels {
     void (*products_rounded)(const struct rounded_products *p);
     /* The panel of n_rows <= 16 rounded rows, one behind the other; NULL: the level has none. */
     void (*panel_bf16)(uint16_t *panel, const uint16_t *rows, int n_rows, int n);
+    /* NULL, both: packed MXFP4 meets int8 rows. */
+    void (*round_mixed)(uint16_t *out, const float *x, int n);
+    void (*products_mixed)(const struct mixed_products *p);
 };
 
 extern const struct kernels kernels_ref;

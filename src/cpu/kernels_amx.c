@@ -1,10 +1,8 @@
-/* Level "amx": as "avx512", but MXFP4 times many tokens and all products of BF16 weights are tile
- * products; see kernels_tiles.h. A thread that uses tiles needs the process's permission, which
- * features.c asks for. */
+/* Level "amx": as "avx512", but packed MXFP4 and BF16 weights meet rows rounded to bf16, by tile products;
+ * see kernels_tiles.h. A thread that uses tiles needs the process's permission, which features.c asks
+ * for. */
 #include "cpu/kernels_zmm.h"
 
-static void tile_products_int8(const struct int8_products *p);
-#define LEVEL_PRODUCTS_INT8 tile_products_int8
 #include "cpu/kernels_int8.h"
 #include "cpu/kernels_rounded.h"
 
@@ -26,22 +24,21 @@ struct tile_config {
 #define TILE_STORE(t, p, stride)                                                                   \
     __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"((ptrdiff_t)(stride))        \
                      : "memory")
-#define TILE_DOT_INT8(c, a, b) __asm__ volatile("tdpbssd %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 #define TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 
-/* 2 e2m1 for each of the sixteen codes: tiles multiply signed bytes. */
-INLINE bytes signed_low(bytes codes)
+/* For each code the bf16 of e2m1 times 2^126, by the low four bits of every word; then less, but not
+ * below zero: a smaller exponent. The sign stays. */
+INLINE __m512i look_up_exponents(__m512i codes)
 {
-    const __m512i values = _mm512_broadcast_i32x4(
-        _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12));
+    const __m256i values = _mm256_setr_epi16(
+        0, 0x7E00, 0x7E80, 0x7EC0, 0x7F00, 0x7F40, 0x7F80, 0x7FC0, 0, (short)0xFE00, (short)0xFE80,
+        (short)0xFEC0, (short)0xFF00, (short)0xFF40, (short)0xFF80, (short)0xFFC0);
 
-    return _mm512_permutexvar_epi8(codes, values);
+    return _mm512_permutexvar_epi16(codes, _mm512_broadcast_i64x4(values));
 }
 
-INLINE bytes signed_high(bytes codes)
-{
-    return signed_low(_mm512_srli_epi16(codes, 4));
-}
+#define look_up_words(codes)       ((words)look_up_exponents((__m512i)(codes)))
+#define subtract_words(from, less) ((words)_mm512_subs_epu16((__m512i)(from), (__m512i)(less)))
 
 #include "cpu/kernels_tiles.h"
 
@@ -51,4 +48,6 @@ const struct kernels kernels_amx = {.name = "amx",
                                     ATTN_FUNCTIONS,
                                     .round_bf16 = level_round_bf16,
                                     .panel_bf16 = tile_panel_bf16,
-                                    .products_rounded = tile_products_rounded};
+                                    .products_rounded = tile_products_rounded,
+                                    .round_mixed = tile_round_mixed,
+                                    .products_mixed = tile_products_mixed};

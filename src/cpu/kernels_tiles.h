@@ -4,204 +4,32 @@
  *     struct tile_config                    shapes of the tiles: row_bytes[8], n_rows[8], palette 1
  *     TILES_CONFIGURE(config)               for this thread; TILES_RELEASE() ends it
  *     TILE_ZERO(c)  TILE_LOAD(t, p, stride)  TILE_STORE(t, p, stride)
- *     TILE_DOT_INT8(c, a, b)                c[i][j] += sum over k of a[i][k] . b[k][j], dwords of
- *     TILE_DOT_BF16(c, a, b)                four int8, exact, or of two bf16
- *     bytes signed_low(bytes codes)         the low nibbles as 2 e2m1; signed_high
+ *     TILE_DOT_BF16(c, a, b)                c[i][j] += sum over k of a[i][k] . b[k][j], dwords of two
+ *                                           bf16
+ *     words look_up_words(words codes)      e2m1 2^126 as bf16, by the low four bits of every word
+ *     words subtract_words(words from, words less)     not below zero
  *
- * MXFP4 times int8: A is 32 columns of up to 16 tokens, B a block of 16 weight rows as its packed
- * layout has them, 8 rows of 64 bytes. A sum is one block's, so that its scales stay exact, and that
- * is half of what a tile could hold; then it is scaled and added as at the other levels, with the same
- * bits. Bound by that: a load, a conversion, a product and a sum for every 16 dwords.
+ * The instruction adds the even columns' products of 32, then the odd ones', then both to what was
+ * there: the same bits for any number of tokens. Subnormal numbers count as zero.
  *
- * BF16: A is 32 columns of 16 weight rows, in place; B the same columns of tokens, pair by pair: a
- * panel of 16 tokens, or one token's row as it lies. One sum over all columns. The instruction adds
- * the even columns' products, then the odd ones', then both to what was there: the same bits for any
- * number of tokens. Subnormal numbers count as zero. */
+ * BF16 weights: A is 32 columns of 16 weight rows, in place; B the same columns of tokens, pair by
+ * pair: a panel of 16 tokens, or one token's row as it lies.
+ *
+ * Packed MXFP4: B is 32 columns of 16 weight rows as bf16, which is exact with their scales in the
+ * exponent; A is those columns of up to 16 tokens. Few tokens: bound by making B, 11 vector
+ * instructions for 64 bytes of weights. Many: by the loads of A. int8 tiles would need the sums of
+ * every 32 columns to be stored, converted, scaled and added: half as fast here. */
 
 enum {
     TILE_TOKENS = 16,
-    TILE_TOKENS_MIN = 25, /* below this the products without tiles are as quick */
-    TILE_BATCH = 4,       /* blocks whose sums are on their way at once */
-    TILE_COLUMNS = 32,    /* bf16 in a row of a tile */
-    PANELS_MAX = 4        /* of 16 tokens that are multiplied with one tile of weights */
-};
-
-/* One block of a chunk, signed. */
-struct tile_block {
-    bytes w[STEPS];
-    fvec scales;
-};
-
-/* Sums of a batch: (block, token, row). */
-struct tile_sums {
-    ivec of[TILE_BATCH][TILE_TOKENS];
-};
-
-/* What one chunk multiplies 16 tokens with, or fewer. */
-struct tile_run {
-    const struct tile_block *e;
-    const int8_t *codes; /* of the first token */
-    ptrdiff_t stride;    /* from token to token */
-    const struct int8_block *blocks[TILE_TOKENS];
-    float *out;
-    int n_blocks, n_x;
+    TILE_COLUMNS = 32, /* bf16 in a row of a tile */
+    PANELS_MAX = 4     /* of 16 tokens that are multiplied with one tile of weights */
 };
 
 static void tile_shape(struct tile_config *config, int tile, int n_rows, int row_bytes)
 {
     config->n_rows[tile] = (uint8_t)n_rows;
     config->row_bytes[tile] = (uint16_t)row_bytes;
-}
-
-/* ---- MXFP4 times int8 ---- */
-
-/* Tiles 0 .. 3 are sums, 4 and 5 tokens, 6 and 7 weights. */
-static void configure_int8(void)
-{
-    struct tile_config config = {.palette = 1};
-
-    for (int t = 0; t < 8; t++)
-        tile_shape(&config, t, t < 6 ? TILE_TOKENS : STEPS, t == 4 || t == 5 ? 32 : 64);
-    TILES_CONFIGURE(&config);
-}
-
-static void tile_expand(struct tile_block *out, const struct int8_products *p, int first, int n)
-{
-    for (int b = 0; b < n; b++) {
-        const uint8_t *codes = p->codes + (ptrdiff_t)(first + b) * GROUP_BLOCK_BYTES;
-
-        for (int v = 0; v < STEPS / 2; v++) {
-            bytes both;
-
-            memcpy(&both, codes + v * (int)sizeof(both), sizeof(both));
-            out[b].w[2 * v] = signed_low(both);
-            out[b].w[2 * v + 1] = signed_high(both);
-        }
-        out[b].scales = scales_of(p->scales + (ptrdiff_t)(first + b) * GROUP_ROWS);
-    }
-}
-
-#define TILE_BLOCK(sum, tokens, weights, i)                                                        \
-    do {                                                                                           \
-        TILE_ZERO(sum);                                                                            \
-        TILE_LOAD(tokens, r->codes + (ptrdiff_t)(b + (i)) * 32, r->stride);                        \
-        TILE_LOAD(weights, r->e[b + (i)].w, 64);                                                   \
-        TILE_DOT_INT8(sum, tokens, weights);                                                       \
-    } while (0)
-
-/* Blocks [b, b + n), n <= TILE_BATCH. */
-static void tile_sum_blocks(struct tile_sums *out, const struct tile_run *r, int b, int n)
-{
-    if (n == TILE_BATCH) {
-        TILE_BLOCK(0, 4, 6, 0);
-        TILE_BLOCK(1, 5, 7, 1);
-        TILE_BLOCK(2, 4, 6, 2);
-        TILE_BLOCK(3, 5, 7, 3);
-        TILE_STORE(0, out->of[0], 64);
-        TILE_STORE(1, out->of[1], 64);
-        TILE_STORE(2, out->of[2], 64);
-        TILE_STORE(3, out->of[3], 64);
-        return;
-    }
-    for (int i = 0; i < n; i++) {
-        TILE_BLOCK(0, 4, 6, i);
-        TILE_STORE(0, out->of[i], 64);
-    }
-}
-
-INLINE void tile_add(fvec acc[TILE_TOKENS], const struct tile_sums *sums, const struct tile_run *r,
-                     int b, int i)
-{
-    UNROLL
-    for (int t = 0; t < TILE_TOKENS; t++)
-        add_block(&acc[t], &sums->of[i][t], &r->e[b + i].scales, r->blocks[t][b + i].scale);
-}
-
-/* The tiles of one batch run while the sums of the one before are added. Where there are fewer than
- * 16 tokens, the others' sums are nothing's and go nowhere. */
-static void tile_chunk(const struct tile_run *r)
-{
-    struct tile_sums sums[2];
-    fvec acc[TILE_TOKENS];
-    int n_now = r->n_blocks < TILE_BATCH ? r->n_blocks : TILE_BATCH;
-
-    UNROLL
-    for (int t = 0; t < TILE_TOKENS; t++)
-        acc[t] = t < r->n_x ? load_v(r->out + t * GROUP_ROWS) : all_v(0);
-    tile_sum_blocks(&sums[0], r, 0, n_now);
-    for (int b = 0, which = 0; b < r->n_blocks; which = !which) {
-        const int n_left = r->n_blocks - b - n_now;
-        const int n_next = n_left < TILE_BATCH ? n_left : TILE_BATCH;
-
-        if (n_next > 0)
-            tile_sum_blocks(&sums[!which], r, b + n_now, n_next);
-        for (int i = 0; i < n_now; i++)
-            tile_add(acc, &sums[which], r, b, i);
-        b += n_now;
-        n_now = n_next;
-    }
-    UNROLL
-    for (int t = 0; t < TILE_TOKENS; t++)
-        if (t < r->n_x)
-            store_v(r->out + t * GROUP_ROWS, acc[t]);
-}
-
-/* Whether the tokens from x on lie as far from each other, all 16. */
-static bool is_even(const struct int8_row *x, ptrdiff_t stride)
-{
-    for (int t = 1; t < TILE_TOKENS - 1; t++)
-        if ((intptr_t)x[t + 1].codes - (intptr_t)x[t].codes != stride)
-            return false;
-    return true;
-}
-
-struct tile_panel {
-    _Alignas(64) int8_t codes[TILE_TOKENS][CHUNK_BLOCKS * 32];
-};
-
-/* Blocks [first, first + n) times n_x tokens from token x on; `panel` is room for their codes, zero
- * where there has been none. */
-static void tile_tokens(const struct int8_products *p, const struct tile_block *e,
-                        struct tile_panel *panel, int first, int n, int x, int n_x)
-{
-    const struct int8_row *rows = p->x + x;
-    struct tile_run r = {
-        .e = e, .out = p->out + (ptrdiff_t)x * GROUP_ROWS, .n_blocks = n, .n_x = n_x};
-
-    r.stride = n_x < TILE_TOKENS ? 0 : (intptr_t)rows[1].codes - (intptr_t)rows[0].codes;
-    r.codes = rows[0].codes + (ptrdiff_t)first * 32;
-    for (int t = 0; t < TILE_TOKENS; t++)
-        r.blocks[t] = rows[t < n_x ? t : 0].blocks + first;
-    if (n_x < TILE_TOKENS || !is_even(rows, r.stride)) {
-        for (int t = 0; t < n_x; t++)
-            memcpy(panel->codes[t], rows[t].codes + (ptrdiff_t)first * 32, (size_t)n * 32);
-        r.codes = panel->codes[0];
-        r.stride = sizeof(panel->codes[0]);
-    }
-    tile_chunk(&r);
-}
-
-static void tile_products_int8(const struct int8_products *p)
-{
-    struct tile_block chunk[CHUNK_BLOCKS];
-    struct tile_panel panel;
-
-    if (p->n_x < TILE_TOKENS_MIN) {
-        level_products_int8(p);
-        return;
-    }
-    memset(p->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
-    memset(&panel, 0, sizeof(panel));
-    configure_int8();
-    for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
-        const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
-
-        tile_expand(chunk, p, first, n);
-        for (int x = 0; x < p->n_x; x += TILE_TOKENS)
-            tile_tokens(p, chunk, &panel, first, n, x,
-                        p->n_x - x < TILE_TOKENS ? p->n_x - x : TILE_TOKENS);
-    }
-    TILES_RELEASE();
 }
 
 /* ---- BF16 times rounded rows ---- */
@@ -401,5 +229,208 @@ static void tile_products_rounded(const struct rounded_products *p)
         tile_panels(p, &corner);
     else
         tile_single(p, &corner);
+    TILES_RELEASE();
+}
+
+/* ---- packed MXFP4 times mixed rows ---- */
+
+typedef uint16_t words __attribute__((vector_size(64)));
+
+enum {
+    MIXED_BATCH = 8, /* blocks, 8 KB: expanded while those before are multiplied */
+    MIXED_AHEAD_BYTES = 3072
+};
+
+/* A block's weights: 16 rows of 16 dwords, a pair of columns each, weight row by weight row. */
+struct mixed_block {
+    words w[TILE_COLUMNS / 2];
+};
+
+/* Columns 0 2 4 6 1 3 5 7 of every eight. */
+static void tile_round_mixed(uint16_t *out, const float *x, int n)
+{
+    for (int i = 0; i < n; i += LANES) {
+        const halves_of v = rounded_v(load_v(x + i));
+        const halves_of mixed =
+            __builtin_shufflevector(v, v, 0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+
+        memcpy(out + i, &mixed, sizeof(mixed));
+    }
+}
+
+/* What is taken from the table's values, in both halves of a row's dword: (253 - scale) << 7. All of
+ * it for 2^-127, which counts as 0 as at the other levels. */
+INLINE words less_of(const uint8_t *scales)
+{
+    const uvec exponent = (uvec)scales_of(scales) >> 23;
+    const uvec less = (253u - exponent) << 7;
+    const uvec all = (uvec){0} + 0xFFFFu;
+    const uvec one = (uvec)choose_v((ivec)(exponent == 0), (fvec)all, (fvec)less);
+
+    return (words)(one | one << 16);
+}
+
+/* Blocks [first, first + n) of a group. A word of the packed vectors has four codes: the lowest
+ * nibbles of a row's two words are columns 0 and 2, the next 4 and 6, then 1 and 3, 5 and 7. */
+static void mixed_expand(struct mixed_block *out, const uint8_t *group, int n_blocks, int first,
+                         int n)
+{
+    const uint8_t *codes = group + (ptrdiff_t)first * GROUP_BLOCK_BYTES;
+    const uint8_t *scales =
+        group + (ptrdiff_t)n_blocks * GROUP_BLOCK_BYTES + (ptrdiff_t)first * GROUP_ROWS;
+
+    for (int b = 0; b < n; b++, codes += GROUP_BLOCK_BYTES, scales += GROUP_ROWS) {
+        const words less = less_of(scales);
+
+        UNROLL
+        for (int v = 0; v < STEPS / 2; v++) {
+            words raw;
+
+            __builtin_prefetch(codes + MIXED_AHEAD_BYTES + v * 64);
+            memcpy(&raw, codes + v * 64, sizeof(raw));
+            out[b].w[4 * v] = subtract_words(look_up_words(raw), less);
+            out[b].w[4 * v + 1] = subtract_words(look_up_words(raw >> 4), less);
+            out[b].w[4 * v + 2] = subtract_words(look_up_words(raw >> 8), less);
+            out[b].w[4 * v + 3] = subtract_words(look_up_words(raw >> 12), less);
+        }
+    }
+}
+
+/* Tiles 0 .. 3 are sums, one for every group of weights and 16 tokens. 6 are the tokens of the last
+ * sums, which may be fewer than 16; 5 and 7 are other tokens, or weights as 4 is. */
+static void configure_mixed(int n_x)
+{
+    struct tile_config config = {.palette = 1};
+    const int n = (n_x + TILE_TOKENS - 1) / TILE_TOKENS, n_last = n_x - (n - 1) * TILE_TOKENS;
+
+    for (int t = 0; t < 8; t++)
+        tile_shape(&config, t, t == 6 || (t < 4 && t % n == n - 1) ? n_last : TILE_TOKENS, 64);
+    TILES_CONFIGURE(&config);
+}
+
+#define MIXED_TOKENS(tile, g) TILE_LOAD(tile, x + (g)*TILE_TOKENS * stride, 2 * stride)
+#define MIXED_DOT(sum, tokens, weights, g)                                                         \
+    do {                                                                                           \
+        TILE_LOAD(weights, e[g]->w, 64);                                                           \
+        TILE_DOT_BF16(sum, tokens, weights);                                                       \
+    } while (0)
+
+/* One block of up to 4 groups times 16 tokens. */
+INLINE void mixed_dots_1(const struct mixed_block *const e[4], const uint16_t *x, ptrdiff_t stride,
+                         const int n_groups)
+{
+    MIXED_TOKENS(6, 0);
+    MIXED_DOT(0, 6, 4, 0);
+    if (n_groups > 1)
+        MIXED_DOT(1, 6, 5, 1);
+    if (n_groups > 2) {
+        MIXED_DOT(2, 6, 7, 2);
+        MIXED_DOT(3, 6, 4, 3);
+    }
+}
+
+/* Of up to 2 groups times 32 tokens. */
+INLINE void mixed_dots_2(const struct mixed_block *const e[4], const uint16_t *x, ptrdiff_t stride,
+                         const int n_groups)
+{
+    MIXED_TOKENS(5, 0);
+    MIXED_TOKENS(6, 1);
+    MIXED_DOT(0, 5, 4, 0);
+    TILE_DOT_BF16(1, 6, 4);
+    if (n_groups > 1) {
+        MIXED_DOT(2, 5, 7, 1);
+        TILE_DOT_BF16(3, 6, 7);
+    }
+}
+
+/* A batch: MIXED_BATCH / n_groups blocks of each group, group by group. */
+INLINE void mixed_batch(struct mixed_block *out, const struct mixed_products *p,
+                        const uint8_t *groups, int first, int n, const int n_groups)
+{
+    for (int g = 0; g < n_groups; g++)
+        mixed_expand(out + g * (MIXED_BATCH / n_groups), groups + g * p->group_bytes, p->n_blocks,
+                     first, n);
+}
+
+INLINE void mixed_dots(const struct mixed_block *batch, const struct mixed_products *p, int block,
+                       int i, const int n_groups, const int n)
+{
+    const uint16_t *x = p->x + (ptrdiff_t)(block + i) * TILE_COLUMNS;
+    const struct mixed_block *e[4];
+
+    UNROLL
+    for (int g = 0; g < n_groups; g++)
+        e[g] = batch + g * (MIXED_BATCH / n_groups) + i;
+    if (n == 1)
+        mixed_dots_1(e, x, p->x_stride, n_groups);
+    else
+        mixed_dots_2(e, x, p->x_stride, n_groups);
+}
+
+/* The sum of group g and tokens 16 t .. is tile g * n + t. */
+INLINE void mixed_store(const struct mixed_products *p, float *out, const int n_groups, const int n)
+{
+    const ptrdiff_t tokens = (ptrdiff_t)TILE_TOKENS * GROUP_ROWS;
+    const ptrdiff_t group = (ptrdiff_t)p->n_x * GROUP_ROWS;
+
+    TILE_STORE(0, out, 64);
+    if (n_groups * n > 1)
+        TILE_STORE(1, out + 1 / n * group + 1 % n * tokens, 64);
+    if (n_groups * n > 2)
+        TILE_STORE(2, out + 2 / n * group + 2 % n * tokens, 64);
+    if (n_groups * n > 3)
+        TILE_STORE(3, out + 3 / n * group + 3 % n * tokens, 64);
+}
+
+/* All blocks of n_groups groups times n times 16 tokens: n_groups * n sums at once, since one waits
+ * for its own last product three times as long as a product takes. */
+INLINE void mixed_groups(const struct mixed_products *p, int g, const int n_groups, const int n)
+{
+    const int batch = MIXED_BATCH / n_groups;
+    const uint8_t *groups = p->groups + g * p->group_bytes;
+    struct mixed_block e[2][MIXED_BATCH];
+    int n_now = p->n_blocks < batch ? p->n_blocks : batch;
+
+    TILE_ZERO(0);
+    TILE_ZERO(1);
+    TILE_ZERO(2);
+    TILE_ZERO(3);
+    mixed_batch(e[0], p, groups, 0, n_now, n_groups);
+    for (int b = 0, which = 0; b < p->n_blocks; which = !which) {
+        const int n_left = p->n_blocks - b - n_now, n_next = n_left < batch ? n_left : batch;
+
+        if (n_next > 0)
+            mixed_batch(e[!which], p, groups, b + n_now, n_next, n_groups);
+        for (int i = 0; i < n_now; i++)
+            mixed_dots(e[which], p, b, i, n_groups, n);
+        b += n_now;
+        n_now = n_next;
+    }
+    mixed_store(p, p->out + (ptrdiff_t)g * p->n_x * GROUP_ROWS, n_groups, n);
+}
+
+/* Gives how many groups it took. */
+static int mixed_some(const struct mixed_products *p, int g)
+{
+    const int n = (p->n_x + TILE_TOKENS - 1) / TILE_TOKENS, n_left = p->n_groups - g;
+
+    if (n == 1 && n_left >= 4)
+        return mixed_groups(p, g, 4, 1), 4;
+    if (n == 1 && n_left >= 2)
+        return mixed_groups(p, g, 2, 1), 2;
+    if (n == 2 && n_left >= 2)
+        return mixed_groups(p, g, 2, 2), 2;
+    if (n == 1)
+        mixed_groups(p, g, 1, 1);
+    else
+        mixed_groups(p, g, 1, 2);
+    return 1;
+}
+
+static void tile_products_mixed(const struct mixed_products *p)
+{
+    configure_mixed(p->n_x);
+    for (int g = 0; g < p->n_groups;)
+        g += mixed_some(p, g);
     TILES_RELEASE();
 }

@@ -1,4 +1,5 @@
-/* A tile is 16 weight rows, and comes in one of four ways:
+/* A tile is 16 weight rows, and comes in one of five ways:
+ * - packed MXFP4, where the level has products of it with rounded inputs: see mixed.h;
  * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Values far
  *   above the rest of their row are multiplied by themselves;
  * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
@@ -14,6 +15,7 @@
 #include <assert.h>
 
 #include "cpu/int8_rows.h"
+#include "cpu/mixed.h"
 #include "cpu/pack.h"
 #include "cpu/rounded.h"
 
@@ -34,6 +36,7 @@ struct run {
     const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
     struct rounded rounded;      /* the inputs, where needed */
     struct tiles tiles;
+    const uint16_t *mixed; /* (n_rows, n_columns): the inputs, where packed weights meet those */
 };
 
 /* A few tokens of one product: those from `first` on. */
@@ -42,7 +45,7 @@ struct piece {
     int first, n;
 };
 
-static int64_t input_row(const struct matmul *m, int token)
+int64_t matmul_input_row(const struct matmul *m, int token)
 {
     return m->gather == NULL ? m->first_row + token : m->gather[token];
 }
@@ -63,6 +66,18 @@ static void finish(const struct kernels *k, const struct piece *p, int64_t first
             for (int r = 0; r < n; r++)
                 out[first + r] = products[r];
     }
+}
+
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, int first, int n, int64_t row,
+                   float *products)
+{
+    const int64_t n_left = m->w.dim[0] - row;
+    const int n_rows = n_left < TILE_ROWS ? (int)n_left : TILE_ROWS;
+    float bias[TILE_ROWS] = {0};
+
+    if (m->bias.data != NULL)
+        cpu_widen(cpu->kernels, bias, &m->bias, row, n_rows);
+    finish(cpu->kernels, &(struct piece){m, first, n}, row, n_rows, products, bias);
 }
 
 /* ---- packed weights, int8 inputs ---- */
@@ -101,7 +116,7 @@ static void multiply_packed(const struct run *run, const struct piece *p, int64_
                                        .next = group_after(run, p->m, first + n - 1)};
 
     for (int i = 0; i < p->n; i++)
-        x[i] = run->rows[input_row(p->m, p->first + i)];
+        x[i] = run->rows[matmul_input_row(p->m, p->first + i)];
     run->cpu->kernels->products_int8(&args);
     run->cpu->kernels->outliers_int8(&args);
 }
@@ -121,13 +136,14 @@ static void multiply_rounded(const struct run *run, const struct piece *p, const
     const uint16_t *x[PIECE_TOKENS];
 
     for (int t = 0; t < p->n; t++)
-        x[t] = rounded->rows + input_row(p->m, p->first + t) * rounded->n_columns;
+        x[t] = rounded->rows + matmul_input_row(p->m, p->first + t) * rounded->n_columns;
     run->cpu->kernels->products_rounded(&(struct rounded_products){
         .out = products,
         .out_stride = TILE_ROWS,
         .w = w,
         .x = x,
-        .panels = p->m->gather == NULL ? panels_from(rounded, input_row(p->m, p->first)) : NULL,
+        .panels =
+            p->m->gather == NULL ? panels_from(rounded, matmul_input_row(p->m, p->first)) : NULL,
         .n_rows = n,
         .n = (int)run->n_columns,
         .n_x = p->n});
@@ -176,7 +192,7 @@ static void multiply_floats(const struct run *run, const struct piece *p, const 
                                   .n_x = p->n};
 
     for (int t = 0; t < p->n; t++)
-        x[t] = run->x + input_row(p->m, p->first + t) * run->n_columns;
+        x[t] = run->x + matmul_input_row(p->m, p->first + t) * run->n_columns;
     (is_bf16 ? k->products_bf16 : k->products_f32)(&args);
 }
 
@@ -262,6 +278,10 @@ static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int work
     const int64_t end =
         (int64_t)end_tile * TILE_ROWS < n_rows ? (int64_t)end_tile * TILE_ROWS : n_rows;
 
+    if (m->w.layout == LAYOUT_PACKED && run->mixed != NULL) {
+        mixed_multiply(run->cpu, m, run->mixed, first_tile, end_tile, worker);
+        return;
+    }
     if (m->w.layout == LAYOUT_PACKED) {
         multiply_packed_tiles(run, m, first, end);
         return;
@@ -285,6 +305,16 @@ static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
             wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > FEW_TOKENS;
         }
     return is_needed ? cpu_round(run->cpu, &run->rounded, x, wants_panels) : OSP_OK;
+}
+
+static enum osp_status mix_inputs(struct run *run, int n_rows)
+{
+    enum osp_status st;
+
+    TRY(cpu_workers_need(run->cpu, mixed_room_bytes(run->n_columns), 1, "tokens of an expert"));
+    TRY(cpu_round_mixed(run->cpu, &run->mixed, (struct rows){run->x, n_rows, (int)run->n_columns}));
+out:
+    return st;
 }
 
 static void add_work(struct work *work, const struct matmul *m)
@@ -332,7 +362,9 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
     if (is_widened)
         TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
                              "weight tiles"));
-    if (is_packed)
+    if (is_packed && cpu->kernels->products_mixed != NULL)
+        TRY(mix_inputs(&run, inputs.n_rows));
+    else if (is_packed)
         TRY(cpu_int8_rows(cpu, &run.rows, inputs.data, inputs.n_rows, run.n_columns));
     TRY(round_inputs(&run, inputs.n_rows, n_jobs));
     cpu_run_tiles(cpu, &run.tiles, run_tiles, &run);

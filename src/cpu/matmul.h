@@ -37,4 +37,11 @@ struct matmul {
 CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                                    int n_jobs, struct work *work);
 
+/* For parts of the product that live in files of their own: the row of the inputs that a token is; and
+ * what is done with the products (n, 16) of tokens [first, first + n) and the tile of weights that
+ * begins with row `row`: bias, epilogue, storing. */
+int64_t matmul_input_row(const struct matmul *m, int token);
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, int first, int n, int64_t row,
+                   float *products);
+
 #endif

@@ -39,6 +39,29 @@ out:
     return st;
 }
 
+static void round_mixed_row(void *ctx, int row, int worker)
+{
+    const struct round_run *run = ctx;
+    const int64_t at = (int64_t)row * run->x.n;
+
+    (void)worker;
+    run->kernels->round_mixed(run->rows + at, run->x.data + at, run->x.n);
+}
+
+enum osp_status cpu_round_mixed(struct cpu *cpu, const uint16_t **out, struct rows x)
+{
+    struct round_run run = {.kernels = cpu->kernels, .x = x};
+    enum osp_status st;
+
+    TRY(room_need(&cpu->quantised, (size_t)x.n_rows * (size_t)x.n, sizeof(uint16_t),
+                  "bf16 activations"));
+    run.rows = cpu->quantised.data;
+    pool_run(cpu->pool, round_mixed_row, &run, x.n_rows);
+    *out = run.rows;
+out:
+    return st;
+}
+
 const uint16_t *panels_from(const struct rounded *r, int64_t row)
 {
     return r->panels == NULL || row % PANEL_ROWS != 0 ? NULL : r->panels + row * r->n_columns;

@@ -14,6 +14,9 @@ struct rounded {
 CHECKED enum osp_status cpu_round(struct cpu *cpu, struct rounded *out, struct rows x,
                                   bool wants_panels);
 
+/* As mixed rows; see struct mixed_products. Gives (n_rows, n) in the device's room. */
+CHECKED enum osp_status cpu_round_mixed(struct cpu *cpu, const uint16_t **out, struct rows x);
+
 /* The panels from row `row` on; NULL where there are none, or none that begins there. */
 const uint16_t *panels_from(const struct rounded *r, int64_t row);
 

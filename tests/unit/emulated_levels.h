@@ -1,6 +1,6 @@
-/* The loops of levels that few machines run, over operations in plain C: level "amx" with tiles as the
- * instructions' definition has them, and the pair products of "avx512-bf16". So the loops are tested
- * wherever the tests run; the instructions only where they exist. */
+/* The loops of level "amx", which few machines run, over operations in plain C with tiles as the
+ * instructions' definition has them. So the loops are tested wherever the tests run; the instructions
+ * only where they exist. */
 #ifndef EMULATED_LEVELS_H
 #define EMULATED_LEVELS_H
 
@@ -57,22 +57,19 @@ enum { INT8_TOKENS = 8 };
 
 static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-static inline bytes signed_low(bytes codes)
+static inline bytes expand_low(bytes codes)
 {
     for (int i = 0; i < 64; i++)
         codes[i] = doubled[codes[i] & 15];
     return codes;
 }
 
-static inline bytes signed_high(bytes codes)
+static inline bytes expand_high(bytes codes)
 {
     for (int i = 0; i < 64; i++)
         codes[i] = doubled[(uint8_t)codes[i] >> 4];
     return codes;
 }
-
-#define expand_low  signed_low
-#define expand_high signed_high
 
 static inline bytes four(const int8_t *a)
 {
@@ -119,21 +116,8 @@ static int32_t bias_of(const int8_t *codes)
     return 0;
 }
 
-static void tile_products_int8(const struct int8_products *p);
-#define LEVEL_PRODUCTS_INT8 tile_products_int8
 #include "cpu/kernels_int8.h"
 
-/* vdpbf16ps: the odd product first. */
-INLINE fvec dot_pairs(fvec sum, uvec w, uvec x)
-{
-    for (int i = 0; i < LANES; i++) {
-        sum[i] = fmaf(widened(w[i] >> 16), widened(x[i] >> 16), sum[i]);
-        sum[i] = fmaf(widened(w[i] & 0xFFFF), widened(x[i] & 0xFFFF), sum[i]);
-    }
-    return sum;
-}
-
-#define LEVEL_HAS_PAIRS
 #include "cpu/kernels_rounded.h"
 
 /* ---- tiles ---- */
@@ -185,20 +169,6 @@ static void tile_check_dot(int c, int a, int b)
         tile_fault("shapes that cannot be multiplied");
 }
 
-static void tile_dot_int8(int c, int a, int b)
-{
-    tile_check_dot(c, a, b);
-    for (int m = 0; m < shape.n_rows[c]; m++)
-        for (int k = 0; k < shape.row_bytes[a]; k++)
-            for (int n = 0; n < shape.row_bytes[b] / 4; n++) {
-                int32_t sum;
-
-                memcpy(&sum, tiles[c][m] + 4 * n, sizeof(sum));
-                sum += (int8_t)tiles[a][m][k] * (int8_t)tiles[b][k / 4][4 * n + k % 4];
-                memcpy(tiles[c][m] + 4 * n, &sum, sizeof(sum));
-            }
-}
-
 static float tile_half(int t, int row, int i)
 {
     uint16_t half;
@@ -224,25 +194,41 @@ static void tile_dot_bf16(int c, int a, int b)
         }
 }
 
+typedef uint16_t table_words __attribute__((vector_size(64)));
+
+static inline table_words look_up_words(table_words codes)
+{
+    static const uint16_t values[16] = {0, 0x7E00, 0x7E80, 0x7EC0, 0x7F00, 0x7F40, 0x7F80, 0x7FC0,
+                                        0, 0xFE00, 0xFE80, 0xFEC0, 0xFF00, 0xFF40, 0xFF80, 0xFFC0};
+
+    for (int i = 0; i < 32; i++)
+        codes[i] = values[codes[i] & 15];
+    return codes;
+}
+
+static inline table_words subtract_words(table_words from, table_words less)
+{
+    for (int i = 0; i < 32; i++)
+        from[i] = from[i] > less[i] ? (uint16_t)(from[i] - less[i]) : 0;
+    return from;
+}
+
 #define TILES_CONFIGURE tiles_configure
 #define TILES_RELEASE() (has_tiles = false)
 #define TILE_ZERO(c)    memset(tiles[c], 0, sizeof(tiles[c]))
 #define TILE_LOAD       tile_load
 #define TILE_STORE      tile_store
-#define TILE_DOT_INT8   tile_dot_int8
 #define TILE_DOT_BF16   tile_dot_bf16
 #include "cpu/kernels_tiles.h"
 
 static const struct kernels emulated_levels[] = {
-    {.name = "emulated avx512-bf16",
-     LEVEL_FUNCTIONS,
-     .round_bf16 = level_round_bf16,
-     .products_rounded = pair_products},
     {.name = "emulated amx",
      LEVEL_FUNCTIONS,
      .round_bf16 = level_round_bf16,
      .products_rounded = tile_products_rounded,
-     .panel_bf16 = tile_panel_bf16},
+     .panel_bf16 = tile_panel_bf16,
+     .round_mixed = tile_round_mixed,
+     .products_mixed = tile_products_mixed},
 };
 enum { N_EMULATED = sizeof(emulated_levels) / sizeof(emulated_levels[0]) };
 

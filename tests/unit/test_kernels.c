@@ -594,6 +594,112 @@ static void test_int8_bits(void **state)
     }
 }
 
+/* ---- packed MXFP4 times mixed rows ---- */
+
+enum { MIXED_GROUPS = 7, MIXED_GROUP_BYTES = BLOCKS_MAX * (GROUP_BLOCK_BYTES + GROUP_ROWS) };
+
+struct mixed_case {
+    _Alignas(64) uint8_t groups[MIXED_GROUPS * MIXED_GROUP_BYTES];
+    _Alignas(64) uint16_t x[MIXED_TOKENS_MAX][BLOCKS_MAX * 32];
+    float out[MIXED_GROUPS * MIXED_TOKENS_MAX * GROUP_ROWS];
+    float alone[MIXED_GROUPS][MIXED_TOKENS_MAX][GROUP_ROWS];
+};
+static struct mixed_case mixed;
+
+/* Some scales are 2^-127, which counts as 0. */
+static void fill_mixed(const struct kernels *k, int n_blocks)
+{
+    const size_t n_codes = (size_t)n_blocks * GROUP_BLOCK_BYTES;
+    float x[BLOCKS_MAX * 32];
+
+    for (size_t g = 0; g < MIXED_GROUPS; g++)
+        for (size_t i = 0; i < n_codes + (size_t)n_blocks * GROUP_ROWS; i++) {
+            const uint64_t bits = rng_bits(4, i, (uint32_t)g);
+
+            mixed.groups[g * MIXED_GROUP_BYTES + i] = (uint8_t)(i < n_codes     ? bits
+                                                                : bits % 7 == 0 ? 0
+                                                                                : 120 + bits % 14);
+        }
+    for (int t = 0; t < MIXED_TOKENS_MAX; t++) {
+        for (int i = 0; i < n_blocks * 32; i++)
+            x[i] = (float)(rng_uniform(5, (uint64_t)(t * BLOCKS_MAX * 32 + i), 0) - 0.3);
+        k->round_mixed(mixed.x[t], x, n_blocks * 32);
+    }
+}
+
+static void run_mixed(const struct kernels *k, int first, int n_x, int n_blocks)
+{
+    memset(mixed.out, 0xFF, sizeof(mixed.out));
+    k->products_mixed(&(struct mixed_products){.out = mixed.out,
+                                               .groups = mixed.groups,
+                                               .group_bytes = MIXED_GROUP_BYTES,
+                                               .x = mixed.x[first],
+                                               .x_stride = BLOCKS_MAX * 32,
+                                               .n_groups = MIXED_GROUPS,
+                                               .n_blocks = n_blocks,
+                                               .n_x = n_x});
+}
+
+static double expected_mixed(int t, int row, int n_blocks, double *magnitude)
+{
+    static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    static const int places[8] = {0, 4, 1, 5, 2, 6, 3, 7};
+    double sum = 0;
+
+    *magnitude = 0;
+    for (int i = 0; i < n_blocks * 32; i++) {
+        const int b = i / 32, v = i % 32 / 8, j = i % 4;
+        const unsigned both = mixed.groups[b * GROUP_BLOCK_BYTES + v * 64 + 4 * row + j];
+        const unsigned code = i % 8 < 4 ? both & 15 : both >> 4;
+        const int scale = mixed.groups[n_blocks * GROUP_BLOCK_BYTES + b * GROUP_ROWS + row];
+        const double w = ldexp(code & 8 ? -values[code & 7] : values[code & 7], scale - 127);
+        const double term =
+            scale == 0 ? 0 : w * (double)widened(mixed.x[t][i / 8 * 8 + places[i % 8]]);
+
+        sum += term;
+        *magnitude += fabs(term);
+    }
+    return sum;
+}
+
+/* Sums are exact but for float32's rounding, and a token's bits are those of the token alone. */
+static void check_mixed(const struct kernels *k, int n_blocks)
+{
+    static const int counts[] = {2, 3, 15, 16, 17, 31, 32};
+
+    fill_mixed(k, n_blocks);
+    for (int t = 0; t < MIXED_TOKENS_MAX; t++) {
+        run_mixed(k, t, 1, n_blocks);
+        for (int g = 0; g < MIXED_GROUPS; g++)
+            memcpy(mixed.alone[g][t], mixed.out + g * GROUP_ROWS, sizeof(mixed.alone[g][t]));
+        for (int r = 0; r < GROUP_ROWS; r++) {
+            double magnitude;
+            const double want = expected_mixed(t, r, n_blocks, &magnitude);
+
+            assert_true(fabs((double)mixed.out[r] - want) <= 2e-6 * magnitude);
+        }
+    }
+    for (int i = 0; i < 7; i++) {
+        const int n_x = counts[i], first = MIXED_TOKENS_MAX - n_x;
+
+        run_mixed(k, first, n_x, n_blocks);
+        for (int g = 0; g < MIXED_GROUPS; g++)
+            assert_memory_equal(mixed.out + g * n_x * GROUP_ROWS, mixed.alone[g][first],
+                                (size_t)n_x * sizeof(mixed.alone[0][0]));
+    }
+}
+
+static void test_mixed_products(void **state)
+{
+    static const int lengths[] = {1, 2, 3, 4, 5, 8, 11, 90};
+
+    (void)state;
+    find_levels();
+    for (int l = 0; l < n_levels; l++)
+        for (int i = 0; i < 8 && levels[l]->products_mixed != NULL; i++)
+            check_mixed(levels[l], lengths[i]);
+}
+
 static void test_level_names(void **state)
 {
     const struct kernels *k;
@@ -621,4 +727,4 @@ UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values
           cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
           cmocka_unit_test(test_int8_outliers), cmocka_unit_test(test_int8_extremes),
           cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_int8_pair),
-          cmocka_unit_test(test_level_names))
+          cmocka_unit_test(test_mixed_products), cmocka_unit_test(test_level_names))
