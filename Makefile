@@ -54,7 +54,7 @@ LIB_PKGS    := jansson
 APP_PKGS    := libuv libedit
 LIB_CFLAGS   = $(call once,LIB_CFLAGS,$(PKG_CONFIG) --cflags $(LIB_PKGS))
 LIB_PKG_LIBS = $(call once,LIB_PKG_LIBS,$(PKG_CONFIG) --libs $(LIB_PKGS))
-LIB_LIBS     = $(LIB_PKG_LIBS) -lm -pthread
+LIB_LIBS     = $(LIB_PKG_LIBS) -lm -ldl -pthread
 APP_PKG_CFLAGS = $(call once,APP_PKG_CFLAGS,$(PKG_CONFIG) --cflags $(APP_PKGS))
 APP_CFLAGS     = $(APP_PKG_CFLAGS) $(LLHTTP_CFLAGS)
 APP_PKG_LIBS   = $(call once,APP_PKG_LIBS,$(PKG_CONFIG) --libs $(APP_PKGS))
@@ -87,11 +87,23 @@ KERNELS       := $(KERNELS_$(ARCH))
 OTHER_KERNELS := $(patsubst %,src/cpu/kernels_%.c,\
                    $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
 
+# ---- the CUDA plug-in -------------------------------------------------------------------------
+# Built where nvcc is found, for CUDA_ARCHS; none: left out. The program loads it at run time.
+
+NVCC       ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_ARCHS ?= 90a 121a
+CUDA_ARCHS_ALL := 80 90a 100a 120a 121a
+CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
+CUDA_FLAGS := -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+PLUGIN     := $(if $(CUDA_ARCHS),$(if $(NVCC),$(BUILD)/osprey-cuda.so,no-cuda))
+
 # ---- files ------------------------------------------------------------------------------------
 
 object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 APP_SRC   := $(wildcard src/cli/*.c src/serve/*.c)
-LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS),$(wildcard src/*/*.c))
+CUDA_SRC  := $(wildcard src/cuda/*.c)
+LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS) $(CUDA_SRC),$(wildcard src/*/*.c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 CHECK_SRC := $(wildcard tests/*.c)
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
@@ -110,7 +122,7 @@ VENV      := build/venv
 # ---- building ---------------------------------------------------------------------------------
 
 .PHONY: build
-build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) ## Build libosprey and build/osprey (the default)
+build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) $(PLUGIN) ## Build libosprey and build/osprey (the default)
 
 .PHONY: tests
 tests: build $(UNITS) $(CHECKS) $(FUZZ_OBJ) ## Build the test programs too
@@ -166,6 +178,36 @@ $(BUILD)/osprey: $(MAIN_OBJ) $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
+# The plug-in has its own copy of what it needs of base; fail() is the program's (src/cuda/host.c).
+CUDA_OBJ := $(call object,$(CUDA_SRC))
+CU_OBJ   := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(wildcard src/cuda/*.cu))
+$(CUDA_OBJ): PART_CFLAGS = $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
+
+$(BUILD)/cuda-flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(NVCC) $(CUDA_CODE) $(CUDA_FLAGS)' | cmp -s - $@ || \
+	    echo '$(NVCC) $(CUDA_CODE) $(CUDA_FLAGS)' >$@
+
+$(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
+	@mkdir -p $(@D)
+	@echo "  NVCC  $<"
+	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
+                         $(BUILD)/obj/src/backend/tensor.o
+	@echo "  LD    $@"
+	@$(NVCC) -shared -cudart static $(CUDA_CODE) -o $@ $^
+
+.PHONY: no-cuda cuda-all
+no-cuda:
+	@echo "  the CUDA plug-in is left out: nvcc is not found (NVCC=PATH names it)"
+
+cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows, and name the rest
+	@known=$$($(NVCC) --list-gpu-code) && has= && lacks= && for a in $(CUDA_ARCHS_ALL); do \
+	    case "$$known" in *sm_$${a%a}*) has="$$has $$a" ;; *) lacks="$$lacks $$a" ;; esac; done && \
+	    $(MAKE) CUDA_ARCHS="$$has" $(BUILD)/osprey-cuda.so && \
+	    echo "built for:$$has; nvcc does not know:$${lacks:- none of ours}"
+
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
@@ -177,7 +219,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
 
--include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ))
+-include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC))
 
 .DEFAULT_GOAL := build
@@ -216,8 +258,8 @@ checks: $(CHECKS)
 
 # Variants are the same build in another folder.
 SANITIZE := -O2 -g -fno-omit-frame-pointer -fno-sanitize-recover=all
-ASAN     := BUILD=build-asan KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
-TSAN     := BUILD=build-tsan KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
+ASAN     := BUILD=build-asan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
+TSAN     := BUILD=build-tsan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
 # Tests that start threads, by what they use. Old TSan runtimes dislike much address randomisation.
 THREADED_SRC := $(shell grep -lE 'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h|http_fixture\.h' $(UNIT_SRC) /dev/null)
 
@@ -239,14 +281,14 @@ tsan: ## Build with the thread sanitizer; run the unit tests that start threads
 
 .PHONY: check-clang
 check-clang: ## Build everything with clang, warnings as errors
-	@$(MAKE) BUILD=build-clang CC=clang tests
+	@$(MAKE) BUILD=build-clang CUDA_ARCHS= CC=clang tests
 
 # The levels of other machines, compiled by a cross compiler and run by an emulator: the kernels' unit
 # tests at all of them, and the stages against their oracle at the best one, which has all but the
 # products of many tokens in common with "neon". They need no library beside the C one.
 NEON_CC  ?= aarch64-linux-gnu-gcc
 NEON_RUN ?= qemu-aarch64 -cpu max
-NEON     := BUILD=build-neon CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
+NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
 ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
 ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
 $(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
@@ -280,7 +322,7 @@ format: ## Lay out the C files as .clang-format says
 
 # Inputs found so far stay in build-fuzz/corpus.
 FUZZ_SECONDS ?= 60
-FUZZ := BUILD=build-fuzz CC=clang KERNEL_OPT=-O1 \
+FUZZ := BUILD=build-fuzz CUDA_ARCHS= CC=clang KERNEL_OPT=-O1 \
         CFLAGS='$(SANITIZE) -fsanitize=fuzzer-no-link -fsanitize=address,undefined'
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS)
@@ -330,6 +372,8 @@ install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below PR
 	@install -m 644 $(PUBLIC_H) $(INCLUDEDIR)
 	@install -m 644 $(MODEL)/* $(MODELDIR)
 	@install -m 644 $(BUILD)/osprey.1 $(MANDIR)/osprey.1
+	@[ ! -f $(BUILD)/osprey-cuda.so ] || \
+	    install -D -m 755 $(BUILD)/osprey-cuda.so $(LIBDIR)/osprey/osprey-cuda.so
 	@sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' tools/osprey.pc.in \
 	    >$(LIBDIR)/pkgconfig/osprey.pc
 
@@ -337,9 +381,10 @@ install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below PR
 uninstall: ## Remove what install put there
 	@rm -f $(BINDIR)/osprey $(LIBDIR)/libosprey.a $(LIBDIR)/libosprey.so $(LIBDIR)/$(SONAME) \
 	    $(LIBDIR)/libosprey.so.$(VERSION) $(LIBDIR)/pkgconfig/osprey.pc $(MANDIR)/osprey.1 \
+	    $(LIBDIR)/osprey/osprey-cuda.so \
 	    $(patsubst include/%,$(INCLUDEDIR)/%,$(PUBLIC_H))
 	@rm -rf $(MODELDIR)
-	@rmdir -p --ignore-fail-on-non-empty $(dir $(MODELDIR)) 2>/dev/null || true
+	@rmdir -p --ignore-fail-on-non-empty $(dir $(MODELDIR)) $(LIBDIR)/osprey 2>/dev/null || true
 
 .PHONY: bundle
 bundle: tests ## Pack dist/osprey-bundle: program, libraries, model, tests; runs on any x86-64 Linux

@@ -55,7 +55,7 @@ typedef void osp_progress_fn(void *ctx, int64_t done_bytes, int64_t total_bytes)
 struct osp_model_options {
     const char *path;       /* checkpoint folder; NULL: the bundled osprey-nano */
     const char *tokenizer;  /* tokenizer.json or .tiktoken; NULL: beside the checkpoint */
-    const char *device;     /* "auto" (default), "cpu" */
+    const char *device;     /* "auto" (default), "cpu", "cuda" */
     int n_threads;          /* 0: all CPUs that the process may use */
     int context_tokens_max; /* prompt + answer of one request; 0: what the model allows, capped so
                                that the cache fits in memory */

@@ -2,7 +2,8 @@
  * windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b. Prints the
  * largest error of each stage, and its GB/s and Gflop/s as the device counts them, with the share of
  * what reading memory alone reaches in the same run. Fails when an error passes the limit. All levels
- * of the CPU's kernels that this machine has, or one.
+ * of the CPU's kernels that this machine has, or one. Of a device with memory of its own, the stage's
+ * tensors are brought there, poison included, and back; its draws are held against the CPU's.
  *
  *     check_backend [DEVICE [N_THREADS [LEVEL]]]     default: cpu, 2, all
  *
@@ -32,6 +33,7 @@ static struct backend *device;
 static double stage_error;  /* largest of the stage at hand */
 static bool has_int8;       /* the level at hand */
 static bool has_rounding;   /* it rounds what meets BF16 weights to bf16, but for the router */
+static bool is_elsewhere;   /* the device has memory of its own; what meets MXFP4 is fp16 */
 static double int8_error;   /* largest relative error of a case with int8 inputs */
 static uint64_t n_fills;    /* every tensor gets numbers of its own */
 static enum dtype kv_timed; /* the level's own type of KV cache: its time is printed */
@@ -150,12 +152,15 @@ static const float *row_of(const struct tensor *t, int64_t row)
 /* Row r of a matrix times x, as the level rounds it. */
 static double rounded_dot(const struct tensor *w, int64_t r, const float *x)
 {
+    const bool is_bf16 = has_rounding && w->dtype == DTYPE_BF16;
+    const bool is_fp16 = is_elsewhere && w->dtype == DTYPE_MXFP4;
     double sum = 0;
 
-    if (!has_rounding || w->dtype != DTYPE_BF16)
+    if (!is_bf16 && !is_fp16)
         return naive_dot(w, 0, r, x);
     for (int64_t c = 0; c < w->dim[1]; c++)
-        sum += naive_weight(w, 0, r, c) * naive_round((double)x[c], 8, -125);
+        sum += naive_weight(w, 0, r, c) *
+               (is_bf16 ? naive_round((double)x[c], 8, -125) : naive_round((double)x[c], 11, -13));
     return sum;
 }
 
@@ -215,23 +220,135 @@ static void note_time(uint64_t start_ns, bool is_first)
     best_ns = is_first || ns < best_ns ? ns : best_ns;
 }
 
+/* ---- the stages' tensors, for a device with memory of its own ---- */
+
+enum role { WEIGHT, ROWS, CACHE };
+
+struct member {
+    size_t offset; /* of the tensor in the stage's arguments */
+    enum role role;
+};
+
+/* X(member, role) */
+#define MEMBERS_embed(X) X(x, ROWS) X(y, ROWS) X(table, WEIGHT) X(norm, WEIGHT)
+#define MEMBERS_attn_in(X)                                                                         \
+    X(q, ROWS)                                                                                     \
+    X(kv, CACHE)                                                                                   \
+    X(y, ROWS)                                                                                     \
+    X(wqkv[0], WEIGHT)                                                                             \
+    X(wqkv[1], WEIGHT)                                                                             \
+    X(wqkv[2], WEIGHT)                                                                             \
+    X(bqkv[0], WEIGHT) X(bqkv[1], WEIGHT) X(bqkv[2], WEIGHT) X(kv_rows, ROWS)
+#define MEMBERS_attn(X)     X(att, ROWS) X(q, ROWS) X(kv, CACHE) X(sinks, WEIGHT)
+#define MEMBERS_attn_out(X) X(h, ROWS) X(att, ROWS) X(wo, WEIGHT) X(bo, WEIGHT)
+#define MEMBERS_join(X)     X(x, ROWS) X(y, ROWS) X(h, ROWS) X(norm, WEIGHT)
+#define MEMBERS_route(X)                                                                           \
+    X(ids, ROWS) X(gates, ROWS) X(y, ROWS) X(wr, WEIGHT) X(br, WEIGHT) X(scores, ROWS)
+#define MEMBERS_experts(X)                                                                         \
+    X(h, ROWS)                                                                                     \
+    X(y, ROWS)                                                                                     \
+    X(ids, ROWS)                                                                                   \
+    X(gates, ROWS)                                                                                 \
+    X(w_up, WEIGHT)                                                                                \
+    X(b_up, WEIGHT) X(w_down, WEIGHT) X(b_down, WEIGHT) X(units, ROWS) X(parts, ROWS)
+#define MEMBERS_logits(X) X(logits, ROWS) X(y, ROWS) X(head, WEIGHT)
+#define MEMBERS_sample(X) X(tokens, ROWS) X(logprobs, ROWS) X(logits, ROWS)
+
+#define STAGE_MEMBERS(stage)                                                                       \
+    typedef struct stage##_args args_of_##stage;                                                   \
+    static const struct member members_##stage[] = {MEMBERS_##stage(MEMBER_OF_##stage)};
+#define MEMBER_OF(stage, name, role_)                                                              \
+    {.offset = offsetof(struct stage##_args, name), .role = role_},
+#define MEMBER_OF_embed(name, role)    MEMBER_OF(embed, name, role)
+#define MEMBER_OF_attn_in(name, role)  MEMBER_OF(attn_in, name, role)
+#define MEMBER_OF_attn(name, role)     MEMBER_OF(attn, name, role)
+#define MEMBER_OF_attn_out(name, role) MEMBER_OF(attn_out, name, role)
+#define MEMBER_OF_join(name, role)     MEMBER_OF(join, name, role)
+#define MEMBER_OF_route(name, role)    MEMBER_OF(route, name, role)
+#define MEMBER_OF_experts(name, role)  MEMBER_OF(experts, name, role)
+#define MEMBER_OF_logits(name, role)   MEMBER_OF(logits, name, role)
+#define MEMBER_OF_sample(name, role)   MEMBER_OF(sample, name, role)
+STAGE_LIST(STAGE_MEMBERS)
+
+enum { MEMBERS_MAX = 16 };
+
+/* A stage's arguments on their way. */
+struct mirror {
+    const struct member *members;
+    int n;
+    struct mem mem[MEMBERS_MAX];
+};
+
+static struct tensor *tensor_at(void *args, const struct member *m)
+{
+    return (struct tensor *)(void *)((char *)args + m->offset);
+}
+
+static size_t bytes_of(const struct tensor *t, enum role role)
+{
+    if (role != CACHE)
+        return (size_t)tensor_bytes(t);
+    return (size_t)(2 * t->dim[0] * t->dim[2] * naive_side_bytes(t));
+}
+
+/* Changes the tensors of args to such of the device with the same contents. */
+static void move_there(struct mirror *m, void *args)
+{
+    for (int i = 0; i < m->n && is_elsewhere; i++) {
+        struct tensor *t = tensor_at(args, &m->members[i]);
+        const struct tensor host = *t;
+
+        if (m->members[i].role == WEIGHT) {
+            if (t->layout != LAYOUT_PACKED)
+                must(ops->pack(device, t, &host));
+            continue;
+        }
+        must(ops->alloc(device, &m->mem[i], bytes_of(t, m->members[i].role)));
+        t->data = m->mem[i].data;
+        must(ops->write(device, t->data, host.data, m->mem[i].size_bytes));
+    }
+}
+
+/* Brings what the stage wrote to the tensors of `args` from those of `there`. */
+static void move_back(struct mirror *m, const void *args, void *there)
+{
+    for (int i = 0; i < m->n && is_elsewhere; i++) {
+        void *host = tensor_at((void *)(uintptr_t)args, &m->members[i])->data;
+
+        if (m->members[i].role == WEIGHT)
+            continue;
+        must(ops->read(device, host, tensor_at(there, &m->members[i])->data, m->mem[i].size_bytes));
+        ops->release(device, &m->mem[i]);
+    }
+}
+
 /* Runs one stage over a batch. */
 #define RUN(stage, batch, args)                                                                    \
-    for (int run = 0; run < n_repeats; run++) {                                                    \
-        enum step step;                                                                            \
-        uint64_t ticket, start_ns;                                                                 \
+    do {                                                                                           \
+        struct mirror mirror = {                                                                   \
+            members_##stage, sizeof(members_##stage) / sizeof(members_##stage[0]), {{0}}};         \
+        args_of_##stage there = *(args);                                                           \
                                                                                                    \
-        must(ops->step_begin(device, batch, &step));                                               \
-        start_ns = clock_ns();                                                                     \
-        must(ops->stage(device, args));                                                            \
-        must(ops->step_end(device, &ticket));                                                      \
-        must(ops->step_wait(device, ticket));                                                      \
-        note_time(start_ns, run == 0);                                                             \
-    }
+        move_there(&mirror, &there);                                                               \
+        for (int run = 0; run < n_repeats; run++) {                                                \
+            enum step step;                                                                        \
+            uint64_t ticket, start_ns;                                                             \
+                                                                                                   \
+            must(ops->step_begin(device, batch, &step));                                           \
+            start_ns = clock_ns();                                                                 \
+            must(ops->stage(device, &there));                                                      \
+            must(ops->step_end(device, &ticket));                                                  \
+            must(ops->step_wait(device, ticket));                                                  \
+            note_time(start_ns, run == 0);                                                         \
+        }                                                                                          \
+        move_back(&mirror, args, &there);                                                          \
+    } while (0)
 
-/* One token, tiles of 2, 4 and 16, and one more or less. */
-static const int row_counts[] = {1, 2, 3, 4, 5, 15, 16, 17, 130};
-enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]) };
+/* One token, tiles of 2, 4, 8 and 16, and one more or less; of a device elsewhere blocks of 64 and 128
+ * too. */
+static const int row_counts[] = {1, 2, 3, 4,  5,  15, 16,  17,  130,
+                                 7, 8, 9, 63, 64, 65, 127, 128, 129};
+static int n_row_counts;
 
 static const enum dtype plain_types[] = {DTYPE_F32, DTYPE_BF16};
 
@@ -241,7 +358,7 @@ static void check_embed(void)
 {
     enum { V = 37, C = 100 };
 
-    for (int i = 0; i < N_ROW_COUNTS; i++) {
+    for (int i = 0; i < n_row_counts; i++) {
         const int T = row_counts[i];
         struct batch *b = rows_batch(T, 1);
         struct embed_args a = {.x = SHAPED(DTYPE_F32, T, C),
@@ -528,23 +645,32 @@ static void check_attn(void)
     check_attn_case(&last, 1, 2, 1, 16, 0);
 }
 
+static void check_attn_out_case(int T, int C, int Q, enum dtype dtype, enum dtype bias_dtype)
+{
+    struct batch *b = rows_batch(T, 1);
+    struct attn_out_args a = {.h = SHAPED(DTYPE_F32, T, C),
+                              .att = FILLED(1, DTYPE_F32, T, Q),
+                              .wo = FILLED(0.1, dtype, C, Q),
+                              .bo = FILLED(1, bias_dtype, C)};
+
+    RUN(attn_out, b, &a);
+    for (int t = 0; t < T; t++)
+        for (int c = 0; c < C; c++)
+            note(f32_at(&a.h, t * C + c),
+                 rounded_dot(&a.wo, c, row_of(&a.att, t)) + naive_at(&a.bo, c));
+    drop(&a.h), drop(&a.att), drop(&a.wo), drop(&a.bo);
+    free(b);
+}
+
+/* MXFP4 where its products are exact but for the rounding of the inputs. */
 static void check_attn_out(void)
 {
-    for (int i = 0; i < N_ROW_COUNTS; i++) {
-        const int T = row_counts[i], C = 33 + 31 * (i % 2), Q = 64 + 36 * (i % 3);
-        struct batch *b = rows_batch(T, 1);
-        struct attn_out_args a = {.h = SHAPED(DTYPE_F32, T, C),
-                                  .att = FILLED(1, DTYPE_F32, T, Q),
-                                  .wo = FILLED(0.1, plain_types[i % 2], C, Q),
-                                  .bo = FILLED(1, plain_types[i % 2], C)};
-
-        RUN(attn_out, b, &a);
-        for (int t = 0; t < T; t++)
-            for (int c = 0; c < C; c++)
-                note(f32_at(&a.h, t * C + c),
-                     rounded_dot(&a.wo, c, row_of(&a.att, t)) + naive_at(&a.bo, c));
-        drop(&a.h), drop(&a.att), drop(&a.wo), drop(&a.bo);
-        free(b);
+    for (int i = 0; i < n_row_counts; i++) {
+        check_attn_out_case(row_counts[i], 33 + 31 * (i % 2), 64 + 36 * (i % 3), plain_types[i % 2],
+                            plain_types[i % 2]);
+        if (is_elsewhere)
+            check_attn_out_case(row_counts[i], 65 + 40 * (i % 3), 32 * (1 + i % 21), DTYPE_MXFP4,
+                                DTYPE_BF16);
     }
 }
 
@@ -553,7 +679,7 @@ static void check_join(void)
     enum { C = 2880 };
     double x[C], y[C];
 
-    for (int i = 0; i < N_ROW_COUNTS; i++) {
+    for (int i = 0; i < n_row_counts; i++) {
         const int T = row_counts[i];
         struct batch *b = rows_batch(T, 1);
         struct join_args a = {.x = FILLED(3, DTYPE_F32, T, C),
@@ -615,7 +741,7 @@ static void check_route(void)
     } sizes[] = {{3, 1}, {5, 5}, {32, 4}, {128, 4}};
     enum { C = 96 };
 
-    for (int i = 0; i < N_ROW_COUNTS; i++) {
+    for (int i = 0; i < n_row_counts; i++) {
         const int T = row_counts[i], E = sizes[i % 4].E, A = sizes[i % 4].A;
         struct batch *b = rows_batch(T, 1);
         struct route_args a = {.ids = SHAPED(DTYPE_I32, T, A),
@@ -724,7 +850,8 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     struct batch *b = rows_batch(T, 1);
     struct experts_args a = some_experts(T, E, A, C, F, dtype);
 
-    const bool is_coarse = dtype == DTYPE_MXFP4 ? has_int8 : has_rounding && layout == LAYOUT_ROWS;
+    const bool is_rounded = has_rounding && (is_elsewhere || layout == LAYOUT_ROWS);
+    const bool is_coarse = dtype == DTYPE_MXFP4 ? has_int8 : is_rounded;
     struct squares squares = {0};
     struct experts_args ours;
 
@@ -743,7 +870,7 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
 
 static void check_experts(void)
 {
-    for (int i = 0; i < N_ROW_COUNTS; i++)
+    for (int i = 0; i < n_row_counts; i++)
         for (int spread = 0; spread < N_SPREADS; spread++) {
             const int T = row_counts[i];
 
@@ -760,7 +887,7 @@ static void check_logits(void)
 {
     enum { C = 96, V = 301 };
 
-    for (int i = 0; i < N_ROW_COUNTS; i++) {
+    for (int i = 0; i < n_row_counts; i++) {
         const int R = row_counts[i], T = R < 3 ? 3 : R;
         struct batch *b = rows_batch(T, R);
         struct logits_args a = {.logits = SHAPED(DTYPE_F32, R, V),
@@ -779,7 +906,94 @@ static void check_logits(void)
     }
 }
 
-/* Greedy, with the largest logit twice; how the draw itself works is tests/unit/test_sample.c's. */
+/* Settings of every kind, from hardly any to one of few candidates left. */
+static struct batch_sample some_sample(int row)
+{
+    static const float shares[] = {1, 0.9f, 0.5f, 0.05f}, mins[] = {0, 0.1f};
+    static const int counts[] = {0, 40, 3, 1000000};
+
+    return (struct batch_sample){.row = row,
+                                 .temperature = 0.5f + 0.25f * (float)(row % 5),
+                                 .top_k = counts[row / 4 % 4],
+                                 .top_p = shares[row % 4],
+                                 .min_p = mins[row / 16 % 2],
+                                 .position = (uint32_t)row,
+                                 .seed = n_fills};
+}
+
+/* The tokens that the CPU draws with the same settings, seeds and logits. */
+static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const struct batch *b)
+{
+    const struct backend_ops *cpu_ops = backend_find("cpu");
+    const struct backend_options opt = {
+        .n_threads = 2, .n_rows_max = ROWS_MAX, .n_samples_max = SAMPLES_MAX};
+    struct sample_args a = *args;
+    struct backend *cpu;
+    enum step step;
+    uint64_t ticket;
+
+    a.tokens.data = tokens;
+    must(cpu_ops->open(&cpu, &opt));
+    must(cpu_ops->step_begin(cpu, b, &step));
+    must(cpu_ops->sample(cpu, &a));
+    must(cpu_ops->step_end(cpu, &ticket));
+    must(cpu_ops->step_wait(cpu, ticket));
+    cpu_ops->close(cpu);
+}
+
+/* The same tokens as the CPU's, but for a draw in a thousand that falls between two candidates: its
+ * exponentials have other last bits. */
+static void check_draws(int V)
+{
+    enum { R = SAMPLES_MAX, N_BATCHES = 8 };
+    int32_t expected[R];
+    int n_other = 0;
+
+    for (int i = 0; i < N_BATCHES; i++) {
+        struct batch *b = rows_batch(R, R);
+        struct sample_args a = {.tokens = SHAPED(DTYPE_I32, R),
+                                .logprobs = SHAPED(DTYPE_F32, R),
+                                .logits = FILLED(3, DTYPE_F32, R, V),
+                                .n_valid = V - i % 2};
+
+        for (int r = 0; r < R; r++)
+            ((struct batch_sample *)BATCH_SAMPLES(b))[r] = some_sample(r);
+        draw_on_cpu(expected, &a, b);
+        RUN(sample, b, &a);
+        for (int r = 0; r < R; r++)
+            n_other += ((const int32_t *)a.tokens.data)[r] != expected[r];
+        drop(&a.tokens), drop(&a.logprobs), drop(&a.logits);
+        free(b);
+    }
+    if (n_other > 1)
+        note_wrong("draws that differ from the CPU's", n_other, 0);
+}
+
+/* Logits that are no numbers draw nothing. */
+static void check_broken_logits(void)
+{
+    enum { V = 70, R = 4 };
+    struct batch *b = rows_batch(R, R);
+    struct sample_args a = {.tokens = SHAPED(DTYPE_I32, R),
+                            .logprobs = SHAPED(DTYPE_F32, R),
+                            .logits = FILLED(3, DTYPE_F32, R, V),
+                            .n_valid = V - 1};
+
+    ((float *)a.logits.data)[V - 1] = NAN; /* beyond the valid ids, and yet */
+    ((float *)a.logits.data)[V + 3] = INFINITY;
+    for (int v = 0; v < V; v++)
+        ((float *)a.logits.data)[2 * V + v] = -INFINITY;
+    for (int r = 0; r < R; r++)
+        ((struct batch_sample *)BATCH_SAMPLES(b))[r] = some_sample(r);
+    RUN(sample, b, &a);
+    for (int r = 0; r < R; r++)
+        note_wrong("a token of broken logits", ((const int32_t *)a.tokens.data)[r] < 0, r < 3);
+    drop(&a.tokens), drop(&a.logprobs), drop(&a.logits);
+    free(b);
+}
+
+/* Greedy, with the largest logit twice; how the draw itself works is tests/unit/test_sample.c's, and a
+ * device elsewhere is held against the CPU. */
 static void check_sample(void)
 {
     static const int vocabs[] = {2, 3, 5, 257, 201088};
@@ -810,6 +1024,11 @@ static void check_sample(void)
         }
         drop(&a.tokens), drop(&a.logprobs), drop(&a.logits);
         free(b);
+    }
+    check_broken_logits();
+    if (is_elsewhere) {
+        check_draws(300);
+        check_draws(5003);
     }
 }
 
@@ -1021,8 +1240,10 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     struct device_info info;
     int n_failed = 0;
 
-    has_int8 = level != NULL && level->products_int8 != NULL;
-    has_rounding = level != NULL && level->products_rounded != NULL;
+    is_elsewhere = level == NULL;
+    has_int8 = level == NULL || level->products_int8 != NULL;
+    has_rounding = level == NULL || level->products_rounded != NULL;
+    n_row_counts = is_elsewhere ? (int)(sizeof(row_counts) / sizeof(row_counts[0])) : 9;
     int8_error = 0;
     must(ops->kv_dtype(opt, &kv_timed));
     must(ops->open(&device, opt));

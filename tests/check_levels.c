@@ -1,10 +1,12 @@
 /* What the faster levels of the CPU's kernels cost in quality: the bundled model at each level that
- * this machine has, against level "ref". The text is the ref level's own, drawn at temperature 1 after
+ * this machine has, and on a CUDA card where there is one, against level "ref". The text is the ref level's own, drawn at temperature 1 after
  * a few questions, so that it is what the model usually sees. Prints the Kullback-Leibler divergence
  * of the next token's distribution (mean and 99th percentile, in nats) and the share of positions with
  * the same most likely token; fails when they pass the limits, or when a level gives other bits on
  * other threads or in other chunks. Each level with each type of KV cache; the reference keeps keys and
- * values in f32. */
+ * values in f32.
+ *
+ *     check_levels [LEVEL ...]     default: all; "cuda" is the card */
 #include <math.h>
 
 #include "base/rng.h"
@@ -21,6 +23,8 @@ static const struct kv_type {
 } kv_types[] = {{DTYPE_F32, 1e-4, 0.99}, {DTYPE_BF16, 1e-4, 0.99}, {DTYPE_F8, 3e-3, 0.97}};
 enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
 
+static const char CUDA[] = "cuda"; /* as a level */
+
 static const char *const MODEL = "models/osprey-nano";
 static const char *const prompts[N_PROMPTS] = {
     "What is the capital of France?", "Tell me a story about a dog and a ship.",
@@ -33,7 +37,10 @@ struct text {
 
 static struct model *open_level(const char *level, enum dtype kv, int n_threads)
 {
-    setenv("OSPREY_CPU_FEATURES", level, 1);
+    const bool is_cuda = strcmp(level, CUDA) == 0;
+
+    steps_device = is_cuda ? CUDA : "cpu";
+    setenv("OSPREY_CPU_FEATURES", is_cuda ? "" : level, 1);
     return steps_open_kv(MODEL, n_threads, SEQ_TOKENS, 1, SEQ_TOKENS, kv);
 }
 
@@ -191,6 +198,48 @@ static bool repeats(const char *level, enum dtype kv, const struct text *texts, 
     return same;
 }
 
+/* The same bits with all texts in the same steps, in chunks of different lengths: CUDA alone, the
+ * CPU's levels are tests/unit/test_forward.c's. */
+static bool mixes(const struct text *texts, enum dtype kv, const float *want)
+{
+    enum { N_SEQS = N_PROMPTS };
+    struct steps_seq seqs[N_SEQS];
+    struct steps_chunk chunks[N_SEQS];
+    struct model *m;
+    float *logits;
+    size_t n;
+    bool same;
+
+    steps_device = CUDA;
+    m = steps_open_kv(MODEL, 0, SEQ_TOKENS, N_SEQS, SEQ_TOKENS, kv);
+    n = (size_t)SEQ_TOKENS * (size_t)model_config(m)->vocab_size;
+    logits = mem_new(N_SEQS * n * sizeof(float));
+    for (int i = 0; i < N_SEQS; i++)
+        seqs[i] = (struct steps_seq){.tokens = texts[i].tokens,
+                                     .n_tokens = SEQ_TOKENS,
+                                     .slot = i,
+                                     .logits = logits + (size_t)i * n};
+    steps_poison(m);
+    for (int n_chunks = 1; n_chunks > 0;) {
+        n_chunks = 0;
+        for (int i = 0; i < N_SEQS; i++) {
+            const int n_left = SEQ_TOKENS - seqs[i].n_done, n_wish = 1 + 13 * i;
+
+            if (n_left > 0)
+                chunks[n_chunks++] =
+                    (struct steps_chunk){&seqs[i], n_left < n_wish ? n_left : n_wish};
+        }
+        if (n_chunks > 0)
+            steps_run(m, chunks, n_chunks, N_SEQS);
+    }
+    same = memcmp(logits, want, N_SEQS * n * sizeof(float)) == 0;
+    printf("%-9s %s bits with %d sequences in a step   %s\n", CUDA, same ? "the same" : "other",
+           N_SEQS, same ? "ok" : "FAIL");
+    model_close(m);
+    free(logits);
+    return same;
+}
+
 /* Gives the number of failures. */
 static int check_level(const char *level, const struct text *texts, const float *want)
 {
@@ -203,15 +252,40 @@ static int check_level(const char *level, const struct text *texts, const float 
         n_failed += !compare(level, kv, want, have, vocab);
         if (strcmp(level, "ref") != 0) /* test_forward.c does it for that one */
             n_failed += !repeats(level, kv->dtype, texts, have);
+        if (strcmp(level, CUDA) == 0)
+            n_failed += !mixes(texts, kv->dtype, have);
         free(have);
     }
     return n_failed;
 }
 
-int main(void)
+/* Names of the levels, "ref" first; gives their number. */
+static int levels_here(const char *out[KERNEL_LEVELS_MAX + 1])
 {
     const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    int n = kernels_here(levels);
+
+    for (int i = 0; i < n; i++)
+        out[i] = levels[i]->name;
+    if (backend_find(CUDA) != NULL)
+        out[n++] = CUDA;
+    else
+        printf("%-9s not here: %s\n", CUDA, fail_message());
+    return n;
+}
+
+static bool is_wanted(const char *level, char **names, int n_names)
+{
+    for (int i = 0; i < n_names; i++)
+        if (strcmp(level, names[i]) == 0)
+            return true;
+    return n_names == 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *levels[KERNEL_LEVELS_MAX + 1];
+    const int n = levels_here(levels);
     static struct text texts[N_PROMPTS];
     int vocab, n_failed = 0;
     float *want;
@@ -219,8 +293,9 @@ int main(void)
     write_texts(texts);
     want = play("ref", DTYPE_F32, texts, 0, SEQ_TOKENS, &vocab);
     for (int i = 0; i < n; i++)
-        n_failed += check_level(levels[i]->name, texts, want);
+        if (is_wanted(levels[i], argv + 1, argc - 1))
+            n_failed += check_level(levels[i], texts, want);
     free(want);
-    printf("%d failures at %d levels\n", n_failed, n);
+    printf("%d failures; %d levels are here\n", n_failed, n);
     return n_failed > 0;
 }

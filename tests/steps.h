@@ -35,6 +35,9 @@ struct steps_seq {
     int32_t *drawn;  /* (n_tokens): out, NULL = not wanted */
 };
 
+/* What steps_open opens: tests say so when they mean another device than the CPU. */
+static const char *steps_device = "cpu";
+
 /* Which rows of a step belong to whom: the next n_rows tokens of a sequence. */
 struct steps_chunk {
     struct steps_seq *seq;
@@ -51,6 +54,7 @@ static inline struct model *steps_open_kv(const char *path, int n_threads, int n
                                           int n_seqs, int n_tokens, enum dtype kv_dtype)
 {
     struct model_options opt = {.path = path,
+                                .device = steps_device,
                                 .n_threads = n_threads,
                                 .n_rows_max = n_rows_max,
                                 .n_samples_max = n_rows_max,
@@ -72,13 +76,24 @@ static inline struct model *steps_open(const char *path, int n_threads, int n_ro
     return steps_open_kv(path, n_threads, n_rows_max, n_seqs, n_tokens, DTYPE_NONE);
 }
 
+static inline void steps_poison_mem(struct model *m, const struct mem *mem)
+{
+    static char poison[1 << 16];
+    size_t n;
+
+    memset(poison, 0xFF, sizeof poison);
+    for (size_t i = 0; i < mem->size_bytes; i += n) {
+        n = mem->size_bytes - i < sizeof poison ? mem->size_bytes - i : sizeof poison;
+        must(m->ops->write(m->be, (char *)mem->data + i, poison, n));
+    }
+}
+
 /* Fills activations and pages with NaN patterns: nothing may be read before it is written. */
 static inline void steps_poison(struct model *m)
 {
-    memset(m->activations.data, 0xFF, m->activations.size_bytes);
+    steps_poison_mem(m, &m->activations);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        if (m->pages[g].size_bytes > 0)
-            memset(m->pages[g].data, 0xFF, m->pages[g].size_bytes);
+        steps_poison_mem(m, &m->pages[g]);
 }
 
 /* The number of a sequence's page: all sequences' pages are dealt round, in reverse. */

@@ -32,6 +32,8 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | sor
     done
 loader=$(cd "$out/lib" && echo ld-linux*)
 copy_stripped "$build/libosprey.so.0" "$out/lib/libosprey.so.0"
+# Looked for beside the running program, and that is the loader.
+[ ! -f "$build/osprey-cuda.so" ] || copy_stripped "$build/osprey-cuda.so" "$out/lib/osprey-cuda.so"
 
 cp -r models/osprey-nano "$out/models/"
 cp -r tests/golden "$out/tests/"

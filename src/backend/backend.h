@@ -22,7 +22,7 @@ struct backend_options {
 
 struct device_info {
     char name[128];
-    int n_threads;
+    int n_threads;        /* of the host that compute; 0 = the device does all */
     int64_t memory_bytes; /* of the device; 0 = unknown */
     /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes for the
      * same weights. NULL: it makes none there. */
@@ -62,6 +62,8 @@ struct backend_ops {
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
     /* The type of KV pages that suits a device opened so: DTYPE_F32, DTYPE_BF16 or DTYPE_F8. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
+    /* Memory of the device's own that is free; 0 = it shares the host's. */
+    enum osp_status (*free_bytes)(int64_t *out);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
@@ -78,11 +80,10 @@ struct backend_ops {
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };
 
-/* The backend of that name ("cpu", "auto"), wrapped so that shapes are asserted once for every
- * device; NULL with a failure message when there is none. */
+/* The backend of that name ("cpu", "cuda", or "auto": cuda where it can run, else cpu), wrapped so that
+ * shapes are asserted once for every device; NULL with a failure message when there is none. */
 const struct backend_ops *backend_find(const char *name);
 
-/* Called by each device's own registration list in registry.c. */
 extern const struct backend_ops cpu_backend_ops;
 
 #endif

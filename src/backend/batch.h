@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "backend/tensor.h"
+
 enum page_group { GROUP_FULL, GROUP_WINDOW, N_PAGE_GROUPS };
 
 enum { PAGE_TOKENS = 64 }; /* P: positions a page; a multiple of every kernel's key tile */
@@ -54,7 +56,7 @@ struct batch {
 };
 
 /* Typed views into the block. */
-static inline const void *batch_at(const struct batch *b, int32_t offset)
+static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t offset)
 {
     return (const char *)b + offset;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "backend/batch_check.h"
+#include "backend/plugin.h"
 #include "base/memory.h"
 
 struct checked {
@@ -312,21 +313,41 @@ static int checked_costs(const struct backend *be, struct stage_cost *out, int n
 
 /* ---- one table a device ---- */
 
-#define KV_DTYPE_OF_DEVICE(device)                                                                 \
+static enum osp_status device_ops_cpu(const struct backend_ops **out)
+{
+    *out = &cpu_backend_ops;
+    return OSP_OK;
+}
+
+static enum osp_status device_ops_cuda(const struct backend_ops **out)
+{
+    return plugin_ops(out, "cuda");
+}
+
+#define WITHOUT_BACKEND(device)                                                                    \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
-        return device##_backend_ops.kv_dtype(opt, out);                                            \
-    }
-DEVICE_LIST(KV_DTYPE_OF_DEVICE)
-#undef KV_DTYPE_OF_DEVICE
-
-#define OPEN_DEVICE(device)                                                                        \
+        const struct backend_ops *ops;                                                             \
+        const enum osp_status st = device_ops_##device(&ops);                                      \
+                                                                                                   \
+        return st == OSP_OK ? ops->kv_dtype(opt, out) : st;                                        \
+    }                                                                                              \
+    static enum osp_status free_bytes_##device(int64_t *out)                                       \
+    {                                                                                              \
+        const struct backend_ops *ops;                                                             \
+        const enum osp_status st = device_ops_##device(&ops);                                      \
+                                                                                                   \
+        return st == OSP_OK ? ops->free_bytes(out) : st;                                           \
+    }                                                                                              \
     static enum osp_status open_##device(struct backend **out, const struct backend_options *opt)  \
     {                                                                                              \
-        return checked_open(&device##_backend_ops, out, opt);                                      \
+        const struct backend_ops *ops;                                                             \
+        const enum osp_status st = device_ops_##device(&ops);                                      \
+                                                                                                   \
+        return st == OSP_OK ? checked_open(ops, out, opt) : st;                                    \
     }
-DEVICE_LIST(OPEN_DEVICE)
-#undef OPEN_DEVICE
+DEVICE_LIST(WITHOUT_BACKEND)
+#undef WITHOUT_BACKEND
 
 #define CHECKED_STAGE(stage) .stage = checked_##stage,
 #define CHECKED_DEVICE(device)                                                                     \
@@ -342,6 +363,7 @@ DEVICE_LIST(OPEN_DEVICE)
                          .pack = checked_pack,                                                     \
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
+                         .free_bytes = free_bytes_##device,                                        \
                          .step_begin = checked_step_begin,                                         \
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \
@@ -352,4 +374,16 @@ static const struct backend_ops ops_of[N_DEVICES] = {DEVICE_LIST(CHECKED_DEVICE)
 const struct backend_ops *checked_ops(enum device device)
 {
     return &ops_of[device];
+}
+
+enum osp_status device_check(enum device device)
+{
+    static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
+#define DEVICE_CHECK(device) device_ops_##device,
+        DEVICE_LIST(DEVICE_CHECK)
+#undef DEVICE_CHECK
+    };
+    const struct backend_ops *ops;
+
+    return checks[device](&ops);
 }

@@ -5,8 +5,8 @@
 
 #include "backend/backend.h"
 
-/* X(device): its operations are <device>_backend_ops. The order is the preference of "auto". */
-#define DEVICE_LIST(X) X(cpu)
+/* X(device): device_ops_<device>() gives its operations, or fails where it cannot run. */
+#define DEVICE_LIST(X) X(cpu) X(cuda)
 
 enum device {
 #define DEVICE_ENUM(device) DEVICE_##device,
@@ -16,5 +16,7 @@ enum device {
 };
 
 const struct backend_ops *checked_ops(enum device device);
+/* Whether the device is here, with a message if not. */
+CHECKED enum osp_status device_check(enum device device);
 
 #endif

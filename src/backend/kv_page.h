@@ -22,19 +22,20 @@ enum {
 };
 
 /* Elements of a word. */
-static inline int kv_parts(enum dtype dtype)
+static inline HOST_DEVICE int kv_parts(enum dtype dtype)
 {
     return dtype == DTYPE_F8 ? 4 : dtype == DTYPE_BF16 ? 2 : 1;
 }
 
 /* W. */
-static inline int kv_width(int64_t head_width)
+static inline HOST_DEVICE int kv_width(int64_t head_width)
 {
     return (int)((head_width + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS);
 }
 
 /* The word of a side, which 0 (keys) or 1 (values), that holds element d of a slot. */
-static inline int64_t kv_word(int n_parts, int64_t head_width, int which, int64_t slot, int64_t d)
+static inline HOST_DEVICE int64_t kv_word(int n_parts, int64_t head_width, int which, int64_t slot,
+                                          int64_t d)
 {
     const int64_t column = which == 0 ? slot : d, row = (which == 0 ? d : slot) / n_parts;
     const int64_t n_rows = (which == 0 ? kv_width(head_width) : PAGE_TOKENS) / n_parts;
@@ -43,12 +44,12 @@ static inline int64_t kv_word(int n_parts, int64_t head_width, int which, int64_
 }
 
 /* Words of a side, keys or values. */
-static inline int kv_side_words(enum dtype dtype, int64_t head_width)
+static inline HOST_DEVICE int kv_side_words(enum dtype dtype, int64_t head_width)
 {
     return PAGE_TOKENS * kv_width(head_width) / kv_parts(dtype);
 }
 
-static inline int64_t kv_side_bytes(enum dtype dtype, int64_t head_width)
+static inline HOST_DEVICE int64_t kv_side_bytes(enum dtype dtype, int64_t head_width)
 {
     const int n_scales = dtype == DTYPE_F8 ? PAGE_TOKENS : 0;
 
@@ -56,13 +57,15 @@ static inline int64_t kv_side_bytes(enum dtype dtype, int64_t head_width)
 }
 
 /* One layer's share of a page. */
-static inline int64_t kv_page_bytes(enum dtype dtype, int64_t n_kv_heads, int64_t head_width)
+static inline HOST_DEVICE int64_t kv_page_bytes(enum dtype dtype, int64_t n_kv_heads,
+                                                int64_t head_width)
 {
     return 2 * n_kv_heads * kv_side_bytes(dtype, head_width);
 }
 
 /* Where side `which` (0 keys, 1 values) of a head begins. */
-static inline char *kv_side(const struct tensor *kv, int64_t page, int which, int64_t head)
+static inline HOST_DEVICE char *kv_side(const struct tensor *kv, int64_t page, int which,
+                                        int64_t head)
 {
     const int64_t n_heads = kv->dim[2];
 
@@ -71,7 +74,7 @@ static inline char *kv_side(const struct tensor *kv, int64_t page, int which, in
 }
 
 /* The scales of a side; NULL: its type has none. */
-static inline float *kv_scales(const struct tensor *kv, const char *side)
+static inline HOST_DEVICE float *kv_scales(const struct tensor *kv, const char *side)
 {
     const int64_t words_bytes = KV_WORD_BYTES * (int64_t)kv_side_words(kv->dtype, kv->dim[4]);
 

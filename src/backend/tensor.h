@@ -5,6 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* In front of functions that both compile. */
+#ifdef __CUDACC__
+#define HOST_DEVICE __host__ __device__
+#else
+#define HOST_DEVICE
+#endif
+
 /* X(name, bits per element without scales, text) */
 #define DTYPE_LIST(X)                                                                              \
     X(DTYPE_NONE, 0, "none")                                                                       \
@@ -47,7 +54,7 @@ struct tensor {
     enum tensor_layout layout;
 };
 
-static inline int64_t tensor_elements(const struct tensor *t)
+static inline HOST_DEVICE int64_t tensor_elements(const struct tensor *t)
 {
     int64_t n = 1;
 

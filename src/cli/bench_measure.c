@@ -203,7 +203,7 @@ out:
     return st;
 }
 
-/* The threads of the probe lie as those of the model did. */
+/* The threads of the probe lie as those of the model did; it knows nothing of devices without any. */
 static const char *probe_affinity(const struct bench_args *args)
 {
     return args->model.cpu_affinity != NULL ? args->model.cpu_affinity : "auto";
@@ -225,7 +225,7 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
     bench_machine_read(&r->machine);
     measure_cases(b);
     bench_local_close(&b->local);
-    if (b->args->stages && b->http == NULL) {
+    if (b->args->stages && b->http == NULL && r->n_threads > 0) {
         TRY(probe_run(&r->probe, r->n_threads, probe_affinity(b->args)));
         r->has_probe = true;
     }

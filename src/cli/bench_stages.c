@@ -54,7 +54,8 @@ int bench_stage_lines(struct stage_line out[STAGE_LINES_MAX], const struct bench
     return s->n_stages + 1;
 }
 
-static void print_table(FILE *out, const struct stage_line *lines, int n)
+/* Without a probe there is no roofline. */
+static void print_table(FILE *out, const struct stage_line *lines, int n, bool has_probe)
 {
     struct stage_line sum = {.stage = "sum"};
 
@@ -63,8 +64,11 @@ static void print_table(FILE *out, const struct stage_line *lines, int n)
     for (int i = 0; i < n; i++) {
         const struct stage_line *l = &lines[i];
 
-        fprintf(out, "| %s | %.3f | %.1f | %.3f | %.2f | %.2f | %.1f |\n", l->stage, l->ms,
-                l->percent, l->bytes * 1e-6, l->gb_per_s, l->flops * 1e-6, l->roof_percent);
+        fprintf(out, "| %s | %.3f | %.1f | %.3f | %.2f | %.2f |", l->stage, l->ms, l->percent,
+                l->bytes * 1e-6, l->gb_per_s, l->flops * 1e-6);
+        if (has_probe)
+            fprintf(out, " %.1f", l->roof_percent);
+        fprintf(out, " |\n");
         sum.ms += l->ms;
         sum.percent += l->percent;
         sum.bytes += l->bytes;
@@ -83,12 +87,12 @@ void bench_print_stages(FILE *out, const struct bench_row *row, const struct pro
     if (n > 0) {
         fprintf(out, "\nPrompt of %d tokens, mean of %d run%s:\n\n", c->depth_tokens + c->pp_tokens,
                 row->n_split_runs, row->n_split_runs == 1 ? "" : "s");
-        print_table(out, lines, n);
+        print_table(out, lines, n, probe != NULL);
     }
     n = bench_stage_lines(lines, row, true, probe);
     if (n > 0) {
         fprintf(out, "\nA decode step after %d tokens, mean of %lld steps:\n\n",
                 c->depth_tokens + c->pp_tokens, (long long)row->split.n_decode_steps);
-        print_table(out, lines, n);
+        print_table(out, lines, n, probe != NULL);
     }
 }

@@ -40,7 +40,7 @@ struct model_args {
         TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "the same")
 
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
-    TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto or cpu (default auto)"),                   \
+    TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto, cpu or cuda (default auto)"),             \
         LIMIT_ROW(T, m.n_threads, "threads", "-t", 4096, "N",                                      \
                   "threads that compute (default: all CPUs this process may use)"),                \
         TEXT_ROW(T, m.cpu_affinity, "cpu-affinity", NULL, "WHERE",                                 \

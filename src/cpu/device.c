@@ -177,6 +177,12 @@ out:
     return st;
 }
 
+static enum osp_status cpu_free_bytes(int64_t *out)
+{
+    *out = 0;
+    return OSP_OK;
+}
+
 /* ---- a step ---- */
 
 static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b, enum step *out)
@@ -260,6 +266,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
                                             .kv_dtype = cpu_kv_dtype,
+                                            .free_bytes = cpu_free_bytes,
                                             .step_begin = cpu_step_begin,
                                             .step_end = cpu_step_end,
                                             .step_wait = cpu_step_wait,

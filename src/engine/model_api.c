@@ -34,6 +34,21 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
     return OSP_OK;
 }
 
+/* Of the device, or of the host where the device shares it. */
+static enum osp_status available_bytes(int64_t *out, const char *device)
+{
+    const struct backend_ops *ops = backend_find(device == NULL ? "auto" : device);
+    enum osp_status st;
+
+    if (ops == NULL)
+        return OSP_ENOTFOUND;
+    TRY(ops->free_bytes(out));
+    if (*out == 0)
+        *out = host_available_bytes();
+out:
+    return st;
+}
+
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
                                    const struct gptoss_config *c, int64_t file_bytes)
 {
@@ -44,16 +59,18 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .kv_cache_bytes = opt->kv_cache_bytes,
     };
     struct quantize_sizes sizes;
+    int64_t available;
     unsigned parts;
     enum osp_status st;
 
     TRY(model_config_check(c));
+    TRY(available_bytes(&available, opt->device));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(mxfp4_parts_parse(&m->mxfp4_parts, opt->mxfp4_layers));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
     TRY(memory_plan_make(&m->plan, c, &wish, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
-                         host_available_bytes()));
+                         available));
 out:
     return st;
 }

@@ -1,0 +1,62 @@
+/* The contract between osprey and a device that is a plug-in: a shared object, loaded when the device is
+ * asked for. It exports one symbol, a struct plugin, and is refused unless version and sizes are those
+ * that the program was built with. */
+#ifndef BACKEND_PLUGIN_H
+#define BACKEND_PLUGIN_H
+
+#include "backend/backend.h"
+#include "backend/batch.h"
+
+enum { PLUGIN_VERSION = 1 };
+
+/* What the program lends to the plug-in. */
+struct plugin_host {
+    enum osp_status (*fail)(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
+};
+
+/* X(type): the structs that both must see alike */
+#define PLUGIN_STRUCT_LIST(X)                                                                      \
+    X(backend_ops)                                                                                 \
+    X(backend_options)                                                                             \
+    X(device_info)                                                                                 \
+    X(stage_cost)                                                                                  \
+    X(tensor)                                                                                      \
+    X(batch)                                                                                       \
+    X(batch_seq)                                                                                   \
+    X(batch_sample)                                                                                \
+    X(embed_args)                                                                                  \
+    X(attn_in_args)                                                                                \
+    X(attn_args)                                                                                   \
+    X(attn_out_args)                                                                               \
+    X(join_args)                                                                                   \
+    X(route_args)                                                                                  \
+    X(experts_args)                                                                                \
+    X(logits_args)                                                                                 \
+    X(sample_args)
+
+struct plugin_sizes {
+#define PLUGIN_SIZE(type) int32_t type;
+    PLUGIN_STRUCT_LIST(PLUGIN_SIZE)
+#undef PLUGIN_SIZE
+};
+
+#define PLUGIN_SIZE(type) .type = (int32_t)sizeof(struct type),
+#define PLUGIN_SIZES                                                                               \
+    {                                                                                              \
+        PLUGIN_STRUCT_LIST(PLUGIN_SIZE)                                                            \
+    }
+
+struct plugin {
+    int32_t version;
+    struct plugin_sizes sizes;
+    const struct backend_ops *ops;
+    /* Called once, before anything else: fails when the machine has no such device, or none that this
+     * build has code for. */
+    enum osp_status (*start)(const struct plugin_host *host);
+};
+
+/* The plug-in of that device, loaded and started at the first call; later calls give the same answer.
+ * OSP_ENOTFOUND: there is no file, the message names the paths; OSP_EDEVICE: it cannot run here. */
+CHECKED enum osp_status plugin_ops(const struct backend_ops **out, const char *device);
+
+#endif

@@ -1,0 +1,405 @@
+/* A CUDA card as a device: its memory, its life, and a step. Stages are put into one stream while the step
+ * is told, and run behind the host; step_wait waits for the last. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cuda/gpu.h"
+#include "cuda/host.h"
+
+enum { CAPABILITY_MIN = 80 }; /* mma.sync with bf16 */
+
+enum osp_status gpu_check(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return OSP_OK;
+    return fail(error == cudaErrorMemoryAllocation ? OSP_ENOMEM : OSP_EDEVICE, "cuda: %s: %s (%s)",
+                what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/* ---- memory ---- */
+
+enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, size_t size_bytes,
+                              const char *what)
+{
+    void *data = NULL;
+    enum osp_status st;
+
+    if (size_bytes <= room->size_bytes)
+        return OSP_OK;
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
+    TRY(gpu_check(cudaMalloc(&data, size_bytes), what));
+    (void)cudaFree(room->data);
+    room->data = data;
+    room->size_bytes = size_bytes;
+out:
+    return st;
+}
+
+static enum osp_status cuda_alloc(struct backend *be, struct mem *out, size_t size_bytes)
+{
+    enum osp_status st;
+
+    (void)be;
+    *out = (struct mem){0};
+    if (size_bytes == 0)
+        return OSP_OK;
+    TRY(gpu_check(cudaMalloc(&out->data, size_bytes), "device memory"));
+    out->size_bytes = size_bytes;
+out:
+    return st;
+}
+
+static void cuda_release(struct backend *be, struct mem *m)
+{
+    (void)be;
+    (void)cudaFree(m->data);
+    *m = (struct mem){0};
+}
+
+/* Behind everything that is in the stream, and done when it returns. */
+static enum osp_status move(struct backend *be, void *dst, const void *src, size_t size_bytes,
+                            const char *what)
+{
+    struct gpu *gpu = gpu_of(be);
+    enum osp_status st;
+
+    TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
+out:
+    return st;
+}
+
+static enum osp_status cuda_write(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    return move(be, dst, src, size_bytes, "a copy to the device");
+}
+
+static enum osp_status cuda_read(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    return move(be, dst, src, size_bytes, "a copy from the device");
+}
+
+static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    return move(be, dst, src, size_bytes, "a copy on the device");
+}
+
+static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
+{
+    return gpu_pack(gpu_of(be), out, host);
+}
+
+static int64_t cuda_pack_bytes(const struct backend *be, const struct tensor *host)
+{
+    (void)be;
+    return gpu_pack_bytes(host);
+}
+
+static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dtype *out)
+{
+    (void)opt;
+    *out = DTYPE_BF16;
+    return OSP_OK;
+}
+
+static enum osp_status cuda_free_bytes(int64_t *out)
+{
+    size_t n_free, n_all;
+    enum osp_status st;
+
+    TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "free memory"));
+    *out = (int64_t)n_free;
+out:
+    return st;
+}
+
+/* ---- life ---- */
+
+static void cuda_close(struct backend *be)
+{
+    struct gpu *gpu = gpu_of(be);
+
+    if (gpu == NULL)
+        return;
+    if (gpu->stream != NULL)
+        (void)cudaStreamSynchronize(gpu->stream);
+    gpu_pack_release(gpu);
+    for (size_t i = 0; i < gpu->marks_room; i++)
+        (void)cudaEventDestroy(gpu->marks[i].begin);
+    free(gpu->marks);
+    (void)cudaFree(gpu->batch_room.data);
+    (void)cudaFree(gpu->rotations.data);
+    (void)cudaFree(gpu->lists.data);
+    (void)cudaFree(gpu->parts.data);
+    (void)cudaFree(gpu->raw.data);
+    (void)cudaFree(gpu->n_experts_read);
+    (void)cudaFreeHost(gpu->staging);
+    if (gpu->stream != NULL)
+        (void)cudaStreamDestroy(gpu->stream);
+    free(gpu);
+}
+
+static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
+{
+    static const char *const names[N_STAGES] = {
+#define STAGE_NAME(stage) #stage,
+        STAGE_LIST(STAGE_NAME)
+#undef STAGE_NAME
+    };
+    struct gpu *gpu = calloc(1, sizeof(*gpu));
+    enum osp_status st;
+
+    if (gpu == NULL)
+        return fail(OSP_ENOMEM, "no memory for the device");
+    gpu->limits = *opt;
+    for (int i = 0; i < N_STAGES; i++)
+        gpu->costs[i].stage = names[i];
+    TRY(gpu_check(cudaSetDevice(0), "the first device"));
+    TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
+    TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
+    TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
+    TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
+                  "a counter"));
+    *out = (struct backend *)gpu;
+out:
+    if (st != OSP_OK)
+        cuda_close((struct backend *)gpu);
+    return st;
+}
+
+static void cuda_info(const struct backend *be, struct device_info *out)
+{
+    const struct gpu *gpu = (const struct gpu *)be;
+
+    *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem};
+    snprintf(out->name, sizeof(out->name), "%.80s, capability %d.%d, %d multiprocessors",
+             gpu->properties.name, gpu->properties.major, gpu->properties.minor,
+             gpu->properties.multiProcessorCount);
+}
+
+/* ---- time ---- */
+
+/* Notes where a stage begins; the events are kept for later steps. */
+static enum osp_status mark(struct gpu *gpu, enum stage stage)
+{
+    enum osp_status st;
+
+    if (gpu->n_marks == gpu->marks_room) {
+        struct mark *marks = realloc(gpu->marks, (gpu->marks_room + 1) * sizeof(*marks));
+
+        if (marks == NULL)
+            return fail(OSP_ENOMEM, "no memory for the times of stages");
+        gpu->marks = marks;
+        TRY(gpu_check(cudaEventCreate(&marks[gpu->n_marks].begin), "an event"));
+        gpu->marks_room++;
+    }
+    gpu->marks[gpu->n_marks].stage = stage;
+    TRY(gpu_check(cudaEventRecord(gpu->marks[gpu->n_marks].begin, gpu->stream), "an event"));
+    gpu->n_marks++;
+out:
+    return st;
+}
+
+/* Waits for the step, and takes its times. */
+static enum osp_status end_running(struct gpu *gpu)
+{
+    enum osp_status st;
+
+    if (!gpu->is_running)
+        return OSP_OK;
+    gpu->is_running = false;
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "a step"));
+    for (size_t i = 0; i + 1 < gpu->n_marks; i++) {
+        float time_ms;
+
+        TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->marks[i].begin, gpu->marks[i + 1].begin),
+                      "the time of a stage"));
+        gpu->costs[gpu->marks[i].stage].time_ns += (int64_t)((double)time_ms * 1e6);
+    }
+out:
+    return st;
+}
+
+/* ---- a step ---- */
+
+static enum osp_status staging_need(struct gpu *gpu, size_t size_bytes)
+{
+    enum osp_status st;
+
+    if (size_bytes <= gpu->staging_bytes)
+        return OSP_OK;
+    (void)cudaFreeHost(gpu->staging);
+    gpu->staging = NULL;
+    gpu->staging_bytes = 0;
+    TRY(gpu_check(cudaMallocHost((void **)&gpu->staging, size_bytes), "memory for batches"));
+    gpu->staging_bytes = size_bytes;
+out:
+    return st;
+}
+
+/* The batch and the random numbers of its samples, in one copy. */
+static enum osp_status upload(struct gpu *gpu, const struct batch *b)
+{
+    const size_t size_bytes = (size_t)b->size_bytes; /* a multiple of eight */
+    const size_t all_bytes = size_bytes + (size_t)b->n_samples * sizeof(double);
+    const struct batch_sample *samples = BATCH_SAMPLES(b);
+    enum osp_status st;
+
+    TRY(staging_need(gpu, all_bytes));
+    TRY(gpu_room_need(gpu, &gpu->batch_room, all_bytes, "the batch"));
+    memcpy(gpu->staging, b, size_bytes);
+    for (int i = 0; i < b->n_samples; i++)
+        ((double *)(void *)(gpu->staging + size_bytes))[i] =
+            rng_uniform(samples[i].seed, samples[i].position, 0);
+    TRY(gpu_check(cudaMemcpyAsync(gpu->batch_room.data, gpu->staging, all_bytes,
+                                  cudaMemcpyHostToDevice, gpu->stream),
+                  "the batch to the device"));
+    gpu->on_device = gpu->batch_room.data;
+    gpu->uniforms = (const double *)(const void *)((const char *)gpu->batch_room.data + size_bytes);
+out:
+    return st;
+}
+
+static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    struct gpu *gpu = gpu_of(be);
+    enum osp_status st;
+
+    TRY(end_running(gpu));
+    TRY(upload(gpu, b));
+    gpu->batch = b;
+    gpu->rotations_of = NULL;
+    gpu->n_marks = 0;
+    *out = STEP_RECORD;
+out:
+    return st;
+}
+
+static enum osp_status cuda_step_end(struct backend *be, uint64_t *ticket)
+{
+    struct gpu *gpu = gpu_of(be);
+    enum osp_status st;
+
+    gpu->batch = NULL;
+    TRY(mark(gpu, (enum stage)0)); /* where the last stage ends */
+    gpu->is_running = true;
+    *ticket = ++gpu->ticket;
+out:
+    return st;
+}
+
+static enum osp_status cuda_step_wait(struct backend *be, uint64_t ticket)
+{
+    (void)ticket; /* steps end in order */
+    return end_running(gpu_of(be));
+}
+
+/* A stage as the seam calls it: noted, launched, checked, and accounted for. */
+#define MARKED_STAGE(stage)                                                                        \
+    static enum osp_status marked_##stage(struct backend *be, const struct stage##_args *a)        \
+    {                                                                                              \
+        struct gpu *gpu = gpu_of(be);                                                              \
+        struct stage_cost *cost = &gpu->costs[STAGE_##stage];                                      \
+        struct work work = {0};                                                                    \
+        enum osp_status st;                                                                        \
+                                                                                                   \
+        TRY(mark(gpu, STAGE_##stage));                                                             \
+        TRY(gpu_##stage(gpu, a, &work));                                                           \
+        TRY(gpu_check(cudaGetLastError(), #stage));                                                \
+        cost->n_calls++;                                                                           \
+        cost->bytes += work.bytes;                                                                 \
+        cost->flops += work.flops;                                                                 \
+    out:                                                                                           \
+        return st;                                                                                 \
+    }
+STAGE_LIST(MARKED_STAGE)
+#undef MARKED_STAGE
+
+static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    const struct gpu *gpu = (const struct gpu *)be;
+    const int n = n_max < N_STAGES ? n_max : N_STAGES;
+    uint64_t n_read = 0;
+
+    memcpy(out, gpu->costs, (size_t)n * sizeof(*out));
+    if (cudaMemcpy(&n_read, gpu->n_experts_read, sizeof(n_read), cudaMemcpyDeviceToHost) ==
+            cudaSuccess &&
+        n > STAGE_experts)
+        out[STAGE_experts].bytes += (double)n_read * gpu->expert_bytes;
+    return n;
+}
+
+#define STAGE_OPERATION(stage) .stage = marked_##stage,
+static const struct backend_ops cuda_ops = {.name = "cuda",
+                                            .open = cuda_open,
+                                            .close = cuda_close,
+                                            .info = cuda_info,
+                                            .alloc = cuda_alloc,
+                                            .release = cuda_release,
+                                            .write = cuda_write,
+                                            .read = cuda_read,
+                                            .copy = cuda_copy,
+                                            .pack = cuda_pack,
+                                            .pack_bytes = cuda_pack_bytes,
+                                            .kv_dtype = cuda_kv_dtype,
+                                            .free_bytes = cuda_free_bytes,
+                                            .step_begin = cuda_step_begin,
+                                            .step_end = cuda_step_end,
+                                            .step_wait = cuda_step_wait,
+                                            STAGE_LIST(STAGE_OPERATION).costs = cuda_costs};
+
+/* ---- the plug-in ---- */
+
+static enum osp_status check_driver(void)
+{
+    int driver = 0, runtime = 0;
+    enum osp_status st;
+
+    TRY(gpu_check(cudaDriverGetVersion(&driver), "version of the driver"));
+    TRY(gpu_check(cudaRuntimeGetVersion(&runtime), "version of the runtime"));
+    if (driver == 0)
+        return fail(OSP_EDEVICE, "cuda: no driver is loaded (libcuda.so.1 and its kernel module)");
+    if (driver / 1000 < runtime / 1000)
+        return fail(OSP_EDEVICE,
+                    "cuda: the driver is too old: it speaks CUDA %d.%d, this build needs %d.0",
+                    driver / 1000, driver % 1000 / 10, runtime / 1000);
+out:
+    return st;
+}
+
+/* The kernels' code is there for this card: any of them will tell. */
+static enum osp_status check_code(void)
+{
+    struct cudaDeviceProp p;
+    enum osp_status st;
+
+    TRY(gpu_check(cudaGetDeviceProperties(&p, 0), "properties of the device"));
+    if (p.major * 10 + p.minor < CAPABILITY_MIN || !launch_has_code())
+        return fail(
+            OSP_EDEVICE,
+            "cuda: %s has capability %d.%d, for which this build has no code (see docs/cuda.md)",
+            p.name, p.major, p.minor);
+out:
+    return st;
+}
+
+static enum osp_status cuda_start(const struct plugin_host *host)
+{
+    int n_devices = 0;
+    enum osp_status st;
+
+    host_is(host);
+    TRY(check_driver());
+    TRY(gpu_check(cudaGetDeviceCount(&n_devices), "counting devices"));
+    if (n_devices == 0)
+        return fail(OSP_EDEVICE, "cuda: the driver is here, but it sees no device");
+    TRY(check_code());
+out:
+    return st;
+}
+
+__attribute__((visibility("default"))) extern const struct plugin osprey_plugin;
+const struct plugin osprey_plugin = {
+    .version = PLUGIN_VERSION, .sizes = PLUGIN_SIZES, .ops = &cuda_ops, .start = cuda_start};

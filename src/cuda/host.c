@@ -1,0 +1,23 @@
+#include "cuda/host.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const struct plugin_host *lender;
+
+void host_is(const struct plugin_host *host)
+{
+    lender = host;
+}
+
+/* The message belongs to the program, which prints it. */
+enum osp_status fail(enum osp_status code, const char *format, ...)
+{
+    char message[FAIL_MESSAGE_BYTES_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return lender->fail(code, "%s", message);
+}

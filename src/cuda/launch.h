@@ -1,0 +1,117 @@
+/* The kernels' launchers: what C calls and CUDA implements. Every one puts its kernels into the
+ * stream and returns; the caller asks for errors. Pointers are the device's unless they say host. */
+#ifndef CUDA_LAUNCH_H
+#define CUDA_LAUNCH_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+
+#include "backend/args.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- pack.cu ---- */
+
+/* Whether this build has code for the current device. */
+bool launch_has_code(void);
+
+/* Packs one matrix, raw as in layout.h, of BF16 or MXFP4, to where `packed` begins. */
+void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
+
+/* ---- matmul.cu: products of weights with tokens' rows ---- */
+
+enum { MATMUL_JOBS_MAX = 3 };
+
+/* out[token][row] = w[row] . x[token] + bias[row], or half as wide with swiglu. Bits of a product do not
+ * depend on the tokens beside it. */
+struct matmul {
+    struct tensor w[MATMUL_JOBS_MAX];    /* all with as many columns; packed, or any other layout */
+    struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: none */
+    float *out[MATMUL_JOBS_MAX];
+    int64_t out_width[MATMUL_JOBS_MAX]; /* floats from a token's row to the next */
+    int n_jobs;
+    int n_tokens;
+    const float *x;        /* rows of as many floats as the weights have columns */
+    const int32_t *gather; /* token i is row gather[i * gather_stride] of x; NULL: row i */
+    int gather_stride;
+    bool is_exact; /* inputs as sums of three bf16 numbers: float32 but for the last bit */
+    /* With experts, weights and bias are stacks: tokens of expert e are entries [first[e],
+     * first[e + 1]), which `gather` and `out` count in. NULL: one matrix, all tokens. */
+    const int32_t *first;
+    const int32_t *active;   /* experts that have tokens, */
+    const int32_t *n_active; /* and how many */
+    int n_active_max;
+    bool is_swiglu;
+    float limit, alpha;
+};
+void launch_matmul(cudaStream_t stream, const struct matmul *m);
+
+/* ---- rows.cu: a row at a time ---- */
+
+void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
+                  int n_rows);
+void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows);
+/* (T, D) floats, cosines and then sines of every row's position. */
+void launch_rotations(cudaStream_t stream, float *out, const struct rope *rope_host,
+                      const int32_t *positions, int n_rows);
+/* Rotates q in place, and k of kv_rows; puts k and v into their pages. */
+void launch_place(cudaStream_t stream, const struct attn_in_args *a, const float *rotations,
+                  const struct batch *batch, int n_rows);
+
+/* ---- attn.cu ---- */
+
+enum { ATTN_SPLIT_TOKENS = 256, ATTN_HEADS = 8 };
+
+struct attn_launch {
+    struct attn_args args;
+    const struct batch *batch;
+    int n_rows;
+    /* Room for the sums of n_splits splits of every row, attn_part_floats() each; NULL: each row's
+     * splits are walked by one block. The same bits either way. */
+    float *parts;
+    int n_splits;
+};
+/* Blocks of a row: a key/value head and up to eight of its query heads. */
+static inline HOST_DEVICE int attn_row_blocks(const struct attn_args *a)
+{
+    const int64_t n_group = a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2];
+
+    return (int)(a->kv.dim[2] * ((n_group + ATTN_HEADS - 1) / ATTN_HEADS));
+}
+/* Of one split and block of a row. */
+static inline HOST_DEVICE int64_t attn_part_floats(const struct attn_args *a)
+{
+    return ATTN_HEADS * (a->kv.dim[4] + 2);
+}
+void launch_attn(cudaStream_t stream, const struct attn_launch *l);
+
+/* ---- route.cu, experts.cu ---- */
+
+void launch_pick(cudaStream_t stream, const struct route_args *a, int n_rows);
+
+/* Which token goes to which expert. */
+struct grouping {
+    int32_t *first;    /* (E + 1) */
+    int32_t *active;   /* (E): experts that have tokens, rising */
+    int32_t *n_active; /* (1) */
+    int32_t *tokens;   /* (T*A): the token of each entry */
+    int32_t *entry;    /* (T*A): the entry of token t at rank a */
+    uint64_t *n_read;  /* (1): n_active, added up over all calls */
+};
+void launch_group(cudaStream_t stream, const struct grouping *g, const int32_t *ids, int n_entries,
+                  int n_ranks, int n_experts);
+void launch_combine(cudaStream_t stream, const struct experts_args *a, const int32_t *entry,
+                    int n_rows);
+
+/* ---- sample.cu ---- */
+
+/* One row of logits a block; uniforms: (R), the random number of each sample. */
+void launch_sample(cudaStream_t stream, const struct sample_args *a,
+                   const struct batch_sample *samples, const double *uniforms, int n_samples);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,330 @@
+/* Skinny products: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], or swiglu of pairs of rows.
+ *
+ * Weights are the A operand of mma.sync.m16n8k16, laid out for it (layout.h); tokens are its columns,
+ * eight a product. MXFP4: codes become FP16 in registers, x is rounded to FP16, and the scale of a row's
+ * block is applied to the products of that block (a power of two: exact). BF16: x is rounded to BF16, or,
+ * for the router, taken as three BF16 numbers that add up to it.
+ *
+ * A block computes one tile of 16 rows for up to 16 tokens at a time; its eight warps take every eighth
+ * unit of 64 columns, and their sums are added in order. Which unit a warp takes depends on the shape
+ * alone, and a column of the product on nothing beside it: a token's bits are the same in any batch.
+ *
+ * Bytes: the weights as stored, once for 16 tokens (from L2 after the first). Bound by memory for few
+ * tokens. Not tuned yet: loads are not asynchronous and large batches read weights again and again.
+ *
+ * Weights in other layouts (F32) take a plain kernel: a warp a row, in float32. */
+#include "cuda/launch.h"
+#include "cuda/layout.h"
+#include "cuda/mma.cuh"
+
+enum {
+    WARPS = 8,
+    THREADS = WARPS * WARP_LANES,
+    COLUMN_TOKENS = 8,   /* of one product */
+    TOKEN_BLOCKS_MAX = 8 /* blocks that share the tokens of a large batch */
+};
+
+enum format { FORMAT_BF16, FORMAT_BF16_EXACT, FORMAT_MXFP4 };
+
+/* MXFP4 codes enter the product as 2^-14 times their value. */
+static const float CODE_UNIT = 16384.0f;
+
+/* One tile of rows and whose tokens it meets. */
+struct task {
+    int job;
+    int64_t row;    /* the tile's first */
+    int64_t expert; /* 0: one matrix */
+    int first, n;   /* entries */
+};
+
+static __device__ bool find_task(const struct matmul &a, struct task *out)
+{
+    int64_t tile = blockIdx.x;
+    int job = 0;
+
+    while (job + 1 < a.n_jobs && tile >= units_of(matrix_rows(&a.w[job]), TILE_ROWS))
+        tile -= units_of(matrix_rows(&a.w[job++]), TILE_ROWS);
+    out->job = job;
+    out->row = tile * TILE_ROWS;
+    out->expert = 0;
+    out->first = 0;
+    out->n = a.n_tokens;
+    if (a.first == NULL)
+        return true;
+    if ((int)blockIdx.y >= *a.n_active)
+        return false;
+    out->expert = a.active[blockIdx.y];
+    out->first = a.first[out->expert];
+    out->n = a.first[out->expert + 1] - out->first;
+    return true;
+}
+
+static __device__ const float *row_of_x(const struct matmul &a, int entry)
+{
+    const int64_t row = a.gather == NULL ? entry : a.gather[(int64_t)entry * a.gather_stride];
+
+    return a.x + row * matrix_columns(&a.w[0]);
+}
+
+/* Eight floats of a row from column k on, zeros beyond its end; x NULL: zeros. */
+static __device__ __forceinline__ void load_x(float out[8], const float *x, int64_t k, int64_t n)
+{
+    if (x != NULL && k + 8 <= n && n % 4 == 0) {
+        const float4 low = *reinterpret_cast<const float4 *>(x + k);
+        const float4 high = *reinterpret_cast<const float4 *>(x + k + 4);
+
+        out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
+        out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        out[i] = x != NULL && k + i < n ? x[k + i] : 0.0f;
+}
+
+/* acc += the tile's columns of one MXFP4 unit, times tokens. */
+template <int COLS>
+static __device__ __forceinline__ void unit_mxfp4(float acc[COLS][4], const unsigned char *unit,
+                                                  int tile, const float *const x[COLS], int64_t k0,
+                                                  int64_t n)
+{
+    const int lane = threadIdx.x % WARP_LANES, g = lane / 4;
+    const uint4 codes = reinterpret_cast<const uint4 *>(unit + tile * MXFP4_TILE_BYTES)[lane];
+    const uint32_t scales = *reinterpret_cast<const uint32_t *>(
+        unit + MXFP4_SCALES_OFFSET + g * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2);
+
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        const int64_t k = k0 + block * MXFP4_BLOCK + lane % 4 * 8;
+        const float low_scale = scale_of(scales >> block * 16 & 255);
+        const float high_scale = scale_of(scales >> (block * 16 + 8) & 255);
+        uint32_t low[4], high[4];
+
+        halves_of_word(low, block == 0 ? codes.x : codes.z);
+        halves_of_word(high, block == 0 ? codes.y : codes.w);
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            const uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
+            const uint32_t a1[4] = {low[2], high[2], low[3], high[3]};
+            float v[8], d[4] = {0, 0, 0, 0};
+
+            load_x(v, x[c], k, n);
+            mma_f16(d, a0, pair_f16(v[0], v[1]), pair_f16(v[2], v[3]));
+            mma_f16(d, a1, pair_f16(v[4], v[5]), pair_f16(v[6], v[7]));
+            acc[c][0] = __fmaf_rn(d[0], low_scale, acc[c][0]);
+            acc[c][1] = __fmaf_rn(d[1], low_scale, acc[c][1]);
+            acc[c][2] = __fmaf_rn(d[2], high_scale, acc[c][2]);
+            acc[c][3] = __fmaf_rn(d[3], high_scale, acc[c][3]);
+        }
+    }
+}
+
+/* The same of a BF16 unit; TERMS bf16 numbers stand for one of x. */
+template <int COLS, int TERMS>
+static __device__ __forceinline__ void unit_bf16(float acc[COLS][4], const unsigned char *unit,
+                                                 int tile, const float *const x[COLS], int64_t k0,
+                                                 int64_t n)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const uint4 *at = reinterpret_cast<const uint4 *>(unit + tile * BF16_TILE_BYTES) + lane;
+
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        const int64_t k = k0 + block * MXFP4_BLOCK + lane % 4 * 8;
+        const uint4 w0 = at[block * 2 * WARP_LANES], w1 = at[(block * 2 + 1) * WARP_LANES];
+        const uint32_t a0[4] = {w0.x, w0.y, w0.z, w0.w}, a1[4] = {w1.x, w1.y, w1.z, w1.w};
+
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            float v[8];
+
+            load_x(v, x[c], k, n);
+#pragma unroll
+            for (int term = 0; term < TERMS; term++) {
+                uint32_t b[4];
+
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    b[i] = TERMS == 1 ? pair_bf16(v[2 * i], v[2 * i + 1]) : take_bf16(v + 2 * i);
+                mma_bf16(acc[c], a0, b[0], b[1]);
+                mma_bf16(acc[c], a1, b[2], b[3]);
+            }
+        }
+    }
+}
+
+/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. */
+static __device__ float swiglu(float gate, float up, float limit, float alpha)
+{
+    const float g = gate > limit ? limit : gate;
+    const float u = up > limit ? limit : up < -limit ? -limit : up;
+
+    return g / (1.0f + expf(-alpha * g)) * (u + 1.0f);
+}
+
+static __device__ float bias_at(const struct tensor *bias, int64_t expert, int64_t row)
+{
+    if (bias->data == NULL)
+        return 0.0f;
+    return bias->n_dims == 1 ? weight_at(bias, 0, 0, row) : weight_at(bias, 0, expert, row);
+}
+
+/* Stores the products of rows `row` and row + 1, which may lie beyond the end, with an entry. */
+static __device__ void finish(const struct matmul &a, const struct task &task, int64_t row,
+                              int entry, float even, float odd)
+{
+    const int64_t n_rows = matrix_rows(&a.w[task.job]);
+    float *out = a.out[task.job] + (int64_t)entry * a.out_width[task.job];
+
+    if (row >= n_rows)
+        return;
+    even += bias_at(&a.bias[task.job], task.expert, row);
+    if (row + 1 < n_rows)
+        odd += bias_at(&a.bias[task.job], task.expert, row + 1);
+    if (a.is_swiglu) {
+        out[row / 2] = swiglu(even, odd, a.limit, a.alpha);
+        return;
+    }
+    out[row] = even;
+    if (row + 1 < n_rows)
+        out[row + 1] = odd;
+}
+
+template <int FORMAT, int COLS>
+static __global__ void __launch_bounds__(THREADS)
+    matmul_kernel(const __grid_constant__ struct matmul a)
+{
+    enum { TOKENS = COLS * COLUMN_TOKENS };
+    __shared__ float sums[WARPS][COLS][WARP_LANES][4];
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    struct task task;
+
+    if (!find_task(a, &task))
+        return;
+    const struct tensor *w = &a.w[task.job];
+    const int64_t n = matrix_columns(w), n_units = units_of(n, UNIT_COLUMNS);
+    const int size_bytes = unit_bytes(w->dtype), tile = (int)(task.row % UNIT_ROWS / TILE_ROWS);
+    const unsigned char *units = (const unsigned char *)w->data + task.expert * matrix_bytes(w) +
+                                 task.row / UNIT_ROWS * n_units * size_bytes;
+
+    for (int t0 = blockIdx.z * TOKENS; t0 < task.n; t0 += gridDim.z * TOKENS) {
+        const float *x[COLS];
+        float acc[COLS][4];
+
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            const int token = t0 + c * COLUMN_TOKENS + lane / 4;
+
+            x[c] = token < task.n ? row_of_x(a, task.first + token) : NULL;
+            acc[c][0] = acc[c][1] = acc[c][2] = acc[c][3] = 0.0f;
+        }
+        for (int64_t u = warp; u < n_units; u += WARPS) {
+            const unsigned char *unit = units + u * size_bytes;
+
+            if (FORMAT == FORMAT_MXFP4)
+                unit_mxfp4<COLS>(acc, unit, tile, x, u * UNIT_COLUMNS, n);
+            else
+                unit_bf16<COLS, FORMAT == FORMAT_BF16 ? 1 : 3>(acc, unit, tile, x, u * UNIT_COLUMNS,
+                                                               n);
+        }
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+            for (int i = 0; i < 4; i++)
+                sums[warp][c][lane][i] = acc[c][i];
+        __syncthreads();
+        if (threadIdx.x < COLS * WARP_LANES * 2) {
+            const int c = threadIdx.x / (WARP_LANES * 2), l = threadIdx.x / 2 % WARP_LANES;
+            const int i = threadIdx.x % 2, token = t0 + c * COLUMN_TOKENS + l % 4 * 2 + i;
+            float even = 0.0f, odd = 0.0f;
+
+            for (int k = 0; k < WARPS; k++) {
+                even += sums[k][c][l][i];
+                odd += sums[k][c][l][i + 2];
+            }
+            if (FORMAT == FORMAT_MXFP4) {
+                even *= CODE_UNIT;
+                odd *= CODE_UNIT;
+            }
+            if (token < task.n)
+                finish(a, task, task.row + l / 4 * 2, task.first + token, even, odd);
+        }
+        __syncthreads();
+    }
+}
+
+static __device__ float plain_dot(const struct tensor *w, const struct task &task, int64_t row,
+                                  const float *x)
+{
+    float sum = 0.0f;
+
+    for (int64_t k = threadIdx.x % WARP_LANES; k < matrix_columns(w); k += WARP_LANES)
+        sum = __fmaf_rn(weight_at(w, task.expert, row, k), x[k], sum);
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+    return sum;
+}
+
+/* A warp computes one pair of rows of the tile with one token after the other. */
+static __global__ void __launch_bounds__(THREADS)
+    plain_kernel(const __grid_constant__ struct matmul a)
+{
+    struct task task;
+
+    if (!find_task(a, &task))
+        return;
+    const struct tensor *w = &a.w[task.job];
+    const int64_t row = task.row + threadIdx.x / WARP_LANES * 2;
+
+    if (row >= matrix_rows(w))
+        return;
+    for (int token = blockIdx.z; token < task.n; token += gridDim.z) {
+        const float *x = row_of_x(a, task.first + token);
+        const float even = plain_dot(w, task, row, x);
+        const float odd = row + 1 < matrix_rows(w) ? plain_dot(w, task, row + 1, x) : 0.0f;
+
+        if (threadIdx.x % WARP_LANES == 0)
+            finish(a, task, row, task.first + token, even, odd);
+    }
+}
+
+template <int FORMAT>
+static void launch_format(cudaStream_t stream, dim3 grid, const struct matmul *m)
+{
+    if (m->n_tokens <= COLUMN_TOKENS)
+        matmul_kernel<FORMAT, 1><<<grid, THREADS, 0, stream>>>(*m);
+    else
+        matmul_kernel<FORMAT, 2><<<grid, THREADS, 0, stream>>>(*m);
+}
+
+static dim3 grid_of(const struct matmul *m)
+{
+    const int64_t n_token_blocks = units_of(m->n_tokens, 2 * COLUMN_TOKENS);
+    int64_t n_tiles = 0;
+    dim3 grid;
+
+    for (int i = 0; i < m->n_jobs; i++)
+        n_tiles += units_of(matrix_rows(&m->w[i]), TILE_ROWS);
+    grid.x = (unsigned)n_tiles;
+    grid.y = m->first == NULL ? 1 : (unsigned)m->n_active_max;
+    if (m->first == NULL)
+        grid.z = n_token_blocks < TOKEN_BLOCKS_MAX ? (unsigned)n_token_blocks
+                                                   : (unsigned)TOKEN_BLOCKS_MAX;
+    return grid;
+}
+
+/* All jobs have the layout of the first: the caller sees to that. */
+void launch_matmul(cudaStream_t stream, const struct matmul *m)
+{
+    const dim3 grid = grid_of(m);
+
+    if (m->n_tokens == 0)
+        return;
+    if (m->w[0].layout != LAYOUT_PACKED)
+        plain_kernel<<<grid, THREADS, 0, stream>>>(*m);
+    else if (m->w[0].dtype == DTYPE_MXFP4)
+        launch_format<FORMAT_MXFP4>(stream, grid, m);
+    else if (m->is_exact)
+        launch_format<FORMAT_BF16_EXACT>(stream, grid, m);
+    else
+        launch_format<FORMAT_BF16>(stream, grid, m);
+}

@@ -1,0 +1,65 @@
+/* Brings weights into the layout of the matrix kernels (layout.h), a lane's 16 bytes a thread. Reads and
+ * writes each byte once: bound by memory, but in a start the copy from the host takes far longer. */
+#include "cuda/launch.h"
+#include "cuda/layout.h"
+
+enum { THREADS = 256 };
+
+static __device__ void store_lane(unsigned char *to, const uint32_t words[4])
+{
+    *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+/* blockIdx.x is the unit: its lanes' 16 bytes, then its scales. */
+static __global__ void pack_mxfp4(unsigned char *packed, const __grid_constant__ struct tensor raw)
+{
+    const int64_t n_across = units_of(raw.dim[1], UNIT_COLUMNS);
+    const int64_t row = blockIdx.x / n_across * UNIT_ROWS;
+    const int64_t column = blockIdx.x % n_across * UNIT_COLUMNS;
+    unsigned char *unit = packed + (int64_t)blockIdx.x * MXFP4_UNIT_BYTES;
+
+    for (int i = threadIdx.x; i < UNIT_TILES * WARP_LANES; i += blockDim.x) {
+        uint32_t words[4];
+
+        pack_mxfp4_lane(words, &raw, row, column, i / WARP_LANES, i % WARP_LANES);
+        store_lane(unit + i * LANE_BYTES, words);
+    }
+    for (int i = threadIdx.x; i < MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET; i += blockDim.x)
+        unit[MXFP4_SCALES_OFFSET + i] = pack_mxfp4_scale(&raw, row, column, i);
+}
+
+static __global__ void pack_bf16(unsigned char *packed, const __grid_constant__ struct tensor raw)
+{
+    const int64_t n_across = units_of(raw.dim[1], UNIT_COLUMNS);
+    const int64_t row = blockIdx.x / n_across * UNIT_ROWS;
+    const int64_t column = blockIdx.x % n_across * UNIT_COLUMNS;
+    unsigned char *unit = packed + (int64_t)blockIdx.x * BF16_UNIT_BYTES;
+    enum { TILE_LANES = BF16_TILE_BYTES / LANE_BYTES };
+
+    for (int i = threadIdx.x; i < UNIT_TILES * TILE_LANES; i += blockDim.x) {
+        uint32_t words[4];
+
+        pack_bf16_lane(words, &raw, row, column, i / TILE_LANES, i % TILE_LANES / WARP_LANES,
+                       i % WARP_LANES);
+        store_lane(unit + i * LANE_BYTES, words);
+    }
+}
+
+void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw)
+{
+    const unsigned n_units = (unsigned)(matrix_bytes(raw) / unit_bytes(raw->dtype));
+
+    if (raw->dtype == DTYPE_MXFP4)
+        pack_mxfp4<<<n_units, THREADS, 0, stream>>>((unsigned char *)packed, *raw);
+    else
+        pack_bf16<<<n_units, THREADS, 0, stream>>>((unsigned char *)packed, *raw);
+}
+
+bool launch_has_code(void)
+{
+    struct cudaFuncAttributes attributes;
+    const bool has_code = cudaFuncGetAttributes(&attributes, pack_bf16) == cudaSuccess;
+
+    (void)cudaGetLastError(); /* asking is no failure */
+    return has_code;
+}
