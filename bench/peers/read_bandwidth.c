@@ -1,5 +1,7 @@
 /* How fast this machine's memory can be read and nothing else: every thread, on a core of its own,
- * adds up its part of a block that is much larger than the caches. Prints GB/s of each pass as JSON.
+ * adds up its part of a block that is much larger than the caches, in four streams side by side, which
+ * is faster than one. Pages differ: a host may keep one copy of equal ones. Prints GB/s of each pass as
+ * JSON.
  *
  *     read_bandwidth THREADS [GIB] [PASSES]      uses the first THREADS CPUs that it may run on */
 #define _GNU_SOURCE
@@ -8,13 +10,18 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 typedef uint64_t u64x4 __attribute__((vector_size(32)));
 
-enum { THREADS_MAX = 256, SUMS = 8, PASSES_MAX = 100 };
+enum {
+    THREADS_MAX = 256,
+    STREAMS = 4,
+    TURN = 4,
+    SKEW = 6150, /* off a power of two, at which the streams meet in the same cache sets */
+    PASSES_MAX = 100
+};
 
 struct part {
     const u64x4 *data;
@@ -35,16 +42,32 @@ static double now_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Two lines of each stream a turn; n is a multiple of both together. Sums by name: they stay in registers. */
 static uint64_t add_up(const u64x4 *data, size_t n)
 {
-    u64x4 sums[SUMS] = {{0}}, all = {0};
+    const size_t stream = n / STREAMS;
+    const u64x4 *s0 = data, *s1 = s0 + stream, *s2 = s1 + stream, *s3 = s2 + stream;
+    u64x4 a = {0}, b = {0}, c = {0}, d = {0};
 
-    for (size_t i = 0; i + SUMS <= n; i += SUMS)
-        for (int k = 0; k < SUMS; k++)
-            sums[k] += data[i + (size_t)k];
-    for (int k = 0; k < SUMS; k++)
-        all += sums[k];
-    return all[0] + all[1] + all[2] + all[3];
+    for (size_t i = 0; i < stream; i += TURN) {
+        a += s0[i] + s1[i] + s2[i] + s3[i];
+        b += s0[i + 1] + s1[i + 1] + s2[i + 1] + s3[i + 1];
+        c += s0[i + 2] + s1[i + 2] + s2[i + 2] + s3[i + 2];
+        d += s0[i + 3] + s1[i + 3] + s2[i + 3] + s3[i + 3];
+    }
+    a += b + c + d;
+    return a[0] + a[1] + a[2] + a[3];
+}
+
+static void fill(struct part *part)
+{
+    u64x4 *data = (u64x4 *)(uintptr_t)part->data;
+    u64x4 words = {1, 2, 3, (uint64_t)part->cpu + 4};
+
+    for (size_t i = 0; i < part->n; i++) {
+        words = words * 6364136223846793005u + 1442695040888963407u;
+        data[i] = words;
+    }
 }
 
 static void *read_part(void *arg)
@@ -55,7 +78,7 @@ static void *read_part(void *arg)
     CPU_ZERO(&one);
     CPU_SET((size_t)part->cpu, &one);
     sched_setaffinity(0, sizeof(one), &one);
-    memset((void *)(uintptr_t)part->data, part->cpu + 1, part->n * sizeof(*part->data));
+    fill(part);
     for (int pass = 0; pass < n_passes; pass++) {
         pthread_barrier_wait(&barrier);
         part->sum += add_up(part->data, part->n);
@@ -79,7 +102,8 @@ static int usable_cpus(int cpus[THREADS_MAX])
 
 static void start(struct part *parts, int n_threads, const int *cpus, char *block, size_t n_bytes)
 {
-    size_t each = n_bytes / (size_t)n_threads / (SUMS * sizeof(u64x4)) * SUMS;
+    size_t stream = n_bytes / (size_t)n_threads / sizeof(u64x4) / STREAMS - SKEW;
+    size_t each = stream / TURN * TURN * STREAMS;
 
     pthread_barrier_init(&barrier, NULL, (unsigned)n_threads + 1);
     for (int i = 0; i < n_threads; i++) {
