@@ -18,6 +18,9 @@ struct backend_options {
     const char
         *cpu_features; /* level of the CPU's kernels; NULL or "" = the best of this machine */
     const char *cpu_affinity; /* of the host threads, see base/bind.h; NULL: they are not bound */
+    /* Every step runs the same stages with the same arguments, and none when it is to be replayed:
+     * without it step_begin always answers STEP_RECORD. */
+    bool repeats_steps;
 };
 
 struct device_info {

@@ -108,6 +108,7 @@ static __device__ void score_key(float scores[ATTN_HEADS], const struct attn_arg
 #pragma unroll
     for (int h = 0; h < ATTN_HEADS; h++)
         scores[h] = 0.0f;
+#pragma unroll 8
     for (int d0 = 0; d0 < D; d0 += words<DTYPE>::N) {
         const uint32_t word = column[d0 / words<DTYPE>::N * KV_COLUMNS];
 
@@ -175,17 +176,17 @@ static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args 
     const uint32_t *column = (const uint32_t *)side + kv_word(N, a.kv.dim[4], 1, 0, d);
     const float *scales = kv_scales(&a.kv, side);
 
+#pragma unroll 8
     for (int slot0 = first / N * N; slot0 < end; slot0 += N) {
         const uint32_t word = column[slot0 / N * KV_COLUMNS];
 
 #pragma unroll
         for (int i = 0; i < N; i++) {
             const int slot = slot0 + i;
+            const float scale = scales == NULL ? 1.0f : scales[slot];
+            const bool is_seen = slot >= first && slot < end; /* others may hold anything */
+            const float value = is_seen ? words<DTYPE>::at(word, i) * scale : 0.0f;
 
-            if (slot < first || slot >= end)
-                continue;
-            const float value = scales == NULL ? words<DTYPE>::at(word, i)
-                                               : words<DTYPE>::at(word, i) * scales[slot];
 #pragma unroll
             for (int h = 0; h < ATTN_HEADS; h++)
                 acc[h] = __fmaf_rn(s->weights[h][share * PAGE_TOKENS + slot], value, acc[h]);

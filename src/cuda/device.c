@@ -30,6 +30,7 @@ enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, size_t siz
         return OSP_OK;
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
     TRY(gpu_check(cudaMalloc(&data, size_bytes), what));
+    gpu_graphs_drop(gpu);
     (void)cudaFree(room->data);
     room->data = data;
     room->size_bytes = size_bytes;
@@ -125,6 +126,8 @@ static void cuda_close(struct backend *be)
         return;
     if (gpu->stream != NULL)
         (void)cudaStreamSynchronize(gpu->stream);
+    gpu_graphs_drop(gpu);
+    free(gpu->graphs);
     gpu_pack_release(gpu);
     for (size_t i = 0; i < gpu->marks_room; i++)
         (void)cudaEventDestroy(gpu->marks[i].begin);
@@ -135,6 +138,7 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->parts.data);
     (void)cudaFree(gpu->raw.data);
     (void)cudaFree(gpu->n_experts_read);
+    (void)cudaFreeHost(gpu->n_experts_read_host);
     (void)cudaFreeHost(gpu->staging);
     if (gpu->stream != NULL)
         (void)cudaStreamDestroy(gpu->stream);
@@ -162,6 +166,9 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
                   "a counter"));
+    TRY(gpu_check(cudaMallocHost((void **)&gpu->n_experts_read_host, sizeof(uint64_t)),
+                  "a counter"));
+    *gpu->n_experts_read_host = 0;
     *out = (struct backend *)gpu;
 out:
     if (st != OSP_OK)
@@ -181,11 +188,15 @@ static void cuda_info(const struct backend *be, struct device_info *out)
 
 /* ---- time ---- */
 
-/* Notes where a stage begins; the events are kept for later steps. */
+/* Notes where a stage begins; the events are kept for later steps, and a graph has them as its own. */
 static enum osp_status mark(struct gpu *gpu, enum stage stage)
 {
+    const unsigned flags =
+        gpu->mode == MODE_RECORDING ? cudaEventRecordExternal : cudaEventRecordDefault;
     enum osp_status st;
 
+    if (gpu->timing == UNTIMED)
+        return OSP_OK;
     if (gpu->n_marks == gpu->marks_room) {
         struct mark *marks = realloc(gpu->marks, (gpu->marks_room + 1) * sizeof(*marks));
 
@@ -196,27 +207,44 @@ static enum osp_status mark(struct gpu *gpu, enum stage stage)
         gpu->marks_room++;
     }
     gpu->marks[gpu->n_marks].stage = stage;
-    TRY(gpu_check(cudaEventRecord(gpu->marks[gpu->n_marks].begin, gpu->stream), "an event"));
+    TRY(gpu_check(cudaEventRecordWithFlags(gpu->marks[gpu->n_marks].begin, gpu->stream, flags),
+                  "an event"));
     gpu->n_marks++;
 out:
     return st;
 }
 
-/* Waits for the step, and takes its times. */
+static enum osp_status read_times(const struct gpu *gpu, int64_t time_ns[N_STAGES])
+{
+    enum osp_status st = OSP_OK;
+
+    for (size_t i = 0; i + 1 < gpu->n_marks; i++) {
+        float time_ms;
+
+        TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->marks[i].begin, gpu->marks[i + 1].begin),
+                      "the time of a stage"));
+        time_ns[gpu->marks[i].stage] += (int64_t)((double)time_ms * 1e6);
+    }
+out:
+    return st;
+}
+
+/* Waits for the step, and takes its times: those of the last timed one where it was not timed. */
 static enum osp_status end_running(struct gpu *gpu)
 {
+    int64_t time_ns[N_STAGES] = {0};
     enum osp_status st;
 
     if (!gpu->is_running)
         return OSP_OK;
     gpu->is_running = false;
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "a step"));
-    for (size_t i = 0; i + 1 < gpu->n_marks; i++) {
-        float time_ms;
-
-        TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->marks[i].begin, gpu->marks[i + 1].begin),
-                      "the time of a stage"));
-        gpu->costs[gpu->marks[i].stage].time_ns += (int64_t)((double)time_ms * 1e6);
+    if (gpu->timing == TIMED)
+        TRY(read_times(gpu, time_ns));
+    for (int i = 0; i < N_STAGES; i++) {
+        if (gpu->timing == TIMED && gpu->graph != NULL)
+            gpu->graph->step[i].time_ns = time_ns[i];
+        gpu->costs[i].time_ns += gpu->timing == TIMED ? time_ns[i] : gpu->graph->step[i].time_ns;
     }
 out:
     return st;
@@ -239,27 +267,43 @@ out:
     return st;
 }
 
-/* The batch and the random numbers of its samples, in one copy. */
+/* The random numbers of the batch's samples and the batch, in one copy: each always in the same place. */
 static enum osp_status upload(struct gpu *gpu, const struct batch *b)
 {
-    const size_t size_bytes = (size_t)b->size_bytes; /* a multiple of eight */
-    const size_t all_bytes = size_bytes + (size_t)b->n_samples * sizeof(double);
+    const size_t uniforms_bytes = (size_t)gpu->limits.n_samples_max * sizeof(double);
+    const size_t all_bytes = uniforms_bytes + (size_t)b->size_bytes;
     const struct batch_sample *samples = BATCH_SAMPLES(b);
     enum osp_status st;
 
     TRY(staging_need(gpu, all_bytes));
     TRY(gpu_room_need(gpu, &gpu->batch_room, all_bytes, "the batch"));
-    memcpy(gpu->staging, b, size_bytes);
+    memcpy(gpu->staging + uniforms_bytes, b, (size_t)b->size_bytes);
+    memset(gpu->staging, 0, uniforms_bytes);
     for (int i = 0; i < b->n_samples; i++)
-        ((double *)(void *)(gpu->staging + size_bytes))[i] =
-            rng_uniform(samples[i].seed, samples[i].position, 0);
+        ((double *)(void *)gpu->staging)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
     TRY(gpu_check(cudaMemcpyAsync(gpu->batch_room.data, gpu->staging, all_bytes,
                                   cudaMemcpyHostToDevice, gpu->stream),
                   "the batch to the device"));
-    gpu->on_device = gpu->batch_room.data;
-    gpu->uniforms = (const double *)(const void *)((const char *)gpu->batch_room.data + size_bytes);
+    gpu->uniforms = gpu->batch_room.data;
+    gpu->on_device =
+        (const struct batch *)(const void *)((const char *)gpu->batch_room.data + uniforms_bytes);
 out:
     return st;
+}
+
+/* A step whose stages failed while it was recorded leaves the stream recording. */
+static void end_abandoned(struct gpu *gpu)
+{
+    cudaGraph_t rest = NULL;
+
+    if (gpu->mode != MODE_RECORDING)
+        return;
+    gpu->mode = MODE_EAGER;
+    (void)cudaStreamEndCapture(gpu->stream, &rest);
+    if (rest != NULL)
+        (void)cudaGraphDestroy(rest);
+    (void)cudaGetLastError();
+    gpu_graphs_drop(gpu);
 }
 
 static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b, enum step *out)
@@ -268,11 +312,13 @@ static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b
     enum osp_status st;
 
     TRY(end_running(gpu));
+    end_abandoned(gpu);
     TRY(upload(gpu, b));
     gpu->batch = b;
     gpu->rotations_of = NULL;
-    gpu->n_marks = 0;
-    *out = STEP_RECORD;
+    TRY(gpu_graph_begin(gpu, b, out));
+    if (gpu->mode != MODE_REPLAYING)
+        gpu->n_marks = 0;
 out:
     return st;
 }
@@ -283,7 +329,12 @@ static enum osp_status cuda_step_end(struct backend *be, uint64_t *ticket)
     enum osp_status st;
 
     gpu->batch = NULL;
-    TRY(mark(gpu, (enum stage)0)); /* where the last stage ends */
+    if (gpu->mode != MODE_REPLAYING)
+        TRY(mark(gpu, (enum stage)0)); /* where the last stage ends */
+    TRY(gpu_graph_end(gpu));
+    TRY(gpu_check(cudaMemcpyAsync(gpu->n_experts_read_host, gpu->n_experts_read, sizeof(uint64_t),
+                                  cudaMemcpyDeviceToHost, gpu->stream),
+                  "a counter"));
     gpu->is_running = true;
     *ticket = ++gpu->ticket;
 out:
@@ -321,13 +372,10 @@ static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_ma
 {
     const struct gpu *gpu = (const struct gpu *)be;
     const int n = n_max < N_STAGES ? n_max : N_STAGES;
-    uint64_t n_read = 0;
 
     memcpy(out, gpu->costs, (size_t)n * sizeof(*out));
-    if (cudaMemcpy(&n_read, gpu->n_experts_read, sizeof(n_read), cudaMemcpyDeviceToHost) ==
-            cudaSuccess &&
-        n > STAGE_experts)
-        out[STAGE_experts].bytes += (double)n_read * gpu->expert_bytes;
+    if (n > STAGE_experts)
+        out[STAGE_experts].bytes += (double)*gpu->n_experts_read_host * gpu->expert_bytes;
     return n;
 }
 

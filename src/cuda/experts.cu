@@ -6,20 +6,50 @@
 
 enum { GROUP_THREADS = 1024, GROUP_WARPS = GROUP_THREADS / WARP_LANES, COMBINE_THREADS = 256 };
 
+/* Sum of the values of the threads before this one; *all gets that of all. */
+static __device__ int sum_before(int value, int *room, int *all)
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    int sum = value, of_warps;
+
+    for (int step = 1; step < WARP_LANES; step *= 2) {
+        const int other = __shfl_up_sync(ALL_LANES, sum, step);
+
+        sum += lane >= step ? other : 0;
+    }
+    __syncthreads();
+    if (lane == WARP_LANES - 1)
+        room[warp] = sum;
+    __syncthreads();
+    of_warps = room[lane];
+    *all = warp_sum(of_warps);
+    return warp_sum(lane < warp ? of_warps : 0) + sum - value;
+}
+
 /* Experts' first entries from their counts, and the list of those that have any. */
 static __device__ void list_experts(const struct grouping &g, const int *counts, int n_experts)
 {
+    __shared__ int room[GROUP_WARPS];
     int n = 0, n_active = 0;
 
-    for (int e = 0; e < n_experts; e++) {
-        g.first[e] = n;
-        n += counts[e];
-        if (counts[e] > 0)
-            g.active[n_active++] = e;
+    for (int e0 = 0; e0 < n_experts; e0 += GROUP_THREADS) {
+        const int e = e0 + threadIdx.x, count = e < n_experts ? counts[e] : 0;
+        int n_here, n_active_here;
+        const int first = n + sum_before(count, room, &n_here);
+        const int at = n_active + sum_before(count > 0, room, &n_active_here);
+
+        if (e < n_experts)
+            g.first[e] = first;
+        if (count > 0)
+            g.active[at] = e;
+        n += n_here;
+        n_active += n_active_here;
     }
-    g.first[n_experts] = n;
-    *g.n_active = n_active;
-    *g.n_read += (uint64_t)n_active;
+    if (threadIdx.x == 0) {
+        g.first[n_experts] = n;
+        *g.n_active = n_active;
+        *g.n_read += (uint64_t)n_active;
+    }
 }
 
 /* A warp finds the entries of one expert, in their order. */
@@ -56,8 +86,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS)
     for (int i = threadIdx.x; i < n_entries; i += GROUP_THREADS)
         atomicAdd(&counts[ids[i]], 1);
     __syncthreads();
-    if (threadIdx.x == 0)
-        list_experts(g, counts, n_experts);
+    list_experts(g, counts, n_experts);
     __syncthreads();
     for (int e = threadIdx.x / WARP_LANES; e < n_experts; e += GROUP_WARPS)
         if (counts[e] > 0)

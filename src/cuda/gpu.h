@@ -38,6 +38,27 @@ struct packed {
     void *data;
 };
 
+/* What decides which kernels a step launches, with which sizes: the batch's arrays lie at places that
+ * follow from the counts. */
+struct graph_key {
+    int n_rows, n_seqs, n_samples;
+    int n_splits; /* of attention, of the row that sees most */
+};
+
+/* Whether the stages of a step with a graph are timed. */
+enum timing { UNTIMED, TIMED, N_TIMINGS };
+
+/* A step that was recorded, to be launched as one. */
+struct graph {
+    struct graph_key key;
+    uint64_t n_steps, last_step;      /* steps with this key, and when the last one was */
+    cudaGraphExec_t exec[N_TIMINGS];  /* NULL: not recorded yet */
+    size_t n_marks;                   /* of the timed one */
+    struct stage_cost step[N_STAGES]; /* of one step; times as of the last one that was timed */
+};
+
+enum mode { MODE_EAGER, MODE_RECORDING, MODE_REPLAYING };
+
 struct gpu {
     struct backend_options limits;
     struct cudaDeviceProp properties;
@@ -50,12 +71,17 @@ struct gpu {
     struct gpu_room batch_room, rotations, lists, parts, raw;
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
-    uint64_t *n_experts_read;   /* on the device: experts whose weights were read, of all calls */
-    double expert_bytes;        /* of one expert's weights */
-    struct mark *marks;         /* of the step, (n_marks), and one behind */
-    size_t n_marks, marks_room; /* marks_room: that have an event */
-    bool is_running;            /* a step whose times were not taken */
-    uint64_t ticket;            /* of the last step that ended */
+    uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
+    uint64_t *n_experts_read_host; /* and a copy of it, as of the last step */
+    double expert_bytes;           /* of one expert's weights */
+    struct mark *marks;            /* of the step, (n_marks), and one behind */
+    size_t n_marks, marks_room;    /* marks_room: that have an event */
+    bool is_running;               /* a step whose times were not taken */
+    struct graph *graphs;          /* (GRAPHS_MAX), those without steps are free */
+    struct graph *graph;           /* of the step in progress; NULL: it has none */
+    enum mode mode;                /* of the step in progress */
+    enum timing timing;
+    uint64_t ticket; /* of the last step that ended */
     struct stage_cost costs[N_STAGES];
 };
 
@@ -74,6 +100,12 @@ CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, si
 CHECKED enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host);
 int64_t gpu_pack_bytes(const struct tensor *host);
 void gpu_pack_release(struct gpu *gpu);
+
+/* graphs.c: which graph a step has, if any, and what is to be done with it. */
+CHECKED enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum step *out);
+CHECKED enum osp_status gpu_graph_end(struct gpu *gpu);
+/* Forgets all graphs: the memory that they point to has moved. */
+void gpu_graphs_drop(struct gpu *gpu);
 
 /* stages.c: puts the stage's kernels into the stream. */
 #define STAGE_FUNCTION(stage)                                                                      \

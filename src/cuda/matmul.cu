@@ -10,7 +10,7 @@
  * alone, and a column of the product on nothing beside it: a token's bits are the same in any batch.
  *
  * Bytes: the weights as stored, once for 16 tokens (from L2 after the first). Bound by memory for few
- * tokens. Not tuned yet: loads are not asynchronous and large batches read weights again and again.
+ * tokens. Not tuned yet: a warp has a few loads under way, and large batches read weights again.
  *
  * Weights in other layouts (F32) take a plain kernel: a warp a row, in float32. */
 #include "cuda/launch.h"
@@ -82,26 +82,54 @@ static __device__ __forceinline__ void load_x(float out[8], const float *x, int6
         out[i] = x != NULL && k + i < n ? x[k + i] : 0.0f;
 }
 
-/* acc += the tile's columns of one MXFP4 unit, times tokens. */
-template <int COLS>
-static __device__ __forceinline__ void unit_mxfp4(float acc[COLS][4], const unsigned char *unit,
-                                                  int tile, const float *const x[COLS], int64_t k0,
-                                                  int64_t n)
+/* What a lane holds of one unit of its tile. */
+struct unit_mxfp4 {
+    enum {
+        AT_ONCE = 4
+    }; /* units that a warp has under way: with all warps enough for the memory */
+    uint4 codes;
+    uint32_t scales;
+};
+struct unit_bf16 {
+    enum { AT_ONCE = 2 };
+    uint4 words[2 * UNIT_BLOCKS]; /* (block, product) */
+};
+
+static __device__ __forceinline__ void load_unit(struct unit_mxfp4 *out, const unsigned char *unit,
+                                                 int tile)
 {
-    const int lane = threadIdx.x % WARP_LANES, g = lane / 4;
-    const uint4 codes = reinterpret_cast<const uint4 *>(unit + tile * MXFP4_TILE_BYTES)[lane];
-    const uint32_t scales = *reinterpret_cast<const uint32_t *>(
-        unit + MXFP4_SCALES_OFFSET + g * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2);
+    const int lane = threadIdx.x % WARP_LANES;
+
+    out->codes = reinterpret_cast<const uint4 *>(unit + tile * MXFP4_TILE_BYTES)[lane];
+    out->scales = *reinterpret_cast<const uint32_t *>(
+        unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2);
+}
+
+static __device__ __forceinline__ void load_unit(struct unit_bf16 *out, const unsigned char *unit,
+                                                 int tile)
+{
+    const uint4 *at =
+        reinterpret_cast<const uint4 *>(unit + tile * BF16_TILE_BYTES) + threadIdx.x % WARP_LANES;
 
 #pragma unroll
+    for (int i = 0; i < 2 * UNIT_BLOCKS; i++)
+        out->words[i] = at[i * WARP_LANES];
+}
+
+/* acc += the unit's columns, which begin at k0, times tokens. */
+template <int COLS, int TERMS>
+static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct unit_mxfp4 &unit,
+                                                const float *const x[COLS], int64_t k0, int64_t n)
+{
+#pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
-        const int64_t k = k0 + block * MXFP4_BLOCK + lane % 4 * 8;
-        const float low_scale = scale_of(scales >> block * 16 & 255);
-        const float high_scale = scale_of(scales >> (block * 16 + 8) & 255);
+        const int64_t k = k0 + block * MXFP4_BLOCK + threadIdx.x % 4 * 8;
+        const float low_scale = scale_of(unit.scales >> block * 16 & 255);
+        const float high_scale = scale_of(unit.scales >> (block * 16 + 8) & 255);
         uint32_t low[4], high[4];
 
-        halves_of_word(low, block == 0 ? codes.x : codes.z);
-        halves_of_word(high, block == 0 ? codes.y : codes.w);
+        halves_of_word(low, block == 0 ? unit.codes.x : unit.codes.z);
+        halves_of_word(high, block == 0 ? unit.codes.y : unit.codes.w);
 #pragma unroll
         for (int c = 0; c < COLS; c++) {
             const uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
@@ -119,19 +147,15 @@ static __device__ __forceinline__ void unit_mxfp4(float acc[COLS][4], const unsi
     }
 }
 
-/* The same of a BF16 unit; TERMS bf16 numbers stand for one of x. */
+/* TERMS bf16 numbers stand for one of x. */
 template <int COLS, int TERMS>
-static __device__ __forceinline__ void unit_bf16(float acc[COLS][4], const unsigned char *unit,
-                                                 int tile, const float *const x[COLS], int64_t k0,
-                                                 int64_t n)
+static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct unit_bf16 &unit,
+                                                const float *const x[COLS], int64_t k0, int64_t n)
 {
-    const int lane = threadIdx.x % WARP_LANES;
-    const uint4 *at = reinterpret_cast<const uint4 *>(unit + tile * BF16_TILE_BYTES) + lane;
-
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
-        const int64_t k = k0 + block * MXFP4_BLOCK + lane % 4 * 8;
-        const uint4 w0 = at[block * 2 * WARP_LANES], w1 = at[(block * 2 + 1) * WARP_LANES];
+        const int64_t k = k0 + block * MXFP4_BLOCK + threadIdx.x % 4 * 8;
+        const uint4 w0 = unit.words[block * 2], w1 = unit.words[block * 2 + 1];
         const uint32_t a0[4] = {w0.x, w0.y, w0.z, w0.w}, a1[4] = {w1.x, w1.y, w1.z, w1.w};
 
 #pragma unroll
@@ -150,6 +174,30 @@ static __device__ __forceinline__ void unit_bf16(float acc[COLS][4], const unsig
                 mma_bf16(acc[c], a1, b[2], b[3]);
             }
         }
+    }
+}
+
+/* acc += every WARPS-th unit of the tile's rows from this warp's first on, in order; a few units are
+ * asked for before the first of them is used. */
+template <typename UNIT, int COLS, int TERMS>
+static __device__ __forceinline__ void add_units(float acc[COLS][4], const unsigned char *units,
+                                                 int tile, int size_bytes,
+                                                 const float *const x[COLS], int64_t n)
+{
+    const int n_units = (int)units_of(n, UNIT_COLUMNS), warp = threadIdx.x / WARP_LANES;
+
+    for (int first = warp; first < n_units; first += WARPS * UNIT::AT_ONCE) {
+        UNIT held[UNIT::AT_ONCE];
+
+#pragma unroll
+        for (int i = 0; i < UNIT::AT_ONCE; i++)
+            if (first + i * WARPS < n_units)
+                load_unit(&held[i], units + (int64_t)(first + i * WARPS) * size_bytes, tile);
+#pragma unroll
+        for (int i = 0; i < UNIT::AT_ONCE; i++)
+            if (first + i * WARPS < n_units)
+                add_unit<COLS, TERMS>(acc, held[i], x, (int64_t)(first + i * WARPS) * UNIT_COLUMNS,
+                                      n);
     }
 }
 
@@ -218,15 +266,11 @@ static __global__ void __launch_bounds__(THREADS)
             x[c] = token < task.n ? row_of_x(a, task.first + token) : NULL;
             acc[c][0] = acc[c][1] = acc[c][2] = acc[c][3] = 0.0f;
         }
-        for (int64_t u = warp; u < n_units; u += WARPS) {
-            const unsigned char *unit = units + u * size_bytes;
-
-            if (FORMAT == FORMAT_MXFP4)
-                unit_mxfp4<COLS>(acc, unit, tile, x, u * UNIT_COLUMNS, n);
-            else
-                unit_bf16<COLS, FORMAT == FORMAT_BF16 ? 1 : 3>(acc, unit, tile, x, u * UNIT_COLUMNS,
-                                                               n);
-        }
+        if (FORMAT == FORMAT_MXFP4)
+            add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n);
+        else
+            add_units<unit_bf16, COLS, FORMAT == FORMAT_BF16 ? 1 : 3>(acc, units, tile, size_bytes,
+                                                                      x, n);
 #pragma unroll
         for (int c = 0; c < COLS; c++)
             for (int i = 0; i < 4; i++)

@@ -7,13 +7,13 @@
 #include "cuda/mma.cuh"
 #include "cuda/sums.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / WARP_LANES };
+enum { THREADS = 256, WARPS = THREADS / WARP_LANES, NORM_THREADS = 1024 };
 
 /* y = x / sqrt(mean of squares + eps) weight, of a row of n; every thread wrote the x that it reads. */
 static __device__ void norm_row(float *y, const float *x, const struct tensor *weight, int64_t n,
                                 float eps)
 {
-    __shared__ float room[WARPS];
+    __shared__ float room[NORM_THREADS / WARP_LANES];
     float squares = 0.0f, factor;
 
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
@@ -37,7 +37,7 @@ static __global__ void embed(const __grid_constant__ struct embed_args a, const 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
                   int n_rows)
 {
-    embed<<<n_rows, THREADS, 0, stream>>>(*a, tokens);
+    embed<<<n_rows, NORM_THREADS, 0, stream>>>(*a, tokens);
 }
 
 static __global__ void join(const __grid_constant__ struct join_args a)
@@ -53,7 +53,7 @@ static __global__ void join(const __grid_constant__ struct join_args a)
 
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows)
 {
-    join<<<n_rows, THREADS, 0, stream>>>(*a);
+    join<<<n_rows, NORM_THREADS, 0, stream>>>(*a);
 }
 
 /* ---- rotation ---- */

@@ -63,6 +63,7 @@ static __device__ int largest_of(struct shared *s, const float *z, int n, int n_
     int id = 0x7FFFFFFF;
     bool has_nan = false;
 
+#pragma unroll 8
     for (int i = threadIdx.x; i < n_all; i += THREADS) {
         has_nan = has_nan || isnan(z[i]);
         if (i < n && z[i] > best) {
@@ -212,6 +213,7 @@ static __device__ double log_sum(struct shared *s, const float *z, int n, float 
 {
     double sum = 0;
 
+#pragma unroll 8
     for (int i = threadIdx.x; i < n; i += THREADS)
         sum += (double)expf(z[i] - largest);
     return log(block_sum(sum, s->room.doubles));

@@ -150,11 +150,13 @@ static int keys_seen(const struct attn_args *a, int position)
     return a->window_tokens > 0 && position >= a->window_tokens ? a->window_tokens : position + 1;
 }
 
-/* Splits that the row's keys lie in. */
-static int splits_seen(const struct attn_args *a, int position)
+/* Splits that the row's keys lie in, or one more: a graph serves all positions of the last split. */
+static int splits_at_most(const struct attn_args *a, int position)
 {
-    return position / ATTN_SPLIT_TOKENS -
-           (position + 1 - keys_seen(a, position)) / ATTN_SPLIT_TOKENS + 1;
+    const int n = position / ATTN_SPLIT_TOKENS + 1;
+    const int n_window = (a->window_tokens + ATTN_SPLIT_TOKENS - 2) / ATTN_SPLIT_TOKENS + 1;
+
+    return a->window_tokens > 0 && n_window < n ? n_window : n;
 }
 
 enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work *work)
@@ -168,7 +170,7 @@ enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work
     enum osp_status st = OSP_OK;
 
     for (int row = 0; row < b->n_rows; row++) {
-        const int position = BATCH_POSITIONS(b)[row], n_splits = splits_seen(a, position);
+        const int position = BATCH_POSITIONS(b)[row], n_splits = splits_at_most(a, position);
 
         l.n_splits = n_splits > l.n_splits ? n_splits : l.n_splits;
         work->bytes += row_bytes * keys_seen(a, position) + 8.0 * (double)a->q.dim[1];

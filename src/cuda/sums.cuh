@@ -24,16 +24,14 @@ static __device__ __forceinline__ float warp_max(float value)
 
 template <typename T> static __device__ T block_sum(T value, T *room)
 {
-    T sum = 0;
+    const unsigned lane = threadIdx.x % WARP_LANES;
 
     value = warp_sum(value);
     __syncthreads();
-    if (threadIdx.x % WARP_LANES == 0)
+    if (lane == 0)
         room[threadIdx.x / WARP_LANES] = value;
     __syncthreads();
-    for (unsigned i = 0; i < blockDim.x / WARP_LANES; i++)
-        sum += room[i];
-    return sum;
+    return warp_sum(lane < blockDim.x / WARP_LANES ? room[lane] : (T)0);
 }
 
 #endif

@@ -293,6 +293,7 @@ static enum osp_status open_device(struct model *m, const struct model_options *
     const struct backend_options options = {.n_threads = opt->n_threads,
                                             .n_rows_max = opt->n_rows_max,
                                             .n_samples_max = opt->n_samples_max,
+                                            .repeats_steps = true,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity};
 

@@ -1,0 +1,143 @@
+/* Steps as graphs. The first step with a key runs as it is told; the next is recorded while the stages are
+ * called, and launched; all later ones are replayed with one launch, over the new batch in the old place.
+ *
+ * Timing costs an event a stage, so every sixteenth step is timed, by a graph with events of its own; the
+ * others count as long as the last timed one, and touch as many bytes as the one that was recorded. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/gpu.h"
+
+enum {
+    GRAPHS_MAX = 64, /* a few sizes of decode batches, each for a few lengths of context */
+    TIMED_EVERY = 16
+};
+
+static struct graph_key key_of(const struct batch *b)
+{
+    struct graph_key key = {.n_rows = b->n_rows, .n_seqs = b->n_seqs, .n_samples = b->n_samples};
+
+    for (int row = 0; row < b->n_rows; row++) {
+        const int n_splits = BATCH_POSITIONS(b)[row] / ATTN_SPLIT_TOKENS + 1;
+
+        key.n_splits = n_splits > key.n_splits ? n_splits : key.n_splits;
+    }
+    return key;
+}
+
+static void drop(struct graph *g)
+{
+    for (int i = 0; i < N_TIMINGS; i++)
+        if (g->exec[i] != NULL)
+            (void)cudaGraphExecDestroy(g->exec[i]);
+    *g = (struct graph){0};
+}
+
+void gpu_graphs_drop(struct gpu *gpu)
+{
+    for (int i = 0; i < GRAPHS_MAX && gpu->graphs != NULL; i++)
+        drop(&gpu->graphs[i]);
+}
+
+/* The graph of this key; a free one or the one that was not used for longest takes it. */
+static struct graph *graph_of(struct gpu *gpu, struct graph_key key)
+{
+    struct graph *oldest = gpu->graphs;
+
+    for (int i = 0; i < GRAPHS_MAX; i++) {
+        struct graph *g = &gpu->graphs[i];
+
+        if (g->n_steps > 0 && memcmp(&g->key, &key, sizeof(key)) == 0)
+            return g;
+        if (g->last_step < oldest->last_step)
+            oldest = g;
+    }
+    drop(oldest);
+    oldest->key = key;
+    return oldest;
+}
+
+enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum step *out)
+{
+    enum osp_status st = OSP_OK;
+
+    *out = STEP_RECORD;
+    gpu->graph = NULL;
+    gpu->mode = MODE_EAGER;
+    gpu->timing = TIMED;
+    if (!gpu->limits.repeats_steps)
+        return OSP_OK;
+    if (gpu->graphs == NULL)
+        gpu->graphs = calloc(GRAPHS_MAX, sizeof(*gpu->graphs));
+    if (gpu->graphs == NULL)
+        return fail(OSP_ENOMEM, "no memory for graphs");
+    gpu->graph = graph_of(gpu, key_of(b));
+    gpu->graph->last_step = gpu->ticket + 1;
+    if (gpu->graph->n_steps++ == 0)
+        return OSP_OK; /* memory grows in this one */
+    gpu->timing = gpu->graph->n_steps % TIMED_EVERY == 2 ? TIMED : UNTIMED;
+    if (gpu->graph->exec[gpu->timing] != NULL) {
+        gpu->mode = MODE_REPLAYING;
+        gpu->n_marks = gpu->timing == TIMED ? gpu->graph->n_marks : 0;
+        *out = STEP_REPLAY;
+        return OSP_OK;
+    }
+    TRY(gpu_check(cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal),
+                  "recording a step"));
+    gpu->mode = MODE_RECORDING;
+    for (int i = 0; i < N_STAGES; i++) /* what it adds is told apart at its end */
+        gpu->graph->step[i] = (struct stage_cost){.n_calls = gpu->costs[i].n_calls,
+                                                  .time_ns = gpu->graph->step[i].time_ns,
+                                                  .bytes = gpu->costs[i].bytes,
+                                                  .flops = gpu->costs[i].flops};
+out:
+    return st;
+}
+
+static enum osp_status end_recording(struct gpu *gpu)
+{
+    cudaGraph_t recorded = NULL;
+    enum osp_status st;
+
+    gpu->mode = MODE_EAGER;
+    if (gpu->timing == TIMED)
+        gpu->graph->n_marks = gpu->n_marks;
+    for (int i = 0; i < N_STAGES; i++) {
+        struct stage_cost *step = &gpu->graph->step[i];
+
+        step->n_calls = gpu->costs[i].n_calls - step->n_calls;
+        step->bytes = gpu->costs[i].bytes - step->bytes;
+        step->flops = gpu->costs[i].flops - step->flops;
+    }
+    TRY(gpu_check(cudaStreamEndCapture(gpu->stream, &recorded), "recording a step"));
+    TRY(gpu_check(cudaGraphInstantiate(&gpu->graph->exec[gpu->timing], recorded, 0),
+                  "making a graph of a step"));
+out:
+    if (recorded != NULL)
+        (void)cudaGraphDestroy(recorded);
+    return st;
+}
+
+static void count_replay(struct gpu *gpu)
+{
+    for (int i = 0; i < N_STAGES; i++) {
+        gpu->costs[i].n_calls += gpu->graph->step[i].n_calls;
+        gpu->costs[i].bytes += gpu->graph->step[i].bytes;
+        gpu->costs[i].flops += gpu->graph->step[i].flops;
+    }
+}
+
+enum osp_status gpu_graph_end(struct gpu *gpu)
+{
+    enum osp_status st = OSP_OK;
+
+    if (gpu->mode == MODE_EAGER)
+        return OSP_OK;
+    if (gpu->mode == MODE_RECORDING)
+        TRY(end_recording(gpu));
+    else
+        count_replay(gpu);
+    TRY(gpu_check(cudaGraphLaunch(gpu->graph->exec[gpu->timing], gpu->stream), "a step's graph"));
+out:
+    return st;
+}
