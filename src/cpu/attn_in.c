@@ -120,7 +120,7 @@ enum osp_status cpu_attn_in(struct cpu *cpu, const struct attn_in_args *a, struc
                                   .out_width = i == 0 ? a->q.dim[1] : 2 * kv_width,
                                   .n_tokens = cpu->batch->n_rows};
     TRY(fill_rotations(&run));
-    TRY(cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, jobs, 3, work));
+    TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), jobs, 3, work));
     pool_run(cpu->pool, place_rows, &run, (cpu->batch->n_rows + ROWS_AT_ONCE - 1) / ROWS_AT_ONCE);
     work->bytes += 4.0 * cpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);
 out:

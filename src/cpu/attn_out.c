@@ -9,5 +9,5 @@ enum osp_status cpu_attn_out(struct cpu *cpu, const struct attn_out_args *a, str
                                .out_width = a->h.dim[1],
                                .n_tokens = cpu->batch->n_rows};
 
-    return cpu_matmul(cpu, (struct inputs){a->att.data, cpu->batch->n_rows}, &job, 1, work);
+    return cpu_matmul(cpu, cpu_rows(cpu, &a->att), &job, 1, work);
 }

@@ -50,7 +50,7 @@ struct cpu {
     struct room attn_tasks;          /* of attention */
     struct room attn_parts;          /* sums of blocks whose splits are tasks of their own */
     struct room attn_left;           /* how many splits of each are not done */
-    struct room rounded;             /* or as bf16; see rounded.h */
+    struct room rounded, mixed;      /* or as bf16; see rounded.h */
     struct share *shares;            /* one a thread */
     struct packed *packed;           /* see pack.h */
     struct stage_cost costs[N_STAGES];

@@ -121,6 +121,7 @@ static void cpu_close(struct backend *be)
     free(cpu->attn_parts.data);
     free(cpu->attn_left.data);
     free(cpu->rounded.data);
+    free(cpu->mixed.data);
     free(cpu->shares);
     free(cpu);
 }

@@ -14,6 +14,7 @@ struct grouping {
     int32_t *first;  /* (E + 1): entries of expert e are [first[e], first[e + 1]) */
     int32_t *tokens; /* (T*A): the token of entry i */
     int32_t *entry;  /* (T*A): the entry of token t at rank a */
+    int32_t *kinds;  /* (T*A): enum row_kind of entry i's token */
 };
 
 struct combine_run {
@@ -28,18 +29,22 @@ static enum osp_status group_rooms(struct cpu *cpu, const struct experts_args *a
     const size_t n_entries = (size_t)cpu->limits.n_rows_max * (size_t)a->ids.dim[1];
     enum osp_status st;
 
-    TRY(room_need(&cpu->lists, n_experts + 1 + 2 * n_entries, sizeof(int32_t), "expert lists"));
+    TRY(room_need(&cpu->lists, n_experts + 1 + 3 * n_entries, sizeof(int32_t), "expert lists"));
     TRY(room_need(&cpu->jobs, n_experts, sizeof(struct matmul), "expert products"));
     g->first = cpu->lists.data;
     g->tokens = g->first + n_experts + 1;
     g->entry = g->tokens + n_entries;
+    g->kinds = g->entry + n_entries;
 out:
     return st;
 }
 
 /* Counting sort by expert, stable in the token. */
-static void group(struct grouping *g, const int32_t *ids, int n_rows, int n_active, int n_experts)
+static void group(struct grouping *g, const struct batch *b, const int32_t *ids, int n_active,
+                  int n_experts)
 {
+    const int n_rows = b->n_rows;
+
     memset(g->first, 0, (size_t)(n_experts + 1) * sizeof(int32_t));
     for (int i = 0; i < n_rows * n_active; i++)
         g->first[ids[i] + 1]++;
@@ -50,6 +55,7 @@ static void group(struct grouping *g, const int32_t *ids, int n_rows, int n_acti
 
         g->tokens[entry] = i / n_active;
         g->entry[i] = entry;
+        g->kinds[entry] = BATCH_KINDS(b)[i / n_active];
     }
     memmove(g->first + 1, g->first, (size_t)n_experts * sizeof(int32_t));
     g->first[0] = 0;
@@ -78,7 +84,7 @@ static enum osp_status run_up(struct cpu *cpu, const struct experts_args *a,
         jobs[e].epilogue = EPILOGUE_SWIGLU;
         jobs[e].swiglu = (struct swiglu){.limit = a->limit, .alpha = a->alpha};
     }
-    return cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, jobs, n_experts, work);
+    return cpu_matmul(cpu, cpu_rows(cpu, &a->y), jobs, n_experts, work);
 }
 
 static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
@@ -93,8 +99,8 @@ static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
         jobs[e].first_row = g->first[e];
         jobs[e].out = (float *)a->parts.data + g->first[e] * width;
     }
-    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts]}, jobs, n_experts,
-                      work);
+    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts], g->kinds}, jobs,
+                      n_experts, work);
 }
 
 static void combine_row(void *ctx, int row, int worker)
@@ -123,7 +129,7 @@ enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struc
     enum osp_status st;
 
     TRY(group_rooms(cpu, a, &g));
-    group(&g, a->ids.data, n_rows, n_active, (int)a->w_up.dim[0]);
+    group(&g, cpu->batch, a->ids.data, n_active, (int)a->w_up.dim[0]);
     TRY(run_up(cpu, a, &g, work));
     TRY(run_down(cpu, a, &g, work));
     combine.entry = g.entry;

@@ -14,7 +14,7 @@ enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct 
     for (int i = 0; i < n_samples; i++)
         rows[i] = BATCH_SAMPLES(cpu->batch)[i].row;
     job.gather = rows;
-    TRY(cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, &job, 1, work));
+    TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), &job, 1, work));
 out:
     return st;
 }

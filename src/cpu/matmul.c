@@ -1,6 +1,6 @@
 /* A tile is 16 weight rows, and comes in one of five ways:
- * - packed MXFP4, where the level has products of it with rounded inputs: see mixed.h;
- * - packed MXFP4: times int8 rows, which are quantised once a call; see kernels_int8.h. Values far
+ * - packed MXFP4 and a prompt's row, where the level has products of it with rounded inputs: see mixed.h;
+ * - packed MXFP4 and any other row: times int8 rows, which are quantised once a call; see kernels_int8.h. Values far
  *   above the rest of their row are multiplied by themselves;
  * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
  * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
@@ -37,6 +37,7 @@ struct run {
     struct rounded rounded;      /* the inputs, where needed */
     struct tiles tiles;
     const uint16_t *mixed; /* (n_rows, n_columns): the inputs, where packed weights meet those */
+    const int32_t *kinds;  /* (n_rows) of the inputs */
 };
 
 /* A few tokens of one product: those from `first` on. */
@@ -227,24 +228,24 @@ static void multiply_piece(const struct run *run, const struct piece *p, const v
     finish(k, p, first, n, products, bias);
 }
 
-static struct piece piece_of(const struct matmul *m, int first, int n_most)
+static struct piece piece_of(const struct matmul *m, int first, int end, int n_most)
 {
-    const int n_left = m->n_tokens - first;
+    const int n_left = end - first;
 
     return (struct piece){m, first, n_left < n_most ? n_left : n_most};
 }
 
-/* All packed tiles times one piece of tokens after the other. */
-static void multiply_packed_tiles(const struct run *run, const struct matmul *m, int64_t first,
-                                  int64_t end)
+/* Tokens [token, token_end) of a job: all packed tiles times one piece of them after the other. */
+static void multiply_packed_tiles(const struct run *run, const struct matmul *m, int token,
+                                  int token_end, int64_t first, int64_t end)
 {
     const int64_t n_fit = PIECE_BYTES / run->n_columns / PIECE_ROUND * PIECE_ROUND;
     const int n_most = n_fit > PIECE_TOKENS  ? PIECE_TOKENS
                        : n_fit < PIECE_ROUND ? PIECE_ROUND
                                              : (int)n_fit;
 
-    for (int token = 0; token < m->n_tokens; token += n_most) {
-        const struct piece p = piece_of(m, token, n_most);
+    for (; token < token_end; token += n_most) {
+        const struct piece p = piece_of(m, token, token_end, n_most);
         const int step = p.n == 1 ? 2 * TILE_ROWS : TILE_ROWS;
 
         for (int64_t row = first; row < end; row += step)
@@ -263,9 +264,35 @@ static void multiply_rows(const struct run *run, const struct matmul *m, float *
     if (!in_place)
         w = widen_rows(k, m, room, first, n);
     for (int token = 0; token < m->n_tokens; token += PIECE_TOKENS) {
-        const struct piece p = piece_of(m, token, PIECE_TOKENS);
+        const struct piece p = piece_of(m, token, m->n_tokens, PIECE_TOKENS);
 
         multiply_piece(run, &p, w, is_bf16, first, n);
+    }
+}
+
+static bool is_mixed(const struct run *run, const struct matmul *m, int token)
+{
+    return run->cpu->kernels->products_mixed != NULL &&
+           run->kinds[matmul_input_row(m, token)] == ROW_PROMPT;
+}
+
+/* Packed tiles [first, end) of a job, one run of tokens of the same kind after the other. */
+static void run_packed(const struct run *run, const struct matmul *m, int first, int end,
+                       int worker)
+{
+    const int64_t n_rows = m->w.dim[0], end_row = (int64_t)end * TILE_ROWS;
+
+    for (int token = 0, behind; token < m->n_tokens; token = behind) {
+        const bool mixed = is_mixed(run, m, token);
+
+        for (behind = token + 1; behind < m->n_tokens && is_mixed(run, m, behind) == mixed;)
+            behind++;
+        if (mixed)
+            mixed_multiply(run->cpu, m, run->mixed, (struct mixed_part){token, behind, first, end},
+                           worker);
+        else
+            multiply_packed_tiles(run, m, token, behind, (int64_t)first * TILE_ROWS,
+                                  end_row < n_rows ? end_row : n_rows);
     }
 }
 
@@ -278,12 +305,8 @@ static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int work
     const int64_t end =
         (int64_t)end_tile * TILE_ROWS < n_rows ? (int64_t)end_tile * TILE_ROWS : n_rows;
 
-    if (m->w.layout == LAYOUT_PACKED && run->mixed != NULL) {
-        mixed_multiply(run->cpu, m, run->mixed, first_tile, end_tile, worker);
-        return;
-    }
     if (m->w.layout == LAYOUT_PACKED) {
-        multiply_packed_tiles(run, m, first, end);
+        run_packed(run, m, first_tile, end_tile, worker);
         return;
     }
     for (int64_t row = first; row < end; row += step)
@@ -307,12 +330,28 @@ static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
     return is_needed ? cpu_round(run->cpu, &run->rounded, x, wants_panels) : OSP_OK;
 }
 
-static enum osp_status mix_inputs(struct run *run, int n_rows)
+static bool has_kind(struct inputs inputs, enum row_kind kind)
 {
+    for (int i = 0; i < inputs.n_rows; i++)
+        if (inputs.kinds[i] == (int32_t)kind)
+            return true;
+    return false;
+}
+
+/* The inputs as packed weights want them: a level that has mixed products has them for prompts. */
+static enum osp_status pack_inputs(struct run *run, struct inputs inputs)
+{
+    const struct rows x = {inputs.data, inputs.n_rows, (int)run->n_columns};
+    const bool has_mixed = run->cpu->kernels->products_mixed != NULL;
     enum osp_status st;
 
-    TRY(cpu_workers_need(run->cpu, mixed_room_bytes(run->n_columns), 1, "tokens of an expert"));
-    TRY(cpu_round_mixed(run->cpu, &run->mixed, (struct rows){run->x, n_rows, (int)run->n_columns}));
+    if (has_mixed && has_kind(inputs, ROW_PROMPT)) {
+        TRY(cpu_workers_need(run->cpu, mixed_room_bytes(run->n_columns), 1, "tokens of an expert"));
+        TRY(cpu_round_mixed(run->cpu, &run->mixed, x));
+    }
+    if (!has_mixed || has_kind(inputs, ROW_GENERATED))
+        TRY(cpu_int8_rows(run->cpu, &run->rows, inputs.data, inputs.n_rows, run->n_columns));
+    st = OSP_OK;
 out:
     return st;
 }
@@ -350,10 +389,19 @@ out:
     return st;
 }
 
+struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x)
+{
+    return (struct inputs){x->data, cpu->batch->n_rows, BATCH_KINDS(cpu->batch)};
+}
+
 enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                            int n_jobs, struct work *work)
 {
-    struct run run = {.cpu = cpu, .jobs = jobs, .x = inputs.data, .n_columns = jobs[0].w.dim[1]};
+    struct run run = {.cpu = cpu,
+                      .jobs = jobs,
+                      .x = inputs.data,
+                      .n_columns = jobs[0].w.dim[1],
+                      .kinds = inputs.kinds};
     bool is_packed = false, is_widened = false;
     enum osp_status st;
 
@@ -362,10 +410,8 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
     if (is_widened)
         TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
                              "weight tiles"));
-    if (is_packed && cpu->kernels->products_mixed != NULL)
-        TRY(mix_inputs(&run, inputs.n_rows));
-    else if (is_packed)
-        TRY(cpu_int8_rows(cpu, &run.rows, inputs.data, inputs.n_rows, run.n_columns));
+    if (is_packed)
+        TRY(pack_inputs(&run, inputs));
     TRY(round_inputs(&run, inputs.n_rows, n_jobs));
     cpu_run_tiles(cpu, &run.tiles, run_tiles, &run);
     for (int i = 0; i < n_jobs; i++)

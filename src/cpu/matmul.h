@@ -17,6 +17,7 @@ enum epilogue {
 struct inputs {
     const float *data;
     int n_rows;
+    const int32_t *kinds; /* (n_rows) enum row_kind: a level may have other products for each */
 };
 
 struct matmul {
@@ -36,6 +37,9 @@ struct matmul {
  * *work. */
 CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                                    int n_jobs, struct work *work);
+
+/* The batch's rows of an activation. */
+struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x);
 
 /* For parts of the product that live in files of their own: the row of the inputs that a token is; and
  * what is done with the products (n, 16) of tokens [first, first + n) and the tile of weights that

@@ -56,13 +56,14 @@ static void multiply_tokens(const struct cpu *cpu, const struct matmul *m, const
     }
 }
 
-void mixed_multiply(const struct cpu *cpu, const struct matmul *m, const uint16_t *rows, int first,
-                    int end, int worker)
+void mixed_multiply(const struct cpu *cpu, const struct matmul *m, const uint16_t *rows,
+                    struct mixed_part part, int worker)
 {
-    for (int token = 0; token < m->n_tokens; token += MIXED_TOKENS_MAX) {
-        const int n_left = m->n_tokens - token;
+    for (int token = part.token; token < part.token_end; token += MIXED_TOKENS_MAX) {
+        const int n_left = part.token_end - token;
         const int n = n_left < MIXED_TOKENS_MAX ? n_left : MIXED_TOKENS_MAX;
 
-        multiply_tokens(cpu, m, even_rows(cpu, m, rows, token, n, worker), token, n, first, end);
+        multiply_tokens(cpu, m, even_rows(cpu, m, rows, token, n, worker), token, n, part.first,
+                        part.end);
     }
 }

@@ -53,9 +53,9 @@ enum osp_status cpu_round_mixed(struct cpu *cpu, const uint16_t **out, struct ro
     struct round_run run = {.kernels = cpu->kernels, .x = x};
     enum osp_status st;
 
-    TRY(room_need(&cpu->quantised, (size_t)x.n_rows * (size_t)x.n, sizeof(uint16_t),
+    TRY(room_need(&cpu->mixed, (size_t)x.n_rows * (size_t)x.n, sizeof(uint16_t),
                   "bf16 activations"));
-    run.rows = cpu->quantised.data;
+    run.rows = cpu->mixed.data;
     pool_run(cpu->pool, round_mixed_row, &run, x.n_rows);
     *out = run.rows;
 out:

@@ -56,7 +56,7 @@ enum osp_status cpu_route(struct cpu *cpu, const struct route_args *a, struct wo
     struct route_args args = *a;
     enum osp_status st;
 
-    TRY(cpu_matmul(cpu, (struct inputs){a->y.data, cpu->batch->n_rows}, &job, 1, work));
+    TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), &job, 1, work));
     pool_run(cpu->pool, pick_row, &args, cpu->batch->n_rows);
 out:
     return st;
