@@ -269,20 +269,25 @@ static void test_a_list(void **state)
     bind_close(&b);
 }
 
-/* Each CPU a node of its own: what only big machines have, on this one. */
+/* Two CPUs, and no others for this process, each a node of its own: what only big machines have, on
+ * this one. */
 static bool make_two_nodes(void)
 {
     char text[32];
     int ids[2];
+    cpu_set_t both;
 
     if (own_cpus(ids) < 2)
         return false;
     make_root();
+    CPU_ZERO(&both);
     for (int i = 0; i < 2; i++) {
+        CPU_SET((size_t)ids[i], &both);
         snprintf(text, sizeof text, "%d\n", ids[i]);
         put(text, "node/node%d/cpulist", i);
     }
     put("0-1\n", "node/online", 0);
+    assert_int_equal(sched_setaffinity(0, sizeof both, &both), 0);
     return true;
 }
 
