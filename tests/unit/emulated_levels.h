@@ -32,7 +32,7 @@ static inline float widened(uint32_t half)
 
 static inline fvec load_bf16(const uint16_t *p)
 {
-    fvec v;
+    fvec v = {0};
 
     for (int i = 0; i < LANES; i++)
         v[i] = widened(p[i]);
@@ -94,7 +94,7 @@ static inline ivec dot(ivec sum, bytes w, bytes a)
 
 static inline fvec total(ivec sum)
 {
-    fvec v;
+    fvec v = {0};
 
     for (int i = 0; i < LANES; i++)
         v[i] = (float)sum[i];
@@ -103,7 +103,7 @@ static inline fvec total(ivec sum)
 
 static inline fvec scales_of(const uint8_t *p)
 {
-    uvec bits;
+    uvec bits = {0};
 
     for (int i = 0; i < LANES; i++)
         bits[i] = (uint32_t)p[i] << 23;
