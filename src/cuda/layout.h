@@ -15,7 +15,8 @@
  * MXFP4: a tile is 512 bytes, (lane, 16 bytes): words of eight codes, (block, row g or g + 8). Behind
  * the four tiles lie the unit's scales, 128 bytes: (group, tile, block, row g or g + 8). The codes of
  * a word are arranged so that a mask, a product and a mask leave two of them as FP16 numbers that are
- * 2^-14 times their value. 2,176 bytes a unit: 17 lines of 128. */
+ * 2^-14 times their value. 2,176 bytes a unit: 17 lines of 128. Behind a matrix's units lies a byte a
+ * row, its largest scale: products of many rows take scales as parts of it. */
 #ifndef CUDA_LAYOUT_H
 #define CUDA_LAYOUT_H
 
@@ -38,6 +39,7 @@ enum {
     MXFP4_SCALES_OFFSET = MXFP4_TILE_BYTES * UNIT_TILES,
     MXFP4_GROUP_SCALES_BYTES = UNIT_TILES * UNIT_BLOCKS * 2,
     MXFP4_UNIT_BYTES = MXFP4_SCALES_OFFSET + 8 * MXFP4_GROUP_SCALES_BYTES,
+    LINE_BYTES = 128,                  /* every unit and matrix begins with one */
     E2M1_HALF_MASK = (int)0x8E008E00u, /* sign, two bits of exponent, one of mantissa of two FP16 */
     E2M1_THIRD_BITS = 0x40074007,      /* where a word keeps its codes 4 and 5, */
     E2M1_FOURTH_BITS = 0x20382038      /* and 6 and 7 */
@@ -65,10 +67,24 @@ static inline HOST_DEVICE int64_t matrix_columns(const struct tensor *t)
     return t->dim[t->n_dims - 1];
 }
 
+static inline HOST_DEVICE int64_t matrix_units(const struct tensor *t)
+{
+    return units_of(matrix_rows(t), UNIT_ROWS) * units_of(matrix_columns(t), UNIT_COLUMNS);
+}
+
+/* From the start of an MXFP4 matrix to its rows' largest scales. */
+static inline HOST_DEVICE int64_t mxfp4_tops_offset(const struct tensor *t)
+{
+    return matrix_units(t) * MXFP4_UNIT_BYTES;
+}
+
+/* From one matrix of a stack to the next. */
 static inline HOST_DEVICE int64_t matrix_bytes(const struct tensor *t)
 {
-    return units_of(matrix_rows(t), UNIT_ROWS) * units_of(matrix_columns(t), UNIT_COLUMNS) *
-           unit_bytes(t->dtype);
+    const int64_t tops_bytes =
+        units_of(units_of(matrix_rows(t), UNIT_ROWS) * UNIT_ROWS, LINE_BYTES) * LINE_BYTES;
+
+    return matrix_units(t) * unit_bytes(t->dtype) + (t->dtype == DTYPE_MXFP4 ? tops_bytes : 0);
 }
 
 /* A place inside of a packed matrix, of one element. */

@@ -28,6 +28,23 @@ static __global__ void pack_mxfp4(unsigned char *packed, const __grid_constant__
         unit[MXFP4_SCALES_OFFSET + i] = pack_mxfp4_scale(&raw, row, column, i);
 }
 
+/* The largest scale of each row, behind the units: a warp a row. */
+static __global__ void find_tops(unsigned char *packed, const __grid_constant__ struct tensor raw)
+{
+    const int64_t n_blocks = raw.dim[1] / MXFP4_BLOCK;
+    const int64_t row = blockIdx.x * (THREADS / WARP_LANES) + threadIdx.x / WARP_LANES;
+    int top = 0;
+
+    if (row >= units_of(raw.dim[0], UNIT_ROWS) * UNIT_ROWS)
+        return;
+    for (int64_t i = threadIdx.x % WARP_LANES; i < n_blocks && row < raw.dim[0]; i += WARP_LANES)
+        top = max(top, (int)((const uint8_t *)raw.scales)[row * n_blocks + i]);
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        top = max(top, __shfl_xor_sync(0xFFFFFFFFu, top, step));
+    if (threadIdx.x % WARP_LANES == 0)
+        packed[mxfp4_tops_offset(&raw) + row] = (unsigned char)top;
+}
+
 static __global__ void pack_bf16(unsigned char *packed, const __grid_constant__ struct tensor raw)
 {
     const int64_t n_across = units_of(raw.dim[1], UNIT_COLUMNS);
@@ -47,12 +64,16 @@ static __global__ void pack_bf16(unsigned char *packed, const __grid_constant__ 
 
 void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw)
 {
-    const unsigned n_units = (unsigned)(matrix_bytes(raw) / unit_bytes(raw->dtype));
+    const unsigned n_units = (unsigned)matrix_units(raw);
+    const int64_t n_rows = units_of(raw->dim[0], UNIT_ROWS) * UNIT_ROWS;
 
-    if (raw->dtype == DTYPE_MXFP4)
-        pack_mxfp4<<<n_units, THREADS, 0, stream>>>((unsigned char *)packed, *raw);
-    else
+    if (raw->dtype == DTYPE_BF16) {
         pack_bf16<<<n_units, THREADS, 0, stream>>>((unsigned char *)packed, *raw);
+        return;
+    }
+    pack_mxfp4<<<n_units, THREADS, 0, stream>>>((unsigned char *)packed, *raw);
+    find_tops<<<(unsigned)units_of(n_rows, THREADS / WARP_LANES), THREADS, 0, stream>>>(
+        (unsigned char *)packed, *raw);
 }
 
 bool launch_has_code(void)
