@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/args.h"
+#include "backend/generated.h"
 #include "base/status.h"
 
 struct backend;
@@ -61,6 +62,10 @@ struct backend_ops {
      * that shares the host's memory may keep pointing at it. It may be one that pack() made earlier and
      * that was kept in a file. */
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
+    /* Makes what pack() would make of a host's tensor with these values; the data of `host` is not read.
+     * Only for devices with memory of their own. */
+    enum osp_status (*generate)(struct backend *be, struct tensor *out, const struct tensor *host,
+                                const struct generated *values);
     /* Bytes that pack() makes of it; 0 = it points to the host's. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
     /* The type of KV pages that suits a device opened so: DTYPE_F32, DTYPE_BF16 or DTYPE_F8. */

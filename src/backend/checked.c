@@ -140,6 +140,13 @@ static enum osp_status checked_pack(struct backend *be, struct tensor *out,
     return checked(be)->ops->pack(checked(be)->be, out, host);
 }
 
+static enum osp_status checked_generate(struct backend *be, struct tensor *out,
+                                        const struct tensor *host, const struct generated *values)
+{
+    assert(is_weight(host) && checked(be)->ops->generate != NULL);
+    return checked(be)->ops->generate(checked(be)->be, out, host, values);
+}
+
 static int64_t checked_pack_bytes(const struct backend *be, const struct tensor *host)
 {
     const struct checked *c = (const struct checked *)be;
@@ -361,6 +368,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .read = checked_read,                                                     \
                          .copy = checked_copy,                                                     \
                          .pack = checked_pack,                                                     \
+                         .generate = checked_generate,                                             \
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
                          .free_bytes = free_bytes_##device,                                        \

@@ -20,6 +20,7 @@ struct plugin_host {
     X(backend_options)                                                                             \
     X(device_info)                                                                                 \
     X(stage_cost)                                                                                  \
+    X(generated)                                                                                   \
     X(tensor)                                                                                      \
     X(batch)                                                                                       \
     X(batch_seq)                                                                                   \

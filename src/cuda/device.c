@@ -92,6 +92,12 @@ static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const s
     return gpu_pack(gpu_of(be), out, host);
 }
 
+static enum osp_status cuda_generate(struct backend *be, struct tensor *out,
+                                     const struct tensor *host, const struct generated *values)
+{
+    return gpu_generate(gpu_of(be), out, host, values);
+}
+
 static int64_t cuda_pack_bytes(const struct backend *be, const struct tensor *host)
 {
     (void)be;
@@ -390,6 +396,7 @@ static const struct backend_ops cuda_ops = {.name = "cuda",
                                             .read = cuda_read,
                                             .copy = cuda_copy,
                                             .pack = cuda_pack,
+                                            .generate = cuda_generate,
                                             .pack_bytes = cuda_pack_bytes,
                                             .kv_dtype = cuda_kv_dtype,
                                             .free_bytes = cuda_free_bytes,

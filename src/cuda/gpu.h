@@ -98,6 +98,9 @@ CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, si
 
 /* pack.c */
 CHECKED enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host);
+/* Does not wait for the device. */
+CHECKED enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct tensor *host,
+                                     const struct generated *values);
 int64_t gpu_pack_bytes(const struct tensor *host);
 void gpu_pack_release(struct gpu *gpu);
 

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/args.h"
+#include "backend/generated.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,6 +20,12 @@ bool launch_has_code(void);
 
 /* Packs one matrix, raw as in layout.h, of BF16 or MXFP4, to where `packed` begins. */
 void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
+
+/* ---- generate.cu ---- */
+
+/* Writes bytes first to first + n of a generated tensor to where `out` begins. */
+void launch_generate(cudaStream_t stream, void *out, const struct generated_bytes *values,
+                     int64_t first, int64_t n);
 
 /* ---- matmul.cu: products of weights with tokens' rows ---- */
 

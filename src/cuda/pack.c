@@ -1,5 +1,5 @@
-/* Weights on their way into the device's memory. Matrices of BF16 and MXFP4 are copied as they lie, one
- * matrix of a stack at a time, and packed there; everything else stays as it is. */
+/* Weights on their way into the device's memory. Matrices of BF16 and MXFP4 are copied as they lie, or
+ * generated, one matrix of a stack at a time, and packed there; everything else stays as it is. */
 #include <stdlib.h>
 
 #include "cuda/gpu.h"
@@ -39,41 +39,44 @@ static enum osp_status keep(struct gpu *gpu, void **out, int64_t size_bytes)
     return OSP_OK;
 }
 
-/* Matrix e of a stack as it lies in the host's memory. */
-static struct tensor raw_matrix(const struct tensor *host, int64_t e)
-{
-    struct tensor t = {.dtype = host->dtype, .n_dims = 2, .layout = host->layout};
-    int64_t n;
+/* Where a weight comes from: the host's memory, or values that the device makes. */
+struct source {
+    const struct tensor *host;
+    const struct generated *values; /* NULL: the host's */
+};
 
-    t.dim[0] = matrix_rows(host);
-    t.dim[1] = matrix_columns(host);
-    n = t.dim[0] * t.dim[1];
-    if (t.dtype == DTYPE_MXFP4) {
-        t.data = (char *)host->data + e * n / 2;
-        t.scales = (const char *)host->scales + e * n / MXFP4_BLOCK;
-    } else {
-        t.data = (char *)host->data + e * n * 2;
-    }
-    return t;
+/* Bytes first to first + n of the weight's data or scales, as they lie in a checkpoint, to the device. */
+static enum osp_status fetch(struct gpu *gpu, void *to, const void *host,
+                             const struct generated_bytes *values, int64_t first, int64_t n)
+{
+    if (values == NULL)
+        return gpu_check(cudaMemcpyAsync(to, (const char *)host + first, (size_t)n,
+                                         cudaMemcpyHostToDevice, gpu->stream),
+                         "weights to the device");
+    launch_generate(gpu->stream, to, values, first, n);
+    return gpu_check(cudaGetLastError(), "generating weights");
 }
 
-static enum osp_status pack_matrix(struct gpu *gpu, char *to, const struct tensor *host)
+/* Matrix e of the stack. */
+static enum osp_status pack_matrix(struct gpu *gpu, char *to, const struct source *from, int64_t e)
 {
-    const int64_t n = tensor_elements(host), n_scales = host->scales == NULL ? 0 : n / MXFP4_BLOCK;
-    const size_t data_bytes = (size_t)(tensor_bytes(host) - n_scales);
-    struct tensor raw = *host;
+    const struct tensor *host = from->host;
+    struct tensor raw = {.dtype = host->dtype,
+                         .n_dims = 2,
+                         .dim = {matrix_rows(host), matrix_columns(host)},
+                         .layout = host->layout};
+    const int64_t n = tensor_elements(&raw), n_scales = host->scales == NULL ? 0 : n / MXFP4_BLOCK;
+    const int64_t data_bytes = host->scales == NULL ? n * 2 : n / 2;
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->raw, data_bytes + (size_t)n_scales, "weights to be packed"));
+    TRY(gpu_room_need(gpu, &gpu->raw, (size_t)(data_bytes + n_scales), "weights to be packed"));
     raw.data = gpu->raw.data;
-    TRY(gpu_check(
-        cudaMemcpyAsync(raw.data, host->data, data_bytes, cudaMemcpyHostToDevice, gpu->stream),
-        "weights to the device"));
+    TRY(fetch(gpu, raw.data, host->data, from->values ? &from->values->data : NULL, e * data_bytes,
+              data_bytes));
     if (n_scales > 0) {
         raw.scales = (char *)raw.data + data_bytes;
-        TRY(gpu_check(cudaMemcpyAsync((char *)raw.data + data_bytes, host->scales, (size_t)n_scales,
-                                      cudaMemcpyHostToDevice, gpu->stream),
-                      "scales to the device"));
+        TRY(fetch(gpu, (char *)raw.data + data_bytes, host->scales,
+                  from->values ? &from->values->scales : NULL, e * n_scales, n_scales));
     }
     launch_pack(gpu->stream, to, &raw);
     TRY(gpu_check(cudaGetLastError(), "packing weights"));
@@ -81,21 +84,9 @@ out:
     return st;
 }
 
-static enum osp_status copy_plain(struct gpu *gpu, struct tensor *out, const struct tensor *host)
+static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const struct source *from)
 {
-    enum osp_status st;
-
-    if (host->dtype == DTYPE_MXFP4)
-        return fail(OSP_EINTERNAL, "the device takes MXFP4 weights as matrices, not as vectors");
-    TRY(gpu_check(cudaMemcpyAsync(out->data, host->data, (size_t)tensor_bytes(host),
-                                  cudaMemcpyHostToDevice, gpu->stream),
-                  "weights to the device"));
-out:
-    return st;
-}
-
-enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host)
-{
+    const struct tensor *host = from->host;
     struct tensor ours = *host;
     enum osp_status st;
 
@@ -103,19 +94,37 @@ enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tenso
     ours.scales = NULL;
     if (is_packed_here(host)) {
         ours.layout = LAYOUT_PACKED;
-        for (int64_t e = 0; e < n_stacked(host); e++) {
-            const struct tensor raw = raw_matrix(host, e);
-
-            TRY(pack_matrix(gpu, (char *)ours.data + e * matrix_bytes(host), &raw));
-        }
+        for (int64_t e = 0; e < n_stacked(host); e++)
+            TRY(pack_matrix(gpu, (char *)ours.data + e * matrix_bytes(host), from, e));
+    } else if (host->dtype == DTYPE_MXFP4) {
+        return fail(OSP_EINTERNAL, "the device takes MXFP4 weights as matrices, not as vectors");
     } else {
-        TRY(copy_plain(gpu, &ours, host));
+        TRY(fetch(gpu, ours.data, host->data, from->values ? &from->values->data : NULL, 0,
+                  tensor_bytes(host)));
     }
-    /* The host's memory may be given back behind this call. */
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "packing weights"));
     *out = ours;
 out:
     return st;
+}
+
+enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host)
+{
+    const struct source from = {.host = host};
+    enum osp_status st;
+
+    TRY(pack_from(gpu, out, &from));
+    /* The host's memory may be given back behind this call. */
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "packing weights"));
+out:
+    return st;
+}
+
+enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct tensor *host,
+                             const struct generated *values)
+{
+    const struct source from = {.host = host, .values = values};
+
+    return pack_from(gpu, out, &from);
 }
 
 void gpu_pack_release(struct gpu *gpu)

@@ -66,7 +66,6 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     TRY(model_config_check(c));
     TRY(available_bytes(&available, opt->device));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
-    TRY(mxfp4_parts_parse(&m->mxfp4_parts, opt->mxfp4_layers));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
     TRY(memory_plan_make(&m->plan, c, &wish, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
@@ -156,16 +155,19 @@ out:
 }
 
 /* Unlike a mapped file, generated weights must fit in memory. */
-static enum osp_status check_dummy_fits(const struct gptoss_config *c)
+static enum osp_status check_dummy_fits(const struct gptoss_config *c, const char *device)
 {
-    int64_t need = dummy_bytes(c), has = host_available_bytes();
+    int64_t need = dummy_bytes(c), has;
     char need_text[16], has_text[16];
+    enum osp_status st;
 
-    if (need <= has)
-        return OSP_OK;
-    return fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
-                c->n_layers, format_bytes(need_text, (double)need),
-                format_bytes(has_text, (double)has));
+    TRY(available_bytes(&has, device));
+    if (need > has)
+        st = fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
+                  c->n_layers, format_bytes(need_text, (double)need),
+                  format_bytes(has_text, (double)has));
+out:
+    return st;
 }
 
 static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_model_options *opt)
@@ -176,8 +178,8 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
 
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
-    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers));
-    TRY(check_dummy_fits(&config));
+    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_parts));
+    TRY(check_dummy_fits(&config, opt->device));
     TRY(plan_memory(m, opt, &config, dummy_bytes(&config)));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
@@ -192,6 +194,9 @@ out:
 
 static enum osp_status open_format(struct osp_model *m, const struct osp_model_options *opt)
 {
+    enum osp_status st;
+
+    TRY(mxfp4_parts_parse(&m->mxfp4_parts, opt->mxfp4_layers));
     if (is_dummy(opt))
         return open_dummy_parts(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
@@ -200,7 +205,9 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
                     opt->load_format);
     if (opt->dummy_shape != NULL || opt->dummy_layers != 0)
         return fail(OSP_EINVAL, "a shape and a number of layers need the load format dummy");
-    return open_parts(m, opt);
+    st = open_parts(m, opt);
+out:
+    return st;
 }
 
 /* Packing is the slow part of a start, and need not be done twice. */

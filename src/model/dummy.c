@@ -1,6 +1,6 @@
 /* Generated weights: the tensors that the weight table asks for, laid out behind each other in one
- * anonymous mapping, and filled in parallel. Every chunk has a random stream of its own, so that the
- * values do not depend on the number of threads. */
+ * anonymous mapping. The host fills it in parallel, or, where a device makes its own, the vectors alone:
+ * what nobody touches takes no memory. */
 #include "model/dummy.h"
 
 #include <errno.h>
@@ -17,37 +17,32 @@
 enum {
     TENSORS_A_RULE_MAX = 2,     /* blocks and scales */
     ALIGN_BYTES = 64,           /* every tensor begins at a cache line */
-    CHUNK_BYTES = 1 << 20,      /* of one random stream; a multiple of ALIGN_BYTES */
+    CHUNK_BYTES = 1 << 20,      /* of one part of the parallel loop; a multiple of ALIGN_BYTES */
     CHUNKS_A_ROUND = 256,       /* between two reports of progress */
     NAMES_BYTES_MAX = 16 << 20, /* of all names, far above 36 layers of 23 tensors */
     SEED = 20                   /* of all dummy weights */
 };
 
-enum content { CONTENT_NORMAL, CONTENT_NEAR_ONE, CONTENT_BLOCKS, CONTENT_SCALES };
-
 /* A tensor and how it is filled. */
 struct filling {
     struct st_tensor tensor; /* its data is an offset until the memory is there */
-    enum content content;
-    float deviation;  /* NORMAL */
-    uint8_t exponent; /* SCALES: E8M0 of the larger of two scales */
+    struct generated_bytes values;
     size_t offset_bytes;
 };
 
-struct generator {
+struct dummy {
     const struct gptoss_config *c;
     int64_t letters[N_LETTERS];
     struct filling *fillings; /* (n) */
     size_t n, size_bytes;
-    struct arena *names; /* of the file that is made */
-    unsigned char *memory;
-    size_t first_chunk; /* of the round */
+    struct arena *names;   /* of the file that is made; NULL: only count */
+    unsigned char *memory; /* the checkpoint's */
+    size_t first_chunk;    /* of the round */
 };
 
 /* ---- the list of tensors ---- */
 
-static void add(struct generator *g, struct filling f, int layer, const char *name,
-                const char *suffix)
+static void add(struct dummy *g, struct filling f, int layer, const char *name, const char *suffix)
 {
     char whole[WEIGHT_NAME_BYTES];
     char *kept;
@@ -56,6 +51,7 @@ static void add(struct generator *g, struct filling f, int layer, const char *na
     for (int i = 0; i < f.tensor.n_dims; i++)
         f.tensor.size_bytes *= (size_t)f.tensor.dim[i];
     f.offset_bytes = g->size_bytes;
+    f.values.key = rng_bits(SEED, g->n, 0);
     g->size_bytes += (f.tensor.size_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
     if (g->names != NULL) {
         weight_name(whole, g->c, layer, name, suffix);
@@ -69,31 +65,31 @@ static void add(struct generator *g, struct filling f, int layer, const char *na
 /* Deviation of the sixteen e2m1 values, drawn evenly: sqrt(2 * (0.25 + 1 + ... + 36) / 16). */
 static const double E2M1_DEVIATION = 2.926;
 
+/* Of a matrix with a deviation of about 1 / sqrt(n_columns). */
 static uint8_t scale_exponent(int64_t n_columns)
 {
     return (uint8_t)(127 + lround(-log2(sqrt((double)n_columns) * E2M1_DEVIATION) + 0.5));
 }
 
-static void add_experts(struct generator *g, const struct weight_rule *rule, int layer,
-                        struct filling f)
+static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer, struct filling f)
 {
-    const int64_t n_columns = f.tensor.dim[2];
+    const int last = f.tensor.n_dims - 1;
+    const int64_t n_columns = f.tensor.dim[last];
 
     f.tensor.dtype = ST_U8;
-    f.tensor.dim[2] = n_columns / MXFP4_BLOCK;
-    f.tensor.dim[3] = MXFP4_BLOCK_BYTES;
-    f.tensor.n_dims = 4;
-    f.content = CONTENT_BLOCKS;
+    f.tensor.dim[last] = n_columns / MXFP4_BLOCK;
+    f.tensor.dim[f.tensor.n_dims++] = MXFP4_BLOCK_BYTES;
+    f.values.content = CONTENT_CODES;
     add(g, f, layer, rule->name, mxfp4_blocks_suffix(g->c));
-    f.tensor.n_dims = 3;
-    f.content = CONTENT_SCALES;
-    f.exponent = scale_exponent(n_columns);
+    f.tensor.n_dims--;
+    f.values.content = CONTENT_SCALES;
+    f.values.exponent = scale_exponent(rule->part == PART_EMBED ? 1 : n_columns);
     add(g, f, layer, rule->name, mxfp4_scales_suffix(g->c));
 }
 
-static void add_rule(struct generator *g, const struct weight_rule *rule, int layer)
+static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
 {
-    struct filling f = {.tensor = {.dtype = ST_BF16}, .deviation = 0.02f};
+    struct filling f = {.tensor = {.dtype = ST_BF16}, .values = {.deviation = 0.02f}};
 
     if (weight_rule_name(rule, g->c) == NULL)
         return;
@@ -101,21 +97,21 @@ static void add_rule(struct generator *g, const struct weight_rule *rule, int la
         f.tensor.dim[f.tensor.n_dims] = g->letters[rule->shape[f.tensor.n_dims]];
         f.tensor.n_dims++;
     }
-    if (rule->form == FORM_EXPERTS) {
-        add_experts(g, rule, layer, f);
+    if (weight_rule_is_mxfp4(rule, g->c)) {
+        add_mxfp4(g, rule, layer, f);
         return;
     }
     if (rule->part == PART_NORM)
-        f.content = CONTENT_NEAR_ONE;
+        f.values = (struct generated_bytes){.content = CONTENT_NEAR_ONE, .deviation = 0.1f};
     if (rule->form == FORM_MATRIX)
-        f.deviation = 1.0f / sqrtf((float)f.tensor.dim[1]);
+        f.values.deviation = 1.0f / sqrtf((float)f.tensor.dim[1]);
     if (rule->part == PART_EMBED)
-        f.deviation = 1.0f;
+        f.values.deviation = 1.0f;
     add(g, f, layer, rule->name, "");
 }
 
 /* Without names it only counts. */
-static void list_tensors(struct generator *g, const struct gptoss_config *c)
+static void list_tensors(struct dummy *g, const struct gptoss_config *c)
 {
     g->c = c;
     g->n = g->size_bytes = 0;
@@ -129,7 +125,7 @@ static void list_tensors(struct generator *g, const struct gptoss_config *c)
 
 int64_t dummy_bytes(const struct gptoss_config *c)
 {
-    struct generator g = {.names = NULL};
+    struct dummy g = {.names = NULL};
 
     list_tensors(&g, c);
     return (int64_t)g.size_bytes;
@@ -137,60 +133,21 @@ int64_t dummy_bytes(const struct gptoss_config *c)
 
 /* ---- values ---- */
 
-/* xorshift64*: fast, and good enough for numbers that nobody reads. */
-static uint64_t next_word(uint64_t *state)
+/* Bytes begin to end of the memory, which lie in this tensor; begin is a multiple of 8 from its start. */
+static void fill(const struct dummy *g, const struct filling *f, size_t begin, size_t end)
 {
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * 0x2545F4914F6CDD1Du;
-}
+    const struct generated_bytes values = f->values;
+    uint64_t i = (begin - f->offset_bytes) / GENERATED_WORD_BYTES;
 
-/* Normal enough: the sum of four bytes, with mean 0 and deviation 1. */
-static float normal_of(uint32_t bytes)
-{
-    const int sum =
-        (int)((bytes & 0xFF) + (bytes >> 8 & 0xFF) + (bytes >> 16 & 0xFF) + (bytes >> 24));
+    for (; begin < end; begin += GENERATED_WORD_BYTES) {
+        const uint64_t word = generated_word(&values, i++);
 
-    return (float)(sum - 510) * (1.0f / 147.8f); /* sqrt(4 * (256^2 - 1) / 12) */
-}
-
-static uint16_t to_bf16(float value)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)((bits + 0x8000) >> 16);
-}
-
-static void fill_bf16(unsigned char *out, size_t n_bytes, const struct filling *f, uint64_t *state)
-{
-    const bool near_one = f->content == CONTENT_NEAR_ONE;
-    const float middle = near_one ? 1.0f : 0.0f, deviation = near_one ? 0.1f : f->deviation;
-    uint64_t word = 0;
-
-    for (size_t i = 0; i < n_bytes / 2; i++) {
-        uint16_t value;
-
-        word = i % 2 == 0 ? next_word(state) : word >> 32;
-        value = to_bf16(middle + deviation * normal_of((uint32_t)word));
-        memcpy(out + 2 * i, &value, sizeof value);
-    }
-}
-
-static void fill_bytes(unsigned char *out, size_t n_bytes, const struct filling *f, uint64_t *state)
-{
-    for (size_t i = 0; i < n_bytes; i += sizeof(uint64_t)) {
-        uint64_t word = next_word(state);
-
-        if (f->content == CONTENT_SCALES)
-            word = 0x0101010101010101u * f->exponent - (word & 0x0101010101010101u);
-        memcpy(out + i, &word, n_bytes - i < sizeof word ? n_bytes - i : sizeof word);
+        memcpy(g->memory + begin, &word, end - begin < sizeof word ? end - begin : sizeof word);
     }
 }
 
 /* The tensor that holds the byte at this offset: the last that begins at or before it. */
-static const struct filling *filling_at(const struct generator *g, size_t offset_bytes)
+static const struct filling *filling_at(const struct dummy *g, size_t offset_bytes)
 {
     size_t low = 0, high = g->n;
 
@@ -205,37 +162,29 @@ static const struct filling *filling_at(const struct generator *g, size_t offset
     return &g->fillings[low];
 }
 
-/* A chunk's part of one tensor. */
-static void fill_part(struct generator *g, const struct filling *f, size_t begin, size_t end,
-                      uint64_t *state)
-{
-    const size_t end_of_data = f->offset_bytes + f->tensor.size_bytes;
-
-    if (end > end_of_data)
-        end = end_of_data;
-    if (begin >= end)
-        return;
-    if (f->tensor.dtype == ST_BF16)
-        fill_bf16(g->memory + begin, end - begin, f, state);
-    else
-        fill_bytes(g->memory + begin, end - begin, f, state);
-}
-
 static void fill_chunk(void *ctx, int part, int worker)
 {
-    struct generator *g = ctx;
-    const size_t chunk = g->first_chunk + (size_t)part;
-    const size_t begin = chunk * CHUNK_BYTES;
-    const size_t end = begin + CHUNK_BYTES < g->size_bytes ? begin + CHUNK_BYTES : g->size_bytes;
+    struct dummy *g = ctx;
+    const size_t begin = (g->first_chunk + (size_t)part) * CHUNK_BYTES, end = begin + CHUNK_BYTES;
     const struct filling *last = g->fillings + g->n - 1;
-    uint64_t state = rng_bits(SEED, chunk, 0) | 1;
 
     (void)worker;
-    for (const struct filling *f = filling_at(g, begin); f <= last && f->offset_bytes < end; f++)
-        fill_part(g, f, f->offset_bytes > begin ? f->offset_bytes : begin, end, &state);
+    for (const struct filling *f = filling_at(g, begin); f <= last && f->offset_bytes < end; f++) {
+        const size_t end_of_data = f->offset_bytes + f->tensor.size_bytes;
+
+        fill(g, f, f->offset_bytes > begin ? f->offset_bytes : begin,
+             end_of_data < end ? end_of_data : end);
+    }
 }
 
-static enum osp_status fill_all(struct generator *g, int n_threads, load_progress_fn *progress,
+static void fill_vectors(const struct dummy *g)
+{
+    for (const struct filling *f = g->fillings; f < g->fillings + g->n; f++)
+        if (f->tensor.n_dims == 1)
+            fill(g, f, f->offset_bytes, f->offset_bytes + f->tensor.size_bytes);
+}
+
+static enum osp_status fill_all(struct dummy *g, int n_threads, load_progress_fn *progress,
                                 void *ctx)
 {
     const size_t n_chunks = (g->size_bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
@@ -264,7 +213,7 @@ static int compare_tensors(const void *a, const void *b)
     return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
 }
 
-static enum osp_status list_in_file(struct generator *g, struct st_file *file)
+static enum osp_status list_in_file(struct dummy *g, struct st_file *file)
 {
     enum osp_status st;
 
@@ -284,11 +233,11 @@ out:
     return st;
 }
 
-static enum osp_status map_memory(struct generator *g, struct st_file *file)
+static enum osp_status map_memory(struct dummy *g, struct st_file *file)
 {
     char size[16];
-    void *memory =
-        mmap(NULL, g->size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(NULL, g->size_bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     if (memory == MAP_FAILED)
         return fail(OSP_ENOMEM, "no memory for %s of dummy weights: %s",
@@ -298,7 +247,7 @@ static enum osp_status map_memory(struct generator *g, struct st_file *file)
     return OSP_OK;
 }
 
-static enum osp_status make_file(struct generator *g, struct st_file *file)
+static enum osp_status make_file(struct dummy *g, struct st_file *file)
 {
     size_t n_rules = (size_t)n_global_rules + (size_t)g->c->n_layers * (size_t)n_layer_rules;
     enum osp_status st;
@@ -314,25 +263,67 @@ out:
     return st;
 }
 
-enum osp_status dummy_checkpoint(struct checkpoint *out, const struct gptoss_config *c,
-                                 int n_threads, load_progress_fn *progress, void *ctx)
+static enum osp_status make_checkpoint(struct dummy *g, struct checkpoint *out)
 {
-    struct generator g = {.c = c};
     enum osp_status st;
 
-    memset(out, 0, sizeof *out);
-    out->config = *c;
-    out->path = mem_strdup("dummy");
+    *out = (struct checkpoint){.config = *g->c, .path = mem_strdup("dummy")};
     TRY(mem_try_array(&out->files, 1, sizeof *out->files, "shards"));
     out->n_files = 1;
-    TRY(make_file(&g, &out->files[0]));
+    TRY(make_file(g, &out->files[0]));
     out->n_tensors = (int64_t)out->files[0].n_tensors;
     out->data_bytes = (int64_t)out->files[0].data_bytes;
     out->file_bytes = (int64_t)out->files[0].size_bytes;
-    TRY(fill_all(&g, n_threads, progress, ctx));
 out:
-    free(g.fillings);
-    if (st != OSP_OK)
-        checkpoint_close(out);
     return st;
+}
+
+enum osp_status dummy_open(struct dummy **out, struct checkpoint *checkpoint,
+                           const struct gptoss_config *c, const struct dummy_options *opt)
+{
+    struct dummy *g = mem_new(sizeof *g);
+    enum osp_status st;
+
+    g->c = c;
+    TRY(make_checkpoint(g, checkpoint));
+    g->c = NULL;
+    g->names = NULL;
+    if (opt->vectors_only)
+        fill_vectors(g);
+    else
+        TRY(fill_all(g, opt->n_threads, opt->progress, opt->progress_ctx));
+    *out = g;
+out:
+    if (st != OSP_OK) {
+        checkpoint_close(checkpoint);
+        dummy_close(g);
+    }
+    return st;
+}
+
+void dummy_close(struct dummy *d)
+{
+    if (d == NULL)
+        return;
+    free(d->fillings);
+    free(d);
+}
+
+static bool find(struct generated_bytes *out, const struct dummy *d, const void *data)
+{
+    const uintptr_t begin = (uintptr_t)d->memory, at = (uintptr_t)data;
+    const struct filling *f;
+
+    if (at < begin || at - begin >= d->size_bytes)
+        return false;
+    f = filling_at(d, at - begin);
+    *out = f->values;
+    return f->offset_bytes == at - begin;
+}
+
+bool dummy_find(struct generated *out, const struct dummy *d, const struct tensor *t)
+{
+    *out = (struct generated){.data = {.key = 0}};
+    return d != NULL && find(&out->data, d, t->data) &&
+           (t->scales == NULL || find(&out->scales, d, t->scales));
 }

@@ -48,7 +48,8 @@ static const struct gptoss_config FAMILY = {
     .experts_are_mxfp4 = true,
 };
 
-enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_layers)
+enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_layers,
+                             unsigned mxfp4_parts)
 {
     const struct shape *s = NULL;
     enum osp_status st;
@@ -58,6 +59,7 @@ enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_
         return fail(OSP_EINVAL, "%d layers, must be in 0 (all of the shape) to %d", n_layers,
                     (int)CONFIG_LAYERS_MAX);
     *out = FAMILY;
+    out->mxfp4_parts = mxfp4_parts & ~(unsigned)MXFP4_MOE;
     out->n_layers = n_layers > 0 ? n_layers : s->n_layers;
     out->n_experts = s->n_experts;
     out->n_experts_active = s->n_experts_active;

@@ -2,6 +2,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "model/dummy.h"
 #include "model/forward.h"
 #include "model/pack_cache.h"
 
@@ -26,6 +27,7 @@ struct model {
     int n_layers;
 
     struct checkpoint checkpoint;
+    struct dummy *dummy;    /* what made it; NULL: it is of files */
     struct weights weights; /* point into the checkpoint's mapping */
     struct weights_report report;
     struct pack_cache pack_cache; /* weights may point into its mapping */

@@ -20,28 +20,40 @@ struct builder {
     struct activations act;
     float *vectors_end;                /* the next free float of m->vectors */
     int64_t packed_bytes;              /* of the weights bound so far */
+    bool device_generates;             /* weights of a dummy, in its own memory */
     int n_group_layers[N_PAGE_GROUPS]; /* layers bound so far */
 };
 
 /* ---- weights ---- */
+
+static void count_packed(struct builder *b, const struct tensor *host)
+{
+    b->packed_bytes += tensor_bytes(host);
+    if (b->opt->progress != NULL && b->packed_bytes <= b->m->checkpoint.data_bytes)
+        b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
+}
 
 /* What the device keeps a copy of is not read here again; the biggest parts come one by one, so that
  * a checkpoint is not in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
     struct tensor mapped;
+    struct generated values;
     enum osp_status st;
 
+    if (b->device_generates && dummy_find(&values, b->m->dummy, host)) {
+        TRY(b->m->ops->generate(b->m->be, out, host, &values));
+        count_packed(b, host);
+        return OSP_OK;
+    }
     if (pack_cache_take(&b->m->pack_cache, host, &mapped))
         host = &mapped;
     TRY(b->m->ops->pack(b->m->be, out, host));
     pack_cache_note(&b->m->pack_cache, host, out);
-    b->packed_bytes += tensor_bytes(host);
-    if (out->data == host->data)
-        return OSP_OK;
-    mem_forget(host->data, (size_t)weight_data_bytes(host));
-    if (b->opt->progress != NULL && b->packed_bytes <= b->m->checkpoint.data_bytes)
-        b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
+    if (out->data != host->data) {
+        mem_forget(host->data, (size_t)weight_data_bytes(host));
+        count_packed(b, host);
+    }
 out:
     return st;
 }
@@ -231,25 +243,42 @@ static enum osp_status check_options(const struct model_options *opt)
     return OSP_OK;
 }
 
-static enum osp_status open_dummy(struct model *m, const struct model_options *opt)
+static enum osp_status find_device(struct model *m, const struct model_options *opt)
 {
+    m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
+    return m->ops == NULL ? OSP_ENOTFOUND : OSP_OK;
+}
+
+/* A device with memory of its own makes its weights there. All CPUs make the rest, whatever the number of
+ * threads that is measured. */
+static enum osp_status open_dummy(struct builder *b)
+{
+    struct model *m = b->m;
+    const struct model_options *opt = b->opt;
+    struct dummy_options options = {.progress = opt->progress, .progress_ctx = opt->progress_ctx};
     struct gptoss_config config;
+    int64_t device_bytes;
     enum osp_status st;
 
-    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers));
+    TRY(find_device(m, opt));
+    TRY(m->ops->free_bytes(&device_bytes));
+    options.vectors_only = b->device_generates = device_bytes > 0;
+    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_parts));
     TRY(model_config_check(&config));
-    TRY(dummy_checkpoint(&m->checkpoint, &config, 0, opt->progress, opt->progress_ctx));
+    TRY(dummy_open(&m->dummy, &m->checkpoint, &config, &options));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
 out:
     return st;
 }
 
-static enum osp_status open_checkpoint(struct model *m, const struct model_options *opt)
+static enum osp_status open_checkpoint(struct builder *b)
 {
+    struct model *m = b->m;
+    const struct model_options *opt = b->opt;
     enum osp_status st;
 
     if (opt->dummy_shape != NULL)
-        return open_dummy(m, opt);
+        return open_dummy(b);
     TRY(checkpoint_open(&m->checkpoint, opt->path));
     TRY(model_config_check(&m->checkpoint.config));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
@@ -269,20 +298,18 @@ static enum osp_status find_packed(struct model *m, const struct model_options *
  * checked and turned to MXFP4 as asked for. */
 static enum osp_status load_weights(struct model *m, const struct model_options *opt)
 {
-    /* Generated weights are for measuring: all CPUs make them, whatever the number that is measured. */
-    struct quantize_options options = {.n_threads = opt->dummy_shape == NULL ? opt->n_threads : 0,
-                                       .progress = opt->progress,
-                                       .progress_ctx = opt->progress_ctx};
+    struct quantize_options options = {
+        .n_threads = opt->n_threads, .progress = opt->progress, .progress_ctx = opt->progress_ctx};
     enum osp_status st;
 
+    if (m->dummy != NULL)
+        return OSP_OK;
     TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_parts));
-    if (opt->dummy_shape == NULL) {
-        TRY(find_packed(m, opt, options.parts));
-        if (m->pack_cache.is_mapped)
-            return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
-        TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
-        TRY(weights_check_scales(&m->checkpoint));
-    }
+    TRY(find_packed(m, opt, options.parts));
+    if (m->pack_cache.is_mapped)
+        return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
+    TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
+    TRY(weights_check_scales(&m->checkpoint));
     TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));
 out:
     return st;
@@ -296,12 +323,9 @@ static enum osp_status open_device(struct model *m, const struct model_options *
                                             .repeats_steps = true,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity};
-
     enum osp_status st;
 
-    m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
-    if (m->ops == NULL)
-        return OSP_ENOTFOUND;
+    TRY(find_device(m, opt));
     m->kv_dtype = opt->kv_dtype;
     if (m->kv_dtype == DTYPE_NONE)
         TRY(m->ops->kv_dtype(&options, &m->kv_dtype));
@@ -318,7 +342,7 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     enum osp_status st;
 
     TRY(check_options(opt));
-    TRY(open_checkpoint(m, opt));
+    TRY(open_checkpoint(&b));
     TRY(open_device(m, opt));
     TRY(load_weights(m, opt));
     log_debug("start: weights found, checked, read %.3f s", clock_lap_s(&since_ns));
@@ -353,6 +377,7 @@ void model_close(struct model *m)
     free(m->vectors.data);
     free(m->layers);
     weights_release(&m->weights);
+    dummy_close(m->dummy);
     checkpoint_close(&m->checkpoint);
     free(m);
 }

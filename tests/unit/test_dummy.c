@@ -13,15 +13,15 @@ static void test_shapes(void **state)
     struct gptoss_config c;
 
     (void)state;
-    assert_int_equal(dummy_config(&c, "gpt-oss-20b", 0), OSP_OK);
+    assert_int_equal(dummy_config(&c, "gpt-oss-20b", 0, MXFP4_NONE), OSP_OK);
     assert_int_equal(c.n_layers, 24);
     assert_int_equal(dummy_bytes(&c), 13761264768); /* of all tensors, as published */
-    assert_int_equal(dummy_config(&c, "gpt-oss-120b", 3), OSP_OK);
+    assert_int_equal(dummy_config(&c, "gpt-oss-120b", 3, MXFP4_NONE), OSP_OK);
     assert_int_equal(c.n_layers, 3);
     assert_true(c.layer_is_sliding[0] && !c.layer_is_sliding[1] && c.layer_is_sliding[2]);
-    assert_int_equal(dummy_config(&c, "gpt-oss-7b", 0), OSP_EINVAL);
+    assert_int_equal(dummy_config(&c, "gpt-oss-7b", 0, MXFP4_NONE), OSP_EINVAL);
     assert_non_null(strstr(osp_error(), "gpt-oss-120b"));
-    assert_int_equal(dummy_config(&c, "gpt-oss-20b", 513), OSP_EINVAL);
+    assert_int_equal(dummy_config(&c, "gpt-oss-20b", 513, MXFP4_NONE), OSP_EINVAL);
 }
 
 static void check_scales(const struct checkpoint *c)
@@ -35,38 +35,120 @@ static void check_scales(const struct checkpoint *c)
         assert_in_range(t->data[i], 120, 123); /* 2^-5.7 or so: 1 / (sqrt(320) * 2.9) */
 }
 
-static void test_same_with_any_threads(void **state)
+static void open_nano(struct dummy **dummy, struct checkpoint *c, int n_layers, unsigned parts,
+                      const struct dummy_options *opt)
 {
     struct gptoss_config config;
+
+    assert_int_equal(dummy_config(&config, "osprey-nano", n_layers, parts), OSP_OK);
+    assert_int_equal(dummy_open(dummy, c, &config, opt), OSP_OK);
+}
+
+static void test_same_with_any_threads(void **state)
+{
+    const struct dummy_options on_one = {.n_threads = 1}, on_three = {.n_threads = 3};
     struct weights_report report;
     struct checkpoint one, three;
+    struct dummy *dummies[2];
     struct weights w;
 
     (void)state;
-    assert_int_equal(dummy_config(&config, "osprey-nano", 2), OSP_OK);
-    assert_int_equal(dummy_checkpoint(&one, &config, 1, NULL, NULL), OSP_OK);
-    assert_int_equal(dummy_checkpoint(&three, &config, 3, NULL, NULL), OSP_OK);
+    open_nano(&dummies[0], &one, 2, MXFP4_NONE, &on_one);
+    open_nano(&dummies[1], &three, 2, MXFP4_NONE, &on_three);
     assert_int_equal(one.file_bytes, three.file_bytes);
     assert_memory_equal(one.files[0].map.data, three.files[0].map.data, (size_t)one.file_bytes);
     assert_int_equal(weights_bind(&w, &one, &report), OSP_OK);
     assert_int_equal(weights_check_scales(&one), OSP_OK);
     check_scales(&one);
     weights_release(&w);
+    dummy_close(dummies[0]);
+    dummy_close(dummies[1]);
     checkpoint_close(&one);
     checkpoint_close(&three);
 }
 
+/* What a device makes of dummy_find's answer. */
+static void check_bytes(const struct generated_bytes *g, const void *bytes, int64_t n_bytes)
+{
+    for (int64_t i = 0; i < n_bytes; i += GENERATED_WORD_BYTES) {
+        const uint64_t word = generated_word(g, (uint64_t)i / GENERATED_WORD_BYTES);
+        const size_t n = n_bytes - i < GENERATED_WORD_BYTES ? (size_t)(n_bytes - i) : sizeof(word);
+
+        assert_memory_equal((const char *)bytes + i, &word, n);
+    }
+}
+
+static void check_weight(const struct dummy *d, const struct tensor *t)
+{
+    const int64_t n_scales = t->scales == NULL ? 0 : tensor_elements(t) / MXFP4_BLOCK;
+    struct generated g;
+
+    assert_true(dummy_find(&g, d, t));
+    check_bytes(&g.data, t->data, tensor_bytes(t) - n_scales);
+    check_bytes(&g.scales, t->scales, n_scales);
+}
+
+static void test_values_follow_from_the_place(void **state)
+{
+    const struct dummy_options all = {.n_threads = 2};
+    struct checkpoint c;
+    struct dummy *dummy;
+    struct generated g;
+    struct tensor other;
+    struct weights w;
+
+    (void)state;
+    open_nano(&dummy, &c, 1, MXFP4_QKV | MXFP4_EMBED, &all);
+    assert_int_equal(weights_bind(&w, &c, NULL), OSP_OK);
+    assert_int_equal(w.layers[0].wqkv[2].dtype, DTYPE_MXFP4);
+    assert_int_equal(w.layers[0].wo.dtype, DTYPE_BF16);
+    check_weight(dummy, &w.embed);
+    check_weight(dummy, &w.final_norm);
+    check_weight(dummy, &w.head);
+    check_weight(dummy, &w.layers[0].wqkv[2]);
+    check_weight(dummy, &w.layers[0].wo);
+    check_weight(dummy, &w.layers[0].b_down);
+    check_weight(dummy, &w.layers[0].w_down);
+    other = w.head;
+    other.data = (char *)other.data + 64;
+    assert_false(dummy_find(&g, dummy, &other));
+    assert_false(dummy_find(&g, NULL, &w.head));
+    weights_release(&w);
+    checkpoint_close(&c);
+    dummy_close(dummy);
+}
+
+static void test_vectors_only(void **state)
+{
+    const struct dummy_options vectors = {.vectors_only = true};
+    const struct st_file *file;
+    const struct st_tensor *norm, *head;
+    struct checkpoint c;
+    struct dummy *dummy;
+
+    (void)state;
+    open_nano(&dummy, &c, 1, MXFP4_NONE, &vectors);
+    norm = checkpoint_find(&c, "model.norm.weight", &file);
+    head = checkpoint_find(&c, "lm_head.weight", &file);
+    assert_true(norm != NULL && head != NULL);
+    assert_int_equal(norm->data[1], 0x3F); /* about 1 */
+    for (size_t i = 0; i < head->size_bytes; i++)
+        assert_int_equal(head->data[i], 0);
+    checkpoint_close(&c);
+    dummy_close(dummy);
+}
+
 static void test_normal(void **state)
 {
-    struct gptoss_config config;
+    const struct dummy_options all = {.n_threads = 0};
     const struct st_file *file;
     const struct st_tensor *t;
+    struct dummy *dummy;
     struct checkpoint c;
     double sum = 0, squares = 0, n;
 
     (void)state;
-    assert_int_equal(dummy_config(&config, "osprey-nano", 1), OSP_OK);
-    assert_int_equal(dummy_checkpoint(&c, &config, 0, NULL, NULL), OSP_OK);
+    open_nano(&dummy, &c, 1, MXFP4_NONE, &all);
     t = checkpoint_find(&c, "lm_head.weight", &file);
     assert_non_null(t);
     n = (double)(t->size_bytes / 2);
@@ -80,6 +162,7 @@ static void test_normal(void **state)
     }
     assert_true(fabs(sum / n) < 1e-3);
     assert_true(fabs(sqrt(squares / n) * sqrt(320) - 1) < 0.01);
+    dummy_close(dummy);
     checkpoint_close(&c);
 }
 
@@ -138,5 +221,6 @@ static void test_wrong_options(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_shapes), cmocka_unit_test(test_same_with_any_threads),
+          cmocka_unit_test(test_values_follow_from_the_place), cmocka_unit_test(test_vectors_only),
           cmocka_unit_test(test_normal), cmocka_unit_test(test_a_model_runs),
           cmocka_unit_test(test_wrong_options))
