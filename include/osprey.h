@@ -87,6 +87,9 @@ struct osp_model_options {
     /* What keys and values are kept as: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a scale for
      * each token and head). NULL or "auto": bf16, but f32 at the level "ref". */
     const char *kv_cache_dtype;
+    /* What rows of prompts are rounded to where they meet MXFP4 weights: "bf16" is 16 bits, as the device
+     * likes them; "mxfp8" is 8 bits with a scale for every 32, on "cuda" only. NULL: "bf16". */
+    const char *mxfp4_activation;
 };
 
 struct osp_model_info {

@@ -22,6 +22,7 @@ struct backend_options {
     /* Every step runs the same stages with the same arguments, and none when it is to be replayed:
      * without it step_begin always answers STEP_RECORD. */
     bool repeats_steps;
+    bool has_mxfp8_rows; /* prompts' rows are rounded to MXFP8 where they meet MXFP4 weights */
 };
 
 struct device_info {

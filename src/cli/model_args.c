@@ -88,6 +88,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
         .no_sinks = args->no_sinks,
         .mxfp4_layers = args->mxfp4_layers,
         .pack_cache = args->pack_cache,
+        .mxfp4_activation = args->mxfp4_activation,
         .load_format = args->load_format,
         .dummy_shape = args->dummy_shape,
         .dummy_layers = args->dummy_layers,

@@ -11,7 +11,7 @@ struct model_args {
     int64_t kv_cache_bytes;
     bool no_sinks;
     const char *kv_cache_dtype, *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
-    const char *mxfp4_layers, *pack_cache;
+    const char *mxfp4_layers, *pack_cache, *mxfp4_activation;
     const char *load_format, *dummy_shape;
     int dummy_layers;
 };
@@ -54,6 +54,9 @@ struct model_args {
         TEXT_ROW(T, m.mxfp4_layers, "mxfp4-layers", NULL, "LIST",                                  \
                  "BF16 parts to turn to MXFP4 while loading: moe,qkv,o,lm_head,embed, or all "     \
                  "(default none)"),                                                                \
+        TEXT_ROW(T, m.mxfp4_activation, "mxfp4-activation", NULL, "TYPE",                          \
+                 "what a prompt's rows are rounded to for MXFP4 weights: bf16, or on cuda mxfp8 "  \
+                 "(default bf16)"),                                                                \
         TEXT_ROW(T, m.pack_cache, "pack-cache", NULL, "FOLDER",                                    \
                  "keep packed weights there and map them at the next start; \"on\": in the "       \
                  "user's cache folder (default off)"),                                             \

@@ -133,9 +133,13 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
         STAGE_LIST(STAGE_NAME)
 #undef STAGE_NAME
     };
-    struct cpu *cpu = mem_new(sizeof(*cpu));
+    struct cpu *cpu;
     enum osp_status st;
 
+    if (opt->has_mxfp8_rows)
+        return fail(OSP_EUNSUPPORTED,
+                    "--mxfp4-activation mxfp8 needs the device cuda; the CPU takes bf16 alone");
+    cpu = mem_new(sizeof(*cpu));
     cpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = names[i];

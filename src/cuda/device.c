@@ -151,6 +151,13 @@ static void cuda_close(struct backend *be)
     free(gpu);
 }
 
+static enum osp_status check_activation(const struct backend_options *opt)
+{
+    if (opt->has_mxfp8_rows)
+        return fail(OSP_EUNSUPPORTED, "cuda: this build has no products of MXFP8 rows");
+    return OSP_OK;
+}
+
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
 {
     static const char *const names[N_STAGES] = {
@@ -166,6 +173,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     gpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
         gpu->costs[i].stage = names[i];
+    TRY(check_activation(opt));
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));

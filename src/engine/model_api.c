@@ -74,6 +74,14 @@ out:
     return st;
 }
 
+static enum osp_status parse_activation(bool *is_mxfp8, const char *text)
+{
+    *is_mxfp8 = text != NULL && strcmp(text, "mxfp8") == 0;
+    if (text != NULL && !*is_mxfp8 && strcmp(text, "bf16") != 0)
+        return fail(OSP_EINVAL, "MXFP4 activation \"%s\": there are bf16 and mxfp8", text);
+    return OSP_OK;
+}
+
 static bool is_dummy(const struct osp_model_options *opt)
 {
     return opt->load_format != NULL && strcmp(opt->load_format, "dummy") == 0;
@@ -105,8 +113,13 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .progress_ctx = opt->progress_ctx,
     };
 
+    enum osp_status st;
+
+    TRY(parse_activation(&mo.has_mxfp8_rows, opt->mxfp4_activation));
     memcpy(mo.n_pages, m->plan.n_pages, sizeof mo.n_pages);
-    return model_open(&m->model, &mo);
+    TRY(model_open(&m->model, &mo));
+out:
+    return st;
 }
 
 /* Last part of a path: "gpt-oss-20b" of "/models/gpt-oss-20b/". Gives a string to free(). */

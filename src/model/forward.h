@@ -23,6 +23,7 @@ struct model_options {
     bool no_sinks;          /* an experiment: attention without sinks (all sinks = -inf) */
     int n_token_ids;        /* ids >= this have no text and are never drawn; 0 = vocab_size */
     unsigned mxfp4_parts;   /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
+    bool has_mxfp8_rows;    /* prompts' rows are MXFP8 where they meet MXFP4 weights */
     const char *pack_cache; /* folder of packed weights, "on" or "off" (pack_cache.h) */
     load_progress_fn *progress; /* may be NULL; starts again from 0 for that */
     void *progress_ctx;

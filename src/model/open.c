@@ -322,7 +322,8 @@ static enum osp_status open_device(struct model *m, const struct model_options *
                                             .n_samples_max = opt->n_samples_max,
                                             .repeats_steps = true,
                                             .cpu_features = opt->cpu_features,
-                                            .cpu_affinity = opt->cpu_affinity};
+                                            .cpu_affinity = opt->cpu_affinity,
+                                            .has_mxfp8_rows = opt->has_mxfp8_rows};
     enum osp_status st;
 
     TRY(find_device(m, opt));

@@ -206,6 +206,29 @@ static void test_a_model_runs(void **state)
     osp_model_close(model);
 }
 
+/* The bundled model's own options. */
+static void test_activations(void **state)
+{
+    struct osp_model *model;
+
+    (void)state;
+    assert_int_equal(
+        osp_model_open(&model,
+                       &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "e4m3"}),
+        OSP_EINVAL);
+    assert_non_null(strstr(osp_error(), "\"e4m3\": there are bf16 and mxfp8"));
+    assert_int_equal(
+        osp_model_open(&model,
+                       &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "mxfp8"}),
+        OSP_EUNSUPPORTED);
+    assert_non_null(strstr(osp_error(), "needs the device cuda"));
+    assert_int_equal(
+        osp_model_open(&model,
+                       &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "bf16"}),
+        OSP_OK);
+    osp_model_close(model);
+}
+
 static void test_wrong_options(void **state)
 {
     struct osp_model *model;
@@ -223,4 +246,4 @@ static void test_wrong_options(void **state)
 UNIT_MAIN(cmocka_unit_test(test_shapes), cmocka_unit_test(test_same_with_any_threads),
           cmocka_unit_test(test_values_follow_from_the_place), cmocka_unit_test(test_vectors_only),
           cmocka_unit_test(test_normal), cmocka_unit_test(test_a_model_runs),
-          cmocka_unit_test(test_wrong_options))
+          cmocka_unit_test(test_activations), cmocka_unit_test(test_wrong_options))
