@@ -208,6 +208,9 @@ cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows, and 
 	    $(MAKE) CUDA_ARCHS="$$has" $(BUILD)/osprey-cuda.so && \
 	    echo "built for:$$has; nvcc does not know:$${lacks:- none of ours}"
 
+# The part of the plug-in that needs no CUDA.
+$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o
+
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"

@@ -8,8 +8,6 @@
 #include "cuda/gpu.h"
 #include "cuda/host.h"
 
-enum { CAPABILITY_MIN = 80 }; /* mma.sync with bf16 */
-
 enum osp_status gpu_check(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess)
@@ -176,6 +174,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(check_activation(opt));
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
+    gpu->card = card_of_capability(gpu->properties.major);
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
@@ -439,7 +438,7 @@ static enum osp_status check_code(void)
     enum osp_status st;
 
     TRY(gpu_check(cudaGetDeviceProperties(&p, 0), "properties of the device"));
-    if (p.major * 10 + p.minor < CAPABILITY_MIN || !launch_has_code())
+    if (card_of_capability(p.major) == N_CARDS || !launch_has_code())
         return fail(
             OSP_EDEVICE,
             "cuda: %s has capability %d.%d, for which this build has no code (see docs/cuda.md)",

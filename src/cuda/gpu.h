@@ -7,18 +7,12 @@
 
 #include "backend/backend.h"
 #include "cuda/launch.h"
+#include "cuda/tuning.h"
 
 /* Memory of the device that grows and is kept: stages know their needs only when they run. */
 struct gpu_room {
     void *data;
     size_t size_bytes;
-};
-
-enum stage {
-#define STAGE_ENUM(stage) STAGE_##stage,
-    STAGE_LIST(STAGE_ENUM)
-#undef STAGE_ENUM
-        N_STAGES
 };
 
 /* What a stage touches, for the share of the roofline. */
@@ -42,6 +36,7 @@ struct packed {
  * follow from the counts. */
 struct graph_key {
     int n_rows, n_seqs, n_samples;
+    int n_prompt; /* rows of a prompt: kinds have kernels of their own */
     int n_splits; /* of attention, of the row that sees most */
 };
 
@@ -62,6 +57,7 @@ enum mode { MODE_EAGER, MODE_RECORDING, MODE_REPLAYING };
 struct gpu {
     struct backend_options limits;
     struct cudaDeviceProp properties;
+    enum card card;
     cudaStream_t stream;
     const struct batch *batch;     /* of the step in progress; borrowed */
     const struct batch *on_device; /* the same, in the device's memory */

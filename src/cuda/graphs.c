@@ -20,6 +20,7 @@ static struct graph_key key_of(const struct batch *b)
     for (int row = 0; row < b->n_rows; row++) {
         const int n_splits = BATCH_POSITIONS(b)[row] / ATTN_SPLIT_TOKENS + 1;
 
+        key.n_prompt += BATCH_KINDS(b)[row] == ROW_PROMPT;
         key.n_splits = n_splits > key.n_splits ? n_splits : key.n_splits;
     }
     return key;

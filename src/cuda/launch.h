@@ -53,7 +53,10 @@ struct matmul {
     bool is_swiglu;
     float limit, alpha;
 };
+/* All jobs have the type of the first, and are packed. */
 void launch_matmul(cudaStream_t stream, const struct matmul *m);
+/* Of weights in any layout and type. */
+void launch_matmul_simt(cudaStream_t stream, const struct matmul *m);
 
 /* ---- rows.cu: a row at a time ---- */
 

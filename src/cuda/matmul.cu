@@ -356,16 +356,16 @@ static dim3 grid_of(const struct matmul *m)
     return grid;
 }
 
-/* All jobs have the layout of the first: the caller sees to that. */
+void launch_matmul_simt(cudaStream_t stream, const struct matmul *m)
+{
+    plain_kernel<<<grid_of(m), THREADS, 0, stream>>>(*m);
+}
+
 void launch_matmul(cudaStream_t stream, const struct matmul *m)
 {
     const dim3 grid = grid_of(m);
 
-    if (m->n_tokens == 0)
-        return;
-    if (m->w[0].layout != LAYOUT_PACKED)
-        plain_kernel<<<grid, THREADS, 0, stream>>>(*m);
-    else if (m->w[0].dtype == DTYPE_MXFP4)
+    if (m->w[0].dtype == DTYPE_MXFP4)
         launch_format<FORMAT_MXFP4>(stream, grid, m);
     else if (m->is_exact)
         launch_format<FORMAT_BF16_EXACT>(stream, grid, m);

@@ -48,8 +48,44 @@ static void add_job(struct matmul *m, const struct tensor *w, const struct tenso
     work->flops += part.flops;
 }
 
+static enum weight_format format_of(const struct tensor *w)
+{
+    if (w->layout != LAYOUT_PACKED)
+        return WEIGHTS_OTHER;
+    return w->dtype == DTYPE_MXFP4 ? WEIGHTS_MXFP4 : WEIGHTS_BF16;
+}
+
+/* A step counts as generated when all of its rows are: those of a kind have one arithmetic. */
+static enum row_kind kind_of(const struct batch *b)
+{
+    for (int row = 0; row < b->n_rows; row++)
+        if (BATCH_KINDS(b)[row] == ROW_PROMPT)
+            return ROW_PROMPT;
+    return ROW_GENERATED;
+}
+
+/* All jobs have the format of the first. */
+static void launch_product(struct gpu *gpu, enum stage stage, const struct matmul *m)
+{
+    const struct tuning_key key = {.stage = stage,
+                                   .card = gpu->card,
+                                   .format = format_of(&m->w[0]),
+                                   .kind = kind_of(gpu->batch),
+                                   .n_rows = m->n_tokens};
+
+    if (m->n_tokens == 0)
+        return;
+    switch (tuning_find(&key, FAMILY_AUTO)->kernel) {
+    case KERNEL_MATMUL_SIMT:
+        launch_matmul_simt(gpu->stream, m);
+        break;
+    default:
+        launch_matmul(gpu->stream, m);
+    }
+}
+
 /* One launch where the jobs have one layout and type, as of most checkpoints; else one each. */
-static void launch_jobs(struct gpu *gpu, const struct matmul *m)
+static void launch_jobs(struct gpu *gpu, enum stage stage, const struct matmul *m)
 {
     bool is_same = true;
 
@@ -63,10 +99,10 @@ static void launch_jobs(struct gpu *gpu, const struct matmul *m)
         one.bias[0] = m->bias[i];
         one.out[0] = m->out[i];
         one.out_width[0] = m->out_width[i];
-        launch_matmul(gpu->stream, &one);
+        launch_product(gpu, stage, &one);
     }
     if (is_same)
-        launch_matmul(gpu->stream, m);
+        launch_product(gpu, stage, m);
 }
 
 /* ---- around the layers ---- */
@@ -90,7 +126,7 @@ enum osp_status gpu_logits(struct gpu *gpu, const struct logits_args *a, struct 
                        .gather_stride = (int)(sizeof(*samples) / sizeof(int32_t))};
 
     add_job(&m, &a->head, NULL, a->logits.data, a->logits.dim[1], work);
-    launch_jobs(gpu, &m);
+    launch_jobs(gpu, STAGE_logits, &m);
     return OSP_OK;
 }
 
@@ -137,7 +173,7 @@ enum osp_status gpu_attn_in(struct gpu *gpu, const struct attn_in_args *a, struc
     for (int i = 0; i < 3; i++)
         add_job(&m, &a->wqkv[i], &a->bqkv[i], outs[i], i == 0 ? a->q.dim[1] : 2 * kv_width, work);
     TRY(fill_rotations(gpu, a->rope));
-    launch_jobs(gpu, &m);
+    launch_jobs(gpu, STAGE_attn_in, &m);
     launch_place(gpu->stream, a, gpu->rotations.data, gpu->on_device, gpu->batch->n_rows);
     work->bytes += 4.0 * gpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);
 out:
@@ -191,7 +227,7 @@ enum osp_status gpu_attn_out(struct gpu *gpu, const struct attn_out_args *a, str
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->att.data};
 
     add_job(&m, &a->wo, &a->bo, a->h.data, a->h.dim[1], work);
-    launch_jobs(gpu, &m);
+    launch_jobs(gpu, STAGE_attn_out, &m);
     return OSP_OK;
 }
 
@@ -210,7 +246,7 @@ enum osp_status gpu_route(struct gpu *gpu, const struct route_args *a, struct wo
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->y.data, .is_exact = true};
 
     add_job(&m, &a->wr, &a->br, a->scores.data, a->scores.dim[1], work);
-    launch_jobs(gpu, &m);
+    launch_jobs(gpu, STAGE_route, &m);
     launch_pick(gpu->stream, a, gpu->batch->n_rows);
     return OSP_OK;
 }
@@ -264,11 +300,11 @@ enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struc
     m.limit = a->limit;
     m.alpha = a->alpha;
     add_job(&m, &a->w_up, &a->b_up, a->units.data, a->units.dim[1], &weights);
-    launch_jobs(gpu, &m);
+    launch_jobs(gpu, STAGE_experts, &m);
     m = product_of(&g, n_rows, n, n_experts);
     m.x = a->units.data;
     add_job(&m, &a->w_down, &a->b_down, a->parts.data, a->parts.dim[1], &weights);
-    launch_jobs(gpu, &m);
+    launch_jobs(gpu, STAGE_experts, &m);
     launch_combine(gpu->stream, a, g.entry, n_rows);
     gpu->expert_bytes = (double)(weight_bytes(&a->w_up) + weight_bytes(&a->w_down));
     work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);

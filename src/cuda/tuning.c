@@ -1,0 +1,94 @@
+#include "cuda/tuning.h"
+
+#include <stddef.h>
+
+const struct kernel_text kernel_texts[N_KERNELS] = {
+#define KERNEL_TEXT(kernel, family, symbol, text) {#kernel, FAMILY_##family, symbol, text},
+    KERNEL_LIST(KERNEL_TEXT)
+#undef KERNEL_TEXT
+};
+
+const char *const family_words[N_FAMILIES] = {
+#define FAMILY_WORD(family, word) word,
+    FAMILY_LIST(FAMILY_WORD)
+#undef FAMILY_WORD
+};
+
+const char *const card_texts[N_CARDS] = {
+#define CARD_TEXT(card, from, to, text) text,
+    CARD_LIST(CARD_TEXT)
+#undef CARD_TEXT
+};
+
+enum card card_of_capability(int major)
+{
+    static const struct {
+        int from, to;
+    } majors[N_CARDS] = {
+#define CARD_MAJORS(card, from, to, text) {from, to},
+        CARD_LIST(CARD_MAJORS)
+#undef CARD_MAJORS
+    };
+    int card = 0;
+
+    while (card < N_CARDS && (major < majors[card].from || major > majors[card].to))
+        card++;
+    return (enum card)card;
+}
+
+enum {
+    PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_experts) |
+               SET(STAGE_logits),
+    PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
+    NO_WEIGHTS = SET(WEIGHTS_NONE),
+    ALL_CARDS = SET(N_CARDS) - 1,
+    BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED)
+};
+
+/* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
+const struct tuning_row tuning_rows[] = {
+    {SET(STAGE_embed), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_EMBED,
+     .why = "the only one"},
+    {SET(STAGE_join), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_JOIN,
+     .why = "the only one"},
+    {SET(STAGE_sample), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_SAMPLE,
+     .why = "the only one"},
+    {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_ATTN_SIMT,
+     .why = "the only one"},
+
+    {PRODUCTS, ALL_CARDS, PACKED, BOTH_KINDS, 1, 8, KERNEL_MATMUL_MMA, .tile = {16, 8, 64},
+     .why = "one source for all cards, the same sums for any number of tokens"},
+    {PRODUCTS, ALL_CARDS, PACKED, BOTH_KINDS, 9, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
+     .tile = {16, 16, 64},
+     .why = "one source for all cards, the same sums for any number of tokens"},
+
+    {PRODUCTS, ALL_CARDS, SET(WEIGHTS_OTHER), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
+     .tile = {16, 1, 32}, .why = "weights that are neither BF16 nor MXFP4"},
+    {PRODUCTS, ALL_CARDS, PACKED, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
+     .tile = {16, 1, 32}, .is_on_request = true, .why = "asked for: float32 throughout, slow"},
+};
+const int n_tuning_rows = sizeof(tuning_rows) / sizeof(tuning_rows[0]);
+
+unsigned stage_formats(enum stage stage)
+{
+    return PRODUCTS & SET(stage) ? PACKED | SET(WEIGHTS_OTHER) : 0;
+}
+
+static bool is_of(const struct tuning_row *row, const struct tuning_key *key)
+{
+    return row->stages & SET(key->stage) && row->cards & SET(key->card) &&
+           row->formats & SET(key->format) && row->kinds & SET(key->kind) &&
+           key->n_rows >= row->n_rows_min && key->n_rows <= row->n_rows_max;
+}
+
+const struct tuning_row *tuning_find(const struct tuning_key *key, enum family wish)
+{
+    for (int i = 0; i < n_tuning_rows; i++) {
+        const struct tuning_row *row = &tuning_rows[i];
+
+        if (is_of(row, key) &&
+            (wish == FAMILY_AUTO ? !row->is_on_request : kernel_texts[row->kernel].family == wish))
+            return row;
+    }
+    return NULL;
+}
