@@ -326,6 +326,7 @@ static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b
 
     TRY(end_running(gpu));
     end_abandoned(gpu);
+    TRY(gpu_pack_end(gpu));
     TRY(upload(gpu, b));
     gpu->batch = b;
     gpu->rotations_of = NULL;

@@ -64,6 +64,7 @@ struct gpu {
     const double *uniforms;        /* (R), on the device: the random numbers of its samples */
     char *staging; /* host memory that the device can read: the batch goes through it */
     size_t staging_bytes;
+    struct loader *loader; /* of large weights; NULL: none is on its way */
     struct gpu_room batch_room, rotations, lists, parts, raw;
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
@@ -93,10 +94,12 @@ CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, si
                                       const char *what);
 
 /* pack.c */
+/* Neither waits for the device. */
 CHECKED enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host);
-/* Does not wait for the device. */
 CHECKED enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct tensor *host,
                                      const struct generated *values);
+/* Gives back what packing needed, for now. */
+CHECKED enum osp_status gpu_pack_end(struct gpu *gpu);
 int64_t gpu_pack_bytes(const struct tensor *host);
 void gpu_pack_release(struct gpu *gpu);
 

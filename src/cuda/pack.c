@@ -1,9 +1,12 @@
 /* Weights on their way into the device's memory. Matrices of BF16 and MXFP4 are copied as they lie, or
- * generated, one matrix of a stack at a time, and packed there; everything else stays as it is. */
+ * generated, and packed there; everything else stays as it is. */
 #include <stdlib.h>
 
 #include "cuda/gpu.h"
 #include "cuda/layout.h"
+#include "cuda/load.h"
+
+enum { LOADER_BYTES_MIN = 4 << 20 }; /* smaller weights are copied by one call */
 
 static bool is_packed_here(const struct tensor *host)
 {
@@ -45,6 +48,19 @@ struct source {
     const struct generated *values; /* NULL: the host's */
 };
 
+/* Bytes of a matrix as it lies in a checkpoint. */
+static int64_t raw_data_bytes(const struct tensor *t)
+{
+    const int64_t n = matrix_rows(t) * matrix_columns(t);
+
+    return t->dtype == DTYPE_MXFP4 ? n / 2 : tensor_bytes(t) / n_stacked(t);
+}
+
+static int64_t raw_scales_bytes(const struct tensor *t)
+{
+    return t->scales == NULL ? 0 : matrix_rows(t) * matrix_columns(t) / MXFP4_BLOCK;
+}
+
 /* Bytes first to first + n of the weight's data or scales, as they lie in a checkpoint, to the device. */
 static enum osp_status fetch(struct gpu *gpu, void *to, const void *host,
                              const struct generated_bytes *values, int64_t first, int64_t n)
@@ -57,29 +73,79 @@ static enum osp_status fetch(struct gpu *gpu, void *to, const void *host,
     return gpu_check(cudaGetLastError(), "generating weights");
 }
 
-/* Matrix e of the stack. */
-static enum osp_status pack_matrix(struct gpu *gpu, char *to, const struct source *from, int64_t e)
+/* Packs matrix e of the stack; its bytes lie at `data` and `scales`. */
+static enum osp_status pack_matrix(struct gpu *gpu, const struct tensor *to,
+                                   const struct tensor *host, int64_t e, char *data, char *scales)
+{
+    const struct tensor raw = {.dtype = host->dtype,
+                               .n_dims = 2,
+                               .dim = {matrix_rows(host), matrix_columns(host)},
+                               .layout = host->layout,
+                               .data = data,
+                               .scales = host->scales == NULL ? NULL : scales};
+
+    launch_pack(gpu->stream, (char *)to->data + e * matrix_bytes(host), &raw);
+    return gpu_check(cudaGetLastError(), "packing weights");
+}
+
+/* One matrix after the other. */
+static enum osp_status pack_matrices(struct gpu *gpu, const struct tensor *to,
+                                     const struct source *from)
 {
     const struct tensor *host = from->host;
-    struct tensor raw = {.dtype = host->dtype,
-                         .n_dims = 2,
-                         .dim = {matrix_rows(host), matrix_columns(host)},
-                         .layout = host->layout};
-    const int64_t n = tensor_elements(&raw), n_scales = host->scales == NULL ? 0 : n / MXFP4_BLOCK;
-    const int64_t data_bytes = host->scales == NULL ? n * 2 : n / 2;
+    const int64_t n = raw_data_bytes(host), n_scales = raw_scales_bytes(host);
+    const struct generated *v = from->values;
+    enum osp_status st = OSP_OK;
+
+    for (int64_t e = 0; e < n_stacked(host); e++) {
+        char *raw;
+
+        TRY(gpu_room_need(gpu, &gpu->raw, (size_t)(n + n_scales), "weights to be packed"));
+        raw = gpu->raw.data;
+        TRY(fetch(gpu, raw, host->data, v ? &v->data : NULL, e * n, n));
+        if (n_scales > 0)
+            TRY(fetch(gpu, raw + n, host->scales, v ? &v->scales : NULL, e * n_scales, n_scales));
+        TRY(pack_matrix(gpu, to, host, e, raw, raw + n));
+    }
+out:
+    return st;
+}
+
+static enum osp_status need_loader(struct gpu *gpu)
+{
+    return gpu->loader != NULL ? OSP_OK
+                               : loader_open(&gpu->loader, gpu->stream, gpu->limits.n_threads);
+}
+
+/* A large stack of the host's, as a whole. */
+static enum osp_status load_stack(struct gpu *gpu, const struct tensor *to,
+                                  const struct tensor *host)
+{
+    const int64_t n = raw_data_bytes(host), n_scales = raw_scales_bytes(host);
+    const int64_t n_matrices = n_stacked(host);
+    char *raw;
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->raw, (size_t)(data_bytes + n_scales), "weights to be packed"));
-    raw.data = gpu->raw.data;
-    TRY(fetch(gpu, raw.data, host->data, from->values ? &from->values->data : NULL, e * data_bytes,
-              data_bytes));
-    if (n_scales > 0) {
-        raw.scales = (char *)raw.data + data_bytes;
-        TRY(fetch(gpu, (char *)raw.data + data_bytes, host->scales,
-                  from->values ? &from->values->scales : NULL, e * n_scales, n_scales));
-    }
-    launch_pack(gpu->stream, to, &raw);
-    TRY(gpu_check(cudaGetLastError(), "packing weights"));
+    TRY(need_loader(gpu));
+    TRY(loader_room(gpu->loader, &raw, (size_t)(n_matrices * (n + n_scales))));
+    TRY(loader_copy(gpu->loader, raw, host->data, (size_t)(n_matrices * n)));
+    if (n_scales > 0)
+        TRY(loader_copy(gpu->loader, raw + n_matrices * n, host->scales,
+                        (size_t)(n_matrices * n_scales)));
+    for (int64_t e = 0; e < n_matrices; e++)
+        TRY(pack_matrix(gpu, to, host, e, raw + e * n, raw + n_matrices * n + e * n_scales));
+    TRY(loader_emptied(gpu->loader));
+out:
+    return st;
+}
+
+static enum osp_status load_plain(struct gpu *gpu, const struct tensor *to,
+                                  const struct tensor *host)
+{
+    enum osp_status st;
+
+    TRY(need_loader(gpu));
+    TRY(loader_copy(gpu->loader, to->data, host->data, (size_t)tensor_bytes(host)));
 out:
     return st;
 }
@@ -87,6 +153,7 @@ out:
 static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const struct source *from)
 {
     const struct tensor *host = from->host;
+    const bool is_large = from->values == NULL && tensor_bytes(host) >= LOADER_BYTES_MIN;
     struct tensor ours = *host;
     enum osp_status st;
 
@@ -94,10 +161,11 @@ static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const stru
     ours.scales = NULL;
     if (is_packed_here(host)) {
         ours.layout = LAYOUT_PACKED;
-        for (int64_t e = 0; e < n_stacked(host); e++)
-            TRY(pack_matrix(gpu, (char *)ours.data + e * matrix_bytes(host), from, e));
+        TRY(is_large ? load_stack(gpu, &ours, host) : pack_matrices(gpu, &ours, from));
     } else if (host->dtype == DTYPE_MXFP4) {
         return fail(OSP_EINTERNAL, "the device takes MXFP4 weights as matrices, not as vectors");
+    } else if (is_large) {
+        TRY(load_plain(gpu, &ours, host));
     } else {
         TRY(fetch(gpu, ours.data, host->data, from->values ? &from->values->data : NULL, 0,
                   tensor_bytes(host)));
@@ -107,16 +175,12 @@ out:
     return st;
 }
 
+/* The host's memory was read when a copy returns: it may be given back behind this call. */
 enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tensor *host)
 {
     const struct source from = {.host = host};
-    enum osp_status st;
 
-    TRY(pack_from(gpu, out, &from));
-    /* The host's memory may be given back behind this call. */
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "packing weights"));
-out:
-    return st;
+    return pack_from(gpu, out, &from);
 }
 
 enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct tensor *host,
@@ -127,8 +191,24 @@ enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct t
     return pack_from(gpu, out, &from);
 }
 
+enum osp_status gpu_pack_end(struct gpu *gpu)
+{
+    enum osp_status st;
+
+    if (gpu->loader == NULL && gpu->raw.data == NULL)
+        return OSP_OK;
+    loader_close(gpu->loader);
+    gpu->loader = NULL;
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "packing weights"));
+    (void)cudaFree(gpu->raw.data);
+    gpu->raw = (struct gpu_room){0};
+out:
+    return st;
+}
+
 void gpu_pack_release(struct gpu *gpu)
 {
+    loader_close(gpu->loader);
     while (gpu->packed != NULL) {
         struct packed *p = gpu->packed;
 

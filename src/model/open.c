@@ -300,6 +300,7 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
 {
     struct quantize_options options = {
         .n_threads = opt->n_threads, .progress = opt->progress, .progress_ctx = opt->progress_ctx};
+    int64_t device_bytes;
     enum osp_status st;
 
     if (m->dummy != NULL)
@@ -308,7 +309,9 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
     TRY(find_packed(m, opt, options.parts));
     if (m->pack_cache.is_mapped)
         return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
-    TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
+    TRY(m->ops->free_bytes(&device_bytes));
+    if (device_bytes == 0 || options.parts != MXFP4_NONE) /* else the device's copies read it */
+        TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
     TRY(weights_check_scales(&m->checkpoint));
     TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));
 out:
