@@ -77,7 +77,7 @@ static enum osp_status check(const struct plugin *p, const char *path)
 
 static enum osp_status load(const struct backend_ops **out, const char *path)
 {
-    static const struct plugin_host host = {.fail = fail};
+    static const struct plugin_host host = {.fail = fail, .log_line = log_line};
     void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     const struct plugin *p;
     enum osp_status st;

@@ -6,12 +6,14 @@
 
 #include "backend/backend.h"
 #include "backend/batch.h"
+#include "base/log.h"
 
-enum { PLUGIN_VERSION = 1 };
+enum { PLUGIN_VERSION = 2 };
 
 /* What the program lends to the plug-in. */
 struct plugin_host {
     enum osp_status (*fail)(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
+    void (*log_line)(enum log_level level, const char *format, ...) PRINTF_LIKE(2, 3);
 };
 
 /* X(type): the structs that both must see alike */

@@ -21,3 +21,14 @@ enum osp_status fail(enum osp_status code, const char *format, ...)
     va_end(args);
     return lender->fail(code, "%s", message);
 }
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    char line[FAIL_MESSAGE_BYTES_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    lender->log_line(level, "%s", line);
+}
