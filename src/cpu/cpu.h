@@ -72,11 +72,12 @@ CHECKED enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_
 struct tiles {
     const int32_t *n; /* (n_jobs): tiles of each */
     int n_jobs;
+    int at_once; /* a thread takes a multiple of these at a time; 0 = 1 */
 };
 typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
 void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
-/* Where the share that holds this tile goes on: makes job and tile the next one, or leaves them. */
-void cpu_next_tile(const struct cpu *cpu, const struct tiles *tiles, int *job, int *tile);
+/* The share, of a job of n_tiles, that holds this one: tiles [*first, *end). */
+void cpu_share_of(const struct cpu *cpu, int n_tiles, int tile, int *first, int *end);
 /* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each: on
  * several memory nodes every thread does its own share and no other, so that it lies on its node. */
 CHECKED enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles,

@@ -32,13 +32,39 @@ struct products {
 /* ---- MXFP4 times int8 ----
  * Weights are packed by groups of 16 rows: for every block of 32 columns four vectors of 64 bytes,
  * in which dword r belongs to row r and vector v to columns 8v .. 8v + 7: the low nibbles of its
- * four bytes are the first four columns, the high nibbles the others. Then, for every block, 16 E8M0
- * scales. One 512-bit register, two of 256 or four of 128 read the same bytes.
+ * four bytes are the first four columns, the high nibbles the others. In front of every four blocks, or
+ * what is left of them at the end, a line of their E8M0 scales, 16 a block: a group is read from end to
+ * end. One 512-bit register, two of 256 or four of 128 read the same bytes.
  *
  * Activations are int8 with a float scale for every 32. A block's sum is exact in integers; sums of
  * blocks are added in float32, one fused multiply-add a block, in the order of the columns: the same
  * bits for any number of tokens. */
-enum { GROUP_ROWS = 16, GROUP_BLOCK_BYTES = 256 };
+enum {
+    GROUP_ROWS = 16,
+    GROUP_BLOCK_BYTES = 256,
+    GROUP_LINE_BLOCKS = 4, /* that a line of scales is for */
+    GROUP_LINE_BYTES = GROUP_LINE_BLOCKS * GROUP_ROWS
+};
+
+/* Bytes in front of a block's codes, and of its scales. */
+static inline ptrdiff_t group_codes_at(int block)
+{
+    return (ptrdiff_t)block * GROUP_BLOCK_BYTES +
+           (ptrdiff_t)((unsigned)block / GROUP_LINE_BLOCKS + 1) * GROUP_LINE_BYTES;
+}
+
+static inline ptrdiff_t group_scales_at(int block)
+{
+    const unsigned line = (unsigned)block / GROUP_LINE_BLOCKS;
+
+    return (ptrdiff_t)line * (GROUP_LINE_BLOCKS * GROUP_BLOCK_BYTES + GROUP_LINE_BYTES) +
+           (ptrdiff_t)((unsigned)block % GROUP_LINE_BLOCKS) * GROUP_ROWS;
+}
+
+static inline ptrdiff_t group_bytes(int n_blocks)
+{
+    return n_blocks == 0 ? 0 : group_codes_at(n_blocks - 1) + GROUP_BLOCK_BYTES;
+}
 
 struct int8_block {
     float scale;  /* of the activations, times 1/2 for weights that are kept doubled */
@@ -59,17 +85,17 @@ struct int8_row {
 
 enum { INT8_X_MAX = 64 }; /* rows of a call: with what belongs to them, half a second-level cache */
 
-/* out[t * 16 + r] = w[r] . x[t] of one group. One token may be multiplied with two groups at once: out has
- * the second's sums behind the first's. */
+/* out[t * 16 + r] = w[r] . x[t] of one group. One token may be multiplied with several groups at once: out
+ * has the second's sums behind the first's, and so on. */
+enum { GROUPS_AT_ONCE = 4 };
 struct int8_products {
     float *out;
-    const uint8_t *codes;  /* (n_blocks, 256) */
-    const uint8_t *scales; /* (n_blocks, 16) */
+    const uint8_t *groups[GROUPS_AT_ONCE];
+    const uint8_t
+        *next[GROUPS_AT_ONCE]; /* those whose turn is next, which may be fetched meanwhile */
     const struct int8_row *x;
     int n_blocks, n_x;
-    int n_groups;          /* 1, or 2 with n_x = 1 */
-    ptrdiff_t group_bytes; /* from one to the other */
-    const uint8_t *next;   /* codes of the groups whose turn is next, to be fetched meanwhile */
+    int n_groups; /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
 };
 
 /* ---- BF16 times rounded rows ----
@@ -88,7 +114,7 @@ struct rounded_products {
  * and mixed rows: rounded, the columns of every eight in the order 0 2 4 6 1 3 5 7. */
 struct mixed_products {
     float *out;
-    const uint8_t *groups; /* group_bytes each: codes, then scales */
+    const uint8_t *groups; /* group_bytes each */
     int64_t group_bytes;
     const uint16_t *x; /* n_x rows, x_stride elements from one to the next */
     int64_t x_stride;

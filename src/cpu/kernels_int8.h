@@ -11,9 +11,10 @@
  *     fvec   scales_of(const uint8_t *p)    2^(p[i] - 127); 0 for 2^-127
  *     int32_t bias_of(const int8_t *codes)  of a block of 32 activations
  *     INT8_TOKENS                           tokens of the register tile
+ *     FETCHES_STREAMS                       whether groups that are multiplied side by side are fetched
+ *                                           ahead, or left to the CPU's prefetchers
  *
- * Few tokens: codes are expanded in registers as they stream by, while the next group is fetched.
- * Bound by memory. Many: a group's
+ * Few tokens: codes are expanded in registers as they stream by. Bound by memory. Many: a group's
  * next CHUNK_BLOCKS blocks are expanded once into the first-level cache and multiplied with all
  * tokens. Bound by dot(): 64 products an instruction of 512 bits. */
 
@@ -22,10 +23,8 @@ enum {
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
     FEW_TOKENS = 4,
-    GROUPS_MAX = 2,    /* at once, of one token: more streams; four are no quicker */
     OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
-    STREAMS =
-        4 /* parts of a group that are fetched side by side: more than one, for the prefetcher */
+    STREAMS = 5        /* parts of a group that are fetched side by side: a line of each a block */
 };
 
 /* A chunk: a step's vectors lie behind those of the step before it, whatever the block. */
@@ -44,82 +43,104 @@ INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[
 
 /* ---- few tokens ---- */
 
-INLINE void few_block(const struct int8_products *p, int block, fvec acc[][PARTS], const int n_x)
+/* A product's sums: of one group with some tokens, or of some groups with one token. */
+struct few {
+    const struct int8_products *p;
+    fvec acc[GROUPS_AT_ONCE][PARTS];
+};
+
+/* A part of 32 columns: two vectors of four, which every group and token meets. */
+INLINE void few_columns(const struct int8_products *p, ivec sum[][PARTS], ptrdiff_t at, int column,
+                        const int n_x, const int n_groups)
 {
-    const uint8_t *codes = p->codes + (ptrdiff_t)block * GROUP_BLOCK_BYTES;
-    ivec sum[FEW_TOKENS][PARTS];
-    fvec scales[PARTS];
+    bytes a[FEW_TOKENS][2];
 
     UNROLL
-    for (int t = 0; t < n_x; t++)
-        UNROLL
-    for (int h = 0; h < PARTS; h++)
-        sum[t][h] = begin(p->x[t].blocks[block].bias);
-    UNROLL
-    for (int v = 0; v < STEPS / 2; v++)
-        UNROLL
-    for (int h = 0; h < PARTS; h++) {
-        bytes both, low, high;
-
-        memcpy(&both, codes + v * 64 + h * (int)sizeof(both), sizeof(both));
-        low = expand_low(both);
-        high = expand_high(both);
-        UNROLL
-        for (int t = 0; t < n_x; t++) {
-            const int8_t *a = p->x[t].codes + (ptrdiff_t)block * 32 + 8 * v;
-
-            sum[t][h] = dot(sum[t][h], low, four(a));
-            sum[t][h] = dot(sum[t][h], high, four(a + 4));
-        }
-    }
-    UNROLL
-    for (int h = 0; h < PARTS; h++)
-        scales[h] = scales_of(p->scales + (ptrdiff_t)block * GROUP_ROWS + h * LANES);
-    UNROLL
-    for (int t = 0; t < n_x; t++)
-        add_block(acc[t], sum[t], scales, p->x[t].blocks[block].scale);
-}
-
-/* Asks for the b-th part of a group whose turn is next. Memory answers several streams sooner than one,
- * and a whole group ahead: the arithmetic takes as long as the memory, and misses near by would stop
- * it. */
-INLINE void fetch_group(const struct int8_products *p, const uint8_t *group, int b)
-{
-    UNROLL
-    for (int i = 0; i < STREAMS; i++)
-        __builtin_prefetch(group + ((ptrdiff_t)i * p->n_blocks + b) * 64, 0, 2);
-    __builtin_prefetch(group + (ptrdiff_t)p->n_blocks * GROUP_BLOCK_BYTES + b * GROUP_ROWS, 0, 2);
-}
-
-INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n_groups)
-{
-    struct int8_products of[GROUPS_MAX];
-    fvec acc[GROUPS_MAX][FEW_TOKENS][PARTS];
-
-    UNROLL
-    for (int g = 0; g < n_groups; g++) {
-        of[g] = *p;
-        of[g].codes += g * p->group_bytes;
-        of[g].scales += g * p->group_bytes;
-        UNROLL
-        for (int t = 0; t < n_x; t++)
-            UNROLL
-        for (int h = 0; h < PARTS; h++)
-            acc[g][t][h] = all_v(0);
-    }
-    for (int b = 0; b < p->n_blocks; b++)
-        UNROLL
-    for (int g = 0; g < n_groups; g++) {
-        fetch_group(p, p->next + g * p->group_bytes, b);
-        few_block(&of[g], b, acc[g], n_x);
+    for (int t = 0; t < n_x; t++) {
+        a[t][0] = four(p->x[t].codes + column);
+        a[t][1] = four(p->x[t].codes + column + 4);
     }
     UNROLL
     for (int g = 0; g < n_groups; g++)
         UNROLL
-    for (int t = 0; t < n_x; t++)
+    for (int h = 0; h < PARTS; h++) {
+        bytes both, low, high;
+
+        memcpy(&both, p->groups[g] + at + h * (int)sizeof(both), sizeof(both));
+        low = expand_low(both);
+        high = expand_high(both);
+        UNROLL
+        for (int t = 0; t < n_x; t++) {
+            sum[g + t][h] = dot(sum[g + t][h], low, a[t][0]);
+            sum[g + t][h] = dot(sum[g + t][h], high, a[t][1]);
+        }
+    }
+}
+
+INLINE void few_block(struct few *f, int block, const int n_x, const int n_groups)
+{
+    const struct int8_products *p = f->p;
+    ivec sum[GROUPS_AT_ONCE][PARTS];
+
+    UNROLL
+    for (int i = 0; i < n_groups + n_x - 1; i++)
         UNROLL
     for (int h = 0; h < PARTS; h++)
-        store_v(p->out + (g * n_x + t) * GROUP_ROWS + h * LANES, acc[g][t][h]);
+        sum[i][h] = begin(p->x[n_x == 1 ? 0 : i].blocks[block].bias);
+    UNROLL
+    for (int v = 0; v < STEPS / 2; v++)
+        few_columns(p, sum, group_codes_at(block) + (ptrdiff_t)v * 64, block * 32 + 8 * v, n_x,
+                    n_groups);
+    UNROLL
+    for (int g = 0; g < n_groups; g++) {
+        fvec scales[PARTS];
+
+        UNROLL
+        for (int h = 0; h < PARTS; h++)
+            scales[h] = scales_of(p->groups[g] + group_scales_at(block) + h * LANES);
+        UNROLL
+        for (int t = 0; t < n_x; t++)
+            add_block(f->acc[g + t], sum[g + t], scales, p->x[t].blocks[block].scale);
+    }
+}
+
+/* Asks for what comes next while block b is multiplied. Of one group that is the next one, by parts side
+ * by side: memory answers several streams sooner than one. Several groups are several streams by themselves. */
+INLINE void fetch_next(const struct int8_products *p, int b, const int n_groups)
+{
+    const ptrdiff_t part = group_bytes(p->n_blocks) / (STREAMS * 64) * 64;
+
+    if (n_groups == 1)
+        UNROLL
+    for (int i = 0; i < STREAMS; i++)
+        __builtin_prefetch(p->next[0] + i * part + (ptrdiff_t)b * 64, 0, 2);
+    UNROLL
+    for (int g = 0; n_groups > 1 && g < n_groups; g++)
+        UNROLL
+    for (int v = 0; v < STEPS / 2; v++)
+        __builtin_prefetch(p->next[g] + group_codes_at(b) + (ptrdiff_t)v * 64, 0, 2);
+}
+
+INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n_groups)
+{
+    const int n = n_groups + n_x - 1;
+    struct few f = {.p = p};
+
+    UNROLL
+    for (int i = 0; i < n; i++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        f.acc[i][h] = all_v(0);
+    for (int b = 0; b < p->n_blocks; b++) {
+        if (n_groups == 1 || FETCHES_STREAMS)
+            fetch_next(p, b, n_groups);
+        few_block(&f, b, n_x, n_groups);
+    }
+    UNROLL
+    for (int i = 0; i < n; i++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        store_v(p->out + i * GROUP_ROWS + h * LANES, f.acc[i][h]);
 }
 
 /* ---- many tokens ---- */
@@ -127,7 +148,7 @@ INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n
 static void expand(struct expanded *out, const struct int8_products *p, int first, int n)
 {
     for (int b = 0; b < n; b++) {
-        const uint8_t *codes = p->codes + (ptrdiff_t)(first + b) * GROUP_BLOCK_BYTES;
+        const uint8_t *codes = p->groups[0] + group_codes_at(first + b);
 
         for (int v = 0; v < STEPS / 2; v++)
             for (int h = 0; h < PARTS; h++) {
@@ -138,8 +159,7 @@ static void expand(struct expanded *out, const struct int8_products *p, int firs
                 out->w[b * STEPS + 2 * v + 1][h] = expand_high(both);
             }
         for (int h = 0; h < PARTS; h++)
-            out->scales[b][h] =
-                scales_of(p->scales + (ptrdiff_t)(first + b) * GROUP_ROWS + h * LANES);
+            out->scales[b][h] = scales_of(p->groups[0] + group_scales_at(first + b) + h * LANES);
     }
 }
 
@@ -212,7 +232,11 @@ static void many_tokens(const struct int8_products *p)
 
 static void level_products_int8(const struct int8_products *p)
 {
-    if (p->n_groups == 2)
+    if (p->n_groups == 4)
+        few_tokens(p, 1, 4);
+    else if (p->n_groups == 3)
+        few_tokens(p, 1, 3);
+    else if (p->n_groups == 2)
         few_tokens(p, 1, 2);
     else if (p->n_x == 1)
         few_tokens(p, 1, 1);
@@ -228,11 +252,11 @@ static void level_products_int8(const struct int8_products *p)
 
 /* ---- outliers ---- */
 
-INLINE void outlier_step(const struct int8_products *p, const struct int8_outlier *o,
-                         fvec acc[PARTS])
+INLINE void outlier_step(const uint8_t *group, const struct int8_outlier *o, fvec acc[PARTS])
 {
-    const uint8_t *codes = p->codes + (ptrdiff_t)(o->step / 2) * 64;
-    const uint8_t *scales = p->scales + (ptrdiff_t)(o->step / STEPS) * GROUP_ROWS;
+    const int block = o->step / STEPS;
+    const uint8_t *codes = group + group_codes_at(block) + (ptrdiff_t)(o->step % STEPS / 2) * 64;
+    const uint8_t *scales = group + group_scales_at(block);
     const uint32_t shift = (uint32_t)(o->step % 2) * 4;
     ivec sum[PARTS];
     fvec of_rows[PARTS];
@@ -249,7 +273,7 @@ INLINE void outlier_step(const struct int8_products *p, const struct int8_outlie
 }
 
 /* One column of the weights each; the group is in the cache by now. */
-static void outliers_packed(const struct int8_products *p, const struct int8_row *row, float *out)
+static void outliers_packed(const uint8_t *group, const struct int8_row *row, float *out)
 {
     fvec acc[PARTS];
 
@@ -257,7 +281,7 @@ static void outliers_packed(const struct int8_products *p, const struct int8_row
     for (int h = 0; h < PARTS; h++)
         acc[h] = load_v(out + h * LANES);
     for (int i = 0; i < row->n_outliers; i++)
-        outlier_step(p, &row->outliers[i], acc);
+        outlier_step(group, &row->outliers[i], acc);
     UNROLL
     for (int h = 0; h < PARTS; h++)
         store_v(out + h * LANES, acc[h]);
@@ -307,16 +331,6 @@ static void outliers_many(const struct int8_products *p)
     }
 }
 
-/* The second of two groups. */
-static struct int8_products second_group(const struct int8_products *p)
-{
-    struct int8_products second = *p;
-
-    second.codes += p->group_bytes;
-    second.scales += p->group_bytes;
-    return second;
-}
-
 static void level_outliers_int8(const struct int8_products *p)
 {
     int n = 0;
@@ -328,13 +342,8 @@ static void level_outliers_int8(const struct int8_products *p)
         return;
     }
     for (int t = 0; t < p->n_x; t++)
-        if (p->x[t].n_outliers > 0)
-            outliers_packed(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
-    if (p->n_groups == 2 && n > 0) {
-        const struct int8_products second = second_group(p);
-
-        outliers_packed(&second, p->x, p->out + GROUP_ROWS);
-    }
+        for (int g = 0; g < p->n_groups && p->x[t].n_outliers > 0; g++)
+            outliers_packed(p->groups[g], &p->x[t], p->out + (ptrdiff_t)(g + t) * GROUP_ROWS);
 }
 
 /* ---- activations ---- */

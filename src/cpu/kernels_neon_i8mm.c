@@ -24,7 +24,7 @@ struct paired {
 static void expand_pairs(struct paired *out, const struct int8_products *p, int first, int n)
 {
     for (int b = 0; b < n; b++) {
-        const uint8_t *codes = p->codes + (ptrdiff_t)(first + b) * GROUP_BLOCK_BYTES;
+        const uint8_t *codes = p->groups[0] + group_codes_at(first + b);
 
         for (int v = 0; v < EIGHTS; v++)
             for (int h = 0; h < PARTS; h++) {
@@ -38,8 +38,7 @@ static void expand_pairs(struct paired *out, const struct int8_products *p, int 
                 out[b].w[v][2 * h + 1] = vreinterpretq_s8_s32(vzip2q_s32(low, high));
             }
         for (int h = 0; h < PARTS; h++)
-            out[b].scales[h] =
-                scales_of(p->scales + (ptrdiff_t)(first + b) * GROUP_ROWS + h * LANES);
+            out[b].scales[h] = scales_of(p->groups[0] + group_scales_at(first + b) + h * LANES);
     }
 }
 

@@ -272,15 +272,11 @@ INLINE words less_of(const uint8_t *scales)
 
 /* Blocks [first, first + n) of a group. A word of the packed vectors has four codes: the lowest
  * nibbles of a row's two words are columns 0 and 2, the next 4 and 6, then 1 and 3, 5 and 7. */
-static void mixed_expand(struct mixed_block *out, const uint8_t *group, int n_blocks, int first,
-                         int n)
+static void mixed_expand(struct mixed_block *out, const uint8_t *group, int first, int n)
 {
-    const uint8_t *codes = group + (ptrdiff_t)first * GROUP_BLOCK_BYTES;
-    const uint8_t *scales =
-        group + (ptrdiff_t)n_blocks * GROUP_BLOCK_BYTES + (ptrdiff_t)first * GROUP_ROWS;
-
-    for (int b = 0; b < n; b++, codes += GROUP_BLOCK_BYTES, scales += GROUP_ROWS) {
-        const words less = less_of(scales);
+    for (int b = 0; b < n; b++) {
+        const uint8_t *codes = group + group_codes_at(first + b);
+        const words less = less_of(group + group_scales_at(first + b));
 
         UNROLL
         for (int v = 0; v < STEPS / 2; v++) {
@@ -348,8 +344,7 @@ INLINE void mixed_batch(struct mixed_block *out, const struct mixed_products *p,
                         const uint8_t *groups, int first, int n, const int n_groups)
 {
     for (int g = 0; g < n_groups; g++)
-        mixed_expand(out + g * (MIXED_BATCH / n_groups), groups + g * p->group_bytes, p->n_blocks,
-                     first, n);
+        mixed_expand(out + g * (MIXED_BATCH / n_groups), groups + g * p->group_bytes, first, n);
 }
 
 INLINE void mixed_dots(const struct mixed_block *batch, const struct mixed_products *p, int block,

@@ -46,7 +46,7 @@ static inline fvec min_v(fvec a, fvec b)
 #include "cpu/kernels_attn.h"
 
 typedef __m256i bytes;
-enum { INT8_TOKENS = 4 };
+enum { INT8_TOKENS = 4, FETCHES_STREAMS = 0 };
 
 /* 2 e2m1 + 12 for each of the sixteen codes. */
 INLINE bytes look_up(bytes codes)

@@ -1,6 +1,6 @@
 /* A tile is 16 weight rows, and comes in one of five ways:
  * - packed MXFP4 and a prompt's row, where the level has products of it with rounded inputs: see mixed.h;
- * - packed MXFP4 and any other row: times int8 rows, which are quantised once a call; see kernels_int8.h. Values far
+ * - packed MXFP4 and any other row: times int8 rows, which are quantised once a call; see int8_tiles.h. Values far
  *   above the rest of their row are multiplied by themselves;
  * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
  * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
@@ -15,6 +15,7 @@
 #include <assert.h>
 
 #include "cpu/int8_rows.h"
+#include "cpu/int8_tiles.h"
 #include "cpu/mixed.h"
 #include "cpu/pack.h"
 #include "cpu/rounded.h"
@@ -23,9 +24,7 @@ enum {
     TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
     FEW_TOKENS = 4,         /* up to here widening costs more than the products */
     FEW_FLOATS = 4096,      /* of widened rows then: half the first-level cache */
-    PIECE_TOKENS = INT8_X_MAX, /* rows of inputs that one tile after the other is multiplied with */
-    PIECE_ROUND = 16,          /* tokens: what kernels of many tokens take at once divides it */
-    PIECE_BYTES = 240 << 10    /* of them, as int8: half of the second-level cache */
+    PIECE_TOKENS = 64       /* rows of inputs that a tile is multiplied with at once */
 };
 
 struct run {
@@ -79,47 +78,6 @@ void matmul_finish(const struct cpu *cpu, const struct matmul *m, int first, int
     if (m->bias.data != NULL)
         cpu_widen(cpu->kernels, bias, &m->bias, row, n_rows);
     finish(cpu->kernels, &(struct piece){m, first, n}, row, n_rows, products, bias);
-}
-
-/* ---- packed weights, int8 inputs ---- */
-
-static const uint8_t *group_at(const struct matmul *m, int64_t row)
-{
-    return (const uint8_t *)m->w.data + row / GROUP_ROWS * packed_group_bytes(m->w.dim[1]);
-}
-
-/* The weights that this thread will most likely want after row `last` of a job. */
-static const uint8_t *group_after(const struct run *run, const struct matmul *m, int64_t last)
-{
-    int job = (int)(m - run->jobs), tile = (int)(last / TILE_ROWS);
-
-    cpu_next_tile(run->cpu, &run->tiles, &job, &tile);
-    if (run->jobs[job].w.layout != LAYOUT_PACKED)
-        return group_at(m, last);
-    return group_at(&run->jobs[job], (int64_t)tile * TILE_ROWS);
-}
-
-/* Two groups, for one token, or one. */
-static void multiply_packed(const struct run *run, const struct piece *p, int64_t first, int n,
-                            float *products)
-{
-    const int64_t n_blocks = run->n_columns / MXFP4_BLOCK;
-    const uint8_t *group = group_at(p->m, first);
-    struct int8_row x[PIECE_TOKENS];
-    const struct int8_products args = {.out = products,
-                                       .codes = group,
-                                       .scales = group + n_blocks * GROUP_BLOCK_BYTES,
-                                       .x = x,
-                                       .n_blocks = (int)n_blocks,
-                                       .n_x = p->n,
-                                       .n_groups = n > GROUP_ROWS ? 2 : 1,
-                                       .group_bytes = packed_group_bytes(run->n_columns),
-                                       .next = group_after(run, p->m, first + n - 1)};
-
-    for (int i = 0; i < p->n; i++)
-        x[i] = run->rows[matmul_input_row(p->m, p->first + i)];
-    run->cpu->kernels->products_int8(&args);
-    run->cpu->kernels->outliers_int8(&args);
 }
 
 /* ---- bf16 weights, rounded inputs ---- */
@@ -210,18 +168,16 @@ static int rows_at_once(const struct kernels *k, const struct matmul *m)
 
 /* ---- tiles ---- */
 
-/* Rows [first, first + n) times the tokens of one piece: up to a tile, or with one token two. */
+/* Rows [first, first + n) of a tile times the tokens of one piece. */
 static void multiply_piece(const struct run *run, const struct piece *p, const void *w,
                            bool is_bf16, int64_t first, int n)
 {
     const struct kernels *k = run->cpu->kernels;
-    float bias[2 * TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
+    float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
 
     if (p->m->bias.data != NULL)
         cpu_widen(k, bias, &p->m->bias, first, n);
-    if (w == NULL)
-        multiply_packed(run, p, first, n, products);
-    else if (is_rounded(k, p->m))
+    if (is_rounded(k, p->m))
         multiply_rounded(run, p, w, n, products);
     else
         multiply_floats(run, p, w, is_bf16, n, products);
@@ -233,24 +189,6 @@ static struct piece piece_of(const struct matmul *m, int first, int end, int n_m
     const int n_left = end - first;
 
     return (struct piece){m, first, n_left < n_most ? n_left : n_most};
-}
-
-/* Tokens [token, token_end) of a job: all packed tiles times one piece of them after the other. */
-static void multiply_packed_tiles(const struct run *run, const struct matmul *m, int token,
-                                  int token_end, int64_t first, int64_t end)
-{
-    const int64_t n_fit = PIECE_BYTES / run->n_columns / PIECE_ROUND * PIECE_ROUND;
-    const int n_most = n_fit > PIECE_TOKENS  ? PIECE_TOKENS
-                       : n_fit < PIECE_ROUND ? PIECE_ROUND
-                                             : (int)n_fit;
-
-    for (; token < token_end; token += n_most) {
-        const struct piece p = piece_of(m, token, token_end, n_most);
-        const int step = p.n == 1 ? 2 * TILE_ROWS : TILE_ROWS;
-
-        for (int64_t row = first; row < end; row += step)
-            multiply_piece(run, &p, NULL, false, row, (int)(end - row < step ? end - row : step));
-    }
 }
 
 /* Rows [first, first + n) as floats, or in place, times all tokens. */
@@ -280,19 +218,17 @@ static bool is_mixed(const struct run *run, const struct matmul *m, int token)
 static void run_packed(const struct run *run, const struct matmul *m, int first, int end,
                        int worker)
 {
-    const int64_t n_rows = m->w.dim[0], end_row = (int64_t)end * TILE_ROWS;
-
     for (int token = 0, behind; token < m->n_tokens; token = behind) {
         const bool mixed = is_mixed(run, m, token);
+        struct packed_part part = {.token = token, .first = first, .end = end};
 
         for (behind = token + 1; behind < m->n_tokens && is_mixed(run, m, behind) == mixed;)
             behind++;
+        part.token_end = behind;
         if (mixed)
-            mixed_multiply(run->cpu, m, run->mixed, (struct mixed_part){token, behind, first, end},
-                           worker);
+            mixed_multiply(run->cpu, m, run->mixed, part, worker);
         else
-            multiply_packed_tiles(run, m, token, behind, (int64_t)first * TILE_ROWS,
-                                  end_row < n_rows ? end_row : n_rows);
+            int8_multiply(run->cpu, m, run->rows, part);
     }
 }
 
@@ -383,6 +319,8 @@ static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packe
             continue;
         n_tiles[i] = (int32_t)((m->w.dim[0] + TILE_ROWS - 1) / TILE_ROWS);
         *is_packed |= m->w.layout == LAYOUT_PACKED;
+        if (m->w.layout == LAYOUT_PACKED && m->n_tokens == 1)
+            tiles->at_once = GROUPS_AT_ONCE;
         *is_widened |= m->w.layout != LAYOUT_PACKED && !is_read_in_place(run->cpu->kernels, m);
     }
 out:

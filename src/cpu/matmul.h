@@ -38,6 +38,11 @@ struct matmul {
 CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
                                    int n_jobs, struct work *work);
 
+/* Groups of 16 packed rows [first, end) of a job's weights and its tokens [token, token_end). */
+struct packed_part {
+    int token, token_end, first, end;
+};
+
 /* The batch's rows of an activation. */
 struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x);
 

@@ -57,7 +57,7 @@ static void multiply_tokens(const struct cpu *cpu, const struct matmul *m, const
 }
 
 void mixed_multiply(const struct cpu *cpu, const struct matmul *m, const uint16_t *rows,
-                    struct mixed_part part, int worker)
+                    struct packed_part part, int worker)
 {
     for (int token = part.token; token < part.token_end; token += MIXED_TOKENS_MAX) {
         const int n_left = part.token_end - token;

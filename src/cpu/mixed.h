@@ -7,12 +7,8 @@
 /* Room that a thread needs, in bytes; see cpu_workers_need(). */
 size_t mixed_room_bytes(int64_t n_columns);
 
-/* Groups of 16 rows [first, end) of m's weights times m's tokens [token, token_end); `rows` are the
- * inputs. */
-struct mixed_part {
-    int token, token_end, first, end;
-};
+/* `rows` are the inputs. */
 void mixed_multiply(const struct cpu *cpu, const struct matmul *m, const uint16_t *rows,
-                    struct mixed_part part, int worker);
+                    struct packed_part part, int worker);
 
 #endif

@@ -8,22 +8,14 @@
 #include "cpu/exp4.h"
 
 enum {
-    GROUP_ALIGN_BYTES = 64, /* loads of a whole register never cross a cache line */
-    VECTOR_COLUMNS = 8,     /* of a 64-byte vector */
+    VECTOR_COLUMNS = 8, /* of a 64-byte vector */
     VECTOR_BYTES = 64,
     VECTORS = MXFP4_BLOCK / VECTOR_COLUMNS /* of a block */
 };
 
-static int64_t scales_offset(int64_t n_columns)
-{
-    return n_columns / MXFP4_BLOCK * GROUP_BLOCK_BYTES;
-}
-
 int64_t packed_group_bytes(int64_t n_columns)
 {
-    const int64_t n = scales_offset(n_columns) + n_columns / MXFP4_BLOCK * GROUP_ROWS;
-
-    return (n + GROUP_ALIGN_BYTES - 1) / GROUP_ALIGN_BYTES * GROUP_ALIGN_BYTES;
+    return group_bytes((int)(n_columns / MXFP4_BLOCK));
 }
 
 static int64_t groups_of(int64_t n_rows)
@@ -57,33 +49,43 @@ static u32x4 interleave(u32x4 codes)
 static void pack_row(unsigned char *group, const uint8_t *blocks, const uint8_t *scales, int r,
                      int64_t n_columns)
 {
-    unsigned char *to = group + 4 * r, *scale = group + scales_offset(n_columns) + r;
-
-    for (int64_t b = 0; b < n_columns / MXFP4_BLOCK; b++) {
+    for (int b = 0; b < (int)(n_columns / MXFP4_BLOCK); b++) {
+        unsigned char *to = group + group_codes_at(b) + 4 * r;
         u32x4 codes;
 
-        memcpy(&codes, blocks + b * MXFP4_BLOCK_BYTES, sizeof(codes));
+        memcpy(&codes, blocks + (ptrdiff_t)b * MXFP4_BLOCK_BYTES, sizeof(codes));
         codes = interleave(codes);
         for (int v = 0; v < VECTORS; v++) {
             const uint32_t word = codes[v];
 
-            memcpy(to + b * GROUP_BLOCK_BYTES + v * VECTOR_BYTES, &word, sizeof(word));
+            memcpy(to + v * VECTOR_BYTES, &word, sizeof(word));
         }
-        scale[b * GROUP_ROWS] = scales[b];
+        group[group_scales_at(b) + r] = scales[b];
     }
+}
+
+/* Those of blocks that the last line has room for and the group has not. */
+static void clear_last_scales(unsigned char *group, int n_blocks)
+{
+    const int n_last = n_blocks % GROUP_LINE_BLOCKS;
+
+    if (n_last != 0)
+        memset(group + group_scales_at(n_blocks - n_last) + n_last * GROUP_ROWS, 0,
+               (size_t)(GROUP_LINE_BLOCKS - n_last) * GROUP_ROWS);
 }
 
 /* Rows beyond the last are zeros. */
 static void pack_group(const struct pack_run *run, int64_t e, int64_t g)
 {
-    const int64_t K = run->n_columns, group_bytes = packed_group_bytes(K);
-    unsigned char *group =
-        (unsigned char *)run->data + (e * groups_of(run->n_rows) + g) * group_bytes;
+    const int64_t K = run->n_columns, n_bytes = packed_group_bytes(K);
+    unsigned char *group = (unsigned char *)run->data + (e * groups_of(run->n_rows) + g) * n_bytes;
     const int64_t first = g * GROUP_ROWS, n_left = run->n_rows - first;
     const int n = n_left < GROUP_ROWS ? (int)n_left : GROUP_ROWS;
 
     if (n < GROUP_ROWS)
-        memset(group, 0, (size_t)group_bytes);
+        memset(group, 0, (size_t)n_bytes);
+    else
+        clear_last_scales(group, (int)(K / MXFP4_BLOCK));
     for (int r = 0; r < n; r++) {
         const int64_t block = (e * run->n_rows + first + r) * (K / MXFP4_BLOCK);
 
@@ -202,18 +204,18 @@ static void packed_row_widen(const struct kernels *k, float *out, const struct t
         (const unsigned char *)w->data + row / GROUP_ROWS * packed_group_bytes(K);
     const int r = (int)(row % GROUP_ROWS);
 
-    for (int64_t b = 0; b < K / MXFP4_BLOCK; b++) {
-        const uint8_t scale = group[scales_offset(K) + b * GROUP_ROWS + r];
+    for (int b = 0; b < (int)(K / MXFP4_BLOCK); b++) {
+        const uint8_t scale = group[group_scales_at(b) + r];
         uint8_t codes[MXFP4_BLOCK_BYTES];
 
         for (int v = 0; v < VECTORS; v++) {
             uint32_t word;
 
-            memcpy(&word, group + b * GROUP_BLOCK_BYTES + v * VECTOR_BYTES + 4 * r, sizeof(word));
+            memcpy(&word, group + group_codes_at(b) + v * VECTOR_BYTES + 4 * r, sizeof(word));
             word = separate(word);
             memcpy(codes + 4 * v, &word, sizeof(word));
         }
-        k->widen_mxfp4(out + b * MXFP4_BLOCK, codes, &scale, MXFP4_BLOCK);
+        k->widen_mxfp4(out + (ptrdiff_t)b * MXFP4_BLOCK, codes, &scale, MXFP4_BLOCK);
     }
 }
 

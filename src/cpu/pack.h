@@ -7,7 +7,7 @@
 #include "cpu/cpu.h"
 
 /* Names the layout for those who keep packed weights: to be changed with it. */
-#define CPU_PACK_LAYOUT "cpu mxfp4 rows16 1"
+#define CPU_PACK_LAYOUT "cpu mxfp4 rows16 2"
 
 /* Memory of packed weights, kept until the device closes. */
 struct packed {

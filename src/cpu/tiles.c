@@ -48,7 +48,8 @@ static void run_piece(const struct tiles_run *run, int share, int begin, int end
 static void run_share(const struct tiles_run *run, int share, int worker)
 {
     const int n = tiles_of_share(run, share);
-    const int step = n < PIECES_A_SHARE ? 1 : n / PIECES_A_SHARE;
+    const int least = run->tiles->at_once > 1 ? run->tiles->at_once : 1;
+    const int step = n < PIECES_A_SHARE * least ? least : n / PIECES_A_SHARE / least * least;
     atomic_int *next = &run->cpu->shares[share].next;
 
     for (;;) {
@@ -70,28 +71,15 @@ static void run_worker(void *ctx, int part, int worker)
         run_share(run, (worker + i) % n_shares, worker);
 }
 
-static int share_of(int n_tiles, int tile, int n_shares)
+void cpu_share_of(const struct cpu *cpu, int n_tiles, int tile, int *first, int *end)
 {
+    const int n_shares = pool_threads(cpu->pool);
     int share = (int)((int64_t)tile * n_shares / n_tiles);
 
     while (first_of_share(n_tiles, share + 1, n_shares) <= tile)
         share++;
-    return share;
-}
-
-void cpu_next_tile(const struct cpu *cpu, const struct tiles *tiles, int *job, int *tile)
-{
-    const int n_shares = pool_threads(cpu->pool);
-    const int share = share_of(tiles->n[*job], *tile, n_shares);
-    int j = *job, next = *tile + 1;
-
-    while (next >= first_of_share(tiles->n[j], share + 1, n_shares)) {
-        if (++j == tiles->n_jobs)
-            return;
-        next = first_of_share(tiles->n[j], share, n_shares);
-    }
-    *job = j;
-    *tile = next;
+    *first = first_of_share(n_tiles, share, n_shares);
+    *end = first_of_share(n_tiles, share + 1, n_shares);
 }
 
 static void reset_shares(struct cpu *cpu)

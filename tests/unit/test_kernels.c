@@ -313,12 +313,36 @@ static void test_rounded_products(void **state)
 
 /* ---- MXFP4 times int8 ---- */
 
-enum { BLOCKS_MAX = 90, TOKENS_MAX = 37 };
+enum { BLOCKS_MAX = 90, TOKENS_MAX = 37, GROUP_BYTES_MAX = 23 * 64 + BLOCKS_MAX * 256 };
+
+/* The layout's definition: a line of scales, 16 for each of four blocks, and their codes. */
+static size_t scale_at(int block, int row)
+{
+    return (size_t)(block / 4 * (64 + 4 * 256) + block % 4 * 16 + row);
+}
+
+static size_t codes_at(int block)
+{
+    return (size_t)(block / 4 * (64 + 4 * 256) + 64 + block % 4 * 256);
+}
+
+/* Random codes, and scales around 1, some of them 2^-127 if wanted; other bytes are left alone. */
+static void fill_group(uint8_t *group, int n_blocks, uint32_t seed, bool with_zeros)
+{
+    for (int b = 0; b < n_blocks; b++) {
+        for (size_t i = 0; i < 256; i++)
+            group[codes_at(b) + i] = (uint8_t)rng_bits(1, (uint64_t)b * 256 + i, seed);
+        for (int r = 0; r < 16; r++) {
+            const uint64_t bits = rng_bits(2, (uint64_t)(b * 16 + r), seed);
+
+            group[scale_at(b, r)] = (uint8_t)(with_zeros && bits % 7 == 0 ? 0 : 120 + bits % 14);
+        }
+    }
+}
 
 /* A group of 16 rows of random codes, and tokens; scales around 1. */
 struct int8_case {
-    _Alignas(64) uint8_t codes[BLOCKS_MAX * GROUP_BLOCK_BYTES];
-    _Alignas(64) uint8_t scales[BLOCKS_MAX * GROUP_ROWS];
+    _Alignas(64) uint8_t group[GROUP_BYTES_MAX];
     float x[TOKENS_MAX][BLOCKS_MAX * 32];
     int8_t a[TOKENS_MAX][BLOCKS_MAX * 32];
     struct int8_block blocks[TOKENS_MAX][BLOCKS_MAX];
@@ -329,10 +353,8 @@ static struct int8_case c;
 
 static void fill_case(const struct kernels *k)
 {
-    for (size_t i = 0; i < sizeof(c.codes); i++)
-        c.codes[i] = (uint8_t)rng_bits(1, i, 0);
-    for (size_t i = 0; i < sizeof(c.scales); i++)
-        c.scales[i] = (uint8_t)(120 + rng_bits(2, i, 0) % 14);
+    memset(c.group, 0xFF, sizeof(c.group));
+    fill_group(c.group, BLOCKS_MAX, 0, false);
     for (int t = 0; t < TOKENS_MAX; t++) {
         for (int i = 0; i < BLOCKS_MAX * 32; i++)
             c.x[t][i] = (float)(rng_uniform(3, (uint64_t)(t * BLOCKS_MAX * 32 + i), 0) - 0.3);
@@ -345,13 +367,12 @@ static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
 {
     memset(c.out, 0xFF, sizeof(c.out));
     k->products_int8(&(struct int8_products){.out = c.out,
-                                             .codes = c.codes,
-                                             .scales = c.scales,
+                                             .groups = {c.group},
+                                             .next = {c.group},
                                              .x = c.rows + first,
                                              .n_blocks = n_blocks,
                                              .n_x = n_x,
-                                             .n_groups = 1,
-                                             .next = c.codes});
+                                             .n_groups = 1});
 }
 
 /* The layout's definition, in double. */
@@ -359,11 +380,10 @@ static double weight_at(int row, int column)
 {
     static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     const int b = column / 32, v = column % 32 / 8;
-    const unsigned both = c.codes[b * GROUP_BLOCK_BYTES + v * 64 + 4 * row + column % 4];
+    const unsigned both = c.group[codes_at(b) + (size_t)(v * 64 + 4 * row + column % 4)];
     const unsigned code = column % 8 < 4 ? both & 15 : both >> 4;
 
-    return ldexp(code & 8 ? -values[code & 7] : values[code & 7],
-                 c.scales[b * GROUP_ROWS + row] - 127);
+    return ldexp(code & 8 ? -values[code & 7] : values[code & 7], c.group[scale_at(b, row)] - 127);
 }
 
 static double expected_product(int token, int row, int n_blocks, double *magnitude)
@@ -452,8 +472,7 @@ static void fill_outliers(const struct kernels *k)
 static void add_outliers(const struct kernels *k, float *out, int first, int n_x)
 {
     k->outliers_int8(&(struct int8_products){.out = out,
-                                             .codes = c.codes,
-                                             .scales = c.scales,
+                                             .groups = {c.group},
                                              .x = c.rows + first,
                                              .n_blocks = BLOCKS_MAX,
                                              .n_x = n_x,
@@ -511,8 +530,8 @@ static void test_int8_extremes(void **state)
     find_levels();
     for (int l = 0; l < n_levels; l++)
         for (int sign = 0; sign < 4 && levels[l]->products_int8 != NULL; sign++) {
-            memset(c.codes, sign & 1 ? 0xFF : 0x77, sizeof(c.codes));
-            memset(c.scales, 127, sizeof(c.scales));
+            memset(c.group + codes_at(0), sign & 1 ? 0xFF : 0x77, 256);
+            memset(c.group, 127, 64);
             for (int i = 0; i < 32; i++)
                 c.x[0][i] = sign & 2 ? -1.0f : 1.0f;
             levels[l]->quantise(c.a[0], c.blocks[0], c.x[0], 1);
@@ -523,44 +542,43 @@ static void test_int8_extremes(void **state)
         }
 }
 
-/* Two groups at once have the bits of each alone, outliers too. */
-static void test_int8_pair(void **state)
+/* Groups at once have the bits of each alone, outliers too, whatever lies between them. */
+static void test_int8_groups(void **state)
 {
-    enum { GROUP_BYTES = BLOCKS_MAX / 2 * (GROUP_BLOCK_BYTES + GROUP_ROWS), N = BLOCKS_MAX / 2 };
-    static _Alignas(64) uint8_t groups[2 * GROUP_BYTES];
-    float pair[2 * GROUP_ROWS], alone[2 * GROUP_ROWS];
+    enum { N = BLOCKS_MAX / 2, APART = GROUP_BYTES_MAX + 64 };
+    static _Alignas(64) uint8_t groups[GROUPS_AT_ONCE * APART];
+    float together[GROUPS_AT_ONCE * GROUP_ROWS + 1], alone[GROUPS_AT_ONCE * GROUP_ROWS];
 
     (void)state;
     find_levels();
-    for (size_t i = 0; i < sizeof(groups); i++)
-        groups[i] = (uint8_t)(i / 2 % 5 + i % 11 + 118);
+    memset(groups, 0xFF, sizeof(groups));
+    for (int g = 0; g < GROUPS_AT_ONCE; g++)
+        fill_group(groups + g * APART, N, (uint32_t)g, true);
     for (int l = 0; l < n_levels; l++) {
-        struct int8_products p = {.out = pair,
-                                  .codes = groups,
-                                  .scales = groups + N * GROUP_BLOCK_BYTES,
-                                  .x = c.rows,
-                                  .n_blocks = N,
-                                  .n_x = 1,
-                                  .n_groups = 2,
-                                  .group_bytes = GROUP_BYTES,
-                                  .next = groups};
-
         if (levels[l]->products_int8 == NULL)
             continue;
         fill_case(levels[l]);
         fill_outliers(levels[l]);
         c.rows[0].n_outliers = N;
-        levels[l]->products_int8(&p);
-        levels[l]->outliers_int8(&p);
-        p.n_groups = 1;
-        for (int g = 0; g < 2; g++) {
-            p.out = alone + g * GROUP_ROWS;
+        for (int n = 1; n <= GROUPS_AT_ONCE; n++) {
+            struct int8_products p = {
+                .out = together, .x = c.rows, .n_blocks = N, .n_x = 1, .n_groups = n};
+
+            for (int g = 0; g < n; g++)
+                p.groups[g] = p.next[g] = groups + (GROUPS_AT_ONCE - 1 - g) * APART;
+            together[n * GROUP_ROWS] = -1;
             levels[l]->products_int8(&p);
             levels[l]->outliers_int8(&p);
-            p.codes += GROUP_BYTES;
-            p.scales += GROUP_BYTES;
+            assert_true(together[n * GROUP_ROWS] == -1);
+            p.n_groups = 1;
+            for (int g = 0; g < n; g++) {
+                p.out = alone + g * GROUP_ROWS;
+                p.groups[0] = groups + (GROUPS_AT_ONCE - 1 - g) * APART;
+                levels[l]->products_int8(&p);
+                levels[l]->outliers_int8(&p);
+            }
+            assert_memory_equal(together, alone, (size_t)n * GROUP_ROWS * sizeof(float));
         }
-        assert_memory_equal(pair, alone, sizeof(pair));
     }
 }
 
@@ -596,7 +614,7 @@ static void test_int8_bits(void **state)
 
 /* ---- packed MXFP4 times mixed rows ---- */
 
-enum { MIXED_GROUPS = 7, MIXED_GROUP_BYTES = BLOCKS_MAX * (GROUP_BLOCK_BYTES + GROUP_ROWS) };
+enum { MIXED_GROUPS = 7, MIXED_GROUP_BYTES = GROUP_BYTES_MAX };
 
 struct mixed_case {
     _Alignas(64) uint8_t groups[MIXED_GROUPS * MIXED_GROUP_BYTES];
@@ -609,17 +627,11 @@ static struct mixed_case mixed;
 /* Some scales are 2^-127, which counts as 0. */
 static void fill_mixed(const struct kernels *k, int n_blocks)
 {
-    const size_t n_codes = (size_t)n_blocks * GROUP_BLOCK_BYTES;
     float x[BLOCKS_MAX * 32];
 
-    for (size_t g = 0; g < MIXED_GROUPS; g++)
-        for (size_t i = 0; i < n_codes + (size_t)n_blocks * GROUP_ROWS; i++) {
-            const uint64_t bits = rng_bits(4, i, (uint32_t)g);
-
-            mixed.groups[g * MIXED_GROUP_BYTES + i] = (uint8_t)(i < n_codes     ? bits
-                                                                : bits % 7 == 0 ? 0
-                                                                                : 120 + bits % 14);
-        }
+    memset(mixed.groups, 0xFF, sizeof(mixed.groups));
+    for (int g = 0; g < MIXED_GROUPS; g++)
+        fill_group(mixed.groups + g * MIXED_GROUP_BYTES, n_blocks, 4 + (uint32_t)g, true);
     for (int t = 0; t < MIXED_TOKENS_MAX; t++) {
         for (int i = 0; i < n_blocks * 32; i++)
             x[i] = (float)(rng_uniform(5, (uint64_t)(t * BLOCKS_MAX * 32 + i), 0) - 0.3);
@@ -649,9 +661,9 @@ static double expected_mixed(int t, int row, int n_blocks, double *magnitude)
     *magnitude = 0;
     for (int i = 0; i < n_blocks * 32; i++) {
         const int b = i / 32, v = i % 32 / 8, j = i % 4;
-        const unsigned both = mixed.groups[b * GROUP_BLOCK_BYTES + v * 64 + 4 * row + j];
+        const unsigned both = mixed.groups[codes_at(b) + (size_t)(v * 64 + 4 * row + j)];
         const unsigned code = i % 8 < 4 ? both & 15 : both >> 4;
-        const int scale = mixed.groups[n_blocks * GROUP_BLOCK_BYTES + b * GROUP_ROWS + row];
+        const int scale = mixed.groups[scale_at(b, row)];
         const double w = ldexp(code & 8 ? -values[code & 7] : values[code & 7], scale - 127);
         const double term =
             scale == 0 ? 0 : w * (double)widened(mixed.x[t][i / 8 * 8 + places[i % 8]]);
@@ -726,5 +738,5 @@ UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values
           cmocka_unit_test(test_rounding), cmocka_unit_test(test_rounded_products),
           cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
           cmocka_unit_test(test_int8_outliers), cmocka_unit_test(test_int8_extremes),
-          cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_int8_pair),
+          cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_int8_groups),
           cmocka_unit_test(test_mixed_products), cmocka_unit_test(test_level_names))

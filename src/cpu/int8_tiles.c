@@ -1,0 +1,117 @@
+#include "cpu/int8_tiles.h"
+
+#include "cpu/pack.h"
+
+enum {
+    PIECE_TOKENS =
+        INT8_X_MAX,         /* rows of inputs that one group after the other is multiplied with */
+    PIECE_ROUND = 16,       /* tokens: what kernels of many tokens take at once divides it */
+    PIECE_BYTES = 240 << 10 /* of them, as int8: half of the second-level cache */
+};
+
+/* A share of a job's groups, and what is known of the job. */
+struct share_of_job {
+    const struct cpu *cpu;
+    const struct matmul *m;
+    const struct int8_row *rows;
+    int64_t group_bytes;
+    int first, n; /* groups */
+};
+
+static const uint8_t *group_at(const struct share_of_job *s, int group)
+{
+    return (const uint8_t *)s->m->w.data + group * s->group_bytes;
+}
+
+static void multiply(const struct share_of_job *s, struct int8_products *p, int token,
+                     const int groups[GROUPS_AT_ONCE])
+{
+    const struct kernels *k = s->cpu->kernels;
+    struct int8_row x[PIECE_TOKENS];
+
+    for (int t = 0; t < p->n_x; t++)
+        x[t] = s->rows[matmul_input_row(s->m, token + t)];
+    for (int g = 0; g < p->n_groups; g++)
+        p->groups[g] = group_at(s, groups[g]);
+    p->x = x;
+    p->n_blocks = (int)(s->m->w.dim[1] / MXFP4_BLOCK);
+    k->products_int8(p);
+    k->outliers_int8(p);
+    for (int g = 0; g < p->n_groups; g++)
+        matmul_finish(s->cpu, s->m, token, p->n_x, (int64_t)groups[g] * GROUP_ROWS,
+                      p->out + (ptrdiff_t)g * GROUP_ROWS);
+}
+
+/* ---- one token ---- */
+
+/* The i-th group of a share: one of each of its GROUPS_AT_ONCE parts in turn. Each part is a stream that
+ * is read from end to end, and the CPU's prefetchers bring several streams sooner than one. */
+static int stream_group(const struct share_of_job *s, int i)
+{
+    const int n_each = s->n / GROUPS_AT_ONCE, n_longer = s->n % GROUPS_AT_ONCE;
+    const int stream = i % GROUPS_AT_ONCE;
+
+    return s->first + stream * n_each + (stream < n_longer ? stream : n_longer) +
+           i / GROUPS_AT_ONCE;
+}
+
+/* The i-th to (i + n)-th group. */
+static void multiply_streams(const struct share_of_job *s, int token, int i, int n)
+{
+    float out[GROUPS_AT_ONCE * GROUP_ROWS];
+    struct int8_products p = {.out = out, .n_x = 1, .n_groups = n};
+    int groups[GROUPS_AT_ONCE];
+
+    for (int g = 0; g < n; g++) {
+        const int next = i + g + GROUPS_AT_ONCE;
+
+        groups[g] = stream_group(s, i + g);
+        p.next[g] = group_at(s, next < s->n ? stream_group(s, next) : groups[g]);
+    }
+    multiply(s, &p, token, groups);
+}
+
+/* ---- several tokens ---- */
+
+static int tokens_at_once(const struct matmul *m)
+{
+    const int64_t n_fit = PIECE_BYTES / m->w.dim[1] / PIECE_ROUND * PIECE_ROUND;
+
+    return n_fit > PIECE_TOKENS ? PIECE_TOKENS : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
+}
+
+/* All groups times a piece of the tokens. */
+static void multiply_piece(const struct share_of_job *s, int token, int n, int first, int end)
+{
+    float out[PIECE_TOKENS * GROUP_ROWS];
+
+    for (int g = first; g < end; g++) {
+        const int groups[GROUPS_AT_ONCE] = {g};
+        struct int8_products p = {.out = out, .n_x = n, .n_groups = 1};
+
+        p.next[0] = group_at(s, g + 1 < s->first + s->n ? g + 1 : g);
+        multiply(s, &p, token, groups);
+    }
+}
+
+void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct int8_row *rows,
+                   struct packed_part part)
+{
+    const int n_groups = (int)((m->w.dim[0] + GROUP_ROWS - 1) / GROUP_ROWS);
+    const int n_most = tokens_at_once(m);
+    struct share_of_job s = {
+        .cpu = cpu, .m = m, .rows = rows, .group_bytes = packed_group_bytes(m->w.dim[1])};
+    int end;
+
+    cpu_share_of(cpu, n_groups, part.first, &s.first, &end);
+    s.n = end - s.first;
+    if (m->n_tokens == 1) {
+        for (int i = part.first; i < part.end; i += GROUPS_AT_ONCE)
+            multiply_streams(&s, 0, i - s.first,
+                             part.end - i < GROUPS_AT_ONCE ? part.end - i : GROUPS_AT_ONCE);
+        return;
+    }
+    for (int token = part.token; token < part.token_end; token += n_most)
+        multiply_piece(&s, token, part.token_end - token < n_most ? part.token_end - token : n_most,
+                       part.first, part.end);
+}
