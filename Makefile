@@ -209,7 +209,7 @@ cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows, and 
 	    echo "built for:$$has; nvcc does not know:$${lacks:- none of ours}"
 
 # The part of the plug-in that needs no CUDA.
-$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o
+$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/obj/src/cuda/choice.o
 
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)

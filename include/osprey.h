@@ -90,6 +90,13 @@ struct osp_model_options {
     /* What rows of prompts are rounded to where they meet MXFP4 weights: "bf16" is 16 bits, as the device
      * likes them; "mxfp8" is 8 bits with a scale for every 32, on "cuda" only. NULL: "bf16". */
     const char *mxfp4_activation;
+    /* Kernels of the device cuda by name, NULL or "auto": its choice. A name that the card has no kernel for
+     * is refused, with those that there are. Products of MXFP4 weights: "native", "wgmma", "mma", "simt", or
+     * a name of vLLM's; attention likewise; the experts' tile, rows of weights x tokens, "64x128". */
+    const char *mxfp4_backend, *attention_backend, *moe_tile;
+    bool enforce_eager; /* no CUDA graphs: every step is launched kernel by kernel */
+    /* Share of a card's memory that weights, activations and cache may take together; 0: what is free. */
+    double gpu_memory_utilization;
 };
 
 struct osp_model_info {

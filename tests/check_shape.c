@@ -219,12 +219,12 @@ static int check_weights(const char *device)
 static bool is_elsewhere(const char *device)
 {
     const struct backend_ops *ops = backend_find(device);
-    int64_t device_bytes;
+    struct device_memory memory;
 
     if (ops == NULL)
         must(OSP_ENOTFOUND);
-    must(ops->free_bytes(&device_bytes));
-    return device_bytes > 0;
+    must(ops->memory(&memory));
+    return memory.total_bytes > 0;
 }
 
 int main(int argc, char **argv)

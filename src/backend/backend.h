@@ -8,6 +8,7 @@
 
 #include "backend/args.h"
 #include "backend/generated.h"
+#include "backend/kernel_words.h"
 #include "base/status.h"
 
 struct backend;
@@ -22,6 +23,7 @@ struct backend_options {
     /* Every step runs the same stages with the same arguments, and none when it is to be replayed:
      * without it step_begin always answers STEP_RECORD. */
     bool repeats_steps;
+    struct kernel_words kernels;
     bool has_mxfp8_rows; /* prompts' rows are rounded to MXFP8 where they meet MXFP4 weights */
 };
 
@@ -32,6 +34,13 @@ struct device_info {
     /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes for the
      * same weights. NULL: it makes none there. */
     const char *pack_layout;
+};
+
+/* Of the device's own; all zero where it works in the host's. */
+struct device_memory {
+    int64_t total_bytes, free_bytes;
+    bool
+        is_unified; /* the host's too: what files only cache there is free, but not counted as such */
 };
 
 struct mem {
@@ -71,8 +80,7 @@ struct backend_ops {
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
     /* The type of KV pages that suits a device opened so: DTYPE_F32, DTYPE_BF16 or DTYPE_F8. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
-    /* Memory of the device's own that is free; 0 = it shares the host's. */
-    enum osp_status (*free_bytes)(int64_t *out);
+    enum osp_status (*memory)(struct device_memory *out);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);

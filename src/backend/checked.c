@@ -339,12 +339,12 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
                                                                                                    \
         return st == OSP_OK ? ops->kv_dtype(opt, out) : st;                                        \
     }                                                                                              \
-    static enum osp_status free_bytes_##device(int64_t *out)                                       \
+    static enum osp_status memory_##device(struct device_memory *out)                              \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
         const enum osp_status st = device_ops_##device(&ops);                                      \
                                                                                                    \
-        return st == OSP_OK ? ops->free_bytes(out) : st;                                           \
+        return st == OSP_OK ? ops->memory(out) : st;                                               \
     }                                                                                              \
     static enum osp_status open_##device(struct backend **out, const struct backend_options *opt)  \
     {                                                                                              \
@@ -371,7 +371,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .generate = checked_generate,                                             \
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
-                         .free_bytes = free_bytes_##device,                                        \
+                         .memory = memory_##device,                                                \
                          .step_begin = checked_step_begin,                                         \
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \

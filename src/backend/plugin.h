@@ -20,6 +20,7 @@ struct plugin_host {
 #define PLUGIN_STRUCT_LIST(X)                                                                      \
     X(backend_ops)                                                                                 \
     X(backend_options)                                                                             \
+    X(device_memory)                                                                               \
     X(device_info)                                                                                 \
     X(stage_cost)                                                                                  \
     X(generated)                                                                                   \

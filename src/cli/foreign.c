@@ -8,7 +8,7 @@
 
 #define HARMONY  "gpt-oss's Harmony format is built in"
 #define FIXED    "osprey chooses this itself"
-#define CPU_ONLY "the model runs on the CPU"
+#define ONE_DEVICE "the whole model lies on one device"
 #define STORED   "weights are used as they are stored"
 #define MAPPED   "checkpoints are always mapped"
 #define ONE      "osprey runs in one process on one device"
@@ -30,20 +30,20 @@ static const struct foreign_option FOREIGN[] = {
      "requests say reasoning_effort"},
     {"--tool-server", FOREIGN_ONE, NULL, "the client runs the tools"},
     {"--n-gpu-layers,--gpu-layers,-ngl,--n-cpu-moe,-ncmoe,--override-tensor,-ot,--main-gpu,"
-     "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--gpu-memory-utilization,--swap-space,"
+     "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--swap-space,"
      "--cpu-offload-gb,--compilation-config,-cc,--max-cudagraph-capture-size,"
      "--cudagraph-capture-sizes,--cuda-graph-sizes,--max-seq-len-to-capture",
-     FOREIGN_ONE, NULL, CPU_ONLY},
-    {"--cpu-moe,-cmoe,--op-offload,--kv-offload,-nkvo,--enforce-eager,--enable-sleep-mode,-O0,"
+     FOREIGN_ONE, NULL, ONE_DEVICE},
+    {"--cpu-moe,-cmoe,--op-offload,--kv-offload,-nkvo,--enable-sleep-mode,-O0,"
      "-O1,-O2,-O3",
-     FOREIGN_NONE, NULL, CPU_ONLY},
-    {"--fit,-fit", FOREIGN_MODE, NULL, CPU_ONLY},
+     FOREIGN_NONE, NULL, ONE_DEVICE},
+    {"--fit,-fit", FOREIGN_MODE, NULL, ONE_DEVICE},
     {"--flash-attn,-fa", FOREIGN_MODE, NULL, FIXED},
     {"--async-scheduling,--enable-chunked-prefill,--cont-batching,-cb,-nocb,--kv-unified,-kvu,"
      "--warmup,--repack,-nr,--swa-full,--cascade-attn,--disable-cascade-attn",
      FOREIGN_NONE, NULL, FIXED},
-    {"--ubatch-size,-ub,--block-size,--threads-batch,-tb,--threads-http,--attention-backend,"
-     "--mxfp4-backend,--moe-backend,--distributed-executor-backend,--prio,--prio-batch,"
+    {"--ubatch-size,-ub,--block-size,--threads-batch,-tb,--threads-http,"
+     "--moe-backend,--distributed-executor-backend,--prio,--prio-batch,"
      "--poll,--num-gpu-blocks-override,"
      "--api-server-count,--kernel-config,--attention-config,--optimization-level,"
      "--performance-mode",

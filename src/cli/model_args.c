@@ -71,6 +71,18 @@ enum osp_status model_args_kv_type(const char **out, const struct model_args *ar
     return OSP_OK;
 }
 
+enum osp_status model_args_sinks(bool *without, const struct model_args *args)
+{
+    const char *word = args->attention_sinks;
+
+    *without = args->no_sinks || (word != NULL && strcmp(word, "off") == 0);
+    if (word != NULL && !str_in_list("auto,on,off", word))
+        return fail(OSP_EINVAL, "--attention-sinks %s: there are auto, on, off", word);
+    if (args->no_sinks && word != NULL && strcmp(word, "on") == 0)
+        return fail(OSP_EINVAL, "--no-sinks and --attention-sinks on exclude each other");
+    return OSP_OK;
+}
+
 enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
                                 const struct option_rest *rest, bool quiet)
 {
@@ -85,7 +97,11 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
         .n_seqs_max = args->n_seqs_max,
         .n_batch_tokens_max = args->n_batch_tokens_max,
         .kv_cache_bytes = args->kv_cache_bytes,
-        .no_sinks = args->no_sinks,
+        .mxfp4_backend = args->mxfp4_backend,
+        .attention_backend = args->attention_backend,
+        .moe_tile = args->moe_tile,
+        .enforce_eager = args->enforce_eager,
+        .gpu_memory_utilization = args->gpu_memory_utilization.value,
         .mxfp4_layers = args->mxfp4_layers,
         .pack_cache = args->pack_cache,
         .mxfp4_activation = args->mxfp4_activation,
@@ -100,6 +116,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     progress_init(&progress, "loading", quiet);
     TRY(model_args_path(&opt.path, args, rest));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
+    TRY(model_args_sinks(&opt.no_sinks, args));
     st = osp_model_open(out, &opt);
     progress_clear(&progress);
 out:

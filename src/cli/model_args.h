@@ -12,6 +12,9 @@ struct model_args {
     bool no_sinks;
     const char *kv_cache_dtype, *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
     const char *mxfp4_layers, *pack_cache, *mxfp4_activation;
+    const char *mxfp4_backend, *attention_backend, *attention_sinks, *moe_tile;
+    bool enforce_eager;
+    struct option_real gpu_memory_utilization;
     const char *load_format, *dummy_shape;
     int dummy_layers;
 };
@@ -60,7 +63,22 @@ struct model_args {
         TEXT_ROW(T, m.pack_cache, "pack-cache", NULL, "FOLDER",                                    \
                  "keep packed weights there and map them at the next start; \"on\": in the "       \
                  "user's cache folder (default off)"),                                             \
-        FLAG_ROW(T, m.no_sinks, "no-sinks", NULL, "experiment: attention without sinks")
+        TEXT_ROW(T, m.mxfp4_backend, "mxfp4-backend", NULL, "NAME",                                \
+                 "products of MXFP4 weights on cuda: native, wgmma, mma or simt, as far as the "   \
+                 "card has them (default auto)"),                                                  \
+        TEXT_ROW(T, m.moe_tile, "moe-tile", NULL, "TILE",                                          \
+                 "the experts' tile for prompts on cuda, rows of weights x tokens: 64x128 or "     \
+                 "128x128, as far as the card has them (default auto)"),                           \
+        TEXT_ROW(T, m.attention_backend, "attention-backend", NULL, "NAME",                        \
+                 "attention on cuda: wgmma, mma or simt, as far as the card has them (default "    \
+                 "auto)"),                                                                         \
+        TEXT_ROW(T, m.attention_sinks, "attention-sinks", NULL, "WHETHER",                         \
+                 "auto and on: as the model has them; off: an experiment without (default auto)"), \
+        FLAG_ROW(T, m.enforce_eager, "enforce-eager", NULL,                                        \
+                 "no CUDA graphs: every step is launched kernel by kernel"),                       \
+        REAL_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", NULL, 0.01, 1, "SHARE",    \
+                 "share of a card's memory to use (default: what is free)"),                       \
+        FLAG_ROW(T, m.no_sinks, "no-sinks", NULL, "the same as --attention-sinks off")
 
 /* For commands that measure: generated weights instead of a checkpoint. */
 #define MODEL_DUMMY_ROWS(T, m)                                                                     \
@@ -80,6 +98,8 @@ CHECKED enum osp_status model_args_path(const char **out, const struct model_arg
 
 /* What --kv-cache-dtype, --cache-type-k and --cache-type-v say together; NULL = nothing. OSP_EINVAL when
  * they differ. */
+/* Whether attention is to be without sinks. */
+CHECKED enum osp_status model_args_sinks(bool *without, const struct model_args *args);
 CHECKED enum osp_status model_args_kv_type(const char **out, const struct model_args *args);
 
 /* Gives a model to osp_model_close(). A bar on standard error shows the loading, if that is a

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "cpu/pack.h"
 #include "cpu/place.h"
@@ -126,6 +127,33 @@ static void cpu_close(struct backend *be)
     free(cpu);
 }
 
+/* Which kernels the CPU has is a matter of its instructions. */
+static enum osp_status check_word(const char *flag, const char *word, bool is_foreign)
+{
+    if (kernel_word_is_auto(word))
+        return OSP_OK;
+    if (!is_foreign)
+        return fail(OSP_EUNSUPPORTED,
+                    "%s %s needs the device cuda; the CPU's kernels are chosen by --cpu-features",
+                    flag, word);
+    log_warn("%s %s is a kernel of vLLM: taken as auto on the CPU", flag, word);
+    return OSP_OK;
+}
+
+static enum osp_status check_words(const struct kernel_words *w)
+{
+    const char *mxfp4 = w->mxfp4_backend, *attention = w->attention_backend;
+    enum osp_status st;
+
+    TRY(check_word("--mxfp4-backend", mxfp4,
+                   mxfp4 != NULL && foreign_mxfp4_find(mxfp4) != N_FOREIGN_MXFP4));
+    TRY(check_word("--attention-backend", attention,
+                   attention != NULL && foreign_attention_is(attention)));
+    TRY(check_word("--moe-tile", w->moe_tile, false));
+out:
+    return st;
+}
+
 static enum osp_status cpu_open(struct backend **out, const struct backend_options *opt)
 {
     static const char *const names[N_STAGES] = {
@@ -139,6 +167,9 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     if (opt->has_mxfp8_rows)
         return fail(OSP_EUNSUPPORTED,
                     "--mxfp4-activation mxfp8 needs the device cuda; the CPU takes bf16 alone");
+    st = check_words(&opt->kernels);
+    if (st != OSP_OK)
+        return st;
     cpu = mem_new(sizeof(*cpu));
     cpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
@@ -182,9 +213,9 @@ out:
     return st;
 }
 
-static enum osp_status cpu_free_bytes(int64_t *out)
+static enum osp_status cpu_memory(struct device_memory *out)
 {
-    *out = 0;
+    *out = (struct device_memory){0};
     return OSP_OK;
 }
 
@@ -271,7 +302,7 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .pack = cpu_pack,
                                             .pack_bytes = cpu_pack_bytes,
                                             .kv_dtype = cpu_kv_dtype,
-                                            .free_bytes = cpu_free_bytes,
+                                            .memory = cpu_memory,
                                             .step_begin = cpu_step_begin,
                                             .step_end = cpu_step_end,
                                             .step_wait = cpu_step_wait,

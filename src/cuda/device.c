@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/rng.h"
 #include "cuda/gpu.h"
 #include "cuda/host.h"
@@ -109,13 +110,17 @@ static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dty
     return OSP_OK;
 }
 
-static enum osp_status cuda_free_bytes(int64_t *out)
+static enum osp_status cuda_memory(struct device_memory *out)
 {
     size_t n_free, n_all;
+    int is_integrated = 0;
     enum osp_status st;
 
     TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "free memory"));
-    *out = (int64_t)n_free;
+    TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0),
+                  "kind of memory"));
+    *out = (struct device_memory){
+        .total_bytes = (int64_t)n_all, .free_bytes = (int64_t)n_free, .is_unified = is_integrated};
 out:
     return st;
 }
@@ -156,6 +161,18 @@ static enum osp_status check_activation(const struct backend_options *opt)
     return OSP_OK;
 }
 
+static enum osp_status choose_kernels(struct gpu *gpu)
+{
+    char note[CHOICE_NOTE_BYTES];
+    enum osp_status st;
+
+    TRY(choice_read(&gpu->choice, &gpu->limits.kernels, gpu->card, note));
+    if (note[0] != '\0')
+        log_warn("%s", note);
+out:
+    return st;
+}
+
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
 {
     static const char *const names[N_STAGES] = {
@@ -175,6 +192,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
     gpu->card = card_of_capability(gpu->properties.major);
+    TRY(choose_kernels(gpu));
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
@@ -407,7 +425,7 @@ static const struct backend_ops cuda_ops = {.name = "cuda",
                                             .generate = cuda_generate,
                                             .pack_bytes = cuda_pack_bytes,
                                             .kv_dtype = cuda_kv_dtype,
-                                            .free_bytes = cuda_free_bytes,
+                                            .memory = cuda_memory,
                                             .step_begin = cuda_step_begin,
                                             .step_end = cuda_step_end,
                                             .step_wait = cuda_step_wait,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "backend/backend.h"
+#include "cuda/choice.h"
 #include "cuda/launch.h"
 #include "cuda/tuning.h"
 
@@ -58,6 +59,7 @@ struct gpu {
     struct backend_options limits;
     struct cudaDeviceProp properties;
     enum card card;
+    struct choice choice; /* kernels that were asked for */
     cudaStream_t stream;
     const struct batch *batch;     /* of the step in progress; borrowed */
     const struct batch *on_device; /* the same, in the device's memory */

@@ -72,10 +72,11 @@ static void launch_product(struct gpu *gpu, enum stage stage, const struct matmu
                                    .format = format_of(&m->w[0]),
                                    .kind = kind_of(gpu->batch),
                                    .n_rows = m->n_tokens};
+    const struct wish wish = choice_of(&gpu->choice, stage, key.format);
 
     if (m->n_tokens == 0)
         return;
-    switch (tuning_find(&key, FAMILY_AUTO)->kernel) {
+    switch (tuning_find(&key, &wish)->kernel) {
     case KERNEL_MATMUL_SIMT:
         launch_matmul_simt(gpu->stream, m);
         break;

@@ -64,7 +64,7 @@ const struct tuning_row tuning_rows[] = {
 
     {PRODUCTS, ALL_CARDS, SET(WEIGHTS_OTHER), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .why = "weights that are neither BF16 nor MXFP4"},
-    {PRODUCTS, ALL_CARDS, PACKED, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
+    {PRODUCTS, ALL_CARDS, SET(WEIGHTS_MXFP4), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .is_on_request = true, .why = "asked for: float32 throughout, slow"},
 };
 const int n_tuning_rows = sizeof(tuning_rows) / sizeof(tuning_rows[0]);
@@ -81,14 +81,27 @@ static bool is_of(const struct tuning_row *row, const struct tuning_key *key)
            key->n_rows >= row->n_rows_min && key->n_rows <= row->n_rows_max;
 }
 
-const struct tuning_row *tuning_find(const struct tuning_key *key, enum family wish)
+static bool is_as_wished(const struct tuning_row *row, const struct wish *w)
 {
+    return (w->family == FAMILY_AUTO ? !row->is_on_request || w->tile_rows > 0
+                                     : kernel_texts[row->kernel].family == w->family) &&
+           (w->tile_rows == 0 ||
+            (row->tile.rows == w->tile_rows && row->tile.tokens == w->tile_tokens));
+}
+
+const struct tuning_row *tuning_find(const struct tuning_key *key, const struct wish *wish)
+{
+    const struct tuning_row *meant = NULL;
+
     for (int i = 0; i < n_tuning_rows; i++) {
         const struct tuning_row *row = &tuning_rows[i];
 
-        if (is_of(row, key) &&
-            (wish == FAMILY_AUTO ? !row->is_on_request : kernel_texts[row->kernel].family == wish))
+        if (!is_of(row, key))
+            continue;
+        if (is_as_wished(row, wish))
             return row;
+        if (!row->is_on_request)
+            meant = row;
     }
-    return NULL;
+    return meant;
 }

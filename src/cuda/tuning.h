@@ -116,8 +116,15 @@ struct tuning_key {
     int n_rows;
 };
 
-/* The row that is meant, or with a wish the one of that family; NULL: there is none of it. */
-const struct tuning_row *tuning_find(const struct tuning_key *key, enum family wish);
+/* What was asked for by name. */
+struct wish {
+    enum family family;         /* AUTO: any */
+    int tile_rows, tile_tokens; /* 0: any */
+};
+
+/* The row that is as wished; where there is none of that kind for the key, the one that is meant for it.
+ * NULL: neither, which the unit test excludes. */
+const struct tuning_row *tuning_find(const struct tuning_key *key, const struct wish *wish);
 
 /* N_CARDS: none of ours. */
 enum card card_of_capability(int major);

@@ -148,6 +148,17 @@ static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_c
     return OSP_OK;
 }
 
+int64_t device_share_bytes(const struct device_memory *m, double share, int64_t host_bytes)
+{
+    const int64_t n_free = m->is_unified && host_bytes > m->free_bytes ? host_bytes : m->free_bytes;
+    const int64_t n_used = m->total_bytes - n_free;
+    const int64_t n_allowed = (int64_t)(share * (double)m->total_bytes) - n_used;
+
+    if (share <= 0 || n_allowed > n_free)
+        return n_free;
+    return n_allowed > 0 ? n_allowed : 0;
+}
+
 enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
                                  const struct memory_wish *wish, int64_t weight_bytes,
                                  int64_t available_bytes)

@@ -19,6 +19,10 @@ struct memory_plan {
     int64_t weight_bytes, kv_cache_bytes, activation_bytes, total_bytes;
 };
 
+/* What may be taken of a device's memory: what is free, and with a share no more than leaves the rest of
+ * its total untouched, what others took counted in. host_bytes: that are available to the host. */
+int64_t device_share_bytes(const struct device_memory *m, double share, int64_t host_bytes);
+
 /* A context that was not asked for is cut so that n_seqs_max requests of that length fit in a share
  * of what the weights and the activations leave. OSP_EINVAL: a limit out of range. OSP_ENOMEM: not
  * even one request of the context fits; the message has the numbers. */

@@ -35,16 +35,20 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
 }
 
 /* Of the device, or of the host where the device shares it. */
-static enum osp_status available_bytes(int64_t *out, const char *device)
+static enum osp_status available_bytes(int64_t *out, const struct osp_model_options *opt)
 {
-    const struct backend_ops *ops = backend_find(device == NULL ? "auto" : device);
+    const struct backend_ops *ops = backend_find(opt->device == NULL ? "auto" : opt->device);
+    struct device_memory memory;
     enum osp_status st;
 
     if (ops == NULL)
         return OSP_ENOTFOUND;
-    TRY(ops->free_bytes(out));
-    if (*out == 0)
-        *out = host_available_bytes();
+    TRY(ops->memory(&memory));
+    *out = host_available_bytes();
+    if (memory.total_bytes > 0)
+        *out = device_share_bytes(&memory, opt->gpu_memory_utilization, *out);
+    else if (opt->gpu_memory_utilization > 0)
+        log_warn("the share of a card's memory is ignored: the model runs on the CPU");
 out:
     return st;
 }
@@ -64,7 +68,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(model_config_check(c));
-    TRY(available_bytes(&available, opt->device));
+    TRY(available_bytes(&available, opt));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
@@ -107,6 +111,8 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
         .mxfp4_parts = m->mxfp4_parts,
+        .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile},
+        .is_eager = opt->enforce_eager,
         .pack_cache = opt->pack_cache,
         .n_token_ids = tokenizer_size(m->tokenizer),
         .progress = opt->progress,
@@ -168,13 +174,14 @@ out:
 }
 
 /* Unlike a mapped file, generated weights must fit in memory. */
-static enum osp_status check_dummy_fits(const struct gptoss_config *c, const char *device)
+static enum osp_status check_dummy_fits(const struct gptoss_config *c,
+                                        const struct osp_model_options *opt)
 {
     int64_t need = dummy_bytes(c), has;
     char need_text[16], has_text[16];
     enum osp_status st;
 
-    TRY(available_bytes(&has, device));
+    TRY(available_bytes(&has, opt));
     if (need > has)
         st = fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
                   c->n_layers, format_bytes(need_text, (double)need),
@@ -192,7 +199,7 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
     TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_parts));
-    TRY(check_dummy_fits(&config, opt->device));
+    TRY(check_dummy_fits(&config, opt));
     TRY(plan_memory(m, opt, &config, dummy_bytes(&config)));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));

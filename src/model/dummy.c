@@ -23,6 +23,10 @@ enum {
     SEED = 20                   /* of all dummy weights */
 };
 
+/* A layer adds a vector of about half of a deviation to the residual stream: a part of what is there, as in
+ * trained models, so that a rounding that changes one choice of an expert does not change all that follows. */
+static const float EMBED_DEVIATION = 4;
+
 /* A tensor and how it is filled. */
 struct filling {
     struct st_tensor tensor; /* its data is an offset until the memory is there */
@@ -65,25 +69,23 @@ static void add(struct dummy *g, struct filling f, int layer, const char *name, 
 /* Deviation of the sixteen e2m1 values, drawn evenly: sqrt(2 * (0.25 + 1 + ... + 36) / 16). */
 static const double E2M1_DEVIATION = 2.926;
 
-/* Of a matrix with a deviation of about 1 / sqrt(n_columns). */
-static uint8_t scale_exponent(int64_t n_columns)
+static uint8_t scale_exponent(float deviation)
 {
-    return (uint8_t)(127 + lround(-log2(sqrt((double)n_columns) * E2M1_DEVIATION) + 0.5));
+    return (uint8_t)(127 + lround(log2((double)deviation / E2M1_DEVIATION) + 0.5));
 }
 
 static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer, struct filling f)
 {
     const int last = f.tensor.n_dims - 1;
-    const int64_t n_columns = f.tensor.dim[last];
 
     f.tensor.dtype = ST_U8;
-    f.tensor.dim[last] = n_columns / MXFP4_BLOCK;
+    f.tensor.dim[last] /= MXFP4_BLOCK;
     f.tensor.dim[f.tensor.n_dims++] = MXFP4_BLOCK_BYTES;
     f.values.content = CONTENT_CODES;
     add(g, f, layer, rule->name, mxfp4_blocks_suffix(g->c));
     f.tensor.n_dims--;
     f.values.content = CONTENT_SCALES;
-    f.values.exponent = scale_exponent(rule->part == PART_EMBED ? 1 : n_columns);
+    f.values.exponent = scale_exponent(f.values.deviation);
     add(g, f, layer, rule->name, mxfp4_scales_suffix(g->c));
 }
 
@@ -97,17 +99,16 @@ static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
         f.tensor.dim[f.tensor.n_dims] = g->letters[rule->shape[f.tensor.n_dims]];
         f.tensor.n_dims++;
     }
-    if (weight_rule_is_mxfp4(rule, g->c)) {
-        add_mxfp4(g, rule, layer, f);
-        return;
-    }
     if (rule->part == PART_NORM)
         f.values = (struct generated_bytes){.content = CONTENT_NEAR_ONE, .deviation = 0.1f};
-    if (rule->form == FORM_MATRIX)
-        f.values.deviation = 1.0f / sqrtf((float)f.tensor.dim[1]);
+    if (rule->form != FORM_VECTOR)
+        f.values.deviation = 1.0f / sqrtf((float)f.tensor.dim[f.tensor.n_dims - 1]);
     if (rule->part == PART_EMBED)
-        f.values.deviation = 1.0f;
-    add(g, f, layer, rule->name, "");
+        f.values.deviation = EMBED_DEVIATION;
+    if (weight_rule_is_mxfp4(rule, g->c))
+        add_mxfp4(g, rule, layer, f);
+    else
+        add(g, f, layer, rule->name, "");
 }
 
 /* Without names it only counts. */

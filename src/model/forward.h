@@ -19,13 +19,15 @@ struct model_options {
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
-    enum dtype kv_dtype;    /* of the pages: F32, BF16 or F8; DTYPE_NONE = the device's choice */
-    bool no_sinks;          /* an experiment: attention without sinks (all sinks = -inf) */
-    int n_token_ids;        /* ids >= this have no text and are never drawn; 0 = vocab_size */
-    unsigned mxfp4_parts;   /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
-    bool has_mxfp8_rows;    /* prompts' rows are MXFP8 where they meet MXFP4 weights */
-    const char *pack_cache; /* folder of packed weights, "on" or "off" (pack_cache.h) */
-    load_progress_fn *progress; /* may be NULL; starts again from 0 for that */
+    enum dtype kv_dtype;  /* of the pages: F32, BF16 or F8; DTYPE_NONE = the device's choice */
+    bool no_sinks;        /* an experiment: attention without sinks (all sinks = -inf) */
+    int n_token_ids;      /* ids >= this have no text and are never drawn; 0 = vocab_size */
+    unsigned mxfp4_parts; /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
+    bool has_mxfp8_rows;  /* prompts' rows are MXFP8 where they meet MXFP4 weights */
+    struct kernel_words kernels; /* asked for by name */
+    bool is_eager;               /* every step is told to the device, none replayed */
+    const char *pack_cache;      /* folder of packed weights, "on" or "off" (pack_cache.h) */
+    load_progress_fn *progress;  /* may be NULL; starts again from 0 for that */
     void *progress_ctx;
 };
 

@@ -257,12 +257,12 @@ static enum osp_status open_dummy(struct builder *b)
     const struct model_options *opt = b->opt;
     struct dummy_options options = {.progress = opt->progress, .progress_ctx = opt->progress_ctx};
     struct gptoss_config config;
-    int64_t device_bytes;
+    struct device_memory memory;
     enum osp_status st;
 
     TRY(find_device(m, opt));
-    TRY(m->ops->free_bytes(&device_bytes));
-    options.vectors_only = b->device_generates = device_bytes > 0;
+    TRY(m->ops->memory(&memory));
+    options.vectors_only = b->device_generates = memory.total_bytes > 0;
     TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_parts));
     TRY(model_config_check(&config));
     TRY(dummy_open(&m->dummy, &m->checkpoint, &config, &options));
@@ -300,7 +300,7 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
 {
     struct quantize_options options = {
         .n_threads = opt->n_threads, .progress = opt->progress, .progress_ctx = opt->progress_ctx};
-    int64_t device_bytes;
+    struct device_memory memory;
     enum osp_status st;
 
     if (m->dummy != NULL)
@@ -309,8 +309,9 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
     TRY(find_packed(m, opt, options.parts));
     if (m->pack_cache.is_mapped)
         return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
-    TRY(m->ops->free_bytes(&device_bytes));
-    if (device_bytes == 0 || options.parts != MXFP4_NONE) /* else the device's copies read it */
+    TRY(m->ops->memory(&memory));
+    if (memory.total_bytes == 0 ||
+        options.parts != MXFP4_NONE) /* else the device's copies read it */
         TRY(checkpoint_prefetch(&m->checkpoint, opt->n_threads, opt->progress, opt->progress_ctx));
     TRY(weights_check_scales(&m->checkpoint));
     TRY(weights_quantize(&m->weights, &m->checkpoint, &options, &m->report));
@@ -323,9 +324,10 @@ static enum osp_status open_device(struct model *m, const struct model_options *
     const struct backend_options options = {.n_threads = opt->n_threads,
                                             .n_rows_max = opt->n_rows_max,
                                             .n_samples_max = opt->n_samples_max,
-                                            .repeats_steps = true,
+                                            .repeats_steps = !opt->is_eager,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity,
+                                            .kernels = opt->kernels,
                                             .has_mxfp8_rows = opt->has_mxfp8_rows};
     enum osp_status st;
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "cuda/choice.h"
 #include "cuda/tuning.h"
 
 enum { N_ROWS_MAX = 8192 };
@@ -26,7 +27,8 @@ static int count_answers(const struct tuning_key *k, bool is_on_request, enum fa
 
 static void check_key(const struct tuning_key *k)
 {
-    const struct tuning_row *row = tuning_find(k, FAMILY_AUTO);
+    const struct wish none = {.family = FAMILY_AUTO};
+    const struct tuning_row *row = tuning_find(k, &none);
 
     if (count_answers(k, false, FAMILY_AUTO) != 1)
         fail_msg("stage %d, card %d, format %d, kind %d, %d rows: %d kernels", k->stage, k->card,
@@ -62,18 +64,63 @@ static void test_one_kernel_for_everything(void **state)
                                                 .kind = (enum row_kind)kind});
 }
 
+static enum kernel kernel_for(struct tuning_key k, enum family family)
+{
+    const struct wish w = {.family = family};
+
+    return tuning_find(&k, &w)->kernel;
+}
+
 static void test_wishes(void **state)
 {
     struct tuning_key k = {.stage = STAGE_experts,
-                           .card = CARD_HOPPER,
+                           .card = CARD_AMPERE,
                            .format = WEIGHTS_MXFP4,
                            .kind = ROW_GENERATED,
                            .n_rows = 1};
 
     (void)state;
-    assert_int_equal(tuning_find(&k, FAMILY_SIMT)->kernel, KERNEL_MATMUL_SIMT);
-    assert_int_equal(kernel_texts[tuning_find(&k, FAMILY_MMA)->kernel].family, FAMILY_MMA);
-    assert_null(tuning_find(&k, FAMILY_NATIVE)); /* Hopper has no block-scaled products */
+    assert_int_equal(kernel_for(k, FAMILY_SIMT), KERNEL_MATMUL_SIMT);
+    assert_int_equal(kernel_texts[kernel_for(k, FAMILY_MMA)].family, FAMILY_MMA);
+    /* Ampere has none: what is meant takes its place, and choice_read() refuses the wish before. */
+    assert_int_equal(kernel_for(k, FAMILY_NATIVE), kernel_for(k, FAMILY_AUTO));
+}
+
+static void read_words(struct kernel_words words, enum card card, enum osp_status expected,
+                       const char *said)
+{
+    char note[CHOICE_NOTE_BYTES];
+    struct choice c;
+    const enum osp_status st = choice_read(&c, &words, card, note);
+
+    assert_int_equal(st, expected);
+    if (strstr(st == OSP_OK ? note : fail_message(), said) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", said, st == OSP_OK ? note : fail_message());
+}
+
+static void test_words(void **state)
+{
+    struct kernel_words words = {.mxfp4_backend = "simt"};
+    char note[CHOICE_NOTE_BYTES];
+    struct choice c;
+
+    (void)state;
+    assert_int_equal(choice_read(&c, &words, CARD_HOPPER, note), OSP_OK);
+    assert_int_equal(choice_of(&c, STAGE_experts, WEIGHTS_MXFP4).family, FAMILY_SIMT);
+    assert_int_equal(choice_of(&c, STAGE_logits, WEIGHTS_BF16).family, FAMILY_AUTO);
+    assert_string_equal(note, "");
+    read_words((struct kernel_words){.mxfp4_backend = "wgmma"}, CARD_AMPERE, OSP_EUNSUPPORTED,
+               "for Ampere or Ada; there are auto, mma, simt");
+    read_words((struct kernel_words){.mxfp4_backend = "quick"}, CARD_HOPPER, OSP_EINVAL,
+               "--mxfp4-backend quick: there are auto, ");
+    read_words((struct kernel_words){.attention_backend = "native"}, CARD_HOPPER, OSP_EUNSUPPORTED,
+               "--attention-backend native");
+    read_words((struct kernel_words){.moe_tile = "3x5"}, CARD_HOPPER, OSP_EUNSUPPORTED,
+               "--moe-tile 3x5");
+    read_words((struct kernel_words){.moe_tile = "64*128"}, CARD_HOPPER, OSP_EINVAL,
+               "there are auto");
+    read_words((struct kernel_words){.mxfp4_backend = "MARLIN", .attention_backend = "FLASHINFER"},
+               CARD_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM: taken as mma on Hopper");
 }
 
 static void test_cards(void **state)
@@ -97,4 +144,5 @@ static void test_symbols_differ(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
-          cmocka_unit_test(test_cards), cmocka_unit_test(test_symbols_differ))
+          cmocka_unit_test(test_words), cmocka_unit_test(test_cards),
+          cmocka_unit_test(test_symbols_differ))

@@ -212,6 +212,7 @@ static void test_activations(void **state)
     struct osp_model *model;
 
     (void)state;
+    setenv("OSPREY_MODEL_DIR", "models/osprey-nano", 0);
     assert_int_equal(
         osp_model_open(&model,
                        &(struct osp_model_options){.device = "cpu", .mxfp4_activation = "e4m3"}),
