@@ -74,6 +74,27 @@ struct osp_stage_cost {
 OSP_API int osp_model_stage_costs(const struct osp_model *model, struct osp_stage_cost *out,
                                   int n_max);
 
+/* A kernel of a step that a device keeps to run again, as CUDA does with graphs. */
+struct osp_kernel_use {
+    char name[96];
+    int n_rows, n_prompt_rows, n_seqs; /* of the step; rows of prompts among its rows */
+    int64_t n_steps;                   /* that ran so */
+    int n_calls;                       /* a step */
+    int grid[3], block[3], shared_bytes;
+};
+/* Kernels of the steps that a model has run, while it has no engine. OSP_EDEVICE: they are not what was asked
+ * for by name; OSP_EUNSUPPORTED: the device keeps no steps. */
+OSP_API enum osp_status osp_model_kernels(const struct osp_model *model, struct osp_kernel_use *out,
+                                          int n_max, int *n);
+
+/* What a model's device does at most, measured, while the model has no engine. OSP_EUNSUPPORTED: it computes
+ * with the host's threads. */
+struct osp_device_peaks {
+    double read_bytes_per_s, flops_per_s;
+    const char *flops_name; /* "mma.sync bf16" */
+};
+OSP_API enum osp_status osp_model_peaks(struct osp_model *model, struct osp_device_peaks *out);
+
 /* How well a model predicts texts, and how far its predictions are from another's: perplexity, and
  * the Kullback-Leibler divergence of its distribution from the reference's at every position. */
 struct osp_quality;

@@ -1189,7 +1189,7 @@ static void print_rate(int i, int n_rows, double read_gbs)
            100 * gbs / read_gbs, (after.flops - before.flops) / n_calls / ns);
 }
 
-struct probe {
+struct reading {
     const uint64_t *words;
     int64_t n_words;
     int n_parts;
@@ -1198,7 +1198,7 @@ struct probe {
 
 static void probe_part(void *ctx, int part, int worker)
 {
-    struct probe *p = ctx;
+    struct reading *p = ctx;
     const int64_t n = p->n_words / p->n_parts;
     const uint64_t *words = p->words + part * n;
     uint64_t sums[8] = {0};
@@ -1213,7 +1213,7 @@ static void probe_part(void *ctx, int part, int worker)
 /* Bytes a nanosecond of threads that only read: the best of a few rounds. */
 static double read_speed(int n_threads)
 {
-    struct probe p = {.n_words = 16 << 20, .n_parts = 64};
+    struct reading p = {.n_words = 16 << 20, .n_parts = 64};
     struct pool *pool;
     uint64_t *words = room(p.n_words * 8), least_ns = UINT64_MAX;
 

@@ -9,6 +9,7 @@
 #include "backend/args.h"
 #include "backend/generated.h"
 #include "backend/kernel_words.h"
+#include "base/probe.h"
 #include "base/status.h"
 
 struct backend;
@@ -58,6 +59,15 @@ struct stage_cost {
     double bytes, flops;
 };
 
+/* A kernel of a step that the device keeps to be run again. */
+struct kernel_use {
+    char name[96];
+    int n_rows, n_prompt, n_seqs; /* of the step: rows, those of prompts among them, sequences */
+    int64_t n_steps;              /* that ran so */
+    int n_calls;                  /* a step */
+    int grid[3], block[3], shared_bytes;
+};
+
 struct backend_ops {
     const char *name; /* "cpu" */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);
@@ -93,6 +103,12 @@ struct backend_ops {
     enum osp_status (*experts)(struct backend *be, const struct experts_args *a);
     enum osp_status (*logits)(struct backend *be, const struct logits_args *a);
     enum osp_status (*sample)(struct backend *be, const struct sample_args *a);
+    /* Kernels of the steps so far, steps in turn. OSP_EDEVICE: they are not those that were asked for.
+     * OSP_EUNSUPPORTED: the device keeps no steps. */
+    enum osp_status (*kernels)(const struct backend *be, struct kernel_use *out, int n_max, int *n);
+    /* What the device does at most, measured between steps. OSP_EUNSUPPORTED: it computes with the host's
+     * threads, which base/probe.h measures. */
+    enum osp_status (*probe)(struct backend *be, struct probe *out);
     /* Costs since open, one a stage; gives the number of entries (at most n_max). */
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };

@@ -311,6 +311,29 @@ static enum osp_status checked_sample(struct backend *be, const struct sample_ar
     return c->ops->sample(c->be, a);
 }
 
+static enum osp_status checked_kernels(const struct backend *be, struct kernel_use *out, int n_max,
+                                       int *n)
+{
+    const struct checked *c = (const struct checked *)be;
+
+    assert(c->batch == NULL);
+    if (c->ops->kernels == NULL)
+        return fail(OSP_EUNSUPPORTED, "the device %s keeps no steps whose kernels could be listed",
+                    c->ops->name);
+    return c->ops->kernels(c->be, out, n_max, n);
+}
+
+static enum osp_status checked_probe(struct backend *be, struct probe *out)
+{
+    const struct checked *c = checked(be);
+
+    assert(c->batch == NULL);
+    if (c->ops->probe == NULL)
+        return fail(OSP_EUNSUPPORTED, "the device %s computes with the host's threads",
+                    c->ops->name);
+    return c->ops->probe(c->be, out);
+}
+
 static int checked_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
     const struct checked *c = (const struct checked *)be;
@@ -372,6 +395,8 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
                          .memory = memory_##device,                                                \
+                         .kernels = checked_kernels,                                               \
+                         .probe = checked_probe,                                                   \
                          .step_begin = checked_step_begin,                                         \
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \

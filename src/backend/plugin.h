@@ -22,6 +22,8 @@ struct plugin_host {
     X(backend_options)                                                                             \
     X(device_memory)                                                                               \
     X(device_info)                                                                                 \
+    X(kernel_use)                                                                                  \
+    X(probe)                                                                                       \
     X(stage_cost)                                                                                  \
     X(generated)                                                                                   \
     X(tensor)                                                                                      \

@@ -179,6 +179,8 @@ struct bench_quality {
     int64_t n_tokens;
 };
 
+enum { BENCH_KERNELS_MAX = 512 };
+
 struct bench_report {
     const struct bench_row *rows; /* (n_rows) */
     size_t n_rows;
@@ -198,12 +200,16 @@ struct bench_report {
     bool has_probe;
     struct probe probe;
     struct bench_quality quality;
+    struct osp_kernel_use *kernels; /* (n_kernels); NULL: not asked for */
+    int n_kernels;
 };
 
 void bench_print_md(FILE *out, const struct bench_report *r);
 void bench_print_csv(FILE *out, const struct bench_report *r);
 void bench_print_json(FILE *out, const struct bench_report *r);
 void bench_print_stages(FILE *out, const struct bench_row *row, const struct probe *probe);
+
+void bench_print_kernels(FILE *out, const struct bench_report *r);
 
 /* Shares of a stage, for every format. */
 struct stage_line {

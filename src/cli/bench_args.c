@@ -25,6 +25,9 @@ const struct option_row BENCH_OPTIONS[] = {
     SWITCH_ROW(stages, "stages",
                "where the time went: component, time, share, bytes, GB/s, flops and share of what "
                "a probe of this machine measures, for prompt and decode; concurrency 1 only"),
+    SWITCH_ROW(kernels, "kernels",
+               "the kernels that ran in the steps, with grid, block and shared memory, read from "
+               "CUDA's graphs; an error when they are not those that flags asked for"),
     SWITCH_ROW(quality, "quality",
                "also perplexity and KL divergence from the float32 reference, by the decode "
                "arithmetic, at the end"),

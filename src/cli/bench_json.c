@@ -166,6 +166,30 @@ static void put_process(struct buf *b, const struct bench_report *r)
                    q->kl_p99, q->same_top);
 }
 
+static void put_kernel(struct buf *b, const struct osp_kernel_use *k)
+{
+    buf_puts(b, "{");
+    put_string(b, "name", k->name);
+    buf_printf(b,
+               ", \"rows\": %d, \"prompt_rows\": %d, \"seqs\": %d, \"steps\": %lld, \"calls\": %d, "
+               "\"grid\": [%d, %d, %d], \"block\": [%d, %d, %d], \"shared_bytes\": %d}",
+               k->n_rows, k->n_prompt_rows, k->n_seqs, (long long)k->n_steps, k->n_calls,
+               k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2],
+               k->shared_bytes);
+}
+
+static void put_kernels(struct buf *b, const struct bench_report *r)
+{
+    if (r->n_kernels == 0)
+        return;
+    buf_puts(b, "  \"kernels\": [");
+    for (int i = 0; i < r->n_kernels; i++) {
+        buf_puts(b, i > 0 ? ",\n    " : "\n    ");
+        put_kernel(b, &r->kernels[i]);
+    }
+    buf_puts(b, "\n  ],\n");
+}
+
 static int concurrency_max(const struct bench_report *r)
 {
     int max = 0;
@@ -202,6 +226,7 @@ void bench_print_json(FILE *out, const struct bench_report *r)
     }
     put_machine(&b, &r->machine);
     put_process(&b, r);
+    put_kernels(&b, r);
     buf_puts(&b, "  \"benchmarks\": [");
     for (size_t i = 0; i < r->n_rows; i++) {
         buf_puts(&b, i > 0 ? ",\n    " : "\n    ");

@@ -203,10 +203,47 @@ out:
     return st;
 }
 
-/* The threads of the probe lie as those of the model did; it knows nothing of devices without any. */
+/* The threads of the probe lie as those of the model did. */
 static const char *probe_affinity(const struct bench_args *args)
 {
     return args->model.cpu_affinity != NULL ? args->model.cpu_affinity : "auto";
+}
+
+/* A card's, in the form of the host's. */
+static enum osp_status probe_device(struct bench *b)
+{
+    struct bench_report *r = &b->report;
+    struct osp_device_peaks peaks;
+    enum osp_status st;
+
+    TRY(osp_model_peaks(b->model, &peaks));
+    r->probe = (struct probe){.read_bytes_per_s = peaks.read_bytes_per_s,
+                              .read_name = "the card",
+                              .peaks = {{peaks.flops_name, PROBE_BF16, peaks.flops_per_s}},
+                              .n_peaks = 1};
+    r->has_probe = true;
+out:
+    return st;
+}
+
+/* Between the engine's end and the model's. */
+static enum osp_status look_inside(struct bench *b)
+{
+    struct bench_report *r = &b->report;
+    enum osp_status st = OSP_OK;
+
+    if (b->args->kernels) {
+        TRY(mem_try_array(&r->kernels, BENCH_KERNELS_MAX, sizeof *r->kernels, "kernels"));
+        TRY(osp_model_kernels(b->model, r->kernels, BENCH_KERNELS_MAX, &r->n_kernels));
+    }
+    if (b->args->stages && r->n_threads > 0) {
+        TRY(probe_run(&r->probe, r->n_threads, probe_affinity(b->args)));
+        r->has_probe = true;
+    } else if (b->args->stages) {
+        TRY(probe_device(b));
+    }
+out:
+    return st;
 }
 
 static enum osp_status measure(struct bench *b, const struct option_rest *rest)
@@ -225,10 +262,8 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
     bench_machine_read(&r->machine);
     measure_cases(b);
     bench_local_close(&b->local);
-    if (b->args->stages && b->http == NULL && r->n_threads > 0) {
-        TRY(probe_run(&r->probe, r->n_threads, probe_affinity(b->args)));
-        r->has_probe = true;
-    }
+    if (b->http == NULL)
+        TRY(look_inside(b));
     if (b->args->quality && b->http == NULL)
         TRY(measure_quality(b, rest));
 out:
@@ -265,6 +300,7 @@ void bench_free(struct bench *b)
     bench_local_close(&b->local);
     osp_model_close(b->model);
     bench_http_close(b->http);
+    free(b->report.kernels);
     free(b->name);
     free(b->path);
     free(b->device);

@@ -6,13 +6,13 @@
 
 #include "base/str.h"
 
-#define HARMONY  "gpt-oss's Harmony format is built in"
-#define FIXED    "osprey chooses this itself"
+#define HARMONY    "gpt-oss's Harmony format is built in"
+#define FIXED      "osprey chooses this itself"
 #define ONE_DEVICE "the whole model lies on one device"
-#define STORED   "weights are used as they are stored"
-#define MAPPED   "checkpoints are always mapped"
-#define ONE      "osprey runs in one process on one device"
-#define NEUTRAL  "tokens are drawn by temperature, top_p, top_k and min_p"
+#define STORED     "weights are used as they are stored"
+#define MAPPED     "checkpoints are always mapped"
+#define ONE        "osprey runs in one process on one device"
+#define NEUTRAL    "tokens are drawn by temperature, top_p, top_k and min_p"
 #define DOWNLOAD                                                                                   \
     "osprey does not download models; fetch one first, for example with hf download "              \
     "openai/gpt-oss-20b --local-dir gpt-oss-20b, and give its folder"

@@ -411,6 +411,17 @@ static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_ma
     return n;
 }
 
+static enum osp_status cuda_kernels(const struct backend *be, struct kernel_use *out, int n_max,
+                                    int *n)
+{
+    return gpu_kernels((const struct gpu *)be, out, n_max, n);
+}
+
+static enum osp_status cuda_probe(struct backend *be, struct probe *out)
+{
+    return gpu_probe(gpu_of(be), out);
+}
+
 #define STAGE_OPERATION(stage) .stage = marked_##stage,
 static const struct backend_ops cuda_ops = {.name = "cuda",
                                             .open = cuda_open,
@@ -426,6 +437,8 @@ static const struct backend_ops cuda_ops = {.name = "cuda",
                                             .pack_bytes = cuda_pack_bytes,
                                             .kv_dtype = cuda_kv_dtype,
                                             .memory = cuda_memory,
+                                            .kernels = cuda_kernels,
+                                            .probe = cuda_probe,
                                             .step_begin = cuda_step_begin,
                                             .step_end = cuda_step_end,
                                             .step_wait = cuda_step_wait,

@@ -49,9 +49,13 @@ struct graph {
     struct graph_key key;
     uint64_t n_steps, last_step;      /* steps with this key, and when the last one was */
     cudaGraphExec_t exec[N_TIMINGS];  /* NULL: not recorded yet */
+    cudaGraph_t recorded;             /* what the first of them was made of */
+    unsigned expected;                /* kernels of the table in it, as bits */
     size_t n_marks;                   /* of the timed one */
     struct stage_cost step[N_STAGES]; /* of one step; times as of the last one that was timed */
 };
+
+enum { GRAPHS_MAX = 64 }; /* a few sizes of decode batches, each for a few lengths of context */
 
 enum mode { MODE_EAGER, MODE_RECORDING, MODE_REPLAYING };
 
@@ -77,6 +81,7 @@ struct gpu {
     size_t n_marks, marks_room;    /* marks_room: that have an event */
     bool is_running;               /* a step whose times were not taken */
     struct graph *graphs;          /* (GRAPHS_MAX), those without steps are free */
+    unsigned expected;             /* kernels of the table that the step in progress launches */
     struct graph *graph;           /* of the step in progress; NULL: it has none */
     enum mode mode;                /* of the step in progress */
     enum timing timing;
@@ -111,6 +116,16 @@ CHECKED enum osp_status gpu_graph_end(struct gpu *gpu);
 /* Forgets all graphs: the memory that they point to has moved. */
 void gpu_graphs_drop(struct gpu *gpu);
 
+/* report.c: the kernels of recorded steps. OSP_EDEVICE: one ran that was not asked for, or none that was. */
+CHECKED enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *out, int n_max,
+                                    int *n);
+
+/* probe.c */
+CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
+
+/* stages.c: the table's row for a stage of the step in progress, which is noted as launched. */
+const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
+                                   int n_rows);
 /* stages.c: puts the stage's kernels into the stream. */
 #define STAGE_FUNCTION(stage)                                                                      \
     CHECKED enum osp_status gpu_##stage(struct gpu *gpu, const struct stage##_args *a,             \

@@ -8,10 +8,7 @@
 
 #include "cuda/gpu.h"
 
-enum {
-    GRAPHS_MAX = 64, /* a few sizes of decode batches, each for a few lengths of context */
-    TIMED_EVERY = 16
-};
+enum { TIMED_EVERY = 16 };
 
 static struct graph_key key_of(const struct batch *b)
 {
@@ -31,6 +28,8 @@ static void drop(struct graph *g)
     for (int i = 0; i < N_TIMINGS; i++)
         if (g->exec[i] != NULL)
             (void)cudaGraphExecDestroy(g->exec[i]);
+    if (g->recorded != NULL)
+        (void)cudaGraphDestroy(g->recorded);
     *g = (struct graph){0};
 }
 
@@ -86,6 +85,7 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     TRY(gpu_check(cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal),
                   "recording a step"));
     gpu->mode = MODE_RECORDING;
+    gpu->expected = 0;
     for (int i = 0; i < N_STAGES; i++) /* what it adds is told apart at its end */
         gpu->graph->step[i] = (struct stage_cost){.n_calls = gpu->costs[i].n_calls,
                                                   .time_ns = gpu->graph->step[i].time_ns,
@@ -113,6 +113,11 @@ static enum osp_status end_recording(struct gpu *gpu)
     TRY(gpu_check(cudaStreamEndCapture(gpu->stream, &recorded), "recording a step"));
     TRY(gpu_check(cudaGraphInstantiate(&gpu->graph->exec[gpu->timing], recorded, 0),
                   "making a graph of a step"));
+    if (gpu->graph->recorded == NULL) {
+        gpu->graph->recorded = recorded;
+        gpu->graph->expected = gpu->expected;
+        recorded = NULL;
+    }
 out:
     if (recorded != NULL)
         (void)cudaGraphDestroy(recorded);

@@ -27,6 +27,13 @@ void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
 void launch_generate(cudaStream_t stream, void *out, const struct generated_bytes *values,
                      int64_t first, int64_t n);
 
+/* ---- probe.cu ---- */
+
+/* Reads the bytes once. */
+void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, int n_blocks);
+/* Products in registers; gives their operations. `room`: four bytes. */
+double launch_probe_bf16(cudaStream_t stream, void *room, int n_blocks);
+
 /* ---- matmul.cu: products of weights with tokens' rows ---- */
 
 enum { MATMUL_JOBS_MAX = 3 };

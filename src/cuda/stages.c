@@ -64,19 +64,27 @@ static enum row_kind kind_of(const struct batch *b)
     return ROW_GENERATED;
 }
 
-/* All jobs have the format of the first. */
-static void launch_product(struct gpu *gpu, enum stage stage, const struct matmul *m)
+const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
+                                   int n_rows)
 {
     const struct tuning_key key = {.stage = stage,
                                    .card = gpu->card,
-                                   .format = format_of(&m->w[0]),
+                                   .format = format,
                                    .kind = kind_of(gpu->batch),
-                                   .n_rows = m->n_tokens};
-    const struct wish wish = choice_of(&gpu->choice, stage, key.format);
+                                   .n_rows = n_rows};
+    const struct wish wish = choice_of(&gpu->choice, stage, format);
+    const struct tuning_row *row = tuning_find(&key, &wish);
 
+    gpu->expected |= SET(row->kernel);
+    return row;
+}
+
+/* All jobs have the format of the first. */
+static void launch_product(struct gpu *gpu, enum stage stage, const struct matmul *m)
+{
     if (m->n_tokens == 0)
         return;
-    switch (tuning_find(&key, &wish)->kernel) {
+    switch (gpu_tuned(gpu, stage, format_of(&m->w[0]), m->n_tokens)->kernel) {
     case KERNEL_MATMUL_SIMT:
         launch_matmul_simt(gpu->stream, m);
         break;
@@ -218,6 +226,7 @@ enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work
         TRY(gpu_room_need(gpu, &gpu->parts, (size_t)parts_bytes, "sums of attention"));
         l.parts = gpu->parts.data;
     }
+    (void)gpu_tuned(gpu, STAGE_attn, WEIGHTS_NONE, b->n_rows);
     launch_attn(gpu->stream, &l);
 out:
     return st;

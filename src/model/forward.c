@@ -78,3 +78,13 @@ int model_costs(const struct model *m, struct stage_cost *out, int n_max)
 {
     return m->ops->costs(m->be, out, n_max);
 }
+
+enum osp_status model_kernels(const struct model *m, struct kernel_use *out, int n_max, int *n)
+{
+    return m->ops->kernels(m->be, out, n_max, n);
+}
+
+enum osp_status model_probe(struct model *m, struct probe *out)
+{
+    return m->ops->probe(m->be, out);
+}

@@ -39,6 +39,10 @@ const struct gptoss_config *model_config(const struct model *m);
 const struct weights_report *model_weights_report(const struct model *m);
 void model_device_info(const struct model *m, struct device_info *out);
 int model_costs(const struct model *m, struct stage_cost *out, int n_max);
+/* As the backend's functions of these names, between steps. */
+CHECKED enum osp_status model_kernels(const struct model *m, struct kernel_use *out, int n_max,
+                                      int *n);
+CHECKED enum osp_status model_probe(struct model *m, struct probe *out);
 
 /* Bytes of one page of that group over all its layers. */
 int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, enum dtype kv_dtype);
