@@ -1,5 +1,7 @@
 #include "cpu/int8_tiles.h"
 
+#include <string.h>
+
 #include "cpu/pack.h"
 
 enum {
@@ -23,23 +25,24 @@ static const uint8_t *group_at(const struct share_of_job *s, int group)
     return (const uint8_t *)s->m->w.data + group * s->group_bytes;
 }
 
-static void multiply(const struct share_of_job *s, struct int8_products *p, int token,
-                     const int groups[GROUPS_AT_ONCE])
+static int rows_of(const struct share_of_job *s, int group)
+{
+    const int64_t n_left = s->m->w.dim[0] - (int64_t)group * GROUP_ROWS;
+
+    return n_left < GROUP_ROWS ? (int)n_left : GROUP_ROWS;
+}
+
+static void multiply(const struct share_of_job *s, struct int8_products *p, int token)
 {
     const struct kernels *k = s->cpu->kernels;
     struct int8_row x[PIECE_TOKENS];
 
     for (int t = 0; t < p->n_x; t++)
         x[t] = s->rows[matmul_input_row(s->m, token + t)];
-    for (int g = 0; g < p->n_groups; g++)
-        p->groups[g] = group_at(s, groups[g]);
     p->x = x;
     p->n_blocks = (int)(s->m->w.dim[1] / MXFP4_BLOCK);
     k->products_int8(p);
     k->outliers_int8(p);
-    for (int g = 0; g < p->n_groups; g++)
-        matmul_finish(s->cpu, s->m, token, p->n_x, (int64_t)groups[g] * GROUP_ROWS,
-                      p->out + (ptrdiff_t)g * GROUP_ROWS);
 }
 
 /* ---- one token ---- */
@@ -55,20 +58,61 @@ static int stream_group(const struct share_of_job *s, int i)
            i / GROUPS_AT_ONCE;
 }
 
-/* The i-th to (i + n)-th group. */
-static void multiply_streams(const struct share_of_job *s, int token, int i, int n)
+/* Nobody has read them for a whole step. */
+static void fetch_bias(const struct matmul *m, const int *groups, int n)
 {
-    float out[GROUPS_AT_ONCE * GROUP_ROWS];
-    struct int8_products p = {.out = out, .n_x = 1, .n_groups = n};
+    const char *data = m->bias.data;
+
+    for (int g = 0; g < n && data != NULL; g++)
+        __builtin_prefetch(data + (ptrdiff_t)groups[g] * GROUP_ROWS *
+                                      (m->bias.dtype == DTYPE_F32 ? 4 : 2));
+}
+
+/* As matmul_finish(), of one token and several groups: `sums` has 16 of each. */
+static void finish_groups(const struct share_of_job *s, const int *groups, int n, float *sums)
+{
+    const struct matmul *m = s->m;
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
+    float bias[GROUP_ROWS], units[GROUPS_AT_ONCE * GROUP_ROWS / 2];
+    const float *results = sums;
+
+    for (int g = 0; g < n && m->bias.data != NULL; g++) {
+        const int n_rows = rows_of(s, groups[g]);
+
+        cpu_widen(s->cpu->kernels, bias, &m->bias, (int64_t)groups[g] * GROUP_ROWS, n_rows);
+        for (int r = 0; r < n_rows; r++)
+            sums[g * GROUP_ROWS + r] += bias[r];
+    }
+    if (m->epilogue == EPILOGUE_SWIGLU) {
+        s->cpu->kernels->swiglu(units, sums, n * GROUP_ROWS / 2, m->swiglu);
+        results = units;
+    }
+    for (int g = 0; g < n; g++)
+        memcpy(m->out + (ptrdiff_t)groups[g] * GROUP_ROWS / of_rows,
+               results + (ptrdiff_t)g * GROUP_ROWS / of_rows,
+               (size_t)(rows_of(s, groups[g]) / of_rows) * sizeof(float));
+}
+
+/* The i-th to (i + n)-th group. */
+static void multiply_streams(const struct share_of_job *s, int i, int n)
+{
+    float sums[GROUPS_AT_ONCE * GROUP_ROWS];
+    struct int8_products p;
     int groups[GROUPS_AT_ONCE];
 
+    p.out = sums;
+    p.n_x = 1;
+    p.n_groups = n;
     for (int g = 0; g < n; g++) {
         const int next = i + g + GROUPS_AT_ONCE;
 
         groups[g] = stream_group(s, i + g);
-        p.next[g] = group_at(s, next < s->n ? stream_group(s, next) : groups[g]);
+        p.groups[g] = group_at(s, groups[g]);
+        p.next[g] = next < s->n ? group_at(s, stream_group(s, next)) : p.groups[g];
     }
-    multiply(s, &p, token, groups);
+    fetch_bias(s->m, groups, n);
+    multiply(s, &p, 0);
+    finish_groups(s, groups, n, sums);
 }
 
 /* ---- several tokens ---- */
@@ -86,11 +130,14 @@ static void multiply_piece(const struct share_of_job *s, int token, int n, int f
     float out[PIECE_TOKENS * GROUP_ROWS];
 
     for (int g = first; g < end; g++) {
-        const int groups[GROUPS_AT_ONCE] = {g};
-        struct int8_products p = {.out = out, .n_x = n, .n_groups = 1};
+        struct int8_products p = {.out = out,
+                                  .groups = {group_at(s, g)},
+                                  .next = {group_at(s, g + 1 < s->first + s->n ? g + 1 : g)},
+                                  .n_x = n,
+                                  .n_groups = 1};
 
-        p.next[0] = group_at(s, g + 1 < s->first + s->n ? g + 1 : g);
-        multiply(s, &p, token, groups);
+        multiply(s, &p, token);
+        matmul_finish(s->cpu, s->m, token, n, (int64_t)g * GROUP_ROWS, out);
     }
 }
 
@@ -107,7 +154,7 @@ void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct i
     s.n = end - s.first;
     if (m->n_tokens == 1) {
         for (int i = part.first; i < part.end; i += GROUPS_AT_ONCE)
-            multiply_streams(&s, 0, i - s.first,
+            multiply_streams(&s, i - s.first,
                              part.end - i < GROUPS_AT_ONCE ? part.end - i : GROUPS_AT_ONCE);
         return;
     }

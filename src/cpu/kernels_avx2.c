@@ -22,13 +22,13 @@ INLINE fvec total(ivec sum)
 
 static int32_t bias_of(const int8_t *codes)
 {
-    int low = 0, high = 0;
+    const __m256i pairs =
+        _mm256_maddubs_epi16(_mm256_set1_epi8(1), _mm256_loadu_si256((const __m256i_u *)codes));
+    __m128i sum = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
 
-    for (int i = 0; i < 32; i += 4) {
-        low += codes[i] + codes[i + 1];
-        high += codes[i + 2] + codes[i + 3];
-    }
-    return (int32_t)((uint32_t)(-12 * high) << 16 | ((uint32_t)(-12 * low) & 0xFFFFu));
+    sum = _mm_add_epi16(sum, _mm_shuffle_epi32(sum, 0x4E));
+    sum = _mm_add_epi16(sum, _mm_shuffle_epi32(sum, 0xB1));
+    return _mm_cvtsi128_si32(_mm_mullo_epi16(sum, _mm_set1_epi16(-12)));
 }
 
 #include "cpu/kernels_int8.h"

@@ -252,39 +252,64 @@ static void level_products_int8(const struct int8_products *p)
 
 /* ---- outliers ---- */
 
-INLINE void outlier_step(const uint8_t *group, const struct int8_outlier *o, fvec acc[PARTS])
+/* One outlier of a token, one column of the weights, with all groups. */
+INLINE void outlier_step(const struct int8_products *p, const struct int8_outlier *o,
+                         fvec acc[][PARTS], const int n_groups)
 {
-    const int block = o->step / STEPS;
-    const uint8_t *codes = group + group_codes_at(block) + (ptrdiff_t)(o->step % STEPS / 2) * 64;
-    const uint8_t *scales = group + group_scales_at(block);
-    const uint32_t shift = (uint32_t)(o->step % 2) * 4;
-    ivec sum[PARTS];
-    fvec of_rows[PARTS];
+    const unsigned step = (unsigned)o->step, shift = step % 2 * 4;
+    const int block = (int)(step / STEPS);
+    const ptrdiff_t codes = group_codes_at(block) + (ptrdiff_t)(step % STEPS / 2 * 64);
+    const ptrdiff_t scales = group_scales_at(block);
+    const bytes a = four(o->codes);
 
     UNROLL
-    for (int h = 0; h < PARTS; h++) {
-        uvec both;
+    for (int g = 0; g < n_groups; g++) {
+        ivec sum[PARTS];
+        fvec of_rows[PARTS];
 
-        memcpy(&both, codes + h * (int)sizeof(both), sizeof(both));
-        sum[h] = dot(begin(o->block.bias), expand_low((bytes)(both >> shift)), four(o->codes));
-        of_rows[h] = scales_of(scales + h * LANES);
+        UNROLL
+        for (int h = 0; h < PARTS; h++) {
+            uvec both;
+
+            memcpy(&both, p->groups[g] + codes + h * (int)sizeof(both), sizeof(both));
+            sum[h] = dot(begin(o->block.bias), expand_low((bytes)(both >> shift)), a);
+            of_rows[h] = scales_of(p->groups[g] + scales + h * LANES);
+        }
+        add_block(acc[g], sum, of_rows, o->block.scale);
     }
-    add_block(acc, sum, of_rows, o->block.scale);
 }
 
-/* One column of the weights each; the group is in the cache by now. */
-static void outliers_packed(const uint8_t *group, const struct int8_row *row, float *out)
+/* The groups are in the cache by now. */
+INLINE void outliers_packed(const struct int8_products *p, const struct int8_row *row, float *out,
+                            const int n_groups)
 {
-    fvec acc[PARTS];
+    fvec acc[GROUPS_AT_ONCE][PARTS];
 
     UNROLL
+    for (int g = 0; g < n_groups; g++)
+        UNROLL
     for (int h = 0; h < PARTS; h++)
-        acc[h] = load_v(out + h * LANES);
+        acc[g][h] = load_v(out + g * GROUP_ROWS + h * LANES);
     for (int i = 0; i < row->n_outliers; i++)
-        outlier_step(group, &row->outliers[i], acc);
+        outlier_step(p, &row->outliers[i], acc, n_groups);
     UNROLL
+    for (int g = 0; g < n_groups; g++)
+        UNROLL
     for (int h = 0; h < PARTS; h++)
-        store_v(out + h * LANES, acc[h]);
+        store_v(out + g * GROUP_ROWS + h * LANES, acc[g][h]);
+}
+
+static void outliers_of_groups(const struct int8_products *p, const struct int8_row *row,
+                               float *out)
+{
+    if (p->n_groups == 4)
+        outliers_packed(p, row, out, 4);
+    else if (p->n_groups == 3)
+        outliers_packed(p, row, out, 3);
+    else if (p->n_groups == 2)
+        outliers_packed(p, row, out, 2);
+    else
+        outliers_packed(p, row, out, 1);
 }
 
 /* Those from the i-th on that lie in the n blocks from block `first` on; gives the next one. */
@@ -342,8 +367,8 @@ static void level_outliers_int8(const struct int8_products *p)
         return;
     }
     for (int t = 0; t < p->n_x; t++)
-        for (int g = 0; g < p->n_groups && p->x[t].n_outliers > 0; g++)
-            outliers_packed(p->groups[g], &p->x[t], p->out + (ptrdiff_t)(g + t) * GROUP_ROWS);
+        if (p->x[t].n_outliers > 0)
+            outliers_of_groups(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
 }
 
 /* ---- activations ---- */
@@ -352,16 +377,20 @@ static void level_outliers_int8(const struct int8_products *p)
  * through the scale. */
 INLINE float largest_of(const float *x)
 {
-    uint32_t bits[32], most = 0;
+    ivec bits, most = {0};
+    int32_t lanes[LANES], top = 0;
     float largest;
 
-    memcpy(bits, x, sizeof(bits));
-    for (int i = 0; i < 32; i++) {
-        const uint32_t magnitude = bits[i] & 0x7FFFFFFFu;
-
-        most = magnitude > most ? magnitude : most;
+    UNROLL
+    for (int i = 0; i < 32; i += LANES) {
+        memcpy(&bits, x + i, sizeof(bits));
+        bits &= 0x7FFFFFFF;
+        most = (ivec)choose_v(bits > most, (fvec)bits, (fvec)most);
     }
-    memcpy(&largest, &most, sizeof(largest));
+    memcpy(lanes, &most, sizeof(lanes));
+    for (int i = 0; i < LANES; i++)
+        top = lanes[i] > top ? lanes[i] : top;
+    memcpy(&largest, &top, sizeof(largest));
     return largest;
 }
 

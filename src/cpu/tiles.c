@@ -2,7 +2,10 @@
  * when its own share is done it helps the others, piece by piece. */
 #include "cpu/cpu.h"
 
-enum { PIECES_A_SHARE = 64 }; /* a thread that is late holds the others up by 1/64 of its share */
+enum {
+    PIECES_A_SHARE = 64, /* a thread that is late holds the others up by 1/64 of its share */
+    SHARE_OF_END = 8 /* the last eighth is taken in the smallest pieces, so that all end together */
+};
 
 struct tiles_run {
     struct cpu *cpu;
@@ -50,14 +53,17 @@ static void run_share(const struct tiles_run *run, int share, int worker)
     const int n = tiles_of_share(run, share);
     const int least = run->tiles->at_once > 1 ? run->tiles->at_once : 1;
     const int step = n < PIECES_A_SHARE * least ? least : n / PIECES_A_SHARE / least * least;
+    const int n_long = (n - n / SHARE_OF_END) / step; /* pieces of `step`; the others of `least` */
     atomic_int *next = &run->cpu->shares[share].next;
 
     for (;;) {
-        const int begin = atomic_fetch_add(next, step);
+        const int piece = atomic_fetch_add(next, 1), behind = piece - n_long;
+        const int begin = behind < 0 ? piece * step : n_long * step + behind * least;
+        const int end = begin + (behind < 0 ? step : least);
 
         if (begin >= n)
             return;
-        run_piece(run, share, begin, begin + step < n ? begin + step : n, worker);
+        run_piece(run, share, begin, end < n ? end : n, worker);
     }
 }
 
