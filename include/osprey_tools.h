@@ -15,7 +15,8 @@ struct osp_validate_options {
     const char *tokenizer; /* as in osp_model_options */
     int context_tokens_max, n_seqs_max, n_batch_tokens_max; /* for the memory figure */
     const char *kv_cache_dtype;                             /* as in osp_model_options */
-    bool read_all; /* also read every byte (finds a failing disk, warms the cache) */
+    const char *device; /* whose memory is looked at; as in osp_model_options */
+    bool read_all;      /* also read every byte (finds a failing disk, warms the cache) */
     osp_progress_fn *progress;
     void *progress_ctx;
 };
@@ -33,7 +34,8 @@ struct osp_validate_report {
     int64_t embed_bytes, head_bytes, attn_bytes, router_bytes, experts_bytes, norm_bytes;
     int64_t kv_cache_bytes, activation_bytes, total_bytes; /* serving, with these limits */
     int64_t host_available_bytes;
-    char kv_cache_dtype[16]; /* "bf16" */
+    int64_t device_available_bytes; /* the host's where the device works in its memory */
+    char kv_cache_dtype[16];        /* "bf16" */
 };
 
 /* Opens, checks every header, name, shape and size, the config and the tokenizer. */
@@ -94,6 +96,27 @@ struct osp_device_peaks {
     const char *flops_name; /* "mma.sync bf16" */
 };
 OSP_API enum osp_status osp_model_peaks(struct osp_model *model, struct osp_device_peaks *out);
+
+/* The device that these options name: what it is, and which kernels its stages use and why, line by line.
+ * Only the options about devices count. */
+typedef void osp_describe_fn(void *ctx, const char *key, const char *text);
+OSP_API enum osp_status osp_device_describe(const struct osp_model_options *opt,
+                                            osp_describe_fn *put, void *ctx);
+
+/* Every stage of the device on a small generated model, against the CPU's float32 reference. */
+struct osp_stage_check {
+    const char *stage;
+    int n_calls;
+    double error,
+        limit; /* root of the mean square of errors over that of the values; the worst call */
+};
+OSP_API enum osp_status osp_device_check(const struct osp_model_options *opt,
+                                         struct osp_stage_check *out, int n_max, int *n);
+
+/* The mean number of distinct experts that n tokens of a random text choose in a layer, and what it would be if
+ * every choice were as likely. For a model with enforce_eager and no engine, whose steps hold n tokens. */
+OSP_API enum osp_status osp_model_routing(struct osp_model *model, int n_tokens, double *mean,
+                                          double *uniform);
 
 /* How well a model predicts texts, and how far its predictions are from another's: perplexity, and
  * the Kullback-Leibler divergence of its distribution from the reference's at every position. */

@@ -68,6 +68,9 @@ struct kernel_use {
     int grid[3], block[3], shared_bytes;
 };
 
+/* A line about a device: what it is about, and the facts; both valid during the call. */
+typedef void describe_fn(void *ctx, const char *key, const char *text);
+
 struct backend_ops {
     const char *name; /* "cpu" */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);
@@ -103,6 +106,8 @@ struct backend_ops {
     enum osp_status (*experts)(struct backend *be, const struct experts_args *a);
     enum osp_status (*logits)(struct backend *be, const struct logits_args *a);
     enum osp_status (*sample)(struct backend *be, const struct sample_args *a);
+    /* The device, and the kernels that its stages use and why, line by line. */
+    void (*describe)(const struct backend *be, describe_fn *put, void *ctx);
     /* Kernels of the steps so far, steps in turn. OSP_EDEVICE: they are not those that were asked for.
      * OSP_EUNSUPPORTED: the device keeps no steps. */
     enum osp_status (*kernels)(const struct backend *be, struct kernel_use *out, int n_max, int *n);

@@ -311,6 +311,19 @@ static enum osp_status checked_sample(struct backend *be, const struct sample_ar
     return c->ops->sample(c->be, a);
 }
 
+static void checked_describe(const struct backend *be, describe_fn *put, void *ctx)
+{
+    const struct checked *c = (const struct checked *)be;
+    struct device_info info;
+
+    if (c->ops->describe != NULL) {
+        c->ops->describe(c->be, put, ctx);
+        return;
+    }
+    c->ops->info(c->be, &info);
+    put(ctx, "device", info.name);
+}
+
 static enum osp_status checked_kernels(const struct backend *be, struct kernel_use *out, int n_max,
                                        int *n)
 {
@@ -395,6 +408,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
                          .memory = memory_##device,                                                \
+                         .describe = checked_describe,                                             \
                          .kernels = checked_kernels,                                               \
                          .probe = checked_probe,                                                   \
                          .step_begin = checked_step_begin,                                         \

@@ -179,7 +179,13 @@ struct bench_quality {
     int64_t n_tokens;
 };
 
-enum { BENCH_KERNELS_MAX = 512 };
+enum { BENCH_KERNELS_MAX = 512, BENCH_ROUTINGS = 4 };
+
+/* Distinct experts that so many tokens reach in a layer. */
+struct bench_routing {
+    int n_tokens;
+    double mean, uniform;
+};
 
 struct bench_report {
     const struct bench_row *rows; /* (n_rows) */
@@ -202,6 +208,8 @@ struct bench_report {
     struct bench_quality quality;
     struct osp_kernel_use *kernels; /* (n_kernels); NULL: not asked for */
     int n_kernels;
+    struct bench_routing routing[BENCH_ROUTINGS];
+    bool has_routing;
 };
 
 void bench_print_md(FILE *out, const struct bench_report *r);
@@ -210,6 +218,7 @@ void bench_print_json(FILE *out, const struct bench_report *r);
 void bench_print_stages(FILE *out, const struct bench_row *row, const struct probe *probe);
 
 void bench_print_kernels(FILE *out, const struct bench_report *r);
+void bench_print_routing(FILE *out, const struct bench_report *r);
 
 /* Shares of a stage, for every format. */
 struct stage_line {

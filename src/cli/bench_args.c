@@ -28,6 +28,8 @@ const struct option_row BENCH_OPTIONS[] = {
     SWITCH_ROW(kernels, "kernels",
                "the kernels that ran in the steps, with grid, block and shared memory, read from "
                "CUDA's graphs; an error when they are not those that flags asked for"),
+    SWITCH_ROW(routing, "routing",
+               "also how many experts 2, 4, 16 and 64 random tokens reach in a layer, at the end"),
     SWITCH_ROW(quality, "quality",
                "also perplexity and KL divergence from the float32 reference, by the decode "
                "arithmetic, at the end"),

@@ -190,6 +190,14 @@ static void put_kernels(struct buf *b, const struct bench_report *r)
     buf_puts(b, "\n  ],\n");
 }
 
+static void put_routing(struct buf *b, const struct bench_report *r)
+{
+    for (int i = 0; r->has_routing && i < BENCH_ROUTINGS; i++)
+        buf_printf(b, "%s{\"tokens\": %d, \"experts\": %.4f, \"uniform\": %.4f}%s",
+                   i == 0 ? "  \"routing\": [" : ", ", r->routing[i].n_tokens, r->routing[i].mean,
+                   r->routing[i].uniform, i == BENCH_ROUTINGS - 1 ? "],\n" : "");
+}
+
 static int concurrency_max(const struct bench_report *r)
 {
     int max = 0;
@@ -227,6 +235,7 @@ void bench_print_json(FILE *out, const struct bench_report *r)
     put_machine(&b, &r->machine);
     put_process(&b, r);
     put_kernels(&b, r);
+    put_routing(&b, r);
     buf_puts(&b, "  \"benchmarks\": [");
     for (size_t i = 0; i < r->n_rows; i++) {
         buf_puts(&b, i > 0 ? ",\n    " : "\n    ");

@@ -1,4 +1,4 @@
-/* Which kernels ran, step by step. */
+/* What a step is made of: which kernels ran, and how many experts its tokens reach. */
 #include "cli/bench.h"
 
 static bool is_same_step(const struct osp_kernel_use *a, const struct osp_kernel_use *b)
@@ -26,4 +26,15 @@ void bench_print_kernels(FILE *out, const struct bench_report *r)
                 k->grid[0], k->grid[1], k->grid[2], k->block[0], k->block[1], k->block[2],
                 k->shared_bytes);
     }
+}
+
+void bench_print_routing(FILE *out, const struct bench_report *r)
+{
+    if (!r->has_routing)
+        return;
+    fprintf(out, "\n| random tokens | experts a layer, mean | if all were as likely | ratio |\n"
+                 "|---:|---:|---:|---:|\n");
+    for (int i = 0; i < BENCH_ROUTINGS; i++)
+        fprintf(out, "| %d | %.2f | %.2f | %.3f |\n", r->routing[i].n_tokens, r->routing[i].mean,
+                r->routing[i].uniform, r->routing[i].mean / r->routing[i].uniform);
 }

@@ -203,6 +203,30 @@ out:
     return st;
 }
 
+/* With a model of its own: its steps are looked into, which those that are replayed do not allow. */
+static enum osp_status measure_routing(struct bench *b, const struct option_rest *rest)
+{
+    static const int counts[BENCH_ROUTINGS] = {2, 4, 16, 64};
+    struct model_args args = b->args->model;
+    enum osp_status st;
+
+    osp_model_close(b->model);
+    b->model = NULL;
+    args.enforce_eager = true;
+    args.context_tokens_max = args.n_batch_tokens_max = counts[BENCH_ROUTINGS - 1];
+    args.n_seqs_max = 1;
+    TRY(model_args_open(&b->model, &args, rest, false));
+    for (int i = 0; i < BENCH_ROUTINGS; i++) {
+        struct bench_routing *r = &b->report.routing[i];
+
+        r->n_tokens = counts[i];
+        TRY(osp_model_routing(b->model, r->n_tokens, &r->mean, &r->uniform));
+    }
+    b->report.has_routing = true;
+out:
+    return st;
+}
+
 /* The threads of the probe lie as those of the model did. */
 static const char *probe_affinity(const struct bench_args *args)
 {
@@ -264,6 +288,8 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
     bench_local_close(&b->local);
     if (b->http == NULL)
         TRY(look_inside(b));
+    if (b->args->routing && b->http == NULL)
+        TRY(measure_routing(b, rest));
     if (b->args->quality && b->http == NULL)
         TRY(measure_quality(b, rest));
 out:

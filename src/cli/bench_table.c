@@ -194,6 +194,7 @@ void bench_print_md(FILE *out, const struct bench_report *r)
     for (size_t i = 0; i < r->n_rows; i++)
         bench_print_stages(out, &r->rows[i], r->has_probe ? &r->probe : NULL);
     bench_print_kernels(out, r);
+    bench_print_routing(out, r);
     print_process(out, r);
     print_foot(out, r);
 }

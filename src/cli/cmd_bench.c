@@ -144,8 +144,8 @@ static enum osp_status check_options(const struct bench_args *a)
         bool is_wrong;
         const char *why;
     } rules[] = {
-        {a->url != NULL && (a->stages || a->quality || a->kernels),
-         "--stages, --kernels and --quality look inside: they are not for --url"},
+        {a->url != NULL && (a->stages || a->quality || a->kernels || a->routing),
+         "--stages, --kernels, --routing and --quality look inside: they are not for --url"},
         {a->url == NULL && a->server_pid > 0, "--server-pid is for --url"},
         {a->url == NULL && a->plain_body, "--plain-body is for --url"},
         {!a->quality && a->quality_file != NULL, "--quality-file is for --quality"},

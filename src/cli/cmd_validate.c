@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/model_args.h"
 #include "cli/progress.h"
+#include "cli/validate_device.h"
 #include "osprey_tools.h"
 
 struct validate_args {
@@ -18,6 +19,11 @@ struct validate_args {
 static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
+    TEXT_ROW(T, model.device, "device", NULL, "NAME",
+             "the device to describe and to check: auto, cpu or cuda (default auto)"),
+    TEXT_ROW(T, model.cpu_features, "cpu-features", NULL, "LEVEL",
+             "with --device cpu: the level to check"),
+    MODEL_KERNEL_ROWS(T, model),
     FLAG_ROW(T, read_all, "read-all", NULL,
              "also read every byte: finds a failing disk, warms the cache"),
     FLAG_ROW(T, json, "json", NULL, "print the report as JSON"),
@@ -56,7 +62,8 @@ static const struct option_row OPTIONS[] = {
     X(kv_cache_bytes, "KV cache, when full", bytes)                                                \
     X(activation_bytes, "activations", bytes)                                                      \
     X(total_bytes, "memory to serve, at most", bytes)                                              \
-    X(host_available_bytes, "memory available here", bytes)
+    X(host_available_bytes, "memory of the host, available", bytes)                                \
+    X(device_available_bytes, "memory of the device, available", bytes)
 
 static void print_n(const char *text, int64_t n)
 {
@@ -70,7 +77,7 @@ static void print_bytes(const char *text, int64_t n_bytes)
     printf("%-30s %s\n", text, format_bytes(human, (double)n_bytes));
 }
 
-static void print_text(const struct osp_validate_report *r)
+static void print_text(const struct osp_validate_report *r, const struct validate_device *device)
 {
     printf("%-30s %s\n", "layout", r->layout);
     printf("%-30s %s\n", "MXFP4 layers", r->mxfp4_layers);
@@ -78,18 +85,20 @@ static void print_text(const struct osp_validate_report *r)
 #define REPORT_PRINT(member, text, kind) print_##kind(text, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
-    puts(r->total_bytes <= r->host_available_bytes
+    validate_device_print(device);
+    puts(r->total_bytes <= r->device_available_bytes
              ? "The checkpoint is whole and can be served here."
              : "The checkpoint is whole, but this machine has too little free memory to serve it.");
 }
 
-static void print_json(const struct osp_validate_report *r)
+static void print_json(const struct osp_validate_report *r, const struct validate_device *device)
 {
     printf("{\"layout\":\"%s\",\"mxfp4_layers\":\"%s\",\"kv_cache_dtype\":\"%s\"", r->layout,
            r->mxfp4_layers, r->kv_cache_dtype);
 #define REPORT_PRINT(member, text, kind) printf(",\"" #member "\":%" PRId64, (int64_t)r->member);
     REPORT_LIST(REPORT_PRINT)
 #undef REPORT_PRINT
+    validate_device_print_json(device);
     puts("}");
 }
 
@@ -102,6 +111,7 @@ static enum osp_status validate(const struct validate_args *args, const struct o
         .context_tokens_max = args->model.context_tokens_max,
         .n_seqs_max = args->model.n_seqs_max,
         .n_batch_tokens_max = args->model.n_batch_tokens_max,
+        .device = args->model.device,
         .read_all = args->read_all,
         .progress = progress_show,
         .progress_ctx = &progress,
@@ -121,21 +131,27 @@ static int cmd_validate(int argc, char **argv)
 {
     struct validate_args args = {0};
     struct osp_validate_report report;
+    struct validate_device device = {0};
     struct option_rest rest;
+    int n_failed;
 
     if (options_parse(&command_validate, argc, argv, &args, &rest) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (validate(&args, &rest, &report) != OSP_OK)
+    if (validate(&args, &rest, &report) != OSP_OK ||
+        validate_device_read(&device, &args.model) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     if (args.json)
-        print_json(&report);
+        print_json(&report, &device);
     else
-        print_text(&report);
-    return 0;
+        print_text(&report, &device);
+    n_failed = validate_device_failures(&device);
+    validate_device_release(&device);
+    return n_failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 static const struct command_example EXAMPLES[] = {
     {"osprey validate gpt-oss-20b", "every header, name, shape and size of a checkpoint"},
+    {"osprey validate --device cuda", "the card, its kernels, and whether they compute rightly"},
     {"osprey validate gpt-oss-20b -c 131072 -np 4", "the memory for four requests of full length"},
     {NULL, NULL},
 };
@@ -146,7 +162,9 @@ const struct command command_validate = {
     .usage = "[MODEL] [options]",
     .about =
         "Nothing is served: headers, names, shapes, sizes, configuration and tokenizer are\n"
-        "checked, and an error names the file, the tensor, what was expected and what was found.",
+        "checked, and an error names the file, the tensor, what was expected and what was found.\n"
+        "With a card, or with --device, also the device: what it is, which kernel each stage uses\n"
+        "and why, and every stage once against the CPU's float32 reference on a small model.",
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_words_max = 1,

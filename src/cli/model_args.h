@@ -42,6 +42,21 @@ struct model_args {
                  "llama-server's name of --kv-cache-dtype; keys and values have one type"),        \
         TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "the same")
 
+/* Which kernels a card's products and attention have. */
+#define MODEL_KERNEL_ROWS(T, m)                                                                    \
+    TEXT_ROW(T, m.mxfp4_activation, "mxfp4-activation", NULL, "TYPE",                              \
+             "what a prompt's rows are rounded to for MXFP4 weights: bf16, or on cuda mxfp8 "      \
+             "(default bf16)"),                                                                    \
+        TEXT_ROW(T, m.mxfp4_backend, "mxfp4-backend", NULL, "NAME",                                \
+                 "products of MXFP4 weights on cuda: native, wgmma, mma or simt, as far as the "   \
+                 "card has them (default auto)"),                                                  \
+        TEXT_ROW(T, m.moe_tile, "moe-tile", NULL, "TILE",                                          \
+                 "the experts' tile for prompts on cuda, rows of weights x tokens: 64x128 or "     \
+                 "128x128, as far as the card has them (default auto)"),                           \
+        TEXT_ROW(T, m.attention_backend, "attention-backend", NULL, "NAME",                        \
+                 "attention on cuda: wgmma, mma or simt, as far as the card has them (default "    \
+                 "auto)")
+
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
     TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto, cpu or cuda (default auto)"),             \
         LIMIT_ROW(T, m.n_threads, "threads", "-t", 4096, "N",                                      \
@@ -57,21 +72,10 @@ struct model_args {
         TEXT_ROW(T, m.mxfp4_layers, "mxfp4-layers", NULL, "LIST",                                  \
                  "BF16 parts to turn to MXFP4 while loading: moe,qkv,o,lm_head,embed, or all "     \
                  "(default none)"),                                                                \
-        TEXT_ROW(T, m.mxfp4_activation, "mxfp4-activation", NULL, "TYPE",                          \
-                 "what a prompt's rows are rounded to for MXFP4 weights: bf16, or on cuda mxfp8 "  \
-                 "(default bf16)"),                                                                \
+        MODEL_KERNEL_ROWS(T, m),                                                                   \
         TEXT_ROW(T, m.pack_cache, "pack-cache", NULL, "FOLDER",                                    \
                  "keep packed weights there and map them at the next start; \"on\": in the "       \
                  "user's cache folder (default off)"),                                             \
-        TEXT_ROW(T, m.mxfp4_backend, "mxfp4-backend", NULL, "NAME",                                \
-                 "products of MXFP4 weights on cuda: native, wgmma, mma or simt, as far as the "   \
-                 "card has them (default auto)"),                                                  \
-        TEXT_ROW(T, m.moe_tile, "moe-tile", NULL, "TILE",                                          \
-                 "the experts' tile for prompts on cuda, rows of weights x tokens: 64x128 or "     \
-                 "128x128, as far as the card has them (default auto)"),                           \
-        TEXT_ROW(T, m.attention_backend, "attention-backend", NULL, "NAME",                        \
-                 "attention on cuda: wgmma, mma or simt, as far as the card has them (default "    \
-                 "auto)"),                                                                         \
         TEXT_ROW(T, m.attention_sinks, "attention-sinks", NULL, "WHETHER",                         \
                  "auto and on: as the model has them; off: an experiment without (default auto)"), \
         FLAG_ROW(T, m.enforce_eager, "enforce-eager", NULL,                                        \

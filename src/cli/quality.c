@@ -162,7 +162,12 @@ static enum osp_status open_reference(struct osp_model **out, const struct model
     struct model_args m = scoring(model);
 
     m.cpu_features = "ref";
-    m.mxfp4_layers = NULL;
+    m.device = "cpu";
+    m.mxfp4_backend = m.attention_backend = m.moe_tile = m.mxfp4_activation = NULL;
+    m.gpu_memory_utilization.given = false;
+    m.gpu_memory_utilization.value = 0;
+    if (m.load_format == NULL || strcmp(m.load_format, "dummy") != 0)
+        m.mxfp4_layers = NULL; /* generated weights have no other form */
     m.no_sinks = false;
     m.kv_cache_dtype = "f32";
     m.cache_type_k = m.cache_type_v = NULL;

@@ -110,7 +110,7 @@ static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dty
     return OSP_OK;
 }
 
-static enum osp_status cuda_memory(struct device_memory *out)
+enum osp_status gpu_memory(struct device_memory *out)
 {
     size_t n_free, n_all;
     int is_integrated = 0;
@@ -417,6 +417,11 @@ static enum osp_status cuda_kernels(const struct backend *be, struct kernel_use 
     return gpu_kernels((const struct gpu *)be, out, n_max, n);
 }
 
+static void cuda_describe(const struct backend *be, describe_fn *put, void *ctx)
+{
+    gpu_describe((const struct gpu *)be, put, ctx);
+}
+
 static enum osp_status cuda_probe(struct backend *be, struct probe *out)
 {
     return gpu_probe(gpu_of(be), out);
@@ -436,7 +441,8 @@ static const struct backend_ops cuda_ops = {.name = "cuda",
                                             .generate = cuda_generate,
                                             .pack_bytes = cuda_pack_bytes,
                                             .kv_dtype = cuda_kv_dtype,
-                                            .memory = cuda_memory,
+                                            .memory = gpu_memory,
+                                            .describe = cuda_describe,
                                             .kernels = cuda_kernels,
                                             .probe = cuda_probe,
                                             .step_begin = cuda_step_begin,

@@ -120,6 +120,12 @@ void gpu_graphs_drop(struct gpu *gpu);
 CHECKED enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *out, int n_max,
                                     int *n);
 
+/* describe.c */
+void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx);
+
+/* device.c */
+CHECKED enum osp_status gpu_memory(struct device_memory *out);
+
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
 

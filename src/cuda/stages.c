@@ -134,6 +134,8 @@ enum osp_status gpu_logits(struct gpu *gpu, const struct logits_args *a, struct 
                        .gather = &samples->row,
                        .gather_stride = (int)(sizeof(*samples) / sizeof(int32_t))};
 
+    if (m.n_tokens == 0)
+        return OSP_OK;
     add_job(&m, &a->head, NULL, a->logits.data, a->logits.dim[1], work);
     launch_jobs(gpu, STAGE_logits, &m);
     return OSP_OK;

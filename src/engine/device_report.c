@@ -3,7 +3,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/kv_dtype.h"
 #include "engine/model_api.h"
+#include "model/routing.h"
+#include "model/selfcheck.h"
 #include "osprey_tools.h"
 
 /* The device is the engine's while there is one. */
@@ -65,6 +68,82 @@ enum osp_status osp_model_peaks(struct osp_model *m, struct osp_device_peaks *ou
                                      .flops_per_s = best != NULL ? best->ops_per_s : 0,
                                      .flops_name = best != NULL ? best->name : "none"};
 out:
+    atomic_store(&m->claimed, false);
+    return st;
+}
+
+/* ---- devices without a model ---- */
+
+static enum osp_status device_options(struct model_options *out,
+                                      const struct osp_model_options *opt)
+{
+    enum osp_status st;
+
+    *out = (struct model_options){
+        .device = opt->device != NULL ? opt->device : "auto",
+        .cpu_features = opt->cpu_features,
+        .n_threads = opt->n_threads,
+        .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile}};
+    TRY(kv_dtype_choose(&out->kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
+    TRY(mxfp4_activation_parse(&out->has_mxfp8_rows, opt->mxfp4_activation));
+out:
+    return st;
+}
+
+enum osp_status osp_device_describe(const struct osp_model_options *opt, osp_describe_fn *put,
+                                    void *ctx)
+{
+    const struct backend_ops *ops = backend_find(opt->device != NULL ? opt->device : "auto");
+    struct backend_options options = {.n_rows_max = 1, .n_samples_max = 1};
+    struct backend *be;
+    struct model_options m;
+    enum osp_status st;
+
+    if (ops == NULL)
+        return OSP_ENOTFOUND;
+    TRY(device_options(&m, opt));
+    options.n_threads = m.n_threads;
+    options.cpu_features = m.cpu_features;
+    options.kernels = m.kernels;
+    options.has_mxfp8_rows = m.has_mxfp8_rows;
+    TRY(ops->open(&be, &options));
+    ops->describe(be, put, ctx);
+    ops->close(be);
+out:
+    return st;
+}
+
+enum osp_status osp_device_check(const struct osp_model_options *opt, struct osp_stage_check *out,
+                                 int n_max, int *n)
+{
+    struct stage_check checks[STAGE_CHECKS_MAX];
+    struct model_options m;
+    enum osp_status st;
+
+    *n = 0;
+    TRY(device_options(&m, opt));
+    TRY(selfcheck_run(checks, n, &m));
+    *n = *n < n_max ? *n : n_max;
+    for (int i = 0; i < *n; i++)
+        out[i] = (struct osp_stage_check){checks[i].stage, checks[i].n_calls, checks[i].error,
+                                          checks[i].limit};
+out:
+    return st;
+}
+
+enum osp_status osp_model_routing(struct osp_model *m, int n_tokens, double *mean, double *uniform)
+{
+    const struct memory_plan *p = &m->plan;
+    enum osp_status st;
+
+    if (n_tokens < 1 || n_tokens > p->n_batch_tokens_max || n_tokens > p->context_tokens_max)
+        return fail(OSP_EINVAL, "routing of %d tokens: a step has 1 to %d, a context %d", n_tokens,
+                    p->n_batch_tokens_max, p->context_tokens_max);
+    st = claim(m);
+    if (st != OSP_OK)
+        return st;
+    st = routing_measure(mean, m->model, n_tokens);
+    *uniform = routing_uniform(model_config(m->model), n_tokens);
     atomic_store(&m->claimed, false);
     return st;
 }

@@ -34,10 +34,10 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
     return OSP_OK;
 }
 
-/* Of the device, or of the host where the device shares it. */
-static enum osp_status available_bytes(int64_t *out, const struct osp_model_options *opt)
+enum osp_status device_available_bytes(int64_t *out, bool *host_too, const char *device,
+                                       double share)
 {
-    const struct backend_ops *ops = backend_find(opt->device == NULL ? "auto" : opt->device);
+    const struct backend_ops *ops = backend_find(device == NULL ? "auto" : device);
     struct device_memory memory;
     enum osp_status st;
 
@@ -45,9 +45,20 @@ static enum osp_status available_bytes(int64_t *out, const struct osp_model_opti
         return OSP_ENOTFOUND;
     TRY(ops->memory(&memory));
     *out = host_available_bytes();
-    if (memory.total_bytes > 0)
-        *out = device_share_bytes(&memory, opt->gpu_memory_utilization, *out);
-    else if (opt->gpu_memory_utilization > 0)
+    *host_too = memory.total_bytes == 0;
+    if (!*host_too)
+        *out = device_share_bytes(&memory, share, *out);
+out:
+    return st;
+}
+
+static enum osp_status available_bytes(int64_t *out, const struct osp_model_options *opt)
+{
+    bool host_too;
+    enum osp_status st;
+
+    TRY(device_available_bytes(out, &host_too, opt->device, opt->gpu_memory_utilization));
+    if (host_too && opt->gpu_memory_utilization > 0)
         log_warn("the share of a card's memory is ignored: the model runs on the CPU");
 out:
     return st;
@@ -78,7 +89,7 @@ out:
     return st;
 }
 
-static enum osp_status parse_activation(bool *is_mxfp8, const char *text)
+enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text)
 {
     *is_mxfp8 = text != NULL && strcmp(text, "mxfp8") == 0;
     if (text != NULL && !*is_mxfp8 && strcmp(text, "bf16") != 0)
@@ -121,7 +132,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
 
     enum osp_status st;
 
-    TRY(parse_activation(&mo.has_mxfp8_rows, opt->mxfp4_activation));
+    TRY(mxfp4_activation_parse(&mo.has_mxfp8_rows, opt->mxfp4_activation));
     memcpy(mo.n_pages, m->plan.n_pages, sizeof mo.n_pages);
     TRY(model_open(&m->model, &mo));
 out:

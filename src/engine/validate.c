@@ -6,6 +6,7 @@
 #include "engine/host_memory.h"
 #include "engine/kv_dtype.h"
 #include "engine/memory_plan.h"
+#include "engine/model_api.h"
 #include "model/validate.h"
 #include "osprey_tools.h"
 #include "text/tokenizer.h"
@@ -76,10 +77,12 @@ static enum osp_status write_memory(struct osp_validate_report *out,
                                     const struct inspection *i)
 {
     struct memory_plan p = {.n_seqs_max = 0};
+    bool host_too;
     enum osp_status st;
 
     out->host_available_bytes = host_available_bytes();
-    TRY(plan(&p, opt, i, out->host_available_bytes));
+    TRY(device_available_bytes(&out->device_available_bytes, &host_too, opt->device, 0));
+    TRY(plan(&p, opt, i, out->device_available_bytes));
     out->context_tokens_max = p.context_tokens_max;
     out->n_seqs_max = p.n_seqs_max;
     out->n_batch_tokens_max = p.n_batch_tokens_max;

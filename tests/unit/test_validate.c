@@ -103,7 +103,59 @@ static void test_refusals(void **state)
                    (const char *const[]){"1073741824"}, 1);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_report_of_the_bundled_model), cmocka_unit_test(test_figures_add_up),
+static void count_line(void *ctx, const char *key, const char *text)
+{
+    assert_true(key[0] != '\0' && text[0] != '\0');
+    ++*(int *)ctx;
+}
+
+static void check_device(const char *level, double error_max)
+{
+    const struct osp_model_options opt = {.device = "cpu", .cpu_features = level};
+    struct osp_stage_check checks[16];
+    int n, n_lines = 0;
+
+    assert_int_equal(osp_device_describe(&opt, count_line, &n_lines), OSP_OK);
+    assert_true(n_lines > 0);
+    assert_int_equal(osp_device_check(&opt, checks, 16, &n), OSP_OK);
+    assert_int_equal(n, 9); /* the stages of the seam */
+    for (int i = 0; i < n; i++) {
+        assert_true(checks[i].n_calls > 0);
+        assert_true(checks[i].error <= error_max && checks[i].error <= checks[i].limit);
+    }
+}
+
+static void test_device(void **state)
+{
+    (void)state;
+    check_device("ref", 0);
+    check_device(NULL, 0.03);
+}
+
+static void test_routing(void **state)
+{
+    struct osp_model_options opt = {.load_format = "dummy",
+                                    .dummy_shape = "osprey-nano",
+                                    .dummy_layers = 4,
+                                    .device = "cpu",
+                                    .context_tokens_max = 64,
+                                    .enforce_eager = true};
+    struct osp_model *model;
+    double mean, uniform;
+
+    (void)state;
+    setenv("OSPREY_MODEL_DIR", "models/osprey-nano", 0); /* for its tokenizer */
+    assert_int_equal(osp_model_open(&model, &opt), OSP_OK);
+    assert_int_equal(osp_model_routing(model, 1, &mean, &uniform), OSP_OK);
+    assert_true(mean == 4 && uniform == 4); /* a token has four experts of eight */
+    assert_int_equal(osp_model_routing(model, 2, &mean, &uniform), OSP_OK);
+    assert_true(mean > 4 && mean < 8 && uniform == 6);
+    assert_int_equal(osp_model_routing(model, 65, &mean, &uniform), OSP_EINVAL);
+    osp_model_close(model);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_device), cmocka_unit_test(test_routing),
+          cmocka_unit_test(test_report_of_the_bundled_model), cmocka_unit_test(test_figures_add_up),
           cmocka_unit_test(test_limits_decide_the_memory),
           cmocka_unit_test(test_read_all_reads_all),
           cmocka_unit_test(test_original_layout_finds_the_parents_tokenizer),
