@@ -170,6 +170,19 @@ struct span {
     int first_position, n_rows;
 };
 
+/* Of which kinds the rows of batches are: a device may have kernels for each. */
+static enum mixture { ALL_PROMPT, A_THIRD_GENERATED, ALL_GENERATED, N_MIXTURES } mixture;
+static const char *const mixture_names[N_MIXTURES] = {"prompts", "both kinds", "generated rows"};
+
+static enum row_kind kind_of(int row, int n_rows)
+{
+    return row < (mixture == ALL_PROMPT          ? 0
+                  : mixture == A_THIRD_GENERATED ? (n_rows + 2) / 3
+                                                 : n_rows)
+               ? ROW_GENERATED
+               : ROW_PROMPT;
+}
+
 /* Sequences with pages for all their positions, or for those that the window reaches; the pages are
  * numbered from the end of the pool. */
 static struct batch *batch_of(const struct span *spans, int n, int n_samples, int window_tokens)
@@ -200,6 +213,7 @@ static struct batch *batch_of(const struct span *spans, int n, int n_samples, in
         for (int k = 0; k < spans[i].n_rows; k++, row++) {
             ((int32_t *)BATCH_POSITIONS(b))[row] = spans[i].first_position + k;
             ((int32_t *)BATCH_ROW_SEQ(b))[row] = i;
+            ((int32_t *)BATCH_KINDS(b))[row] = (int32_t)kind_of(row, counts.n_rows);
         }
     }
     return b;
@@ -1232,7 +1246,32 @@ static double read_speed(int n_threads)
     return (double)p.n_words * 8 / (double)least_ns;
 }
 
+static void print_times(int i, double read_gbs)
+{
+    for (int n_rows = 1; n_rows <= 64 && stages[i].time != NULL; n_rows += 63)
+        print_rate(i, n_rows, read_gbs);
+}
+
 /* Gives the number of stages that fail. */
+static int check_stages(double read_gbs)
+{
+    const bool is_timed = read_gbs > 0 && mixture == ALL_PROMPT;
+    int n_failed = 0;
+
+    for (int i = 0; i < N_STAGES; i++) {
+        stage_error = 0;
+        stages[i].check();
+        printf("%-9s error %8.1e %s", stages[i].stage, stage_error,
+               stage_error <= ERROR_MAX ? "ok  " : "FAIL");
+        n_failed += !(stage_error <= ERROR_MAX);
+        if (is_timed)
+            print_times(i, read_gbs);
+        printf("\n");
+    }
+    return n_failed;
+}
+
+/* The same of a level. */
 static int check_level(const struct backend_options *opt, const struct kernels *level)
 {
     const bool is_quick = getenv("CHECK_QUICK") != NULL;
@@ -1252,15 +1291,10 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     if (!is_quick)
         printf("; reading memory alone: %.1f GB/s", read_gbs);
     printf("\n");
-    for (int i = 0; i < N_STAGES; i++) {
-        stage_error = 0;
-        stages[i].check();
-        printf("%-9s error %8.1e %s", stages[i].stage, stage_error,
-               stage_error <= ERROR_MAX ? "ok  " : "FAIL");
-        n_failed += !(stage_error <= ERROR_MAX);
-        for (int n_rows = 1; n_rows <= 64 && stages[i].time != NULL && !is_quick; n_rows += 63)
-            print_rate(i, n_rows, read_gbs);
-        printf("\n");
+    for (mixture = ALL_PROMPT; mixture < (is_elsewhere ? N_MIXTURES : 1); mixture++) {
+        if (is_elsewhere)
+            printf("%s\n", mixture_names[mixture]);
+        n_failed += check_stages(read_gbs);
     }
     if (has_int8)
         printf("experts with rounded inputs: relative error %.2g, limit %g\n", int8_error,

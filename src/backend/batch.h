@@ -2,7 +2,7 @@
  * copy to the device, one broadcast to the other ranks, one blob to replay in a test.
  *
  * Letters: T tokens (rows), S sequences, R rows that need logits, P tokens a page.
- * Rows of one sequence are adjacent and in order of position.
+ * Rows of one sequence are adjacent and in order of position. Generated rows come before those of prompts.
  *
  * Pages come in two groups, each with its own pool: GROUP_FULL for layers that see every position,
  * GROUP_WINDOW for sliding-window layers, which keep only the pages that the window still touches.

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "cuda/gemm.h"
 #include "cuda/gpu.h"
 #include "cuda/host.h"
 
@@ -144,6 +145,9 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->batch_room.data);
     (void)cudaFree(gpu->rotations.data);
     (void)cudaFree(gpu->lists.data);
+    (void)cudaFree(gpu->operand.data);
+    (void)cudaFree(gpu->units.data);
+    (void)cudaFree(gpu->tiles.data);
     (void)cudaFree(gpu->parts.data);
     (void)cudaFree(gpu->raw.data);
     (void)cudaFree(gpu->n_experts_read);
@@ -192,6 +196,9 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
     gpu->card = card_of_capability(gpu->properties.major);
+    if (gpu->card == CARD_HOPPER && !launch_gemm_is_here())
+        TRY(fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
+                 gpu->properties.name));
     TRY(choose_kernels(gpu));
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
@@ -337,6 +344,21 @@ static void end_abandoned(struct gpu *gpu)
     gpu_graphs_drop(gpu);
 }
 
+/* Rows in front of the first of a prompt, behind which there must be no generated one. */
+static enum osp_status count_generated(const struct batch *b, int *out)
+{
+    int n = 0;
+
+    while (n < b->n_rows && BATCH_KINDS(b)[n] == ROW_GENERATED)
+        n++;
+    *out = n;
+    for (int row = n; row < b->n_rows; row++)
+        if (BATCH_KINDS(b)[row] != ROW_PROMPT)
+            return fail(OSP_EINTERNAL, "batch: row %d is generated, but row %d is of a prompt", row,
+                        n);
+    return OSP_OK;
+}
+
 static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
     struct gpu *gpu = gpu_of(be);
@@ -345,6 +367,7 @@ static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b
     TRY(end_running(gpu));
     end_abandoned(gpu);
     TRY(gpu_pack_end(gpu));
+    TRY(count_generated(b, &gpu->n_generated));
     TRY(upload(gpu, b));
     gpu->batch = b;
     gpu->rotations_of = NULL;

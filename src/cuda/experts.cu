@@ -6,26 +6,6 @@
 
 enum { GROUP_THREADS = 1024, GROUP_WARPS = GROUP_THREADS / WARP_LANES, COMBINE_THREADS = 256 };
 
-/* Sum of the values of the threads before this one; *all gets that of all. */
-static __device__ int sum_before(int value, int *room, int *all)
-{
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    int sum = value, of_warps;
-
-    for (int step = 1; step < WARP_LANES; step *= 2) {
-        const int other = __shfl_up_sync(ALL_LANES, sum, step);
-
-        sum += lane >= step ? other : 0;
-    }
-    __syncthreads();
-    if (lane == WARP_LANES - 1)
-        room[warp] = sum;
-    __syncthreads();
-    of_warps = room[lane];
-    *all = warp_sum(of_warps);
-    return warp_sum(lane < warp ? of_warps : 0) + sum - value;
-}
-
 /* Experts' first entries from their counts, and the list of those that have any. */
 static __device__ void list_experts(const struct grouping &g, const int *counts, int n_experts)
 {
@@ -35,8 +15,8 @@ static __device__ void list_experts(const struct grouping &g, const int *counts,
     for (int e0 = 0; e0 < n_experts; e0 += GROUP_THREADS) {
         const int e = e0 + threadIdx.x, count = e < n_experts ? counts[e] : 0;
         int n_here, n_active_here;
-        const int first = n + sum_before(count, room, &n_here);
-        const int at = n_active + sum_before(count > 0, room, &n_active_here);
+        const int first = n + sum_before(count, room, GROUP_WARPS, &n_here);
+        const int at = n_active + sum_before(count > 0, room, GROUP_WARPS, &n_active_here);
 
         if (e < n_experts)
             g.first[e] = first;

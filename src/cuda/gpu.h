@@ -72,6 +72,8 @@ struct gpu {
     size_t staging_bytes;
     struct loader *loader; /* of large weights; NULL: none is on its way */
     struct gpu_room batch_room, rotations, lists, parts, raw;
+    struct gpu_room operand, units, tiles; /* of prompts: prompt.c */
+    int n_generated; /* rows of the step in progress, in front of those of prompts */
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
@@ -132,6 +134,13 @@ CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
 /* stages.c: the table's row for a stage of the step in progress, which is noted as launched. */
 const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
                                    int n_rows);
+
+/* prompt.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
+CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m);
+/* All of the stage, over n_rows rows that begin where the tensors do. */
+CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
+                                           int n_rows);
+
 /* stages.c: puts the stage's kernels into the stream. */
 #define STAGE_FUNCTION(stage)                                                                      \
     CHECKED enum osp_status gpu_##stage(struct gpu *gpu, const struct stage##_args *a,             \

@@ -55,48 +55,92 @@ static enum weight_format format_of(const struct tensor *w)
     return w->dtype == DTYPE_MXFP4 ? WEIGHTS_MXFP4 : WEIGHTS_BF16;
 }
 
-/* A step counts as generated when all of its rows are: those of a kind have one arithmetic. */
-static enum row_kind kind_of(const struct batch *b)
+/* Where the kernels for prompts sum otherwise, a step's rows are taken apart by kind; elsewhere a step counts
+ * as generated when all of its rows are. */
+static enum row_kind kind_of(const struct gpu *gpu)
 {
-    for (int row = 0; row < b->n_rows; row++)
-        if (BATCH_KINDS(b)[row] == ROW_PROMPT)
-            return ROW_PROMPT;
-    return ROW_GENERATED;
+    return gpu->n_generated == gpu->batch->n_rows ? ROW_GENERATED : ROW_PROMPT;
+}
+
+static const struct tuning_row *row_of_table(const struct gpu *gpu, enum stage stage,
+                                             enum weight_format format, enum row_kind kind,
+                                             int n_rows)
+{
+    const struct tuning_key key = {
+        .stage = stage, .card = gpu->card, .format = format, .kind = kind, .n_rows = n_rows};
+    const struct wish wish = choice_of(&gpu->choice, stage, format);
+
+    return tuning_find(&key, &wish);
 }
 
 const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
                                    int n_rows)
 {
-    const struct tuning_key key = {.stage = stage,
-                                   .card = gpu->card,
-                                   .format = format,
-                                   .kind = kind_of(gpu->batch),
-                                   .n_rows = n_rows};
-    const struct wish wish = choice_of(&gpu->choice, stage, format);
-    const struct tuning_row *row = tuning_find(&key, &wish);
+    const struct tuning_row *row = row_of_table(gpu, stage, format, kind_of(gpu), n_rows);
 
     gpu->expected |= SET(row->kernel);
     return row;
 }
 
 /* All jobs have the format of the first. */
-static void launch_product(struct gpu *gpu, enum stage stage, const struct matmul *m)
+static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum row_kind kind,
+                                      const struct matmul *m)
 {
+    enum kernel kernel;
+
     if (m->n_tokens == 0)
-        return;
-    switch (gpu_tuned(gpu, stage, format_of(&m->w[0]), m->n_tokens)->kernel) {
+        return OSP_OK;
+    kernel = row_of_table(gpu, stage, format_of(&m->w[0]), kind, m->n_tokens)->kernel;
+    gpu->expected |= SET(kernel);
+    switch (kernel) {
+    case KERNEL_GEMM_SM90:
+        return gpu_prompt_product(gpu, m);
     case KERNEL_MATMUL_SIMT:
         launch_matmul_simt(gpu->stream, m);
-        break;
+        return OSP_OK;
     default:
         launch_matmul(gpu->stream, m);
+        return OSP_OK;
     }
 }
 
+/* Tokens first to first + n of a product whose tokens are rows in order. */
+static struct matmul tokens_of(const struct matmul *m, int first, int n)
+{
+    struct matmul part = *m;
+
+    part.n_tokens = n;
+    part.x += first * matrix_columns(&m->w[0]);
+    for (int i = 0; i < m->n_jobs; i++)
+        part.out[i] += first * m->out_width[i];
+    return part;
+}
+
+/* Prompts have kernels of their own for this. */
+static bool is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w)
+{
+    return row_of_table(gpu, stage, format_of(w), ROW_PROMPT, gpu->batch->n_rows)->kernel ==
+           KERNEL_GEMM_SM90;
+}
+
+static enum osp_status launch_kinds(struct gpu *gpu, enum stage stage, const struct matmul *m)
+{
+    const int n_generated = gpu->n_generated;
+    const struct matmul generated = tokens_of(m, 0, n_generated);
+    const struct matmul prompt = tokens_of(m, n_generated, m->n_tokens - n_generated);
+    enum osp_status st;
+
+    TRY(launch_product(gpu, stage, ROW_GENERATED, &generated));
+    TRY(launch_product(gpu, stage, ROW_PROMPT, &prompt));
+out:
+    return st;
+}
+
 /* One launch where the jobs have one layout and type, as of most checkpoints; else one each. */
-static void launch_jobs(struct gpu *gpu, enum stage stage, const struct matmul *m)
+static enum osp_status launch_jobs(struct gpu *gpu, enum stage stage, const struct matmul *m)
 {
     bool is_same = true;
+    enum osp_status st = OSP_OK;
 
     for (int i = 1; i < m->n_jobs; i++)
         is_same = is_same && m->w[i].dtype == m->w[0].dtype && m->w[i].layout == m->w[0].layout;
@@ -108,10 +152,15 @@ static void launch_jobs(struct gpu *gpu, enum stage stage, const struct matmul *
         one.bias[0] = m->bias[i];
         one.out[0] = m->out[i];
         one.out_width[0] = m->out_width[i];
-        launch_product(gpu, stage, &one);
+        TRY(launch_jobs(gpu, stage, &one));
     }
-    if (is_same)
-        launch_product(gpu, stage, m);
+    if (!is_same)
+        return OSP_OK;
+    if (m->first == NULL && m->gather == NULL && is_apart(gpu, stage, &m->w[0]))
+        return launch_kinds(gpu, stage, m);
+    return launch_product(gpu, stage, m->first == NULL ? kind_of(gpu) : ROW_GENERATED, m);
+out:
+    return st;
 }
 
 /* ---- around the layers ---- */
@@ -137,8 +186,7 @@ enum osp_status gpu_logits(struct gpu *gpu, const struct logits_args *a, struct 
     if (m.n_tokens == 0)
         return OSP_OK;
     add_job(&m, &a->head, NULL, a->logits.data, a->logits.dim[1], work);
-    launch_jobs(gpu, STAGE_logits, &m);
-    return OSP_OK;
+    return launch_jobs(gpu, STAGE_logits, &m);
 }
 
 enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct work *work)
@@ -184,7 +232,7 @@ enum osp_status gpu_attn_in(struct gpu *gpu, const struct attn_in_args *a, struc
     for (int i = 0; i < 3; i++)
         add_job(&m, &a->wqkv[i], &a->bqkv[i], outs[i], i == 0 ? a->q.dim[1] : 2 * kv_width, work);
     TRY(fill_rotations(gpu, a->rope));
-    launch_jobs(gpu, STAGE_attn_in, &m);
+    TRY(launch_jobs(gpu, STAGE_attn_in, &m));
     launch_place(gpu->stream, a, gpu->rotations.data, gpu->on_device, gpu->batch->n_rows);
     work->bytes += 4.0 * gpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);
 out:
@@ -239,8 +287,7 @@ enum osp_status gpu_attn_out(struct gpu *gpu, const struct attn_out_args *a, str
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->att.data};
 
     add_job(&m, &a->wo, &a->bo, a->h.data, a->h.dim[1], work);
-    launch_jobs(gpu, STAGE_attn_out, &m);
-    return OSP_OK;
+    return launch_jobs(gpu, STAGE_attn_out, &m);
 }
 
 enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work *work)
@@ -256,11 +303,13 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
 enum osp_status gpu_route(struct gpu *gpu, const struct route_args *a, struct work *work)
 {
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->y.data, .is_exact = true};
+    enum osp_status st;
 
     add_job(&m, &a->wr, &a->br, a->scores.data, a->scores.dim[1], work);
-    launch_jobs(gpu, STAGE_route, &m);
+    TRY(launch_jobs(gpu, STAGE_route, &m));
     launch_pick(gpu->stream, a, gpu->batch->n_rows);
-    return OSP_OK;
+out:
+    return st;
 }
 
 static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
@@ -292,12 +341,12 @@ static struct matmul product_of(const struct grouping *g, int n_tokens, int n_en
                            .n_active_max = n_entries < n_experts ? n_entries : (int)n_experts};
 }
 
-/* Bytes of weights are added up on the device, which alone knows how many experts it read. */
-enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struct work *work)
+/* The rows in front, by the kernels that take rows of either kind. */
+static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
 {
-    const int n_rows = gpu->batch->n_rows, n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
+    const int n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
     const int64_t n_experts = a->w_up.dim[0];
-    struct work weights = {0};
+    struct work work = {0};
     struct grouping g;
     struct matmul m;
     enum osp_status st;
@@ -311,16 +360,53 @@ enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struc
     m.is_swiglu = true;
     m.limit = a->limit;
     m.alpha = a->alpha;
-    add_job(&m, &a->w_up, &a->b_up, a->units.data, a->units.dim[1], &weights);
-    launch_jobs(gpu, STAGE_experts, &m);
+    add_job(&m, &a->w_up, &a->b_up, a->units.data, a->units.dim[1], &work);
+    TRY(launch_jobs(gpu, STAGE_experts, &m));
     m = product_of(&g, n_rows, n, n_experts);
     m.x = a->units.data;
-    add_job(&m, &a->w_down, &a->b_down, a->parts.data, a->parts.dim[1], &weights);
-    launch_jobs(gpu, STAGE_experts, &m);
+    add_job(&m, &a->w_down, &a->b_down, a->parts.data, a->parts.dim[1], &work);
+    TRY(launch_jobs(gpu, STAGE_experts, &m));
     launch_combine(gpu->stream, a, g.entry, n_rows);
+out:
+    return st;
+}
+
+static void skip_rows(struct tensor *t, int64_t n)
+{
+    t->data = (char *)t->data + n * t->dim[1] * (int64_t)sizeof(float);
+}
+
+/* The stage without its first n rows; all of its numbers have four bytes. */
+static struct experts_args experts_behind(const struct experts_args *a, int n)
+{
+    struct experts_args rest = *a;
+
+    skip_rows(&rest.h, n);
+    skip_rows(&rest.y, n);
+    skip_rows(&rest.ids, n);
+    skip_rows(&rest.gates, n);
+    skip_rows(&rest.units, n * a->ids.dim[1]);
+    skip_rows(&rest.parts, n * a->ids.dim[1]);
+    return rest;
+}
+
+/* Bytes of weights are added up on the device, which alone knows how many experts it read. */
+enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struct work *work)
+{
+    const int n_rows = gpu->batch->n_rows, n_ranks = (int)a->ids.dim[1];
+    const bool is_split =
+        is_apart(gpu, STAGE_experts, &a->w_up) && is_apart(gpu, STAGE_experts, &a->w_down);
+    const int n_first = is_split ? gpu->n_generated : n_rows;
+    const struct experts_args rest = experts_behind(a, n_first);
+    enum osp_status st;
+
+    if (n_first > 0)
+        TRY(launch_experts(gpu, a, n_first));
+    if (n_first < n_rows)
+        TRY(gpu_prompt_experts(gpu, &rest, n_rows - n_first));
     gpu->expert_bytes = (double)(weight_bytes(&a->w_up) + weight_bytes(&a->w_down));
     work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);
-    work->flops = weights.flops * n_ranks;
+    work->flops = (work_of(&a->w_up, n_rows).flops + work_of(&a->w_down, n_rows).flops) * n_ranks;
 out:
     return st;
 }

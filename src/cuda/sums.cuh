@@ -34,4 +34,24 @@ template <typename T> static __device__ T block_sum(T value, T *room)
     return warp_sum(lane < blockDim.x / WARP_LANES ? room[lane] : (T)0);
 }
 
+/* Sum of the values of the threads before this one; *all gets that of all. */
+static __device__ __forceinline__ int sum_before(int value, int *room, int n_warps, int *all)
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    int sum = value, of_warps;
+
+    for (int step = 1; step < WARP_LANES; step *= 2) {
+        const int other = __shfl_up_sync(ALL_LANES, sum, step);
+
+        sum += lane >= step ? other : 0;
+    }
+    __syncthreads();
+    if (lane == WARP_LANES - 1)
+        room[warp] = sum;
+    __syncthreads();
+    of_warps = lane < n_warps ? room[lane] : 0;
+    *all = warp_sum(of_warps);
+    return warp_sum(lane < warp ? of_warps : 0) + sum - value;
+}
+
 #endif

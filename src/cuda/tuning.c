@@ -39,6 +39,7 @@ enum card card_of_capability(int major)
 enum {
     PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_experts) |
                SET(STAGE_logits),
+    LARGE = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_experts), /* prompts' products */
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_CARDS = SET(N_CARDS) - 1,
@@ -56,11 +57,22 @@ const struct tuning_row tuning_rows[] = {
     {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_ATTN_SIMT,
      .why = "the only one"},
 
-    {PRODUCTS, ALL_CARDS, PACKED, BOTH_KINDS, 1, 8, KERNEL_MATMUL_MMA, .tile = {16, 8, 64},
+    {PRODUCTS, ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 8, KERNEL_MATMUL_MMA, .tile = {16, 8, 64},
      .why = "one source for all cards, the same sums for any number of tokens"},
-    {PRODUCTS, ALL_CARDS, PACKED, BOTH_KINDS, 9, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
+    {PRODUCTS, ALL_CARDS, PACKED, SET(ROW_GENERATED), 9, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
      .tile = {16, 16, 64},
      .why = "one source for all cards, the same sums for any number of tokens"},
+    {PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_MATMUL_MMA, .tile = {16, 16, 64},
+     .why = "one source for all cards, the same sums for any number of tokens"},
+    {SET(STAGE_route) | SET(STAGE_logits), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1,
+     TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64},
+     .why = "float32 in three terms, or few rows"},
+    {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_SM90,
+     .tile = {256, 128, 64}, .why = "prompts: each weight is read once for up to 128 tokens"},
+    {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
+     .tile = {16, 16, 64}, .is_on_request = true,
+     .why = "asked for: weights are read again for every 16 tokens"},
 
     {PRODUCTS, ALL_CARDS, SET(WEIGHTS_OTHER), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .why = "weights that are neither BF16 nor MXFP4"},

@@ -1,0 +1,161 @@
+/* Products of a step's prompt rows, by the kernels for many rows (gemm.h): rows become an operand, tiles are
+ * chosen, and the experts' rows are listed on the device. */
+#include "cuda/gemm.h"
+#include "cuda/gpu.h"
+
+static bool is_f16(const struct tensor *w)
+{
+    return w->dtype == DTYPE_MXFP4;
+}
+
+/* ---- tiles ---- */
+
+/* What a tile takes besides its tokens' products, in tokens: the weights' way and the end of the sums. */
+enum { TILE_COST_TOKENS = 24 };
+
+/* Time of all tiles when each has so many tokens, in tokens of one block. */
+static int64_t cost_of(const struct gpu *gpu, int64_t n_row_tiles, int n_tokens, int n_tile_tokens)
+{
+    const int64_t n_tiles = n_row_tiles * units_of(n_tokens, n_tile_tokens);
+
+    return units_of(n_tiles, gpu->properties.multiProcessorCount) *
+           (n_tile_tokens + TILE_COST_TOKENS);
+}
+
+struct tiling {
+    enum gemm_shape shape;
+    int n_tile_tokens;
+};
+
+/* The tiles of one matrix that end first: blocks are as many as multiprocessors, and wait for the last. */
+static struct tiling tiling_of(const struct gpu *gpu, int64_t n_row_tiles, int n_tokens)
+{
+    static const struct tiling all[] = {
+        {GEMM_WIDE, 128},  {GEMM_WIDE, 96},   {GEMM_WIDE, 80},   {GEMM_MIDDLE, 64},
+        {GEMM_NARROW, 48}, {GEMM_NARROW, 32}, {GEMM_NARROW, 16},
+    };
+    struct tiling best = all[0];
+
+    for (size_t i = 1; i < sizeof(all) / sizeof(all[0]); i++)
+        if (cost_of(gpu, n_row_tiles, n_tokens, all[i].n_tile_tokens) <
+            cost_of(gpu, n_row_tiles, n_tokens, best.n_tile_tokens))
+            best = all[i];
+    return best;
+}
+
+/* By how many tokens an expert has if all have as many: widths that they fit into without much room left. */
+static enum gemm_shape shape_of(int64_t n_entries, int64_t n_experts)
+{
+    const int64_t n_each = n_entries / n_experts;
+
+    return n_each <= 40 ? GEMM_NARROW : n_each <= 88 ? GEMM_MIDDLE : GEMM_WIDE;
+}
+
+/* ---- one matrix ---- */
+
+/* An operand in a room that has place for rows_max rows, and will not grow. */
+static enum osp_status operand_of(struct gpu *gpu, struct gpu_room *room, struct operand *out,
+                                  int64_t n_rows, int64_t n_rows_max, const struct tensor *w)
+{
+    const int64_t n_columns = matrix_columns(w);
+    enum osp_status st;
+
+    TRY(gpu_room_need(gpu, room, (size_t)operand_bytes(n_rows_max, n_columns),
+                      "operands of prompts"));
+    *out = (struct operand){.data = room->data, .n_rows = n_rows, .is_f16 = is_f16(w)};
+out:
+    return st;
+}
+
+enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m)
+{
+    struct gemm g = {.n_jobs = m->n_jobs, .n_tokens = m->n_tokens};
+    int64_t n_row_tiles = 0;
+    struct tiling tiling;
+    enum osp_status st;
+
+    for (int i = 0; i < m->n_jobs; i++) {
+        g.w[i] = m->w[i];
+        g.bias[i] = m->bias[i];
+        g.out[i] = m->out[i];
+        g.out_width[i] = m->out_width[i];
+        n_row_tiles += units_of(matrix_rows(&m->w[i]), GEMM_ROWS);
+    }
+    TRY(operand_of(gpu, &gpu->operand, &g.x, operand_rows(m->n_tokens),
+                   operand_rows(gpu->limits.n_rows_max), &m->w[0]));
+    tiling = tiling_of(gpu, n_row_tiles, m->n_tokens);
+    g.shape = tiling.shape;
+    g.n_tile_tokens = tiling.n_tile_tokens;
+    launch_operand(gpu->stream, &g.x, m->x, m->n_tokens, matrix_columns(&m->w[0]), NULL, 1);
+    launch_gemm(gpu->stream, &g);
+out:
+    return st;
+}
+
+/* ---- experts ---- */
+
+static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a,
+                                struct expert_lists *out)
+{
+    const int64_t n_experts = a->w_up.dim[0], n_ranks = a->ids.dim[1];
+    const int64_t n_entries = gpu->limits.n_rows_max * n_ranks;
+    enum osp_status st;
+
+    TRY(gpu_room_need(gpu, &gpu->tiles,
+                      (size_t)(n_experts + 1) * sizeof(*out->experts) +
+                          (size_t)(1 + n_entries + listed_rows(n_entries, n_experts)) *
+                              sizeof(int32_t),
+                      "lists of experts"));
+    out->experts = gpu->tiles.data;
+    out->n_active = (int32_t *)(out->experts + n_experts + 1);
+    out->place = out->n_active + 1;
+    out->source = out->place + n_entries;
+    out->n_read = gpu->n_experts_read;
+out:
+    return st;
+}
+
+/* A product with the stack w, whose rows are listed. */
+static struct gemm listed_product(const struct expert_lists *lists, enum gemm_shape shape,
+                                  const struct tensor *w, const struct tensor *bias)
+{
+    return (struct gemm){.w = {*w},
+                         .bias = {*bias},
+                         .n_jobs = 1,
+                         .shape = shape,
+                         .experts = lists->experts,
+                         .n_active = lists->n_active};
+}
+
+enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
+{
+    const int64_t n_experts = a->w_up.dim[0], n_ranks = a->ids.dim[1], n = n_rows * n_ranks;
+    const int64_t n_listed = listed_rows(n, n_experts);
+    const int64_t n_listed_max = listed_rows(gpu->limits.n_rows_max * n_ranks, n_experts);
+    const enum gemm_shape shape = shape_of(n, n_experts);
+    struct gemm up, down;
+    struct expert_lists lists;
+    enum osp_status st;
+
+    gpu->expected |= SET(KERNEL_GEMM_SM90);
+    TRY(lists_of(gpu, a, &lists));
+    up = listed_product(&lists, shape, &a->w_up, &a->b_up);
+    down = listed_product(&lists, shape, &a->w_down, &a->b_down);
+    TRY(operand_of(gpu, &gpu->operand, &up.x, n_listed, n_listed_max, &a->w_up));
+    TRY(operand_of(gpu, &gpu->units, &up.units, n_listed, n_listed_max, &a->w_down));
+    up.limit = a->limit;
+    up.alpha = a->alpha;
+    down.x = up.units;
+    down.source = lists.source;
+    down.gates = a->gates.data;
+    down.out[0] = a->parts.data;
+    down.out_width[0] = a->parts.dim[1];
+    launch_expert_lists(gpu->stream, &lists, a->ids.data, (int)n, (int)n_experts,
+                        gemm_tokens_max(shape));
+    launch_operand(gpu->stream, &up.x, a->y.data, n_rows, a->y.dim[1], lists.place, (int)n_ranks);
+    launch_gemm(gpu->stream, &up);
+    launch_gemm(gpu->stream, &down);
+    launch_sum_parts(gpu->stream, a->h.data, a->parts.data, n_rows, (int)n_ranks, a->h.dim[1]);
+out:
+    return st;
+}
