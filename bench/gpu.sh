@@ -1,0 +1,58 @@
+#!/bin/sh
+# Measures the table of docs/performance-gpu.md on the card of this machine: one JSON a row, in FOLDER.
+#
+#   bench/gpu.sh FOLDER [ROW...]        rows: those below (default: all); from the root of the repository
+#
+# OSPREY   the program (build/osprey)
+# FILES    a folder for a checkpoint of gpt-oss-20b's shape, 13.8 GB, written if it is not there
+#          (/dev/shm/osprey-20b); row "files" alone needs it
+set -eu
+: "${OSPREY:=build/osprey}" "${FILES:=/dev/shm/osprey-20b}"
+[ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
+folder=$1
+shift
+[ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b together-120b files
+export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
+mkdir -p "$folder"
+
+row() { # NAME OPTION...
+    name=$1
+    shift
+    echo "== $name" >&2
+    "$OSPREY" bench --device cuda --format json --output "$folder/$name.json" "$@" || echo "FAILED $name" >&2
+}
+
+large() { # NAME OPTION...: gpt-oss-120b, generated weights
+    name=$1
+    shift
+    row "$name" --load-format dummy --shape gpt-oss-120b "$@"
+}
+
+for wanted in "$@"; do
+    case $wanted in
+    decode-120b) large decode-120b --mxfp4-layers all --pp 2048 --tg 128 --stages --kernels --routing ;;
+    decode-20b) row decode-20b --load-format dummy --shape gpt-oss-20b --mxfp4-layers all --pp 2048 --tg 128 \
+        --stages --kernels ;;
+    decode-120b-bf16) large decode-120b-bf16 --pp 2048 --tg 128 --stages --kernels ;;
+    decode-120b-32k) large decode-120b-32k --mxfp4-layers all --depth 30720 --pp 2048 --tg 128 -b 2048 --stages ;;
+    prefill-120b) large prefill-120b --mxfp4-layers all --pp 2048,8192 --tg 2 -b 8192 --stages --kernels ;;
+    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 1024 --tg 256 -b 2048 --runs 1 ;;
+    files)
+        [ -e "$FILES/config.json" ] || python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
+        row files "$FILES" --tokenizer tests/golden/tokenizer/o200k_base.tiktoken --pp 128 --tg 32 --runs 1
+        ;;
+    *) echo "$wanted: no such row" >&2; exit 2 ;;
+    esac
+done
+python3 - "$folder" <<'END'
+import json, pathlib, sys
+
+for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
+    report = json.loads(path.read_text())
+    for b in report["benchmarks"]:
+        itl = b.get("itl_ms") or {}
+        print(f"{path.stem}: pp{b['prompt_size']} depth {b['context_size']} x{b['concurrency']}: "
+              f"pp {b['pp_throughput']['mean']:.0f} tok/s, tg {b['tg_throughput']['mean']:.1f} tok/s, "
+              f"ITL p50 {itl.get('p50', 0):.3f} ms, {b['concurrency'] * 1e3 / max(itl.get('p50', 0), 1e-9):.0f} "
+              f"tok/s by it, ready {report['start']['ready_s']:.2f} s")
+END
