@@ -142,6 +142,9 @@ static void cuda_close(struct backend *be)
     for (size_t i = 0; i < gpu->marks_room; i++)
         (void)cudaEventDestroy(gpu->marks[i].begin);
     free(gpu->marks);
+    for (int i = 0; i < 2; i++)
+        if (gpu->span[i] != NULL)
+            (void)cudaEventDestroy(gpu->span[i]);
     (void)cudaFree(gpu->batch_room.data);
     (void)cudaFree(gpu->rotations.data);
     (void)cudaFree(gpu->lists.data);
@@ -267,6 +270,33 @@ out:
     return st;
 }
 
+static enum osp_status read_span(struct gpu *gpu)
+{
+    float time_ms;
+    enum osp_status st;
+
+    TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->span[0], gpu->span[1]), "a step's time"));
+    gpu->graph->step_ns = (double)time_ms * 1e6;
+out:
+    return st;
+}
+
+/* Of a step with a graph: the stages' times as of the last timed one, in the length of one that was not. */
+static void share_times(struct graph *g, bool is_timed, int64_t time_ns[N_STAGES])
+{
+    double sum = 0;
+
+    for (int i = 0; i < N_STAGES; i++) {
+        if (is_timed)
+            g->step[i].time_ns = time_ns[i];
+        sum += (double)g->step[i].time_ns;
+    }
+    for (int i = 0; i < N_STAGES; i++)
+        time_ns[i] = g->step_ns > 0 && sum > 0
+                         ? (int64_t)((double)g->step[i].time_ns * g->step_ns / sum)
+                         : g->step[i].time_ns;
+}
+
 /* Waits for the step, and takes its times: those of the last timed one where it was not timed. */
 static enum osp_status end_running(struct gpu *gpu)
 {
@@ -279,11 +309,12 @@ static enum osp_status end_running(struct gpu *gpu)
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "a step"));
     if (gpu->timing == TIMED)
         TRY(read_times(gpu, time_ns));
-    for (int i = 0; i < N_STAGES; i++) {
-        if (gpu->timing == TIMED && gpu->graph != NULL)
-            gpu->graph->step[i].time_ns = time_ns[i];
-        gpu->costs[i].time_ns += gpu->timing == TIMED ? time_ns[i] : gpu->graph->step[i].time_ns;
-    }
+    if (gpu->is_spanned)
+        TRY(read_span(gpu));
+    if (gpu->graph != NULL)
+        share_times(gpu->graph, gpu->timing == TIMED, time_ns);
+    for (int i = 0; i < N_STAGES; i++)
+        gpu->costs[i].time_ns += time_ns[i];
 out:
     return st;
 }

@@ -53,6 +53,7 @@ struct graph {
     unsigned expected;                /* kernels of the table in it, as bits */
     size_t n_marks;                   /* of the timed one */
     struct stage_cost step[N_STAGES]; /* of one step; times as of the last one that was timed */
+    double step_ns; /* of a whole step without the stages' events; 0: not yet known */
 };
 
 enum { GRAPHS_MAX = 64 }; /* a few sizes of decode batches, each for a few lengths of context */
@@ -79,6 +80,8 @@ struct gpu {
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
     uint64_t *n_experts_read_host; /* and a copy of it, as of the last step */
     double expert_bytes;           /* of one expert's weights */
+    cudaEvent_t span[2];           /* around a step whose stages are not timed */
+    bool is_spanned;               /* the step in progress has them */
     struct mark *marks;            /* of the step, (n_marks), and one behind */
     size_t n_marks, marks_room;    /* marks_room: that have an event */
     bool is_running;               /* a step whose times were not taken */

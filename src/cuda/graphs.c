@@ -1,14 +1,15 @@
 /* Steps as graphs. The first step with a key runs as it is told; the next is recorded while the stages are
  * called, and launched; all later ones are replayed with one launch, over the new batch in the old place.
  *
- * Timing costs an event a stage, so every sixteenth step is timed, by a graph with events of its own; the
- * others count as long as the last timed one, and touch as many bytes as the one that was recorded. */
+ * Timing costs an event a stage, and keeps kernels from overlapping: so every sixteenth step is timed, by a
+ * graph with events of its own, and the one behind it as a whole. Every step counts as long as that one,
+ * divided among the stages as in the last timed one, and touches as many bytes as the one that was recorded. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/gpu.h"
 
-enum { TIMED_EVERY = 16 };
+enum { TIMED_EVERY = 16, TIMED_AT = 2, SPANNED_AT = 3 };
 
 static struct graph_key key_of(const struct batch *b)
 {
@@ -65,6 +66,7 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     gpu->graph = NULL;
     gpu->mode = MODE_EAGER;
     gpu->timing = TIMED;
+    gpu->is_spanned = false;
     if (!gpu->limits.repeats_steps)
         return OSP_OK;
     if (gpu->graphs == NULL)
@@ -75,7 +77,8 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     gpu->graph->last_step = gpu->ticket + 1;
     if (gpu->graph->n_steps++ == 0)
         return OSP_OK; /* memory grows in this one */
-    gpu->timing = gpu->graph->n_steps % TIMED_EVERY == 2 ? TIMED : UNTIMED;
+    gpu->timing = gpu->graph->n_steps % TIMED_EVERY == TIMED_AT ? TIMED : UNTIMED;
+    gpu->is_spanned = gpu->graph->n_steps % TIMED_EVERY == SPANNED_AT;
     if (gpu->graph->exec[gpu->timing] != NULL) {
         gpu->mode = MODE_REPLAYING;
         gpu->n_marks = gpu->timing == TIMED ? gpu->graph->n_marks : 0;
@@ -133,6 +136,19 @@ static void count_replay(struct gpu *gpu)
     }
 }
 
+static enum osp_status span(struct gpu *gpu, int end)
+{
+    enum osp_status st = OSP_OK;
+
+    if (!gpu->is_spanned)
+        return OSP_OK;
+    if (gpu->span[end] == NULL)
+        TRY(gpu_check(cudaEventCreate(&gpu->span[end]), "an event"));
+    TRY(gpu_check(cudaEventRecord(gpu->span[end], gpu->stream), "an event"));
+out:
+    return st;
+}
+
 enum osp_status gpu_graph_end(struct gpu *gpu)
 {
     enum osp_status st = OSP_OK;
@@ -143,7 +159,9 @@ enum osp_status gpu_graph_end(struct gpu *gpu)
         TRY(end_recording(gpu));
     else
         count_replay(gpu);
+    TRY(span(gpu, 0));
     TRY(gpu_check(cudaGraphLaunch(gpu->graph->exec[gpu->timing], gpu->stream), "a step's graph"));
+    TRY(span(gpu, 1));
 out:
     return st;
 }

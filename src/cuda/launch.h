@@ -33,6 +33,8 @@ void launch_generate(cudaStream_t stream, void *out, const struct generated_byte
 void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, int n_blocks);
 /* Products in registers; gives their operations. `room`: four bytes. */
 double launch_probe_bf16(cudaStream_t stream, void *room, int n_blocks);
+double launch_probe_sm90(cudaStream_t stream, void *room,
+                         int n_blocks); /* probe_sm90.cu, by wgmma */
 
 /* ---- matmul.cu: products of weights with tokens' rows ---- */
 

@@ -44,6 +44,29 @@ static double run_bf16(struct trial *t)
     return launch_probe_bf16(t->gpu->stream, t->room.data, t->n_blocks);
 }
 
+static double run_sm90(struct trial *t)
+{
+    return launch_probe_sm90(t->gpu->stream, t->room.data, t->n_blocks);
+}
+
+/* Products by every instruction that the card has for them. */
+static enum osp_status time_products(struct trial *t, struct probe *out)
+{
+    double seconds, work;
+    enum osp_status st;
+
+    TRY(time_best(t, run_bf16, &seconds, &work));
+    out->peaks[out->n_peaks++] = (struct probe_peak){
+        .name = "mma.sync bf16", .kind = PROBE_BF16, .ops_per_s = work / seconds};
+    if (t->gpu->card != CARD_HOPPER)
+        return OSP_OK;
+    TRY(time_best(t, run_sm90, &seconds, &work));
+    out->peaks[out->n_peaks++] =
+        (struct probe_peak){.name = "wgmma bf16", .kind = PROBE_BF16, .ops_per_s = work / seconds};
+out:
+    return st;
+}
+
 static enum osp_status trial_open(struct trial *t)
 {
     size_t n_free, n_all;
@@ -82,9 +105,7 @@ enum osp_status gpu_probe(struct gpu *gpu, struct probe *out)
     TRY(trial_open(&t));
     TRY(time_best(&t, run_read, &seconds, &work));
     *out = (struct probe){.read_bytes_per_s = work / seconds, .read_name = "16 bytes a load"};
-    TRY(time_best(&t, run_bf16, &seconds, &work));
-    out->peaks[out->n_peaks++] = (struct probe_peak){
-        .name = "mma.sync bf16", .kind = PROBE_BF16, .ops_per_s = work / seconds};
+    TRY(time_products(&t, out));
 out:
     trial_close(&t);
     return st;
