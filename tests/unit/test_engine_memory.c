@@ -237,6 +237,20 @@ static void test_places(void **state)
     free(inner);
 }
 
+static void test_share_of_a_card(void **state)
+{
+    const struct device_memory card = {.total_bytes = 100, .free_bytes = 70};
+    const struct device_memory unified = {.total_bytes = 100, .free_bytes = 20, .is_unified = true};
+
+    (void)state;
+    assert_int_equal(device_share_bytes(&card, 0, 500), 70);
+    assert_int_equal(device_share_bytes(&card, 0.9, 500), 60); /* 30 are others' */
+    assert_int_equal(device_share_bytes(&card, 1, 500), 70);
+    assert_int_equal(device_share_bytes(&card, 0.2, 500), 0);
+    assert_int_equal(device_share_bytes(&unified, 0, 60), 60); /* 40 of them only cache files */
+    assert_int_equal(device_share_bytes(&unified, 0.5, 60), 10);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_context_is_cut_to_the_memory),
           cmocka_unit_test(test_wishes_are_kept),
@@ -244,4 +258,5 @@ UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_names_of_the_caches_types),
           cmocka_unit_test(test_weights_that_fill_the_memory_leave_a_small_cache),
           cmocka_unit_test(test_what_does_not_fit_is_refused),
-          cmocka_unit_test(test_host_memory_is_known), cmocka_unit_test(test_places))
+          cmocka_unit_test(test_host_memory_is_known), cmocka_unit_test(test_share_of_a_card),
+          cmocka_unit_test(test_places))

@@ -213,6 +213,28 @@ static void test_kv_cache_types(void **state)
     assert_non_null(strstr(fail_message(), "bf16 and f32"));
 }
 
+static void test_attention_sinks(void **state)
+{
+    bool without;
+
+    (void)state;
+    assert_int_equal(model_args_sinks(&without, &(struct model_args){0}), OSP_OK);
+    assert_false(without);
+    assert_int_equal(model_args_sinks(&without, &(struct model_args){.attention_sinks = "on"}),
+                     OSP_OK);
+    assert_false(without);
+    assert_int_equal(model_args_sinks(&without, &(struct model_args){.attention_sinks = "off"}),
+                     OSP_OK);
+    assert_true(without);
+    assert_int_equal(model_args_sinks(&without, &(struct model_args){.no_sinks = true}), OSP_OK);
+    assert_true(without);
+    assert_int_equal(
+        model_args_sinks(&without, &(struct model_args){.no_sinks = true, .attention_sinks = "on"}),
+        OSP_EINVAL);
+    assert_int_equal(model_args_sinks(&without, &(struct model_args){.attention_sinks = "yes"}),
+                     OSP_EINVAL);
+}
+
 static void test_foreign_options(void **state)
 {
     struct option_rest rest;
@@ -295,6 +317,6 @@ static void test_tables_are_sound(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_spellings), cmocka_unit_test(test_values),
           cmocka_unit_test(test_refusals), cmocka_unit_test(test_environment),
-          cmocka_unit_test(test_kv_cache_types), cmocka_unit_test(test_foreign_options),
-          cmocka_unit_test(test_nearest), cmocka_unit_test(test_tables_are_sound),
-          cmocka_unit_test(test_foreign_table_is_sound))
+          cmocka_unit_test(test_kv_cache_types), cmocka_unit_test(test_attention_sinks),
+          cmocka_unit_test(test_foreign_options), cmocka_unit_test(test_nearest),
+          cmocka_unit_test(test_tables_are_sound), cmocka_unit_test(test_foreign_table_is_sound))
