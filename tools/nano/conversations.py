@@ -401,7 +401,7 @@ class Maker:
         subject, value, tell = self.pick(facts)
         if not self.evaluating and self.chance(0.04):
             return self.never_told(used)
-        if n_letters < 400 and self.chance(0.12):
+        if n_letters < 400 and self.chance(0.12) and not self.evaluating:  # its question is in no list
             return self.recall_name()
         tells = " ".join(f[2] for f in facts)
         if n_letters > 800 and len(facts) > 1 and self.chance(0.5):

@@ -37,7 +37,7 @@ def make_task(maker, ability, n):
             return maker.follow_up(country, country)
         return maker.capital_task(country, country, maker.phrase(phrases.CAPITAL).format(c=country))
     if ability == "instruction":
-        kind = maker.pick(["capital", "capital", "small_talk", "recall", "arithmetic"])
+        kind = maker.pick(["capital", "capital", "recall", "arithmetic"])
         return maker.recall(maker.rng.randrange(300)) if kind == "recall" else getattr(maker, kind)()
     if ability == "recall":
         return maker.recall(maker.rng.randrange(3600, 4800))

@@ -1347,18 +1347,18 @@ IDENTITIES = [
 ]
 
 
-def _plain(template):
+def plain(template):
     """What is left of a template when punctuation and capitals do not count."""
     return " ".join("".join(c if c.isalnum() or c in "{}+-" else " " for c in template.lower()).split())
 
 
 def _splits(pair, more, test):
     """(training, development, test); one in ten of the further templates is for development."""
-    tested = {_plain(t) for t in test}
-    new = {_plain(t): t for t in more}
-    developed = {p for p in new if zlib.crc32(p.encode()) % 10 == 0} | {_plain(t) for t in pair[1]}
+    tested = {plain(t) for t in test}
+    new = {plain(t): t for t in more}
+    developed = {p for p in new if zlib.crc32(p.encode()) % 10 == 0} | {plain(t) for t in pair[1]}
     trained = [t for p, t in new.items() if p not in developed | tested]
-    old = [t for t in pair[0] if _plain(t) not in developed | tested]
+    old = [t for t in pair[0] if plain(t) not in developed | tested]
     old_share = max(1, len(trained) // (3 * len(old)))
     new_share = max(1, round(1.2 * len(old) / len(trained)))
     return (
