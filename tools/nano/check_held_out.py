@@ -11,40 +11,14 @@ that of every training template of any kind.
 import sys
 
 import phrases
-import phrases_test
-import words
+from phrases import bare
 
-KINDS = ("CAPITAL", "FOLLOW_UP", "ADD", "SUBTRACT", "TELL", "ASK", "COPY", "REQUEST")
 TRAIN, TEST = 0, 2
-ENDINGS = [" Please.", " Thanks!", " Thank you.", " :)", " I am curious.", *phrases.STYLE_ENDINGS]
-
-
-def _words(text):
-    return phrases.plain(text).split()
-
-
-OPENINGS_WORDS = [_words(o) for o in [*phrases.GREETINGS, *phrases.STYLE_OPENINGS]]
-ENDINGS_WORDS = [w for w in map(_words, ENDINGS) if w]
-
-
-def bare(template):
-    """What is left of a template without openings, endings and fillers, as one string."""
-    left = _words(template)
-    changed = True
-    while changed:
-        changed = False
-        for opening in OPENINGS_WORDS:
-            if left[: len(opening)] == opening and len(left) > len(opening):
-                left, changed = left[len(opening) :], True
-        for ending in ENDINGS_WORDS:
-            if left[-len(ending) :] == ending and len(left) > len(ending):
-                left, changed = left[: -len(ending)], True
-    return " ".join(w for w in left if w not in words.FILLERS)
 
 
 def tables():
     """(name, (training, development, test)) of every kind of template."""
-    for kind in KINDS:
+    for kind in phrases.KINDS:
         yield kind, getattr(phrases, kind)
     for style, table in phrases.STYLE.items():
         yield f"STYLE {style}", table

@@ -124,7 +124,7 @@ class Maker:
         if self.chance(0.06):
             text = self.pick(phrases.GREETINGS) + text
         if self.chance(0.04):
-            text += self.pick([" Please.", " Thanks!", " Thank you.", " :)", " I am curious."])
+            text += self.pick(phrases.ENDINGS)
         return text
 
     # ---- capitals ---------------------------------------------------------------------------------
@@ -951,7 +951,7 @@ class Maker:
 
     MIX = {
         "capital": 15,
-        "arithmetic": 18,
+        "arithmetic": 20,
         "small_talk": 6,
         "introduction": 2,
         "today": 1,
@@ -978,7 +978,7 @@ class Maker:
         if task.tools is None and self.chance(0.12):
             known = [self.known_function()[0] for _ in range(self.pick([0, 1, 1, 2]))]
             task.tools = known[:1] + self.offered(self.rng.randint(0, 2)) + known[1:] or self.offered(1)
-        if not task.plain and self.chance(0.3):
+        if not task.plain and self.chance(0.36):
             _, instruction, target = self.styled(task, effort)
             if self.chance(0.15):
                 task.user, instruction = f"{task.user} {instruction}", None

@@ -1,16 +1,23 @@
 """Templates of what users, developers and the assistant say.
 
 A pair of lists is (training, development): the second list is never trained on. phrases_ask.py,
-phrases_memory.py and phrases_orders.py have more of the same, and phrases_test.py the third kind, for the
-test; at the end of this file they become (training, development, test).
+phrases_memory.py, phrases_orders.py and phrases_wordings.py have more of the same, phrases_stories.py and
+phrases_styles.py have stories and instructions that get a share of their own, phrases_dev.py more for
+development, and phrases_test.py the third kind, for the test; at the end of this file they become
+(training, development, test).
 """
 
 import zlib
 
 import phrases_ask
+import phrases_dev
 import phrases_memory
 import phrases_orders
+import phrases_stories
+import phrases_styles
 import phrases_test
+import phrases_wordings
+import words
 
 # Before any request.
 GREETINGS = [
@@ -39,6 +46,8 @@ GREETINGS = [
     "I need your help. ",
     "Let us try this: ",
 ]
+# After a request.
+ENDINGS = [" Please.", " Thanks!", " Thank you.", " :)", " I am curious."]
 
 _CAPITAL_OPENINGS = [
     "",
@@ -1352,29 +1361,100 @@ def plain(template):
     return " ".join("".join(c if c.isalnum() or c in "{}+-" else " " for c in template.lower()).split())
 
 
-def _splits(pair, more, test):
-    """(training, development, test); one in ten of the further templates is for development."""
-    tested = {plain(t) for t in test}
+_OPENINGS_WORDS = [plain(o).split() for o in [*GREETINGS, *STYLE_OPENINGS]]
+_ENDINGS_WORDS = [w for w in (plain(e).split() for e in [*ENDINGS, *STYLE_ENDINGS]) if w]
+
+
+def bare(template):
+    """What is left of a template without openings, endings and fillers: all that training dresses it in."""
+    left = plain(template).split()
+    changed = True
+    while changed:
+        changed = False
+        for opening in _OPENINGS_WORDS:
+            if left[: len(opening)] == opening and len(left) > len(opening):
+                left, changed = left[len(opening) :], True
+        for ending in _ENDINGS_WORDS:
+            if left[-len(ending) :] == ending and len(left) > len(ending):
+                left, changed = left[: -len(ending)], True
+    return " ".join(w for w in left if w not in words.FILLERS)
+
+
+KINDS = ("CAPITAL", "FOLLOW_UP", "ADD", "SUBTRACT", "TELL", "ASK", "COPY", "REQUEST")
+STORIES_SHARE, STYLES_SHARE = 0.35, 0.5
+
+
+def _closed():
+    """What training must not be able to make: the templates of the test, and of the tests before it."""
+    modules = (phrases_dev, phrases_test)
+    lists = [getattr(module, kind) for module in modules for kind in KINDS]
+    lists += [templates for module in modules for templates in module.STYLE.values()]
+    return {bare(t) for templates in lists for t in templates}
+
+
+_CLOSED = _closed()
+
+
+def _mixed(base, further, share):
+    """Both lists, repeated so that about the given share of the whole is from the second."""
+    if not further:
+        return base
+
+    def miss(times):
+        n = times[1] * len(further)
+        return abs(n / (times[0] * len(base) + n) - share)
+
+    times = min(((i, j) for i in range(1, 6) for j in range(1, 6)), key=miss)
+    return base * times[0] + further * times[1]
+
+
+def _splits(pair, more, wordings, further, share, dev, test):
+    """(training, development, test). One in ten of more is for development; wordings and further are for
+    training, further with the given share of it."""
+
+    def free(templates):
+        return [t for t in templates if plain(t) not in developed and bare(t) not in _CLOSED]
+
     new = {plain(t): t for t in more}
     developed = {p for p in new if zlib.crc32(p.encode()) % 10 == 0} | {plain(t) for t in pair[1]}
-    trained = [t for p, t in new.items() if p not in developed | tested]
-    old = [t for t in pair[0] if plain(t) not in developed | tested]
+    trained = free({plain(t): t for t in [*more, *wordings]}.values())
+    old = free(pair[0])
     old_share = max(1, len(trained) // (3 * len(old)))
     new_share = max(1, round(1.2 * len(old) / len(trained)))
+    tested = {plain(t) for t in test}
+    looked_at = pair[1] + [t for p, t in new.items() if p in developed and p not in tested]
     return (
-        old * old_share + trained * new_share,
-        pair[1] + [t for p, t in new.items() if p in developed and p not in tested],
+        _mixed(old * old_share + trained * new_share, free(further), share),
+        looked_at + dev,
         test,
     )
 
 
-for _module in (phrases_ask, phrases_memory, phrases_orders):
-    for _name in ("CAPITAL", "FOLLOW_UP", "ADD", "SUBTRACT", "TELL", "ASK", "COPY", "REQUEST"):
-        if hasattr(_module, _name):
-            globals()[_name] = _splits(
-                globals()[_name], getattr(_module, _name), getattr(phrases_test, _name)
-            )
+_MORE = {
+    kind: getattr(module, kind)
+    for module in (phrases_ask, phrases_memory, phrases_orders)
+    for kind in KINDS
+    if hasattr(module, kind)
+}
+for _kind in KINDS:
+    globals()[_kind] = _splits(
+        globals()[_kind],
+        _MORE[_kind],
+        getattr(phrases_wordings, _kind),
+        getattr(phrases_stories, _kind, []),
+        STORIES_SHARE,
+        getattr(phrases_dev, _kind),
+        getattr(phrases_test, _kind),
+    )
 STYLE = {
-    style: _splits(lists, phrases_orders.STYLE[style], phrases_test.STYLE[style])
+    style: _splits(
+        lists,
+        phrases_orders.STYLE[style],
+        [],
+        phrases_styles.STYLE[style],
+        STYLES_SHARE,
+        phrases_dev.STYLE[style],
+        phrases_test.STYLE[style],
+    )
     for style, lists in STYLE.items()
 }
