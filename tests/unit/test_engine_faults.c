@@ -1,6 +1,7 @@
 /* The engine on a device that fails: a stage that gives an error, and a draw that gives no token. */
 #include "engine_fixture.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "engine/model_api.h"
@@ -11,9 +12,12 @@ enum { STEPS_BEFORE_FAULT = 3 };
 static const struct backend_ops *real;
 static struct backend_ops faulty;
 static atomic_int n_steps;
+static atomic_bool is_held; /* the device waits: nothing fails before all requests are in */
 
 static enum osp_status failing_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
+    while (atomic_load(&is_held))
+        sched_yield();
     if (atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
         return fail(OSP_EDEVICE, "the test pulled the plug");
     return real->step_begin(be, b, out);
@@ -63,8 +67,10 @@ static void test_a_failing_device_ends_everything(void **state)
     faulty.step_begin = failing_step_begin;
     engine = fixture_engine(model);
     assert_true(osp_engine_alive(engine));
+    atomic_store(&is_held, true);
     a = submit(engine);
     b = submit(engine);
+    atomic_store(&is_held, false);
     hear_all(&heard[0], a);
     hear_all(&heard[1], b);
     for (int i = 0; i < 2; i++) {
