@@ -5,7 +5,7 @@
  * of the CPU's kernels that this machine has, or one. Of a device with memory of its own, the stage's
  * tensors are brought there, poison included, and back; its draws are held against the CPU's.
  *
- *     check_backend [DEVICE [N_THREADS [LEVEL]]]     default: cpu, 2, all
+ *     check_backend [DEVICE [N_THREADS [LEVEL [STAGE]]]]     default: cpu, 2, all, all
  *
  * CHECK_QUICK in the environment leaves the timing out, for builds with sanitizers. */
 #include <stdio.h>
@@ -27,16 +27,21 @@ static const double ERROR_MAX = 2e-5;
  * of the values: each of two products rounds its inputs to 1/254 of the largest of 32, which is about
  * 0.5 % of a typical one (or to 1/512 of each), and the gates between them double that at worst. */
 static const double RELATIVE_ERROR_MAX = 0.02;
+/* |found - expected| / (1 + |expected|) of attention where weights are rounded to bf16: each by 2^-9 of
+ * itself, with values of up to 2.5. */
+static const double WEIGHTS_ERROR_MAX = 4e-3;
 
 static const struct backend_ops *ops;
 static struct backend *device;
-static double stage_error;  /* largest of the stage at hand */
-static bool has_int8;       /* the level at hand */
-static bool has_rounding;   /* it rounds what meets BF16 weights to bf16, but for the router */
-static bool is_elsewhere;   /* the device has memory of its own; what meets MXFP4 is fp16 */
-static double int8_error;   /* largest relative error of a case with int8 inputs */
-static uint64_t n_fills;    /* every tensor gets numbers of its own */
-static enum dtype kv_timed; /* the level's own type of KV cache: its time is printed */
+static double stage_error;     /* largest of the stage at hand */
+static bool has_int8;          /* the level at hand */
+static bool has_rounding;      /* it rounds what meets BF16 weights to bf16, but for the router */
+static bool is_elsewhere;      /* the device has memory of its own; what meets MXFP4 is fp16 */
+static double weights_error;   /* largest error of a row with rounded weights */
+static double int8_error;      /* largest relative error of a case with int8 inputs */
+static uint64_t n_fills;       /* every tensor gets numbers of its own */
+static const char *only_stage; /* NULL: all */
+static enum dtype kv_timed;    /* the level's own type of KV cache: its time is printed */
 
 static void must(enum osp_status st)
 {
@@ -615,11 +620,86 @@ static void drop_attn(struct attn_args *a)
     drop(&a->att), drop(&a->q), drop(&a->kv), drop(&a->sinks);
 }
 
+/* A batch of one row of b, in the same pages. */
+static struct batch *only_row(const struct batch *b, int row)
+{
+    const struct batch_counts counts = {.n_rows = 1, .n_seqs = 1, .n_pages = b->n_pages};
+    struct batch *one = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+    struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(one);
+
+    *seq = BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
+    seq->first_row = 0;
+    seq->n_rows = 1;
+    ((int32_t *)BATCH_POSITIONS(one))[0] = BATCH_POSITIONS(b)[row];
+    ((int32_t *)BATCH_KINDS(one))[0] = BATCH_KINDS(b)[row];
+    memcpy((int32_t *)BATCH_PAGES(one), BATCH_PAGES(b), (size_t)b->n_pages * sizeof(int32_t));
+    return one;
+}
+
+/* A row alone has the same bits as among the others. */
+static void compare_alone(const struct attn_args *a, const struct batch *b, int row)
+{
+    const size_t row_bytes = (size_t)a->att.dim[1] * sizeof(float);
+    struct batch *one = only_row(b, row);
+    struct attn_args alone = *a;
+
+    alone.q = SHAPED(DTYPE_F32, 1, a->q.dim[1]);
+    alone.att = SHAPED(DTYPE_F32, 1, a->att.dim[1]);
+    memcpy(alone.q.data, row_of(&a->q, row), row_bytes);
+    RUN(attn, one, &alone);
+    if (memcmp(alone.att.data, row_of(&a->att, row), row_bytes) != 0) {
+        printf("    KV %s, window %d, position %d, kind %d: a row alone has other bits\n",
+               dtype_name(a->kv.dtype), a->window_tokens, BATCH_POSITIONS(b)[row],
+               BATCH_KINDS(b)[row]);
+        stage_error = INFINITY;
+    }
+    drop(&alone.q), drop(&alone.att);
+    free(one);
+}
+
+/* A device of its own rounds the queries and weights of prompts to bf16, in pages of 16 bits or less. */
+static bool rounds_weights(const struct attn_args *a, const struct batch *b, int row)
+{
+    return is_elsewhere && a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == 64 &&
+           BATCH_KINDS(b)[row] == ROW_PROMPT;
+}
+
+static void compare_attn_row(const struct attn_args *a, const struct attn_args *rounded,
+                             const struct batch *b, int row)
+{
+    const int D = (int)a->kv.dim[4], H = (int)(a->q.dim[1] / D);
+    const bool is_rounded = rounds_weights(a, b, row);
+    double att[256];
+
+    for (int h = 0; h < H; h++) {
+        naive_attend(att, is_rounded ? rounded : a, b, row, h);
+        for (int d = 0; d < D; d++) {
+            const double found = f32_at(&a->att, (int64_t)row * H * D + h * D + d);
+
+            if (is_rounded)
+                weights_error = worst_of(weights_error, fabs(found - att[d]) / (1 + fabs(att[d])));
+            else
+                note(found, att[d]);
+        }
+    }
+}
+
+static void compare_attn(const struct attn_args *a, const struct batch *b)
+{
+    struct attn_args rounded = *a;
+
+    rounded.q = SHAPED(DTYPE_F32, a->q.dim[0], a->q.dim[1]);
+    for (int64_t i = 0; i < tensor_elements(&a->q); i++)
+        ((float *)rounded.q.data)[i] = (float)naive_round((double)f32_at(&a->q, i), 8, -125);
+    for (int row = 0; row < b->n_rows; row++)
+        compare_attn_row(a, &rounded, b, row);
+    drop(&rounded.q);
+}
+
 static void check_attn_case(const struct span *spans, int n_spans, int H, int K, int D,
                             int window_tokens)
 {
     struct batch *b = batch_of(spans, n_spans, 1, window_tokens);
-    double att[256];
 
     for (int i = 0; i < N_KV_TYPES; i++) {
         struct attn_args a = some_attn(b, kv_types[i], H, K, D);
@@ -627,12 +707,9 @@ static void check_attn_case(const struct span *spans, int n_spans, int H, int K,
         a.window_tokens = window_tokens;
         ((float *)a.sinks.data)[0] = -INFINITY;
         RUN(attn, b, &a);
-        for (int row = 0; row < b->n_rows; row++)
-            for (int h = 0; h < H; h++) {
-                naive_attend(att, &a, b, row, h);
-                for (int d = 0; d < D; d++)
-                    note(f32_at(&a.att, (int64_t)row * H * D + h * D + d), att[d]);
-            }
+        compare_attn(&a, b);
+        compare_alone(&a, b, b->n_rows / 2);
+        compare_alone(&a, b, b->n_rows - 1);
         drop_attn(&a);
     }
     free(b);
@@ -644,6 +721,8 @@ static void check_attn(void)
     const struct span start = {0, 130}, page = {62, 4}, window = {126, 5}, far = {5000, 9};
     const struct span several[] = {{0, 1}, {63, 1}, {64, 1}, {127, 1}, {128, 1}, {129, 17}};
     const struct span split[] = {{510, 4}, {1023, 1}, {1024, 1}, {700, 1}}; /* borders of 512 */
+    /* where a device may divide keys into more, or larger, parts */
+    const struct span levels[] = {{286, 4}, {510, 4}, {1022, 4}, {2047, 2}, {4094, 3}, {8191, 2}};
     const struct span last = {131070, 2};
 
     for (int i = 0; i < 4; i++) {
@@ -654,9 +733,14 @@ static void check_attn(void)
         check_attn_case(several, 6, 6, 2, 40, windows[i]);
         check_attn_case(split, 4, 9, 1, 64, windows[i]);
         check_attn_case(&far, 1, 3, 1, 64, windows[i]);
+        check_attn_case(levels, 6, 10, 1, 64, windows[i]);
     }
     check_attn_case(&last, 1, 8, 1, 64, 128);
     check_attn_case(&last, 1, 2, 1, 16, 0);
+    if (weights_error > 0)
+        printf("attention with rounded weights: error %.2g, limit %g\n", weights_error,
+               WEIGHTS_ERROR_MAX);
+    note_wrong("attention with rounded weights", weights_error <= WEIGHTS_ERROR_MAX, true);
 }
 
 static void check_attn_out_case(int T, int C, int Q, enum dtype dtype, enum dtype bias_dtype)
@@ -1259,6 +1343,8 @@ static int check_stages(double read_gbs)
     int n_failed = 0;
 
     for (int i = 0; i < N_STAGES; i++) {
+        if (only_stage != NULL && strcmp(only_stage, stages[i].stage) != 0)
+            continue;
         stage_error = 0;
         stages[i].check();
         printf("%-9s error %8.1e %s", stages[i].stage, stage_error,
@@ -1284,6 +1370,7 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     has_rounding = level == NULL || level->products_rounded != NULL;
     n_row_counts = is_elsewhere ? (int)(sizeof(row_counts) / sizeof(row_counts[0])) : 9;
     int8_error = 0;
+    weights_error = 0;
     must(ops->kv_dtype(opt, &kv_timed));
     must(ops->open(&device, opt));
     ops->info(device, &info);
@@ -1310,7 +1397,7 @@ static int check_levels(struct backend_options *opt, const char *only)
     int n_failed = 0;
 
     for (int i = 0; i < n; i++)
-        if (only == NULL || strcmp(only, levels[i]->name) == 0) {
+        if (only == NULL || strcmp(only, "all") == 0 || strcmp(only, levels[i]->name) == 0) {
             opt->cpu_features = levels[i]->name;
             n_failed += check_level(opt, levels[i]);
         }
@@ -1325,6 +1412,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "cpu";
     int n_failed;
 
+    only_stage = argc > 4 ? argv[4] : NULL;
     ops = backend_find(name);
     if (ops == NULL)
         must(OSP_ENOTFOUND);

@@ -152,6 +152,7 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->units.data);
     (void)cudaFree(gpu->tiles.data);
     (void)cudaFree(gpu->parts.data);
+    (void)cudaFree(gpu->counts.data);
     (void)cudaFree(gpu->raw.data);
     (void)cudaFree(gpu->n_experts_read);
     (void)cudaFreeHost(gpu->n_experts_read_host);

@@ -38,7 +38,7 @@ struct packed {
 struct graph_key {
     int n_rows, n_seqs, n_samples;
     int n_prompt; /* rows of a prompt: kinds have kernels of their own */
-    int n_splits; /* of attention, of the row that sees most */
+    int n_units;  /* of attention, of the row at the highest position: a level of attn.h */
 };
 
 /* Whether the stages of a step with a graph are timed. */
@@ -74,7 +74,8 @@ struct gpu {
     struct loader *loader; /* of large weights; NULL: none is on its way */
     struct gpu_room batch_room, rotations, lists, parts, raw;
     struct gpu_room operand, units, tiles; /* of prompts: prompt.c */
-    int n_generated; /* rows of the step in progress, in front of those of prompts */
+    int n_generated;        /* rows of the step in progress, in front of those of prompts */
+    struct gpu_room counts; /* of attention's splits: zeros between launches */
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
@@ -137,6 +138,10 @@ CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
 /* stages.c: the table's row for a stage of the step in progress, which is noted as launched. */
 const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
                                    int n_rows);
+/* The row for rows of this kind; nothing is noted. */
+const struct tuning_row *gpu_row_of_table(const struct gpu *gpu, enum stage stage,
+                                          enum weight_format format, enum row_kind kind,
+                                          int n_rows);
 
 /* prompt.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
 CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m);
@@ -144,7 +149,10 @@ CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul 
 CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
                                            int n_rows);
 
-/* stages.c: puts the stage's kernels into the stream. */
+/* stage_attn.c: what attention's launches depend on, beside counts of rows. */
+int gpu_attn_units(const struct batch *b);
+
+/* stages.c, stage_attn.c: puts the stage's kernels into the stream. */
 #define STAGE_FUNCTION(stage)                                                                      \
     CHECKED enum osp_status gpu_##stage(struct gpu *gpu, const struct stage##_args *a,             \
                                         struct work *work);

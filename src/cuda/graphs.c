@@ -13,14 +13,13 @@ enum { TIMED_EVERY = 16, TIMED_AT = 2, SPANNED_AT = 3 };
 
 static struct graph_key key_of(const struct batch *b)
 {
-    struct graph_key key = {.n_rows = b->n_rows, .n_seqs = b->n_seqs, .n_samples = b->n_samples};
+    struct graph_key key = {.n_rows = b->n_rows,
+                            .n_seqs = b->n_seqs,
+                            .n_samples = b->n_samples,
+                            .n_units = gpu_attn_units(b)};
 
-    for (int row = 0; row < b->n_rows; row++) {
-        const int n_splits = BATCH_POSITIONS(b)[row] / ATTN_SPLIT_TOKENS + 1;
-
+    for (int row = 0; row < b->n_rows; row++)
         key.n_prompt += BATCH_KINDS(b)[row] == ROW_PROMPT;
-        key.n_splits = n_splits > key.n_splits ? n_splits : key.n_splits;
-    }
     return key;
 }
 

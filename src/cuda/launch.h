@@ -79,33 +79,6 @@ void launch_rotations(cudaStream_t stream, float *out, const struct rope *rope_h
 void launch_place(cudaStream_t stream, const struct attn_in_args *a, const float *rotations,
                   const struct batch *batch, int n_rows);
 
-/* ---- attn.cu ---- */
-
-enum { ATTN_SPLIT_TOKENS = 256, ATTN_HEADS = 8 };
-
-struct attn_launch {
-    struct attn_args args;
-    const struct batch *batch;
-    int n_rows;
-    /* Room for the sums of n_splits splits of every row, attn_part_floats() each; NULL: each row's
-     * splits are walked by one block. The same bits either way. */
-    float *parts;
-    int n_splits;
-};
-/* Blocks of a row: a key/value head and up to eight of its query heads. */
-static inline HOST_DEVICE int attn_row_blocks(const struct attn_args *a)
-{
-    const int64_t n_group = a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2];
-
-    return (int)(a->kv.dim[2] * ((n_group + ATTN_HEADS - 1) / ATTN_HEADS));
-}
-/* Of one split and block of a row. */
-static inline HOST_DEVICE int64_t attn_part_floats(const struct attn_args *a)
-{
-    return ATTN_HEADS * (a->kv.dim[4] + 2);
-}
-void launch_attn(cudaStream_t stream, const struct attn_launch *l);
-
 /* ---- route.cu, experts.cu ---- */
 
 void launch_pick(cudaStream_t stream, const struct route_args *a, int n_rows);

@@ -1,15 +1,8 @@
 /* The stages as launches: which kernels, over which of the batch's arrays, and what they touch. */
 #include <string.h>
 
-#include "backend/kv_page.h"
 #include "cuda/gpu.h"
 #include "cuda/layout.h"
-
-enum {
-    ATTN_BLOCKS_WANTED = 264, /* two a multiprocessor of the largest card */
-    ATTN_PARTS_BYTES_MAX =
-        64 << 20 /* sums of splits; beyond it a block walks all splits of its row */
-};
 
 /* The batch's arrays in the device's memory: what BATCH_ gives of the host's, moved there. */
 static const void *moved(const struct gpu *gpu, const void *host)
@@ -62,9 +55,8 @@ static enum row_kind kind_of(const struct gpu *gpu)
     return gpu->n_generated == gpu->batch->n_rows ? ROW_GENERATED : ROW_PROMPT;
 }
 
-static const struct tuning_row *row_of_table(const struct gpu *gpu, enum stage stage,
-                                             enum weight_format format, enum row_kind kind,
-                                             int n_rows)
+const struct tuning_row *gpu_row_of_table(const struct gpu *gpu, enum stage stage,
+                                          enum weight_format format, enum row_kind kind, int n_rows)
 {
     const struct tuning_key key = {
         .stage = stage, .card = gpu->card, .format = format, .kind = kind, .n_rows = n_rows};
@@ -76,7 +68,7 @@ static const struct tuning_row *row_of_table(const struct gpu *gpu, enum stage s
 const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
                                    int n_rows)
 {
-    const struct tuning_row *row = row_of_table(gpu, stage, format, kind_of(gpu), n_rows);
+    const struct tuning_row *row = gpu_row_of_table(gpu, stage, format, kind_of(gpu), n_rows);
 
     gpu->expected |= SET(row->kernel);
     return row;
@@ -90,7 +82,7 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
 
     if (m->n_tokens == 0)
         return OSP_OK;
-    kernel = row_of_table(gpu, stage, format_of(&m->w[0]), kind, m->n_tokens)->kernel;
+    kernel = gpu_row_of_table(gpu, stage, format_of(&m->w[0]), kind, m->n_tokens)->kernel;
     gpu->expected |= SET(kernel);
     switch (kernel) {
     case KERNEL_GEMM_SM90:
@@ -119,7 +111,7 @@ static struct matmul tokens_of(const struct matmul *m, int first, int n)
 /* Prompts have kernels of their own for this. */
 static bool is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w)
 {
-    return row_of_table(gpu, stage, format_of(w), ROW_PROMPT, gpu->batch->n_rows)->kernel ==
+    return gpu_row_of_table(gpu, stage, format_of(w), ROW_PROMPT, gpu->batch->n_rows)->kernel ==
            KERNEL_GEMM_SM90;
 }
 
@@ -235,49 +227,6 @@ enum osp_status gpu_attn_in(struct gpu *gpu, const struct attn_in_args *a, struc
     TRY(launch_jobs(gpu, STAGE_attn_in, &m));
     launch_place(gpu->stream, a, gpu->rotations.data, gpu->on_device, gpu->batch->n_rows);
     work->bytes += 4.0 * gpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);
-out:
-    return st;
-}
-
-/* Keys that a row at this position sees. */
-static int keys_seen(const struct attn_args *a, int position)
-{
-    return a->window_tokens > 0 && position >= a->window_tokens ? a->window_tokens : position + 1;
-}
-
-/* Splits that the row's keys lie in, or one more: a graph serves all positions of the last split. */
-static int splits_at_most(const struct attn_args *a, int position)
-{
-    const int n = position / ATTN_SPLIT_TOKENS + 1;
-    const int n_window = (a->window_tokens + ATTN_SPLIT_TOKENS - 2) / ATTN_SPLIT_TOKENS + 1;
-
-    return a->window_tokens > 0 && n_window < n ? n_window : n;
-}
-
-enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work *work)
-{
-    const struct batch *b = gpu->batch;
-    const double row_bytes =
-        (double)kv_page_bytes(a->kv.dtype, a->kv.dim[2], a->kv.dim[4]) / PAGE_TOKENS;
-    const int64_t n_blocks = (int64_t)b->n_rows * attn_row_blocks(a);
-    struct attn_launch l = {.args = *a, .batch = gpu->on_device, .n_rows = b->n_rows};
-    int64_t parts_bytes;
-    enum osp_status st = OSP_OK;
-
-    for (int row = 0; row < b->n_rows; row++) {
-        const int position = BATCH_POSITIONS(b)[row], n_splits = splits_at_most(a, position);
-
-        l.n_splits = n_splits > l.n_splits ? n_splits : l.n_splits;
-        work->bytes += row_bytes * keys_seen(a, position) + 8.0 * (double)a->q.dim[1];
-        work->flops += 4.0 * (double)a->q.dim[1] * keys_seen(a, position);
-    }
-    parts_bytes = n_blocks * l.n_splits * attn_part_floats(a) * (int64_t)sizeof(float);
-    if (n_blocks < ATTN_BLOCKS_WANTED && l.n_splits > 1 && parts_bytes <= ATTN_PARTS_BYTES_MAX) {
-        TRY(gpu_room_need(gpu, &gpu->parts, (size_t)parts_bytes, "sums of attention"));
-        l.parts = gpu->parts.data;
-    }
-    (void)gpu_tuned(gpu, STAGE_attn, WEIGHTS_NONE, b->n_rows);
-    launch_attn(gpu->stream, &l);
 out:
     return st;
 }

@@ -56,7 +56,9 @@ enum family {
     X(MATMUL_MMA, MMA, "matmul_kernel", "weights as operand A, tokens as its columns")             \
     X(GEMM_SM90, WGMMA, "gemm_kernel", "weights as operand A from registers, tiles of 256 rows")   \
     X(MATMUL_SIMT, SIMT, "plain_kernel", "a warp a row of weights, float32")                       \
-    X(ATTN_SIMT, SIMT, "attn_kernel", "splits of 256 keys, merged in order, float32")
+    X(ATTN_SIMT, SIMT, "attn_kernel", "splits of 256 keys, merged in order, float32")              \
+    X(ATTN_DECODE, MMA, "attn_decode", "a block a split of a row's keys, queries as columns")      \
+    X(ATTN_PROMPT, MMA, "attn_prompt", "16 tokens with 8 heads a block, walking pages")
 
 enum kernel {
 #define KERNEL_ENUM(kernel, family, symbol, text) KERNEL_##kernel,

@@ -1,4 +1,5 @@
-/* Stage attn: for query row t and head h, over the keys j that the row sees,
+/* Stage attn without tensor cores, for pages of F32 and head widths that no other kernel is made for: for
+ * query row t and head h, over the keys j that the row sees,
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
@@ -8,23 +9,22 @@
  * which begins with the sink (M = sink, denominator 1). With few rows every split has a block of its own,
  * and a second kernel merges them: the same operations, the same bits. All in float32.
  *
- * Bytes: the keys and values that a row sees, once. Flops: 4 D a row, head and key. Prompts read keys
- * once a row: no tensor cores yet. */
+ * Bytes: the keys and values that a row sees, once. Flops: 4 D a row, head and key. */
 #include <cuda_fp16.h>
 
 #include "backend/kv_page.h"
-#include "cuda/launch.h"
+#include "cuda/attn.h"
 #include "cuda/sums.cuh"
 
 enum {
-    THREADS = ATTN_SPLIT_TOKENS,
+    THREADS = ATTN_PLAIN_SPLIT_TOKENS,
     WARPS = THREADS / WARP_LANES,
     HEAD_WIDTH_MAX = 256,
     COLUMNS = 64,               /* of values at a time */
     SHARES = THREADS / COLUMNS, /* threads that share a column: a page each */
     OUTPUTS = ATTN_HEADS * COLUMNS / THREADS
 };
-static_assert(SHARES * PAGE_TOKENS == ATTN_SPLIT_TOKENS, "a share is a page");
+static_assert(SHARES * PAGE_TOKENS == ATTN_PLAIN_SPLIT_TOKENS, "a share is a page");
 
 /* Which row, heads and keys a block works on. */
 struct block {
@@ -265,7 +265,7 @@ static __device__ void run_split(const struct attn_launch &l, const struct block
                                  struct shared *s, int split, float *part)
 {
     const struct attn_args &a = l.args;
-    const int key = split * ATTN_SPLIT_TOKENS + threadIdx.x, D = (int)a.kv.dim[4];
+    const int key = split * ATTN_PLAIN_SPLIT_TOKENS + threadIdx.x, D = (int)a.kv.dim[4];
     const bool is_seen = key >= k.first && key < k.end;
     float scores[ATTN_HEADS];
 
@@ -349,9 +349,9 @@ static __global__ void __launch_bounds__(THREADS)
     attn_kernel(const __grid_constant__ struct attn_launch l)
 {
     __shared__ struct shared s;
-    const struct block k = block_of(l.args, l.batch, blockIdx.z, blockIdx.y);
-    const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_SPLIT_TOKENS + 1;
-    const int first = k.first / ATTN_SPLIT_TOKENS;
+    const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.z, blockIdx.y);
+    const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1;
+    const int first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
 
     if (l.parts != NULL && first + (int)blockIdx.x >= end)
         return;
@@ -371,9 +371,9 @@ static __global__ void __launch_bounds__(THREADS)
 static __global__ void __launch_bounds__(THREADS)
     merge_kernel(const __grid_constant__ struct attn_launch l)
 {
-    const struct block k = block_of(l.args, l.batch, blockIdx.y, blockIdx.x);
-    const int D = (int)l.args.kv.dim[4], first = k.first / ATTN_SPLIT_TOKENS;
-    const int n = (k.end - 1) / ATTN_SPLIT_TOKENS + 1 - first;
+    const struct block k = block_of(l.args, l.batch, l.first_row + blockIdx.y, blockIdx.x);
+    const int D = (int)l.args.kv.dim[4], first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
+    const int n = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1 - first;
 
     for (int i = threadIdx.x; i < k.n_heads * D; i += THREADS) {
         struct state total = begin_state(((const float *)l.args.sinks.data)[k.first_head + i / D]);
@@ -402,7 +402,7 @@ template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct 
         merge_kernel<<<dim3(n_blocks, (unsigned)l->n_rows), THREADS, 0, stream>>>(*l);
 }
 
-void launch_attn(cudaStream_t stream, const struct attn_launch *l)
+void launch_attn_plain(cudaStream_t stream, const struct attn_launch *l)
 {
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(stream, l);

@@ -1,0 +1,102 @@
+/* What host and device know together about attention over pages: how the keys of a row are divided, and the
+ * launchers of its three kernels.
+ *
+ * Keys are taken in units of 16 at absolute positions. A generated row's units, from the first that it
+ * sees on, are divided into splits, a block each; how many there are depends on how many units the row sees,
+ * and on nothing else. */
+#ifndef CUDA_ATTN_H
+#define CUDA_ATTN_H
+
+#include <cuda_runtime_api.h>
+
+#include "backend/args.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    ATTN_HEADS = 8,               /* query heads of a block: the columns of a matrix instruction */
+    ATTN_WIDTH = 64,              /* head width that the tensor cores' kernels are made for */
+    ATTN_UNIT_KEYS = 16,          /* the rows of a matrix instruction; a page has whole units */
+    ATTN_SPLITS_MAX = 32,         /* of a row: a lane each where they are merged */
+    ATTN_SPLIT_UNITS = 8,         /* of a group: one a warp */
+    ATTN_WINDOW_GROUPS = 2,       /* of a window: as few are one split */
+    ATTN_PROMPT_TOKENS = 16,      /* of a block: 128 rows with their heads */
+    ATTN_PLAIN_SPLIT_TOKENS = 256 /* of the plain kernel */
+};
+
+/* The arrays of the batch, in the device's memory: a block that asks for nothing else begins sooner. */
+struct attn_rows {
+    const int32_t *positions, *row_seq, *kinds, *pages;
+    const struct batch_seq *seqs;
+};
+
+struct attn_launch {
+    struct attn_args args;
+    const struct batch *batch; /* in the device's memory */
+    struct attn_rows rows;
+    int first_row, n_rows; /* rows [first_row, first_row + n_rows) of the batch */
+    /* Room for the sums of n_splits splits of every row, attn_part_floats() each. The plain kernel may
+     * have NULL: each row's splits are walked by one block. The same bits either way. */
+    float *parts;
+    int n_splits;
+    int n_seqs;  /* of the batch */
+    int n_group; /* query heads of a key/value head */
+    int n_units; /* of the row that sees most, or more */
+    int *counts; /* (n_rows, attn_row_blocks()): zeros, and zeros again behind the launch */
+};
+
+/* Units that a row sees whose keys are [first, end). */
+static inline HOST_DEVICE int attn_units(int first, int end)
+{
+    return (end + ATTN_UNIT_KEYS - 1) / ATTN_UNIT_KEYS - first / ATTN_UNIT_KEYS;
+}
+
+/* Splits of a row that sees n units. With a window few are one split, for who waits for others waits longer
+ * than for two units more. Split s has the groups of ATTN_SPLIT_UNITS units s, s + splits, s + 2 splits and so
+ * on: splits that run at the same time read what lies together. */
+static inline HOST_DEVICE int attn_splits(const struct attn_args *a, int n_units)
+{
+    const int n_groups = (n_units + ATTN_SPLIT_UNITS - 1) / ATTN_SPLIT_UNITS;
+
+    if (a->window_tokens > 0 && n_groups <= ATTN_WINDOW_GROUPS)
+        return 1;
+    return n_groups < ATTN_SPLITS_MAX ? n_groups : (int)ATTN_SPLITS_MAX;
+}
+
+/* The next number of units at which a launch changes: graphs serve all that are not above it. */
+static inline int attn_units_level(int n_units)
+{
+    int n = ATTN_SPLIT_UNITS;
+
+    while (n < n_units)
+        n *= 2;
+    return n;
+}
+
+/* Blocks of a row: a key/value head and up to eight of its query heads. */
+static inline HOST_DEVICE int attn_row_blocks(const struct attn_args *a)
+{
+    const int64_t n_group = a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2];
+
+    return (int)(a->kv.dim[2] * ((n_group + ATTN_HEADS - 1) / ATTN_HEADS));
+}
+
+/* Of one split and block of a row: sums, and two numbers a head. */
+static inline HOST_DEVICE int64_t attn_part_floats(const struct attn_args *a)
+{
+    return ATTN_HEADS * (a->kv.dim[4] + 2);
+}
+
+/* Any type and width. Float32 arithmetic. */
+void launch_attn_plain(cudaStream_t stream, const struct attn_launch *l);
+/* Generated rows, of pages of BF16 or F8 with heads of 64; rows of prompts are left out. */
+void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l);
+/* Rows of prompts, of the same pages; generated rows are left out. All rows of the batch. */
+void launch_attn_prompt(cudaStream_t stream, const struct attn_launch *l);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,598 @@
+/* Stage attn for rows of prompts: for query row t and head h, over the keys j that the row sees,
+ *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
+ *                                                      / (exp(sink - M) + sum exp(s_j - M)).
+ *
+ * A block takes 16 tokens of a sequence and up to eight query heads of one key/value head: 128 rows that
+ * share keys and values. It walks the pages that any of them sees, which it copies into a ring of its own.
+ * A warp has four tokens, 32 rows, as operand A; keys, then values, are B. Both lie in shared memory
+ * as in their page, but for the order of rows and of 16-byte pieces, so that a lane's 16 bytes are registers
+ * of four fragments: of keys 8 t to 8 t + 7 of 32 in one row (t = lane % 4), and the same of columns.
+ * So weights become A without leaving their lane. The largest score so far is kept for each row, and
+ * the sums follow it; the sink comes last.
+ *
+ * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number 2^-120 times its
+ * value; scales are applied to scores and weights. What a row gets depends on its own keys, in pages at
+ * absolute positions: pages that others of the block see add nothing to it.
+ *
+ * Bytes: a page once for 16 tokens, mostly from the second-level cache. Flops: 4 D a row, head and key. */
+#include "cuda/attn.cuh"
+#include "cuda/pdl.cuh"
+#include "cuda/sums.cuh"
+
+enum {
+    WARPS = 4,
+    THREADS = WARPS * WARP_LANES,
+    BLOCKS_PER_SM = 2,
+    TILES = 2, /* of 16 rows a warp: two tokens each */
+    TILE_TOKENS = 16 / ATTN_HEADS,
+    WARP_TOKENS = TILES * TILE_TOKENS,
+    GROUPS = PAGE_TOKENS / 32,             /* of keys; as many halves of the columns */
+    PIECES = WORDS_ROW_BYTES / COPY_BYTES, /* of a row of words */
+    TILES_OF_SIDE = PAGE_TOKENS / KV_COLUMNS,
+    STAGES = 3
+};
+static_assert((int)WARPS * (int)WARP_TOKENS == (int)ATTN_PROMPT_TOKENS, "tokens of a block");
+static_assert((int)PAGE_TOKENS == (int)ATTN_WIDTH, "keys and values have as many tiles");
+
+/* Which rows, heads and keys a block works on. */
+struct block {
+    int first_row, n_tokens;
+    int kv_head, first_head, n_heads;
+    int position;            /* of its first token */
+    int first_key, last_key; /* that any of its rows sees */
+    const int32_t *pages;    /* page of position p: pages[p / P] */
+};
+
+static __device__ int tiles_of(const struct batch_seq *seq)
+{
+    return (seq->n_rows + ATTN_PROMPT_TOKENS - 1) / ATTN_PROMPT_TOKENS;
+}
+
+/* The sequence in which this tile lies, and *tile counted from its start; -1: behind all. */
+static __device__ int seq_of(const struct attn_launch &l, int *tile)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const struct batch_seq *seqs = l.rows.seqs;
+
+    for (int first = 0; first < l.n_seqs; first += WARP_LANES) {
+        const int n = first + lane < l.n_seqs ? tiles_of(&seqs[first + lane]) : 0;
+        int before = n;
+        unsigned in_or_behind;
+
+        for (int step = 1; step < WARP_LANES; step *= 2) {
+            const int other = __shfl_up_sync(ALL_LANES, before, step);
+
+            before += lane >= step ? other : 0;
+        }
+        in_or_behind = __ballot_sync(ALL_LANES, *tile < before);
+        if (in_or_behind != 0) {
+            const int at = __ffs((int)in_or_behind) - 1;
+
+            *tile -= __shfl_sync(ALL_LANES, before - n, at);
+            return first + at;
+        }
+        *tile -= __shfl_sync(ALL_LANES, before, WARP_LANES - 1);
+    }
+    return -1;
+}
+
+static __device__ int first_seen(const struct attn_args &a, int position)
+{
+    return a.window_tokens > 0 ? max(position + 1 - a.window_tokens, 0) : 0;
+}
+
+/* false: there is nothing to do. */
+static __device__ bool block_of(struct block *k, const struct attn_launch &l)
+{
+    const struct attn_args &a = l.args;
+    const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
+    const int part = blockIdx.y % n_parts;
+    int tile = gridDim.x - 1 - blockIdx.x; /* those that see most begin first */
+    const int index = seq_of(l, &tile), lane = threadIdx.x % WARP_LANES;
+    const struct batch_seq *seq = &l.rows.seqs[index];
+    bool is_prompt;
+
+    if (index < 0)
+        return false;
+    k->first_row = seq->first_row + tile * ATTN_PROMPT_TOKENS;
+    k->n_tokens = min(seq->n_rows - tile * ATTN_PROMPT_TOKENS, (int)ATTN_PROMPT_TOKENS);
+    is_prompt = lane < k->n_tokens && l.rows.kinds[k->first_row + lane] == ROW_PROMPT;
+    if (!__any_sync(ALL_LANES, is_prompt))
+        return false;
+    k->kv_head = (int)blockIdx.y / n_parts;
+    k->first_head = k->kv_head * n_group + part * ATTN_HEADS;
+    k->n_heads = min(n_group - part * ATTN_HEADS, (int)ATTN_HEADS);
+    k->position = l.rows.positions[k->first_row];
+    k->first_key = first_seen(a, k->position);
+    k->last_key = k->position + k->n_tokens - 1;
+    k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
+    return true;
+}
+
+/* ---- pages in shared memory ---- */
+
+/* The place of a piece: rows two apart have theirs in different halves, so that the eight lanes that read
+ * at once meet all banks. */
+static __device__ __forceinline__ int piece_offset(int row, int piece)
+{
+    return row * WORDS_ROW_BYTES + (piece ^ (row & 2)) * COPY_BYTES;
+}
+
+template <int DTYPE> struct page {
+    enum {
+        PARTS = DTYPE == DTYPE_F8 ? 4 : 2, /* elements of a word */
+        ROWS = ATTN_WIDTH / PARTS,         /* of a tile */
+        TILE_BYTES = ROWS * WORDS_ROW_BYTES,
+        SIDE_BYTES = TILES_OF_SIDE * TILE_BYTES,
+        SCALES_BYTES = DTYPE == DTYPE_F8 ? PAGE_TOKENS * 4 : 0,
+        BYTES = 2 * (SIDE_BYTES + SCALES_BYTES)
+    };
+
+    /* Rows of values that a lane reads in turn lie apart: those of all lanes beside each other. */
+    static __device__ __forceinline__ int value_row(int row)
+    {
+        const int turns = ROWS / 8;
+
+        return row % turns * 8 + row / turns;
+    }
+    static __device__ __forceinline__ void copy_side(char *stage, const char *side, bool is_values)
+    {
+#pragma unroll
+        for (int i = 0; i < SIDE_BYTES / COPY_BYTES / THREADS; i++) {
+            const int at = i * THREADS + (int)threadIdx.x, row = at / PIECES % ROWS;
+
+            copy_async(stage + at / PIECES / ROWS * TILE_BYTES +
+                           piece_offset(is_values ? value_row(row) : row, at % PIECES),
+                       side + at * COPY_BYTES);
+        }
+        if ((int)threadIdx.x < SCALES_BYTES / COPY_BYTES)
+            copy_async(stage + SIDE_BYTES + threadIdx.x * COPY_BYTES,
+                       side + SIDE_BYTES + threadIdx.x * COPY_BYTES);
+    }
+    static __device__ __forceinline__ void copy(char *stage, const char *keys, const char *values)
+    {
+        copy_side(stage, keys, false);
+        copy_side(stage + SIDE_BYTES + SCALES_BYTES, values, true);
+    }
+
+    /* Values of slots outside of [first, end) may be anything: they become zeros. */
+    static __device__ void clear(char *stage, int first, int end)
+    {
+        char *side = stage + SIDE_BYTES + SCALES_BYTES;
+
+        for (int at = threadIdx.x; at < TILES_OF_SIDE * ROWS * PIECES; at += THREADS) {
+            const int row = at / PIECES % ROWS;
+            uint4 *words = (uint4 *)(side + at / PIECES / ROWS * TILE_BYTES +
+                                     piece_offset(value_row(row), at % PIECES));
+            uint32_t mask = 0;
+
+            for (int i = 0; i < PARTS; i++)
+                if (row * PARTS + i >= first && row * PARTS + i < end)
+                    mask |= (uint32_t)((1ull << 32 / PARTS) - 1) << i * (32 / PARTS);
+            words->x &= mask, words->y &= mask, words->z &= mask, words->w &= mask;
+        }
+        for (int slot = threadIdx.x; slot < SCALES_BYTES / 4; slot += THREADS)
+            if (slot < first || slot >= end)
+                ((float *)(side + SIDE_BYTES))[slot] = 0.0f;
+    }
+};
+
+/* Registers b[0] and b[1] of four fragments that follow each other. */
+struct fragments {
+    uint32_t b[2][4];
+};
+
+/* From tiles 2 i and 2 i + 1 of a side: two rows of words of two, or one of four. */
+template <int DTYPE>
+static __device__ __forceinline__ void load_fragments(struct fragments *f, const char *side, int i,
+                                                      int row0, int row1)
+{
+    const int g = threadIdx.x % WARP_LANES / 4, t = threadIdx.x % 4;
+    const char *tile = side + (2 * i + g / 4) * page<DTYPE>::TILE_BYTES + piece_offset(t, g % 4);
+    const uint4 words = *(const uint4 *)(tile + row0 * WORDS_ROW_BYTES);
+
+    if (DTYPE == DTYPE_F8) {
+        f->b[0][0] = even_codes(words.x), f->b[0][1] = even_codes(words.y);
+        f->b[0][2] = even_codes(words.z), f->b[0][3] = even_codes(words.w);
+        f->b[1][0] = odd_codes(words.x), f->b[1][1] = odd_codes(words.y);
+        f->b[1][2] = odd_codes(words.z), f->b[1][3] = odd_codes(words.w);
+    } else {
+        const uint4 more = *(const uint4 *)(tile + row1 * WORDS_ROW_BYTES);
+
+        f->b[0][0] = words.x, f->b[0][1] = words.y, f->b[0][2] = words.z, f->b[0][3] = words.w;
+        f->b[1][0] = more.x, f->b[1][1] = more.y, f->b[1][2] = more.z, f->b[1][3] = more.w;
+    }
+}
+
+/* Of the keys of group i, columns 16 step to 16 step + 15. */
+template <int DTYPE>
+static __device__ __forceinline__ void key_fragments(struct fragments *f, const char *stage, int i,
+                                                     int step)
+{
+    const int row = DTYPE == DTYPE_F8 ? 4 * step : 8 * step;
+
+    load_fragments<DTYPE>(f, stage, i, row, row + 4);
+}
+
+/* Of half i of the columns, the keys 8 t + 4 step + {0, 1, 2, 3} of a group. */
+template <int DTYPE>
+static __device__ __forceinline__ void value_fragments(struct fragments *f, const char *stage,
+                                                       int i, int group, int step)
+{
+    const char *side = stage + page<DTYPE>::SIDE_BYTES + page<DTYPE>::SCALES_BYTES;
+
+    if (DTYPE == DTYPE_F8)
+        load_fragments<DTYPE>(f, side, i, 8 * step + 4 * group, 0);
+    else
+        load_fragments<DTYPE>(f, side, i, 16 * step + 4 * group, 16 * step + 8 + 4 * group);
+}
+
+/* ---- a warp ---- */
+
+/* With g = lane / 4 and t = lane % 4, of tile m: head g; its first token at [0], [1], its second at [2],
+ * [3]; keys 32 i + 8 t + j of scores[4 i + j][0], [2], and 32 i + 8 t + 4 + j at [1], [3]; columns of
+ * `out` likewise. */
+struct warp {
+    uint32_t query[TILES][STEPS][4];
+    float out[TILES][2 * STEPS][4];
+    float largest[TILES][2];
+    float weights[TILES][2]; /* their sum over this lane's keys */
+    int position;            /* of its first token */
+};
+
+static __device__ __forceinline__ int token_of(int tile, int which)
+{
+    return (int)threadIdx.x / WARP_LANES * WARP_TOKENS + tile * TILE_TOKENS + which;
+}
+
+/* Columns of a query as they meet key_fragments(). */
+template <int DTYPE>
+static __device__ __forceinline__ void load_head(struct warp *w, const float *head, float factor,
+                                                 int tile, int which)
+{
+    const int t = threadIdx.x % 4;
+
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        if (DTYPE == DTYPE_F8) {
+            const float4 x = *(const float4 *)(head + 16 * step + 4 * t);
+
+            w->query[tile][step][which] = pair_bf16(x.x * factor, x.z * factor);
+            w->query[tile][step][2 + which] = pair_bf16(x.y * factor, x.w * factor);
+        } else {
+            const float2 low = *(const float2 *)(head + 16 * step + 2 * t);
+            const float2 high = *(const float2 *)(head + 16 * step + 2 * t + 8);
+
+            w->query[tile][step][which] = pair_bf16(low.x * factor, low.y * factor);
+            w->query[tile][step][2 + which] = pair_bf16(high.x * factor, high.y * factor);
+        }
+    }
+}
+
+/* Tokens and heads that the block has not are as the last ones, times zero. */
+template <int DTYPE>
+static __device__ __forceinline__ void begin(struct warp *w, const struct attn_launch &l,
+                                             const struct block &k)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+        for (int which = 0; which < TILE_TOKENS; which++) {
+            const int token = token_of(tile, which), row = k.first_row + min(token, k.n_tokens - 1);
+            const bool is_here = token < k.n_tokens && g < k.n_heads;
+            const float *head = (const float *)l.args.q.data + row * l.args.q.dim[1] +
+                                (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
+
+            load_head<DTYPE>(w, head, is_here ? meet_factor<DTYPE>() : 0.0f, tile, which);
+            w->largest[tile][which] = -INFINITY;
+            w->weights[tile][which] = 0.0f;
+        }
+    w->position = k.position + token_of(0, 0);
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+        for (int i = 0; i < 2 * STEPS; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                w->out[tile][i][j] = 0.0f;
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void score(float s[TILES][2 * STEPS][4], const struct warp &w,
+                                             const char *stage)
+{
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++)
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            struct fragments f;
+
+            key_fragments<DTYPE>(&f, stage, i, step);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+#pragma unroll
+                for (int tile = 0; tile < TILES; tile++)
+                    mma_bf16(s[tile][4 * i + j], w.query[tile][step], f.b[0][j], f.b[1][j]);
+        }
+}
+
+/* The key of scores[i][j], from the start of its page. */
+static __device__ __forceinline__ int slot_of(int i, int j)
+{
+    return i / 4 * 32 + (int)threadIdx.x % 4 * 8 + j % 2 * 4 + i % 4;
+}
+
+static __device__ __forceinline__ void hide(float s[TILES][2 * STEPS][4], const struct warp &w,
+                                            const struct attn_args &a, int page_start)
+{
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const int last = w.position + tile * TILE_TOKENS + j / 2 - page_start;
+            const int first = first_seen(a, page_start + last) - page_start;
+
+#pragma unroll
+            for (int i = 0; i < 2 * STEPS; i++)
+                if (slot_of(i, j) > last || slot_of(i, j) < first)
+                    s[tile][i][j] = -INFINITY;
+        }
+}
+
+/* Multiplies with a number a slot: `numbers` are those of the page. */
+static __device__ __forceinline__ void apply_scales(float s[TILES][2 * STEPS][4],
+                                                    const float *numbers, float factor)
+{
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const float4 four = *(const float4 *)(numbers + slot_of(4 * i, half));
+            const float all[4] = {four.x * factor, four.y * factor, four.z * factor,
+                                  four.w * factor};
+
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+#pragma unroll
+                for (int tile = 0; tile < TILES; tile++) {
+                    s[tile][4 * i + j][half] = __fmul_rn(s[tile][4 * i + j][half], all[j]);
+                    s[tile][4 * i + j][2 + half] = __fmul_rn(s[tile][4 * i + j][2 + half], all[j]);
+                }
+        }
+}
+
+/* s: scores of one token to weights; `scale` makes powers of two of them. Gives what sums so far are to be
+ * multiplied with. */
+static __device__ __forceinline__ float weigh(float s[2 * STEPS][4], int which, float *largest,
+                                              float *weights, float scale)
+{
+    const float before = __fmul_rn(*largest, scale);
+    float most = *largest, base, keep, sum = 0.0f;
+
+#pragma unroll
+    for (int i = 0; i < 2 * STEPS; i++)
+        most = fmaxf(most, fmaxf(s[i][2 * which], s[i][2 * which + 1]));
+    most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 2));
+    base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale); /* nothing seen yet */
+    keep = power_of_two(__fadd_rn(before, -base));            /* 1 where nothing is larger */
+#pragma unroll
+    for (int i = 0; i < 2 * STEPS; i++)
+#pragma unroll
+        for (int j = 2 * which; j < 2 * which + 2; j++) {
+            s[i][j] = power_of_two(__fmaf_rn(s[i][j], scale, -base));
+            sum += s[i][j];
+        }
+    *weights = __fmaf_rn(*weights, keep, sum);
+    *largest = most;
+    return keep;
+}
+
+static __device__ __forceinline__ void follow(float out[2 * STEPS][4], const float keep[2])
+{
+    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
+        return;
+#pragma unroll
+    for (int i = 0; i < 2 * STEPS; i++) {
+        out[i][0] = __fmul_rn(out[i][0], keep[0]), out[i][1] = __fmul_rn(out[i][1], keep[0]);
+        out[i][2] = __fmul_rn(out[i][2], keep[1]), out[i][3] = __fmul_rn(out[i][3], keep[1]);
+    }
+}
+
+/* Weights of one step of keys as operand A. */
+template <int DTYPE>
+static __device__ __forceinline__ void weight_fragment(uint32_t a[4], const float s[4][4], int step)
+{
+    const int second = DTYPE == DTYPE_F8 ? 2 : 1, third = 3 - second;
+
+    a[0] = pair_bf16(s[0][step], s[second][step]);
+    a[1] = pair_bf16(s[0][2 + step], s[second][2 + step]);
+    a[2] = pair_bf16(s[third][step], s[3][step]);
+    a[3] = pair_bf16(s[third][2 + step], s[3][2 + step]);
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void
+add_values(struct warp *w, const float s[TILES][2 * STEPS][4], const char *stage)
+{
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++)
+#pragma unroll
+        for (int step = 0; step < 2; step++) {
+            uint32_t a[TILES][4];
+
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++)
+                weight_fragment<DTYPE>(a[tile], &s[tile][4 * group], step);
+#pragma unroll
+            for (int i = 0; i < GROUPS; i++) {
+                struct fragments f;
+
+                value_fragments<DTYPE>(&f, stage, i, group, step);
+#pragma unroll
+                for (int j = 0; j < 4; j++)
+#pragma unroll
+                    for (int tile = 0; tile < TILES; tile++)
+                        mma_bf16(w->out[tile][4 * i + j], a[tile], f.b[0][j], f.b[1][j]);
+            }
+        }
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void add_page(struct warp *w, const struct attn_args &a,
+                                                const char *stage, int page_start)
+{
+    const float scale = a.scale * LOG2_E * inverse_factor<DTYPE>();
+    const float *scales = (const float *)(stage + page<DTYPE>::SIDE_BYTES);
+    const int last = w->position + WARP_TOKENS - 1;
+    float s[TILES][2 * STEPS][4] = {};
+
+    if (page_start > last || page_start + PAGE_TOKENS <= first_seen(a, w->position))
+        return;
+    score<DTYPE>(s, *w, stage);
+    if (DTYPE == DTYPE_F8)
+        apply_scales(s, scales, 1.0f);
+    if (page_start + PAGE_TOKENS - 1 > w->position || page_start < first_seen(a, last))
+        hide(s, *w, a, page_start);
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++) {
+        float keep[2];
+
+#pragma unroll
+        for (int which = 0; which < TILE_TOKENS; which++)
+            keep[which] =
+                weigh(s[tile], which, &w->largest[tile][which], &w->weights[tile][which], scale);
+        follow(w->out[tile], keep);
+    }
+    if (DTYPE == DTYPE_F8)
+        apply_scales(s, scales + (page<DTYPE>::SIDE_BYTES + page<DTYPE>::SCALES_BYTES) / 4,
+                     meet_factor<DTYPE>());
+    add_values<DTYPE>(w, s, stage);
+}
+
+/* ---- a block ---- */
+
+template <int DTYPE>
+static __device__ __forceinline__ void copy_page(char *stage, const struct attn_launch &l,
+                                                 const struct block &k, int index)
+{
+    if (index <= k.last_key / PAGE_TOKENS) {
+        const int32_t number = k.pages[index];
+
+        page<DTYPE>::copy(stage, kv_side(&l.args.kv, number, 0, k.kv_head),
+                          kv_side(&l.args.kv, number, 1, k.kv_head));
+    }
+    copies_commit();
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void walk(struct warp *w, char *ring, const struct attn_launch &l,
+                                            const struct block &k)
+{
+    const int first = k.first_key / PAGE_TOKENS, last = k.last_key / PAGE_TOKENS;
+
+#pragma unroll
+    for (int i = 0; i < STAGES - 1; i++)
+        copy_page<DTYPE>(ring + i * page<DTYPE>::BYTES, l, k, first + i);
+    for (int index = first; index <= last; index++) {
+        const int start = index * PAGE_TOKENS, ahead = index + STAGES - 1;
+        char *stage = ring + (index - first) % STAGES * page<DTYPE>::BYTES;
+
+        copies_wait<STAGES - 2>();
+        __syncthreads(); /* it has come, and nobody reads the page before it any more */
+        if (k.first_key > start || k.last_key < start + PAGE_TOKENS - 1) {
+            page<DTYPE>::clear(stage, k.first_key - start, k.last_key + 1 - start);
+            __syncthreads();
+        }
+        copy_page<DTYPE>(ring + (ahead - first) % STAGES * page<DTYPE>::BYTES, l, k, ahead);
+        add_page<DTYPE>(w, l.args, stage, start);
+    }
+    copies_wait<0>();
+}
+
+/* One token and head: eight columns of each half. */
+static __device__ __forceinline__ void put_row(float *att, const float out[2 * STEPS][4], int which,
+                                               float factor, float total)
+{
+#pragma unroll
+    for (int i = 0; i < GROUPS; i++)
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const int j = 2 * which + half;
+            const float4 four = {__fdiv_rn(out[4 * i][j] * factor, total),
+                                 __fdiv_rn(out[4 * i + 1][j] * factor, total),
+                                 __fdiv_rn(out[4 * i + 2][j] * factor, total),
+                                 __fdiv_rn(out[4 * i + 3][j] * factor, total)};
+
+            *(float4 *)(att + slot_of(4 * i, half)) = four;
+        }
+}
+
+template <int DTYPE>
+static __device__ void finish(const struct warp &w, const struct attn_launch &l,
+                              const struct block &k)
+{
+    const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
+    const int g = threadIdx.x % WARP_LANES / 4;
+    const float sink =
+        ((const float *)l.args.sinks.data)[k.first_head + min(g, k.n_heads - 1)] * LOG2_E;
+
+#pragma unroll
+    for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+        for (int which = 0; which < TILE_TOKENS; which++) {
+            const int token = token_of(tile, which), row = k.first_row + token;
+            const float own = w.largest[tile][which] * scale, largest = fmaxf(own, sink);
+            const float factor = power_of_two(own - largest);
+            float weights = w.weights[tile][which];
+
+            weights += __shfl_xor_sync(ALL_LANES, weights, 1);
+            weights += __shfl_xor_sync(ALL_LANES, weights, 2);
+            if (token < k.n_tokens && g < k.n_heads && l.rows.kinds[row] == ROW_PROMPT)
+                put_row((float *)l.args.att.data + row * l.args.att.dim[1] +
+                            (k.first_head + g) * ATTN_WIDTH,
+                        w.out[tile], which, factor * inverse_factor<DTYPE>(),
+                        __fmaf_rn(weights, factor, power_of_two(sink - largest)));
+        }
+}
+
+/* Grid: tiles of all sequences or more, blocks of a row. */
+template <int DTYPE>
+static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    attn_prompt(const __grid_constant__ struct attn_launch l)
+{
+    extern __shared__ __align__(16) char ring[];
+    struct block k;
+    struct warp w;
+
+    pdl_launch_dependents();
+    pdl_wait();
+    if (!block_of(&k, l))
+        return;
+    begin<DTYPE>(&w, l, k);
+    walk<DTYPE>(&w, ring, l, k);
+    finish<DTYPE>(w, l, k);
+}
+
+template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+{
+    const size_t shared_bytes = (size_t)STAGES * page<DTYPE>::BYTES;
+    const int n_tiles = l->n_rows / ATTN_PROMPT_TOKENS + l->n_seqs;
+    static const cudaError_t is_set =
+        cudaFuncSetAttribute((const void *)attn_prompt<DTYPE>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+
+    (void)is_set; /* the launch fails if it is an error */
+    pdl_launch(attn_prompt<DTYPE>, dim3((unsigned)n_tiles, (unsigned)attn_row_blocks(&l->args)),
+               dim3(THREADS), shared_bytes, stream, *l);
+}
+
+void launch_attn_prompt(cudaStream_t stream, const struct attn_launch *l)
+{
+    if (l->args.kv.dtype == DTYPE_F8)
+        launch_dtype<DTYPE_F8>(stream, l);
+    else
+        launch_dtype<DTYPE_BF16>(stream, l);
+}

@@ -1,0 +1,173 @@
+/* Stage attn as launches: which kernel takes which rows, and the rooms where splits of a row meet. */
+#include <string.h>
+
+#include "backend/kv_page.h"
+#include "cuda/attn.h"
+#include "cuda/gpu.h"
+
+enum {
+    PLAIN_BLOCKS_WANTED = 264,  /* two a multiprocessor of the largest card */
+    PARTS_BYTES_MAX = 64 << 20, /* sums of splits; rows that need more go in several launches */
+};
+
+int gpu_attn_units(const struct batch *b)
+{
+    int position = 0;
+
+    for (int row = 0; row < b->n_rows; row++)
+        position = BATCH_POSITIONS(b)[row] > position ? BATCH_POSITIONS(b)[row] : position;
+    return attn_units_level(attn_units(0, position + 1));
+}
+
+/* Keys that a row at this position sees. */
+static int keys_seen(const struct attn_args *a, int position)
+{
+    return a->window_tokens > 0 && position >= a->window_tokens ? a->window_tokens : position + 1;
+}
+
+static struct work work_of(const struct gpu *gpu, const struct attn_args *a)
+{
+    const double row_bytes =
+        (double)kv_page_bytes(a->kv.dtype, a->kv.dim[2], a->kv.dim[4]) / PAGE_TOKENS;
+    struct work work = {0};
+
+    for (int row = 0; row < gpu->batch->n_rows; row++) {
+        const int n = keys_seen(a, BATCH_POSITIONS(gpu->batch)[row]);
+
+        work.bytes += row_bytes * n + 8.0 * (double)a->q.dim[1];
+        work.flops += 4.0 * (double)a->q.dim[1] * n;
+    }
+    return work;
+}
+
+/* Units that a row sees, or the level above, in a step whose rows see n_units without a window. */
+static int units_at_most(const struct attn_args *a, int n_units)
+{
+    const int n_window = (a->window_tokens + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
+
+    return attn_units_level(a->window_tokens > 0 && n_window < n_units ? n_window : n_units);
+}
+
+static enum osp_status parts_need(struct gpu *gpu, struct attn_launch *l, int64_t size_bytes)
+{
+    enum osp_status st;
+
+    TRY(gpu_room_need(gpu, &gpu->parts, (size_t)size_bytes, "sums of attention"));
+    l->parts = gpu->parts.data;
+out:
+    return st;
+}
+
+static enum osp_status counts_need(struct gpu *gpu, struct attn_launch *l)
+{
+    const size_t had_bytes = gpu->counts.size_bytes;
+    const size_t size_bytes =
+        (size_t)gpu->limits.n_rows_max * (size_t)attn_row_blocks(&l->args) * sizeof(int);
+    enum osp_status st;
+
+    TRY(gpu_room_need(gpu, &gpu->counts, size_bytes, "counts of attention"));
+    if (gpu->counts.size_bytes != had_bytes)
+        TRY(gpu_check(cudaMemsetAsync(gpu->counts.data, 0, size_bytes, gpu->stream),
+                      "counts of attention"));
+    l->counts = gpu->counts.data;
+out:
+    return st;
+}
+
+static int64_t row_parts_bytes(const struct attn_launch *l)
+{
+    return (int64_t)attn_row_blocks(&l->args) * l->n_splits * attn_part_floats(&l->args) *
+           (int64_t)sizeof(float);
+}
+
+static enum osp_status run_plain(struct gpu *gpu, struct attn_launch *l)
+{
+    const int n_tokens = l->n_units * ATTN_UNIT_KEYS;
+    const int64_t n_blocks = (int64_t)l->n_rows * attn_row_blocks(&l->args);
+    enum osp_status st = OSP_OK;
+
+    /* a window may begin in the middle of a split */
+    l->n_splits = n_tokens / ATTN_PLAIN_SPLIT_TOKENS + 2;
+    if (n_blocks < PLAIN_BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= PARTS_BYTES_MAX)
+        TRY(parts_need(gpu, l, l->n_rows * row_parts_bytes(l)));
+    launch_attn_plain(gpu->stream, l);
+out:
+    return st;
+}
+
+static int smaller(int64_t a, int b)
+{
+    return a < b ? (int)a : b;
+}
+
+/* The first n rows. */
+static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
+{
+    int n_at_once = n;
+    enum osp_status st;
+
+    l->n_splits = attn_splits(&l->args, l->n_units);
+    TRY(counts_need(gpu, l));
+    if (l->n_splits > 1) {
+        n_at_once = smaller(PARTS_BYTES_MAX / row_parts_bytes(l), n);
+        n_at_once = n_at_once < 1 ? 1 : n_at_once;
+        TRY(parts_need(gpu, l, n_at_once * row_parts_bytes(l)));
+    }
+    for (int row = 0; row < n; row += n_at_once) {
+        l->first_row = row;
+        l->n_rows = smaller(n - row, n_at_once);
+        launch_attn_decode(gpu->stream, l);
+    }
+out:
+    return st;
+}
+
+static struct attn_rows rows_of(const struct gpu *gpu)
+{
+    const struct batch *b = gpu->batch, *there = gpu->on_device;
+
+    return (struct attn_rows){.positions = batch_at(there, b->offset_positions),
+                              .row_seq = batch_at(there, b->offset_row_seq),
+                              .kinds = batch_at(there, b->offset_kinds),
+                              .pages = batch_at(there, b->offset_pages),
+                              .seqs = batch_at(there, b->offset_seqs)};
+}
+
+/* The table's kernel for rows of a kind, noted as launched. The tensor cores' kernels are made for one width,
+ * and for pages of two types; all else has the plain one. */
+static enum kernel kernel_of(struct gpu *gpu, const struct attn_args *a, enum row_kind kind)
+{
+    const bool suits = a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_WIDTH;
+    const enum kernel meant =
+        gpu_row_of_table(gpu, STAGE_attn, WEIGHTS_NONE, kind, gpu->batch->n_rows)->kernel;
+    const enum kernel kernel = suits ? meant : KERNEL_ATTN_SIMT;
+
+    gpu->expected |= SET(kernel);
+    return kernel;
+}
+
+enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work *work)
+{
+    const int n_generated = gpu->n_generated;
+    const bool has_prompt = n_generated < gpu->batch->n_rows;
+    struct attn_launch l = {.args = *a,
+                            .batch = gpu->on_device,
+                            .rows = rows_of(gpu),
+                            .n_rows = gpu->batch->n_rows,
+                            .n_seqs = gpu->batch->n_seqs,
+                            .n_group = (int)(a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2]),
+                            .n_units = units_at_most(a, gpu_attn_units(gpu->batch))};
+    enum osp_status st = OSP_OK;
+
+    *work = work_of(gpu, a);
+    if (has_prompt && kernel_of(gpu, a, ROW_PROMPT) == KERNEL_ATTN_SIMT)
+        return run_plain(gpu, &l); /* rows of both kinds */
+    if (has_prompt)
+        launch_attn_prompt(gpu->stream, &l);
+    if (n_generated > 0 && kernel_of(gpu, a, ROW_GENERATED) == KERNEL_ATTN_SIMT)
+        return run_plain(gpu, &l);
+    if (n_generated > 0)
+        TRY(run_decode(gpu, &l, n_generated));
+out:
+    return st;
+}
