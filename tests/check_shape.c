@@ -13,7 +13,7 @@
 
 enum {
     CHUNK_ROWS = 128,
-    EVERY = 16,      /* positions whose logits are compared, */
+    EVERY = 4,       /* positions whose logits are compared, */
     ALL_FIRST = 160, /* but for these, past the window's edge, */
     ALL_LAST = 64    /* and these */
 };
@@ -21,7 +21,7 @@ enum {
 static const struct limits {
     enum dtype kv;
     double kl_mean_max, same_top_min;
-} limits[] = {{DTYPE_F32, 1e-3, 0.97}, {DTYPE_BF16, 1e-3, 0.97}, {DTYPE_F8, 3e-3, 0.9}};
+} limits[] = {{DTYPE_F32, 1e-3, 0.99}, {DTYPE_BF16, 1e-3, 0.99}, {DTYPE_F8, 1e-3, 0.95}};
 
 static const char *shape;
 static int n_layers, n_tokens;

@@ -26,6 +26,9 @@ enum {
 /* A layer adds a vector of about half of a deviation to the residual stream: a part of what is there, as in
  * trained models, so that a rounding that changes one choice of an expert does not change all that follows. */
 static const float EMBED_DEVIATION = 4;
+/* Attention hands on what tokens have in common and averages out the rest: at full strength the tokens of a
+ * text would come to choose the same experts. */
+static const float ATTN_OUT_FACTOR = 0.5f;
 
 /* A tensor and how it is filled. */
 struct filling {
@@ -105,6 +108,8 @@ static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
         f.values.deviation = 1.0f / sqrtf((float)f.tensor.dim[f.tensor.n_dims - 1]);
     if (rule->part == PART_EMBED)
         f.values.deviation = EMBED_DEVIATION;
+    if (rule->slot == offsetof(struct layer_weights, wo) && rule->part == PART_ATTN)
+        f.values.deviation *= ATTN_OUT_FACTOR;
     if (weight_rule_is_mxfp4(rule, g->c))
         add_mxfp4(g, rule, layer, f);
     else

@@ -25,8 +25,8 @@ struct dummy_options {
 
 /* Gives a checkpoint to checkpoint_close(), and what it is made of to dummy_close(), before or after. The
  * values depend on the config alone: matrices are normal with a deviation of about 1 / sqrt(columns),
- * norms near 1, biases and sinks small, the embedding 4, MXFP4 blocks uniform with scales that give the same deviation.
- * Parts that the config has as MXFP4 are made so. */
+ * norms near 1, biases and sinks small, the embedding 4, attention's output matrix half as strong as others,
+ * MXFP4 blocks uniform with scales that give the same deviation. Parts that the config has as MXFP4 are made so. */
 CHECKED enum osp_status dummy_open(struct dummy **out, struct checkpoint *checkpoint,
                                    const struct gptoss_config *c, const struct dummy_options *opt);
 void dummy_close(struct dummy *d); /* accepts NULL */

@@ -272,11 +272,11 @@ def test_control_tokens_in_content_are_text(client):
 
 
 def test_a_client_that_leaves_a_stream(server, client):
+    before = server.wait_idle()
     stream = client.chat.completions.create(
         model="osprey-nano", messages=LONG_TASK, stream=True, temperature=0
     )
     next(iter(stream))
-    before = server.health()
     stream.close()
     after = server.wait_idle()
     assert after["requests_done"] == before["requests_done"] + 1
