@@ -96,6 +96,15 @@ CUDA_ARCHS_ALL := 80 90a 100a 120a 121a
 CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 CUDA_FLAGS := -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
+CUDA_LINK   = $(NVCC) -shared -cudart static $(CUDA_CODE)
+# For an aarch64 host: CUDA_ARM names the folder whose lib/ has its CUDA runtime.
+ARM_CXX    ?= aarch64-linux-gnu-g++
+CUDA_ARM   ?=
+ifneq ($(CUDA_ARM),)
+CUDA_CROSS := -ccbin $(ARM_CXX) -isystem $(CUDA_HOME)/include
+CUDA_LINK   = $(ARM_CXX) -shared -Wl,-z,defs
+CUDA_LINK_LIBS := $(CUDA_ARM)/lib/libcudart_static.a -ldl -lrt -lpthread -lm
+endif
 PLUGIN     := $(if $(CUDA_ARCHS),$(if $(NVCC),$(BUILD)/osprey-cuda.so,no-cuda))
 
 # ---- files ------------------------------------------------------------------------------------
@@ -112,6 +121,7 @@ LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
+CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
 FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OBJ  := $(patsubst %.c,$(BUILD)/obj/%.o,$(FUZZ_SRC))
 PROGRAM   := $(if $(MAIN_OBJ),$(BUILD)/osprey)
@@ -125,7 +135,7 @@ VENV      := build/venv
 build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) $(PLUGIN) ## Build libosprey and build/osprey (the default)
 
 .PHONY: tests
-tests: build $(UNITS) $(CHECKS) $(FUZZ_OBJ) ## Build the test programs too
+tests: build $(UNITS) $(CHECKS) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
 
 COMPILE = $(CC) $(CFLAGS) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -191,14 +201,25 @@ $(BUILD)/cuda-flags: FORCE
 $(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
 	@mkdir -p $(@D)
 	@echo "  NVCC  $<"
-	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CROSS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
                          $(BUILD)/obj/src/backend/tensor.o
 	@echo "  LD    $@"
-	@$(NVCC) -shared -cudart static $(CUDA_CODE) -o $@ $^
+	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
 
-.PHONY: no-cuda cuda-all
+# Check programs of the kernels alone; they need a card.
+CUDA_CHECK_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda/*.c))
+$(CUDA_CHECK_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
+$(BUILD)/kernels.a: $(CU_OBJ)
+	@rm -f $@ && ar rcs $@ $^
+$(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a \
+                $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(NVCC) -cudart static $(CUDA_CODE) -o $@ $^ -lm
+
+.PHONY: no-cuda cuda-all cuda-arm
 no-cuda:
 	@echo "  the CUDA plug-in is left out: nvcc is not found (NVCC=PATH names it)"
 
@@ -206,7 +227,13 @@ cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows, and 
 	@known=$$($(NVCC) --list-gpu-code) && has= && lacks= && for a in $(CUDA_ARCHS_ALL); do \
 	    case "$$known" in *sm_$${a%a}*) has="$$has $$a" ;; *) lacks="$$lacks $$a" ;; esac; done && \
 	    $(MAKE) CUDA_ARCHS="$$has" $(BUILD)/osprey-cuda.so && \
-	    echo "built for:$$has; nvcc does not know:$${lacks:- none of ours}"
+	    echo "built for:$$has; nvcc does not know:$${lacks:- none of ours}" && \
+	    { $(MAKE) CUDA_ARCHS="$$has" cuda-arm || echo "not built for an aarch64 host"; }
+
+cuda-arm: ## Cross-compile the CUDA plug-in for an aarch64 host, such as the DGX Spark
+	@arm=$$(tools/cuda_arm.sh $(NVCC) $(ARM_CXX) build/cuda-arm $(VENV)/bin/python) && \
+	    $(MAKE) BUILD=build-aarch64 CC=$(ARM_CXX:g++=gcc) CUDA_ARM=$$arm build-aarch64/osprey-cuda.so && \
+	    echo "for an aarch64 host: build-aarch64/osprey-cuda.so"
 
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/obj/src/cuda/choice.o

@@ -106,7 +106,9 @@ static inline HOST_DEVICE uint32_t mxfp8_scale(uint32_t largest)
 {
     const int scale = (int)(largest >> 23) - 8 + ((largest & 0x7FFFFF) > 0x600000);
 
-    return largest >= 0x7F800000u ? SCALE_NAN : scale < 0 ? 0 : (uint32_t)scale;
+    if (largest >= 0x7F800000u)
+        return SCALE_NAN;
+    return scale < 0 ? 0 : (uint32_t)scale;
 }
 
 /* The nearest number of e4m3, ties to the even code; beyond the range its largest; NaN stays one. */

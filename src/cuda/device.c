@@ -162,13 +162,6 @@ static void cuda_close(struct backend *be)
     free(gpu);
 }
 
-static enum osp_status check_activation(const struct backend_options *opt)
-{
-    if (opt->has_mxfp8_rows)
-        return fail(OSP_EUNSUPPORTED, "cuda: this build has no products of MXFP8 rows");
-    return OSP_OK;
-}
-
 static enum osp_status choose_kernels(struct gpu *gpu)
 {
     char note[CHOICE_NOTE_BYTES];
@@ -179,6 +172,38 @@ static enum osp_status choose_kernels(struct gpu *gpu)
         log_warn("%s", note);
 out:
     return st;
+}
+
+/* Whether the wish, if only by its tile, is for the native products. */
+static bool asks_for_native(const struct gpu *gpu)
+{
+    struct tuning_key key = {
+        .stage = STAGE_experts, .card = gpu->card, .format = WEIGHTS_MXFP4, .kind = ROW_PROMPT};
+    bool is_native = false;
+
+    for (key.n_rows = 1; key.n_rows <= 1 << 16; key.n_rows *= 2)
+        is_native =
+            is_native ||
+            kernel_texts[tuning_find(&key, &gpu->choice.mxfp4)->kernel].family == FAMILY_NATIVE;
+    return is_native;
+}
+
+/* Rows as MXFP8 and native products come together: there is neither without the other. */
+static enum osp_status choose_rows(struct gpu *gpu)
+{
+    const enum family family = gpu->choice.mxfp4.family;
+
+    if (gpu->limits.has_mxfp8_rows && family != FAMILY_AUTO && family != FAMILY_NATIVE)
+        return fail(OSP_EINVAL, "--mxfp4-activation mxfp8 needs --mxfp4-backend native, not %s",
+                    family_words[family]);
+    if (!gpu->limits.has_mxfp8_rows && !asks_for_native(gpu))
+        return OSP_OK;
+    gpu->choice.mxfp4.family = FAMILY_NATIVE;
+    if (gpu->card != CARD_BLACKWELL_RTX)
+        log_warn("prompts' rows as MXFP8: %s has no block-scaled matrix instructions; they are "
+                 "emulated, and prompts are slow",
+                 gpu->properties.name);
+    return OSP_OK;
 }
 
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
@@ -196,7 +221,6 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     gpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
         gpu->costs[i].stage = names[i];
-    TRY(check_activation(opt));
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
     gpu->card = card_of_capability(gpu->properties.major);
@@ -204,6 +228,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
         TRY(fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
                  gpu->properties.name));
     TRY(choose_kernels(gpu));
+    TRY(choose_rows(gpu));
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),

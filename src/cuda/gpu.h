@@ -73,7 +73,7 @@ struct gpu {
     size_t staging_bytes;
     struct loader *loader; /* of large weights; NULL: none is on its way */
     struct gpu_room batch_room, rotations, lists, parts, raw;
-    struct gpu_room operand, units, tiles; /* of prompts: prompt.c */
+    struct gpu_room operand, units, tiles; /* of prompts: prompt.c, prompt_mxfp8.c */
     int n_generated;        /* rows of the step in progress, in front of those of prompts */
     struct gpu_room counts; /* of attention's splits: zeros between launches */
     const struct rope *rotations_of; /* NULL at the start of a step */
@@ -148,6 +148,10 @@ CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul 
 /* All of the stage, over n_rows rows that begin where the tensors do. */
 CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
                                            int n_rows);
+/* prompt_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of their rows. */
+CHECKED enum osp_status gpu_mxfp8_product(struct gpu *gpu, const struct matmul *m, int tile_rows);
+CHECKED enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                                          int tile_rows);
 
 /* stage_attn.c: what attention's launches depend on, beside counts of rows. */
 int gpu_attn_units(const struct batch *b);

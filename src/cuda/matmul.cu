@@ -184,17 +184,23 @@ static __device__ __forceinline__ void add_units(float acc[COLS][4], const unsig
                                                  int tile, int size_bytes,
                                                  const float *const x[COLS], int64_t n)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+    /* their memory asks for less, and 16 tokens would want more registers than there are */
+    enum { AT_ONCE = COLS == 1 ? (int)UNIT::AT_ONCE : UNIT::AT_ONCE / 2 };
+#else
+    enum { AT_ONCE = UNIT::AT_ONCE };
+#endif
     const int n_units = (int)units_of(n, UNIT_COLUMNS), warp = threadIdx.x / WARP_LANES;
 
-    for (int first = warp; first < n_units; first += WARPS * UNIT::AT_ONCE) {
-        UNIT held[UNIT::AT_ONCE];
+    for (int first = warp; first < n_units; first += WARPS * AT_ONCE) {
+        UNIT held[AT_ONCE];
 
 #pragma unroll
-        for (int i = 0; i < UNIT::AT_ONCE; i++)
+        for (int i = 0; i < AT_ONCE; i++)
             if (first + i * WARPS < n_units)
                 load_unit(&held[i], units + (int64_t)(first + i * WARPS) * size_bytes, tile);
 #pragma unroll
-        for (int i = 0; i < UNIT::AT_ONCE; i++)
+        for (int i = 0; i < AT_ONCE; i++)
             if (first + i * WARPS < n_units)
                 add_unit<COLS, TERMS>(acc, held[i], x, (int64_t)(first + i * WARPS) * UNIT_COLUMNS,
                                       n);

@@ -78,13 +78,15 @@ const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weigh
 static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum row_kind kind,
                                       const struct matmul *m)
 {
-    enum kernel kernel;
+    const struct tuning_row *row;
 
     if (m->n_tokens == 0)
         return OSP_OK;
-    kernel = gpu_row_of_table(gpu, stage, format_of(&m->w[0]), kind, m->n_tokens)->kernel;
-    gpu->expected |= SET(kernel);
-    switch (kernel) {
+    row = gpu_row_of_table(gpu, stage, format_of(&m->w[0]), kind, m->n_tokens);
+    gpu->expected |= SET(row->kernel);
+    switch (row->kernel) {
+    case KERNEL_MXFP8_MATMUL:
+        return gpu_mxfp8_product(gpu, m, row->tile.rows);
     case KERNEL_GEMM_SM90:
         return gpu_prompt_product(gpu, m);
     case KERNEL_MATMUL_SIMT:
@@ -108,11 +110,19 @@ static struct matmul tokens_of(const struct matmul *m, int first, int n)
     return part;
 }
 
+static const struct tuning_row *prompt_row(const struct gpu *gpu, enum stage stage,
+                                           const struct tensor *w)
+{
+    const int n_prompt = gpu->batch->n_rows - gpu->n_generated;
+
+    return gpu_row_of_table(gpu, stage, format_of(w), ROW_PROMPT, n_prompt > 0 ? n_prompt : 1);
+}
+
 /* Prompts have kernels of their own for this. */
 static bool is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w)
 {
-    return gpu_row_of_table(gpu, stage, format_of(w), ROW_PROMPT, gpu->batch->n_rows)->kernel ==
-           KERNEL_GEMM_SM90;
+    return SET(prompt_row(gpu, stage, w)->kernel) &
+           (SET(KERNEL_GEMM_SM90) | SET(KERNEL_MXFP8_MATMUL));
 }
 
 static enum osp_status launch_kinds(struct gpu *gpu, enum stage stage, const struct matmul *m)
@@ -339,12 +349,22 @@ static struct experts_args experts_behind(const struct experts_args *a, int n)
     return rest;
 }
 
+/* Those of prompts, by kernels of their own. */
+static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct experts_args *a,
+                                             const struct tuning_row *row, int n_rows)
+{
+    gpu->expected |= SET(row->kernel);
+    return row->kernel == KERNEL_MXFP8_MATMUL ? gpu_mxfp8_experts(gpu, a, n_rows, row->tile.rows)
+                                              : gpu_prompt_experts(gpu, a, n_rows);
+}
+
 /* Bytes of weights are added up on the device, which alone knows how many experts it read. */
 enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struct work *work)
 {
     const int n_rows = gpu->batch->n_rows, n_ranks = (int)a->ids.dim[1];
-    const bool is_split =
-        is_apart(gpu, STAGE_experts, &a->w_up) && is_apart(gpu, STAGE_experts, &a->w_down);
+    const struct tuning_row *up = prompt_row(gpu, STAGE_experts, &a->w_up);
+    const bool is_split = is_apart(gpu, STAGE_experts, &a->w_up) &&
+                          up->kernel == prompt_row(gpu, STAGE_experts, &a->w_down)->kernel;
     const int n_first = is_split ? gpu->n_generated : n_rows;
     const struct experts_args rest = experts_behind(a, n_first);
     enum osp_status st;
@@ -352,7 +372,7 @@ enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struc
     if (n_first > 0)
         TRY(launch_experts(gpu, a, n_first));
     if (n_first < n_rows)
-        TRY(gpu_prompt_experts(gpu, &rest, n_rows - n_first));
+        TRY(launch_prompt_experts(gpu, &rest, up, n_rows - n_first));
     gpu->expert_bytes = (double)(weight_bytes(&a->w_up) + weight_bytes(&a->w_down));
     work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);
     work->flops = (work_of(&a->w_up, n_rows).flops + work_of(&a->w_down, n_rows).flops) * n_ranks;

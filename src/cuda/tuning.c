@@ -46,6 +46,8 @@ enum {
     BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED)
 };
 
+#define WHY_MXFP8 "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
+
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
 const struct tuning_row tuning_rows[] = {
     {SET(STAGE_embed), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_EMBED,
@@ -80,6 +82,14 @@ const struct tuning_row tuning_rows[] = {
     {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
      .tile = {16, 16, 64}, .is_on_request = true,
      .why = "asked for: weights are read again for every 16 tokens"},
+
+    /* with a tile that was asked for, for any number of rows: their sums are the same */
+    {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 1, 32, KERNEL_MXFP8_MATMUL,
+     .tile = {64, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
+    {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MXFP8_MATMUL,
+     .tile = {128, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
+    {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 33, TUNING_ROWS_MAX,
+     KERNEL_MXFP8_MATMUL, .tile = {64, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
 
     {PRODUCTS, ALL_CARDS, SET(WEIGHTS_OTHER), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .why = "weights that are neither BF16 nor MXFP4"},

@@ -55,6 +55,7 @@ enum family {
     X(SAMPLE, AUTO, "sample", "a block a row")                                                     \
     X(MATMUL_MMA, MMA, "matmul_kernel", "weights as operand A, tokens as its columns")             \
     X(GEMM_SM90, WGMMA, "gemm_kernel", "weights as operand A from registers, tiles of 256 rows")   \
+    X(MXFP8_MATMUL, NATIVE, "mxfp8_matmul_kernel", "block-scaled products of MXFP8 rows")          \
     X(MATMUL_SIMT, SIMT, "plain_kernel", "a warp a row of weights, float32")                       \
     X(ATTN_SIMT, SIMT, "attn_kernel", "splits of 256 keys, merged in order, float32")              \
     X(ATTN_DECODE, MMA, "attn_decode", "a block a split of a row's keys, queries as columns")      \

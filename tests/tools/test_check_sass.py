@@ -4,6 +4,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -64,7 +65,7 @@ def plugin(*members):
     return elf_of([(".nv_fatbin", b"".join(members))], 62)
 
 
-RULES = [("*", "matmul_kernel<*>", ["HMMA"], []), ("121", "matmul_kernel<2,*>", ["QMMA.SF"], ["HMMA"])]
+RULES = [("*", "matmul_kernel<*>", ["HMMA"], []), ("sm_121", "matmul_kernel<2,*>", ["QMMA.SF"], ["HMMA"])]
 
 
 def check(file, rules=RULES[:1]):
@@ -96,6 +97,12 @@ def test_rules_of_one_architecture():
     wrong = plugin(fatbin(cubin([HMMA]), 90), fatbin(cubin([HMMA]), 121))
     assert check(wrong, RULES[1:]) == ["sm_121 matmul_kernel<2,1>: has no QMMA.SF",
                                        "sm_121 matmul_kernel<2,1>: has 1 HMMA"]
+
+
+def test_the_table():
+    for architecture, _, present, absent in sass.RULES:
+        assert re.fullmatch(r"\*|sm_\d+", architecture)
+        assert set(present + absent) <= set(sass.OPCODES)
 
 
 def test_a_kernel_that_is_gone():

@@ -8,19 +8,23 @@
 
 enum { N_ROWS_MAX = 8192 };
 
-/* Rows of the table that answer, on request or not. */
+/* Kernels of the table that answer, on request or not: one with several tiles counts once. */
 static int count_answers(const struct tuning_key *k, bool is_on_request, enum family family)
 {
+    unsigned kernels = 0;
     int n = 0;
 
     for (int i = 0; i < n_tuning_rows; i++) {
         const struct tuning_row *r = &tuning_rows[i];
 
-        n += r->stages >> k->stage & r->cards >> k->card & r->formats >> k->format &
-                 r->kinds >> k->kind & 1 &&
-             k->n_rows >= r->n_rows_min && k->n_rows <= r->n_rows_max &&
-             r->is_on_request == is_on_request &&
-             (!is_on_request || kernel_texts[r->kernel].family == family);
+        if (!(r->stages >> k->stage & r->cards >> k->card & r->formats >> k->format &
+              r->kinds >> k->kind & 1) ||
+            k->n_rows < r->n_rows_min || k->n_rows > r->n_rows_max ||
+            r->is_on_request != is_on_request ||
+            (is_on_request && kernel_texts[r->kernel].family != family))
+            continue;
+        n += !(is_on_request && kernels & SET(r->kernel));
+        kernels |= SET(r->kernel);
     }
     return n;
 }
@@ -110,7 +114,7 @@ static void test_words(void **state)
     assert_int_equal(choice_of(&c, STAGE_logits, WEIGHTS_BF16).family, FAMILY_AUTO);
     assert_string_equal(note, "");
     read_words((struct kernel_words){.mxfp4_backend = "wgmma"}, CARD_AMPERE, OSP_EUNSUPPORTED,
-               "for Ampere or Ada; there are auto, mma, simt");
+               "for Ampere or Ada; there are auto, native, mma, simt");
     read_words((struct kernel_words){.mxfp4_backend = "quick"}, CARD_HOPPER, OSP_EINVAL,
                "--mxfp4-backend quick: there are auto, ");
     read_words((struct kernel_words){.attention_backend = "native"}, CARD_HOPPER, OSP_EUNSUPPORTED,
