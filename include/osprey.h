@@ -85,7 +85,8 @@ struct osp_model_options {
      * with fewer do not meet on the same ones; else to nodes when the machine has several. */
     const char *cpu_affinity;
     /* What keys and values are kept as: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a scale for
-     * each token and head). NULL or "auto": bf16, but f32 at the level "ref". */
+     * each token and head), "int16" (the same scale, CPUs only). NULL or "auto": int16 at the levels
+     * "avx2" and "avx-vnni", f32 at "ref", bf16 at all others and on CUDA devices. */
     const char *kv_cache_dtype;
     /* What rows of prompts are rounded to where they meet MXFP4 weights: "bf16" is 16 bits, as the device
      * likes them; "mxfp8" is 8 bits with a scale for every 32, on "cuda" only. NULL: "bf16". */
@@ -108,7 +109,7 @@ struct osp_model_info {
     int n_threads;
     int64_t n_parameters, n_active_parameters, weight_bytes, kv_cache_bytes;
     double load_seconds;
-    const char *kv_cache_dtype; /* "f32", "bf16" or "fp8" */
+    const char *kv_cache_dtype; /* "f32", "bf16", "fp8" or "int16" */
 };
 
 /* Gives the caller a model to osp_model_close(). */

@@ -32,6 +32,9 @@ static const double RELATIVE_ERROR_MAX = 0.02;
  * itself, with values of up to 2.5. */
 static const double WEIGHTS_ERROR_MAX = 4e-3;
 
+/* The same where queries and weights become integers: the largest scores are 20, and an element is rounded to
+ * 1/11,500 of the root of the mean square. */
+static const double CODES_ERROR_MAX = 5e-4;
 /* Of rows as MXFP8: numbers of e4m3 are off by up to 1/16, and by 2.6 % on the average of squares; the rest
  * is as above. */
 static const double MXFP8_ERROR_MAX = 0.1;
@@ -46,6 +49,8 @@ static bool is_mxfp8;          /* the device rounds prompts' rows to MXFP8 for M
 static double mxfp8_error;     /* largest relative error of a case with such rows */
 static double weights_error;   /* largest error of a row with rounded weights */
 static double int8_error;      /* largest relative error of a case with int8 inputs */
+static bool has_codes;         /* the level meets pages of I16 with integers */
+static double codes_error;     /* largest of attention with them */
 static uint64_t n_fills;       /* every tensor gets numbers of its own */
 static const char *only_stage; /* NULL: all */
 static enum dtype kv_timed;    /* the level's own type of KV cache: its time is printed */
@@ -441,8 +446,17 @@ static double naive_f8_step(double x)
     return ldexp(1, (exponent < -5 ? -5 : exponent) - 4);
 }
 
+/* Any integer that a page may hold; some slots have the largest, so that sums come near their limit. */
+static int16_t some_code(int which, int D, int64_t i)
+{
+    const double limit = which == 0 ? fmin(32767, 46200 / sqrt(D)) : 16383;
+    const double share = (double)random_at(i, 1) / 1.7321;
+
+    return (int16_t)(limit * (i / D % 11 == 3 ? copysign(1, share) : share));
+}
+
 /* A number of the fill at hand, in the type of the cache. */
-static void put_element(struct naive_element e, enum dtype dtype, int64_t i)
+static void put_element(struct naive_element e, enum dtype dtype, int which, int D, int64_t i)
 {
     const float value = random_at(i, 1);
     uint32_t bits;
@@ -452,7 +466,10 @@ static void put_element(struct naive_element e, enum dtype dtype, int64_t i)
         memcpy(e.at, &value, sizeof(value));
     else if (dtype == DTYPE_BF16)
         *(uint16_t *)e.at = (uint16_t)(bits >> 16);
-    else {
+    else if (dtype == DTYPE_I16) {
+        *(int16_t *)e.at = some_code(which, D, i);
+        *e.scale = (float)(1e-4 + 1e-5 * (double)(i / D % 7));
+    } else {
         *e.at = (char)((bits >> 8) % 0x7F | (bits >> 24 & 0x80)); /* any code but NaN */
         *e.scale = (float)(0.005 + 0.0001 * (double)(i / 64 % 7));
     }
@@ -468,8 +485,8 @@ static struct rope some_rope(int head_width)
     return rope;
 }
 
-static const enum dtype kv_types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8};
-enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
+static const enum dtype kv_types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8, DTYPE_I16};
+static int n_kv_types; /* that the device has */
 
 /* A KV cache full of NaN. */
 static struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_width)
@@ -519,17 +536,21 @@ static void compare_kv(const struct attn_in_args *a, const struct attn_in_args *
     const int D = a->rope->head_width, slot = BATCH_POSITIONS(b)[row] % PAGE_TOKENS;
     const int64_t page = naive_page(b, BATCH_ROW_SEQ(b)[row], a->group, BATCH_POSITIONS(b)[row]);
     const double scale = (double)*naive_element(&a->kv, page, which, head, slot, 0).scale;
-    double largest = 0;
+    double largest = 0, squares = 0;
 
     for (int d = 0; d < D; d++) {
         const double found = naive_kv(&a->kv, page, which, head, slot, d);
         const double exact = naive_kv(&f32->kv, page, which, head, slot, d);
 
         largest = fabs(exact) > largest ? fabs(exact) : largest;
+        squares += exact * exact;
         if (a->kv.dtype == DTYPE_F32)
             note(found, expected_kv(a, b, row, which, head, d));
         else if (a->kv.dtype == DTYPE_BF16)
             note_wrong("bf16 of a key or value", found == naive_round(exact, 8, -126), true);
+        else if (a->kv.dtype == DTYPE_I16)
+            note_wrong("i16 of a key or value", fabs(found - exact) <= 0.503 * scale,
+                       true); /* the product of 24 bits */
         else /* the division of our side is not theirs: near a tie either side will do */
             note_wrong("f8 of a key or value",
                        fabs(found - exact) <= 1.00001 * scale * naive_f8_step(exact / scale) / 2,
@@ -537,6 +558,9 @@ static void compare_kv(const struct attn_in_args *a, const struct attn_in_args *
     }
     if (a->kv.dtype == DTYPE_F8)
         note(scale, largest / 448);
+    if (a->kv.dtype == DTYPE_I16)
+        note(scale / (which == 1 ? largest / 16383 : fmax(sqrt(squares) / 46200, largest / 32767)),
+             1);
 }
 
 /* Slots of the cache that hold something after the stage: exactly those of the rows. */
@@ -581,7 +605,7 @@ static void check_attn_in_case(const struct span *spans, int n_spans, int H, int
         .group = GROUP_WINDOW,
         .kv_rows = SHAPED(DTYPE_F32, T, 2 * K * D)};
 
-    for (int i = 0; i < N_KV_TYPES; i++) {
+    for (int i = 0; i < n_kv_types; i++) {
         struct attn_in_args typed = a;
 
         if (i > 0)
@@ -624,7 +648,7 @@ static void fill_cache(struct tensor *kv, const struct batch *b, int seq, enum p
 
                     put_element(naive_element(kv, naive_page(b, seq, group, j), which, head,
                                               j % PAGE_TOKENS, d),
-                                kv->dtype, i + ((int64_t)seq << 40));
+                                kv->dtype, which, D, i + ((int64_t)seq << 40));
                 }
 }
 
@@ -692,6 +716,15 @@ static bool rounds_weights(const struct attn_args *a, const struct batch *b, int
            BATCH_KINDS(b)[row] == ROW_PROMPT;
 }
 
+static void note_codes(double found, double expected)
+{
+    const double error = fabs(found - expected) / (1 + fabs(expected));
+
+    codes_error = worst_of(codes_error, error);
+    if (!(error <= CODES_ERROR_MAX))
+        stage_error = INFINITY;
+}
+
 static void compare_attn_row(const struct attn_args *a, const struct attn_args *rounded,
                              const struct batch *b, int row)
 {
@@ -706,6 +739,8 @@ static void compare_attn_row(const struct attn_args *a, const struct attn_args *
 
             if (is_rounded)
                 weights_error = worst_of(weights_error, fabs(found - att[d]) / (1 + fabs(att[d])));
+            else if (has_codes && a->kv.dtype == DTYPE_I16)
+                note_codes(found, att[d]);
             else
                 note(found, att[d]);
         }
@@ -729,7 +764,7 @@ static void check_attn_case(const struct span *spans, int n_spans, int H, int K,
 {
     struct batch *b = batch_of(spans, n_spans, 1, window_tokens);
 
-    for (int i = 0; i < N_KV_TYPES; i++) {
+    for (int i = 0; i < n_kv_types; i++) {
         struct attn_args a = some_attn(b, kv_types[i], H, K, D);
 
         a.window_tokens = window_tokens;
@@ -1372,6 +1407,15 @@ static void print_times(int i, double read_gbs)
         print_rate(i, n_rows, read_gbs);
 }
 
+/* Only the last type is not everywhere. */
+static int count_kv_types(const struct backend_options *opt)
+{
+    enum { N = sizeof(kv_types) / sizeof(kv_types[0]) };
+    enum dtype last = kv_types[N - 1];
+
+    return ops->kv_dtype(opt, &last) == OSP_OK ? N : N - 1;
+}
+
 /* Gives the number of stages that fail. */
 static int check_stages(double read_gbs)
 {
@@ -1404,10 +1448,13 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     is_elsewhere = level == NULL;
     has_int8 = level == NULL || level->products_int8 != NULL;
     has_rounding = level == NULL || level->products_rounded != NULL;
+    has_codes = level != NULL && level->attend_i16 != NULL;
     n_row_counts = is_elsewhere ? (int)(sizeof(row_counts) / sizeof(row_counts[0])) : 9;
-    int8_error = mxfp8_error = 0;
+    int8_error = mxfp8_error = codes_error = 0;
     weights_error = 0;
+    kv_timed = DTYPE_NONE;
     must(ops->kv_dtype(opt, &kv_timed));
+    n_kv_types = count_kv_types(opt);
     must(ops->open(&device, opt));
     ops->info(device, &info);
     printf("%s, KV cache %s", info.name, dtype_name(kv_timed));
@@ -1425,6 +1472,8 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     if (is_mxfp8)
         printf("experts with rows as MXFP8: relative error %.2g, limit %g\n", mxfp8_error,
                MXFP8_ERROR_MAX);
+    if (has_codes)
+        printf("attention with integers: error %.2g, limit %g\n", codes_error, CODES_ERROR_MAX);
     ops->close(device);
     return n_failed;
 }

@@ -20,7 +20,10 @@ enum { N_PROMPTS = 4, SEQ_TOKENS = 320, CHUNK_ROWS = 37 };
 static const struct kv_type {
     enum dtype dtype;
     double kl_mean_max, same_top_min;
-} kv_types[] = {{DTYPE_F32, 1e-4, 0.99}, {DTYPE_BF16, 1e-4, 0.99}, {DTYPE_F8, 3e-3, 0.97}};
+} kv_types[] = {{DTYPE_F32, 1e-4, 0.99},
+                {DTYPE_BF16, 1e-4, 0.99},
+                {DTYPE_F8, 3e-3, 0.97},
+                {DTYPE_I16, 1e-4, 0.99}};
 enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
 
 static const char CUDA[] = "cuda"; /* as a level */
@@ -247,7 +250,11 @@ static int check_level(const char *level, const struct text *texts, const float 
 
     for (int i = 0; i < N_KV_TYPES; i++) {
         const struct kv_type *kv = &kv_types[i];
-        float *have = play(level, kv->dtype, texts, 0, CHUNK_ROWS, &vocab);
+        float *have;
+
+        if (kv->dtype == DTYPE_I16 && strcmp(level, CUDA) == 0)
+            continue; /* it has not that type */
+        have = play(level, kv->dtype, texts, 0, CHUNK_ROWS, &vocab);
 
         n_failed += !compare(level, kv, want, have, vocab);
         if (strcmp(level, "ref") != 0) /* test_forward.c does it for that one */

@@ -82,17 +82,22 @@ static inline void naive_rotate(double *head, const struct rope *rope, int posit
 
 static inline int naive_kv_parts(enum dtype dtype)
 {
-    return dtype == DTYPE_F32 ? 1 : dtype == DTYPE_BF16 ? 2 : 4;
+    return dtype == DTYPE_F32 ? 1 : dtype == DTYPE_F8 ? 4 : 2;
+}
+
+static inline bool naive_has_scales(enum dtype dtype)
+{
+    return dtype == DTYPE_F8 || dtype == DTYPE_I16;
 }
 
 static inline int64_t naive_side_bytes(const struct tensor *kv)
 {
     const int64_t width = (kv->dim[4] + 15) / 16 * 16;
 
-    return 64 * width * 4 / naive_kv_parts(kv->dtype) + (kv->dtype == DTYPE_F8 ? 64 * 4 : 0);
+    return 64 * width * 4 / naive_kv_parts(kv->dtype) + (naive_has_scales(kv->dtype) ? 64 * 4 : 0);
 }
 
-/* One element: where it is, and the scale of its slot (F8). */
+/* One element: where it is, and the scale of its slot (F8, I16). */
 struct naive_element {
     char *at;
     float *scale;
@@ -141,6 +146,8 @@ static inline double naive_kv(const struct tensor *kv, int64_t page, int which, 
 
     if (kv->dtype == DTYPE_F8)
         return naive_f8_value((uint8_t)*e.at) * (double)*e.scale;
+    if (kv->dtype == DTYPE_I16)
+        return *(const int16_t *)e.at * (double)*e.scale;
     if (kv->dtype == DTYPE_BF16)
         bits = (uint32_t) * (const uint16_t *)e.at << 16;
     else

@@ -91,7 +91,8 @@ struct backend_ops {
                                 const struct generated *values);
     /* Bytes that pack() makes of it; 0 = it points to the host's. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
-    /* The type of KV pages that suits a device opened so: DTYPE_F32, DTYPE_BF16 or DTYPE_F8. */
+    /* The type of KV pages: *out is DTYPE_NONE and becomes what suits a device opened so; or it is
+     * DTYPE_F32, DTYPE_BF16, DTYPE_F8 or DTYPE_I16 and stays. OSP_EINVAL: the device has not that type. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*memory)(struct device_memory *out);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);

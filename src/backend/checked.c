@@ -68,7 +68,8 @@ static bool is_stack(const struct tensor *t, int64_t n, int64_t n_rows, int64_t 
 
 static bool is_cache(const struct tensor *t)
 {
-    const bool is_kv = t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F8;
+    const bool is_kv = t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16 || t->dtype == DTYPE_F8 ||
+                       t->dtype == DTYPE_I16;
 
     return is_kv && t->data != NULL && t->n_dims == 5 && t->dim[1] == 2 && t->dim[3] == PAGE_TOKENS;
 }

@@ -1,14 +1,17 @@
 /* How the bytes of a KV page lie. The cache of a layer is a tensor of shape (pages, 2, K, P, D); a page
  * holds for each of its K heads a side of keys, then for each a side of values. A side is made of
- * words of 32 bits with n = 1 (F32), 2 (BF16) or 4 (F8) elements each, the first in the lowest bits:
+ * words of 32 bits with n = 1 (F32), 2 (BF16, I16) or 4 (F8) elements each, the first in the lowest
+ * bits:
  *
  *     keys:   word [slot / 16][d / n][slot % 16], W / n rows a tile
  *     values: word [d / 16][slot / n][d % 16], P / n rows a tile
  *
  * with W = D rounded up to a multiple of 16. A row of a tile is a cache line, and a tile is read from one
  * end to the other. Whatever the type, a vector of words holds as many slots of keys, or as many columns
- * of values, as it has lanes. F8 (E4M3) has a float32 scale for each slot behind the words: an element is
- * its code's value times the scale. Its codes are never NaN: a slot that has one has the scale NaN.
+ * of values, as it has lanes. F8 (E4M3) and I16 have a float32 scale for each slot behind the words: an
+ * element is its code's value times the scale. Codes are never NaN: a slot that has one has the scale NaN.
+ * Codes of I16 are integers: of keys below 2^15, the root of a slot's sum of squares KV_I16_NORM at most;
+ * of values KV_I16_VALUE_MAX at most. So integers of 32 bits hold the sums of attention.
  * Slots that nobody wrote, and columns from D on, may hold anything. */
 #ifndef BACKEND_KV_PAGE_H
 #define BACKEND_KV_PAGE_H
@@ -18,13 +21,24 @@
 
 enum {
     KV_WORD_BYTES = 4,
-    KV_COLUMNS = 16 /* words of a tile's row: the lanes of the widest vector */
+    KV_COLUMNS = 16,         /* words of a tile's row: the lanes of the widest vector */
+    KV_I16_NORM = 46200,     /* a little below the root of 2^31 */
+    KV_I16_VALUE_MAX = 16383 /* times 2^17 it is below 2^31 */
 };
+
+/* Heads whose norm is below it may count as zeros in F8 and I16. */
+#define KV_TINY 1e-30f
 
 /* Elements of a word. */
 static inline HOST_DEVICE int kv_parts(enum dtype dtype)
 {
-    return dtype == DTYPE_F8 ? 4 : dtype == DTYPE_BF16 ? 2 : 1;
+    return dtype == DTYPE_F8 ? 4 : dtype == DTYPE_BF16 || dtype == DTYPE_I16 ? 2 : 1;
+}
+
+/* Scales of a side: one a slot, or none. */
+static inline HOST_DEVICE int kv_n_scales(enum dtype dtype)
+{
+    return dtype == DTYPE_F8 || dtype == DTYPE_I16 ? PAGE_TOKENS : 0;
 }
 
 /* W. */
@@ -51,9 +65,7 @@ static inline HOST_DEVICE int kv_side_words(enum dtype dtype, int64_t head_width
 
 static inline HOST_DEVICE int64_t kv_side_bytes(enum dtype dtype, int64_t head_width)
 {
-    const int n_scales = dtype == DTYPE_F8 ? PAGE_TOKENS : 0;
-
-    return (int64_t)(kv_side_words(dtype, head_width) + n_scales) * KV_WORD_BYTES;
+    return (int64_t)(kv_side_words(dtype, head_width) + kv_n_scales(dtype)) * KV_WORD_BYTES;
 }
 
 /* One layer's share of a page. */
@@ -78,7 +90,7 @@ static inline HOST_DEVICE float *kv_scales(const struct tensor *kv, const char *
 {
     const int64_t words_bytes = KV_WORD_BYTES * (int64_t)kv_side_words(kv->dtype, kv->dim[4]);
 
-    return kv->dtype == DTYPE_F8 ? (float *)(uintptr_t)(side + words_bytes) : NULL;
+    return kv_n_scales(kv->dtype) > 0 ? (float *)(uintptr_t)(side + words_bytes) : NULL;
 }
 
 #endif

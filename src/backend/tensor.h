@@ -20,7 +20,8 @@
     X(DTYPE_MXFP4, 4, "MXFP4")                                                                     \
     X(DTYPE_I32, 32, "I32")                                                                        \
     X(DTYPE_U8, 8, "U8")                                                                           \
-    X(DTYPE_F8, 8, "F8_E4M3") /* of KV pages only: backend/kv_page.h */
+    X(DTYPE_F8, 8, "F8_E4M3") /* of KV pages only: backend/kv_page.h */                            \
+    X(DTYPE_I16, 16, "I16")   /* the same */
 
 enum dtype {
 #define DTYPE_ENUM(name, bits, text) name,

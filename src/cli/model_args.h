@@ -36,8 +36,8 @@ struct model_args {
         INT_ROW(T, m.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1, 65536,    \
                 "TOKENS", "rows of one step (default 512)"),                                       \
         TEXT_ROW(T, m.kv_cache_dtype, "kv-cache-dtype", NULL, "TYPE",                              \
-                 "what keys and values are kept as: f32, bf16 or fp8 (default auto: bf16, at the " \
-                 "level ref f32)"),                                                                \
+                 "what keys and values are kept as: f32, bf16, fp8 or, by CPUs, int16 (default "   \
+                 "auto: int16 at the levels avx2 and avx-vnni, f32 at ref, else bf16)"),           \
         TEXT_ROW(T, m.cache_type_k, "cache-type-k", "-ctk", "TYPE",                                \
                  "llama-server's name of --kv-cache-dtype; keys and values have one type"),        \
         TEXT_ROW(T, m.cache_type_v, "cache-type-v", "-ctv", "TYPE", "the same")

@@ -141,7 +141,11 @@ static struct attn_room room_of(const struct attn_run *run, int worker)
     room.page[1] = at + PAGE_TOKENS * run->width;
     at += 2 * PAGE_TOKENS * run->width;
     room.total = sums_at(run, at, n_row_heads);
-    room.split = sums_at(run, at + sums_floats(run, n_row_heads), n_row_heads);
+    at += sums_floats(run, n_row_heads);
+    room.split = sums_at(run, at, n_row_heads);
+    at += sums_floats(run, n_row_heads);
+    room.units = at;
+    room.codes = (int16_t *)(at + n_row_heads);
     return room;
 }
 
@@ -157,6 +161,8 @@ static void attend_split(const struct attn_run *run, const struct row_block *blo
     const float unit = run->cpu->kernels->attend == NULL ? 1.0f : 0.693147181f; /* ln 2 */
 
     begin_sums(run, sums, row_heads(run, block));
+    if (attn_has_codes(run))
+        attn_codes(run, block, kv_head, room);
     for (; at.page <= last; at.page++) {
         const struct attn_place next = {at.seq, kv_head, at.page + 1};
 
@@ -372,8 +378,9 @@ enum osp_status cpu_attn(struct cpu *cpu, const struct attn_args *a, struct work
                            .head_width = (int)a->kv.dim[4],
                            .width = kv_width(a->kv.dim[4]),
                            .n_group = (int)(a->q.dim[1] / (a->kv.dim[2] * a->kv.dim[4]))};
-    const int64_t n_floats =
-        2 * PAGE_TOKENS * run.width + 2 * sums_floats(&run, BLOCK_ROWS * run.n_group);
+    const int n_row_heads = BLOCK_ROWS * run.n_group;
+    const int64_t n_floats = 2 * PAGE_TOKENS * run.width + 2 * sums_floats(&run, n_row_heads) +
+                             n_row_heads * (1 + run.width / 2);
     enum osp_status st;
 
     TRY(cpu_workers_need(cpu, (size_t)n_floats, sizeof(float), "attention sums"));

@@ -43,13 +43,22 @@ struct attn_run {
     atomic_int *n_left; /* (n_cut, n_kv_heads): splits that are not done */
 };
 
-/* Room of a thread: sums of the rows, of one split of them, and a page of f32. */
+/* Room of a thread: sums of the rows, of one split of them, a page of f32, and the rows' queries as
+ * codes where the level takes pages of I16 as they lie. */
 struct attn_room {
     struct sums total, split;
     float *page[2]; /* keys and values, P * W each */
+    float *units;   /* (rows, n_group) */
+    int16_t *codes; /* (rows, n_group, W) */
 };
 
 struct span attn_span(const struct attn_args *a, int position);
+
+/* Whether pages meet codes. */
+static inline bool attn_has_codes(const struct attn_run *run)
+{
+    return run->a->kv.dtype == DTYPE_I16 && run->cpu->kernels->attend_i16 != NULL;
+}
 
 /* What of a span lies within [first, first + n); empty: first >= end. */
 static inline struct span span_within(struct span s, int first, int n)
@@ -63,6 +72,10 @@ static inline struct span span_within(struct span s, int first, int n)
 struct attn_place {
     int seq, kv_head, page;
 };
+
+/* The queries of a block's rows as codes, into the room. */
+void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,
+                const struct attn_room *room);
 
 /* Adds the keys of a page to the sums of a block's rows, and fetches page `next` meanwhile; NULL: none. */
 void attn_page(const struct attn_run *run, const struct row_block *block,

@@ -1,5 +1,5 @@
-/* One page of one key/value head against a block of rows. The page is found once, F8 is widened once;
- * then a row after the other takes the slots that it sees. Levels without attention kernels, "ref"
+/* One page of one key/value head against a block of rows. The page is found once, F8 (and I16 where the
+ * level does not read it) is widened once; then a row after the other takes the slots that it sees. Levels without attention kernels, "ref"
  * alone, meet the page as rows of f32, head by head. */
 #include "cpu/attn.h"
 
@@ -82,6 +82,15 @@ static void row_plain(const struct attn_run *run, const struct attn_room *room, 
         attend_heads(run, sums, g, q, keys, values);
 }
 
+void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,
+                const struct attn_room *room)
+{
+    for (int r = 0; r < block->n_rows; r++)
+        run->cpu->kernels->codes_i16(
+            room->codes + (int64_t)r * run->n_group * run->width, room->units + r * run->n_group,
+            queries(run, block->first_row + r, kv_head), run->n_group, run->head_width);
+}
+
 /* ---- a page ---- */
 
 /* Brings a side into the thread's room where the level does not read it as it lies. */
@@ -90,10 +99,14 @@ static const void *side_words(const struct attn_run *run, const char *side, int 
     const struct tensor *kv = &run->a->kv;
     const struct kernels *k = run->cpu->kernels;
 
+    const int n_rows = kv_side_words(kv->dtype, run->head_width) / KV_COLUMNS;
+
     if (k->attend == NULL)
         kv_take(room, kv, side, which);
     else if (kv->dtype == DTYPE_F8)
-        k->widen_f8(room, side, kv_side_words(kv->dtype, run->head_width) / KV_COLUMNS);
+        k->widen_f8(room, side, n_rows);
+    else if (kv->dtype == DTYPE_I16 && !attn_has_codes(run))
+        k->widen_i16(room, side, n_rows);
     else
         return side;
     return room;
@@ -142,10 +155,14 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
         call.acc = row.acc;
         call.first = s.first - start;
         call.end = s.end - start;
-        if (run->cpu->kernels->attend != NULL)
-            run->cpu->kernels->attend(&call);
-        else
+        call.codes = room->codes + (int64_t)r * run->n_group * run->width;
+        call.units = room->units + r * run->n_group;
+        if (run->cpu->kernels->attend == NULL)
             row_plain(run, room, (struct span){call.first, call.end}, call.q, &row);
+        else if (attn_has_codes(run))
+            run->cpu->kernels->attend_i16(&call);
+        else
+            run->cpu->kernels->attend(&call);
         call.n_ahead_lines = 0; /* once a page */
     }
 }

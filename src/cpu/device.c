@@ -201,14 +201,16 @@ static void cpu_info(const struct backend *be, struct device_info *out)
              out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
 }
 
-/* The oracle adds no rounding of its own. */
+/* The oracle adds no rounding of its own; 16-bit integers are what levels with products of them read
+ * fastest. */
 static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
 {
     const struct kernels *k;
     enum osp_status st;
 
     TRY(kernels_choose(&k, opt->cpu_features));
-    *out = k->attend == NULL ? DTYPE_F32 : DTYPE_BF16;
+    if (*out == DTYPE_NONE)
+        *out = k->attend == NULL ? DTYPE_F32 : k->attend_i16 != NULL ? DTYPE_I16 : DTYPE_BF16;
 out:
     return st;
 }

@@ -141,9 +141,11 @@ struct softmax {
  * score / ln 2. */
 struct attend {
     const float *q;         /* (n_heads, D) */
+    const int16_t *codes;   /* for attend_i16() instead of q: (n_heads, W), from codes_i16() */
+    const float *units;     /* the same: (n_heads), what a code stands for */
     struct softmax *states; /* (n_heads) */
     float *acc;             /* (n_heads, W) sums of weighted values */
-    const void *sides[2];   /* words of keys and values: F32 or BF16 */
+    const void *sides[2];   /* words of keys and values: F32 or BF16, or I16 */
     const float *scales[2]; /* (P) of keys and values; NULL = 1 */
     const char *ahead[2];   /* sides that are needed next, to be fetched meanwhile; or NULL */
     int n_ahead_lines;      /* cache lines of each of them */
@@ -177,11 +179,18 @@ struct kernels {
     void (*norm)(float *out, const float *x, const float *weight, int n, float eps);
     /* out[i] of gate u[2i] and up u[2i+1]: g sigmoid(alpha g) (u + 1), g <= limit, |u| <= limit */
     void (*swiglu)(float *out, const float *u, int n, struct swiglu s);
-    /* NULL, both: the level meets keys and values as plain rows. The order of every sum is fixed by
+    /* NULL, all three: the level meets keys and values as plain rows. The order of every sum is fixed by
      * first and end. */
     void (*attend)(const struct attend *a);
     /* Rows of 16 words of F8 as words of F32: row r becomes the rows 4r to 4r + 3. */
     void (*widen_f8)(float *out, const void *words, int n_rows);
+    /* The same of I16: row r becomes the rows 2r and 2r + 1. */
+    void (*widen_i16)(float *out, const void *words, int n_rows);
+    /* NULL, both: pages of I16 are widened. The bits are fixed in the same way. */
+    void (*attend_i16)(const struct attend *a);
+    /* Heads of a query as codes, W of them each, those behind D zeros; the root of a head's sum of
+     * squares is KV_I16_NORM at most. */
+    void (*codes_i16)(int16_t *codes, float *units, const float *x, int n_heads, int head_width);
     /* NULL, both: the level multiplies BF16 weights with float32 rows. With panels or without, a
      * product has the same bits. */
     void (*round_bf16)(uint16_t *out, const float *x, int n);

@@ -379,4 +379,19 @@ static void level_widen_f8(float *out, const void *words, int n_rows)
         }
 }
 
-#define ATTN_FUNCTIONS .attend = level_attend, .widen_f8 = level_widen_f8
+/* ---- I16 ---- */
+
+static void level_widen_i16(float *out, const void *words, int n_rows)
+{
+    for (int r = 0; r < n_rows; r++)
+        for (int i = 0; i < KV_COLUMNS; i += LANES) {
+            const ivec w = (ivec)load_words(words, (ptrdiff_t)r * KV_COLUMNS + i);
+            float *to = out + (ptrdiff_t)2 * r * KV_COLUMNS + i;
+
+            store_v(to, __builtin_convertvector((ivec)((uvec)w << 16) >> 16, fvec));
+            store_v(to + KV_COLUMNS, __builtin_convertvector(w >> 16, fvec));
+        }
+}
+
+#define ATTN_FUNCTIONS                                                                             \
+    .attend = level_attend, .widen_f8 = level_widen_f8, .widen_i16 = level_widen_i16

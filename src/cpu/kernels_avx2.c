@@ -34,4 +34,5 @@ static int32_t bias_of(const int8_t *codes)
 #include "cpu/kernels_int8.h"
 
 extern const struct kernels kernels_avx2;
-const struct kernels kernels_avx2 = {.name = "avx2", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};
+const struct kernels kernels_avx2 = {
+    .name = "avx2", LEVEL_FUNCTIONS, ATTN_FUNCTIONS, ATTN_I16_FUNCTIONS};

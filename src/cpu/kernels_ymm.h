@@ -45,6 +45,32 @@ static inline fvec min_v(fvec a, fvec b)
 
 #include "cpu/kernels_attn.h"
 
+/* Adds the two products of each lane's halves. */
+INLINE ivec madd_v(ivec sum, uvec a, uvec b)
+{
+    __m256i next = _mm256_add_epi32((__m256i)sum, _mm256_madd_epi16((__m256i)a, (__m256i)b));
+
+    /* Compilers would rather add the products up first, and run out of registers. */
+    __asm__ volatile("" : "+x"(next));
+    return (ivec)next;
+}
+
+INLINE fvec float_v(ivec v)
+{
+    return (fvec)_mm256_cvtepi32_ps((__m256i)v);
+}
+
+/* Two vectors, rounded to nearest, ties to even. */
+INLINE void narrow(int16_t *out, const fvec v[2])
+{
+    const __m256i low = _mm256_cvtps_epi32((__m256)v[0]), high = _mm256_cvtps_epi32((__m256)v[1]);
+    const __m256i halves = _mm256_packs_epi32(low, high); /* of each, by turns */
+
+    _mm256_storeu_si256((__m256i_u *)out, _mm256_permute4x64_epi64(halves, 0xD8));
+}
+
+#include "cpu/kernels_attn_i16.h"
+
 typedef __m256i bytes;
 enum { INT8_TOKENS = 4, FETCHES_STREAMS = 0 };
 

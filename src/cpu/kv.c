@@ -9,7 +9,6 @@
 /* E4M3: four bits of exponent with a bias of 7, three of mantissa, no infinities. */
 static const float F8_LARGEST = 448.0f, F8_NORMAL_MIN = 0.015625f; /* 2^-6 */
 enum { F8_LARGEST_CODE = 0x7E, F8_BIAS_STEPS = (127 - 7) << 3 };
-static const float F8_TINY = 1e-30f; /* heads below it are zeros: 448 / largest stays finite */
 
 uint16_t bf16_of(float x)
 {
@@ -75,12 +74,51 @@ static void put_f8(const struct tensor *kv, char *side, int which, int slot, con
     const int64_t D = kv->dim[4];
     const float largest = largest_of(x, D);
     const bool is_number = largest <= 3.4e38f;
-    const float inverse = !is_number || largest < F8_TINY ? 0.0f : F8_LARGEST / largest;
+    const float inverse = !is_number || largest < KV_TINY ? 0.0f : F8_LARGEST / largest;
 
     for (int64_t d = 0; d < D; d++)
         ((uint8_t *)side)[element_of(4, D, which, slot, d)] =
             is_number ? f8_of(x[d] * inverse) : (uint8_t)0;
     kv_scales(kv, side)[slot] = is_number ? largest / F8_LARGEST : NAN;
+}
+
+/* What the elements of a head are multiplied with to be codes of I16; 0 for zeros. */
+static float i16_factor(int which, const float *x, int64_t n, float largest)
+{
+    double squares = 0;
+    float norm;
+
+    if (which == 1)
+        return largest < KV_TINY ? 0.0f : (float)KV_I16_VALUE_MAX / largest;
+    for (int64_t d = 0; d < n; d++)
+        squares += (double)x[d] * (double)x[d];
+    norm = (float)sqrt(squares);
+    if (norm < KV_TINY)
+        return 0;
+    return fminf((float)KV_I16_NORM / norm, (float)INT16_MAX / largest);
+}
+
+/* |x| < 2^22, to nearest, ties to even. */
+static int16_t integer_of(float x)
+{
+    const float shifted = x + 12582912.0f; /* 1.5 * 2^23: leaves the integer below */
+    int32_t whole;
+
+    memcpy(&whole, &shifted, sizeof(whole));
+    return (int16_t)(whole - 0x4B400000);
+}
+
+static void put_i16(const struct tensor *kv, char *side, int which, int slot, const float *x)
+{
+    const int64_t D = kv->dim[4];
+    const float largest = largest_of(x, D);
+    const bool is_number = largest <= 3.4e38f;
+    const float factor = is_number ? i16_factor(which, x, D, largest) : 0.0f;
+
+    for (int64_t d = 0; d < D; d++)
+        ((int16_t *)side)[element_of(2, D, which, slot, d)] =
+            is_number ? integer_of(x[d] * factor) : (int16_t)0;
+    kv_scales(kv, side)[slot] = !is_number ? NAN : factor > 0 ? 1.0f / factor : 0.0f;
 }
 
 static void put_head(const struct tensor *kv, char *side, int which, int slot, const float *x)
@@ -89,6 +127,8 @@ static void put_head(const struct tensor *kv, char *side, int which, int slot, c
 
     if (kv->dtype == DTYPE_F8)
         put_f8(kv, side, which, slot, x);
+    else if (kv->dtype == DTYPE_I16)
+        put_i16(kv, side, which, slot, x);
     else if (kv->dtype == DTYPE_BF16)
         for (int64_t d = 0; d < D; d++)
             ((uint16_t *)side)[element_of(2, D, which, slot, d)] = bf16_of(x[d]);
@@ -118,6 +158,8 @@ static float element_value(enum dtype dtype, const char *side, int64_t i)
         return ((const float *)side)[i];
     if (dtype == DTYPE_F8)
         return f8_value(((const uint8_t *)side)[i]);
+    if (dtype == DTYPE_I16)
+        return (float)((const int16_t *)side)[i];
     bits = (uint32_t)((const uint16_t *)side)[i] << 16;
     memcpy(&value, &bits, sizeof(value));
     return value;

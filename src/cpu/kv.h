@@ -6,7 +6,8 @@
 #include "backend/kv_page.h"
 
 /* Rounds one row's k and v, (2, K, D) floats, into their slot of a page. BF16: to nearest, ties to
- * even. F8: times 448 / largest magnitude of the head, then to nearest, ties to even. */
+ * even. F8: times 448 / largest magnitude of the head, then to nearest, ties to even. I16: times the largest
+ * factor that keeps kv_page.h's limits, then the same. */
 void kv_put(const struct tensor *kv, int64_t page, int slot, const float *row);
 
 /* A side as P rows of D floats. `which`: 0 keys, 1 values. */

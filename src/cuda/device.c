@@ -107,7 +107,10 @@ static int64_t cuda_pack_bytes(const struct backend *be, const struct tensor *ho
 static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dtype *out)
 {
     (void)opt;
-    *out = DTYPE_BF16;
+    if (*out == DTYPE_I16)
+        return fail(OSP_EINVAL, "KV cache type int16: CPUs have it, CUDA devices have not");
+    if (*out == DTYPE_NONE)
+        *out = DTYPE_BF16;
     return OSP_OK;
 }
 

@@ -8,7 +8,7 @@ static const struct {
     enum dtype dtype;
 } names[] = {
     {"auto", DTYPE_NONE},     {"f32", DTYPE_F32}, {"float32", DTYPE_F32}, {"bf16", DTYPE_BF16},
-    {"bfloat16", DTYPE_BF16}, {"fp8", DTYPE_F8},  {"fp8_e4m3", DTYPE_F8},
+    {"bfloat16", DTYPE_BF16}, {"fp8", DTYPE_F8},  {"fp8_e4m3", DTYPE_F8}, {"int16", DTYPE_I16},
 };
 enum { N_NAMES = sizeof(names) / sizeof(names[0]) };
 
@@ -27,9 +27,10 @@ static enum osp_status parse(enum dtype *out, const char *text)
             *out = names[i].dtype;
             return OSP_OK;
         }
-    return fail(OSP_EINVAL,
-                "KV cache type \"%s\": there are auto, f32, bf16 (bfloat16) and fp8 (fp8_e4m3)",
-                text);
+    return fail(
+        OSP_EINVAL,
+        "KV cache type \"%s\": there are auto, f32, bf16 (bfloat16), fp8 (fp8_e4m3) and int16",
+        text);
 }
 
 enum osp_status kv_dtype_choose(enum dtype *out, const char *text, const char *device,
@@ -40,8 +41,6 @@ enum osp_status kv_dtype_choose(enum dtype *out, const char *text, const char *d
     enum osp_status st;
 
     TRY(parse(out, text == NULL ? "auto" : text));
-    if (*out != DTYPE_NONE)
-        return OSP_OK;
     ops = backend_find(device == NULL ? "auto" : device);
     if (ops == NULL)
         return OSP_ENOTFOUND;

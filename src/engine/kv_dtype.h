@@ -8,7 +8,7 @@
  * NULL: what suits the device. OSP_EINVAL for other texts. */
 CHECKED enum osp_status kv_dtype_choose(enum dtype *out, const char *text, const char *device,
                                         const char *cpu_features);
-/* "f32", "bf16" or "fp8". */
+/* "f32", "bf16", "fp8" or "int16". */
 const char *kv_dtype_text(enum dtype dtype);
 
 #endif

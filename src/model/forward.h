@@ -19,7 +19,7 @@ struct model_options {
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
-    enum dtype kv_dtype;  /* of the pages: F32, BF16 or F8; DTYPE_NONE = the device's choice */
+    enum dtype kv_dtype;  /* of the pages: F32, BF16, F8 or I16; DTYPE_NONE = the device's choice */
     bool no_sinks;        /* an experiment: attention without sinks (all sinks = -inf) */
     int n_token_ids;      /* ids >= this have no text and are never drawn; 0 = vocab_size */
     unsigned mxfp4_parts; /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */

@@ -333,8 +333,7 @@ static enum osp_status open_device(struct model *m, const struct model_options *
 
     TRY(find_device(m, opt));
     m->kv_dtype = opt->kv_dtype;
-    if (m->kv_dtype == DTYPE_NONE)
-        TRY(m->ops->kv_dtype(&options, &m->kv_dtype));
+    TRY(m->ops->kv_dtype(&options, &m->kv_dtype));
     TRY(m->ops->open(&m->be, &options));
 out:
     return st;

@@ -115,11 +115,12 @@ static void test_the_cache_counts_true_bytes(void **state)
         int64_t page_bytes; /* of one layer */
     } rows[] = {{DTYPE_F32, 2 * 8 * 64 * 64 * 4},
                 {DTYPE_BF16, 2 * 8 * 64 * 64 * 2},
-                {DTYPE_F8, 2 * 8 * (64 * 64 + 64 * 4)}};
+                {DTYPE_F8, 2 * 8 * (64 * 64 + 64 * 4)},
+                {DTYPE_I16, 2 * 8 * (64 * 64 * 2 + 64 * 4)}};
     const struct gptoss_config c = config_20b();
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         const struct memory_plan p =
             plan((struct memory_wish){.kv_dtype = rows[i].dtype, .n_seqs_max = 1}, 1000 * GB);
 
@@ -138,7 +139,8 @@ static void test_names_of_the_caches_types(void **state)
     } rows[] = {{NULL, "ref", DTYPE_F32},    {"auto", "ref", DTYPE_F32},
                 {"bf16", "ref", DTYPE_BF16}, {"bfloat16", NULL, DTYPE_BF16},
                 {"f32", NULL, DTYPE_F32},    {"float32", NULL, DTYPE_F32},
-                {"fp8", NULL, DTYPE_F8},     {"fp8_e4m3", NULL, DTYPE_F8}};
+                {"fp8", NULL, DTYPE_F8},     {"fp8_e4m3", NULL, DTYPE_F8},
+                {"int16", NULL, DTYPE_I16},  {"int16", "ref", DTYPE_I16}};
     static const char *const unknown[] = {"", "f16", "q8_0", "fp8_e5m2", "BF16", "int8"};
     enum dtype dtype;
 
@@ -149,7 +151,7 @@ static void test_names_of_the_caches_types(void **state)
     }
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         assert_int_equal(kv_dtype_choose(&dtype, unknown[i], NULL, NULL), OSP_EINVAL);
-        assert_non_null(strstr(osp_error(), "there are auto, f32, bf16 (bfloat16) and fp8"));
+        assert_non_null(strstr(osp_error(), "there are auto, f32, bf16 (bfloat16), fp8"));
     }
     assert_int_equal(kv_dtype_choose(&dtype, "auto", NULL, "sse9"), OSP_EINVAL);
     assert_string_equal(kv_dtype_text(DTYPE_F8), "fp8");

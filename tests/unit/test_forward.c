@@ -189,6 +189,14 @@ static void test_all_f8(void **state)
     test_splits(state);
 }
 
+static void test_all_bf16(void **state)
+{
+    kv_dtype = DTYPE_BF16;
+    test_chunks_and_threads(state);
+    test_sequences_together(state);
+    test_splits(state);
+}
+
 static void test_splits_ref(void **state)
 {
     setenv("OSPREY_CPU_FEATURES", "ref", 1);
@@ -262,7 +270,7 @@ static void test_sizes(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_chunks_and_threads), cmocka_unit_test(test_sequences_together),
           cmocka_unit_test(test_splits), cmocka_unit_test(test_all_f32),
-          cmocka_unit_test(test_all_f8), cmocka_unit_test(test_splits_ref),
-          cmocka_unit_test(test_chunks_and_threads_ref),
+          cmocka_unit_test(test_all_f8), cmocka_unit_test(test_all_bf16),
+          cmocka_unit_test(test_splits_ref), cmocka_unit_test(test_chunks_and_threads_ref),
           cmocka_unit_test(test_sequences_together_ref), cmocka_unit_test(test_no_sinks),
           cmocka_unit_test(test_sizes))

@@ -72,7 +72,7 @@ static void test_no_outliers(void **state)
 }
 
 /* Outliers beside each other, at both ends of a block and of the row; all values as near as if the
- * largest were 3.5 times the root of the mean square. */
+ * largest were 3.25 times the root of the mean square. */
 static void check_outliers(const struct kernels *k)
 {
     static const int columns[] = {0, 31, 32, 100, 101, 319};
@@ -89,7 +89,7 @@ static void check_outliers(const struct kernels *k)
         sum += (double)x[i] * (double)x[i];
     for (int i = 0; i < COLUMNS; i++)
         assert_true(fabs(value_of(&row, i) - (double)x[i]) <=
-                    0.501 * 3.5 * sqrt(sum / COLUMNS) / 127 + 1e-6 * fabs((double)x[i]));
+                    0.501 * 3.25 * sqrt(sum / COLUMNS) / 127 + 1e-6 * fabs((double)x[i]));
 }
 
 static void test_outliers(void **state)

@@ -138,6 +138,137 @@ static void test_f8_kernels(void **state)
     }
 }
 
+/* ---- I16 ---- */
+
+/* Every code at both places of a word, at all levels that have the kernel. */
+static void test_i16_codes(void **state)
+{
+    enum { WIDTH = 16, ROWS = 65536 / WIDTH };
+    static int16_t words[ROWS * WIDTH * 2];
+    static float out[2 * ROWS * WIDTH];
+    const struct kernels *levels[KERNEL_LEVELS_MAX];
+    const int n = kernels_here(levels);
+
+    (void)state;
+    for (int i = 0; i < ROWS * WIDTH; i++) {
+        words[2 * i] = (int16_t)(i - 32768);
+        words[2 * i + 1] = (int16_t)(i * 7);
+    }
+    for (int l = 0; l < n; l++) {
+        if (levels[l]->widen_i16 == NULL)
+            continue;
+        levels[l]->widen_i16(out, words, ROWS);
+        for (int i = 0; i < ROWS * WIDTH * 2; i++) {
+            const int row = i / 2 / WIDTH, column = i / 2 % WIDTH;
+
+            assert_true(out[(2 * row + i % 2) * WIDTH + column] == (float)words[i]);
+        }
+    }
+}
+
+/* One key/value head of 64 columns, eight query heads; a row that sees [first, end). */
+struct attention {
+    _Alignas(64) int16_t words[2][PAGE_TOKENS * 64];
+    float scales[2][PAGE_TOKENS];
+    float q[8 * 64], units[8], acc[8 * 64];
+    int16_t codes[8 * 64];
+    struct softmax states[8];
+};
+
+static void set_slot(struct attention *a, int which, int slot, int16_t code, float scale)
+{
+    for (int d = 0; d < 64; d++)
+        a->words[which][kv_word(2, 64, which, slot, d) * 2 + (which == 0 ? d : slot) % 2] = code;
+    a->scales[which][slot] = scale;
+}
+
+static void attend(const struct kernels *k, struct attention *a, int first, int end)
+{
+    memset(a->acc, 0, sizeof(a->acc));
+    for (int h = 0; h < 8; h++)
+        a->states[h] = (struct softmax){.largest = -INFINITY};
+    k->codes_i16(a->codes, a->units, a->q, 8, 64);
+    k->attend_i16(&(struct attend){.codes = a->codes,
+                                   .units = a->units,
+                                   .states = a->states,
+                                   .acc = a->acc,
+                                   .sides = {a->words[0], a->words[1]},
+                                   .scales = {a->scales[0], a->scales[1]},
+                                   .n_heads = 8,
+                                   .head_width = 64,
+                                   .first = first,
+                                   .end = end,
+                                   .scale = 1});
+}
+
+static void assert_result(const struct attention *a, double want)
+{
+    for (int i = 0; i < 8 * 64; i++) {
+        const double found = (double)a->acc[i] / (double)a->states[i / 64].denominator;
+
+        if (!(isnan(want) ? isnan(found) : fabs(found - want) <= 2.5e-4 * fabs(want)))
+            fail_msg("column %d is %g, expected %g", i, found, want);
+    }
+}
+
+/* Sums at the very limit of 32 bits: keys and queries of the largest norm, in the same direction and in the
+ * opposite one, and the largest values with weights of any kind. */
+static void test_i16_extremes(void **state)
+{
+    static struct attention a;
+    const struct kernels *levels[KERNEL_LEVELS_MAX];
+    const int n = kernels_here(levels), key = KV_I16_NORM / 8;
+
+    (void)state;
+    for (int l = 0; l < n; l++)
+        for (int sign = -1; sign <= 1 && levels[l]->attend_i16 != NULL; sign++) {
+            for (int i = 0; i < 8 * 64; i++)
+                a.q[i] = (float)sign;
+            for (int slot = 0; slot < PAGE_TOKENS; slot++) {
+                set_slot(&a, 0, slot, (int16_t)(slot == 17 ? key : -key), 1.0f / (float)key);
+                set_slot(&a, 1, slot, slot == 17 ? KV_I16_VALUE_MAX : -KV_I16_VALUE_MAX, 1);
+            }
+            attend(levels[l], &a, 0, PAGE_TOKENS); /* scores 64 and -64, or all the same */
+            assert_result(&a, KV_I16_VALUE_MAX * (sign > 0 ? 1.0 : sign < 0 ? -1.0 : -62.0 / 64));
+        }
+}
+
+/* A NaN within the row's slots spreads, one beside them does not; a row may see one slot alone. */
+static void test_i16_slots(void **state)
+{
+    static struct attention a;
+    const struct kernels *levels[KERNEL_LEVELS_MAX];
+    const int n = kernels_here(levels);
+
+    (void)state;
+    for (int l = 0; l < n; l++)
+        for (int slot = 0; slot < PAGE_TOKENS && levels[l]->attend_i16 != NULL; slot++) {
+            for (int i = 0; i < 8 * 64; i++)
+                a.q[i] = 1;
+            for (int i = 0; i < PAGE_TOKENS; i++)
+                for (int which = 0; which < 2; which++)
+                    set_slot(&a, which, i, 1000, i == slot ? 0.001f : NAN);
+            attend(levels[l], &a, slot, slot + 1);
+            assert_result(&a, 1);
+            if (slot == 0)
+                continue;
+            for (int which = 0; which < 2; which++) {
+                for (int i = 0; i < slot; i++)
+                    set_slot(&a, 1 - which, i, 1000, 0.001f);
+                for (int i = 0; i < slot; i++)
+                    set_slot(&a, which, i, 1000, i == slot / 2 ? NAN : 0.001f);
+                attend(levels[l], &a, 0, slot + 1);
+                assert_result(&a, (double)NAN);
+            }
+            a.q[0] = NAN; /* of the first head alone */
+            set_slot(&a, 0, slot / 2, 1000, 0.001f);
+            set_slot(&a, 1, slot / 2, 1000, 0.001f);
+            attend(levels[l], &a, 0, slot + 1);
+            assert_true(isnan(a.acc[0]) && isnan(a.states[0].denominator));
+            assert_true(a.acc[64] > 0);
+        }
+}
+
 /* ---- pages ---- */
 
 enum { HEADS = 3, PAGES = 2, D_MAX = 40 };
@@ -180,12 +311,14 @@ static void put_all(struct cache *c)
 }
 
 /* How far a stored number may be from the one that was put. */
-static double tolerance(enum dtype dtype, double x, double largest)
+static double tolerance(enum dtype dtype, int which, double x, double largest, double norm)
 {
     if (dtype == DTYPE_F32)
         return 0;
     if (dtype == DTYPE_BF16)
         return fabs(x) / 256;
+    if (dtype == DTYPE_I16)
+        return 0.503 * (which == 1 ? largest / 16383 : fmax(norm / 46200, largest / 32767));
     return fabs(x) / 16 * 1.00001 + largest / 448 / 1024 * 1.00001;
 }
 
@@ -197,24 +330,26 @@ static void assert_side(const struct cache *c, int which, int head)
     kv_take(out, &c->kv, kv_side(&c->kv, 1, which, head), which);
     for (int slot = 0; slot < PAGE_TOKENS; slot++) {
         const float *want = c->rows[slot] + (which * HEADS + head) * D;
-        double largest = 0;
+        double largest = 0, squares = 0;
 
-        for (int d = 0; d < D; d++)
+        for (int d = 0; d < D; d++) {
             largest = fabs((double)want[d]) > largest ? fabs((double)want[d]) : largest;
+            squares += (double)want[d] * (double)want[d];
+        }
         for (int d = 0; d < D; d++)
             assert_true(fabs((double)out[slot * D + d] - (double)want[d]) <=
-                        tolerance(c->kv.dtype, (double)want[d], largest));
+                        tolerance(c->kv.dtype, which, (double)want[d], largest, sqrt(squares)));
     }
 }
 
-static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8};
+static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8, DTYPE_I16};
 
 static void test_pages(void **state)
 {
     static const int widths[] = {2, 16, 18, 32, 40};
 
     (void)state;
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < 4; t++)
         for (int w = 0; w < 5; w++) {
             struct cache *c = cache_new(types[t], widths[w]);
 
@@ -234,13 +369,13 @@ static void test_odd_numbers(void **state)
     static const float odd[] = {0.0f, 1e-38f, INFINITY, -INFINITY, NAN};
 
     (void)state;
-    for (int i = 0; i < 5; i++) {
-        struct cache *c = cache_new(DTYPE_F8, 16);
+    for (int i = 0; i < 10; i++) {
+        struct cache *c = cache_new(i < 5 ? DTYPE_F8 : DTYPE_I16, 16);
         float row[2 * HEADS * 16], rows[PAGE_TOKENS * 16];
 
         for (int k = 0; k < 2 * HEADS * 16; k++)
             row[k] = k / 16 == 1 ? 0.0f : 1.0f;
-        row[16 + 5] = odd[i];
+        row[16 + 5] = odd[i % 5];
         kv_put(&c->kv, 0, 9, row);
         for (int head = 0; head < HEADS; head++) {
             const float *out = rows + 9 * 16;
@@ -248,8 +383,8 @@ static void test_odd_numbers(void **state)
             kv_take(rows, &c->kv, kv_side(&c->kv, 0, 0, head), 0);
             for (int d = 0; d < 16; d++)
                 if (head != 1)
-                    assert_true(out[d] == 1.0f);
-                else if (i < 2)
+                    assert_true(fabsf(out[d] - 1.0f) < 1e-4f);
+                else if (i % 5 < 2)
                     assert_true(out[d] == 0.0f);
                 else
                     assert_true(isnan(out[d]));
@@ -259,5 +394,6 @@ static void test_odd_numbers(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_bf16), cmocka_unit_test(test_f8_codes),
-          cmocka_unit_test(test_f8_kernels), cmocka_unit_test(test_pages),
-          cmocka_unit_test(test_odd_numbers))
+          cmocka_unit_test(test_f8_kernels), cmocka_unit_test(test_i16_codes),
+          cmocka_unit_test(test_i16_extremes), cmocka_unit_test(test_i16_slots),
+          cmocka_unit_test(test_pages), cmocka_unit_test(test_odd_numbers))

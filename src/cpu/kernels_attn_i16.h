@@ -1,0 +1,411 @@
+/* Attention over pages of I16, by products of 16-bit integers whose sums are exact. A level's file
+ * defines madd_v, float_v and narrow, and includes this once behind kernels_attn.h.
+ *
+ * A word of keys holds two elements of a slot and meets the same two of a query; a word of values holds
+ * a column of two slots and meets their weights. An instruction multiplies both halves of every lane and
+ * adds them up: a dozen sums of 32 bits stay in registers, as in kernels_attn.h.
+ *
+ * No sum passes 31 bits. Queries are rounded to codes as keys are, with a norm of KV_I16_NORM at most,
+ * and a product of two vectors is below that of their norms. Weights are rounded to integers that add up
+ * to WEIGHT_SUM_MAX and half a unit each at most, and values are below KV_I16_VALUE_MAX. */
+#include <assert.h>
+
+enum {
+    GROUP_HEADS = 8, /* that meet a page together: their scores are 2 KB */
+    MADD_HEADS = 4,  /* whose sums stay in registers */
+    MADD_VECTORS = KV_COLUMNS / LANES,
+    MADD_ROWS = 2, /* rows of a page a turn; one line is fetched meanwhile */
+    CODE_MAX = 32767,
+    WEIGHT_SUM_MAX = 131000
+};
+static_assert((WEIGHT_SUM_MAX + PAGE_TOKENS / 2 + 1) * (int64_t)KV_I16_VALUE_MAX <= INT32_MAX,
+              "sums of values fit");
+static_assert((KV_I16_NORM + 8) * (int64_t)(KV_I16_NORM + 8) <= INT32_MAX,
+              "scores fit: rounding adds 8 at most for 256 elements");
+
+/* What the heads of a group have of a page. */
+struct page_work {
+    float scores[GROUP_HEADS][PAGE_TOKENS]; /* natural, but for their head's factor; then weights */
+    int16_t weights[GROUP_HEADS][PAGE_TOKENS]; /* rounded */
+    float shares[PAGE_TOKENS];                 /* of the values' scales in the largest, 0 outside */
+    float factors[GROUP_HEADS];                /* score times factor: in base 2 */
+    float shrink[GROUP_HEADS];                 /* of the old sums */
+    float grow[GROUP_HEADS];                   /* of the page's weights */
+    float units[GROUP_HEADS];                  /* of the page's sums of values */
+    int begin, end; /* slots: whole rows of a tile around those that the row sees */
+    bool is_whole;  /* it sees the page */
+};
+
+/* 2^x for x <= 0, within 3e-6 of itself: weights are rounded to 15 bits. As exp2_v() else. */
+INLINE fvec exp2_short_v(fvec x)
+{
+    const fvec round = all_v(12582912.0f + 127.0f);
+    const fvec within = max_v(all_v(-127.0f), x);
+    const fvec shifted = within + round;
+    const fvec f = within - (shifted - round);
+    const fvec p01 = fma_v(all_v(6.93124202e-1f), f, all_v(1.0f));
+    const fvec p23 = fma_v(all_v(5.59063529e-2f), f, all_v(2.40240988e-1f));
+    const fvec f2 = f * f;
+    const fvec p = fma_v(fma_v(all_v(9.58281895e-3f), f2, p23), f2, p01);
+
+    return p * (fvec)((uvec)shifted << 23);
+}
+
+/* A vector of slots in which those that the row does not see are `other`. */
+INLINE fvec seen_v(const struct attend *a, bool is_whole, int slot, fvec v, fvec other)
+{
+    ivec at;
+
+    if (is_whole)
+        return v;
+    if (slot >= a->first && slot + LANES <= a->end)
+        return v;
+    at = slots_v(slot);
+    return choose_v((at >= a->first) & (at < a->end), v, other);
+}
+
+/* Two codes in all lanes. */
+INLINE uvec pair_v(const int16_t *codes)
+{
+    const uvec zeros = {0};
+    uint32_t bits;
+
+    memcpy(&bits, codes, sizeof(bits));
+    return zeros + bits;
+}
+
+/* ---- queries ---- */
+
+/* What a head's elements are multiplied with. */
+static float inverse_unit(const float *x, int n, float *unit)
+{
+    fvec squares = all_v(0), most = all_v(0);
+    float norm, largest, inverse;
+
+    for (int i = 0; i < n; i += LANES) {
+        const fvec v = i + LANES <= n ? load_v(x + i) : load_part(x + i, n - i);
+
+        squares = fma_v(v, v, squares);
+        most = max_v(most, (fvec)((uvec)v & 0x7FFFFFFFu));
+    }
+    norm = sqrtf(sum_v(squares));
+    largest = most_v(most);
+    *unit = 0;
+    if (norm < KV_TINY)
+        return 0;
+    inverse = (float)KV_I16_NORM / norm;
+    if (inverse * largest > (float)CODE_MAX)
+        inverse = (float)CODE_MAX / largest;
+    *unit = 1.0f / inverse; /* NaN where the norm is */
+    return inverse;
+}
+
+static void level_codes_i16(int16_t *codes, float *units, const float *x, int n_heads,
+                            int head_width)
+{
+    const int width = kv_width(head_width);
+
+    for (int h = 0; h < n_heads; h++, x += head_width, codes += width) {
+        const fvec inverse = all_v(inverse_unit(x, head_width, &units[h]));
+
+        for (int i = 0; i < width; i += KV_COLUMNS) {
+            fvec v[MADD_VECTORS];
+
+            UNROLL
+            for (int k = 0; k < MADD_VECTORS; k++) {
+                const int at = i + k * LANES, n_left = head_width - at;
+
+                v[k] = inverse * (n_left >= LANES ? load_v(x + at)
+                                  : n_left > 0    ? load_part(x + at, n_left)
+                                                  : all_v(0));
+            }
+            narrow(codes + i, v);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+struct madd {
+    const int16_t *pairs;  /* of the first head, one for each row */
+    const uint32_t *words; /* rows of a tile */
+    int stride;            /* codes from one head to the next */
+    int n_rows;            /* a multiple of MADD_ROWS */
+    const char *ahead;     /* lines to be fetched, half as many as rows */
+};
+
+/* sum[h] += the rows' products with head h. */
+INLINE void madd_rows(ivec sum[][MADD_VECTORS], struct madd m, const int n)
+{
+    const uint32_t *const end = m.words + m.n_rows * KV_COLUMNS;
+
+    for (; m.words != end; m.words += MADD_ROWS * KV_COLUMNS) {
+        __builtin_prefetch(m.ahead);
+        m.ahead += LINE_BYTES;
+        UNROLL
+        for (int row = 0; row < MADD_ROWS; row++) {
+            uvec words[MADD_VECTORS];
+
+            UNROLL
+            for (int v = 0; v < MADD_VECTORS; v++)
+                words[v] = load_words(m.words, row * KV_COLUMNS + v * LANES);
+            UNROLL
+            for (int h = 0; h < n; h++) {
+                const uvec pair = pair_v(m.pairs + h * m.stride + 2 * row);
+
+                UNROLL
+                for (int v = 0; v < MADD_VECTORS; v++)
+                    sum[h][v] = madd_v(sum[h][v], pair, words[v]);
+            }
+        }
+        m.pairs += 2 * MADD_ROWS;
+    }
+}
+
+/* Scores of n heads from `head` on and of the tile of a slot. */
+INLINE void madd_scores(const struct attend *a, struct page_work *w, int head, const int n,
+                        int slot, const char *ahead)
+{
+    const int width = kv_width(a->head_width);
+    ivec sum[MADD_HEADS][MADD_VECTORS] = {0};
+
+    madd_rows(sum,
+              (struct madd){.pairs = a->codes + (ptrdiff_t)head * width,
+                            .words = column_words(a->sides[0], slot, width / 2, 0),
+                            .stride = width,
+                            .n_rows = width / 2,
+                            .ahead = ahead},
+              n);
+    UNROLL
+    for (int v = 0; v < MADD_VECTORS; v++) {
+        const int at = slot + v * LANES;
+        const fvec scale = load_v(a->scales[0] + at);
+
+        UNROLL
+        for (int h = 0; h < n; h++)
+            store_v(w->scores[head + h] + at,
+                    seen_v(a, w->is_whole, at, float_v(sum[h][v]) * scale, all_v(-INFINITY)));
+    }
+}
+
+/* acc = shrink acc + weights times values, of n heads and of a tile of columns. */
+INLINE void madd_values(const struct attend *a, const struct page_work *w, int head, const int n,
+                        int column, const char *ahead)
+{
+    const int width = kv_width(a->head_width);
+    float *acc = a->acc + (ptrdiff_t)head * width + column;
+    ivec sum[MADD_HEADS][MADD_VECTORS] = {0};
+
+    madd_rows(sum,
+              (struct madd){.pairs = w->weights[head] + w->begin,
+                            .words = column_words(a->sides[1], column, PAGE_TOKENS / 2, 0) +
+                                     w->begin / 2 * KV_COLUMNS,
+                            .stride = PAGE_TOKENS,
+                            .n_rows = (w->end - w->begin) / 2,
+                            .ahead = ahead},
+              n);
+    UNROLL
+    for (int h = 0; h < n; h++)
+        UNROLL
+    for (int v = 0; v < MADD_VECTORS; v++) {
+        float *at = acc + h * width + v * LANES;
+        const fvec page = float_v(sum[h][v]) * all_v(w->units[head + h]);
+
+        store_v(at, fma_v(load_v(at), all_v(w->shrink[head + h]), page));
+    }
+}
+
+/* ---- weights ---- */
+
+/* Shares of the values' scales in the largest that the row sees. Gives that one; NaN if one is. */
+INLINE float share_out(const struct attend *a, struct page_work *w)
+{
+    fvec most = all_v(0), sum = all_v(0);
+    float largest;
+
+    for (int slot = w->begin; slot < w->end; slot += LANES) {
+        const fvec scale = seen_v(a, w->is_whole, slot, load_v(a->scales[1] + slot), all_v(0));
+
+        most = max_v(most, scale);
+        sum += scale;
+        store_v(w->shares + slot, scale);
+    }
+    largest = most_v(most);
+    for (int slot = w->begin; slot < w->end; slot += LANES)
+        store_v(w->shares + slot,
+                load_v(w->shares + slot) * all_v(largest > 0 ? 1.0f / largest : 0.0f));
+    return largest + 0.0f * sum_v(sum);
+}
+
+INLINE float largest_score(const struct page_work *w, int head)
+{
+    fvec most = load_v(w->scores[head] + w->begin);
+
+    for (int slot = w->begin + LANES; slot < w->end; slot += LANES)
+        most = max_v(most, load_v(w->scores[head] + slot));
+    return most_v(most);
+}
+
+/* A head's scores become shares times exp(score - largest of the page); gives the sums of the latter by
+ * lane. */
+INLINE fvec weigh_page(struct page_work *w, int head, float largest)
+{
+    const fvec factor = all_v(w->factors[head]), shift = all_v(-largest);
+    fvec sum[MADD_VECTORS] = {0}, total = all_v(0);
+
+    for (int slot = w->begin; slot < w->end; slot += KV_COLUMNS)
+        UNROLL
+    for (int v = 0; v < MADD_VECTORS; v++) {
+        float *at = w->scores[head] + slot + v * LANES;
+        const fvec p = exp2_short_v(fma_v(load_v(at), factor, shift));
+
+        sum[v] += p;
+        store_v(at, p * load_v(w->shares + slot + v * LANES));
+    }
+    UNROLL
+    for (int v = 0; v < MADD_VECTORS; v++)
+        total += sum[v];
+    return total;
+}
+
+INLINE void round_weights(struct page_work *w, int head, float factor)
+{
+    for (int slot = w->begin; slot < w->end; slot += KV_COLUMNS) {
+        fvec v[MADD_VECTORS];
+
+        UNROLL
+        for (int k = 0; k < MADD_VECTORS; k++)
+            v[k] = load_v(w->scores[head] + slot + k * LANES) * all_v(factor);
+        narrow(w->weights[head] + slot, v);
+    }
+}
+
+/* Largest scores, and by how much the old sums and the page's stay below the new ones. */
+INLINE void renew_largest(const struct attend *a, struct page_work *w, float *largest)
+{
+    for (int h = 0; h < a->n_heads; h++) {
+        struct softmax *m = &a->states[h];
+        const float before = m->largest;
+
+        largest[h] = largest_score(w, h) * w->factors[h];
+        m->largest = largest[h] > before ? largest[h] : before;
+        w->shrink[h] = before - m->largest;
+        w->grow[h] = largest[h] - m->largest;
+    }
+    for (int h = a->n_heads; h < GROUP_HEADS; h++)
+        w->shrink[h] = w->grow[h] = 0;
+    for (int h = 0; h < GROUP_HEADS; h += LANES) {
+        store_v(w->shrink + h, exp2_v(load_v(w->shrink + h)));
+        store_v(w->grow + h, exp2_v(load_v(w->grow + h)));
+    }
+}
+
+/* The step of online softmax. A page's weights are relative to its own largest score. */
+INLINE void renew_page(const struct attend *a, struct page_work *w)
+{
+    const float scale = share_out(a, w);
+    float largest[GROUP_HEADS], sums[GROUP_HEADS];
+    fvec sum[GROUP_HEADS] = {0};
+
+    renew_largest(a, w, largest);
+    for (int h = 0; h < a->n_heads; h++)
+        sum[h] = weigh_page(w, h, largest[h]);
+    for (int h = 0; h < GROUP_HEADS; h += 4)
+        sums_v(sums + h, sum[h], sum[h + 1], sum[h + 2], sum[h + 3]);
+    for (int h = 0; h < a->n_heads; h++) {
+        const float most = (float)WEIGHT_SUM_MAX / sums[h];
+        const float factor = most < (float)CODE_MAX ? most : (float)CODE_MAX;
+
+        a->states[h].denominator = a->states[h].denominator * w->shrink[h] + sums[h] * w->grow[h];
+        w->units[h] = w->grow[h] * scale / factor;
+        round_weights(w, h, factor);
+    }
+}
+
+/* ---- all of it ---- */
+
+INLINE void score_heads(const struct attend *a, struct page_work *w, int slot, const char *ahead)
+{
+    const int n_bytes = kv_width(a->head_width) / 2 / MADD_ROWS * LINE_BYTES;
+    int head = 0;
+
+    for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, ahead += n_bytes)
+        madd_scores(a, w, head, MADD_HEADS, slot, ahead);
+    for (; head + 2 <= a->n_heads; head += 2, ahead += n_bytes)
+        madd_scores(a, w, head, 2, slot, ahead);
+    if (head < a->n_heads)
+        madd_scores(a, w, head, 1, slot, ahead);
+}
+
+INLINE void value_heads(const struct attend *a, const struct page_work *w, int column,
+                        const char *ahead)
+{
+    const int n_bytes = PAGE_TOKENS / 2 / MADD_ROWS * LINE_BYTES;
+    int head = 0;
+
+    for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, ahead += n_bytes)
+        madd_values(a, w, head, MADD_HEADS, column, ahead);
+    for (; head + 2 <= a->n_heads; head += 2, ahead += n_bytes)
+        madd_values(a, w, head, 2, column, ahead);
+    if (head < a->n_heads)
+        madd_values(a, w, head, 1, column, ahead);
+}
+
+INLINE void fetch_scales(const void *scales)
+{
+    for (int i = 0; i < PAGE_TOKENS * (int)sizeof(float); i += LINE_BYTES)
+        __builtin_prefetch((const char *)scales + i);
+}
+
+/* Lines are fetched half a page ahead, so that what is used and what comes stay in the first-level cache
+ * together: this page's values while its keys are used, the next page's keys while its values are. With
+ * eight heads a tile's two halves fetch as many lines as a tile has. */
+INLINE void attend_slots(const struct attend *a, const int begin, const int end,
+                         const bool is_whole)
+{
+    const int width = kv_width(a->head_width);
+    const ptrdiff_t side_bytes = (ptrdiff_t)PAGE_TOKENS * width * 2;
+    const char *values = a->sides[1], *next = a->n_ahead_lines > 0 ? a->ahead[0] : values;
+    _Alignas(LINE_BYTES) struct page_work w;
+
+    w.begin = begin;
+    w.end = end;
+    w.is_whole = is_whole;
+    fetch_scales(values + side_bytes);
+    for (int h = 0; h < a->n_heads; h++)
+        w.factors[h] = a->units[h] * a->scale * LOG2_E;
+    for (int slot = begin; slot < end; slot += KV_COLUMNS)
+        score_heads(a, &w, slot, values + (ptrdiff_t)slot * width * 2);
+    renew_page(a, &w);
+    for (int column = 0; column < width; column += KV_COLUMNS)
+        value_heads(a, &w, column, next + (ptrdiff_t)column * PAGE_TOKENS * 2);
+    fetch_scales(next + side_bytes);
+}
+
+static void attend_group(const struct attend *a)
+{
+    const int begin = a->first / KV_COLUMNS * KV_COLUMNS;
+
+    if (a->first == 0 && a->end == PAGE_TOKENS)
+        attend_slots(a, 0, PAGE_TOKENS, true);
+    else
+        attend_slots(a, begin, (a->end + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS, false);
+}
+
+static void level_attend_i16(const struct attend *a)
+{
+    const int width = kv_width(a->head_width);
+    struct attend group = *a;
+
+    for (int n_left = a->n_heads; n_left > 0; n_left -= GROUP_HEADS) {
+        group.n_heads = n_left < GROUP_HEADS ? n_left : GROUP_HEADS;
+        attend_group(&group);
+        group.codes += GROUP_HEADS * width;
+        group.units += GROUP_HEADS;
+        group.states += GROUP_HEADS;
+        group.acc += GROUP_HEADS * width;
+        group.n_ahead_lines = 0; /* once a page */
+    }
+}
+
+#define ATTN_I16_FUNCTIONS .attend_i16 = level_attend_i16, .codes_i16 = level_codes_i16
