@@ -686,30 +686,36 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     finish(l, k, sums);
 }
 
+/* Gives whether the card has the shared memory for it. */
 template <int DTYPE, int STAGES>
-static void launch_stages(cudaStream_t stream, const struct attn_launch *l)
+static bool launch_stages(cudaStream_t stream, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)STAGES * WARPS * unit<DTYPE>::BYTES;
     static const cudaError_t is_set =
         cudaFuncSetAttribute((const void *)attn_decode<DTYPE, STAGES>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
-    (void)is_set; /* the launch fails if it is an error */
+    if (is_set != cudaSuccess) {
+        (void)cudaGetLastError();
+        return false;
+    }
     pdl_launch(
         attn_decode<DTYPE, STAGES>,
         dim3((unsigned)l->n_splits, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
         dim3(THREADS), shared_bytes, stream, *l);
+    return true;
 }
 
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
 {
     enum { STAGES = RING_BYTES / unit<DTYPE>::BYTES / 2 * 2 };
 
-    /* Rows with one unit a warp may be in either, with the same bits; others have pairs. */
-    if (l->args.window_tokens > 0 || l->n_units > l->n_splits * WARPS)
-        launch_stages<DTYPE, STAGES>(stream, l);
-    else
-        launch_stages<DTYPE, 1>(stream, l);
+    /* Rows with one unit a warp may be in either, with the same bits; others have pairs. Cards with 99 KB a
+     * block, those of sm_86, 120 and 121, have room for the short ring. */
+    if (l->args.window_tokens <= 0 && l->n_units <= l->n_splits * WARPS)
+        (void)launch_stages<DTYPE, 1>(stream, l);
+    else if (!launch_stages<DTYPE, STAGES>(stream, l))
+        (void)launch_stages<DTYPE, 2>(stream, l);
 }
 
 void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l)

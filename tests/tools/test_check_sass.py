@@ -91,6 +91,13 @@ def test_a_kernel_that_breaks_a_rule(opcodes, frame_bytes, message):
     assert check(plugin(fatbin(cubin(opcodes, frame_bytes=frame_bytes), 90))) == [message]
 
 
+def test_what_may_spill(monkeypatch):
+    monkeypatch.setattr(sass, "SPILLED", {("sm_90", "matmul_kernel<2,1>"): 8})
+    assert check(plugin(fatbin(cubin([HMMA, LDL], frame_bytes=8), 90))) == []
+    assert check(plugin(fatbin(cubin([HMMA, LDL], frame_bytes=16), 90))) == [
+        "sm_90 matmul_kernel<2,1>: keeps 16 bytes in local memory"]
+
+
 def test_rules_of_one_architecture():
     both = plugin(fatbin(cubin([HMMA]), 90), bytes(8), fatbin(cubin([QMMA_SF]), 121))
     assert check(both, RULES[1:]) == []
