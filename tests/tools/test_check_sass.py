@@ -122,6 +122,8 @@ def test_a_kernel_that_is_gone():
     ("_Z13matmul_kernelILi2ELi1EEv6matmul", "matmul_kernel<2,1>"),
     ("_Z1kILin3ELb1EEvv", "k<-3,1>"),
     ("_ZN3one3two1kILi4EEEvPf", "k<4>"),
+    ("_Z7productI5shapeILi2ELi4EELi16EEv4argsi", "product<shape<2,4>,16>"),
+    ("_Z3getIfhEvv", "get<f,h>"),
     ("osprey_plain_c", "osprey_plain_c"),
 ])
 def test_names(mangled, name):
