@@ -131,11 +131,11 @@ static void end_rows(const struct attn_run *run, const struct row_block *block, 
 
 /* ---- a task ---- */
 
-static struct attn_room room_of(const struct attn_run *run, int worker)
+static struct attn_room room_of(const struct attn_run *run, int worker, struct attend *call)
 {
     const int n_row_heads = BLOCK_ROWS * run->n_group;
     float *at = run->cpu->workers[worker].data;
-    struct attn_room room;
+    struct attn_room room = {.call = call};
 
     room.page[0] = at;
     room.page[1] = at + PAGE_TOKENS * run->width;
@@ -248,7 +248,8 @@ static void run_task(void *ctx, int part, int worker)
     const int next = part + pool_threads(run->cpu->pool);
     const bool is_last = next >= run->n_tasks * run->n_kv_heads;
     const struct attn_place then = place_of(run, is_last ? part : next);
-    const struct attn_room room = room_of(run, worker);
+    struct attend call = attn_call(run);
+    const struct attn_room room = room_of(run, worker, &call);
     int kv_head;
     const struct attn_task *task = task_of(run, part, &kv_head);
 

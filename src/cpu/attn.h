@@ -47,9 +47,10 @@ struct attn_run {
  * codes where the level takes pages of I16 as they lie. */
 struct attn_room {
     struct sums total, split;
-    float *page[2]; /* keys and values, P * W each */
-    float *units;   /* (rows, n_group) */
-    int16_t *codes; /* (rows, n_group, W) */
+    float *page[2];      /* keys and values, P * W each */
+    struct attend *call; /* of the page at hand */
+    float *units;        /* (rows, n_group) */
+    int16_t *codes;      /* (rows, n_group, W) */
 };
 
 struct span attn_span(const struct attn_args *a, int position);
@@ -72,6 +73,9 @@ static inline struct span span_within(struct span s, int first, int n)
 struct attn_place {
     int seq, kv_head, page;
 };
+
+/* What all calls of the kernel share. */
+struct attend attn_call(const struct attn_run *run);
 
 /* The queries of a block's rows as codes, into the room. */
 void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,

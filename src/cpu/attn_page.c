@@ -98,7 +98,6 @@ static const void *side_words(const struct attn_run *run, const char *side, int 
 {
     const struct tensor *kv = &run->a->kv;
     const struct kernels *k = run->cpu->kernels;
-
     const int n_rows = kv_side_words(kv->dtype, run->head_width) / KV_COLUMNS;
 
     if (k->attend == NULL)
@@ -112,27 +111,31 @@ static const void *side_words(const struct attn_run *run, const char *side, int 
     return room;
 }
 
-/* All that the calls of a page's rows share. */
-static struct attend page_call(const struct attn_run *run, const struct attn_place *at,
-                               const struct attn_place *next, const struct attn_room *room)
+struct attend attn_call(const struct attn_run *run)
+{
+    return (struct attend){.n_heads = run->n_group,
+                           .head_width = run->head_width,
+                           .scale = run->a->scale,
+                           .is_bf16 = run->a->kv.dtype == DTYPE_BF16};
+}
+
+/* What the calls of a page's rows share. */
+static void find_page(const struct attn_run *run, const struct attn_place *at,
+                      const struct attn_place *next, const struct attn_room *room)
 {
     const struct tensor *kv = &run->a->kv;
-    struct attend call = {.n_heads = run->n_group,
-                          .head_width = run->head_width,
-                          .scale = run->a->scale,
-                          .is_bf16 = kv->dtype == DTYPE_BF16};
+    struct attend *call = room->call;
 
     for (int which = 0; which < 2; which++) {
         char *side = side_at(run, at, which);
 
-        call.sides[which] = side_words(run, side, which, room->page[which]);
-        call.scales[which] = kv_scales(kv, side);
+        call->sides[which] = side_words(run, side, which, room->page[which]);
+        call->scales[which] = kv_scales(kv, side);
         if (next != NULL)
-            call.ahead[which] = side_at(run, next, which);
+            call->ahead[which] = side_at(run, next, which);
     }
-    if (next != NULL)
-        call.n_ahead_lines = (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
-    return call;
+    call->n_ahead_lines =
+        next == NULL ? 0 : (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
 }
 
 void attn_page(const struct attn_run *run, const struct row_block *block,
@@ -141,8 +144,9 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
 {
     const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
     const int start = at->page * PAGE_TOKENS;
-    struct attend call = page_call(run, at, next, room);
+    struct attend *call = room->call;
 
+    find_page(run, at, next, room);
     for (int r = 0; r < block->n_rows; r++) {
         const struct span s = span_within(attn_span(run->a, positions[r]), start, PAGE_TOKENS);
         const struct sums row = {sums->states + r * run->n_group,
@@ -150,19 +154,19 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
 
         if (s.first >= s.end)
             continue;
-        call.q = queries(run, block->first_row + r, at->kv_head);
-        call.states = row.states;
-        call.acc = row.acc;
-        call.first = s.first - start;
-        call.end = s.end - start;
-        call.codes = room->codes + (int64_t)r * run->n_group * run->width;
-        call.units = room->units + r * run->n_group;
+        call->q = queries(run, block->first_row + r, at->kv_head);
+        call->states = row.states;
+        call->acc = row.acc;
+        call->first = s.first - start;
+        call->end = s.end - start;
+        call->codes = room->codes + (int64_t)r * run->n_group * run->width;
+        call->units = room->units + r * run->n_group;
         if (run->cpu->kernels->attend == NULL)
-            row_plain(run, room, (struct span){call.first, call.end}, call.q, &row);
+            row_plain(run, room, (struct span){call->first, call->end}, call->q, &row);
         else if (attn_has_codes(run))
-            run->cpu->kernels->attend_i16(&call);
+            run->cpu->kernels->attend_i16(call);
         else
-            run->cpu->kernels->attend(&call);
-        call.n_ahead_lines = 0; /* once a page */
+            run->cpu->kernels->attend(call);
+        call->n_ahead_lines = 0; /* once a page */
     }
 }

@@ -392,20 +392,29 @@ static void attend_group(const struct attend *a)
         attend_slots(a, begin, (a->end + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS, false);
 }
 
-static void level_attend_i16(const struct attend *a)
+/* Larger groups by parts. */
+static void attend_parts(const struct attend *a)
 {
     const int width = kv_width(a->head_width);
-    struct attend group = *a;
+    struct attend part = *a;
 
     for (int n_left = a->n_heads; n_left > 0; n_left -= GROUP_HEADS) {
-        group.n_heads = n_left < GROUP_HEADS ? n_left : GROUP_HEADS;
-        attend_group(&group);
-        group.codes += GROUP_HEADS * width;
-        group.units += GROUP_HEADS;
-        group.states += GROUP_HEADS;
-        group.acc += GROUP_HEADS * width;
-        group.n_ahead_lines = 0; /* once a page */
+        part.n_heads = n_left < GROUP_HEADS ? n_left : GROUP_HEADS;
+        attend_group(&part);
+        part.codes += GROUP_HEADS * width;
+        part.units += GROUP_HEADS;
+        part.states += GROUP_HEADS;
+        part.acc += GROUP_HEADS * width;
+        part.n_ahead_lines = 0; /* once a page */
     }
+}
+
+static void level_attend_i16(const struct attend *a)
+{
+    if (a->n_heads <= GROUP_HEADS)
+        attend_group(a);
+    else
+        attend_parts(a);
 }
 
 #define ATTN_I16_FUNCTIONS .attend_i16 = level_attend_i16, .codes_i16 = level_codes_i16
