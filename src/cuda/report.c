@@ -65,7 +65,8 @@ static enum kernel kernel_of(const char *name, size_t n_symbol)
 struct report {
     struct kernel_use *uses; /* (n_max) */
     int n, n_max, first;     /* first: of the graph at hand */
-    unsigned seen;           /* kernels of the table in the graph at hand */
+    unsigned seen;           /* kernels of the table in the graph at hand, */
+    unsigned seen_at_all;    /* and in any of them */
 };
 
 static bool is_same(const struct kernel_use *a, const struct kernel_use *b)
@@ -148,6 +149,7 @@ static enum osp_status add_graph(struct report *r, const struct graph *g)
     r->seen = 0;
     for (size_t i = 0; i < n; i++)
         TRY(add_node(r, g, nodes[i]));
+    r->seen_at_all |= r->seen;
     st = check(r, g);
 out:
     free(nodes);
@@ -155,6 +157,19 @@ out:
 }
 
 /* ---- all ---- */
+
+/* A kind of kernel that was asked for by name is there, if only in one of the steps. */
+static enum osp_status check_wish(const struct report *r, const struct wish *w, const char *flag)
+{
+    for (int i = 0; i < N_KERNELS; i++)
+        if (w->family == FAMILY_AUTO ||
+            (kernel_texts[i].family == w->family && r->seen_at_all & SET(i)))
+            return OSP_OK;
+    return fail(OSP_EDEVICE,
+                "cuda: %s %s was asked for, but no recorded step has such a kernel: steps are "
+                "recorded when they come a second time, so measure more runs, or prompts",
+                flag, family_words[w->family]);
+}
 
 static bool is_alike(const struct graph *a, const struct graph *b)
 {
@@ -188,6 +203,8 @@ enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *out, int n
         return fail(OSP_EUNSUPPORTED, "cuda: no step was recorded as a graph, so none can be "
                                       "looked at: steps are when they come a second time, and "
                                       "never with --enforce-eager");
+    TRY(check_wish(&r, &gpu->choice.mxfp4, "--mxfp4-backend"));
+    TRY(check_wish(&r, &gpu->choice.attention, "--attention-backend"));
     *n = r.n;
 out:
     return st;
