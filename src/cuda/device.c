@@ -157,6 +157,8 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->parts.data);
     (void)cudaFree(gpu->counts.data);
     (void)cudaFree(gpu->raw.data);
+    (void)cudaFree(gpu->chunks.data);
+    (void)cudaFree(gpu->jobs.data);
     (void)cudaFree(gpu->n_experts_read);
     (void)cudaFreeHost(gpu->n_experts_read_host);
     (void)cudaFreeHost(gpu->staging);
@@ -259,7 +261,7 @@ static void cuda_info(const struct backend *be, struct device_info *out)
 /* ---- time ---- */
 
 /* Notes where a stage begins; the events are kept for later steps, and a graph has them as its own. */
-static enum osp_status mark(struct gpu *gpu, enum stage stage)
+enum osp_status gpu_mark(struct gpu *gpu, enum stage stage)
 {
     const unsigned flags =
         gpu->mode == MODE_RECORDING ? cudaEventRecordExternal : cudaEventRecordDefault;
@@ -430,6 +432,7 @@ static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b
     TRY(count_generated(b, &gpu->n_generated));
     TRY(upload(gpu, b));
     gpu->batch = b;
+    gpu_few_begin(gpu);
     gpu->rotations_of = NULL;
     TRY(gpu_graph_begin(gpu, b, out));
     if (gpu->mode != MODE_REPLAYING)
@@ -443,9 +446,12 @@ static enum osp_status cuda_step_end(struct backend *be, uint64_t *ticket)
     struct gpu *gpu = gpu_of(be);
     enum osp_status st;
 
+    if (gpu->mode != MODE_REPLAYING) {
+        TRY(gpu_few_flush(gpu));
+        TRY(gpu_check(cudaGetLastError(), "what stages had left"));
+        TRY(gpu_mark(gpu, (enum stage)0)); /* where the last stage ends */
+    }
     gpu->batch = NULL;
-    if (gpu->mode != MODE_REPLAYING)
-        TRY(mark(gpu, (enum stage)0)); /* where the last stage ends */
     TRY(gpu_graph_end(gpu));
     TRY(gpu_check(cudaMemcpyAsync(gpu->n_experts_read_host, gpu->n_experts_read, sizeof(uint64_t),
                                   cudaMemcpyDeviceToHost, gpu->stream),
@@ -471,7 +477,7 @@ static enum osp_status cuda_step_wait(struct backend *be, uint64_t ticket)
         struct work work = {0};                                                                    \
         enum osp_status st;                                                                        \
                                                                                                    \
-        TRY(mark(gpu, STAGE_##stage));                                                             \
+        TRY(gpu_mark(gpu, STAGE_##stage));                                                         \
         TRY(gpu_##stage(gpu, a, &work));                                                           \
         TRY(gpu_check(cudaGetLastError(), #stage));                                                \
         cost->n_calls++;                                                                           \

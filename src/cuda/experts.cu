@@ -16,7 +16,7 @@ static __device__ void list_experts(const struct grouping &g, const int *counts,
         const int e = e0 + threadIdx.x, count = e < n_experts ? counts[e] : 0;
         int n_here, n_active_here;
         const int first = n + sum_before(count, room, GROUP_WARPS, &n_here);
-        const int at = n_active + sum_before(count > 0, room, GROUP_WARPS, &n_active_here);
+        const int at = n_active + sum_before(count > 0 ? 1 : 0, room, GROUP_WARPS, &n_active_here);
 
         if (e < n_experts)
             g.first[e] = first;

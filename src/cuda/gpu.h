@@ -58,6 +58,23 @@ struct graph {
 
 enum { GRAPHS_MAX = 64 }; /* a few sizes of decode batches, each for a few lengths of context */
 
+/* What a stage of a decode step left to the next one (few.c). */
+enum waiting_for {
+    WAITING_NONE,
+    WAITING_OUT,    /* attn_out: its product */
+    WAITING_NORM,   /* join: y; x is there */
+    WAITING_CHOICE, /* route: ids and gates; scores are there */
+    WAITING_DOWN,   /* experts: the second product, and ids and gates of route */
+    WAITING_PARTS   /* experts: the sum of a token's parts */
+};
+struct waiting {
+    enum waiting_for what;
+    struct attn_out_args attn_out;
+    struct join_args join;
+    struct route_args route;
+    struct experts_args experts;
+};
+
 enum mode { MODE_EAGER, MODE_RECORDING, MODE_REPLAYING };
 
 struct gpu {
@@ -72,7 +89,7 @@ struct gpu {
     char *staging; /* host memory that the device can read: the batch goes through it */
     size_t staging_bytes;
     struct loader *loader; /* of large weights; NULL: none is on its way */
-    struct gpu_room batch_room, rotations, lists, parts, raw;
+    struct gpu_room batch_room, rotations, lists, parts, raw, chunks, jobs;
     struct gpu_room operand, units, tiles; /* of prompts: prompt.c, prompt_mxfp8.c */
     int n_generated;        /* rows of the step in progress, in front of those of prompts */
     struct gpu_room counts; /* of attention's splits: zeros between launches */
@@ -90,6 +107,7 @@ struct gpu {
     unsigned expected;             /* kernels of the table that the step in progress launches */
     struct graph *graph;           /* of the step in progress; NULL: it has none */
     enum mode mode;                /* of the step in progress */
+    struct waiting waiting;        /* between its stages */
     enum timing timing;
     uint64_t ticket; /* of the last step that ended */
     struct stage_cost costs[N_STAGES];
@@ -105,6 +123,21 @@ CHECKED enum osp_status gpu_check(cudaError_t error, const char *what);
 /* Makes *room at least that large; what it held is lost when it grows. */
 CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, size_t size_bytes,
                                       const char *what);
+
+/* Notes that what follows belongs to this stage. */
+CHECKED enum osp_status gpu_mark(struct gpu *gpu, enum stage stage);
+
+/* few.c: stages of decode steps; those that do not take a stage did nothing, and gpu_few_flush() comes
+ * before whatever is launched instead. */
+void gpu_few_begin(struct gpu *gpu);
+CHECKED enum osp_status gpu_few_flush(struct gpu *gpu);
+bool gpu_few_attn_in(struct gpu *gpu, const struct attn_in_args *a, const float *rotations);
+bool gpu_few_attn_out(struct gpu *gpu, const struct attn_out_args *a);
+CHECKED enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *is_taken);
+bool gpu_few_route(struct gpu *gpu, const struct route_args *a);
+CHECKED enum osp_status gpu_few_experts(struct gpu *gpu, const struct experts_args *a,
+                                        bool *is_taken);
+bool gpu_few_logits(struct gpu *gpu, const struct logits_args *a);
 
 /* pack.c */
 /* Neither waits for the device. */
@@ -142,6 +175,10 @@ const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weigh
 const struct tuning_row *gpu_row_of_table(const struct gpu *gpu, enum stage stage,
                                           enum weight_format format, enum row_kind kind,
                                           int n_rows);
+
+enum weight_format gpu_format_of(const struct tensor *w);
+/* The step's batch in the device's memory: what BATCH_ gives of the host's, moved there. */
+const void *gpu_on_device(const struct gpu *gpu, const void *host);
 
 /* prompt.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
 CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m);

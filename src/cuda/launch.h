@@ -72,6 +72,8 @@ void launch_matmul_simt(cudaStream_t stream, const struct matmul *m);
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
                   int n_rows);
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows);
+/* What launch_join() does behind the sum. */
+void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows);
 /* (T, D) floats, cosines and then sines of every row's position. */
 void launch_rotations(cudaStream_t stream, float *out, const struct rope *rope_host,
                       const int32_t *positions, int n_rows);
@@ -99,9 +101,21 @@ void launch_combine(cudaStream_t stream, const struct experts_args *a, const int
 
 /* ---- sample.cu ---- */
 
-/* One row of logits a block; uniforms: (R), the random number of each sample. */
+/* What is known of a part of a row of logits. */
+struct sample_chunk {
+    float largest; /* of the valid ids; -inf: none */
+    int32_t id;    /* the lowest with it */
+    int32_t has_nan;
+    double sum;    /* of exp(z - largest), or of exp(z) where that is not finite */
+    uint64_t mass; /* of what is drawn from; only of rows that are drawn without top_k and top_p */
+};
+
+enum { SAMPLE_CHUNKS = 128 }; /* of a row: a block each, on all multiprocessors */
+
+/* uniforms: (R), the random number of each sample; chunks: room for (R, SAMPLE_CHUNKS). */
 void launch_sample(cudaStream_t stream, const struct sample_args *a,
-                   const struct batch_sample *samples, const double *uniforms, int n_samples);
+                   const struct batch_sample *samples, const double *uniforms,
+                   struct sample_chunk *chunks, int n_samples);
 
 #ifdef __cplusplus
 }

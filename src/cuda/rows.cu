@@ -2,58 +2,88 @@
  * row; bound by memory, a few kilobytes a row, so in decoding by the launch. */
 #include <cuda_fp8.h>
 
-#include "backend/kv_page.h"
 #include "cuda/launch.h"
 #include "cuda/mma.cuh"
-#include "cuda/sums.cuh"
+#include "cuda/norm.cuh"
+#include "cuda/pdl.cuh"
+#include "cuda/place.cuh"
 
-enum { THREADS = 256, WARPS = THREADS / WARP_LANES, NORM_THREADS = 1024 };
+enum { THREADS = 256, WARPS = THREADS / WARP_LANES };
 
-/* y = x / sqrt(mean of squares + eps) weight, of a row of n; every thread wrote the x that it reads. */
-static __device__ void norm_row(float *y, const float *x, const struct tensor *weight, int64_t n,
-                                float eps)
+/* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps) weight.
+ * Of longer rows the rest of x is there. */
+static __device__ void norm_row(float *y, float *x, const struct norm_held *held,
+                                const struct tensor *weight, int64_t n, float eps)
 {
     __shared__ float room[NORM_THREADS / WARP_LANES];
-    float squares = 0.0f, factor;
+    const struct norm_held weights = weights_hold(weight, 0, n);
+    const float factor = norm_factor(held, x, n, eps, room);
 
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        squares = __fmaf_rn(x[i], x[i], squares);
-    squares = block_sum(squares, room);
-    factor = 1.0f / sqrtf(squares / (float)n + eps);
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        y[i] = x[i] * factor * weight_at(weight, 0, 0, i);
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i++) {
+        const int64_t at = threadIdx.x + i * NORM_THREADS;
+
+        if (at < n) {
+            x[at] = held->at[i];
+            y[at] = normed(held->at[i], factor, weights.at[i]);
+        }
+    }
+    for (int64_t at = threadIdx.x + NORM_HELD * NORM_THREADS; at < n; at += NORM_THREADS)
+        y[at] = normed(x[at], factor, weight_at(weight, 0, 0, at));
 }
 
-static __global__ void embed(const __grid_constant__ struct embed_args a, const int32_t *tokens)
+static __global__ void __launch_bounds__(NORM_THREADS)
+    embed(const __grid_constant__ struct embed_args a, const int32_t *tokens)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
+    const int32_t token = tokens[blockIdx.x];
+    const struct norm_held held = weights_hold(&a.table, token, n);
 
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        x[i] = weight_at(&a.table, 0, tokens[blockIdx.x], i);
-    norm_row((float *)a.y.data + blockIdx.x * n, x, &a.norm, n, a.eps);
+    pdl_launch_dependents();
+    pdl_wait();
+    for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
+        x[i] = weight_at(&a.table, 0, token, i);
+    norm_row((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps);
 }
 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
                   int n_rows)
 {
-    embed<<<n_rows, NORM_THREADS, 0, stream>>>(*a, tokens);
+    pdl_launch(embed, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
 }
 
-static __global__ void join(const __grid_constant__ struct join_args a)
+/* h NULL: x is there already. */
+static __global__ void __launch_bounds__(NORM_THREADS)
+    join(const __grid_constant__ struct join_args a, const float *h)
 {
     const int64_t n = a.x.dim[1];
-    const float *h = (const float *)a.h.data + blockIdx.x * n;
     float *x = (float *)a.x.data + blockIdx.x * n;
+    struct norm_held held;
 
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        x[i] += h[i];
-    norm_row((float *)a.y.data + blockIdx.x * n, x, &a.norm, n, a.eps);
+    pdl_launch_dependents();
+    pdl_wait();
+    held = norm_hold(x, n);
+    if (h != NULL) {
+        const struct norm_held added = norm_hold(h + blockIdx.x * n, n);
+
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++)
+            held.at[i] += added.at[i];
+        for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
+            x[i] += h[blockIdx.x * n + i];
+    }
+    norm_row((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps);
 }
 
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows)
 {
-    join<<<n_rows, NORM_THREADS, 0, stream>>>(*a);
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data);
+}
+
+void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows)
+{
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)NULL);
 }
 
 /* ---- rotation ---- */
@@ -65,6 +95,8 @@ static __global__ void rotations(float *out, const __grid_constant__ struct rope
     const int half = rope.head_width / 2;
     float *row = out + (int64_t)blockIdx.x * rope.head_width;
 
+    pdl_launch_dependents();
+    pdl_wait();
     for (int i = threadIdx.x; i < half; i += blockDim.x) {
         const float angle = (float)positions[blockIdx.x] * rope.inverse_frequency[i];
 
@@ -76,7 +108,7 @@ static __global__ void rotations(float *out, const __grid_constant__ struct rope
 void launch_rotations(cudaStream_t stream, float *out, const struct rope *rope_host,
                       const int32_t *positions, int n_rows)
 {
-    rotations<<<n_rows, WARP_LANES, 0, stream>>>(out, *rope_host, positions);
+    pdl_launch(rotations, (unsigned)n_rows, WARP_LANES, 0, stream, out, *rope_host, positions);
 }
 
 /* One head, by a warp. */
@@ -84,24 +116,11 @@ static __device__ void rotate(float *head, const float *rotation, int head_width
 {
     const int half = head_width / 2;
 
-    for (int i = threadIdx.x % WARP_LANES; i < half; i += WARP_LANES) {
-        const float c = rotation[i], s = rotation[half + i];
-        const float x1 = head[i], x2 = head[i + half];
-
-        head[i] = x1 * c - x2 * s;
-        head[i + half] = x2 * c + x1 * s;
-    }
+    for (int i = threadIdx.x % WARP_LANES; i < half; i += WARP_LANES)
+        rotate_pair(&head[i], &head[half + i], rotation[i], rotation[half + i]);
 }
 
 /* ---- keys and values into pages ---- */
-
-/* The element of a side that is d of a slot: backend/kv_page.h. */
-static __device__ int64_t element_of(const struct tensor *kv, int which, int slot, int64_t d)
-{
-    const int n = kv_parts(kv->dtype);
-
-    return kv_word(n, kv->dim[4], which, slot, d) * n + (which == 0 ? d : slot) % n;
-}
 
 /* Codes times 448 / largest; a head that has a NaN or an infinity gets the scale NaN. */
 static __device__ void put_f8(const struct tensor *kv, char *side, int which, int slot,
@@ -120,7 +139,7 @@ static __device__ void put_f8(const struct tensor *kv, char *side, int which, in
     is_number = __all_sync(ALL_LANES, is_number);
     inverse = !is_number || largest < tiny ? 0.0f : f8_largest / largest;
     for (int64_t d = threadIdx.x % WARP_LANES; d < D; d += WARP_LANES)
-        ((uint8_t *)side)[element_of(kv, which, slot, d)] =
+        ((uint8_t *)side)[kv_element(kv, which, slot, d)] =
             is_number ? __nv_cvt_float_to_fp8(x[d] * inverse, __NV_SATFINITE, __NV_E4M3) : 0;
     if (threadIdx.x % WARP_LANES == 0)
         kv_scales(kv, side)[slot] = is_number ? largest / f8_largest : __uint_as_float(0x7FC00000u);
@@ -134,7 +153,7 @@ static __device__ void put_head(const struct tensor *kv, char *side, int which, 
         return;
     }
     for (int64_t d = threadIdx.x % WARP_LANES; d < kv->dim[4]; d += WARP_LANES) {
-        const int64_t i = element_of(kv, which, slot, d);
+        const int64_t i = kv_element(kv, which, slot, d);
 
         if (kv->dtype == DTYPE_BF16)
             ((__nv_bfloat16 *)side)[i] = __float2bfloat16_rn(x[d]);
@@ -156,6 +175,8 @@ static __global__ void place(const __grid_constant__ struct attn_in_args a, cons
     float *q = (float *)a.q.data + row * a.q.dim[1];
     float *kv = (float *)a.kv_rows.data + row * a.kv_rows.dim[1];
 
+    pdl_launch_dependents();
+    pdl_wait();
     for (int i = threadIdx.x / WARP_LANES; i < n_q + 2 * n_kv; i += WARPS) {
         const int of_kv = i - n_q;
 
@@ -171,5 +192,5 @@ static __global__ void place(const __grid_constant__ struct attn_in_args a, cons
 void launch_place(cudaStream_t stream, const struct attn_in_args *a, const float *rotations,
                   const struct batch *batch, int n_rows)
 {
-    place<<<n_rows, THREADS, 0, stream>>>(*a, rotations, batch);
+    pdl_launch(place, (unsigned)n_rows, THREADS, 0, stream, *a, rotations, batch);
 }

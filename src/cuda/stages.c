@@ -4,8 +4,7 @@
 #include "cuda/gpu.h"
 #include "cuda/layout.h"
 
-/* The batch's arrays in the device's memory: what BATCH_ gives of the host's, moved there. */
-static const void *moved(const struct gpu *gpu, const void *host)
+const void *gpu_on_device(const struct gpu *gpu, const void *host)
 {
     return (const char *)gpu->on_device + ((const char *)host - (const char *)gpu->batch);
 }
@@ -41,7 +40,7 @@ static void add_job(struct matmul *m, const struct tensor *w, const struct tenso
     work->flops += part.flops;
 }
 
-static enum weight_format format_of(const struct tensor *w)
+enum weight_format gpu_format_of(const struct tensor *w)
 {
     if (w->layout != LAYOUT_PACKED)
         return WEIGHTS_OTHER;
@@ -74,7 +73,7 @@ const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weigh
     return row;
 }
 
-/* All jobs have the format of the first. */
+/* All jobs have the format of the first. What few.c did not take of its kernels' rows, matmul.cu does. */
 static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum row_kind kind,
                                       const struct matmul *m)
 {
@@ -82,17 +81,20 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
 
     if (m->n_tokens == 0)
         return OSP_OK;
-    row = gpu_row_of_table(gpu, stage, format_of(&m->w[0]), kind, m->n_tokens);
-    gpu->expected |= SET(row->kernel);
+    row = gpu_row_of_table(gpu, stage, gpu_format_of(&m->w[0]), kind, m->n_tokens);
     switch (row->kernel) {
     case KERNEL_MXFP8_MATMUL:
+        gpu->expected |= SET(row->kernel);
         return gpu_mxfp8_product(gpu, m, row->tile.rows);
     case KERNEL_GEMM_SM90:
+        gpu->expected |= SET(row->kernel);
         return gpu_prompt_product(gpu, m);
     case KERNEL_MATMUL_SIMT:
+        gpu->expected |= SET(row->kernel);
         launch_matmul_simt(gpu->stream, m);
         return OSP_OK;
     default:
+        gpu->expected |= SET(KERNEL_MATMUL_MMA);
         launch_matmul(gpu->stream, m);
         return OSP_OK;
     }
@@ -115,7 +117,7 @@ static const struct tuning_row *prompt_row(const struct gpu *gpu, enum stage sta
 {
     const int n_prompt = gpu->batch->n_rows - gpu->n_generated;
 
-    return gpu_row_of_table(gpu, stage, format_of(w), ROW_PROMPT, n_prompt > 0 ? n_prompt : 1);
+    return gpu_row_of_table(gpu, stage, gpu_format_of(w), ROW_PROMPT, n_prompt > 0 ? n_prompt : 1);
 }
 
 /* Prompts have kernels of their own for this. */
@@ -171,7 +173,7 @@ enum osp_status gpu_embed(struct gpu *gpu, const struct embed_args *a, struct wo
 {
     const double n = (double)gpu->batch->n_rows * (double)a->x.dim[1];
 
-    launch_embed(gpu->stream, a, moved(gpu, BATCH_TOKENS(gpu->batch)), gpu->batch->n_rows);
+    launch_embed(gpu->stream, a, gpu_on_device(gpu, BATCH_TOKENS(gpu->batch)), gpu->batch->n_rows);
     work->bytes = n * (a->table.dtype == DTYPE_F32 ? 12 : 10);
     work->flops = 4 * n;
     return OSP_OK;
@@ -179,29 +181,43 @@ enum osp_status gpu_embed(struct gpu *gpu, const struct embed_args *a, struct wo
 
 enum osp_status gpu_logits(struct gpu *gpu, const struct logits_args *a, struct work *work)
 {
-    const struct batch_sample *samples = moved(gpu, BATCH_SAMPLES(gpu->batch));
+    const struct batch_sample *samples = gpu_on_device(gpu, BATCH_SAMPLES(gpu->batch));
     struct matmul m = {.n_tokens = gpu->batch->n_samples,
                        .x = a->y.data,
                        .gather = &samples->row,
                        .gather_stride = (int)(sizeof(*samples) / sizeof(int32_t))};
 
+    enum osp_status st;
+
     if (m.n_tokens == 0)
         return OSP_OK;
     add_job(&m, &a->head, NULL, a->logits.data, a->logits.dim[1], work);
-    return launch_jobs(gpu, STAGE_logits, &m);
+    if (gpu_few_logits(gpu, a))
+        return OSP_OK;
+    TRY(gpu_few_flush(gpu));
+    TRY(launch_jobs(gpu, STAGE_logits, &m));
+out:
+    return st;
 }
 
 enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct work *work)
 {
     const int n_samples = gpu->batch->n_samples;
     const double n = (double)n_samples * (double)a->logits.dim[1];
+    enum osp_status st;
 
-    if (n_samples > 0)
-        launch_sample(gpu->stream, a, moved(gpu, BATCH_SAMPLES(gpu->batch)), gpu->uniforms,
-                      n_samples);
     work->bytes = 4 * n;
     work->flops = 2 * n;
-    return OSP_OK;
+    if (n_samples == 0)
+        return OSP_OK;
+    TRY(gpu_room_need(gpu, &gpu->chunks,
+                      (size_t)gpu->limits.n_samples_max * SAMPLE_CHUNKS *
+                          sizeof(struct sample_chunk),
+                      "chunks of logits"));
+    launch_sample(gpu->stream, a, gpu_on_device(gpu, BATCH_SAMPLES(gpu->batch)), gpu->uniforms,
+                  gpu->chunks.data, n_samples);
+out:
+    return st;
 }
 
 /* ---- of a layer ---- */
@@ -217,7 +233,7 @@ static enum osp_status fill_rotations(struct gpu *gpu, const struct rope *rope)
                       (size_t)gpu->limits.n_rows_max * (size_t)rope->head_width * sizeof(float),
                       "rotations"));
     launch_rotations(gpu->stream, gpu->rotations.data, rope,
-                     moved(gpu, BATCH_POSITIONS(gpu->batch)), gpu->batch->n_rows);
+                     gpu_on_device(gpu, BATCH_POSITIONS(gpu->batch)), gpu->batch->n_rows);
     gpu->rotations_of = rope;
 out:
     return st;
@@ -234,6 +250,9 @@ enum osp_status gpu_attn_in(struct gpu *gpu, const struct attn_in_args *a, struc
     for (int i = 0; i < 3; i++)
         add_job(&m, &a->wqkv[i], &a->bqkv[i], outs[i], i == 0 ? a->q.dim[1] : 2 * kv_width, work);
     TRY(fill_rotations(gpu, a->rope));
+    if (gpu_few_attn_in(gpu, a, gpu->rotations.data))
+        goto out;
+    TRY(gpu_few_flush(gpu));
     TRY(launch_jobs(gpu, STAGE_attn_in, &m));
     launch_place(gpu->stream, a, gpu->rotations.data, gpu->on_device, gpu->batch->n_rows);
     work->bytes += 4.0 * gpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);
@@ -244,19 +263,32 @@ out:
 enum osp_status gpu_attn_out(struct gpu *gpu, const struct attn_out_args *a, struct work *work)
 {
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->att.data};
+    enum osp_status st;
 
     add_job(&m, &a->wo, &a->bo, a->h.data, a->h.dim[1], work);
-    return launch_jobs(gpu, STAGE_attn_out, &m);
+    if (gpu_few_attn_out(gpu, a))
+        return OSP_OK;
+    TRY(gpu_few_flush(gpu));
+    TRY(launch_jobs(gpu, STAGE_attn_out, &m));
+out:
+    return st;
 }
 
 enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work *work)
 {
     const double n = (double)gpu->batch->n_rows * (double)a->x.dim[1];
+    bool is_taken;
+    enum osp_status st;
 
-    launch_join(gpu->stream, a, gpu->batch->n_rows);
     work->bytes = 16 * n;
     work->flops = 5 * n;
-    return OSP_OK;
+    TRY(gpu_few_join(gpu, a, &is_taken));
+    if (is_taken)
+        goto out;
+    TRY(gpu_few_flush(gpu));
+    launch_join(gpu->stream, a, gpu->batch->n_rows);
+out:
+    return st;
 }
 
 enum osp_status gpu_route(struct gpu *gpu, const struct route_args *a, struct work *work)
@@ -265,6 +297,9 @@ enum osp_status gpu_route(struct gpu *gpu, const struct route_args *a, struct wo
     enum osp_status st;
 
     add_job(&m, &a->wr, &a->br, a->scores.data, a->scores.dim[1], work);
+    if (gpu_few_route(gpu, a))
+        return OSP_OK;
+    TRY(gpu_few_flush(gpu));
     TRY(launch_jobs(gpu, STAGE_route, &m));
     launch_pick(gpu->stream, a, gpu->batch->n_rows);
 out:
@@ -367,15 +402,20 @@ enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struc
                           up->kernel == prompt_row(gpu, STAGE_experts, &a->w_down)->kernel;
     const int n_first = is_split ? gpu->n_generated : n_rows;
     const struct experts_args rest = experts_behind(a, n_first);
+    bool is_taken;
     enum osp_status st;
 
+    gpu->expert_bytes = (double)(weight_bytes(&a->w_up) + weight_bytes(&a->w_down));
+    work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);
+    work->flops = (work_of(&a->w_up, n_rows).flops + work_of(&a->w_down, n_rows).flops) * n_ranks;
+    TRY(gpu_few_experts(gpu, a, &is_taken));
+    if (is_taken)
+        goto out;
+    TRY(gpu_few_flush(gpu));
     if (n_first > 0)
         TRY(launch_experts(gpu, a, n_first));
     if (n_first < n_rows)
         TRY(launch_prompt_experts(gpu, &rest, up, n_rows - n_first));
-    gpu->expert_bytes = (double)(weight_bytes(&a->w_up) + weight_bytes(&a->w_down));
-    work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);
-    work->flops = (work_of(&a->w_up, n_rows).flops + work_of(&a->w_down, n_rows).flops) * n_ranks;
 out:
     return st;
 }

@@ -35,13 +35,14 @@ template <typename T> static __device__ T block_sum(T value, T *room)
 }
 
 /* Sum of the values of the threads before this one; *all gets that of all. */
-static __device__ __forceinline__ int sum_before(int value, int *room, int n_warps, int *all)
+template <typename T>
+static __device__ __forceinline__ T sum_before(T value, T *room, int n_warps, T *all)
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    int sum = value, of_warps;
+    T sum = value, of_warps;
 
     for (int step = 1; step < WARP_LANES; step *= 2) {
-        const int other = __shfl_up_sync(ALL_LANES, sum, step);
+        const T other = __shfl_up_sync(ALL_LANES, sum, step);
 
         sum += lane >= step ? other : 0;
     }
@@ -49,9 +50,9 @@ static __device__ __forceinline__ int sum_before(int value, int *room, int n_war
     if (lane == WARP_LANES - 1)
         room[warp] = sum;
     __syncthreads();
-    of_warps = lane < n_warps ? room[lane] : 0;
+    of_warps = lane < n_warps ? room[lane] : (T)0;
     *all = warp_sum(of_warps);
-    return warp_sum(lane < warp ? of_warps : 0) + sum - value;
+    return warp_sum(lane < warp ? of_warps : (T)0) + sum - value;
 }
 
 #endif

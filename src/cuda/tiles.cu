@@ -21,7 +21,7 @@ static __device__ void list_expert(const struct expert_lists &l, int expert, int
     const int n_tiles = (count + n_tile_tokens - 1) / n_tile_tokens;
     int n_rows_here, n_active_here, n_tiles_here;
     const int row = all->n_rows + sum_before(n_rows, room, LIST_WARPS, &n_rows_here);
-    const int at = all->n_active + sum_before(count > 0, room, LIST_WARPS, &n_active_here);
+    const int at = all->n_active + sum_before(count > 0 ? 1 : 0, room, LIST_WARPS, &n_active_here);
     const int tile = all->n_tiles + sum_before(n_tiles, room, LIST_WARPS, &n_tiles_here);
 
     *first_row = row;

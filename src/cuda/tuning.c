@@ -46,6 +46,7 @@ enum {
     BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED)
 };
 
+#define WHY_EARLY "weights are asked for before their inputs are there"
 #define WHY_MXFP8 "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
 
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
@@ -66,9 +67,20 @@ const struct tuning_row tuning_rows[] = {
      .is_on_request = true,
      .why = "pages of F32, heads of another width than 64, or asked for: float32"},
 
-    {PRODUCTS, ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 8, KERNEL_MATMUL_MMA, .tile = {16, 8, 64},
+    {SET(STAGE_attn_in), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 64, KERNEL_DECODE_QKV,
+     .tile = {32, 8, 64}, .why = WHY_EARLY},
+    {SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_logits), ALL_CARDS, PACKED,
+     SET(ROW_GENERATED), 1, 64, KERNEL_DECODE_PRODUCT, .tile = {16, 8, 64}, .why = WHY_EARLY},
+    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 1, 4,
+     KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64},
+     .why = "few tokens seldom share an expert: nothing is grouped"},
+    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 64,
+     KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
+     .why = "every expert is read once for all its tokens"},
+    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_BF16), SET(ROW_GENERATED), 1, 64, KERNEL_MATMUL_MMA,
+     .tile = {16, 16, 64},
      .why = "one source for all cards, the same sums for any number of tokens"},
-    {PRODUCTS, ALL_CARDS, PACKED, SET(ROW_GENERATED), 9, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
+    {PRODUCTS, ALL_CARDS, PACKED, SET(ROW_GENERATED), 65, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
      .tile = {16, 16, 64},
      .why = "one source for all cards, the same sums for any number of tokens"},
     {PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,

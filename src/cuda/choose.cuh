@@ -1,0 +1,133 @@
+/* The choice of a token's experts by one warp: the largest of its router's logits, falling, ties to the lower
+ * id, and the softmax over those. What route.cu does, in registers. */
+#ifndef CUDA_CHOOSE_CUH
+#define CUDA_CHOOSE_CUH
+
+#include "cuda/decode.h"
+#include "cuda/sums.cuh"
+
+enum { SCORES_HELD = DECODE_EXPERTS_MAX / WARP_LANES };
+
+/* The experts of a token, and exp(logit - largest logit) of each; `rank` is counted from the best. */
+struct chosen {
+    int ids[DECODE_ACTIVE_MAX];
+    float weights[DECODE_ACTIVE_MAX];
+};
+
+/* Rising with the number; a NaN is lowest, and 0 stands for what was taken. */
+static __device__ __forceinline__ uint32_t order_of(float x)
+{
+    const uint32_t bits = __float_as_uint(x + 0.0f);
+
+    return isnan(x) ? 1 : bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+}
+
+static __device__ __forceinline__ float number_of(uint32_t order)
+{
+    return __uint_as_float(order & 0x80000000u ? order & 0x7FFFFFFFu : ~order);
+}
+
+/* A lane's part of a token's logits, in their order. */
+struct candidates {
+    uint32_t orders[SCORES_HELD];
+};
+
+static __device__ __forceinline__ struct candidates candidates_of(const float *scores,
+                                                                  int n_experts)
+{
+    struct candidates c;
+
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++) {
+        const int e = i * WARP_LANES + threadIdx.x % WARP_LANES;
+
+        c.orders[i] = e < n_experts ? order_of(__ldcg(scores + e)) : 0;
+    }
+    return c;
+}
+
+/* Takes the best out, the lowest id of several; gives its id, and *best gets its order. */
+static __device__ __forceinline__ int take_best(struct candidates *c, uint32_t *best)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    uint32_t id = DECODE_EXPERTS_MAX;
+
+    *best = 0;
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        *best = max(*best, c->orders[i]);
+    *best = __reduce_max_sync(ALL_LANES, *best);
+#pragma unroll
+    for (int i = SCORES_HELD - 1; i >= 0; i--)
+        id = c->orders[i] == *best ? (uint32_t)(i * WARP_LANES + lane) : id;
+    id = __reduce_min_sync(ALL_LANES, id);
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        c->orders[i] = (uint32_t)(i * WARP_LANES + lane) == id ? 0 : c->orders[i];
+    return (int)id;
+}
+
+/* The expert of a token at this rank: every warp for itself. */
+static __device__ __forceinline__ int chosen_at(const float *scores, int n_experts, int rank)
+{
+    struct candidates c = candidates_of(scores, n_experts);
+    uint32_t best;
+    int id = take_best(&c, &best);
+
+    for (int i = 0; i < rank; i++)
+        id = take_best(&c, &best);
+    return id;
+}
+
+/* The first n_ranks experts of a token: every warp for itself. */
+static __device__ __forceinline__ void choose(struct chosen *out, const float *scores,
+                                              int n_experts, int n_ranks)
+{
+    struct candidates c = candidates_of(scores, n_experts);
+    float largest = 0.0f;
+
+#pragma unroll
+    for (int rank = 0; rank < DECODE_ACTIVE_MAX; rank++) {
+        uint32_t best;
+
+        if (rank >= n_ranks)
+            break;
+        out->ids[rank] = take_best(&c, &best);
+        largest = rank == 0 ? number_of(best) : largest;
+        out->weights[rank] = expf(number_of(best) - largest);
+    }
+}
+
+static __device__ __forceinline__ float gate_of(const struct chosen &c, int rank, int n_ranks)
+{
+    float sum = 0.0f, weight = 0.0f;
+
+#pragma unroll
+    for (int i = 0; i < DECODE_ACTIVE_MAX; i++) {
+        sum += i < n_ranks ? c.weights[i] : 0.0f;
+        weight = i == rank ? c.weights[i] : weight;
+    }
+    return weight / sum;
+}
+
+/* c.ids[rank] of registers, which have no index. */
+static __device__ __forceinline__ int id_of(const struct chosen &c, int rank)
+{
+    int id = 0;
+
+#pragma unroll
+    for (int i = 0; i < DECODE_ACTIVE_MAX; i++)
+        id = i == rank ? c.ids[i] : id;
+    return id;
+}
+
+/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. */
+static __device__ __forceinline__ float swiglu(float gate, float up, float limit, float alpha)
+{
+    const float g = gate > limit ? limit : gate;
+    const float u = up > limit ? limit : up < -limit ? -limit : up;
+
+    return g / (1.0f + expf(-alpha * g)) * (u + 1.0f);
+}
+
+#endif

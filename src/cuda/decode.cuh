@@ -1,0 +1,467 @@
+/* What the decode products share: activations as fragments in shared memory, a warp's share of a product,
+ * and the sums of the warps.
+ *
+ * A block multiplies TILES tiles of 16 rows, all columns of them, with up to 8 COLS tokens. Its warps take
+ * every eighth unit of 64 columns, out of their rings (ring.cuh); their sums are added in order. The same
+ * operations in the same order as in matmul.cu: a token's bits depend on neither the kernel nor the tokens
+ * beside it.
+ *
+ * Activations: (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers
+ * of its four columns of k at once. Sums: (part, warp, tile, token, 16 rows) floats. */
+#ifndef CUDA_DECODE_CUH
+#define CUDA_DECODE_CUH
+
+#include "cuda/decode.h"
+#include "cuda/mma.cuh"
+#include "cuda/norm.cuh"
+#include "cuda/pdl.cuh"
+#include "cuda/ring.cuh"
+
+enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2, COLUMN_TOKENS = 8 };
+static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows itself");
+
+/* MXFP4 codes enter the product as 2^-14 times their value. */
+static const float CODE_UNIT = 16384.0f;
+
+/* 8, 514 and 68 of halves_of_word(), where the compiler cannot see them: as shifts they would go to the
+ * pipe that is busiest. */
+static __constant__ uint32_t code_factors[3] = {8, 514, 68};
+
+static __device__ __forceinline__ void decode_word(uint32_t out[4], uint32_t word)
+{
+    out[0] = word & (uint32_t)E2M1_HALF_MASK;
+    out[1] = word * code_factors[0] & (uint32_t)E2M1_HALF_MASK;
+    out[2] = (word & E2M1_THIRD_BITS) * code_factors[1] & (uint32_t)E2M1_HALF_MASK;
+    out[3] = (word & E2M1_FOURTH_BITS) * code_factors[2] & (uint32_t)E2M1_HALF_MASK;
+}
+
+/* 2^(code - 127) of byte i: 2^-127 is a subnormal number, and smaller than all others. */
+static __device__ __forceinline__ float scale_at(uint32_t codes, int i)
+{
+    const uint32_t exponent = i == 3 ? codes >> 1 : codes << (23 - 8 * i);
+
+    return __uint_as_float(max(exponent & 0x7F800000u, 0x00400000u));
+}
+
+/* ---- activations ---- */
+
+static inline HOST_DEVICE int fragments_bytes(int n_units, int n_tokens)
+{
+    return n_units * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES;
+}
+
+/* Where number k of a token lies. */
+static __device__ __forceinline__ int fragment_at(int k, int token, int n_tokens)
+{
+    return (k / MXFP4_BLOCK * n_tokens + token) * TOKEN_BLOCK_BYTES + k % MXFP4_BLOCK * 2;
+}
+
+static __device__ __forceinline__ uint16_t half_bits(float x)
+{
+    return __half_as_ushort(__float2half_rn(within_f16(x)));
+}
+
+/* A number in each of its terms. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void put_fragment(char *to, int term_bytes, float x)
+{
+#pragma unroll
+    for (int term = 0; term < TERMS; term++) {
+        const __nv_bfloat16 part = __float2bfloat16_rn(x);
+
+        *(uint16_t *)(to + term * term_bytes) =
+            IS_MXFP4 ? half_bits(x) : __bfloat16_as_ushort(part);
+        x -= __bfloat162float(part);
+    }
+}
+
+static __device__ __forceinline__ const float *source_row(const struct decode_rows &rows, int token)
+{
+    const int row = rows.gather == NULL ? token : rows.gather[token * rows.gather_stride];
+
+    return rows.x + (int64_t)row * rows.n;
+}
+
+/* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it, behind
+ * pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces of eight numbers
+ * are under way. */
+template <bool IS_MXFP4, int AT_ONCE>
+static __device__ __forceinline__ void copy_rows(char *fragments, const struct decode_rows &rows,
+                                                 int first, int n_tokens, int n_units)
+{
+    const int n_pieces = n_units * UNIT_COLUMNS / 8, n = n_tokens * n_pieces;
+
+    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
+        float4 v[AT_ONCE][2];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+
+            v[j][0] = v[j][1] = make_float4(0, 0, 0, 0);
+            if (i < n && k < rows.n) {
+                const float4 *from = (const float4 *)(source_row(rows, first + token) + k);
+
+                v[j][0] = __ldcg(from);
+                v[j][1] = __ldcg(from + 1);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+            const float4 low = v[j][0], high = v[j][1];
+
+            if (i < n)
+                *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) =
+                    IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
+                                          pair_f16(high.x, high.y), pair_f16(high.z, high.w))
+                             : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
+                                          pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
+        }
+    }
+}
+
+/* Rows of n FP16 numbers, one behind the other, as fragments. */
+template <int AT_ONCE>
+static __device__ __forceinline__ void copy_halves(char *fragments, const uint16_t *rows, int n,
+                                                   int n_tokens, int n_units)
+{
+    const int n_pieces = n_units * UNIT_COLUMNS / 8, n_all = n_tokens * n_pieces;
+
+    for (int i0 = threadIdx.x; i0 < n_all; i0 += RING_THREADS * AT_ONCE) {
+        uint4 held[AT_ONCE];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+
+            held[j] = make_uint4(0, 0, 0, 0);
+            if (i < n_all && k < n)
+                held[j] = __ldcg((const uint4 *)(rows + token * n + k));
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+
+            if (i < n_all)
+                *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) = held[j];
+        }
+    }
+}
+
+/* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
+static __device__ __forceinline__ struct norm_held hold_weights(const struct decode_vector &w,
+                                                                int n)
+{
+    struct norm_held held;
+
+    if (w.kind == VECTOR_BF16) {
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++) {
+            const int at = threadIdx.x + i * NORM_THREADS;
+
+            held.at[i] =
+                at < n ? __uint_as_float((uint32_t)((const uint16_t *)w.data)[at] << 16) : 0.0f;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++) {
+            const int at = threadIdx.x + i * NORM_THREADS;
+
+            held.at[i] = at < n && w.kind == VECTOR_F32 ? ((const float *)w.data)[at] : 0.0f;
+        }
+    }
+    return held;
+}
+
+/* The same as copy_rows() of rows that are normed, one after the other, in TERMS numbers each. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void
+norm_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
+          const struct norm_held &weights, bool stores_y, float *room)
+{
+    const int term_bytes = fragments_bytes(n_units, n_tokens);
+
+    for (int token = 0; token < n_tokens; token++) {
+        const float *x = source_row(rows, first + token);
+        struct norm_held held = norm_hold(x, rows.n);
+
+        if (rows.norm.kind != VECTOR_NONE) {
+            const float factor = norm_factor(&held, x, rows.n, rows.eps, room);
+
+#pragma unroll
+            for (int i = 0; i < NORM_HELD; i++)
+                held.at[i] = normed(held.at[i], factor, weights.at[i]);
+        }
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++) {
+            const int at = threadIdx.x + i * NORM_THREADS;
+
+            if (at < n_units * UNIT_COLUMNS)
+                put_fragment<IS_MXFP4, TERMS>(fragments + fragment_at(at, token, n_tokens),
+                                              term_bytes, held.at[i]);
+            if (stores_y && at < rows.n)
+                rows.y[(first + token) * rows.n + at] = held.at[i];
+        }
+    }
+}
+
+/* Either of them, and the barrier. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void
+put_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
+         const struct norm_held &weights, bool stores_y, float *room)
+{
+    if (TERMS > 1 || rows.norm.kind != VECTOR_NONE)
+        norm_rows<IS_MXFP4, TERMS>(fragments, rows, first, n_tokens, n_units, weights, stores_y,
+                                   room);
+    else
+        copy_rows<IS_MXFP4, 4>(fragments, rows, first, n_tokens, n_units);
+    __syncthreads();
+}
+
+/* ---- products ---- */
+
+/* What a lane holds of a unit's tiles. */
+template <class SHAPE> struct unit_held {
+    uint4 words[SHAPE::TILES * SHAPE::TILE_PIECES];
+    uint32_t scales[SHAPE::TILES];
+};
+
+template <class SHAPE>
+static __device__ __forceinline__ void hold_unit(struct unit_held<SHAPE> *out, const char *slot,
+                                                 int tile)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES * SHAPE::TILE_PIECES; i++)
+        out->words[i] = ((const uint4 *)slot)[i * WARP_LANES + lane];
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES && SHAPE::IS_MXFP4; i++)
+        out->scales[i] =
+            *(const uint32_t *)(slot + SHAPE::SCALES_AT + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
+                                (tile + i * SHAPE::STRIDE) * UNIT_BLOCKS * 2);
+}
+
+/* acc += a tile's block of 32 columns times the tokens' fragments. */
+static __device__ __forceinline__ void multiply_mxfp4(float acc[4], uint32_t low_word,
+                                                      uint32_t high_word, float low_scale,
+                                                      float high_scale, uint4 b)
+{
+    float d[4] = {0, 0, 0, 0};
+    uint32_t low[4], high[4];
+
+    decode_word(low, low_word);
+    decode_word(high, high_word);
+    const uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
+    const uint32_t a1[4] = {low[2], high[2], low[3], high[3]};
+
+    mma_f16(d, a0, b.x, b.y);
+    mma_f16(d, a1, b.z, b.w);
+    acc[0] = __fmaf_rn(d[0], low_scale, acc[0]);
+    acc[1] = __fmaf_rn(d[1], low_scale, acc[1]);
+    acc[2] = __fmaf_rn(d[2], high_scale, acc[2]);
+    acc[3] = __fmaf_rn(d[3], high_scale, acc[3]);
+}
+
+static __device__ __forceinline__ void multiply_bf16(float acc[4], uint4 w0, uint4 w1, uint4 b)
+{
+    const uint32_t a0[4] = {w0.x, w0.y, w0.z, w0.w}, a1[4] = {w1.x, w1.y, w1.z, w1.w};
+
+    mma_bf16(acc, a0, b.x, b.y);
+    mma_bf16(acc, a1, b.z, b.w);
+}
+
+/* acc += one unit times the tokens; `fragments` are those of its first block. */
+template <class SHAPE, int COLS, int TERMS>
+static __device__ __forceinline__ void
+multiply_unit(float acc[SHAPE::TILES][COLS][4], const struct unit_held<SHAPE> &unit,
+              const char *fragments, int term_bytes, int n_tokens)
+{
+    const int group = threadIdx.x % WARP_LANES / 4, t = threadIdx.x % 4;
+
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++)
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+#pragma unroll
+            for (int term = 0; term < TERMS; term++) {
+                const int token = c * COLUMN_TOKENS + group;
+                uint4 b = make_uint4(0, 0, 0, 0);
+
+                if (token < n_tokens)
+                    b = *(const uint4 *)(fragments + term * term_bytes +
+                                         (block * n_tokens + token) * TOKEN_BLOCK_BYTES +
+                                         t * LANE_BYTES);
+#pragma unroll
+                for (int i = 0; i < SHAPE::TILES; i++) {
+                    const uint4 *words = &unit.words[i * SHAPE::TILE_PIECES];
+
+                    if (SHAPE::IS_MXFP4)
+                        multiply_mxfp4(acc[i][c], block == 0 ? words[0].x : words[0].z,
+                                       block == 0 ? words[0].y : words[0].w,
+                                       scale_at(unit.scales[i], block * 2),
+                                       scale_at(unit.scales[i], block * 2 + 1), b);
+                    else
+                        multiply_bf16(acc[i][c], words[(block * 2) % SHAPE::TILE_PIECES],
+                                      words[(block * 2 + 1) % SHAPE::TILE_PIECES], b);
+                }
+            }
+}
+
+/* acc = this warp's units of the walk's next part times the tokens. */
+template <class SHAPE, int COLS, int TERMS, class PARTS>
+static __device__ __forceinline__ void
+multiply_part(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PARTS &parts, int tile,
+              const char *fragments, int term_bytes, int n_tokens)
+{
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES * COLS * 4; i++)
+        acc[i / 4 / COLS][i / 4 % COLS][i % 4] = 0.0f;
+    for (int unit = threadIdx.x / WARP_LANES; unit < r->n_units; unit += RING_WARPS) {
+        char *slot = r->slots + r->slot * SHAPE::STAGE_BYTES;
+        struct unit_held<SHAPE> held;
+
+        copy_wait<SHAPE::STAGES - 1>();
+        __syncwarp();
+        hold_unit<SHAPE>(&held, slot, tile);
+        __syncwarp();
+        ring_fill(r, parts, slot);
+        r->slot = r->slot + 1 == SHAPE::STAGES ? 0 : r->slot + 1;
+        multiply_unit<SHAPE, COLS, TERMS>(
+            acc, held, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
+            n_tokens);
+    }
+}
+
+/* ---- sums ---- */
+
+static inline HOST_DEVICE int part_sums(int n_tiles, int n_tokens)
+{
+    return RING_WARPS * n_tiles * n_tokens * TILE_ROWS;
+}
+
+template <int TILES, int COLS>
+static __device__ __forceinline__ void put_sums(float *sums, const float acc[TILES][COLS][4],
+                                                int n_tokens)
+{
+    const int warp = threadIdx.x / WARP_LANES, group = threadIdx.x % WARP_LANES / 4;
+
+#pragma unroll
+    for (int i = 0; i < TILES; i++)
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const int token = c * COLUMN_TOKENS + threadIdx.x % 4 * 2 + k;
+                float *to = sums + ((warp * TILES + i) * n_tokens + token) * TILE_ROWS;
+
+                if (token < n_tokens)
+                    ((float2 *)to)[group] = make_float2(acc[i][c][k], acc[i][c][k + 2]);
+            }
+}
+
+/* Sum i = (tile * n_tokens + token) * TILE_ROWS + row of all warps. */
+template <bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_warps(const float *sums, int i, int n_tiles,
+                                                     int n_tokens)
+{
+    float sum = 0.0f;
+
+#pragma unroll
+    for (int warp = 0; warp < RING_WARPS; warp++)
+        sum += sums[warp * n_tiles * n_tokens * TILE_ROWS + i];
+    return IS_MXFP4 ? sum * CODE_UNIT : sum;
+}
+
+/* Where element i of vector `matrix` of a stack of 16-bit numbers lies, in numbers. */
+static __device__ __forceinline__ int upper_at(const struct decode_vector &v, int matrix, int i)
+{
+    const int r = matrix % TILE_ROWS, c = i % MXFP4_BLOCK, k = c % 8; /* layout.h: bf16_offset() */
+    const int unit = matrix / UNIT_ROWS * v.n + i / UNIT_COLUMNS, lane = r / 2 * 4 + c / 8;
+
+    if (v.kind == VECTOR_BF16)
+        return matrix * v.n + i;
+    return (unit * BF16_UNIT_BYTES + matrix % UNIT_ROWS / TILE_ROWS * BF16_TILE_BYTES +
+            i % UNIT_COLUMNS / MXFP4_BLOCK * BF16_BLOCK_BYTES +
+            (k / 4 * WARP_LANES + lane) * LANE_BYTES + (k % 4 / 2 * 2 + r % 2) * 4) /
+               2 +
+           k % 2;
+}
+
+static __device__ __forceinline__ float vector_at(const struct decode_vector &v, int matrix, int i)
+{
+    if (v.kind == VECTOR_NONE)
+        return 0.0f;
+    if (v.kind == VECTOR_F32)
+        return ((const float *)v.data)[matrix * v.n + i];
+    return __uint_as_float((uint32_t)((const uint16_t *)v.data)[upper_at(v, matrix, i)] << 16);
+}
+
+/* Elements i and i + 1; i and the number of elements are even. */
+static __device__ __forceinline__ float2 vector_pair_at(const struct decode_vector &v, int matrix,
+                                                        int i)
+{
+    uint32_t both;
+
+    if (v.kind == VECTOR_NONE)
+        return make_float2(0.0f, 0.0f);
+    if (v.kind == VECTOR_F32)
+        return *(const float2 *)((const float *)v.data + matrix * v.n + i);
+    both = *(const uint32_t *)((const uint16_t *)v.data + upper_at(v, matrix, i));
+    return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xFFFF0000u));
+}
+
+/* ---- launches ---- */
+
+static inline int decode_processors(void)
+{
+    int device = 0, n = 1;
+
+    (void)cudaGetDevice(&device);
+    (void)cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
+    return n;
+}
+
+/* Bytes of dynamic shared memory that a block of the kernel may have on this card. */
+static inline int64_t allow_shared(const void *kernel)
+{
+    struct cudaFuncAttributes attributes;
+    int device = 0, n_bytes = 0;
+
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&n_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
+            cudaSuccess ||
+        cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
+        return 0;
+    n_bytes -= (int)attributes.sharedSizeBytes;
+    /* One division of the memory for all: blocks of the next kernel come to those of this one. */
+    (void)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                               cudaSharedmemCarveoutMaxShared);
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) ==
+                   cudaSuccess
+               ? n_bytes
+               : 0;
+}
+
+/* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing but the
+ * question is answered where there is no stream. */
+template <auto KERNEL, typename... Args>
+static bool decode_launch(const cudaStream_t *stream, dim3 grid, int64_t shared_bytes,
+                          const Args &...args)
+{
+    static const int64_t shared_bytes_max = allow_shared((const void *)KERNEL);
+
+    if (shared_bytes > shared_bytes_max)
+        return false;
+    if (stream != NULL)
+        pdl_launch(KERNEL, grid, RING_THREADS, (size_t)shared_bytes, *stream, args...);
+    return true;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* Decode steps: products that norm their inputs, and what follows a product, in one kernel each. Every
+ * kernel asks for its weights before it waits for the kernel in front of it, where it knows them.
+ *
+ * Arguments hold what a kernel needs and no more: they, and the code, are read anew by every kernel of
+ * a step, behind all the weights that went through the caches since. Launchers as in launch.h: they put
+ * kernels into the stream, the caller asks for errors. They give whether the card has the shared memory
+ * for it; without, nothing is launched. */
+#ifndef CUDA_DECODE_H
+#define CUDA_DECODE_H
+
+#include "cuda/launch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    DECODE_FEW_MAX = 4,       /* rows of a step whose entries have blocks of their own */
+    DECODE_ROWS_MAX = 64,     /* of a step that these kernels take */
+    DECODE_EXPERTS_MAX = 128, /* four scores a lane */
+    DECODE_ACTIVE_MAX = 8,
+    DECODE_WIDTH_MAX = 3072, /* columns of a row that a block norms in registers */
+    DECODE_COLUMNS_OF = 8,   /* rows of inputs are read in pieces of as many numbers */
+    DECODE_HEAD_WIDTH = 64   /* a head is a row of units: its rotation stays in a block */
+};
+
+/* A packed matrix, or a stack of them. */
+struct decode_matrix {
+    const unsigned char *units;
+    int64_t matrix_bytes;    /* from one to the next */
+    int32_t n_rows, n_units; /* rows; units beside each other */
+};
+
+enum decode_vector_kind { VECTOR_NONE, VECTOR_F32, VECTOR_BF16, VECTOR_PACKED };
+
+/* A vector, or a stack of them: (matrices, n). */
+struct decode_vector {
+    const void *data;
+    enum decode_vector_kind kind;
+    int32_t n; /* elements, or, packed, units beside each other */
+};
+
+/* Inputs of a product. */
+struct decode_rows {
+    const float *x;        /* rows of n floats */
+    const int32_t *gather; /* token i is row gather[i * gather_stride] of x; NULL: row i */
+    int32_t gather_stride, n;
+    struct decode_vector norm; /* rows are normed before they are used; VECTOR_NONE: they are not */
+    float eps;
+    float *y; /* where the normed rows are left as well, NULL: nowhere */
+};
+
+/* out[token][row] = w[row] . x[token] + bias[row], or that is added to out. */
+struct decode_product {
+    struct decode_rows rows;
+    struct decode_matrix w;
+    struct decode_vector bias;
+    float *out;
+    int32_t out_width; /* floats from a token's row to the next */
+    int32_t n_tokens;
+    bool is_mxfp4, adds;
+    bool is_exact; /* BF16 weights: inputs as sums of three bf16 numbers */
+};
+bool launch_decode_product(cudaStream_t stream, const struct decode_product *p);
+/* What that would give. */
+bool decode_product_fits(const struct decode_product *p);
+
+/* Stage attn_in of heads of DECODE_HEAD_WIDTH and a cache of F32 or BF16. */
+struct decode_qkv {
+    struct decode_rows rows;
+    const unsigned char *units[3]; /* of q, k and v */
+    struct decode_vector bias[3];
+    float *q;
+    char *pages;            /* of the cache */
+    const float *rotations; /* as launch_rotations() made them */
+    const struct batch *batch;
+    int64_t side_bytes; /* of keys or values of a head in a page */
+    int32_t n_q, n_kv;  /* heads */
+    int32_t n_tokens;
+    enum page_group group;
+    bool is_mxfp4, is_cache_bf16;
+};
+bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p);
+
+/* Stages route (behind the router's product) and experts, of MXFP4 weights. */
+struct decode_experts {
+    struct decode_matrix up, down;
+    struct decode_vector bias_up, bias_down;
+    const float *y;      /* (T, n_columns) */
+    const float *scores; /* (T, n_experts) */
+    uint16_t *units;     /* (T*A, n_units) FP16: room */
+    float *x, *h;        /* (T, n_columns): the result is added to x; NULL: stored in h */
+    int32_t *ids;        /* (T, A) */
+    float *gates;        /* (T, A) */
+    uint64_t *n_read;    /* experts whose weights were read, added up over all calls */
+    int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
+    float limit, alpha;
+};
+bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p);
+bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p);
+bool decode_down_fits(const struct decode_experts *p);
+
+/* The same with tokens grouped by expert. */
+struct decode_job {
+    int32_t expert, first, n; /* entries [first, first + n) */
+};
+struct decode_grouped {
+    struct decode_experts e;
+    float *parts;            /* (T*A, n_columns) */
+    int32_t job_tokens;      /* of a job at most; no more than 8 */
+    int32_t *n_jobs;         /* (1) */
+    struct decode_job *jobs; /* (T*A) */
+    int32_t *tokens;         /* (T*A): the token of each entry */
+    int32_t *entry;          /* (T*A): the entry of token t at rank a */
+};
+void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p);
+bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p);
+bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p);
+bool decode_grouped_fits(const struct decode_grouped *p);
+/* The sum of the parts, added to e.x and normed by rows.norm into rows.y; e.x NULL: stored in e.h. */
+void launch_decode_join(cudaStream_t stream, const struct decode_grouped *p,
+                        const struct decode_rows *rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,163 @@
+/* Products of a few tokens with a BF16 or MXFP4 matrix: attn_out, the router, the head.
+ *
+ *     out[t][r] = or += sum over k of W[r][k] norm(x[t])[k] + b[r]
+ *
+ * A block takes rows of 16 TILES, all columns, one after the other; the first is asked for before the
+ * kernel in front has ended. Bytes: the weights, once. Bound by memory; with few rows by the latency of
+ * what stands between two kernels. */
+#include "cuda/decode.cuh"
+
+enum { BLOCKS_OF_A_PROCESSOR = 2, BUFFERS = 2 };
+
+/* The items of a block: every gridDim.x-th of TILES tiles. */
+template <class SHAPE> struct items {
+    const unsigned char *weights;
+    int n_units;
+};
+
+static __device__ __forceinline__ int item_of(int part)
+{
+    return blockIdx.x + part * gridDim.x;
+}
+
+template <class SHAPE>
+static __device__ __forceinline__ int part_tile(const struct items<SHAPE> &, int part)
+{
+    return item_of(part) % (UNIT_TILES / SHAPE::TILES) * SHAPE::TILES;
+}
+
+template <class SHAPE>
+static __device__ __forceinline__ const unsigned char *
+part_weights(const struct items<SHAPE> &items, int part)
+{
+    return items.weights +
+           (int64_t)(item_of(part) / (UNIT_TILES / SHAPE::TILES) * items.n_units) *
+               SHAPE::UNIT_BYTES +
+           part_tile(items, part) * SHAPE::TILE_BYTES;
+}
+
+/* What a thread stores of an item: sum number `sum` of a row and token; NULL: nothing. */
+struct place {
+    float *out;
+    int row;
+};
+
+template <class SHAPE>
+static __device__ __forceinline__ struct place place_at(const struct decode_product &p, int sum,
+                                                        int part, int first, int n_tokens)
+{
+    const int at = sum / TILE_ROWS, tile = at / n_tokens, token = at - tile * n_tokens;
+    const int row = (item_of(part) * SHAPE::TILES + tile) * TILE_ROWS + sum % TILE_ROWS;
+
+    if (tile >= SHAPE::TILES || row >= p.w.n_rows)
+        return place{NULL, 0};
+    return place{p.out + (int64_t)(first + token) * p.out_width + row, row};
+}
+
+/* Grid: blocks that share the items, groups of TOKENS tokens. */
+template <class SHAPE, int TOKENS, int TERMS>
+static __global__ void __launch_bounds__(RING_THREADS, SHAPE::TILES *TOKENS > 16 ? 2 : 3)
+    product_kernel(const __grid_constant__ struct decode_product p, int n_items)
+{
+    enum { COLS = (TOKENS + COLUMN_TOKENS - 1) / COLUMN_TOKENS };
+    extern __shared__ uint4 shared[];
+    __shared__ float room[RING_WARPS];
+    const int n_units = p.w.n_units;
+    const int first = (int)blockIdx.y * TOKENS, n_tokens = min((int)TOKENS, p.n_tokens - first);
+    const int term_bytes = fragments_bytes(n_units, n_tokens);
+    char *fragments = (char *)shared + SHAPE::BYTES;
+    float *sums = (float *)(fragments + TERMS * term_bytes);
+    const struct items<SHAPE> items = {
+        p.w.units, n_units
+    };
+    const int n_parts = (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
+    struct ring<SHAPE> ring;
+
+    ring_begin(&ring, (char *)shared, items, n_parts, n_units);
+    const struct norm_held weights = hold_weights(p.rows.norm, p.rows.n);
+    /* What is added to the first sums of this thread. */
+    const struct place mine = place_at<SHAPE>(p, threadIdx.x, 0, first, n_tokens);
+    const float bias = mine.out != NULL ? vector_at(p.bias, 0, mine.row) : 0.0f;
+    float before = 0.0f;
+
+    pdl_wait();
+    pdl_launch_dependents();
+    if (p.adds && mine.out != NULL)
+        before = __ldcg(mine.out);
+    put_rows<SHAPE::IS_MXFP4, TERMS>(fragments, p.rows, first, n_tokens, n_units, weights,
+                                     blockIdx.x == 0 && p.rows.y != NULL, room);
+    for (int part = 0; part < n_parts; part++) {
+        float *sums_of_part = sums + part % BUFFERS * part_sums(SHAPE::TILES, n_tokens);
+        float acc[SHAPE::TILES][COLS][4];
+
+        multiply_part<SHAPE, COLS, TERMS>(acc, &ring, items, part_tile(items, part), fragments,
+                                          term_bytes, n_tokens);
+        put_sums<SHAPE::TILES, COLS>(sums_of_part, acc, n_tokens);
+        __syncthreads();
+        for (int i = threadIdx.x; i < SHAPE::TILES * n_tokens * TILE_ROWS; i += RING_THREADS) {
+            const bool is_mine = part == 0 && i == (int)threadIdx.x;
+            const struct place to = place_at<SHAPE>(p, i, part, first, n_tokens);
+            float sum;
+
+            if (to.out == NULL)
+                continue;
+            sum = sum_of_warps<SHAPE::IS_MXFP4>(sums_of_part, i, SHAPE::TILES, n_tokens) +
+                  (is_mine ? bias : vector_at(p.bias, 0, to.row));
+            if (p.adds)
+                sum = (is_mine ? before : __ldcg(to.out)) + sum;
+            *to.out = sum;
+        }
+    }
+    copy_wait<0>();
+}
+
+template <class SHAPE, int TOKENS, int TERMS>
+static bool launch_tokens(const cudaStream_t *stream, const struct decode_product *p)
+{
+    static const int n_processors = decode_processors();
+    const int n_units = p->w.n_units;
+    const int n_items = (int)units_of(p->w.n_rows, SHAPE::TILES * TILE_ROWS);
+    const int n_blocks_max = BLOCKS_OF_A_PROCESSOR * n_processors;
+    const int n_tokens = p->n_tokens < TOKENS ? p->n_tokens : TOKENS;
+    const int64_t shared_bytes =
+        SHAPE::BYTES + TERMS * fragments_bytes(n_units, n_tokens) +
+        BUFFERS * part_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
+
+    return decode_launch<product_kernel<SHAPE, TOKENS, TERMS>>(
+        stream,
+        dim3((unsigned)(n_items < n_blocks_max ? n_items : n_blocks_max),
+             (unsigned)units_of(p->n_tokens, TOKENS)),
+        shared_bytes, *p, n_items);
+}
+
+template <class SHAPE>
+static bool launch_shape(const cudaStream_t *stream, const struct decode_product *p)
+{
+    return p->n_tokens <= COLUMN_TOKENS ? launch_tokens<SHAPE, COLUMN_TOKENS, 1>(stream, p)
+                                        : launch_tokens<SHAPE, 2 * COLUMN_TOKENS, 1>(stream, p);
+}
+
+/* Matrices of many rows are read by whole units. */
+static bool launch(const cudaStream_t *stream, const struct decode_product *p)
+{
+    enum { ROWS_OF_WHOLE_UNITS = 16384, EXACT_TOKENS = 4, EXACT_TERMS = 3 };
+    const bool is_long = p->w.n_rows >= ROWS_OF_WHOLE_UNITS;
+
+    if (p->is_mxfp4)
+        return is_long ? launch_shape<ring_shape<DTYPE_MXFP4, 4, 1, 3>>(stream, p)
+                       : launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>>(stream, p);
+    if (p->is_exact)
+        return launch_tokens<ring_shape<DTYPE_BF16, 1, 1, 6>, EXACT_TOKENS, EXACT_TERMS>(stream, p);
+    return is_long ? launch_shape<ring_shape<DTYPE_BF16, 2, 1, 3>>(stream, p)
+                   : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>>(stream, p);
+}
+
+bool launch_decode_product(cudaStream_t stream, const struct decode_product *p)
+{
+    return launch(&stream, p);
+}
+
+bool decode_product_fits(const struct decode_product *p)
+{
+    return launch(NULL, p);
+}
