@@ -42,22 +42,38 @@ static float root_mean_square(const struct kernels *k, const float *x, int64_t n
     return sqrtf(sum / (float)n);
 }
 
-/* Its code is +-127 and its step |x| / 127: the value itself. */
-static struct int8_outlier outlier_of(const struct kernels *k, float x, int64_t column)
-{
-    struct int8_outlier o = {.step = (int32_t)(column / 4)};
-    float alone[MXFP4_BLOCK] = {0};
-    int8_t codes[MXFP4_BLOCK];
+/* A value's code is +-127 and its step |x| / 127: the value itself. Of 1 and -1 in every column of four. */
+struct outlier_forms {
+    struct int8_outlier of[4][2];
+};
 
-    alone[column % 4] = x;
-    k->quantise(codes, &o.block, alone, 1);
-    memcpy(o.codes, codes, sizeof(o.codes));
+static void fill_forms(const struct kernels *k, struct outlier_forms *forms)
+{
+    for (int column = 0; column < 4; column++)
+        for (int sign = 0; sign < 2; sign++) {
+            float alone[MXFP4_BLOCK] = {0};
+            int8_t codes[MXFP4_BLOCK];
+            struct int8_outlier *o = &forms->of[column][sign];
+
+            alone[column] = sign == 0 ? 1.0f : -1.0f;
+            k->quantise(codes, &o->block, alone, 1);
+            memcpy(o->codes, codes, sizeof(o->codes));
+        }
+}
+
+static struct int8_outlier outlier_of(const struct outlier_forms *forms, float x, int64_t column)
+{
+    struct int8_outlier o = forms->of[column % 4][x < 0];
+
+    o.step = (int32_t)(column / 4);
+    o.block.scale *= fabsf(x);
     return o;
 }
 
 /* Takes the values above `most` out of block b, and codes the rest again. */
 static void take_out(const struct kernels *k, struct int8_row *row, const struct int8_room *room,
-                     const float *x, int b, int n_most, float most)
+                     const struct outlier_forms *forms, const float *x, int b, int n_most,
+                     float most)
 {
     float rest[MXFP4_BLOCK];
 
@@ -65,7 +81,8 @@ static void take_out(const struct kernels *k, struct int8_row *row, const struct
     for (int i = 0; i < MXFP4_BLOCK; i++) {
         if (!(fabsf(rest[i]) > most) || row->n_outliers == n_most)
             continue;
-        room->outliers[row->n_outliers++] = outlier_of(k, rest[i], (int64_t)b * MXFP4_BLOCK + i);
+        room->outliers[row->n_outliers++] =
+            outlier_of(forms, rest[i], (int64_t)b * MXFP4_BLOCK + i);
         rest[i] = 0;
     }
     k->quantise(room->codes + (int64_t)b * MXFP4_BLOCK, room->blocks + b, rest, 1);
@@ -78,12 +95,19 @@ struct int8_row int8_row_of(const struct kernels *k, const struct int8_room *roo
     const float most = OUTLIER * root_mean_square(k, x, n_columns); /* NaN or inf: none is above */
     struct int8_row row = {
         .codes = room->codes, .blocks = room->blocks, .outliers = room->outliers};
+    struct outlier_forms forms;
+    bool has_forms = false;
 
     k->quantise(room->codes, room->blocks, x, n_blocks);
-    for (int b = 0; b < n_blocks; b++)
-        if (2 * LARGEST_CODE * room->blocks[b].scale > most)
-            take_out(k, &row, room, x + (int64_t)b * MXFP4_BLOCK, b,
-                     (int)(n_columns / COLUMNS_AN_OUTLIER), most);
+    for (int b = 0; b < n_blocks; b++) {
+        if (!(2 * LARGEST_CODE * room->blocks[b].scale > most))
+            continue;
+        if (!has_forms)
+            fill_forms(k, &forms);
+        has_forms = true;
+        take_out(k, &row, room, &forms, x + (int64_t)b * MXFP4_BLOCK, b,
+                 (int)(n_columns / COLUMNS_AN_OUTLIER), most);
+    }
     return row;
 }
 

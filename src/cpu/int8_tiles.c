@@ -16,8 +16,8 @@ struct share_of_job {
     const struct cpu *cpu;
     const struct matmul *m;
     const struct int8_row *rows;
-    int64_t group_bytes;
-    int first, n; /* groups */
+    int64_t group_bytes, bias_bytes; /* of a group */
+    int first, n;                    /* groups */
 };
 
 static const uint8_t *group_at(const struct share_of_job *s, int group)
@@ -34,15 +34,13 @@ static int rows_of(const struct share_of_job *s, int group)
 
 static void multiply(const struct share_of_job *s, struct int8_products *p, int token)
 {
-    const struct kernels *k = s->cpu->kernels;
     struct int8_row x[PIECE_TOKENS];
 
     for (int t = 0; t < p->n_x; t++)
         x[t] = s->rows[matmul_input_row(s->m, token + t)];
     p->x = x;
     p->n_blocks = (int)(s->m->w.dim[1] / MXFP4_BLOCK);
-    k->products_int8(p);
-    k->outliers_int8(p);
+    s->cpu->kernels->products_int8(p);
 }
 
 /* ---- one token ---- */
@@ -58,29 +56,20 @@ static int stream_group(const struct share_of_job *s, int i)
            i / GROUPS_AT_ONCE;
 }
 
-/* Nobody has read them for a whole step. */
-static void fetch_bias(const struct matmul *m, const int *groups, int n)
-{
-    const char *data = m->bias.data;
-
-    for (int g = 0; g < n && data != NULL; g++)
-        __builtin_prefetch(data + (ptrdiff_t)groups[g] * GROUP_ROWS *
-                                      (m->bias.dtype == DTYPE_F32 ? 4 : 2));
-}
-
 /* As matmul_finish(), of one token and several groups: `sums` has 16 of each. */
 static void finish_groups(const struct share_of_job *s, const int *groups, int n, float *sums)
 {
     const struct matmul *m = s->m;
     const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
-    float bias[GROUP_ROWS], units[GROUPS_AT_ONCE * GROUP_ROWS / 2];
+    float units[GROUPS_AT_ONCE * GROUP_ROWS / 2];
     const float *results = sums;
 
     for (int g = 0; g < n && m->bias.data != NULL; g++) {
-        const int n_rows = rows_of(s, groups[g]);
+        float bias[GROUP_ROWS] = {0};
 
-        cpu_widen(s->cpu->kernels, bias, &m->bias, (int64_t)groups[g] * GROUP_ROWS, n_rows);
-        for (int r = 0; r < n_rows; r++)
+        cpu_widen(s->cpu->kernels, bias, &m->bias, (int64_t)groups[g] * GROUP_ROWS,
+                  rows_of(s, groups[g]));
+        for (int r = 0; r < GROUP_ROWS; r++)
             sums[g * GROUP_ROWS + r] += bias[r];
     }
     if (m->epilogue == EPILOGUE_SWIGLU) {
@@ -109,8 +98,8 @@ static void multiply_streams(const struct share_of_job *s, int i, int n)
         groups[g] = stream_group(s, i + g);
         p.groups[g] = group_at(s, groups[g]);
         p.next[g] = next < s->n ? group_at(s, stream_group(s, next)) : p.groups[g];
+        __builtin_prefetch((const char *)s->m->bias.data + groups[g] * s->bias_bytes);
     }
-    fetch_bias(s->m, groups, n);
     multiply(s, &p, 0);
     finish_groups(s, groups, n, sums);
 }
@@ -150,6 +139,7 @@ void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct i
         .cpu = cpu, .m = m, .rows = rows, .group_bytes = packed_group_bytes(m->w.dim[1])};
     int end;
 
+    s.bias_bytes = m->bias.data == NULL ? 0 : GROUP_ROWS * (m->bias.dtype == DTYPE_F32 ? 4 : 2);
     cpu_share_of(cpu, n_groups, part.first, &s.first, &end);
     s.n = end - s.first;
     if (m->n_tokens == 1) {

@@ -85,7 +85,8 @@ struct int8_row {
 
 enum { INT8_X_MAX = 64 }; /* rows of a call: with what belongs to them, half a second-level cache */
 
-/* out[t * 16 + r] = w[r] . x[t] of one group. One token may be multiplied with several groups at once: out
+/* out[t * 16 + r] = w[r] . x[t] of one group: the codes' products, and to that sum the outliers', added up
+ * by themselves in the order of the list. One token may be multiplied with several groups at once: out
  * has the second's sums behind the first's, and so on. */
 enum { GROUPS_AT_ONCE = 4 };
 struct int8_products {
@@ -163,11 +164,9 @@ struct kernels {
     /* Both forms give the same bits for the same values; bf16 may be NULL: widen first. */
     void (*products_f32)(const struct products *p);
     void (*products_bf16)(const struct products *p);
-    /* NULL, all three: the level has no int8 form, and MXFP4 stays as it is stored. */
+    /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
     void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
     void (*products_int8)(const struct int8_products *p);
-    /* out += the outliers' products, which products_int8 leaves out, in the order of the list. */
-    void (*outliers_int8)(const struct int8_products *p);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
     /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give any

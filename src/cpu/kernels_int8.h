@@ -23,6 +23,7 @@ enum {
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
     FEW_TOKENS = 4,
+    NEAR_BLOCKS = 16,  /* of four groups: half the first-level cache, with its outliers' columns */
     OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
     STREAMS = 5        /* parts of a group that are fetched side by side: a line of each a block */
 };
@@ -43,10 +44,11 @@ INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[
 
 /* ---- few tokens ---- */
 
-/* A product's sums: of one group with some tokens, or of some groups with one token. */
+/* A product's sums: of one group with some tokens, or of some groups with one token, and then those of its
+ * outliers too. */
 struct few {
     const struct int8_products *p;
-    fvec acc[GROUPS_AT_ONCE][PARTS];
+    fvec acc[GROUPS_AT_ONCE][PARTS], outliers[GROUPS_AT_ONCE][PARTS];
 };
 
 /* A part of 32 columns: two vectors of four, which every group and token meets. */
@@ -121,26 +123,78 @@ INLINE void fetch_next(const struct int8_products *p, int b, const int n_groups)
         __builtin_prefetch(p->next[g] + group_codes_at(b) + (ptrdiff_t)v * 64, 0, 2);
 }
 
-INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n_groups)
+/* One outlier of a token, one column of the weights, with all groups. */
+INLINE void outlier_step(const struct int8_products *p, const struct int8_outlier *o,
+                         fvec acc[][PARTS], const int n_groups)
 {
-    const int n = n_groups + n_x - 1;
-    struct few f = {.p = p};
+    const unsigned step = (unsigned)o->step, shift = step % 2 * 4;
+    const int block = (int)(step / STEPS);
+    const ptrdiff_t codes = group_codes_at(block) + (ptrdiff_t)(step % STEPS / 2 * 64);
+    const ptrdiff_t scales = group_scales_at(block);
+    const bytes a = four(o->codes);
 
     UNROLL
-    for (int i = 0; i < n; i++)
+    for (int g = 0; g < n_groups; g++) {
+        ivec sum[PARTS];
+        fvec of_rows[PARTS];
+
         UNROLL
-    for (int h = 0; h < PARTS; h++)
-        f.acc[i][h] = all_v(0);
-    for (int b = 0; b < p->n_blocks; b++) {
-        if (n_groups == 1 || FETCHES_STREAMS)
-            fetch_next(p, b, n_groups);
-        few_block(&f, b, n_x, n_groups);
+        for (int h = 0; h < PARTS; h++) {
+            uvec both;
+
+            memcpy(&both, p->groups[g] + codes + h * (int)sizeof(both), sizeof(both));
+            sum[h] = dot(begin(o->block.bias), expand_low((bytes)(both >> shift)), a);
+            of_rows[h] = scales_of(p->groups[g] + scales + h * LANES);
+        }
+        add_block(acc[g], sum, of_rows, o->block.scale);
     }
+}
+
+/* One token's outliers from the i-th on whose blocks have just been multiplied, and are in the first-level
+ * cache, up to block `end`; gives the next one. */
+INLINE int few_outliers(struct few *f, int i, int end, const int n_groups)
+{
+    const struct int8_row *row = f->p->x;
+
+    for (; i < row->n_outliers && row->outliers[i].step < end * STEPS; i++)
+        outlier_step(f->p, &row->outliers[i], f->outliers, n_groups);
+    return i;
+}
+
+INLINE void few_store(const struct few *f, const int n_x, const int n_groups)
+{
+    const bool has_outliers = n_x == 1 && f->p->x->n_outliers > 0;
+
     UNROLL
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n_groups + n_x - 1; i++)
         UNROLL
     for (int h = 0; h < PARTS; h++)
-        store_v(p->out + i * GROUP_ROWS + h * LANES, f.acc[i][h]);
+        store_v(f->p->out + i * GROUP_ROWS + h * LANES,
+                has_outliers ? f->acc[i][h] + f->outliers[i][h] : f->acc[i][h]);
+}
+
+INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n_groups)
+{
+    struct few f = {.p = p};
+    int next = 0;
+
+    UNROLL
+    for (int i = 0; i < n_groups + n_x - 1; i++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        f.acc[i][h] = f.outliers[i][h] = all_v(0);
+    for (int first = 0; first < p->n_blocks; first += NEAR_BLOCKS) {
+        const int end = p->n_blocks - first < NEAR_BLOCKS ? p->n_blocks : first + NEAR_BLOCKS;
+
+        for (int b = first; b < end; b++) {
+            if (n_groups == 1 || FETCHES_STREAMS)
+                fetch_next(p, b, n_groups);
+            few_block(&f, b, n_x, n_groups);
+        }
+        if (n_x == 1)
+            next = few_outliers(&f, next, end, n_groups);
+    }
+    few_store(&f, n_x, n_groups);
 }
 
 /* ---- many tokens ---- */
@@ -230,101 +284,36 @@ static void many_tokens(const struct int8_products *p)
     }
 }
 
-static void level_products_int8(const struct int8_products *p)
-{
-    if (p->n_groups == 4)
-        few_tokens(p, 1, 4);
-    else if (p->n_groups == 3)
-        few_tokens(p, 1, 3);
-    else if (p->n_groups == 2)
-        few_tokens(p, 1, 2);
-    else if (p->n_x == 1)
-        few_tokens(p, 1, 1);
-    else if (p->n_x == 2)
-        few_tokens(p, 2, 1);
-    else if (p->n_x == 3)
-        few_tokens(p, 3, 1);
-    else if (p->n_x == 4)
-        few_tokens(p, 4, 1);
-    else
-        many_tokens(p);
-}
-
 /* ---- outliers ---- */
 
-/* One outlier of a token, one column of the weights, with all groups. */
-INLINE void outlier_step(const struct int8_products *p, const struct int8_outlier *o,
-                         fvec acc[][PARTS], const int n_groups)
+/* Their sum, which starts at 0 for every token, is added in the end: so it has the same bits whether they
+ * were multiplied while a group streamed by, afterwards, or chunk by chunk. */
+INLINE void add_outliers(float *out, const fvec sums[PARTS])
 {
-    const unsigned step = (unsigned)o->step, shift = step % 2 * 4;
-    const int block = (int)(step / STEPS);
-    const ptrdiff_t codes = group_codes_at(block) + (ptrdiff_t)(step % STEPS / 2 * 64);
-    const ptrdiff_t scales = group_scales_at(block);
-    const bytes a = four(o->codes);
-
     UNROLL
-    for (int g = 0; g < n_groups; g++) {
-        ivec sum[PARTS];
-        fvec of_rows[PARTS];
-
-        UNROLL
-        for (int h = 0; h < PARTS; h++) {
-            uvec both;
-
-            memcpy(&both, p->groups[g] + codes + h * (int)sizeof(both), sizeof(both));
-            sum[h] = dot(begin(o->block.bias), expand_low((bytes)(both >> shift)), a);
-            of_rows[h] = scales_of(p->groups[g] + scales + h * LANES);
-        }
-        add_block(acc[g], sum, of_rows, o->block.scale);
-    }
+    for (int h = 0; h < PARTS; h++)
+        store_v(out + h * LANES, load_v(out + h * LANES) + sums[h]);
 }
 
-/* The groups are in the cache by now. */
-INLINE void outliers_packed(const struct int8_products *p, const struct int8_row *row, float *out,
-                            const int n_groups)
+static void outliers_packed(const struct int8_products *p, const struct int8_row *row, float *out)
 {
-    fvec acc[GROUPS_AT_ONCE][PARTS];
+    fvec sums[1][PARTS];
 
     UNROLL
-    for (int g = 0; g < n_groups; g++)
-        UNROLL
     for (int h = 0; h < PARTS; h++)
-        acc[g][h] = load_v(out + g * GROUP_ROWS + h * LANES);
+        sums[0][h] = all_v(0);
     for (int i = 0; i < row->n_outliers; i++)
-        outlier_step(p, &row->outliers[i], acc, n_groups);
-    UNROLL
-    for (int g = 0; g < n_groups; g++)
-        UNROLL
-    for (int h = 0; h < PARTS; h++)
-        store_v(out + g * GROUP_ROWS + h * LANES, acc[g][h]);
-}
-
-static void outliers_of_groups(const struct int8_products *p, const struct int8_row *row,
-                               float *out)
-{
-    if (p->n_groups == 4)
-        outliers_packed(p, row, out, 4);
-    else if (p->n_groups == 3)
-        outliers_packed(p, row, out, 3);
-    else if (p->n_groups == 2)
-        outliers_packed(p, row, out, 2);
-    else
-        outliers_packed(p, row, out, 1);
+        outlier_step(p, &row->outliers[i], sums, 1);
+    add_outliers(out, sums[0]);
 }
 
 /* Those from the i-th on that lie in the n blocks from block `first` on; gives the next one. */
-static int outliers_expanded(const struct int8_products *p, const struct expanded *e, int first,
-                             int n, int t, int i)
+static int outliers_expanded(const struct int8_row *row, const struct expanded *e, int first, int n,
+                             fvec acc[PARTS], int i)
 {
-    const struct int8_row *row = &p->x[t];
     const struct int8_outlier *o = row->outliers + i, *end = row->outliers + row->n_outliers;
     const uint32_t first_step = (uint32_t)(first * STEPS), n_steps = (uint32_t)(n * STEPS);
-    float *out = p->out + (ptrdiff_t)t * GROUP_ROWS;
-    fvec acc[PARTS];
 
-    UNROLL
-    for (int h = 0; h < PARTS; h++)
-        acc[h] = load_v(out + h * LANES);
     for (; o < end && (uint32_t)o->step - first_step < n_steps; o++) {
         const uint32_t step = (uint32_t)o->step - first_step;
         const bytes a = four(o->codes);
@@ -335,9 +324,6 @@ static int outliers_expanded(const struct int8_products *p, const struct expande
             sum[h] = dot(begin(o->block.bias), e->w[step][h], a);
         add_block(acc, sum, e->scales[step / STEPS], o->block.scale);
     }
-    UNROLL
-    for (int h = 0; h < PARTS; h++)
-        store_v(out + h * LANES, acc[h]);
     return (int)(o - row->outliers);
 }
 
@@ -345,17 +331,25 @@ static int outliers_expanded(const struct int8_products *p, const struct expande
 static void outliers_many(const struct int8_products *p)
 {
     struct expanded chunk;
+    fvec sums[INT8_X_MAX][PARTS];
     int next[INT8_X_MAX] = {0};
 
+    for (int t = 0; t < p->n_x; t++)
+        for (int h = 0; h < PARTS; h++)
+            sums[t][h] = all_v(0);
     for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
 
         expand(&chunk, p, first, n);
         for (int t = 0; t < p->n_x; t++)
-            next[t] = outliers_expanded(p, &chunk, first, n, t, next[t]);
+            next[t] = outliers_expanded(&p->x[t], &chunk, first, n, sums[t], next[t]);
     }
+    for (int t = 0; t < p->n_x; t++)
+        if (p->x[t].n_outliers > 0)
+            add_outliers(p->out + (ptrdiff_t)t * GROUP_ROWS, sums[t]);
 }
 
+/* Of one group and its tokens. */
 static void level_outliers_int8(const struct int8_products *p)
 {
     int n = 0;
@@ -368,7 +362,38 @@ static void level_outliers_int8(const struct int8_products *p)
     }
     for (int t = 0; t < p->n_x; t++)
         if (p->x[t].n_outliers > 0)
-            outliers_of_groups(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
+            outliers_packed(p, &p->x[t], p->out + (ptrdiff_t)t * GROUP_ROWS);
+}
+
+/* ---- all of it ---- */
+
+static void one_token(const struct int8_products *p)
+{
+    if (p->n_groups == 4)
+        few_tokens(p, 1, 4);
+    else if (p->n_groups == 3)
+        few_tokens(p, 1, 3);
+    else if (p->n_groups == 2)
+        few_tokens(p, 1, 2);
+    else
+        few_tokens(p, 1, 1);
+}
+
+static void level_products_int8(const struct int8_products *p)
+{
+    if (p->n_x == 1) {
+        one_token(p);
+        return;
+    }
+    if (p->n_x == 2)
+        few_tokens(p, 2, 1);
+    else if (p->n_x == 3)
+        few_tokens(p, 3, 1);
+    else if (p->n_x == 4)
+        few_tokens(p, 4, 1);
+    else
+        many_tokens(p);
+    level_outliers_int8(p);
 }
 
 /* ---- activations ---- */
@@ -426,5 +451,5 @@ static void level_quantise(int8_t *codes, struct int8_block *blocks, const float
     .widen_bf16 = level_widen_bf16, .widen_mxfp4 = widen_mxfp4_plain,                              \
     .products_f32 = level_products_f32, .products_bf16 = level_products_bf16,                      \
     .quantise = level_quantise, .products_int8 = LEVEL_PRODUCTS_INT8,                              \
-    .outliers_int8 = level_outliers_int8, .weighted_sum = level_weighted_sum,                      \
-    .scale = level_scale, .exp_sum = level_exp_sum, .norm = level_norm, .swiglu = level_swiglu
+    .weighted_sum = level_weighted_sum, .scale = level_scale, .exp_sum = level_exp_sum,            \
+    .norm = level_norm, .swiglu = level_swiglu

@@ -120,6 +120,7 @@ static void i8mm_products_int8(const struct int8_products *p)
         for (int x = 0; x < p->n_x; x += QUAD)
             quad_tile(p, chunk, first, n, x, p->n_x - x < QUAD ? p->n_x - x : QUAD);
     }
+    level_outliers_int8(p);
 }
 
 extern const struct kernels kernels_neon_i8mm;
