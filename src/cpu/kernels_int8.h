@@ -367,7 +367,7 @@ static void level_outliers_int8(const struct int8_products *p)
 
 /* ---- all of it ---- */
 
-static void one_token(const struct int8_products *p)
+static void one_token_products(const struct int8_products *p)
 {
     if (p->n_groups == 4)
         few_tokens(p, 1, 4);
@@ -382,7 +382,7 @@ static void one_token(const struct int8_products *p)
 static void level_products_int8(const struct int8_products *p)
 {
     if (p->n_x == 1) {
-        one_token(p);
+        one_token_products(p);
         return;
     }
     if (p->n_x == 2)
