@@ -15,7 +15,8 @@ enum {
     CHUNK_ROWS = 128,
     EVERY = 4,       /* positions whose logits are compared, */
     ALL_FIRST = 160, /* but for these, past the window's edge, */
-    ALL_LAST = 64    /* and these */
+    ALL_LAST = 64,   /* and these */
+    TOPS_SPARED = 2  /* positions of a short text that may differ beyond the share */
 };
 
 static const struct limits {
@@ -160,7 +161,7 @@ static bool compare(const char *device, const struct limits *l, const float *wan
         same += (double)is_same_top / n;
     }
     qsort(kl, (size_t)n, sizeof(kl[0]), compare_doubles);
-    passes = mean <= l->kl_mean_max && same >= l->same_top_min;
+    passes = mean <= l->kl_mean_max && same * n >= l->same_top_min * n - TOPS_SPARED;
     printf(
         "%-5s KV %-7s KL mean %.2e, p99 %.2e, same top %6.2f %% of %d positions up to %d; limits "
         "%g, %g %%   %s\n",
