@@ -11,7 +11,11 @@
 enum { ROW_PIECES = DECODE_WIDTH_MAX / 4 / RING_THREADS };
 enum {
     UP_BLOCKS = 2, /* of a multiprocessor: beside them there is room for one of the next kernel */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+    UP_REGISTERS = 128, /* shared memory has room for one block there */
+#else
     UP_REGISTERS = 88,
+#endif
     BUFFERS = 2 /* of sums: one is read while the next is filled */
 };
 static __device__ __forceinline__ const float *scores_of(const struct decode_experts &p, int token)

@@ -9,6 +9,17 @@
 
 enum { BLOCKS_OF_A_PROCESSOR = 2, BUFFERS = 2 };
 
+/* That the registers of a multiprocessor are shared by; where its shared memory has room for one of the
+ * largest, that one gets all it wants. */
+static constexpr int blocks_at_once(int n_sums)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+    return n_sums > 32 ? 1 : n_sums > 16 ? 2 : 3;
+#else
+    return n_sums > 16 ? 2 : 3;
+#endif
+}
+
 /* The items of a block: every gridDim.x-th of TILES tiles. */
 template <class SHAPE> struct items {
     const unsigned char *weights;
@@ -56,7 +67,7 @@ static __device__ __forceinline__ struct place place_at(const struct decode_prod
 
 /* Grid: blocks that share the items, groups of TOKENS tokens. */
 template <class SHAPE, int TOKENS, int TERMS>
-static __global__ void __launch_bounds__(RING_THREADS, SHAPE::TILES *TOKENS > 16 ? 2 : 3)
+static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TILES *TOKENS))
     product_kernel(const __grid_constant__ struct decode_product p, int n_items)
 {
     enum { COLS = (TOKENS + COLUMN_TOKENS - 1) / COLUMN_TOKENS };
