@@ -10,6 +10,8 @@ enum {
     SEQS_DEFAULT = 8,
     SEQS_MAX = 1024, /* one row of logits each, which every step may need */
     BATCH_TOKENS_DEFAULT = 512,
+    BATCH_TOKENS_CARD =
+        2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s */
     BATCH_TOKENS_MAX = 16384,
     CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
     CONTEXT_WANTED_TOKENS =
@@ -56,7 +58,7 @@ static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
     if (p->n_seqs_max == 0)
         p->n_seqs_max = SEQS_DEFAULT;
     if (p->n_batch_tokens_max == 0)
-        p->n_batch_tokens_max = BATCH_TOKENS_DEFAULT;
+        p->n_batch_tokens_max = w->is_card ? BATCH_TOKENS_CARD : BATCH_TOKENS_DEFAULT;
     if (p->n_seqs_max > p->n_batch_tokens_max && w->n_seqs_max == 0)
         p->n_seqs_max = p->n_batch_tokens_max;
     if (p->n_batch_tokens_max < p->n_seqs_max)

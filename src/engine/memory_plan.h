@@ -3,6 +3,8 @@
 #ifndef ENGINE_MEMORY_PLAN_H
 #define ENGINE_MEMORY_PLAN_H
 
+#include <stdbool.h>
+
 #include "model/forward.h"
 
 /* Wishes of the caller; 0 = choose. */
@@ -10,6 +12,7 @@ struct memory_wish {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
+    bool is_card; /* which reads weights once for many more rows: steps are larger by default */
 };
 
 struct memory_plan {

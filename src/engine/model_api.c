@@ -52,7 +52,8 @@ out:
     return st;
 }
 
-static enum osp_status available_bytes(int64_t *out, const struct osp_model_options *opt)
+static enum osp_status available_bytes(int64_t *out, bool *is_card,
+                                       const struct osp_model_options *opt)
 {
     bool host_too;
     enum osp_status st;
@@ -60,6 +61,7 @@ static enum osp_status available_bytes(int64_t *out, const struct osp_model_opti
     TRY(device_available_bytes(out, &host_too, opt->device, opt->gpu_memory_utilization));
     if (host_too && opt->gpu_memory_utilization > 0)
         log_warn("the share of a card's memory is ignored: the model runs on the CPU");
+    *is_card = !host_too;
 out:
     return st;
 }
@@ -79,7 +81,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(model_config_check(c));
-    TRY(available_bytes(&available, opt));
+    TRY(available_bytes(&available, &wish.is_card, opt));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
@@ -189,10 +191,11 @@ static enum osp_status check_dummy_fits(const struct gptoss_config *c,
                                         const struct osp_model_options *opt)
 {
     int64_t need = dummy_bytes(c), has;
+    bool is_card;
     char need_text[16], has_text[16];
     enum osp_status st;
 
-    TRY(available_bytes(&has, opt));
+    TRY(available_bytes(&has, &is_card, opt));
     if (need > has)
         st = fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
                   c->n_layers, format_bytes(need_text, (double)need),

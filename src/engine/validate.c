@@ -50,11 +50,12 @@ static void write_files(struct osp_validate_report *out, const struct inspection
 /* A host that is too small is no fault of the checkpoint: the figure is then that of one request of
  * a small context, and is larger than what is available. */
 static enum osp_status plan(struct memory_plan *out, const struct osp_validate_options *opt,
-                            const struct inspection *i, int64_t available_bytes)
+                            const struct inspection *i, int64_t available_bytes, bool is_card)
 {
     struct memory_wish wish = {.context_tokens_max = opt->context_tokens_max,
                                .n_seqs_max = opt->n_seqs_max,
-                               .n_batch_tokens_max = opt->n_batch_tokens_max};
+                               .n_batch_tokens_max = opt->n_batch_tokens_max,
+                               .is_card = is_card};
     enum osp_status st;
 
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, NULL, NULL));
@@ -82,7 +83,7 @@ static enum osp_status write_memory(struct osp_validate_report *out,
 
     out->host_available_bytes = host_available_bytes();
     TRY(device_available_bytes(&out->device_available_bytes, &host_too, opt->device, 0));
-    TRY(plan(&p, opt, i, out->device_available_bytes));
+    TRY(plan(&p, opt, i, out->device_available_bytes, !host_too));
     out->context_tokens_max = p.context_tokens_max;
     out->n_seqs_max = p.n_seqs_max;
     out->n_batch_tokens_max = p.n_batch_tokens_max;
