@@ -108,7 +108,9 @@ static inline struct naive_element naive_element(const struct tensor *kv, int64_
 {
     const int n = naive_kv_parts(kv->dtype), size_bytes = 4 / n;
     const int64_t width = (kv->dim[4] + 15) / 16 * 16, side_bytes = naive_side_bytes(kv);
-    char *side = (char *)kv->data + ((page * 2 + which) * kv->dim[2] + head) * side_bytes;
+    const int64_t at = kv->dtype == DTYPE_I16 ? (page * kv->dim[2] + head) * 2 + which
+                                              : (page * 2 + which) * kv->dim[2] + head;
+    char *side = (char *)kv->data + at * side_bytes;
     const int64_t word = which == 0 ? slot / 16 * (16 * width / n) + d / n * 16 + slot % 16
                                     : d / 16 * (16 * 64 / n) + slot / n * 16 + d % 16;
 

@@ -1,5 +1,6 @@
 /* How the bytes of a KV page lie. The cache of a layer is a tensor of shape (pages, 2, K, P, D); a page
- * holds for each of its K heads a side of keys, then for each a side of values. A side is made of
+ * holds for each of its K heads a side of keys, then for each a side of values; in I16 a head's two sides
+ * follow each other, which saves a CPU some walks through tables of pages. A side is made of
  * words of 32 bits with n = 1 (F32), 2 (BF16, I16) or 4 (F8) elements each, the first in the lowest
  * bits:
  *
@@ -81,8 +82,10 @@ static inline HOST_DEVICE char *kv_side(const struct tensor *kv, int64_t page, i
 {
     const int64_t n_heads = kv->dim[2];
 
-    return (char *)kv->data +
-           ((page * 2 + which) * n_heads + head) * kv_side_bytes(kv->dtype, kv->dim[4]);
+    const int64_t side = kv->dtype == DTYPE_I16 ? (page * n_heads + head) * 2 + which
+                                                : (page * 2 + which) * n_heads + head;
+
+    return (char *)kv->data + side * kv_side_bytes(kv->dtype, kv->dim[4]);
 }
 
 /* The scales of a side; NULL: its type has none. */
