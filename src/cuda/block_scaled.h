@@ -86,6 +86,12 @@ static inline HOST_DEVICE int mxfp8_order(int i)
     return 0x73625140 >> i * 4 & 15;
 }
 
+/* The byte that has the column: mxfp8_order()'s inverse. */
+static inline HOST_DEVICE int mxfp8_place(int column)
+{
+    return column % 4 * 2 + column / 4;
+}
+
 /* The word's codes in the order of mxfp8_order(): out[0] for k 4 t .. 4 t + 3, out[1] for k + 16. */
 static inline HOST_DEVICE void containers_of_word(uint32_t out[2], uint32_t word)
 {

@@ -153,6 +153,7 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->lists.data);
     (void)cudaFree(gpu->operand.data);
     (void)cudaFree(gpu->units.data);
+    (void)cudaFree(gpu->mxfp8.data);
     (void)cudaFree(gpu->tiles.data);
     (void)cudaFree(gpu->parts.data);
     (void)cudaFree(gpu->counts.data);
@@ -434,6 +435,7 @@ static enum osp_status cuda_step_begin(struct backend *be, const struct batch *b
     gpu->batch = b;
     gpu_few_begin(gpu);
     gpu->rotations_of = NULL;
+    gpu->mxfp8_of = NULL;
     TRY(gpu_graph_begin(gpu, b, out));
     if (gpu->mode != MODE_REPLAYING)
         gpu->n_marks = 0;

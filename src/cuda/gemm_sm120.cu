@@ -216,10 +216,8 @@ static __device__ void store_units(const float acc[WARP_TILES][WARP_COLS][4], co
 {
     const int lane = threadIdx.x % WARP_LANES;
     const int64_t block = task.row / UNIT_ROWS + place.row_warp / 2;
-    int byte = place.row_warp % 2 * WARP_TILES * 8;
+    const int byte = place.row_warp % 2 * WARP_TILES * 8 + mxfp8_place(lane / 4);
 
-    for (int i = 0; i < 8; i++)
-        byte += mxfp8_order(i) == lane / 4 ? i : 0;
     if (block * MXFP4_BLOCK >= units.n_columns)
         return;
 #pragma unroll

@@ -91,6 +91,8 @@ struct gpu {
     struct loader *loader; /* of large weights; NULL: none is on its way */
     struct gpu_room batch_room, rotations, lists, parts, raw, chunks, jobs;
     struct gpu_room operand, units, tiles; /* of prompts: prompt.c, prompt_mxfp8.c */
+    struct gpu_room mxfp8; /* rows of prompts, by a norm, and which they are; NULL: none yet */
+    const float *mxfp8_of;
     int n_generated;        /* rows of the step in progress, in front of those of prompts */
     struct gpu_room counts; /* of attention's splits: zeros between launches */
     const struct rope *rotations_of; /* NULL at the start of a step */
@@ -186,6 +188,7 @@ CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul 
 CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
                                            int n_rows);
 /* prompt_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of their rows. */
+CHECKED enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a);
 CHECKED enum osp_status gpu_mxfp8_product(struct gpu *gpu, const struct matmul *m, int tile_rows);
 CHECKED enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
                                           int tile_rows);

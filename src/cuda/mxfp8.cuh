@@ -6,6 +6,7 @@
 #include <cuda_fp8.h>
 
 #include "cuda/block_scaled.h"
+#include "cuda/mxfp8.h"
 
 /* The largest of `size` over lanes that differ in these bits of their number. */
 template <int BITS> static __device__ __forceinline__ uint32_t largest_over(uint32_t size)
@@ -51,6 +52,19 @@ static __device__ __forceinline__ uint32_t mxfp8_lane(uint32_t words[2], const f
         words[i] = scale == SCALE_NAN ? 0 : words[i];
     }
     return scale;
+}
+
+/* One number of a row: a warp's lanes have the columns of a block in order, and all call it. */
+static __device__ __forceinline__ void mxfp8_store(const struct mxfp8_rows &to, int64_t row,
+                                                   int64_t column, float v)
+{
+    const uint32_t scale = mxfp8_scale(largest_over<31>(size_of(v)));
+    const uint32_t code = pair_e4m3(v * mxfp8_factor(scale), 0.0f) & 255;
+
+    to.codes[row * to.n_columns + column / 8 * 8 + mxfp8_place((int)(column % 8))] =
+        (uint8_t)(scale == SCALE_NAN ? 0 : code);
+    if (column % MXFP4_BLOCK == 0)
+        to.scales[row * mxfp8_scales_stride(to.n_columns) + column / MXFP4_BLOCK] = (uint8_t)scale;
 }
 
 #endif

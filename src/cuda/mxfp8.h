@@ -46,6 +46,10 @@ static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_
 void launch_mxfp8_rows(cudaStream_t stream, const struct mxfp8_rows *to, const float *x,
                        int n_rows);
 
+/* rows.cu: launch_join(), whose rows from first_row on go to rows 0 and on of `to`, too. */
+void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
+                       const struct mxfp8_rows *to, int first_row);
+
 /* gemm_sm120.cu */
 
 /* m's product with `x` in place of m->x, all its weights packed MXFP4; with m->is_swiglu the gated units

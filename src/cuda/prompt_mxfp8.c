@@ -16,13 +16,41 @@ out:
     return st;
 }
 
+/* The norm's rows of prompts stay as MXFP8 for the products that come next. */
+enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a)
+{
+    const int64_t width = a->y.dim[1];
+    struct mxfp8_rows x;
+    enum osp_status st;
+
+    TRY(rows_of(gpu, &gpu->mxfp8, &x, gpu->limits.n_rows_max, width));
+    launch_join_mxfp8(gpu->stream, a, gpu->batch->n_rows, &x, gpu->n_generated);
+    gpu->mxfp8_of = (const float *)a->y.data + gpu->n_generated * width;
+out:
+    return st;
+}
+
+/* `from` as MXFP8: those of the norm, or made now. */
+static enum osp_status inputs_of(struct gpu *gpu, struct mxfp8_rows *out, const float *from,
+                                 int n_rows, int64_t n_columns)
+{
+    const int64_t n_rows_max = gpu->limits.n_rows_max;
+    enum osp_status st;
+
+    if (from == gpu->mxfp8_of)
+        return rows_of(gpu, &gpu->mxfp8, out, n_rows_max, n_columns);
+    TRY(rows_of(gpu, &gpu->operand, out, n_rows_max, n_columns));
+    launch_mxfp8_rows(gpu->stream, out, from, n_rows);
+out:
+    return st;
+}
+
 enum osp_status gpu_mxfp8_product(struct gpu *gpu, const struct matmul *m, int tile_rows)
 {
     struct mxfp8_rows x;
     enum osp_status st;
 
-    TRY(rows_of(gpu, &gpu->operand, &x, gpu->limits.n_rows_max, matrix_columns(&m->w[0])));
-    launch_mxfp8_rows(gpu->stream, &x, m->x, m->n_tokens);
+    TRY(inputs_of(gpu, &x, m->x, m->n_tokens, matrix_columns(&m->w[0])));
     launch_mxfp8_matmul(gpu->stream, m, &x, NULL, tile_rows);
 out:
     return st;
@@ -72,7 +100,7 @@ enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_args *a,
     enum osp_status st;
 
     TRY(lists_of(gpu, a, &g));
-    TRY(rows_of(gpu, &gpu->operand, &x, n_rows_max, a->y.dim[1]));
+    TRY(inputs_of(gpu, &x, a->y.data, n_rows, a->y.dim[1]));
     TRY(rows_of(gpu, &gpu->units, &units, n_rows_max * n_ranks, a->units.dim[1]));
     up = product_of(&g, n_rows, &a->w_up, &a->b_up, &a->units);
     up.gather = g.tokens;
@@ -82,7 +110,6 @@ enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_args *a,
     up.alpha = a->alpha;
     down = product_of(&g, n_rows, &a->w_down, &a->b_down, &a->parts);
     launch_group(gpu->stream, &g, a->ids.data, n_rows * n_ranks, n_ranks, n_experts);
-    launch_mxfp8_rows(gpu->stream, &x, a->y.data, n_rows);
     launch_mxfp8_matmul(gpu->stream, &up, &x, &units, tile_rows);
     launch_mxfp8_matmul(gpu->stream, &down, &units, NULL, tile_rows);
     launch_combine(gpu->stream, a, g.entry, n_rows);

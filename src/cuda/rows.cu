@@ -4,6 +4,7 @@
 
 #include "cuda/launch.h"
 #include "cuda/mma.cuh"
+#include "cuda/mxfp8.cuh"
 #include "cuda/norm.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/place.cuh"
@@ -11,9 +12,11 @@
 enum { THREADS = 256, WARPS = THREADS / WARP_LANES };
 
 /* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps) weight.
- * Of longer rows the rest of x is there. */
+ * Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of mxfp8, too. */
+template <bool IS_MXFP8>
 static __device__ void norm_row(float *y, float *x, const struct norm_held *held,
-                                const struct tensor *weight, int64_t n, float eps)
+                                const struct tensor *weight, int64_t n, float eps,
+                                const struct mxfp8_rows &mxfp8, int64_t row)
 {
     __shared__ float room[NORM_THREADS / WARP_LANES];
     const struct norm_held weights = weights_hold(weight, 0, n);
@@ -24,12 +27,19 @@ static __device__ void norm_row(float *y, float *x, const struct norm_held *held
         const int64_t at = threadIdx.x + i * NORM_THREADS;
 
         if (at < n) {
+            const float value = normed(held->at[i], factor, weights.at[i]);
+
             x[at] = held->at[i];
-            y[at] = normed(held->at[i], factor, weights.at[i]);
+            y[at] = value;
+            if (IS_MXFP8)
+                mxfp8_store(mxfp8, row, at, value);
         }
     }
-    for (int64_t at = threadIdx.x + NORM_HELD * NORM_THREADS; at < n; at += NORM_THREADS)
+    for (int64_t at = threadIdx.x + NORM_HELD * NORM_THREADS; at < n; at += NORM_THREADS) {
         y[at] = normed(x[at], factor, weight_at(weight, 0, 0, at));
+        if (IS_MXFP8)
+            mxfp8_store(mxfp8, row, at, y[at]);
+    }
 }
 
 static __global__ void __launch_bounds__(NORM_THREADS)
@@ -44,7 +54,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     pdl_wait();
     for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
         x[i] = weight_at(&a.table, 0, token, i);
-    norm_row((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps);
+    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0);
 }
 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
@@ -53,9 +63,10 @@ void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t
     pdl_launch(embed, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
 }
 
-/* h NULL: x is there already. */
+/* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of such, none. */
 static __global__ void __launch_bounds__(NORM_THREADS)
-    join(const __grid_constant__ struct join_args a, const float *h)
+    join(const __grid_constant__ struct join_args a, const float *h,
+         const __grid_constant__ struct mxfp8_rows mxfp8, int first_row)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
@@ -73,17 +84,33 @@ static __global__ void __launch_bounds__(NORM_THREADS)
         for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
             x[i] += h[blockIdx.x * n + i];
     }
-    norm_row((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps);
+    if (mxfp8.codes != NULL && (int)blockIdx.x >= first_row)
+        norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, mxfp8,
+                       (int)blockIdx.x - first_row);
+    else
+        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0);
 }
 
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows)
 {
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data);
+    const struct mxfp8_rows none = {};
+
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, none,
+               0);
+}
+
+void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
+                       const struct mxfp8_rows *to, int first_row)
+{
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, *to,
+               first_row);
 }
 
 void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows)
 {
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)NULL);
+    const struct mxfp8_rows none = {};
+
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)NULL, none, 0);
 }
 
 /* ---- rotation ---- */

@@ -286,6 +286,9 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
     if (is_taken)
         goto out;
     TRY(gpu_few_flush(gpu));
+    if (gpu->choice.mxfp4.family == FAMILY_NATIVE && gpu->n_generated < gpu->batch->n_rows &&
+        a->x.dim[1] % MXFP4_BLOCK == 0)
+        return gpu_mxfp8_join(gpu, a);
     launch_join(gpu->stream, a, gpu->batch->n_rows);
 out:
     return st;

@@ -197,6 +197,8 @@ static void test_elements(void **state)
 static void test_words(void **state)
 {
     (void)state;
+    for (int column = 0; column < 8; column++)
+        assert_int_equal(mxfp8_order(mxfp8_place(column)), column);
     for (uint64_t n = 0; n < 1000; n++) {
         const uint32_t codes = (uint32_t)rng_bits(11, n, 0);
         uint32_t out[2];
