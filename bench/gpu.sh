@@ -36,7 +36,8 @@ for wanted in "$@"; do
     decode-120b-bf16) large decode-120b-bf16 --pp 2048 --tg 128 --stages --kernels ;;
     decode-120b-32k) large decode-120b-32k --mxfp4-layers all --depth 30720 --pp 2048 --tg 128 -b 2048 --stages ;;
     prefill-120b) large prefill-120b --mxfp4-layers all --pp 2048,8192 --tg 2 -b 8192 --stages --kernels ;;
-    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 1024 --tg 256 -b 2048 --runs 1 ;;
+    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 1024 --tg 256 -b 2048 --runs 1 \
+        --warmup-runs 0 ;;
     files)
         [ -e "$FILES/config.json" ] || python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
         row files "$FILES" --tokenizer tests/golden/tokenizer/o200k_base.tiktoken --pp 128 --tg 32 --runs 1
@@ -48,6 +49,9 @@ python3 - "$folder" <<'END'
 import json, pathlib, sys
 
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
+    if path.stat().st_size == 0:  # its run was stopped
+        print(f"{path.stem}: not measured")
+        continue
     report = json.loads(path.read_text())
     for b in report["benchmarks"]:
         itl = b.get("itl_ms") or {}
