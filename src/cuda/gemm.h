@@ -58,10 +58,20 @@ static inline int64_t operand_rows(int64_t n_rows)
     return (n | 1) * OPERAND_ALIGN_ROWS;
 }
 
-/* Of an operand with room for n_rows (as operand_rows() gives them). */
-static inline HOST_DEVICE int64_t operand_bytes(int64_t n_rows, int64_t n_columns)
+/* What a number becomes. Three bf16 numbers add up to it, but for the last bit: those of the first term have
+ * their chunks first, then the second's. */
+enum rounding { ROUNDS_TO_F16, ROUNDS_TO_BF16, ROUNDS_TO_3_BF16 };
+
+static inline HOST_DEVICE int rounding_terms(enum rounding rounding)
 {
-    return units_of(n_columns, UNIT_COLUMNS) * n_rows * OPERAND_ROW_BYTES;
+    return rounding == ROUNDS_TO_3_BF16 ? 3 : 1;
+}
+
+/* Of an operand with room for n_rows (as operand_rows() gives them). */
+static inline int64_t operand_bytes(int64_t n_rows, int64_t n_columns, enum rounding rounding)
+{
+    return units_of(n_columns, UNIT_COLUMNS) * rounding_terms(rounding) * n_rows *
+           OPERAND_ROW_BYTES;
 }
 
 static inline HOST_DEVICE int64_t operand_piece_offset(int64_t n_rows, int64_t row, int64_t chunk,
@@ -74,7 +84,7 @@ static inline HOST_DEVICE int64_t operand_piece_offset(int64_t n_rows, int64_t r
 struct operand {
     void *data;
     int64_t n_rows; /* that it has room for */
-    bool is_f16;    /* else bf16 */
+    enum rounding rounding;
 };
 
 /* Puts row i of x, (n_rows, n_columns) floats, to the operand's rows place[i * n_copies ..], or, without
@@ -89,11 +99,17 @@ struct expert_rows {
     int32_t first_tile; /* tiles of tokens of the experts before it */
 };
 
+/* What an operand's row is for. */
+struct row_use {
+    int32_t to; /* t * A + a */
+    float gate;
+};
+
 struct expert_lists {
     struct expert_rows *experts; /* those that have rows, and one behind them */
     int32_t *n_active;           /* (1) */
     int32_t *place;              /* (T*A): the operand's row of token t's rank a */
-    int32_t *source;             /* (operand's rows): t * A + a */
+    struct row_use *uses;        /* (operand's rows) */
     uint64_t *n_read;            /* (1): n_active, added up over all calls */
 };
 
@@ -105,9 +121,9 @@ static inline int64_t listed_rows(int64_t n_entries, int64_t n_experts)
     return operand_rows(n_entries + n_active * (OPERAND_ALIGN_ROWS - 1));
 }
 
-/* For tiles of up to n_tile_tokens. */
+/* For tiles of up to n_tile_tokens; ids and gates: (T*A). */
 void launch_expert_lists(cudaStream_t stream, const struct expert_lists *out, const int32_t *ids,
-                         int n_entries, int n_experts, int n_tile_tokens);
+                         const float *gates, int n_entries, int n_experts, int n_tile_tokens);
 
 /* h[t] = sum of parts[t * n_ranks ..] in order, (n_rows, n) floats. */
 void launch_sum_parts(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
@@ -115,7 +131,7 @@ void launch_sum_parts(cudaStream_t stream, float *h, const float *parts, int n_r
 
 /* ---- gemm_sm90.cu ---- */
 
-/* out[token][row] = factor of the token (w[row] . x[token] + bias[row]), or units = swiglu of it as another
+/* out[token][row] = gate of the token (w[row] . x[token] + bias[row]), or units = swiglu of it as another
  * operand. All w are packed, of one dtype, with as many columns. */
 struct gemm {
     struct tensor w[MATMUL_JOBS_MAX];
@@ -123,15 +139,15 @@ struct gemm {
     float *out[MATMUL_JOBS_MAX];
     int64_t out_width[MATMUL_JOBS_MAX]; /* floats from a token's row to the next */
     int n_jobs;
-    struct operand x; /* fp16 for MXFP4 weights, bf16 for BF16 */
+    struct operand x; /* fp16 for MXFP4 weights, bf16 for BF16, in one term or three */
     enum gemm_shape shape;
     int n_tokens, n_tile_tokens; /* n_tile_tokens: at most the shape's widest, a multiple of 8 */
     /* With experts, weights and bias are stacks, and n_tokens does not count. */
     const struct expert_rows *experts;
     const int32_t *n_active;
-    const int32_t *source; /* out's row of an operand's row; NULL: the same */
-    const float *gates;    /* factors of out's rows; NULL: 1 */
-    struct operand units;  /* data NULL: no swiglu */
+    const struct row_use
+        *uses;            /* of the operand's rows: which rows of out, times what; NULL: the same */
+    struct operand units; /* of one term; data NULL: no swiglu */
     float limit, alpha;
 };
 

@@ -21,21 +21,49 @@ static __device__ float2 two_of(const float *x, int64_t column, int64_t n)
     return make_float2(column < n ? x[column] : 0.0f, column + 1 < n ? x[column + 1] : 0.0f);
 }
 
-template <bool IS_F16> static __device__ uint4 piece_of(const float *x, int64_t column, int64_t n)
+/* The next term of a piece's numbers, which is taken away from them. */
+template <enum rounding ROUNDING> static __device__ uint4 take_piece(float2 v[4])
 {
     uint32_t words[4];
 
 #pragma unroll
     for (int t = 0; t < 4; t++) {
-        const float2 v = two_of(x, column + t * 8, n);
+        if (ROUNDING == ROUNDS_TO_3_BF16) {
+            float two[2] = {v[t].x, v[t].y};
 
-        words[t] = IS_F16 ? pair_f16(v.x, v.y) : pair_bf16(v.x, v.y);
+            words[t] = take_bf16(two);
+            v[t] = make_float2(two[0], two[1]);
+        } else {
+            words[t] =
+                ROUNDING == ROUNDS_TO_F16 ? pair_f16(v[t].x, v[t].y) : pair_bf16(v[t].x, v[t].y);
+        }
     }
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
+/* A piece of all copies of a row, and of all terms. */
+template <enum rounding ROUNDING>
+static __device__ void put_piece(const struct conversion &c, int64_t from, int64_t chunk, int piece,
+                                 float2 v[4])
+{
+    const int64_t n_chunks = units_of(c.n_columns, UNIT_COLUMNS);
+
+#pragma unroll
+    for (int term = 0; term < rounding_terms(ROUNDING); term++) {
+        const uint4 words = take_piece<ROUNDING>(v);
+
+        for (int copy = 0; copy < c.n_copies; copy++) {
+            const int64_t row = c.place == NULL ? from : c.place[from * c.n_copies + copy];
+            const int64_t at =
+                operand_piece_offset(c.to.n_rows, row, chunk + term * n_chunks, piece);
+
+            *reinterpret_cast<uint4 *>((char *)c.to.data + at) = words;
+        }
+    }
+}
+
 /* blockIdx.x is the row. */
-template <bool IS_F16>
+template <enum rounding ROUNDING>
 static __global__ void __launch_bounds__(THREADS_MAX)
     to_operand(const __grid_constant__ struct conversion c)
 {
@@ -47,15 +75,12 @@ static __global__ void __launch_bounds__(THREADS_MAX)
         const int piece = (int)(i % PIECES);
         const int64_t column =
             chunk * UNIT_COLUMNS + piece / 4 * MXFP4_BLOCK + piece / 2 % 2 * 4 + piece % 2 * 2;
-        const uint4 words = piece_of<IS_F16>(x, column, c.n_columns);
+        float2 v[4];
 
-        for (int copy = 0; copy < c.n_copies; copy++) {
-            const int64_t row =
-                c.place == NULL ? blockIdx.x : c.place[(int64_t)blockIdx.x * c.n_copies + copy];
-
-            *reinterpret_cast<uint4 *>(
-                (char *)c.to.data + operand_piece_offset(c.to.n_rows, row, chunk, piece)) = words;
-        }
+#pragma unroll
+        for (int t = 0; t < 4; t++)
+            v[t] = two_of(x, column + t * 8, c.n_columns);
+        put_piece<ROUNDING>(c, blockIdx.x, chunk, piece, v);
     }
 }
 
@@ -64,8 +89,15 @@ void launch_operand(cudaStream_t stream, const struct operand *to, const float *
 {
     const struct conversion c = {*to, x, n_columns, place, n_copies};
 
-    if (to->is_f16)
-        to_operand<true><<<n_rows, THREADS_MAX, 0, stream>>>(c);
-    else
-        to_operand<false><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+    switch (to->rounding) {
+    case ROUNDS_TO_F16:
+        to_operand<ROUNDS_TO_F16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        break;
+    case ROUNDS_TO_BF16:
+        to_operand<ROUNDS_TO_BF16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        break;
+    case ROUNDS_TO_3_BF16:
+        to_operand<ROUNDS_TO_3_BF16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        break;
+    }
 }

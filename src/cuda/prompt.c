@@ -3,9 +3,10 @@
 #include "cuda/gemm.h"
 #include "cuda/gpu.h"
 
-static bool is_f16(const struct tensor *w)
+/* Of what meets these weights. */
+static enum rounding rounding_of(const struct tensor *w, bool is_exact)
 {
-    return w->dtype == DTYPE_MXFP4;
+    return w->dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16 : is_exact ? ROUNDS_TO_3_BF16 : ROUNDS_TO_BF16;
 }
 
 /* ---- tiles ---- */
@@ -55,14 +56,15 @@ static enum gemm_shape shape_of(int64_t n_entries, int64_t n_experts)
 
 /* An operand in a room that has place for rows_max rows, and will not grow. */
 static enum osp_status operand_of(struct gpu *gpu, struct gpu_room *room, struct operand *out,
-                                  int64_t n_rows, int64_t n_rows_max, const struct tensor *w)
+                                  int64_t n_rows, int64_t n_rows_max, const struct tensor *w,
+                                  bool is_exact)
 {
-    const int64_t n_columns = matrix_columns(w);
+    const enum rounding rounding = rounding_of(w, is_exact);
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, room, (size_t)operand_bytes(n_rows_max, n_columns),
+    TRY(gpu_room_need(gpu, room, (size_t)operand_bytes(n_rows_max, matrix_columns(w), rounding),
                       "operands of prompts"));
-    *out = (struct operand){.data = room->data, .n_rows = n_rows, .is_f16 = is_f16(w)};
+    *out = (struct operand){.data = room->data, .n_rows = n_rows, .rounding = rounding};
 out:
     return st;
 }
@@ -82,7 +84,7 @@ enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m)
         n_row_tiles += units_of(matrix_rows(&m->w[i]), GEMM_ROWS);
     }
     TRY(operand_of(gpu, &gpu->operand, &g.x, operand_rows(m->n_tokens),
-                   operand_rows(gpu->limits.n_rows_max), &m->w[0]));
+                   operand_rows(gpu->limits.n_rows_max), &m->w[0], m->is_exact));
     tiling = tiling_of(gpu, n_row_tiles, m->n_tokens);
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
@@ -103,13 +105,13 @@ static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a,
 
     TRY(gpu_room_need(gpu, &gpu->tiles,
                       (size_t)(n_experts + 1) * sizeof(*out->experts) +
-                          (size_t)(1 + n_entries + listed_rows(n_entries, n_experts)) *
-                              sizeof(int32_t),
+                          (size_t)listed_rows(n_entries, n_experts) * sizeof(*out->uses) +
+                          (size_t)(1 + n_entries) * sizeof(int32_t),
                       "lists of experts"));
     out->experts = gpu->tiles.data;
-    out->n_active = (int32_t *)(out->experts + n_experts + 1);
+    out->uses = (struct row_use *)(out->experts + n_experts + 1);
+    out->n_active = (int32_t *)(out->uses + listed_rows(n_entries, n_experts));
     out->place = out->n_active + 1;
-    out->source = out->place + n_entries;
     out->n_read = gpu->n_experts_read;
 out:
     return st;
@@ -141,16 +143,15 @@ enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a
     TRY(lists_of(gpu, a, &lists));
     up = listed_product(&lists, shape, &a->w_up, &a->b_up);
     down = listed_product(&lists, shape, &a->w_down, &a->b_down);
-    TRY(operand_of(gpu, &gpu->operand, &up.x, n_listed, n_listed_max, &a->w_up));
-    TRY(operand_of(gpu, &gpu->units, &up.units, n_listed, n_listed_max, &a->w_down));
+    TRY(operand_of(gpu, &gpu->operand, &up.x, n_listed, n_listed_max, &a->w_up, false));
+    TRY(operand_of(gpu, &gpu->units, &up.units, n_listed, n_listed_max, &a->w_down, false));
     up.limit = a->limit;
     up.alpha = a->alpha;
     down.x = up.units;
-    down.source = lists.source;
-    down.gates = a->gates.data;
+    down.uses = lists.uses;
     down.out[0] = a->parts.data;
     down.out_width[0] = a->parts.dim[1];
-    launch_expert_lists(gpu->stream, &lists, a->ids.data, (int)n, (int)n_experts,
+    launch_expert_lists(gpu->stream, &lists, a->ids.data, a->gates.data, (int)n, (int)n_experts,
                         gemm_tokens_max(shape));
     launch_operand(gpu->stream, &up.x, a->y.data, n_rows, a->y.dim[1], lists.place, (int)n_ranks);
     launch_gemm(gpu->stream, &up);

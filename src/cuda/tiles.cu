@@ -33,8 +33,8 @@ static __device__ void list_expert(const struct expert_lists &l, int expert, int
 }
 
 static __global__ void __launch_bounds__(LIST_THREADS)
-    list_experts(const __grid_constant__ struct expert_lists l, const int32_t *ids, int n_entries,
-                 int n_experts, int n_tile_tokens)
+    list_experts(const __grid_constant__ struct expert_lists l, const int32_t *__restrict__ ids,
+                 const float *__restrict__ gates, int n_entries, int n_experts, int n_tile_tokens)
 {
     extern __shared__ int next[]; /* counts, and then where the expert's next entry goes */
     struct before all = {0, 0, 0};
@@ -42,6 +42,7 @@ static __global__ void __launch_bounds__(LIST_THREADS)
     for (int e = threadIdx.x; e < n_experts; e += LIST_THREADS)
         next[e] = 0;
     __syncthreads();
+#pragma unroll 8
     for (int i = threadIdx.x; i < n_entries; i += LIST_THREADS)
         atomicAdd(&next[ids[i]], 1);
     __syncthreads();
@@ -59,37 +60,67 @@ static __global__ void __launch_bounds__(LIST_THREADS)
         *l.n_read += (uint64_t)all.n_active;
     }
     __syncthreads();
+#pragma unroll 8
     for (int i = threadIdx.x; i < n_entries; i += LIST_THREADS) {
         const int row = atomicAdd(&next[ids[i]], 1);
 
         l.place[i] = row;
-        l.source[row] = i;
+        l.uses[row] = (struct row_use){i, gates[i]};
     }
 }
 
 void launch_expert_lists(cudaStream_t stream, const struct expert_lists *out, const int32_t *ids,
-                         int n_entries, int n_experts, int n_tile_tokens)
+                         const float *gates, int n_entries, int n_experts, int n_tile_tokens)
 {
     list_experts<<<1, LIST_THREADS, (size_t)n_experts * sizeof(int), stream>>>(
-        *out, ids, n_entries, n_experts, n_tile_tokens);
+        *out, ids, gates, n_entries, n_experts, n_tile_tokens);
 }
 
-static __global__ void __launch_bounds__(SUM_THREADS)
-    sum_parts(float *h, const float *parts, int n_ranks, int64_t n)
+/* Four numbers at a time where rows are aligned for it, else one. */
+template <typename T> static __device__ T sum_of(const T *from, int n_ranks, int64_t stride);
+
+template <>
+__device__ __forceinline__ float sum_of<float>(const float *from, int n_ranks, int64_t stride)
 {
-    const float *from = parts + (int64_t)blockIdx.x * n_ranks * n;
+    float sum = from[0];
 
-    for (int64_t i = threadIdx.x; i < n; i += SUM_THREADS) {
-        float sum = from[i];
+#pragma unroll 3
+    for (int rank = 1; rank < n_ranks; rank++)
+        sum += from[rank * stride];
+    return sum;
+}
 
-        for (int rank = 1; rank < n_ranks; rank++)
-            sum += from[rank * n + i];
-        h[blockIdx.x * n + i] = sum;
+template <>
+__device__ __forceinline__ float4 sum_of<float4>(const float4 *from, int n_ranks, int64_t stride)
+{
+    float4 sum = from[0];
+
+#pragma unroll 3
+    for (int rank = 1; rank < n_ranks; rank++) {
+        const float4 v = from[rank * stride];
+
+        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
     }
+    return sum;
+}
+
+/* n: of T in a row. */
+template <typename T>
+static __global__ void __launch_bounds__(SUM_THREADS)
+    sum_parts(T *h, const T *parts, int n_ranks, int64_t n)
+{
+    const T *from = parts + (int64_t)blockIdx.x * n_ranks * n;
+
+    for (int64_t i = threadIdx.x; i < n; i += SUM_THREADS)
+        h[blockIdx.x * n + i] = sum_of<T>(from + i, n_ranks, n);
 }
 
 void launch_sum_parts(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
                       int64_t n)
 {
-    sum_parts<<<n_rows, SUM_THREADS, 0, stream>>>(h, parts, n_ranks, n);
+    if (n % 4 == 0)
+        sum_parts<float4><<<n_rows, SUM_THREADS, 0, stream>>>((float4 *)h, (const float4 *)parts,
+                                                              n_ranks, n / 4);
+    else
+        sum_parts<float><<<n_rows, SUM_THREADS, 0, stream>>>(h, parts, n_ranks, n);
 }

@@ -39,7 +39,7 @@ enum card card_of_capability(int major)
 enum {
     PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_experts) |
                SET(STAGE_logits),
-    LARGE = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_experts), /* prompts' products */
+    LARGE = PRODUCTS & ~SET(STAGE_logits), /* of a prompt's rows */
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_CARDS = SET(N_CARDS) - 1,
@@ -86,9 +86,8 @@ const struct tuning_row tuning_rows[] = {
     {PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64},
      .why = "one source for all cards, the same sums for any number of tokens"},
-    {SET(STAGE_route) | SET(STAGE_logits), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1,
-     TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64},
-     .why = "float32 in three terms, or few rows"},
+    {SET(STAGE_logits), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = "few rows, most often one a prompt"},
     {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_SM90,
      .tile = {256, 128, 64}, .why = "prompts: each weight is read once for up to 128 tokens"},
     {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,

@@ -90,6 +90,25 @@ static void test_wishes(void **state)
     assert_int_equal(kernel_for(k, FAMILY_NATIVE), kernel_for(k, FAMILY_AUTO));
 }
 
+/* Each kind of rows on Hopper has products of its own. */
+static void test_prompts(void **state)
+{
+    struct tuning_key k = {.stage = STAGE_experts,
+                           .card = CARD_HOPPER,
+                           .format = WEIGHTS_MXFP4,
+                           .kind = ROW_PROMPT,
+                           .n_rows = 1};
+
+    (void)state;
+    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_SM90);
+    assert_int_equal(kernel_for(k, FAMILY_MMA), KERNEL_MATMUL_MMA);
+    k.kind = ROW_GENERATED;
+    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_SM90);
+    k.kind = ROW_PROMPT;
+    k.card = CARD_AMPERE;
+    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_SM90);
+}
+
 static void read_words(struct kernel_words words, enum card card, enum osp_status expected,
                        const char *said)
 {
@@ -148,5 +167,5 @@ static void test_symbols_differ(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
-          cmocka_unit_test(test_words), cmocka_unit_test(test_cards),
-          cmocka_unit_test(test_symbols_differ))
+          cmocka_unit_test(test_prompts), cmocka_unit_test(test_words),
+          cmocka_unit_test(test_cards), cmocka_unit_test(test_symbols_differ))

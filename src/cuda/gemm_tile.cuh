@@ -1,0 +1,132 @@
+/* Which part of a product a block of gemm_sm90.cu computes next, and the sizes that its parts share. */
+#ifndef CUDA_GEMM_TILE_CUH
+#define CUDA_GEMM_TILE_CUH
+
+#include "cuda/gemm.h"
+
+enum {
+    CONSUMERS = 2,
+    GROUP_WARPS = 4,
+    GROUP_THREADS = GROUP_WARPS * WARP_LANES,
+    THREADS = (1 + CONSUMERS) * GROUP_THREADS,
+    PRODUCER_REGISTERS = 40,
+    CONSUMER_REGISTERS = 232,
+    TILE_UNITS = GEMM_ROWS / UNIT_ROWS,
+    GROUP_UNITS = TILE_UNITS / CONSUMERS,
+    K_STEPS = UNIT_COLUMNS / 16,
+    OPERAND_TILE_BYTES = GEMM_TOKENS_MAX * OPERAND_ROW_BYTES,
+    SWIZZLE_BYTES = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
+    STAGES_MAX = 8,
+    GROUP_ROWS = GROUP_UNITS * UNIT_ROWS,
+    ROW_INFO_BYTES = 8, /* what the threads of a group tell each other of a row */
+    ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
+    SUMS = GEMM_TOKENS_MAX / 2 /* of a thread and unit, in the widest tile */
+};
+
+enum format { FORMAT_BF16, FORMAT_MXFP4 };
+
+/* How deep the ring is: shared memory is 227 KiB, of which swiglu takes 32. */
+static HOST_DEVICE constexpr int stages_of(enum format format)
+{
+    return format == FORMAT_MXFP4 ? 7 : 4;
+}
+
+static HOST_DEVICE constexpr int bytes_of(enum format format)
+{
+    return format == FORMAT_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES;
+}
+
+static HOST_DEVICE constexpr int shared_bytes_of(enum format format)
+{
+    return stages_of(format) * (OPERAND_TILE_BYTES + TILE_UNITS * bytes_of(format)) +
+           CONSUMERS * (OPERAND_TILE_BYTES + ROWS_INFO_BYTES) + 2 * STAGES_MAX * 8;
+}
+
+/* A matrix or stack, as far as it does not depend on the tile. */
+struct job {
+    const unsigned char *data;
+    int64_t matrix_bytes, tops_offset;
+    int n_rows, n_padded_rows;
+    int first_tile; /* of the rows' tiles of all jobs */
+};
+
+struct launch_plan {
+    struct gemm g;
+    struct job jobs[MATMUL_JOBS_MAX];
+    int n_row_tiles, n_token_tiles; /* n_token_tiles: without experts */
+};
+
+struct tile {
+    int job, row; /* its first, of the job */
+    int expert;
+    int first, n; /* rows of the operand */
+    int width;    /* n, up to the next width of a product */
+};
+
+/* The last of the experts whose tiles begin at `id` or before. */
+static __device__ __forceinline__ int expert_of(const struct gemm &g, int n_row_tiles, int id)
+{
+    int low = 0, high = *g.n_active;
+
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+
+        if (g.experts[middle].first_tile * n_row_tiles <= id)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The least of the widths that n tokens fit into; they fall. */
+template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
+{
+    int width = 0;
+
+    ((width = WIDTHS >= n ? WIDTHS : width), ...);
+    return width;
+}
+
+/* Tiles of the same weights are neighbours: they are read from the memory once. */
+template <int... WIDTHS>
+static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, int id,
+                                                 struct tile *out)
+{
+    const struct gemm &g = p.g;
+    int n = g.n_tokens, n_each = g.n_tile_tokens, first = 0, n_tiles = p.n_token_tiles, row_tile;
+
+    out->expert = 0;
+    if (g.experts != NULL) {
+        if (id >= g.experts[*g.n_active].first_tile * p.n_row_tiles)
+            return false;
+        const int at = expert_of(g, p.n_row_tiles, id);
+        const struct expert_rows e = g.experts[at];
+
+        out->expert = e.expert;
+        n = e.n_rows;
+        n_tiles = g.experts[at + 1].first_tile - e.first_tile;
+        n_each = width_of<WIDTHS...>((n + n_tiles - 1) / n_tiles);
+        first = e.first_row;
+        id -= e.first_tile * p.n_row_tiles;
+    } else if (id >= p.n_row_tiles * n_tiles) {
+        return false;
+    }
+    row_tile = id / n_tiles;
+    out->first = first + (id - row_tile * n_tiles) * n_each;
+    out->n = min(n_each, first + n - out->first);
+    out->width = width_of<WIDTHS...>(out->n);
+    out->job = 0;
+    while (out->job + 1 < g.n_jobs && row_tile >= p.jobs[out->job + 1].first_tile)
+        out->job++;
+    out->row = (row_tile - p.jobs[out->job].first_tile) * GEMM_ROWS;
+    return true;
+}
+
+static __device__ __forceinline__ const unsigned char *matrix_of(const struct launch_plan &p,
+                                                                 const struct tile &tile)
+{
+    return p.jobs[tile.job].data + tile.expert * p.jobs[tile.job].matrix_bytes;
+}
+
+#endif
