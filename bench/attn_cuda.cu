@@ -47,9 +47,9 @@ struct setting {
 };
 
 static char *pool;
-static float *q, *att, *parts, *sinks;
-static int *counts;
-static const int64_t POOL_BYTES = 12ll << 30, PARTS_BYTES = 64ll << 20;
+static float *q, *att, *sinks;
+static char *cells;
+static const int64_t POOL_BYTES = 12ll << 30, CELLS_BYTES = 72ll << 20;
 enum { ROWS_MAX = 8192, H = 64, K = 8, D = 64 };
 
 static struct batch *batch_for(const struct setting *c, int64_t n_pool_pages, int layer, void **dev)
@@ -87,9 +87,9 @@ static void launch(cudaStream_t stream, struct attn_launch *l, const struct sett
         launch_attn_prompt(stream, l);
         return;
     }
-    const int64_t row_bytes = 8 * l->n_splits * attn_part_floats(&l->args) * 4;
+    const int64_t row_bytes = (int64_t)K * ATTN_CELL_BYTES;
     const int all = c->n_seqs * c->rows_each;
-    const int at_once = row_bytes * all <= PARTS_BYTES ? all : (int)(PARTS_BYTES / row_bytes);
+    const int at_once = row_bytes * all <= CELLS_BYTES ? all : (int)(CELLS_BYTES / row_bytes);
 
     for (l->first_row = 0; l->first_row < all; l->first_row += at_once) {
         l->n_rows = all - l->first_row < at_once ? all - l->first_row : at_once;
@@ -142,13 +142,12 @@ static void measure(cudaStream_t stream, struct setting c)
               (const struct batch_seq *)batch_at(l.batch, b->offset_seqs)};
     l.n_rows = b->n_rows;
     l.n_units = attn_units_level(c.window > 0 && attn_units(0, end) > 9 ? 9 : attn_units(0, end));
-    l.n_splits = attn_splits(&l.args, l.n_units);
+    l.n_splits = attn_splits(l.n_units);
 
     l.n_seqs = b->n_seqs;
     l.n_group = H / K;
 
-    l.parts = parts;
-    l.counts = counts;
+    l.cells = cells;
     for (int r = 0; r < b->n_rows; r++) {
         int n = BATCH_POSITIONS(b)[r] + 1;
 
@@ -203,10 +202,9 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&pool, POOL_BYTES));
     CHECK(cudaMalloc(&q, (size_t)ROWS_MAX * H * D * 4));
     CHECK(cudaMalloc(&att, (size_t)ROWS_MAX * H * D * 4));
-    CHECK(cudaMalloc(&parts, PARTS_BYTES));
-    CHECK(cudaMalloc(&counts, 1 << 20));
+    CHECK(cudaMalloc(&cells, CELLS_BYTES));
     CHECK(cudaMalloc(&sinks, 1024));
-    CHECK(cudaMemset(counts, 0, 1 << 20));
+    CHECK(cudaMemset(cells, 0, CELLS_BYTES));
     CHECK(cudaMemset(sinks, 0, 1024));
     fill<<<1024, 256, 0, stream>>>((uint32_t *)q, (int64_t)ROWS_MAX * H * D, false);
     for (int w = 1; w < argc; w++) {

@@ -22,6 +22,13 @@ static __device__ __forceinline__ void copy_async(char *to_shared, const char *f
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+/* Where a piece of a row of words lies in shared memory: rows two apart have theirs in different halves, so that
+ * lanes which read four rows at once meet all banks. Pieces stay within 128 bytes: copies are not slowed. */
+static __device__ __forceinline__ int piece_offset(int row, int piece)
+{
+    return row * WORDS_ROW_BYTES + (piece ^ (row & 2)) * COPY_BYTES;
+}
+
 /* Copies since the last call are a group, which may be empty. */
 static __device__ __forceinline__ void copies_commit(void)
 {

@@ -16,12 +16,14 @@ extern "C" {
 #endif
 
 enum {
-    ATTN_HEADS = 8,               /* query heads of a block: the columns of a matrix instruction */
-    ATTN_WIDTH = 64,              /* head width that the tensor cores' kernels are made for */
-    ATTN_UNIT_KEYS = 16,          /* the rows of a matrix instruction; a page has whole units */
-    ATTN_SPLITS_MAX = 32,         /* of a row: a lane each where they are merged */
-    ATTN_SPLIT_UNITS = 8,         /* of a group: one a warp */
-    ATTN_WINDOW_GROUPS = 2,       /* of a window: as few are one split */
+    ATTN_HEADS = 8,        /* query heads of a block: the columns of a matrix instruction */
+    ATTN_WIDTH = 64,       /* head width that the tensor cores' kernels are made for */
+    ATTN_UNIT_KEYS = 16,   /* the rows of a matrix instruction; a page has whole units */
+    ATTN_SPLITS_MAX = 32,  /* of a row: a lane each where they are merged */
+    ATTN_GROUP_UNITS = 8,  /* one a warp of a block */
+    ATTN_SPLIT_GROUPS = 2, /* of a row that needs no more splits than there may be */
+    ATTN_SPLIT_BYTES = ATTN_HEADS * (ATTN_WIDTH + 2) * 8,       /* what it hands over, with tags */
+    ATTN_CELL_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* the count in front */
     ATTN_PROMPT_TOKENS = 16,      /* of a block: 128 rows with their heads */
     ATTN_PLAIN_SPLIT_TOKENS = 256 /* of the plain kernel */
 };
@@ -37,14 +39,17 @@ struct attn_launch {
     const struct batch *batch; /* in the device's memory */
     struct attn_rows rows;
     int first_row, n_rows; /* rows [first_row, first_row + n_rows) of the batch */
-    /* Room for the sums of n_splits splits of every row, attn_part_floats() each. The plain kernel may
-     * have NULL: each row's splits are walked by one block. The same bits either way. */
+    int n_seqs;            /* of the batch */
+    int n_group;           /* query heads of a key/value head */
+    int n_units;           /* of the row that sees most, or more */
+    int n_splits;          /* of that row */
+    /* Of the plain kernel: room for the sums of n_splits splits of every row, attn_part_floats() each;
+     * NULL: each row's splits are walked by one block. The same bits either way. */
     float *parts;
-    int n_splits;
-    int n_seqs;  /* of the batch */
-    int n_group; /* query heads of a key/value head */
-    int n_units; /* of the row that sees most, or more */
-    int *counts; /* (n_rows, attn_row_blocks()): zeros, and zeros again behind the launch */
+    /* Of generated rows with several splits, for each of n_rows attn_row_blocks() cells: room for what the
+     * splits hand over, and how often the cell was used: ATTN_CELL_BYTES. Zeros at first, and touched by
+     * nobody else. */
+    char *cells;
 };
 
 /* Units that a row sees whose keys are [first, end). */
@@ -53,22 +58,19 @@ static inline HOST_DEVICE int attn_units(int first, int end)
     return (end + ATTN_UNIT_KEYS - 1) / ATTN_UNIT_KEYS - first / ATTN_UNIT_KEYS;
 }
 
-/* Splits of a row that sees n units. With a window few are one split, for who waits for others waits longer
- * than for two units more. Split s has the groups of ATTN_SPLIT_UNITS units s, s + splits, s + 2 splits and so
- * on: splits that run at the same time read what lies together. */
-static inline HOST_DEVICE int attn_splits(const struct attn_args *a, int n_units)
+/* Splits of a row that sees n units. Split s has the groups of ATTN_GROUP_UNITS units s, s + splits, s + 2 splits
+ * and so on: splits that run at the same time read what lies together. */
+static inline HOST_DEVICE int attn_splits(int n_units)
 {
-    const int n_groups = (n_units + ATTN_SPLIT_UNITS - 1) / ATTN_SPLIT_UNITS;
+    const int n_each = ATTN_GROUP_UNITS * ATTN_SPLIT_GROUPS, n = (n_units + n_each - 1) / n_each;
 
-    if (a->window_tokens > 0 && n_groups <= ATTN_WINDOW_GROUPS)
-        return 1;
-    return n_groups < ATTN_SPLITS_MAX ? n_groups : (int)ATTN_SPLITS_MAX;
+    return n < ATTN_SPLITS_MAX ? n : (int)ATTN_SPLITS_MAX;
 }
 
 /* The next number of units at which a launch changes: graphs serve all that are not above it. */
 static inline int attn_units_level(int n_units)
 {
-    int n = ATTN_SPLIT_UNITS;
+    int n = ATTN_GROUP_UNITS;
 
     while (n < n_units)
         n *= 2;

@@ -12,23 +12,26 @@
  * Queries are sums of three bf16 numbers and weights of two, keys and values are exact: float32 but for the
  * last bits. A code of F8 is a bf16 number 2^-120 times its value.
  *
- * The warps' sums are added in order of the warps. Where a row has several splits, each leaves its sums, and
- * the block that comes last adds them in order of the splits, and the sink. All of it depends on the row's
- * position alone.
+ * The warps' sums are added in order of the warps. Where a row has several splits, each hands its sums over, and
+ * the block of the last split adds them in order, and the sink. It waits for blocks with lower numbers, which
+ * began before it. All of it depends on the row's position alone.
  *
- * Bytes: the keys and values that a row sees, once. */
+ * Bytes: the keys and values that a row sees, once; bound by them from about 16,384 tokens on, by the length of the
+ * chain from query to sum before. H200, 2026-11-22, BF16, us a layer in a chain of launches: 2.5 with a window of
+ * 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 % of reading alone), 66.2 at 131,072 (87 %). */
 #include "cuda/attn.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/sums.cuh"
 
 enum {
-    WARPS = ATTN_SPLIT_UNITS,
+    WARPS = ATTN_GROUP_UNITS,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    SPLITS_AT_ONCE = 16, /* loads under way where splits are merged */
+    SPLITS_AT_ONCE = 8, /* loads under way where splits are added */
+    PAIR_BYTES = 16,
     QUERY_PARTS = 3,
     HEAD_STRIDE = ATTN_WIDTH + 4, /* floats; 4: lanes of a warp write to different banks */
-    RING_BYTES = 16 << 10,        /* of a warp, at most, where it has more than one unit */
+    RING_BYTES = 9 << 10,         /* of a warp, at most, where it has more than one unit */
     PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS
 };
 static_assert((int)WARPS == (int)ATTN_HEADS, "a warp merges a head");
@@ -65,10 +68,10 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->end = position + 1;
     k->first = a.window_tokens > 0 ? max(k->end - a.window_tokens, 0) : 0;
     n_units = attn_units(k->first, k->end);
-    k->n_splits = attn_splits(&a, n_units);
-    k->unit = k->first / ATTN_UNIT_KEYS + blockIdx.x * ATTN_SPLIT_UNITS;
+    k->n_splits = attn_splits(n_units);
+    k->unit = k->first / ATTN_UNIT_KEYS + blockIdx.x * ATTN_GROUP_UNITS;
     k->unit_end = k->first / ATTN_UNIT_KEYS + n_units;
-    k->step = k->n_splits * ATTN_SPLIT_UNITS;
+    k->step = k->n_splits * ATTN_GROUP_UNITS;
     if (kind != ROW_GENERATED || (int)blockIdx.x >= k->n_splits)
         return false;
     k->written = position - (row - seq->first_row); /* its rows follow each other */
@@ -79,6 +82,12 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     return true;
 }
 
+/* Where the splits of this block's row meet; it begins with the number of times that they did. */
+static __device__ __forceinline__ char *cell_of_block(const struct attn_launch &l)
+{
+    return l.cells + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_CELL_BYTES;
+}
+
 /* ---- units: how they lie in pages and rings, and their words as fragments ---- */
 
 /* The words of two slots (of keys) or columns (of values): pair g of a row of words. */
@@ -86,40 +95,57 @@ static __device__ __forceinline__ uint2 words_at(const char *side, int row)
 {
     const int g = threadIdx.x % WARP_LANES / 4;
 
-    return *(const uint2 *)(side + row * WORDS_ROW_BYTES + g * 8);
+    return *(const uint2 *)(side + piece_offset(row, g / 2) + g % 2 * 8);
+}
+
+static __device__ __forceinline__ uint32_t word_at(const char *side, int row, int column)
+{
+    return *(const uint32_t *)(side + piece_offset(row, column / 4) + column % 4 * KV_WORD_BYTES);
+}
+
+/* This lane's part of copies from one end of `from` to the other, to rows of words. */
+static __device__ __forceinline__ void copy_rows(char *side, const char *from, int first_row)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    copy_async(side + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
 }
 
 template <int DTYPE> struct unit {
 };
 
-/* Words of two. Of the values' eight rows of words the even ones come first in the ring. */
+/* Words of two. Rows g and g + 8 of operand A are the slots g and g + 8. */
 template <> struct unit<DTYPE_BF16> {
-    enum { SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH * 2, BYTES = 2 * SIDE_BYTES };
+    enum {
+        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH * 2,
+        BYTES = 2 * SIDE_BYTES,
+        TILE_BYTES = SIDE_BYTES / STEPS,
+        TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
+    };
 
     static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
                                                 int unit)
     {
-        const int lane = threadIdx.x % WARP_LANES, row = lane / 4;
-        const int tile_bytes = SIDE_BYTES / STEPS;
-
-#pragma unroll
-        for (int i = 0; i < SIDE_BYTES / COPY_BYTES / WARP_LANES; i++) {
-            const int at = (i * WARP_LANES + lane) * COPY_BYTES;
-
-            copy_async(ring + at, keys + unit * SIDE_BYTES + at);
-        }
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
-            copy_async(ring + SIDE_BYTES + i * tile_bytes +
-                           (row % 2 * 4 + row / 2) * WORDS_ROW_BYTES + lane % 4 * COPY_BYTES,
-                       values + (i * PAGE_UNITS + unit) * tile_bytes + lane * COPY_BYTES);
+            copy_rows(ring, keys + unit * SIDE_BYTES + i * TILE_BYTES, i * TILE_ROWS);
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            copy_rows(ring + SIDE_BYTES, values + (i * PAGE_UNITS + unit) * TILE_BYTES,
+                      i * TILE_ROWS);
+    }
+    /* The slot of score i of this lane. */
+    static __device__ __forceinline__ int slot_of(int i)
+    {
+        return threadIdx.x % WARP_LANES / 4 + i / 2 * 8;
     }
     static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
     {
         const int t = threadIdx.x % 4;
-        const uint2 low = words_at(ring, 8 * step + t), high = words_at(ring, 8 * step + t + 4);
 
-        a[0] = low.x, a[1] = low.y, a[2] = high.x, a[3] = high.y;
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = word_at(ring, 8 * step + i / 2 * 4 + t, slot_of(i % 2 * 2));
     }
     /* The columns of a query that meet key_fragment(): 16 step + 2 t + {0, 1}, and + {8, 9}. */
     static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
@@ -130,13 +156,13 @@ template <> struct unit<DTYPE_BF16> {
 
         x[0][0] = low.x, x[0][1] = low.y, x[1][0] = high.x, x[1][1] = high.y;
     }
-    /* Slots 4 t + {0, 1} and 4 t + {2, 3}. */
+    /* Slots 2 t + {0, 1} and 2 t + {8, 9}. */
     static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
                                                           const uint32_t seen[2])
     {
-        const int t = threadIdx.x % 4;
-        const char *side = ring + SIDE_BYTES;
-        const uint2 low = words_at(side, 8 * tile + t), high = words_at(side, 8 * tile + t + 4);
+        const int row = 8 * tile + threadIdx.x % 4;
+        const uint2 low = words_at(ring + SIDE_BYTES, row);
+        const uint2 high = words_at(ring + SIDE_BYTES, row + 4);
 
         a[0] = low.x & seen[0], a[1] = low.y & seen[0];
         a[2] = high.x & seen[1], a[3] = high.y & seen[1];
@@ -145,18 +171,11 @@ template <> struct unit<DTYPE_BF16> {
     {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            const int slot = 4 * (threadIdx.x % 4) + 2 * i;
+            const int slot = 2 * (threadIdx.x % 4) + 8 * i;
 
             seen[i] = (slot >= first && slot < end ? 0xFFFFu : 0) |
                       (slot + 1 >= first && slot + 1 < end ? 0xFFFF0000u : 0);
         }
-    }
-    /* even: weights of slots 4 t and 4 t + 2, odd: of 4 t + 1 and 4 t + 3. */
-    static __device__ __forceinline__ void weight_fragment(uint32_t b[2], uint32_t even,
-                                                           uint32_t odd)
-    {
-        b[0] = __byte_perm(even, odd, 0x5410);
-        b[1] = __byte_perm(even, odd, 0x7632);
     }
     static __device__ __forceinline__ float key_scale(const char *, int)
     {
@@ -168,33 +187,38 @@ template <> struct unit<DTYPE_BF16> {
     }
 };
 
-/* Words of four; the scales of the keys, then of the values, behind both sides. */
+/* Words of four; the scales of the keys, then of the values, behind both sides. Rows g and g + 8 of operand A are
+ * the slots 2 g and 2 g + 1. */
 template <> struct unit<DTYPE_F8> {
     enum {
         SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH,
         SCALES_BYTES = ATTN_UNIT_KEYS * 4,
-        BYTES = 2 * SIDE_BYTES + 2 * SCALES_BYTES
+        BYTES = 2 * SIDE_BYTES + 2 * SCALES_BYTES,
+        TILE_BYTES = SIDE_BYTES / STEPS,
+        TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
     };
 
     static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
                                                 int unit)
     {
-        const int lane = threadIdx.x % WARP_LANES, tile_bytes = SIDE_BYTES / STEPS;
-        const int page_bytes = SIDE_BYTES * PAGE_UNITS;
+        const int lane = threadIdx.x % WARP_LANES, tile = lane / 16, at = lane % 16 * COPY_BYTES;
 
 #pragma unroll
-        for (int i = 0; i < SIDE_BYTES / COPY_BYTES / WARP_LANES; i++) {
-            const int at = (i * WARP_LANES + lane) * COPY_BYTES;
-
-            copy_async(ring + at, keys + unit * SIDE_BYTES + at);
-            copy_async(ring + SIDE_BYTES + at,
-                       values + (at / tile_bytes * PAGE_UNITS + unit) * tile_bytes +
-                           at % tile_bytes);
+        for (int i = 0; i < STEPS; i += 2) { /* two tiles of four rows */
+            copy_rows(ring, keys + unit * SIDE_BYTES + i * TILE_BYTES, i * TILE_ROWS);
+            copy_rows(ring + SIDE_BYTES,
+                      values + ((i + tile) * PAGE_UNITS + unit) * TILE_BYTES + at -
+                          lane * COPY_BYTES,
+                      i * TILE_ROWS);
         }
         if (lane < 2 * SCALES_BYTES / COPY_BYTES)
             copy_async(ring + 2 * SIDE_BYTES + lane * COPY_BYTES,
-                       (lane < 4 ? keys : values) + page_bytes + unit * SCALES_BYTES +
+                       (lane < 4 ? keys : values) + SIDE_BYTES * PAGE_UNITS + unit * SCALES_BYTES +
                            lane % 4 * COPY_BYTES);
+    }
+    static __device__ __forceinline__ int slot_of(int i)
+    {
+        return threadIdx.x % WARP_LANES / 4 * 2 + i / 2;
     }
     static __device__ __forceinline__ void fragment(uint32_t a[4], uint2 words)
     {
@@ -231,11 +255,6 @@ template <> struct unit<DTYPE_F8> {
             seen[0] |= slot >= first && slot < end ? 0xFFu << 8 * i : 0;
         }
         seen[1] = seen[0];
-    }
-    static __device__ __forceinline__ void weight_fragment(uint32_t b[2], uint32_t even,
-                                                           uint32_t odd)
-    {
-        b[0] = even, b[1] = odd;
     }
     static __device__ __forceinline__ float key_scale(const char *ring, int slot)
     {
@@ -286,7 +305,7 @@ static __device__ __forceinline__ void load_query(struct query *q, const struct 
     }
 }
 
-/* Slots 2 g at s[0], s[1] and 2 g + 1 at s[2], s[3], of heads 2 t and 2 t + 1. */
+/* Slot slot_of(i) at s[i], of head 2 t + i % 2. */
 template <int DTYPE>
 static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
                                                  const char *ring)
@@ -375,12 +394,10 @@ static __device__ __forceinline__ void add_values(struct state *st, const float 
     uint32_t b[2][2];
 
 #pragma unroll
-    for (int part = 0; part < 2; part++) {
-        const uint32_t even = turned(take_bf16(pairs[0]));
-        const uint32_t odd = turned(take_bf16(pairs[1]));
-
-        unit<DTYPE>::weight_fragment(b[part], even, odd);
-    }
+    for (int part = 0; part < 2; part++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            b[part][i] = turned(take_bf16(pairs[i]));
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
         uint32_t a[4];
@@ -397,13 +414,12 @@ static __device__ __forceinline__ void seen_scores(float s[4], const struct quer
                                                    const char *ring, const struct block &k,
                                                    int index, float scale)
 {
-    const int slot = threadIdx.x % WARP_LANES / 4 * 2;
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
 
     scores_of<DTYPE>(s, q, ring);
 #pragma unroll
     for (int i = 0; i < 4; i++) {
-        const int at = slot + i / 2;
+        const int at = unit<DTYPE>::slot_of(i);
 
         s[i] = __fmul_rn(s[i], __fmul_rn(scale, unit<DTYPE>::key_scale(ring, at)));
         s[i] = at >= first && at < end ? s[i] : -INFINITY;
@@ -414,7 +430,6 @@ template <int DTYPE>
 static __device__ __forceinline__ void add_unit(struct state *st, float s[4], const char *ring,
                                                 const struct block &k, int index)
 {
-    const int slot = threadIdx.x % WARP_LANES / 4 * 2;
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
     uint32_t seen[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
 
@@ -422,7 +437,7 @@ static __device__ __forceinline__ void add_unit(struct state *st, float s[4], co
         unit<DTYPE>::seen_mask(seen, first, end);
 #pragma unroll
     for (int i = 0; i < 4 && DTYPE == DTYPE_F8; i++) {
-        const int at = slot + i / 2;
+        const int at = unit<DTYPE>::slot_of(i);
         const float factor = unit<DTYPE>::value_scale(ring, at) * meet_factor<DTYPE>();
 
         s[i] = at >= first && at < end ? __fmul_rn(s[i], factor) : 0.0f;
@@ -452,14 +467,20 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
         add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
 }
 
-template <int DTYPE>
-static __device__ __forceinline__ void copy_unit(char *ring, const struct block &k, int index)
+/* The page of a unit; any page where there is no such unit. */
+static __device__ __forceinline__ int32_t page_of(const struct block &k, int index)
 {
-    if (index < k.unit_end) {
-        const char *keys = k.keys + k.pages[index / PAGE_UNITS] * k.page_bytes;
+    return k.pages[min(index, k.unit_end - 1) / PAGE_UNITS];
+}
 
+template <int DTYPE>
+static __device__ __forceinline__ void copy_unit(char *ring, const struct block &k, int index,
+                                                 int32_t page)
+{
+    const char *keys = k.keys + page * k.page_bytes;
+
+    if (index < k.unit_end)
         unit<DTYPE>::copy(ring, keys, keys + k.values_bytes, index % PAGE_UNITS);
-    }
     copies_commit();
 }
 
@@ -469,23 +490,36 @@ template <int DTYPE> static __device__ __forceinline__ char *stage_of(char *ring
     return rings + (i * WARPS + (int)threadIdx.x / WARP_LANES) * unit<DTYPE>::BYTES;
 }
 
-/* AT_ONCE units in turn; it divides STAGES. */
+/* AT_ONCE units in turn. Gives how often the cell of the block's row was used. */
 template <int DTYPE, int STAGES, int AT_ONCE>
-static __device__ __forceinline__ void run_warp(struct state *st, char *rings,
-                                                const struct attn_launch &l, const struct block &k)
+static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *rings,
+                                                    const struct attn_launch &l,
+                                                    const struct block &k)
 {
     const int first = k.unit + (int)threadIdx.x / WARP_LANES;
     const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
+    int32_t
+        pages[STAGES]; /* then AT_ONCE: of the next copies, so that these need not wait for them */
     struct query q;
+    uint32_t n_uses;
     int stage = 0;
 
+    static_assert(STAGES % AT_ONCE == 0, "the ring is walked in whole turns");
+
+#pragma unroll
+    for (int i = 0; i < STAGES; i++)
+        pages[i] = page_of(k, first + i * k.step);
 #pragma unroll
     for (int i = 0; i < STAGES; i++) {
         if ((first + i * k.step + 1) * ATTN_UNIT_KEYS > k.written)
             pdl_wait();
-        copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step);
+        copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step, pages[i]);
     }
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        pages[i] = page_of(k, first + (STAGES + i) * k.step);
     pdl_wait();
+    n_uses = k.n_splits > 1 ? __ldcg((const uint32_t *)cell_of_block(l)) : 0;
     load_query<DTYPE>(&q, l, k);
     for (int index = first; index < k.unit_end; index += AT_ONCE * k.step) {
         char *at[AT_ONCE];
@@ -498,12 +532,15 @@ static __device__ __forceinline__ void run_warp(struct state *st, char *rings,
         add_units<DTYPE, AT_ONCE>(st, q, at, k, index, scale);
         __syncwarp();
 #pragma unroll
-        for (int i = 0; i < AT_ONCE; i++)
-            copy_unit<DTYPE>(at[i], k, index + (STAGES + i) * k.step);
+        for (int i = 0; i < AT_ONCE; i++) {
+            copy_unit<DTYPE>(at[i], k, index + (STAGES + i) * k.step, pages[i]);
+            pages[i] = page_of(k, index + (STAGES + AT_ONCE + i) * k.step);
+        }
         stage = stage + AT_ONCE < STAGES ? stage + AT_ONCE : 0;
     }
     copies_wait<0>();
     __syncwarp();
+    return n_uses;
 }
 
 /* ---- a block, and the row ---- */
@@ -511,7 +548,6 @@ static __device__ __forceinline__ void run_warp(struct state *st, char *rings,
 /* Shared by all threads, beside the rings. */
 struct shared {
     float largest[WARPS][ATTN_HEADS], weights[WARPS][ATTN_HEADS];
-    bool is_last;
 };
 
 /* This thread's two columns of head `warp`, with the largest score and the sum of weights. */
@@ -583,68 +619,76 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
         __fdiv_rn(__fmul_rn(sums.out.x, add), total), __fdiv_rn(__fmul_rn(sums.out.y, add), total));
 }
 
-/* Where a split of this block's row leaves its sums: (heads, D), then (heads, 2) numbers. */
-static __device__ float *part_of(const struct attn_launch &l, int split)
-{
-    const int64_t i = ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * l.n_splits + split;
+/* ---- splits of a row: each hands its sums over to the last ---- */
 
-    return l.parts + i * attn_part_floats(&l.args);
+/* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags has the numbers,
+ * so that nobody needs a fence or a counter. */
+static __device__ __forceinline__ void put_tagged(char *to, float x, float y, uint32_t tag)
+{
+    const uint64_t high = (uint64_t)tag << 32;
+
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+                 "l"(high | __float_as_uint(x)), "l"(high | __float_as_uint(y))
+                 : "memory");
 }
 
-static __device__ void put_part(const struct attn_launch &l, struct sums sums)
+/* false: it is not there yet. */
+static __device__ __forceinline__ bool get_tagged(float2 *out, const char *from, uint32_t tag)
+{
+    uint64_t x, y;
+
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(x), "=l"(y)
+                 : "l"(from)
+                 : "memory");
+    *out = make_float2(__uint_as_float((uint32_t)x), __uint_as_float((uint32_t)y));
+    return (uint32_t)(x >> 32) == tag && (uint32_t)(y >> 32) == tag;
+}
+
+/* Of a split: (heads, D) sums, then (heads, 2) numbers, in pairs. */
+static __device__ __forceinline__ char *handed_by(const struct attn_launch &l, int split)
+{
+    return cell_of_block(l) + ATTN_CELL_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
+}
+
+static __device__ void hand_over(const struct attn_launch &l, struct sums sums, uint32_t tag)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    float *part = part_of(l, blockIdx.x);
+    char *to = handed_by(l, blockIdx.x);
 
-    ((float2 *)part)[threadIdx.x] = sums.out;
     if (lane == 0)
-        ((float2 *)(part + ATTN_HEADS * ATTN_WIDTH))[head] =
-            make_float2(sums.largest, sums.weights);
+        put_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
+    put_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
 }
 
-/* Whether all other splits of the row have left their sums, which can be seen then; the count is zero again. */
-static __device__ bool is_last(const struct attn_launch &l, const struct block &k, struct shared *s)
-{
-    int *count = l.counts + blockIdx.z * gridDim.y + blockIdx.y, n;
-
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;"
-                     : "=r"(n)
-                     : "l"(count)
-                     : "memory");
-        s->is_last = n == k.n_splits - 1;
-        if (s->is_last)
-            *count = 0;
-    }
-    __syncthreads();
-    return s->is_last;
-}
-
-static __device__ struct sums sum_parts(const struct attn_launch &l, int n_splits)
+/* Waits for the splits of the row, which all began before this block. */
+static __device__ struct sums sum_splits(const struct attn_launch &l, int n_splits, uint32_t tag)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int64_t stride = attn_part_floats(&l.args);
-    const float *parts = part_of(l, 0);
     float2 of_split = {-INFINITY, 0.0f};
     struct sums all = {};
     float add;
 
     if (lane < n_splits)
-        of_split = __ldcg((const float2 *)(parts + lane * stride + ATTN_HEADS * ATTN_WIDTH) + head);
+        while (!get_tagged(&of_split, handed_by(l, lane) + (THREADS + head) * PAIR_BYTES, tag))
+            ;
+    __syncwarp();
+    all.largest = warp_max(of_split.x);
+    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
+    all.weights = warp_sum(__fmul_rn(of_split.y, add));
     for (int first = 0; first < n_splits; first += SPLITS_AT_ONCE) {
-        float2 out[SPLITS_AT_ONCE];
+        float2 out[SPLITS_AT_ONCE] = {};
+        bool is_there;
 
+        do {
+            is_there = true;
 #pragma unroll
-        for (int i = 0; i < SPLITS_AT_ONCE; i++)
-            out[i] = first + i < n_splits
-                         ? __ldcg((const float2 *)(parts + (first + i) * stride) + threadIdx.x)
-                         : make_float2(0.0f, 0.0f);
-        if (first == 0) {
-            all.largest = warp_max(of_split.x);
-            add = power_of_two(__fadd_rn(of_split.x, -all.largest));
-            all.weights = warp_sum(__fmul_rn(of_split.y, add));
-        }
+            for (int i = 0; i < SPLITS_AT_ONCE; i++)
+                if (first + i < n_splits)
+                    is_there &= get_tagged(&out[i],
+                                           handed_by(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
+        } while (!is_there);
+        __syncwarp();
 #pragma unroll
         for (int i = 0; i < SPLITS_AT_ONCE; i++) {
             const float factor = __shfl_sync(ALL_LANES, add, first + i);
@@ -666,6 +710,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     struct state st = {{}, {-INFINITY, -INFINITY}, {}};
     struct block k;
     struct sums sums;
+    uint32_t tag;
 
     pdl_launch_dependents();
     if (!block_of(&k, l)) {
@@ -673,49 +718,47 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
             pdl_wait(); /* who waits for this kernel waits for those before it */
         return;
     }
-    run_warp<DTYPE, STAGES, STAGES == 1 ? 1 : 2>(&st, rings, l, k);
+    tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2 > (&st, rings, l, k) + 1;
     put_sums<DTYPE>(&s, rings, &st);
     __syncthreads();
     sums = sum_warps<DTYPE>(&s, rings);
-    if (k.n_splits > 1) {
-        put_part(l, sums);
-        if (!is_last(l, k, &s))
-            return;
-        sums = sum_parts(l, k.n_splits);
+    if (k.n_splits == 1) {
+        finish(l, k, sums);
+        return;
     }
-    finish(l, k, sums);
+    hand_over(l, sums, tag);
+    if ((int)blockIdx.x < k.n_splits - 1)
+        return;
+    finish(l, k, sum_splits(l, k.n_splits, tag));
+    __syncthreads(); /* all have come: nobody asks for the old number any more */
+    if (threadIdx.x == 0)
+        *(uint32_t *)cell_of_block(l) = tag;
 }
 
-/* Gives whether the card has the shared memory for it. */
 template <int DTYPE, int STAGES>
-static bool launch_stages(cudaStream_t stream, const struct attn_launch *l)
+static void launch_stages(cudaStream_t stream, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)STAGES * WARPS * unit<DTYPE>::BYTES;
     static const cudaError_t is_set =
         cudaFuncSetAttribute((const void *)attn_decode<DTYPE, STAGES>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
-    if (is_set != cudaSuccess) {
-        (void)cudaGetLastError();
-        return false;
-    }
+    (void)is_set; /* the launch fails if it is an error */
     pdl_launch(
         attn_decode<DTYPE, STAGES>,
         dim3((unsigned)l->n_splits, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
         dim3(THREADS), shared_bytes, stream, *l);
-    return true;
 }
 
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
 {
     enum { STAGES = RING_BYTES / unit<DTYPE>::BYTES / 2 * 2 };
 
-    /* Rows with one unit a warp may be in either, with the same bits; others have pairs. Cards with 99 KB a
-     * block, those of sm_86, 120 and 121, have room for the short ring. */
-    if (l->args.window_tokens <= 0 && l->n_units <= l->n_splits * WARPS)
-        (void)launch_stages<DTYPE, 1>(stream, l);
-    else if (!launch_stages<DTYPE, STAGES>(stream, l))
-        (void)launch_stages<DTYPE, 2>(stream, l);
+    /* Rows with one unit a warp may be in either, with the same bits; others have pairs. */
+    if (l->n_units > l->n_splits * WARPS)
+        launch_stages<DTYPE, STAGES>(stream, l);
+    else
+        launch_stages<DTYPE, 1>(stream, l);
 }
 
 void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l)

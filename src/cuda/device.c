@@ -156,7 +156,7 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->mxfp8.data);
     (void)cudaFree(gpu->tiles.data);
     (void)cudaFree(gpu->parts.data);
-    (void)cudaFree(gpu->counts.data);
+    (void)cudaFree(gpu->cells.data);
     (void)cudaFree(gpu->raw.data);
     (void)cudaFree(gpu->chunks.data);
     (void)cudaFree(gpu->jobs.data);

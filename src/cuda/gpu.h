@@ -93,8 +93,8 @@ struct gpu {
     struct gpu_room operand, units, tiles; /* of prompts: prompt.c, prompt_mxfp8.c */
     struct gpu_room mxfp8; /* rows of prompts, by a norm, and which they are; NULL: none yet */
     const float *mxfp8_of;
-    int n_generated;        /* rows of the step in progress, in front of those of prompts */
-    struct gpu_room counts; /* of attention's splits: zeros between launches */
+    int n_generated;       /* rows of the step in progress, in front of those of prompts */
+    struct gpu_room cells; /* of attention: where splits of a row meet */
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */

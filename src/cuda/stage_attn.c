@@ -6,8 +6,10 @@
 #include "cuda/gpu.h"
 
 enum {
-    PLAIN_BLOCKS_WANTED = 264,  /* two a multiprocessor of the largest card */
-    PARTS_BYTES_MAX = 64 << 20, /* sums of splits; rows that need more go in several launches */
+    PLAIN_BLOCKS_WANTED = 264, /* two a multiprocessor of the largest card */
+    PARTS_BYTES_MAX =
+        64 << 20, /* of the plain kernel; beyond it a block walks all splits of its row */
+    CELLS_BYTES_MAX = 72 << 20 /* 66 rows with eight heads; more go in several launches */
 };
 
 int gpu_attn_units(const struct batch *b)
@@ -58,18 +60,19 @@ out:
     return st;
 }
 
-static enum osp_status counts_need(struct gpu *gpu, struct attn_launch *l)
+/* Cells for n rows; new ones are zeros. */
+static enum osp_status cells_need(struct gpu *gpu, struct attn_launch *l, int n)
 {
-    const size_t had_bytes = gpu->counts.size_bytes;
-    const size_t size_bytes =
-        (size_t)gpu->limits.n_rows_max * (size_t)attn_row_blocks(&l->args) * sizeof(int);
+    const size_t had_bytes = gpu->cells.size_bytes;
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->counts, size_bytes, "counts of attention"));
-    if (gpu->counts.size_bytes != had_bytes)
-        TRY(gpu_check(cudaMemsetAsync(gpu->counts.data, 0, size_bytes, gpu->stream),
-                      "counts of attention"));
-    l->counts = gpu->counts.data;
+    TRY(gpu_room_need(gpu, &gpu->cells,
+                      (size_t)n * (size_t)attn_row_blocks(&l->args) * ATTN_CELL_BYTES,
+                      "sums of attention's splits"));
+    if (gpu->cells.size_bytes != had_bytes)
+        TRY(gpu_check(cudaMemsetAsync(gpu->cells.data, 0, gpu->cells.size_bytes, gpu->stream),
+                      "sums of attention's splits"));
+    l->cells = gpu->cells.data;
 out:
     return st;
 }
@@ -103,15 +106,15 @@ static int smaller(int64_t a, int b)
 /* The first n rows. */
 static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
 {
+    const int64_t row_bytes = attn_row_blocks(&l->args) * (int64_t)ATTN_CELL_BYTES;
     int n_at_once = n;
-    enum osp_status st;
+    enum osp_status st = OSP_OK;
 
-    l->n_splits = attn_splits(&l->args, l->n_units);
-    TRY(counts_need(gpu, l));
+    l->n_splits = attn_splits(l->n_units);
     if (l->n_splits > 1) {
-        n_at_once = smaller(PARTS_BYTES_MAX / row_parts_bytes(l), n);
+        n_at_once = smaller(CELLS_BYTES_MAX / row_bytes, n);
         n_at_once = n_at_once < 1 ? 1 : n_at_once;
-        TRY(parts_need(gpu, l, n_at_once * row_parts_bytes(l)));
+        TRY(cells_need(gpu, l, n_at_once));
     }
     for (int row = 0; row < n; row += n_at_once) {
         l->first_row = row;
