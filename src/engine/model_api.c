@@ -60,7 +60,7 @@ static enum osp_status available_bytes(int64_t *out, bool *is_card,
 
     TRY(device_available_bytes(out, &host_too, opt->device, opt->gpu_memory_utilization));
     if (host_too && opt->gpu_memory_utilization > 0)
-        log_warn("the share of a card's memory is ignored: the model runs on the CPU");
+        log_warn("the share of a card's memory has no effect: the model runs on the CPU");
     *is_card = !host_too;
 out:
     return st;

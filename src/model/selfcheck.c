@@ -75,7 +75,7 @@ static struct batch *make_batch(const struct run *run, int n_done, int vocab)
             (int32_t)(rng_bits((uint64_t)n_done, (uint64_t)i, 0) % (uint64_t)vocab);
         ((int32_t *)writable(b, b->offset_positions))[i] = position;
         ((int32_t *)writable(b, b->offset_row_seq))[i] = run->is_one_text ? 0 : i;
-        ((int32_t *)writable(b, b->offset_kinds))[i] = run->kind;
+        ((int32_t *)writable(b, b->offset_kinds))[i] = (int32_t)run->kind;
         ((struct batch_sample *)writable(b, b->offset_samples))[i] =
             (struct batch_sample){.row = i, .top_p = 1};
     }
