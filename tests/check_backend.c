@@ -191,7 +191,8 @@ static double mxfp8_dot(const struct tensor *w, int64_t r, const float *x)
         double largest = 0, fraction;
         int exponent;
 
-        for (int64_t c = block; c < block + MXFP4_BLOCK; c++) /* fmax() here crashes gcc 12 for Arm */
+        for (int64_t c = block; c < block + MXFP4_BLOCK;
+             c++) /* fmax() here crashes gcc 12 for Arm */
             if (fabs((double)x[c]) > largest)
                 largest = fabs((double)x[c]);
         fraction = frexp(largest, &exponent); /* 448 = 0.875 * 2^9 */

@@ -71,11 +71,22 @@ static void back(struct tensor *host, const struct tensor *t)
         must(ops->read(device, host->data, t->data, (size_t)tensor_bytes(host)));
 }
 
+enum { KEPT_MAX = 32 };
+static void *kept[KEPT_MAX]; /* what main() frees */
+static int n_kept;
+
+static void *keep(int64_t size_bytes)
+{
+    if (n_kept == KEPT_MAX)
+        must(OSP_ENOMEM);
+    return kept[n_kept++] = mem_new((size_t)size_bytes);
+}
+
 static struct tensor floats(uint64_t what, int64_t rows, int64_t columns, float factor)
 {
     struct tensor t = {.dtype = DTYPE_F32, .n_dims = 2, .dim = {rows, columns}};
 
-    t.data = mem_new((size_t)tensor_bytes(&t));
+    t.data = keep(tensor_bytes(&t));
     for (int64_t i = 0; i < rows * columns; i++)
         ((float *)t.data)[i] = random_at(what, i) * factor;
     return t;
@@ -306,7 +317,7 @@ static struct tensor raw_weights(uint64_t what, int64_t rows)
 {
     struct tensor t = {.dtype = DTYPE_BF16, .n_dims = 2, .dim = {rows, C}};
 
-    t.data = mem_new((size_t)tensor_bytes(&t));
+    t.data = keep(tensor_bytes(&t));
     for (int64_t i = 0; i < rows * C; i++) {
         const float value = random_at(what, i) * 0.1f;
         uint32_t bits;
@@ -398,7 +409,7 @@ static void check_rotation(void)
     struct attn_in_args a;
 
     rope_init(&rope, &config);
-    host.kv.data = mem_new((size_t)kv_bytes);
+    host.kv.data = keep(kv_bytes);
     for (int64_t i = 0; i < tensor_elements(&host.y); i++) /* a card rounds them to bf16 */
         ((float *)host.y.data)[i] = (float)naive_round((double)((float *)host.y.data)[i], 8, -125);
     a = host;
@@ -408,7 +419,7 @@ static void check_rotation(void)
     a.kv = there(&host.kv, kv_bytes);
     for (int i = 0; i < 3; i++) {
         zeros.dim[0] = i == 0 ? H * D : K * D;
-        zeros.data = mem_new((size_t)tensor_bytes(&zeros));
+        zeros.data = keep(tensor_bytes(&zeros));
         a.wqkv[i] = weights((uint64_t)(10 + i), zeros.dim[0]);
         a.bqkv[i] = there(&zeros, tensor_bytes(&zeros));
     }
@@ -440,6 +451,8 @@ int main(int argc, char **argv)
     check_attention(pool);
     pool_close(pool);
     ops->close(device);
+    while (n_kept > 0)
+        free(kept[--n_kept]);
     printf("%d failures\n", n_failed);
     return n_failed > 0;
 }
