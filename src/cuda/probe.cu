@@ -11,7 +11,8 @@ enum {
     WARP_PRODUCT_FLOPS = 2 * 16 * 8 * 16
 };
 
-static __global__ void __launch_bounds__(THREADS) read_all(const uint4 *data, int64_t n, uint32_t *out)
+static __global__ void __launch_bounds__(THREADS)
+    read_all(const uint4 *data, int64_t n, uint32_t *out)
 {
     uint32_t sum = 0;
 

@@ -7,7 +7,7 @@
 enum {
     GROUPS = 2, /* warp groups of a block */
     THREADS = GROUPS * 4 * WARP_LANES,
-    WIDTH = 128,      /* columns of a product */
+    WIDTH = 128,             /* columns of a product */
     TILE_WORDS = WIDTH * 32, /* 64 numbers a column */
     STEPS = 4,               /* products of k = 16 over a tile */
     ROUNDS = 2048,
