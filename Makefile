@@ -238,10 +238,14 @@ cuda-arm: ## Cross-compile the CUDA plug-in for an aarch64 host, such as the DGX
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/obj/src/cuda/choice.o
 
+# The parts of check_backend.
+CHECK_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/stages/*.c))
+$(BUILD)/tests/check_backend: $(CHECK_PARTS)
+
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
+	@$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
 
 # Only with a compiler that has libFuzzer; see the goal fuzz.
 $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
@@ -250,7 +254,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
 	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c))
 
 .DEFAULT_GOAL := build
 
@@ -322,7 +326,7 @@ NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
 ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
 ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
 $(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
-$(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o
+$(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o $(CHECK_PARTS)
 $(ALONE): $(ALONE_OBJ)
 	@mkdir -p $(@D)
 	@echo "  LD    $@"

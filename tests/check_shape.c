@@ -14,6 +14,8 @@
 enum {
     CHUNK_ROWS = 128,
     EVERY = 4,       /* positions whose logits are compared, */
+    EVERY_LONG = 16, /* in texts past LONG, */
+    LONG = 1024,
     ALL_FIRST = 160, /* but for these, past the window's edge, */
     ALL_LAST = 64,   /* and these */
     TOPS_SPARED = 2  /* positions of a short text that may differ beyond the share */
@@ -48,7 +50,9 @@ static struct model *open_shape(const char *device, const char *level, enum dtyp
 
 static bool is_compared(int position)
 {
-    return position < ALL_FIRST || position >= n_tokens - ALL_LAST || position % EVERY == 0;
+    const int every = n_tokens > LONG ? EVERY_LONG : EVERY;
+
+    return position < ALL_FIRST || position >= n_tokens - ALL_LAST || position % every == 0;
 }
 
 static int count_compared(int first, int n)
