@@ -123,6 +123,42 @@ static __device__ __forceinline__ void copy_rows(char *fragments, const struct d
     }
 }
 
+/* The same of rows of which each number is the sum of TERMS of bf16. */
+template <int TERMS, int AT_ONCE>
+static __device__ __forceinline__ void split_rows(char *fragments, const struct decode_rows &rows,
+                                                  int first, int n_tokens, int n_units)
+{
+    const int n_pieces = n_units * UNIT_COLUMNS / 8, n = n_tokens * n_pieces;
+    const int term_bytes = fragments_bytes(n_units, n_tokens);
+
+    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
+        float v[AT_ONCE][8];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+            const bool is_there = i < n && k < rows.n;
+            const float4 *from = (const float4 *)(source_row(rows, first + (is_there ? token : 0)) +
+                                                  (is_there ? k : 0));
+
+            ((float4 *)v[j])[0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
+            ((float4 *)v[j])[1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+            char *to = fragments + fragment_at(k, token, n_tokens);
+
+#pragma unroll
+            for (int term = 0; term < TERMS && i < n; term++)
+                *(uint4 *)(to + term * term_bytes) = make_uint4(
+                    take_bf16(v[j]), take_bf16(v[j] + 2), take_bf16(v[j] + 4), take_bf16(v[j] + 6));
+        }
+    }
+}
+
 /* Rows of n FP16 numbers, one behind the other, as fragments. */
 template <int AT_ONCE>
 static __device__ __forceinline__ void copy_halves(char *fragments, const uint16_t *rows, int n,
@@ -216,9 +252,11 @@ static __device__ __forceinline__ void
 put_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
          const struct norm_held &weights, bool stores_y, float *room)
 {
-    if (TERMS > 1 || rows.norm.kind != VECTOR_NONE)
+    if (rows.norm.kind != VECTOR_NONE)
         norm_rows<IS_MXFP4, TERMS>(fragments, rows, first, n_tokens, n_units, weights, stores_y,
                                    room);
+    else if (TERMS > 1)
+        split_rows<TERMS, 3>(fragments, rows, first, n_tokens, n_units);
     else
         copy_rows<IS_MXFP4, 4>(fragments, rows, first, n_tokens, n_units);
     __syncthreads();
@@ -426,6 +464,17 @@ static inline int decode_processors(void)
     (void)cudaGetDevice(&device);
     (void)cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
     return n;
+}
+
+/* Bytes of shared memory that each of n blocks on a multiprocessor can have. */
+static inline int64_t decode_shared_of(int n_blocks)
+{
+    int device = 0, all_bytes = 0, reserved_bytes = 0;
+
+    (void)cudaGetDevice(&device);
+    (void)cudaDeviceGetAttribute(&all_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
+    (void)cudaDeviceGetAttribute(&reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock, device);
+    return all_bytes / n_blocks - reserved_bytes;
 }
 
 /* Bytes of dynamic shared memory that a block of the kernel may have on this card. */

@@ -16,7 +16,7 @@ extern "C" {
 
 enum {
     DECODE_FEW_MAX = 4,       /* rows of a step whose entries have blocks of their own */
-    DECODE_ROWS_MAX = 64,     /* of a step that these kernels take */
+    DECODE_ROWS_MAX = 256,    /* of a step that these kernels take */
     DECODE_EXPERTS_MAX = 128, /* four scores a lane */
     DECODE_ACTIVE_MAX = 8,
     DECODE_WIDTH_MAX = 3072, /* columns of a row that a block norms in registers */
@@ -65,6 +65,25 @@ bool launch_decode_product(cudaStream_t stream, const struct decode_product *p);
 /* What that would give. */
 bool decode_product_fits(const struct decode_product *p);
 
+/* The rows of x as FP16, where they meet MXFP4 weights, or BF16: (n_tokens, units beside each other, 64). */
+void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_rows *rows,
+                       int n_tokens, bool is_mxfp4);
+
+enum { DECODE_JOBS_MAX = 3 };
+
+/* out[job][token][row] = w[job][row] . x[token] + bias[job][row], of many tokens. */
+struct decode_wide {
+    struct decode_matrix w[DECODE_JOBS_MAX]; /* all with as many columns */
+    struct decode_vector bias[DECODE_JOBS_MAX];
+    float *out[DECODE_JOBS_MAX];
+    int32_t out_width[DECODE_JOBS_MAX]; /* floats from a token's row to the next */
+    int32_t n_jobs, n_tokens;
+    const uint16_t *rows; /* of x, as launch_round_rows() left them */
+    bool is_mxfp4;
+};
+/* stream NULL: only gives whether the card has the shared memory for it. */
+bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p);
+
 /* Stage attn_in of heads of DECODE_HEAD_WIDTH and a cache of F32 or BF16. */
 struct decode_qkv {
     struct decode_rows rows;
@@ -87,7 +106,7 @@ struct decode_experts {
     struct decode_matrix up, down;
     struct decode_vector bias_up, bias_down;
     const float *y;      /* (T, n_columns) */
-    const float *scores; /* (T, n_experts) */
+    const float *scores; /* (T, n_experts); of grouped ones NULL: ids and gates are there */
     uint16_t *units;     /* (T*A, n_units) FP16: room */
     float *x, *h;        /* (T, n_columns): the result is added to x; NULL: stored in h */
     int32_t *ids;        /* (T, A) */
@@ -101,16 +120,19 @@ bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p);
 bool decode_down_fits(const struct decode_experts *p);
 
 /* The same with tokens grouped by expert. */
+enum { DECODE_JOB_TOKENS = 8 };
 struct decode_job {
     int32_t expert, first, n; /* entries [first, first + n) */
+    int32_t reserved;
+    int32_t tokens[DECODE_JOB_TOKENS]; /* (n): whose they are */
 };
 struct decode_grouped {
     struct decode_experts e;
+    const uint16_t *rows;    /* of e.y, as launch_round_rows() left them for MXFP4 weights */
+    uint16_t *normed;        /* of the join: its y in that form, too; NULL: not wanted */
     float *parts;            /* (T*A, n_columns) */
-    int32_t job_tokens;      /* of a job at most; no more than 8 */
     int32_t *n_jobs;         /* (1) */
     struct decode_job *jobs; /* (T*A) */
-    int32_t *tokens;         /* (T*A): the token of each entry */
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
 };
 void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p);

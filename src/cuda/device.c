@@ -160,6 +160,7 @@ static void cuda_close(struct backend *be)
     (void)cudaFree(gpu->raw.data);
     (void)cudaFree(gpu->chunks.data);
     (void)cudaFree(gpu->jobs.data);
+    (void)cudaFree(gpu->rounded.data);
     (void)cudaFree(gpu->n_experts_read);
     (void)cudaFreeHost(gpu->n_experts_read_host);
     (void)cudaFreeHost(gpu->staging);

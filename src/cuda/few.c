@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "backend/kv_page.h"
-#include "cuda/decode.h"
+#include "cuda/few.h"
 #include "cuda/gpu.h"
-#include "cuda/layout.h"
 
 /* Whether the table means this kernel for a product of the step in progress. */
 static bool is_meant(const struct gpu *gpu, enum stage stage, const struct tensor *w, int n_rows,
@@ -30,33 +29,6 @@ static bool is_even(int64_t n_columns)
 static bool is_few(const struct gpu *gpu)
 {
     return gpu->batch->n_rows <= DECODE_FEW_MAX;
-}
-
-static struct decode_matrix matrix_of(const struct tensor *w)
-{
-    return (struct decode_matrix){.units = w->data,
-                                  .matrix_bytes = matrix_bytes(w),
-                                  .n_rows = (int32_t)matrix_rows(w),
-                                  .n_units = (int32_t)units_of(matrix_columns(w), UNIT_COLUMNS)};
-}
-
-/* A vector or a stack of them, of weights. */
-static struct decode_vector vector_of(const struct tensor *v)
-{
-    const int32_t n = (int32_t)matrix_columns(v);
-
-    if (v->data == NULL)
-        return (struct decode_vector){.kind = VECTOR_NONE};
-    if (v->layout == LAYOUT_PACKED)
-        return (struct decode_vector){v->data, VECTOR_PACKED, (int32_t)units_of(n, UNIT_COLUMNS)};
-    return (struct decode_vector){v->data, v->dtype == DTYPE_F32 ? VECTOR_F32 : VECTOR_BF16, n};
-}
-
-/* Whether that says it all. */
-static bool is_vector(const struct tensor *v)
-{
-    return v->data == NULL || v->dtype == DTYPE_BF16 ||
-           (v->dtype == DTYPE_F32 && v->layout == LAYOUT_ROWS);
 }
 
 /* Rows of y, or what they will be made of. */
@@ -108,7 +80,7 @@ static struct decode_product out_product(const struct gpu *gpu, const struct att
     };
 }
 
-/* The result goes to h. */
+/* The result goes to h. `route` NULL: experts are chosen. */
 static struct decode_experts experts_of(const struct gpu *gpu, const struct experts_args *a,
                                         const struct route_args *route)
 {
@@ -118,7 +90,7 @@ static struct decode_experts experts_of(const struct gpu *gpu, const struct expe
         .bias_up = vector_of(&a->b_up),
         .bias_down = vector_of(&a->b_down),
         .y = a->y.data,
-        .scores = route->scores.data,
+        .scores = route == NULL ? NULL : route->scores.data,
         .units = a->units.data,
         .h = a->h.data,
         .ids = a->ids.data,
@@ -126,15 +98,13 @@ static struct decode_experts experts_of(const struct gpu *gpu, const struct expe
         .n_read = gpu->n_experts_read,
         .n_tokens = gpu->batch->n_rows,
         .n_ranks = (int32_t)a->ids.dim[1],
-        .n_experts = (int32_t)route->scores.dim[1],
+        .n_experts = (int32_t)a->w_up.dim[0],
         .n_columns = (int32_t)a->h.dim[1],
         .n_units = (int32_t)a->w_down.dim[2],
         .limit = a->limit,
         .alpha = a->alpha,
     };
 }
-
-enum { JOB_TOKENS = 8 }; /* columns of one product */
 
 /* Room for the lists, which a step that is recorded has already. */
 static enum osp_status grouped_of(struct gpu *gpu, const struct experts_args *a,
@@ -144,14 +114,11 @@ static enum osp_status grouped_of(struct gpu *gpu, const struct experts_args *a,
     enum osp_status st;
 
     TRY(gpu_room_need(gpu, &gpu->jobs,
-                      n * (sizeof(struct decode_job) + 2 * sizeof(int32_t)) + sizeof(int32_t),
+                      n * (sizeof(struct decode_job) + sizeof(int32_t)) + sizeof(int32_t),
                       "lists of experts"));
-    *out = (struct decode_grouped){.e = experts_of(gpu, a, route),
-                                   .parts = a->parts.data,
-                                   .job_tokens = JOB_TOKENS,
-                                   .jobs = gpu->jobs.data};
-    out->tokens = (int32_t *)(out->jobs + n);
-    out->entry = out->tokens + n;
+    *out = (struct decode_grouped){
+        .e = experts_of(gpu, a, route), .parts = a->parts.data, .jobs = gpu->jobs.data};
+    out->entry = (int32_t *)(out->jobs + n);
     out->n_jobs = out->entry + n;
 out:
     return st;
@@ -253,6 +220,7 @@ enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *i
     *is_taken = false;
     if (w->what == WAITING_PARTS && w->experts.h.data == a->h.data) {
         TRY(grouped_of(gpu, &w->experts, &w->route, &g));
+        TRY(gpu_rounded_join(gpu, &a->y, &g.normed));
         g.e.x = a->x.data;
         launch_decode_join(
             gpu->stream, &g,
@@ -307,6 +275,15 @@ bool gpu_few_route(struct gpu *gpu, const struct route_args *a)
     return true;
 }
 
+/* Whether the kernels know such experts. */
+static bool are_known(const struct experts_args *a)
+{
+    return gpu_format_of(&a->w_up) == WEIGHTS_MXFP4 && gpu_format_of(&a->w_down) == WEIGHTS_MXFP4 &&
+           is_vector(&a->b_up) && is_vector(&a->b_down) && is_even(a->h.dim[1]) &&
+           a->w_down.dim[2] % DECODE_COLUMNS_OF == 0 && a->w_up.dim[0] <= DECODE_EXPERTS_MAX &&
+           a->ids.dim[1] <= DECODE_ACTIVE_MAX;
+}
+
 static bool takes_experts(const struct gpu *gpu, const struct experts_args *a)
 {
     const struct waiting *w = &gpu->waiting;
@@ -316,11 +293,7 @@ static bool takes_experts(const struct gpu *gpu, const struct experts_args *a)
     return w->what == WAITING_CHOICE && w->route.ids.data == a->ids.data &&
            w->route.gates.data == a->gates.data &&
            is_meant(gpu, STAGE_experts, &a->w_up, n_rows, kernel) &&
-           is_meant(gpu, STAGE_experts, &a->w_down, n_rows, kernel) &&
-           a->w_up.dtype == DTYPE_MXFP4 && a->w_down.dtype == DTYPE_MXFP4 && is_vector(&a->b_up) &&
-           is_vector(&a->b_down) && is_even(a->h.dim[1]) &&
-           a->w_down.dim[2] % DECODE_COLUMNS_OF == 0 && a->w_up.dim[0] <= DECODE_EXPERTS_MAX &&
-           a->ids.dim[1] <= DECODE_ACTIVE_MAX;
+           is_meant(gpu, STAGE_experts, &a->w_down, n_rows, kernel) && are_known(a);
 }
 
 static bool start_entries(struct gpu *gpu, const struct experts_args *a)
@@ -342,10 +315,34 @@ static enum osp_status start_groups(struct gpu *gpu, const struct experts_args *
     TRY(grouped_of(gpu, a, &gpu->waiting.route, &g));
     if (!decode_grouped_fits(&g))
         goto out;
+    TRY(gpu_rounded_rows(gpu, a->y.data, g.e.n_columns, g.e.n_tokens, &g.rows));
     launch_decode_group(gpu->stream, &g);
     *is_taken =
         launch_decode_grouped_up(gpu->stream, &g) && launch_decode_grouped_down(gpu->stream, &g);
     gpu->waiting.what = WAITING_PARTS;
+out:
+    return st;
+}
+
+enum osp_status gpu_grouped_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                                    bool *is_taken)
+{
+    struct decode_grouped g;
+    enum osp_status st = OSP_OK;
+
+    *is_taken = false;
+    if (!are_known(a))
+        goto out;
+    TRY(grouped_of(gpu, a, NULL, &g));
+    g.e.n_tokens = n_rows;
+    *is_taken = n_rows <= DECODE_ROWS_MAX && decode_grouped_fits(&g);
+    if (!*is_taken)
+        goto out;
+    TRY(gpu_rounded_rows(gpu, a->y.data, g.e.n_columns, n_rows, &g.rows));
+    launch_decode_group(gpu->stream, &g);
+    (void)launch_decode_grouped_up(gpu->stream, &g);
+    (void)launch_decode_grouped_down(gpu->stream, &g);
+    launch_decode_join(gpu->stream, &g, &(struct decode_rows){0});
 out:
     return st;
 }

@@ -90,6 +90,8 @@ struct gpu {
     size_t staging_bytes;
     struct loader *loader; /* of large weights; NULL: none is on its way */
     struct gpu_room batch_room, rotations, lists, parts, raw, chunks, jobs;
+    struct gpu_room rounded; /* generated rows as their products take them: wide.c */
+    const float *rounded_of; /* the rows that are there as FP16, by a join; NULL: none */
     struct gpu_room operand, units, tiles; /* of prompts: prompt.c, prompt_mxfp8.c */
     struct gpu_room mxfp8; /* rows of prompts, by a norm, and which they are; NULL: none yet */
     const float *mxfp8_of;
@@ -140,6 +142,17 @@ bool gpu_few_route(struct gpu *gpu, const struct route_args *a);
 CHECKED enum osp_status gpu_few_experts(struct gpu *gpu, const struct experts_args *a,
                                         bool *is_taken);
 bool gpu_few_logits(struct gpu *gpu, const struct logits_args *a);
+/* All of the stage behind the choice, for the first n_rows rows, grouped by expert. */
+CHECKED enum osp_status gpu_grouped_experts(struct gpu *gpu, const struct experts_args *a,
+                                            int n_rows, bool *is_taken);
+
+/* wide.c: *out is where a join leaves the generated rows of y as FP16, too; NULL: nobody wants them. */
+CHECKED enum osp_status gpu_rounded_join(struct gpu *gpu, const struct tensor *y, uint16_t **out);
+/* Rows of n floats, generated ones that begin at x, as FP16. */
+CHECKED enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n, int n_rows,
+                                         const uint16_t **out);
+/* A product of several generated rows; not taken: nothing was done. */
+CHECKED enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *is_taken);
 
 /* pack.c */
 /* Neither waits for the device. */

@@ -71,7 +71,9 @@ void launch_matmul_simt(cudaStream_t stream, const struct matmul *m);
 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
                   int n_rows);
-void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows);
+/* The first n_rounded rows of y also as FP16, as decode.h's launch_round_rows() would leave them. */
+void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,
+                 int n_rounded);
 /* What launch_join() does behind the sum. */
 void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows);
 /* (T, D) floats, cosines and then sines of every row's position. */

@@ -63,10 +63,21 @@ void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t
     pdl_launch(embed, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
 }
 
-/* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of such, none. */
+/* A row of y, which this block has just stored, as FP16: zeros behind it, up to whole units of columns. */
+static __device__ void round_row(uint16_t *out, const float *y, int n)
+{
+    const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
+
+    for (int i = threadIdx.x; i < n_rounded; i += NORM_THREADS)
+        out[i] = i < n ? __half_as_ushort(__float2half_rn(within_f16(y[i]))) : (uint16_t)0;
+}
+
+/* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of such, none.
+ * Rows in front of n_rounded are stored as FP16, too. */
 static __global__ void __launch_bounds__(NORM_THREADS)
     join(const __grid_constant__ struct join_args a, const float *h,
-         const __grid_constant__ struct mxfp8_rows mxfp8, int first_row)
+         const __grid_constant__ struct mxfp8_rows mxfp8, int first_row, uint16_t *rounded,
+         int n_rounded)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
@@ -89,28 +100,33 @@ static __global__ void __launch_bounds__(NORM_THREADS)
                        (int)blockIdx.x - first_row);
     else
         norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0);
+    if ((int)blockIdx.x < n_rounded)
+        round_row(rounded + (int64_t)blockIdx.x * units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS,
+                  (const float *)a.y.data + blockIdx.x * n, (int)n);
 }
 
-void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows)
+void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,
+                 int n_rounded)
 {
     const struct mxfp8_rows none = {};
 
     pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, none,
-               0);
+               0, rounded, n_rounded);
 }
 
 void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
                        const struct mxfp8_rows *to, int first_row)
 {
     pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, *to,
-               first_row);
+               first_row, (uint16_t *)NULL, 0);
 }
 
 void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows)
 {
     const struct mxfp8_rows none = {};
 
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)NULL, none, 0);
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)NULL, none, 0,
+               (uint16_t *)NULL, 0);
 }
 
 /* ---- rotation ---- */

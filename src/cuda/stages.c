@@ -78,11 +78,16 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
                                       const struct matmul *m)
 {
     const struct tuning_row *row;
+    bool is_taken = false;
+    enum osp_status st = OSP_OK;
 
     if (m->n_tokens == 0)
         return OSP_OK;
     row = gpu_row_of_table(gpu, stage, gpu_format_of(&m->w[0]), kind, m->n_tokens);
     switch (row->kernel) {
+    case KERNEL_DECODE_WIDE:
+        TRY(gpu_wide_product(gpu, m, &is_taken));
+        break;
     case KERNEL_MXFP8_MATMUL:
         gpu->expected |= SET(row->kernel);
         return gpu_mxfp8_product(gpu, m, row->tile.rows);
@@ -94,10 +99,13 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
         launch_matmul_simt(gpu->stream, m);
         return OSP_OK;
     default:
-        gpu->expected |= SET(KERNEL_MATMUL_MMA);
-        launch_matmul(gpu->stream, m);
-        return OSP_OK;
+        break;
     }
+    gpu->expected |= SET(is_taken ? KERNEL_DECODE_WIDE : KERNEL_MATMUL_MMA);
+    if (!is_taken)
+        launch_matmul(gpu->stream, m);
+out:
+    return st;
 }
 
 /* Tokens first to first + n of a product whose tokens are rows in order. */
@@ -173,6 +181,7 @@ enum osp_status gpu_embed(struct gpu *gpu, const struct embed_args *a, struct wo
 {
     const double n = (double)gpu->batch->n_rows * (double)a->x.dim[1];
 
+    gpu->rounded_of = NULL;
     launch_embed(gpu->stream, a, gpu_on_device(gpu, BATCH_TOKENS(gpu->batch)), gpu->batch->n_rows);
     work->bytes = n * (a->table.dtype == DTYPE_F32 ? 12 : 10);
     work->flops = 4 * n;
@@ -277,6 +286,7 @@ out:
 enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work *work)
 {
     const double n = (double)gpu->batch->n_rows * (double)a->x.dim[1];
+    uint16_t *rounded;
     bool is_taken;
     enum osp_status st;
 
@@ -286,10 +296,13 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
     if (is_taken)
         goto out;
     TRY(gpu_few_flush(gpu));
+    gpu->rounded_of = NULL;
     if (gpu->choice.mxfp4.family == FAMILY_NATIVE && gpu->n_generated < gpu->batch->n_rows &&
         a->x.dim[1] % MXFP4_BLOCK == 0)
         return gpu_mxfp8_join(gpu, a);
-    launch_join(gpu->stream, a, gpu->batch->n_rows);
+    TRY(gpu_rounded_join(gpu, &a->y, &rounded));
+    launch_join(gpu->stream, a, gpu->batch->n_rows, rounded,
+                rounded == NULL ? 0 : gpu->n_generated);
 out:
     return st;
 }
@@ -346,8 +359,16 @@ static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args
     struct work work = {0};
     struct grouping g;
     struct matmul m;
-    enum osp_status st;
+    bool is_taken = false;
+    enum osp_status st = OSP_OK;
 
+    if (gpu_row_of_table(gpu, STAGE_experts, gpu_format_of(&a->w_up), ROW_GENERATED, n_rows)
+            ->kernel == KERNEL_DECODE_GROUPED)
+        TRY(gpu_grouped_experts(gpu, a, n_rows, &is_taken));
+    if (is_taken) {
+        gpu->expected |= SET(KERNEL_DECODE_GROUPED);
+        goto out;
+    }
     TRY(lists_of(gpu, a, &g));
     launch_group(gpu->stream, &g, a->ids.data, n, n_ranks, (int)n_experts);
     m = product_of(&g, n_rows, n, n_experts);

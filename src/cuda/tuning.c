@@ -46,8 +46,10 @@ enum {
     BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED)
 };
 
-#define WHY_EARLY "weights are asked for before their inputs are there"
-#define WHY_MXFP8 "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
+#define WHY_EARLY      "weights are asked for before their inputs are there"
+#define WHY_WIDE       "rows are rounded once, weights expanded once for 32 tokens"
+#define WHY_ONE_SOURCE "one source for all cards, the same sums for any number of tokens"
+#define WHY_MXFP8      "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
 
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
 const struct tuning_row tuning_rows[] = {
@@ -67,25 +69,30 @@ const struct tuning_row tuning_rows[] = {
      .is_on_request = true,
      .why = "pages of F32, heads of another width than 64, or asked for: float32"},
 
-    {SET(STAGE_attn_in), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 64, KERNEL_DECODE_QKV,
+    {SET(STAGE_attn_in), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 4, KERNEL_DECODE_QKV,
      .tile = {32, 8, 64}, .why = WHY_EARLY},
-    {SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_logits), ALL_CARDS, PACKED,
-     SET(ROW_GENERATED), 1, 64, KERNEL_DECODE_PRODUCT, .tile = {16, 8, 64}, .why = WHY_EARLY},
+    {SET(STAGE_attn_out), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 4, KERNEL_DECODE_PRODUCT,
+     .tile = {16, 8, 64}, .why = WHY_EARLY},
+    {SET(STAGE_logits), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 16, KERNEL_DECODE_PRODUCT,
+     .tile = {64, 16, 64}, .why = WHY_EARLY},
+    {SET(STAGE_route), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 256, KERNEL_DECODE_PRODUCT,
+     .tile = {16, 4, 64}, .why = WHY_EARLY},
+    {SET(STAGE_attn_in) | SET(STAGE_attn_out), ALL_CARDS, PACKED, SET(ROW_GENERATED), 5,
+     TUNING_ROWS_MAX, KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
+    {SET(STAGE_logits), ALL_CARDS, PACKED, SET(ROW_GENERATED), 17, TUNING_ROWS_MAX,
+     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
     {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 1, 4,
      KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64},
      .why = "few tokens seldom share an expert: nothing is grouped"},
-    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 64,
+    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 256,
      KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
      .why = "every expert is read once for all its tokens"},
-    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_BF16), SET(ROW_GENERATED), 1, 64, KERNEL_MATMUL_MMA,
-     .tile = {16, 16, 64},
-     .why = "one source for all cards, the same sums for any number of tokens"},
-    {PRODUCTS, ALL_CARDS, PACKED, SET(ROW_GENERATED), 65, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
-     .tile = {16, 16, 64},
-     .why = "one source for all cards, the same sums for any number of tokens"},
+    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_BF16), SET(ROW_GENERATED), 1, 256,
+     KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
+    {SET(STAGE_experts) | SET(STAGE_route), ALL_CARDS, PACKED, SET(ROW_GENERATED), 257,
+     TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
-     KERNEL_MATMUL_MMA, .tile = {16, 16, 64},
-     .why = "one source for all cards, the same sums for any number of tokens"},
+     KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {SET(STAGE_logits), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = "few rows, most often one a prompt"},
     {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_SM90,

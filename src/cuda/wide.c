@@ -1,0 +1,101 @@
+/* Products of several generated rows, by the kernel of decode_wide.cu: its arguments, and the room for the
+ * rounded rows. */
+#include "cuda/few.h"
+#include "cuda/gpu.h"
+
+enum { ROWS_AT_LEAST = 256 }; /* for which there is room: a batch that grows moves nothing */
+
+static bool takes(const struct matmul *m)
+{
+    if (m->first != NULL || m->is_exact || m->is_swiglu ||
+        matrix_columns(&m->w[0]) % DECODE_COLUMNS_OF != 0)
+        return false;
+    for (int i = 0; i < m->n_jobs; i++)
+        if (m->w[i].layout != LAYOUT_PACKED || !is_vector(&m->bias[i]))
+            return false;
+    return true;
+}
+
+static struct decode_wide product_of(const struct matmul *m)
+{
+    struct decode_wide p = {
+        .n_jobs = m->n_jobs, .n_tokens = m->n_tokens, .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4};
+
+    for (int i = 0; i < m->n_jobs; i++) {
+        p.w[i] = matrix_of(&m->w[i]);
+        p.bias[i] = vector_of(&m->bias[i]);
+        p.out[i] = m->out[i];
+        p.out_width[i] = (int32_t)m->out_width[i];
+    }
+    return p;
+}
+
+/* ---- rounded rows ---- */
+
+static enum osp_status room_for(struct gpu *gpu, int n_rows, int n_columns)
+{
+    const size_t n = (size_t)(n_rows < ROWS_AT_LEAST ? ROWS_AT_LEAST : n_rows);
+
+    return gpu_room_need(gpu, &gpu->rounded,
+                         n * (size_t)units_of(n_columns, UNIT_COLUMNS) * UNIT_COLUMNS *
+                             sizeof(uint16_t),
+                         "rounded rows");
+}
+
+enum osp_status gpu_rounded_join(struct gpu *gpu, const struct tensor *y, uint16_t **out)
+{
+    enum osp_status st = OSP_OK;
+
+    *out = NULL;
+    gpu->rounded_of = NULL;
+    if (gpu->n_generated <= DECODE_FEW_MAX)
+        goto out;
+    TRY(room_for(gpu, gpu->n_generated, (int)y->dim[1]));
+    *out = gpu->rounded.data;
+    gpu->rounded_of = y->data;
+out:
+    return st;
+}
+
+static enum osp_status round_rows(struct gpu *gpu, const struct decode_rows *rows, int n_rows,
+                                  bool is_mxfp4, const uint16_t **out)
+{
+    enum osp_status st = OSP_OK;
+
+    if (gpu->rounded_of != rows->x || !is_mxfp4 || rows->gather != NULL) {
+        TRY(room_for(gpu, n_rows, rows->n));
+        launch_round_rows(gpu->stream, gpu->rounded.data, rows, n_rows, is_mxfp4);
+        gpu->rounded_of = NULL;
+    }
+    *out = gpu->rounded.data;
+out:
+    return st;
+}
+
+enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n, int n_rows,
+                                 const uint16_t **out)
+{
+    const struct decode_rows rows = {.x = x, .n = n};
+
+    return round_rows(gpu, &rows, n_rows, true, out);
+}
+
+/* ---- products ---- */
+
+enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *is_taken)
+{
+    struct decode_wide p = product_of(m);
+    const struct decode_rows rows = {.x = m->x,
+                                     .n = (int32_t)matrix_columns(&m->w[0]),
+                                     .gather = m->gather,
+                                     .gather_stride = m->gather_stride};
+    enum osp_status st = OSP_OK;
+
+    *is_taken = takes(m) && launch_decode_wide(NULL, &p);
+    if (!*is_taken)
+        goto out;
+    TRY(round_rows(gpu, &rows, m->n_tokens, p.is_mxfp4, &p.rows));
+    (void)launch_decode_wide(&gpu->stream, &p);
+out:
+    return st;
+}

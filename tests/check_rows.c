@@ -1,0 +1,258 @@
+/* That the bits of a generated row do not depend on how many rows are beside it: sequences whose pages hold
+ * the same random keys and values go on by one token, one by one, and then together in steps of many sizes,
+ * told, recorded and replayed, with rows of a prompt behind them and without. Every logit must be the same.
+ *
+ *     check_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
+ *                                                             osprey-nano, all, 200 tokens
+ *     check_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...     also prints what a step of so many rows takes,
+ *                                                             by stage, us */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/rng.h"
+#include "steps.h"
+#include "store/mxfp4_parts.h"
+
+enum { SEQS_MAX = 256, PROMPT_ROWS = 20, FILL_BYTES = 1 << 24, REPEATS = 4, STEPS_TIMED = 9 };
+
+static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 130};
+enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 130 };
+
+static int context, n_seqs;
+static uint64_t *expected; /* (n_seqs): of a row's logits when it is alone */
+
+static int pages_each(void)
+{
+    return steps_pages(context + PROMPT_ROWS);
+}
+
+/* ---- the model ---- */
+
+static void fill_pages(struct model *m)
+{
+    uint16_t *random = mem_new(FILL_BYTES);
+    size_t n;
+
+    memset(random, 0, FILL_BYTES);
+    for (size_t i = 0; i < FILL_BYTES / sizeof(*random) && m->kv_dtype == DTYPE_BF16; i++)
+        random[i] = (uint16_t)((rng_bits(1, i, 0) & 0x807F) | 0x3E80); /* 0.25 to 0.5, both signs */
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        for (size_t i = 0; i < m->pages[g].size_bytes; i += n) {
+            n = m->pages[g].size_bytes - i;
+            n = n < FILL_BYTES ? n : FILL_BYTES;
+            must(m->ops->write(m->be, (char *)m->pages[g].data + i, random, n));
+        }
+    free(random);
+}
+
+static struct model *open_shape(const char *device, const char *shape, int n_layers)
+{
+    struct model_options opt = {.dummy_shape = shape,
+                                .dummy_layers = n_layers,
+                                .device = device,
+                                .n_rows_max = n_seqs + PROMPT_ROWS,
+                                .n_samples_max = n_seqs + 1,
+                                .mxfp4_parts = MXFP4_ALL};
+    struct model *m;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        opt.n_pages[g] = (n_seqs + 1) * pages_each();
+    must(model_open(&m, &opt));
+    fill_pages(m);
+    return m;
+}
+
+/* ---- steps ---- */
+
+/* Rows of n sequences from `first` on at position `context`, and perhaps a prompt of one more. */
+static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
+{
+    const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();
+    const struct batch_counts counts = {n_rows, n_parts, n_parts,
+                                        N_PAGE_GROUPS * n_parts * n_pages};
+    struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+
+    for (int s = 0; s < n_parts; s++) {
+        struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + s;
+        const int slot = s < n ? first + s : n_seqs;
+
+        *seq = (struct batch_seq){.first_row = s, .n_rows = s < n ? 1 : n_prompt};
+        ((struct batch_sample *)BATCH_SAMPLES(b))[s] =
+            (struct batch_sample){.row = s < n ? s : n_rows - 1, .top_p = 1};
+        for (int g = 0; g < N_PAGE_GROUPS; g++) {
+            seq->table[g] = (g * n_parts + s) * n_pages;
+            seq->n_pages[g] = n_pages;
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] = p * (n_seqs + 1) + slot;
+        }
+    }
+    for (int row = 0; row < n_rows; row++) {
+        const bool is_prompt = row >= n;
+
+        ((int32_t *)BATCH_KINDS(b))[row] = is_prompt ? ROW_PROMPT : ROW_GENERATED;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = is_prompt ? row - n : context;
+        ((int32_t *)BATCH_ROW_SEQ(b))[row] = is_prompt ? n : row;
+        ((int32_t *)BATCH_TOKENS(b))[row] =
+            (int32_t)(rng_bits(2, (uint64_t)(is_prompt ? SEQS_MAX + row : first + row), 0) %
+                      (uint64_t)vocab);
+    }
+    return b;
+}
+
+static void run(struct model *m, const struct batch *b)
+{
+    uint64_t ticket;
+
+    must(model_step(m, b, &ticket));
+    must(model_wait(m, ticket));
+}
+
+static uint64_t hash_of(const float *logits, int vocab)
+{
+    uint64_t hash = 14695981039346656037u;
+
+    for (int v = 0; v < vocab; v++) {
+        uint32_t bits;
+
+        memcpy(&bits, &logits[v], sizeof(bits));
+        hash = (hash ^ bits) * 1099511628211u;
+    }
+    return hash;
+}
+
+static bool are_finite(const float *logits, int vocab)
+{
+    for (int v = 0; v < vocab; v++)
+        if (!isfinite(logits[v]))
+            return false;
+    return true;
+}
+
+/* ---- the check ---- */
+
+static int alone(struct model *m, float *logits, int n)
+{
+    const int vocab = model_config(m)->vocab_size;
+    int n_bad = 0;
+
+    for (int s = 0; s < n; s++) {
+        struct batch *b = batch_of(s, 1, 0, vocab);
+
+        run(m, b);
+        must(model_logits(m, 1, logits));
+        expected[s] = hash_of(logits, vocab);
+        n_bad += !are_finite(logits, vocab);
+        free(b);
+    }
+    if (n_bad > 0)
+        printf("%d of %d rows alone are not finite\n", n_bad, n);
+    return n_bad;
+}
+
+static int together(struct model *m, float *logits, int n, int n_prompt)
+{
+    const int vocab = model_config(m)->vocab_size;
+    struct batch *b = batch_of(0, n, n_prompt, vocab);
+    int n_bad = 0;
+
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        run(m, b);
+        must(model_logits(m, n, logits));
+        for (int s = 0; s < n; s++)
+            n_bad += hash_of(logits + (size_t)s * (size_t)vocab, vocab) != expected[s];
+    }
+    free(b);
+    if (n_bad > 0)
+        printf("%d rows, %d of a prompt: %d of %d rows have other bits than alone\n", n, n_prompt,
+               n_bad, n * REPEATS);
+    return n_bad;
+}
+
+static int check(struct model *m, int n_rows_max)
+{
+    const int vocab = model_config(m)->vocab_size;
+    float *logits = mem_new((size_t)n_rows_max * (size_t)vocab * sizeof(float));
+    int n_bad = alone(m, logits, n_rows_max);
+
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        if (row_counts[i] > n_rows_max)
+            continue;
+        n_bad += together(m, logits, row_counts[i], 0);
+        n_bad += together(m, logits, row_counts[i], PROMPT_ROWS);
+    }
+    free(logits);
+    printf("rows alone and in steps of up to %d: %s\n", n_rows_max,
+           n_bad == 0 ? "the same bits" : "FAILED");
+    return n_bad;
+}
+
+/* ---- times ---- */
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print_stages(const struct stage_cost *before, const struct stage_cost *after, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const double time_ns = (double)(after[i].time_ns - before[i].time_ns);
+
+        printf("  %s %.0f", after[i].stage, time_ns / STEPS_TIMED * 1e-3);
+        if (strcmp(after[i].stage, "experts") == 0)
+            printf(" (%.0f GB/s)", (after[i].bytes - before[i].bytes) / time_ns);
+    }
+    printf("\n");
+}
+
+static void time_rows(struct model *m, int n)
+{
+    enum { STAGES_MAX = 32 };
+    struct stage_cost before[STAGES_MAX], after[STAGES_MAX];
+    struct batch *b = batch_of(0, n, 0, model_config(m)->vocab_size);
+    uint64_t times[STEPS_TIMED];
+    int n_stages;
+
+    for (int i = 0; i < REPEATS; i++)
+        run(m, b);
+    (void)model_costs(m, before, STAGES_MAX);
+    for (int i = 0; i < STEPS_TIMED; i++) {
+        const uint64_t start = clock_ns();
+
+        run(m, b);
+        times[i] = clock_ns() - start;
+    }
+    n_stages = model_costs(m, after, STAGES_MAX);
+    free(b);
+    qsort(times, STEPS_TIMED, sizeof(times[0]), compare_times);
+    printf("%4d rows: %8.1f us, %7.0f tok/s:", n, (double)times[STEPS_TIMED / 2] * 1e-3,
+           n * 1e9 / (double)times[STEPS_TIMED / 2]);
+    print_stages(before, after, n_stages);
+}
+
+int main(int argc, char **argv)
+{
+    const char *device = argc > 1 ? argv[1] : "auto", *shape = argc > 2 ? argv[2] : "osprey-nano";
+    const int n_layers = argc > 3 ? atoi(argv[3]) : 0;
+    const bool is_timed = argc > 5 && strcmp(argv[5], "time") == 0;
+    struct model *m;
+    int n_bad = 0;
+
+    context = argc > 4 ? atoi(argv[4]) : 200;
+    n_seqs = ROWS_CHECKED;
+    for (int i = 6; i < argc; i++)
+        n_seqs = atoi(argv[i]) > n_seqs ? atoi(argv[i]) : n_seqs;
+    if (n_seqs > SEQS_MAX || context < PROMPT_ROWS)
+        abort();
+    expected = mem_new((size_t)n_seqs * sizeof(*expected));
+    m = open_shape(device, shape, n_layers);
+    if (!is_timed)
+        n_bad = check(m, ROWS_CHECKED);
+    for (int i = 6; i < argc; i++)
+        time_rows(m, atoi(argv[i]));
+    model_close(m);
+    free(expected);
+    return n_bad > 0;
+}
