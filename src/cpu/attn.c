@@ -17,47 +17,13 @@
 
 #include "cpu/exp4.h"
 
-enum {
-    TASKS_A_THREAD = 4,        /* with fewer, long blocks are cut */
-    PARTS_BYTES_MAX = 64 << 20 /* sums of cut blocks; beyond it blocks stay whole */
-};
-
-/* ---- who sees what ---- */
-
-struct span attn_span(const struct attn_args *a, int position)
-{
-    const int end = position + 1;
-    const int first = a->window_tokens > 0 && end > a->window_tokens ? end - a->window_tokens : 0;
-
-    return (struct span){first, end};
-}
-
-/* The keys that some row of a block sees. */
-static struct span block_span(const struct attn_run *run, const struct row_block *block)
-{
-    const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
-
-    return (struct span){attn_span(run->a, positions[0]).first, positions[block->n_rows - 1] + 1};
-}
-
-static int row_heads(const struct attn_run *run, const struct row_block *block)
-{
-    return block->n_rows * run->n_group;
-}
-
-/* Floats of a block's sums for one key/value head. */
-static int64_t sums_floats(const struct attn_run *run, int n_row_heads)
-{
-    return (int64_t)n_row_heads * (run->width + (int)(sizeof(struct softmax) / sizeof(float)));
-}
+/* ---- sums ---- */
 
 static struct sums sums_at(const struct attn_run *run, float *room, int n_row_heads)
 {
     return (struct sums){.acc = room,
                          .states = (struct softmax *)(room + (int64_t)n_row_heads * run->width)};
 }
-
-/* ---- sums ---- */
 
 static void begin_sums(const struct attn_run *run, const struct sums *sums, int n_row_heads)
 {
@@ -99,7 +65,7 @@ static void merge_split(const struct attn_run *run, const struct row_block *bloc
 {
     const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
 
-    for (int i = 0; i < row_heads(run, block); i++) {
+    for (int i = 0; i < attn_row_heads(run, block); i++) {
         const struct span s = span_within(attn_span(run->a, positions[i / run->n_group]),
                                           split * SPLIT_TOKENS, SPLIT_TOKENS);
 
@@ -114,7 +80,7 @@ static void end_rows(const struct attn_run *run, const struct row_block *block, 
 {
     const int n_group = run->n_group, D = run->head_width;
 
-    for (int i = 0; i < row_heads(run, block); i++) {
+    for (int i = 0; i < attn_row_heads(run, block); i++) {
         float *att = (float *)run->a->att.data +
                      (block->first_row + i / n_group) * run->a->att.dim[1] +
                      (kv_head * n_group + i % n_group) * D;
@@ -141,9 +107,9 @@ static struct attn_room room_of(const struct attn_run *run, int worker, struct a
     room.page[1] = at + PAGE_TOKENS * run->width;
     at += 2 * PAGE_TOKENS * run->width;
     room.total = sums_at(run, at, n_row_heads);
-    at += sums_floats(run, n_row_heads);
+    at += attn_sums_floats(run, n_row_heads);
     room.split = sums_at(run, at, n_row_heads);
-    at += sums_floats(run, n_row_heads);
+    at += attn_sums_floats(run, n_row_heads);
     room.units = at;
     room.codes = (int16_t *)(at + n_row_heads);
     return room;
@@ -155,12 +121,12 @@ static void attend_split(const struct attn_run *run, const struct row_block *blo
                          const struct sums *sums)
 {
     const struct span seen =
-        span_within(block_span(run, block), split * SPLIT_TOKENS, SPLIT_TOKENS);
+        span_within(attn_block_span(run, block), split * SPLIT_TOKENS, SPLIT_TOKENS);
     const int last = (seen.end - 1) / PAGE_TOKENS;
     struct attn_place at = {block->seq, kv_head, seen.first / PAGE_TOKENS};
     const float unit = run->cpu->kernels->attend == NULL ? 1.0f : 0.693147181f; /* ln 2 */
 
-    begin_sums(run, sums, row_heads(run, block));
+    begin_sums(run, sums, attn_row_heads(run, block));
     if (attn_has_codes(run))
         attn_codes(run, block, kv_head, room);
     for (; at.page <= last; at.page++) {
@@ -168,7 +134,7 @@ static void attend_split(const struct attn_run *run, const struct row_block *blo
 
         attn_page(run, block, &at, at.page < last ? &next : then, room, sums);
     }
-    for (int i = 0; i < row_heads(run, block); i++)
+    for (int i = 0; i < attn_row_heads(run, block); i++)
         sums->states[i].largest *= unit;
 }
 
@@ -177,7 +143,7 @@ static void run_whole(const struct attn_run *run, const struct attn_task *task, 
 {
     const struct row_block *block = &run->cpu->blocks[task->block];
 
-    begin_total(run, &room->total, row_heads(run, block), kv_head);
+    begin_total(run, &room->total, attn_row_heads(run, block), kv_head);
     for (int split = task->first_split; split < task->end_split; split++) {
         const struct attn_place next = {block->seq, kv_head, (split + 1) * SPLIT_PAGES};
 
@@ -192,24 +158,24 @@ static void run_whole(const struct attn_run *run, const struct attn_task *task, 
 static struct sums part_of(const struct attn_run *run, const struct attn_task *task, int kv_head,
                            int split)
 {
-    const int n = row_heads(run, &run->cpu->blocks[task->block]);
+    const int n = attn_row_heads(run, &run->cpu->blocks[task->block]);
     const int64_t i = (int64_t)split * run->n_kv_heads + kv_head;
 
-    return sums_at(run, run->parts + task->offset + i * sums_floats(run, n), n);
+    return sums_at(run, run->parts + task->offset + i * attn_sums_floats(run, n), n);
 }
 
 static void run_cut(const struct attn_run *run, const struct attn_task *task, int kv_head,
                     const struct attn_place *then, const struct attn_room *room)
 {
     const struct row_block *block = &run->cpu->blocks[task->block];
-    const struct span seen = block_span(run, block);
+    const struct span seen = attn_block_span(run, block);
     const int first = seen.first / SPLIT_TOKENS, end = (seen.end - 1) / SPLIT_TOKENS + 1;
     const struct sums mine = part_of(run, task, kv_head, task->first_split - first);
 
     attend_split(run, block, kv_head, task->first_split, then, room, &mine);
     if (atomic_fetch_sub(&run->n_left[task->cut * run->n_kv_heads + kv_head], 1) > 1)
         return;
-    begin_total(run, &room->total, row_heads(run, block), kv_head);
+    begin_total(run, &room->total, attn_row_heads(run, block), kv_head);
     for (int split = first; split < end; split++) {
         const struct sums part = part_of(run, task, kv_head, split - first);
 
@@ -233,7 +199,7 @@ static struct attn_place place_of(const struct attn_run *run, int part)
     int kv_head;
     const struct attn_task *task = task_of(run, part, &kv_head);
     const struct row_block *block = &run->cpu->blocks[task->block];
-    const struct span seen = block_span(run, block);
+    const struct span seen = attn_block_span(run, block);
     const int first = seen.first > task->first_split * SPLIT_TOKENS
                           ? seen.first
                           : task->first_split * SPLIT_TOKENS;
@@ -254,96 +220,6 @@ static void run_task(void *ctx, int part, int worker)
     const struct attn_task *task = task_of(run, part, &kv_head);
 
     (task->cut < 0 ? run_whole : run_cut)(run, task, kv_head, is_last ? NULL : &then, &room);
-}
-
-/* ---- tasks ---- */
-
-static int splits_of(const struct attn_run *run, int block)
-{
-    const struct span seen = block_span(run, &run->cpu->blocks[block]);
-
-    return (seen.end - 1) / SPLIT_TOKENS + 1 - seen.first / SPLIT_TOKENS;
-}
-
-/* Cuts a block: a task a split. Gives the floats that their sums take. */
-static int64_t cut_block(struct attn_run *run, struct attn_task *tasks, int block, int64_t offset)
-{
-    const struct row_block *b = &run->cpu->blocks[block];
-    const int first = block_span(run, b).first / SPLIT_TOKENS, n = splits_of(run, block);
-
-    for (int i = 0; i < n; i++)
-        tasks[run->n_tasks++] = (struct attn_task){.block = block,
-                                                   .first_split = first + i,
-                                                   .end_split = first + i + 1,
-                                                   .cut = run->n_cut,
-                                                   .offset = offset};
-    run->n_cut++;
-    return n * run->n_kv_heads * sums_floats(run, row_heads(run, b));
-}
-
-static void keep_block(struct attn_run *run, struct attn_task *tasks, int block)
-{
-    const int first = block_span(run, &run->cpu->blocks[block]).first / SPLIT_TOKENS;
-
-    tasks[run->n_tasks++] = (struct attn_task){.block = block,
-                                               .first_split = first,
-                                               .end_split = first + splits_of(run, block),
-                                               .cut = -1};
-}
-
-/* Whether a block is cut; with few blocks, those are that are longer than a split. */
-static bool is_cut(const struct attn_run *run, int block, int64_t n_floats)
-{
-    const struct row_block *b = &run->cpu->blocks[block];
-    const struct span seen = block_span(run, b);
-    const int n_tasks = run->cpu->n_blocks * run->n_kv_heads;
-    const int64_t n_more =
-        splits_of(run, block) * run->n_kv_heads * sums_floats(run, row_heads(run, b));
-
-    return n_tasks < TASKS_A_THREAD * pool_threads(run->cpu->pool) &&
-           seen.end - seen.first > SPLIT_TOKENS &&
-           (n_floats + n_more) * (int64_t)sizeof(float) <= PARTS_BYTES_MAX;
-}
-
-static enum osp_status plan_rooms(struct attn_run *run, struct attn_task **tasks)
-{
-    struct cpu *cpu = run->cpu;
-    size_t n_most = 0;
-    enum osp_status st;
-
-    for (int i = 0; i < cpu->n_blocks; i++)
-        n_most += (size_t)splits_of(run, i);
-    TRY(room_need(&cpu->attn_tasks, n_most, sizeof(struct attn_task), "attention tasks"));
-    *tasks = cpu->attn_tasks.data;
-out:
-    return st;
-}
-
-static enum osp_status plan(struct attn_run *run)
-{
-    struct cpu *cpu = run->cpu;
-    struct attn_task *tasks;
-    int64_t n_floats = 0;
-    enum osp_status st;
-
-    TRY(plan_rooms(run, &tasks));
-    run->tasks = tasks;
-    for (int i = 0; i < cpu->n_blocks; i++)
-        if (is_cut(run, i, n_floats))
-            n_floats += cut_block(run, tasks, i, n_floats);
-        else
-            keep_block(run, tasks, i);
-    TRY(room_need(&cpu->attn_parts, (size_t)n_floats, sizeof(float), "attention sums of splits"));
-    TRY(room_need(&cpu->attn_left, (size_t)run->n_cut, (size_t)run->n_kv_heads * sizeof(atomic_int),
-                  "attention splits"));
-    run->parts = cpu->attn_parts.data;
-    run->n_left = cpu->attn_left.data;
-    for (int i = 0; i < run->n_tasks; i++)
-        for (int head = 0; tasks[i].cut >= 0 && head < run->n_kv_heads; head++)
-            atomic_init(&run->n_left[tasks[i].cut * run->n_kv_heads + head],
-                        splits_of(run, tasks[i].block));
-out:
-    return st;
 }
 
 /* ---- a call ---- */
@@ -380,12 +256,12 @@ enum osp_status cpu_attn(struct cpu *cpu, const struct attn_args *a, struct work
                            .width = kv_width(a->kv.dim[4]),
                            .n_group = (int)(a->q.dim[1] / (a->kv.dim[2] * a->kv.dim[4]))};
     const int n_row_heads = BLOCK_ROWS * run.n_group;
-    const int64_t n_floats = 2 * PAGE_TOKENS * run.width + 2 * sums_floats(&run, n_row_heads) +
+    const int64_t n_floats = 2 * PAGE_TOKENS * run.width + 2 * attn_sums_floats(&run, n_row_heads) +
                              n_row_heads * (1 + run.width / 2);
     enum osp_status st;
 
     TRY(cpu_workers_need(cpu, (size_t)n_floats, sizeof(float), "attention sums"));
-    TRY(plan(&run));
+    TRY(attn_plan(&run));
     pool_run(cpu->pool, run_task, &run, run.n_tasks * run.n_kv_heads);
     add_work(&run, work);
 out:

@@ -54,6 +54,14 @@ struct attn_room {
 };
 
 struct span attn_span(const struct attn_args *a, int position);
+/* The keys that some row of a block sees. */
+struct span attn_block_span(const struct attn_run *run, const struct row_block *block);
+int attn_row_heads(const struct attn_run *run, const struct row_block *block);
+/* Of a block's sums for one key/value head. */
+int64_t attn_sums_floats(const struct attn_run *run, int n_row_heads);
+
+/* Lists the run's tasks in the device's room, and makes room for the sums of blocks that are cut. */
+CHECKED enum osp_status attn_plan(struct attn_run *run);
 
 /* Whether pages meet codes. */
 static inline bool attn_has_codes(const struct attn_run *run)

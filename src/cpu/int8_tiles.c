@@ -27,9 +27,7 @@ static const uint8_t *group_at(const struct share_of_job *s, int group)
 
 static int rows_of(const struct share_of_job *s, int group)
 {
-    const int64_t n_left = s->m->w.dim[0] - (int64_t)group * GROUP_ROWS;
-
-    return n_left < GROUP_ROWS ? (int)n_left : GROUP_ROWS;
+    return matmul_patch(s->m, 0, 1, (int64_t)group * GROUP_ROWS).n_rows;
 }
 
 static void multiply(const struct share_of_job *s, struct int8_products *p, int token)
@@ -126,7 +124,7 @@ static void multiply_piece(const struct share_of_job *s, int token, int n, int f
                                   .n_groups = 1};
 
         multiply(s, &p, token);
-        matmul_finish(s->cpu, s->m, token, n, (int64_t)g * GROUP_ROWS, out);
+        matmul_finish(s->cpu, s->m, matmul_patch(s->m, token, n, (int64_t)g * GROUP_ROWS), out);
     }
 }
 

@@ -14,35 +14,23 @@
 
 #include <assert.h>
 
+#include "cpu/float_tiles.h"
 #include "cpu/int8_rows.h"
 #include "cpu/int8_tiles.h"
 #include "cpu/mixed.h"
 #include "cpu/pack.h"
-#include "cpu/rounded.h"
 
-enum {
-    TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
-    FEW_TOKENS = 4,         /* up to here widening costs more than the products */
-    FEW_FLOATS = 4096,      /* of widened rows then: half the first-level cache */
-    PIECE_TOKENS = 64       /* rows of inputs that a tile is multiplied with at once */
-};
+enum { TILE_ROWS = GROUP_ROWS };
 
 struct run {
     struct cpu *cpu;
     const struct matmul *jobs;
-    const float *x;
     int64_t n_columns;
+    struct float_inputs floats;
     const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
-    struct rounded rounded;      /* the inputs, where needed */
-    struct tiles tiles;
     const uint16_t *mixed; /* (n_rows, n_columns): the inputs, where packed weights meet those */
     const int32_t *kinds;  /* (n_rows) of the inputs */
-};
-
-/* A few tokens of one product: those from `first` on. */
-struct piece {
-    const struct matmul *m;
-    int first, n;
+    struct tiles tiles;
 };
 
 int64_t matmul_input_row(const struct matmul *m, int token)
@@ -50,163 +38,34 @@ int64_t matmul_input_row(const struct matmul *m, int token)
     return m->gather == NULL ? m->first_row + token : m->gather[token];
 }
 
-/* Adds the bias to the pieces' products of rows [first, first + n), which lie TILE_ROWS apart, and
- * stores what comes of them. */
-static void finish(const struct kernels *k, const struct piece *p, int64_t first, int n,
-                   float *products, const float *bias)
-{
-    for (int t = 0; t < p->n; t++, products += TILE_ROWS) {
-        float *out = p->m->out + (p->first + t) * p->m->out_width;
-
-        for (int r = 0; r < n; r++)
-            products[r] += bias[r];
-        if (p->m->epilogue == EPILOGUE_SWIGLU)
-            k->swiglu(out + first / 2, products, n / 2, p->m->swiglu);
-        else
-            for (int r = 0; r < n; r++)
-                out[first + r] = products[r];
-    }
-}
-
-void matmul_finish(const struct cpu *cpu, const struct matmul *m, int first, int n, int64_t row,
-                   float *products)
+struct patch matmul_patch(const struct matmul *m, int token, int n_tokens, int64_t row)
 {
     const int64_t n_left = m->w.dim[0] - row;
-    const int n_rows = n_left < TILE_ROWS ? (int)n_left : TILE_ROWS;
+
+    return (struct patch){token, n_tokens, row, n_left < TILE_ROWS ? (int)n_left : TILE_ROWS};
+}
+
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p, float *products)
+{
+    const struct kernels *k = cpu->kernels;
     float bias[TILE_ROWS] = {0};
 
     if (m->bias.data != NULL)
-        cpu_widen(cpu->kernels, bias, &m->bias, row, n_rows);
-    finish(cpu->kernels, &(struct piece){m, first, n}, row, n_rows, products, bias);
-}
+        cpu_widen(k, bias, &m->bias, p.row, p.n_rows);
+    for (int t = 0; t < p.n_tokens; t++, products += TILE_ROWS) {
+        float *out = m->out + (p.token + t) * m->out_width;
 
-/* ---- bf16 weights, rounded inputs ---- */
-
-static bool is_rounded(const struct kernels *k, const struct matmul *m)
-{
-    return k->products_rounded != NULL && m->w.layout == LAYOUT_ROWS && m->w.dtype == DTYPE_BF16 &&
-           !m->is_exact;
-}
-
-static void multiply_rounded(const struct run *run, const struct piece *p, const void *w, int n,
-                             float *products)
-{
-    const struct rounded *rounded = &run->rounded;
-    const uint16_t *x[PIECE_TOKENS];
-
-    for (int t = 0; t < p->n; t++)
-        x[t] = rounded->rows + matmul_input_row(p->m, p->first + t) * rounded->n_columns;
-    run->cpu->kernels->products_rounded(&(struct rounded_products){
-        .out = products,
-        .out_stride = TILE_ROWS,
-        .w = w,
-        .x = x,
-        .panels =
-            p->m->gather == NULL ? panels_from(rounded, matmul_input_row(p->m, p->first)) : NULL,
-        .n_rows = n,
-        .n = (int)run->n_columns,
-        .n_x = p->n});
-}
-
-/* ---- weights that are read in place, or widened ---- */
-
-/* With many tokens it is quicker to widen bf16 once; the bits are the same. */
-static bool is_read_in_place(const struct kernels *k, const struct matmul *m)
-{
-    return m->w.layout == LAYOUT_ROWS &&
-           (m->w.dtype == DTYPE_F32 || is_rounded(k, m) ||
-            (m->w.dtype == DTYPE_BF16 && k->products_bf16 != NULL && m->n_tokens <= FEW_TOKENS));
-}
-
-/* Weight rows [first, first + n) as f32, one behind the other. */
-static const float *widen_rows(const struct kernels *k, const struct matmul *m, float *room,
-                               int64_t first, int n)
-{
-    const int64_t n_columns = m->w.dim[1];
-    float column[TILE_ROWS];
-
-    if (m->w.layout == LAYOUT_ROWS) {
-        cpu_widen(k, room, &m->w, first * n_columns, n * n_columns);
-        return room;
+        for (int r = 0; r < p.n_rows; r++)
+            products[r] += bias[r];
+        if (m->epilogue == EPILOGUE_SWIGLU)
+            k->swiglu(out + p.row / 2, products, p.n_rows / 2, m->swiglu);
+        else
+            for (int r = 0; r < p.n_rows; r++)
+                out[p.row + r] = products[r];
     }
-    for (int64_t c = 0; c < n_columns; c++) {
-        cpu_widen(k, column, &m->w, c * m->w.dim[0] + first, n);
-        for (int r = 0; r < n; r++)
-            room[r * n_columns + c] = column[r];
-    }
-    return room;
-}
-
-static void multiply_floats(const struct run *run, const struct piece *p, const void *w,
-                            bool is_bf16, int n, float *products)
-{
-    const struct kernels *k = run->cpu->kernels;
-    const float *x[PIECE_TOKENS];
-    const struct products args = {.out = products,
-                                  .out_stride = TILE_ROWS,
-                                  .w = w,
-                                  .x = x,
-                                  .n_rows = n,
-                                  .n = (int)run->n_columns,
-                                  .n_x = p->n};
-
-    for (int t = 0; t < p->n; t++)
-        x[t] = run->x + matmul_input_row(p->m, p->first + t) * run->n_columns;
-    (is_bf16 ? k->products_bf16 : k->products_f32)(&args);
-}
-
-/* How many rows of a tile are widened before they are multiplied: an even number. */
-static int rows_at_once(const struct kernels *k, const struct matmul *m)
-{
-    const int64_t n = FEW_FLOATS / m->w.dim[1] / 2 * 2;
-
-    if (m->n_tokens > FEW_TOKENS || m->w.layout != LAYOUT_ROWS || n >= TILE_ROWS ||
-        is_read_in_place(k, m))
-        return TILE_ROWS;
-    return n < 2 ? 2 : (int)n;
 }
 
 /* ---- tiles ---- */
-
-/* Rows [first, first + n) of a tile times the tokens of one piece. */
-static void multiply_piece(const struct run *run, const struct piece *p, const void *w,
-                           bool is_bf16, int64_t first, int n)
-{
-    const struct kernels *k = run->cpu->kernels;
-    float bias[TILE_ROWS] = {0}, products[PIECE_TOKENS * TILE_ROWS];
-
-    if (p->m->bias.data != NULL)
-        cpu_widen(k, bias, &p->m->bias, first, n);
-    if (is_rounded(k, p->m))
-        multiply_rounded(run, p, w, n, products);
-    else
-        multiply_floats(run, p, w, is_bf16, n, products);
-    finish(k, p, first, n, products, bias);
-}
-
-static struct piece piece_of(const struct matmul *m, int first, int end, int n_most)
-{
-    const int n_left = end - first;
-
-    return (struct piece){m, first, n_left < n_most ? n_left : n_most};
-}
-
-/* Rows [first, first + n) as floats, or in place, times all tokens. */
-static void multiply_rows(const struct run *run, const struct matmul *m, float *room, int64_t first,
-                          int n)
-{
-    const struct kernels *k = run->cpu->kernels;
-    const bool in_place = is_read_in_place(k, m), is_bf16 = in_place && m->w.dtype == DTYPE_BF16;
-    const void *w = (const char *)m->w.data + first * run->n_columns * (is_bf16 ? 2 : 4);
-
-    if (!in_place)
-        w = widen_rows(k, m, room, first, n);
-    for (int token = 0; token < m->n_tokens; token += PIECE_TOKENS) {
-        const struct piece p = piece_of(m, token, m->n_tokens, PIECE_TOKENS);
-
-        multiply_piece(run, &p, w, is_bf16, first, n);
-    }
-}
 
 static bool is_mixed(const struct run *run, const struct matmul *m, int token)
 {
@@ -232,22 +91,15 @@ static void run_packed(const struct run *run, const struct matmul *m, int first,
     }
 }
 
-static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int worker)
+static void run_tiles(void *ctx, int job, int first, int end, int worker)
 {
     const struct run *run = ctx;
     const struct matmul *m = &run->jobs[job];
-    const int step = rows_at_once(run->cpu->kernels, m);
-    const int64_t n_rows = m->w.dim[0], first = (int64_t)first_tile * TILE_ROWS;
-    const int64_t end =
-        (int64_t)end_tile * TILE_ROWS < n_rows ? (int64_t)end_tile * TILE_ROWS : n_rows;
 
-    if (m->w.layout == LAYOUT_PACKED) {
-        run_packed(run, m, first_tile, end_tile, worker);
-        return;
-    }
-    for (int64_t row = first; row < end; row += step)
-        multiply_rows(run, m, run->cpu->workers[worker].data, row,
-                      (int)(end - row < step ? end - row : step));
+    if (m->w.layout == LAYOUT_PACKED)
+        run_packed(run, m, first, end, worker);
+    else
+        float_multiply(run->cpu, m, &run->floats, (struct tile_span){first, end}, worker);
 }
 
 /* ---- a call ---- */
@@ -255,15 +107,15 @@ static void run_tiles(void *ctx, int job, int first_tile, int end_tile, int work
 /* Few tokens do without panels. */
 static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
 {
-    const struct rows x = {run->x, n_rows, (int)run->n_columns};
+    const struct rows x = {run->floats.x, n_rows, (int)run->n_columns};
     bool is_needed = false, wants_panels = false;
 
     for (int i = 0; i < n_jobs; i++)
-        if (run->jobs[i].n_tokens > 0 && is_rounded(run->cpu->kernels, &run->jobs[i])) {
+        if (run->jobs[i].n_tokens > 0 && float_is_rounded(run->cpu->kernels, &run->jobs[i])) {
             is_needed = true;
             wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > FEW_TOKENS;
         }
-    return is_needed ? cpu_round(run->cpu, &run->rounded, x, wants_panels) : OSP_OK;
+    return is_needed ? cpu_round(run->cpu, &run->floats.rounded, x, wants_panels) : OSP_OK;
 }
 
 static bool has_kind(struct inputs inputs, enum row_kind kind)
@@ -321,7 +173,7 @@ static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packe
         *is_packed |= m->w.layout == LAYOUT_PACKED;
         if (m->w.layout == LAYOUT_PACKED && m->n_tokens == 1)
             tiles->at_once = GROUPS_AT_ONCE;
-        *is_widened |= m->w.layout != LAYOUT_PACKED && !is_read_in_place(run->cpu->kernels, m);
+        *is_widened |= m->w.layout != LAYOUT_PACKED && !float_is_in_place(run->cpu->kernels, m);
     }
 out:
     return st;
@@ -337,7 +189,7 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
 {
     struct run run = {.cpu = cpu,
                       .jobs = jobs,
-                      .x = inputs.data,
+                      .floats = {.x = inputs.data},
                       .n_columns = jobs[0].w.dim[1],
                       .kinds = inputs.kinds};
     bool is_packed = false, is_widened = false;

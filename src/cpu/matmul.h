@@ -46,11 +46,23 @@ struct packed_part {
 /* The batch's rows of an activation. */
 struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x);
 
-/* For parts of the product that live in files of their own: the row of the inputs that a token is; and
- * what is done with the products (n, 16) of tokens [first, first + n) and the tile of weights that
- * begins with row `row`: bias, epilogue, storing. */
+/* Tiles [first, end) of 16 weight rows. */
+struct tile_span {
+    int first, end;
+};
+
+/* Products of tokens [token, token + n_tokens) with weight rows [row, row + n_rows) of one tile. */
+struct patch {
+    int token, n_tokens;
+    int64_t row;
+    int n_rows;
+};
+
+/* For parts of the product that live in files of their own: the row of the inputs that a token is; the patch
+ * of all rows of the tile that begins with row `row`; and what is done with products, (n_tokens, 16): bias,
+ * epilogue, storing. */
 int64_t matmul_input_row(const struct matmul *m, int token);
-void matmul_finish(const struct cpu *cpu, const struct matmul *m, int first, int n, int64_t row,
-                   float *products);
+struct patch matmul_patch(const struct matmul *m, int token, int n_tokens, int64_t row);
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p, float *products);
 
 #endif

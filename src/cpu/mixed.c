@@ -51,7 +51,7 @@ static void multiply_tokens(const struct cpu *cpu, const struct matmul *m, const
                                      .n_blocks = (int)(K / MXFP4_BLOCK),
                                      .n_x = n});
         for (int i = 0; i < n_groups; i++)
-            matmul_finish(cpu, m, token, n, (int64_t)(g + i) * GROUP_ROWS,
+            matmul_finish(cpu, m, matmul_patch(m, token, n, (int64_t)(g + i) * GROUP_ROWS),
                           out + (ptrdiff_t)i * n * GROUP_ROWS);
     }
 }
