@@ -5,7 +5,9 @@
  * and keys rotated by gpt-oss's frequencies at those positions.
  *
  *     check_far [DEVICE [N_THREADS]]     default: cpu, 2: whose own attention would take a minute, so without a
- *                                        card it holds 16 rows in place of 256 */
+ *                                        card it holds 16 rows in place of 256
+ *
+ * CHECK_QUICK in the environment, for builds with sanitizers: the sequence ends at position 8191. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,8 +24,8 @@ enum {
     D = 64,
     C = 64, /* model width of the rotated rows: their products are not what is tested */
     END = 131072,
+    QUICK_END = 8192,
     ROWS_MAX = 256,
-    N_PAGES = END / PAGE_TOKENS,
     HEADS_HELD = 2
 };
 
@@ -34,8 +36,14 @@ static const struct backend_ops *ops;
 static struct backend *device;
 static bool is_elsewhere;
 static int n_rows = 16;
-static double *values[2]; /* keys and values as double: (K, END, D) */
+static int n_end = END;   /* positions of the sequence */
+static double *values[2]; /* keys and values as double: (K, n_end, D) */
 static int n_failed;
+
+static int n_pages(void)
+{
+    return n_end / PAGE_TOKENS;
+}
 
 static void must(enum osp_status st)
 {
@@ -97,8 +105,8 @@ static struct tensor floats(uint64_t what, int64_t rows, int64_t columns, float 
 /* Any words are numbers between 1/2 and 2, or their opposites: bf16 in pairs, or float32. */
 static struct tensor pages_of(enum dtype dtype)
 {
-    struct tensor t = {.dtype = dtype, .n_dims = 5, .dim = {N_PAGES, 2, K, PAGE_TOKENS, D}};
-    const int64_t n_words = 2 * N_PAGES * K * naive_side_bytes(&t) / 4;
+    struct tensor t = {.dtype = dtype, .n_dims = 5, .dim = {n_pages(), 2, K, PAGE_TOKENS, D}};
+    const int64_t n_words = 2 * n_pages() * K * naive_side_bytes(&t) / 4;
     const uint32_t mask = dtype == DTYPE_F32 ? 0x80FFFFFFu : 0x80FF80FFu;
     const uint32_t ones = dtype == DTYPE_F32 ? 0x3F000000u : 0x3F003F00u;
     uint32_t *words = mem_new((size_t)n_words * 4);
@@ -124,11 +132,11 @@ static void widen_head(void *ctx, int part, int worker)
     const int which = part / K, head = part % K;
 
     (void)worker;
-    for (int j = 0; j < END; j++) {
+    for (int j = 0; j < n_end; j++) {
         const int64_t page = naive_page(w->b, 0, GROUP_FULL, j);
 
         for (int d = 0; d < D; d++)
-            values[which][((int64_t)head * END + j) * D + d] =
+            values[which][((int64_t)head * n_end + j) * D + d] =
                 naive_kv(w->kv, page, which, head, j % PAGE_TOKENS, d);
     }
 }
@@ -138,19 +146,19 @@ static void widen_head(void *ctx, int part, int worker)
 static struct batch *batch_of(int first, int n, enum row_kind kind)
 {
     const struct batch_counts counts = {
-        .n_rows = n, .n_seqs = 1, .n_pages = N_PAGE_GROUPS * N_PAGES};
+        .n_rows = n, .n_seqs = 1, .n_pages = N_PAGE_GROUPS * n_pages()};
     struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
     struct batch_seq *s = (struct batch_seq *)BATCH_SEQS(b);
 
     *s = (struct batch_seq){.n_rows = n};
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        s->table[g] = g * N_PAGES;
-        s->n_pages[g] = N_PAGES;
-        for (int p = 0; p < N_PAGES; p++)
-            ((int32_t *)BATCH_PAGES(b))[g * N_PAGES + p] = (p * 773 + 5) % N_PAGES;
+        s->table[g] = g * n_pages();
+        s->n_pages[g] = n_pages();
+        for (int p = 0; p < n_pages(); p++)
+            ((int32_t *)BATCH_PAGES(b))[g * n_pages() + p] = (p * 773 + 5) % n_pages();
     }
     for (int i = 0; i < n; i++) {
-        ((int32_t *)BATCH_POSITIONS(b))[i] = END - n_rows + first + i;
+        ((int32_t *)BATCH_POSITIONS(b))[i] = n_end - n_rows + first + i;
         ((int32_t *)BATCH_KINDS(b))[i] = (int32_t)kind;
     }
     return b;
@@ -187,10 +195,10 @@ struct hold {
 static void attend(double out[D], const struct attn_args *a, const double *q, int position,
                    int head)
 {
-    const double *keys = values[0] + (int64_t)(head / (H / K)) * END * D;
-    const double *sums = values[1] + (int64_t)(head / (H / K)) * END * D;
+    const double *keys = values[0] + (int64_t)(head / (H / K)) * n_end * D;
+    const double *sums = values[1] + (int64_t)(head / (H / K)) * n_end * D;
     const int first = a->window_tokens > 0 ? position + 1 - a->window_tokens : 0;
-    double *scores = mem_new((size_t)END * sizeof(double));
+    double *scores = mem_new((size_t)n_end * sizeof(double));
     double largest = naive_at(&a->sinks, head), total;
 
     for (int j = first; j <= position; j++) {
@@ -227,7 +235,7 @@ static void hold_row(void *ctx, int row, int worker)
             x[d] = (double)q[row * H * D + head * D + d];
             x[d] = h->is_rounded ? naive_round(x[d], 8, -125) : x[d];
         }
-        attend(out, h->a, x, END - n_rows + row, head);
+        attend(out, h->a, x, n_end - n_rows + row, head);
         for (int d = 0; d < D; d++)
             h->errors[row] =
                 worst_of(h->errors[row], fabs((double)att[row * H * D + head * D + d] - out[d]) /
@@ -293,14 +301,14 @@ static void check_attention(struct pool *pool)
     struct widen widen = {&host.kv, b};
 
     for (int i = 0; i < 2; i++)
-        values[i] = mem_new((size_t)K * END * D * sizeof(double));
+        values[i] = mem_new((size_t)n_end * K * D * sizeof(double));
     pool_run(pool, widen_head, &widen, 2 * K);
     host.sinks.n_dims = a.sinks.n_dims = 1;
     host.sinks.dim[0] = a.sinks.dim[0] = H;
     a.att = there(&host.att, tensor_bytes(&host.att));
     a.q = there(&host.q, tensor_bytes(&host.q));
     a.sinks = there(&host.sinks, tensor_bytes(&host.sinks));
-    a.kv = there(&host.kv, (int64_t)2 * N_PAGES * K * naive_side_bytes(&host.kv));
+    a.kv = there(&host.kv, (int64_t)2 * n_pages() * K * naive_side_bytes(&host.kv));
     for (int window = 0; window <= 128; window += 128)
         for (int kind = ROW_PROMPT; kind <= ROW_GENERATED; kind++) {
             a.window_tokens = host.window_tokens = window;
@@ -358,7 +366,7 @@ static struct batch *last_batch(void)
     struct batch_seq *s = (struct batch_seq *)BATCH_SEQS(b);
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        s->first_page[g] = N_PAGES - LAST_PAGES;
+        s->first_page[g] = n_pages() - LAST_PAGES;
         s->n_pages[g] = LAST_PAGES;
         for (int p = 0; p < LAST_PAGES; p++)
             ((int32_t *)BATCH_PAGES(b))[s->table[g] + p] = LAST_PAGES - 1 - p;
@@ -442,6 +450,7 @@ int main(int argc, char **argv)
 
     is_elsewhere = strcmp(name, "cpu") != 0;
     n_rows = is_elsewhere ? ROWS_MAX : n_rows;
+    n_end = getenv("CHECK_QUICK") != NULL ? QUICK_END : END;
     ops = backend_find(name);
     if (ops == NULL)
         must(OSP_ENOTFOUND);

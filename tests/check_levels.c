@@ -9,10 +9,9 @@
  * values in f32.
  *
  *     check_levels [LEVEL ...]     default: all; "cuda" is the card */
-#include <math.h>
-
 #include "base/rng.h"
 #include "cpu/kernels.h"
+#include "divergence.h"
 #include "osprey.h"
 #include "steps.h"
 
@@ -130,41 +129,6 @@ static float *play(const char *level, enum dtype kv, const struct text *texts, i
     return logits;
 }
 
-static double log_sum(const float *z, int vocab, int *top)
-{
-    double sum = 0;
-
-    *top = 0;
-    for (int v = 1; v < vocab; v++)
-        if (z[v] > z[*top])
-            *top = v;
-    for (int v = 0; v < vocab; v++)
-        sum += exp((double)z[v] - (double)z[*top]);
-    return (double)z[*top] + log(sum);
-}
-
-static double divergence(const float *p, const float *q, int vocab, bool *is_same_top)
-{
-    int top_p, top_q;
-    const double log_p = log_sum(p, vocab, &top_p), log_q = log_sum(q, vocab, &top_q);
-    double sum = 0;
-
-    for (int v = 0; v < vocab; v++) {
-        const double log_share = (double)p[v] - log_p;
-
-        sum += exp(log_share) * (log_share - ((double)q[v] - log_q));
-    }
-    *is_same_top = top_p == top_q;
-    return sum;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Gives whether the level is close enough. */
 static bool compare(const char *level, const struct kv_type *kv, const float *want,
                     const float *have, int vocab)
@@ -177,11 +141,12 @@ static bool compare(const char *level, const struct kv_type *kv, const float *wa
     for (size_t i = 0; i < N; i++) {
         bool is_same_top;
 
-        kl[i] = divergence(want + i * (size_t)vocab, have + i * (size_t)vocab, vocab, &is_same_top);
+        kl[i] =
+            divergence_at(want + i * (size_t)vocab, have + i * (size_t)vocab, vocab, &is_same_top);
         all += kl[i] / N;
         same += (double)is_same_top / N;
     }
-    qsort(kl, N, sizeof(kl[0]), compare_doubles);
+    qsort(kl, N, sizeof(kl[0]), divergence_order);
     for (int i = 0; i < N - N_TIES; i++)
         mean += kl[i] / (N - N_TIES);
     passes = mean <= kv->kl_mean_max && kl[N - 1] <= kv->kl_max && same >= kv->same_top_min;

@@ -6,9 +6,8 @@
  *
  *     check_shape [DEVICE [SHAPE [LAYERS [TOKENS]]]]     default: the card if there is one, else the CPU;
  *                                                        osprey-nano, 2, 200 */
-#include <math.h>
-
 #include "base/rng.h"
+#include "divergence.h"
 #include "steps.h"
 
 enum {
@@ -113,65 +112,21 @@ static float *play(struct model *m)
 
 /* ---- distributions ---- */
 
-static double log_sum(const float *z, int vocab, int *top)
-{
-    double sum = 0;
-
-    *top = 0;
-    for (int v = 1; v < vocab; v++)
-        if (z[v] > z[*top])
-            *top = v;
-    for (int v = 0; v < vocab; v++)
-        sum += exp((double)z[v] - (double)z[*top]);
-    return (double)z[*top] + log(sum);
-}
-
-static double divergence(const float *p, const float *q, int vocab, bool *is_same_top)
-{
-    int top_p, top_q;
-    const double log_p = log_sum(p, vocab, &top_p), log_q = log_sum(q, vocab, &top_q);
-    double sum = 0;
-
-    for (int v = 0; v < vocab; v++) {
-        const double log_share = (double)p[v] - log_p;
-
-        sum += exp(log_share) * (log_share - ((double)q[v] - log_q));
-    }
-    *is_same_top = top_p == top_q;
-    return sum;
-}
-
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Gives whether the device is close enough. */
 static bool compare(const char *device, const struct limits *l, const float *want,
                     const float *have, int vocab)
 {
     const int n = count_compared(0, n_tokens);
-    double *kl = mem_new((size_t)n * sizeof(*kl)), mean = 0, same = 0;
-    bool passes;
+    struct divergences d = divergences_of(want, have, n, vocab);
+    const bool passes =
+        d.mean <= l->kl_mean_max && d.same_top * n >= l->same_top_min * n - TOPS_SPARED;
 
-    for (int i = 0; i < n; i++) {
-        const size_t at = (size_t)i * (size_t)vocab;
-        bool is_same_top;
-
-        kl[i] = divergence(want + at, have + at, vocab, &is_same_top);
-        mean += kl[i] / n;
-        same += (double)is_same_top / n;
-    }
-    qsort(kl, (size_t)n, sizeof(kl[0]), compare_doubles);
-    passes = mean <= l->kl_mean_max && same * n >= l->same_top_min * n - TOPS_SPARED;
     printf(
         "%-5s KV %-7s KL mean %.2e, p99 %.2e, same top %6.2f %% of %d positions up to %d; limits "
         "%g, %g %%   %s\n",
-        device, dtype_name(l->kv), mean, kl[n * 99 / 100], 100 * same, n, n_tokens - 1,
-        l->kl_mean_max, 100 * l->same_top_min, passes ? "ok" : "FAIL");
-    free(kl);
+        device, dtype_name(l->kv), d.mean, d.p99, 100 * d.same_top, n, n_tokens - 1, l->kl_mean_max,
+        100 * l->same_top_min, passes ? "ok" : "FAIL");
+    divergences_release(&d);
     return passes;
 }
 

@@ -1,6 +1,8 @@
 /* The same bits, however a prompt is cut and whoever else is in the batch: in one go, in chunks of any
  * size, row by row, on 1, 2 or 3 threads, beside other sequences, and with window pages dropped as
- * soon as no later row can see them. Activations and pages begin as NaN. */
+ * soon as no later row can see them. Activations and pages begin as NaN.
+ *
+ * CHECK_QUICK in the environment, for builds with sanitizers: one model, two numbers of threads. */
 #define UNIT_LIMIT_S 300
 #include "unit.h"
 
@@ -15,6 +17,11 @@ static const char *const folders[] = {"tests/golden/model/odd", "tests/golden/mo
 enum { N_FOLDERS = sizeof(folders) / sizeof(folders[0]) };
 
 static enum dtype kv_dtype; /* of the test at hand; each is a process of its own */
+
+static bool is_quick(void)
+{
+    return getenv("CHECK_QUICK") != NULL;
+}
 
 static void make_prompt(int32_t *tokens, int n, uint64_t seed)
 {
@@ -71,10 +78,10 @@ static void test_chunks_and_threads(void **state)
 
     (void)state;
     make_prompt(tokens, PROMPT_TOKENS, 1);
-    for (int f = 0; f < N_FOLDERS; f++) {
+    for (int f = 0; f < (is_quick() ? 1 : N_FOLDERS); f++) {
         float *want = whole(folders[f], tokens, PROMPT_TOKENS);
 
-        for (int n_threads = 1; n_threads <= 3; n_threads++) {
+        for (int n_threads = 1; n_threads <= 3; n_threads += is_quick() ? 2 : 1) {
             struct model *m =
                 steps_open_kv(folders[f], n_threads, PROMPT_TOKENS, 1, PROMPT_TOKENS, kv_dtype);
             float *logits = logits_room(m, PROMPT_TOKENS);
@@ -105,7 +112,7 @@ static void test_sequences_together(void **state)
     (void)state;
     for (int i = 0; i < N; i++)
         make_prompt(tokens[i], lengths[i], 7 + (uint64_t)i);
-    for (int f = 0; f < N_FOLDERS; f++) {
+    for (int f = 0; f < (is_quick() ? 1 : N_FOLDERS); f++) {
         struct model *m = steps_open_kv(folders[f], 2, PROMPT_TOKENS, N, PROMPT_TOKENS, kv_dtype);
         struct steps_seq seqs[N];
         bool is_busy = true;
@@ -147,7 +154,7 @@ static void test_sequences_together(void **state)
  * threads share, and a chunk of many is not. */
 static void test_splits(void **state)
 {
-    enum { LONG_TOKENS = 1100, SINGLE_TOKENS = 40 };
+    enum { LONG_TOKENS = 1100, SINGLE_TOKENS = 40, THREADS_MAX = 16 };
     static int32_t tokens[LONG_TOKENS];
     const char *folder = folders[2];
     float *want;
@@ -155,7 +162,7 @@ static void test_splits(void **state)
     (void)state;
     make_prompt(tokens, LONG_TOKENS, 5);
     want = whole(folder, tokens, LONG_TOKENS);
-    for (int n_threads = 1; n_threads <= 16; n_threads += 5) {
+    for (int n_threads = 1; n_threads <= THREADS_MAX; n_threads += is_quick() ? 15 : 5) {
         struct model *m = steps_open_kv(folder, n_threads, LONG_TOKENS, 1, LONG_TOKENS, kv_dtype);
         struct steps_seq s = {.tokens = tokens,
                               .n_tokens = LONG_TOKENS - SINGLE_TOKENS,
