@@ -193,6 +193,16 @@ static void test_environment(void **state)
     assert_non_null(strstr(fail_message(), "environment variable OSPREY_PORT"));
 }
 
+/* However it ended: other tests' command lines stand alone. */
+static int forget_environment(void **state)
+{
+    (void)state;
+    unsetenv("OSPREY_PORT");
+    unsetenv("OSPREY_QUIET");
+    unsetenv("OSPREY_TEST_NAME");
+    return 0;
+}
+
 /* vLLM's name and llama-server's two may say the same thing. */
 static void test_kv_cache_types(void **state)
 {
@@ -316,7 +326,8 @@ static void test_tables_are_sound(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_spellings), cmocka_unit_test(test_values),
-          cmocka_unit_test(test_refusals), cmocka_unit_test(test_environment),
+          cmocka_unit_test(test_refusals),
+          cmocka_unit_test_teardown(test_environment, forget_environment),
           cmocka_unit_test(test_kv_cache_types), cmocka_unit_test(test_attention_sinks),
           cmocka_unit_test(test_foreign_options), cmocka_unit_test(test_nearest),
           cmocka_unit_test(test_tables_are_sound), cmocka_unit_test(test_foreign_table_is_sound))
