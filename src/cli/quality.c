@@ -18,8 +18,7 @@ enum {
     REPORT_BYTES_MAX = 64 << 10
 };
 
-/* Plain text of several kinds, for every model. */
-static const char *const TEXTS[] = {
+const char *const QUALITY_TEXTS[QUALITY_N_TEXTS] = {
     "The river rises in the hills to the north and runs for two hundred miles before it meets the "
     "sea. Along its upper course the valley is narrow, and the few farms stand high above the "
     "water, "
@@ -108,16 +107,15 @@ static enum osp_status add_built_in(struct osp_quality *q, const struct osp_mode
                                     const struct quality_options *opt)
 {
     const struct osp_tokenizer *t = osp_model_tokenizer(model);
-    const size_t n = sizeof TEXTS / sizeof TEXTS[0];
     struct osp_model_info info;
     char *path;
     enum osp_status st = OSP_OK;
 
     osp_model_get_info(model, &info);
     path = path_join(info.path, "eval.jsonl");
-    for (size_t i = 0; i < n; i++) {
-        TRY(add_plain(q, t, TEXTS[i], strlen(TEXTS[i]), 0));
-        say(opt, "text", i + 1, n);
+    for (size_t i = 0; i < QUALITY_N_TEXTS; i++) {
+        TRY(add_plain(q, t, QUALITY_TEXTS[i], strlen(QUALITY_TEXTS[i]), 0));
+        say(opt, "text", i + 1, QUALITY_N_TEXTS);
     }
     if (path_is_file(path))
         TRY(add_prompts(q, t, path, opt));

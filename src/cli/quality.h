@@ -25,6 +25,10 @@ struct quality {
     double seconds;
 };
 
+/* Of the built-in text what every model reads: paragraphs of several kinds. */
+enum { QUALITY_N_TEXTS = 4 };
+extern const char *const QUALITY_TEXTS[QUALITY_N_TEXTS];
+
 CHECKED enum osp_status quality_measure(struct quality *out, const struct model_args *model,
                                         const struct option_rest *rest,
                                         const struct quality_options *opt);
