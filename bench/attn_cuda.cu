@@ -4,7 +4,7 @@
  * and values, and Tflop/s.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
- *         build/obj/src/cuda/attn_decode.cu.o build/obj/src/cuda/attn_prompt.cu.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/attn_{decode,prompt,sm90}.cu.o build/obj/src/backend/batch.o
  *     build/attn_cuda [brief|decode|prompt]... */
 #include <cstdio>
 #include <cstdlib>
@@ -44,6 +44,7 @@ struct setting {
     int n_seqs, rows_each, first_position, window;
     bool is_generated;
     bool is_scattered; /* pages follow each other in no order */
+    bool is_wgmma;     /* of prompts; else mma.sync */
 };
 
 static char *pool;
@@ -83,8 +84,7 @@ static struct batch *batch_for(const struct setting *c, int64_t n_pool_pages, in
 static void launch(cudaStream_t stream, struct attn_launch *l, const struct setting *c)
 {
     if (!c->is_generated) {
-
-        launch_attn_prompt(stream, l);
+        (c->is_wgmma ? launch_attn_sm90 : launch_attn_prompt)(stream, l);
         return;
     }
     const int64_t row_bytes = (int64_t)K * ATTN_CELL_BYTES;
@@ -186,9 +186,12 @@ static void measure(cudaStream_t stream, struct setting c)
     printf(
         "%s %s %3d seqs x %4d rows at %6d window %3d%s: chain %8.2f us, alone %8.2f us, %6.1f MB, "
         "%6.0f GB/s (%3.0f %%), %6.1f Tflop/s\n",
-        c.is_generated ? "decode" : "prompt", c.dtype == DTYPE_F8 ? "f8  " : "bf16", c.n_seqs,
-        c.rows_each, c.first_position, c.window, c.is_scattered ? " scattered" : "", us, alone,
-        bytes * 1e-6, bytes / us * 1e-3, bytes / us * 1e-3 / 4670 * 100, flops / us * 1e-6);
+        c.is_generated ? "decode"
+        : c.is_wgmma   ? "wgmma "
+                       : "mma   ",
+        c.dtype == DTYPE_F8 ? "f8  " : "bf16", c.n_seqs, c.rows_each, c.first_position, c.window,
+        c.is_scattered ? " scattered" : "", us, alone, bytes * 1e-6, bytes / us * 1e-3,
+        bytes / us * 1e-3 / 4670 * 100, flops / us * 1e-6);
     fflush(stdout);
     CHECK(cudaFree(dev));
     free(b);
@@ -238,14 +241,17 @@ int main(int argc, char **argv)
                 measure(stream, {d, 64, 1, 1023, 0, true});
                 measure(stream, {d, 64, 1, 1023, 128, true});
             } else {
-                measure(stream, {d, 1, 512, 0, 0, false});
-                measure(stream, {d, 1, 2048, 0, 0, false});
-                measure(stream, {d, 1, 8192, 0, 0, false});
-                measure(stream, {d, 1, 2048, 0, 128, false});
-                measure(stream, {d, 1, 8192, 0, 128, false});
-                measure(stream, {d, 1, 2048, 30720, 0, false});
-                measure(stream, {d, 16, 128, 0, 0, false});
-                measure(stream, {d, 1, 17, 4000, 0, false});
+                const struct setting all[] = {
+                    {d, 1, 512, 0, 0},    {d, 1, 2048, 0, 0},   {d, 1, 8192, 0, 0},
+                    {d, 1, 2048, 0, 128}, {d, 1, 8192, 0, 128}, {d, 1, 2048, 30720, 0},
+                    {d, 16, 128, 0, 0},   {d, 1, 17, 4000, 0},
+                };
+
+                for (struct setting c : all)
+                    for (int w = 0; w < 2; w++) {
+                        c.is_wgmma = w == 1;
+                        measure(stream, c);
+                    }
             }
         }
     }

@@ -17,9 +17,9 @@
  * Bytes: a page once for 16 tokens, mostly from the second-level cache. Flops: 4 D a row, head and key; bound by
  * them and by what turns scores into weights. H200, 2026-11-22, before the pieces of values were turned: 256 Tflop/s
  * at 8,192 tokens, 41 % of what mma.sync reaches alone; 0.23 ms with a window of 128. */
-#include "cuda/attn.cuh"
+#include "cuda/attn_page.cuh"
+#include "cuda/attn_weights.cuh"
 #include "cuda/pdl.cuh"
-#include "cuda/sums.cuh"
 
 enum {
     WARPS = 4,
@@ -28,217 +28,10 @@ enum {
     TILES = 2, /* of 16 rows a warp: two tokens each */
     TILE_TOKENS = 16 / ATTN_HEADS,
     WARP_TOKENS = TILES * TILE_TOKENS,
-    GROUPS = PAGE_TOKENS / 32,             /* of keys; as many halves of the columns */
-    PIECES = WORDS_ROW_BYTES / COPY_BYTES, /* of a row of words */
-    TILES_OF_SIDE = PAGE_TOKENS / KV_COLUMNS,
     STAGES = 3
 };
 static_assert((int)WARPS * (int)WARP_TOKENS == (int)ATTN_PROMPT_TOKENS, "tokens of a block");
-static_assert((int)PAGE_TOKENS == (int)ATTN_WIDTH, "keys and values have as many tiles");
-
-/* Which rows, heads and keys a block works on. */
-struct block {
-    int first_row, n_tokens;
-    int kv_head, first_head, n_heads;
-    int position;            /* of its first token */
-    int first_key, last_key; /* that any of its rows sees */
-    const int32_t *pages;    /* page of position p: pages[p / P] */
-};
-
-static __device__ int tiles_of(const struct batch_seq *seq)
-{
-    return (seq->n_rows + ATTN_PROMPT_TOKENS - 1) / ATTN_PROMPT_TOKENS;
-}
-
-/* The sequence in which this tile lies, and *tile counted from its start; -1: behind all. */
-static __device__ int seq_of(const struct attn_launch &l, int *tile)
-{
-    const int lane = threadIdx.x % WARP_LANES;
-    const struct batch_seq *seqs = l.rows.seqs;
-
-    for (int first = 0; first < l.n_seqs; first += WARP_LANES) {
-        const int n = first + lane < l.n_seqs ? tiles_of(&seqs[first + lane]) : 0;
-        int before = n;
-        unsigned in_or_behind;
-
-        for (int step = 1; step < WARP_LANES; step *= 2) {
-            const int other = __shfl_up_sync(ALL_LANES, before, step);
-
-            before += lane >= step ? other : 0;
-        }
-        in_or_behind = __ballot_sync(ALL_LANES, *tile < before);
-        if (in_or_behind != 0) {
-            const int at = __ffs((int)in_or_behind) - 1;
-
-            *tile -= __shfl_sync(ALL_LANES, before - n, at);
-            return first + at;
-        }
-        *tile -= __shfl_sync(ALL_LANES, before, WARP_LANES - 1);
-    }
-    return -1;
-}
-
-static __device__ int first_seen(const struct attn_args &a, int position)
-{
-    return a.window_tokens > 0 ? max(position + 1 - a.window_tokens, 0) : 0;
-}
-
-/* false: there is nothing to do. */
-static __device__ bool block_of(struct block *k, const struct attn_launch &l)
-{
-    const struct attn_args &a = l.args;
-    const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
-    const int part = blockIdx.y % n_parts;
-    int tile = gridDim.x - 1 - blockIdx.x; /* those that see most begin first */
-    const int index = seq_of(l, &tile), lane = threadIdx.x % WARP_LANES;
-    const struct batch_seq *seq = &l.rows.seqs[index];
-    bool is_prompt;
-
-    if (index < 0)
-        return false;
-    k->first_row = seq->first_row + tile * ATTN_PROMPT_TOKENS;
-    k->n_tokens = min(seq->n_rows - tile * ATTN_PROMPT_TOKENS, (int)ATTN_PROMPT_TOKENS);
-    is_prompt = lane < k->n_tokens && l.rows.kinds[k->first_row + lane] == ROW_PROMPT;
-    if (!__any_sync(ALL_LANES, is_prompt))
-        return false;
-    k->kv_head = (int)blockIdx.y / n_parts;
-    k->first_head = k->kv_head * n_group + part * ATTN_HEADS;
-    k->n_heads = min(n_group - part * ATTN_HEADS, (int)ATTN_HEADS);
-    k->position = l.rows.positions[k->first_row];
-    k->first_key = first_seen(a, k->position);
-    k->last_key = k->position + k->n_tokens - 1;
-    k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
-    return true;
-}
-
-/* ---- pages in shared memory ---- */
-
-template <int DTYPE> struct page {
-    enum {
-        PARTS = DTYPE == DTYPE_F8 ? 4 : 2, /* elements of a word */
-        ROWS = ATTN_WIDTH / PARTS,         /* of a tile */
-        TILE_BYTES = ROWS * WORDS_ROW_BYTES,
-        SIDE_BYTES = TILES_OF_SIDE * TILE_BYTES,
-        SCALES_BYTES = DTYPE == DTYPE_F8 ? PAGE_TOKENS * 4 : 0,
-        BYTES = 2 * (SIDE_BYTES + SCALES_BYTES)
-    };
-
-    /* Lanes read pairs of rows of values that are `apart`: the eight pieces of a pair are turned by it, so that
-     * lanes which read at once meet all banks. Copies stay within 128 bytes. */
-    static __device__ __forceinline__ int value_offset(int row, int piece)
-    {
-        const int pair = row / 2, apart = DTYPE == DTYPE_F8 ? 1 : 2;
-
-        return pair * 2 * WORDS_ROW_BYTES +
-               ((row % 2 * PIECES + piece) ^ (pair / apart % 4 * 2)) * COPY_BYTES;
-    }
-    static __device__ __forceinline__ void copy_side(char *stage, const char *side, bool is_values)
-    {
-#pragma unroll
-        for (int i = 0; i < SIDE_BYTES / COPY_BYTES / THREADS; i++) {
-            const int at = i * THREADS + (int)threadIdx.x, row = at / PIECES % ROWS;
-
-            copy_async(
-                stage + at / PIECES / ROWS * TILE_BYTES +
-                    (is_values ? value_offset(row, at % PIECES) : piece_offset(row, at % PIECES)),
-                side + at * COPY_BYTES);
-        }
-        if ((int)threadIdx.x < SCALES_BYTES / COPY_BYTES)
-            copy_async(stage + SIDE_BYTES + threadIdx.x * COPY_BYTES,
-                       side + SIDE_BYTES + threadIdx.x * COPY_BYTES);
-    }
-    static __device__ __forceinline__ void copy(char *stage, const char *keys, const char *values)
-    {
-        copy_side(stage, keys, false);
-        copy_side(stage + SIDE_BYTES + SCALES_BYTES, values, true);
-    }
-
-    /* Values of slots outside of [first, end) may be anything: they become zeros. */
-    static __device__ void clear(char *stage, int first, int end)
-    {
-        char *side = stage + SIDE_BYTES + SCALES_BYTES;
-
-        for (int at = threadIdx.x; at < TILES_OF_SIDE * ROWS * PIECES; at += THREADS) {
-            const int row = at / PIECES % ROWS;
-            uint4 *words =
-                (uint4 *)(side + at / PIECES / ROWS * TILE_BYTES + value_offset(row, at % PIECES));
-            uint32_t mask = 0;
-
-            for (int i = 0; i < PARTS; i++)
-                if (row * PARTS + i >= first && row * PARTS + i < end)
-                    mask |= (uint32_t)((1ull << 32 / PARTS) - 1) << i * (32 / PARTS);
-            words->x &= mask, words->y &= mask, words->z &= mask, words->w &= mask;
-        }
-        for (int slot = threadIdx.x; slot < SCALES_BYTES / 4; slot += THREADS)
-            if (slot < first || slot >= end)
-                ((float *)(side + SIDE_BYTES))[slot] = 0.0f;
-    }
-};
-
-/* Registers b[0] and b[1] of four fragments that follow each other. */
-struct fragments {
-    uint32_t b[2][4];
-};
-
-/* From words of two at both places, or words of four at the first. */
-template <int DTYPE>
-static __device__ __forceinline__ void load_fragments(struct fragments *f, const char *first,
-                                                      const char *second)
-{
-    const uint4 words = *(const uint4 *)first;
-
-    if (DTYPE == DTYPE_F8) {
-        f->b[0][0] = even_codes(words.x), f->b[0][1] = even_codes(words.y);
-        f->b[0][2] = even_codes(words.z), f->b[0][3] = even_codes(words.w);
-        f->b[1][0] = odd_codes(words.x), f->b[1][1] = odd_codes(words.y);
-        f->b[1][2] = odd_codes(words.z), f->b[1][3] = odd_codes(words.w);
-    } else {
-        const uint4 more = *(const uint4 *)second;
-
-        f->b[0][0] = words.x, f->b[0][1] = words.y, f->b[0][2] = words.z, f->b[0][3] = words.w;
-        f->b[1][0] = more.x, f->b[1][1] = more.y, f->b[1][2] = more.z, f->b[1][3] = more.w;
-    }
-}
-
-/* Where a lane reads: keys, and the even and odd rows of values; the rest of each place is a constant. */
-struct places {
-    const char *keys, *values[2];
-};
-
-template <int DTYPE>
-static __device__ __forceinline__ void find_places(struct places *p, const char *stage)
-{
-    const int lane = threadIdx.x % WARP_LANES, t = lane % 4, piece = lane / 4 % 4;
-    const int row = DTYPE == DTYPE_F8 ? 2 * t : 4 * t;
-    const char *side = stage + lane / 16 * page<DTYPE>::TILE_BYTES;
-
-    p->keys = side + piece_offset(t, piece);
-    side += page<DTYPE>::SIDE_BYTES + page<DTYPE>::SCALES_BYTES;
-    p->values[0] = side + page<DTYPE>::value_offset(row, piece);
-    p->values[1] = side + page<DTYPE>::value_offset(row + 1, piece);
-}
-
-/* Of the keys of group i, columns 16 step to 16 step + 15. */
-template <int DTYPE>
-static __device__ __forceinline__ void key_fragments(struct fragments *f, const struct places &p,
-                                                     int i, int step)
-{
-    const int row = (DTYPE == DTYPE_F8 ? 4 : 8) * step;
-    const char *first = p.keys + 2 * i * page<DTYPE>::TILE_BYTES + row * WORDS_ROW_BYTES;
-
-    load_fragments<DTYPE>(f, first, first + 4 * WORDS_ROW_BYTES);
-}
-
-/* Of half i of the columns, the keys 8 t + 4 step + {0, 1, 2, 3} of a group. */
-template <int DTYPE>
-static __device__ __forceinline__ void value_fragments(struct fragments *f, const struct places &p,
-                                                       int i, int group, int step)
-{
-    const int row = DTYPE == DTYPE_F8 ? 8 * group : 16 * group + 2 * step;
-    const int at = 2 * i * page<DTYPE>::TILE_BYTES + row * WORDS_ROW_BYTES;
-
-    load_fragments<DTYPE>(f, p.values[DTYPE == DTYPE_F8 ? step : 0] + at, p.values[1] + at);
-}
+static_assert((int)THREADS == (int)PAGE_THREADS, "all copy");
 
 /* ---- a warp ---- */
 
@@ -247,7 +40,7 @@ static __device__ __forceinline__ void value_fragments(struct fragments *f, cons
  * `out` likewise. */
 struct warp {
     uint32_t query[TILES][STEPS][4];
-    float out[TILES][2 * STEPS][4];
+    float out[TILES][SCORES][4];
     float largest[TILES][2];
     float weights[TILES][2]; /* their sum over this lane's keys */
     int position;            /* of its first token */
@@ -306,14 +99,14 @@ static __device__ __forceinline__ void begin(struct warp *w, const struct attn_l
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
-        for (int i = 0; i < 2 * STEPS; i++)
+        for (int i = 0; i < SCORES; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 w->out[tile][i][j] = 0.0f;
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void score(float s[TILES][2 * STEPS][4], const struct warp &w,
+static __device__ __forceinline__ void score(float s[TILES][SCORES][4], const struct warp &w,
                                              const struct places &p)
 {
 #pragma unroll
@@ -337,7 +130,7 @@ static __device__ __forceinline__ int slot_of(int i, int j)
     return i / 4 * 32 + (int)threadIdx.x % 4 * 8 + j % 2 * 4 + i % 4;
 }
 
-static __device__ __forceinline__ void hide(float s[TILES][2 * STEPS][4], const struct warp &w,
+static __device__ __forceinline__ void hide(float s[TILES][SCORES][4], const struct warp &w,
                                             const struct attn_args &a, int page_start)
 {
 #pragma unroll
@@ -348,15 +141,15 @@ static __device__ __forceinline__ void hide(float s[TILES][2 * STEPS][4], const 
             const int first = first_seen(a, page_start + last) - page_start;
 
 #pragma unroll
-            for (int i = 0; i < 2 * STEPS; i++)
+            for (int i = 0; i < SCORES; i++)
                 if (slot_of(i, j) > last || slot_of(i, j) < first)
                     s[tile][i][j] = -INFINITY;
         }
 }
 
 /* Multiplies with a number a slot: `numbers` are those of the page. */
-static __device__ __forceinline__ void apply_scales(float s[TILES][2 * STEPS][4],
-                                                    const float *numbers, float factor)
+static __device__ __forceinline__ void apply_scales(float s[TILES][SCORES][4], const float *numbers,
+                                                    float factor)
 {
 #pragma unroll
     for (int i = 0; i < GROUPS; i++)
@@ -376,44 +169,6 @@ static __device__ __forceinline__ void apply_scales(float s[TILES][2 * STEPS][4]
         }
 }
 
-/* s: scores of one token to weights; `scale` makes powers of two of them. Gives what sums so far are to be
- * multiplied with. */
-static __device__ __forceinline__ float weigh(float s[2 * STEPS][4], int which, float *largest,
-                                              float *weights, float scale)
-{
-    const float before = __fmul_rn(*largest, scale);
-    float most = *largest, base, keep, sum = 0.0f;
-
-#pragma unroll
-    for (int i = 0; i < 2 * STEPS; i++)
-        most = fmaxf(most, fmaxf(s[i][2 * which], s[i][2 * which + 1]));
-    most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 1));
-    most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 2));
-    base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale); /* nothing seen yet */
-    keep = power_of_two(__fadd_rn(before, -base));            /* 1 where nothing is larger */
-#pragma unroll
-    for (int i = 0; i < 2 * STEPS; i++)
-#pragma unroll
-        for (int j = 2 * which; j < 2 * which + 2; j++) {
-            s[i][j] = power_of_two(__fmaf_rn(s[i][j], scale, -base));
-            sum += s[i][j];
-        }
-    *weights = __fmaf_rn(*weights, keep, sum);
-    *largest = most;
-    return keep;
-}
-
-static __device__ __forceinline__ void follow(float out[2 * STEPS][4], const float keep[2])
-{
-    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
-        return;
-#pragma unroll
-    for (int i = 0; i < 2 * STEPS; i++) {
-        out[i][0] = __fmul_rn(out[i][0], keep[0]), out[i][1] = __fmul_rn(out[i][1], keep[0]);
-        out[i][2] = __fmul_rn(out[i][2], keep[1]), out[i][3] = __fmul_rn(out[i][3], keep[1]);
-    }
-}
-
 /* Weights of one step of keys as operand A. */
 template <int DTYPE>
 static __device__ __forceinline__ void weight_fragment(uint32_t a[4], const float s[4][4], int step)
@@ -427,8 +182,8 @@ static __device__ __forceinline__ void weight_fragment(uint32_t a[4], const floa
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void
-add_values(struct warp *w, const float s[TILES][2 * STEPS][4], const struct places &p)
+static __device__ __forceinline__ void add_values(struct warp *w, const float s[TILES][SCORES][4],
+                                                  const struct places &p)
 {
 #pragma unroll
     for (int group = 0; group < GROUPS; group++)
@@ -460,7 +215,7 @@ static __device__ __forceinline__ void add_page(struct warp *w, const struct att
     const float scale = a.scale * LOG2_E * inverse_factor<DTYPE>();
     const float *scales = (const float *)(stage + page<DTYPE>::SIDE_BYTES);
     const int last = w->position + WARP_TOKENS - 1;
-    float s[TILES][2 * STEPS][4] = {};
+    float s[TILES][SCORES][4] = {};
     struct places p;
 
     if (page_start > last || page_start + PAGE_TOKENS <= first_seen(a, w->position))
@@ -528,7 +283,7 @@ static __device__ __forceinline__ void walk(struct warp *w, char *ring, const st
 }
 
 /* One token and head: eight columns of each half. */
-static __device__ __forceinline__ void put_row(float *att, const float out[2 * STEPS][4], int which,
+static __device__ __forceinline__ void put_row(float *att, const float out[SCORES][4], int which,
                                                float factor, float total)
 {
 #pragma unroll
@@ -551,25 +306,20 @@ static __device__ void finish(const struct warp &w, const struct attn_launch &l,
 {
     const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
     const int g = threadIdx.x % WARP_LANES / 4;
-    const float sink =
-        ((const float *)l.args.sinks.data)[k.first_head + min(g, k.n_heads - 1)] * LOG2_E;
+    const float sink = sink_of(l.args, k.first_head + min(g, k.n_heads - 1));
 
 #pragma unroll
     for (int tile = 0; tile < TILES; tile++)
 #pragma unroll
         for (int which = 0; which < TILE_TOKENS; which++) {
             const int token = token_of(tile, which), row = k.first_row + token;
-            const float own = w.largest[tile][which] * scale, largest = fmaxf(own, sink);
-            const float factor = power_of_two(own - largest);
-            float weights = w.weights[tile][which];
+            const struct attn_end end =
+                end_of(w.largest[tile][which], w.weights[tile][which], scale, sink);
 
-            weights += __shfl_xor_sync(ALL_LANES, weights, 1);
-            weights += __shfl_xor_sync(ALL_LANES, weights, 2);
             if (token < k.n_tokens && g < k.n_heads && l.rows.kinds[row] == ROW_PROMPT)
                 put_row((float *)l.args.att.data + row * l.args.att.dim[1] +
                             (k.first_head + g) * ATTN_WIDTH,
-                        w.out[tile], which, factor * inverse_factor<DTYPE>(),
-                        __fmaf_rn(weights, factor, power_of_two(sink - largest)));
+                        w.out[tile], which, end.factor * inverse_factor<DTYPE>(), end.total);
         }
 }
 
@@ -584,7 +334,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 
     pdl_launch_dependents();
     pdl_wait();
-    if (!block_of(&k, l))
+    /* tiles that see most begin first */
+    if (!block_of<ATTN_PROMPT_TOKENS>(&k, l, gridDim.x - 1 - blockIdx.x, blockIdx.y))
         return;
     begin<DTYPE>(&w, l, k);
     walk<DTYPE>(&w, ring, l, k);

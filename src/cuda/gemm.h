@@ -12,19 +12,22 @@ extern "C" {
 #endif
 
 enum {
-    GEMM_ROWS = 256,       /* of the weights in a tile */
-    GEMM_TOKENS_MAX = 128, /* and tokens: two units of 64 rows have 128 sums a thread */
+    GEMM_TOKENS_MAX = 128, /* of a tile: two units of 64 rows have 128 sums a thread */
     OPERAND_ROW_BYTES = UNIT_COLUMNS * 2,
     OPERAND_PIECE_BYTES = 16,
     OPERAND_ALIGN_ROWS = 8 /* the pattern of the pieces' places repeats */
 };
 
-/* X(shape, tokens of a tile, falling; one kernel each: more widths than these few and the compiler lets every
- * product end before the next begins) */
+/* X(shape, rows of the weights in a tile, tokens of a tile, falling; one kernel each: more widths than these few
+ * and the compiler lets every product end before the next begins). Of 256 and 128 rows each of two warpgroups
+ * has half; tiles of 64 rows are taken by the groups in turns, so that one ends its sums under the other's
+ * products. A sum has the same bits in all of them. */
 #define GEMM_SHAPES(X)                                                                             \
-    X(GEMM_NARROW, 64, 48, 32, 16)                                                                 \
-    X(GEMM_MIDDLE, 96, 80, 64, 32)                                                                 \
-    X(GEMM_WIDE, 128, 96, 80)
+    X(GEMM_NARROW, 256, 64, 48, 32, 16)                                                            \
+    X(GEMM_MIDDLE, 256, 96, 80, 64, 32)                                                            \
+    X(GEMM_WIDE, 256, 128, 96, 80)                                                                 \
+    X(GEMM_COOPERATIVE, 128, 128, 96, 64, 32)                                                      \
+    X(GEMM_PINGPONG, 64, 128, 64, 32, 16)
 
 enum gemm_shape {
 #define GEMM_SHAPE_ENUM(shape, ...) shape,
@@ -33,10 +36,19 @@ enum gemm_shape {
         N_GEMM_SHAPES
 };
 
-/* Tokens of the shape's widest tile. */
+/* Rows of the shape's tiles, and tokens of its widest. */
+static inline int gemm_rows(enum gemm_shape shape)
+{
+#define GEMM_SHAPE_ROWS(shape, rows, ...) rows,
+    static const int all[] = {GEMM_SHAPES(GEMM_SHAPE_ROWS)};
+#undef GEMM_SHAPE_ROWS
+
+    return all[shape];
+}
+
 static inline int gemm_tokens_max(enum gemm_shape shape)
 {
-#define GEMM_SHAPE_MAX(shape, widest, ...) widest,
+#define GEMM_SHAPE_MAX(shape, rows, widest, ...) widest,
     static const int widest[] = {GEMM_SHAPES(GEMM_SHAPE_MAX)};
 #undef GEMM_SHAPE_MAX
 
@@ -58,8 +70,8 @@ static inline int64_t operand_rows(int64_t n_rows)
     return (n | 1) * OPERAND_ALIGN_ROWS;
 }
 
-/* What a number becomes. Three bf16 numbers add up to it, but for the last bit: those of the first term have
- * their chunks first, then the second's. */
+/* What a number becomes. Three bf16 numbers add up to it, but for the last bit. The smallest have their chunks
+ * first, the largest last: a tensor core cuts its sums off, by a part of what they have reached. */
 enum rounding { ROUNDS_TO_F16, ROUNDS_TO_BF16, ROUNDS_TO_3_BF16 };
 
 static inline HOST_DEVICE int rounding_terms(enum rounding rounding)

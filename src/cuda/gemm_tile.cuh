@@ -11,36 +11,38 @@ enum {
     THREADS = (1 + CONSUMERS) * GROUP_THREADS,
     PRODUCER_REGISTERS = 40,
     CONSUMER_REGISTERS = 232,
-    TILE_UNITS = GEMM_ROWS / UNIT_ROWS,
-    GROUP_UNITS = TILE_UNITS / CONSUMERS,
     K_STEPS = UNIT_COLUMNS / 16,
-    OPERAND_TILE_BYTES = GEMM_TOKENS_MAX * OPERAND_ROW_BYTES,
     SWIZZLE_BYTES = OPERAND_ALIGN_ROWS * OPERAND_ROW_BYTES,
-    STAGES_MAX = 8,
-    GROUP_ROWS = GROUP_UNITS * UNIT_ROWS,
-    ROW_INFO_BYTES = 8, /* what the threads of a group tell each other of a row */
-    ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
-    SUMS = GEMM_TOKENS_MAX / 2 /* of a thread and unit, in the widest tile */
+    STAGES_MAX = 12,
+    SHARED_BYTES_MAX = 227 << 10,
+    ROW_INFO_BYTES = 8 /* what the threads of a group tell each other of a row */
 };
 
 enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
-/* How deep the ring is: shared memory is 227 KiB, of which swiglu takes 32. */
-static HOST_DEVICE constexpr int stages_of(enum format format)
-{
-    return format == FORMAT_MXFP4 ? 7 : 4;
-}
-
-static HOST_DEVICE constexpr int bytes_of(enum format format)
-{
-    return format == FORMAT_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES;
-}
-
-static HOST_DEVICE constexpr int shared_bytes_of(enum format format)
-{
-    return stages_of(format) * (OPERAND_TILE_BYTES + TILE_UNITS * bytes_of(format)) +
-           CONSUMERS * (OPERAND_TILE_BYTES + ROWS_INFO_BYTES) + 2 * STAGES_MAX * 8;
-}
+/* What a kernel is made for: the weights' format, the rows of its tiles and the tokens of its widest, and what
+ * follows from them. */
+template <enum format FORMAT_, int ROWS_, int WIDEST_> struct form {
+    enum {
+        IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,
+        ROWS = ROWS_,
+        WIDEST = WIDEST_,
+        TILE_UNITS = ROWS / UNIT_ROWS,
+        IS_BY_TURNS = TILE_UNITS < CONSUMERS, /* a tile is one group's, the next the other's */
+        UNITS = IS_BY_TURNS ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* of a group */
+        GROUP_ROWS = UNITS * UNIT_ROWS,
+        SUMS = WIDEST / 2, /* of a thread and unit, in the widest tile */
+        UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
+        TILE_BYTES = WIDEST * OPERAND_ROW_BYTES, /* of the operand */
+        ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
+        STAGE_BYTES = TILE_BYTES + TILE_UNITS * UNIT_BYTES,
+        REST_BYTES =
+            CONSUMERS * (TILE_BYTES + ROWS_INFO_BYTES + 8) + 2 * STAGES_MAX * 8, /* + barriers */
+        STAGES_THAT_FIT = (SHARED_BYTES_MAX - REST_BYTES) / STAGE_BYTES,
+        STAGES = STAGES_THAT_FIT < STAGES_MAX ? STAGES_THAT_FIT : STAGES_MAX,
+        SHARED_BYTES = STAGES * STAGE_BYTES + REST_BYTES
+    };
+};
 
 /* A matrix or stack, as far as it does not depend on the tile. */
 struct job {
@@ -89,7 +91,7 @@ template <int... WIDTHS> static __device__ __forceinline__ int width_of(int n)
 }
 
 /* Tiles of the same weights are neighbours: they are read from the memory once. */
-template <int... WIDTHS>
+template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, int id,
                                                  struct tile *out)
 {
@@ -119,7 +121,7 @@ static __device__ __forceinline__ bool find_tile(const struct launch_plan &p, in
     out->job = 0;
     while (out->job + 1 < g.n_jobs && row_tile >= p.jobs[out->job + 1].first_tile)
         out->job++;
-    out->row = (row_tile - p.jobs[out->job].first_tile) * GEMM_ROWS;
+    out->row = (row_tile - p.jobs[out->job].first_tile) * FORM::ROWS;
     return true;
 }
 

@@ -59,13 +59,13 @@ static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint
 }
 
 /* The same from the unit in shared memory. */
-template <enum format FORMAT>
+template <class FORM>
 static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t unit, int warp,
                                               const int less[2])
 {
     const int lane = threadIdx.x % WARP_LANES;
 
-    if constexpr (FORMAT == FORMAT_MXFP4) {
+    if constexpr (FORM::IS_MXFP4) {
         const uint4 codes = load_16(unit + warp * MXFP4_TILE_BYTES + lane * LANE_BYTES);
         const uint32_t scales =
             load_4(unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
@@ -86,8 +86,8 @@ static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t u
 /* ---- rows ---- */
 
 /* What the products need of a thread's rows: two of each unit of its group. */
-struct my_rows {
-    int less[GROUP_UNITS][2]; /* 30 minus the code of the largest scale */
+template <class FORM> struct my_rows {
+    int less[FORM::UNITS][2]; /* 30 minus the code of the largest scale */
 };
 
 /* All threads of the group. */
@@ -119,23 +119,26 @@ static __device__ __forceinline__ int my_row(void)
     return thread / WARP_LANES * TILE_ROWS + thread % WARP_LANES / 4 * 2;
 }
 
-/* Each thread looks one row up for all: 30 minus the code of its largest scale, and its bias. */
-template <enum format FORMAT>
+/* The group's rows begin at first_row of the tile's job. Each thread looks one up for all: 30 minus the code of
+ * its largest scale, and its bias. */
+template <class FORM>
 static __device__ __forceinline__ void find_rows(const struct launch_plan &p,
-                                                 const struct tile &tile, int group, uint32_t info,
-                                                 struct my_rows *out)
+                                                 const struct tile &tile, int first_row, int group,
+                                                 uint32_t info, struct my_rows<FORM> *out)
 {
     const struct job *job = &p.jobs[tile.job];
-    const int thread = threadIdx.x % GROUP_THREADS, row = tile.row + group * GROUP_ROWS + thread;
+    const int thread = threadIdx.x % GROUP_THREADS, row = first_row + thread;
     int top = 127;
 
-    if (FORMAT == FORMAT_MXFP4 && row < job->n_padded_rows)
-        top = matrix_of(p, tile)[job->tops_offset + row];
-    store_8(info + thread * ROW_INFO_BYTES, (uint32_t)(30 - top),
-            __float_as_uint(bias_at(p, tile, row)));
+    if (thread < FORM::GROUP_ROWS) {
+        if (FORM::IS_MXFP4 && row < job->n_padded_rows)
+            top = matrix_of(p, tile)[job->tops_offset + row];
+        store_8(info + thread * ROW_INFO_BYTES, (uint32_t)(30 - top),
+                __float_as_uint(bias_at(p, tile, row)));
+    }
     group_sync(group);
 #pragma unroll
-    for (int u = 0; u < GROUP_UNITS; u++) {
+    for (int u = 0; u < FORM::UNITS; u++) {
         const uint4 two = load_16(info + (my_row() + u * UNIT_ROWS) * ROW_INFO_BYTES);
 
         out->less[u][0] = (int)two.x;

@@ -197,9 +197,9 @@ const void *gpu_on_device(const struct gpu *gpu, const void *host);
 
 /* prompt.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
 CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m);
-/* All of the stage, over n_rows rows that begin where the tensors do. */
+/* All of the stage, over n_rows rows that begin where the tensors do, by tiles of so many rows of weights. */
 CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
-                                           int n_rows);
+                                           int n_rows, int tile_rows);
 /* prompt_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of their rows. */
 CHECKED enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a);
 CHECKED enum osp_status gpu_mxfp8_product(struct gpu *gpu, const struct matmul *m, int tile_rows);

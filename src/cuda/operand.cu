@@ -47,15 +47,16 @@ static __device__ void put_piece(const struct conversion &c, int64_t from, int64
                                  float2 v[4])
 {
     const int64_t n_chunks = units_of(c.n_columns, UNIT_COLUMNS);
+    const int n_terms = rounding_terms(ROUNDING);
 
 #pragma unroll
-    for (int term = 0; term < rounding_terms(ROUNDING); term++) {
+    for (int term = 0; term < n_terms; term++) {
         const uint4 words = take_piece<ROUNDING>(v);
 
         for (int copy = 0; copy < c.n_copies; copy++) {
             const int64_t row = c.place == NULL ? from : c.place[from * c.n_copies + copy];
-            const int64_t at =
-                operand_piece_offset(c.to.n_rows, row, chunk + term * n_chunks, piece);
+            const int64_t at = operand_piece_offset(c.to.n_rows, row,
+                                                    chunk + (n_terms - 1 - term) * n_chunks, piece);
 
             *reinterpret_cast<uint4 *>((char *)c.to.data + at) = words;
         }

@@ -11,45 +11,79 @@ static enum rounding rounding_of(const struct tensor *w, bool is_exact)
 
 /* ---- tiles ---- */
 
-/* What a tile takes besides its tokens' products, in tokens: the weights' way and the end of the sums. */
-enum { TILE_COST_TOKENS = 24 };
-
-/* Time of all tiles when each has so many tokens, in tokens of one block. */
-static int64_t cost_of(const struct gpu *gpu, int64_t n_row_tiles, int n_tokens, int n_tile_tokens)
-{
-    const int64_t n_tiles = n_row_tiles * units_of(n_tokens, n_tile_tokens);
-
-    return units_of(n_tiles, gpu->properties.multiProcessorCount) *
-           (n_tile_tokens + TILE_COST_TOKENS);
-}
+/* Cycles of a multiprocessor, roughly as bench/gemm_cuda.cu found them: a tile's end, and for 64 columns of it
+ * the least that a stage of the ring takes, and the bytes that come from the second-level cache a cycle. */
+enum { TILE_END_CYCLES = 4000, STAGE_CYCLES_MIN = 220, CACHE_BYTES_A_CYCLE = 28 };
 
 struct tiling {
     enum gemm_shape shape;
     int n_tile_tokens;
 };
 
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t tile_cycles(const struct tiling *t, int64_t n_chunks)
+{
+    const int64_t n_units = gemm_rows(t->shape) / UNIT_ROWS;
+    const int64_t products = n_units * 2 * t->n_tile_tokens;
+    const int64_t bytes = n_units * MXFP4_UNIT_BYTES + t->n_tile_tokens * OPERAND_ROW_BYTES;
+    const int64_t chunk = larger(products, bytes / CACHE_BYTES_A_CYCLE);
+
+    return n_chunks * larger(chunk, STAGE_CYCLES_MIN) + TILE_END_CYCLES;
+}
+
+/* Tiles of all jobs' rows. */
+static int64_t row_tiles(const struct matmul *m, enum gemm_shape shape)
+{
+    int64_t n = 0;
+
+    for (int i = 0; i < m->n_jobs; i++)
+        n += units_of(matrix_rows(&m->w[i]), gemm_rows(shape));
+    return n;
+}
+
 /* The tiles of one matrix that end first: blocks are as many as multiprocessors, and wait for the last. */
-static struct tiling tiling_of(const struct gpu *gpu, int64_t n_row_tiles, int n_tokens)
+static struct tiling tiling_of(const struct gpu *gpu, const struct matmul *m, int64_t n_chunks)
 {
     static const struct tiling all[] = {
-        {GEMM_WIDE, 128},  {GEMM_WIDE, 96},   {GEMM_WIDE, 80},   {GEMM_MIDDLE, 64},
-        {GEMM_NARROW, 48}, {GEMM_NARROW, 32}, {GEMM_NARROW, 16},
+        {GEMM_WIDE, 128},       {GEMM_WIDE, 96},     {GEMM_WIDE, 80},     {GEMM_MIDDLE, 64},
+        {GEMM_NARROW, 48},      {GEMM_NARROW, 32},   {GEMM_NARROW, 16},   {GEMM_COOPERATIVE, 64},
+        {GEMM_COOPERATIVE, 32}, {GEMM_PINGPONG, 64}, {GEMM_PINGPONG, 32}, {GEMM_PINGPONG, 16},
     };
+    const int64_t n_blocks = gpu->properties.multiProcessorCount;
     struct tiling best = all[0];
+    int64_t least = INT64_MAX;
 
-    for (size_t i = 1; i < sizeof(all) / sizeof(all[0]); i++)
-        if (cost_of(gpu, n_row_tiles, n_tokens, all[i].n_tile_tokens) <
-            cost_of(gpu, n_row_tiles, n_tokens, best.n_tile_tokens))
-            best = all[i];
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        const int64_t n_tiles =
+            row_tiles(m, all[i].shape) * units_of(m->n_tokens, all[i].n_tile_tokens);
+        const int64_t cycles = units_of(n_tiles, (int)n_blocks) * tile_cycles(&all[i], n_chunks);
+
+        if (cycles < least)
+            best = all[i], least = cycles;
+    }
     return best;
 }
 
 /* By how many tokens an expert has if all have as many: widths that they fit into without much room left. */
-static enum gemm_shape shape_of(int64_t n_entries, int64_t n_experts)
+static enum gemm_shape shape_of(int64_t n_entries, int64_t n_experts, int tile_rows)
 {
     const int64_t n_each = n_entries / n_experts;
 
+    if (tile_rows < gemm_rows(GEMM_WIDE))
+        return tile_rows == gemm_rows(GEMM_COOPERATIVE) ? GEMM_COOPERATIVE : GEMM_PINGPONG;
     return n_each <= 40 ? GEMM_NARROW : n_each <= 88 ? GEMM_MIDDLE : GEMM_WIDE;
+}
+
+/* The kernel that has tiles of the shape, as the report of what ran knows it. */
+static void note_kernel(struct gpu *gpu, enum gemm_shape shape)
+{
+    gpu->expected |= gemm_rows(shape) == 256   ? SET(KERNEL_GEMM_256)
+                     : gemm_rows(shape) == 128 ? SET(KERNEL_GEMM_128)
+                                               : SET(KERNEL_GEMM_64);
 }
 
 /* ---- one matrix ---- */
@@ -72,7 +106,6 @@ out:
 enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m)
 {
     struct gemm g = {.n_jobs = m->n_jobs, .n_tokens = m->n_tokens};
-    int64_t n_row_tiles = 0;
     struct tiling tiling;
     enum osp_status st;
 
@@ -81,11 +114,12 @@ enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m)
         g.bias[i] = m->bias[i];
         g.out[i] = m->out[i];
         g.out_width[i] = m->out_width[i];
-        n_row_tiles += units_of(matrix_rows(&m->w[i]), GEMM_ROWS);
     }
     TRY(operand_of(gpu, &gpu->operand, &g.x, operand_rows(m->n_tokens),
                    operand_rows(gpu->limits.n_rows_max), &m->w[0], m->is_exact));
-    tiling = tiling_of(gpu, n_row_tiles, m->n_tokens);
+    tiling = tiling_of(
+        gpu, m, units_of(matrix_columns(&m->w[0]), UNIT_COLUMNS) * rounding_terms(g.x.rounding));
+    note_kernel(gpu, tiling.shape);
     g.shape = tiling.shape;
     g.n_tile_tokens = tiling.n_tile_tokens;
     launch_operand(gpu->stream, &g.x, m->x, m->n_tokens, matrix_columns(&m->w[0]), NULL, 1);
@@ -129,17 +163,18 @@ static struct gemm listed_product(const struct expert_lists *lists, enum gemm_sh
                          .n_active = lists->n_active};
 }
 
-enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
+enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                                   int tile_rows)
 {
     const int64_t n_experts = a->w_up.dim[0], n_ranks = a->ids.dim[1], n = n_rows * n_ranks;
     const int64_t n_listed = listed_rows(n, n_experts);
     const int64_t n_listed_max = listed_rows(gpu->limits.n_rows_max * n_ranks, n_experts);
-    const enum gemm_shape shape = shape_of(n, n_experts);
+    const enum gemm_shape shape = shape_of(n, n_experts, tile_rows);
     struct gemm up, down;
     struct expert_lists lists;
     enum osp_status st;
 
-    gpu->expected |= SET(KERNEL_GEMM_SM90);
+    note_kernel(gpu, shape);
     TRY(lists_of(gpu, a, &lists));
     up = listed_product(&lists, shape, &a->w_up, &a->b_up);
     down = listed_product(&lists, shape, &a->w_down, &a->b_down);

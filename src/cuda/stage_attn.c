@@ -149,6 +149,18 @@ static enum kernel kernel_of(struct gpu *gpu, const struct attn_args *a, enum ro
     return kernel;
 }
 
+/* false: the kernels for prompts do not take them. */
+static bool run_prompt(struct gpu *gpu, const struct attn_launch *l)
+{
+    const enum kernel kernel = kernel_of(gpu, &l->args, ROW_PROMPT);
+
+    if (kernel == KERNEL_ATTN_SM90)
+        launch_attn_sm90(gpu->stream, l);
+    else if (kernel != KERNEL_ATTN_SIMT)
+        launch_attn_prompt(gpu->stream, l);
+    return kernel != KERNEL_ATTN_SIMT;
+}
+
 enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work *work)
 {
     const int n_generated = gpu->n_generated;
@@ -163,10 +175,8 @@ enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work
     enum osp_status st = OSP_OK;
 
     *work = work_of(gpu, a);
-    if (has_prompt && kernel_of(gpu, a, ROW_PROMPT) == KERNEL_ATTN_SIMT)
+    if (has_prompt && !run_prompt(gpu, &l))
         return run_plain(gpu, &l); /* rows of both kinds */
-    if (has_prompt)
-        launch_attn_prompt(gpu->stream, &l);
     if (n_generated > 0 && kernel_of(gpu, a, ROW_GENERATED) == KERNEL_ATTN_SIMT)
         return run_plain(gpu, &l);
     if (n_generated > 0)

@@ -40,6 +40,7 @@ enum {
     PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_experts) |
                SET(STAGE_logits),
     LARGE = PRODUCTS & ~SET(STAGE_logits), /* of a prompt's rows */
+    MATRICES = LARGE & ~SET(STAGE_experts),
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_CARDS = SET(N_CARDS) - 1,
@@ -49,6 +50,7 @@ enum {
 #define WHY_EARLY      "weights are asked for before their inputs are there"
 #define WHY_WIDE       "rows are rounded once, weights expanded once for 32 tokens"
 #define WHY_ONE_SOURCE "one source for all cards, the same sums for any number of tokens"
+#define WHY_MATRICES   "prompts: tiles of 256, 128 or 64 rows, those that end first (prompt.c)"
 #define WHY_MXFP8      "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
 
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
@@ -62,8 +64,14 @@ const struct tuning_row tuning_rows[] = {
     {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, SET(ROW_GENERATED), 1, TUNING_ROWS_MAX,
      KERNEL_ATTN_DECODE, .tile = {8, 1, 16},
      .why = "keys as operand A: nothing padded with eight heads to a key"},
-    {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
-     KERNEL_ATTN_PROMPT, .tile = {128, 16, 64},
+    {SET(STAGE_attn), SET(CARD_HOPPER), NO_WEIGHTS, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_ATTN_SM90, .tile = {192, 24, 64},
+     .why = "tokens with their heads as operand A: keys are read once for 192 rows"},
+    {SET(STAGE_attn), SET(CARD_HOPPER), NO_WEIGHTS, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_ATTN_PROMPT, .tile = {128, 16, 64}, .is_on_request = true,
+     .why = "asked for: keys are read once for 128 rows"},
+    {SET(STAGE_attn), ALL_CARDS & ~SET(CARD_HOPPER), NO_WEIGHTS, SET(ROW_PROMPT), 1,
+     TUNING_ROWS_MAX, KERNEL_ATTN_PROMPT, .tile = {128, 16, 64},
      .why = "tokens with their heads as operand A: keys are read once for 128 rows"},
     {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_ATTN_SIMT,
      .is_on_request = true,
@@ -95,8 +103,17 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {SET(STAGE_logits), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = "few rows, most often one a prompt"},
-    {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_SM90,
-     .tile = {256, 128, 64}, .why = "prompts: each weight is read once for up to 128 tokens"},
+    {MATRICES, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_256,
+     .tile = {256, 128, 64}, .why = WHY_MATRICES},
+    {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_GEMM_256, .tile = {256, 128, 64},
+     .why = "prompts: each weight is read once for up to 128 tokens"},
+    {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_GEMM_128, .tile = {128, 128, 64}, .is_on_request = true,
+     .why = "asked for: two warpgroups to a tile of 128 rows"},
+    {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_GEMM_64, .tile = {64, 128, 64}, .is_on_request = true,
+     .why = "asked for: one warpgroup's sums end under the other's products"},
     {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
      .tile = {16, 16, 64}, .is_on_request = true,
      .why = "asked for: weights are read again for every 16 tokens"},

@@ -60,12 +60,16 @@ enum family {
     X(DECODE_GROUPED, MMA, "grouped_kernel", "an expert for all its tokens; rings of cp.async")    \
     X(DECODE_WIDE, MMA, "wide_kernel", "rounded rows and weights through one ring of cp.async")    \
     X(MATMUL_MMA, MMA, "matmul_kernel", "weights as operand A, tokens as its columns")             \
-    X(GEMM_SM90, WGMMA, "gemm_kernel", "weights as operand A from registers, tiles of 256 rows")   \
+    X(GEMM_256, WGMMA, "gemm_256_kernel",                                                          \
+      "weights as operand A from registers, tiles of 256 rows")                                    \
+    X(GEMM_128, WGMMA, "gemm_128_kernel", "the same of 128 rows, two warpgroups to a tile")        \
+    X(GEMM_64, WGMMA, "gemm_64_kernel", "the same of 64 rows, warpgroups by turns")                \
     X(MXFP8_MATMUL, NATIVE, "mxfp8_matmul_kernel", "block-scaled products of MXFP8 rows")          \
     X(MATMUL_SIMT, SIMT, "plain_kernel", "a warp a row of weights, float32")                       \
     X(ATTN_SIMT, SIMT, "attn_kernel", "splits of 256 keys, merged in order, float32")              \
     X(ATTN_DECODE, MMA, "attn_decode", "a block a split of a row's keys, queries as columns")      \
-    X(ATTN_PROMPT, MMA, "attn_prompt", "16 tokens with 8 heads a block, walking pages")
+    X(ATTN_PROMPT, MMA, "attn_prompt", "16 tokens with 8 heads a block, walking pages")            \
+    X(ATTN_SM90, WGMMA, "attn_sm90", "24 tokens with 8 heads a block, walking pages")
 
 enum kernel {
 #define KERNEL_ENUM(kernel, family, symbol, text) KERNEL_##kernel,
@@ -99,6 +103,9 @@ enum weight_format {
 
 /* Sets of the above, of stages, and of row kinds, as bits. */
 #define SET(i) (1u << (i))
+
+/* Products of prompts by wgmma. */
+#define GEMM_KERNELS (SET(KERNEL_GEMM_256) | SET(KERNEL_GEMM_128) | SET(KERNEL_GEMM_64))
 
 enum { TUNING_ROWS_MAX = 1 << 30 };
 

@@ -181,6 +181,20 @@ static __device__ __forceinline__ uint64_t descriptor_of(uint32_t tile)
     if constexpr (WIDTH == width && !IS_F16)                                                       \
         WGMMA_ASM(width, "bf16", names_d, out_d, names_a, name_b);
 
+#define NEW_4(d, i)  "=f"(d[i]), "=f"(d[i + 1]), "=f"(d[i + 2]), "=f"(d[i + 3])
+#define NEW_16(d, i) NEW_4(d, i), NEW_4(d, i + 4), NEW_4(d, i + 8), NEW_4(d, i + 12)
+
+/* d = a b, of bf16 numbers and 64 columns: what d held does not count, nor where it came from. */
+static __device__ __forceinline__ void wgmma_first(float d[32], const uint32_t a[4], uint64_t b)
+{
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{" NAMES_0 NAMES_8 NAMES_16 NAMES_24
+                 "}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0;\n}"
+                 : NEW_16(d, 0), NEW_16(d, 16)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
 /* d += a b, of WIDTH columns. */
 template <bool IS_F16, int WIDTH>
 static __device__ __forceinline__ void wgmma(float d[WIDTH / 2], const uint32_t a[4], uint64_t b)

@@ -8,7 +8,8 @@
 
 enum { N_ROWS_MAX = 8192 };
 
-/* Kernels of the table that answer, on request or not: one with several tiles counts once. */
+/* Kernels of the table that answer, on request or not: one with several tiles counts once, and so do those
+ * that differ in nothing but their tile. */
 static int count_answers(const struct tuning_key *k, bool is_on_request, enum family family)
 {
     unsigned kernels = 0;
@@ -24,7 +25,7 @@ static int count_answers(const struct tuning_key *k, bool is_on_request, enum fa
             (is_on_request && kernel_texts[r->kernel].family != family))
             continue;
         n += !(is_on_request && kernels & SET(r->kernel));
-        kernels |= SET(r->kernel);
+        kernels |= GEMM_KERNELS & SET(r->kernel) ? GEMM_KERNELS : SET(r->kernel);
     }
     return n;
 }
@@ -40,7 +41,8 @@ static void check_key(const struct tuning_key *k)
     assert_non_null(row);
     assert_false(row->is_on_request);
     for (int f = FAMILY_NATIVE; f < N_FAMILIES; f++) {
-        const bool is_meant = kernel_texts[row->kernel].family == (enum family)f;
+        const bool is_meant = kernel_texts[row->kernel].family == (enum family)f &&
+                              !(GEMM_KERNELS & SET(row->kernel));
 
         assert_true(count_answers(k, true, (enum family)f) + is_meant <= 1);
     }
@@ -100,13 +102,35 @@ static void test_prompts(void **state)
                            .n_rows = 1};
 
     (void)state;
-    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_SM90);
+    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
     assert_int_equal(kernel_for(k, FAMILY_MMA), KERNEL_MATMUL_MMA);
     k.kind = ROW_GENERATED;
-    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_SM90);
+    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
     k.kind = ROW_PROMPT;
     k.card = CARD_AMPERE;
-    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_SM90);
+    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
+}
+
+static enum kernel kernel_of_tile(enum card card, int tile_rows)
+{
+    const struct tuning_key k = {.stage = STAGE_experts,
+                                 .card = card,
+                                 .format = WEIGHTS_MXFP4,
+                                 .kind = ROW_PROMPT,
+                                 .n_rows = 64};
+    const struct wish w = {.tile_rows = tile_rows, .tile_tokens = 128};
+
+    return tuning_find(&k, &w)->kernel;
+}
+
+/* A tile that was asked for, alone, is of the card's own products. */
+static void test_tiles(void **state)
+{
+    (void)state;
+    assert_int_equal(kernel_of_tile(CARD_HOPPER, 64), KERNEL_GEMM_64);
+    assert_int_equal(kernel_of_tile(CARD_HOPPER, 128), KERNEL_GEMM_128);
+    assert_int_equal(kernel_of_tile(CARD_HOPPER, 256), KERNEL_GEMM_256);
+    assert_int_equal(kernel_of_tile(CARD_BLACKWELL_RTX, 128), KERNEL_MXFP8_MATMUL);
 }
 
 static void read_words(struct kernel_words words, enum card card, enum osp_status expected,
@@ -167,5 +191,6 @@ static void test_symbols_differ(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
-          cmocka_unit_test(test_prompts), cmocka_unit_test(test_words),
-          cmocka_unit_test(test_cards), cmocka_unit_test(test_symbols_differ))
+          cmocka_unit_test(test_prompts), cmocka_unit_test(test_tiles),
+          cmocka_unit_test(test_words), cmocka_unit_test(test_cards),
+          cmocka_unit_test(test_symbols_differ))

@@ -1,0 +1,308 @@
+/* Times products of prompts (gemm_sm90.cu) on a Hopper card, in every tile shape: one matrix with so many tokens,
+ * the router's, and a layer's experts. Weights are random and lie in several copies, so that the second-level
+ * cache helps nobody. Prints us a launch, Tflop/s, and whether all shapes gave the same bits; of the router the
+ * largest error against sums in double. Exit status 1: bits differ, or the error is above 2e-5 of 1 + |value|.
+ *
+ *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/gemm_cuda bench/gemm_cuda.cu \
+ *         build/obj/src/cuda/{gemm_sm90,operand,tiles}.cu.o
+ *     build/gemm_cuda [TOKENS]... */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cuda/gemm.h"
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        cudaError_t error_ = (call);                                                               \
+        if (error_ != cudaSuccess) {                                                               \
+            printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(error_));                  \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { C = 2880, F = 2880, QKV = 5120, HEADS = 4096, E = 128, A = 4, T_MAX = 8192, THREADS = 256 };
+static const size_t POOL_BYTES = (size_t)4 << 30;
+static cudaStream_t stream;
+static char *pool;
+static float *x, *out, *bias;
+static bool is_wrong;
+
+static __device__ __host__ uint32_t hash(uint64_t i)
+{
+    uint64_t v = (i + 1) * 0x9E3779B97F4A7C15u;
+
+    v ^= v >> 31, v *= 0xBF58476D1CE4E5B9u, v ^= v >> 27;
+    return (uint32_t)(v >> 16);
+}
+
+static __global__ void fill_floats(float *to, int64_t n, float scale)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * (int64_t)blockDim.x)
+        to[i] = ((float)hash(i) / 4294967296.0f - 0.5f) * scale;
+}
+
+/* Bytes of packed matrices: any codes, scales up to 120, which is the largest of each row. */
+static __global__ void fill_mxfp4(unsigned char *to, int64_t n, int64_t matrix_bytes, int64_t tops)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * (int64_t)blockDim.x) {
+        const int64_t at = i % matrix_bytes;
+
+        to[i] = at >= tops                                              ? 120
+                : at % MXFP4_UNIT_BYTES >= (int64_t)MXFP4_SCALES_OFFSET ? 117 + hash(i) % 4
+                                                                        : hash(i) & 255;
+    }
+}
+
+static __global__ void fill_bf16(uint16_t *to, int64_t n)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * (int64_t)blockDim.x)
+        to[i] = (uint16_t)((hash(i) & 0x80FF) | 0x3D00);
+}
+
+static __global__ void add_bits(const uint32_t *words, int64_t n, unsigned long long *sum)
+{
+    unsigned long long mine = 0;
+
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * (int64_t)blockDim.x)
+        mine += (unsigned long long)words[i] * (2 * (unsigned long long)i + 1);
+    atomicAdd(sum, mine);
+}
+
+static __global__ void find_error(const struct tensor w, const float *x, const float *out,
+                                  unsigned *largest)
+{
+    const int row = threadIdx.x, token = blockIdx.x;
+    double sum = 0;
+
+    for (int c = 0; c < C; c++)
+        sum += (double)weight_at(&w, 0, row, c) * (double)x[(int64_t)token * C + c];
+    atomicMax(largest,
+              __float_as_uint((float)(fabs(out[token * E + row] - sum) / (1 + fabs(sum)))));
+}
+
+static unsigned long long bits_of(const float *from, int64_t n)
+{
+    unsigned long long *sum, host;
+
+    CHECK(cudaMallocAsync(&sum, 8, stream));
+    CHECK(cudaMemsetAsync(sum, 0, 8, stream));
+    add_bits<<<1024, THREADS, 0, stream>>>((const uint32_t *)from, n, sum);
+    CHECK(cudaMemcpyAsync(&host, sum, 8, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaFreeAsync(sum, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    return host;
+}
+
+/* Us of one of n launches. */
+template <class LAUNCH> static float time_of(int n, LAUNCH launch)
+{
+    cudaEvent_t a, b;
+    float best = 1e9f, ms;
+
+    CHECK(cudaEventCreate(&a));
+    CHECK(cudaEventCreate(&b));
+    for (int i = 0; i < 4; i++) {
+        CHECK(cudaEventRecord(a, stream));
+        for (int k = 0; k < n; k++)
+            launch(k);
+        CHECK(cudaEventRecord(b, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaGetLastError());
+        CHECK(cudaEventElapsedTime(&ms, a, b));
+        best = ms < best ? ms : best;
+    }
+    CHECK(cudaEventDestroy(a));
+    CHECK(cudaEventDestroy(b));
+    return best * 1e3f / n;
+}
+
+static struct tensor packed(enum dtype dtype, int n_experts, int rows, int columns)
+{
+    struct tensor t = {dtype, 2, {rows, columns}, pool, NULL, LAYOUT_PACKED};
+
+    if (n_experts > 0)
+        t = {dtype, 3, {n_experts, rows, columns}, pool, NULL, LAYOUT_PACKED};
+    return t;
+}
+
+static struct operand operand_for(int64_t n_rows, int64_t columns, enum rounding rounding)
+{
+    struct operand o = {NULL, n_rows, rounding};
+
+    CHECK(cudaMalloc(&o.data, operand_bytes(n_rows, columns, rounding)));
+    CHECK(cudaMemset(o.data, 0, operand_bytes(n_rows, columns, rounding)));
+    return o;
+}
+
+static void compare(unsigned long long *first, unsigned long long bits)
+{
+    *first = *first == 0 ? bits : *first;
+    if (bits != *first)
+        printf(" BITS DIFFER"), is_wrong = true;
+}
+
+static void measure_matrix(const char *name, enum dtype dtype, bool is_exact, int rows, int columns,
+                           int T)
+{
+    const enum rounding rounding = dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16
+                                   : is_exact           ? ROUNDS_TO_3_BF16
+                                                        : ROUNDS_TO_BF16;
+    struct tensor w = packed(dtype, 0, rows, columns);
+    const int64_t bytes = matrix_bytes(&w), n_copies = (256 << 20) / bytes + 1;
+    unsigned long long first = 0;
+    struct gemm g = {};
+
+    if (dtype == DTYPE_MXFP4)
+        fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)pool, n_copies * bytes, bytes,
+                                                 mxfp4_tops_offset(&w));
+    else
+        fill_bf16<<<1024, THREADS, 0, stream>>>((uint16_t *)pool, n_copies * bytes / 2);
+    g.w[0] = w;
+    g.bias[0] = {DTYPE_F32, 1, {rows}, bias, NULL, LAYOUT_ROWS};
+    g.out[0] = out;
+    g.out_width[0] = rows;
+    g.n_jobs = 1;
+    g.n_tokens = T;
+    g.x = operand_for(operand_rows(T), columns, rounding);
+    launch_operand(stream, &g.x, x, T, columns, NULL, 1);
+    printf("%s %d x %d, %d tokens: us", name, rows, columns, T);
+    for (int s = 0; s < N_GEMM_SHAPES; s++)
+        for (int n = gemm_tokens_max((enum gemm_shape)s); n >= 16; n -= 16) {
+            if (n > 128 || (n > T + 15 && n > 16))
+                continue;
+            g.shape = (enum gemm_shape)s;
+            g.n_tile_tokens = n;
+            g.w[0] = w;
+            CHECK(cudaMemsetAsync(out, 0xFF, (size_t)T * rows * 4, stream));
+            launch_gemm(stream, &g);
+            compare(&first, bits_of(out, (int64_t)T * rows));
+            const float us = time_of(T > 1024 ? 8 : 32, [&](int k) {
+                g.w[0].data = pool + k % n_copies * bytes;
+                launch_gemm(stream, &g);
+            });
+            printf(" %dx%d %.1f", gemm_rows(g.shape), n, us);
+        }
+    printf("; %.3f Tflop each\n", 2e-12 * rows * columns * T * rounding_terms(rounding));
+    if (is_exact) {
+        unsigned *largest, bits;
+        float error;
+
+        g.bias[0].data = NULL;
+        g.w[0] = w;
+        launch_gemm(stream, &g);
+        CHECK(cudaMalloc(&largest, 4));
+        CHECK(cudaMemset(largest, 0, 4));
+        const int n_looked_at = T < 256 ? T : 256;
+
+        find_error<<<n_looked_at, rows, 0, stream>>>(w, x, out, largest);
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaMemcpy(&bits, largest, 4, cudaMemcpyDeviceToHost));
+        memcpy(&error, &bits, 4);
+        printf("%s: largest error %.2g of 1 + |value|\n", name, error);
+        is_wrong = is_wrong || !(error < 2e-5f);
+        CHECK(cudaFree(largest));
+    }
+    CHECK(cudaFree(g.x.data));
+    fflush(stdout);
+}
+
+static void measure_experts(int T)
+{
+    const int n = T * A;
+    const int64_t n_rows = listed_rows(n, E);
+    struct tensor w_up = packed(DTYPE_MXFP4, E, 2 * F, C), w_down = packed(DTYPE_MXFP4, E, C, F);
+    struct tensor b_up = {DTYPE_F32, 2, {E, 2 * F}, bias, NULL, LAYOUT_ROWS};
+    struct tensor b_down = {DTYPE_F32, 2, {E, C}, bias, NULL, LAYOUT_ROWS};
+    int32_t *host = (int32_t *)malloc(n * 4), *ids;
+    float *gates, *host_gates = (float *)malloc(n * 4);
+    struct expert_lists lists;
+    unsigned long long first = 0;
+    struct gemm up = {}, down = {};
+
+    w_down.data = pool + E * matrix_bytes(&w_up);
+    fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)pool, E * matrix_bytes(&w_up),
+                                             matrix_bytes(&w_up), mxfp4_tops_offset(&w_up));
+    fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)w_down.data,
+                                             E * matrix_bytes(&w_down), matrix_bytes(&w_down),
+                                             mxfp4_tops_offset(&w_down));
+    for (int i = 0; i < n; i++) {
+        host[i] = (int32_t)((hash(i / A * 5) % (E / A) + i % A * (E / A)) % E);
+        host_gates[i] = 0.25f;
+    }
+    CHECK(cudaMalloc(&ids, n * 4));
+    CHECK(cudaMalloc(&gates, n * 4));
+    CHECK(cudaMemcpy(ids, host, n * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(gates, host_gates, n * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMalloc(&lists.experts, (E + 1) * sizeof(*lists.experts)));
+    CHECK(cudaMalloc(&lists.uses, n_rows * sizeof(*lists.uses)));
+    CHECK(cudaMalloc(&lists.n_active, 4));
+    CHECK(cudaMalloc(&lists.place, n * 4));
+    CHECK(cudaMalloc(&lists.n_read, 8));
+    CHECK(cudaMemset(lists.n_read, 0, 8));
+    up.w[0] = w_up, up.bias[0] = b_up, down.w[0] = w_down, down.bias[0] = b_down;
+    up.n_jobs = down.n_jobs = 1;
+    up.experts = down.experts = lists.experts;
+    up.n_active = down.n_active = lists.n_active;
+    up.x = operand_for(n_rows, C, ROUNDS_TO_F16);
+    up.units = down.x = operand_for(n_rows, F, ROUNDS_TO_F16);
+    up.limit = 7, up.alpha = 1.702f;
+    down.uses = lists.uses;
+    down.out[0] = out;
+    down.out_width[0] = C;
+    printf("experts, %d tokens: us up + down", T);
+    for (int s = 0; s < N_GEMM_SHAPES; s++) {
+        up.shape = down.shape = (enum gemm_shape)s;
+        launch_expert_lists(stream, &lists, ids, gates, n, E, gemm_tokens_max(up.shape));
+        launch_operand(stream, &up.x, x, T, C, lists.place, A);
+        CHECK(cudaMemsetAsync(out, 0xFF, (size_t)n * C * 4, stream));
+        launch_gemm(stream, &up);
+        launch_gemm(stream, &down);
+        compare(&first, bits_of(out, (int64_t)n * C));
+        const float us = time_of(4, [&](int) { launch_gemm(stream, &up); });
+        const float us_down = time_of(4, [&](int) { launch_gemm(stream, &down); });
+        printf(" %dx%d %.1f + %.1f (%.0f, %.0f Tflop/s)", gemm_rows(up.shape),
+               gemm_tokens_max(up.shape), us, us_down, 4e-6 * n * F * C / us,
+               2e-6 * n * F * C / us_down);
+    }
+    printf("\n");
+    fflush(stdout);
+    for (void *p : {(void *)ids, (void *)gates, (void *)lists.experts, (void *)lists.uses,
+                    (void *)lists.n_active, (void *)lists.place, (void *)lists.n_read, up.x.data,
+                    down.x.data})
+        CHECK(cudaFree(p));
+    free(host), free(host_gates);
+}
+
+int main(int argc, char **argv)
+{
+    static const int usual[] = {32, 128, 512, 2048, 8192};
+    const int n = argc > 1 ? argc - 1 : 5;
+
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    if (!launch_gemm_is_here()) {
+        printf("no Hopper card, or no code for it\n");
+        return 1;
+    }
+    CHECK(cudaMalloc(&pool, POOL_BYTES));
+    CHECK(cudaMalloc(&x, (size_t)T_MAX * HEADS * 4));
+    CHECK(cudaMalloc(&bias, (size_t)E * 2 * F * 4));
+    CHECK(cudaMalloc(&out, (size_t)T_MAX * A * QKV * 4));
+    fill_floats<<<1024, THREADS, 0, stream>>>(x, (int64_t)T_MAX * HEADS, 4);
+    fill_floats<<<1024, THREADS, 0, stream>>>(bias, (int64_t)E * 2 * F, 1);
+    for (int i = 0; i < n; i++) {
+        const int T = argc > 1 ? atoi(argv[i + 1]) : usual[i];
+
+        if (T < 1 || T > T_MAX)
+            continue;
+        measure_matrix("qkv", DTYPE_MXFP4, false, QKV, C, T);
+        measure_matrix("out", DTYPE_MXFP4, false, C, HEADS, T);
+        measure_matrix("router", DTYPE_BF16, true, E, C, T);
+        measure_experts(T);
+    }
+    return is_wrong ? 1 : 0;
+}
