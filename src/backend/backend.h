@@ -49,6 +49,16 @@ struct mem {
     size_t size_bytes;
 };
 
+/* What the largest step of a model is. */
+struct step_shape {
+    struct batch_counts counts;                /* of its batch; n_pages: of all tables together */
+    int64_t width, q_width;                    /* C, H*D */
+    int64_t head_width, n_kv_heads;            /* D, K */
+    int64_t n_experts, n_active, expert_width; /* E, A, F */
+    enum dtype kv_dtype;
+    bool has_mxfp8_rows;
+};
+
 enum step { STEP_RECORD, STEP_REPLAY };
 
 /* What a stage did so far, for the table of time and share: the backend counts, never the caller. */
@@ -95,6 +105,11 @@ struct backend_ops {
      * DTYPE_F32, DTYPE_BF16, DTYPE_F8 or DTYPE_I16 and stays. OSP_EINVAL: the device has not that type. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*memory)(struct device_memory *out);
+    /* Of the device's own memory, what steps need besides activations and pages: 0 where that is nothing. */
+    int64_t (*step_bytes)(const struct step_shape *shape);
+    /* Ends the loading of weights and takes all that: no later step of a shape that is not larger asks for
+     * more. May be left out, but then any step can fail with OSP_ENOMEM. */
+    enum osp_status (*step_reserve)(struct backend *be, const struct step_shape *shape);
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);

@@ -155,6 +155,15 @@ static int64_t checked_pack_bytes(const struct backend *be, const struct tensor 
     return c->ops->pack_bytes(c->be, host);
 }
 
+static enum osp_status checked_step_reserve(struct backend *be, const struct step_shape *shape)
+{
+    const struct checked *c = checked(be);
+
+    assert(shape->counts.n_rows <= c->limits.n_rows_max);
+    assert(shape->counts.n_samples <= c->limits.n_samples_max);
+    return c->ops->step_reserve(c->be, shape);
+}
+
 static enum osp_status checked_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
     struct checked *c = checked(be);
@@ -383,6 +392,12 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
                                                                                                    \
         return st == OSP_OK ? ops->memory(out) : st;                                               \
     }                                                                                              \
+    static int64_t step_bytes_##device(const struct step_shape *shape)                             \
+    {                                                                                              \
+        const struct backend_ops *ops;                                                             \
+                                                                                                   \
+        return device_ops_##device(&ops) == OSP_OK ? ops->step_bytes(shape) : 0;                   \
+    }                                                                                              \
     static enum osp_status open_##device(struct backend **out, const struct backend_options *opt)  \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -409,6 +424,8 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
                          .memory = memory_##device,                                                \
+                         .step_bytes = step_bytes_##device,                                        \
+                         .step_reserve = checked_step_reserve,                                     \
                          .describe = checked_describe,                                             \
                          .kernels = checked_kernels,                                               \
                          .probe = checked_probe,                                                   \

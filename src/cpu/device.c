@@ -291,6 +291,20 @@ static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max
     return n;
 }
 
+/* The workers' memory is taken as it is needed: the host's is not planned to the last byte. */
+static int64_t cpu_step_bytes(const struct step_shape *shape)
+{
+    (void)shape;
+    return 0;
+}
+
+static enum osp_status cpu_step_reserve(struct backend *be, const struct step_shape *shape)
+{
+    (void)be;
+    (void)shape;
+    return OSP_OK;
+}
+
 #define STAGE_OPERATION(stage) .stage = timed_##stage,
 const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .open = cpu_open,
@@ -305,6 +319,8 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .pack_bytes = cpu_pack_bytes,
                                             .kv_dtype = cpu_kv_dtype,
                                             .memory = cpu_memory,
+                                            .step_bytes = cpu_step_bytes,
+                                            .step_reserve = cpu_step_reserve,
                                             .step_begin = cpu_step_begin,
                                             .step_end = cpu_step_end,
                                             .step_wait = cpu_step_wait,

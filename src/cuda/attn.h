@@ -24,8 +24,10 @@ enum {
     ATTN_SPLIT_GROUPS = 2, /* of a row that needs no more splits than there may be */
     ATTN_SPLIT_BYTES = ATTN_HEADS * (ATTN_WIDTH + 2) * 8,       /* what it hands over, with tags */
     ATTN_CELL_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* the count in front */
-    ATTN_PROMPT_TOKENS = 16,      /* of a block: 128 rows with their heads */
-    ATTN_PLAIN_SPLIT_TOKENS = 256 /* of the plain kernel */
+    ATTN_PROMPT_TOKENS = 16,         /* of a block: 128 rows with their heads */
+    ATTN_PLAIN_SPLIT_TOKENS = 256,   /* of the plain kernel; */
+    ATTN_PARTS_BYTES_MAX = 64 << 20, /* beyond it a block walks all splits of its row */
+    ATTN_CELLS_BYTES_MAX = 72 << 20  /* 66 rows with eight heads; more go in several launches */
 };
 
 /* The arrays of the batch, in the device's memory: a block that asks for nothing else begins sooner. */

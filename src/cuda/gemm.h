@@ -167,6 +167,12 @@ struct gemm {
 bool launch_gemm_is_here(void);
 void launch_gemm(cudaStream_t stream, const struct gemm *g);
 
+/* ---- gemm_mma.cu: the same by mma.sync, for other cards ---- */
+
+/* The shape does not count; n_tile_tokens, of the lists too, is 32, 64 or 128. n_token_tiles: as many as there can
+ * be, those of all experts together. */
+void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tiles);
+
 #ifdef __cplusplus
 }
 #endif

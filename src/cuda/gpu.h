@@ -16,6 +16,22 @@ struct gpu_room {
     size_t size_bytes;
 };
 
+/* X(room, bytes that the largest step needs of it: rooms.c) */
+#define ROOM_LIST(X)                                                                               \
+    X(batch_room, batch_room_bytes)                                                                \
+    X(rotations, rotations_bytes)                                                                  \
+    X(lists, lists_bytes)          /* of generated rows, or MXFP8: an expert's entries */          \
+    X(operand, operand_room_bytes) /* of prompts: prompt.c, prompt_mxfp8.c */                      \
+    X(units, units_bytes)                                                                          \
+    X(tiles, tiles_bytes)                                                                          \
+    X(mxfp8, mxfp8_room_bytes) /* rows of prompts, by a norm */                                    \
+    X(parts, parts_bytes)      /* of the plain attention */                                        \
+    X(cells, cells_bytes)      /* of attention: where splits of a row meet */                      \
+    X(chunks, chunks_bytes)                                                                        \
+    X(rounded, rounded_bytes) /* generated rows as their products take them: wide.c */             \
+    X(jobs, jobs_bytes)       /* of the experts of few rows */                                     \
+    X(raw, raw_bytes)         /* weights to be packed */
+
 /* What a stage touches, for the share of the roofline. */
 struct work {
     double bytes, flops;
@@ -89,14 +105,13 @@ struct gpu {
     char *staging; /* host memory that the device can read: the batch goes through it */
     size_t staging_bytes;
     struct loader *loader; /* of large weights; NULL: none is on its way */
-    struct gpu_room batch_room, rotations, lists, parts, raw, chunks, jobs;
-    struct gpu_room rounded; /* generated rows as their products take them: wide.c */
-    const float *rounded_of; /* the rows that are there as FP16, by a join; NULL: none */
-    struct gpu_room operand, units, tiles; /* of prompts: prompt.c, prompt_mxfp8.c */
-    struct gpu_room mxfp8; /* rows of prompts, by a norm, and which they are; NULL: none yet */
-    const float *mxfp8_of;
-    int n_generated;       /* rows of the step in progress, in front of those of prompts */
-    struct gpu_room cells; /* of attention: where splits of a row meet */
+#define ROOM_MEMBER(name, bytes) struct gpu_room name;
+    ROOM_LIST(ROOM_MEMBER)
+#undef ROOM_MEMBER
+    const float *rounded_of; /* the rows that are in the room rounded, by a join; NULL: none */
+    bool has_rooms;          /* those of the largest step */
+    const float *mxfp8_of;   /* the rows that are in the room mxfp8; NULL: none yet */
+    int n_generated;         /* rows of the step in progress, in front of those of prompts */
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
@@ -122,12 +137,29 @@ static inline struct gpu *gpu_of(struct backend *be)
     return (struct gpu *)be;
 }
 
+extern const struct backend_ops gpu_ops; /* device.c */
+
 /* OSP_OK, or a failure that says what was done and what CUDA says. */
 CHECKED enum osp_status gpu_check(cudaError_t error, const char *what);
+/* rooms.c */
 /* Makes *room at least that large; what it held is lost when it grows. */
 CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, size_t size_bytes,
                                       const char *what);
 
+/* Of all steps of that shape, with what the driver takes; and takes it. */
+int64_t gpu_step_bytes(const struct step_shape *shape);
+CHECKED enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *shape);
+void gpu_rooms_release(struct gpu *gpu);
+
+/* step.c */
+CHECKED enum osp_status gpu_staging_need(struct gpu *gpu, size_t size_bytes);
+CHECKED enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum step *out);
+CHECKED enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket);
+CHECKED enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket);
+
+/* times.c */
+/* Waits for the step, and takes its times: those of the last timed one where it was not timed. */
+CHECKED enum osp_status gpu_step_finish(struct gpu *gpu);
 /* Notes that what follows belongs to this stage. */
 CHECKED enum osp_status gpu_mark(struct gpu *gpu, enum stage stage);
 
@@ -200,6 +232,9 @@ CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul 
 /* All of the stage, over n_rows rows that begin where the tensors do, by tiles of so many rows of weights. */
 CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
                                            int n_rows, int tile_rows);
+/* prompt_mma.c: the same by mma.sync. */
+CHECKED enum osp_status gpu_mma_product(struct gpu *gpu, const struct matmul *m);
+CHECKED enum osp_status gpu_mma_experts(struct gpu *gpu, const struct experts_args *a, int n_rows);
 /* prompt_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of their rows. */
 CHECKED enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a);
 CHECKED enum osp_status gpu_mxfp8_product(struct gpu *gpu, const struct matmul *m, int tile_rows);

@@ -1,7 +1,6 @@
 /* Products of a step's prompt rows, by the kernels for many rows (gemm.h): rows become an operand, tiles are
  * chosen, and the experts' rows are listed on the device. */
-#include "cuda/gemm.h"
-#include "cuda/gpu.h"
+#include "cuda/prompt.h"
 
 /* Of what meets these weights. */
 static enum rounding rounding_of(const struct tensor *w, bool is_exact)
@@ -88,10 +87,9 @@ static void note_kernel(struct gpu *gpu, enum gemm_shape shape)
 
 /* ---- one matrix ---- */
 
-/* An operand in a room that has place for rows_max rows, and will not grow. */
-static enum osp_status operand_of(struct gpu *gpu, struct gpu_room *room, struct operand *out,
-                                  int64_t n_rows, int64_t n_rows_max, const struct tensor *w,
-                                  bool is_exact)
+enum osp_status prompt_operand(struct gpu *gpu, struct gpu_room *room, struct operand *out,
+                               int64_t n_rows, int64_t n_rows_max, const struct tensor *w,
+                               bool is_exact)
 {
     const enum rounding rounding = rounding_of(w, is_exact);
     enum osp_status st;
@@ -115,8 +113,8 @@ enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m)
         g.out[i] = m->out[i];
         g.out_width[i] = m->out_width[i];
     }
-    TRY(operand_of(gpu, &gpu->operand, &g.x, operand_rows(m->n_tokens),
-                   operand_rows(gpu->limits.n_rows_max), &m->w[0], m->is_exact));
+    TRY(prompt_operand(gpu, &gpu->operand, &g.x, operand_rows(m->n_tokens),
+                       operand_rows(gpu->limits.n_rows_max), &m->w[0], m->is_exact));
     tiling = tiling_of(
         gpu, m, units_of(matrix_columns(&m->w[0]), UNIT_COLUMNS) * rounding_terms(g.x.rounding));
     note_kernel(gpu, tiling.shape);
@@ -130,8 +128,8 @@ out:
 
 /* ---- experts ---- */
 
-static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a,
-                                struct expert_lists *out)
+enum osp_status prompt_lists(struct gpu *gpu, const struct experts_args *a,
+                             struct expert_lists *out)
 {
     const int64_t n_experts = a->w_up.dim[0], n_ranks = a->ids.dim[1];
     const int64_t n_entries = gpu->limits.n_rows_max * n_ranks;
@@ -175,11 +173,11 @@ enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a
     enum osp_status st;
 
     note_kernel(gpu, shape);
-    TRY(lists_of(gpu, a, &lists));
+    TRY(prompt_lists(gpu, a, &lists));
     up = listed_product(&lists, shape, &a->w_up, &a->b_up);
     down = listed_product(&lists, shape, &a->w_down, &a->b_down);
-    TRY(operand_of(gpu, &gpu->operand, &up.x, n_listed, n_listed_max, &a->w_up, false));
-    TRY(operand_of(gpu, &gpu->units, &up.units, n_listed, n_listed_max, &a->w_down, false));
+    TRY(prompt_operand(gpu, &gpu->operand, &up.x, n_listed, n_listed_max, &a->w_up, false));
+    TRY(prompt_operand(gpu, &gpu->units, &up.units, n_listed, n_listed_max, &a->w_down, false));
     up.limit = a->limit;
     up.alpha = a->alpha;
     down.x = up.units;

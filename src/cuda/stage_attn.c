@@ -5,12 +5,7 @@
 #include "cuda/attn.h"
 #include "cuda/gpu.h"
 
-enum {
-    PLAIN_BLOCKS_WANTED = 264, /* two a multiprocessor of the largest card */
-    PARTS_BYTES_MAX =
-        64 << 20, /* of the plain kernel; beyond it a block walks all splits of its row */
-    CELLS_BYTES_MAX = 72 << 20 /* 66 rows with eight heads; more go in several launches */
-};
+enum { PLAIN_BLOCKS_WANTED = 264 }; /* two a multiprocessor of the largest card */
 
 int gpu_attn_units(const struct batch *b)
 {
@@ -91,7 +86,7 @@ static enum osp_status run_plain(struct gpu *gpu, struct attn_launch *l)
 
     /* a window may begin in the middle of a split */
     l->n_splits = n_tokens / ATTN_PLAIN_SPLIT_TOKENS + 2;
-    if (n_blocks < PLAIN_BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= PARTS_BYTES_MAX)
+    if (n_blocks < PLAIN_BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= ATTN_PARTS_BYTES_MAX)
         TRY(parts_need(gpu, l, l->n_rows * row_parts_bytes(l)));
     launch_attn_plain(gpu->stream, l);
 out:
@@ -112,7 +107,7 @@ static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
 
     l->n_splits = attn_splits(l->n_units);
     if (l->n_splits > 1) {
-        n_at_once = smaller(CELLS_BYTES_MAX / row_bytes, n);
+        n_at_once = smaller(ATTN_CELLS_BYTES_MAX / row_bytes, n);
         n_at_once = n_at_once < 1 ? 1 : n_at_once;
         TRY(cells_need(gpu, l, n_at_once));
     }

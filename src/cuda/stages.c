@@ -93,6 +93,9 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
         return gpu_mxfp8_product(gpu, m, row->tile.rows);
     case KERNEL_GEMM_256: /* or another that ends sooner */
         return gpu_prompt_product(gpu, m);
+    case KERNEL_GEMM_MMA:
+        gpu->expected |= SET(row->kernel);
+        return gpu_mma_product(gpu, m);
     case KERNEL_MATMUL_SIMT:
         gpu->expected |= SET(row->kernel);
         launch_matmul_simt(gpu->stream, m);
@@ -130,7 +133,8 @@ static const struct tuning_row *prompt_row(const struct gpu *gpu, enum stage sta
 /* Prompts have kernels of their own for this. */
 static bool is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w)
 {
-    return SET(prompt_row(gpu, stage, w)->kernel) & (GEMM_KERNELS | SET(KERNEL_MXFP8_MATMUL));
+    return SET(prompt_row(gpu, stage, w)->kernel) &
+           (GEMM_KERNELS | SET(KERNEL_GEMM_MMA) | SET(KERNEL_MXFP8_MATMUL));
 }
 
 static enum osp_status launch_kinds(struct gpu *gpu, enum stage stage, const struct matmul *m)
@@ -411,8 +415,14 @@ static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct exper
                                              const struct tuning_row *row, int n_rows)
 {
     gpu->expected |= SET(row->kernel);
-    return row->kernel == KERNEL_MXFP8_MATMUL ? gpu_mxfp8_experts(gpu, a, n_rows, row->tile.rows)
-                                              : gpu_prompt_experts(gpu, a, n_rows, row->tile.rows);
+    switch (row->kernel) {
+    case KERNEL_MXFP8_MATMUL:
+        return gpu_mxfp8_experts(gpu, a, n_rows, row->tile.rows);
+    case KERNEL_GEMM_MMA:
+        return gpu_mma_experts(gpu, a, n_rows);
+    default:
+        return gpu_prompt_experts(gpu, a, n_rows, row->tile.rows);
+    }
 }
 
 /* Bytes of weights are added up on the device, which alone knows how many experts it read. */

@@ -1,6 +1,7 @@
 #include "cuda/tuning.h"
 
 #include <stddef.h>
+#include <string.h>
 
 const struct kernel_text kernel_texts[N_KERNELS] = {
 #define KERNEL_TEXT(kernel, family, symbol, text) {#kernel, FAMILY_##family, symbol, text},
@@ -32,6 +33,20 @@ enum card card_of_capability(int major)
     int card = 0;
 
     while (card < N_CARDS && (major < majors[card].from || major > majors[card].to))
+        card++;
+    return (enum card)card;
+}
+
+enum card card_of_name(const char *name)
+{
+    static const char *const names[N_CARDS] = {
+#define CARD_NAME(card, from, to, text) #card,
+        CARD_LIST(CARD_NAME)
+#undef CARD_NAME
+    };
+    int card = 0;
+
+    while (card < N_CARDS && strcmp(names[card], name) != 0)
         card++;
     return (enum card)card;
 }
@@ -99,10 +114,11 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
     {SET(STAGE_experts) | SET(STAGE_route), ALL_CARDS, PACKED, SET(ROW_GENERATED), 257,
      TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
-    {PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
-     KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
-    {SET(STAGE_logits), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
-     KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = "few rows, most often one a prompt"},
+    {LARGE, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+     KERNEL_GEMM_MMA, .tile = {128, 64, 64},
+     .why = "prompts: each weight is expanded once for up to 128 tokens"},
+    {SET(STAGE_logits), ALL_CARDS, PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
+     .tile = {16, 16, 64}, .why = "few rows, most often one a prompt"},
     {MATRICES, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_256,
      .tile = {256, 128, 64}, .why = WHY_MATRICES},
     {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
@@ -114,9 +130,8 @@ const struct tuning_row tuning_rows[] = {
     {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_64, .tile = {64, 128, 64}, .is_on_request = true,
      .why = "asked for: one warpgroup's sums end under the other's products"},
-    {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MATMUL_MMA,
-     .tile = {16, 16, 64}, .is_on_request = true,
-     .why = "asked for: weights are read again for every 16 tokens"},
+    {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_MMA,
+     .tile = {128, 64, 64}, .is_on_request = true, .why = "asked for: as on cards without wgmma"},
 
     /* with a tile that was asked for, for any number of rows: their sums are the same */
     {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 1, 32, KERNEL_MXFP8_MATMUL,

@@ -64,6 +64,7 @@ enum family {
       "weights as operand A from registers, tiles of 256 rows")                                    \
     X(GEMM_128, WGMMA, "gemm_128_kernel", "the same of 128 rows, two warpgroups to a tile")        \
     X(GEMM_64, WGMMA, "gemm_64_kernel", "the same of 64 rows, warpgroups by turns")                \
+    X(GEMM_MMA, MMA, "prompt_mma_kernel", "weights expanded once for up to 128 tokens; ldmatrix")  \
     X(MXFP8_MATMUL, NATIVE, "mxfp8_matmul_kernel", "block-scaled products of MXFP8 rows")          \
     X(MATMUL_SIMT, SIMT, "plain_kernel", "a warp a row of weights, float32")                       \
     X(ATTN_SIMT, SIMT, "attn_kernel", "splits of 256 keys, merged in order, float32")              \
@@ -145,6 +146,8 @@ const struct tuning_row *tuning_find(const struct tuning_key *key, const struct 
 
 /* N_CARDS: none of ours. */
 enum card card_of_capability(int major);
+/* "AMPERE"; N_CARDS: none of ours. */
+enum card card_of_name(const char *name);
 
 /* The formats that a stage's weights can have; 0: it has no product of weights. */
 unsigned stage_formats(enum stage stage);

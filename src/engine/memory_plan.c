@@ -161,6 +161,26 @@ int64_t device_share_bytes(const struct device_memory *m, double share, int64_t 
     return n_allowed > 0 ? n_allowed : 0;
 }
 
+/* Pages that one sequence's tables may list: at most as if no layer had a window. */
+static int seq_pages_max(int n_context)
+{
+    return N_PAGE_GROUPS * pages_of_tokens(n_context);
+}
+
+/* Of the device's own, with tables of the longest context that may be: those of a shorter one need less. */
+static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_config *c,
+                             const struct memory_wish *w)
+{
+    const int n_context = w->context_tokens_max > 0 ? w->context_tokens_max : context_allowed(c);
+    const struct batch_counts counts = {.n_rows = p->n_batch_tokens_max,
+                                        .n_seqs = p->n_seqs_max,
+                                        .n_samples = p->n_seqs_max,
+                                        .n_pages = p->n_seqs_max * seq_pages_max(n_context)};
+    const struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_rows);
+
+    return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);
+}
+
 enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
                                  const struct memory_wish *wish, int64_t weight_bytes,
                                  int64_t available_bytes)
@@ -170,13 +190,15 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
 
     TRY(check_wish(wish, c));
     choose_batch(&p, wish);
-    p.activation_bytes = model_activation_bytes(c, p.n_batch_tokens_max, p.n_seqs_max);
+    p.activation_bytes =
+        model_activation_bytes(c, p.n_batch_tokens_max, p.n_seqs_max) + step_bytes_of(&p, c, wish);
     p.n_pages[GROUP_WINDOW] = p.n_seqs_max * sched_window_pages(c->window_tokens) +
                               sched_chunk_pages(p.n_batch_tokens_max);
     TRY(choose_pages(&p, c, wish->context_tokens_max,
                      budget_of(&p, wish->kv_cache_bytes, available_bytes)));
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g, p.kv_dtype);
+    p.n_seq_pages_max = seq_pages_max(p.context_tokens_max);
     p.total_bytes = p.weight_bytes + p.activation_bytes + p.kv_cache_bytes;
     *out = p;
 out:

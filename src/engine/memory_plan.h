@@ -12,12 +12,16 @@ struct memory_wish {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
+    /* What the device needs of its own for steps (backend.h); NULL: nothing. */
+    int64_t (*step_bytes)(const struct step_shape *shape);
+    bool has_mxfp8_rows;
     bool is_card; /* which reads weights once for many more rows: steps are larger by default */
 };
 
 struct memory_plan {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int n_pages[N_PAGE_GROUPS];
+    int n_seq_pages_max; /* in the tables of one sequence */
     enum dtype kv_dtype;
     int64_t weight_bytes, kv_cache_bytes, activation_bytes, total_bytes;
 };

@@ -82,6 +82,8 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
 
     TRY(model_config_check(c));
     TRY(available_bytes(&available, &wish.is_card, opt));
+    wish.step_bytes = backend_find(opt->device == NULL ? "auto" : opt->device)->step_bytes;
+    TRY(mxfp4_activation_parse(&wish.has_mxfp8_rows, opt->mxfp4_activation));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
@@ -121,6 +123,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .n_threads = opt->n_threads,
         .n_rows_max = m->plan.n_batch_tokens_max,
         .n_samples_max = m->plan.n_seqs_max,
+        .n_seq_pages_max = m->plan.n_seq_pages_max,
         .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
         .mxfp4_parts = m->mxfp4_parts,

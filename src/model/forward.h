@@ -19,6 +19,7 @@ struct model_options {
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
+    int n_seq_pages_max;  /* in the tables of one sequence, of all groups; 0 = all there are */
     enum dtype kv_dtype;  /* of the pages: F32, BF16, F8 or I16; DTYPE_NONE = the device's choice */
     bool no_sinks;        /* an experiment: attention without sinks (all sinks = -inf) */
     int n_token_ids;      /* ids >= this have no text and are never drawn; 0 = vocab_size */
@@ -51,6 +52,10 @@ enum dtype model_kv_dtype(const struct model *m);
 
 /* Bytes that serving needs besides the weights: activations for these limits. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
+
+/* The largest step: what a device may want to know before it opens. n_pages: in the tables of all sequences. */
+struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
+                                   enum dtype kv_dtype, bool has_mxfp8_rows);
 
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);

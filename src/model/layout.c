@@ -37,6 +37,21 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
     return activations_layout(&unused, c, n_rows_max, n_samples_max, NULL);
 }
 
+struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
+                                   enum dtype kv_dtype, bool has_mxfp8_rows)
+{
+    return (struct step_shape){.counts = counts,
+                               .width = c->width,
+                               .q_width = (int64_t)c->n_heads * c->head_width,
+                               .head_width = c->head_width,
+                               .n_kv_heads = c->n_kv_heads,
+                               .n_experts = c->n_experts,
+                               .n_active = c->n_experts_active,
+                               .expert_width = c->expert_width,
+                               .kv_dtype = kv_dtype,
+                               .has_mxfp8_rows = has_mxfp8_rows};
+}
+
 enum page_group group_of_layer(const struct gptoss_config *c, int layer)
 {
     return c->layer_is_sliding[layer] ? GROUP_WINDOW : GROUP_FULL;

@@ -232,6 +232,22 @@ out:
     return st;
 }
 
+/* Behind the weights, whose loading may have needed as much. */
+static enum osp_status reserve(const struct builder *b)
+{
+    const struct model_options *opt = b->opt;
+    struct batch_counts counts = {
+        .n_rows = opt->n_rows_max, .n_seqs = opt->n_samples_max, .n_samples = opt->n_samples_max};
+    int n_all = 0;
+    struct step_shape shape;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        n_all += opt->n_pages[g];
+    counts.n_pages = counts.n_seqs * (opt->n_seq_pages_max > 0 ? opt->n_seq_pages_max : n_all);
+    shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->has_mxfp8_rows);
+    return b->m->ops->step_reserve(b->m->be, &shape);
+}
+
 static enum osp_status check_options(const struct model_options *opt)
 {
     if (opt->n_rows_max < 1 || opt->n_samples_max < 1)
@@ -356,6 +372,7 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     TRY(bind_ends(&b));
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
+    TRY(reserve(&b));
     pack_cache_save(&m->pack_cache);
     log_debug("start: weights bound %.3f s", clock_lap_s(&since_ns));
     if (opt->dummy_shape == NULL)

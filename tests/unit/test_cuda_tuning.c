@@ -103,12 +103,12 @@ static void test_prompts(void **state)
 
     (void)state;
     assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
-    assert_int_equal(kernel_for(k, FAMILY_MMA), KERNEL_MATMUL_MMA);
+    assert_int_equal(kernel_for(k, FAMILY_MMA), KERNEL_GEMM_MMA);
     k.kind = ROW_GENERATED;
     assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
     k.kind = ROW_PROMPT;
     k.card = CARD_AMPERE;
-    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
+    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_MMA);
 }
 
 static enum kernel kernel_of_tile(enum card card, int tile_rows)
@@ -179,6 +179,9 @@ static void test_cards(void **state)
     assert_int_equal(card_of_capability(10), CARD_BLACKWELL);
     assert_int_equal(card_of_capability(12), CARD_BLACKWELL_RTX);
     assert_int_equal(card_of_capability(13), N_CARDS);
+    assert_int_equal(card_of_name("AMPERE"), CARD_AMPERE);
+    assert_int_equal(card_of_name("BLACKWELL_RTX"), CARD_BLACKWELL_RTX);
+    assert_int_equal(card_of_name("Ampere or Ada"), N_CARDS);
 }
 
 /* Symbols tell kernels apart in the report of what ran. */
