@@ -8,7 +8,8 @@
  *     check_backend [DEVICE [N_THREADS [LEVEL [STAGE]]]]     default: cpu, 2, all, all; on cuda LEVEL may be
  *                                                            mxfp8: prompts' rows with MXFP4 weights
  *
- * CHECK_QUICK or CHECK_UNTIMED in the environment leave the timing out. */
+ * CHECK_UNTIMED in the environment leaves the timing out; CHECK_QUICK too, and most numbers of rows: for builds
+ * with sanitizers, and for those of a card. */
 #include <stdio.h>
 #include <string.h>
 
@@ -151,8 +152,8 @@ static int check_stages(double read_gbs)
 /* The same of a level. */
 static int check_level(const struct backend_options *opt, const struct kernels *level)
 {
-    const bool is_quick = getenv("CHECK_QUICK") != NULL || getenv("CHECK_UNTIMED") != NULL;
-    const double read_gbs = is_quick ? 0 : read_speed(opt->n_threads);
+    const bool is_untimed = under.is_quick || getenv("CHECK_UNTIMED") != NULL;
+    const double read_gbs = is_untimed ? 0 : read_speed(opt->n_threads);
     struct device_info info;
     int n_failed = 0;
 
@@ -160,7 +161,7 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     under.has_int8 = level == NULL || level->products_int8 != NULL;
     under.has_rounding = level == NULL || level->products_rounded != NULL;
     under.has_codes = level != NULL && level->attend_i16 != NULL;
-    under.n_row_counts = under.is_elsewhere ? ROW_COUNTS : ROW_COUNTS_CPU;
+    choose_row_counts();
     worst.int8 = worst.mxfp8 = worst.codes = 0;
     worst.weights = 0;
     under.kv_timed = DTYPE_NONE;
@@ -169,7 +170,7 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     must(under.ops->open(&under.device, opt));
     under.ops->info(under.device, &info);
     printf("%s, KV cache %s", info.name, dtype_name(under.kv_timed));
-    if (!is_quick)
+    if (!is_untimed)
         printf("; reading memory alone: %.1f GB/s", read_gbs);
     printf("\n");
     for (under.mixture = ALL_PROMPT; under.mixture < (under.is_elsewhere ? N_MIXTURES : 1);
@@ -213,6 +214,7 @@ int main(int argc, char **argv)
     int n_failed;
 
     only_stage = argc > 4 ? argv[4] : NULL;
+    under.is_quick = getenv("CHECK_QUICK") != NULL;
     under.ops = backend_find(name);
     if (under.ops == NULL)
         must(OSP_ENOTFOUND);

@@ -22,7 +22,7 @@ enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, size_t siz
     if (size_bytes <= room->size_bytes)
         return OSP_OK;
     if (gpu->has_rooms)
-        log_debug("cuda: %s take %zu bytes, %zu were planned", what, size_bytes, room->size_bytes);
+        log_warn("cuda: %s take %zu bytes, %zu were planned", what, size_bytes, room->size_bytes);
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
     TRY(gpu_check(cudaMalloc(&data, size_bytes), what));
     gpu_graphs_drop(gpu);

@@ -114,7 +114,7 @@ void check_experts(void)
 {
     for (int i = 0; i < under.n_row_counts; i++)
         for (int spread = 0; spread < N_SPREADS; spread++) {
-            const int T = row_counts[i];
+            const int T = under.row_counts[i];
 
             check_experts_case(T, 5, 2, 64, 32, DTYPE_MXFP4, LAYOUT_ROWS, (enum spread)spread);
             if (T > 17)

@@ -209,10 +209,19 @@ struct batch *rows_batch(int n_rows, int n_samples)
 
 /* ---- a stage's cases ---- */
 
-const int row_counts[ROW_COUNTS] = {1, 2, 3, 4,  5,  15, 16,  17,  130,
-                                    7, 8, 9, 63, 64, 65, 127, 128, 129};
+static const int all_counts[ROW_COUNTS] = {1, 2, 3, 4,  5,  15, 16,  17,  130,
+                                           7, 8, 9, 63, 64, 65, 127, 128, 129};
+static const int quick_counts[ROW_COUNTS_QUICK] = {1, 5, 17, 65, 130};
 const enum dtype plain_types[2] = {DTYPE_F32, DTYPE_BF16};
 const enum dtype kv_types[KV_TYPES] = {DTYPE_F32, DTYPE_BF16, DTYPE_F8, DTYPE_I16};
+
+void choose_row_counts(void)
+{
+    under.row_counts = under.is_quick ? quick_counts : all_counts;
+    under.n_row_counts = under.is_quick       ? ROW_COUNTS_QUICK
+                         : under.is_elsewhere ? ROW_COUNTS
+                                              : ROW_COUNTS_CPU;
+}
 
 struct rope some_rope(int head_width)
 {

@@ -42,7 +42,8 @@ struct under_test {
     const struct backend_ops *ops;
     struct backend *device;
     enum mixture mixture;
-    int n_row_counts;    /* of row_counts */
+    const int *row_counts; /* numbers of rows that cases have */
+    int n_row_counts;
     int n_kv_types;      /* of kv_types, that the device has */
     enum dtype kv_timed; /* the level's own type of KV cache: its time is printed */
     int n_repeats;       /* of every stage that runs: more while it is timed */
@@ -50,6 +51,7 @@ struct under_test {
     bool has_int8;       /* the level at hand */
     bool has_rounding;   /* it rounds what meets BF16 weights to bf16, but for the router */
     bool has_codes;      /* the level meets pages of I16 with integers */
+    bool is_quick;       /* CHECK_QUICK: fewer cases */
     bool is_elsewhere;   /* the device has memory of its own; what meets MXFP4 is fp16 */
     bool is_mxfp8;       /* the device rounds prompts' rows to MXFP8 for MXFP4 weights */
 };
@@ -151,9 +153,9 @@ void note_time(uint64_t start_ns, bool is_first);
     } while (0)
 
 /* One token, tiles of 2, 4, 8 and 16, and one more or less; of a device elsewhere blocks of 64 and 128
- * too. */
-enum { ROW_COUNTS = 18, ROW_COUNTS_CPU = 9 };
-extern const int row_counts[ROW_COUNTS];
+ * too. A few of them where CHECK_QUICK is set: every kernel, but not every edge. */
+enum { ROW_COUNTS = 18, ROW_COUNTS_CPU = 9, ROW_COUNTS_QUICK = 5 };
+void choose_row_counts(void);
 extern const enum dtype plain_types[2];
 
 /* ---- rotations and caches ---- */

@@ -27,11 +27,11 @@ static void check_attn_out_case(int T, int C, int Q, enum dtype dtype, enum dtyp
 void check_attn_out(void)
 {
     for (int i = 0; i < under.n_row_counts; i++) {
-        check_attn_out_case(row_counts[i], 33 + 31 * (i % 2), 64 + 36 * (i % 3), plain_types[i % 2],
-                            plain_types[i % 2]);
+        check_attn_out_case(under.row_counts[i], 33 + 31 * (i % 2), 64 + 36 * (i % 3),
+                            plain_types[i % 2], plain_types[i % 2]);
         if (under.is_elsewhere)
-            check_attn_out_case(row_counts[i], 65 + 40 * (i % 3), 32 * (1 + i % 21), DTYPE_MXFP4,
-                                DTYPE_BF16);
+            check_attn_out_case(under.row_counts[i], 65 + 40 * (i % 3), 32 * (1 + i % 21),
+                                DTYPE_MXFP4, DTYPE_BF16);
     }
 }
 
@@ -71,7 +71,7 @@ void check_route(void)
     enum { C = 96 };
 
     for (int i = 0; i < under.n_row_counts; i++) {
-        const int T = row_counts[i], E = sizes[i % 4].E, A = sizes[i % 4].A;
+        const int T = under.row_counts[i], E = sizes[i % 4].E, A = sizes[i % 4].A;
         struct batch *b = rows_batch(T, 1);
         struct route_args a = {.ids = SHAPED(DTYPE_I32, T, A),
                                .gates = SHAPED(DTYPE_F32, T, A),
@@ -97,7 +97,7 @@ void check_logits(void)
     enum { C = 96, V = 301 };
 
     for (int i = 0; i < under.n_row_counts; i++) {
-        const int R = row_counts[i], T = R < 3 ? 3 : R;
+        const int R = under.row_counts[i], T = R < 3 ? 3 : R;
         struct batch *b = rows_batch(T, R);
         struct logits_args a = {.logits = SHAPED(DTYPE_F32, R, V),
                                 .y = FILLED(1, DTYPE_F32, T, C),

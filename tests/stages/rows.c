@@ -6,7 +6,7 @@ void check_embed(void)
     enum { V = 37, C = 100 };
 
     for (int i = 0; i < under.n_row_counts; i++) {
-        const int T = row_counts[i];
+        const int T = under.row_counts[i];
         struct batch *b = rows_batch(T, 1);
         struct embed_args a = {.x = SHAPED(DTYPE_F32, T, C),
                                .y = SHAPED(DTYPE_F32, T, C),
@@ -38,7 +38,7 @@ void check_join(void)
     double x[C], y[C];
 
     for (int i = 0; i < under.n_row_counts; i++) {
-        const int T = row_counts[i];
+        const int T = under.row_counts[i];
         struct batch *b = rows_batch(T, 1);
         struct join_args a = {.x = FILLED(3, DTYPE_F32, T, C),
                               .y = SHAPED(DTYPE_F32, T, C),
