@@ -96,7 +96,7 @@ CUDA_ARCHS_ALL := 80 90a 100a 120a 121a
 CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 CUDA_FLAGS := -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra
-CUDA_LINK   = $(NVCC) -shared -cudart static $(CUDA_CODE)
+CUDA_LINK   = $(NVCC) -shared -cudart static -Xlinker -z,defs $(CUDA_CODE)
 # For an aarch64 host: CUDA_ARM names the folder whose lib/ has its CUDA runtime.
 ARM_CXX    ?= aarch64-linux-gnu-g++
 CUDA_ARM   ?=
@@ -204,7 +204,7 @@ $(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
 	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CROSS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
-                         $(BUILD)/obj/src/backend/tensor.o
+                         $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
 
