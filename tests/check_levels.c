@@ -184,7 +184,7 @@ static void play_together(struct model *m, struct steps_seq *seqs, int n)
     for (int n_chunks = 1; n_chunks > 0;) {
         n_chunks = 0;
         for (int i = 0; i < n; i++) {
-            const int n_left = seqs[i].n_tokens - seqs[i].n_done, n_wish = 1 + 13 * i;
+            const int n_left = seqs[i].n_tokens - seqs[i].n_done, n_wish = 1 + 7 * i;
 
             if (n_left > 0)
                 chunks[n_chunks++] =

@@ -144,6 +144,15 @@ static __device__ float bias_at(const struct product &p, const struct task &task
     return weight_at(bias, 0, bias->n_dims == 1 ? 0 : task.expert, row);
 }
 
+/* Of a lane's rows in each of the warp's tiles; row: its first. */
+static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2], const struct product &p,
+                                                 const struct task &task, int64_t row)
+{
+#pragma unroll
+    for (int i = 0; i < WARP_TILES * 2; i++)
+        bias[i / 2][i % 2] = bias_at(p, task, row + i / 2 * TILE_ROWS + i % 2);
+}
+
 /* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. */
 static __device__ __forceinline__ float swiglu(const struct matmul &m, float gate, float up)
 {
@@ -161,9 +170,7 @@ static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
     const int64_t n_rows = matrix_rows(task.w), width = p.m.out_width[task.job];
     float bias[WARP_TILES][2];
 
-#pragma unroll
-    for (int i = 0; i < WARP_TILES * 2; i++)
-        bias[i / 2][i % 2] = bias_at(p, task, row + i / 2 * TILE_ROWS + i % 2);
+    find_bias(bias, p, task, row);
 #pragma unroll
     for (int k = 0; k < WARP_COLS * 2; k++) {
         const int at = token + k / 2 * PRODUCT_COLUMNS + k % 2;
@@ -188,9 +195,7 @@ static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t 
     const int lane = threadIdx.x % WARP_LANES;
     float bias[WARP_TILES][2];
 
-#pragma unroll
-    for (int i = 0; i < WARP_TILES * 2; i++)
-        bias[i / 2][i % 2] = bias_at(p, task, row + i / 2 * TILE_ROWS + i % 2);
+    find_bias(bias, p, task, row);
 #pragma unroll
     for (int k = 0; k < WARP_COLS * 2; k++) {
         uint32_t size = 0;

@@ -3,7 +3,9 @@
 #include "cuda/few.h"
 #include "cuda/gpu.h"
 
-enum { ROWS_AT_LEAST = DECODE_ROWS_MAX }; /* for which there is room: a batch that grows moves nothing */
+enum {
+    ROWS_AT_LEAST = DECODE_ROWS_MAX
+}; /* for which there is room: a batch that grows moves nothing */
 
 static bool takes(const struct matmul *m)
 {

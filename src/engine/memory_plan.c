@@ -17,7 +17,7 @@ enum {
     CONTEXT_WANTED_TOKENS =
         4096,       /* a context is not cut below this for the sake of more requests */
     FREE_SHARE = 2, /* the cache gets 1/2 of what weights and activations leave, */
-    TIGHT_SHARE = 8 /* and 1/8 of all when the weights, which are mapped, take all */
+    TIGHT_SHARE = 8 /* and 1/8 of all when the weights, which the host maps, take all */
 };
 
 static enum osp_status check_range(const char *what, int value, int max)
@@ -100,14 +100,16 @@ struct budget {
     int64_t share_bytes, most_bytes; /* what the cache should take, and could */
 };
 
-static struct budget budget_of(const struct memory_plan *p, int64_t wish_bytes, int64_t available)
+static struct budget budget_of(const struct memory_plan *p, const struct memory_wish *w,
+                               int64_t available)
 {
-    int64_t left = available - p->weight_bytes - p->activation_bytes;
+    const int64_t rest = available - p->weight_bytes - p->activation_bytes;
+    const int64_t left = rest > 0 || !w->is_card ? rest : 0;
     int64_t share = left / FREE_SHARE;
 
-    if (wish_bytes > 0)
-        return (struct budget){wish_bytes, wish_bytes};
-    if (share < available / TIGHT_SHARE)
+    if (w->kv_cache_bytes > 0)
+        return (struct budget){w->kv_cache_bytes, w->kv_cache_bytes};
+    if (share < available / TIGHT_SHARE && !w->is_card)
         share = available / TIGHT_SHARE;
     return (struct budget){share, left > share ? left : share};
 }
@@ -195,7 +197,7 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
     p.n_pages[GROUP_WINDOW] = p.n_seqs_max * sched_window_pages(c->window_tokens) +
                               sched_chunk_pages(p.n_batch_tokens_max);
     TRY(choose_pages(&p, c, wish->context_tokens_max,
-                     budget_of(&p, wish->kv_cache_bytes, available_bytes)));
+                     budget_of(&p, wish, available_bytes)));
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g, p.kv_dtype);
     p.n_seq_pages_max = seq_pages_max(p.context_tokens_max);

@@ -171,6 +171,7 @@ static void test_what_does_not_fit_is_refused(void **state)
     (void)state;
     assert_refused((struct memory_wish){.context_tokens_max = 131072}, 16 * GB, OSP_ENOMEM,
                    "one request of 131072 tokens needs");
+    assert_refused((struct memory_wish){.is_card = true}, WEIGHTS + GB / 100, OSP_ENOMEM, "needs");
     assert_refused((struct memory_wish){.kv_cache_bytes = 1000}, 64 * GB, OSP_ENOMEM, "needs");
     assert_refused((struct memory_wish){.context_tokens_max = 131073}, 64 * GB, OSP_EINVAL,
                    "131073");
