@@ -9,17 +9,21 @@
  *
  *     check_levels [LEVEL ...]     default: all; "cuda" is the card
  *
- * CHECK_QUICK in the environment, for builds with sanitizers: the beginnings of a third of the texts. There one
- * position can be more than the limit of the mean, which is therefore ten times as wide. */
+ * CHECK_QUICK in the environment, for builds with sanitizers: the beginnings of two paragraphs. There one position
+ * can be more than the limit of the mean, which is therefore ten times as wide; nor does the share of the same
+ * most likely token say much. */
 #include "cpu/kernels.h"
 #include "routers.h"
 #include "texts.h"
 
 enum {
     CHUNK_ROWS = 37,
-    QUICK_TOKENS = 160, /* past the window's edge */
+    QUICK_TEXTS = 2,
+    QUICK_TOKENS = 140, /* past the window's edge */
     QUICK_FACTOR = 10
 };
+
+static const double QUICK_SAME = 0.05;
 
 /* What a type of KV cache may cost, the level's kernels included. */
 static const struct kv_type {
@@ -48,6 +52,12 @@ static struct model *open_level(const char *level, enum dtype kv, int n_threads,
     steps_device = is_cuda ? CUDA : "cpu";
     setenv("OSPREY_CPU_FEATURES", is_cuda ? "" : level, 1);
     return steps_open_kv(MODEL, n_threads, TEXT_TOKENS_MAX, n_seqs, TEXT_TOKENS_MAX, kv);
+}
+
+/* A few texts, where more would prove no more. */
+static int few(int n)
+{
+    return n < texts.n ? n : texts.n;
 }
 
 /* ---- logits ---- */
@@ -93,6 +103,7 @@ static float *play_oracle(void)
 
     vocab = model_config(m)->vocab_size;
     texts_read(&texts, &opt);
+    texts.n = is_quick ? QUICK_TEXTS : texts.n;
     routers_watch(m);
     logits = play(m, texts.n, TEXT_TOKENS_MAX, notes);
     model_close(m);
@@ -142,12 +153,13 @@ static bool compare(const char *level, const struct kv_type *kv, const float *wa
     const double mean_max = kv->kl_mean_max * (is_quick ? QUICK_FACTOR : 1);
     struct divergences d = divergences_of(want, have, texts.starts[n], vocab);
     const struct others o = others_of(&d);
-    const bool passes = d.mean <= mean_max && d.max <= kv->kl_max && d.same_top >= kv->same_top_min;
+    const double same_min = kv->same_top_min - (is_quick ? QUICK_SAME : 0);
+    const bool passes = d.mean <= mean_max && d.max <= kv->kl_max && d.same_top >= same_min;
 
     printf("%-9s KV %-7s KL mean %.2e, p99 %.2e, max %.2g, same top %6.2f %% of %d positions; "
            "limits %g, max %g, %g %%   %s\n",
            level, dtype_name(kv->dtype), d.mean, d.p99, d.max, 100 * d.same_top, d.n, mean_max,
-           kv->kl_max, 100 * kv->same_top_min, passes ? "ok" : "FAIL");
+           kv->kl_max, 100 * same_min, passes ? "ok" : "FAIL");
     if (strcmp(level, CUDA) != 0)
         printf(
             "%-9s other experts at %d positions, %.0f %% of the mean, where the oracle's routers "
@@ -165,10 +177,10 @@ static bool is_same(const float *have, const float *want, int text)
 /* The same bits on one thread, row by row. */
 static bool repeats(const char *level, enum dtype kv, const float *want)
 {
-    float *have = play_level(level, kv, 1, TEXTS_FEW, 1);
+    float *have = play_level(level, kv, 1, few(TEXTS_FEW), 1);
     bool same = true;
 
-    for (int i = 0; i < TEXTS_FEW; i++)
+    for (int i = 0; i < few(TEXTS_FEW); i++)
         same &= is_same(have, want, i);
     if (!same)
         printf("%-9s other bits row by row on one thread   FAIL\n", level);
@@ -199,22 +211,22 @@ static void play_together(struct model *m, struct steps_seq *seqs, int n)
  * tests/unit/test_forward.c's. */
 static bool mixes(enum dtype kv, const float *want)
 {
-    enum { N = STEPS_SEQS_MAX };
-    struct model *m = open_level(CUDA, kv, 0, N);
-    float *have = mem_new(logits_bytes(texts.starts[STEPS_SEQS_MAX]));
-    struct steps_seq seqs[N];
+    const int n = few(STEPS_SEQS_MAX);
+    struct model *m = open_level(CUDA, kv, 0, n);
+    float *have = mem_new(logits_bytes(texts.starts[n]));
+    struct steps_seq seqs[STEPS_SEQS_MAX];
     bool same = true;
 
-    for (int i = 0; i < N; i++)
+    for (int i = 0; i < n; i++)
         seqs[i] = (struct steps_seq){.tokens = texts.texts[i].tokens,
                                      .n_tokens = texts.texts[i].n_tokens,
                                      .slot = i,
                                      .logits = have + at(i)};
     steps_poison(m);
-    play_together(m, seqs, N);
-    for (int i = 0; i < N; i++)
+    play_together(m, seqs, n);
+    for (int i = 0; i < n; i++)
         same &= is_same(have, want, i);
-    printf("%-9s %s bits with %d sequences in a step   %s\n", CUDA, same ? "the same" : "other", N,
+    printf("%-9s %s bits with %d sequences in a step   %s\n", CUDA, same ? "the same" : "other", n,
            same ? "ok" : "FAIL");
     model_close(m);
     free(have);
@@ -234,7 +246,7 @@ static bool has_type(const char *level, enum dtype kv)
 static int check_level(const char *level, const float *want)
 {
     const bool is_ref = strcmp(level, "ref") == 0;
-    const int n = is_ref ? TEXTS_FEW : texts.n;
+    const int n = is_ref ? few(TEXTS_FEW) : texts.n;
     int n_failed = 0;
 
     for (int i = 0; i < N_KV_TYPES; i++) {
