@@ -1,7 +1,7 @@
 /* Products of many rows where there is no wgmma, by mma.sync.m16n8k16: the same operands, lists of experts and ends
  * as in gemm_sm90.cu (gemm.h).
  *
- * A block of eight warps has a tile of 128 rows of W and 128, 64 or 32 tokens. Units of W as they are packed and the
+ * A block of four or eight warps has a tile of 128 rows of W and 128, 64 or 32 tokens. Units of W as they are packed and the
  * tokens' operand come through a ring in shared memory by cp.async, 64 columns at a time. W is operand A: a
  * lane's 16 bytes of a tile become fragments in registers once for all tokens of the warp, MXFP4 as in
  * gemm_weights.cuh; the operand's pieces are fragments of B as ldmatrix reads them.
@@ -13,8 +13,6 @@
 #include "cuda/ring.cuh"
 
 enum {
-    MMA_WARPS = 8,
-    MMA_THREADS = MMA_WARPS * WARP_LANES,
     MMA_ROWS = 128, /* of W in a tile: with swiglu one chunk of the next operand */
     MMA_UNITS = MMA_ROWS / UNIT_ROWS,
     MMA_STAGES_MIN = 2,
@@ -23,13 +21,14 @@ enum {
     BAND_TILES = 8 /* of tokens that go over the rows together: what they read is in L2 */
 };
 
-/* How the warps share a tile: its ROW_TILES tiles of 16 rows and COLS columns of 8 tokens each. */
-template <int ROW_TILES_, int COLS_> struct sharing {
+/* How a block's warps share a tile: ROW_TILES tiles of 16 rows and COLS columns of 8 tokens each. */
+template <int ROW_TILES_, int COLS_, int WARPS_> struct sharing {
     enum {
         ROW_TILES = ROW_TILES_,
         COLS = COLS_,
+        THREADS = WARPS_ * WARP_LANES,
         ROW_WARPS = MMA_ROWS / TILE_ROWS / ROW_TILES,
-        TOKENS = MMA_WARPS / ROW_WARPS * COLS * 8
+        TOKENS = WARPS_ / ROW_WARPS * COLS * 8
     };
 };
 
@@ -109,24 +108,25 @@ struct feed {
 };
 
 /* Asks for the next chunk. What has no source keeps what it was: nobody looks at its products. */
-template <enum format FORMAT, int TOKENS>
+template <enum format FORMAT, class SHARE>
 static __device__ __forceinline__ void load_chunk(struct feed *f, uint32_t stage)
 {
     enum {
         UNIT_PIECES = packed_bytes<FORMAT>() / LANE_BYTES,
         ROW_PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES
     };
-    const uint32_t to = stage + threadIdx.x * LANE_BYTES, units = to + TOKENS * OPERAND_ROW_BYTES;
+    const uint32_t to = stage + threadIdx.x * LANE_BYTES,
+                   units = to + SHARE::TOKENS * OPERAND_ROW_BYTES;
 
 #pragma unroll
-    for (int i = 0; i < TOKENS * ROW_PIECES; i += MMA_THREADS)
+    for (int i = 0; i < SHARE::TOKENS * ROW_PIECES; i += SHARE::THREADS)
         if ((int)(threadIdx.x + i) / ROW_PIECES < f->n_tokens)
             copy_16(to + i * OPERAND_PIECE_BYTES, f->operand + i * OPERAND_PIECE_BYTES);
 #pragma unroll
     for (int u = 0; u < MMA_UNITS; u++)
 #pragma unroll
-        for (int i = 0; i < UNIT_PIECES; i += MMA_THREADS)
-            if ((i + MMA_THREADS <= UNIT_PIECES || threadIdx.x < UNIT_PIECES - i) &&
+        for (int i = 0; i < UNIT_PIECES; i += SHARE::THREADS)
+            if ((i + SHARE::THREADS <= UNIT_PIECES || threadIdx.x < UNIT_PIECES - i) &&
                 (u == 0 || f->is_full))
                 copy_16(units + u * packed_bytes<FORMAT>() + i * LANE_BYTES,
                         f->unit + u * f->row_bytes + i * LANE_BYTES);
@@ -216,8 +216,7 @@ static __device__ __forceinline__ void add_chunk(float (&d)[SHARE::ROW_TILES][SH
     /* of the pair of columns at hand: the lane's row of one of four matrices */
     const uint32_t row = stage + (mine.col * 8 + lane / 16 * 8 + lane % 8) * OPERAND_ROW_BYTES;
 
-    /* what is expanded is made ready while the block before it is multiplied */
-#pragma unroll(FORMAT == FORMAT_MXFP4 ? UNIT_BLOCKS : 1)
+#pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
         uint32_t a[SHARE::ROW_TILES][2][4];
 
@@ -270,14 +269,14 @@ add_tile(float (&d)[SHARE::ROW_TILES][SHARE::COLS][4], struct feed f, int n_chun
 
     for (int chunk = 0; chunk < n_stages - 1; chunk++, to += bytes) {
         if (chunk < n_chunks)
-            load_chunk<FORMAT, SHARE::TOKENS>(&f, to);
+            load_chunk<FORMAT, SHARE>(&f, to);
         copy_commit();
     }
     for (int chunk = 0; chunk < n_chunks; chunk++) {
         wait_for_oldest(n_stages);
         __syncthreads(); /* and all have left the stage that is filled next */
         if (chunk + n_stages - 1 < n_chunks)
-            load_chunk<FORMAT, SHARE::TOKENS>(&f, to);
+            load_chunk<FORMAT, SHARE>(&f, to);
         copy_commit();
         add_chunk<FORMAT, SHARE>(d, from, mine, less);
         from = from + bytes == end ? ring : from + bytes;
@@ -453,7 +452,9 @@ static __device__ __forceinline__ void put_gated(const struct mma_plan &p, const
                    operand_piece_offset(p.g.units.n_rows, tile.first + token, chunk, piece) +
                    mine.row_tile % 4 * 4;
 
-        if constexpr (SHARE::ROW_TILES == 2)
+        if constexpr (SHARE::ROW_TILES == 4)
+            *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+        else if constexpr (SHARE::ROW_TILES == 2)
             *reinterpret_cast<uint2 *>(to) = make_uint2(words[0], words[1]);
         else
             *reinterpret_cast<uint32_t *>(to) = words[0];
@@ -483,7 +484,7 @@ static __device__ __forceinline__ struct feed feed_of(const struct mma_plan &p,
 }
 
 template <enum format FORMAT, class SHARE>
-static __global__ void __launch_bounds__(MMA_THREADS, 2)
+static __global__ void __launch_bounds__(SHARE::THREADS, 2)
     prompt_mma_kernel(const __grid_constant__ struct mma_plan p)
 {
     extern __shared__ __align__(128) unsigned char room[];
@@ -515,17 +516,18 @@ static __global__ void __launch_bounds__(MMA_THREADS, 2)
 
 /* X(tokens, the warps' sharing) */
 #define MMA_SHAPES(X)                                                                              \
-    X(32, sharing<1, 4>)                                                                           \
-    X(64, sharing<2, 4>)                                                                           \
-    X(128, sharing<2, 8>)
+    X(32, sharing<1, 4, 8>)                                                                        \
+    X(64, sharing<2, 4, 8>)                                                                        \
+    X(128, sharing<4, 8, 4>)
 
 static const struct {
-    int n_tokens;
+    int n_tokens, n_threads;
     void (*kernel[2])(struct mma_plan);
     int stage_bytes[2];
 } mma_shapes[] = {
 #define MMA_SHAPE(tokens, ...)                                                                     \
     {tokens,                                                                                       \
+     __VA_ARGS__::THREADS,                                                                         \
      {prompt_mma_kernel<FORMAT_BF16, __VA_ARGS__>, prompt_mma_kernel<FORMAT_MXFP4, __VA_ARGS__>},  \
      {mma_stage_bytes<FORMAT_BF16, tokens>(), mma_stage_bytes<FORMAT_MXFP4, tokens>()}},
     MMA_SHAPES(MMA_SHAPE)
@@ -581,5 +583,6 @@ void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tile
     (void)cudaFuncSetAttribute((const void *)mma_shapes[shape].kernel[format],
                                cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     mma_shapes[shape]
-        .kernel[format]<<<p.n_row_tiles * n_token_tiles, MMA_THREADS, shared_bytes, stream>>>(p);
+        .kernel[format]<<<p.n_row_tiles * n_token_tiles, mma_shapes[shape].n_threads, shared_bytes,
+                          stream>>>(p);
 }
