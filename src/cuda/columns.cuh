@@ -29,15 +29,118 @@ template <class SHAPE_, int COLS_> struct columns_shape {
     };
 };
 
-/* Sixteen bytes, or zeros. */
-static __device__ __forceinline__ void copy_async_or_zero(void *shared, const void *global,
-                                                          bool is_there)
+/* ---- shared memory by addresses of 32 bits, with constant distances in the instruction ---- */
+
+/* Asks for sixteen bytes. */
+template <int TO, int FROM>
+static __device__ __forceinline__ void copy_piece(uint32_t to, const void *from)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(shared)),
-                 "l"(global), "r"(is_there ? LANE_BYTES : 0)
+    asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %3], 16;" ::"r"(to), "l"(from),
+                 "n"(TO), "n"(FROM)
                  : "memory");
 }
+
+static __device__ __forceinline__ void copy_at(uint32_t to, const void *from)
+{
+    copy_piece<0, 0>(to, from);
+}
+
+/* The same, or zeros, through the first-level cache: of what a block reads again for its next item. */
+template <int TO>
+static __device__ __forceinline__ void copy_or_zero(uint32_t to, const void *from, bool is_there)
+{
+    asm volatile("cp.async.ca.shared.global [%0 + %2], [%1], 16, %3;" ::"r"(to), "l"(from), "n"(TO),
+                 "r"(is_there ? LANE_BYTES : 0)
+                 : "memory");
+}
+
+template <int AT> static __device__ __forceinline__ uint4 load_shared(uint32_t from)
+{
+    uint4 v;
+
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4 + %5];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from), "n"(AT)
+                 : "memory");
+    return v;
+}
+
+template <int AT> static __device__ __forceinline__ uint2 load_shared_pair(uint32_t from)
+{
+    uint2 v;
+
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2 + %3];"
+                 : "=r"(v.x), "=r"(v.y)
+                 : "r"(from), "n"(AT)
+                 : "memory");
+    return v;
+}
+
+/* The lower half of a word. */
+template <int AT> static __device__ __forceinline__ uint32_t load_shared_half(uint32_t from)
+{
+    uint16_t v;
+
+    asm volatile("ld.shared.u16 %0, [%1 + %2];" : "=h"(v) : "r"(from), "n"(AT) : "memory");
+    return v;
+}
+
+template <int AT> static __device__ __forceinline__ uint32_t load_shared_word(uint32_t from)
+{
+    uint32_t v;
+
+    asm volatile("ld.shared.u32 %0, [%1 + %2];" : "=r"(v) : "r"(from), "n"(AT) : "memory");
+    return v;
+}
+
+static __device__ __forceinline__ void store_shared(uint32_t to, float4 v)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z),
+                 "f"(v.w)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void store_shared(uint32_t to, uint4 v)
+{
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
+
+/* ---- where warps meet: barriers in shared memory that warps arrive at without waiting ---- */
+
+static __device__ __forceinline__ void meeting_init(uint32_t at, int n_arrivals)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(n_arrivals) : "memory");
+}
+
+static __device__ __forceinline__ void meeting_arrive(uint32_t at)
+{
+    asm volatile("{\n"
+                 ".reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0];\n"
+                 "}" ::"r"(at)
+                 : "memory");
+}
+
+/* For the end of the phase with this parity. */
+static __device__ __forceinline__ void meeting_wait(uint32_t at, int parity)
+{
+    uint32_t is_over;
+
+    do {
+        asm volatile("{\n"
+                     ".reg .pred over;\n"
+                     "mbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, over;\n"
+                     "}"
+                     : "=r"(is_over)
+                     : "r"(at), "r"(parity)
+                     : "memory");
+    } while (!is_over);
+}
+
+/* ---- tokens ---- */
 
 /* Which of a unit's pieces a lane copies, and of which token first. */
 static __device__ __forceinline__ int lane_piece(void)
@@ -48,26 +151,6 @@ static __device__ __forceinline__ int lane_piece(void)
 static __device__ __forceinline__ int lane_token(void)
 {
     return threadIdx.x % WARP_LANES / UNIT_PIECES;
-}
-
-/* Where the lane's piece of token lane_token() + copy * TOKENS_AT_ONCE goes. */
-template <class C> static __device__ __forceinline__ char *place_of_copy(char *slot, int copy)
-{
-    const int token = lane_token() + copy * TOKENS_AT_ONCE, piece = lane_piece();
-
-    return slot + C::TOKENS_AT + (piece / BLOCK_PIECES * C::TOKENS + token) * TOKEN_BLOCK_BYTES +
-           piece % BLOCK_PIECES * LANE_BYTES;
-}
-
-/* What the tokens have in a block of 32 columns. */
-template <class C>
-static __device__ __forceinline__ void hold_tokens(uint4 out[C::COLS], const char *slot, int block)
-{
-    const uint4 *from = (const uint4 *)(slot + C::TOKENS_AT) + threadIdx.x % WARP_LANES;
-
-#pragma unroll
-    for (int c = 0; c < C::COLS; c++)
-        out[c] = from[(block * C::COLS + c) * WARP_LANES];
 }
 
 /* acc += a tile's block of 32 columns of MXFP4 times 8 COLS tokens: decode.cuh's multiply_mxfp4(), the words

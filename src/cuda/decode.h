@@ -71,6 +71,18 @@ void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_r
 
 enum { DECODE_JOBS_MAX = 3 };
 
+/* Stage attn_in behind its products, whose jobs are q, k and v: heads of DECODE_HEAD_WIDTH are rotated, and
+ * keys and values go to their pages, in place of out[1] and out[2]. */
+struct decode_heads {
+    char *pages;            /* of the cache, F32 or BF16 */
+    const float *rotations; /* as launch_rotations() made them */
+    const struct batch *batch;
+    int64_t side_bytes; /* of keys or values of a head in a page */
+    int32_t n_kv;       /* heads */
+    enum page_group group;
+    bool is_cache_bf16;
+};
+
 /* out[job][token][row] = w[job][row] . x[token] + bias[job][row], of many tokens. */
 struct decode_wide {
     struct decode_matrix w[DECODE_JOBS_MAX]; /* all with as many columns */
@@ -80,6 +92,7 @@ struct decode_wide {
     int32_t n_jobs, n_tokens;
     const uint16_t *rows; /* of x, as launch_round_rows() left them */
     bool is_mxfp4;
+    struct decode_heads heads; /* pages NULL: plain products */
 };
 /* stream NULL: only gives whether the card has the shared memory for it. */
 bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p);

@@ -8,14 +8,16 @@
  * stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
 #include "cuda/choose.cuh"
 #include "cuda/columns.cuh"
+#include <cstdlib>
 
 enum {
     GROUP_THREADS = 1024,
     GROUP_WARPS = GROUP_THREADS / WARP_LANES,
+    CHUNKS_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / WARP_LANES,
     BLOCKS_OF_A_PROCESSOR = 2,
     ROWS = UNIT_ROWS, /* of an item; each thread stores one of them, or a pair */
     PAIRS = ROWS / 2,
-    BUFFERS = 2 /* of sums: one is read while the next is filled */
+    RANKS_AT_ONCE = 4
 };
 static_assert((int)DECODE_JOB_TOKENS * (int)PAIRS <= (int)RING_THREADS,
               "a thread a pair of a token");
@@ -29,59 +31,42 @@ struct expert_place {
     int entry, job;
 };
 
-/* Experts' first entries and jobs from their counts: a thread an expert. */
-static __device__ void list_jobs(const struct decode_grouped &p, const int *counts,
+/* Entries are numbered by chunks of a warp: how many of an expert stand in a chunk, and then in front of it. */
+struct chunks {
+    uint16_t of[CHUNKS_MAX][DECODE_EXPERTS_MAX];
+};
+
+/* Experts' first entries and jobs from their counts: a thread an expert. One sum for all three. */
+static __device__ void list_jobs(const struct decode_grouped &p, int count,
                                  struct expert_place *first)
 {
-    __shared__ int room[GROUP_WARPS];
-    const int e = threadIdx.x, count = e < DECODE_EXPERTS_MAX ? counts[e] : 0;
-    const int n_jobs = (count + DECODE_JOB_TOKENS - 1) / DECODE_JOB_TOKENS;
-    int n_entries, n_all, n_active;
-    const int entry = sum_before(count, room, GROUP_WARPS, &n_entries);
-    const int job = sum_before(n_jobs, room, GROUP_WARPS, &n_all);
+    enum { JOB_BIT = 12, ACTIVE_BIT = 24, MASK = (1 << JOB_BIT) - 1 };
+    __shared__ uint32_t room[GROUP_WARPS];
+    const int e = threadIdx.x, n_jobs = (count + DECODE_JOB_TOKENS - 1) / DECODE_JOB_TOKENS;
+    uint32_t all;
+    const uint32_t before = sum_before((uint32_t)count | (uint32_t)n_jobs << JOB_BIT |
+                                           (count > 0 ? 1u : 0u) << ACTIVE_BIT,
+                                       room, GROUP_WARPS, &all);
+    const struct expert_place at = {(int)(before & MASK), (int)(before >> JOB_BIT & MASK)};
 
-    (void)sum_before(count > 0 ? 1 : 0, room, GROUP_WARPS, &n_active);
     if (e < DECODE_EXPERTS_MAX)
-        first[e] = expert_place{entry, job};
+        first[e] = at;
     for (int i = 0; i < n_jobs; i++) {
-        struct decode_job *to = &p.jobs[job + i];
+        struct decode_job *to = &p.jobs[at.job + i];
 
-        to->expert = e;
-        to->first = entry + i * DECODE_JOB_TOKENS;
-        to->n = min(count - i * DECODE_JOB_TOKENS, (int)DECODE_JOB_TOKENS);
-        for (int token = 0; token < DECODE_JOB_TOKENS; token++)
-            to->tokens[token] = 0;
+        *(int4 *)to = make_int4(e, at.entry + i * DECODE_JOB_TOKENS,
+                                min(count - i * DECODE_JOB_TOKENS, (int)DECODE_JOB_TOKENS), 0);
+        for (int token = 0; token < DECODE_JOB_TOKENS; token += 4)
+            *(int4 *)&to->tokens[token] = make_int4(0, 0, 0, 0);
     }
     if (threadIdx.x == 0) {
-        *p.n_jobs = n_all;
-        *p.e.n_read += (uint64_t)n_active;
+        *p.n_jobs = (int)(all >> JOB_BIT & MASK);
+        (void)atomicAdd((unsigned long long *)p.e.n_read, (unsigned long long)(all >> ACTIVE_BIT));
     }
 }
 
-/* A warp finds the entries of one expert, in their order. */
-static __device__ void place_expert(const struct decode_grouped &p, const int *ids, int n_ranks,
-                                    int expert, const struct expert_place &first)
-{
-    const int lane = threadIdx.x % WARP_LANES, n = p.e.n_tokens * n_ranks;
-    int next = 0; /* of the expert's entries */
-
-    for (int i0 = 0; i0 < n; i0 += WARP_LANES) {
-        const int i = i0 + lane;
-        const bool is_here = i < n && ids[i] == expert;
-        const unsigned lanes = __ballot_sync(ALL_LANES, is_here);
-
-        if (is_here) {
-            const int at = next + __popc(lanes & ((1u << lane) - 1));
-
-            p.jobs[first.job + at / DECODE_JOB_TOKENS].tokens[at % DECODE_JOB_TOKENS] = i / n_ranks;
-            p.entry[i] = first.entry + at;
-        }
-        next += __popc(lanes);
-    }
-}
-
-/* A warp learns a token's experts, and counts them. */
-static __device__ void take_token(const struct decode_grouped &p, int token, int *ids, int *counts)
+/* A warp learns a token's experts. */
+static __device__ void take_token(const struct decode_grouped &p, int token, int *ids)
 {
     const int lane = threadIdx.x % WARP_LANES, at = token * p.e.n_ranks + lane;
     struct chosen c;
@@ -96,32 +81,63 @@ static __device__ void take_token(const struct decode_grouped &p, int token, int
         ids[at] = p.e.ids[at] = id_of(c, lane);
         p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
     }
-    atomicAdd(&counts[ids[at]], 1);
 }
 
-/* One block. */
+/* Lanes of the warp with the same expert in front of this one. */
+static __device__ __forceinline__ int rank_in_chunk(int id, int *n_same)
+{
+    const unsigned same = __match_any_sync(ALL_LANES, id);
+
+    *n_same = __popc(same);
+    return __popc(same & ((1u << threadIdx.x % WARP_LANES) - 1));
+}
+
+/* One block. Entry i is token i / n_ranks; of an expert they keep their order. */
 static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     group_kernel(const __grid_constant__ struct decode_grouped p)
 {
-    __shared__ int counts[DECODE_EXPERTS_MAX];
+    __shared__ struct chunks chunks;
     __shared__ struct expert_place first[DECODE_EXPERTS_MAX];
-    __shared__ int ids[DECODE_ROWS_MAX * DECODE_ACTIVE_MAX];
-    const int warp = threadIdx.x / WARP_LANES;
-    const int n_ranks = p.e.n_ranks, n_experts = p.e.n_experts;
+    __shared__ int ids[CHUNKS_MAX * WARP_LANES];
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int n = p.e.n_tokens * p.e.n_ranks, n_chunks = (n + WARP_LANES - 1) / WARP_LANES;
+    int n_same, count = 0;
 
-    for (int e = threadIdx.x; e < DECODE_EXPERTS_MAX; e += GROUP_THREADS)
-        counts[e] = 0;
-    __syncthreads();
+    for (int i = threadIdx.x; i < n_chunks * DECODE_EXPERTS_MAX / 2; i += GROUP_THREADS)
+        ((uint32_t *)chunks.of)[i] = 0;
+    for (int i = n + (int)threadIdx.x; i < n_chunks * WARP_LANES; i += GROUP_THREADS)
+        ids[i] = -1;
     pdl_wait();
     pdl_launch_dependents();
     for (int token = warp; token < p.e.n_tokens; token += GROUP_WARPS)
-        take_token(p, token, ids, counts);
+        take_token(p, token, ids);
     __syncthreads();
-    list_jobs(p, counts, first);
+    for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
+        const int id = ids[chunk * WARP_LANES + lane];
+
+        if (rank_in_chunk(id, &n_same) == 0 && id >= 0)
+            chunks.of[chunk][id] = (uint16_t)n_same;
+    }
     __syncthreads();
-    for (int e = warp; e < n_experts; e += GROUP_WARPS)
-        if (counts[e] > 0)
-            place_expert(p, ids, n_ranks, e, first[e]);
+    for (int chunk = 0; chunk < n_chunks && threadIdx.x < DECODE_EXPERTS_MAX; chunk++) {
+        const int n_here = chunks.of[chunk][threadIdx.x];
+
+        chunks.of[chunk][threadIdx.x] = (uint16_t)count;
+        count += n_here;
+    }
+    list_jobs(p, count, first);
+    __syncthreads();
+    for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
+        const int i = chunk * WARP_LANES + lane, id = ids[i], rank = rank_in_chunk(id, &n_same);
+
+        if (id < 0)
+            continue;
+        const int at = chunks.of[chunk][id] + rank;
+
+        p.jobs[first[id].job + at / DECODE_JOB_TOKENS].tokens[at % DECODE_JOB_TOKENS] =
+            i / p.e.n_ranks;
+        p.entry[i] = first[id].entry + at;
+    }
 }
 
 void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p)
@@ -131,217 +147,350 @@ void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p)
 
 /* ---- the walk over all rows of all jobs ---- */
 
-typedef columns_shape<ring_shape<DTYPE_MXFP4, UNIT_TILES, 1, 3>, 1> shape_3;
-typedef columns_shape<ring_shape<DTYPE_MXFP4, UNIT_TILES, 1, 2>, 1> shape_2;
-
-/* A job as a lane sees it: in `tokens` those of which it copies a piece. Read past the first-level cache, as it
- * may be before the kernel in front has ended. */
-template <class C> struct job_seen {
-    int expert, first, n, tokens[C::COPIES];
+/* What a block has in shared memory. Addresses are those of ld.shared, 32 bits wide. */
+template <int STAGES_, int BUFFERS_> struct grouped_shape {
+    enum {
+        STAGES = STAGES_,
+        BUFFERS = BUFFERS_, /* of sums: how many items the first warp may be ahead of the last */
+        TOKENS = DECODE_JOB_TOKENS,
+        COPIES = TOKENS / TOKENS_AT_ONCE,
+        TOKENS_AT = MXFP4_UNIT_BYTES, /* of a stage, in front the unit as it is stored */
+        STAGE_BYTES = TOKENS_AT + UNIT_BLOCKS * TOKENS * TOKEN_BLOCK_BYTES,
+        SCALES_AT = STAGES * STAGE_BYTES, /* of the unit at hand, as floats: (lane, 4) */
+        NOTES_AT = SCALES_AT + WARP_LANES * LANE_BYTES,
+        NOTES = 32, /* items that a warp may have asked for: some have no unit for it */
+        WARP_BYTES = NOTES_AT + NOTES * LANE_BYTES,
+        SUMS_AT = RING_WARPS * WARP_BYTES,
+        SUMS_BYTES = RING_WARPS * ROWS * TOKENS * 4,
+        BARRIERS_AT = SUMS_AT + BUFFERS * SUMS_BYTES,
+        BYTES = BARRIERS_AT + 2 * BUFFERS * 8
+    };
+    static_assert((int)STAGES * (int)RING_WARPS + (int)RING_WARPS <= (int)NOTES, "room for notes");
 };
 
-template <class C>
-static __device__ __forceinline__ void see_job(struct job_seen<C> *out,
-                                               const struct decode_job *job)
+/* A job as a lane sees it: in `tokens` those of which it copies a piece. */
+struct job_seen {
+    int expert, first, n, tokens[DECODE_JOB_TOKENS / TOKENS_AT_ONCE];
+};
+
+static __device__ __forceinline__ struct job_seen see_job(const struct decode_job *job)
 {
     const int4 head = __ldcg((const int4 *)job);
+    struct job_seen out = {head.x, head.y, head.z, {}};
 
-    out->expert = head.x;
-    out->first = head.y;
-    out->n = head.z;
 #pragma unroll
-    for (int i = 0; i < C::COPIES; i++)
-        out->tokens[i] = __ldcg(&job->tokens[lane_token() + i * TOKENS_AT_ONCE]);
+    for (int i = 0; i < DECODE_JOB_TOKENS / TOKENS_AT_ONCE; i++)
+        out.tokens[i] = __ldcg(&job->tokens[lane_token() + i * TOKENS_AT_ONCE]);
+    return out;
 }
 
-/* A place in the walk: a row of units of a job; and the next job, asked for early. */
-template <class C> struct place {
-    int job, row, n_left; /* n_left: items from this one on */
-    struct job_seen<C> at, next;
-};
-
-template <class C>
-static __device__ __forceinline__ void
-place_begin(struct place<C> *out, const struct decode_job *jobs, int first, int n_items, int n_rows)
-{
-    out->job = first / n_rows;
-    out->row = first - out->job * n_rows;
-    out->n_left = n_items;
-    if (n_items > 0)
-        see_job<C>(&out->at, jobs + out->job);
-    if (n_items > n_rows - out->row)
-        see_job<C>(&out->next, jobs + out->job + 1);
-}
-
-/* Gives whether another job begins. */
-template <class C>
-static __device__ __forceinline__ bool place_step(struct place<C> *p, const struct decode_job *jobs,
-                                                  int n_rows)
-{
-    p->n_left--;
-    if (++p->row < n_rows)
-        return false;
-    p->row = 0;
-    p->job++;
-    p->at = p->next;
-    if (p->n_left > n_rows)
-        see_job<C>(&p->next, jobs + p->job + 1);
-    return true;
-}
-
-/* Where a lane's tokens come from. */
-struct inputs {
+/* What all of a kernel's walks have in common. */
+struct source {
+    const struct decode_matrix *w;
     const char *rows; /* of tokens, or, of the down product, of entries */
     int row_bytes, n; /* n: numbers of a row that there are */
+    int n_rows;       /* of units, of a matrix */
     bool is_of_entries;
 };
 
-/* A warp's ring over them. */
-template <class C> struct walk {
-    struct place<C> place;
-    const unsigned char *weights; /* of the row of units */
-    const char *from[C::COPIES];  /* the lane's pieces of the first unit */
-    char *slots;
-    int slot, unit;
+/* An item: a row of units of a job. */
+struct item {
+    int expert, first, n, row;
 };
 
-template <class C>
-static __device__ __forceinline__ void enter_job(struct walk<C> *w, const struct decode_matrix &m,
-                                                 const struct inputs &in)
+/* A warp's ring over the items. Pointers are the lane's own. */
+struct walk {
+    const struct decode_job *job;
+    struct job_seen at, next;                          /* the next job is asked for early */
+    int row, n_items;                                  /* n_items: from this one on */
+    const unsigned char *weights;                      /* of the next unit, */
+    uint32_t from[DECODE_JOB_TOKENS / TOKENS_AT_ONCE]; /* and behind `rows` the tokens' columns */
+    uint32_t slots, slot; /* slot: the next to be multiplied, and then filled */
+    uint32_t note;        /* where the next item is noted */
+    int unit;             /* the next one of the item */
+};
+
+/* Which eighth of a row's units a warp has: they are taken in turns, as some have one more. */
+static __device__ __forceinline__ int eighth_of(int row)
 {
-    const struct job_seen<C> &job = w->place.at;
+    return ((int)threadIdx.x / WARP_LANES + row) % RING_WARPS;
+}
 
-    w->weights = m.units + job.expert * m.matrix_bytes +
-                 (int64_t)w->place.row * m.n_units * C::SHAPE::UNIT_BYTES;
+/* For when the item is multiplied. */
+template <class G> static __device__ __forceinline__ void note_item(struct walk *w)
+{
+    if (threadIdx.x % WARP_LANES == 0)
+        store_shared(w->note, make_uint4((uint32_t)w->at.expert, (uint32_t)w->at.first,
+                                         (uint32_t)w->at.n, (uint32_t)w->row));
+    w->note = w->note == w->slots + G::NOTES_AT + (G::NOTES - 1) * LANE_BYTES
+                  ? w->slots + G::NOTES_AT
+                  : w->note + LANE_BYTES;
+}
+
+/* To the first unit of a job's row. */
+static __device__ __forceinline__ void enter_job(struct walk *w, const struct source &s)
+{
+    w->unit = eighth_of(w->row);
+    w->weights = s.w->units + w->at.expert * s.w->matrix_bytes +
+                 (int64_t)(w->row * s.w->n_units + w->unit) * MXFP4_UNIT_BYTES +
+                 threadIdx.x % WARP_LANES * LANE_BYTES;
 #pragma unroll
-    for (int i = 0; i < C::COPIES; i++) {
+    for (int i = 0; i < DECODE_JOB_TOKENS / TOKENS_AT_ONCE; i++) {
         const int entry = lane_token() + i * TOKENS_AT_ONCE;
-        const int row = in.is_of_entries ? job.first + entry : job.tokens[i];
 
-        w->from[i] = in.rows + (int64_t)row * in.row_bytes + lane_piece() * LANE_BYTES;
+        w->from[i] =
+            (uint32_t)((s.is_of_entries ? w->at.first + entry : w->at.tokens[i]) * s.row_bytes +
+                       (w->unit * UNIT_PIECES + lane_piece()) * LANE_BYTES);
     }
 }
 
-/* Asks for the next unit of the walk, if there is one, into the slot. */
-template <class C>
-static __device__ __forceinline__ void walk_fill(struct walk<C> *w, const struct decode_grouped &p,
-                                                 const struct decode_matrix &m,
-                                                 const struct inputs &in, int n_rows, char *slot)
+/* To the same of the next row. */
+static __device__ __forceinline__ void enter_row(struct walk *w, const struct source &s)
 {
-    if (w->place.n_left > 0) {
-        const bool is_there = w->unit * UNIT_COLUMNS + lane_piece() * PIECE < in.n;
+    const int unit = eighth_of(w->row), step = unit - w->unit;
 
-        copy_tiles<typename C::SHAPE>(slot, w->weights + (int64_t)w->unit * C::SHAPE::UNIT_BYTES,
-                                      0);
+    w->weights += (int64_t)(s.w->n_units + step) * MXFP4_UNIT_BYTES;
 #pragma unroll
-        for (int i = 0; i < C::COPIES; i++)
-            if (lane_token() + i * TOKENS_AT_ONCE < w->place.at.n)
-                copy_async_or_zero(place_of_copy<C>(slot, i),
-                                   w->from[i] + (is_there ? w->unit * UNIT_COLUMNS * 2 : 0),
-                                   is_there);
-        w->unit += RING_WARPS;
-        if (w->unit >= m.n_units) {
-            w->unit = threadIdx.x / WARP_LANES;
-            w->weights += (int64_t)m.n_units * C::SHAPE::UNIT_BYTES;
-            if (place_step<C>(&w->place, p.jobs, n_rows) && w->place.n_left > 0)
-                enter_job<C>(w, m, in);
+    for (int i = 0; i < DECODE_JOB_TOKENS / TOKENS_AT_ONCE; i++)
+        w->from[i] += (uint32_t)(step * UNIT_COLUMNS * 2);
+    w->unit = unit;
+}
+
+/* Behind the last unit of an item: the first of the next one that has any for this warp. */
+template <class G>
+static __device__ __forceinline__ void walk_turn(struct walk *w, const struct source &s)
+{
+    while (w->unit >= s.w->n_units) {
+        if (--w->n_items == 0)
+            return;
+        if (++w->row < s.n_rows) {
+            enter_row(w, s);
+        } else {
+            w->row = 0;
+            w->job++;
+            w->at = w->next;
+            if (w->n_items > s.n_rows)
+                w->next = see_job(w->job + 1);
+            enter_job(w, s);
         }
+        note_item<G>(w);
+    }
+}
+
+template <class G>
+static __device__ __forceinline__ void walk_begin(struct walk *w, const struct source &s,
+                                                  const struct decode_job *jobs, int first,
+                                                  int n_items, uint32_t shared)
+{
+    w->job = jobs + first / s.n_rows;
+    w->row = first % s.n_rows;
+    w->n_items = n_items;
+    w->slots = w->slot = shared + threadIdx.x / WARP_LANES * G::WARP_BYTES;
+    w->note = w->slots + G::NOTES_AT;
+    if (n_items == 0)
+        return;
+    w->at = see_job(w->job);
+    if (n_items > s.n_rows - w->row)
+        w->next = see_job(w->job + 1);
+    enter_job(w, s);
+    note_item<G>(w);
+    walk_turn<G>(w, s);
+}
+
+/* The lane's pieces of the tokens. Zeros behind the last column. */
+template <class G>
+static __device__ __forceinline__ void fill_tokens(const struct walk *w, const struct source &s)
+{
+    const int piece = lane_piece();
+    const int column = w->unit * UNIT_COLUMNS + piece * PIECE;
+    const bool is_there = s.n % UNIT_COLUMNS == 0 || column < s.n;
+    const uint32_t to = w->slot +
+                        (piece / BLOCK_PIECES * G::TOKENS + lane_token()) * TOKEN_BLOCK_BYTES +
+                        piece % BLOCK_PIECES * LANE_BYTES;
+
+#pragma unroll
+    for (int i = 0; i < G::COPIES; i++)
+        if (lane_token() + i * TOKENS_AT_ONCE < w->at.n)
+            copy_or_zero<G::TOKENS_AT>(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES,
+                                       s.rows + w->from[i], is_there);
+}
+
+/* Asks for the next unit of the walk, if there is one, into the slot; and goes on to the next slot. */
+template <class G>
+static __device__ __forceinline__ void walk_fill(struct walk *w, const struct source &s)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    if (w->n_items > 0) {
+        const uint32_t to = w->slot + lane * LANE_BYTES;
+
+        copy_piece<0, 0>(to, w->weights);
+        copy_piece<MXFP4_TILE_BYTES, MXFP4_TILE_BYTES>(to, w->weights);
+        copy_piece<2 * MXFP4_TILE_BYTES, 2 * MXFP4_TILE_BYTES>(to, w->weights);
+        copy_piece<3 * MXFP4_TILE_BYTES, 3 * MXFP4_TILE_BYTES>(to, w->weights);
+        if (lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
+            copy_piece<MXFP4_SCALES_OFFSET, MXFP4_SCALES_OFFSET>(to, w->weights);
+        fill_tokens<G>(w, s);
+        w->weights += RING_WARPS * MXFP4_UNIT_BYTES;
+#pragma unroll
+        for (int i = 0; i < G::COPIES; i++)
+            w->from[i] += RING_WARPS * UNIT_COLUMNS * 2;
+        w->unit += RING_WARPS;
+        if (w->unit >= s.w->n_units)
+            walk_turn<G>(w, s);
     }
     copy_commit();
+    w->slot = w->slot == w->slots + (G::STAGES - 1) * G::STAGE_BYTES ? w->slots
+                                                                     : w->slot + G::STAGE_BYTES;
 }
 
-/* acc = this warp's units of the walk's next item times the job's tokens. */
-template <class C>
-static __device__ __forceinline__ void
-multiply_item(float acc[C::SHAPE::TILES][C::COLS][4], struct walk<C> *w,
-              const struct decode_grouped &p, const struct decode_matrix &m,
-              const struct inputs &in, int n_rows)
+/* acc = this warp's units of an item times the job's tokens. A lane makes floats of four scales, and gets
+ * those of its rows. */
+template <class G>
+static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4], struct walk *w,
+                                                     const struct source &s, int row)
 {
-#pragma unroll
-    for (int i = 0; i < C::SHAPE::TILES * C::COLS * 4; i++)
-        acc[i / 4 / C::COLS][i / 4 % C::COLS][i % 4] = 0.0f;
-    for (int unit = threadIdx.x / WARP_LANES; unit < m.n_units; unit += RING_WARPS) {
-        char *slot = w->slots + w->slot * C::STAGE_BYTES;
-        struct unit_held<typename C::SHAPE> held;
-        uint4 tokens[UNIT_BLOCKS][C::COLS];
+    const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t scales = w->slots + G::SCALES_AT;
 
-        copy_wait<C::SHAPE::STAGES - 1>();
+#pragma unroll
+    for (int i = 0; i < UNIT_TILES * 4; i++)
+        acc[i / 4][0][i % 4] = 0.0f;
+    for (int unit = eighth_of(row); unit < s.w->n_units; unit += RING_WARPS) {
+        const uint32_t slot = w->slot, at = slot + lane * LANE_BYTES;
+        uint4 words[UNIT_TILES], tokens[UNIT_BLOCKS];
+
+        copy_wait<G::STAGES - 1>();
         __syncwarp();
-        hold_unit<typename C::SHAPE>(&held, slot, 0);
+        const uint32_t codes = load_shared_word<MXFP4_SCALES_OFFSET>(slot + lane * 4);
+
+        store_shared(scales + lane * LANE_BYTES,
+                     make_float4(scale_at(codes, 0), scale_at(codes, 1), scale_at(codes, 2),
+                                 scale_at(codes, 3)));
+        tokens[0] = load_shared<G::TOKENS_AT>(at);
+        tokens[1] = load_shared<G::TOKENS_AT + G::TOKENS * TOKEN_BLOCK_BYTES>(at);
 #pragma unroll
-        for (int block = 0; block < UNIT_BLOCKS; block++)
-            hold_tokens<C>(tokens[block], slot, block);
+        for (int i = 0; i < UNIT_TILES; i++)
+            words[i] = load_shared<0>(at + i * MXFP4_TILE_BYTES);
         __syncwarp();
-        walk_fill<C>(w, p, m, in, n_rows, slot);
-        w->slot = w->slot + 1 == C::SHAPE::STAGES ? 0 : w->slot + 1;
+        walk_fill<G>(w, s);
 #pragma unroll
-        for (int block = 0; block < UNIT_BLOCKS; block++)
-#pragma unroll
-            for (int i = 0; i < UNIT_TILES; i++)
-                multiply_columns<C::COLS>(acc[i], block == 0 ? held.words[i].x : held.words[i].z,
-                                          block == 0 ? held.words[i].y : held.words[i].w,
-                                          scale_at(held.scales[i], block * 2),
-                                          scale_at(held.scales[i], block * 2 + 1), tokens[block]);
+        for (int i = 0; i < UNIT_TILES; i++) {
+            const uint4 bits = load_shared<0>(scales + (lane / 4 * UNIT_TILES + i) * LANE_BYTES);
+
+            multiply_columns<1>(acc[i], words[i].x, words[i].y, __uint_as_float(bits.x),
+                                __uint_as_float(bits.y), &tokens[0]);
+            multiply_columns<1>(acc[i], words[i].z, words[i].w, __uint_as_float(bits.z),
+                                __uint_as_float(bits.w), &tokens[1]);
+        }
     }
 }
 
 /* ---- products ---- */
 
-/* What is added to the sums of this thread's rows: of each token two rows of gate and up, or one of down. It
- * is asked for before the products. */
+/* What is added to the sums of this lane's two rows: those of a gate and its up, or neighbours of down. It is
+ * asked for before the products. */
 template <bool IS_UP>
-static __device__ __forceinline__ float2 bias_of(const struct decode_grouped &p, int expert,
-                                                 int row0)
+static __device__ __forceinline__ float2 bias_of(const struct decode_grouped &p,
+                                                 const struct item &item)
 {
-    const int row = row0 + (IS_UP ? (int)threadIdx.x % PAIRS * 2 : (int)threadIdx.x % ROWS);
+    const int row = item.row * UNIT_ROWS + (int)threadIdx.x % WARP_LANES * 2;
 
     if (row >= (IS_UP ? p.e.up.n_rows : p.e.down.n_rows))
         return make_float2(0.0f, 0.0f);
-    return IS_UP ? vector_pair_at(p.e.bias_up, expert, row)
-                 : make_float2(vector_at(p.e.bias_down, expert, row), 0.0f);
+    return vector_pair_at(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
 }
 
-/* Gated units, as FP16. */
-static __device__ __forceinline__ void store_units(const struct decode_grouped &p, int first, int n,
-                                                   const float *sums, int row0, float2 bias)
+/* Sums: (token, eighth of the units, row). Two neighbouring rows' of all eighths, in their order. */
+static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int token, int pair)
 {
-    const int token = threadIdx.x / PAIRS, row = threadIdx.x % PAIRS * 2, unit = (row0 + row) / 2;
-    const int at = (row / TILE_ROWS * n + token) * TILE_ROWS + row % TILE_ROWS;
+    const float2 *from = (const float2 *)(sums + token * RING_WARPS * ROWS) + pair;
+    float2 sum = make_float2(0.0f, 0.0f);
 
-    if (token < n && unit < p.e.n_units)
-        p.e.units[(first + token) * p.e.n_units + unit] = half_bits(
-            swiglu(sum_of_warps<true>(sums, at, UNIT_TILES, n) + bias.x,
-                   sum_of_warps<true>(sums, at + 1, UNIT_TILES, n) + bias.y, p.e.limit, p.e.alpha));
+#pragma unroll
+    for (int eighth = 0; eighth < RING_WARPS; eighth++) {
+        const float2 part = from[eighth * ROWS / 2];
+
+        sum.x += part.x;
+        sum.y += part.y;
+    }
+    return make_float2(sum.x * CODE_UNIT, sum.y * CODE_UNIT);
 }
 
-static __device__ __forceinline__ void store_parts(const struct decode_grouped &p, int first, int n,
-                                                   const float *sums, int row0, float2 bias)
+/* A lane's sums of the first n tokens. */
+static __device__ __forceinline__ void put_item(float *sums, const float acc[UNIT_TILES][1][4],
+                                                int eighth, int n)
 {
-    const int row = threadIdx.x % ROWS;
+    const int lane = threadIdx.x % WARP_LANES;
+    float2 *to = (float2 *)(sums + (lane % 4 * 2 * RING_WARPS + eighth) * ROWS) + lane / 4;
 
-    if (row0 + row >= p.e.n_columns)
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        if (lane % 4 * 2 + k < n)
+#pragma unroll
+            for (int i = 0; i < UNIT_TILES; i++)
+                to[(k * RING_WARPS * ROWS + i * TILE_ROWS) / 2] =
+                    make_float2(acc[i][0][k], acc[i][0][k + 2]);
+}
+
+/* An item's results, by one warp: gated units, as FP16, or parts. */
+template <bool IS_UP>
+static __device__ __forceinline__ void
+store_item(const struct decode_grouped &p, const struct item &item, const float *sums, float2 bias)
+{
+    const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* of pairs */
+
+    if (column >= (IS_UP ? p.e.n_units : p.e.n_columns / 2))
         return;
-    for (int token = threadIdx.x / ROWS; token < n; token += RING_THREADS / ROWS) {
-        const int at = (row / TILE_ROWS * n + token) * TILE_ROWS + row % TILE_ROWS;
+    for (int token = 0; token < item.n; token++) {
+        const float2 sum = pair_of_sums(sums, token, pair);
+        const float2 both = make_float2(sum.x + bias.x, sum.y + bias.y);
 
-        p.parts[(first + token) * p.e.n_columns + row0 + row] =
-            sum_of_warps<true>(sums, at, UNIT_TILES, n) + bias.x;
+        if (IS_UP)
+            p.e.units[(item.first + token) * p.e.n_units + column] =
+                half_bits(swiglu(both.x, both.y, p.e.limit, p.e.alpha));
+        else
+            ((float2 *)(p.parts + (item.first + token) * p.e.n_columns))[column] = both;
     }
 }
 
-template <class C, bool IS_UP>
+/* Warps meet at their sums alone. Item i's sums are in buffer i % BUFFERS: `full` when all warps have put
+ * theirs, and `empty` again when one of them, in turns, has stored the item. */
+struct meeting {
+    uint32_t full, empty; /* barriers of the first buffer */
+};
+
+template <class G> static __device__ __forceinline__ struct meeting meeting_of(uint32_t shared)
+{
+    const struct meeting m = {shared + G::BARRIERS_AT, shared + G::BARRIERS_AT + G::BUFFERS * 8};
+
+    if (threadIdx.x == 0)
+        for (int i = 0; i < G::BUFFERS; i++) {
+            meeting_init(m.full + i * 8, RING_WARPS);
+            meeting_init(m.empty + i * 8, 1);
+        }
+    __syncthreads();
+    return m;
+}
+
+template <class G, bool IS_UP>
 static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     grouped_kernel(const __grid_constant__ struct decode_grouped p)
 {
     extern __shared__ uint4 shared[];
-    const struct decode_matrix &m = IS_UP ? p.e.up : p.e.down;
-    const int n_rows = (m.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
-    const struct inputs in = {IS_UP ? (const char *)p.rows : (const char *)p.e.units,
-                              IS_UP ? m.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
-                              IS_UP ? m.n_units * (int)UNIT_COLUMNS : p.e.n_units, !IS_UP};
-    float *sums = (float *)((char *)shared + C::RING_BYTES);
-    struct walk<C> walk;
-    struct place<C> place;
+    const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
+    const int n_rows = (w.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    const struct source source = {&w,
+                                  IS_UP ? (const char *)p.rows : (const char *)p.e.units,
+                                  IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
+                                  IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
+                                  n_rows,
+                                  !IS_UP};
+    const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
+    const struct meeting meeting = meeting_of<G>(shared_at);
+    const int warp = threadIdx.x / WARP_LANES;
+    struct walk walk;
+    int buffer = 0, turn = 0; /* turn: how often all buffers were used */
 
     pdl_wait();
     pdl_launch_dependents();
@@ -349,55 +498,63 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     const int first = (int)(n_items * blockIdx.x / gridDim.x);
     const int n_parts = (int)(n_items * (blockIdx.x + 1) / gridDim.x) - first;
 
-    place_begin<C>(&place, p.jobs, first, n_parts, n_rows);
-    walk.place = place;
-    walk.slots = (char *)shared + threadIdx.x / WARP_LANES * C::WARP_BYTES;
-    walk.slot = 0;
-    walk.unit = threadIdx.x / WARP_LANES;
-    if (n_parts > 0)
-        enter_job<C>(&walk, m, in);
-    if (walk.unit >= m.n_units)
-        walk.place.n_left = 0;
-    for (int i = 0; i < C::SHAPE::STAGES; i++)
-        walk_fill<C>(&walk, p, m, in, n_rows, walk.slots + i * C::STAGE_BYTES);
+    walk_begin<G>(&walk, source, p.jobs, first, n_parts, shared_at);
+    for (int i = 0; i < G::STAGES; i++)
+        walk_fill<G>(&walk, source);
+    __syncwarp();
     for (int part = 0; part < n_parts; part++) {
-        const int row0 = place.row * UNIT_ROWS;
-        const float2 bias = bias_of<IS_UP>(p, place.at.expert, row0);
-        float *sums_of_part = sums + part % BUFFERS * part_sums(UNIT_TILES, C::TOKENS);
-        float acc[UNIT_TILES][C::COLS][4];
+        const uint4 note = load_shared<0>(walk.slots + G::NOTES_AT + part % G::NOTES * LANE_BYTES);
+        const struct item item = {(int)note.x, (int)note.y, (int)note.z, (int)note.w};
+        const bool stores = part % RING_WARPS == warp;
+        const float2 bias = stores ? bias_of<IS_UP>(p, item) : make_float2(0.0f, 0.0f);
+        float *sums = (float *)((char *)shared + G::SUMS_AT + buffer * G::SUMS_BYTES);
+        float acc[UNIT_TILES][1][4];
 
-        multiply_item<C>(acc, &walk, p, m, in, n_rows);
-        put_sums<UNIT_TILES, C::COLS>(sums_of_part, acc, place.at.n);
-        __syncthreads();
-        if (IS_UP)
-            store_units(p, place.at.first, place.at.n, sums_of_part, row0, bias);
-        else
-            store_parts(p, place.at.first, place.at.n, sums_of_part, row0, bias);
-        (void)place_step<C>(&place, p.jobs, n_rows);
+        multiply_item<G>(acc, &walk, source, item.row);
+        meeting_wait(meeting.empty + buffer * 8, turn % 2 ^ 1);
+        put_item(sums, acc, eighth_of(item.row), item.n);
+        __syncwarp();
+        if (threadIdx.x % WARP_LANES == 0)
+            meeting_arrive(meeting.full + buffer * 8);
+        if (stores) {
+            meeting_wait(meeting.full + buffer * 8, turn % 2);
+            store_item<IS_UP>(p, item, sums, bias);
+            __syncwarp();
+            if (threadIdx.x % WARP_LANES == 0)
+                meeting_arrive(meeting.empty + buffer * 8);
+        }
+        if (++buffer == G::BUFFERS) {
+            buffer = 0;
+            turn++;
+        }
     }
     copy_wait<0>();
 }
 
-template <bool IS_UP, class C>
+template <bool IS_UP, class G>
 static bool launch_shape(const cudaStream_t *stream, const struct decode_grouped *p,
                          int64_t shared_bytes_max)
 {
     static const int n_processors = decode_processors();
-    const int64_t shared_bytes =
-        C::RING_BYTES + BUFFERS * part_sums(UNIT_TILES, C::TOKENS) * (int64_t)sizeof(float);
 
-    return shared_bytes <= shared_bytes_max &&
-           decode_launch<grouped_kernel<C, IS_UP>>(
-               stream, dim3((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors)), shared_bytes, *p);
+    return G::BYTES <= shared_bytes_max &&
+           decode_launch<grouped_kernel<G, IS_UP>>(
+               stream, dim3((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors)), G::BYTES, *p);
 }
 
 /* As many units under way as leave room for two blocks on a multiprocessor. */
 template <bool IS_UP> static bool launch(const cudaStream_t *stream, const struct decode_grouped *p)
 {
-    static const int64_t half_bytes = decode_shared_of(BLOCKS_OF_A_PROCESSOR);
+    static const char *v = getenv("OSP_G");
 
-    return launch_shape<IS_UP, shape_3>(stream, p, half_bytes) ||
-           launch_shape<IS_UP, shape_2>(stream, p, INT64_MAX);
+    switch (v == NULL ? 'A' : v[0]) {
+    case 'A':
+        return launch_shape<IS_UP, grouped_shape<2, 2>>(stream, p, INT64_MAX);
+    case 'B':
+        return launch_shape<IS_UP, grouped_shape<2, 3>>(stream, p, INT64_MAX);
+    default:
+        return launch_shape<IS_UP, grouped_shape<3, 2>>(stream, p, INT64_MAX);
+    }
 }
 
 bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p)
@@ -434,17 +591,27 @@ static __global__ void __launch_bounds__(NORM_THREADS)
 
     pdl_wait();
     pdl_launch_dependents();
-    for (int rank = 0; rank < p.e.n_ranks; rank++) {
-        const int at = row * p.e.n_ranks + rank;
-        const struct norm_held part = norm_hold(p.parts + p.entry[at] * n, n);
-        const float gate = p.e.gates[at];
+    if (has_x)
+        held = norm_hold(x, n);
+    for (int rank = 0; rank < p.e.n_ranks; rank += RANKS_AT_ONCE) {
+        struct norm_held parts[RANKS_AT_ONCE];
+        float gates[RANKS_AT_ONCE];
 
 #pragma unroll
-        for (int i = 0; i < NORM_HELD; i++)
-            sum.at[i] = __fmaf_rn(gate, part.at[i], sum.at[i]);
+        for (int i = 0; i < RANKS_AT_ONCE; i++) {
+            const int at = row * p.e.n_ranks + min(rank + i, p.e.n_ranks - 1);
+
+            gates[i] = __ldcg(p.e.gates + at);
+            parts[i] = norm_hold(p.parts + __ldcg(p.entry + at) * n, n);
+        }
+#pragma unroll
+        for (int i = 0; i < RANKS_AT_ONCE * NORM_HELD; i++)
+            if (rank + i / NORM_HELD < p.e.n_ranks)
+                sum.at[i % NORM_HELD] =
+                    __fmaf_rn(gates[i / NORM_HELD], parts[i / NORM_HELD].at[i % NORM_HELD],
+                              sum.at[i % NORM_HELD]);
     }
     if (has_x) {
-        held = norm_hold(x, n);
 #pragma unroll
         for (int i = 0; i < NORM_HELD; i++)
             sum.at[i] = held.at[i] + sum.at[i];

@@ -2,6 +2,8 @@
  *
  *     out[t][r] = sum over k of W[r][k] x[t][k] + b[r]
  *
+ * and stage attn_in, whose heads are rotated and go to their pages at once.
+ *
  * Rows are first rounded, once, to the 16 bits in which they meet the weights. A block then has TILES tiles of
  * 16 rows of weights and up to 8 COLS tokens; each warp brings its units of the weights, and what the tokens
  * have in those columns, through a ring of cp.async, so that no warp waits for another before the sums. The
@@ -10,6 +12,8 @@
  * Bytes: the weights once for TOKENS_MAX tokens (from L2 after the first), and all tokens' rows from L2 for
  * each block. Bound by L2 and by latency. */
 #include "cuda/columns.cuh"
+#include "cuda/place.cuh"
+#include <cstdlib>
 
 enum {
     SUMS_STRIDE = 20, /* floats from a token's 16 sums to the next's: no two lanes in one bank */
@@ -61,73 +65,138 @@ template <class SHAPE, int COLS_> struct wide_shape : columns_shape<SHAPE, COLS_
     };
 };
 
-/* What a block works on. */
+/* What a block works on: tiles `tile` and every STRIDE-th behind it of a row of units, and tokens. */
 struct wide_item {
-    int job, row, first, n_tokens; /* row: the first of the weights; first: token */
+    int job, unit_row, tile, first, n_tokens;
 };
 
 template <class W>
 static __device__ __forceinline__ struct wide_item item_of_block(const struct decode_wide &p)
 {
+    enum { UNIT_ITEMS = UNIT_ROWS / W::ROWS, STEP = W::SHAPE::STRIDE == 1 ? W::SHAPE::TILES : 1 };
     const int n_groups = (p.n_tokens + W::TOKENS - 1) / W::TOKENS;
     struct wide_item item;
     int i = (int)blockIdx.x / n_groups, group = (int)blockIdx.x - i * n_groups, n_items;
 
     for (item.job = 0; item.job + 1 < p.n_jobs; item.job++, i -= n_items) {
-        n_items = (p.w[item.job].n_rows + W::ROWS - 1) / W::ROWS;
+        n_items = (p.w[item.job].n_rows + UNIT_ROWS - 1) / UNIT_ROWS * UNIT_ITEMS;
         if (i < n_items)
             break;
     }
-    item.row = i * W::ROWS;
+    item.unit_row = i / UNIT_ITEMS;
+    item.tile = i % UNIT_ITEMS * STEP;
     item.first = group * W::TOKENS;
     item.n_tokens = min((int)W::TOKENS, p.n_tokens - item.first);
     return item;
 }
 
+/* The row of the matrix that is the block's row i. */
+template <class W> static __device__ __forceinline__ int row_of(const struct wide_item &item, int i)
+{
+    return item.unit_row * UNIT_ROWS + item.tile * TILE_ROWS +
+           i / TILE_ROWS * W::SHAPE::STRIDE * TILE_ROWS + i % TILE_ROWS;
+}
+
+/* A lane's place in the stream of a warp: its pieces of the next unit. */
+struct stream {
+    const unsigned char *weights;
+    const char *tokens;
+    int scales_at, row_bytes, n_tokens; /* scales_at: from the weights */
+};
+
+template <class W>
+static __device__ __forceinline__ struct stream stream_of(const struct decode_wide &p,
+                                                          const struct wide_item &item)
+{
+    typedef typename W::SHAPE SHAPE;
+    const struct decode_matrix &w = p.w[item.job];
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int row_bytes = w.n_units * UNIT_COLUMNS * 2;
+    const unsigned char *unit =
+        w.units + (int64_t)(item.unit_row * w.n_units + warp) * SHAPE::UNIT_BYTES;
+
+    return stream{unit + item.tile * SHAPE::TILE_BYTES + lane * LANE_BYTES,
+                  (const char *)p.rows + (int64_t)(item.first + lane_token()) * row_bytes +
+                      (warp * UNIT_PIECES + lane_piece()) * LANE_BYTES,
+                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, row_bytes, item.n_tokens};
+}
+
+template <class W>
+static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_t slot)
+{
+    typedef typename W::SHAPE SHAPE;
+    const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t to = slot + lane * LANE_BYTES;
+
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES; i++)
+#pragma unroll
+        for (int piece = 0; piece < SHAPE::TILE_PIECES; piece++)
+            copy_at(to + (i * SHAPE::TILE_PIECES + piece) * WARP_LANES * LANE_BYTES,
+                    from->weights + i * SHAPE::STRIDE * SHAPE::TILE_BYTES +
+                        piece * WARP_LANES * LANE_BYTES);
+    if (SHAPE::IS_MXFP4 && lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
+        copy_at(to + SHAPE::SCALES_AT,
+                from->weights +
+                    (SHAPE::TILES == UNIT_TILES ? (int)MXFP4_SCALES_OFFSET : from->scales_at));
+    from->weights += RING_WARPS * SHAPE::UNIT_BYTES;
+}
+
 /* Of tokens that there are not, nothing: their columns are not stored. */
 template <class W>
-static __device__ __forceinline__ void copy_tokens(char *slot, const char *rows, int row_bytes,
-                                                   int unit, int n_tokens)
+static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t slot)
 {
-    const char *from =
-        rows + lane_token() * row_bytes + (unit * UNIT_PIECES + lane_piece()) * LANE_BYTES;
+    const uint32_t to =
+        slot + W::TOKENS_AT +
+        (lane_piece() / BLOCK_PIECES * W::TOKENS + lane_token()) * TOKEN_BLOCK_BYTES +
+        lane_piece() % BLOCK_PIECES * LANE_BYTES;
+    const char *at = from->tokens;
 
 #pragma unroll
     for (int i = 0; i < W::COPIES; i++) {
-        if (lane_token() + i * TOKENS_AT_ONCE < n_tokens)
-            copy_async(place_of_copy<W>(slot, i), from);
-        from += TOKENS_AT_ONCE * row_bytes;
+        if (lane_token() + i * TOKENS_AT_ONCE < from->n_tokens)
+            copy_at(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, at);
+        at += TOKENS_AT_ONCE * from->row_bytes;
     }
+    from->tokens += RING_WARPS * UNIT_COLUMNS * 2;
 }
 
 /* acc += the unit in a slot times its tokens. Little is held at a time: the sums take most registers. */
 template <class W>
 static __device__ __forceinline__ void multiply_slot(float acc[W::SHAPE::TILES][W::COLS][4],
-                                                     const char *slot, int tile)
+                                                     uint32_t slot, int tile)
 {
-    enum { PIECES = W::SHAPE::TILE_PIECES };
+    typedef typename W::SHAPE SHAPE;
+    enum { PIECES = SHAPE::TILE_PIECES };
     const int lane = threadIdx.x % WARP_LANES;
-    const char *scales =
-        slot + W::SHAPE::SCALES_AT + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2;
+    const uint32_t at = slot + lane * LANE_BYTES;
+    const uint32_t scales =
+        slot + SHAPE::SCALES_AT + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2;
 
 #pragma unroll 1
     for (int block = 0; block < UNIT_BLOCKS; block++) {
+        const uint32_t words =
+            at + block * (SHAPE::IS_MXFP4 ? 8 : PIECES / 2 * WARP_LANES * LANE_BYTES);
         uint4 tokens[W::COLS];
 
-        hold_tokens<W>(tokens, slot, block);
 #pragma unroll
-        for (int i = 0; i < W::SHAPE::TILES; i++) {
-            const uint4 *words = (const uint4 *)slot + i * PIECES * WARP_LANES + lane;
+        for (int c = 0; c < W::COLS; c++)
+            tokens[c] =
+                load_shared<0>(at + W::TOKENS_AT + (block * W::COLS + c) * WARP_LANES * LANE_BYTES);
+#pragma unroll
+        for (int i = 0; i < SHAPE::TILES; i++) {
+            const uint32_t tile_at = words + i * SHAPE::TILE_PIECES * WARP_LANES * LANE_BYTES;
 
-            if (W::SHAPE::IS_MXFP4) {
-                const uint2 both = ((const uint2 *)words)[block];
-                const uint32_t codes = *(const uint16_t *)(scales + (i * UNIT_BLOCKS + block) * 2);
+            if (SHAPE::IS_MXFP4) {
+                const uint2 both = load_shared_pair<0>(tile_at);
+                const uint32_t codes =
+                    load_shared_half<0>(scales + (i * SHAPE::STRIDE * UNIT_BLOCKS + block) * 2);
 
                 multiply_columns<W::COLS>(acc[i], both.x, both.y, scale_at(codes, 0),
                                           scale_at(codes, 1), tokens);
             } else {
-                const uint4 w0 = words[block * 2 % PIECES * WARP_LANES];
-                const uint4 w1 = words[(block * 2 + 1) % PIECES * WARP_LANES];
+                const uint4 w0 = load_shared<0>(tile_at);
+                const uint4 w1 = load_shared<0>(tile_at + WARP_LANES * LANE_BYTES);
 
 #pragma unroll
                 for (int c = 0; c < W::COLS; c++)
@@ -148,126 +217,216 @@ template <class W>
 static __device__ __forceinline__ void put_wide(float *sums,
                                                 const float acc[W::SHAPE::TILES][W::COLS][4])
 {
-    const int warp = threadIdx.x / WARP_LANES, group = threadIdx.x % WARP_LANES / 4;
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    float2 *to = (float2 *)(sums + sum_at<W>(warp, 0, lane % 4 * 2)) + lane / 4;
 
 #pragma unroll
     for (int i = 0; i < W::SHAPE::TILES; i++)
 #pragma unroll
         for (int c = 0; c < W::COLS; c++)
 #pragma unroll
-            for (int k = 0; k < 2; k++) {
-                const int token = c * COLUMN_TOKENS + threadIdx.x % 4 * 2 + k;
-
-                ((float2 *)(sums + sum_at<W>(warp, i, token)))[group] =
+            for (int k = 0; k < 2; k++)
+                to[sum_at<W>(0, i, c * COLUMN_TOKENS + k) / 2] =
                     make_float2(acc[i][c][k], acc[i][c][k + 2]);
-            }
+}
+
+/* The sum of all warps for a token and the block's row i. */
+template <class W>
+static __device__ __forceinline__ float sum_of(const float *sums, int token, int i)
+{
+    const float *from = sums + sum_at<W>(0, i / TILE_ROWS, token) + i % TILE_ROWS;
+    float sum = 0.0f;
+
+#pragma unroll
+    for (int warp = 0; warp < RING_WARPS; warp++)
+        sum += from[sum_at<W>(warp, 0, 0)];
+    return W::SHAPE::IS_MXFP4 ? sum * CODE_UNIT : sum;
 }
 
 /* Every thread has one row of weights, for every so many tokens. */
 template <class W>
-static __device__ __forceinline__ void
-store_wide(const struct decode_wide &p, const struct wide_item &item, const float *sums, float bias)
+static __device__ __forceinline__ void store_rows(const struct decode_wide &p,
+                                                  const struct wide_item &item, const float *sums,
+                                                  const float *biases)
 {
-    enum { TOKENS_AT_ONCE = RING_THREADS / W::ROWS };
-    const int row = threadIdx.x % W::ROWS;
-    float *out = p.out[item.job] + item.row + row;
+    enum { STEP = RING_THREADS / W::ROWS };
+    const int i = threadIdx.x % W::ROWS, row = row_of<W>(item, i);
+    const int width = p.out_width[item.job];
+    int token = threadIdx.x / W::ROWS;
+    float *out = p.out[item.job] + (int64_t)(item.first + token) * width + row;
 
-    if (item.row + row >= p.w[item.job].n_rows)
+    if (row >= p.w[item.job].n_rows)
         return;
-    for (int token = threadIdx.x / W::ROWS; token < item.n_tokens; token += TOKENS_AT_ONCE) {
-        float sum = 0.0f;
+    for (; token < item.n_tokens; token += STEP, out += STEP * width)
+        *out = sum_of<W>(sums, token, i) + biases[i];
+}
 
-#pragma unroll
-        for (int warp = 0; warp < RING_WARPS; warp++)
-            sum += sums[sum_at<W>(warp, row / TILE_ROWS, token) + row % TILE_ROWS];
-        out[(int64_t)(item.first + token) * p.out_width[item.job]] =
-            (W::SHAPE::IS_MXFP4 ? sum * CODE_UNIT : sum) + bias;
+/* ---- heads ---- */
+
+/* Where a token's keys and values go. */
+struct slot_of_token {
+    int page, slot;
+};
+
+static __device__ __forceinline__ struct slot_of_token slot_of(const struct decode_heads &h,
+                                                               int token)
+{
+    const int position = BATCH_POSITIONS(h.batch)[token];
+    const struct batch_seq *seq = &BATCH_SEQS(h.batch)[BATCH_ROW_SEQ(h.batch)[token]];
+
+    return slot_of_token{
+        BATCH_PAGES(
+            h.batch)[seq->table[h.group] + position / PAGE_TOKENS - seq->first_page[h.group]],
+        position % PAGE_TOKENS};
+}
+
+static __device__ __forceinline__ void put_cached(char *side, bool is_bf16, int which, int slot,
+                                                  int d, float x)
+{
+    const int n = is_bf16 ? 2 : 1;
+    const int64_t at =
+        kv_word(n, DECODE_HEAD_WIDTH, which, slot, d) * n + (which == 0 ? d : slot) % n;
+
+    if (is_bf16)
+        ((__nv_bfloat16 *)side)[at] = __float2bfloat16_rn(x);
+    else
+        ((float *)side)[at] = x;
+}
+
+/* A thread has two rows, which are each other's partners in the rotation, for every so many tokens. */
+template <class W>
+static __device__ __forceinline__ void
+store_heads(const struct decode_wide &p, const struct wide_item &item, const float *sums,
+            const float *biases, const struct slot_of_token *slots)
+{
+    enum { PAIRS = W::ROWS / 2, HALF = DECODE_HEAD_WIDTH / 2 };
+    const struct decode_heads &h = p.heads;
+    const int i = threadIdx.x % PAIRS, d = item.tile * TILE_ROWS + i, which = item.job - 1;
+
+    for (int token = threadIdx.x / PAIRS; token < item.n_tokens; token += RING_THREADS / PAIRS) {
+        const float *rotation = h.rotations + (item.first + token) * DECODE_HEAD_WIDTH + d;
+        float low = sum_of<W>(sums, token, i) + biases[i];
+        float high = sum_of<W>(sums, token, i + PAIRS) + biases[i + PAIRS];
+
+        if (item.job < 2)
+            rotate_pair(&low, &high, __ldcg(rotation), __ldcg(rotation + HALF));
+        if (item.job == 0) {
+            float *q = p.out[0] + (int64_t)(item.first + token) * p.out_width[0] +
+                       item.unit_row * DECODE_HEAD_WIDTH + d;
+
+            q[0] = low;
+            q[HALF] = high;
+            continue;
+        }
+        const struct slot_of_token to = slots[token];
+        char *side =
+            h.pages + ((int64_t)(to.page * 2 + which) * h.n_kv + item.unit_row) * h.side_bytes;
+
+        put_cached(side, h.is_cache_bf16, which, to.slot, d, low);
+        put_cached(side, h.is_cache_bf16, which, to.slot, d + HALF, high);
     }
 }
 
 /* ---- the kernel ---- */
 
-template <class W>
+template <class W, bool IS_HEADS>
 static __global__ void __launch_bounds__(RING_THREADS, 2)
     wide_kernel(const __grid_constant__ struct decode_wide p)
 {
     typedef typename W::SHAPE SHAPE;
     enum { STAGES = SHAPE::STAGES };
     extern __shared__ uint4 shared[];
+    __shared__ float biases[W::ROWS];
+    __shared__ struct slot_of_token slots_of_tokens[IS_HEADS ? (int)W::TOKENS : 1];
     const int warp = threadIdx.x / WARP_LANES;
     const struct wide_item item = item_of_block<W>(p);
     const struct decode_matrix &w = p.w[item.job];
-    const int n_units = w.n_units, row_bytes = n_units * UNIT_COLUMNS * 2;
-    const int tile = item.row % UNIT_ROWS / TILE_ROWS, row = item.row + threadIdx.x % W::ROWS;
-    const unsigned char *weights = w.units +
-                                   (int64_t)(item.row / UNIT_ROWS * n_units) * SHAPE::UNIT_BYTES +
-                                   tile * SHAPE::TILE_BYTES;
-    const char *rows = (const char *)p.rows + (int64_t)item.first * row_bytes;
-    char *slots = (char *)shared + warp * STAGES * W::STAGE_BYTES;
+    const int n_units = (w.n_units - warp + RING_WARPS - 1) / RING_WARPS; /* of this warp */
+    const uint32_t slots = (uint32_t)__cvta_generic_to_shared(shared) + warp * W::WARP_BYTES;
+    struct stream stream = stream_of<W>(p, item);
     float acc[SHAPE::TILES][W::COLS][4] = {};
-    int slot = 0;
+    uint32_t slot = slots;
 
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
-        if (warp + i * RING_WARPS < n_units)
-            copy_tiles<SHAPE>(slots + i * W::STAGE_BYTES,
-                              weights + (int64_t)(warp + i * RING_WARPS) * SHAPE::UNIT_BYTES, tile);
-    const float bias = row < w.n_rows ? vector_at(p.bias[item.job], 0, row) : 0.0f;
+        if (i < n_units)
+            fill_weights<W>(&stream, slots + i * W::STAGE_BYTES);
+    if (threadIdx.x < W::ROWS) {
+        const int row = row_of<W>(item, threadIdx.x);
 
+        biases[threadIdx.x] = row < w.n_rows ? vector_at(p.bias[item.job], 0, row) : 0.0f;
+    }
+    if (IS_HEADS && item.job > 0 && (int)threadIdx.x < item.n_tokens)
+        slots_of_tokens[threadIdx.x] = slot_of(p.heads, item.first + (int)threadIdx.x);
     pdl_wait();
     pdl_launch_dependents();
 #pragma unroll
     for (int i = 0; i < STAGES; i++) {
-        if (warp + i * RING_WARPS < n_units)
-            copy_tokens<W>(slots + i * W::STAGE_BYTES, rows, row_bytes, warp + i * RING_WARPS,
-                           item.n_tokens);
+        if (i < n_units)
+            fill_tokens<W>(&stream, slots + i * W::STAGE_BYTES);
         copy_commit();
     }
-    for (int unit = warp; unit < n_units; unit += RING_WARPS) {
-        const int next = unit + STAGES * RING_WARPS;
-        char *at = slots + slot * W::STAGE_BYTES;
-
+    for (int unit = 0; unit < n_units; unit++) {
         copy_wait<STAGES - 1>();
         __syncwarp();
-        multiply_slot<W>(acc, at, tile);
+        multiply_slot<W>(acc, slot, item.tile);
         __syncwarp();
-        if (next < n_units) {
-            copy_tiles<SHAPE>(at, weights + (int64_t)next * SHAPE::UNIT_BYTES, tile);
-            copy_tokens<W>(at, rows, row_bytes, next, item.n_tokens);
+        if (unit + STAGES < n_units) {
+            fill_weights<W>(&stream, slot);
+            fill_tokens<W>(&stream, slot);
         }
         copy_commit();
-        slot = slot + 1 == STAGES ? 0 : slot + 1;
+        slot = slot == slots + (STAGES - 1) * W::STAGE_BYTES ? slots : slot + W::STAGE_BYTES;
     }
     copy_wait<0>();
     __syncthreads(); /* sums lie where the rings were */
     put_wide<W>((float *)shared, acc);
     __syncthreads();
-    store_wide<W>(p, item, (const float *)shared, bias);
+    if (IS_HEADS)
+        store_heads<W>(p, item, (const float *)shared, biases, slots_of_tokens);
+    else
+        store_rows<W>(p, item, (const float *)shared, biases);
 }
 
 /* ---- launches ---- */
 
-template <class W> static bool launch_shape(const cudaStream_t *stream, const struct decode_wide *p)
+template <class W, bool IS_HEADS>
+static bool launch_shape(const cudaStream_t *stream, const struct decode_wide *p)
 {
     const int64_t n_groups = units_of(p->n_tokens, W::TOKENS);
     int64_t n_items = 0;
 
     for (int i = 0; i < p->n_jobs; i++)
-        n_items += units_of(p->w[i].n_rows, W::ROWS);
-    return decode_launch<wide_kernel<W>>(stream, dim3((unsigned)(n_items * n_groups)), W::BYTES,
-                                         *p);
+        n_items += units_of(p->w[i].n_rows, UNIT_ROWS) * (UNIT_ROWS / W::ROWS);
+    return decode_launch<wide_kernel<W, IS_HEADS>>(stream, dim3((unsigned)(n_items * n_groups)),
+                                                   W::BYTES, *p);
 }
 
-/* Few tokens: more blocks, and more of their weights under way. */
+/* Few rows of weights or few tokens: smaller blocks, more of them, and more of their weights under way. */
+template <bool IS_HEADS>
+static bool launch_mxfp4(const cudaStream_t *stream, const struct decode_wide *p)
+{
+    enum { ROWS_OF_WHOLE_UNITS = 16384 };
+
+    if (p->n_tokens <= COLUMN_TOKENS)
+        return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 1>, IS_HEADS>(stream, p);
+    if (p->n_tokens <= 2 * COLUMN_TOKENS)
+        return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 2>, IS_HEADS>(stream, p);
+    static const char *v = getenv("OSP_W");
+
+    if (p->w[0].n_rows < ROWS_OF_WHOLE_UNITS &&
+        (v == NULL || v[0] == '2' || (v[0] == '1' && !IS_HEADS)))
+        return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 2, 2>, 4>, IS_HEADS>(stream, p);
+    return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 4, 1, 2>, 4>, IS_HEADS>(stream, p);
+}
+
 bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p)
 {
-    if (!p->is_mxfp4)
-        return p->n_tokens <= 2 * COLUMN_TOKENS
-                   ? launch_shape<wide_shape<ring_shape<DTYPE_BF16, 1, 1, 3>, 2>>(stream, p)
-                   : launch_shape<wide_shape<ring_shape<DTYPE_BF16, 1, 1, 2>, 4>>(stream, p);
-    if (p->n_tokens <= COLUMN_TOKENS)
-        return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 1, 4>, 1>>(stream, p);
-    if (p->n_tokens <= 2 * COLUMN_TOKENS)
-        return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 1, 4>, 2>>(stream, p);
-    return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 4, 1, 2>, 4>>(stream, p);
+    if (p->heads.pages != NULL)
+        return p->is_mxfp4 && launch_mxfp4<true>(stream, p);
+    if (p->is_mxfp4)
+        return launch_mxfp4<false>(stream, p);
+    return p->n_tokens <= 2 * COLUMN_TOKENS
+               ? launch_shape<wide_shape<ring_shape<DTYPE_BF16, 1, 1, 3>, 2>, false>(stream, p)
+               : launch_shape<wide_shape<ring_shape<DTYPE_BF16, 1, 1, 2>, 4>, false>(stream, p);
 }

@@ -185,6 +185,9 @@ CHECKED enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n,
                                          const uint16_t **out);
 /* A product of several generated rows; not taken: nothing was done. */
 CHECKED enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *is_taken);
+/* All of the stage, of which m are the products; the rotations are there. */
+CHECKED enum osp_status gpu_wide_attn_in(struct gpu *gpu, const struct attn_in_args *a,
+                                         const struct matmul *m, bool *is_taken);
 
 /* pack.c */
 /* Neither waits for the device. */

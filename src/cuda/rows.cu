@@ -11,12 +11,19 @@
 
 enum { THREADS = 256, WARPS = THREADS / WARP_LANES };
 
+static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float y)
+{
+    if (out != NULL)
+        out[at] = __half_as_ushort(__float2half_rn(within_f16(y)));
+}
+
 /* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps) weight.
- * Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of mxfp8, too. */
+ * Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of mxfp8, too; `rounded`, unless
+ * NULL, gets it as FP16, with zeros up to whole units of columns. */
 template <bool IS_MXFP8>
 static __device__ void norm_row(float *y, float *x, const struct norm_held *held,
                                 const struct tensor *weight, int64_t n, float eps,
-                                const struct mxfp8_rows &mxfp8, int64_t row)
+                                const struct mxfp8_rows &mxfp8, int64_t row, uint16_t *rounded)
 {
     __shared__ float room[NORM_THREADS / WARP_LANES];
     const struct norm_held weights = weights_hold(weight, 0, n);
@@ -31,15 +38,19 @@ static __device__ void norm_row(float *y, float *x, const struct norm_held *held
 
             x[at] = held->at[i];
             y[at] = value;
+            round_to(rounded, at, value);
             if (IS_MXFP8)
                 mxfp8_store(mxfp8, row, at, value);
         }
     }
     for (int64_t at = threadIdx.x + NORM_HELD * NORM_THREADS; at < n; at += NORM_THREADS) {
         y[at] = normed(x[at], factor, weight_at(weight, 0, 0, at));
+        round_to(rounded, at, y[at]);
         if (IS_MXFP8)
             mxfp8_store(mxfp8, row, at, y[at]);
     }
+    if (threadIdx.x < units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS - n)
+        round_to(rounded, n + threadIdx.x, 0.0f);
 }
 
 static __global__ void __launch_bounds__(NORM_THREADS)
@@ -54,22 +65,13 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     pdl_wait();
     for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
         x[i] = weight_at(&a.table, 0, token, i);
-    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0);
+    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0, NULL);
 }
 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
                   int n_rows)
 {
     pdl_launch(embed, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
-}
-
-/* A row of y, which this block has just stored, as FP16: zeros behind it, up to whole units of columns. */
-static __device__ void round_row(uint16_t *out, const float *y, int n)
-{
-    const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
-
-    for (int i = threadIdx.x; i < n_rounded; i += NORM_THREADS)
-        out[i] = i < n ? __half_as_ushort(__float2half_rn(within_f16(y[i]))) : (uint16_t)0;
 }
 
 /* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of such, none.
@@ -95,14 +97,16 @@ static __global__ void __launch_bounds__(NORM_THREADS)
         for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
             x[i] += h[blockIdx.x * n + i];
     }
+    if ((int)blockIdx.x < n_rounded)
+        rounded += blockIdx.x * units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
+    else
+        rounded = NULL;
     if (mxfp8.codes != NULL && (int)blockIdx.x >= first_row)
         norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, mxfp8,
-                       (int)blockIdx.x - first_row);
+                       (int)blockIdx.x - first_row, rounded);
     else
-        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0);
-    if ((int)blockIdx.x < n_rounded)
-        round_row(rounded + (int64_t)blockIdx.x * units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS,
-                  (const float *)a.y.data + blockIdx.x * n, (int)n);
+        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0,
+                        rounded);
 }
 
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,

@@ -256,6 +256,7 @@ enum osp_status gpu_attn_in(struct gpu *gpu, const struct attn_in_args *a, struc
     float *const kv_rows = a->kv_rows.data;
     float *const outs[3] = {a->q.data, kv_rows, kv_rows + kv_width};
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->y.data};
+    bool is_taken;
     enum osp_status st;
 
     for (int i = 0; i < 3; i++)
@@ -264,6 +265,9 @@ enum osp_status gpu_attn_in(struct gpu *gpu, const struct attn_in_args *a, struc
     if (gpu_few_attn_in(gpu, a, gpu->rotations.data))
         goto out;
     TRY(gpu_few_flush(gpu));
+    TRY(gpu_wide_attn_in(gpu, a, &m, &is_taken));
+    if (is_taken)
+        goto out;
     TRY(launch_jobs(gpu, STAGE_attn_in, &m));
     launch_place(gpu->stream, a, gpu->rotations.data, gpu->on_device, gpu->batch->n_rows);
     work->bytes += 4.0 * gpu->batch->n_rows * (double)(a->q.dim[1] + 2 * kv_width);

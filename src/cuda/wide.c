@@ -1,5 +1,6 @@
 /* Products of several generated rows, by the kernel of decode_wide.cu: its arguments, and the room for the
  * rounded rows. */
+#include "backend/kv_page.h"
 #include "cuda/few.h"
 #include "cuda/gpu.h"
 
@@ -98,6 +99,39 @@ enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *
         goto out;
     TRY(round_rows(gpu, &rows, m->n_tokens, p.is_mxfp4, &p.rows));
     (void)launch_decode_wide(&gpu->stream, &p);
+out:
+    return st;
+}
+
+enum osp_status gpu_wide_attn_in(struct gpu *gpu, const struct attn_in_args *a,
+                                 const struct matmul *m, bool *is_taken)
+{
+    struct decode_wide p = product_of(m);
+    const struct decode_rows rows = {.x = m->x, .n = (int32_t)matrix_columns(&m->w[0])};
+    enum osp_status st = OSP_OK;
+
+    p.heads = (struct decode_heads){
+        .pages = a->kv.data,
+        .rotations = gpu->rotations.data,
+        .batch = gpu->on_device,
+        .side_bytes = kv_side_bytes(a->kv.dtype, a->kv.dim[4]),
+        .n_kv = (int32_t)a->kv.dim[2],
+        .group = a->group,
+        .is_cache_bf16 = a->kv.dtype == DTYPE_BF16,
+    };
+    *is_taken =
+        gpu->n_generated == gpu->batch->n_rows &&
+        (a->kv.dtype == DTYPE_BF16 || a->kv.dtype == DTYPE_F32) &&
+        a->kv.dim[4] == DECODE_HEAD_WIDTH && takes(m) && m->w[1].dtype == m->w[0].dtype &&
+        m->w[2].dtype == m->w[0].dtype &&
+        gpu_row_of_table(gpu, STAGE_attn_in, gpu_format_of(&m->w[0]), ROW_GENERATED, m->n_tokens)
+                ->kernel == KERNEL_DECODE_WIDE &&
+        launch_decode_wide(NULL, &p);
+    if (!*is_taken)
+        goto out;
+    TRY(round_rows(gpu, &rows, m->n_tokens, p.is_mxfp4, &p.rows));
+    (void)launch_decode_wide(&gpu->stream, &p);
+    gpu->expected |= SET(KERNEL_DECODE_WIDE);
 out:
     return st;
 }
