@@ -159,36 +159,6 @@ static __device__ __forceinline__ void split_rows(char *fragments, const struct 
     }
 }
 
-/* Rows of n FP16 numbers, one behind the other, as fragments. */
-template <int AT_ONCE>
-static __device__ __forceinline__ void copy_halves(char *fragments, const uint16_t *rows, int n,
-                                                   int n_tokens, int n_units)
-{
-    const int n_pieces = n_units * UNIT_COLUMNS / 8, n_all = n_tokens * n_pieces;
-
-    for (int i0 = threadIdx.x; i0 < n_all; i0 += RING_THREADS * AT_ONCE) {
-        uint4 held[AT_ONCE];
-
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
-                      k = (i - token * n_pieces) * 8;
-
-            held[j] = make_uint4(0, 0, 0, 0);
-            if (i < n_all && k < n)
-                held[j] = __ldcg((const uint4 *)(rows + token * n + k));
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
-                      k = (i - token * n_pieces) * 8;
-
-            if (i < n_all)
-                *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) = held[j];
-        }
-    }
-}
-
 /* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
 static __device__ __forceinline__ struct norm_held hold_weights(const struct decode_vector &w,
                                                                 int n)
@@ -464,17 +434,6 @@ static inline int decode_processors(void)
     (void)cudaGetDevice(&device);
     (void)cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
     return n;
-}
-
-/* Bytes of shared memory that each of n blocks on a multiprocessor can have. */
-static inline int64_t decode_shared_of(int n_blocks)
-{
-    int device = 0, all_bytes = 0, reserved_bytes = 0;
-
-    (void)cudaGetDevice(&device);
-    (void)cudaDeviceGetAttribute(&all_bytes, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device);
-    (void)cudaDeviceGetAttribute(&reserved_bytes, cudaDevAttrReservedSharedMemoryPerBlock, device);
-    return all_bytes / n_blocks - reserved_bytes;
 }
 
 /* Bytes of dynamic shared memory that a block of the kernel may have on this card. */

@@ -8,7 +8,6 @@
  * stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
 #include "cuda/choose.cuh"
 #include "cuda/columns.cuh"
-#include <cstdlib>
 
 enum {
     GROUP_THREADS = 1024,
@@ -158,14 +157,15 @@ template <int STAGES_, int BUFFERS_> struct grouped_shape {
         STAGE_BYTES = TOKENS_AT + UNIT_BLOCKS * TOKENS * TOKEN_BLOCK_BYTES,
         SCALES_AT = STAGES * STAGE_BYTES, /* of the unit at hand, as floats: (lane, 4) */
         NOTES_AT = SCALES_AT + WARP_LANES * LANE_BYTES,
-        NOTES = 32, /* items that a warp may have asked for: some have no unit for it */
+        NOTES =
+            32, /* items that a warp may have asked for: of a narrow matrix not all have units for it */
         WARP_BYTES = NOTES_AT + NOTES * LANE_BYTES,
         SUMS_AT = RING_WARPS * WARP_BYTES,
         SUMS_BYTES = RING_WARPS * ROWS * TOKENS * 4,
         BARRIERS_AT = SUMS_AT + BUFFERS * SUMS_BYTES,
         BYTES = BARRIERS_AT + 2 * BUFFERS * 8
     };
-    static_assert((int)STAGES * (int)RING_WARPS + (int)RING_WARPS <= (int)NOTES, "room for notes");
+    static_assert((STAGES_ + 1) * (int)RING_WARPS <= (int)NOTES, "room for all notes");
 };
 
 /* A job as a lane sees it: in `tokens` those of which it copies a piece. */
@@ -531,30 +531,13 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     copy_wait<0>();
 }
 
-template <bool IS_UP, class G>
-static bool launch_shape(const cudaStream_t *stream, const struct decode_grouped *p,
-                         int64_t shared_bytes_max)
-{
-    static const int n_processors = decode_processors();
-
-    return G::BYTES <= shared_bytes_max &&
-           decode_launch<grouped_kernel<G, IS_UP>>(
-               stream, dim3((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors)), G::BYTES, *p);
-}
-
-/* As many units under way as leave room for two blocks on a multiprocessor. */
 template <bool IS_UP> static bool launch(const cudaStream_t *stream, const struct decode_grouped *p)
 {
-    static const char *v = getenv("OSP_G");
+    typedef grouped_shape<2, 2> shape;
+    static const int n_processors = decode_processors();
 
-    switch (v == NULL ? 'A' : v[0]) {
-    case 'A':
-        return launch_shape<IS_UP, grouped_shape<2, 2>>(stream, p, INT64_MAX);
-    case 'B':
-        return launch_shape<IS_UP, grouped_shape<2, 3>>(stream, p, INT64_MAX);
-    default:
-        return launch_shape<IS_UP, grouped_shape<3, 2>>(stream, p, INT64_MAX);
-    }
+    return decode_launch<grouped_kernel<shape, IS_UP>>(
+        stream, dim3((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors)), shape::BYTES, *p);
 }
 
 bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p)

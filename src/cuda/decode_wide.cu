@@ -13,7 +13,6 @@
  * each block. Bound by L2 and by latency. */
 #include "cuda/columns.cuh"
 #include "cuda/place.cuh"
-#include <cstdlib>
 
 enum {
     SUMS_STRIDE = 20, /* floats from a token's 16 sums to the next's: no two lanes in one bank */
@@ -97,11 +96,17 @@ template <class W> static __device__ __forceinline__ int row_of(const struct wid
            i / TILE_ROWS * W::SHAPE::STRIDE * TILE_ROWS + i % TILE_ROWS;
 }
 
+/* From a token's rounded row to the next one's. */
+static __device__ __forceinline__ int row_bytes_of(const struct decode_wide &p)
+{
+    return p.w[0].n_units * UNIT_COLUMNS * 2;
+}
+
 /* A lane's place in the stream of a warp: its pieces of the next unit. */
 struct stream {
     const unsigned char *weights;
     const char *tokens;
-    int scales_at, row_bytes, n_tokens; /* scales_at: from the weights */
+    int scales_at, n_tokens; /* scales_at: from the weights */
 };
 
 template <class W>
@@ -111,14 +116,14 @@ static __device__ __forceinline__ struct stream stream_of(const struct decode_wi
     typedef typename W::SHAPE SHAPE;
     const struct decode_matrix &w = p.w[item.job];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int row_bytes = w.n_units * UNIT_COLUMNS * 2;
+    const int row_bytes = row_bytes_of(p);
     const unsigned char *unit =
         w.units + (int64_t)(item.unit_row * w.n_units + warp) * SHAPE::UNIT_BYTES;
 
     return stream{unit + item.tile * SHAPE::TILE_BYTES + lane * LANE_BYTES,
                   (const char *)p.rows + (int64_t)(item.first + lane_token()) * row_bytes +
                       (warp * UNIT_PIECES + lane_piece()) * LANE_BYTES,
-                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, row_bytes, item.n_tokens};
+                  MXFP4_SCALES_OFFSET - item.tile * SHAPE::TILE_BYTES, item.n_tokens};
 }
 
 template <class W>
@@ -144,7 +149,8 @@ static __device__ __forceinline__ void fill_weights(struct stream *from, uint32_
 
 /* Of tokens that there are not, nothing: their columns are not stored. */
 template <class W>
-static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t slot)
+static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t slot,
+                                                   int row_bytes)
 {
     const uint32_t to =
         slot + W::TOKENS_AT +
@@ -156,7 +162,7 @@ static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t
     for (int i = 0; i < W::COPIES; i++) {
         if (lane_token() + i * TOKENS_AT_ONCE < from->n_tokens)
             copy_at(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, at);
-        at += TOKENS_AT_ONCE * from->row_bytes;
+        at += TOKENS_AT_ONCE * row_bytes;
     }
     from->tokens += RING_WARPS * UNIT_COLUMNS * 2;
 }
@@ -363,7 +369,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
 #pragma unroll
     for (int i = 0; i < STAGES; i++) {
         if (i < n_units)
-            fill_tokens<W>(&stream, slots + i * W::STAGE_BYTES);
+            fill_tokens<W>(&stream, slots + i * W::STAGE_BYTES, row_bytes_of(p));
         copy_commit();
     }
     for (int unit = 0; unit < n_units; unit++) {
@@ -373,7 +379,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
         __syncwarp();
         if (unit + STAGES < n_units) {
             fill_weights<W>(&stream, slot);
-            fill_tokens<W>(&stream, slot);
+            fill_tokens<W>(&stream, slot, row_bytes_of(p));
         }
         copy_commit();
         slot = slot == slots + (STAGES - 1) * W::STAGE_BYTES ? slots : slot + W::STAGE_BYTES;
@@ -412,12 +418,10 @@ static bool launch_mxfp4(const cudaStream_t *stream, const struct decode_wide *p
         return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 1>, IS_HEADS>(stream, p);
     if (p->n_tokens <= 2 * COLUMN_TOKENS)
         return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 2>, IS_HEADS>(stream, p);
-    static const char *v = getenv("OSP_W");
-
-    if (p->w[0].n_rows < ROWS_OF_WHOLE_UNITS &&
-        (v == NULL || v[0] == '2' || (v[0] == '1' && !IS_HEADS)))
+    if (p->w[0].n_rows < ROWS_OF_WHOLE_UNITS)
         return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 2, 2, 2>, 4>, IS_HEADS>(stream, p);
-    return launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 4, 1, 2>, 4>, IS_HEADS>(stream, p);
+    return !IS_HEADS &&
+           launch_shape<wide_shape<ring_shape<DTYPE_MXFP4, 4, 1, 2>, 4>, false>(stream, p);
 }
 
 bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p)
