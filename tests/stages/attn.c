@@ -186,7 +186,11 @@ void check_attn(void)
     const struct span levels[] = {{286, 4}, {510, 4}, {1022, 4}, {2047, 2}, {4094, 3}, {8191, 2}};
     const struct span last = {131070, 2};
 
-    for (int i = 0; i < (under.is_quick ? 2 : 4); i++) {
+    if (under.is_quick) { /* with a window what it needs to be seen */
+        check_attn_case(&window, 1, 5, 5, 64, 128);
+        check_attn_case(several, 6, 8, 1, 64, 128);
+    }
+    for (int i = 0; i < (under.is_quick ? 1 : 4); i++) {
         check_attn_case(&start, 1, 2, 2, 32, windows[i]);
         check_attn_case(&page, 1, 8, 1, 64, windows[i]);
         check_attn_case(&window, 1, 5, 5, 64, windows[i]);
