@@ -110,6 +110,46 @@ static __device__ __forceinline__ float gate_of(const struct chosen &c, int rank
     return weight / sum;
 }
 
+/* What `lane` knows of the expert at rank `lane`. */
+struct by_lane {
+    int id;
+    float weight; /* exp(logit - largest logit) */
+};
+
+/* The first n_ranks experts of a token, a lane each: every warp for itself. */
+static __device__ __forceinline__ struct by_lane chosen_by_lane(const float *scores, int n_experts,
+                                                                int n_ranks)
+{
+    struct candidates c = candidates_of(scores, n_experts);
+    struct by_lane mine = {0, 0.0f};
+    float largest = 0.0f;
+
+    for (int rank = 0; rank < n_ranks; rank++) {
+        uint32_t best;
+        const int id = take_best(&c, &best);
+        const float score = number_of(best);
+
+        largest = rank == 0 ? score : largest;
+        if (rank == (int)threadIdx.x % WARP_LANES)
+            mine = by_lane{id, score};
+    }
+    mine.weight = expf(mine.weight - largest);
+    return mine;
+}
+
+/* One warp chooses for its block, without the weights of the choice; a barrier follows. */
+static __device__ __forceinline__ struct by_lane
+choose_for_block(int *ids, const struct decode_experts &p, int token)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const struct by_lane mine =
+        chosen_by_lane(p.scores + token * p.n_experts, p.n_experts, p.n_ranks);
+
+    if (lane < p.n_ranks)
+        ids[lane] = mine.id;
+    return mine;
+}
+
 /* c.ids[rank] of registers, which have no index. */
 static __device__ __forceinline__ int id_of(const struct chosen &c, int rank)
 {

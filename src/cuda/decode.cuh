@@ -23,16 +23,23 @@ static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows it
 /* MXFP4 codes enter the product as 2^-14 times their value. */
 static const float CODE_UNIT = 16384.0f;
 
-/* 8, 514 and 68 of halves_of_word(), where the compiler cannot see them: as shifts they would go to the
- * pipe that is busiest. */
-static __constant__ uint32_t code_factors[3] = {8, 514, 68};
+/* word * FACTOR, where the compiler does not see it: its shifts and sums would go to the pipe that is
+ * busiest, and a factor in constant memory would be waited for at every unit. */
+template <int FACTOR> static __device__ __forceinline__ uint32_t times(uint32_t word)
+{
+    uint32_t product;
 
+    asm("mul.lo.u32 %0, %1, %2;" : "=r"(product) : "r"(word), "n"(FACTOR));
+    return product;
+}
+
+/* halves_of_word() */
 static __device__ __forceinline__ void decode_word(uint32_t out[4], uint32_t word)
 {
     out[0] = word & (uint32_t)E2M1_HALF_MASK;
-    out[1] = word * code_factors[0] & (uint32_t)E2M1_HALF_MASK;
-    out[2] = (word & E2M1_THIRD_BITS) * code_factors[1] & (uint32_t)E2M1_HALF_MASK;
-    out[3] = (word & E2M1_FOURTH_BITS) * code_factors[2] & (uint32_t)E2M1_HALF_MASK;
+    out[1] = times<8>(word) & (uint32_t)E2M1_HALF_MASK;
+    out[2] = times<514>(word & E2M1_THIRD_BITS) & (uint32_t)E2M1_HALF_MASK;
+    out[3] = times<68>(word & E2M1_FOURTH_BITS) & (uint32_t)E2M1_HALF_MASK;
 }
 
 /* 2^(code - 127) of byte i: 2^-127 is a subnormal number, and smaller than all others. */
@@ -354,11 +361,12 @@ static inline HOST_DEVICE int part_sums(int n_tiles, int n_tokens)
     return RING_WARPS * n_tiles * n_tokens * TILE_ROWS;
 }
 
+/* Sums of the units that warp `warp` of eight takes. */
 template <int TILES, int COLS>
-static __device__ __forceinline__ void put_sums(float *sums, const float acc[TILES][COLS][4],
-                                                int n_tokens)
+static __device__ __forceinline__ void put_sums_of(float *sums, const float acc[TILES][COLS][4],
+                                                   int warp, int n_tokens)
 {
-    const int warp = threadIdx.x / WARP_LANES, group = threadIdx.x % WARP_LANES / 4;
+    const int group = threadIdx.x % WARP_LANES / 4;
 
 #pragma unroll
     for (int i = 0; i < TILES; i++)
@@ -372,6 +380,13 @@ static __device__ __forceinline__ void put_sums(float *sums, const float acc[TIL
                 if (token < n_tokens)
                     ((float2 *)to)[group] = make_float2(acc[i][c][k], acc[i][c][k + 2]);
             }
+}
+
+template <int TILES, int COLS>
+static __device__ __forceinline__ void put_sums(float *sums, const float acc[TILES][COLS][4],
+                                                int n_tokens)
+{
+    put_sums_of<TILES, COLS>(sums, acc, threadIdx.x / WARP_LANES, n_tokens);
 }
 
 /* Sum i = (tile * n_tokens + token) * TILE_ROWS + row of all warps. */
@@ -411,18 +426,29 @@ static __device__ __forceinline__ float vector_at(const struct decode_vector &v,
     return __uint_as_float((uint32_t)((const uint16_t *)v.data)[upper_at(v, matrix, i)] << 16);
 }
 
-/* Elements i and i + 1; i and the number of elements are even. */
+/* Elements i and i + 1 as they lie there, so that nobody waits for them before they are used; i and the
+ * number of elements are even. */
+static __device__ __forceinline__ uint2 vector_pair_bits(const struct decode_vector &v, int matrix,
+                                                         int i)
+{
+    if (v.kind == VECTOR_NONE)
+        return make_uint2(0, 0);
+    if (v.kind == VECTOR_F32)
+        return *(const uint2 *)((const float *)v.data + matrix * v.n + i);
+    return make_uint2(*(const uint32_t *)((const uint16_t *)v.data + upper_at(v, matrix, i)), 0);
+}
+
+static __device__ __forceinline__ float2 pair_of_bits(const struct decode_vector &v, uint2 bits)
+{
+    return v.kind == VECTOR_F32
+               ? make_float2(__uint_as_float(bits.x), __uint_as_float(bits.y))
+               : make_float2(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u));
+}
+
 static __device__ __forceinline__ float2 vector_pair_at(const struct decode_vector &v, int matrix,
                                                         int i)
 {
-    uint32_t both;
-
-    if (v.kind == VECTOR_NONE)
-        return make_float2(0.0f, 0.0f);
-    if (v.kind == VECTOR_F32)
-        return *(const float2 *)((const float *)v.data + matrix * v.n + i);
-    both = *(const uint32_t *)((const uint16_t *)v.data + upper_at(v, matrix, i));
-    return make_float2(__uint_as_float(both << 16), __uint_as_float(both & 0xFFFF0000u));
+    return pair_of_bits(v, vector_pair_bits(v, matrix, i));
 }
 
 /* ---- launches ---- */
@@ -460,16 +486,24 @@ static inline int64_t allow_shared(const void *kernel)
 /* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing but the
  * question is answered where there is no stream. */
 template <auto KERNEL, typename... Args>
-static bool decode_launch(const cudaStream_t *stream, dim3 grid, int64_t shared_bytes,
-                          const Args &...args)
+static bool decode_launch_of(const cudaStream_t *stream, dim3 grid, int n_threads,
+                             int64_t shared_bytes, const Args &...args)
 {
     static const int64_t shared_bytes_max = allow_shared((const void *)KERNEL);
 
     if (shared_bytes > shared_bytes_max)
         return false;
     if (stream != NULL)
-        pdl_launch(KERNEL, grid, RING_THREADS, (size_t)shared_bytes, *stream, args...);
+        pdl_launch(KERNEL, grid, n_threads, (size_t)shared_bytes, *stream, args...);
     return true;
+}
+
+/* The same of blocks of RING_THREADS. */
+template <auto KERNEL, typename... Args>
+static bool decode_launch(const cudaStream_t *stream, dim3 grid, int64_t shared_bytes,
+                          const Args &...args)
+{
+    return decode_launch_of<KERNEL>(stream, grid, RING_THREADS, shared_bytes, args...);
 }
 
 #endif

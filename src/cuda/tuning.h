@@ -56,7 +56,7 @@ enum family {
     X(DECODE_QKV, MMA, "qkv_kernel",                                                               \
       "norm, products, rotation and pages in one; rings of cp.async")                              \
     X(DECODE_PRODUCT, MMA, "product_kernel", "norm before, residual behind; rings of cp.async")    \
-    X(DECODE_ENTRIES, MMA, "up_kernel", "blocks for each expert of each token; rings of cp.async") \
+    X(DECODE_ENTRIES, MMA, "up_kernel", "blocks share the experts of a token; rings of cp.async")  \
     X(DECODE_GROUPED, MMA, "grouped_kernel", "an expert for all its tokens; rings of cp.async")    \
     X(DECODE_WIDE, MMA, "wide_kernel", "rounded rows and weights through one ring of cp.async")    \
     X(MATMUL_MMA, MMA, "matmul_kernel", "weights as operand A, tokens as its columns")             \

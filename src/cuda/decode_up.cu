@@ -1,0 +1,211 @@
+/* Stages route and experts of a few rows, first kernel: top-A of the router's logits, gate and up with SwiGLU.
+ * The second is decode_down.cu.
+ *
+ * An entry is a token at one of its experts; nothing is grouped: two tokens at the same expert read it twice,
+ * the second from L2. Each of the two kernels has about one block a multiprocessor, and beside a block of this
+ * one there is room for one of the next, which starts while this one runs and asks for its weights then.
+ *
+ * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their sums are added
+ * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round. */
+#include "cuda/choose.cuh"
+#include "cuda/decode.cuh"
+
+enum {
+    UP_WARPS = 12,
+    UP_THREADS = UP_WARPS * WARP_LANES,
+    UP_ITEMS = 3,      /* of a round */
+    UP_REGISTERS = 96, /* so that not two are on a multiprocessor */
+    BUFFERS = 2        /* of sums: one is read while the next is filled */
+};
+static_assert((int)UP_ITEMS * (int)RING_WARPS % (int)UP_WARPS == 0, "each warp has as many chains");
+
+/* A block's items: rows of units, every gridDim.x-th of those of a token's experts one after the other. */
+struct up_items {
+    const struct decode_matrix *w;
+    const int *ids; /* of the experts, by rank */
+    int n, n_of_expert, n_units;
+};
+
+static __device__ __forceinline__ int item_of(const struct up_items &items, int i, int *rank)
+{
+    const int item = i * (int)gridDim.x + (int)blockIdx.x;
+
+    *rank = item / items.n_of_expert;
+    return item - *rank * items.n_of_expert;
+}
+
+/* A warp's ring, and what it asks for next. */
+template <class SHAPE> struct up_walk {
+    char *slots;
+    const unsigned char *at;
+    int slot, chain, unit;
+};
+
+template <class SHAPE>
+static __device__ __forceinline__ void walk_to(struct up_walk<SHAPE> *walk,
+                                               const struct up_items &items, int chain)
+{
+    int rank;
+
+    while (chain < items.n * RING_WARPS && chain % RING_WARPS >= items.n_units)
+        chain += UP_WARPS;
+    walk->chain = chain;
+    walk->unit = chain % RING_WARPS;
+    if (chain >= items.n * RING_WARPS)
+        return;
+    const int row = item_of(items, chain / RING_WARPS, &rank);
+
+    walk->at = items.w->units + items.ids[rank] * items.w->matrix_bytes +
+               (int64_t)(row * items.w->n_units + walk->unit) * SHAPE::UNIT_BYTES;
+}
+
+/* Asks for the next unit of the walk, if there is one. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_fill(struct up_walk<SHAPE> *walk,
+                                                 const struct up_items &items, char *slot)
+{
+    if (walk->chain < items.n * RING_WARPS) {
+        copy_tiles<SHAPE>(slot, walk->at, 0);
+        walk->at += RING_WARPS * SHAPE::UNIT_BYTES;
+        walk->unit += RING_WARPS;
+        if (walk->unit >= items.n_units)
+            walk_to(walk, items, walk->chain + UP_WARPS);
+    }
+    copy_commit();
+}
+
+/* The walk begins: as many units as there are slots are asked for. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_begin(struct up_walk<SHAPE> *walk,
+                                                  const struct up_items &items, char *slots)
+{
+    walk->slots = slots + threadIdx.x / WARP_LANES * SHAPE::WARP_BYTES;
+    walk->slot = 0;
+    walk_to(walk, items, threadIdx.x / WARP_LANES);
+#pragma unroll 1
+    for (int i = 0; i < SHAPE::STAGES; i++)
+        walk_fill(walk, items, walk->slots + i * SHAPE::STAGE_BYTES);
+}
+
+/* A row of inputs, as fragments: all warps but the first. */
+static __device__ __forceinline__ void bring_row(char *fragments, const float *x, int n,
+                                                 int n_units)
+{
+    enum {
+        THREADS = UP_THREADS - WARP_LANES,
+        PIECES = (DECODE_WIDTH_MAX / 4 + THREADS - 1) / THREADS
+    };
+    const int thread = (int)threadIdx.x - WARP_LANES;
+    float4 held[PIECES];
+
+#pragma unroll
+    for (int i = 0; i < PIECES; i++) {
+        const int k = (thread + i * THREADS) * 4;
+
+        held[i] = k < n ? __ldcg((const float4 *)(x + k)) : make_float4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int i = 0; i < PIECES; i++)
+        if (thread + i * THREADS < n_units * UNIT_COLUMNS / 4)
+            ((uint2 *)fragments)[thread + i * THREADS] =
+                make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
+}
+
+/* acc = the units of a chain times the token. */
+template <class SHAPE>
+static __device__ __forceinline__ void
+multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
+               const struct up_items &items, int w, const char *fragments)
+{
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES * 4; i++)
+        acc[i / 4][0][i % 4] = 0.0f;
+    for (int unit = w; unit < items.n_units; unit += RING_WARPS) {
+        char *slot = walk->slots + walk->slot * SHAPE::STAGE_BYTES;
+        struct unit_held<SHAPE> held;
+
+        copy_wait<SHAPE::STAGES - 1>();
+        __syncwarp();
+        hold_unit<SHAPE>(&held, slot, 0);
+        __syncwarp();
+        walk_fill(walk, items, slot);
+        walk->slot = walk->slot + 1 == SHAPE::STAGES ? 0 : walk->slot + 1;
+        multiply_unit<SHAPE, 1, 1>(acc, held, fragments + unit * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, 0,
+                                   1);
+    }
+}
+
+/* Grid: blocks that share the items of a token, tokens. The gated units are left as FP16, as the next product
+ * takes them. */
+template <class SHAPE>
+static __global__ void __maxnreg__(UP_REGISTERS)
+    up_kernel(const __grid_constant__ struct decode_experts p, int n_items)
+{
+    enum {
+        GATED = SHAPE::TILES * TILE_ROWS / 2,
+        ITEM_SUMS = RING_WARPS * SHAPE::TILES * TILE_ROWS
+    };
+    extern __shared__ uint4 shared[];
+    __shared__ int ids[DECODE_ACTIVE_MAX];
+    const int token = blockIdx.y, warp = threadIdx.x / WARP_LANES;
+    char *fragments = (char *)shared + UP_WARPS * SHAPE::WARP_BYTES;
+    float *sums = (float *)(fragments + fragments_bytes(p.up.n_units, 1));
+    const struct up_items items = {
+        &p.up, ids, (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x,
+        (p.up.n_rows + UNIT_ROWS - 1) / UNIT_ROWS, p.up.n_units};
+    struct up_walk<SHAPE> walk;
+
+    pdl_wait();
+    pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
+    if (warp == 0)
+        (void)choose_for_block(ids, p, token);
+    else
+        bring_row(fragments, p.y + token * p.n_columns, p.n_columns, p.up.n_units);
+    __syncthreads();
+    walk_begin(&walk, items, (char *)shared);
+    for (int first = 0; first < items.n; first += UP_ITEMS) {
+        float *sums_of_round = sums + first / UP_ITEMS % BUFFERS * UP_ITEMS * ITEM_SUMS;
+        const int end = min(items.n, first + UP_ITEMS), i = first + (int)threadIdx.x / GATED;
+        int rank;
+        const int unit = item_of(items, i, &rank) * GATED + (int)threadIdx.x % GATED;
+        const bool is_mine = i < end && unit < p.n_units;
+        const uint2 bias_bits =
+            is_mine ? vector_pair_bits(p.bias_up, ids[rank], unit * 2) : make_uint2(0, 0);
+
+        for (int chain = first * RING_WARPS + warp; chain < end * RING_WARPS; chain += UP_WARPS) {
+            float acc[SHAPE::TILES][1][4];
+
+            multiply_chain<SHAPE>(acc, &walk, items, chain % RING_WARPS, fragments);
+            put_sums_of<SHAPE::TILES, 1>(sums_of_round + (chain / RING_WARPS - first) * ITEM_SUMS,
+                                         acc, chain % RING_WARPS, 1);
+        }
+        __syncthreads();
+        if (is_mine) {
+            const float *from = sums_of_round + (i - first) * ITEM_SUMS;
+            const float2 bias = pair_of_bits(p.bias_up, bias_bits);
+            const int at = threadIdx.x % GATED * 2;
+
+            p.units[(token * p.n_ranks + rank) * p.n_units + unit] = half_bits(swiglu(
+                sum_of_warps<true>(from, at, SHAPE::TILES, 1) + bias.x,
+                sum_of_warps<true>(from, at + 1, SHAPE::TILES, 1) + bias.y, p.limit, p.alpha));
+        }
+    }
+    copy_wait<0>();
+}
+
+typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> up_shape;
+
+bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
+{
+    static const int n_processors = decode_processors();
+    const int n_items = (int)units_of(p->up.n_rows, UNIT_ROWS) * p->n_ranks;
+    const int n_blocks_max = n_processors > p->n_tokens ? n_processors / p->n_tokens : 1;
+    const int n_of_block = (int)units_of(n_items, n_blocks_max);
+    const int64_t shared_bytes =
+        UP_WARPS * up_shape::WARP_BYTES + fragments_bytes(p->up.n_units, 1) +
+        BUFFERS * UP_ITEMS * part_sums(up_shape::TILES, 1) * (int64_t)sizeof(float);
+
+    return decode_launch_of<up_kernel<up_shape>>(
+        &stream, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens), UP_THREADS,
+        shared_bytes, *p, n_items);
+}
