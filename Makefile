@@ -326,7 +326,7 @@ check-clang: ## Build everything with clang, warnings as errors (they do not dep
 # products of many tokens in common with "neon". They need no library beside the C one.
 NEON_CC  ?= aarch64-linux-gnu-gcc
 NEON_RUN ?= qemu-aarch64 -cpu max
-NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS=-Itests/cross
+NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS='-Itests/cross -O1'
 ALONE     := $(BUILD)/alone/test_kernels $(BUILD)/alone/check_backend
 ALONE_OBJ := $(call object,$(filter src/base/% src/backend/% src/cpu/%,$(LIB_SRC)))
 $(BUILD)/alone/test_kernels: $(BUILD)/obj/tests/unit/test_kernels.o
