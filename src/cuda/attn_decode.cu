@@ -490,6 +490,12 @@ template <int DTYPE> static __device__ __forceinline__ char *stage_of(char *ring
     return rings + (i * WARPS + (int)threadIdx.x / WARP_LANES) * unit<DTYPE>::BYTES;
 }
 
+/* Whether this step writes keys of the unit, which are then there behind pdl_wait() only. */
+static __device__ __forceinline__ bool is_written(const struct block &k, int index)
+{
+    return (index + 1) * ATTN_UNIT_KEYS > k.written;
+}
+
 /* AT_ONCE units in turn. Gives how often the cell of the block's row was used. */
 template <int DTYPE, int STAGES, int AT_ONCE>
 static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *rings,
@@ -510,15 +516,17 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
     for (int i = 0; i < STAGES; i++)
         pages[i] = page_of(k, first + i * k.step);
 #pragma unroll
-    for (int i = 0; i < STAGES; i++) {
-        if ((first + i * k.step + 1) * ATTN_UNIT_KEYS > k.written)
-            pdl_wait();
-        copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step, pages[i]);
-    }
+    for (int i = 0; i < STAGES; i++)
+        if (!is_written(k, first + i * k.step))
+            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step, pages[i]);
+    pdl_wait(); /* in one place: a warp with a wait more would have the others wait with it */
+#pragma unroll
+    for (int i = 0; i < STAGES; i++)
+        if (is_written(k, first + i * k.step))
+            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step, pages[i]);
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         pages[i] = page_of(k, first + (STAGES + i) * k.step);
-    pdl_wait();
     n_uses = k.n_splits > 1 ? __ldcg((const uint32_t *)cell_of_block(l)) : 0;
     load_query<DTYPE>(&q, l, k);
     for (int index = first; index < k.unit_end; index += AT_ONCE * k.step) {
@@ -603,15 +611,25 @@ static __device__ struct sums sum_warps(const struct shared *s, const char *ring
     return all;
 }
 
-static __device__ void finish(const struct attn_launch &l, const struct block &k, struct sums sums)
+/* Of this thread's head: from memory that was read a step ago, so asked for in advance. */
+static __device__ __forceinline__ float load_sink(const struct attn_launch &l,
+                                                  const struct block &k)
+{
+    const int head = threadIdx.x / WARP_LANES;
+
+    return head < k.n_heads ? ((const float *)l.args.sinks.data)[k.first_head + head] : 0.0f;
+}
+
+static __device__ void finish(const struct attn_launch &l, const struct block &k, struct sums sums,
+                              float sink)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     float *att = (float *)l.args.att.data + k.row * l.args.att.dim[1];
-    float sink, largest, add, total;
+    float largest, add, total;
 
     if (head >= k.n_heads)
         return;
-    sink = ((const float *)l.args.sinks.data)[k.first_head + head] * LOG2_E;
+    sink *= LOG2_E;
     largest = fmaxf(sink, sums.largest);
     add = power_of_two(sums.largest - largest);
     total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
@@ -718,18 +736,20 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
             pdl_wait(); /* who waits for this kernel waits for those before it */
         return;
     }
+    const float sink = load_sink(l, k);
+
     tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2 > (&st, rings, l, k) + 1;
     put_sums<DTYPE>(&s, rings, &st);
     __syncthreads();
     sums = sum_warps<DTYPE>(&s, rings);
     if (k.n_splits == 1) {
-        finish(l, k, sums);
+        finish(l, k, sums, sink);
         return;
     }
     hand_over(l, sums, tag);
     if ((int)blockIdx.x < k.n_splits - 1)
         return;
-    finish(l, k, sum_splits(l, k.n_splits, tag));
+    finish(l, k, sum_splits(l, k.n_splits, tag), sink);
     __syncthreads(); /* all have come: nobody asks for the old number any more */
     if (threadIdx.x == 0)
         *(uint32_t *)cell_of_block(l) = tag;

@@ -105,6 +105,7 @@ static void check_attn_in_case(const struct span *spans, int n_spans, int H, int
 {
     struct batch *b = batch_of(spans, n_spans, 1, 0);
     const struct rope rope = some_rope(D);
+    const enum dtype bias = dtype == DTYPE_MXFP4 ? DTYPE_BF16 : dtype;
     const int T = b->n_rows;
     struct attn_in_args a = {
         .q = SHAPED(DTYPE_F32, T, H * D),
@@ -112,7 +113,7 @@ static void check_attn_in_case(const struct span *spans, int n_spans, int H, int
         .y = FILLED(1, DTYPE_F32, T, C),
         .wqkv = {FILLED(0.1, dtype, H * D, C), FILLED(0.1, dtype, K * D, C),
                  FILLED(0.1, dtype, K * D, C)},
-        .bqkv = {FILLED(1, dtype, H * D), FILLED(1, dtype, K * D), FILLED(1, dtype, K * D)},
+        .bqkv = {FILLED(1, bias, H * D), FILLED(1, bias, K * D), FILLED(1, bias, K * D)},
         .rope = &rope,
         .group = GROUP_WINDOW,
         .kv_rows = SHAPED(DTYPE_F32, T, 2 * K * D)};
@@ -142,6 +143,10 @@ void check_attn_in(void)
     check_attn_in_case(three, 3, 6, 2, 40, 36, DTYPE_F32);
     check_attn_in_case(three, 3, 4, 2, 18, 36, DTYPE_F32);
     check_attn_in_case(&far, 1, 2, 1, 64, 32, DTYPE_BF16);
+    if (under.is_elsewhere && !under.is_mxfp8) {
+        check_attn_in_case(&one, 1, 2, 1, 64, 96, DTYPE_MXFP4);
+        check_attn_in_case(&one, 1, 2, 1, 64, 2880, DTYPE_MXFP4);
+    }
 }
 
 void time_attn_in(int T)

@@ -1,0 +1,337 @@
+/* Times the kernels of a decode step on a card: layers of gpt-oss-120b's shape with weights of their own,
+ * as one graph of dependent launches, as few.c puts them into a stream. Prints us a layer for the parts
+ * that it is asked for: q (norm, QKV, pages), a (attention), o (projection), r (router), u, d (experts).
+ *
+ *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
+ *         build/obj/src/cuda/{decode_qkv,decode_product,decode_experts,attn_decode}.cu.o build/obj/src/backend/batch.o
+ *     build/decode_cuda [tokens [rows [parts]...]] */
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+extern "C" {
+#include "backend/kv_page.h"
+}
+#include "cuda/attn.h"
+#include "cuda/decode.h"
+#include "cuda/layout.h"
+
+#define CHECK(call)                                                                                \
+    do {                                                                                           \
+        cudaError_t error_ = (call);                                                               \
+        if (error_ != cudaSuccess) {                                                               \
+            printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(error_));                  \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum {
+    WIDTH = 2880,
+    HEADS = 64,
+    KV_HEADS = 8,
+    HEAD = 64,
+    QKV_ROWS = (HEADS + 2 * KV_HEADS) * HEAD,
+    ATT = HEADS * HEAD,
+    EXPERTS = 128,
+    ACTIVE = 4,
+    LAYERS = 36,
+    ROWS_MAX = 4,
+    WINDOW = 128
+};
+
+/* Codes and scales of MXFP4 units, or BF16 numbers of both signs. */
+static __global__ void fill(uint32_t *words, int64_t n, int64_t matrix_words, bool is_mxfp4,
+                            uint32_t seed)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * (int64_t)blockDim.x) {
+        const int64_t at = i % matrix_words * 4 % MXFP4_UNIT_BYTES;
+        uint64_t x = (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u + seed * 0xD1B54A32D192ED03u;
+
+        x ^= x >> 31, x *= 0xBF58476D1CE4E5B9u, x ^= x >> 27, x *= 0x94D049BB133111EBu;
+        x ^= x >> 31;
+        words[i] = !is_mxfp4                  ? ((uint32_t)x & 0x80FF80FFu) | 0x3C003C00u
+                   : at < MXFP4_SCALES_OFFSET ? (uint32_t)x
+                                              : 0x75757575u + ((uint32_t)x & 0x01010101u);
+    }
+}
+
+static char *filled(int64_t n_bytes, int64_t matrix_bytes, bool is_mxfp4, uint32_t seed)
+{
+    char *at;
+
+    CHECK(cudaMalloc(&at, (size_t)n_bytes));
+    fill<<<2048, 256>>>((uint32_t *)at, n_bytes / 4, matrix_bytes / 4, is_mxfp4, seed);
+    return at;
+}
+
+static float *zeros(int64_t n)
+{
+    float *at;
+
+    CHECK(cudaMalloc(&at, (size_t)n * 4));
+    CHECK(cudaMemset(at, 0, (size_t)n * 4));
+    return at;
+}
+
+struct layer {
+    char *qkv, *o, *router, *up, *down, *norm, *bias, *pages;
+};
+
+static struct layer layers[LAYERS];
+static float *x, *y, *q, *att, *scores, *gates, *h, *rotations, *sinks;
+static int32_t *ids;
+static uint16_t *gated;
+static uint64_t *n_read;
+static char *cells;
+static struct batch *batch_host;
+static const struct batch *batch_device;
+
+static int64_t bytes_of(int n_rows, int n_columns)
+{
+    return units_of(n_rows, UNIT_ROWS) * units_of(n_columns, UNIT_COLUMNS) * MXFP4_UNIT_BYTES;
+}
+
+static int64_t expert_bytes(int n_rows)
+{
+    return bytes_of(n_rows, WIDTH) + units_of(units_of(n_rows, 64) * 64, 128) * 128;
+}
+
+static void make_batch(int n_tokens, int n_rows)
+{
+    const int n_pages = (n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
+    struct batch_counts n = {n_rows, n_rows, 0, n_rows * n_pages};
+    struct batch *b = batch_init(calloc(1, (size_t)batch_bytes(n)), n);
+
+    for (int r = 0; r < n_rows; r++) {
+        struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + r;
+
+        seq->first_row = r, seq->n_rows = 1;
+        for (int g = 0; g < N_PAGE_GROUPS; g++)
+            seq->table[g] = r * n_pages, seq->n_pages[g] = n_pages;
+        for (int p = 0; p < n_pages; p++)
+            ((int32_t *)BATCH_PAGES(b))[r * n_pages + p] = r * n_pages + p;
+        ((int32_t *)BATCH_POSITIONS(b))[r] = n_tokens - 1;
+        ((int32_t *)BATCH_ROW_SEQ(b))[r] = r;
+        ((int32_t *)BATCH_KINDS(b))[r] = ROW_GENERATED;
+    }
+    batch_host = b;
+    CHECK(cudaMalloc((void **)&batch_device, (size_t)b->size_bytes));
+    CHECK(cudaMemcpy((void *)batch_device, b, (size_t)b->size_bytes, cudaMemcpyHostToDevice));
+}
+
+static void make_layers(int n_tokens, int n_rows)
+{
+    const int64_t n_pages = (int64_t)n_rows * ((n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS);
+
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *l = &layers[i];
+
+        l->qkv = filled(bytes_of(QKV_ROWS, WIDTH), MXFP4_UNIT_BYTES, true, i * 8 + 1);
+        l->o = filled(bytes_of(WIDTH, ATT), MXFP4_UNIT_BYTES, true, i * 8 + 2);
+        l->router = filled(EXPERTS * WIDTH * 2, 4, false, i * 8 + 3);
+        l->up = filled(EXPERTS * expert_bytes(2 * WIDTH), expert_bytes(2 * WIDTH), true, i * 8 + 4);
+        l->down = filled(EXPERTS * expert_bytes(WIDTH), expert_bytes(WIDTH), true, i * 8 + 5);
+        l->norm = filled(8192, 4, false, i * 8 + 6);
+        l->bias = filled(EXPERTS * BF16_UNIT_BYTES * 90, 4, false, i * 8 + 7);
+        l->pages = filled(n_pages * kv_page_bytes(DTYPE_BF16, KV_HEADS, HEAD), 4, false, i * 8 + 8);
+    }
+    x = (float *)filled(ROWS_MAX * WIDTH * 4, 4, false, 1000);
+    y = zeros(ROWS_MAX * WIDTH), h = zeros(ROWS_MAX * WIDTH), q = zeros(ROWS_MAX * ATT);
+    att = zeros(ROWS_MAX * ATT), scores = zeros(ROWS_MAX * EXPERTS);
+    gates = zeros(ROWS_MAX * ACTIVE), ids = (int32_t *)zeros(ROWS_MAX * ACTIVE);
+    gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
+    rotations = (float *)filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
+    cells = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_CELL_BYTES / 4);
+}
+
+static struct decode_vector bf16(const void *data, int n)
+{
+    return {data, VECTOR_BF16, n};
+}
+
+static struct decode_rows normed_x(const struct layer *l)
+{
+    struct decode_rows rows = {};
+
+    rows.x = x, rows.n = WIDTH, rows.norm = bf16(l->norm, WIDTH), rows.eps = 1e-5f, rows.y = y;
+    return rows;
+}
+
+static struct decode_matrix matrix(const char *units, int64_t matrix_bytes, int n_rows,
+                                   int n_columns)
+{
+    return {(const unsigned char *)units, matrix_bytes, n_rows,
+            (int32_t)units_of(n_columns, UNIT_COLUMNS)};
+}
+
+static struct decode_qkv qkv_of(const struct layer *l, int n_rows)
+{
+    struct decode_qkv p = {};
+    const int heads[3] = {HEADS, KV_HEADS, KV_HEADS};
+    const char *at = l->qkv;
+
+    p.rows = normed_x(l);
+    for (int i = 0; i < 3; i++) {
+        p.units[i] = (const unsigned char *)at;
+        p.bias[i] = bf16(l->bias + i * 16384, heads[i] * HEAD);
+        at += bytes_of(heads[i] * HEAD, WIDTH);
+    }
+    p.q = q, p.pages = l->pages, p.rotations = rotations, p.batch = batch_device;
+    p.side_bytes = kv_side_bytes(DTYPE_BF16, HEAD);
+    p.n_q = HEADS, p.n_kv = KV_HEADS, p.n_tokens = n_rows, p.group = GROUP_FULL;
+    p.is_mxfp4 = p.is_cache_bf16 = true;
+    return p;
+}
+
+static struct decode_product o_of(const struct layer *l, int n_rows)
+{
+    struct decode_product p = {};
+
+    p.rows.x = att, p.rows.n = ATT;
+    p.w = matrix(l->o, 0, WIDTH, ATT);
+    p.bias = bf16(l->bias + 65536, WIDTH);
+    p.out = x, p.out_width = WIDTH, p.n_tokens = n_rows, p.is_mxfp4 = p.adds = true;
+    return p;
+}
+
+static struct decode_product router_of(const struct layer *l, int n_rows)
+{
+    struct decode_product p = {};
+
+    p.rows = normed_x(l);
+    p.w = matrix(l->router, 0, EXPERTS, WIDTH);
+    p.bias = bf16(l->bias + 131072, EXPERTS);
+    p.out = scores, p.out_width = EXPERTS, p.n_tokens = n_rows, p.is_exact = true;
+    return p;
+}
+
+static struct decode_experts experts_of(const struct layer *l, int n_rows)
+{
+    struct decode_experts p = {};
+
+    p.up = matrix(l->up, expert_bytes(2 * WIDTH), 2 * WIDTH, WIDTH);
+    p.down = matrix(l->down, expert_bytes(WIDTH), WIDTH, WIDTH);
+    p.bias_up = {l->bias, VECTOR_PACKED, 90};
+    p.bias_down = {l->bias, VECTOR_PACKED, 45};
+    p.y = y, p.scores = scores, p.units = gated, p.x = x, p.h = h, p.ids = ids, p.gates = gates;
+    p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
+    p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
+    return p;
+}
+
+static struct attn_launch attn_of(const struct layer *l, int n_tokens, int n_rows, int window)
+{
+    const int n = window > 0 ? std::min(attn_units(0, n_tokens), 9) : attn_units(0, n_tokens);
+    const int64_t n_pages = (int64_t)n_rows * ((n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS);
+    const struct batch *b = batch_host;
+    struct attn_launch a = {};
+
+    a.args.q = {DTYPE_F32, 2, {n_rows, ATT}, q, NULL, LAYOUT_ROWS};
+    a.args.att = {DTYPE_F32, 2, {n_rows, ATT}, att, NULL, LAYOUT_ROWS};
+    a.args.sinks = {DTYPE_F32, 1, {HEADS}, sinks, NULL, LAYOUT_ROWS};
+    a.args.kv = {DTYPE_BF16, 5,    {n_pages, 2, KV_HEADS, PAGE_TOKENS, HEAD},
+                 l->pages,   NULL, LAYOUT_ROWS};
+    a.args.window_tokens = window, a.args.scale = 0.125f, a.args.group = GROUP_FULL;
+    a.batch = batch_device;
+    a.rows = {(const int32_t *)batch_at(a.batch, b->offset_positions),
+              (const int32_t *)batch_at(a.batch, b->offset_row_seq),
+              (const int32_t *)batch_at(a.batch, b->offset_kinds),
+              (const int32_t *)batch_at(a.batch, b->offset_pages),
+              (const struct batch_seq *)batch_at(a.batch, b->offset_seqs)};
+    a.n_rows = a.n_seqs = n_rows, a.n_group = HEADS / KV_HEADS;
+    a.n_units = attn_units_level(n), a.n_splits = attn_splits(a.n_units);
+    a.cells = cells;
+    return a;
+}
+
+static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_tokens, int n_rows)
+{
+    const struct layer *l = &layers[i];
+    const struct decode_experts e = experts_of(l, n_rows);
+
+    for (const char *part = parts; *part != '\0'; part++) {
+        bool is_done = true;
+
+        if (*part == 'q') {
+            const struct decode_qkv p = qkv_of(l, n_rows);
+            is_done = launch_decode_qkv(stream, &p);
+        } else if (*part == 'a' || *part == 'f' || *part == 'w') {
+            const bool is_full = *part == 'f' || (*part == 'a' && i % 2 == 1);
+            const struct attn_launch p = attn_of(l, n_tokens, n_rows, is_full ? 0 : WINDOW);
+            launch_attn_decode(stream, &p);
+        } else if (*part == 'o' || *part == 'r') {
+            const struct decode_product p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
+            is_done = launch_decode_product(stream, &p);
+        } else {
+            is_done = *part == 'u' ? launch_decode_up(stream, &e) : launch_decode_down(stream, &e);
+        }
+        if (!is_done)
+            printf("%c does not fit\n", *part);
+    }
+}
+
+#ifdef OSP_STAMPS
+#include "stamps.inc"
+#endif
+
+static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_rows)
+{
+    enum { TIMES = 12 };
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaEvent_t a, b;
+    std::vector<float> times;
+
+    CHECK(cudaEventCreate(&a));
+    CHECK(cudaEventCreate(&b));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < LAYERS; i++)
+        launch_layer(stream, i, parts, n_tokens, n_rows);
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < TIMES; i++) {
+        float ms;
+
+        CHECK(cudaEventRecord(a, stream));
+        CHECK(cudaGraphLaunch(exec, stream));
+        CHECK(cudaEventRecord(b, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaEventElapsedTime(&ms, a, b));
+        times.push_back(ms);
+#ifdef OSP_STAMPS
+        if (i > 1)
+            stamps_take();
+#endif
+    }
+    std::sort(times.begin(), times.end());
+    printf("%-8s %5d tokens %d rows: %6.2f us a layer (least %6.2f)\n", parts, n_tokens, n_rows,
+           times[TIMES / 2] * 1e3 / LAYERS, times[0] * 1e3 / LAYERS);
+#ifdef OSP_STAMPS
+    stamps_print();
+#endif
+    fflush(stdout);
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+int main(int argc, char **argv)
+{
+    const int n_tokens = argc > 1 ? atoi(argv[1]) : 2048, n_rows = argc > 2 ? atoi(argv[2]) : 1;
+    static const char *const all[] = {"qaorud", "qwor", "qfor"};
+    cudaStream_t stream;
+
+    if (n_tokens < 1 || n_rows < 1 || n_rows > ROWS_MAX) {
+        printf("tokens from 1 on, and 1 to %d rows\n", ROWS_MAX);
+        return 2;
+    }
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    make_batch(n_tokens, n_rows);
+    make_layers(n_tokens, n_rows);
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 3; i < (argc > 3 ? argc : 6); i++)
+        measure(stream, argc > 3 ? argv[i] : all[i - 3], n_tokens, n_rows);
+    return 0;
+}
