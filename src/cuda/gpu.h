@@ -227,9 +227,6 @@ const struct tuning_row *gpu_row_of_table(const struct gpu *gpu, enum stage stag
                                           int n_rows);
 
 enum weight_format gpu_format_of(const struct tensor *w);
-/* Lists of which token goes to which expert, in the room for those of the largest step. */
-CHECKED enum osp_status gpu_grouping(struct gpu *gpu, const struct experts_args *a,
-                                     struct grouping *g);
 /* The step's batch in the device's memory: what BATCH_ gives of the host's, moved there. */
 const void *gpu_on_device(const struct gpu *gpu, const void *host);
 

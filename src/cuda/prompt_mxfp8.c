@@ -56,6 +56,23 @@ out:
     return st;
 }
 
+static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
+{
+    const size_t n_experts = (size_t)a->w_up.dim[0];
+    const size_t n_entries = (size_t)gpu->limits.n_rows_max * (size_t)a->ids.dim[1];
+    enum osp_status st;
+
+    TRY(gpu_room_need(gpu, &gpu->lists, (2 * n_experts + 2 + 2 * n_entries) * sizeof(int32_t),
+                      "lists of experts"));
+    *g = (struct grouping){.first = gpu->lists.data, .n_read = gpu->n_experts_read};
+    g->active = g->first + n_experts + 1;
+    g->n_active = g->active + n_experts;
+    g->tokens = g->n_active + 1;
+    g->entry = g->tokens + n_entries;
+out:
+    return st;
+}
+
 /* The stack w times the entries of each expert. */
 static struct matmul product_of(const struct grouping *g, int n_tokens, const struct tensor *w,
                                 const struct tensor *bias, const struct tensor *out)
@@ -82,7 +99,7 @@ enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_args *a,
     struct matmul up, down;
     enum osp_status st;
 
-    TRY(gpu_grouping(gpu, a, &g));
+    TRY(lists_of(gpu, a, &g));
     TRY(inputs_of(gpu, &x, a->y.data, n_rows, a->y.dim[1]));
     TRY(rows_of(gpu, &gpu->units, &units, n_rows_max * n_ranks, a->units.dim[1]));
     up = product_of(&g, n_rows, &a->w_up, &a->b_up, &a->units);

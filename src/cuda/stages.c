@@ -328,7 +328,7 @@ out:
     return st;
 }
 
-enum osp_status gpu_grouping(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
+static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
 {
     const size_t n_experts = (size_t)a->w_up.dim[0];
     const size_t n_entries = (size_t)gpu->limits.n_rows_max * (size_t)a->ids.dim[1];
@@ -375,7 +375,7 @@ static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args
         gpu->expected |= SET(KERNEL_DECODE_GROUPED);
         goto out;
     }
-    TRY(gpu_grouping(gpu, a, &g));
+    TRY(lists_of(gpu, a, &g));
     launch_group(gpu->stream, &g, a->ids.data, n, n_ranks, (int)n_experts);
     m = product_of(&g, n_rows, n, n_experts);
     m.x = a->y.data;
