@@ -273,10 +273,6 @@ static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_to
     }
 }
 
-#ifdef OSP_STAMPS
-#include "stamps.inc"
-#endif
-
 static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_rows)
 {
     enum { TIMES = 12 };
@@ -301,17 +297,10 @@ static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_
         CHECK(cudaStreamSynchronize(stream));
         CHECK(cudaEventElapsedTime(&ms, a, b));
         times.push_back(ms);
-#ifdef OSP_STAMPS
-        if (i > 1)
-            stamps_take();
-#endif
     }
     std::sort(times.begin(), times.end());
     printf("%-8s %5d tokens %d rows: %6.2f us a layer (least %6.2f)\n", parts, n_tokens, n_rows,
            times[TIMES / 2] * 1e3 / LAYERS, times[0] * 1e3 / LAYERS);
-#ifdef OSP_STAMPS
-    stamps_print();
-#endif
     fflush(stdout);
     CHECK(cudaGraphExecDestroy(exec));
     CHECK(cudaGraphDestroy(graph));
