@@ -196,8 +196,7 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
         model_activation_bytes(c, p.n_batch_tokens_max, p.n_seqs_max) + step_bytes_of(&p, c, wish);
     p.n_pages[GROUP_WINDOW] = p.n_seqs_max * sched_window_pages(c->window_tokens) +
                               sched_chunk_pages(p.n_batch_tokens_max);
-    TRY(choose_pages(&p, c, wish->context_tokens_max,
-                     budget_of(&p, wish, available_bytes)));
+    TRY(choose_pages(&p, c, wish->context_tokens_max, budget_of(&p, wish, available_bytes)));
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g, p.kv_dtype);
     p.n_seq_pages_max = seq_pages_max(p.context_tokens_max);
