@@ -15,7 +15,7 @@ programs=("$build/osprey" "$build"/tests/unit/test_* "$build"/tests/check_* "$bu
 
 copy_stripped() { # file, target
     install -m 755 "$1" "$2"
-    strip --strip-debug "$2"
+    strip --strip-unneeded "$2"
 }
 
 for program in "${programs[@]}"; do
@@ -82,9 +82,9 @@ osprey: an engine for OpenAI's gpt-oss models. This folder runs without installa
 Packed on $(. /etc/os-release && echo "$PRETTY_NAME") for $(uname -m).
 EOT
 
-size_mib=$(du -sm "$out" | cut -f1)
-echo "bundle: $out, $size_mib MiB"
-if [ "$size_mib" -ge "$limit_mib" ]; then
+size_kib=$(du -sk "$out" | cut -f1)
+echo "bundle: $out, $(((size_kib + 512) / 1024)) MiB"
+if [ "$size_kib" -ge $((limit_mib * 1024)) ]; then
     echo "bundle: over the limit of $limit_mib MiB:" >&2
     du -m "$out" | sort -rn | head -n 12 >&2
     exit 1
