@@ -87,7 +87,7 @@ static void configure_bf16(int n_rows, int n_x)
 }
 
 struct tile_corner {
-    _Alignas(64) uint16_t w[TILE_TOKENS][TILE_COLUMNS];
+    uint16_t w[TILE_TOKENS][TILE_COLUMNS];
 };
 
 /* Weights of the columns from n_whole on, with zeros behind them. */
