@@ -10,19 +10,12 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "check_cuda.h"
+
 extern "C" {
 #include "backend/kv_page.h"
 }
 #include "cuda/attn.h"
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        cudaError_t error_ = (call);                                                               \
-        if (error_ != cudaSuccess) {                                                               \
-            printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(error_));                  \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static __global__ void nothing(void)
 {

@@ -3,7 +3,8 @@
  * that it is asked for: q (norm, QKV, pages), a (attention), o (projection), r (router), u, d (experts).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
- *         build/obj/src/cuda/{decode_qkv,decode_product,decode_experts,attn_decode}.cu.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/{decode_qkv,decode_product,decode_up,decode_down,attn_decode}.cu.o \
+ *         build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <algorithm>
 #include <cstdio>
@@ -11,21 +12,14 @@
 #include <cstring>
 #include <vector>
 
+#include "check_cuda.h"
+
 extern "C" {
 #include "backend/kv_page.h"
 }
 #include "cuda/attn.h"
 #include "cuda/decode.h"
 #include "cuda/layout.h"
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        cudaError_t error_ = (call);                                                               \
-        if (error_ != cudaSuccess) {                                                               \
-            printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(error_));                  \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum {
     WIDTH = 2880,

@@ -10,16 +10,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "check_cuda.h"
 #include "cuda/gemm.h"
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        cudaError_t error_ = (call);                                                               \
-        if (error_ != cudaSuccess) {                                                               \
-            printf("%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(error_));                  \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 enum { C = 2880, F = 2880, QKV = 5120, HEADS = 4096, E = 128, A = 4, T_MAX = 8192, THREADS = 256 };
 static const size_t POOL_BYTES = (size_t)4 << 30;
