@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/rng.h"
 #include "steps.h"
 #include "store/mxfp4_parts.h"
@@ -33,8 +34,7 @@ static void fill_pages(struct model *m)
     uint16_t *random = mem_new(FILL_BYTES);
     size_t n;
 
-    memset(random, 0, FILL_BYTES);
-    for (size_t i = 0; i < FILL_BYTES / sizeof(*random) && m->kv_dtype == DTYPE_BF16; i++)
+    for (size_t i = 0; i < FILL_BYTES / sizeof(*random); i++)
         random[i] = (uint16_t)((rng_bits(1, i, 0) & 0x807F) | 0x3E80); /* 0.25 to 0.5, both signs */
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         for (size_t i = 0; i < m->pages[g].size_bytes; i += n) {
@@ -52,6 +52,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
                                 .device = device,
                                 .n_rows_max = n_seqs + PROMPT_ROWS,
                                 .n_samples_max = n_seqs + 1,
+                                .kv_dtype = DTYPE_BF16, /* as fill_pages() writes them */
                                 .mxfp4_parts = MXFP4_ALL};
     struct model *m;
 
@@ -109,15 +110,7 @@ static void run(struct model *m, const struct batch *b)
 
 static uint64_t hash_of(const float *logits, int vocab)
 {
-    uint64_t hash = 14695981039346656037u;
-
-    for (int v = 0; v < vocab; v++) {
-        uint32_t bits;
-
-        memcpy(&bits, &logits[v], sizeof(bits));
-        hash = (hash ^ bits) * 1099511628211u;
-    }
-    return hash;
+    return hash_bytes(HASH_START, logits, (size_t)vocab * sizeof(*logits));
 }
 
 static bool are_finite(const float *logits, int vocab)
@@ -244,8 +237,11 @@ int main(int argc, char **argv)
     n_seqs = ROWS_CHECKED;
     for (int i = 6; i < argc; i++)
         n_seqs = atoi(argv[i]) > n_seqs ? atoi(argv[i]) : n_seqs;
-    if (n_seqs > SEQS_MAX || context < PROMPT_ROWS)
-        abort();
+    if (n_seqs > SEQS_MAX || context < PROMPT_ROWS) {
+        fprintf(stderr, "at most %d rows, and a context of at least %d tokens\n", SEQS_MAX,
+                PROMPT_ROWS);
+        return 2;
+    }
     expected = mem_new((size_t)n_seqs * sizeof(*expected));
     m = open_shape(device, shape, n_layers);
     if (!is_timed)
