@@ -134,8 +134,8 @@ struct backend_ops {
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };
 
-/* The backend of that name ("cpu", "cuda", or "auto": cuda where it can run, else cpu), wrapped so that
- * shapes are asserted once for every device; NULL with a failure message when there is none. */
+/* The backend of that name ("cpu", "cuda", or "auto", which NULL means too: cuda where it can run, else cpu),
+ * wrapped so that shapes are asserted once for every device; NULL with a failure message when there is none. */
 const struct backend_ops *backend_find(const char *name);
 
 extern const struct backend_ops cpu_backend_ops;

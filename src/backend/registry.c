@@ -24,7 +24,7 @@ const struct backend_ops *backend_find(const char *name)
     char all[64] = "auto";
     size_t n = strlen(all);
 
-    if (strcmp(name, "auto") == 0)
+    if (name == NULL || strcmp(name, "auto") == 0)
         return find_auto();
     for (int i = 0; i < N_DEVICES; i++)
         if (strcmp(name, device_names[i]) == 0)

@@ -80,7 +80,7 @@ static enum osp_status device_options(struct model_options *out,
     enum osp_status st;
 
     *out = (struct model_options){
-        .device = opt->device != NULL ? opt->device : "auto",
+        .device = opt->device,
         .cpu_features = opt->cpu_features,
         .n_threads = opt->n_threads,
         .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile}};
@@ -93,7 +93,7 @@ out:
 enum osp_status osp_device_describe(const struct osp_model_options *opt, osp_describe_fn *put,
                                     void *ctx)
 {
-    const struct backend_ops *ops = backend_find(opt->device != NULL ? opt->device : "auto");
+    const struct backend_ops *ops = backend_find(opt->device);
     struct backend_options options = {.n_rows_max = 1, .n_samples_max = 1};
     struct backend *be;
     struct model_options m;

@@ -41,7 +41,7 @@ enum osp_status kv_dtype_choose(enum dtype *out, const char *text, const char *d
     enum osp_status st;
 
     TRY(parse(out, text == NULL ? "auto" : text));
-    ops = backend_find(device == NULL ? "auto" : device);
+    ops = backend_find(device);
     if (ops == NULL)
         return OSP_ENOTFOUND;
     TRY(ops->kv_dtype(&options, out));

@@ -37,7 +37,7 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
 enum osp_status device_available_bytes(int64_t *out, bool *host_too, const char *device,
                                        double share)
 {
-    const struct backend_ops *ops = backend_find(device == NULL ? "auto" : device);
+    const struct backend_ops *ops = backend_find(device);
     struct device_memory memory;
     enum osp_status st;
 
@@ -82,7 +82,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
 
     TRY(model_config_check(c));
     TRY(available_bytes(&available, &wish.is_card, opt));
-    wish.step_bytes = backend_find(opt->device == NULL ? "auto" : opt->device)->step_bytes;
+    wish.step_bytes = backend_find(opt->device)->step_bytes;
     TRY(mxfp4_activation_parse(&wish.has_mxfp8_rows, opt->mxfp4_activation));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
@@ -117,7 +117,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .path = m->path,
         .dummy_shape = is_dummy(opt) ? dummy_shape_of(opt) : NULL,
         .dummy_layers = opt->dummy_layers,
-        .device = opt->device != NULL ? opt->device : "auto",
+        .device = opt->device,
         .cpu_features = opt->cpu_features,
         .cpu_affinity = opt->cpu_affinity != NULL ? opt->cpu_affinity : "auto",
         .n_threads = opt->n_threads,

@@ -56,7 +56,7 @@ static enum osp_status plan(struct memory_plan *out, const struct osp_validate_o
                                .n_seqs_max = opt->n_seqs_max,
                                .n_batch_tokens_max = opt->n_batch_tokens_max,
                                .is_card = is_card};
-    const struct backend_ops *ops = backend_find(opt->device == NULL ? "auto" : opt->device);
+    const struct backend_ops *ops = backend_find(opt->device);
     enum osp_status st;
 
     wish.step_bytes = ops == NULL ? NULL : ops->step_bytes;

@@ -12,7 +12,7 @@ struct model_options {
     const char *path;           /* checkpoint folder; not read with dummy_shape */
     const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
     int dummy_layers;           /* of the shape; 0 = all */
-    const char *device;         /* "auto", "cpu", "cuda" */
+    const char *device;         /* "auto" (and NULL), "cpu", "cuda" */
     const char *cpu_features;   /* level of the CPU's kernels; NULL or "" = the best */
     const char *cpu_affinity;   /* where the threads are bound (base/bind.h); NULL = nowhere */
     int n_threads;              /* 0 = all usable */

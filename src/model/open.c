@@ -261,7 +261,7 @@ static enum osp_status check_options(const struct model_options *opt)
 
 static enum osp_status find_device(struct model *m, const struct model_options *opt)
 {
-    m->ops = backend_find(opt->device == NULL ? "auto" : opt->device);
+    m->ops = backend_find(opt->device);
     return m->ops == NULL ? OSP_ENOTFOUND : OSP_OK;
 }
 

@@ -78,6 +78,7 @@ static void test_devices_by_name(void **state)
     (void)state;
     assert_non_null(backend_find("cpu"));
     assert_ptr_equal(backend_find("auto"), backend_find(backend_find("cuda") ? "cuda" : "cpu"));
+    assert_ptr_equal(backend_find(NULL), backend_find("auto"));
     assert_null(backend_find("abacus"));
     assert_non_null(strstr(fail_message(), "abacus"));
 }
