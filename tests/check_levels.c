@@ -4,8 +4,8 @@
  * Kullback-Leibler divergence of the next token's distribution (mean, 99th percentile and largest, in nats)
  * and the share of positions with the same most likely token. Where a layer's router is at a tie, rounding of
  * any size decides between two experts: prints at how many positions the level chose others than the oracle,
- * how near to a tie the oracle was there, and how much of the mean is theirs. Fails when a limit is passed, or when a level gives other
- * bits on other threads or in other chunks.
+ * how near to a tie the oracle was there, and how much of the mean is theirs. Fails when a limit is passed,
+ * or when a level gives other bits on other threads or in other chunks.
  *
  *     check_levels [LEVEL ...]     default: all; "cuda" is the card
  *
@@ -25,14 +25,15 @@ enum {
 
 static const double QUICK_SAME = 0.05;
 
-/* What a type of KV cache may cost, the level's kernels included. */
+/* What a type of KV cache may cost, the level's kernels included. A card's kernels round less than the CPU's:
+ * 99.8 % were measured. */
 static const struct kv_type {
     enum dtype dtype;
-    double kl_mean_max, kl_max, same_top_min;
-} kv_types[] = {{DTYPE_F32, 1e-4, 0.5, 0.98},
-                {DTYPE_BF16, 1e-4, 0.5, 0.98},
-                {DTYPE_F8, 3e-3, 2, 0.97},
-                {DTYPE_I16, 1e-4, 0.5, 0.98}};
+    double kl_mean_max, kl_max, same_top_min, card_same_top_min;
+} kv_types[] = {{DTYPE_F32, 1e-4, 0.5, 0.98, 0.99},
+                {DTYPE_BF16, 1e-4, 0.5, 0.98, 0.99},
+                {DTYPE_F8, 3e-3, 2, 0.97, 0.97},
+                {DTYPE_I16, 1e-4, 0.5, 0.98, 1 /* no card has it */}};
 enum { N_KV_TYPES = sizeof(kv_types) / sizeof(kv_types[0]) };
 
 static const char CUDA[] = "cuda"; /* as a level */
@@ -153,14 +154,16 @@ static bool compare(const char *level, const struct kv_type *kv, const float *wa
     const double mean_max = kv->kl_mean_max * (is_quick ? QUICK_FACTOR : 1);
     struct divergences d = divergences_of(want, have, texts.starts[n], vocab);
     const struct others o = others_of(&d);
-    const double same_min = kv->same_top_min - (is_quick ? QUICK_SAME : 0);
+    const bool is_card = strcmp(level, CUDA) == 0;
+    const double same_min =
+        (is_card ? kv->card_same_top_min : kv->same_top_min) - (is_quick ? QUICK_SAME : 0);
     const bool passes = d.mean <= mean_max && d.max <= kv->kl_max && d.same_top >= same_min;
 
     printf("%-9s KV %-7s KL mean %.2e, p99 %.2e, max %.2g, same top %6.2f %% of %d positions; "
            "limits %g, max %g, %g %%   %s\n",
            level, dtype_name(kv->dtype), d.mean, d.p99, d.max, 100 * d.same_top, d.n, mean_max,
            kv->kl_max, 100 * same_min, passes ? "ok" : "FAIL");
-    if (strcmp(level, CUDA) != 0)
+    if (!is_card)
         printf(
             "%-9s other experts at %d positions, %.0f %% of the mean, where the oracle's routers "
             "were at most %.2g from a tie\n",
