@@ -62,6 +62,22 @@ static void compare_route(const struct route_args *a, int t)
     }
 }
 
+/* T rows of C columns, A of E experts each. */
+static struct route_args route_args_of(int T, int C, int E, int A, double deviation)
+{
+    return (struct route_args){.ids = SHAPED(DTYPE_I32, T, A),
+                               .gates = SHAPED(DTYPE_F32, T, A),
+                               .y = FILLED(1, DTYPE_F32, T, C),
+                               .wr = FILLED(deviation, DTYPE_BF16, E, C),
+                               .br = FILLED(1, DTYPE_BF16, E),
+                               .scores = SHAPED(DTYPE_F32, T, E)};
+}
+
+static void drop_route_args(struct route_args *a)
+{
+    drop(&a->ids), drop(&a->gates), drop(&a->y), drop(&a->wr), drop(&a->br), drop(&a->scores);
+}
+
 /* Every second expert is the one before it again: exact ties. */
 void check_route(void)
 {
@@ -73,12 +89,7 @@ void check_route(void)
     for (int i = 0; i < under.n_row_counts; i++) {
         const int T = under.row_counts[i], E = sizes[i % 4].E, A = sizes[i % 4].A;
         struct batch *b = rows_batch(T, 1);
-        struct route_args a = {.ids = SHAPED(DTYPE_I32, T, A),
-                               .gates = SHAPED(DTYPE_F32, T, A),
-                               .y = FILLED(1, DTYPE_F32, T, C),
-                               .wr = FILLED(0.1, DTYPE_BF16, E, C),
-                               .br = FILLED(1, DTYPE_BF16, E),
-                               .scores = SHAPED(DTYPE_F32, T, E)};
+        struct route_args a = route_args_of(T, C, E, A, 0.1);
 
         for (int e = 0; e + 1 < E; e += 2) {
             memcpy((uint16_t *)a.wr.data + (e + 1) * C, (uint16_t *)a.wr.data + e * C, 2 * C);
@@ -87,7 +98,7 @@ void check_route(void)
         RUN(route, b, &a);
         for (int t = 0; t < T; t++)
             compare_route(&a, t);
-        drop(&a.ids), drop(&a.gates), drop(&a.y), drop(&a.wr), drop(&a.br), drop(&a.scores);
+        drop_route_args(&a);
         free(b);
     }
 }
@@ -131,15 +142,10 @@ void time_attn_out(int T)
 void time_route(int T)
 {
     struct batch *b = rows_batch(T, 1);
-    struct route_args a = {.ids = SHAPED(DTYPE_I32, T, A20),
-                           .gates = SHAPED(DTYPE_F32, T, A20),
-                           .y = FILLED(1, DTYPE_F32, T, C20),
-                           .wr = FILLED(0.02, DTYPE_BF16, E20, C20),
-                           .br = FILLED(1, DTYPE_BF16, E20),
-                           .scores = SHAPED(DTYPE_F32, T, E20)};
+    struct route_args a = route_args_of(T, C20, E20, A20, 0.02);
 
     RUN(route, b, &a);
-    drop(&a.ids), drop(&a.gates), drop(&a.y), drop(&a.wr), drop(&a.br), drop(&a.scores);
+    drop_route_args(&a);
     free(b);
 }
 
