@@ -83,19 +83,11 @@ template <int DTYPE> static __device__ __forceinline__ void ring_init(struct rin
         for (int i = 0; i < STAGES; i++) {
             barrier_init(keys_full(*r, i), GROUP_THREADS);
             barrier_init(values_full(*r, i), GROUP_THREADS);
-            barrier_init(r->empty + i * 8, CONSUMERS * GROUP_WARPS);
+            barrier_init(r->empty + i * 8, CONSUMERS * GROUP_THREADS);
         }
         barriers_are_ready();
     }
     __syncthreads();
-}
-
-/* The warp has read all of the stage. */
-static __device__ __forceinline__ void give_back(uint32_t empty)
-{
-    __syncwarp();
-    if (threadIdx.x % WARP_LANES == 0)
-        barrier_arrive(empty);
 }
 
 /* All threads of a group: pages in order, the next one's words under way while one is stored. */
@@ -288,7 +280,7 @@ static __device__ __forceinline__ void pass_pages(struct ring *r, int n)
     for (; n > 0; n--) {
         barrier_wait(keys_full(*r, r->stage), r->parity);
         barrier_wait(values_full(*r, r->stage), r->parity);
-        give_back(r->empty + r->stage * 8);
+        barrier_arrive(r->empty + r->stage * 8);
         advance(r);
     }
 }
@@ -321,7 +313,7 @@ static __device__ __forceinline__ void walk(struct rows *w, const struct attn_ar
         weigh_page<DTYPE>(w, a, *r, index * PAGE_TOKENS, keep);
         wgmma_wait<0>();
         settle(w->out);
-        give_back(before.empty + before.stage * 8);
+        barrier_arrive(before.empty + before.stage * 8);
         follow(w->out, keep);
         take_weights<DTYPE>(w, *r);
     }
@@ -329,7 +321,7 @@ static __device__ __forceinline__ void walk(struct rows *w, const struct attn_ar
     begin_values(w, values_at<DTYPE>(*r, r->stage));
     wgmma_wait<0>();
     settle(w->out);
-    give_back(r->empty + r->stage * 8);
+    barrier_arrive(r->empty + r->stage * 8);
     advance(r);
 }
 

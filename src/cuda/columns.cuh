@@ -114,6 +114,7 @@ static __device__ __forceinline__ void meeting_init(uint32_t at, int n_arrivals)
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(n_arrivals) : "memory");
 }
 
+/* Of every lane that has something to tell: see barrier_arrive() in wgmma.cuh. */
 static __device__ __forceinline__ void meeting_arrive(uint32_t at)
 {
     asm volatile("{\n"

@@ -466,8 +466,8 @@ template <class G> static __device__ __forceinline__ struct meeting meeting_of(u
 
     if (threadIdx.x == 0)
         for (int i = 0; i < G::BUFFERS; i++) {
-            meeting_init(m.full + i * 8, RING_WARPS);
-            meeting_init(m.empty + i * 8, 1);
+            meeting_init(m.full + i * 8, RING_THREADS);
+            meeting_init(m.empty + i * 8, WARP_LANES);
         }
     __syncthreads();
     return m;
@@ -513,15 +513,11 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         multiply_item<G>(acc, &walk, source, item.row);
         meeting_wait(meeting.empty + buffer * 8, turn % 2 ^ 1);
         put_item(sums, acc, eighth_of(item.row), item.n);
-        __syncwarp();
-        if (threadIdx.x % WARP_LANES == 0)
-            meeting_arrive(meeting.full + buffer * 8);
+        meeting_arrive(meeting.full + buffer * 8);
         if (stores) {
             meeting_wait(meeting.full + buffer * 8, turn % 2);
             store_item<IS_UP>(p, item, sums, bias);
-            __syncwarp();
-            if (threadIdx.x % WARP_LANES == 0)
-                meeting_arrive(meeting.empty + buffer * 8);
+            meeting_arrive(meeting.empty + buffer * 8);
         }
         if (++buffer == G::BUFFERS) {
             buffer = 0;

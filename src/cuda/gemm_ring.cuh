@@ -33,10 +33,10 @@ static __device__ __forceinline__ void ring_init(struct ring *r, const void *roo
     if (threadIdx.x == 0) {
         for (int i = 0; i < FORM::STAGES; i++) {
             barrier_init(r->full + i * 8, FORM::TILE_UNITS);
-            barrier_init(r->empty + i * 8, (FORM::IS_BY_TURNS ? 1 : CONSUMERS) * GROUP_WARPS);
+            barrier_init(r->empty + i * 8, (FORM::IS_BY_TURNS ? 1 : CONSUMERS) * GROUP_THREADS);
         }
         for (int i = 0; i < CONSUMERS; i++)
-            barrier_init(r->turns + i * 8, GROUP_WARPS);
+            barrier_init(r->turns + i * 8, GROUP_THREADS);
         barriers_are_ready();
     }
     __syncthreads();
@@ -70,9 +70,7 @@ static __device__ __forceinline__ void turn_wait(struct ring *r, int group)
 /* The group has seen all of its stages come. */
 static __device__ __forceinline__ void turn_pass(const struct ring &r, int group)
 {
-    __syncwarp();
-    if (threadIdx.x % WARP_LANES == 0)
-        barrier_arrive(r.turns + (1 - group) * 8);
+    barrier_arrive(r.turns + (1 - group) * 8);
 }
 
 template <class FORM>

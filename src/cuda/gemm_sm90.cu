@@ -33,14 +33,6 @@ static __device__ __forceinline__ void add_unit(float (&d)[FORM::SUMS], uint32_t
     wgmma_commit();
 }
 
-/* The warp has read the stage whose barrier it is. */
-static __device__ __forceinline__ void give_back(uint32_t empty)
-{
-    __syncwarp();
-    if (threadIdx.x % WARP_LANES == 0)
-        barrier_arrive(empty);
-}
-
 /* What the loop over chunks knows. */
 struct walk {
     int warp;        /* of the group */
@@ -60,7 +52,7 @@ static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_
     add_unit<FORM, WIDTH>(d, a, operand_at<FORM>(*r, r->stage));
     wgmma_wait<1>();
     if (u == 0 && w->behind != 0)
-        give_back(w->behind);
+        barrier_arrive(w->behind);
     if (u + 1 == FORM::UNITS) {
         w->behind = r->empty + r->stage * 8;
         advance<FORM>(r);
@@ -96,7 +88,7 @@ static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM:
     if (FORM::IS_BY_TURNS)
         turn_pass(*r, group);
     wgmma_wait<0>();
-    give_back(w.behind);
+    barrier_arrive(w.behind);
 }
 
 /* The group's part of a tile, units from first_unit on. */
@@ -143,7 +135,7 @@ static __device__ __forceinline__ void pass_tile(const struct launch_plan &p, st
 {
     for (int chunk = chunks_of(p.g); chunk > 0; chunk--) {
         barrier_wait(r->full + r->stage * 8, r->parity);
-        give_back(r->empty + r->stage * 8);
+        barrier_arrive(r->empty + r->stage * 8);
         advance<FORM>(r);
     }
 }
