@@ -67,18 +67,6 @@ static __device__ __forceinline__ int take_best(struct candidates *c, uint32_t *
     return (int)id;
 }
 
-/* The expert of a token at this rank: every warp for itself. */
-static __device__ __forceinline__ int chosen_at(const float *scores, int n_experts, int rank)
-{
-    struct candidates c = candidates_of(scores, n_experts);
-    uint32_t best;
-    int id = take_best(&c, &best);
-
-    for (int i = 0; i < rank; i++)
-        id = take_best(&c, &best);
-    return id;
-}
-
 /* The first n_ranks experts of a token: every warp for itself. */
 static __device__ __forceinline__ void choose(struct chosen *out, const float *scores,
                                               int n_experts, int n_ranks)
@@ -159,15 +147,6 @@ static __device__ __forceinline__ int id_of(const struct chosen &c, int rank)
     for (int i = 0; i < DECODE_ACTIVE_MAX; i++)
         id = i == rank ? c.ids[i] : id;
     return id;
-}
-
-/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. */
-static __device__ __forceinline__ float swiglu(float gate, float up, float limit, float alpha)
-{
-    const float g = gate > limit ? limit : gate;
-    const float u = up > limit ? limit : up < -limit ? -limit : up;
-
-    return g / (1.0f + expf(-alpha * g)) * (u + 1.0f);
 }
 
 #endif

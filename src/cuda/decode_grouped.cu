@@ -8,6 +8,7 @@
  * stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
 #include "cuda/choose.cuh"
 #include "cuda/columns.cuh"
+#include "cuda/swiglu.cuh"
 
 enum {
     GROUP_THREADS = 1024,

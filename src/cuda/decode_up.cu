@@ -9,6 +9,7 @@
  * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round. */
 #include "cuda/choose.cuh"
 #include "cuda/decode.cuh"
+#include "cuda/swiglu.cuh"
 
 enum {
     UP_WARPS = 12,

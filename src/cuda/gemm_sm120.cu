@@ -13,6 +13,7 @@
 #include "cuda/mma_block_scaled.cuh"
 #include "cuda/mxfp8.cuh"
 #include "cuda/mxfp8_ring.cuh"
+#include "cuda/swiglu.cuh"
 
 enum {
     WARP_TILES = WARP_ROWS / TILE_ROWS,
@@ -153,15 +154,6 @@ static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2], cons
         bias[i / 2][i % 2] = bias_at(p, task, row + i / 2 * TILE_ROWS + i % 2);
 }
 
-/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. */
-static __device__ __forceinline__ float swiglu(const struct matmul &m, float gate, float up)
-{
-    const float g = gate > m.limit ? m.limit : gate;
-    const float u = up > m.limit ? m.limit : up < -m.limit ? -m.limit : up;
-
-    return g / (1.0f + expf(-m.alpha * g)) * (u + 1.0f);
-}
-
 /* row: of the lane's in the warp's first tile. */
 static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
                                   const struct product &p, const struct task &task, int64_t row,
@@ -204,7 +196,8 @@ static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t 
         for (int i = 0; i < WARP_TILES; i++) {
             float *d = acc[i][k / 2];
 
-            d[k % 2] = swiglu(p.m, d[k % 2] + bias[i][0], d[k % 2 + 2] + bias[i][1]);
+            d[k % 2] =
+                swiglu(d[k % 2] + bias[i][0], d[k % 2 + 2] + bias[i][1], p.m.limit, p.m.alpha);
             size = size_of(d[k % 2]) > size ? size_of(d[k % 2]) : size;
         }
         size = largest_over<28>(size);

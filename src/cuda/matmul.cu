@@ -16,6 +16,7 @@
 #include "cuda/launch.h"
 #include "cuda/layout.h"
 #include "cuda/mma.cuh"
+#include "cuda/swiglu.cuh"
 
 enum {
     WARPS = 8,
@@ -205,15 +206,6 @@ static __device__ __forceinline__ void add_units(float acc[COLS][4], const unsig
                 add_unit<COLS, TERMS>(acc, held[i], x, (int64_t)(first + i * WARPS) * UNIT_COLUMNS,
                                       n);
     }
-}
-
-/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. */
-static __device__ float swiglu(float gate, float up, float limit, float alpha)
-{
-    const float g = gate > limit ? limit : gate;
-    const float u = up > limit ? limit : up < -limit ? -limit : up;
-
-    return g / (1.0f + expf(-alpha * g)) * (u + 1.0f);
 }
 
 static __device__ float bias_at(const struct tensor *bias, int64_t expert, int64_t row)
