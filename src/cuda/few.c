@@ -9,6 +9,7 @@
 #include "backend/kv_page.h"
 #include "cuda/few.h"
 #include "cuda/gpu.h"
+#include "cuda/rooms.h"
 
 /* Whether the table means this kernel for a product of the step in progress. */
 static bool is_meant(const struct gpu *gpu, enum stage stage, const struct tensor *w, int n_rows,
@@ -110,16 +111,12 @@ static struct decode_experts experts_of(const struct gpu *gpu, const struct expe
 static enum osp_status grouped_of(struct gpu *gpu, const struct experts_args *a,
                                   const struct route_args *route, struct decode_grouped *out)
 {
-    const size_t n = (size_t)DECODE_ROWS_MAX * (size_t)a->ids.dim[1];
+    const int64_t n = DECODE_ROWS_MAX * a->ids.dim[1];
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->jobs,
-                      n * (sizeof(struct decode_job) + sizeof(int32_t)) + sizeof(int32_t),
-                      "lists of experts"));
-    *out = (struct decode_grouped){
-        .e = experts_of(gpu, a, route), .parts = a->parts.data, .jobs = gpu->jobs.data};
-    out->entry = (int32_t *)(out->jobs + n);
-    out->n_jobs = out->entry + n;
+    TRY(gpu_room_need(gpu, &gpu->jobs, decode_jobs_bytes(n), "lists of experts"));
+    *out = (struct decode_grouped){.e = experts_of(gpu, a, route), .parts = a->parts.data};
+    decode_jobs_at(out, gpu->jobs.data, n);
 out:
     return st;
 }

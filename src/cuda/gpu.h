@@ -16,21 +16,21 @@ struct gpu_room {
     size_t size_bytes;
 };
 
-/* X(room, bytes that the largest step needs of it: rooms.c) */
+/* X(room); what the largest step needs of it says bytes_of_<room>() in rooms.c. */
 #define ROOM_LIST(X)                                                                               \
-    X(batch_room, batch_room_bytes)                                                                \
-    X(rotations, rotations_bytes)                                                                  \
-    X(lists, lists_bytes)          /* of generated rows, or MXFP8: an expert's entries */          \
-    X(operand, operand_room_bytes) /* of prompts: prompt.c, prompt_mxfp8.c */                      \
-    X(units, units_bytes)                                                                          \
-    X(tiles, tiles_bytes)                                                                          \
-    X(mxfp8, mxfp8_room_bytes) /* rows of prompts, by a norm */                                    \
-    X(parts, parts_bytes)      /* of the plain attention */                                        \
-    X(cells, cells_bytes)      /* of attention: where splits of a row meet */                      \
-    X(chunks, chunks_bytes)                                                                        \
-    X(rounded, rounded_bytes) /* generated rows as their products take them: wide.c */             \
-    X(jobs, jobs_bytes)       /* of the experts of few rows */                                     \
-    X(raw, raw_bytes)         /* weights to be packed */
+    X(batch_room)                                                                                  \
+    X(rotations)                                                                                   \
+    X(lists)   /* of generated rows, or MXFP8: an expert's entries */                              \
+    X(operand) /* of prompts: prompt.c, prompt_mxfp8.c */                                          \
+    X(units)                                                                                       \
+    X(tiles)                                                                                       \
+    X(mxfp8) /* rows of prompts, by a norm */                                                      \
+    X(parts) /* of the plain attention */                                                          \
+    X(cells) /* of attention: where splits of a row meet */                                        \
+    X(chunks)                                                                                      \
+    X(rounded) /* generated rows as their products take them: wide.c */                            \
+    X(jobs)    /* of the experts of few rows */                                                    \
+    X(raw)     /* weights to be packed */
 
 /* What a stage touches, for the share of the roofline. */
 struct work {
@@ -105,7 +105,7 @@ struct gpu {
     char *staging; /* host memory that the device can read: the batch goes through it */
     size_t staging_bytes;
     struct loader *loader; /* of large weights; NULL: none is on its way */
-#define ROOM_MEMBER(name, bytes) struct gpu_room name;
+#define ROOM_MEMBER(name) struct gpu_room name;
     ROOM_LIST(ROOM_MEMBER)
 #undef ROOM_MEMBER
     const float *rounded_of; /* the rows that are in the room rounded, by a join; NULL: none */
@@ -143,7 +143,7 @@ extern const struct backend_ops gpu_ops; /* device.c */
 CHECKED enum osp_status gpu_check(cudaError_t error, const char *what);
 /* rooms.c */
 /* Makes *room at least that large; what it held is lost when it grows. */
-CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, size_t size_bytes,
+CHECKED enum osp_status gpu_room_need(struct gpu *gpu, struct gpu_room *room, int64_t size_bytes,
                                       const char *what);
 
 /* Of all steps of that shape, with what the driver takes; and takes it. */

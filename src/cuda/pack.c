@@ -100,7 +100,7 @@ static enum osp_status pack_matrices(struct gpu *gpu, const struct tensor *to,
     for (int64_t e = 0; e < n_stacked(host); e++) {
         char *raw;
 
-        TRY(gpu_room_need(gpu, &gpu->raw, (size_t)(n + n_scales), "weights to be packed"));
+        TRY(gpu_room_need(gpu, &gpu->raw, n + n_scales, "weights to be packed"));
         raw = gpu->raw.data;
         TRY(fetch(gpu, raw, host->data, v ? &v->data : NULL, e * n, n));
         if (n_scales > 0)

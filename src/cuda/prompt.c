@@ -1,6 +1,7 @@
 /* Products of a step's prompt rows, by the kernels for many rows (gemm.h): rows become an operand, tiles are
  * chosen, and the experts' rows are listed on the device. */
 #include "cuda/prompt.h"
+#include "cuda/rooms.h"
 
 /* Of what meets these weights. */
 static enum rounding rounding_of(const struct tensor *w, bool is_exact)
@@ -94,7 +95,7 @@ enum osp_status prompt_operand(struct gpu *gpu, struct gpu_room *room, struct op
     const enum rounding rounding = rounding_of(w, is_exact);
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, room, (size_t)operand_bytes(n_rows_max, matrix_columns(w), rounding),
+    TRY(gpu_room_need(gpu, room, operand_bytes(n_rows_max, matrix_columns(w), rounding),
                       "operands of prompts"));
     *out = (struct operand){.data = room->data, .n_rows = n_rows, .rounding = rounding};
 out:
@@ -135,15 +136,9 @@ enum osp_status prompt_lists(struct gpu *gpu, const struct experts_args *a,
     const int64_t n_entries = gpu->limits.n_rows_max * n_ranks;
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->tiles,
-                      (size_t)(n_experts + 1) * sizeof(*out->experts) +
-                          (size_t)listed_rows(n_entries, n_experts) * sizeof(*out->uses) +
-                          (size_t)(1 + n_entries) * sizeof(int32_t),
+    TRY(gpu_room_need(gpu, &gpu->tiles, expert_lists_bytes(n_entries, n_experts),
                       "lists of experts"));
-    out->experts = gpu->tiles.data;
-    out->uses = (struct row_use *)(out->experts + n_experts + 1);
-    out->n_active = (int32_t *)(out->uses + listed_rows(n_entries, n_experts));
-    out->place = out->n_active + 1;
+    *out = expert_lists_at(gpu->tiles.data, n_entries, n_experts);
     out->n_read = gpu->n_experts_read;
 out:
     return st;

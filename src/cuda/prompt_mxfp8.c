@@ -3,6 +3,7 @@
 #include "cuda/gpu.h"
 #include "cuda/layout.h"
 #include "cuda/mxfp8.h"
+#include "cuda/rooms.h"
 
 /* Rows in a room that has place for n_rows_max, and will not grow. */
 static enum osp_status rows_of(struct gpu *gpu, struct gpu_room *room, struct mxfp8_rows *out,
@@ -10,7 +11,7 @@ static enum osp_status rows_of(struct gpu *gpu, struct gpu_room *room, struct mx
 {
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, room, (size_t)mxfp8_bytes(n_rows_max, n_columns), "rows as MXFP8"));
+    TRY(gpu_room_need(gpu, room, mxfp8_bytes(n_rows_max, n_columns), "rows as MXFP8"));
     *out = mxfp8_rows_at(room->data, n_rows_max, n_columns);
 out:
     return st;
@@ -58,17 +59,13 @@ out:
 
 static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
 {
-    const size_t n_experts = (size_t)a->w_up.dim[0];
-    const size_t n_entries = (size_t)gpu->limits.n_rows_max * (size_t)a->ids.dim[1];
+    const int64_t n_experts = a->w_up.dim[0];
+    const int64_t n_entries = gpu->limits.n_rows_max * a->ids.dim[1];
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->lists, (2 * n_experts + 2 + 2 * n_entries) * sizeof(int32_t),
-                      "lists of experts"));
-    *g = (struct grouping){.first = gpu->lists.data, .n_read = gpu->n_experts_read};
-    g->active = g->first + n_experts + 1;
-    g->n_active = g->active + n_experts;
-    g->tokens = g->n_active + 1;
-    g->entry = g->tokens + n_entries;
+    TRY(gpu_room_need(gpu, &gpu->lists, grouping_bytes(n_entries, n_experts), "lists of experts"));
+    *g = grouping_at(gpu->lists.data, n_entries, n_experts);
+    g->n_read = gpu->n_experts_read;
 out:
     return st;
 }

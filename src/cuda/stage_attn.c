@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "backend/kv_page.h"
-#include "cuda/attn.h"
 #include "cuda/gpu.h"
+#include "cuda/rooms.h"
 
 enum { PLAIN_BLOCKS_WANTED = 264 }; /* two a multiprocessor of the largest card */
 
@@ -49,7 +49,7 @@ static enum osp_status parts_need(struct gpu *gpu, struct attn_launch *l, int64_
 {
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->parts, (size_t)size_bytes, "sums of attention"));
+    TRY(gpu_room_need(gpu, &gpu->parts, size_bytes, "sums of attention"));
     l->parts = gpu->parts.data;
 out:
     return st;
@@ -61,8 +61,7 @@ static enum osp_status cells_need(struct gpu *gpu, struct attn_launch *l, int n)
     const size_t had_bytes = gpu->cells.size_bytes;
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->cells,
-                      (size_t)n * (size_t)attn_row_blocks(&l->args) * ATTN_CELL_BYTES,
+    TRY(gpu_room_need(gpu, &gpu->cells, attn_cells_bytes(&l->args, n),
                       "sums of attention's splits"));
     if (gpu->cells.size_bytes != had_bytes)
         TRY(gpu_check(cudaMemsetAsync(gpu->cells.data, 0, gpu->cells.size_bytes, gpu->stream),
@@ -93,27 +92,20 @@ out:
     return st;
 }
 
-static int smaller(int64_t a, int b)
-{
-    return a < b ? (int)a : b;
-}
-
 /* The first n rows. */
 static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
 {
-    const int64_t row_bytes = attn_row_blocks(&l->args) * (int64_t)ATTN_CELL_BYTES;
     int n_at_once = n;
     enum osp_status st = OSP_OK;
 
     l->n_splits = attn_splits(l->n_units);
     if (l->n_splits > 1) {
-        n_at_once = smaller(ATTN_CELLS_BYTES_MAX / row_bytes, n);
-        n_at_once = n_at_once < 1 ? 1 : n_at_once;
+        n_at_once = attn_rows_at_once(&l->args, n);
         TRY(cells_need(gpu, l, n_at_once));
     }
     for (int row = 0; row < n; row += n_at_once) {
         l->first_row = row;
-        l->n_rows = smaller(n - row, n_at_once);
+        l->n_rows = n - row < n_at_once ? n - row : n_at_once;
         launch_attn_decode(gpu->stream, l);
     }
 out:

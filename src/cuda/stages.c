@@ -3,6 +3,7 @@
 
 #include "cuda/gpu.h"
 #include "cuda/layout.h"
+#include "cuda/rooms.h"
 
 const void *gpu_on_device(const struct gpu *gpu, const void *host)
 {
@@ -221,9 +222,7 @@ enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct 
     work->flops = 2 * n;
     if (n_samples == 0)
         return OSP_OK;
-    TRY(gpu_room_need(gpu, &gpu->chunks,
-                      (size_t)gpu->limits.n_samples_max * SAMPLE_CHUNKS *
-                          sizeof(struct sample_chunk),
+    TRY(gpu_room_need(gpu, &gpu->chunks, sample_chunks_bytes(gpu->limits.n_samples_max),
                       "chunks of logits"));
     launch_sample(gpu->stream, a, gpu_on_device(gpu, BATCH_SAMPLES(gpu->batch)), gpu->uniforms,
                   gpu->chunks.data, n_samples);
@@ -241,8 +240,7 @@ static enum osp_status fill_rotations(struct gpu *gpu, const struct rope *rope)
     if (gpu->rotations_of == rope)
         return OSP_OK;
     TRY(gpu_room_need(gpu, &gpu->rotations,
-                      (size_t)gpu->limits.n_rows_max * (size_t)rope->head_width * sizeof(float),
-                      "rotations"));
+                      rotations_bytes(gpu->limits.n_rows_max, rope->head_width), "rotations"));
     launch_rotations(gpu->stream, gpu->rotations.data, rope,
                      gpu_on_device(gpu, BATCH_POSITIONS(gpu->batch)), gpu->batch->n_rows);
     gpu->rotations_of = rope;
@@ -330,17 +328,12 @@ out:
 
 static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
 {
-    const size_t n_experts = (size_t)a->w_up.dim[0];
-    const size_t n_entries = (size_t)gpu->limits.n_rows_max * (size_t)a->ids.dim[1];
+    const int64_t n_experts = a->w_up.dim[0];
+    const int64_t n_entries = gpu->limits.n_rows_max * a->ids.dim[1];
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->lists, (2 * n_experts + 2 + 2 * n_entries) * sizeof(int32_t),
-                      "lists of experts"));
-    g->first = gpu->lists.data;
-    g->active = g->first + n_experts + 1;
-    g->n_active = g->active + n_experts;
-    g->tokens = g->n_active + 1;
-    g->entry = g->tokens + n_entries;
+    TRY(gpu_room_need(gpu, &gpu->lists, grouping_bytes(n_entries, n_experts), "lists of experts"));
+    *g = grouping_at(gpu->lists.data, n_entries, n_experts);
     g->n_read = gpu->n_experts_read;
 out:
     return st;

@@ -3,6 +3,7 @@
 
 #include "base/rng.h"
 #include "cuda/gpu.h"
+#include "cuda/rooms.h"
 
 enum osp_status gpu_staging_need(struct gpu *gpu, size_t size_bytes)
 {
@@ -22,15 +23,15 @@ out:
 /* The random numbers of the batch's samples and the batch, in one copy: each always in the same place. */
 static enum osp_status upload(struct gpu *gpu, const struct batch *b)
 {
-    const size_t uniforms_bytes = (size_t)gpu->limits.n_samples_max * sizeof(double);
-    const size_t all_bytes = uniforms_bytes + (size_t)b->size_bytes;
+    const size_t before_bytes = (size_t)uniforms_bytes(gpu->limits.n_samples_max);
+    const size_t all_bytes = before_bytes + (size_t)b->size_bytes;
     const struct batch_sample *samples = BATCH_SAMPLES(b);
     enum osp_status st;
 
     TRY(gpu_staging_need(gpu, all_bytes));
-    TRY(gpu_room_need(gpu, &gpu->batch_room, all_bytes, "the batch"));
-    memcpy(gpu->staging + uniforms_bytes, b, (size_t)b->size_bytes);
-    memset(gpu->staging, 0, uniforms_bytes);
+    TRY(gpu_room_need(gpu, &gpu->batch_room, (int64_t)all_bytes, "the batch"));
+    memcpy(gpu->staging + before_bytes, b, (size_t)b->size_bytes);
+    memset(gpu->staging, 0, before_bytes);
     for (int i = 0; i < b->n_samples; i++)
         ((double *)(void *)gpu->staging)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
     TRY(gpu_check(cudaMemcpyAsync(gpu->batch_room.data, gpu->staging, all_bytes,
@@ -38,7 +39,7 @@ static enum osp_status upload(struct gpu *gpu, const struct batch *b)
                   "the batch to the device"));
     gpu->uniforms = gpu->batch_room.data;
     gpu->on_device =
-        (const struct batch *)(const void *)((const char *)gpu->batch_room.data + uniforms_bytes);
+        (const struct batch *)(const void *)((const char *)gpu->batch_room.data + before_bytes);
 out:
     return st;
 }

@@ -3,10 +3,7 @@
 #include "backend/kv_page.h"
 #include "cuda/few.h"
 #include "cuda/gpu.h"
-
-enum {
-    ROWS_AT_LEAST = DECODE_ROWS_MAX
-}; /* for which there is room: a batch that grows moves nothing */
+#include "cuda/rooms.h"
 
 static bool takes(const struct matmul *m)
 {
@@ -37,12 +34,7 @@ static struct decode_wide product_of(const struct matmul *m)
 
 static enum osp_status room_for(struct gpu *gpu, int n_rows, int n_columns)
 {
-    const size_t n = (size_t)(n_rows < ROWS_AT_LEAST ? ROWS_AT_LEAST : n_rows);
-
-    return gpu_room_need(gpu, &gpu->rounded,
-                         n * (size_t)units_of(n_columns, UNIT_COLUMNS) * UNIT_COLUMNS *
-                             sizeof(uint16_t),
-                         "rounded rows");
+    return gpu_room_need(gpu, &gpu->rounded, rounded_rows_bytes(n_rows, n_columns), "rounded rows");
 }
 
 enum osp_status gpu_rounded_join(struct gpu *gpu, const struct tensor *y, uint16_t **out)
