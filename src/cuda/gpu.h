@@ -218,16 +218,13 @@ CHECKED enum osp_status gpu_memory(struct device_memory *out);
 /* probe.c */
 CHECKED enum osp_status gpu_probe(struct gpu *gpu, struct probe *out);
 
-/* stages.c: the table's row for a stage of the step in progress, which is noted as launched. */
-const struct tuning_row *gpu_tuned(struct gpu *gpu, enum stage stage, enum weight_format format,
-                                   int n_rows);
-/* The row for rows of this kind; nothing is noted. */
+/* products.c: the table's row for a stage of the step in progress, for rows of this kind. */
 const struct tuning_row *gpu_row_of_table(const struct gpu *gpu, enum stage stage,
                                           enum weight_format format, enum row_kind kind,
                                           int n_rows);
-
 enum weight_format gpu_format_of(const struct tensor *w);
-/* The step's batch in the device's memory: what BATCH_ gives of the host's, moved there. */
+
+/* stages.c: the step's batch in the device's memory: what BATCH_ gives of the host's, moved there. */
 const void *gpu_on_device(const struct gpu *gpu, const void *host);
 
 /* prompt.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
@@ -247,7 +244,7 @@ CHECKED enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_
 /* stage_attn.c: what attention's launches depend on, beside counts of rows. */
 int gpu_attn_units(const struct batch *b);
 
-/* stages.c, stage_attn.c: puts the stage's kernels into the stream. */
+/* stages.c, stage_attn.c, stage_experts.c: puts the stage's kernels into the stream. */
 #define STAGE_FUNCTION(stage)                                                                      \
     CHECKED enum osp_status gpu_##stage(struct gpu *gpu, const struct stage##_args *a,             \
                                         struct work *work);

@@ -1,0 +1,24 @@
+/* Products of weights with a step's rows, as the stages have them: jobs are added one by one, and launched together
+ * by the kernels that the table of kernels means (products.c). */
+#ifndef CUDA_PRODUCTS_H
+#define CUDA_PRODUCTS_H
+
+#include "cuda/gpu.h"
+
+/* In the device's memory, of one matrix or a whole stack. */
+int64_t product_weight_bytes(const struct tensor *w);
+/* One job's part, with n tokens each. */
+struct work product_work(const struct tensor *w, int n_tokens);
+/* Another job of m, whose n_tokens is set; bias NULL: none. Its part is added to *work. */
+void product_add(struct matmul *m, const struct tensor *w, const struct tensor *bias, float *out,
+                 int64_t out_width, struct work *work);
+/* All jobs, of whatever types. */
+CHECKED enum osp_status product_launch(struct gpu *gpu, enum stage stage, const struct matmul *m);
+
+/* What the table means for the step's rows of prompts, */
+const struct tuning_row *product_prompt_row(const struct gpu *gpu, enum stage stage,
+                                            const struct tensor *w);
+/* and whether that is a kernel for prompts alone. */
+bool product_is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w);
+
+#endif

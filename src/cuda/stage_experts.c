@@ -1,0 +1,129 @@
+/* Stage experts as launches: generated rows by the kernels that take rows of either kind, those of prompts by kernels
+ * of their own where the card has them. */
+#include "cuda/layout.h"
+#include "cuda/products.h"
+#include "cuda/rooms.h"
+
+static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
+{
+    const int64_t n_experts = a->w_up.dim[0];
+    const int64_t n_entries = gpu->limits.n_rows_max * a->ids.dim[1];
+    enum osp_status st;
+
+    TRY(gpu_room_need(gpu, &gpu->lists, grouping_bytes(n_entries, n_experts), "lists of experts"));
+    *g = grouping_at(gpu->lists.data, n_entries, n_experts);
+    g->n_read = gpu->n_experts_read;
+out:
+    return st;
+}
+
+/* The stack w times the entries of each expert. */
+static struct matmul product_of(const struct grouping *g, int n_tokens, int n_entries,
+                                int64_t n_experts)
+{
+    return (struct matmul){.n_tokens = n_tokens,
+                           .first = g->first,
+                           .active = g->active,
+                           .n_active = g->n_active,
+                           .n_active_max = n_entries < n_experts ? n_entries : (int)n_experts};
+}
+
+/* The rows in front, by the kernels that take rows of either kind. */
+static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
+{
+    const int n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
+    const int64_t n_experts = a->w_up.dim[0];
+    struct work work = {0};
+    struct grouping g;
+    struct matmul m;
+    bool is_taken = false;
+    enum osp_status st = OSP_OK;
+
+    if (gpu_row_of_table(gpu, STAGE_experts, gpu_format_of(&a->w_up), ROW_GENERATED, n_rows)
+            ->kernel == KERNEL_DECODE_GROUPED)
+        TRY(gpu_grouped_experts(gpu, a, n_rows, &is_taken));
+    if (is_taken) {
+        gpu->expected |= SET(KERNEL_DECODE_GROUPED);
+        goto out;
+    }
+    TRY(lists_of(gpu, a, &g));
+    launch_group(gpu->stream, &g, a->ids.data, n, n_ranks, (int)n_experts);
+    m = product_of(&g, n_rows, n, n_experts);
+    m.x = a->y.data;
+    m.gather = g.tokens;
+    m.gather_stride = 1;
+    m.is_swiglu = true;
+    m.limit = a->limit;
+    m.alpha = a->alpha;
+    product_add(&m, &a->w_up, &a->b_up, a->units.data, a->units.dim[1], &work);
+    TRY(product_launch(gpu, STAGE_experts, &m));
+    m = product_of(&g, n_rows, n, n_experts);
+    m.x = a->units.data;
+    product_add(&m, &a->w_down, &a->b_down, a->parts.data, a->parts.dim[1], &work);
+    TRY(product_launch(gpu, STAGE_experts, &m));
+    launch_combine(gpu->stream, a, g.entry, n_rows);
+out:
+    return st;
+}
+
+static void skip_rows(struct tensor *t, int64_t n)
+{
+    t->data = (char *)t->data + n * t->dim[1] * (int64_t)sizeof(float);
+}
+
+/* The stage without its first n rows; all of its numbers have four bytes. */
+static struct experts_args experts_behind(const struct experts_args *a, int n)
+{
+    struct experts_args rest = *a;
+
+    skip_rows(&rest.h, n);
+    skip_rows(&rest.y, n);
+    skip_rows(&rest.ids, n);
+    skip_rows(&rest.gates, n);
+    skip_rows(&rest.units, n * a->ids.dim[1]);
+    skip_rows(&rest.parts, n * a->ids.dim[1]);
+    return rest;
+}
+
+/* Those of prompts, by kernels of their own. */
+static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct experts_args *a,
+                                             const struct tuning_row *row, int n_rows)
+{
+    gpu->expected |= SET(row->kernel);
+    switch (row->kernel) {
+    case KERNEL_MXFP8_MATMUL:
+        return gpu_mxfp8_experts(gpu, a, n_rows, row->tile.rows);
+    case KERNEL_GEMM_MMA:
+        return gpu_mma_experts(gpu, a, n_rows);
+    default:
+        return gpu_prompt_experts(gpu, a, n_rows, row->tile.rows);
+    }
+}
+
+/* Bytes of weights are added up on the device, which alone knows how many experts it read. */
+enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struct work *work)
+{
+    const int n_rows = gpu->batch->n_rows, n_ranks = (int)a->ids.dim[1];
+    const struct tuning_row *up = product_prompt_row(gpu, STAGE_experts, &a->w_up);
+    const bool is_split = product_is_apart(gpu, STAGE_experts, &a->w_up) &&
+                          up->kernel == product_prompt_row(gpu, STAGE_experts, &a->w_down)->kernel;
+    const int n_first = is_split ? gpu->n_generated : n_rows;
+    const struct experts_args rest = experts_behind(a, n_first);
+    bool is_taken;
+    enum osp_status st;
+
+    gpu->expert_bytes = (double)(product_weight_bytes(&a->w_up) + product_weight_bytes(&a->w_down));
+    work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);
+    work->flops =
+        (product_work(&a->w_up, n_rows).flops + product_work(&a->w_down, n_rows).flops) * n_ranks;
+    TRY(gpu_few_experts(gpu, a, &is_taken));
+    if (is_taken)
+        goto out;
+    TRY(gpu_few_flush(gpu));
+    if (n_first > 0)
+        TRY(launch_experts(gpu, a, n_first));
+    if (n_first < n_rows)
+        TRY(launch_prompt_experts(gpu, &rest, up, n_rows - n_first));
+out:
+    return st;
+}
