@@ -21,4 +21,14 @@ const struct tuning_row *product_prompt_row(const struct gpu *gpu, enum stage st
 /* and whether that is a kernel for prompts alone. */
 bool product_is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w);
 
+/* ---- stage_experts.c: products over each expert's entries ---- */
+
+struct grouped_experts {
+    struct grouping lists;
+    struct matmul up, down;
+};
+/* Lists the entries of the first n_rows rows, and gives the stage's products over them. */
+CHECKED enum osp_status product_group(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                                      struct grouped_experts *out);
+
 #endif

@@ -17,25 +17,47 @@ out:
     return st;
 }
 
-/* The stack w times the entries of each expert. */
-static struct matmul product_of(const struct grouping *g, int n_tokens, int n_entries,
-                                int64_t n_experts)
+static void set_stack(struct matmul *m, const struct tensor *w, const struct tensor *bias,
+                      const struct tensor *out)
 {
-    return (struct matmul){.n_tokens = n_tokens,
-                           .first = g->first,
-                           .active = g->active,
-                           .n_active = g->n_active,
-                           .n_active_max = n_entries < n_experts ? n_entries : (int)n_experts};
+    m->n_jobs = 1;
+    m->w[0] = *w;
+    m->bias[0] = *bias;
+    m->out[0] = out->data;
+    m->out_width[0] = out->dim[1];
+}
+
+enum osp_status product_group(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                              struct grouped_experts *out)
+{
+    const int n_experts = (int)a->w_up.dim[0], n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
+    struct grouping *g = &out->lists;
+    enum osp_status st;
+
+    TRY(lists_of(gpu, a, g));
+    launch_group(gpu->stream, g, a->ids.data, n, n_ranks, n_experts);
+    out->up = out->down = (struct matmul){.n_tokens = n_rows,
+                                          .first = g->first,
+                                          .active = g->active,
+                                          .n_active = g->n_active,
+                                          .n_active_max = n < n_experts ? n : n_experts};
+    set_stack(&out->up, &a->w_up, &a->b_up, &a->units);
+    out->up.x = a->y.data;
+    out->up.gather = g->tokens;
+    out->up.gather_stride = 1;
+    out->up.is_swiglu = true;
+    out->up.limit = a->limit;
+    out->up.alpha = a->alpha;
+    set_stack(&out->down, &a->w_down, &a->b_down, &a->parts);
+    out->down.x = a->units.data;
+out:
+    return st;
 }
 
 /* The rows in front, by the kernels that take rows of either kind. */
 static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
 {
-    const int n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
-    const int64_t n_experts = a->w_up.dim[0];
-    struct work work = {0};
-    struct grouping g;
-    struct matmul m;
+    struct grouped_experts e;
     bool is_taken = false;
     enum osp_status st = OSP_OK;
 
@@ -46,22 +68,10 @@ static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args
         gpu->expected |= SET(KERNEL_DECODE_GROUPED);
         goto out;
     }
-    TRY(lists_of(gpu, a, &g));
-    launch_group(gpu->stream, &g, a->ids.data, n, n_ranks, (int)n_experts);
-    m = product_of(&g, n_rows, n, n_experts);
-    m.x = a->y.data;
-    m.gather = g.tokens;
-    m.gather_stride = 1;
-    m.is_swiglu = true;
-    m.limit = a->limit;
-    m.alpha = a->alpha;
-    product_add(&m, &a->w_up, &a->b_up, a->units.data, a->units.dim[1], &work);
-    TRY(product_launch(gpu, STAGE_experts, &m));
-    m = product_of(&g, n_rows, n, n_experts);
-    m.x = a->units.data;
-    product_add(&m, &a->w_down, &a->b_down, a->parts.data, a->parts.dim[1], &work);
-    TRY(product_launch(gpu, STAGE_experts, &m));
-    launch_combine(gpu->stream, a, g.entry, n_rows);
+    TRY(product_group(gpu, a, n_rows, &e));
+    TRY(product_launch(gpu, STAGE_experts, &e.up));
+    TRY(product_launch(gpu, STAGE_experts, &e.down));
+    launch_combine(gpu->stream, a, e.lists.entry, n_rows);
 out:
     return st;
 }
