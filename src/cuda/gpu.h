@@ -227,11 +227,11 @@ enum weight_format gpu_format_of(const struct tensor *w);
 /* stages.c: the step's batch in the device's memory: what BATCH_ gives of the host's, moved there. */
 const void *gpu_on_device(const struct gpu *gpu, const void *host);
 
-/* prompt.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
-CHECKED enum osp_status gpu_prompt_product(struct gpu *gpu, const struct matmul *m);
+/* prompt_sm90.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
+CHECKED enum osp_status gpu_sm90_product(struct gpu *gpu, const struct matmul *m);
 /* All of the stage, over n_rows rows that begin where the tensors do, by tiles of so many rows of weights. */
-CHECKED enum osp_status gpu_prompt_experts(struct gpu *gpu, const struct experts_args *a,
-                                           int n_rows, int tile_rows);
+CHECKED enum osp_status gpu_sm90_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                                         int tile_rows);
 /* prompt_mma.c: the same by mma.sync. */
 CHECKED enum osp_status gpu_mma_product(struct gpu *gpu, const struct matmul *m);
 CHECKED enum osp_status gpu_mma_experts(struct gpu *gpu, const struct experts_args *a, int n_rows);

@@ -74,7 +74,7 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
         gpu->expected |= SET(row->kernel);
         return gpu_mxfp8_product(gpu, m, row->tile.rows);
     case KERNEL_GEMM_256: /* or another that ends sooner */
-        return gpu_prompt_product(gpu, m);
+        return gpu_sm90_product(gpu, m);
     case KERNEL_GEMM_MMA:
         gpu->expected |= SET(row->kernel);
         return gpu_mma_product(gpu, m);

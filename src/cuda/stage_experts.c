@@ -106,7 +106,7 @@ static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct exper
     case KERNEL_GEMM_MMA:
         return gpu_mma_experts(gpu, a, n_rows);
     default:
-        return gpu_prompt_experts(gpu, a, n_rows, row->tile.rows);
+        return gpu_sm90_experts(gpu, a, n_rows, row->tile.rows);
     }
 }
 

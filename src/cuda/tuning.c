@@ -65,7 +65,7 @@ enum {
 #define WHY_EARLY      "weights are asked for before their inputs are there"
 #define WHY_WIDE       "rows are rounded once, weights expanded once for 32 tokens"
 #define WHY_ONE_SOURCE "one source for all cards, the same sums for any number of tokens"
-#define WHY_MATRICES   "prompts: tiles of 256, 128 or 64 rows, those that end first (prompt.c)"
+#define WHY_MATRICES   "prompts: tiles of 256, 128 or 64 rows, those that end first (prompt_sm90.c)"
 #define WHY_MXFP8      "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
 
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
