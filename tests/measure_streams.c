@@ -1,6 +1,6 @@
 /* How near the CPU's kernels come to the memory: one thread goes over 150 MB of weights in slices of
- * 390 KB, each time one slice that is only read, one of packed MXFP4 times one token, one of bf16
- * times one token, all far apart. On a busy machine most slices are disturbed, so the times printed
+ * 390 KB, each time one slice that is only read, one of packed MXFP4 times one token, one of it fetched ahead,
+ * one of bf16 times one token, all far apart. On a busy machine most slices are disturbed, so the times printed
  * are those that 1, 10 and 50 per cent of the slices stay below. Then the products of many tokens
  * with weights in the cache. It is built with the tests and run by hand.
  *
@@ -27,7 +27,7 @@ enum {
     MANY_TOKENS = 64
 };
 
-enum way { WAY_READ, WAY_MXFP4, WAY_BF16, N_WAYS };
+enum way { WAY_READ, WAY_MXFP4, WAY_AHEAD, WAY_BF16, N_WAYS };
 
 struct bench {
     const struct kernels *k;
@@ -37,6 +37,7 @@ struct bench {
     struct int8_row rows[MANY_TOKENS];
     uint16_t rounded[COLUMNS], mixed[MIXED_TOKENS_MAX][COLUMNS];
     float x[COLUMNS], out[MANY_TOKENS * 64];
+    bool fetches_ahead;
     uint64_t sum; /* keeps what is read alive */
     double times_ns[N_WAYS][N_TIMES];
 };
@@ -87,13 +88,16 @@ static void mxfp4_groups(struct bench *b, const char *group, int n_groups, int n
         return;
     }
     for (int i = 0; i < n_each; i++) {
-        struct int8_products p = {
-            .out = b->out, .x = b->rows, .n_blocks = BLOCKS, .n_x = n_x, .n_groups = n_at_once};
+        struct int8_products p = {.out = b->out,
+                                  .x = b->rows,
+                                  .n_blocks = BLOCKS,
+                                  .n_x = n_x,
+                                  .n_groups = n_at_once,
+                                  .fetches_ahead = b->fetches_ahead};
 
-        for (int g = 0; g < n_at_once; g++) {
+        for (int g = 0; g < n_at_once; g++)
             p.groups[g] = (const uint8_t *)group + (ptrdiff_t)(g * n_each + i) * GROUP_BYTES;
-            p.next[g] = p.groups[g] + GROUP_BYTES;
-        }
+        p.next = p.groups[0] + GROUP_BYTES;
         b->k->products_int8(&p);
     }
 }
@@ -120,9 +124,10 @@ static void bf16_rows(struct bench *b, const char *data)
 
 static void run_slice(struct bench *b, enum way way, const char *data)
 {
+    b->fetches_ahead = way == WAY_AHEAD;
     if (way == WAY_READ)
         read_slice(b, data);
-    else if (way == WAY_MXFP4)
+    else if (way == WAY_MXFP4 || way == WAY_AHEAD)
         mxfp4_groups(b, data, SLICE_GROUPS, 1);
     else
         bf16_rows(b, data);
@@ -151,7 +156,8 @@ static void run_streams(struct bench *b)
 
 static void print_streams(const struct bench *b)
 {
-    static const double bytes[N_WAYS] = {SLICE_BYTES, SLICE_BYTES, BF16_ROWS * COLUMNS * 2.0};
+    static const double bytes[N_WAYS] = {SLICE_BYTES, SLICE_BYTES, SLICE_BYTES,
+                                         BF16_ROWS * COLUMNS * 2.0};
     static const int percents[] = {1, 10, 50};
 
     for (int i = 0; i < 3; i++) {
@@ -159,11 +165,12 @@ static void print_streams(const struct bench *b)
 
         for (int way = 0; way < N_WAYS; way++)
             gbs[way] = bytes[way] / b->times_ns[way][N_TIMES * percents[i] / 100];
-        printf(
-            "%-9s %2d %% of slices: reading %.1f GB/s, MXFP4 %.1f (%.0f %%), bf16 %.1f (%.0f %%)\n",
-            b->k->name, percents[i], gbs[WAY_READ], gbs[WAY_MXFP4],
-            100 * gbs[WAY_MXFP4] / gbs[WAY_READ], gbs[WAY_BF16],
-            100 * gbs[WAY_BF16] / gbs[WAY_READ]);
+        printf("%-9s %2d %% of slices: reading %.1f GB/s, MXFP4 %.1f (%.0f %%), fetched ahead %.1f "
+               "(%.0f %%), bf16 %.1f (%.0f %%)\n",
+               b->k->name, percents[i], gbs[WAY_READ], gbs[WAY_MXFP4],
+               100 * gbs[WAY_MXFP4] / gbs[WAY_READ], gbs[WAY_AHEAD],
+               100 * gbs[WAY_AHEAD] / gbs[WAY_READ], gbs[WAY_BF16],
+               100 * gbs[WAY_BF16] / gbs[WAY_READ]);
     }
 }
 

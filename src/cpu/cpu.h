@@ -35,6 +35,7 @@ enum stage {
 struct cpu {
     struct pool *pool;
     const struct kernels *kernels;
+    bool fetches_ahead; /* see kernels_fetch_ahead() */
     struct backend_options limits;
     const struct batch *batch; /* of the step in progress; borrowed */
     uint64_t ticket;           /* of the last step that ended */

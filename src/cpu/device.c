@@ -175,6 +175,7 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = names[i];
     TRY(kernels_choose(&cpu->kernels, opt->cpu_features));
+    cpu->fetches_ahead = kernels_fetch_ahead();
     TRY(pool_open_bound(&cpu->pool, opt->n_threads, opt->cpu_affinity));
     TRY(mem_try_aligned(&cpu->shares, (size_t)pool_threads(cpu->pool), sizeof(*cpu->shares),
                         "shares of the threads"));

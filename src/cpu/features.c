@@ -95,6 +95,15 @@ static bool has_amx(void)
            saves(STATES_ZMM | STATES_TILES) && may_use_tiles();
 }
 
+/* A thread reads weights on Zen 3 at 32 GB/s without software prefetching and at 30 with, on Emerald Rapids
+ * at 78 to 85 % of reading alone without and at 90 to 96 with. No other CPU was measured. */
+bool kernels_fetch_ahead(void)
+{
+    const unsigned of_amd = 0x68747541; /* "Auth"enticAMD */
+
+    return leaf_of(0, 0).b != of_amd;
+}
+
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
 
@@ -126,6 +135,13 @@ static bool has_always(void)
 {
     return true;
 }
+
+#if !defined(__x86_64__)
+bool kernels_fetch_ahead(void)
+{
+    return true;
+}
+#endif
 
 static const struct {
     const char *name;

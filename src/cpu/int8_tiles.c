@@ -90,12 +90,11 @@ static void multiply_streams(const struct share_of_job *s, int i, int n)
     p.out = sums;
     p.n_x = 1;
     p.n_groups = n;
+    p.next = group_at(s, stream_group(s, i + GROUPS_AT_ONCE < s->n ? i + GROUPS_AT_ONCE : i));
+    p.fetches_ahead = s->cpu->fetches_ahead;
     for (int g = 0; g < n; g++) {
-        const int next = i + g + GROUPS_AT_ONCE;
-
         groups[g] = stream_group(s, i + g);
         p.groups[g] = group_at(s, groups[g]);
-        p.next[g] = next < s->n ? group_at(s, stream_group(s, next)) : p.groups[g];
         __builtin_prefetch((const char *)s->m->bias.data + groups[g] * s->bias_bytes);
     }
     multiply(s, &p, 0);
@@ -119,7 +118,7 @@ static void multiply_piece(const struct share_of_job *s, int token, int n, int f
     for (int g = first; g < end; g++) {
         struct int8_products p = {.out = out,
                                   .groups = {group_at(s, g)},
-                                  .next = {group_at(s, g + 1 < s->first + s->n ? g + 1 : g)},
+                                  .next = group_at(s, g + 1 < s->first + s->n ? g + 1 : g),
                                   .n_x = n,
                                   .n_groups = 1};
 

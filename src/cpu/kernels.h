@@ -92,11 +92,12 @@ enum { GROUPS_AT_ONCE = 4 };
 struct int8_products {
     float *out;
     const uint8_t *groups[GROUPS_AT_ONCE];
-    const uint8_t
-        *next[GROUPS_AT_ONCE]; /* those whose turn is next, which may be fetched meanwhile */
+    const uint8_t *next; /* of one group: whose turn is next, which may be fetched meanwhile */
     const struct int8_row *x;
     int n_blocks, n_x;
     int n_groups; /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
+    bool
+        fetches_ahead; /* of several groups, what lies behind what is multiplied: kernels_fetch_ahead() */
 };
 
 /* ---- BF16 times rounded rows ----
@@ -210,6 +211,10 @@ void widen_mxfp4_plain(float *out, const uint8_t *blocks, const uint8_t *scales,
  * KERNEL_LEVELS_MAX. */
 enum { KERNEL_LEVELS_MAX = 8 };
 int kernels_here(const struct kernels *out[KERNEL_LEVELS_MAX]);
+
+/* Whether runs of memory that are read side by side come sooner when software asks for them, too. A matter of
+ * the CPU's own prefetchers, not of the level: no on AMD's, yes on all others. */
+bool kernels_fetch_ahead(void);
 
 /* The level of that name; NULL or "": what OSPREY_CPU_FEATURES says, or else the best. OSP_EINVAL
  * for a name that is not known, or not here, with those that are. */

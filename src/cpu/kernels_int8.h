@@ -11,8 +11,6 @@
  *     fvec   scales_of(const uint8_t *p)    2^(p[i] - 127); 0 for 2^-127
  *     int32_t bias_of(const int8_t *codes)  of a block of 32 activations
  *     INT8_TOKENS                           tokens of the register tile
- *     FETCHES_STREAMS                       whether groups that are multiplied side by side are fetched
- *                                           ahead, or left to the CPU's prefetchers
  *
  * Few tokens: codes are expanded in registers as they stream by. Bound by memory. Many: a group's
  * next CHUNK_BLOCKS blocks are expanded once into the first-level cache and multiplied with all
@@ -25,7 +23,12 @@ enum {
     FEW_TOKENS = 4,
     NEAR_BLOCKS = 16,  /* of four groups: half the first-level cache, with its outliers' columns */
     OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
-    STREAMS = 5        /* parts of a group that are fetched side by side: a line of each a block */
+    STREAMS = 5,       /* parts of a group that are fetched side by side: a line of each a block */
+    FETCH_BYTES = 64,  /* a cache line */
+    /* Of several groups: so far ahead of the products into the second-level cache, and so far from there into
+     * the first. On a Xeon anything from 2,000 to 9,000 and from 500 to 1,500 is as good. */
+    FAR_BYTES = 34 * FETCH_BYTES,
+    NEAR_BYTES = 12 * FETCH_BYTES
 };
 
 /* A chunk: a step's vectors lie behind those of the step before it, whatever the block. */
@@ -106,21 +109,36 @@ INLINE void few_block(struct few *f, int block, const int n_x, const int n_group
     }
 }
 
-/* Asks for what comes next while block b is multiplied. Of one group that is the next one, by parts side
- * by side: memory answers several streams sooner than one. Several groups are several streams by themselves. */
-INLINE void fetch_next(const struct int8_products *p, int b, const int n_groups)
+/* Asks for the next group while block b of one is multiplied, by parts side by side: memory answers several
+ * streams sooner than one. */
+INLINE void fetch_next(const struct int8_products *p, int b)
 {
-    const ptrdiff_t part = group_bytes(p->n_blocks) / (STREAMS * 64) * 64;
+    const ptrdiff_t part = group_bytes(p->n_blocks) / (STREAMS * FETCH_BYTES) * FETCH_BYTES;
 
-    if (n_groups == 1)
-        UNROLL
-    for (int i = 0; i < STREAMS; i++)
-        __builtin_prefetch(p->next[0] + i * part + (ptrdiff_t)b * 64, 0, 2);
     UNROLL
-    for (int g = 0; n_groups > 1 && g < n_groups; g++)
+    for (int i = 0; i < STREAMS; i++)
+        __builtin_prefetch(p->next + i * part + (ptrdiff_t)b * FETCH_BYTES, 0, 2);
+}
+
+INLINE void fetch_line(const uint8_t *line)
+{
+    __builtin_prefetch(line + FAR_BYTES, 0, 2);
+    __builtin_prefetch(line + NEAR_BYTES, 0, 3);
+}
+
+/* Asks for what lies ahead of block b of several groups, which are streams by themselves. */
+INLINE void fetch_ahead(const struct int8_products *p, int b, const int n_groups)
+{
+    UNROLL
+    for (int g = 0; g < n_groups; g++) {
+        const uint8_t *codes = p->groups[g] + group_codes_at(b);
+
+        if (b % GROUP_LINE_BLOCKS == 0)
+            fetch_line(codes - GROUP_LINE_BYTES);
         UNROLL
-    for (int v = 0; v < STEPS / 2; v++)
-        __builtin_prefetch(p->next[g] + group_codes_at(b) + (ptrdiff_t)v * 64, 0, 2);
+        for (int v = 0; v < STEPS / 2; v++)
+            fetch_line(codes + (ptrdiff_t)v * FETCH_BYTES);
+    }
 }
 
 /* One outlier of a token, one column of the weights, with all groups. */
@@ -187,8 +205,10 @@ INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n
         const int end = p->n_blocks - first < NEAR_BLOCKS ? p->n_blocks : first + NEAR_BLOCKS;
 
         for (int b = first; b < end; b++) {
-            if (n_groups == 1 || FETCHES_STREAMS)
-                fetch_next(p, b, n_groups);
+            if (n_groups == 1)
+                fetch_next(p, b);
+            else if (p->fetches_ahead)
+                fetch_ahead(p, b, n_groups);
             few_block(&f, b, n_x, n_groups);
         }
         if (n_x == 1)

@@ -44,7 +44,7 @@ static inline fvec min_v(fvec a, fvec b)
 #include "cpu/kernels_attn.h"
 
 typedef int8x16_t bytes;
-enum { INT8_TOKENS = 4, FETCHES_STREAMS = 1 };
+enum { INT8_TOKENS = 4 };
 
 /* 2 e2m1 for each of the sixteen codes. */
 INLINE bytes look_up(uint8x16_t codes)

@@ -72,7 +72,7 @@ INLINE void narrow(int16_t *out, const fvec v[2])
 #include "cpu/kernels_attn_i16.h"
 
 typedef __m256i bytes;
-enum { INT8_TOKENS = 4, FETCHES_STREAMS = 0 };
+enum { INT8_TOKENS = 4 };
 
 /* 2 e2m1 + 12 for each of the sixteen codes. */
 INLINE bytes look_up(bytes codes)

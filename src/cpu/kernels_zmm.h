@@ -54,7 +54,7 @@ static inline fvec min_v(fvec a, fvec b)
 #include "cpu/kernels_attn.h"
 
 typedef __m512i bytes;
-enum { INT8_TOKENS = 8, FETCHES_STREAMS = 1 };
+enum { INT8_TOKENS = 8 };
 
 /* 2 e2m1 + 12 for each of the sixteen codes. */
 INLINE bytes expand_low(bytes codes)

@@ -53,7 +53,7 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
 #include "cpu/kernels_float.h"
 
 typedef int8_t bytes __attribute__((vector_size(64)));
-enum { INT8_TOKENS = 8, FETCHES_STREAMS = 1 };
+enum { INT8_TOKENS = 8 };
 
 static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 

@@ -368,7 +368,7 @@ static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
     memset(c.out, 0xFF, sizeof(c.out));
     k->products_int8(&(struct int8_products){.out = c.out,
                                              .groups = {c.group},
-                                             .next = {c.group},
+                                             .next = c.group,
                                              .x = c.rows + first,
                                              .n_blocks = n_blocks,
                                              .n_x = n_x,
@@ -483,7 +483,7 @@ static void multiply_outliers(const struct kernels *k, float *out, int first, in
     }
     k->products_int8(&(struct int8_products){.out = out,
                                              .groups = {c.group},
-                                             .next = {c.group},
+                                             .next = c.group,
                                              .x = rows,
                                              .n_blocks = BLOCKS_MAX,
                                              .n_x = n_x,
@@ -583,7 +583,8 @@ static void test_int8_groups(void **state)
                 .out = together, .x = c.rows, .n_blocks = N, .n_x = 1, .n_groups = n};
 
             for (int g = 0; g < n; g++)
-                p.groups[g] = p.next[g] = groups + (GROUPS_AT_ONCE - 1 - g) * APART;
+                p.groups[g] = p.next = groups + (GROUPS_AT_ONCE - 1 - g) * APART;
+            p.fetches_ahead = n % 2 == 0;
             together[n * GROUP_ROWS] = -1;
             levels[l]->products_int8(&p);
             assert_true(together[n * GROUP_ROWS] == -1);
