@@ -46,6 +46,7 @@ extern const struct kernels kernels_amx;
 const struct kernels kernels_amx = {.name = "amx",
                                     LEVEL_FUNCTIONS,
                                     ATTN_FUNCTIONS,
+                                    ATTN_I16_FUNCTIONS,
                                     .round_bf16 = level_round_bf16,
                                     .panel_bf16 = tile_panel_bf16,
                                     .products_rounded = tile_products_rounded,

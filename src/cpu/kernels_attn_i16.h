@@ -12,9 +12,11 @@
 
 enum {
     GROUP_HEADS = 8, /* that meet a page together: their scores are 2 KB */
-    MADD_HEADS = 4,  /* whose sums stay in registers */
+    HEAD_LANES = GROUP_HEADS > LANES ? GROUP_HEADS : LANES,
     MADD_VECTORS = KV_COLUMNS / LANES,
-    MADD_ROWS = 2, /* rows of a page a turn; one line is fetched meanwhile */
+    MADD_HEADS = GROUP_HEADS / MADD_VECTORS,             /* whose sums stay in registers */
+    MADD_ROWS = 2,                                       /* rows of a page a turn */
+    MADD_FETCHES = MADD_ROWS * MADD_HEADS / GROUP_HEADS, /* lines fetched meanwhile */
     CODE_MAX = 32767,
     WEIGHT_SUM_MAX = 131000
 };
@@ -29,8 +31,8 @@ struct page_work {
     int16_t weights[GROUP_HEADS][PAGE_TOKENS]; /* rounded */
     float shares[PAGE_TOKENS];                 /* of the values' scales in the largest, 0 outside */
     float factors[GROUP_HEADS];                /* score times factor: in base 2 */
-    float shrink[GROUP_HEADS];                 /* of the old sums */
-    float grow[GROUP_HEADS];                   /* of the page's weights */
+    float shrink[HEAD_LANES];                  /* of the old sums */
+    float grow[HEAD_LANES];                    /* of the page's weights */
     float units[GROUP_HEADS];                  /* of the page's sums of values */
     int begin, end; /* slots: whole rows of a tile around those that the row sees */
     bool is_whole;  /* it sees the page */
@@ -131,7 +133,7 @@ struct madd {
     const uint32_t *words; /* rows of a tile */
     int stride;            /* codes from one head to the next */
     int n_rows;            /* a multiple of MADD_ROWS */
-    const char *ahead;     /* lines to be fetched, half as many as rows */
+    const char *ahead;     /* lines to be fetched: MADD_FETCHES for MADD_ROWS */
 };
 
 /* sum[h] += the rows' products with head h. */
@@ -140,8 +142,9 @@ INLINE void madd_rows(ivec sum[][MADD_VECTORS], struct madd m, const int n)
     const uint32_t *const end = m.words + m.n_rows * KV_COLUMNS;
 
     for (; m.words != end; m.words += MADD_ROWS * KV_COLUMNS) {
-        __builtin_prefetch(m.ahead);
-        m.ahead += LINE_BYTES;
+        UNROLL
+        for (int i = 0; i < MADD_FETCHES; i++, m.ahead += LINE_BYTES)
+            __builtin_prefetch(m.ahead);
         UNROLL
         for (int row = 0; row < MADD_ROWS; row++) {
             uvec words[MADD_VECTORS];
@@ -292,7 +295,7 @@ INLINE void renew_largest(const struct attend *a, struct page_work *w, float *la
         w->shrink[h] = before - m->largest;
         w->grow[h] = largest[h] - m->largest;
     }
-    for (int h = a->n_heads; h < GROUP_HEADS; h++)
+    for (int h = a->n_heads; h < HEAD_LANES; h++)
         w->shrink[h] = w->grow[h] = 0;
     for (int h = 0; h < GROUP_HEADS; h += LANES) {
         store_v(w->shrink + h, exp2_v(load_v(w->shrink + h)));
@@ -326,7 +329,7 @@ INLINE void renew_page(const struct attend *a, struct page_work *w)
 
 INLINE void score_heads(const struct attend *a, struct page_work *w, int slot, const char *ahead)
 {
-    const int n_bytes = kv_width(a->head_width) / 2 / MADD_ROWS * LINE_BYTES;
+    const int n_bytes = kv_width(a->head_width) / 2 / MADD_ROWS * MADD_FETCHES * LINE_BYTES;
     int head = 0;
 
     for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, ahead += n_bytes)
@@ -340,7 +343,7 @@ INLINE void score_heads(const struct attend *a, struct page_work *w, int slot, c
 INLINE void value_heads(const struct attend *a, const struct page_work *w, int column,
                         const char *ahead)
 {
-    const int n_bytes = PAGE_TOKENS / 2 / MADD_ROWS * LINE_BYTES;
+    const int n_bytes = PAGE_TOKENS / 2 / MADD_ROWS * MADD_FETCHES * LINE_BYTES;
     int head = 0;
 
     for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, ahead += n_bytes)

@@ -53,6 +53,27 @@ static inline fvec min_v(fvec a, fvec b)
 
 #include "cpu/kernels_attn.h"
 
+/* Adds the two products of each lane's halves. */
+INLINE ivec madd_v(ivec sum, uvec a, uvec b)
+{
+    return (ivec)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+}
+
+INLINE fvec float_v(ivec v)
+{
+    return (fvec)_mm512_cvtepi32_ps((__m512i)v);
+}
+
+/* Rounded to nearest, ties to even. */
+INLINE void narrow(int16_t *out, const fvec v[1])
+{
+    const __m512i wide = _mm512_cvtps_epi32((__m512)v[0]);
+
+    _mm256_storeu_si256((__m256i_u *)out, _mm512_cvtsepi32_epi16(wide));
+}
+
+#include "cpu/kernels_attn_i16.h"
+
 typedef __m512i bytes;
 enum { INT8_TOKENS = 8 };
 
