@@ -43,17 +43,18 @@ struct cpu {
     int n_blocks;
     struct room *workers;  /* one a thread */
     struct room rotations; /* (T, D) f32: of the batch's positions, filled for rotations_of */
-    const struct rope *rotations_of; /* NULL at the start of a step */
-    struct room lists;               /* which token goes to which expert */
-    struct room jobs;                /* matrix products of one stage */
-    struct room counts;              /* how many tiles each of them has */
-    struct room quantised;           /* the rows that they multiply with, as int8 */
-    struct room attn_tasks;          /* of attention */
-    struct room attn_parts;          /* sums of blocks whose splits are tasks of their own */
-    struct room attn_left;           /* how many splits of each are not done */
-    struct room rounded, mixed;      /* or as bf16; see rounded.h */
-    struct share *shares;            /* one a thread */
-    struct packed *packed;           /* see pack.h */
+    const struct rope *rotations_of;      /* NULL at the start of a step */
+    struct room lists;                    /* which token goes to which expert */
+    struct room jobs;                     /* matrix products of one stage */
+    struct room counts;                   /* how many tiles each of them has */
+    struct room quantised;                /* the rows that they multiply with, as int8 */
+    struct room arranged, arranged_first; /* and those by tiles; see int8_arranged.h */
+    struct room attn_tasks;               /* of attention */
+    struct room attn_parts;               /* sums of blocks whose splits are tasks of their own */
+    struct room attn_left;                /* how many splits of each are not done */
+    struct room rounded, mixed;           /* or as bf16; see rounded.h */
+    struct share *shares;                 /* one a thread */
+    struct packed *packed;                /* see pack.h */
     struct stage_cost costs[N_STAGES];
 };
 

@@ -118,6 +118,8 @@ static void cpu_close(struct backend *be)
     free(cpu->jobs.data);
     free(cpu->counts.data);
     free(cpu->quantised.data);
+    free(cpu->arranged.data);
+    free(cpu->arranged_first.data);
     free(cpu->attn_tasks.data);
     free(cpu->attn_parts.data);
     free(cpu->attn_left.data);

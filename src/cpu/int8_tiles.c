@@ -2,13 +2,17 @@
 
 #include <string.h>
 
+#include "cpu/int8_arranged.h"
 #include "cpu/pack.h"
 
+/* Rows of inputs that one group after the other is multiplied with. */
 enum {
-    PIECE_TOKENS =
-        INT8_X_MAX,         /* rows of inputs that one group after the other is multiplied with */
-    PIECE_ROUND = 16,       /* tokens: what kernels of many tokens take at once divides it */
-    PIECE_BYTES = 240 << 10 /* of them, as int8: half of the second-level cache */
+    PIECE_TOKENS = 64,
+    PIECE_ROUND = 16,        /* tokens: what kernels of many tokens take at once divides it */
+    PIECE_BYTES = 240 << 10, /* of them, as int8: half of the second-level cache */
+    /* Of arranged ones, by CPUs whose second-level cache has 1 MB or more. */
+    ARRANGED_TOKENS = INT8_X_MAX,
+    ARRANGED_BYTES = 480 << 10
 };
 
 /* A share of a job's groups, and what is known of the job. */
@@ -30,15 +34,9 @@ static int rows_of(const struct share_of_job *s, int group)
     return matmul_patch(s->m, 0, 1, (int64_t)group * GROUP_ROWS).n_rows;
 }
 
-static void multiply(const struct share_of_job *s, struct int8_products *p, int token)
+static int blocks_of(const struct share_of_job *s)
 {
-    struct int8_row x[PIECE_TOKENS];
-
-    for (int t = 0; t < p->n_x; t++)
-        x[t] = s->rows[matmul_input_row(s->m, token + t)];
-    p->x = x;
-    p->n_blocks = (int)(s->m->w.dim[1] / MXFP4_BLOCK);
-    s->cpu->kernels->products_int8(p);
+    return (int)(s->m->w.dim[1] / MXFP4_BLOCK);
 }
 
 /* ---- one token ---- */
@@ -84,46 +82,61 @@ static void finish_groups(const struct share_of_job *s, const int *groups, int n
 static void multiply_streams(const struct share_of_job *s, int i, int n)
 {
     float sums[GROUPS_AT_ONCE * GROUP_ROWS];
-    struct int8_products p;
+    const int next = i + GROUPS_AT_ONCE < s->n ? i + GROUPS_AT_ONCE : i;
+    struct int8_products p = {.out = sums,
+                              .next = group_at(s, stream_group(s, next)),
+                              .x = &s->rows[matmul_input_row(s->m, 0)],
+                              .n_blocks = blocks_of(s),
+                              .n_x = 1,
+                              .n_groups = n,
+                              .fetches_ahead = s->cpu->fetches_ahead};
     int groups[GROUPS_AT_ONCE];
 
-    p.out = sums;
-    p.n_x = 1;
-    p.n_groups = n;
-    p.next = group_at(s, stream_group(s, i + GROUPS_AT_ONCE < s->n ? i + GROUPS_AT_ONCE : i));
-    p.fetches_ahead = s->cpu->fetches_ahead;
     for (int g = 0; g < n; g++) {
         groups[g] = stream_group(s, i + g);
         p.groups[g] = group_at(s, groups[g]);
         __builtin_prefetch((const char *)s->m->bias.data + groups[g] * s->bias_bytes);
     }
-    multiply(s, &p, 0);
+    s->cpu->kernels->products_int8(&p);
     finish_groups(s, groups, n, sums);
 }
 
 /* ---- several tokens ---- */
 
-static int tokens_at_once(const struct matmul *m)
+static int tokens_at_once(const struct matmul *m, bool is_arranged)
 {
-    const int64_t n_fit = PIECE_BYTES / m->w.dim[1] / PIECE_ROUND * PIECE_ROUND;
+    const int n_bytes = is_arranged ? ARRANGED_BYTES : PIECE_BYTES;
+    const int n_most = is_arranged ? ARRANGED_TOKENS : PIECE_TOKENS;
+    const int64_t n_fit = n_bytes / m->w.dim[1] / PIECE_ROUND * PIECE_ROUND;
 
-    return n_fit > PIECE_TOKENS ? PIECE_TOKENS : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
+    return n_fit > n_most ? n_most : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
 }
 
-/* All groups times a piece of the tokens. */
-static void multiply_piece(const struct share_of_job *s, int token, int n, int first, int end)
+/* All groups times a piece of the tokens, `part`. */
+static void multiply_piece(const struct share_of_job *s, const struct packed_part *part)
 {
-    float out[PIECE_TOKENS * GROUP_ROWS];
+    const int n = part->token_end - part->token, n_blocks = blocks_of(s);
+    float out[INT8_X_MAX * GROUP_ROWS];
+    struct int8_row x[INT8_X_MAX];
 
-    for (int g = first; g < end; g++) {
-        struct int8_products p = {.out = out,
-                                  .groups = {group_at(s, g)},
-                                  .next = group_at(s, g + 1 < s->first + s->n ? g + 1 : g),
-                                  .n_x = n,
-                                  .n_groups = 1};
+    for (int t = 0; t < n; t++)
+        x[t] = s->rows[matmul_input_row(s->m, part->token + t)];
+    for (int g = part->first; g < part->end; g++) {
+        const int next = g + 1 < s->first + s->n ? g + 1 : g;
 
-        multiply(s, &p, token);
-        matmul_finish(s->cpu, s->m, matmul_patch(s->m, token, n, (int64_t)g * GROUP_ROWS), out);
+        s->cpu->kernels->products_int8(&(struct int8_products){
+            .out = out,
+            .groups = {group_at(s, g)},
+            .next = group_at(s, next),
+            .x = x,
+            .arranged = n < INT8_ARRANGED_MIN || part->arranged == NULL
+                            ? NULL
+                            : part->arranged + arranged_bytes(part->token, n_blocks),
+            .n_blocks = n_blocks,
+            .n_x = n,
+            .n_groups = 1});
+        matmul_finish(s->cpu, s->m, matmul_patch(s->m, part->token, n, (int64_t)g * GROUP_ROWS),
+                      out);
     }
 }
 
@@ -131,7 +144,7 @@ void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct i
                    struct packed_part part)
 {
     const int n_groups = (int)((m->w.dim[0] + GROUP_ROWS - 1) / GROUP_ROWS);
-    const int n_most = tokens_at_once(m);
+    const int n_most = tokens_at_once(m, part.arranged != NULL);
     struct share_of_job s = {
         .cpu = cpu, .m = m, .rows = rows, .group_bytes = packed_group_bytes(m->w.dim[1])};
     int end;
@@ -145,7 +158,11 @@ void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct i
                              part.end - i < GROUPS_AT_ONCE ? part.end - i : GROUPS_AT_ONCE);
         return;
     }
-    for (int token = part.token; token < part.token_end; token += n_most)
-        multiply_piece(&s, token, part.token_end - token < n_most ? part.token_end - token : n_most,
-                       part.first, part.end);
+    for (int token = part.token; token < part.token_end; token += n_most) {
+        struct packed_part piece = part;
+
+        piece.token = token;
+        piece.token_end = part.token_end - token < n_most ? part.token_end : token + n_most;
+        multiply_piece(&s, &piece);
+    }
 }

@@ -83,7 +83,12 @@ struct int8_row {
     int n_outliers;
 };
 
-enum { INT8_X_MAX = 64 }; /* rows of a call: with what belongs to them, half a second-level cache */
+enum {
+    INT8_ARRANGED_ROWS = 8,   /* of a tile of rows that arrange_int8() makes */
+    INT8_ARRANGED_BYTES = 40, /* a row and block */
+    INT8_ARRANGED_MIN = 5     /* rows of a call: fewer meet the weights in registers */
+};
+enum { INT8_X_MAX = 128 }; /* rows of a call */
 
 /* out[t * 16 + r] = w[r] . x[t] of one group: the codes' products, and to that sum the outliers', added up
  * by themselves in the order of the list. One token may be multiplied with several groups at once: out
@@ -94,6 +99,9 @@ struct int8_products {
     const uint8_t *groups[GROUPS_AT_ONCE];
     const uint8_t *next; /* of one group: whose turn is next, which may be fetched meanwhile */
     const struct int8_row *x;
+    const void *
+        arranged; /* tiles of the same rows by arrange_int8(), one behind the other, or NULL; out then
+                           * has room for whole tiles */
     int n_blocks, n_x;
     int n_groups; /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
     bool
@@ -168,6 +176,9 @@ struct kernels {
     /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
     void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
     void (*products_int8)(const struct int8_products *p);
+    /* A tile of n_x <= INT8_ARRANGED_ROWS rows in the level's own form, as large as of all of them. NULL: it has
+     * none. With it or without, a product has the same bits. */
+    void (*arrange_int8)(void *tile, const struct int8_row *x, int n_x, int n_blocks);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
     /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give any

@@ -333,7 +333,9 @@ static int outliers_expanded(const struct int8_row *row, const struct expanded *
 {
     const struct int8_outlier *o = row->outliers + i, *end = row->outliers + row->n_outliers;
     const uint32_t first_step = (uint32_t)(first * STEPS), n_steps = (uint32_t)(n * STEPS);
+    fvec sums[PARTS]; /* which no store behind a pointer may touch: registers */
 
+    memcpy(sums, acc, sizeof(sums));
     for (; o < end && (uint32_t)o->step - first_step < n_steps; o++) {
         const uint32_t step = (uint32_t)o->step - first_step;
         const bytes a = four(o->codes);
@@ -342,8 +344,9 @@ static int outliers_expanded(const struct int8_row *row, const struct expanded *
         UNROLL
         for (int h = 0; h < PARTS; h++)
             sum[h] = dot(begin(o->block.bias), e->w[step][h], a);
-        add_block(acc, sum, e->scales[step / STEPS], o->block.scale);
+        add_block(sums, sum, e->scales[step / STEPS], o->block.scale);
     }
+    memcpy(acc, sums, sizeof(sums));
     return (int)(o - row->outliers);
 }
 

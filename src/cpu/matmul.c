@@ -13,8 +13,10 @@
 #include "cpu/matmul.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "cpu/float_tiles.h"
+#include "cpu/int8_arranged.h"
 #include "cpu/int8_rows.h"
 #include "cpu/int8_tiles.h"
 #include "cpu/mixed.h"
@@ -28,6 +30,7 @@ struct run {
     int64_t n_columns;
     struct float_inputs floats;
     const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
+    struct arranged arranged;    /* the same, of products with many tokens */
     const uint16_t *mixed; /* (n_rows, n_columns): the inputs, where packed weights meet those */
     const int32_t *kinds;  /* (n_rows) of the inputs */
     struct tiles tiles;
@@ -48,21 +51,21 @@ struct patch matmul_patch(const struct matmul *m, int token, int n_tokens, int64
 void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p, float *products)
 {
     const struct kernels *k = cpu->kernels;
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
     float bias[TILE_ROWS] = {0};
+    float *out = m->out + p.token * m->out_width + p.row / of_rows;
 
-    if (m->bias.data != NULL)
+    if (m->bias.data != NULL) {
         cpu_widen(k, bias, &m->bias, p.row, p.n_rows);
-    for (int t = 0; t < p.n_tokens; t++, products += TILE_ROWS) {
-        float *out = m->out + (p.token + t) * m->out_width;
-
-        for (int r = 0; r < p.n_rows; r++)
-            products[r] += bias[r];
-        if (m->epilogue == EPILOGUE_SWIGLU)
-            k->swiglu(out + p.row / 2, products, p.n_rows / 2, m->swiglu);
-        else
-            for (int r = 0; r < p.n_rows; r++)
-                out[p.row + r] = products[r];
+        for (int t = 0; t < p.n_tokens; t++)
+            for (int r = 0; r < TILE_ROWS; r++)
+                products[t * TILE_ROWS + r] += bias[r];
     }
+    if (m->epilogue == EPILOGUE_SWIGLU) /* results take the first half of the products' place */
+        k->swiglu(products, products, p.n_tokens * TILE_ROWS / 2, m->swiglu);
+    for (int t = 0; t < p.n_tokens; t++, out += m->out_width)
+        memcpy(out, products + t * TILE_ROWS / of_rows,
+               (size_t)(p.n_rows / of_rows) * sizeof(float));
 }
 
 /* ---- tiles ---- */
@@ -74,12 +77,15 @@ static bool is_mixed(const struct run *run, const struct matmul *m, int token)
 }
 
 /* Packed tiles [first, end) of a job, one run of tokens of the same kind after the other. */
-static void run_packed(const struct run *run, const struct matmul *m, int first, int end,
-                       int worker)
+static void run_packed(const struct run *run, int job, int first, int end, int worker)
 {
+    const struct matmul *m = &run->jobs[job];
+    const uint8_t *arranged = arranged_of(&run->arranged, job);
+
     for (int token = 0, behind; token < m->n_tokens; token = behind) {
         const bool mixed = is_mixed(run, m, token);
-        struct packed_part part = {.token = token, .first = first, .end = end};
+        struct packed_part part = {
+            .token = token, .first = first, .end = end, .arranged = arranged};
 
         for (behind = token + 1; behind < m->n_tokens && is_mixed(run, m, behind) == mixed;)
             behind++;
@@ -97,7 +103,7 @@ static void run_tiles(void *ctx, int job, int first, int end, int worker)
     const struct matmul *m = &run->jobs[job];
 
     if (m->w.layout == LAYOUT_PACKED)
-        run_packed(run, m, first, end, worker);
+        run_packed(run, job, first, end, worker);
     else
         float_multiply(run->cpu, m, &run->floats, (struct tile_span){first, end}, worker);
 }
@@ -127,7 +133,7 @@ static bool has_kind(struct inputs inputs, enum row_kind kind)
 }
 
 /* The inputs as packed weights want them: a level that has mixed products has them for prompts. */
-static enum osp_status pack_inputs(struct run *run, struct inputs inputs)
+static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_jobs)
 {
     const struct rows x = {inputs.data, inputs.n_rows, (int)run->n_columns};
     const bool has_mixed = run->cpu->kernels->products_mixed != NULL;
@@ -139,6 +145,8 @@ static enum osp_status pack_inputs(struct run *run, struct inputs inputs)
     }
     if (!has_mixed || has_kind(inputs, ROW_GENERATED))
         TRY(cpu_int8_rows(run->cpu, &run->rows, inputs.data, inputs.n_rows, run->n_columns));
+    if (!has_mixed)
+        TRY(cpu_arrange(run->cpu, &run->arranged, run->rows, run->jobs, n_jobs));
     st = OSP_OK;
 out:
     return st;
@@ -201,7 +209,7 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
         TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
                              "weight tiles"));
     if (is_packed)
-        TRY(pack_inputs(&run, inputs));
+        TRY(pack_inputs(&run, inputs, n_jobs));
     TRY(round_inputs(&run, inputs.n_rows, n_jobs));
     cpu_run_tiles(cpu, &run.tiles, run_tiles, &run);
     for (int i = 0; i < n_jobs; i++)

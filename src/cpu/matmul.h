@@ -41,6 +41,7 @@ CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const 
 /* Groups of 16 packed rows [first, end) of a job's weights and its tokens [token, token_end). */
 struct packed_part {
     int token, token_end, first, end;
+    const uint8_t *arranged; /* the job's rows, from token 0 on, or NULL; see int8_arranged.h */
 };
 
 /* The batch's rows of an activation. */

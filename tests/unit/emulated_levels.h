@@ -116,7 +116,9 @@ static int32_t bias_of(const int8_t *codes)
     return 0;
 }
 
+#define LEVEL_PRODUCTS_INT8 arranged_or_not
 #include "cpu/kernels_int8.h"
+#include "cpu/kernels_int8_many.h"
 
 #include "cpu/kernels_rounded.h"
 
@@ -224,6 +226,7 @@ static inline table_words subtract_words(table_words from, table_words less)
 static const struct kernels emulated_levels[] = {
     {.name = "emulated amx",
      LEVEL_FUNCTIONS,
+     .arrange_int8 = level_arrange_int8,
      .round_bf16 = level_round_bf16,
      .products_rounded = tile_products_rounded,
      .panel_bf16 = tile_panel_bf16,

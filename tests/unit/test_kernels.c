@@ -363,16 +363,44 @@ static void fill_case(const struct kernels *k)
     }
 }
 
+/* The same rows arranged: the same bits. */
+static void run_arranged(const struct kernels *k, const struct int8_products *p)
+{
+    enum { TILES = (TOKENS_MAX + INT8_ARRANGED_ROWS - 1) / INT8_ARRANGED_ROWS };
+    static _Alignas(64) uint8_t rows[TILES][INT8_ARRANGED_ROWS * BLOCKS_MAX * INT8_ARRANGED_BYTES];
+    static float out[TILES * INT8_ARRANGED_ROWS * GROUP_ROWS];
+    const int tile_bytes = INT8_ARRANGED_ROWS * INT8_ARRANGED_BYTES * p->n_blocks;
+    struct int8_products arranged = *p;
+
+    for (int x = 0, tile = 0; x < p->n_x; x += INT8_ARRANGED_ROWS, tile++) {
+        const int n_left = p->n_x - x;
+
+        k->arrange_int8(rows[0] + (ptrdiff_t)tile * tile_bytes, p->x + x,
+                        n_left < INT8_ARRANGED_ROWS ? n_left : INT8_ARRANGED_ROWS, p->n_blocks);
+    }
+    arranged.out = out;
+    arranged.arranged = rows;
+    k->products_int8(&arranged);
+    assert_memory_equal(out, p->out, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
+}
+
+static void run_products(const struct kernels *k, const struct int8_products *p)
+{
+    k->products_int8(p);
+    if (k->arrange_int8 != NULL && p->n_x >= INT8_ARRANGED_MIN)
+        run_arranged(k, p);
+}
+
 static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
 {
     memset(c.out, 0xFF, sizeof(c.out));
-    k->products_int8(&(struct int8_products){.out = c.out,
-                                             .groups = {c.group},
-                                             .next = c.group,
-                                             .x = c.rows + first,
-                                             .n_blocks = n_blocks,
-                                             .n_x = n_x,
-                                             .n_groups = 1});
+    run_products(k, &(struct int8_products){.out = c.out,
+                                            .groups = {c.group},
+                                            .next = c.group,
+                                            .x = c.rows + first,
+                                            .n_blocks = n_blocks,
+                                            .n_x = n_x,
+                                            .n_groups = 1});
 }
 
 /* The layout's definition, in double. */
@@ -481,13 +509,13 @@ static void multiply_outliers(const struct kernels *k, float *out, int first, in
         rows[t].codes = codes;
         rows[t].blocks = blocks;
     }
-    k->products_int8(&(struct int8_products){.out = out,
-                                             .groups = {c.group},
-                                             .next = c.group,
-                                             .x = rows,
-                                             .n_blocks = BLOCKS_MAX,
-                                             .n_x = n_x,
-                                             .n_groups = 1});
+    run_products(k, &(struct int8_products){.out = out,
+                                            .groups = {c.group},
+                                            .next = c.group,
+                                            .x = rows,
+                                            .n_blocks = BLOCKS_MAX,
+                                            .n_x = n_x,
+                                            .n_groups = 1});
 }
 
 static double expected_outliers(const struct int8_row *row, int r, double *magnitude)
