@@ -38,7 +38,7 @@ static __device__ __forceinline__ bool find_tokens(const struct gemm &g, int id,
     return out->n > 0;
 }
 
-static __device__ __forceinline__ bool find_mma_tile(const struct mma_plan &p, int n_each,
+static __device__ __forceinline__ bool find_mma_tile(const struct launch_plan &p, int n_each,
                                                      struct tile *out)
 {
     const int band = blockIdx.x / (BAND_TILES * p.n_row_tiles);
@@ -57,7 +57,7 @@ static __device__ __forceinline__ bool find_mma_tile(const struct mma_plan &p, i
 
 template <enum format FORMAT, class SHARE>
 static __global__ void __launch_bounds__(SHARE::THREADS, 2)
-    prompt_mma_kernel(const __grid_constant__ struct mma_plan p)
+    prompt_mma_kernel(const __grid_constant__ struct launch_plan p, int n_stages)
 {
     extern __shared__ __align__(128) unsigned char room[];
     const struct my_part mine = my_part_of<SHARE>();
@@ -73,8 +73,8 @@ static __global__ void __launch_bounds__(SHARE::THREADS, 2)
 
     look_rows_up<FORMAT>(p, tile, info);
     find_less<SHARE>(less, mine, info);
-    add_tile<FORMAT, SHARE>(d, f, f.n_units * rounding_terms(p.g.x.rounding), p.n_stages, ring,
-                            mine, less);
+    add_tile<FORMAT, SHARE>(d, f, f.n_units * rounding_terms(p.g.x.rounding), n_stages, ring, mine,
+                            less);
     find_lane_ends<FORMAT, SHARE>(&ends, mine, info);
     if (p.g.units.data != NULL)
         put_gated<SHARE>(p, tile, d, mine, ends);
@@ -94,7 +94,7 @@ static __global__ void __launch_bounds__(SHARE::THREADS, 2)
 
 static const struct {
     int n_tokens, n_threads;
-    void (*kernel[2])(struct mma_plan);
+    void (*kernel[2])(struct launch_plan, int);
     int stage_bytes[2];
 } mma_shapes[] = {
 #define MMA_SHAPE(tokens, ...)                                                                     \
@@ -107,54 +107,29 @@ static const struct {
 };
 enum { N_MMA_SHAPES = sizeof(mma_shapes) / sizeof(mma_shapes[0]) };
 
-static int limit_of_device(enum cudaDeviceAttr attribute)
-{
-    int device = 0, value = 0;
-
-    (void)cudaGetDevice(&device);
-    (void)cudaDeviceGetAttribute(&value, attribute, device);
-    return value;
-}
-
 /* Two blocks to a multiprocessor where their shared memory allows it. */
 static int stages_that_fit(int stage_bytes)
 {
-    const int reserved = limit_of_device(cudaDevAttrReservedSharedMemoryPerBlock);
-    const int half = limit_of_device(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - reserved;
+    const int reserved = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    const int half = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - reserved;
     const int n = (half - MMA_INFO_BYTES) / stage_bytes;
 
     return n < MMA_STAGES_MIN ? MMA_STAGES_MIN : n > MMA_STAGES_MAX ? MMA_STAGES_MAX : n;
 }
 
-static struct job mma_job_of(const struct tensor *w, int first_tile)
-{
-    return {.data = (const unsigned char *)w->data,
-            .matrix_bytes = matrix_bytes(w),
-            .tops_offset = mxfp4_tops_offset(w),
-            .n_rows = (int)matrix_rows(w),
-            .n_padded_rows = (int)units_of(matrix_rows(w), UNIT_ROWS) * UNIT_ROWS,
-            .first_tile = first_tile};
-}
-
 void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tiles)
 {
     const int format = g->w[0].dtype == DTYPE_MXFP4 ? FORMAT_MXFP4 : FORMAT_BF16;
-    struct mma_plan p = {};
-    int shape = 0, shared_bytes;
+    const struct launch_plan p = plan_of(g, MMA_ROWS, n_token_tiles);
+    int shape = 0, n_stages, shared_bytes;
 
-    p.g = *g;
-    p.n_token_tiles = n_token_tiles;
     while (shape + 1 < N_MMA_SHAPES && mma_shapes[shape].n_tokens < g->n_tile_tokens)
         shape++;
-    for (int i = 0; i < g->n_jobs; i++) {
-        p.jobs[i] = mma_job_of(&g->w[i], p.n_row_tiles);
-        p.n_row_tiles += (int)units_of(matrix_rows(&g->w[i]), MMA_ROWS);
-    }
-    p.n_stages = stages_that_fit(mma_shapes[shape].stage_bytes[format]);
-    shared_bytes = MMA_INFO_BYTES + p.n_stages * mma_shapes[shape].stage_bytes[format];
+    n_stages = stages_that_fit(mma_shapes[shape].stage_bytes[format]);
+    shared_bytes = MMA_INFO_BYTES + n_stages * mma_shapes[shape].stage_bytes[format];
     (void)cudaFuncSetAttribute((const void *)mma_shapes[shape].kernel[format],
                                cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
     mma_shapes[shape]
         .kernel[format]<<<p.n_row_tiles * n_token_tiles, mma_shapes[shape].n_threads, shared_bytes,
-                          stream>>>(p);
+                          stream>>>(p, n_stages);
 }

@@ -9,19 +9,9 @@ template <class SHARE> struct lane_ends {
     float factor[SHARE::ROW_TILES][2], bias[SHARE::ROW_TILES][2];
 };
 
-static __device__ __forceinline__ float row_bias(const struct mma_plan &p, const struct tile &tile,
-                                                 int row)
-{
-    const struct tensor *bias = &p.g.bias[tile.job];
-
-    if (bias->data == NULL || row >= p.jobs[tile.job].n_rows)
-        return 0.0f;
-    return bias->n_dims == 1 ? weight_at(bias, 0, 0, row) : weight_at(bias, 0, tile.expert, row);
-}
-
 /* Each of the first threads looks one row up for all: 30 minus the code of its largest scale, and its bias. */
 template <enum format FORMAT>
-static __device__ __forceinline__ void look_rows_up(const struct mma_plan &p,
+static __device__ __forceinline__ void look_rows_up(const struct launch_plan &p,
                                                     const struct tile &tile, uint32_t info)
 {
     const struct job *job = &p.jobs[tile.job];
@@ -32,7 +22,7 @@ static __device__ __forceinline__ void look_rows_up(const struct mma_plan &p,
         const bool has_top = FORMAT == FORMAT_MXFP4 && row < job->n_padded_rows;
 
         store_8(info + threadIdx.x * ROW_INFO_BYTES, (uint32_t)(30 - (has_top ? tops[row] : 127)),
-                __float_as_uint(row_bias(p, tile, row)));
+                __float_as_uint(bias_at(p, tile, row)));
     }
     __syncthreads();
 }
@@ -93,10 +83,10 @@ static __device__ __forceinline__ void put_pair(float *to, int n_left, float eve
 }
 
 template <class SHARE, bool IS_WHOLE>
-static __device__ __forceinline__ void put_sums(const struct mma_plan &p, const struct tile &tile,
-                                                const float (&d)[SHARE::ROW_TILES][SHARE::COLS][4],
-                                                struct my_part mine,
-                                                const struct lane_ends<SHARE> &ends)
+static __device__ __forceinline__ void
+put_sums(const struct launch_plan &p, const struct tile &tile,
+         const float (&d)[SHARE::ROW_TILES][SHARE::COLS][4], struct my_part mine,
+         const struct lane_ends<SHARE> &ends)
 {
     const int lane = threadIdx.x % WARP_LANES;
     const int row = tile.row + mine.row_tile * TILE_ROWS + lane / 4 * 2;
@@ -124,7 +114,7 @@ static __device__ __forceinline__ void put_sums(const struct mma_plan &p, const 
 /* Both gated numbers of a lane for a column of tokens; neighbours exchange one, so that each has two numbers of
  * one token, as a word of the next operand. */
 template <class SHARE>
-static __device__ __forceinline__ uint32_t unit_word(const struct mma_plan &p, const float d[4],
+static __device__ __forceinline__ uint32_t unit_word(const struct launch_plan &p, const float d[4],
                                                      const struct lane_ends<SHARE> &ends, int r,
                                                      bool is_here)
 {
@@ -144,10 +134,10 @@ static __device__ __forceinline__ uint32_t unit_word(const struct mma_plan &p, c
 
 /* The tile's gated numbers are one chunk of the next operand, the warp's row tiles words of its pieces. */
 template <class SHARE>
-static __device__ __forceinline__ void put_gated(const struct mma_plan &p, const struct tile &tile,
-                                                 const float (&d)[SHARE::ROW_TILES][SHARE::COLS][4],
-                                                 struct my_part mine,
-                                                 const struct lane_ends<SHARE> &ends)
+static __device__ __forceinline__ void
+put_gated(const struct launch_plan &p, const struct tile &tile,
+          const float (&d)[SHARE::ROW_TILES][SHARE::COLS][4], struct my_part mine,
+          const struct lane_ends<SHARE> &ends)
 {
     const int number = threadIdx.x % WARP_LANES / 4;
     const int piece = mine.row_tile / 4 * 4 + number / 2, chunk = tile.row / MMA_ROWS;

@@ -25,13 +25,6 @@ template <int ROW_TILES_, int COLS_, int WARPS_> struct sharing {
     };
 };
 
-struct mma_plan {
-    struct gemm g;
-    struct job jobs[MATMUL_JOBS_MAX];
-    int n_row_tiles, n_token_tiles; /* n_token_tiles: with experts as many as there may be */
-    int n_stages;
-};
-
 /* ---- the ring ---- */
 
 static __device__ __forceinline__ void copy_16(uint32_t shared, const void *global)
@@ -61,7 +54,7 @@ struct feed {
 };
 
 template <enum format FORMAT>
-static __device__ __forceinline__ struct feed feed_of(const struct mma_plan &p,
+static __device__ __forceinline__ struct feed feed_of(const struct launch_plan &p,
                                                       const struct tile &tile)
 {
     const struct job *job = &p.jobs[tile.job];

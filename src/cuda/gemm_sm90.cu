@@ -244,15 +244,6 @@ static bool is_here(const void *kernel, int shared_bytes)
                                 shared_bytes) == cudaSuccess;
 }
 
-static int device_attribute(enum cudaDeviceAttr attribute)
-{
-    int device = 0, value = 0;
-
-    (void)cudaGetDevice(&device);
-    (void)cudaDeviceGetAttribute(&value, attribute, device);
-    return value;
-}
-
 bool launch_gemm_is_here(void)
 {
     bool all = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
@@ -266,28 +257,13 @@ bool launch_gemm_is_here(void)
     return all;
 }
 
-static struct job job_of(const struct tensor *w, int first_tile)
-{
-    return (struct job){.data = (const unsigned char *)w->data,
-                        .matrix_bytes = matrix_bytes(w),
-                        .tops_offset = mxfp4_tops_offset(w),
-                        .n_rows = (int)matrix_rows(w),
-                        .n_padded_rows = (int)units_of(matrix_rows(w), UNIT_ROWS) * UNIT_ROWS,
-                        .first_tile = first_tile};
-}
-
 void launch_gemm(cudaStream_t stream, const struct gemm *g)
 {
     const int format = g->w[0].dtype == DTYPE_MXFP4 ? FORMAT_MXFP4 : FORMAT_BF16;
     const int n_blocks = device_attribute(cudaDevAttrMultiProcessorCount);
-    struct launch_plan p = {.g = *g, .jobs = {}, .n_row_tiles = 0, .n_token_tiles = 0};
+    const int n_token_tiles = g->experts == NULL ? (g->n_tokens - 1) / g->n_tile_tokens + 1 : 0;
+    const struct launch_plan p = plan_of(g, gemm_rows(g->shape), n_token_tiles);
 
-    if (g->experts == NULL)
-        p.n_token_tiles = (g->n_tokens - 1) / g->n_tile_tokens + 1;
-    for (int i = 0; i < g->n_jobs; i++) {
-        p.jobs[i] = job_of(&g->w[i], p.n_row_tiles);
-        p.n_row_tiles += (int)units_of(matrix_rows(&g->w[i]), gemm_rows(g->shape));
-    }
     kernels[format][g->shape]
         .kernel<<<n_blocks, THREADS, kernels[format][g->shape].shared_bytes, stream>>>(p);
 }

@@ -1,4 +1,5 @@
-/* Which part of a product a block of gemm_sm90.cu computes next, and the sizes that its parts share. */
+/* Which part of a product a block of gemm_sm90.cu computes next, and the sizes that its parts share; the plan of a
+ * launch, which gemm_mma.cu has, too. */
 #ifndef CUDA_GEMM_TILE_CUH
 #define CUDA_GEMM_TILE_CUH
 
@@ -55,7 +56,7 @@ struct job {
 struct launch_plan {
     struct gemm g;
     struct job jobs[MATMUL_JOBS_MAX];
-    int n_row_tiles, n_token_tiles; /* n_token_tiles: without experts */
+    int n_row_tiles, n_token_tiles; /* of the tokens; with experts at most, or 0 */
 };
 
 struct tile {
@@ -129,6 +130,39 @@ static __device__ __forceinline__ const unsigned char *matrix_of(const struct la
                                                                  const struct tile &tile)
 {
     return p.jobs[tile.job].data + tile.expert * p.jobs[tile.job].matrix_bytes;
+}
+
+/* ---- host ---- */
+
+static inline int device_attribute(enum cudaDeviceAttr attribute)
+{
+    int device = 0, value = 0;
+
+    (void)cudaGetDevice(&device);
+    (void)cudaDeviceGetAttribute(&value, attribute, device);
+    return value;
+}
+
+static inline struct job job_of(const struct tensor *w, int first_tile)
+{
+    return {.data = (const unsigned char *)w->data,
+            .matrix_bytes = matrix_bytes(w),
+            .tops_offset = mxfp4_tops_offset(w),
+            .n_rows = (int)matrix_rows(w),
+            .n_padded_rows = (int)units_of(matrix_rows(w), UNIT_ROWS) * UNIT_ROWS,
+            .first_tile = first_tile};
+}
+
+/* By tiles of so many rows of weights. */
+static inline struct launch_plan plan_of(const struct gemm *g, int tile_rows, int n_token_tiles)
+{
+    struct launch_plan p = {.g = *g, .jobs = {}, .n_row_tiles = 0, .n_token_tiles = n_token_tiles};
+
+    for (int i = 0; i < g->n_jobs; i++) {
+        p.jobs[i] = job_of(&g->w[i], p.n_row_tiles);
+        p.n_row_tiles += (int)units_of(matrix_rows(&g->w[i]), tile_rows);
+    }
+    return p;
 }
 
 #endif
