@@ -1,7 +1,7 @@
 /* Times attention's kernels on a card: launches over keys and values of many layers, so that the second-level
  * cache helps nobody, as one graph; "chain" with programmatic dependent launch from one to the next, "alone"
  * with an empty kernel between them, whose own chain is taken off. Prints us a launch, GB/s of keys
- * and values, and Tflop/s.
+ * and values (and the share of what an H200 reads at most), and Tflop/s.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
  *         build/obj/src/cuda/attn_{decode,prompt,sm90}.cu.o build/obj/src/backend/batch.o
@@ -20,6 +20,7 @@ extern "C" {
 static __global__ void nothing(void)
 {
 }
+
 static __global__ void fill(uint32_t *words, int64_t n, bool is_f8)
 {
     for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
@@ -43,17 +44,25 @@ struct setting {
 static char *pool;
 static float *q, *att, *sinks;
 static char *cells;
-static const int64_t POOL_BYTES = 12ll << 30, CELLS_BYTES = 72ll << 20;
-enum { ROWS_MAX = 8192, H = 64, K = 8, D = 64 };
+static cudaStream_t stream;
+static const int64_t POOL_BYTES = 12ll << 30;
+static const double H200_BYTES_A_S = 4.67e12; /* that it reads at most */
+enum { ROWS_MAX = 8192, H = 64, K = 8, D = 64, LAYERS_DECODE = 72, LAYERS_PROMPT = 4 };
 
-static struct batch *batch_for(const struct setting *c, int64_t n_pool_pages, int layer, void **dev)
+static int pages_of(const struct setting *c)
 {
-    const int end = c->first_position + c->rows_each, n_pages = (end + 63) / 64;
+    return (c->first_position + c->rows_each + PAGE_TOKENS - 1) / PAGE_TOKENS;
+}
+
+/* A layer's pages are those of all sequences. free() it, and cudaFree() *dev. */
+static struct batch *batch_for(const struct setting *c, void **dev)
+{
+    const int n_pages = pages_of(c);
+    const int64_t n_layer_pages = (int64_t)c->n_seqs * n_pages;
     struct batch_counts n = {c->n_seqs * c->rows_each, c->n_seqs, 0, c->n_seqs * n_pages};
     struct batch *b = batch_init(calloc(1, batch_bytes(n)), n);
     int row = 0;
 
-    (void)layer;
     for (int s = 0; s < c->n_seqs; s++) {
         struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + s;
 
@@ -62,7 +71,8 @@ static struct batch *batch_for(const struct setting *c, int64_t n_pool_pages, in
             seq->table[g] = s * n_pages, seq->n_pages[g] = n_pages;
         for (int p = 0; p < n_pages; p++)
             ((int32_t *)BATCH_PAGES(b))[s * n_pages + p] =
-                (int32_t)(((int64_t)s * n_pages + p) * (c->is_scattered ? 7919 : 1) % n_pool_pages);
+                (int32_t)(((int64_t)s * n_pages + p) * (c->is_scattered ? 7919 : 1) %
+                          n_layer_pages);
         for (int i = 0; i < c->rows_each; i++, row++) {
             ((int32_t *)BATCH_POSITIONS(b))[row] = c->first_position + i;
             ((int32_t *)BATCH_ROW_SEQ(b))[row] = s;
@@ -74,7 +84,7 @@ static struct batch *batch_for(const struct setting *c, int64_t n_pool_pages, in
     return b;
 }
 
-static void launch(cudaStream_t stream, struct attn_launch *l, const struct setting *c)
+static void launch(struct attn_launch *l, const struct setting *c)
 {
     if (!c->is_generated) {
         (c->is_wgmma ? launch_attn_sm90 : launch_attn_prompt)(stream, l);
@@ -82,7 +92,7 @@ static void launch(cudaStream_t stream, struct attn_launch *l, const struct sett
     }
     const int64_t row_bytes = (int64_t)K * ATTN_CELL_BYTES;
     const int all = c->n_seqs * c->rows_each;
-    const int at_once = row_bytes * all <= CELLS_BYTES ? all : (int)(CELLS_BYTES / row_bytes);
+    const int most = (int)(ATTN_CELLS_BYTES_MAX / row_bytes), at_once = all < most ? all : most;
 
     for (l->first_row = 0; l->first_row < all; l->first_row += at_once) {
         l->n_rows = all - l->first_row < at_once ? all - l->first_row : at_once;
@@ -90,7 +100,8 @@ static void launch(cudaStream_t stream, struct attn_launch *l, const struct sett
     }
 }
 
-static float time_graph(cudaStream_t stream, cudaGraphExec_t exec)
+/* Ms of the best of a few. */
+static float time_graph(cudaGraphExec_t exec)
 {
     cudaEvent_t a, b;
     float best = 1e9f, ms;
@@ -105,77 +116,110 @@ static float time_graph(cudaStream_t stream, cudaGraphExec_t exec)
         CHECK(cudaEventElapsedTime(&ms, a, b));
         best = ms < best ? ms : best;
     }
+    CHECK(cudaEventDestroy(a));
+    CHECK(cudaEventDestroy(b));
     return best;
 }
 
-static void measure(cudaStream_t stream, struct setting c)
+static struct attn_launch launch_of(const struct setting *c, const struct batch *b,
+                                    const struct batch *dev)
 {
-    const int end = c.first_position + c.rows_each, n_pages = (end + 63) / 64;
-    const int64_t page_bytes = kv_page_bytes(c.dtype, K, D);
-    int64_t layer_pages = (int64_t)c.n_seqs * n_pages;
+    const int n_units = attn_units(0, c->first_position + c->rows_each);
     struct attn_launch l = {};
-    void *dev;
-    int64_t n_layers = POOL_BYTES / (layer_pages * page_bytes);
-    float ms[3];
-    double bytes = 0, flops = 0;
 
-    n_layers = n_layers > (c.is_generated ? 72 : 4) ? (c.is_generated ? 72 : 4) : n_layers;
-    struct batch *b = batch_for(&c, layer_pages, 0, &dev);
     l.args.q = {DTYPE_F32, 2, {ROWS_MAX, H * D}, q, NULL, LAYOUT_ROWS};
     l.args.att = {DTYPE_F32, 2, {ROWS_MAX, H * D}, att, NULL, LAYOUT_ROWS};
     l.args.sinks = {DTYPE_F32, 1, {H}, sinks, NULL, LAYOUT_ROWS};
-    l.args.window_tokens = c.window;
+    l.args.window_tokens = c->window;
     l.args.scale = 0.125f;
     l.args.group = GROUP_FULL;
-    l.batch = (const struct batch *)dev;
-    l.rows = {(const int32_t *)batch_at(l.batch, b->offset_positions),
-              (const int32_t *)batch_at(l.batch, b->offset_row_seq),
-              (const int32_t *)batch_at(l.batch, b->offset_kinds),
-              (const int32_t *)batch_at(l.batch, b->offset_pages),
-              (const struct batch_seq *)batch_at(l.batch, b->offset_seqs)};
+    l.batch = dev;
+    l.rows = {(const int32_t *)batch_at(dev, b->offset_positions),
+              (const int32_t *)batch_at(dev, b->offset_row_seq),
+              (const int32_t *)batch_at(dev, b->offset_kinds),
+              (const int32_t *)batch_at(dev, b->offset_pages),
+              (const struct batch_seq *)batch_at(dev, b->offset_seqs)};
     l.n_rows = b->n_rows;
-    l.n_units = attn_units_level(c.window > 0 && attn_units(0, end) > 9 ? 9 : attn_units(0, end));
-    l.n_splits = attn_splits(l.n_units);
-
     l.n_seqs = b->n_seqs;
     l.n_group = H / K;
-
+    l.n_units = attn_units_level(c->window > 0 && n_units > 9 ? 9 : n_units);
+    l.n_splits = attn_splits(l.n_units);
     l.cells = cells;
+    return l;
+}
+
+/* Of one launch: keys and values that have to be read, and the products with them. */
+struct work {
+    double bytes, flops;
+};
+
+static struct work work_of(const struct setting *c, const struct batch *b)
+{
+    const double token_bytes = (double)kv_page_bytes(c->dtype, K, D) / PAGE_TOKENS;
+    struct work work = {};
+
     for (int r = 0; r < b->n_rows; r++) {
+        const bool is_last =
+            r % c->rows_each == c->rows_each - 1; /* what others see, it sees too */
         int n = BATCH_POSITIONS(b)[r] + 1;
 
-        n = c.window > 0 && n > c.window ? c.window : n;
-        bytes +=
-            c.is_generated || r % c.rows_each == c.rows_each - 1 ? n * (double)page_bytes / 64 : 0;
-        flops += 4.0 * H * D * n;
+        n = c->window > 0 && n > c->window ? c->window : n;
+        work.bytes += c->is_generated || is_last ? n * token_bytes : 0;
+        work.flops += 4.0 * H * D * n;
     }
-    if (c.window > 0 && !c.is_generated)
-        bytes = (double)c.n_seqs * c.rows_each * page_bytes / 64;
-    for (int mode = 0; mode < 3; mode++) { /* chain, alone, empty kernels */
-        cudaGraph_t graph;
-        cudaGraphExec_t exec;
+    if (c->window > 0 && !c->is_generated)
+        work.bytes = c->n_seqs * c->rows_each * token_bytes;
+    return work;
+}
 
-        CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-        for (int i = 0; i < n_layers; i++) {
-            l.args.kv = {c.dtype,
-                         5,
-                         {layer_pages, 2, K, 64, D},
-                         pool + i * layer_pages * page_bytes,
-                         NULL,
-                         LAYOUT_ROWS};
-            if (mode != 2)
-                launch(stream, &l, &c);
-            if (mode > 0)
-                nothing<<<1, 32, 0, stream>>>();
-        }
-        CHECK(cudaStreamEndCapture(stream, &graph));
-        CHECK(cudaGraphInstantiate(&exec, graph, 0));
-        ms[mode] = time_graph(stream, exec);
-        CHECK(cudaGraphExecDestroy(exec));
-        CHECK(cudaGraphDestroy(graph));
+enum mode { CHAIN, ALONE, EMPTY, N_MODES };
+
+/* Ms of launches over the pages of so many layers. */
+static float time_layers(struct attn_launch *l, const struct setting *c, int n_layers,
+                         enum mode mode)
+{
+    const int64_t n_pages = (int64_t)c->n_seqs * pages_of(c);
+    const int64_t layer_bytes = n_pages * kv_page_bytes(c->dtype, K, D);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    float ms;
+
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < n_layers; i++) {
+        l->args.kv = {c->dtype, 5,          {n_pages, 2, K, PAGE_TOKENS, D}, pool + i * layer_bytes,
+                      NULL,     LAYOUT_ROWS};
+        if (mode != EMPTY)
+            launch(l, c);
+        if (mode != CHAIN)
+            nothing<<<1, 32, 0, stream>>>();
     }
-    const double us = ms[0] * 1e3 / n_layers, alone = (ms[1] - ms[2]) * 1e3 / n_layers;
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    ms = time_graph(exec);
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    return ms;
+}
 
+static int layers_of(const struct setting *c)
+{
+    const int64_t layer_bytes = (int64_t)c->n_seqs * pages_of(c) * kv_page_bytes(c->dtype, K, D);
+    const int most = c->is_generated ? LAYERS_DECODE : LAYERS_PROMPT;
+
+    return POOL_BYTES / layer_bytes < most ? (int)(POOL_BYTES / layer_bytes) : most;
+}
+
+static void measure(struct setting c)
+{
+    const int n_layers = layers_of(&c);
+    void *dev;
+    struct batch *b = batch_for(&c, &dev);
+    struct attn_launch l = launch_of(&c, b, (const struct batch *)dev);
+    const struct work work = work_of(&c, b);
+    float us[N_MODES];
+
+    for (int mode = 0; mode < N_MODES; mode++)
+        us[mode] = time_layers(&l, &c, n_layers, (enum mode)mode) * 1e3f / n_layers;
     printf(
         "%s %s %3d seqs x %4d rows at %6d window %3d%s: chain %8.2f us, alone %8.2f us, %6.1f MB, "
         "%6.0f GB/s (%3.0f %%), %6.1f Tflop/s\n",
@@ -183,70 +227,81 @@ static void measure(cudaStream_t stream, struct setting c)
         : c.is_wgmma   ? "wgmma "
                        : "mma   ",
         c.dtype == DTYPE_F8 ? "f8  " : "bf16", c.n_seqs, c.rows_each, c.first_position, c.window,
-        c.is_scattered ? " scattered" : "", us, alone, bytes * 1e-6, bytes / us * 1e-3,
-        bytes / us * 1e-3 / 4670 * 100, flops / us * 1e-6);
+        c.is_scattered ? " scattered" : "", us[CHAIN], us[ALONE] - us[EMPTY], work.bytes * 1e-6,
+        work.bytes / us[CHAIN] * 1e-3, work.bytes / us[CHAIN] * 1e6 / H200_BYTES_A_S * 100,
+        work.flops / us[CHAIN] * 1e-6);
     fflush(stdout);
     CHECK(cudaFree(dev));
     free(b);
 }
 
+/* ---- settings ---- */
+
+static void measure_brief(enum dtype d)
+{
+    const struct setting all[] = {
+        {d, 1, 1, 1023, 0, true},   {d, 1, 1, 2047, 0, true},
+        {d, 1, 1, 32767, 0, true},  {d, 1, 1, 32767, 0, true, true},
+        {d, 1, 1, 131071, 0, true}, {d, 1, 1, 131071, 0, true, true},
+        {d, 1, 1, 2047, 128, true}, {d, 64, 1, 1023, 0, true},
+    };
+
+    for (const struct setting &c : all)
+        measure(c);
+}
+
+static void measure_decode(enum dtype d)
+{
+    const struct setting all[] = {
+        {d, 1, 1, 2047, 128, true}, {d, 1, 1, 32767, 128, true}, {d, 4, 1, 2047, 0, true},
+        {d, 16, 1, 1023, 0, true},  {d, 64, 1, 1023, 0, true},   {d, 64, 1, 1023, 128, true},
+    };
+
+    for (int position : {100, 255, 511, 1023, 2047, 4095, 8191, 16383, 32767, 65535, 131071})
+        measure({d, 1, 1, position, 0, true});
+    for (const struct setting &c : all)
+        measure(c);
+}
+
+static void measure_prompt(enum dtype d)
+{
+    const struct setting all[] = {
+        {d, 1, 512, 0, 0},    {d, 1, 2048, 0, 0},     {d, 1, 8192, 0, 0}, {d, 1, 2048, 0, 128},
+        {d, 1, 8192, 0, 128}, {d, 1, 2048, 30720, 0}, {d, 16, 128, 0, 0}, {d, 1, 17, 4000, 0},
+    };
+
+    for (struct setting c : all)
+        for (bool is_wgmma : {false, true}) {
+            c.is_wgmma = is_wgmma;
+            measure(c);
+        }
+}
+
+static void measure_all(const char *what)
+{
+    const bool is_brief = strcmp(what, "brief") == 0, is_decode = strcmp(what, "decode") == 0;
+
+    for (enum dtype d : {DTYPE_BF16, DTYPE_F8}) {
+        if (is_brief && d == DTYPE_F8)
+            continue;
+        fill<<<1024, 256, 0, stream>>>((uint32_t *)pool, POOL_BYTES / 4, d == DTYPE_F8);
+        CHECK(cudaStreamSynchronize(stream));
+        (is_brief ? measure_brief : is_decode ? measure_decode : measure_prompt)(d);
+    }
+}
+
 int main(int argc, char **argv)
 {
-    cudaStream_t stream;
-
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CHECK(cudaMalloc(&pool, POOL_BYTES));
     CHECK(cudaMalloc(&q, (size_t)ROWS_MAX * H * D * 4));
     CHECK(cudaMalloc(&att, (size_t)ROWS_MAX * H * D * 4));
-    CHECK(cudaMalloc(&cells, CELLS_BYTES));
-    CHECK(cudaMalloc(&sinks, 1024));
-    CHECK(cudaMemset(cells, 0, CELLS_BYTES));
-    CHECK(cudaMemset(sinks, 0, 1024));
+    CHECK(cudaMalloc(&cells, ATTN_CELLS_BYTES_MAX));
+    CHECK(cudaMalloc(&sinks, H * 4));
+    CHECK(cudaMemset(cells, 0, ATTN_CELLS_BYTES_MAX));
+    CHECK(cudaMemset(sinks, 0, H * 4));
     fill<<<1024, 256, 0, stream>>>((uint32_t *)q, (int64_t)ROWS_MAX * H * D, false);
-    for (int w = 1; w < argc; w++) {
-        const bool is_decode = strcmp(argv[w], "decode") == 0;
-        const bool is_brief = strcmp(argv[w], "brief") == 0;
-
-        for (int t = 0; t < (is_brief ? 1 : 2); t++) {
-            const enum dtype d = t == 0 ? DTYPE_BF16 : DTYPE_F8;
-
-            fill<<<1024, 256, 0, stream>>>((uint32_t *)pool, POOL_BYTES / 4, t == 1);
-            CHECK(cudaStreamSynchronize(stream));
-            if (is_brief) {
-                measure(stream, {d, 1, 1, 1023, 0, true});
-                measure(stream, {d, 1, 1, 2047, 0, true});
-                measure(stream, {d, 1, 1, 32767, 0, true});
-                measure(stream, {d, 1, 1, 32767, 0, true, true});
-                measure(stream, {d, 1, 1, 131071, 0, true});
-                measure(stream, {d, 1, 1, 131071, 0, true, true});
-                measure(stream, {d, 1, 1, 2047, 128, true});
-                measure(stream, {d, 64, 1, 1023, 0, true});
-            } else if (is_decode) {
-                static const int at[] = {100,  255,   511,   1023,  2047,  4095,
-                                         8191, 16383, 32767, 65535, 131071};
-
-                for (int i = 0; i < 11; i++)
-                    measure(stream, {d, 1, 1, at[i], 0, true});
-                measure(stream, {d, 1, 1, 2047, 128, true});
-                measure(stream, {d, 1, 1, 32767, 128, true});
-                measure(stream, {d, 4, 1, 2047, 0, true});
-                measure(stream, {d, 16, 1, 1023, 0, true});
-                measure(stream, {d, 64, 1, 1023, 0, true});
-                measure(stream, {d, 64, 1, 1023, 128, true});
-            } else {
-                const struct setting all[] = {
-                    {d, 1, 512, 0, 0},    {d, 1, 2048, 0, 0},   {d, 1, 8192, 0, 0},
-                    {d, 1, 2048, 0, 128}, {d, 1, 8192, 0, 128}, {d, 1, 2048, 30720, 0},
-                    {d, 16, 128, 0, 0},   {d, 1, 17, 4000, 0},
-                };
-
-                for (struct setting c : all)
-                    for (int w = 0; w < 2; w++) {
-                        c.is_wgmma = w == 1;
-                        measure(stream, c);
-                    }
-            }
-        }
-    }
+    for (int i = 1; i < argc; i++)
+        measure_all(argv[i]);
     return 0;
 }

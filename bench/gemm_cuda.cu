@@ -138,30 +138,81 @@ static void compare(unsigned long long *first, unsigned long long bits)
         printf(" BITS DIFFER"), is_wrong = true;
 }
 
-static void measure_matrix(const char *name, enum dtype dtype, bool is_exact, int rows, int columns,
-                           int T)
+static void fill_packed(const struct tensor *w, int64_t n_matrices)
 {
-    const enum rounding rounding = dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16
-                                   : is_exact           ? ROUNDS_TO_3_BF16
-                                                        : ROUNDS_TO_BF16;
-    struct tensor w = packed(dtype, 0, rows, columns);
-    const int64_t bytes = matrix_bytes(&w), n_copies = (256 << 20) / bytes + 1;
-    unsigned long long first = 0;
+    const int64_t bytes = matrix_bytes(w);
+
+    if (w->dtype == DTYPE_MXFP4)
+        fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)w->data, n_matrices * bytes,
+                                                 bytes, mxfp4_tops_offset(w));
+    else
+        fill_bf16<<<1024, THREADS, 0, stream>>>((uint16_t *)w->data, n_matrices * bytes / 2);
+}
+
+/* ---- one matrix ---- */
+
+/* The largest error of a product without bias, of 1 + |value|, over some tokens. */
+static float error_of(struct gemm g, const struct tensor *w)
+{
+    const int n_looked_at = g.n_tokens < 256 ? g.n_tokens : 256;
+    unsigned *largest, bits;
+    float error;
+
+    g.bias[0].data = NULL;
+    g.w[0] = *w;
+    launch_gemm(stream, &g);
+    CHECK(cudaMalloc(&largest, 4));
+    CHECK(cudaMemsetAsync(largest, 0, 4, stream));
+    find_error<<<n_looked_at, (unsigned)w->dim[0], 0, stream>>>(*w, x, out, largest);
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaMemcpy(&bits, largest, 4, cudaMemcpyDeviceToHost));
+    CHECK(cudaFree(largest));
+    memcpy(&error, &bits, 4);
+    return error;
+}
+
+static struct gemm gemm_of(const struct tensor *w, bool is_exact, int T)
+{
+    const enum rounding rounding = w->dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16
+                                   : is_exact              ? ROUNDS_TO_3_BF16
+                                                           : ROUNDS_TO_BF16;
     struct gemm g = {};
 
-    if (dtype == DTYPE_MXFP4)
-        fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)pool, n_copies * bytes, bytes,
-                                                 mxfp4_tops_offset(&w));
-    else
-        fill_bf16<<<1024, THREADS, 0, stream>>>((uint16_t *)pool, n_copies * bytes / 2);
-    g.w[0] = w;
-    g.bias[0] = {DTYPE_F32, 1, {rows}, bias, NULL, LAYOUT_ROWS};
+    g.w[0] = *w;
+    g.bias[0] = {DTYPE_F32, 1, {w->dim[0]}, bias, NULL, LAYOUT_ROWS};
     g.out[0] = out;
-    g.out_width[0] = rows;
+    g.out_width[0] = w->dim[0];
     g.n_jobs = 1;
     g.n_tokens = T;
-    g.x = operand_for(operand_rows(T), columns, rounding);
-    launch_operand(stream, &g.x, x, T, columns, NULL, 1);
+    g.x = operand_for(operand_rows(T), w->dim[1], rounding);
+    launch_operand(stream, &g.x, x, T, w->dim[1], NULL, 1);
+    return g;
+}
+
+/* Us of a launch in the tile that g says; the bits are compared. */
+static float time_tile(struct gemm g, const struct tensor *w, int64_t n_copies,
+                       unsigned long long *first)
+{
+    const int64_t n_sums = g.n_tokens * g.out_width[0], bytes = matrix_bytes(w);
+
+    CHECK(cudaMemsetAsync(out, 0xFF, n_sums * 4, stream));
+    launch_gemm(stream, &g);
+    compare(first, bits_of(out, n_sums));
+    return time_of(g.n_tokens > 1024 ? 8 : 32, [&](int k) {
+        g.w[0].data = pool + k % n_copies * bytes;
+        launch_gemm(stream, &g);
+    });
+}
+
+static void measure_matrix(const char *name, const struct tensor &w, bool is_exact, int T)
+{
+    const int64_t n_copies = (256 << 20) / matrix_bytes(&w) + 1;
+    const int rows = (int)w.dim[0], columns = (int)w.dim[1];
+    unsigned long long first = 0;
+    struct gemm g;
+
+    fill_packed(&w, n_copies);
+    g = gemm_of(&w, is_exact, T);
     printf("%s %d x %d, %d tokens: us", name, rows, columns, T);
     for (int s = 0; s < N_GEMM_SHAPES; s++)
         for (int n = gemm_tokens_max((enum gemm_shape)s); n >= 16; n -= 16) {
@@ -169,105 +220,112 @@ static void measure_matrix(const char *name, enum dtype dtype, bool is_exact, in
                 continue;
             g.shape = (enum gemm_shape)s;
             g.n_tile_tokens = n;
-            g.w[0] = w;
-            CHECK(cudaMemsetAsync(out, 0xFF, (size_t)T * rows * 4, stream));
-            launch_gemm(stream, &g);
-            compare(&first, bits_of(out, (int64_t)T * rows));
-            const float us = time_of(T > 1024 ? 8 : 32, [&](int k) {
-                g.w[0].data = pool + k % n_copies * bytes;
-                launch_gemm(stream, &g);
-            });
-            printf(" %dx%d %.1f", gemm_rows(g.shape), n, us);
+            printf(" %dx%d %.1f", gemm_rows(g.shape), n, time_tile(g, &w, n_copies, &first));
         }
-    printf("; %.3f Tflop each\n", 2e-12 * rows * columns * T * rounding_terms(rounding));
+    printf("; %.3f Tflop each\n", 2e-12 * rows * columns * T * rounding_terms(g.x.rounding));
     if (is_exact) {
-        unsigned *largest, bits;
-        float error;
+        const float error = error_of(g, &w);
 
-        g.bias[0].data = NULL;
-        g.w[0] = w;
-        launch_gemm(stream, &g);
-        CHECK(cudaMalloc(&largest, 4));
-        CHECK(cudaMemset(largest, 0, 4));
-        const int n_looked_at = T < 256 ? T : 256;
-
-        find_error<<<n_looked_at, rows, 0, stream>>>(w, x, out, largest);
-        CHECK(cudaStreamSynchronize(stream));
-        CHECK(cudaMemcpy(&bits, largest, 4, cudaMemcpyDeviceToHost));
-        memcpy(&error, &bits, 4);
         printf("%s: largest error %.2g of 1 + |value|\n", name, error);
         is_wrong = is_wrong || !(error < 2e-5f);
-        CHECK(cudaFree(largest));
     }
     CHECK(cudaFree(g.x.data));
     fflush(stdout);
 }
 
+/* ---- experts ---- */
+
+struct experts {
+    int32_t *ids; /* (T*A), drawn evenly */
+    float *gates;
+    struct expert_lists lists;
+    struct gemm up, down;
+};
+
+/* On the device: n ids and gates. */
+static void choose_experts(struct experts *e, int n)
+{
+    int32_t *ids = (int32_t *)malloc(n * 4);
+    float *gates = (float *)malloc(n * 4);
+
+    for (int i = 0; i < n; i++) {
+        ids[i] = (int32_t)((hash(i / A * 5) % (E / A) + i % A * (E / A)) % E);
+        gates[i] = 0.25f;
+    }
+    CHECK(cudaMalloc(&e->ids, n * 4));
+    CHECK(cudaMalloc(&e->gates, n * 4));
+    CHECK(cudaMemcpy(e->ids, ids, n * 4, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpy(e->gates, gates, n * 4, cudaMemcpyHostToDevice));
+    free(ids), free(gates);
+}
+
+static void allocate_lists(struct expert_lists *lists, int n)
+{
+    CHECK(cudaMalloc(&lists->experts, (E + 1) * sizeof(*lists->experts)));
+    CHECK(cudaMalloc(&lists->uses, listed_rows(n, E) * sizeof(*lists->uses)));
+    CHECK(cudaMalloc(&lists->n_active, 4));
+    CHECK(cudaMalloc(&lists->place, n * 4));
+    CHECK(cudaMalloc(&lists->n_read, 8));
+    CHECK(cudaMemset(lists->n_read, 0, 8));
+}
+
+static struct experts experts_for(int n)
+{
+    struct experts e = {};
+    struct tensor w_up = packed(DTYPE_MXFP4, E, 2 * F, C), w_down = packed(DTYPE_MXFP4, E, C, F);
+
+    w_down.data = pool + E * matrix_bytes(&w_up);
+    fill_packed(&w_up, E);
+    fill_packed(&w_down, E);
+    choose_experts(&e, n);
+    allocate_lists(&e.lists, n);
+    e.up.w[0] = w_up, e.up.bias[0] = {DTYPE_F32, 2, {E, 2 * F}, bias, NULL, LAYOUT_ROWS};
+    e.down.w[0] = w_down, e.down.bias[0] = {DTYPE_F32, 2, {E, C}, bias, NULL, LAYOUT_ROWS};
+    e.up.n_jobs = e.down.n_jobs = 1;
+    e.up.experts = e.down.experts = e.lists.experts;
+    e.up.n_active = e.down.n_active = e.lists.n_active;
+    e.up.x = operand_for(listed_rows(n, E), C, ROUNDS_TO_F16);
+    e.up.units = e.down.x = operand_for(listed_rows(n, E), F, ROUNDS_TO_F16);
+    e.up.limit = 7, e.up.alpha = 1.702f;
+    e.down.uses = e.lists.uses;
+    e.down.out[0] = out;
+    e.down.out_width[0] = C;
+    return e;
+}
+
+static void free_experts(struct experts *e)
+{
+    for (void *p : {(void *)e->ids, (void *)e->gates, (void *)e->lists.experts,
+                    (void *)e->lists.uses, (void *)e->lists.n_active, (void *)e->lists.place,
+                    (void *)e->lists.n_read, e->up.x.data, e->down.x.data})
+        CHECK(cudaFree(p));
+}
+
 static void measure_experts(int T)
 {
     const int n = T * A;
-    const int64_t n_rows = listed_rows(n, E);
-    struct tensor w_up = packed(DTYPE_MXFP4, E, 2 * F, C), w_down = packed(DTYPE_MXFP4, E, C, F);
-    struct tensor b_up = {DTYPE_F32, 2, {E, 2 * F}, bias, NULL, LAYOUT_ROWS};
-    struct tensor b_down = {DTYPE_F32, 2, {E, C}, bias, NULL, LAYOUT_ROWS};
-    int32_t *host = (int32_t *)malloc(n * 4), *ids;
-    float *gates, *host_gates = (float *)malloc(n * 4);
-    struct expert_lists lists;
+    struct experts e = experts_for(n);
     unsigned long long first = 0;
-    struct gemm up = {}, down = {};
 
-    w_down.data = pool + E * matrix_bytes(&w_up);
-    fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)pool, E * matrix_bytes(&w_up),
-                                             matrix_bytes(&w_up), mxfp4_tops_offset(&w_up));
-    fill_mxfp4<<<1024, THREADS, 0, stream>>>((unsigned char *)w_down.data,
-                                             E * matrix_bytes(&w_down), matrix_bytes(&w_down),
-                                             mxfp4_tops_offset(&w_down));
-    for (int i = 0; i < n; i++) {
-        host[i] = (int32_t)((hash(i / A * 5) % (E / A) + i % A * (E / A)) % E);
-        host_gates[i] = 0.25f;
-    }
-    CHECK(cudaMalloc(&ids, n * 4));
-    CHECK(cudaMalloc(&gates, n * 4));
-    CHECK(cudaMemcpy(ids, host, n * 4, cudaMemcpyHostToDevice));
-    CHECK(cudaMemcpy(gates, host_gates, n * 4, cudaMemcpyHostToDevice));
-    CHECK(cudaMalloc(&lists.experts, (E + 1) * sizeof(*lists.experts)));
-    CHECK(cudaMalloc(&lists.uses, n_rows * sizeof(*lists.uses)));
-    CHECK(cudaMalloc(&lists.n_active, 4));
-    CHECK(cudaMalloc(&lists.place, n * 4));
-    CHECK(cudaMalloc(&lists.n_read, 8));
-    CHECK(cudaMemset(lists.n_read, 0, 8));
-    up.w[0] = w_up, up.bias[0] = b_up, down.w[0] = w_down, down.bias[0] = b_down;
-    up.n_jobs = down.n_jobs = 1;
-    up.experts = down.experts = lists.experts;
-    up.n_active = down.n_active = lists.n_active;
-    up.x = operand_for(n_rows, C, ROUNDS_TO_F16);
-    up.units = down.x = operand_for(n_rows, F, ROUNDS_TO_F16);
-    up.limit = 7, up.alpha = 1.702f;
-    down.uses = lists.uses;
-    down.out[0] = out;
-    down.out_width[0] = C;
     printf("experts, %d tokens: us up + down", T);
     for (int s = 0; s < N_GEMM_SHAPES; s++) {
-        up.shape = down.shape = (enum gemm_shape)s;
-        launch_expert_lists(stream, &lists, ids, gates, n, E, gemm_tokens_max(up.shape));
-        launch_operand(stream, &up.x, x, T, C, lists.place, A);
+        const int n_tokens_max = gemm_tokens_max((enum gemm_shape)s);
+
+        e.up.shape = e.down.shape = (enum gemm_shape)s;
+        launch_expert_lists(stream, &e.lists, e.ids, e.gates, n, E, n_tokens_max);
+        launch_operand(stream, &e.up.x, x, T, C, e.lists.place, A);
         CHECK(cudaMemsetAsync(out, 0xFF, (size_t)n * C * 4, stream));
-        launch_gemm(stream, &up);
-        launch_gemm(stream, &down);
+        launch_gemm(stream, &e.up);
+        launch_gemm(stream, &e.down);
         compare(&first, bits_of(out, (int64_t)n * C));
-        const float us = time_of(4, [&](int) { launch_gemm(stream, &up); });
-        const float us_down = time_of(4, [&](int) { launch_gemm(stream, &down); });
-        printf(" %dx%d %.1f + %.1f (%.0f, %.0f Tflop/s)", gemm_rows(up.shape),
-               gemm_tokens_max(up.shape), us, us_down, 4e-6 * n * F * C / us,
-               2e-6 * n * F * C / us_down);
+        const float us = time_of(4, [&](int) { launch_gemm(stream, &e.up); });
+        const float us_down = time_of(4, [&](int) { launch_gemm(stream, &e.down); });
+        printf(" %dx%d %.1f + %.1f (%.0f, %.0f Tflop/s)", gemm_rows(e.up.shape), n_tokens_max, us,
+               us_down, 4e-6 * n * F * C / us, 2e-6 * n * F * C / us_down);
     }
     printf("\n");
     fflush(stdout);
-    for (void *p : {(void *)ids, (void *)gates, (void *)lists.experts, (void *)lists.uses,
-                    (void *)lists.n_active, (void *)lists.place, (void *)lists.n_read, up.x.data,
-                    down.x.data})
-        CHECK(cudaFree(p));
-    free(host), free(host_gates);
+    free_experts(&e);
 }
 
 int main(int argc, char **argv)
@@ -291,9 +349,9 @@ int main(int argc, char **argv)
 
         if (T < 1 || T > T_MAX)
             continue;
-        measure_matrix("qkv", DTYPE_MXFP4, false, QKV, C, T);
-        measure_matrix("out", DTYPE_MXFP4, false, C, HEADS, T);
-        measure_matrix("router", DTYPE_BF16, true, E, C, T);
+        measure_matrix("qkv", packed(DTYPE_MXFP4, 0, QKV, C), false, T);
+        measure_matrix("out", packed(DTYPE_MXFP4, 0, C, HEADS), false, T);
+        measure_matrix("router", packed(DTYPE_BF16, 0, E, C), true, T);
         measure_experts(T);
     }
     return is_wrong ? 1 : 0;
