@@ -132,7 +132,11 @@ static __device__ __forceinline__ void meeting_wait(uint32_t at, int parity)
     do {
         asm volatile("{\n"
                      ".reg .pred over;\n"
+#if __CUDA_ARCH__ >= 900
+                     "mbarrier.try_wait.parity.shared.b64 over, [%1], %2;\n" /* sleeps a while */
+#else
                      "mbarrier.test_wait.parity.shared.b64 over, [%1], %2;\n"
+#endif
                      "selp.u32 %0, 1, 0, over;\n"
                      "}"
                      : "=r"(is_over)

@@ -17,7 +17,8 @@ enum {
     BLOCKS_OF_A_PROCESSOR = 2,
     ROWS = UNIT_ROWS, /* of an item; each thread stores one of them, or a pair */
     PAIRS = ROWS / 2,
-    RANKS_AT_ONCE = 4
+    RANKS_AT_ONCE = 4,
+    MIDDLE = MXFP4_UNIT_BYTES / 2 / LANE_BYTES * LANE_BYTES /* distances in copies have 12 bits */
 };
 static_assert((int)DECODE_JOB_TOKENS * (int)PAIRS <= (int)RING_THREADS,
               "a thread a pair of a token");
@@ -202,10 +203,10 @@ struct item {
 /* A warp's ring over the items. Pointers are the lane's own. */
 struct walk {
     const struct decode_job *job;
-    struct job_seen at, next;                          /* the next job is asked for early */
-    int row, n_items;                                  /* n_items: from this one on */
-    const unsigned char *weights;                      /* of the next unit, */
-    uint32_t from[DECODE_JOB_TOKENS / TOKENS_AT_ONCE]; /* and behind `rows` the tokens' columns */
+    struct job_seen at, next;                             /* the next job is asked for early */
+    int row, n_items;                                     /* n_items: from this one on */
+    const unsigned char *weights;                         /* of the next unit, MIDDLE bytes on, */
+    const char *from[DECODE_JOB_TOKENS / TOKENS_AT_ONCE]; /* and the tokens' columns */
     uint32_t slots, slot; /* slot: the next to be multiplied, and then filled */
     uint32_t note;        /* where the next item is noted */
     int unit;             /* the next one of the item */
@@ -214,7 +215,7 @@ struct walk {
 /* Which eighth of a row's units a warp has: they are taken in turns, as some have one more. */
 static __device__ __forceinline__ int eighth_of(int row)
 {
-    return ((int)threadIdx.x / WARP_LANES + row) % RING_WARPS;
+    return (int)((threadIdx.x / WARP_LANES + (unsigned)row) % RING_WARPS);
 }
 
 /* For when the item is multiplied. */
@@ -233,15 +234,15 @@ static __device__ __forceinline__ void enter_job(struct walk *w, const struct so
 {
     w->unit = eighth_of(w->row);
     w->weights = s.w->units + w->at.expert * s.w->matrix_bytes +
-                 (int64_t)(w->row * s.w->n_units + w->unit) * MXFP4_UNIT_BYTES +
+                 (int64_t)(w->row * s.w->n_units + w->unit) * MXFP4_UNIT_BYTES + MIDDLE +
                  threadIdx.x % WARP_LANES * LANE_BYTES;
 #pragma unroll
     for (int i = 0; i < DECODE_JOB_TOKENS / TOKENS_AT_ONCE; i++) {
         const int entry = lane_token() + i * TOKENS_AT_ONCE;
 
         w->from[i] =
-            (uint32_t)((s.is_of_entries ? w->at.first + entry : w->at.tokens[i]) * s.row_bytes +
-                       (w->unit * UNIT_PIECES + lane_piece()) * LANE_BYTES);
+            s.rows + ((s.is_of_entries ? w->at.first + entry : w->at.tokens[i]) * s.row_bytes +
+                      (w->unit * UNIT_PIECES + lane_piece()) * LANE_BYTES);
     }
 }
 
@@ -253,7 +254,7 @@ static __device__ __forceinline__ void enter_row(struct walk *w, const struct so
     w->weights += (int64_t)(s.w->n_units + step) * MXFP4_UNIT_BYTES;
 #pragma unroll
     for (int i = 0; i < DECODE_JOB_TOKENS / TOKENS_AT_ONCE; i++)
-        w->from[i] += (uint32_t)(step * UNIT_COLUMNS * 2);
+        w->from[i] += step * (int)UNIT_COLUMNS * 2;
     w->unit = unit;
 }
 
@@ -298,7 +299,8 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
     walk_turn<G>(w, s);
 }
 
-/* The lane's pieces of the tokens. Zeros behind the last column. */
+/* The lane's pieces of the tokens. Zeros behind the last column, and in place of tokens that the job has not: a
+ * product with zeros takes less power, of which there is not enough. */
 template <class G>
 static __device__ __forceinline__ void fill_tokens(const struct walk *w, const struct source &s)
 {
@@ -309,29 +311,35 @@ static __device__ __forceinline__ void fill_tokens(const struct walk *w, const s
                         (piece / BLOCK_PIECES * G::TOKENS + lane_token()) * TOKEN_BLOCK_BYTES +
                         piece % BLOCK_PIECES * LANE_BYTES;
 
+    if (w->n_items == 0)
+        return;
 #pragma unroll
     for (int i = 0; i < G::COPIES; i++)
-        if (lane_token() + i * TOKENS_AT_ONCE < w->at.n)
-            copy_or_zero<G::TOKENS_AT>(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES,
-                                       s.rows + w->from[i], is_there);
+        copy_or_zero<G::TOKENS_AT>(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, w->from[i],
+                                   is_there && lane_token() + i * TOKENS_AT_ONCE < w->at.n);
 }
 
-/* Asks for the next unit of the walk, if there is one, into the slot; and goes on to the next slot. */
-template <class G>
-static __device__ __forceinline__ void walk_fill(struct walk *w, const struct source &s)
+/* Asks for the walk's next unit, if there is one, into the slot. */
+static __device__ __forceinline__ void fill_weights(const struct walk *w)
 {
     const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t to = w->slot + lane * LANE_BYTES;
 
+    if (w->n_items == 0)
+        return;
+    copy_piece<0, -MIDDLE>(to, w->weights);
+    copy_piece<MXFP4_TILE_BYTES, MXFP4_TILE_BYTES - MIDDLE>(to, w->weights);
+    copy_piece<2 * MXFP4_TILE_BYTES, 2 * MXFP4_TILE_BYTES - MIDDLE>(to, w->weights);
+    copy_piece<3 * MXFP4_TILE_BYTES, 3 * MXFP4_TILE_BYTES - MIDDLE>(to, w->weights);
+    if (lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
+        copy_piece<MXFP4_SCALES_OFFSET, MXFP4_SCALES_OFFSET - MIDDLE>(to, w->weights);
+}
+
+/* To the next unit, if there is one, and to the next slot. */
+template <class G>
+static __device__ __forceinline__ void walk_on(struct walk *w, const struct source &s)
+{
     if (w->n_items > 0) {
-        const uint32_t to = w->slot + lane * LANE_BYTES;
-
-        copy_piece<0, 0>(to, w->weights);
-        copy_piece<MXFP4_TILE_BYTES, MXFP4_TILE_BYTES>(to, w->weights);
-        copy_piece<2 * MXFP4_TILE_BYTES, 2 * MXFP4_TILE_BYTES>(to, w->weights);
-        copy_piece<3 * MXFP4_TILE_BYTES, 3 * MXFP4_TILE_BYTES>(to, w->weights);
-        if (lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
-            copy_piece<MXFP4_SCALES_OFFSET, MXFP4_SCALES_OFFSET>(to, w->weights);
-        fill_tokens<G>(w, s);
         w->weights += RING_WARPS * MXFP4_UNIT_BYTES;
 #pragma unroll
         for (int i = 0; i < G::COPIES; i++)
@@ -340,7 +348,6 @@ static __device__ __forceinline__ void walk_fill(struct walk *w, const struct so
         if (w->unit >= s.w->n_units)
             walk_turn<G>(w, s);
     }
-    copy_commit();
     w->slot = w->slot == w->slots + (G::STAGES - 1) * G::STAGE_BYTES ? w->slots
                                                                      : w->slot + G::STAGE_BYTES;
 }
@@ -374,7 +381,10 @@ static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4]
         for (int i = 0; i < UNIT_TILES; i++)
             words[i] = load_shared<0>(at + i * MXFP4_TILE_BYTES);
         __syncwarp();
-        walk_fill<G>(w, s);
+        fill_weights(w);
+        fill_tokens<G>(w, s);
+        copy_commit();
+        walk_on<G>(w, s);
 #pragma unroll
         for (int i = 0; i < UNIT_TILES; i++) {
             const uint4 bits = load_shared<0>(scales + (lane / 4 * UNIT_TILES + i) * LANE_BYTES);
@@ -390,16 +400,16 @@ static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4]
 /* ---- products ---- */
 
 /* What is added to the sums of this lane's two rows: those of a gate and its up, or neighbours of down. It is
- * asked for before the products. */
+ * asked for before the products, and stays as it lies there until they have ended. */
 template <bool IS_UP>
-static __device__ __forceinline__ float2 bias_of(const struct decode_grouped &p,
-                                                 const struct item &item)
+static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p,
+                                                  const struct item &item)
 {
     const int row = item.row * UNIT_ROWS + (int)threadIdx.x % WARP_LANES * 2;
 
     if (row >= (IS_UP ? p.e.up.n_rows : p.e.down.n_rows))
-        return make_float2(0.0f, 0.0f);
-    return vector_pair_at(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
+        return make_uint2(0, 0);
+    return vector_pair_bits(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
 }
 
 /* Sums: (token, eighth of the units, row). Two neighbouring rows' of all eighths, in their order. */
@@ -437,8 +447,9 @@ static __device__ __forceinline__ void put_item(float *sums, const float acc[UNI
 /* An item's results, by one warp: gated units, as FP16, or parts. */
 template <bool IS_UP>
 static __device__ __forceinline__ void
-store_item(const struct decode_grouped &p, const struct item &item, const float *sums, float2 bias)
+store_item(const struct decode_grouped &p, const struct item &item, const float *sums, uint2 bits)
 {
+    const float2 bias = pair_of_bits(IS_UP ? p.e.bias_up : p.e.bias_down, bits);
     const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* of pairs */
 
     if (column >= (IS_UP ? p.e.n_units : p.e.n_columns / 2))
@@ -474,6 +485,7 @@ template <class G> static __device__ __forceinline__ struct meeting meeting_of(u
     return m;
 }
 
+/* The jobs are listed before `up` begins, and `down` begins behind that: its first weights come while `up` ends. */
 template <class G, bool IS_UP>
 static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     grouped_kernel(const __grid_constant__ struct decode_grouped p)
@@ -493,21 +505,33 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     struct walk walk;
     int buffer = 0, turn = 0; /* turn: how often all buffers were used */
 
-    pdl_wait();
-    pdl_launch_dependents();
+    if (IS_UP)
+        pdl_wait();
     const int64_t n_items = (int64_t)__ldcg(p.n_jobs) * n_rows;
     const int first = (int)(n_items * blockIdx.x / gridDim.x);
     const int n_parts = (int)(n_items * (blockIdx.x + 1) / gridDim.x) - first;
 
     walk_begin<G>(&walk, source, p.jobs, first, n_parts, shared_at);
-    for (int i = 0; i < G::STAGES; i++)
-        walk_fill<G>(&walk, source);
+    struct walk behind = walk;
+
+    for (int i = 0; i < G::STAGES; i++) {
+        fill_weights(&walk);
+        walk_on<G>(&walk, source);
+    }
+    if (!IS_UP)
+        pdl_wait();
+    pdl_launch_dependents();
+    for (int i = 0; i < G::STAGES; i++) {
+        fill_tokens<G>(&behind, source);
+        copy_commit();
+        walk_on<G>(&behind, source);
+    }
     __syncwarp();
     for (int part = 0; part < n_parts; part++) {
         const uint4 note = load_shared<0>(walk.slots + G::NOTES_AT + part % G::NOTES * LANE_BYTES);
         const struct item item = {(int)note.x, (int)note.y, (int)note.z, (int)note.w};
         const bool stores = part % RING_WARPS == warp;
-        const float2 bias = stores ? bias_of<IS_UP>(p, item) : make_float2(0.0f, 0.0f);
+        const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
         float *sums = (float *)((char *)shared + G::SUMS_AT + buffer * G::SUMS_BYTES);
         float acc[UNIT_TILES][1][4];
 

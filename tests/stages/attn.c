@@ -184,6 +184,7 @@ void check_attn(void)
     const struct span split[] = {{510, 4}, {1023, 1}, {1024, 1}, {700, 1}}; /* borders of 512 */
     /* where a device may divide keys into more, or larger, parts */
     const struct span levels[] = {{286, 4}, {510, 4}, {1022, 4}, {2047, 2}, {4094, 3}, {8191, 2}};
+    const struct span many[] = {{205, 5}, {700, 4}}; /* for blocks that have all keys of a row */
     const struct span last = {131070, 2};
 
     if (under.is_quick) { /* with a window what it needs to be seen */
@@ -200,6 +201,7 @@ void check_attn(void)
         check_attn_case(&far, 1, 3, 1, 64, windows[i]);
         check_attn_case(levels, 6, 10, 1, 64, windows[i]);
     }
+    check_attn_case(many, 2, 32, 32, 64, 0);
     check_attn_case(&last, 1, 8, 1, 64, 128);
     check_attn_case(&last, 1, 2, 1, 16, 0);
     if (worst.weights > 0)

@@ -1,0 +1,645 @@
+/* Attention of a generated row by the warps of a block: units of keys as operands, a warp over its units, the sums of
+ * the warps in order, and the splits of a row, which hand their sums over to the last. attn_decode.cu says how. */
+#ifndef CUDA_ATTN_ROW_CUH
+#define CUDA_ATTN_ROW_CUH
+
+#include "cuda/attn.cuh"
+#include "cuda/pdl.cuh"
+#include "cuda/sums.cuh"
+
+enum {
+    WARPS = ATTN_GROUP_UNITS,
+    THREADS = WARPS * WARP_LANES,
+    BLOCKS_PER_SM = 2,
+    SPLITS_AT_ONCE = 8, /* loads under way where splits are added */
+    PAIR_BYTES = 16,
+    QUERY_PARTS = 3,
+    HEAD_STRIDE = ATTN_WIDTH + 4, /* floats; 4: lanes of a warp write to different banks */
+    PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS
+};
+static_assert((int)WARPS == (int)ATTN_HEADS, "a warp merges a head");
+static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "a lane has a split");
+
+/* Which row, heads and keys a block works on. */
+struct block {
+    int row, first_head, n_heads;
+    int first, end;       /* keys seen */
+    int unit, step;       /* the first of this split, and from there to its next group */
+    int unit_end;         /* of the row */
+    int n_splits;         /* of the row */
+    int written;          /* keys from this position on are written in this step */
+    const int32_t *pages; /* page of position p: pages[p / P] */
+    const char *keys;     /* of this head in page 0, */
+    int64_t values_bytes; /* from there to its values, */
+    int64_t page_bytes;   /* and to the next page */
+};
+
+/* false: there is nothing to do. */
+static __device__ __forceinline__ bool block_of(struct block *k, const struct attn_launch &l)
+{
+    const struct attn_args &a = l.args;
+    const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
+    const int part = blockIdx.y % n_parts;
+    const int row = l.first_row + blockIdx.z, position = l.rows.positions[row];
+    const int kind = l.rows.kinds[row], kv_head = (int)blockIdx.y / n_parts;
+    const struct batch_seq *seq = &l.rows.seqs[l.rows.row_seq[row]];
+    int n_units;
+
+    k->row = row;
+    k->first_head = kv_head * n_group + part * ATTN_HEADS;
+    k->n_heads = min(n_group - part * ATTN_HEADS, (int)ATTN_HEADS);
+    k->end = position + 1;
+    k->first = a.window_tokens > 0 ? max(k->end - a.window_tokens, 0) : 0;
+    n_units = attn_units(k->first, k->end);
+    k->n_splits = attn_splits(n_units);
+    k->unit = k->first / ATTN_UNIT_KEYS + blockIdx.x * ATTN_GROUP_UNITS;
+    k->unit_end = k->first / ATTN_UNIT_KEYS + n_units;
+    k->step = k->n_splits * ATTN_GROUP_UNITS;
+    if (kind != ROW_GENERATED || (int)blockIdx.x >= k->n_splits)
+        return false;
+    k->written = position - (row - seq->first_row); /* its rows follow each other */
+    k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
+    k->keys = kv_side(&a.kv, 0, 0, kv_head);
+    k->values_bytes = kv_side(&a.kv, 0, 1, kv_head) - k->keys;
+    k->page_bytes = kv_side(&a.kv, 1, 0, kv_head) - k->keys;
+    return true;
+}
+
+/* Where the splits of this block's row meet; it begins with the number of times that they did. */
+static __device__ __forceinline__ char *cell_of_block(const struct attn_launch &l)
+{
+    return l.cells + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_CELL_BYTES;
+}
+
+/* ---- units: how they lie in pages and rings, and their words as fragments ---- */
+
+/* The words of two slots (of keys) or columns (of values): pair g of a row of words. */
+static __device__ __forceinline__ uint2 words_at(const char *side, int row)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+
+    return *(const uint2 *)(side + piece_offset(row, g / 2) + g % 2 * 8);
+}
+
+static __device__ __forceinline__ uint32_t word_at(const char *side, int row, int column)
+{
+    return *(const uint32_t *)(side + piece_offset(row, column / 4) + column % 4 * KV_WORD_BYTES);
+}
+
+/* This lane's part of copies from one end of `from` to the other, to rows of words. */
+static __device__ __forceinline__ void copy_rows(char *side, const char *from, int first_row)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    copy_async(side + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
+}
+
+template <int DTYPE> struct unit {
+};
+
+/* Words of two. Rows g and g + 8 of operand A are the slots g and g + 8. */
+template <> struct unit<DTYPE_BF16> {
+    enum {
+        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH * 2,
+        BYTES = 2 * SIDE_BYTES,
+        TILE_BYTES = SIDE_BYTES / STEPS,
+        TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
+    };
+
+    static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
+                                                int unit)
+    {
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            copy_rows(ring, keys + unit * SIDE_BYTES + i * TILE_BYTES, i * TILE_ROWS);
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            copy_rows(ring + SIDE_BYTES, values + (i * PAGE_UNITS + unit) * TILE_BYTES,
+                      i * TILE_ROWS);
+    }
+    /* The slot of score i of this lane. */
+    static __device__ __forceinline__ int slot_of(int i)
+    {
+        return threadIdx.x % WARP_LANES / 4 + i / 2 * 8;
+    }
+    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
+    {
+        const int t = threadIdx.x % 4;
+
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = word_at(ring, 8 * step + i / 2 * 4 + t, slot_of(i % 2 * 2));
+    }
+    /* The columns of a query that meet key_fragment(): 16 step + 2 t + {0, 1}, and + {8, 9}. */
+    static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
+    {
+        const int t = threadIdx.x % 4;
+        const float2 low = *(const float2 *)(head + 16 * step + 2 * t);
+        const float2 high = *(const float2 *)(head + 16 * step + 2 * t + 8);
+
+        x[0][0] = low.x, x[0][1] = low.y, x[1][0] = high.x, x[1][1] = high.y;
+    }
+    /* Slots 2 t + {0, 1} and 2 t + {8, 9}. */
+    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
+                                                          const uint32_t seen[2])
+    {
+        const int row = 8 * tile + threadIdx.x % 4;
+        const uint2 low = words_at(ring + SIDE_BYTES, row);
+        const uint2 high = words_at(ring + SIDE_BYTES, row + 4);
+
+        a[0] = low.x & seen[0], a[1] = low.y & seen[0];
+        a[2] = high.x & seen[1], a[3] = high.y & seen[1];
+    }
+    static __device__ __forceinline__ void seen_mask(uint32_t seen[2], int first, int end)
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int slot = 2 * (threadIdx.x % 4) + 8 * i;
+
+            seen[i] = (slot >= first && slot < end ? 0xFFFFu : 0) |
+                      (slot + 1 >= first && slot + 1 < end ? 0xFFFF0000u : 0);
+        }
+    }
+    static __device__ __forceinline__ float key_scale(const char *, int)
+    {
+        return 1.0f;
+    }
+    static __device__ __forceinline__ float value_scale(const char *, int)
+    {
+        return 1.0f;
+    }
+};
+
+/* Words of four; the scales of the keys, then of the values, behind both sides. Rows g and g + 8 of operand A are
+ * the slots 2 g and 2 g + 1. */
+template <> struct unit<DTYPE_F8> {
+    enum {
+        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH,
+        SCALES_BYTES = ATTN_UNIT_KEYS * 4,
+        BYTES = 2 * SIDE_BYTES + 2 * SCALES_BYTES,
+        TILE_BYTES = SIDE_BYTES / STEPS,
+        TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
+    };
+
+    static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
+                                                int unit)
+    {
+        const int lane = threadIdx.x % WARP_LANES, tile = lane / 16, at = lane % 16 * COPY_BYTES;
+
+#pragma unroll
+        for (int i = 0; i < STEPS; i += 2) { /* two tiles of four rows */
+            copy_rows(ring, keys + unit * SIDE_BYTES + i * TILE_BYTES, i * TILE_ROWS);
+            copy_rows(ring + SIDE_BYTES,
+                      values + ((i + tile) * PAGE_UNITS + unit) * TILE_BYTES + at -
+                          lane * COPY_BYTES,
+                      i * TILE_ROWS);
+        }
+        if (lane < 2 * SCALES_BYTES / COPY_BYTES)
+            copy_async(ring + 2 * SIDE_BYTES + lane * COPY_BYTES,
+                       (lane < 4 ? keys : values) + SIDE_BYTES * PAGE_UNITS + unit * SCALES_BYTES +
+                           lane % 4 * COPY_BYTES);
+    }
+    static __device__ __forceinline__ int slot_of(int i)
+    {
+        return threadIdx.x % WARP_LANES / 4 * 2 + i / 2;
+    }
+    static __device__ __forceinline__ void fragment(uint32_t a[4], uint2 words)
+    {
+        a[0] = even_codes(words.x), a[1] = even_codes(words.y);
+        a[2] = odd_codes(words.x), a[3] = odd_codes(words.y);
+    }
+    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
+    {
+        fragment(a, words_at(ring, 4 * step + threadIdx.x % 4));
+    }
+    /* 16 step + 4 t + {0, 2}, and + {1, 3}. */
+    static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
+    {
+        const float4 all = *(const float4 *)(head + 16 * step + 4 * (threadIdx.x % 4));
+
+        x[0][0] = all.x, x[0][1] = all.z, x[1][0] = all.y, x[1][1] = all.w;
+    }
+    /* Slots 4 t + {0, 2} and 4 t + {1, 3}. */
+    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
+                                                          const uint32_t seen[2])
+    {
+        uint2 words = words_at(ring + SIDE_BYTES, 4 * tile + threadIdx.x % 4);
+
+        words.x &= seen[0], words.y &= seen[0];
+        fragment(a, words);
+    }
+    static __device__ __forceinline__ void seen_mask(uint32_t seen[2], int first, int end)
+    {
+        seen[0] = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int slot = 4 * (threadIdx.x % 4) + i;
+
+            seen[0] |= slot >= first && slot < end ? 0xFFu << 8 * i : 0;
+        }
+        seen[1] = seen[0];
+    }
+    static __device__ __forceinline__ float key_scale(const char *ring, int slot)
+    {
+        return ((const float *)(ring + 2 * SIDE_BYTES))[slot];
+    }
+    static __device__ __forceinline__ float value_scale(const char *ring, int slot)
+    {
+        return ((const float *)(ring + 2 * SIDE_BYTES + SCALES_BYTES))[slot];
+    }
+};
+
+/* ---- a warp over its units ---- */
+
+/* With g = lane / 4 and t = lane % 4: of heads 2 t and 2 t + 1, columns 16 i + 2 g and 16 i + 2 g + 1 of
+ * sums at out[i][0], [2] and out[i][1], [3]. Scores count in powers of two. */
+struct state {
+    float out[STEPS][4];
+    float largest[2];
+    float weights[2]; /* their sum over this lane's slots */
+};
+
+struct query {
+    uint32_t parts[QUERY_PARTS][STEPS][2];
+};
+
+/* Head g of the block; heads that it has not are zeros. */
+template <int DTYPE>
+static __device__ __forceinline__ void load_query(struct query *q, const struct attn_launch &l,
+                                                  const struct block &k)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+    const float *head = (const float *)l.args.q.data + k.row * l.args.q.dim[1] +
+                        (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
+    const float factor = g < k.n_heads ? meet_factor<DTYPE>() : 0.0f;
+
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        float x[2][2];
+
+        unit<DTYPE>::query_columns(x, head, step);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            x[i][0] *= factor, x[i][1] *= factor;
+#pragma unroll
+            for (int part = 0; part < QUERY_PARTS; part++)
+                q->parts[part][step][i] = take_bf16(x[i]);
+        }
+    }
+}
+
+/* Slot slot_of(i) at s[i], of head 2 t + i % 2. */
+template <int DTYPE>
+static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
+                                                 const char *ring)
+{
+    float sums[QUERY_PARTS][4] = {};
+
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t a[4];
+
+        unit<DTYPE>::key_fragment(a, ring, step);
+#pragma unroll
+        for (int part = 0; part < QUERY_PARTS; part++)
+            mma_bf16(sums[part], a, q.parts[part][step][0], q.parts[part][step][1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        s[i] = __fadd_rn(__fadd_rn(sums[2][i], sums[1][i]), sums[0][i]);
+}
+
+/* Largest over the lanes that have the same heads. */
+static __device__ __forceinline__ float heads_max(float x)
+{
+#pragma unroll
+    for (int step = 4; step < WARP_LANES; step *= 2)
+        x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, step));
+    return x;
+}
+
+static __device__ __forceinline__ float heads_sum(float x)
+{
+#pragma unroll
+    for (int step = 4; step < WARP_LANES; step *= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
+}
+
+/* An 8 x 8 matrix of 16-bit numbers, rows and columns changed. */
+static __device__ __forceinline__ uint32_t turned(uint32_t x)
+{
+    uint32_t y;
+
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+
+/* s: scores of N units to weights; sums so far are brought to the new largest scores. */
+template <int N> static __device__ __forceinline__ void weigh(struct state *st, float s[N][4])
+{
+    float keep[2];
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float most = st->largest[h], sum = 0.0f;
+
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            most = fmaxf(most, fmaxf(s[i][h], s[i][2 + h]));
+        most = heads_max(most);
+        keep[h] = power_of_two(__fadd_rn(st->largest[h], -most));
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            s[i][h] = power_of_two(__fadd_rn(s[i][h], -most));
+            s[i][2 + h] = power_of_two(__fadd_rn(s[i][2 + h], -most));
+            sum = __fadd_rn(sum, __fadd_rn(s[i][h], s[i][2 + h]));
+        }
+        st->weights[h] = __fmaf_rn(st->weights[h], keep[h], sum);
+        st->largest[h] = most;
+    }
+    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
+        return;
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) {
+        st->out[i][0] = __fmul_rn(st->out[i][0], keep[0]);
+        st->out[i][1] = __fmul_rn(st->out[i][1], keep[1]);
+        st->out[i][2] = __fmul_rn(st->out[i][2], keep[0]);
+        st->out[i][3] = __fmul_rn(st->out[i][3], keep[1]);
+    }
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void add_values(struct state *st, const float s[4],
+                                                  const char *ring, const uint32_t seen[2])
+{
+    float pairs[2][2] = {{s[0], s[1]}, {s[2], s[3]}};
+    uint32_t b[2][2];
+
+#pragma unroll
+    for (int part = 0; part < 2; part++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            b[part][i] = turned(take_bf16(pairs[i]));
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) {
+        uint32_t a[4];
+
+        unit<DTYPE>::value_fragment(a, ring, i, seen);
+        mma_bf16(st->out[i], a, b[1][0], b[1][1]);
+        mma_bf16(st->out[i], a, b[0][0], b[0][1]);
+    }
+}
+
+/* Scores of a unit in powers of two; of keys that the row does not see: none. */
+template <int DTYPE>
+static __device__ __forceinline__ void seen_scores(float s[4], const struct query &q,
+                                                   const char *ring, const struct block &k,
+                                                   int index, float scale)
+{
+    const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
+
+    scores_of<DTYPE>(s, q, ring);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int at = unit<DTYPE>::slot_of(i);
+
+        s[i] = __fmul_rn(s[i], __fmul_rn(scale, unit<DTYPE>::key_scale(ring, at)));
+        s[i] = at >= first && at < end ? s[i] : -INFINITY;
+    }
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void add_unit(struct state *st, float s[4], const char *ring,
+                                                const struct block &k, int index)
+{
+    const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
+    uint32_t seen[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
+
+    if (first > 0 || end < ATTN_UNIT_KEYS)
+        unit<DTYPE>::seen_mask(seen, first, end);
+#pragma unroll
+    for (int i = 0; i < 4 && DTYPE == DTYPE_F8; i++) {
+        const int at = unit<DTYPE>::slot_of(i);
+        const float factor = unit<DTYPE>::value_scale(ring, at) * meet_factor<DTYPE>();
+
+        s[i] = at >= first && at < end ? __fmul_rn(s[i], factor) : 0.0f;
+    }
+    add_values<DTYPE>(st, s, ring, seen);
+}
+
+/* N units, of which the last may be missing. */
+template <int DTYPE, int N>
+static __device__ __forceinline__ void add_units(struct state *st, const struct query &q,
+                                                 char *const rings[N], const struct block &k,
+                                                 int index, float scale)
+{
+    const bool has_last = N == 1 || index + (N - 1) * k.step < k.unit_end;
+    float s[N][4];
+
+    seen_scores<DTYPE>(s[0], q, rings[0], k, index, scale);
+    s[N - 1][0] = N > 1 ? -INFINITY : s[0][0];
+    s[N - 1][1] = N > 1 ? -INFINITY : s[0][1];
+    s[N - 1][2] = N > 1 ? -INFINITY : s[0][2];
+    s[N - 1][3] = N > 1 ? -INFINITY : s[0][3];
+    if (N > 1 && has_last)
+        seen_scores<DTYPE>(s[N - 1], q, rings[N - 1], k, index + (N - 1) * k.step, scale);
+    weigh<N>(st, s);
+    add_unit<DTYPE>(st, s[0], rings[0], k, index);
+    if (N > 1 && has_last)
+        add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
+}
+
+/* The page of a unit; any page where there is no such unit. */
+static __device__ __forceinline__ int32_t page_of(const struct block &k, int index)
+{
+    return k.pages[min(index, k.unit_end - 1) / PAGE_UNITS];
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void copy_unit(char *ring, const struct block &k, int index,
+                                                 int32_t page)
+{
+    const char *keys = k.keys + page * k.page_bytes;
+
+    if (index < k.unit_end)
+        unit<DTYPE>::copy(ring, keys, keys + k.values_bytes, index % PAGE_UNITS);
+    copies_commit();
+}
+
+/* Whether this step writes keys of the unit, which are then there behind pdl_wait() only. */
+static __device__ __forceinline__ bool is_written(const struct block &k, int index)
+{
+    return (index + 1) * ATTN_UNIT_KEYS > k.written;
+}
+
+/* ---- a block, and the row ---- */
+
+/* Shared by all threads, beside the rings. */
+struct shared {
+    float largest[WARPS][ATTN_HEADS], weights[WARPS][ATTN_HEADS];
+};
+
+/* This thread's two columns of head `warp`, with the largest score and the sum of weights. */
+struct sums {
+    float2 out;
+    float largest, weights;
+};
+
+/* A warp's sums to its room. */
+static __device__ void put_sums(struct shared *s, char *room, struct state *st)
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int g = lane / 4, t = lane % 4;
+    float *out = (float *)room;
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const float weights = heads_sum(st->weights[h]);
+
+        if (g == 0) {
+            s->largest[warp][2 * t + h] = st->largest[h];
+            s->weights[warp][2 * t + h] = weights;
+        }
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            *(float2 *)(out + (2 * t + h) * HEAD_STRIDE + 16 * i + 2 * g) =
+                make_float2(st->out[i][h], st->out[i][2 + h]);
+    }
+}
+
+/* The first warp's room, and from there to each next one's. */
+template <int DTYPE>
+static __device__ struct sums sum_warps(const struct shared *s, const char *rooms, int room_bytes)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    struct sums all = {{0.0f, 0.0f}, s->largest[0][head], 0.0f};
+
+#pragma unroll
+    for (int w = 1; w < WARPS; w++)
+        all.largest = fmaxf(all.largest, s->largest[w][head]);
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+        const float add = power_of_two(s->largest[w][head] - all.largest);
+        const float2 out =
+            ((const float2 *)(rooms + w * room_bytes))[head * HEAD_STRIDE / 2 + lane];
+
+        all.weights = __fmaf_rn(s->weights[w][head], add, all.weights);
+        all.out.x = __fmaf_rn(out.x, add, all.out.x);
+        all.out.y = __fmaf_rn(out.y, add, all.out.y);
+    }
+    all.out.x = __fmul_rn(all.out.x, inverse_factor<DTYPE>());
+    all.out.y = __fmul_rn(all.out.y, inverse_factor<DTYPE>());
+    return all;
+}
+
+/* Of this thread's head: from memory that was read a step ago, so asked for in advance. */
+static __device__ __forceinline__ float load_sink(const struct attn_launch &l,
+                                                  const struct block &k)
+{
+    const int head = threadIdx.x / WARP_LANES;
+
+    return head < k.n_heads ? ((const float *)l.args.sinks.data)[k.first_head + head] : 0.0f;
+}
+
+static __device__ void finish(const struct attn_launch &l, const struct block &k, struct sums sums,
+                              float sink)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    float *att = (float *)l.args.att.data + k.row * l.args.att.dim[1];
+    float largest, add, total;
+
+    if (head >= k.n_heads)
+        return;
+    sink *= LOG2_E;
+    largest = fmaxf(sink, sums.largest);
+    add = power_of_two(sums.largest - largest);
+    total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
+    *(float2 *)(att + (k.first_head + head) * ATTN_WIDTH + 2 * lane) = make_float2(
+        __fdiv_rn(__fmul_rn(sums.out.x, add), total), __fdiv_rn(__fmul_rn(sums.out.y, add), total));
+}
+
+/* ---- splits of a row: each hands its sums over to the last ---- */
+
+/* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags has the numbers,
+ * so that nobody needs a fence or a counter. */
+static __device__ __forceinline__ void put_tagged(char *to, float x, float y, uint32_t tag)
+{
+    const uint64_t high = (uint64_t)tag << 32;
+
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+                 "l"(high | __float_as_uint(x)), "l"(high | __float_as_uint(y))
+                 : "memory");
+}
+
+/* false: it is not there yet. */
+static __device__ __forceinline__ bool get_tagged(float2 *out, const char *from, uint32_t tag)
+{
+    uint64_t x, y;
+
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(x), "=l"(y)
+                 : "l"(from)
+                 : "memory");
+    *out = make_float2(__uint_as_float((uint32_t)x), __uint_as_float((uint32_t)y));
+    return (uint32_t)(x >> 32) == tag && (uint32_t)(y >> 32) == tag;
+}
+
+/* Of a split: (heads, D) sums, then (heads, 2) numbers, in pairs. */
+static __device__ __forceinline__ char *handed_by(const struct attn_launch &l, int split)
+{
+    return cell_of_block(l) + ATTN_CELL_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
+}
+
+static __device__ __forceinline__ void hand_over(const struct attn_launch &l, struct sums sums,
+                                                 uint32_t tag)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    char *to = handed_by(l, blockIdx.x);
+
+    if (lane == 0)
+        put_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
+    put_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
+}
+
+/* Waits for the splits of the row, which all began before this block. */
+static __device__ __forceinline__ struct sums sum_splits(const struct attn_launch &l, int n_splits,
+                                                         uint32_t tag)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    float2 of_split = {-INFINITY, 0.0f};
+    struct sums all = {};
+    float add;
+
+    if (lane < n_splits)
+        while (!get_tagged(&of_split, handed_by(l, lane) + (THREADS + head) * PAIR_BYTES, tag))
+            ;
+    __syncwarp();
+    all.largest = warp_max(of_split.x);
+    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
+    all.weights = warp_sum(__fmul_rn(of_split.y, add));
+    for (int first = 0; first < n_splits; first += SPLITS_AT_ONCE) {
+        float2 out[SPLITS_AT_ONCE] = {};
+        bool is_there;
+
+        do {
+            is_there = true;
+#pragma unroll
+            for (int i = 0; i < SPLITS_AT_ONCE; i++)
+                if (first + i < n_splits)
+                    is_there &= get_tagged(&out[i],
+                                           handed_by(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
+        } while (!is_there);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < SPLITS_AT_ONCE; i++) {
+            const float factor = __shfl_sync(ALL_LANES, add, first + i);
+
+            all.out.x = __fmaf_rn(out[i].x, factor, all.out.x);
+            all.out.y = __fmaf_rn(out[i].y, factor, all.out.y);
+        }
+    }
+    return all;
+}
+
+#endif
