@@ -68,20 +68,6 @@ static __device__ __forceinline__ uint16_t half_bits(float x)
     return __half_as_ushort(__float2half_rn(within_f16(x)));
 }
 
-/* A number in each of its terms. */
-template <bool IS_MXFP4, int TERMS>
-static __device__ __forceinline__ void put_fragment(char *to, int term_bytes, float x)
-{
-#pragma unroll
-    for (int term = 0; term < TERMS; term++) {
-        const __nv_bfloat16 part = __float2bfloat16_rn(x);
-
-        *(uint16_t *)(to + term * term_bytes) =
-            IS_MXFP4 ? half_bits(x) : __bfloat16_as_ushort(part);
-        x -= __bfloat162float(part);
-    }
-}
-
 static __device__ __forceinline__ const float *source_row(const struct decode_rows &rows, int token)
 {
     const int row = rows.gather == NULL ? token : rows.gather[token * rows.gather_stride];
@@ -191,34 +177,100 @@ static __device__ __forceinline__ struct norm_held hold_weights(const struct dec
     return held;
 }
 
-/* The same as copy_rows() of rows that are normed, one after the other, in TERMS numbers each. */
+enum {
+    NORM_PIECE = 4, /* of a row's numbers, which a thread norms at once */
+    NORM_PIECES = NORM_HELD / NORM_PIECE
+};
+
+/* The norm's weights of pieces threadIdx.x + i NORM_THREADS as they lie there, so that nobody waits for them before
+ * they are used: they may be asked for before pdl_wait(). */
+struct piece_weights {
+    uint4 at[NORM_PIECES];
+};
+
+static __device__ __forceinline__ struct piece_weights hold_pieces(const struct decode_vector &w,
+                                                                   int n)
+{
+    struct piece_weights held;
+
+#pragma unroll
+    for (int i = 0; i < NORM_PIECES; i++) {
+        const int piece = threadIdx.x + i * NORM_THREADS;
+
+        held.at[i] = make_uint4(0, 0, 0, 0);
+        if (w.kind == VECTOR_F32 && piece * NORM_PIECE < n)
+            held.at[i] = ((const uint4 *)w.data)[piece];
+        if (w.kind == VECTOR_BF16 && piece * NORM_PIECE < n)
+            *(uint2 *)&held.at[i] = ((const uint2 *)w.data)[piece];
+    }
+    return held;
+}
+
+static __device__ __forceinline__ float4 weights_of_piece(uint4 bits, bool is_f32)
+{
+    return is_f32
+               ? make_float4(__uint_as_float(bits.x), __uint_as_float(bits.y),
+                             __uint_as_float(bits.z), __uint_as_float(bits.w))
+               : make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u),
+                             __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xFFFF0000u));
+}
+
+/* Four numbers in each of their terms. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void put_piece(char *to, int term_bytes, float4 y)
+{
+    float v[NORM_PIECE] = {y.x, y.y, y.z, y.w};
+
+#pragma unroll
+    for (int term = 0; term < TERMS; term++) {
+        uint2 both;
+
+        if (IS_MXFP4) {
+            both = make_uint2(pair_f16(v[0], v[1]), pair_f16(v[2], v[3]));
+        } else {
+            both.x = take_bf16(v);
+            both.y = take_bf16(v + 2);
+        }
+        *(uint2 *)(to + term * term_bytes) = both;
+    }
+}
+
+/* The same as copy_rows() of rows that are normed, one after the other, in TERMS numbers each. A row is asked for
+ * twice at once, in the order of the norm's sum and by pieces of four: what runs behind the sum is short. */
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void
 norm_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
-          const struct norm_held &weights, bool stores_y, float *room)
+          const struct piece_weights &weights, bool stores_y, float *room)
 {
     const int term_bytes = fragments_bytes(n_units, n_tokens);
 
     for (int token = 0; token < n_tokens; token++) {
         const float *x = source_row(rows, first + token);
-        struct norm_held held = norm_hold(x, rows.n);
-
-        if (rows.norm.kind != VECTOR_NONE) {
-            const float factor = norm_factor(&held, x, rows.n, rows.eps, room);
+        const struct norm_held held = norm_hold(x, rows.n);
+        float4 pieces[NORM_PIECES];
+        float factor;
 
 #pragma unroll
-            for (int i = 0; i < NORM_HELD; i++)
-                held.at[i] = normed(held.at[i], factor, weights.at[i]);
+        for (int i = 0; i < NORM_PIECES; i++) {
+            const int piece = threadIdx.x + i * NORM_THREADS;
+
+            pieces[i] = piece * NORM_PIECE < rows.n ? __ldcg((const float4 *)x + piece)
+                                                    : make_float4(0, 0, 0, 0);
         }
+        factor = norm_factor(&held, x, rows.n, rows.eps, room);
 #pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
-            const int at = threadIdx.x + i * NORM_THREADS;
+        for (int i = 0; i < NORM_PIECES; i++) {
+            const int piece = threadIdx.x + i * NORM_THREADS;
+            const float4 w = weights_of_piece(weights.at[i], rows.norm.kind == VECTOR_F32);
+            const float4 y =
+                make_float4(normed(pieces[i].x, factor, w.x), normed(pieces[i].y, factor, w.y),
+                            normed(pieces[i].z, factor, w.z), normed(pieces[i].w, factor, w.w));
 
-            if (at < n_units * UNIT_COLUMNS)
-                put_fragment<IS_MXFP4, TERMS>(fragments + fragment_at(at, token, n_tokens),
-                                              term_bytes, held.at[i]);
-            if (stores_y && at < rows.n)
-                rows.y[(first + token) * rows.n + at] = held.at[i];
+            if (piece * NORM_PIECE < n_units * UNIT_COLUMNS)
+                put_piece<IS_MXFP4, TERMS>(
+                    fragments + fragment_at(piece * NORM_PIECE, token, n_tokens), term_bytes, y);
+            if (stores_y && piece * NORM_PIECE < rows.n)
+                ((float4 *)(rows.y + (first + token) * rows.n))[piece] = y;
         }
     }
 }
@@ -227,7 +279,7 @@ norm_rows(char *fragments, const struct decode_rows &rows, int first, int n_toke
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void
 put_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
-         const struct norm_held &weights, bool stores_y, float *room)
+         const struct piece_weights &weights, bool stores_y, float *room)
 {
     if (rows.norm.kind != VECTOR_NONE)
         norm_rows<IS_MXFP4, TERMS>(fragments, rows, first, n_tokens, n_units, weights, stores_y,
@@ -292,10 +344,11 @@ static __device__ __forceinline__ void multiply_bf16(float acc[4], uint4 w0, uin
     mma_bf16(acc, a1, b.z, b.w);
 }
 
-/* acc += one unit times the tokens; `fragments` are those of its first block. */
+/* acc += one unit times the tokens; `fragments` are those of its first block. A term of a token has sums of its own:
+ * a chain of products as long as a term's is what a router's rows wait for. */
 template <class SHAPE, int COLS, int TERMS>
 static __device__ __forceinline__ void
-multiply_unit(float acc[SHAPE::TILES][COLS][4], const struct unit_held<SHAPE> &unit,
+multiply_unit(float acc[SHAPE::TILES][COLS * TERMS][4], const struct unit_held<SHAPE> &unit,
               const char *fragments, int term_bytes, int n_tokens)
 {
     const int group = threadIdx.x % WARP_LANES / 4, t = threadIdx.x % 4;
@@ -318,26 +371,40 @@ multiply_unit(float acc[SHAPE::TILES][COLS][4], const struct unit_held<SHAPE> &u
                     const uint4 *words = &unit.words[i * SHAPE::TILE_PIECES];
 
                     if (SHAPE::IS_MXFP4)
-                        multiply_mxfp4(acc[i][c], block == 0 ? words[0].x : words[0].z,
+                        multiply_mxfp4(acc[i][c * TERMS + term],
+                                       block == 0 ? words[0].x : words[0].z,
                                        block == 0 ? words[0].y : words[0].w,
                                        scale_at(unit.scales[i], block * 2),
                                        scale_at(unit.scales[i], block * 2 + 1), b);
                     else
-                        multiply_bf16(acc[i][c], words[(block * 2) % SHAPE::TILE_PIECES],
+                        multiply_bf16(acc[i][c * TERMS + term],
+                                      words[(block * 2) % SHAPE::TILE_PIECES],
                                       words[(block * 2 + 1) % SHAPE::TILE_PIECES], b);
                 }
             }
 }
 
-/* acc = this warp's units of the walk's next part times the tokens. */
+/* The smallest first. */
+template <int TERMS>
+static __device__ __forceinline__ float sum_of_terms(const float terms[TERMS][4], int i)
+{
+    float sum = terms[TERMS - 1][i];
+
+#pragma unroll
+    for (int term = TERMS - 2; term >= 0; term--)
+        sum = __fadd_rn(sum, terms[term][i]);
+    return sum;
+}
+
+/* acc = this warp's units of the walk's next part times the tokens, term by term. */
 template <class SHAPE, int COLS, int TERMS, class PARTS>
 static __device__ __forceinline__ void
-multiply_part(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PARTS &parts, int tile,
-              const char *fragments, int term_bytes, int n_tokens)
+multiply_terms(float acc[SHAPE::TILES][COLS * TERMS][4], struct ring<SHAPE> *r, const PARTS &parts,
+               int tile, const char *fragments, int term_bytes, int n_tokens)
 {
 #pragma unroll
-    for (int i = 0; i < SHAPE::TILES * COLS * 4; i++)
-        acc[i / 4 / COLS][i / 4 % COLS][i % 4] = 0.0f;
+    for (int i = 0; i < SHAPE::TILES * COLS * TERMS * 4; i++)
+        acc[i / 4 / (COLS * TERMS)][i / 4 % (COLS * TERMS)][i % 4] = 0.0f;
     for (int unit = threadIdx.x / WARP_LANES; unit < r->n_units; unit += RING_WARPS) {
         char *slot = r->slots + r->slot * SHAPE::STAGE_BYTES;
         struct unit_held<SHAPE> held;
@@ -351,6 +418,25 @@ multiply_part(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PAR
         multiply_unit<SHAPE, COLS, TERMS>(
             acc, held, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
             n_tokens);
+    }
+}
+
+/* acc = this warp's units of the walk's next part times the tokens. */
+template <class SHAPE, int COLS, int TERMS, class PARTS>
+static __device__ __forceinline__ void
+multiply_part(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PARTS &parts, int tile,
+              const char *fragments, int term_bytes, int n_tokens)
+{
+    if constexpr (TERMS == 1) {
+        multiply_terms<SHAPE, COLS, 1>(acc, r, parts, tile, fragments, term_bytes, n_tokens);
+    } else {
+        float terms[SHAPE::TILES][COLS * TERMS][4];
+
+        multiply_terms<SHAPE, COLS, TERMS>(terms, r, parts, tile, fragments, term_bytes, n_tokens);
+#pragma unroll
+        for (int i = 0; i < SHAPE::TILES * COLS * 4; i++)
+            acc[i / 4 / COLS][i / 4 % COLS][i % 4] =
+                sum_of_terms<TERMS>(terms[i / 4 / COLS] + i / 4 % COLS * TERMS, i % 4);
     }
 }
 

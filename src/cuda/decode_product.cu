@@ -85,7 +85,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     struct ring<SHAPE> ring;
 
     ring_begin(&ring, (char *)shared, items, n_parts, n_units);
-    const struct norm_held weights = hold_weights(p.rows.norm, p.rows.n);
+    const struct piece_weights weights = hold_pieces(p.rows.norm, p.rows.n);
     /* What is added to the first sums of this thread. */
     const struct place mine = place_at<SHAPE>(p, threadIdx.x, 0, first, n_tokens);
     const float bias = mine.out != NULL ? vector_at(p.bias, 0, mine.row) : 0.0f;

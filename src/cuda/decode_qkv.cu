@@ -117,7 +117,7 @@ static __global__ void __launch_bounds__(RING_THREADS, COLS == 1 && SHAPE::IS_MX
     struct pair pair = {};
 
     ring_begin(&ring, (char *)shared, h, 1, n_units);
-    const struct norm_held weights = hold_weights(p.rows.norm, p.rows.n);
+    const struct piece_weights weights = hold_pieces(p.rows.norm, p.rows.n);
 
     if (i < n)
         pair = pair_of(p, h, token, d);

@@ -148,9 +148,10 @@ static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct
     }
 }
 
-/* TERMS bf16 numbers stand for one of x. */
+/* TERMS bf16 numbers stand for one of x, with sums of their own. */
 template <int COLS, int TERMS>
-static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct unit_bf16 &unit,
+static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
+                                                const struct unit_bf16 &unit,
                                                 const float *const x[COLS], int64_t k0, int64_t n)
 {
 #pragma unroll
@@ -171,8 +172,8 @@ static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     b[i] = TERMS == 1 ? pair_bf16(v[2 * i], v[2 * i + 1]) : take_bf16(v + 2 * i);
-                mma_bf16(acc[c], a0, b[0], b[1]);
-                mma_bf16(acc[c], a1, b[2], b[3]);
+                mma_bf16(acc[c * TERMS + term], a0, b[0], b[1]);
+                mma_bf16(acc[c * TERMS + term], a1, b[2], b[3]);
             }
         }
     }
@@ -181,9 +182,9 @@ static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct
 /* acc += every WARPS-th unit of the tile's rows from this warp's first on, in order; a few units are
  * asked for before the first of them is used. */
 template <typename UNIT, int COLS, int TERMS>
-static __device__ __forceinline__ void add_units(float acc[COLS][4], const unsigned char *units,
-                                                 int tile, int size_bytes,
-                                                 const float *const x[COLS], int64_t n)
+static __device__ __forceinline__ void
+add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int size_bytes,
+          const float *const x[COLS], int64_t n)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
     /* their memory asks for less, and 16 tokens would want more registers than there are */
@@ -240,7 +241,7 @@ template <int FORMAT, int COLS>
 static __global__ void __launch_bounds__(THREADS)
     matmul_kernel(const __grid_constant__ struct matmul a)
 {
-    enum { TOKENS = COLS * COLUMN_TOKENS };
+    enum { TOKENS = COLS * COLUMN_TOKENS, TERMS = FORMAT == FORMAT_BF16_EXACT ? 3 : 1 };
     __shared__ float sums[WARPS][COLS][WARP_LANES][4];
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     struct task task;
@@ -255,24 +256,26 @@ static __global__ void __launch_bounds__(THREADS)
 
     for (int t0 = blockIdx.z * TOKENS; t0 < task.n; t0 += gridDim.z * TOKENS) {
         const float *x[COLS];
-        float acc[COLS][4];
+        float acc[COLS * TERMS][4] = {};
 
 #pragma unroll
         for (int c = 0; c < COLS; c++) {
             const int token = t0 + c * COLUMN_TOKENS + lane / 4;
 
             x[c] = token < task.n ? row_of_x(a, task.first + token) : NULL;
-            acc[c][0] = acc[c][1] = acc[c][2] = acc[c][3] = 0.0f;
         }
         if (FORMAT == FORMAT_MXFP4)
             add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n);
         else
-            add_units<unit_bf16, COLS, FORMAT == FORMAT_BF16 ? 1 : 3>(acc, units, tile, size_bytes,
-                                                                      x, n);
+            add_units<unit_bf16, COLS, TERMS>(acc, units, tile, size_bytes, x, n);
 #pragma unroll
         for (int c = 0; c < COLS; c++)
             for (int i = 0; i < 4; i++)
-                sums[warp][c][lane][i] = acc[c][i];
+                sums[warp][c][lane][i] =
+                    TERMS == 1 ? acc[c][i]
+                               : __fadd_rn(__fadd_rn(acc[c * TERMS + TERMS - 1][i],
+                                                     acc[c * TERMS + TERMS / 2][i]),
+                                           acc[c * TERMS][i]); /* the smallest first */
         __syncthreads();
         if (threadIdx.x < COLS * WARP_LANES * 2) {
             const int c = threadIdx.x / (WARP_LANES * 2), l = threadIdx.x / 2 % WARP_LANES;
