@@ -127,6 +127,8 @@ static void put_probe(struct buf *b, const struct probe *p)
 {
     buf_printf(b, "  \"probe\": {\"threads\": %d, \"read_gb_per_s\": %.4f, \"read_kernel\": \"%s\"",
                p->n_threads, p->read_bytes_per_s * 1e-9, p->read_name);
+    if (p->read_mean_bytes_per_s > 0) /* a card's probe has none */
+        buf_printf(b, ", \"read_mean_gb_per_s\": %.4f", p->read_mean_bytes_per_s * 1e-9);
     for (int kind = 0; kind < N_PROBE_KINDS; kind++) {
         const struct probe_peak *best = probe_best(p, (enum probe_kind)kind);
         const char *name = probe_kind_name((enum probe_kind)kind);
