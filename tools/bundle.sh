@@ -21,7 +21,7 @@ copy_stripped() { # file, target
 for program in "${programs[@]}"; do
     [ -f "$program" ] || continue
     case $program in
-    */check_far | */check_shape) continue ;; # of use with a card alone
+    */check_far | */check_rows | */check_shape) continue ;; # of use with a card above all
     */unit/*) copy_stripped "$program" "$out/tests/unit/$(basename "$program")" ;;
     */tests/*) copy_stripped "$program" "$out/tests/$(basename "$program")" ;;
     *) copy_stripped "$program" "$out/libexec/osprey" ;;
