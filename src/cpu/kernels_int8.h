@@ -350,8 +350,11 @@ static int outliers_expanded(const struct int8_row *row, const struct expanded *
     return (int)(o - row->outliers);
 }
 
-/* With many of them it is quicker to expand the group once more. */
-static void outliers_many(const struct int8_products *p)
+/* Chunk by chunk, what is done with it once it is expanded, and all tokens' outliers. The function is known where this
+ * is called, and becomes part of it; NULL: outliers alone. */
+INLINE void expanded_products(const struct int8_products *p,
+                              void (*of_chunk)(const struct int8_products *,
+                                               const struct expanded *, int first, int n))
 {
     struct expanded chunk;
     fvec sums[INT8_X_MAX][PARTS];
@@ -364,12 +367,20 @@ static void outliers_many(const struct int8_products *p)
         const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
 
         expand(&chunk, p, first, n);
+        if (of_chunk != NULL)
+            of_chunk(p, &chunk, first, n);
         for (int t = 0; t < p->n_x; t++)
             next[t] = outliers_expanded(&p->x[t], &chunk, first, n, sums[t], next[t]);
     }
     for (int t = 0; t < p->n_x; t++)
         if (p->x[t].n_outliers > 0)
             add_outliers(p->out + (ptrdiff_t)t * GROUP_ROWS, sums[t]);
+}
+
+/* With many of them it is quicker to expand the group once more. */
+static void outliers_many(const struct int8_products *p)
+{
+    expanded_products(p, NULL);
 }
 
 /* Of one group and its tokens. */

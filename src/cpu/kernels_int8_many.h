@@ -85,23 +85,9 @@ static void arranged_chunk(const struct int8_products *p, const struct expanded 
 static void arranged_products(const struct int8_products *p)
 {
     const int n_rows = (p->n_x + TILE_PART - 1) / TILE_PART * TILE_PART;
-    struct expanded chunk;
-    fvec sums[INT8_X_MAX][PARTS];
-    int next[INT8_X_MAX] = {0};
 
     memset(p->out, 0, (size_t)n_rows * GROUP_ROWS * sizeof(float));
-    memset(sums, 0, (size_t)p->n_x * sizeof(sums[0]));
-    for (int first = 0; first < p->n_blocks; first += CHUNK_BLOCKS) {
-        const int n_left = p->n_blocks - first, n = n_left < CHUNK_BLOCKS ? n_left : CHUNK_BLOCKS;
-
-        expand(&chunk, p, first, n);
-        arranged_chunk(p, &chunk, first, n);
-        for (int t = 0; t < p->n_x; t++)
-            next[t] = outliers_expanded(&p->x[t], &chunk, first, n, sums[t], next[t]);
-    }
-    for (int t = 0; t < p->n_x; t++)
-        if (p->x[t].n_outliers > 0)
-            add_outliers(p->out + (ptrdiff_t)t * GROUP_ROWS, sums[t]);
+    expanded_products(p, arranged_chunk);
 }
 
 static void arranged_or_not(const struct int8_products *p)
