@@ -184,8 +184,31 @@ OSP_API enum osp_status osp_engine_open(struct osp_engine **out, struct osp_mode
                                         const struct osp_engine_options *opt);
 /* Cancels what still runs, waits for the thread and frees. Requests must be closed before. */
 OSP_API void osp_engine_close(struct osp_engine *engine);
-/* True while steps run or can run; false once the device has failed. */
+/* True while steps run or can run; false while or once the device has failed. */
 OSP_API bool osp_engine_alive(const struct osp_engine *engine);
+
+/* What an engine is up to. X(member, word) */
+#define OSP_ENGINE_STATE_LIST(X)                                                                   \
+    X(OSP_ENGINE_OK, "ok")                                                                         \
+    X(OSP_ENGINE_WEDGED, "wedged")         /* a step takes far too long, or nothing is heard */    \
+    X(OSP_ENGINE_RESTARTING, "restarting") /* the device failed and is being opened again */       \
+    X(OSP_ENGINE_DEAD, "dead")             /* the device failed for good */
+
+enum osp_engine_state {
+#define OSP_ENGINE_STATE_ENUM(member, word) member,
+    OSP_ENGINE_STATE_LIST(OSP_ENGINE_STATE_ENUM)
+#undef OSP_ENGINE_STATE_ENUM
+};
+OSP_API const char *osp_engine_state_text(enum osp_engine_state state);
+
+enum { OSP_REASON_BYTES = 256 };
+
+struct osp_engine_health {
+    enum osp_engine_state state;
+    char reason[OSP_REASON_BYTES]; /* "" while it is OSP_ENGINE_OK */
+    int n_restarts;                /* of the device, since the engine was opened */
+};
+OSP_API void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out);
 
 struct osp_engine_stats {
     int n_running, n_waiting;

@@ -1,5 +1,6 @@
 /* Opening and closing an engine, and what clients call. */
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,26 @@ bool osp_engine_alive(const struct osp_engine *engine)
     return atomic_load(&engine->alive);
 }
 
+void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out)
+{
+    *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
+    if (atomic_load(&engine->alive))
+        return;
+    out->state = OSP_ENGINE_DEAD;
+    snprintf(out->reason, sizeof out->reason, "%.*s", OSP_REASON_BYTES - 1, engine->death);
+}
+
+const char *osp_engine_state_text(enum osp_engine_state state)
+{
+    static const char *const texts[] = {
+#define STATE_TEXT(member, word) word,
+        OSP_ENGINE_STATE_LIST(STATE_TEXT)
+#undef STATE_TEXT
+    };
+
+    return texts[state];
+}
+
 void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
 {
     struct osp_engine *e = (struct osp_engine *)engine; /* only its lock changes */
@@ -68,14 +89,13 @@ static void add_stop_id(struct sched_limits *l, int32_t id)
 static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
 {
     const struct special_ids *special = tokenizer_specials(m->tokenizer);
-    const struct gptoss_config *c = model_config(m->model);
 
     add_stop_id(l, special->ret);
     add_stop_id(l, special->call);
     add_stop_id(l, special->endoftext);
-    for (int i = 0; i < c->n_stop_ids; i++)
-        if (c->stop_ids[i] != special->end)
-            add_stop_id(l, c->stop_ids[i]);
+    for (int i = 0; i < m->facts.n_stop_ids; i++)
+        if (m->facts.stop_ids[i] != special->end)
+            add_stop_id(l, m->facts.stop_ids[i]);
 }
 
 static struct sched_limits limits_of(const struct osp_model *m)
@@ -84,7 +104,7 @@ static struct sched_limits limits_of(const struct osp_model *m)
         .n_seqs_max = m->plan.n_seqs_max,
         .n_batch_tokens_max = m->plan.n_batch_tokens_max,
         .context_tokens_max = m->plan.context_tokens_max,
-        .window_tokens = model_config(m->model)->window_tokens,
+        .window_tokens = m->facts.window_tokens,
     };
 
     memcpy(l.n_pages, m->plan.n_pages, sizeof l.n_pages);

@@ -183,7 +183,6 @@ static enum osp_status open_parts(struct osp_model *m, const struct osp_model_op
     TRY(check_vocabulary(m, &checkpoint.config));
     log_debug("start: tokenizer %.3f s", clock_lap_s(&since_ns));
     TRY(open_weights(m, opt));
-    model_device_info(m->model, &m->device);
 out:
     checkpoint_close(&checkpoint);
     return st;
@@ -223,7 +222,6 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
     TRY(open_tokenizer(m, opt->tokenizer, folder));
     TRY(check_vocabulary(m, &config));
     TRY(open_weights(m, opt));
-    model_device_info(m->model, &m->device);
 out:
     free(folder);
     return st;
@@ -245,6 +243,30 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
     st = open_parts(m, opt);
 out:
     return st;
+}
+
+static void collect_facts(struct osp_model *m)
+{
+    const struct gptoss_config *c = model_config(m->model);
+    const struct weights_report *w = model_weights_report(m->model);
+
+    model_device_info(m->model, &m->device);
+    m->facts = (struct model_facts){
+        .n_layers = c->n_layers,
+        .width = c->width,
+        .n_experts = c->n_experts,
+        .n_experts_active = c->n_experts_active,
+        .n_heads = c->n_heads,
+        .n_kv_heads = c->n_kv_heads,
+        .vocab_size = c->vocab_size,
+        .window_tokens = c->window_tokens,
+        .n_stop_ids = c->n_stop_ids,
+        .n_threads = m->device.n_threads,
+        .n_parameters = w->n_parameters,
+        .n_active_parameters = w->n_active_parameters,
+    };
+    memcpy(m->facts.stop_ids, c->stop_ids, sizeof m->facts.stop_ids);
+    memcpy(m->facts.device, m->device.name, sizeof m->facts.device);
 }
 
 /* Packing is the slow part of a start, and need not be done twice. */
@@ -274,6 +296,7 @@ enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_op
     if (opt == NULL)
         opt = &defaults;
     TRY(open_format(m, opt));
+    collect_facts(m);
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     hint_at_cache(m, opt);
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
@@ -300,24 +323,23 @@ void osp_model_close(struct osp_model *model)
 
 void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out)
 {
-    const struct gptoss_config *c = model_config(model->model);
-    const struct weights_report *w = model_weights_report(model->model);
+    const struct model_facts *f = &model->facts;
 
     *out = (struct osp_model_info){
         .name = model->name,
         .path = model->path,
-        .device = model->device.name,
-        .n_layers = c->n_layers,
-        .width = c->width,
-        .n_experts = c->n_experts,
-        .n_experts_active = c->n_experts_active,
-        .n_heads = c->n_heads,
-        .n_kv_heads = c->n_kv_heads,
-        .vocab_size = c->vocab_size,
+        .device = f->device,
+        .n_layers = f->n_layers,
+        .width = f->width,
+        .n_experts = f->n_experts,
+        .n_experts_active = f->n_experts_active,
+        .n_heads = f->n_heads,
+        .n_kv_heads = f->n_kv_heads,
+        .vocab_size = f->vocab_size,
         .context_tokens_max = model->plan.context_tokens_max,
-        .n_threads = model->device.n_threads,
-        .n_parameters = w->n_parameters,
-        .n_active_parameters = w->n_active_parameters,
+        .n_threads = f->n_threads,
+        .n_parameters = f->n_parameters,
+        .n_active_parameters = f->n_active_parameters,
         .weight_bytes = model->plan.weight_bytes,
         .kv_cache_bytes = model->plan.kv_cache_bytes,
         .kv_cache_dtype = kv_dtype_text(model->plan.kv_dtype),

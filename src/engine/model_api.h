@@ -11,6 +11,17 @@
 
 enum { STAGE_COSTS_MAX = 16 };
 
+/* What others than the device's owner want to know of a model: plain numbers, known once it is open. */
+struct model_facts {
+    int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads;
+    int vocab_size, window_tokens;
+    int stop_ids[CONFIG_STOP_IDS_MAX]; /* the checkpoint's own */
+    int n_stop_ids;
+    int n_threads; /* of the host that compute */
+    int64_t n_parameters, n_active_parameters;
+    char device[sizeof((struct device_info *)0)->name];
+};
+
 /* Immutable after opening but for its last members. `model` is touched by the thread of the one
  * engine that has claimed it, and by nobody else while that engine is open. */
 struct osp_model {
@@ -18,6 +29,7 @@ struct osp_model {
     struct model *model;
     struct tokenizer *tokenizer;
     struct memory_plan plan;
+    struct model_facts facts;
     unsigned mxfp4_parts; /* that loading turns to MXFP4 */
     struct device_info device;
     double load_seconds;

@@ -44,7 +44,7 @@ static struct batch_sample draw_of(const struct osp_sampling *s)
 
 static enum osp_status check_prompt(const struct osp_model *m, const int32_t *ids, size_t n)
 {
-    int n_ids = model_config(m->model)->vocab_size;
+    int n_ids = m->facts.vocab_size;
     int limit = m->plan.context_tokens_max;
 
     if (n == 0)

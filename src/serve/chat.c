@@ -262,15 +262,27 @@ static bool is_json(const struct http_request *r)
            (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
 }
 
+/* Comes back by itself when it restarts; a dead one is for whoever runs the server. */
+static void unhealthy_error(struct api_error *e, const struct osp_engine_health *health)
+{
+    if (health->state == OSP_ENGINE_DEAD)
+        api_error_set(e, 503, "engine_dead",
+                      "the engine has failed (%s); the server must be restarted", health->reason);
+    else
+        api_error_set(e, 503, "engine_restarting", "the engine is %s: %s; try again",
+                      osp_engine_state_text(health->state), health->reason);
+}
+
 static bool is_unanswerable(struct server *s, struct http_exchange *x)
 {
+    struct osp_engine_health health;
     struct api_error e;
 
+    osp_engine_get_health(s->engine, &health);
     if (http_draining(s->http))
         api_error_set(&e, 503, "shutting_down", "the server is shutting down");
-    else if (!osp_engine_alive(s->engine))
-        api_error_set(&e, 503, "engine_dead",
-                      "the engine has failed; the server must be restarted");
+    else if (health.state == OSP_ENGINE_DEAD || health.state == OSP_ENGINE_RESTARTING)
+        unhealthy_error(&e, &health);
     else if (!is_json(http_exchange_request(x)))
         api_error_set(&e, 415, "unsupported_media_type",
                       "the body must come with Content-Type: application/json");

@@ -1,28 +1,45 @@
 /* /health: a truth that a load balancer can act on, and figures that tests can wait for. */
 #include "serve/routes.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 
-enum { HEALTH_BYTES_MAX = 1024 };
+enum { HEALTH_BYTES_MAX = 4096 };
 
-static const char *state_of(const struct server *s)
+/* A worker's troubles are told also while the server drains: who waits for its end wants to know. */
+static const char *state_of(const struct server *s, const struct osp_engine_health *health)
 {
     if (!s->engine)
         return "loading";
-    if (!osp_engine_alive(s->engine))
-        return "dead";
+    if (health->state != OSP_ENGINE_OK)
+        return osp_engine_state_text(health->state);
     return http_draining(s->http) ? "draining" : "ok";
+}
+
+static void put_reason(struct buf *body, const struct osp_engine_health *health)
+{
+    buf_puts(body, ",\"reason\":");
+    if (health->reason[0] == '\0')
+        buf_puts(body, "null");
+    else
+        buf_json_string(body, health->reason, strlen(health->reason));
+    buf_printf(body, ",\"restarts\":%d", health->n_restarts);
 }
 
 void route_health(struct server *s, struct http_exchange *x, const char *name)
 {
-    const char *state = state_of(s);
+    struct osp_engine_health health = {.state = OSP_ENGINE_OK};
     struct osp_engine_stats stats = {0};
+    const char *state;
     struct buf body;
 
     (void)name;
-    if (s->engine)
+    if (s->engine) {
         osp_engine_get_stats(s->engine, &stats);
+        osp_engine_get_health(s->engine, &health);
+    }
+    state = state_of(s, &health);
     buf_init(&body, HEALTH_BYTES_MAX);
     buf_printf(&body, "{\"status\":\"%s\",\"running\":%d,\"waiting\":%d", state, stats.n_running,
                stats.n_waiting);
@@ -30,6 +47,7 @@ void route_health(struct server *s, struct http_exchange *x, const char *name)
     buf_printf(&body, ",\"requests_done\":%lld,\"prompt_tokens\":%lld,\"generated_tokens\":%lld",
                (long long)stats.n_requests_done, (long long)stats.n_prompt_tokens,
                (long long)stats.n_generated_tokens);
+    put_reason(&body, &health);
     buf_printf(&body, ",\"uptime_s\":%lld}\n",
                (long long)(s->engine ? clock_unix_s() - s->start_unix_s : 0));
     http_respond(x, state[0] == 'o' ? 200 : 503, "application/json", buf_text(&body),

@@ -148,6 +148,25 @@ void osp_engine_close(struct osp_engine *e)
     free(e);
 }
 
+void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out)
+{
+    (void)engine;
+    *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
+    if (fake_engine_dead)
+        *out = (struct osp_engine_health){OSP_ENGINE_DEAD, "the fake is dead", 0};
+}
+
+const char *osp_engine_state_text(enum osp_engine_state state)
+{
+    static const char *const texts[] = {
+#define FAKE_STATE(member, word) word,
+        OSP_ENGINE_STATE_LIST(FAKE_STATE)
+#undef FAKE_STATE
+    };
+
+    return texts[state];
+}
+
 bool osp_engine_alive(const struct osp_engine *engine)
 {
     (void)engine;

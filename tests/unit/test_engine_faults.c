@@ -60,6 +60,7 @@ static void test_a_failing_device_ends_everything(void **state)
     struct osp_engine *engine;
     struct osp_request *a, *b, *refused;
     struct osp_request_options opt = {.tokens_max = 1};
+    struct osp_engine_health health;
     struct heard heard[2];
     int32_t id = 100;
 
@@ -80,6 +81,9 @@ static void test_a_failing_device_ends_everything(void **state)
         heard_release(&heard[i]);
     }
     assert_false(osp_engine_alive(engine));
+    osp_engine_get_health(engine, &health);
+    assert_int_equal(health.state, OSP_ENGINE_DEAD);
+    assert_non_null(strstr(health.reason, "the test pulled the plug"));
     assert_int_equal(osp_submit_tokens(&refused, engine, &id, 1, &opt), OSP_EUNAVAILABLE);
     osp_engine_close(engine);
     osp_model_close(model);

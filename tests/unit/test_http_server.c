@@ -175,6 +175,8 @@ static void test_refusals(void **state)
     fake_engine_dead = true;
     expect(&f, chat_text("{\"messages\":[]}"), "503 Service", "engine_dead");
     expect(&f, request_text("GET", "/health", "", ""), "503 Service", "\"status\":\"dead\"");
+    expect(&f, request_text("GET", "/health", "", ""), "503 Service",
+           "\"reason\":\"the fake is dead\",\"restarts\":0");
     finish(&f);
 }
 
