@@ -214,8 +214,64 @@ struct osp_engine_stats {
     int n_running, n_waiting;
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
     int pages_used, pages_total;
+    int n_seqs_max; /* that can run together */
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);
+
+/* What is measured, in Prometheus' words. X(member, scale of its bounds, name, help) */
+#define OSP_HISTOGRAM_LIST(X)                                                                      \
+    X(OSP_HISTOGRAM_FIRST_TOKEN, WAITS, "vllm:time_to_first_token_seconds",                        \
+      "From a request's arrival in the engine to its first token.")                                \
+    X(OSP_HISTOGRAM_TOKEN, GAPS, "vllm:inter_token_latency_seconds",                               \
+      "Between two tokens of a request.")                                                          \
+    X(OSP_HISTOGRAM_MEAN_TOKEN, GAPS, "vllm:request_time_per_output_token_seconds",                \
+      "Mean time between the tokens of a finished request.")                                       \
+    X(OSP_HISTOGRAM_LIFE, LIVES, "vllm:e2e_request_latency_seconds",                               \
+      "From a finished request's arrival in the engine to its last token.")                        \
+    X(OSP_HISTOGRAM_QUEUE, WAITS, "vllm:request_queue_time_seconds",                               \
+      "From a request's arrival in the engine to its admission.")                                  \
+    X(OSP_HISTOGRAM_PREFILL, WAITS, "vllm:request_prefill_time_seconds",                           \
+      "From a request's admission to its first token.")                                            \
+    X(OSP_HISTOGRAM_DECODE, LIVES, "vllm:request_decode_time_seconds",                             \
+      "From a finished request's first token to its last.")                                        \
+    X(OSP_HISTOGRAM_PROMPT_TOKENS, COUNTS, "vllm:request_prompt_tokens",                           \
+      "Tokens of a finished request's prompt.")                                                    \
+    X(OSP_HISTOGRAM_ANSWER_TOKENS, COUNTS, "vllm:request_generation_tokens",                       \
+      "Tokens of a finished request's answer.")                                                    \
+    X(OSP_HISTOGRAM_STEP_ROWS, COUNTS, "vllm:iteration_tokens_total", "Rows of a step.")           \
+    X(OSP_HISTOGRAM_STEP, GAPS, "osprey:step_seconds", "Time of a step.")
+
+enum osp_histogram_id {
+#define OSP_HISTOGRAM_ENUM(member, scale, name, text) member,
+    OSP_HISTOGRAM_LIST(OSP_HISTOGRAM_ENUM)
+#undef OSP_HISTOGRAM_ENUM
+        OSP_N_HISTOGRAMS
+};
+enum { OSP_BUCKETS_MAX = 24 };
+
+struct osp_histogram_info {
+    const char *name, *text;
+    const double *bounds; /* (n_bounds) rising */
+    int n_bounds;
+};
+OSP_API const struct osp_histogram_info *osp_histogram_info(enum osp_histogram_id id);
+
+struct osp_histogram {
+    int64_t
+        counts[OSP_BUCKETS_MAX]; /* [i]: at most bounds[i] and more than bounds[i - 1]; [n_bounds]:
+                                        more than all */
+    double sum;
+};
+
+struct osp_engine_metrics {
+    int64_t n_stopped, n_length, n_canceled, n_failed; /* requests, by how they ended */
+    int64_t n_refused;                                 /* with OSP_EBUSY */
+    /* Seconds that what waits now would take at the speed measured of late; 0 = not measured yet. */
+    double backlog_seconds;
+    struct osp_histogram histograms[OSP_N_HISTOGRAMS];
+};
+OSP_API void osp_engine_get_metrics(const struct osp_engine *engine,
+                                    struct osp_engine_metrics *out);
 
 enum { OSP_STOP_STRINGS_MAX = 16 };
 

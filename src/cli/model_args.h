@@ -31,7 +31,7 @@ struct model_args {
               "TOKENS",                                                                            \
               "prompt and answer of one request together (default: what the model allows and "     \
               "memory holds)"),                                                                    \
-        LIMIT_ROW(T, m.n_seqs_max, "max-num-seqs", "-np,--parallel", 1024, "N",                    \
+        LIMIT_ROW(T, m.n_seqs_max, "max-num-seqs", "-np,--parallel", 16384, "N",                   \
                   "requests that advance together (default 8)"),                                   \
         INT_ROW(T, m.n_batch_tokens_max, "max-num-batched-tokens", "-b,--batch-size", 1, 65536,    \
                 "TOKENS", "rows of one step (default 512)"),                                       \

@@ -20,6 +20,7 @@ void engine_publish_stats(struct osp_engine *e)
         .n_prompt_tokens = s->n_prompt_tokens,
         .n_generated_tokens = s->n_generated_tokens,
         .n_requests_done = s->n_ended,
+        .n_seqs_max = s->limits.n_seqs_max,
     };
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
@@ -29,13 +30,22 @@ void engine_publish_stats(struct osp_engine *e)
     pthread_mutex_lock(&e->lock);
     e->n_left_queue = e->n_drained - s->n_waiting;
     e->stats = stats;
+    e->metrics_told = e->metrics;
     pthread_mutex_unlock(&e->lock);
+}
+
+static void count_end(struct osp_engine *e, const struct seq *q, uint64_t now_ns)
+{
+    struct osp_request *r = request_of(q);
+
+    metrics_end(&e->metrics, &r->marks, q, atomic_load(&r->is_answered), now_ns);
 }
 
 /* Figures come before events: who has heard of an end finds it counted. */
 static void take_out(struct osp_engine *e, struct seq *q, enum seq_end end)
 {
     sched_remove(&e->sched, q, end);
+    count_end(e, q, clock_ns());
     engine_publish_stats(e);
 }
 
@@ -150,19 +160,66 @@ static void die(struct osp_engine *e, enum osp_status status)
     atomic_store(&e->alive, false);
 }
 
+static bool has_prompt(const struct step_plan *plan)
+{
+    for (int i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].first < plan->parts[i].seq->n_prompt)
+            return true;
+    return false;
+}
+
+/* Between these two the watchdog looks at the clock (osp_engine_get_health). */
+static void watch_begin(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
+{
+    double limit = step_time_limit(&e->metrics.step_time, plan->n_rows, has_prompt(plan));
+
+    atomic_store(&e->step_limit_ns, now_ns + (uint64_t)(limit * 1e9));
+    atomic_store(&e->step_begin_ns, now_ns);
+}
+
+static void watch_end(struct osp_engine *e)
+{
+    atomic_store(&e->step_begin_ns, 0);
+}
+
+static void measure_step(struct osp_engine *e, const struct step_plan *plan, uint64_t begin_ns,
+                         uint64_t now_ns)
+{
+    metrics_step(&e->metrics, plan->n_rows, has_prompt(plan), (double)(now_ns - begin_ns) * 1e-9);
+}
+
+static void measure_parts(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
+{
+    for (int i = 0; i < plan->n_parts; i++) {
+        const struct step_part *part = &plan->parts[i];
+        const struct seq *q = part->seq;
+
+        metrics_part(&e->metrics, &request_of(q)->marks, q, part->draws && q->end != SEQ_END_FAILED,
+                     now_ns);
+        if (q->state == SEQ_ENDED)
+            count_end(e, q, now_ns);
+    }
+}
+
 static void step(struct osp_engine *e)
 {
-    const struct step_plan *plan = sched_plan(&e->sched, clock_ns());
+    uint64_t begin_ns = clock_ns(), now_ns;
+    const struct step_plan *plan = sched_plan(&e->sched, begin_ns);
     enum osp_status status;
 
     if (plan->n_parts == 0)
         return;
+    watch_begin(e, plan, begin_ns);
     status = run_batch(e, plan);
+    watch_end(e);
     if (status != OSP_OK) {
         die(e, status);
         return;
     }
-    sched_commit(&e->sched, e->tokens, clock_ns());
+    now_ns = clock_ns();
+    measure_step(e, plan, begin_ns, now_ns);
+    sched_commit(&e->sched, e->tokens, now_ns);
+    measure_parts(e, plan, now_ns);
     engine_publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)
         publish_part(e, &plan->parts[i]);

@@ -18,10 +18,16 @@ struct osp_engine {
     pthread_mutex_t lock;
     int64_t n_submitted, n_left_queue; /* under the lock: their difference waits */
     struct osp_engine_stats stats;     /* under the lock: as of the last step */
+    int64_t n_prompt_submitted;        /* under the lock: tokens of all prompts */
+    int64_t n_refused;                 /* under the lock */
+    struct metrics metrics_told;       /* under the lock: as of the last step */
+    /* Of the step under way: when it began (0: none does) and when it is stuck. */
+    _Atomic uint64_t step_begin_ns, step_limit_ns;
 
     /* for the engine's own thread */
     pthread_t thread;
     struct sched sched;
+    struct metrics metrics;
     int64_t n_drained; /* requests taken from the inbox */
     void *batch_memory;
     int32_t *tokens;                    /* (n_seqs_max) drawn in the last step */

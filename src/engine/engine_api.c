@@ -1,6 +1,5 @@
-/* Opening and closing an engine, and what clients call. */
+/* Opening and closing an engine, and submitting to it; engine_figures.c tells what it does. */
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,15 +16,18 @@ static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
 {
     int64_t n_waiting = e->n_submitted - e->n_left_queue;
 
-    if (n_waiting >= e->options.queue_requests_max)
+    if (n_waiting >= e->options.queue_requests_max) {
+        e->n_refused++;
         return fail(OSP_EBUSY, "%lld requests are waiting, limit is %d", (long long)n_waiting,
                     e->options.queue_requests_max);
+    }
     request_retain(r);
     if (!queue_try_push(e->inbox, r)) {
         request_drop(r);
         return fail(OSP_EUNAVAILABLE, "the engine is closing");
     }
     e->n_submitted++;
+    e->n_prompt_submitted += r->seq.n_prompt;
     return OSP_OK;
 }
 
@@ -39,41 +41,6 @@ enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r)
     st = enqueue(e, r);
     pthread_mutex_unlock(&e->lock);
     return st;
-}
-
-bool osp_engine_alive(const struct osp_engine *engine)
-{
-    return atomic_load(&engine->alive);
-}
-
-void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out)
-{
-    *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
-    if (atomic_load(&engine->alive))
-        return;
-    out->state = OSP_ENGINE_DEAD;
-    snprintf(out->reason, sizeof out->reason, "%.*s", OSP_REASON_BYTES - 1, engine->death);
-}
-
-const char *osp_engine_state_text(enum osp_engine_state state)
-{
-    static const char *const texts[] = {
-#define STATE_TEXT(member, word) word,
-        OSP_ENGINE_STATE_LIST(STATE_TEXT)
-#undef STATE_TEXT
-    };
-
-    return texts[state];
-}
-
-void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
-{
-    struct osp_engine *e = (struct osp_engine *)engine; /* only its lock changes */
-
-    pthread_mutex_lock(&e->lock);
-    *out = e->stats;
-    out->n_waiting = (int)(e->n_submitted - e->n_left_queue);
-    pthread_mutex_unlock(&e->lock);
 }
 
 /* ---- opening and closing ---- */
@@ -182,6 +149,8 @@ enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model
     e->limits = limits_of(model);
     atomic_init(&e->closing, false);
     atomic_init(&e->alive, true);
+    atomic_init(&e->step_begin_ns, 0);
+    atomic_init(&e->step_limit_ns, 0);
     pthread_mutex_init(&e->lock, NULL);
     st = open_parts(e);
     if (st != OSP_OK)

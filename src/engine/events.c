@@ -69,8 +69,10 @@ static bool feed(struct osp_request *r)
 {
     if (r->n_read < r->seen.n_tokens) {
         event_stream_push(&r->stream, r->seq.tokens[r->n_read++]);
-        if (event_stream_stopped(&r->stream))
+        if (event_stream_stopped(&r->stream)) {
+            atomic_store(&r->is_answered, true);
             osp_cancel(r); /* the answer is over; what is still drawn is not read */
+        }
         return true;
     }
     if (!r->seen.ended || r->is_finished)

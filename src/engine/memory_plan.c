@@ -8,7 +8,7 @@
 
 enum {
     SEQS_DEFAULT = 8,
-    SEQS_MAX = 1024, /* one row of logits each, which every step may need */
+    SEQS_MAX = 16384, /* a row of every step each; its row of logits is planned like all else */
     BATCH_TOKENS_DEFAULT = 512,
     BATCH_TOKENS_CARD =
         2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s */
@@ -65,11 +65,19 @@ static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
         p->n_batch_tokens_max = p->n_seqs_max;
 }
 
+/* n pages for each sequence, as far as such a number goes. */
+static int seq_product(const struct memory_plan *p, int n)
+{
+    int64_t all = (int64_t)p->n_seqs_max * n;
+
+    return all < INT32_MAX ? (int)all : INT32_MAX;
+}
+
 /* Pages of the full group that fit beside the window group's; 0 when not even those fit. */
 static int full_pages_max(const struct memory_plan *p, const struct gptoss_config *c,
                           int64_t budget_bytes)
 {
-    int n_most = p->n_seqs_max * pages_of_tokens(CONTEXT_TOKENS_MAX);
+    int n_most = seq_product(p, pages_of_tokens(CONTEXT_TOKENS_MAX));
     int64_t page_bytes = model_page_bytes(c, GROUP_FULL, p->kv_dtype);
     int64_t left =
         budget_bytes - p->n_pages[GROUP_WINDOW] * model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
@@ -146,7 +154,7 @@ static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_c
         n_full_max = full_pages_max(p, c, budget.most_bytes);
     if (n_context > n_full_max)
         return fail_too_small(p, c, budget.most_bytes);
-    p->n_pages[GROUP_FULL] = p->n_seqs_max * n_context;
+    p->n_pages[GROUP_FULL] = seq_product(p, n_context);
     if (p->n_pages[GROUP_FULL] > n_full_max)
         p->n_pages[GROUP_FULL] = n_full_max;
     return OSP_OK;
@@ -177,7 +185,7 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
     const struct batch_counts counts = {.n_rows = p->n_batch_tokens_max,
                                         .n_seqs = p->n_seqs_max,
                                         .n_samples = p->n_seqs_max,
-                                        .n_pages = p->n_seqs_max * seq_pages_max(n_context)};
+                                        .n_pages = seq_product(p, seq_pages_max(n_context))};
     const struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_rows);
 
     return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);

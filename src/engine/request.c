@@ -28,6 +28,7 @@ enum osp_status request_new(struct osp_request **out, const struct sched_limits 
     *out = NULL;
     atomic_init(&r->n_refs, 1);
     atomic_init(&r->cancel, false);
+    atomic_init(&r->is_answered, false);
     pthread_mutex_init(&r->lock, NULL);
     condition_init(&r->changed);
     TRY(seq_init(&r->seq, limits, stream->prompt, n_prompt, n_tokens_max));

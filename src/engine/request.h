@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "engine/event_stream.h"
-#include "engine/sched.h"
+#include "engine/metrics.h"
 
 /* What the engine has told so far. The tokens themselves lie in seq.tokens, which never moves and
  * has room for all of them, so a slow reader never holds up a step. */
@@ -23,7 +23,9 @@ struct outbox {
 struct osp_request {
     atomic_int n_refs;
     atomic_bool cancel;
+    atomic_bool is_answered; /* set before `cancel`: a stop string has ended the answer */
     struct seq seq;
+    struct request_marks marks; /* the engine's thread's */
 
     pthread_mutex_t lock;
     pthread_cond_t changed;

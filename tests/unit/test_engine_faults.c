@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "engine/model_api.h"
 #include "model/model.h"
 
@@ -20,6 +21,13 @@ static enum osp_status failing_step_begin(struct backend *be, const struct batch
         sched_yield();
     if (atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
         return fail(OSP_EDEVICE, "the test pulled the plug");
+    return real->step_begin(be, b, out);
+}
+
+static enum osp_status held_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    while (atomic_load(&is_held))
+        sched_yield();
     return real->step_begin(be, b, out);
 }
 
@@ -115,5 +123,46 @@ static void test_a_failed_draw_ends_one(void **state)
     osp_model_close(model);
 }
 
+/* A step that does not end: healthy for 2 seconds, stuck from then on, healthy again once it has ended. */
+static void test_a_stuck_step_is_told(void **state)
+{
+    struct osp_model *model = faulty_model();
+    struct osp_engine *engine;
+    struct osp_engine_health health;
+    struct osp_request *r;
+    struct heard heard;
+    uint64_t begin_ns;
+
+    (void)state;
+    faulty.step_begin = held_step_begin;
+    engine = fixture_engine(model);
+    hear_all(&heard, submit(engine)); /* the first steps teach what is usual */
+    heard_release(&heard);
+    osp_engine_get_health(engine, &health);
+    assert_int_equal(health.state, OSP_ENGINE_OK);
+    atomic_store(&is_held, true);
+    begin_ns = clock_ns();
+    r = submit(engine);
+    do {
+        sched_yield();
+        osp_engine_get_health(engine, &health);
+        assert_true(health.state == OSP_ENGINE_OK || clock_ns() - begin_ns >= 2000000000u);
+    } while (health.state == OSP_ENGINE_OK);
+    assert_in_range(clock_ns() - begin_ns, 2000000000u, 4000000000u);
+    assert_int_equal(health.state, OSP_ENGINE_WEDGED);
+    assert_non_null(strstr(health.reason, "is allowed 2.0 s for its rows"));
+    assert_true(osp_engine_alive(engine));
+    atomic_store(&is_held, false);
+    hear_all(&heard, r);
+    assert_int_equal(heard.last.kind, OSP_EVENT_DONE);
+    osp_engine_get_health(engine, &health);
+    assert_int_equal(health.state, OSP_ENGINE_OK);
+    assert_string_equal(health.reason, "");
+    heard_release(&heard);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_a_failing_device_ends_everything),
+          cmocka_unit_test(test_a_stuck_step_is_told),
           cmocka_unit_test(test_a_failed_draw_ends_one))
