@@ -273,7 +273,7 @@ struct osp_engine_metrics {
 OSP_API void osp_engine_get_metrics(const struct osp_engine *engine,
                                     struct osp_engine_metrics *out);
 
-enum { OSP_STOP_STRINGS_MAX = 16 };
+enum { OSP_STOP_STRINGS_MAX = 16, OSP_CLIENT_BYTES_MAX = 256 };
 
 struct osp_sampling {
     float temperature; /* 0 = greedy when `has_temperature`; default 1 */
@@ -292,6 +292,11 @@ struct osp_request_options {
     int n_stop;
     bool raw; /* no Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text */
     bool ignore_stop_tokens; /* benchmarks: go on to tokens_max */
+    int priority;            /* lower goes first */
+    /* Whose share of the engine this takes: clients that wait are served alike. At most
+     * OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
+    const char *client;
+    int64_t timeout_ms; /* from its submission on, then it ends with OSP_ETIMEOUT; 0: none */
 };
 
 /* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue

@@ -206,6 +206,7 @@ static void random_limits(struct world *w, struct sched_limits *l)
     l->n_seqs_max = 1 + pick(w, 12);
     l->n_batch_tokens_max = l->n_seqs_max + pick(w, pick(w, 2) ? 16 : 500);
     l->context_tokens_max = 2 + pick(w, CONTEXT_MAX - 2);
+    l->passes_max = 1 + pick(w, 20);
     l->window_tokens = windows[pick(w, (int)(sizeof windows / sizeof windows[0]))];
     l->stop_ids[l->n_stop_ids++] = STOP_TOKEN;
     n_context = pages_of_tokens(l->context_tokens_max);

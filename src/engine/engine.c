@@ -53,7 +53,7 @@ static void take_out(struct osp_engine *e, struct seq *q, enum seq_end end)
 static void finish_request(struct osp_engine *e, struct osp_request *r, enum osp_status status,
                            const char *message)
 {
-    if (r->seq.end == SEQ_END_FAILED)
+    if (status != OSP_OK)
         request_publish_failure(r, status, message);
     else
         request_publish(r);
@@ -72,25 +72,38 @@ static void end_all(struct osp_engine *e, enum seq_end end, enum osp_status stat
     }
 }
 
-/* What waits or runs and has been canceled. */
-static struct seq *find_canceled(const struct sched *s)
+static void drop_if_canceled(struct osp_engine *e, struct seq *q)
 {
-    for (int i = 0; i < s->n_running; i++)
-        if (atomic_load(&request_of(s->running[i])->cancel))
-            return s->running[i];
-    for (struct seq *q = s->first_waiting; q != NULL; q = q->next)
-        if (atomic_load(&request_of(q)->cancel))
-            return q;
-    return NULL;
+    if (!atomic_load(&request_of(q)->cancel))
+        return;
+    take_out(e, q, SEQ_END_CANCELED);
+    finish_request(e, request_of(q), OSP_OK, NULL);
 }
 
+/* What waits or runs and has been canceled. */
 static void drop_canceled(struct osp_engine *e)
+{
+    struct sched *s = &e->sched;
+
+    for (int i = s->n_running - 1; i >= 0; i--)
+        drop_if_canceled(e, s->running[i]);
+    for (struct seq *q = s->first_waiting, *after; q != NULL; q = after) {
+        after = q->after;
+        drop_if_canceled(e, q);
+    }
+}
+
+static void drop_expired(struct osp_engine *e, uint64_t now_ns)
 {
     struct seq *q;
 
-    while ((q = find_canceled(&e->sched)) != NULL) {
-        take_out(e, q, SEQ_END_CANCELED);
-        finish_request(e, request_of(q), OSP_OK, NULL);
+    while ((q = sched_expired(&e->sched, now_ns)) != NULL) {
+        char message[96];
+
+        snprintf(message, sizeof message, "the request's time limit of %.3f s is over",
+                 (double)(q->deadline_ns - q->times.submit_ns) * 1e-9);
+        take_out(e, q, SEQ_END_TIMEOUT);
+        finish_request(e, request_of(q), OSP_ETIMEOUT, message);
     }
 }
 
@@ -143,10 +156,12 @@ static void publish_part(struct osp_engine *e, const struct step_part *part)
     if (!part->draws)
         return;
     e->has_news = true;
-    if (part->seq->state == SEQ_ENDED)
+    if (part->seq->end == SEQ_END_FAILED)
         finish_request(e, r, OSP_EDEVICE,
                        "the model gave no usable probabilities for this request: its logits were "
                        "not finite");
+    else if (part->seq->state == SEQ_ENDED)
+        finish_request(e, r, OSP_OK, NULL);
     else
         request_publish(r);
 }
@@ -239,6 +254,7 @@ void *engine_main(void *arg)
     while (wait_for_work(e)) {
         drain_inbox(e);
         drop_canceled(e);
+        drop_expired(e, clock_ns());
         if (atomic_load(&e->alive))
             step(e);
         if (!atomic_load(&e->alive))

@@ -72,6 +72,7 @@ static struct sched_limits limits_of(const struct osp_model *m)
         .n_batch_tokens_max = m->plan.n_batch_tokens_max,
         .context_tokens_max = m->plan.context_tokens_max,
         .window_tokens = m->facts.window_tokens,
+        .passes_max = PASSES_MAX_DEFAULT,
     };
 
     memcpy(l.n_pages, m->plan.n_pages, sizeof l.n_pages);

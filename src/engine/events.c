@@ -86,7 +86,7 @@ static bool last_event(struct osp_request *r, struct osp_event *out)
 {
     if (!event_stream_stopped(&r->stream) && !r->is_finished)
         return false;
-    if (!event_stream_stopped(&r->stream) && r->seen.end == SEQ_END_FAILED)
+    if (!event_stream_stopped(&r->stream) && r->seen.status != OSP_OK)
         *out = error_event(r);
     else
         *out = done_event(r);

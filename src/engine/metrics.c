@@ -79,7 +79,7 @@ void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *
 
 static void count_end(struct metrics *m, enum seq_end end, bool is_answered)
 {
-    if (end == SEQ_END_FAILED)
+    if (end == SEQ_END_FAILED || end == SEQ_END_TIMEOUT)
         m->told.n_failed++;
     else if (end == SEQ_END_LENGTH)
         m->told.n_length++;

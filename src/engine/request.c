@@ -15,6 +15,7 @@ static void request_free(struct osp_request *r)
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r->message);
+    free(r->client);
     free(r);
 }
 

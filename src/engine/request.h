@@ -16,7 +16,7 @@ struct outbox {
     int n_tokens; /* prompt and answer */
     bool ended;
     enum seq_end end;
-    enum osp_status status; /* SEQ_END_FAILED */
+    enum osp_status status; /* SEQ_END_FAILED and SEQ_END_TIMEOUT */
     struct seq_times times;
 };
 
@@ -30,7 +30,8 @@ struct osp_request {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct outbox outbox; /* under the lock */
-    char *message;        /* set once, before the outbox ends with SEQ_END_FAILED */
+    char *message;        /* set once, before the outbox ends with a failure */
+    char *client;         /* what seq.client_key points to */
 
     struct event_stream stream;
     struct outbox seen; /* the client's copy */
@@ -47,7 +48,7 @@ void request_drop(struct osp_request *r);
 
 /* Engine's thread: tells the client what a step has changed in r->seq. */
 void request_publish(struct osp_request *r);
-/* Engine's thread: r->seq has ended as SEQ_END_FAILED for this reason. */
+/* Engine's thread: r->seq has ended as SEQ_END_FAILED or SEQ_END_TIMEOUT for this reason. */
 void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message);
 
 /* Client's thread: updates r->seen once it differs, waiting until `deadline_ns` of clock_ns() (0:

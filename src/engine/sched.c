@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/sched_queue.h"
 
 static int min_int(int a, int b)
 {
@@ -90,6 +91,7 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
 
     assert(l->n_seqs_max > 0);
     assert(l->n_batch_tokens_max >= l->n_seqs_max);
+    assert(l->passes_max > 0);
     memset(s, 0, sizeof *s);
     s->limits = *l;
     for (int g = 0; g < N_PAGE_GROUPS; g++)
@@ -108,6 +110,7 @@ void sched_release(struct sched *s)
     assert(s->n_waiting == 0);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         pages_release(&s->pages[g]);
+    clients_release(&s->clients);
     free(s->running);
     free(s->plan.parts);
     memset(s, 0, sizeof *s);
@@ -117,31 +120,9 @@ void sched_add(struct sched *s, struct seq *q)
 {
     assert(q->state == SEQ_WAITING);
     assert(sched_can_fit(&s->limits, q->n_tokens_max));
-    q->next = NULL;
-    if (s->last_waiting != NULL)
-        s->last_waiting->next = q;
-    else
-        s->first_waiting = q;
-    s->last_waiting = q;
-    s->n_waiting++;
-}
-
-static void waiting_unlink(struct sched *s, struct seq *q)
-{
-    struct seq *before = NULL;
-
-    for (struct seq *i = s->first_waiting; i != q; i = i->next) {
-        assert(i != NULL);
-        before = i;
-    }
-    if (before != NULL)
-        before->next = q->next;
-    else
-        s->first_waiting = q->next;
-    if (s->last_waiting == q)
-        s->last_waiting = before;
-    q->next = NULL;
-    s->n_waiting--;
+    q->client = clients_join(&s->clients, q->client_key);
+    q->arrival = ++s->n_arrivals;
+    queue_insert(s, q);
 }
 
 static void running_unlink(struct sched *s, struct seq *q)
@@ -172,8 +153,10 @@ static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
         for (int g = 0; g < N_PAGE_GROUPS; g++)
             page_list_drop(&q->pages[g], &s->pages[g]);
     } else {
-        waiting_unlink(s, q);
+        queue_unlink(s, q);
     }
+    clients_leave(&s->clients, q->client);
+    q->client = NULL;
     q->state = SEQ_ENDED;
     q->end = end;
     s->n_ended++;
@@ -205,10 +188,10 @@ static bool can_admit(const struct sched *s, const struct seq *q)
 
 static void admit(struct sched *s, uint64_t now_ns)
 {
-    while (s->first_waiting != NULL && can_admit(s, s->first_waiting)) {
-        struct seq *q = s->first_waiting;
+    struct seq *q;
 
-        waiting_unlink(s, q);
+    while ((q = queue_next(s)) != NULL && can_admit(s, q)) {
+        queue_admit(s, q);
         promise(s, q, 1);
         q->state = SEQ_RUNNING;
         q->times.admit_ns = now_ns;
@@ -216,46 +199,137 @@ static void admit(struct sched *s, uint64_t now_ns)
     }
 }
 
+struct seq *sched_expired(const struct sched *s, uint64_t now_ns)
+{
+    for (int i = 0; i < s->n_running; i++)
+        if (s->running[i]->deadline_ns != 0 && s->running[i]->deadline_ns <= now_ns)
+            return s->running[i];
+    for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
+        if (q->deadline_ns != 0 && q->deadline_ns <= now_ns)
+            return q;
+    return NULL;
+}
+
+/* ---- the rows of a step ---- */
+
 static bool is_generating(const struct seq *q)
 {
     return q->n_stored >= q->n_prompt;
 }
 
-static void plan_part(struct sched *s, struct seq *q, int n_rows)
+static int prompt_rows_left(const struct seq *q)
+{
+    return q->n_prompt - q->n_stored - q->n_rows;
+}
+
+/* Rows of prompts that the step can take beside n_generated others. */
+static int prompt_rows_max(const struct sched *s, int n_generated)
+{
+    int n_free = s->limits.n_batch_tokens_max - n_generated, n;
+    double limit_ns = STEP_PROTECTED_NS, alone_ns;
+
+    if (n_generated == 0)
+        return n_free;
+    alone_ns = step_cost_predict(&s->cost, n_generated, 0);
+    if (alone_ns * STEP_PROTECTED_FACTOR > limit_ns)
+        limit_ns = alone_ns * STEP_PROTECTED_FACTOR;
+    n = step_cost_prompt_rows(&s->cost, n_generated, n_free, limit_ns);
+    return n < PROMPT_ROWS_MIN ? min_int(PROMPT_ROWS_MIN, n_free) : n;
+}
+
+static bool prompt_goes_before(const struct seq *a, const struct seq *b)
+{
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    if (a->client->served != b->client->served)
+        return a->client->served < b->client->served;
+    return a->arrival < b->arrival;
+}
+
+/* Who of those with rows left comes first; NULL: none has. */
+static struct seq *next_prompt(const struct sched *s)
+{
+    struct seq *best = NULL;
+
+    for (int i = 0; i < s->n_running; i++) {
+        struct seq *q = s->running[i];
+
+        if (prompt_rows_left(q) > 0 && (best == NULL || prompt_goes_before(q, best)))
+            best = q;
+    }
+    return best;
+}
+
+/* The prompt that was admitted first has its part of the rows whatever comes. */
+static int give_oldest_prompt(struct sched *s, int n_rows)
+{
+    int n_part = n_rows / OLDEST_PROMPT_PART > 0 ? n_rows / OLDEST_PROMPT_PART : 1;
+
+    for (int i = 0; i < s->n_running && n_rows > 0; i++) {
+        struct seq *q = s->running[i];
+
+        if (prompt_rows_left(q) <= 0)
+            continue;
+        q->n_rows = min_int(n_part, prompt_rows_left(q));
+        return n_rows - q->n_rows;
+    }
+    return n_rows;
+}
+
+static void give_prompts(struct sched *s, int n_rows)
+{
+    struct seq *q;
+
+    n_rows = give_oldest_prompt(s, n_rows);
+    while (n_rows > 0 && (q = next_prompt(s)) != NULL) {
+        int n = min_int(n_rows, prompt_rows_left(q));
+
+        q->n_rows += n;
+        n_rows -= n;
+    }
+}
+
+static void give_rows(struct sched *s)
+{
+    int n_generated = 0;
+
+    for (int i = 0; i < s->n_running; i++) {
+        s->running[i]->n_rows = is_generating(s->running[i]);
+        n_generated += s->running[i]->n_rows;
+    }
+    give_prompts(s, prompt_rows_max(s, n_generated));
+}
+
+static void plan_part(struct sched *s, struct seq *q)
 {
     struct step_plan *plan = &s->plan;
+    bool draws = q->n_stored + q->n_rows == q->n_tokens;
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        page_list_cover(&q->pages[g], &s->pages[g], q->n_stored + n_rows - 1);
+        page_list_cover(&q->pages[g], &s->pages[g], q->n_stored + q->n_rows - 1);
         plan->n_pages += q->pages[g].n;
     }
-    plan->parts[plan->n_parts++] = (struct step_part){
-        .seq = q,
-        .first = q->n_stored,
-        .n_rows = n_rows,
-        .draws = q->n_stored + n_rows == q->n_tokens,
-    };
-    plan->n_rows += n_rows;
-    plan->n_draws += q->n_stored + n_rows == q->n_tokens;
+    plan->parts[plan->n_parts++] =
+        (struct step_part){.seq = q, .first = q->n_stored, .n_rows = q->n_rows, .draws = draws};
+    plan->n_rows += q->n_rows;
+    plan->n_prompt_rows += is_generating(q) ? 0 : q->n_rows;
+    plan->n_draws += draws;
 }
 
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
 {
-    struct step_part *parts = s->plan.parts;
+    struct step_plan *plan = &s->plan;
 
     admit(s, now_ns);
-    s->plan = (struct step_plan){.parts = parts};
+    give_rows(s);
+    *plan = (struct step_plan){.parts = plan->parts, .begin_ns = now_ns};
     for (int i = 0; i < s->n_running; i++)
         if (is_generating(s->running[i]))
-            plan_part(s, s->running[i], 1);
-    for (int i = 0; i < s->n_running; i++) {
-        struct seq *q = s->running[i];
-        int budget = s->limits.n_batch_tokens_max - s->plan.n_rows;
-
-        if (!is_generating(q) && budget > 0)
-            plan_part(s, q, min_int(budget, q->n_prompt - q->n_stored));
-    }
-    return &s->plan;
+            plan_part(s, s->running[i]);
+    for (int i = 0; i < s->n_running; i++)
+        if (!is_generating(s->running[i]) && s->running[i]->n_rows > 0)
+            plan_part(s, s->running[i]);
+    return plan;
 }
 
 static bool is_stop(const struct sched_limits *l, int32_t token)
@@ -292,14 +366,19 @@ static void slide_window(struct sched *s, struct seq *q)
 
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
 {
+    const struct step_plan *plan = &s->plan;
     int n_drawn = 0;
 
+    step_cost_learn(&s->cost, plan->n_rows - plan->n_prompt_rows, plan->n_prompt_rows,
+                    (double)now_ns - (double)plan->begin_ns);
     for (int i = 0; i < s->plan.n_parts; i++) {
         const struct step_part *part = &s->plan.parts[i];
         struct seq *q = part->seq;
 
         if (part->first < q->n_prompt)
             s->n_prompt_tokens += part->n_rows;
+        q->client->served +=
+            part->n_rows * (part->first < q->n_prompt ? SERVED_PROMPT : SERVED_GENERATED);
         q->n_stored += part->n_rows;
         slide_window(s, q);
         if (part->draws)

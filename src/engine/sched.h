@@ -2,23 +2,39 @@
  * A pure function of its state and of the clock values that it is given: no device, no socket, no
  * lock, no clock. Owned by one thread; tests/sim_engine.c runs it for millions of seeded steps.
  *
- * Policy: every running sequence that generates gets its row in every step; what is left of the
- * step's budget goes to prompts, first come first served, in chunks. A sequence is admitted, in order
- * of arrival, when the pages of its worst case are free, so a running sequence never waits for pages
- * and nothing can lock up. */
+ * Policy (docs/engine.md): every running sequence that generates gets its row in every step; what is
+ * left of the step's budget goes to prompts in chunks, few enough rows that those who generate need
+ * not wait long. Who waits is admitted by priority, then by what the client was served, then by
+ * arrival, and nobody is passed by more than a known number of later ones. A sequence is admitted when
+ * the pages of its worst case are free, so a running sequence never waits for pages. */
 #ifndef ENGINE_SCHED_H
 #define ENGINE_SCHED_H
 
 #include <stdbool.h>
 
 #include "engine/pages.h"
+#include "engine/sched_clients.h"
+#include "engine/sched_cost.h"
 
-enum { SCHED_STOP_IDS_MAX = 24 }; /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
+enum {
+    SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
+    /* Later requests that may be admitted before one that waits. Then every second place is for those
+     * who were passed so often, in that order: sched_passes_bound(). */
+    PASSES_MAX_DEFAULT = 1024,
+    PROMPT_ROWS_MIN = 16,  /* of prompts in every step, however slow the machine */
+    OLDEST_PROMPT_PART = 4 /* the prompt that was admitted first gets 1/4 of a step's at least */
+};
+
+/* While somebody generates, a step is planned to take no longer than this, or than this many steps
+ * of the generated rows alone, whichever is more. */
+#define STEP_PROTECTED_NS     50e6
+#define STEP_PROTECTED_FACTOR 4.0
 
 struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
     int context_tokens_max, window_tokens;
     int n_pages[N_PAGE_GROUPS];
+    int passes_max; /* see PASSES_MAX_DEFAULT */
     int32_t stop_ids[SCHED_STOP_IDS_MAX];
     int n_stop_ids;
 };
@@ -30,6 +46,7 @@ enum seq_end {
     SEQ_END_STOP,     /* its last token is a stop token */
     SEQ_END_LENGTH,   /* n_tokens_max reached */
     SEQ_END_CANCELED, /* taken out by sched_remove */
+    SEQ_END_TIMEOUT,  /* likewise, past its deadline */
     SEQ_END_FAILED    /* nothing could be drawn from its logits, or the device failed */
 };
 
@@ -46,11 +63,22 @@ struct seq {
     struct page_list pages[N_PAGE_GROUPS];
     struct batch_sample draw; /* temperature, top_k, ..., seed; row and position are set a step */
     bool ignore_stop;
+    int priority;           /* lower goes first */
+    const char *client_key; /* whose share it takes; borrowed; NULL: of those who give none */
+    uint64_t deadline_ns;   /* 0: none */
     enum seq_state state;
     enum seq_end end;
     struct seq_times times;
-    struct seq *next; /* in the queue */
-    void *owner;      /* the scheduler never looks at it */
+    void *owner; /* the scheduler never looks at it */
+
+    /* the scheduler's own */
+    struct client *client;
+    int64_t arrival, admission; /* numbers in order */
+    int n_passed;               /* later ones that were admitted while it waited */
+    int64_t due;                /* number in order of having been passed too often; 0: not yet */
+    int n_due_before;           /* that were due then and still waited */
+    struct seq *before, *after; /* in the queue */
+    int n_rows;                 /* of it in the step that is planned */
 };
 
 /* Copies the prompt. n_tokens_max counts prompt and answer; the caller has checked it against the
@@ -67,8 +95,9 @@ struct step_part {
 };
 
 struct step_plan {
-    struct step_part *parts; /* (n_parts) */
-    int n_parts, n_rows, n_draws, n_pages;
+    struct step_part *parts; /* (n_parts) generated rows first */
+    int n_parts, n_rows, n_prompt_rows, n_draws, n_pages;
+    uint64_t begin_ns;
 };
 
 struct sched {
@@ -78,7 +107,10 @@ struct sched {
     struct seq **running;          /* (n_running) in order of admission */
     int n_running;
     struct seq *first_waiting, *last_waiting; /* in order of arrival */
-    int n_waiting;
+    int n_waiting, n_due;                     /* of them, those who were passed too often */
+    int64_t n_arrivals, n_admissions, n_dues; /* so far */
+    struct clients clients;
+    struct step_cost cost;
     struct step_plan plan; /* of the step under way */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
 };
@@ -93,10 +125,15 @@ int sched_chunk_pages(int n_batch_tokens_max);
 /* True when a sequence of n_tokens_max can be admitted to an empty scheduler. */
 bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
 
-/* Puts q at the end of the queue. */
+/* How often a sequence can have been passed when it is admitted. */
+int64_t sched_passes_bound(const struct sched_limits *l, const struct seq *q);
+
+/* Puts q into the queue. */
 void sched_add(struct sched *s, struct seq *q);
 /* Takes q out, waiting or running, between two steps, and ends it. */
 void sched_remove(struct sched *s, struct seq *q, enum seq_end end);
+/* A sequence that is past its deadline, or NULL. */
+struct seq *sched_expired(const struct sched *s, uint64_t now_ns);
 /* Any sequence that is in it, or NULL. */
 struct seq *sched_any(const struct sched *s);
 /* Admits, and plans a step: valid until the next call. No parts: there is nothing to do. */

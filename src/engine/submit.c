@@ -1,11 +1,16 @@
 /* From a client's options to a request in the engine's inbox. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "engine/chat.h"
 #include "engine/engine.h"
 #include "engine/model_api.h"
+
+static const int64_t TIMEOUT_MS_MAX =
+    (int64_t)366 * 24 * 3600 * 1000; /* a year: far from overflow */
 
 static enum osp_status check_fraction(const char *name, float value)
 {
@@ -75,7 +80,26 @@ static enum osp_status check_options(const struct osp_request_options *opt)
 {
     if (opt->tokens_max < 0)
         return fail(OSP_EINVAL, "tokens_max is %d, must be 0 (no limit) or more", opt->tokens_max);
+    if (opt->timeout_ms < 0 || opt->timeout_ms > TIMEOUT_MS_MAX)
+        return fail(OSP_EINVAL, "timeout_ms is %lld, must be in 0 (none) to %lld",
+                    (long long)opt->timeout_ms, (long long)TIMEOUT_MS_MAX);
+    if (opt->client != NULL && strlen(opt->client) > OSP_CLIENT_BYTES_MAX)
+        return fail(OSP_EINVAL, "the client's key has %zu bytes, at most %d are allowed",
+                    strlen(opt->client), OSP_CLIENT_BYTES_MAX);
     return check_sampling(&opt->sampling);
+}
+
+static void set_options(struct osp_request *r, const struct osp_request_options *opt)
+{
+    struct seq *q = &r->seq;
+
+    q->draw = draw_of(&opt->sampling);
+    q->ignore_stop = opt->ignore_stop_tokens;
+    q->priority = opt->priority;
+    if (opt->client != NULL)
+        q->client_key = r->client = mem_strdup(opt->client);
+    if (opt->timeout_ms > 0)
+        q->deadline_ns = q->times.submit_ns + (uint64_t)opt->timeout_ms * 1000000u;
 }
 
 static enum osp_status submit(struct osp_request **out, struct osp_engine *engine,
@@ -94,8 +118,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     stream->n_stop = opt->n_stop;
     TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
-    r->seq.draw = draw_of(&opt->sampling);
-    r->seq.ignore_stop = opt->ignore_stop_tokens;
+    set_options(r, opt);
     TRY(engine_submit(engine, r));
     *out = r;
 out:

@@ -179,6 +179,7 @@ static void test_refusals(void **state)
     struct osp_model *model = fixture_model((struct osp_model_options){.context_tokens_max = 100});
     struct osp_engine *engine = fixture_engine(model);
     struct osp_request_options bad = steady;
+    char key[OSP_CLIENT_BYTES_MAX + 2] = "";
     int32_t ids[100];
 
     (void)state;
@@ -197,6 +198,13 @@ static void test_refusals(void **state)
     bad = steady;
     bad.tokens_max = -3;
     assert_refused(engine, ids, 10, bad, OSP_EINVAL, "tokens_max is -3");
+    bad = steady;
+    bad.timeout_ms = -1;
+    assert_refused(engine, ids, 10, bad, OSP_EINVAL, "timeout_ms is -1");
+    bad = steady;
+    memset(key, 'k', sizeof key - 1);
+    bad.client = key;
+    assert_refused(engine, ids, 10, bad, OSP_EINVAL, "has 257 bytes");
     bad = steady;
     bad.stop[0] = "";
     bad.n_stop = 1;
@@ -291,6 +299,36 @@ static void test_cancel_after_the_end_changes_nothing(void **state)
     hear_all(&h, r); /* a slow reader still hears everything */
     assert_int_equal(h.last.finish, OSP_FINISH_LENGTH);
     assert_int_equal(h.last.usage.n_generated_tokens, ANSWER_TOKENS);
+    heard_release(&h);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+static void test_time_limit(void **state)
+{
+    struct osp_model *model =
+        fixture_model((struct osp_model_options){.context_tokens_max = 4096, .n_seqs_max = 1});
+    struct osp_engine *engine = fixture_engine(model);
+    struct osp_request_options opt = steady;
+    struct osp_request *running, *waiting;
+    struct heard h;
+
+    (void)state;
+    opt.tokens_max = ENDLESS_TOKENS;
+    opt.timeout_ms = 50;
+    running = submit(engine, 3, opt);
+    opt.timeout_ms = 1;
+    opt.priority = 1; /* lower, so that it waits */
+    opt.client = "a";
+    waiting = submit(engine, 3, opt);
+    hear_all(&h, waiting);
+    assert_int_equal(h.last.kind, OSP_EVENT_ERROR);
+    assert_int_equal(h.last.status, OSP_ETIMEOUT);
+    assert_string_equal(h.error, "the request's time limit of 0.001 s is over");
+    heard_release(&h);
+    hear_all(&h, running);
+    assert_int_equal(h.last.status, OSP_ETIMEOUT);
+    assert_true(h.text.size_bytes > 0); /* what it had said by then is heard */
     heard_release(&h);
     osp_engine_close(engine);
     osp_model_close(model);
@@ -492,6 +530,7 @@ UNIT_MAIN(cmocka_unit_test(test_same_tokens_alone_and_in_a_batch),
           cmocka_unit_test(test_stop_string_cuts),
           cmocka_unit_test(test_cancel_running_and_waiting),
           cmocka_unit_test(test_cancel_after_the_end_changes_nothing),
-          cmocka_unit_test(test_close_while_running), cmocka_unit_test(test_queue_full),
-          cmocka_unit_test(test_one_engine_a_model), cmocka_unit_test(test_notify),
-          cmocka_unit_test(test_two_threads), cmocka_unit_test(test_many_clients_of_all_manners))
+          cmocka_unit_test(test_time_limit), cmocka_unit_test(test_close_while_running),
+          cmocka_unit_test(test_queue_full), cmocka_unit_test(test_one_engine_a_model),
+          cmocka_unit_test(test_notify), cmocka_unit_test(test_two_threads),
+          cmocka_unit_test(test_many_clients_of_all_manners))

@@ -21,6 +21,7 @@ static void fixture_open(struct fixture *f, int n_seqs_max, int n_batch_tokens_m
         .n_batch_tokens_max = n_batch_tokens_max,
         .context_tokens_max = PROMPT_MAX,
         .window_tokens = 128,
+        .passes_max = 3,
         .stop_ids = {STOP_ID},
         .n_stop_ids = 1,
     };
@@ -221,6 +222,166 @@ static void test_times_are_those_given(void **state)
     fixture_close(&f);
 }
 
+static struct seq *add_for(struct fixture *f, int i, int priority, const char *client)
+{
+    static const int32_t prompt[PROMPT_MAX];
+    struct seq *q = &f->seqs[i];
+
+    assert_int_equal(seq_init(q, &f->sched.limits, prompt, 10, 12), OSP_OK);
+    q->priority = priority;
+    q->client_key = client;
+    sched_add(&f->sched, q);
+    return q;
+}
+
+/* Gives the index of the only one that runs. */
+static int runs_alone(struct fixture *f)
+{
+    assert_int_equal(f->sched.n_running, 1);
+    return (int)(f->sched.running[0] - f->seqs);
+}
+
+static void test_priority_goes_first(void **state)
+{
+    static const int order[] = {0, 3, 1, 2};
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    add_for(&f, 0, 0, NULL);
+    run(&f, 1);
+    add_for(&f, 1, 0, NULL);
+    add_for(&f, 2, 5, NULL);
+    add_for(&f, 3, -5, NULL);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(runs_alone(&f), order[i]);
+        run(&f, STOP_ID);
+        if (i < 3)
+            run(&f, 1);
+    }
+    fixture_close(&f);
+}
+
+/* One client asked three times before the other came; it has
+ * had less by then. */
+static void test_clients_are_served_alike(void **state)
+{
+    static const int order[] = {0, 3, 1, 2};
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    for (int i = 0; i < 3; i++)
+        add_for(&f, i, 0, "many");
+    run(&f, 1);
+    add_for(&f, 3, 0, "few");
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(runs_alone(&f), order[i]);
+        run(&f, STOP_ID);
+        if (i < 3)
+            run(&f, 1);
+    }
+    fixture_close(&f);
+}
+
+/* One of low priority sees better ones come all the time: after three of them it has every second
+ * place. */
+static void test_nobody_is_passed_for_ever(void **state)
+{
+    struct fixture f;
+    int n_passed = 0;
+
+    (void)state;
+    fixture_open(&f, 1, 64, 64);
+    add_for(&f, 0, 0, NULL);
+    run(&f, 1);
+    add_for(&f, 1, 9, NULL);
+    for (int i = 2; f.seqs[1].state == SEQ_WAITING; i = 5 - i) {
+        add_for(&f, i, 0, NULL);
+        run(&f, STOP_ID); /* ends the one that runs */
+        run(&f, 1);
+        if (f.seqs[1].state == SEQ_WAITING)
+            n_passed++;
+        for (int k = 0; k < SEQS_MAX; k++)
+            if (f.seqs[k].state == SEQ_ENDED)
+                seq_release(&f.seqs[k]);
+        assert_true(n_passed <= f.sched.limits.passes_max + 2);
+    }
+    assert_true(n_passed >= f.sched.limits.passes_max);
+    fixture_close(&f);
+}
+
+/* Steps with 64 rows of a prompt take 640 ms, those without 1 ms: beside one who generates a step gets
+ * what 50 ms allow, and without all of it. */
+static void test_prompts_leave_time_to_generate(void **state)
+{
+    struct fixture f;
+    int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
+    const struct step_plan *plan;
+
+    (void)state;
+    fixture_open(&f, 2, 1000, 200);
+    add(&f, 0, 64, 100);
+    for (int i = 0; i < 3; i++) {
+        plan = sched_plan(&f.sched, f.now_ns);
+        f.now_ns += plan->n_prompt_rows > 0 ? 640000000 : 1000000;
+        sched_commit(&f.sched, tokens, f.now_ns);
+    }
+    add(&f, 1, 4000, 10);
+    plan = sched_plan(&f.sched, f.now_ns);
+    assert_int_equal(plan->n_prompt_rows, PROMPT_ROWS_MIN); /* 4.9 would fit */
+    assert_int_equal(plan->n_rows, PROMPT_ROWS_MIN + 1);
+    sched_commit(&f.sched, tokens, f.now_ns + 8000000); /* it was fast after all */
+    for (int i = 0; i < 30; i++) {
+        plan = sched_plan(&f.sched, f.now_ns);
+        f.now_ns += (uint64_t)(1000000 + plan->n_prompt_rows * 500000);
+        sched_commit(&f.sched, tokens, f.now_ns);
+    }
+    plan = sched_plan(&f.sched, f.now_ns);
+    assert_in_range(plan->n_prompt_rows, 60, 98); /* of 0.5 ms each, when all is learned */
+    sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED);
+    plan = sched_plan(&f.sched, f.now_ns);
+    assert_in_range(plan->n_prompt_rows, 500, 1000);
+    fixture_close(&f);
+}
+
+/* The first one's prompt has a quarter of the rows, the rest goes to a better one. */
+static void test_oldest_prompt_has_its_part(void **state)
+{
+    const struct step_plan *plan;
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 100, 200);
+    add(&f, 0, 1000, 10);
+    assert_int_equal(run(&f, 1).n_rows, 100);
+    f.seqs[1].priority = 0;
+    add(&f, 1, 1000, 10)->priority = -1;
+    plan = sched_plan(&f.sched, f.now_ns);
+    assert_int_equal(plan->n_parts, 2);
+    assert_int_equal(plan->parts[0].n_rows, 25);
+    assert_int_equal(plan->parts[1].n_rows, 75);
+    fixture_close(&f);
+}
+
+static void test_deadlines(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 1, 100, 200);
+    add(&f, 0, 100, 10)->deadline_ns = 50;
+    add(&f, 1, 100, 10)->deadline_ns = 40;
+    add(&f, 2, 100, 10);
+    run(&f, 1);
+    assert_null(sched_expired(&f.sched, 39));
+    assert_ptr_equal(sched_expired(&f.sched, 40), &f.seqs[1]);
+    sched_remove(&f.sched, &f.seqs[1], SEQ_END_TIMEOUT);
+    assert_null(sched_expired(&f.sched, 49));
+    assert_ptr_equal(sched_expired(&f.sched, 50), &f.seqs[0]);
+    fixture_close(&f);
+}
+
 static void test_batch_holds_the_plan(void **state)
 {
     struct fixture f;
@@ -256,4 +417,9 @@ UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_admits_by_worst_case_in_order),
           cmocka_unit_test(test_window_pages_stay_few), cmocka_unit_test(test_failed_draw_ends_one),
           cmocka_unit_test(test_remove_waiting_and_running), cmocka_unit_test(test_ignore_stop),
-          cmocka_unit_test(test_times_are_those_given), cmocka_unit_test(test_batch_holds_the_plan))
+          cmocka_unit_test(test_times_are_those_given), cmocka_unit_test(test_priority_goes_first),
+          cmocka_unit_test(test_clients_are_served_alike),
+          cmocka_unit_test(test_nobody_is_passed_for_ever),
+          cmocka_unit_test(test_prompts_leave_time_to_generate),
+          cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
+          cmocka_unit_test(test_batch_holds_the_plan))
