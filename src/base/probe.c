@@ -1,9 +1,8 @@
 /* The probe's measurements: every thread works on its own part, the best of several passes counts; of reading
- * memory the mean is told, too. */
+ * memory the mean of further passes is told, too. */
 #include "base/probe.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@ enum {
     READ_THREAD_BYTES = 64 << 20, /* and five times what one core of any CPU has */
     MEMORY_SHARE = 8,             /* but no more than this part of the memory */
     READ_PASSES = 4,              /* the best counts: others may use the machine too */
-    MEAN_SECONDS = 2,             /* of the fastest loop again, all of which counts */
     OPS_PASSES = 3,
     CALIBRATION_ROUNDS = 100 * 1000,
     OPS_NS = 20 * 1000 * 1000, /* of one pass */
@@ -29,8 +27,16 @@ static const uint64_t MULTIPLIER = UINT64_C(6364136223846793005); /* Knuth's, fo
 struct reading {
     char *data;
     size_t part_bytes; /* a thread's */
-    const struct probe_reader *reader;
+    struct probe_reader reader;
     _Atomic uint64_t result; /* so that the loads are not optimised away */
+};
+
+struct probing {
+    struct probe probe;
+    struct pool *pool;
+    struct reading reading;
+    double mean_bytes; /* of probe_read */
+    uint64_t mean_ns;
 };
 
 /* No two pages alike: a host may keep one copy of pages that are. */
@@ -50,7 +56,7 @@ static void read_part(void *ctx, int part, int worker)
     struct reading *r = ctx;
 
     (void)worker;
-    r->result ^= r->reader->run(r->data + (size_t)part * r->part_bytes, r->part_bytes);
+    r->result ^= r->reader.run(r->data + (size_t)part * r->part_bytes, r->part_bytes);
 }
 
 static size_t bytes_to_read(size_t n_threads)
@@ -61,66 +67,72 @@ static size_t bytes_to_read(size_t n_threads)
     return (size_t)(want < memory / MEMORY_SHARE ? want : memory / MEMORY_SHARE);
 }
 
-/* The fastest loop's mean: what a mean of decode steps, which last as long, is to be held against. */
-static void measure_mean(struct probe *p, struct pool *pool, struct reading *r)
+/* Bytes of all threads together; gives the time. */
+static uint64_t read_once(struct probing *p, double *n_bytes)
 {
     const uint64_t begin_ns = clock_ns();
-    uint64_t time_ns = 0;
-    int n_passes = 0;
 
-    while (time_ns < MEAN_SECONDS * UINT64_C(1000000000)) {
-        pool_run_each(pool, read_part, r);
-        n_passes++;
-        time_ns = clock_ns() - begin_ns;
-    }
-    p->read_mean_bytes_per_s =
-        (double)r->part_bytes * p->n_threads * n_passes / ((double)time_ns * 1e-9);
+    pool_run_each(p->pool, read_part, &p->reading);
+    *n_bytes = (double)p->reading.part_bytes * p->probe.n_threads;
+    return clock_ns() - begin_ns;
 }
 
-/* Gives whether it was faster than all before. */
-static bool measure_reader(struct probe *p, struct pool *pool, struct reading *r)
+/* Gives the best of its passes, bytes a second. */
+static double measure_reader(struct probing *p)
 {
-    const double before = p->read_bytes_per_s;
+    double best = 0;
 
     for (int pass = 0; pass < READ_PASSES; pass++) {
-        const uint64_t begin_ns = clock_ns();
-        double speed;
+        double n_bytes;
+        const double time_ns = (double)read_once(p, &n_bytes);
 
-        pool_run_each(pool, read_part, r);
-        speed = (double)r->part_bytes * p->n_threads / ((double)(clock_ns() - begin_ns) * 1e-9);
-        if (speed > p->read_bytes_per_s) {
-            p->read_bytes_per_s = speed;
-            p->read_name = r->reader->name;
-        }
+        if (n_bytes / (time_ns * 1e-9) > best)
+            best = n_bytes / (time_ns * 1e-9);
     }
-    return p->read_bytes_per_s > before;
+    return best;
 }
 
-static enum osp_status measure_reading(struct probe *p, struct pool *pool)
+static enum osp_status measure_reading(struct probing *p)
 {
-    const size_t n_threads = (size_t)p->n_threads;
+    const size_t n_threads = (size_t)p->probe.n_threads;
     struct probe_reader readers[PROBE_READERS_MAX];
     const int n_readers = probe_readers(readers);
-    struct reading r = {.data = NULL};
     int fastest = 0;
     size_t n_units;
     enum osp_status st;
 
     n_units = bytes_to_read(n_threads) / n_threads / PROBE_READ_UNIT;
-    r.part_bytes = (n_units | 1) * PROBE_READ_UNIT; /* odd: streams that are a power of two apart
-                                                     * meet in the same banks of the memory */
-    TRY(mem_try_pages(&r.data, n_threads, r.part_bytes, "the memory probe"));
-    pool_run_each(pool, touch_part, &r);
+    p->reading.part_bytes = (n_units | 1) * PROBE_READ_UNIT; /* odd: streams that are a power of two
+                                                              * apart meet in the same banks */
+    TRY(mem_try_pages(&p->reading.data, n_threads, p->reading.part_bytes, "the memory probe"));
+    pool_run_each(p->pool, touch_part, &p->reading);
     for (int i = 0; i < n_readers; i++) {
-        r.reader = &readers[i];
-        if (measure_reader(p, pool, &r))
+        double speed;
+
+        p->reading.reader = readers[i];
+        speed = measure_reader(p);
+        if (speed > p->probe.read_bytes_per_s) {
+            p->probe.read_bytes_per_s = speed;
             fastest = i;
+        }
     }
-    r.reader = &readers[fastest];
-    measure_mean(p, pool, &r);
+    p->reading.reader = readers[fastest];
+    p->probe.read_name = readers[fastest].name;
 out:
-    free(r.data);
     return st;
+}
+
+void probe_read(struct probing *p, uint64_t time_ns)
+{
+    const uint64_t end_ns = p->mean_ns + time_ns;
+
+    do {
+        double n_bytes;
+
+        p->mean_ns += read_once(p, &n_bytes);
+        p->mean_bytes += n_bytes;
+    } while (p->mean_ns < end_ns);
+    p->probe.read_mean_bytes_per_s = p->mean_bytes / ((double)p->mean_ns * 1e-9);
 }
 
 /* ---- arithmetic ---- */
@@ -173,18 +185,37 @@ static void measure_peaks(struct probe *p, struct pool *pool)
             (struct probe_peak){kernels[i].name, kernels[i].kind, measure_ops(&kernels[i], pool)};
 }
 
-enum osp_status probe_run(struct probe *out, int n_threads, const char *affinity)
+/* ---- the whole ---- */
+
+enum osp_status probe_begin(struct probing **out, int n_threads, const char *affinity)
 {
-    struct pool *pool = NULL;
+    struct probing *p = mem_new(sizeof *p);
     enum osp_status st;
 
-    TRY(pool_open_bound(&pool, n_threads, affinity));
-    *out = (struct probe){.n_threads = pool_threads(pool)};
-    TRY(measure_reading(out, pool));
-    measure_peaks(out, pool);
+    TRY(pool_open_bound(&p->pool, n_threads, affinity));
+    p->probe.n_threads = pool_threads(p->pool);
+    TRY(measure_reading(p));
+    *out = p;
 out:
-    pool_close(pool);
+    if (st != OSP_OK)
+        probe_drop(p);
     return st;
+}
+
+void probe_end(struct probing *p, struct probe *out)
+{
+    measure_peaks(&p->probe, p->pool);
+    *out = p->probe;
+    probe_drop(p);
+}
+
+void probe_drop(struct probing *p)
+{
+    if (p == NULL)
+        return;
+    pool_close(p->pool);
+    free(p->reading.data);
+    free(p);
 }
 
 /* ---- answers ---- */

@@ -22,15 +22,25 @@ struct probe_peak {
 struct probe {
     int n_threads;
     double read_bytes_per_s;      /* from memory, far beyond the caches, at best */
-    double read_mean_bytes_per_s; /* the same loop over seconds: others use memory, too */
+    double read_mean_bytes_per_s; /* the same loop, by turns with what was measured; 0: not at all */
     const char *read_name;        /* the loop that was fastest */
     struct probe_peak peaks[PROBE_PEAKS_MAX]; /* all that this CPU has, (n_peaks) */
     int n_peaks;
 };
 
-/* Measures with n_threads threads (0 = all usable), bound as `affinity` says (see base/bind.h); takes a
- * few seconds, and up to an eighth of the machine's memory meanwhile. */
-CHECKED enum osp_status probe_run(struct probe *out, int n_threads, const char *affinity);
+/* A probe under way: it holds up to an eighth of the machine's memory. */
+struct probing;
+
+/* Finds the fastest loop over memory and its best speed, with n_threads threads (0 = all usable), bound as
+ * `affinity` says (see base/bind.h); takes a second or two. Gives a probe to probe_end or probe_drop. */
+CHECKED enum osp_status probe_begin(struct probing **out, int n_threads, const char *affinity);
+/* Reads memory by that loop for `time_ns` or a little longer. All its calls make the mean: where others use
+ * the machine too, speed changes from second to second, and what is to be compared with reading has to be
+ * measured by turns with it. */
+void probe_read(struct probing *p, uint64_t time_ns);
+/* Measures the arithmetic, gives all and frees. */
+void probe_end(struct probing *p, struct probe *out);
+void probe_drop(struct probing *p); /* accepts NULL */
 
 /* The fastest peak of that kind; NULL when there is none. */
 const struct probe_peak *probe_best(const struct probe *p, enum probe_kind kind);

@@ -141,6 +141,7 @@ struct bench_run_options {
     int n_runs, n_warmups;
     uint64_t seed;
     bool stages;
+    struct probing *probing; /* reads memory before every run and after the last; may be NULL */
 };
 
 /* Measures one case; failures of requests are counted in the row, not returned. */
@@ -215,6 +216,8 @@ struct bench_report {
 void bench_print_md(FILE *out, const struct bench_report *r);
 void bench_print_csv(FILE *out, const struct bench_report *r);
 void bench_print_json(FILE *out, const struct bench_report *r);
+/* Bytes a second of decode steps, as a share of what the probe read by turns with them; 0: unknown. */
+double bench_read_share(const struct bench_row *row, const struct probe *probe);
 void bench_print_stages(FILE *out, const struct bench_row *row, const struct probe *probe);
 
 void bench_print_kernels(FILE *out, const struct bench_report *r);

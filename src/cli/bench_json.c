@@ -82,6 +82,8 @@ static void put_row(struct buf *b, const struct bench_row *row, const struct pro
     }
     put_stages(b, "prefill_stages", row, false, probe);
     put_stages(b, "decode_stages", row, true, probe);
+    if (bench_read_share(row, probe) > 0)
+        buf_printf(b, ",\n      \"decode_read_share\": %.5g", bench_read_share(row, probe));
     buf_puts(b, "\n    }");
 }
 

@@ -21,6 +21,7 @@ struct bench {
     struct bench_local local;
     struct bench_http *http; /* a server */
     struct bench_source source;
+    struct probing *probing; /* of the host's, while cases run */
     struct osp_model_info info;
     char *name, *path, *device;
 };
@@ -160,6 +161,7 @@ static void measure_cases(struct bench *b)
         .n_warmups = b->args->n_warmups,
         .seed = (uint64_t)b->args->seed,
         .stages = b->args->stages,
+        .probing = b->probing,
     };
     const int pid = b->args->server_pid;
     const bool seen = b->http == NULL || pid > 0;
@@ -260,8 +262,9 @@ static enum osp_status look_inside(struct bench *b)
         TRY(mem_try_array(&r->kernels, BENCH_KERNELS_MAX, sizeof *r->kernels, "kernels"));
         TRY(osp_model_kernels(b->model, r->kernels, BENCH_KERNELS_MAX, &r->n_kernels));
     }
-    if (b->args->stages && r->n_threads > 0) {
-        TRY(probe_run(&r->probe, r->n_threads, probe_affinity(b->args)));
+    if (b->probing != NULL) {
+        probe_end(b->probing, &r->probe);
+        b->probing = NULL;
         r->has_probe = true;
     } else if (b->args->stages) {
         TRY(probe_device(b));
@@ -284,6 +287,8 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
     r->latency_seconds = b->source.latency_seconds;
     write_date(r->date);
     bench_machine_read(&r->machine);
+    if (b->args->stages && r->n_threads > 0)
+        TRY(probe_begin(&b->probing, r->n_threads, probe_affinity(b->args)));
     measure_cases(b);
     bench_local_close(&b->local);
     if (b->http == NULL)
@@ -323,6 +328,7 @@ void bench_free(struct bench *b)
         return;
     for (size_t i = 0; i < b->report.n_rows; i++)
         bench_row_release(&b->rows[i]);
+    probe_drop(b->probing);
     bench_local_close(&b->local);
     osp_model_close(b->model);
     bench_http_close(b->http);

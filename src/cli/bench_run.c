@@ -11,6 +11,7 @@
 #include "cli/bench.h"
 
 static const double PEAK_WINDOW_SECONDS = 1;
+static const uint64_t READ_NS = 500 * 1000 * 1000; /* between two runs */
 
 /* ---- times ---- */
 
@@ -276,6 +277,12 @@ static void run_once(struct bench_row *row, const struct bench_source *source, u
     free(timelines);
 }
 
+static void read_between(const struct bench_run_options *opt)
+{
+    if (opt->probing != NULL)
+        probe_read(opt->probing, READ_NS);
+}
+
 void bench_run_case(struct bench_row *out, const struct bench_case *c,
                     const struct bench_source *source, const struct bench_run_options *opt)
 {
@@ -285,8 +292,11 @@ void bench_run_case(struct bench_row *out, const struct bench_case *c,
     for (int i = 0; i < opt->n_warmups; i++)
         run_once(&unused, source, rng_bits(opt->seed, (uint64_t)i, 1), false);
     bench_row_release(&unused);
-    for (int i = 0; i < opt->n_runs; i++)
+    for (int i = 0; i < opt->n_runs; i++) {
+        read_between(opt);
         run_once(out, source, rng_bits(opt->seed, (uint64_t)i, 2), opt->stages);
+    }
+    read_between(opt);
 }
 
 void bench_row_release(struct bench_row *r)

@@ -78,6 +78,18 @@ static void print_table(FILE *out, const struct stage_line *lines, int n, bool h
             sum.bytes * 1e-6, sum.ms > 0 ? sum.bytes / sum.ms * 1e-6 : 0, sum.flops * 1e-6);
 }
 
+double bench_read_share(const struct bench_row *row, const struct probe *probe)
+{
+    const struct stage_split *s = &row->split;
+    double n_bytes = 0;
+
+    if (probe == NULL || probe->read_mean_bytes_per_s <= 0 || s->decode_seconds <= 0)
+        return 0;
+    for (int i = 0; i < s->n_stages; i++)
+        n_bytes += s->decode[i].bytes;
+    return n_bytes / s->decode_seconds / probe->read_mean_bytes_per_s;
+}
+
 void bench_print_stages(FILE *out, const struct bench_row *row, const struct probe *probe)
 {
     struct stage_line lines[STAGE_LINES_MAX];
@@ -94,5 +106,8 @@ void bench_print_stages(FILE *out, const struct bench_row *row, const struct pro
         fprintf(out, "\nA decode step after %d tokens, mean of %lld steps:\n\n",
                 c->depth_tokens + c->pp_tokens, (long long)row->split.n_decode_steps);
         print_table(out, lines, n, probe != NULL);
+        if (bench_read_share(row, probe) > 0)
+            fprintf(out, "\nbytes a second of steps / of reading alone by turns with them: %.1f %%\n",
+                    100 * bench_read_share(row, probe));
     }
 }

@@ -134,7 +134,7 @@ static void print_probe(FILE *out, const struct probe *p)
     fprintf(out, "probe, %d thread%s: %.2f GB/s read", p->n_threads, p->n_threads == 1 ? "" : "s",
             p->read_bytes_per_s * 1e-9);
     if (p->read_mean_bytes_per_s > 0) /* a card's probe has none */
-        fprintf(out, " at best, %.2f on average", p->read_mean_bytes_per_s * 1e-9);
+        fprintf(out, " at best, %.2f by turns with the runs", p->read_mean_bytes_per_s * 1e-9);
     fprintf(out, " (%s)", p->read_name);
     for (int i = 0; i < p->n_peaks; i++)
         fprintf(out, ", %.1f Gop/s %s (%s)", p->peaks[i].ops_per_s * 1e-9,

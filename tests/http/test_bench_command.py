@@ -53,6 +53,7 @@ def test_stages_add_up(result):
     report, _ = result
     assert report["probe"]["read_gb_per_s"] > 0 and report["probe"]["f32_gop_per_s"] > 0
     assert report["probe"]["read_mean_gb_per_s"] > 0
+    assert 0 < report["benchmarks"][0]["decode_read_share"] < 20
     for row in report["benchmarks"]:
         for name in ("prefill_stages", "decode_stages"):
             if row["concurrency"] > 1:

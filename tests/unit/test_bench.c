@@ -446,12 +446,17 @@ static void test_readers_read_all(void **state)
 
 static void test_probe(void **state)
 {
+    struct probing *probing;
     struct probe p;
 
     (void)state;
-    assert_int_equal(probe_run(&p, 1, "off"), OSP_OK);
+    assert_int_equal(probe_begin(&probing, 1, "off"), OSP_OK);
+    for (int i = 0; i < 2; i++)
+        probe_read(probing, 1);
+    probe_end(probing, &p);
     assert_int_equal(p.n_threads, 1);
     assert_true(p.read_bytes_per_s > 1e7 && p.read_name);
+    assert_true(p.read_mean_bytes_per_s > 1e7);
     assert_true(p.n_peaks >= 1 && p.n_peaks <= PROBE_PEAKS_MAX);
     for (int i = 0; i < p.n_peaks; i++) {
         assert_true(p.peaks[i].ops_per_s > 1e6 && p.peaks[i].ops_per_s <= probe_ops_per_s(&p));
