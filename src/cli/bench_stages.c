@@ -107,7 +107,8 @@ void bench_print_stages(FILE *out, const struct bench_row *row, const struct pro
                 c->depth_tokens + c->pp_tokens, (long long)row->split.n_decode_steps);
         print_table(out, lines, n, probe != NULL);
         if (bench_read_share(row, probe) > 0)
-            fprintf(out, "\nbytes a second of steps / of reading alone by turns with them: %.1f %%\n",
+            fprintf(out,
+                    "\nbytes a second of steps / of reading alone by turns with them: %.1f %%\n",
                     100 * bench_read_share(row, probe));
     }
 }
