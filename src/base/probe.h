@@ -21,9 +21,10 @@ struct probe_peak {
 
 struct probe {
     int n_threads;
-    double read_bytes_per_s;      /* from memory, far beyond the caches, at best */
-    double read_mean_bytes_per_s; /* the same loop, by turns with what was measured; 0: not at all */
-    const char *read_name;        /* the loop that was fastest */
+    double read_bytes_per_s; /* from memory, far beyond the caches, at best */
+    double
+        read_mean_bytes_per_s; /* the same loop, by turns with what was measured; 0: not at all */
+    const char *read_name;     /* the loop that was fastest */
     struct probe_peak peaks[PROBE_PEAKS_MAX]; /* all that this CPU has, (n_peaks) */
     int n_peaks;
 };
