@@ -98,6 +98,12 @@ struct osp_model_options {
     bool enforce_eager; /* no CUDA graphs: every step is launched kernel by kernel */
     /* Share of a card's memory that weights, activations and cache may take together; 0: what is free. */
     double gpu_memory_utilization;
+    /* "on": model and engine are in a process of their own, which this one outlives and starts again: a
+     * device that fails takes its requests with it, but not the program. The program must call
+     * osp_worker_main(). "auto": on for devices that can die, which are cards. NULL or "off": here. */
+    const char *worker;
+    int worker_restarts_max; /* within ten minutes, then it stays dead; 0: 10 */
+    int worker_silence_ms;   /* without a sign of life, then it is killed; 0: 4000 */
 };
 
 struct osp_model_info {
@@ -115,6 +121,9 @@ struct osp_model_info {
 /* Gives the caller a model to osp_model_close(). */
 OSP_API enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt);
 OSP_API void osp_model_close(struct osp_model *model);
+/* For programs that open models with a worker: to be called first of all in main(). In a process that was
+ * started as a worker it does that work and gives the exit status; else -1, at once. */
+OSP_API int osp_worker_main(int argc, char **argv);
 /* Strings are owned by the model. */
 OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out);
 

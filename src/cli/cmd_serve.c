@@ -21,6 +21,7 @@ struct serve_args {
 };
 
 static const struct serve_args DEFAULTS = {
+    .model = {.worker = "auto"},
     .host = "127.0.0.1",
     .port = SERVE_PORT_DEFAULT,
     .queue = SERVE_QUEUE_DEFAULT,
@@ -52,6 +53,7 @@ static const struct option_row OPTIONS[] = {
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
+    MODEL_WORKER_ROWS(T, model),
     SAMPLING_ROWS(T, sampling, "-s", ", for requests that do not say"),
     INT_ROW(T, queue, "max-queue", "--max-queued-requests", 1, 65536, "N",
             "requests that may wait; more get 429 with Retry-After (default 256)"),

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "osprey.h"
 
 static bool asks_for_help(int argc, char **argv)
 {
@@ -38,9 +39,12 @@ static int unknown(const char *word)
 
 int main(int argc, char **argv)
 {
+    const int worker_status = osp_worker_main(argc, argv);
     const char *word = argc > 1 ? argv[1] : "--help";
     const struct command *command = command_find(word);
 
+    if (worker_status >= 0)
+        return worker_status;
     setlocale(LC_CTYPE, ""); /* numbers keep their point */
     if (command)
         return run(command, argc - 1, argv + 1);

@@ -108,6 +108,9 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
         .load_format = args->load_format,
         .dummy_shape = args->dummy_shape,
         .dummy_layers = args->dummy_layers,
+        .worker = args->worker,
+        .worker_restarts_max = args->worker_restarts,
+        .worker_silence_ms = args->worker_silence_s * 1000,
         .progress = progress_show,
         .progress_ctx = &progress,
     };

@@ -17,6 +17,8 @@ struct model_args {
     struct option_real gpu_memory_utilization;
     const char *load_format, *dummy_shape;
     int dummy_layers;
+    const char *worker;
+    int worker_restarts, worker_silence_s;
 };
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
@@ -94,6 +96,17 @@ struct model_args {
                  "gpt-oss-20b)"),                                                                  \
         INT_ROW(T, m.dummy_layers, "layers", NULL, 0, 512, "N",                                    \
                 "of dummy weights (default: all of the shape)")
+
+/* For commands that serve: the engine in a process of its own. */
+#define MODEL_WORKER_ROWS(T, m)                                                                    \
+    TEXT_ROW(T, m.worker, "worker", NULL, "WHEN",                                                  \
+             "run the engine in a process of its own, which is started again when it or its "      \
+             "device fails: on, off, or auto, which is on for cuda (default auto)"),               \
+        INT_ROW(T, m.worker_restarts, "worker-restarts", NULL, 1, 1000000, "N",                    \
+                "that often within ten minutes, then it stays down (default 10)"),                 \
+        INT_ROW(T, m.worker_silence_s, "worker-silence", NULL, 1, 3600, "SECONDS",                 \
+                "a worker that gives no sign of life for so long is killed and started again "     \
+                "(default 4)")
 
 /* The path of the first word or of --model; NULL = the bundled model. A name such as
  * openai/gpt-oss-20b that is no folder is an error that says what to do. */

@@ -12,6 +12,9 @@
 /* The device is the engine's while there is one. */
 static enum osp_status claim(struct osp_model *m)
 {
+    if (m->is_elsewhere)
+        return fail(OSP_EUNSUPPORTED, "%s is in a worker process: its device cannot be asked",
+                    m->name);
     if (atomic_exchange(&m->claimed, true))
         return fail(OSP_EINVAL, "%s has an engine: its device cannot be asked meanwhile", m->name);
     return OSP_OK;

@@ -10,7 +10,8 @@
 
 struct osp_engine {
     /* for every thread */
-    struct osp_model *model;
+    struct osp_model
+        *model; /* with a remote: that does all the work, and what follows `inbox` is unused */
     struct osp_engine_options options; /* immutable, as are the limits */
     struct sched_limits limits;
     struct queue *inbox; /* of requests; the engine holds a reference to each */
@@ -42,8 +43,10 @@ void *engine_main(void *arg);
 /* Writes e->stats, for whoever asks; the engine's thread, or before there is one. */
 void engine_publish_stats(struct osp_engine *e);
 
-/* Hands r to the engine's thread, which takes a reference of its own. From any thread. OSP_EBUSY:
+/* Hands r, made with these options, to the engine's thread, which takes a reference of its own. From any
+ * thread. OSP_EBUSY:
  * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */
-CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r);
+CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
+                                      const struct osp_request_options *opt);
 
 #endif

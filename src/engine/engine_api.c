@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "engine/remote.h"
 
 enum {
     QUEUE_REQUESTS_DEFAULT = 256,
@@ -31,10 +32,13 @@ static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
     return OSP_OK;
 }
 
-enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r)
+enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
+                              const struct osp_request_options *opt)
 {
     enum osp_status st;
 
+    if (e->model->remote != NULL)
+        return remote_submit(e->model->remote, r, opt);
     if (!atomic_load(&e->alive))
         return fail(OSP_EUNAVAILABLE, "the device has failed; the engine must be opened again");
     pthread_mutex_lock(&e->lock);
@@ -55,7 +59,7 @@ static void add_stop_id(struct sched_limits *l, int32_t id)
  * message of an answer. */
 static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
 {
-    const struct special_ids *special = tokenizer_specials(m->tokenizer);
+    const struct special_ids *special = &m->text.specials;
 
     add_stop_id(l, special->ret);
     add_stop_id(l, special->call);
@@ -111,6 +115,8 @@ static enum osp_status open_parts(struct osp_engine *e)
     enum osp_status st;
 
     TRY(check_queue(&e->options));
+    if (e->model->remote != NULL)
+        return remote_engine_open(e->model->remote, &e->options);
     TRY(sched_init(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
@@ -165,8 +171,12 @@ void osp_engine_close(struct osp_engine *engine)
 {
     if (engine == NULL)
         return;
-    queue_end(engine->inbox);
-    atomic_store(&engine->closing, true);
-    pthread_join(engine->thread, NULL);
+    if (engine->model->remote != NULL) {
+        remote_engine_close(engine->model->remote);
+    } else {
+        queue_end(engine->inbox);
+        atomic_store(&engine->closing, true);
+        pthread_join(engine->thread, NULL);
+    }
     engine_free(engine);
 }

@@ -4,11 +4,16 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/remote.h"
 
 void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
 {
     struct osp_engine *e = (struct osp_engine *)engine; /* only its lock changes */
 
+    if (e->model->remote != NULL) {
+        remote_get_stats(e->model->remote, out);
+        return;
+    }
     pthread_mutex_lock(&e->lock);
     *out = e->stats;
     out->n_waiting = (int)(e->n_submitted - e->n_left_queue);
@@ -31,6 +36,10 @@ void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_m
 {
     struct osp_engine *e = (struct osp_engine *)engine; /* only its lock changes */
 
+    if (e->model->remote != NULL) {
+        remote_get_metrics(e->model->remote, out);
+        return;
+    }
     pthread_mutex_lock(&e->lock);
     *out = e->metrics_told.told;
     out->n_refused = e->n_refused;
@@ -40,7 +49,10 @@ void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_m
 
 bool osp_engine_alive(const struct osp_engine *engine)
 {
-    return atomic_load(&engine->alive);
+    struct osp_engine_health health;
+
+    osp_engine_get_health(engine, &health);
+    return health.state == OSP_ENGINE_OK || health.state == OSP_ENGINE_WEDGED;
 }
 
 const char *osp_engine_state_text(enum osp_engine_state state)
@@ -75,8 +87,12 @@ static void look_at_step(const struct osp_engine *e, struct osp_engine_health *o
 
 void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out)
 {
+    if (engine->model->remote != NULL) {
+        remote_get_health(engine->model->remote, out);
+        return;
+    }
     *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
-    if (osp_engine_alive(engine)) {
+    if (atomic_load(&engine->alive)) {
         look_at_step(engine, out);
         return;
     }

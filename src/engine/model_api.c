@@ -11,16 +11,22 @@
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
 #include "engine/kv_dtype.h"
+#include "engine/remote.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
 
+/* A worker's parent has opened it already. */
 static enum osp_status open_tokenizer(struct osp_model *m, const char *given, const char *folder)
 {
     char *path = NULL;
     enum osp_status st;
 
+    if (m->text.n_token_ids > 0)
+        return OSP_OK;
     TRY(bundled_tokenizer_path(&path, given, folder));
     TRY(tokenizer_open(&m->tokenizer, path));
+    m->text.n_token_ids = tokenizer_size(m->tokenizer);
+    m->text.specials = *tokenizer_specials(m->tokenizer);
 out:
     free(path);
     return st;
@@ -28,9 +34,9 @@ out:
 
 static enum osp_status check_vocabulary(const struct osp_model *m, const struct gptoss_config *c)
 {
-    if (tokenizer_size(m->tokenizer) > c->vocab_size)
+    if (m->text.n_token_ids > c->vocab_size)
         return fail(OSP_EFORMAT, "%s: the tokenizer has %d ids, the model only %d", m->path,
-                    (int)tokenizer_size(m->tokenizer), c->vocab_size);
+                    (int)m->text.n_token_ids, c->vocab_size);
     return OSP_OK;
 }
 
@@ -130,7 +136,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile},
         .is_eager = opt->enforce_eager,
         .pack_cache = opt->pack_cache,
-        .n_token_ids = tokenizer_size(m->tokenizer),
+        .n_token_ids = m->text.n_token_ids,
         .progress = opt->progress,
         .progress_ctx = opt->progress_ctx,
     };
@@ -177,12 +183,14 @@ static enum osp_status open_parts(struct osp_model *m, const struct osp_model_op
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
     TRY(checkpoint_open(&checkpoint, m->path));
-    TRY(plan_memory(m, opt, &checkpoint.config, checkpoint.data_bytes));
+    if (!m->is_elsewhere)
+        TRY(plan_memory(m, opt, &checkpoint.config, checkpoint.data_bytes));
     log_debug("start: files and memory plan %.3f s", clock_lap_s(&since_ns));
     TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
     TRY(check_vocabulary(m, &checkpoint.config));
     log_debug("start: tokenizer %.3f s", clock_lap_s(&since_ns));
-    TRY(open_weights(m, opt));
+    if (!m->is_elsewhere)
+        TRY(open_weights(m, opt));
 out:
     checkpoint_close(&checkpoint);
     return st;
@@ -215,13 +223,16 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
     TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_parts));
-    TRY(check_dummy_fits(&config, opt));
-    TRY(plan_memory(m, opt, &config, dummy_bytes(&config)));
+    if (!m->is_elsewhere)
+        TRY(check_dummy_fits(&config, opt));
+    if (!m->is_elsewhere)
+        TRY(plan_memory(m, opt, &config, dummy_bytes(&config)));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
     TRY(open_tokenizer(m, opt->tokenizer, folder));
     TRY(check_vocabulary(m, &config));
-    TRY(open_weights(m, opt));
+    if (!m->is_elsewhere)
+        TRY(open_weights(m, opt));
 out:
     free(folder);
     return st;
@@ -284,19 +295,47 @@ static void hint_at_cache(const struct osp_model *m, const struct osp_model_opti
         m->name, m->load_seconds, format_bytes(bytes, (double)m->plan.weight_bytes));
 }
 
-enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt)
+/* Here are names and text; the rest is the worker's. Without the checkpoint's files the parent knows at once
+ * that something is wrong with them. */
+static enum osp_status open_elsewhere(struct osp_model *m, const struct osp_model_options *opt)
 {
-    static const struct osp_model_options defaults;
+    struct wire_model made;
+    enum osp_status st;
+
+    m->is_elsewhere = true;
+    TRY(open_format(m, opt));
+    TRY(remote_open(&m->remote, opt, &m->text, &made));
+    m->plan = made.plan;
+    m->facts = made.facts;
+out:
+    return st;
+}
+
+static enum osp_status open_here(struct osp_model *m, const struct osp_model_options *opt)
+{
+    enum osp_status st;
+
+    TRY(open_format(m, opt));
+    collect_facts(m);
+out:
+    return st;
+}
+
+/* text: see model_open_tokens(); NULL: there is a tokenizer. */
+static enum osp_status open_model(struct osp_model **out, const struct osp_model_options *opt,
+                                  const struct model_text *text)
+{
     struct osp_model *m = mem_new(sizeof *m);
     uint64_t begin_ns = clock_ns();
+    bool is_elsewhere;
     enum osp_status st;
 
     *out = NULL;
     pthread_mutex_init(&m->costs_lock, NULL);
-    if (opt == NULL)
-        opt = &defaults;
-    TRY(open_format(m, opt));
-    collect_facts(m);
+    if (text != NULL)
+        m->text = *text;
+    TRY(remote_wanted(&is_elsewhere, opt));
+    TRY(is_elsewhere ? open_elsewhere(m, opt) : open_here(m, opt));
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     hint_at_cache(m, opt);
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
@@ -309,10 +348,24 @@ out:
     return st;
 }
 
+enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt)
+{
+    static const struct osp_model_options defaults;
+
+    return open_model(out, opt != NULL ? opt : &defaults, NULL);
+}
+
+enum osp_status model_open_tokens(struct osp_model **out, const struct osp_model_options *opt,
+                                  const struct model_text *text)
+{
+    return open_model(out, opt, text);
+}
+
 void osp_model_close(struct osp_model *model)
 {
     if (model == NULL)
         return;
+    remote_close(model->remote);
     model_close(model->model);
     tokenizer_close(model->tokenizer);
     pthread_mutex_destroy(&model->costs_lock);

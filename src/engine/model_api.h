@@ -22,12 +22,23 @@ struct model_facts {
     char device[sizeof((struct device_info *)0)->name];
 };
 
+/* All that those who know tokens alone need of a tokenizer. */
+struct model_text {
+    int32_t n_token_ids;
+    struct special_ids specials;
+};
+
+struct remote;
+
 /* Immutable after opening but for its last members. `model` is touched by the thread of the one
  * engine that has claimed it, and by nobody else while that engine is open. */
 struct osp_model {
     char *name, *path;
     struct model *model;
-    struct tokenizer *tokenizer;
+    struct remote *remote;       /* the worker's process that holds the model, or NULL */
+    struct tokenizer *tokenizer; /* NULL in a worker */
+    bool is_elsewhere;           /* in a worker's process: `model` is NULL */
+    struct model_text text;      /* of the tokenizer, here or in the worker's parent */
     struct memory_plan plan;
     struct model_facts facts;
     unsigned mxfp4_parts; /* that loading turns to MXFP4 */
@@ -38,6 +49,11 @@ struct osp_model {
     struct stage_cost costs[STAGE_COSTS_MAX]; /* as of the last finished step */
     int n_costs;
 };
+
+/* As osp_model_open(), here and now, for a worker: without a tokenizer, of which its parent told this. */
+CHECKED enum osp_status model_open_tokens(struct osp_model **out,
+                                          const struct osp_model_options *opt,
+                                          const struct model_text *text);
 
 /* Copies the stages' costs for readers in other threads; called by the engine after a step. */
 void osp_model_publish_costs(struct osp_model *m);

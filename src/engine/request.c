@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/condition.h"
 #include "base/memory.h"
+#include "engine/remote.h"
 
 static void request_free(struct osp_request *r)
 {
@@ -104,6 +105,8 @@ bool request_wait(struct osp_request *r, uint64_t deadline_ns)
 void osp_cancel(struct osp_request *request)
 {
     atomic_store(&request->cancel, true);
+    if (request->remote != NULL)
+        remote_cancel(request->remote);
 }
 
 void osp_request_close(struct osp_request *request)

@@ -33,6 +33,8 @@ struct osp_request {
     char *message;        /* set once, before the outbox ends with a failure */
     char *client;         /* what seq.client_key points to */
 
+    struct remote *remote; /* the worker's process that has it; NULL: none */
+
     struct event_stream stream;
     struct outbox seen; /* the client's copy */
     int n_read;         /* tokens given to the stream, prompt included */

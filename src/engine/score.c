@@ -45,6 +45,9 @@ enum osp_status scorer_open(struct scorer *s, struct osp_model *model, bool deco
     enum osp_status st;
 
     memset(s, 0, sizeof *s);
+    if (model->is_elsewhere)
+        return fail(OSP_EUNSUPPORTED, "%s is in a worker process: it cannot be scored",
+                    model->name);
     if (atomic_exchange(&model->claimed, true))
         return fail(OSP_EINVAL, "%s has an engine: it cannot be scored meanwhile", model->name);
     s->model = model;

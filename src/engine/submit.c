@@ -119,7 +119,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
     set_options(r, opt);
-    TRY(engine_submit(engine, r));
+    TRY(engine_submit(engine, r, opt));
     *out = r;
 out:
     if (st != OSP_OK && r != NULL)

@@ -1,0 +1,215 @@
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+enum {
+    SOCKET_FD = 3,
+    COMMAND_BYTES_MAX = 1 << 20, /* of a command line, as /proc tells it */
+    WORDS_MAX = 64,              /* in front of the program's own name: a loader and its options */
+    STAT_BYTES_MAX = 4096,
+    FLAG_EXITING = 0x4 /* PF_EXITING of the kernel's task flags, the 9th field of /proc/PID/stat */
+};
+
+/* ---- the parent's side ---- */
+
+/* The words up to the program's name, which is not the first when a loader was called with the program
+ * as its argument. They point into `command`. */
+static int words_before(char *words[WORDS_MAX], char *command, size_t n_bytes)
+{
+    const char *const end = command + n_bytes;
+    int n = 0;
+
+    for (char *at = command; at < end && n < WORDS_MAX; at += strlen(at) + 1) {
+        words[n++] = at;
+        if (strcmp(at, program_invocation_name) == 0)
+            return n;
+    }
+    return n > 0; /* it was called by another name: the first word is as good */
+}
+
+static enum osp_status add_actions(posix_spawn_file_actions_t *actions, int socket)
+{
+    int error = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+
+    if (error == 0)
+        error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    if (error == 0)
+        error = posix_spawn_file_actions_adddup2(actions, socket, SOCKET_FD);
+    return error == 0 ? OSP_OK : fail(OSP_ENOMEM, "a process's files: %s", strerror(error));
+}
+
+static const int PARENTS_SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_PARENTS_SIGNALS = sizeof PARENTS_SIGNALS / sizeof PARENTS_SIGNALS[0] };
+
+static enum osp_status add_mask(posix_spawnattr_t *attributes)
+{
+    sigset_t blocked;
+    int error;
+
+    sigemptyset(&blocked);
+    for (int i = 0; i < N_PARENTS_SIGNALS; i++)
+        sigaddset(&blocked, PARENTS_SIGNALS[i]);
+    error = posix_spawnattr_setsigmask(attributes, &blocked);
+    if (error == 0)
+        error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK);
+    return error == 0 ? OSP_OK : fail(OSP_ENOMEM, "a process's signals: %s", strerror(error));
+}
+
+static enum osp_status spawn(pid_t *pid, int socket, char **argv)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    enum osp_status st;
+    int error;
+
+    if (posix_spawn_file_actions_init(&actions) != 0)
+        return fail(OSP_ENOMEM, "no memory to start a process");
+    if (posix_spawnattr_init(&attributes) != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return fail(OSP_ENOMEM, "no memory to start a process");
+    }
+    TRY(add_actions(&actions, socket));
+    TRY(add_mask(&attributes));
+    error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
+    if (error != 0)
+        st = fail(OSP_EUNAVAILABLE, "the program cannot be started again (/proc/self/exe): %s",
+                  strerror(error));
+out:
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return st;
+}
+
+/* Neither end may be SOCKET_FD itself: dup2() onto it would keep it closed at exec. */
+static enum osp_status open_pair(int ends[2])
+{
+    int high;
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return fail(OSP_EUNAVAILABLE, "no socket to a process of our own: %s", strerror(errno));
+    high = fcntl(ends[1], F_DUPFD_CLOEXEC, SOCKET_FD + 1);
+    close(ends[1]);
+    ends[1] = high;
+    if (high >= 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
+        return OSP_OK;
+    close(ends[0]);
+    if (high >= 0)
+        close(high);
+    return fail(OSP_EUNAVAILABLE, "no socket to a process of our own: %s", strerror(errno));
+}
+
+enum osp_status process_start(pid_t *pid, int *socket, const char *word)
+{
+    char *argv[WORDS_MAX + 3], parent[16];
+    char *command = NULL, *last = mem_strdup(word);
+    size_t n_bytes;
+    int ends[2] = {-1, -1}, n;
+    enum osp_status st;
+
+    TRY(file_read(&command, &n_bytes, "/proc/self/cmdline", COMMAND_BYTES_MAX));
+    n = words_before(argv, command, n_bytes);
+    if (n == 0)
+        argv[n++] = program_invocation_name;
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    argv[n] = last;
+    argv[n + 1] = parent;
+    argv[n + 2] = NULL;
+    TRY(open_pair(ends));
+    st = spawn(pid, ends[1], argv);
+    close(ends[1]);
+    if (st == OSP_OK)
+        *socket = ends[0];
+    else
+        close(ends[0]);
+out:
+    free(last);
+    free(command);
+    return st;
+}
+
+int process_descriptor(pid_t pid)
+{
+#ifdef SYS_pidfd_open
+    return (int)syscall(SYS_pidfd_open, pid, 0); /* closed at exec by itself */
+#else
+    (void)pid;
+    return -1;
+#endif
+}
+
+bool process_is_ending(pid_t pid)
+{
+    char path[32], *text = NULL, state = 0;
+    unsigned flags = 0;
+    const char *behind;
+    enum osp_status st;
+    size_t n_bytes;
+    bool ending;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    st = file_read(&text, &n_bytes, path, STAT_BYTES_MAX);
+    if (st != OSP_OK) /* no descriptor left, say, tells nothing about the process */
+        return st == OSP_ENOTFOUND;
+    behind = strrchr(text, ')'); /* the name before it may hold anything */
+    ending = behind == NULL ||
+             sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2 ||
+             state == 'Z' || state == 'X' || (flags & FLAG_EXITING) != 0;
+    free(text);
+    return ending;
+}
+
+bool process_reap(pid_t pid, int *status)
+{
+    pid_t got;
+
+    do
+        got = waitpid(pid, status, WNOHANG);
+    while (got < 0 && errno == EINTR);
+    if (got < 0)
+        *status = 0; /* somebody else has: it is gone all the same */
+    return got != 0;
+}
+
+/* ---- the child's side ---- */
+
+int process_socket(void)
+{
+    return SOCKET_FD;
+}
+
+static void ignore_parents_signals(void)
+{
+    sigset_t none;
+
+    for (int i = 0; i < N_PARENTS_SIGNALS; i++)
+        signal(PARENTS_SIGNALS[i], SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+bool process_is_child(int argc, char **argv, const char *word)
+{
+    if (argc != 3 || strcmp(argv[1], word) != 0)
+        return false;
+    ignore_parents_signals();
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != (pid_t)atol(argv[2])) /* it ended before that was said */
+        _exit(EXIT_FAILURE);
+    (void)fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
+    return true;
+}

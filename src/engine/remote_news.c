@@ -1,0 +1,309 @@
+/* What the worker says, and the requests that it has. All under the lock. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "engine/remote_parts.h"
+#include "engine/wire_fields.h"
+
+/* ---- places ---- */
+
+static uint64_t id_of(const struct remote *r, int place)
+{
+    return (uint64_t)r->live[place].serial << 32 | (uint32_t)place;
+}
+
+/* NULL: it has ended here, while the worker did not know yet. */
+static struct live *find(struct remote *r, uint64_t id)
+{
+    size_t place = (size_t)(id & UINT32_MAX);
+
+    if (place >= r->n_places || r->live[place].request == NULL ||
+        r->live[place].serial != (uint32_t)(id >> 32))
+        return NULL;
+    return &r->live[place];
+}
+
+static enum osp_status add_place(struct remote *r)
+{
+    enum osp_status st;
+
+    TRY(mem_try_grow(&r->live, r->n_places, &r->places_capacity, sizeof *r->live, "requests"));
+    r->live[r->n_places] = (struct live){.next_free = r->first_free};
+    r->first_free = (int)r->n_places++;
+out:
+    return st;
+}
+
+enum osp_status remote_take(struct remote *r, struct osp_request *request, uint64_t *id)
+{
+    struct live *l;
+    int place;
+    enum osp_status st = OSP_OK;
+
+    if (r->first_free < 0)
+        TRY(add_place(r));
+    place = r->first_free;
+    l = &r->live[place];
+    r->first_free = l->next_free;
+    *l = (struct live){.request = request, .serial = l->serial + 1};
+    request_retain(request);
+    r->n_live++;
+    *id = id_of(r, place);
+out:
+    return st;
+}
+
+static void free_place(struct remote *r, struct live *l)
+{
+    request_drop(l->request);
+    l->request = NULL;
+    l->next_free = r->first_free;
+    r->first_free = (int)(l - r->live);
+    r->n_live--;
+}
+
+void remote_untake(struct remote *r, uint64_t id)
+{
+    struct live *l = find(r, id);
+
+    if (l != NULL)
+        free_place(r, l);
+}
+
+static void end_live(struct remote *r, struct live *l, enum seq_end end, enum osp_status status,
+                     const char *message)
+{
+    struct osp_request *request = l->request;
+
+    request->seq.state = SEQ_ENDED;
+    request->seq.end = end;
+    if (status != OSP_OK)
+        request_publish_failure(request, status, message);
+    else
+        request_publish(request);
+    free_place(r, l);
+    r->has_news = true;
+}
+
+void remote_end_all(struct remote *r, enum seq_end end, enum osp_status status, const char *message)
+{
+    for (size_t i = 0; i < r->n_places; i++)
+        if (r->live[i].request != NULL)
+            end_live(r, &r->live[i], end, status, message);
+}
+
+enum osp_status remote_tell_cancels(struct remote *r)
+{
+    enum osp_status st = OSP_OK;
+
+    if (!atomic_exchange(&r->has_cancels, false))
+        return OSP_OK;
+    for (size_t i = 0; i < r->n_places; i++) {
+        struct live *l = &r->live[i];
+        struct wire_cancel c;
+
+        if (l->request == NULL || l->is_canceled || !atomic_load(&l->request->cancel))
+            continue;
+        l->is_canceled = true;
+        memset(&c, 0, sizeof c);
+        c.id = id_of(r, (int)i);
+        c.is_answered = atomic_load(&l->request->is_answered);
+        wire_begin(&r->wire, FRAME_CANCEL);
+        wire_put(&r->wire, &c, sizeof c);
+        TRY(wire_end(&r->wire));
+    }
+out:
+    return st;
+}
+
+/* ---- frames ---- */
+
+static enum osp_status on_progress(struct remote *r, struct frame *f)
+{
+    frame_take(f, &r->progress, sizeof r->progress);
+    pthread_cond_broadcast(&r->changed);
+    return OSP_OK;
+}
+
+enum osp_status remote_ask_engine(struct remote *r)
+{
+    wire_begin(&r->wire, FRAME_ENGINE);
+    wire_put_engine_options(&r->wire, &r->engine_options);
+    return wire_end(&r->wire);
+}
+
+/* A worker that was started again must be what the first one was: limits were told to clients. */
+static enum osp_status check_alike(const struct remote *r, const struct wire_model *made)
+{
+    const struct memory_plan *a = &r->made.plan, *b = &made->plan;
+
+    if (made->facts.vocab_size != r->made.facts.vocab_size ||
+        b->context_tokens_max != a->context_tokens_max || b->n_seqs_max != a->n_seqs_max)
+        return fail(OSP_EFORMAT,
+                    "the model is not what it was: context %d instead of %d, %d "
+                    "requests at once instead of %d",
+                    b->context_tokens_max, a->context_tokens_max, b->n_seqs_max, a->n_seqs_max);
+    return OSP_OK;
+}
+
+static enum osp_status on_opened_again(struct remote *r, const struct wire_outcome *outcome,
+                                       const struct wire_model *made)
+{
+    enum osp_status st;
+
+    if (outcome->status != OSP_OK)
+        return fail(outcome->status, "the model could not be opened again: %s", outcome->message);
+    TRY(check_alike(r, made));
+    r->life = LIFE_READY;
+    log_info("the worker process %d has opened the model again in %.1f s", (int)r->pid,
+             made->load_seconds);
+    if (r->has_engine)
+        TRY(remote_ask_engine(r));
+out:
+    return st;
+}
+
+/* The first time, whoever waits in remote_open() takes the outcome. */
+static enum osp_status on_opened(struct remote *r, struct frame *f)
+{
+    struct wire_outcome outcome;
+    struct wire_model made;
+
+    frame_take(f, &outcome, sizeof outcome);
+    frame_take(f, &made, sizeof made);
+    outcome.message[sizeof outcome.message - 1] = '\0';
+    if (r->life != LIFE_OPENING || f->is_bad)
+        return fail(OSP_EFORMAT, "a model that was not asked for");
+    if (r->was_opened)
+        return on_opened_again(r, &outcome, &made);
+    made.facts.device[sizeof made.facts.device - 1] = '\0';
+    r->outcome = outcome;
+    if (outcome.status != OSP_OK)
+        return fail(outcome.status, "%s", outcome.message);
+    r->made = made;
+    r->was_opened = true;
+    r->life = LIFE_READY;
+    pthread_cond_broadcast(&r->changed);
+    return OSP_OK;
+}
+
+static enum osp_status on_engine_opened(struct remote *r, struct frame *f)
+{
+    bool is_first = !r->engine_is_answered;
+    struct wire_outcome outcome;
+
+    frame_take(f, &outcome, sizeof outcome);
+    outcome.message[sizeof outcome.message - 1] = '\0';
+    r->engine_is_open = outcome.status == OSP_OK;
+    r->engine_is_answered = true;
+    r->outcome = outcome;
+    pthread_cond_broadcast(&r->changed);
+    if (outcome.status == OSP_OK || is_first)
+        return OSP_OK;
+    return fail(outcome.status, "the engine could not be opened again: %s", outcome.message);
+}
+
+static enum osp_status on_pulse(struct remote *r, struct frame *f)
+{
+    struct wire_pulse pulse;
+
+    frame_take(f, &pulse, sizeof pulse);
+    pulse.health.reason[sizeof pulse.health.reason - 1] = '\0';
+    r->stats = pulse.stats;
+    r->health = pulse.health;
+    if (pulse.health.state != OSP_ENGINE_WEDGED)
+        r->wedged_ns = 0;
+    else if (r->wedged_ns == 0)
+        r->wedged_ns = clock_ns();
+    return OSP_OK;
+}
+
+static bool is_possible(const struct remote *r, const struct seq *q, const struct wire_news *news)
+{
+    return news->n_before == q->n_tokens && news->n_new >= 0 &&
+           news->n_new <= q->n_tokens_max - q->n_tokens && news->n_message_bytes >= 0 &&
+           news->n_message_bytes <= FAIL_MESSAGE_BYTES_MAX && r->engine_is_open;
+}
+
+/* Tokens land where they will stay: the client's thread reads them once they are published. */
+static bool take_tokens(const struct remote *r, struct seq *q, struct frame *f, int n)
+{
+    int32_t *at = q->tokens + q->n_tokens;
+
+    frame_take(f, at, (size_t)n * sizeof *at);
+    for (int i = 0; i < n; i++)
+        if (at[i] < 0 || at[i] >= r->made.facts.vocab_size)
+            return false;
+    return !f->is_bad;
+}
+
+static enum osp_status on_news(struct remote *r, struct frame *f)
+{
+    char message[FAIL_MESSAGE_BYTES_MAX + 1] = "";
+    struct wire_news news;
+    struct live *l;
+    struct seq *q;
+    uint64_t submit_ns;
+
+    frame_take(f, &news, sizeof news);
+    l = find(r, news.id);
+    if (l == NULL) {
+        (void)frame_view(f, f->n_left);
+        return OSP_OK;
+    }
+    q = &l->request->seq;
+    if (!is_possible(r, q, &news) || !take_tokens(r, q, f, news.n_new))
+        return fail(OSP_EFORMAT, "news of a request that cannot be");
+    frame_take(f, message, (size_t)news.n_message_bytes);
+    submit_ns = q->times.submit_ns;
+    q->times = news.times;
+    q->times.submit_ns = submit_ns;
+    q->n_tokens += news.n_new;
+    r->has_news = true;
+    if (news.end == SEQ_END_NONE)
+        request_publish(l->request);
+    else
+        end_live(r, l, news.end, news.status, message);
+    return OSP_OK;
+}
+
+static enum osp_status obey(struct remote *r, struct frame *f)
+{
+    switch (f->kind) {
+    case FRAME_PROGRESS:
+        return on_progress(r, f);
+    case FRAME_OPENED:
+        return on_opened(r, f);
+    case FRAME_ENGINE_OPENED:
+        return on_engine_opened(r, f);
+    case FRAME_PULSE:
+        return on_pulse(r, f);
+    case FRAME_METRICS:
+        frame_take(f, &r->metrics, sizeof r->metrics);
+        return OSP_OK;
+    case FRAME_NEWS:
+        return on_news(r, f);
+    default:
+        return fail(OSP_EFORMAT, "%s is no frame of a worker", frame_name(f->kind));
+    }
+}
+
+enum osp_status remote_hear(struct remote *r)
+{
+    enum osp_status heard = wire_fill(&r->wire), st;
+    struct frame f;
+
+    r->heard_ns = clock_ns();
+    r->pinged_ns = 0;
+    while (wire_next(&r->wire, &f, &st)) { /* its last words count, too */
+        TRY(obey(r, &f));
+        TRY(frame_end(&f));
+    }
+    if (st == OSP_OK)
+        st = heard;
+out:
+    return st;
+}
