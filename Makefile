@@ -28,7 +28,7 @@ INCLUDES := -Iinclude -Isrc
 # installed packages.
 
 BARE_RUN  := run
-BARE_TEST := setup test test-quick asan tsan check-clang check-format bundle
+BARE_TEST := setup kills test test-quick asan tsan check-clang check-format bundle
 ifneq ($(filter $(BARE_TEST),$(MAKECMDGOALS)),)
 include build/setup/test.mk
 else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
@@ -242,10 +242,13 @@ $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/ob
 CHECK_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/stages/*.c))
 $(BUILD)/tests/check_backend: $(CHECK_PARTS)
 
+# Their faults are the test's: calls of these functions go to it first.
+$(BUILD)/tests/unit/test_worker: TEST_LDFLAGS = -Wl,--wrap=model_step
+
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
+	@$(CC) $(CFLAGS) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
 
 # Only with a compiler that has libFuzzer; see the goal fuzz.
 $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
@@ -372,6 +375,11 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 	        -print_final_stats=1 -artifact_prefix=build-fuzz/$$name- build-fuzz/corpus/$$name \
 	        || exit 1; \
 	done
+
+.PHONY: kills
+kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) in mid-stream
+	@KILLS=$(or $(KILLS),1000) $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
+	    tests/http/test_worker.py -k test_killed_in_mid_stream
 
 .PHONY: test-large
 test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)

@@ -299,12 +299,15 @@ static void hint_at_cache(const struct osp_model *m, const struct osp_model_opti
  * that something is wrong with them. */
 static enum osp_status open_elsewhere(struct osp_model *m, const struct osp_model_options *opt)
 {
+    struct osp_model_options absolute = *opt;
     struct wire_model made;
     enum osp_status st;
 
     m->is_elsewhere = true;
     TRY(open_format(m, opt));
-    TRY(remote_open(&m->remote, opt, &m->text, &made));
+    if (opt->path != NULL && !is_dummy(opt))
+        absolute.path = m->path; /* later workers find it, too, wherever this process may go */
+    TRY(remote_open(&m->remote, &absolute, &m->text, &made));
     m->plan = made.plan;
     m->facts = made.facts;
 out:
