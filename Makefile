@@ -119,6 +119,7 @@ APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ
 MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
+LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
@@ -135,7 +136,7 @@ VENV      := build/venv
 build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) $(PLUGIN) ## Build libosprey and build/osprey (the default)
 
 .PHONY: tests
-tests: build $(UNITS) $(CHECKS) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
+tests: build $(UNITS) $(CHECKS) $(LOAD) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
 
 COMPILE = $(CC) $(CFLAGS) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -238,6 +239,21 @@ cuda-arm: ## Cross-compile the CUDA plug-in for an aarch64 host, such as the DGX
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/obj/src/cuda/choice.o
 
+# The program with a device that computes nothing, and the clients that burden it (tests/load).
+$(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags
+	@mkdir -p $(@D)
+	@objcopy --redefine-sym cpu_backend_ops=fake_backend_ops $< $@
+$(BUILD)/tests/osprey-fake: $(MAIN_OBJ) $(BUILD)/obj/tests/load/fake_device.o \
+                                 $(BUILD)/obj/tests/load/checked.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
+$(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_device.c,$(wildcard tests/load/*.c))) \
+                            $(BUILD)/libosprey.a
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -o $@ $^ $(LIB_LIBS)
+
 # The parts of check_backend.
 CHECK_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/stages/*.c))
 $(BUILD)/tests/check_backend: $(CHECK_PARTS)
@@ -257,7 +273,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
 	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c))
 
 .DEFAULT_GOAL := build
 
@@ -380,6 +396,13 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) in mid-stream
 	@KILLS=$(or $(KILLS),1000) $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
 	    tests/http/test_worker.py -k test_killed_in_mid_stream
+
+# The short form, for every change, is part of `make test` (tests/http/test_load.py).
+LOAD_MINUTES ?= 10
+LOAD_OUT     ?= $(BUILD)/load.json
+.PHONY: load
+load: build $(LOAD) ## Optional: the promises of docs/reliability.md at full size (15 minutes, 10,000 streams)
+	@BUILD=$(abspath $(BUILD)) tests/load/load.py --minutes $(LOAD_MINUTES) --out $(LOAD_OUT)
 
 .PHONY: test-large
 test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)

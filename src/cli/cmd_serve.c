@@ -14,7 +14,7 @@
 struct serve_args {
     struct model_args model;
     const char *host, *names, *api_key, *allowed_origins, *log_level;
-    int port, queue, request_s, idle_s, stall_s, shutdown_s;
+    int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
     int64_t body_bytes_max;
     struct sampling_args sampling;
     bool quiet;
@@ -34,7 +34,7 @@ static const struct serve_args DEFAULTS = {
 
 #define T struct serve_args
 #define SECONDS_ROW(member, flag, least, text)                                                     \
-    INT_ROW(T, member, flag, NULL, least, 3600, "SECONDS", text)
+    INT_ROW(T, member, flag, NULL, least, 86400, "SECONDS", text)
 
 static const struct option_row OPTIONS[] = {
     MODEL_PATH_ROWS(T, model),
@@ -60,6 +60,9 @@ static const struct option_row OPTIONS[] = {
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
               "largest request body; larger ones get 413 (default 4M)"),
     SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
+    SECONDS_ROW(limit_s, "request-time-limit", 0,
+                "for a request from its arrival to its answer's end, the wait in the queue "
+                "included; then it ends with an error (default 0: none)"),
     SECONDS_ROW(idle_s, "idle-timeout", 1, "for a connection between requests (default 30)"),
     SECONDS_ROW(stall_s, "stall-timeout", 1,
                 "for a client that takes no bytes of its answer (default 10)"),
@@ -139,6 +142,7 @@ static struct serve_options options_of(struct serving *s)
         .allowed_origins = args->allowed_origins,
         .body_bytes_max = (size_t)args->body_bytes_max,
         .request_timeout_ms = args->request_s * 1000,
+        .request_limit_ms = args->limit_s * 1000,
         .idle_timeout_ms = args->idle_s * 1000,
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
@@ -195,7 +199,8 @@ const struct command command_serve = {
     .about =
         "The first line on standard output is the URL; it is printed when requests are answered.\n"
         "Until then /health says that the model is being loaded.\n"
-        "Endpoints: /v1/chat/completions, /v1/models, /health. TLS is the work of a reverse\n"
+        "Endpoints: /v1/chat/completions, /v1/models, /health, /metrics. TLS is the work of a "
+        "reverse\n"
         "proxy. Ctrl-C and SIGTERM let running answers finish. Options of vLLM and llama-server\n"
         "that mean the same are understood; those that osprey does not need are ignored with\n"
         "one line that says why.",

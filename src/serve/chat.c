@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "serve/chat_job.h"
 #include "serve/routes.h"
@@ -12,6 +13,7 @@
 enum {
     OUT_BYTES_MAX = 64 << 20,   /* of a whole answer as JSON */
     HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
+    HEAR_NS_MAX = 5000000,      /* of all streams, before the loop looks at its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10
 };
 
@@ -57,6 +59,8 @@ static void job_end(struct chat_job *job)
         s->jobs = job->next;
     if (job->next)
         job->next->prev = job->prev;
+    if (s->hear_next == job)
+        s->hear_next = job->next;
     job_free(job);
     http_unhold(s->http);
 }
@@ -110,7 +114,7 @@ static void answer_done(struct chat_job *job, const struct osp_event *event, str
 {
     struct http_exchange *x = job->x;
 
-    if (event->finish == OSP_FINISH_CANCELED && job->timed_out) {
+    if (event->finish == OSP_FINISH_CANCELED) { /* by nobody here: the engine closes */
         api_error_set(&job->error, 503, "shutting_down", "the server is shutting down");
         answer_error(job, out);
         return;
@@ -181,19 +185,58 @@ static void job_hear(struct chat_job *job)
         job_end(job);
 }
 
+/* In turns, so that thousands of streams do not keep the loop from everybody else. What the engine has
+ * told meanwhile is looked for in one more pass. */
 void chat_jobs_hear(struct server *s)
 {
-    for (struct chat_job *job = s->jobs, *next; job; job = next) {
-        next = job->next;
+    uint64_t end_ns = clock_ns() + HEAR_NS_MAX;
+    struct chat_job *job = s->hear_next ? s->hear_next : s->jobs;
+    bool again = s->hear_next != NULL;
+
+    while (job && clock_ns() < end_ns) {
+        struct chat_job *next = job->next;
+
         job_hear(job);
+        job = next;
     }
+    s->hear_next = job;
+    if (job || again)
+        http_wake(s->http);
+}
+
+/* Told at once, and not when the engine has obeyed: its step may be the reason. */
+static void job_cut(struct chat_job *job, int http_status, const char *code, const char *why)
+{
+    struct buf out;
+
+    osp_cancel(job->request);
+    if (!job->x)
+        return;
+    buf_init(&out, ERROR_JSON_BYTES_MAX);
+    api_error_set(&job->error, http_status, code, "%s", why);
+    answer_error(job, &out);
+    buf_release(&out);
 }
 
 void chat_jobs_cancel(struct server *s)
 {
+    for (struct chat_job *job = s->jobs; job; job = job->next)
+        job_cut(job, 503, "shutting_down", "the server is shutting down");
+}
+
+void chat_jobs_tick(struct server *s)
+{
+    uint64_t now_ns = clock_ns();
+
+    if (s->opt.request_limit_ms == 0)
+        return;
     for (struct chat_job *job = s->jobs; job; job = job->next) {
-        job->timed_out = true;
-        osp_cancel(job->request);
+        if (now_ns < job->deadline_ns)
+            continue;
+        s->n_over_time += job->x != NULL;
+        job->deadline_ns = UINT64_MAX;
+        job_cut(job, 504, "request_time_limit",
+                "the answer took longer than the server allows (--request-time-limit)");
     }
 }
 
@@ -238,7 +281,10 @@ static void job_submitted(void *ctx)
 {
     struct chat_job *job = ctx;
 
+    job->server->n_submitting--;
     if (job->status != OSP_OK) {
+        if (job->error.http_status == 429)
+            admission_refused(job->server, &job->error);
         if (job->x)
             api_error_respond(job->x, &job->error);
         job_free(job);
@@ -292,17 +338,31 @@ static bool is_unanswerable(struct server *s, struct http_exchange *x)
     return true;
 }
 
+static uint64_t deadline_of(const struct server *s)
+{
+    int limit_ms = s->opt.request_limit_ms;
+
+    return limit_ms == 0 ? UINT64_MAX : clock_ns() + (uint64_t)limit_ms * 1000000;
+}
+
 void route_chat(struct server *s, struct http_exchange *x, const char *name)
 {
     struct chat_job *job;
+    struct api_error e;
 
     (void)name;
     if (is_unanswerable(s, x))
         return;
+    if (admission_refuses(s, &e)) {
+        api_error_respond(x, &e);
+        return;
+    }
     job = mem_new(sizeof *job);
     job->server = s;
     job->x = x;
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
+    job->deadline_ns = deadline_of(s);
+    s->n_submitting++;
     http_exchange_on_gone(x, job_gone, job);
     http_work(s->http, chat_job_submit, job_submitted, job);
 }

@@ -18,8 +18,8 @@ struct chat_job {
     enum osp_status status; /* of reading and submitting */
     struct api_error error;
     struct reply reply;
-    bool heard;     /* the worker is through with it: `request` is the loop's */
-    bool timed_out; /* canceled by the shutdown's deadline */
+    uint64_t deadline_ns; /* --request-time-limit; UINT64_MAX: none */
+    bool heard;           /* the worker is through with it: `request` is the loop's */
     struct chat_job *prev, *next;
 };
 

@@ -80,13 +80,17 @@ void api_error_json(struct buf *out, const struct api_error *e)
 
 void api_error_respond(struct http_exchange *x, const struct api_error *e)
 {
+    char retry_after[16];
     struct buf body;
 
     buf_init(&body, ERROR_JSON_BYTES_MAX);
     api_error_json(&body, e);
     buf_putc(&body, '\n');
-    if (e->http_status == 429 || e->http_status == 503)
-        http_add_header(x, "retry-after", "1");
+    if (e->http_status == 429 || e->http_status == 503) {
+        snprintf(retry_after, sizeof retry_after, "%d",
+                 e->retry_after_s > 0 ? e->retry_after_s : 1);
+        http_add_header(x, "retry-after", retry_after);
+    }
     http_respond(x, e->http_status, "application/json", buf_text(&body), body.size_bytes);
     buf_release(&body);
 }

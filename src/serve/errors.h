@@ -8,6 +8,7 @@ enum { API_PARAM_BYTES_MAX = 96 };
 
 struct api_error {
     int http_status;
+    int retry_after_s;               /* of 429 and 503; 0: 1 */
     const char *type, *code;         /* static; code may be NULL */
     char param[API_PARAM_BYTES_MAX]; /* "" = null */
     char message[FAIL_MESSAGE_BYTES_MAX];

@@ -19,6 +19,31 @@ struct http_exchange;
 
 enum http_stop { HTTP_STOP_DRAIN, HTTP_STOP_ABORT };
 
+enum { HTTP_TICK_MS = 250 };
+
+/* What is counted. X(member, Prometheus name, type, help) */
+#define HTTP_COUNT_LIST(X)                                                                         \
+    X(n_open, "osprey:http_connections", "gauge", "Open connections.")                             \
+    X(n_busy, "osprey:http_requests_in_flight", "gauge", "Requests being answered.")               \
+    X(n_accepted, "osprey:http_connections_total", "counter", "Connections taken.")                \
+    X(n_over, "osprey:http_connections_refused_total", "counter",                                  \
+      "Connections closed at once: there were too many.")                                          \
+    X(n_malformed, "osprey:http_malformed_total", "counter",                                       \
+      "Connections ended for bytes that are no request.")                                          \
+    X(n_late, "osprey:http_late_requests_total", "counter",                                        \
+      "Requests that did not arrive in time.")                                                     \
+    X(n_gone, "osprey:http_disconnects_total", "counter",                                          \
+      "Clients that left before their answer was complete.")                                       \
+    X(n_slow, "osprey:http_slow_readers_total", "counter",                                         \
+      "Clients cut off because they did not read their answer.")
+
+struct http_counts {
+#define HTTP_COUNT_MEMBER(member, name, type, text) int64_t member;
+    HTTP_COUNT_LIST(HTTP_COUNT_MEMBER)
+#undef HTTP_COUNT_MEMBER
+    int64_t n_responses[6]; /* [status / 100] */
+};
+
 struct http_options {
     const char *host;
     int port; /* 0: one that is free */
@@ -30,6 +55,7 @@ struct http_options {
     void *ctx;
     void (*on_request)(void *ctx, struct http_exchange *x);
     void (*on_wake)(void *ctx);                       /* after http_wake() */
+    void (*on_tick)(void *ctx);                       /* every HTTP_TICK_MS */
     void (*on_stop)(void *ctx, enum http_stop level); /* DRAIN at the first signal; ABORT when the
                                                          running responses must end now */
 };
@@ -47,6 +73,7 @@ CHECKED enum osp_status http_run(struct http_server *s, void (*on_ready)(void *c
                                  bool *forced_out);
 void http_stop(struct http_server *s); /* as the first signal does; later calls as the second */
 bool http_draining(const struct http_server *s);
+void http_get_counts(const struct http_server *s, struct http_counts *out);
 void http_wake(struct http_server *s);
 
 /* Runs work(ctx) on another thread, then done(ctx) on the loop's. */

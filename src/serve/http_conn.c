@@ -7,8 +7,14 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-/* What a client may send ahead while its request is answered; more stays in the kernel. */
-enum { PENDING_BYTES_MAX = HTTP_READ_BYTES };
+enum {
+    PENDING_BYTES_MAX =
+        HTTP_READ_BYTES, /* what a client may send ahead while its request is answered;
+                                            more stays in the kernel */
+    SEND_BYTES =
+        64 << 10 /* what the kernel may keep for a client that reads slowly (Linux doubles it);
+                             left alone it would be megabytes for each */
+};
 
 static void pump(struct http_conn *c);
 
@@ -53,6 +59,7 @@ void http_conn_close(struct http_conn *c)
     if (!was_busy)
         return;
     c->server->n_busy--;
+    c->server->counts.n_gone++;
     log_info("http id=%s method=%s path=%s status=%d gone=1 ms=%.1f", c->parser.request.id,
              c->parser.request.method, c->parser.request.path, x->status,
              (double)(clock_ns() - x->start_ns) * 1e-6);
@@ -267,13 +274,17 @@ static struct http_conn *conn_new(struct http_server *s)
 void http_conn_accept(struct http_server *s)
 {
     struct http_conn *c = conn_new(s);
+    int send_bytes = SEND_BYTES;
 
+    s->counts.n_accepted++;
     if (uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp) != 0 ||
         s->n_connections > s->n_connections_max) {
+        s->counts.n_over++;
         http_conn_close(c);
         return;
     }
     uv_tcp_nodelay(&c->tcp, 1);
+    uv_send_buffer_size((uv_handle_t *)&c->tcp, &send_bytes);
     http_watch_start(c, s->opt.request_timeout_ms);
     read_start(c);
 }

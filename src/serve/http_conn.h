@@ -19,7 +19,8 @@ struct http_server {
     uv_mutex_t async_mutex;
     bool async_open; /* guarded by async_mutex: http_wake() comes from other threads */
     uv_signal_t signals[2];
-    uv_timer_t shutdown_timer;
+    uv_timer_t shutdown_timer, tick_timer;
+    struct http_counts counts; /* but for n_open and n_busy */
     int port, n_connections, n_connections_max, n_busy, n_holds, n_stops;
     bool draining, finished;
     struct http_conn *connections;     /* a doubly linked list */

@@ -108,7 +108,8 @@ static void open_handles(struct http_server *s)
     uv_mutex_init(&s->async_mutex);
     s->async_open = true;
     uv_timer_init(&s->loop, &s->shutdown_timer);
-    s->listener.data = s->async.data = s->shutdown_timer.data = s;
+    uv_timer_init(&s->loop, &s->tick_timer);
+    s->listener.data = s->async.data = s->shutdown_timer.data = s->tick_timer.data = s;
     for (int i = 0; i < 2; i++) {
         uv_signal_init(&s->loop, &s->signals[i]);
         s->signals[i].data = s;
@@ -242,7 +243,21 @@ void http_free(struct http_server *s)
     free(s);
 }
 
+void http_get_counts(const struct http_server *s, struct http_counts *out)
+{
+    *out = s->counts;
+    out->n_open = s->n_connections;
+    out->n_busy = s->n_busy;
+}
+
 /* ---- running ---- */
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct http_server *s = timer->data;
+
+    s->opt.on_tick(s->opt.ctx);
+}
 
 static void on_connection(uv_stream_t *listener, int status)
 {
@@ -258,6 +273,8 @@ enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx), boo
         return fail(OSP_EIO, "cannot listen on %s port %d: %s", s->opt.host, s->opt.port,
                     uv_strerror(error));
     signal(SIGPIPE, SIG_IGN);
+    if (s->opt.on_tick)
+        uv_timer_start(&s->tick_timer, on_tick, HTTP_TICK_MS, HTTP_TICK_MS);
     on_ready(s->opt.ctx);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     *forced_out = s->n_stops > 1;

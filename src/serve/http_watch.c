@@ -44,7 +44,12 @@ static void on_tick(uv_timer_t *timer)
 {
     struct http_conn *c = timer->data;
 
-    if (is_stalled(c) || (c->eof && is_reset(c))) {
+    if (is_stalled(c)) {
+        c->server->counts.n_slow++;
+        http_conn_close(c);
+        return;
+    }
+    if (c->eof && is_reset(c)) {
         http_conn_close(c);
         return;
     }

@@ -119,6 +119,7 @@ static void finish(struct http_exchange *x)
     struct http_conn *c = x->conn;
     const struct http_request *r = &c->parser.request;
 
+    c->server->counts.n_responses[x->status / 100]++;
     log_info("http id=%s method=%s path=%s status=%d bytes=%llu ms=%.1f%s%s", r->id, r->method,
              r->path, x->status, (unsigned long long)x->n_body_bytes,
              (double)(clock_ns() - x->start_ns) * 1e-6, x->note ? " " : "", x->note ? x->note : "");
@@ -243,6 +244,9 @@ void http_refuse(struct http_conn *c, int status, const char *why)
     buf_release(&body);
     if (c->state == CONN_CLOSED)
         return;
+    c->server->counts.n_malformed += status != 408;
+    c->server->counts.n_late += status == 408;
+    c->server->counts.n_responses[status / 100]++;
     log_info("http id=%s refused status=%d reason=\"%s\"", r->id, status, why);
     http_conn_exchange_done(c);
 }
@@ -291,6 +295,7 @@ void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes
     if (queued + n_bytes > HTTP_STREAM_QUEUE_BYTES_MAX) {
         log_warn("http id=%s dropped: %zu bytes wait for a client that does not read them",
                  c->parser.request.id, queued);
+        c->server->counts.n_slow++;
         http_conn_close(c);
         return;
     }

@@ -8,6 +8,7 @@
 #define ROUTE_LIST(X)                                                                              \
     X("GET", "/", route_index, "this list")                                                        \
     X("GET", "/health", route_health, "200 while requests are answered, else 503 and why")         \
+    X("GET", "/metrics", route_metrics, "figures in Prometheus' text format")                      \
     X("GET", "/v1/models", route_models, "the model")                                              \
     X("GET", "/v1/models/*", route_model, "the model by its name")                                 \
     X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")

@@ -32,6 +32,7 @@ struct serve_options {
     const char *allowed_origins; /* web pages that may call, separated by commas; "*" = all */
     size_t body_bytes_max;
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
+    int request_limit_ms; /* from a request's arrival to its answer's end; 0: none */
     int queue_requests_max;
     struct osp_request_options defaults; /* what a request that does not say gets */
     /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Meanwhile /health

@@ -30,6 +30,16 @@ static void on_wake(void *ctx)
     chat_jobs_hear(ctx);
 }
 
+static void on_tick(void *ctx)
+{
+    struct server *s = ctx;
+
+    if (!s->engine)
+        return;
+    chat_jobs_tick(s);
+    status_line_tick(s);
+}
+
 /* Loading cannot be interrupted, and nobody has an answer yet: the first signal is as good as two. */
 static void on_stop(void *ctx, enum http_stop level)
 {
@@ -163,6 +173,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
                                 .ctx = s,
                                 .on_request = on_request,
                                 .on_wake = on_wake,
+                                .on_tick = on_tick,
                                 .on_stop = on_stop,
                             }));
     *out = s;

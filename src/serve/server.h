@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "serve/errors.h"
 #include "serve/http.h"
 #include "serve/serve.h"
 
@@ -20,6 +21,13 @@ struct loading {
     char message[FAIL_MESSAGE_BYTES_MAX];
 };
 
+/* The figures of the last status line, and what was last said about the engine's health. */
+struct status_line {
+    uint64_t told_ns;
+    struct osp_engine_stats stats;
+    enum osp_engine_state state;
+};
+
 struct server {
     struct serve_options opt;
     struct http_server *http;
@@ -30,9 +38,22 @@ struct server {
     char *names[SERVER_NAMES_MAX]; /* of the model; the first is told */
     int n_names;
     int64_t start_unix_s;
-    struct chat_job *jobs; /* those that are heard through events */
+    struct chat_job *jobs;          /* those that are heard through events */
+    struct chat_job *hear_next;     /* where hearing goes on; NULL: at the first */
+    int n_submitting;               /* jobs that worker threads read */
+    int64_t n_refused, n_over_time; /* requests: with 429, by their time limit */
+    struct status_line status_line;
 };
 
 bool server_has_model(const struct server *s, const char *name);
+
+/* admission.c: true when the queue is full, counting those that are still being read: *out then is the
+ * 429, before a worker thread has spent time on the request. */
+bool admission_refuses(struct server *s, struct api_error *out);
+/* Completes a 429 of the engine's own, and counts it. */
+void admission_refused(struct server *s, struct api_error *e);
+
+/* status_line.c: every tick. */
+void status_line_tick(struct server *s);
 
 #endif

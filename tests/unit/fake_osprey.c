@@ -185,6 +185,28 @@ void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_sta
     pthread_mutex_unlock(&e->mutex);
 }
 
+/* A backlog of twelve and a half seconds; a TTFT of 0.02 s, one above all bounds. */
+void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_metrics *out)
+{
+    (void)engine;
+    *out = (struct osp_engine_metrics){.n_length = 3, .backlog_seconds = 12.5};
+    out->histograms[OSP_HISTOGRAM_FIRST_TOKEN].counts[1] = 1;
+    out->histograms[OSP_HISTOGRAM_FIRST_TOKEN].counts[3] = 1;
+    out->histograms[OSP_HISTOGRAM_FIRST_TOKEN].sum = 100.25;
+}
+
+const struct osp_histogram_info *osp_histogram_info(enum osp_histogram_id id)
+{
+    static const double bounds[] = {0.01, 0.02, 0.04};
+    static const struct osp_histogram_info infos[] = {
+#define FAKE_INFO(member, scale, name, text) {name, text, bounds, 3},
+        OSP_HISTOGRAM_LIST(FAKE_INFO)
+#undef FAKE_INFO
+    };
+
+    return &infos[id];
+}
+
 static enum osp_status fake_refusal(const char *json)
 {
     if (strstr(json, "BUSY"))

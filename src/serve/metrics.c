@@ -1,0 +1,167 @@
+/* /metrics: the engine's and the server's figures in Prometheus' text format, under vLLM's names where they
+ * mean the same, so that its dashboards show them. */
+#include "serve/routes.h"
+
+#include <string.h>
+
+#include "base/usage.h"
+
+enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
+
+struct figures {
+    struct osp_engine_stats stats;
+    struct osp_engine_metrics engine;
+    struct osp_engine_health health;
+    struct http_counts http;
+    struct usage_figures process;
+    const struct server *server;
+};
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+/* X(name, type, help, value), each with the model's labels. */
+#define ENGINE_LIST(X)                                                                             \
+    X("vllm:num_requests_running", "gauge", "Requests that advance in every step.",                \
+      f->stats.n_running)                                                                          \
+    X("vllm:num_requests_waiting", "gauge", "Requests that wait for their turn.",                  \
+      f->stats.n_waiting)                                                                          \
+    X("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache's pages in use, 0 to 1.",        \
+      share(f->stats.pages_used, f->stats.pages_total))                                            \
+    X("osprey:kv_pages_used", "gauge", "Pages of the KV cache in use.", f->stats.pages_used)       \
+    X("osprey:kv_pages", "gauge", "Pages of the KV cache.", f->stats.pages_total)                  \
+    X("osprey:backlog_seconds", "gauge", "What waits, at the speed of late; 0: not measured.",     \
+      f->engine.backlog_seconds)                                                                   \
+    X("osprey:engine_up", "gauge", "1 while steps run or can run, as /health tells.",              \
+      f->health.state == OSP_ENGINE_OK)                                                            \
+    X("osprey:engine_restarts_total", "counter", "Times the device was opened again.",             \
+      f->health.n_restarts)                                                                        \
+    X("vllm:prompt_tokens_total", "counter", "Tokens of prompts that were computed.",              \
+      f->stats.n_prompt_tokens)                                                                    \
+    X("vllm:generation_tokens_total", "counter", "Tokens drawn.", f->stats.n_generated_tokens)     \
+    X("osprey:steps_total", "counter", "Steps.", f->stats.n_steps)                                 \
+    X("osprey:requests_done_total", "counter", "Requests that have ended, in any way.",            \
+      f->stats.n_requests_done)                                                                    \
+    X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \
+      f->engine.n_failed)                                                                          \
+    X("osprey:requests_refused_total", "counter", "Requests answered with 429.",                   \
+      f->server->n_refused)                                                                        \
+    X("osprey:requests_over_time_total", "counter", "Requests ended by --request-time-limit.",     \
+      f->server->n_over_time)
+
+/* The same without labels. */
+#define PROCESS_LIST(X)                                                                            \
+    X("process_resident_memory_bytes", "gauge", "Resident memory.", f->process.resident_bytes)     \
+    X("process_virtual_memory_bytes", "gauge", "Virtual memory.", f->process.virtual_bytes)        \
+    X("process_open_fds", "gauge", "Open file descriptors.", f->process.n_files)                   \
+    X("process_cpu_seconds_total", "counter", "User and system time.", f->process.cpu_seconds)     \
+    X("process_start_time_seconds", "gauge", "Since when requests are answered, in Unix time.",    \
+      f->server->start_unix_s)
+
+/* X(finished_reason, value); vLLM's reasons. */
+#define FINISH_LIST(X)                                                                             \
+    X("stop", f->engine.n_stopped)                                                                 \
+    X("length", f->engine.n_length)                                                                \
+    X("abort", f->engine.n_canceled)                                                               \
+    X("error", f->engine.n_failed)
+
+static void put_help(struct buf *out, const char *name, const char *type, const char *text)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, text, name, type);
+}
+
+/* A label's value: backslash, quote and line feed are escaped. */
+static void put_label_value(struct buf *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '\\' || *text == '"')
+            buf_putc(out, '\\');
+        if (*text == '\n')
+            buf_puts(out, "\\n");
+        else
+            buf_putc(out, *text);
+    }
+}
+
+static void put_engine(struct buf *out, const struct figures *f, const char *labels)
+{
+#define PUT(name, type, text, value)                                                               \
+    put_help(out, name, type, text);                                                               \
+    buf_printf(out, "%s{%s} %.17g\n", name, labels, (double)(value));
+    ENGINE_LIST(PUT)
+#undef PUT
+    put_help(out, "vllm:request_success_total", "counter", "Requests that have ended, by reason.");
+#define PUT(reason, value)                                                                         \
+    buf_printf(out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %lld\n", labels,        \
+               reason, (long long)(value));
+    FINISH_LIST(PUT)
+#undef PUT
+}
+
+static void put_histogram(struct buf *out, const struct figures *f, enum osp_histogram_id id,
+                          const char *labels)
+{
+    const struct osp_histogram_info *info = osp_histogram_info(id);
+    const struct osp_histogram *h = &f->engine.histograms[id];
+    long long n = 0;
+
+    put_help(out, info->name, "histogram", info->text);
+    for (int i = 0; i < info->n_bounds; i++) {
+        n += h->counts[i];
+        buf_printf(out, "%s_bucket{%s,le=\"%g\"} %lld\n", info->name, labels, info->bounds[i], n);
+    }
+    n += h->counts[info->n_bounds];
+    buf_printf(out, "%s_bucket{%s,le=\"+Inf\"} %lld\n", info->name, labels, n);
+    buf_printf(out, "%s_sum{%s} %.17g\n", info->name, labels, h->sum);
+    buf_printf(out, "%s_count{%s} %lld\n", info->name, labels, n);
+}
+
+static void put_server(struct buf *out, const struct figures *f)
+{
+#define PUT(name, type, text, value)                                                               \
+    put_help(out, name, type, text);                                                               \
+    buf_printf(out, "%s %.17g\n", name, (double)(value));
+    PROCESS_LIST(PUT)
+#define PUT_HTTP(member, name, type, text) PUT(name, type, text, f->http.member)
+    HTTP_COUNT_LIST(PUT_HTTP)
+#undef PUT_HTTP
+#undef PUT
+    put_help(out, "http_requests_total", "counter", "Responses by the class of their status.");
+    for (int i = 1; i < 6; i++)
+        buf_printf(out, "http_requests_total{status=\"%dxx\"} %lld\n", i,
+                   (long long)f->http.n_responses[i]);
+}
+
+static void read_figures(struct figures *f, const struct server *s)
+{
+    f->server = s;
+    osp_engine_get_stats(s->engine, &f->stats);
+    osp_engine_get_metrics(s->engine, &f->engine);
+    osp_engine_get_health(s->engine, &f->health);
+    http_get_counts(s->http, &f->http);
+    usage_read(&f->process);
+}
+
+void route_metrics(struct server *s, struct http_exchange *x, const char *name)
+{
+    struct buf out, labels;
+    struct figures f;
+
+    (void)name;
+    buf_init(&out, METRICS_BYTES_MAX);
+    buf_init(&labels, LABEL_BYTES_MAX);
+    read_figures(&f, s);
+    buf_puts(&labels, "model_name=\"");
+    put_label_value(&labels, s->names[0]);
+    buf_puts(&labels, "\",engine=\"0\"");
+    put_engine(&out, &f, buf_text(&labels));
+    for (int id = 0; id < OSP_N_HISTOGRAMS; id++)
+        put_histogram(&out, &f, (enum osp_histogram_id)id, buf_text(&labels));
+    put_server(&out, &f);
+    http_respond(x, 200, "text/plain; version=0.0.4; charset=utf-8", buf_text(&out),
+                 out.size_bytes);
+    buf_release(&labels);
+    buf_release(&out);
+}

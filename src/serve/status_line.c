@@ -1,0 +1,61 @@
+/* What the log says of the whole: a line every 10 s while there is work, and the engine's health when it
+ * changes. */
+#include "serve/server.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { LINE_SECONDS = 10 };
+
+static void tell_health(struct server *s)
+{
+    struct osp_engine_health health;
+
+    osp_engine_get_health(s->engine, &health);
+    if (health.state == s->status_line.state)
+        return;
+    s->status_line.state = health.state;
+    if (health.state == OSP_ENGINE_OK)
+        log_info("engine state=ok");
+    else
+        log_error("engine state=%s reason=\"%s\"", osp_engine_state_text(health.state),
+                  health.reason);
+}
+
+static bool is_busy(const struct osp_engine_stats *now, const struct osp_engine_stats *before)
+{
+    return now->n_running + now->n_waiting > 0 || now->n_steps != before->n_steps;
+}
+
+static void tell_figures(const struct server *s, const struct osp_engine_stats *now, double seconds)
+{
+    const struct osp_engine_stats *before = &s->status_line.stats;
+    struct http_counts http;
+
+    http_get_counts(s->http, &http);
+    log_info("status running=%d waiting=%d pages=%d/%d prompt_tok_s=%.1f generated_tok_s=%.1f "
+             "steps_s=%.1f connections=%lld refused=%lld",
+             now->n_running, now->n_waiting, now->pages_used, now->pages_total,
+             (double)(now->n_prompt_tokens - before->n_prompt_tokens) / seconds,
+             (double)(now->n_generated_tokens - before->n_generated_tokens) / seconds,
+             (double)(now->n_steps - before->n_steps) / seconds, (long long)http.n_open,
+             (long long)s->n_refused);
+}
+
+void status_line_tick(struct server *s)
+{
+    struct status_line *line = &s->status_line;
+    uint64_t now_ns = clock_ns();
+    struct osp_engine_stats stats;
+
+    tell_health(s);
+    if (line->told_ns == 0)
+        line->told_ns = now_ns;
+    if (now_ns - line->told_ns < (uint64_t)LINE_SECONDS * 1000000000)
+        return;
+    osp_engine_get_stats(s->engine, &stats);
+    if (is_busy(&stats, &line->stats))
+        tell_figures(s, &stats, (double)(now_ns - line->told_ns) * 1e-9);
+    line->told_ns = now_ns;
+    line->stats = stats;
+}

@@ -1,0 +1,312 @@
+/* A device that computes nothing, at a set speed: it stands where the device "cpu" is in the program
+ * (Makefile), so that everything before and behind it is the server that people run.
+ *
+ * The answer is Harmony's header of a final message, then the letters a to p over and over, by position;
+ * so a client can tell whether it has heard all of it. It ends with max_tokens.
+ *
+ * OSPREY_FAKE_STEP_MS   milliseconds of a step (500: two tokens a second for every stream)
+ * OSPREY_FAKE_CONTROL   a file that is read in every step; its first word is "run", "hang" (the step lasts
+ *                       until that is gone) or "fail" (the device fails), a number after it the milliseconds
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/memory.h"
+#include "osprey.h"
+
+enum { N_LETTERS = 16, STEP_MS_DEFAULT = 500, POLL_MS = 5 };
+
+struct fake {
+    struct sample_args sample; /* of the last recorded step */
+    const struct batch *batch;
+    uint64_t end_ns; /* of the last step */
+    int step_ms;
+    bool repeats_steps;
+    int32_t header[5]; /* <|start|> assistant <|channel|> final <|message|> */
+    int32_t letters[N_LETTERS];
+};
+
+static struct fake *fake_of(struct backend *be)
+{
+    return (struct fake *)be;
+}
+
+/* ---- what is drawn ---- */
+
+static enum osp_status read_ids(struct fake *f)
+{
+    static const char header[] = "<|start|>assistant<|channel|>final<|message|>";
+    struct osp_tokenizer *t = NULL;
+    int32_t *ids = NULL;
+    size_t n;
+    enum osp_status st;
+
+    TRY(osp_tokenizer_open(&t, NULL));
+    TRY(osp_tokenize(t, header, strlen(header), true, &ids, &n));
+    if (n != 5)
+        st = fail(OSP_EFORMAT, "the header of an answer has %zu tokens, 5 are expected", n);
+    else
+        memcpy(f->header, ids, sizeof f->header);
+    osp_free(ids);
+    for (int i = 0; st == OSP_OK && i < N_LETTERS; i++) {
+        char letter = (char)('a' + i);
+
+        TRY(osp_tokenize(t, &letter, 1, false, &ids, &n));
+        f->letters[i] = ids[0];
+        osp_free(ids);
+    }
+out:
+    osp_tokenizer_close(t);
+    return st;
+}
+
+static int32_t next_token(const struct fake *f, int32_t last, int position)
+{
+    for (int i = 1; i + 1 < 5; i++)
+        if (last == f->header[i])
+            return f->header[i + 1];
+    return f->letters[position % N_LETTERS];
+}
+
+static void draw(struct fake *f)
+{
+    const struct batch *b = f->batch;
+    int32_t *tokens = f->sample.tokens.data;
+    float *logprobs = f->sample.logprobs.data;
+
+    for (int i = 0; i < b->n_samples; i++) {
+        int row = BATCH_SAMPLES(b)[i].row;
+
+        tokens[i] = next_token(f, BATCH_TOKENS(b)[row], BATCH_POSITIONS(b)[row] + 1);
+        logprobs[i] = 0;
+    }
+}
+
+/* ---- the pace ---- */
+
+enum mode { MODE_RUN, MODE_HANG, MODE_FAIL };
+
+static enum mode read_control(struct fake *f)
+{
+    const char *path = getenv("OSPREY_FAKE_CONTROL");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char word[8] = "run";
+
+    if (file) {
+        if (fscanf(file, "%7s %d", word, &f->step_ms) < 1)
+            strcpy(word, "run"); /* it is being written */
+        fclose(file);
+    }
+    return word[0] == 'h' ? MODE_HANG : word[0] == 'f' ? MODE_FAIL : MODE_RUN;
+}
+
+static void sleep_until(uint64_t end_ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(end_ns / 1000000000),
+                         .tv_nsec = (long)(end_ns % 1000000000)};
+
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) != 0)
+        continue;
+}
+
+/* Steps follow each other at their pace, whatever the engine does in between. */
+static enum osp_status take_time(struct fake *f)
+{
+    enum mode mode = read_control(f);
+    uint64_t step_ns = (uint64_t)f->step_ms * 1000000, now_ns = clock_ns();
+    bool follows = now_ns < f->end_ns + step_ns;
+
+    while (mode == MODE_HANG) {
+        sleep_until(clock_ns() + POLL_MS * 1000000);
+        mode = read_control(f);
+    }
+    if (mode == MODE_FAIL)
+        return fail(OSP_EDEVICE, "the control file says so");
+    f->end_ns = (follows ? f->end_ns : now_ns) + step_ns;
+    sleep_until(f->end_ns);
+    return OSP_OK;
+}
+
+/* ---- the device ---- */
+
+static enum osp_status fake_open(struct backend **out, const struct backend_options *opt)
+{
+    const char *step_ms = getenv("OSPREY_FAKE_STEP_MS");
+    struct fake *f = mem_new(sizeof *f);
+    enum osp_status st = read_ids(f);
+
+    f->step_ms = step_ms ? atoi(step_ms) : STEP_MS_DEFAULT;
+    f->repeats_steps = opt->repeats_steps;
+    if (st == OSP_OK)
+        *out = (struct backend *)f;
+    else
+        free(f);
+    return st;
+}
+
+static void fake_close(struct backend *be)
+{
+    free(be);
+}
+
+static void fake_info(const struct backend *be, struct device_info *out)
+{
+    (void)be;
+    *out = (struct device_info){.name = "a device that computes nothing"};
+}
+
+/* Never touched, so never resident. */
+static enum osp_status fake_alloc(struct backend *be, struct mem *out, size_t size_bytes)
+{
+    void *data = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)be;
+    if (data == MAP_FAILED)
+        return fail(OSP_ENOMEM, "%zu bytes cannot be mapped", size_bytes);
+    *out = (struct mem){.data = data, .size_bytes = size_bytes};
+    return OSP_OK;
+}
+
+static void fake_release(struct backend *be, struct mem *m)
+{
+    (void)be;
+    if (m->data)
+        munmap(m->data, m->size_bytes);
+    *m = (struct mem){0};
+}
+
+static enum osp_status fake_move(struct backend *be, void *dst, const void *src, size_t n_bytes)
+{
+    (void)be;
+    memmove(dst, src, n_bytes);
+    return OSP_OK;
+}
+
+static enum osp_status fake_pack(struct backend *be, struct tensor *out, const struct tensor *host)
+{
+    (void)be;
+    *out = *host;
+    return OSP_OK;
+}
+
+static int64_t fake_pack_bytes(const struct backend *be, const struct tensor *host)
+{
+    (void)be;
+    (void)host;
+    return 0;
+}
+
+static enum osp_status fake_kv_dtype(const struct backend_options *opt, enum dtype *out)
+{
+    (void)opt;
+    if (*out == DTYPE_NONE)
+        *out = DTYPE_BF16;
+    return OSP_OK;
+}
+
+static enum osp_status fake_memory(struct device_memory *out)
+{
+    *out = (struct device_memory){.total_bytes = (int64_t)1 << 40, .free_bytes = (int64_t)1 << 40};
+    return OSP_OK;
+}
+
+static int64_t fake_step_bytes(const struct step_shape *shape)
+{
+    (void)shape;
+    return 0;
+}
+
+static enum osp_status fake_step_reserve(struct backend *be, const struct step_shape *shape)
+{
+    (void)be;
+    (void)shape;
+    return OSP_OK;
+}
+
+static enum osp_status fake_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    struct fake *f = fake_of(be);
+
+    f->batch = b;
+    *out = f->repeats_steps && f->sample.tokens.data ? STEP_REPLAY : STEP_RECORD;
+    return OSP_OK;
+}
+
+static enum osp_status fake_step_end(struct backend *be, uint64_t *ticket)
+{
+    draw(fake_of(be));
+    *ticket = 1;
+    return OSP_OK;
+}
+
+static enum osp_status fake_step_wait(struct backend *be, uint64_t ticket)
+{
+    (void)ticket;
+    return take_time(fake_of(be));
+}
+
+static enum osp_status fake_sample(struct backend *be, const struct sample_args *a)
+{
+    fake_of(be)->sample = *a;
+    return OSP_OK;
+}
+
+#define FAKE_STAGE(stage)                                                                          \
+    static enum osp_status fake_##stage(struct backend *be, const struct stage##_args *a)          \
+    {                                                                                              \
+        (void)be;                                                                                  \
+        (void)a;                                                                                   \
+        return OSP_OK;                                                                             \
+    }
+FAKE_STAGE(embed)
+FAKE_STAGE(attn_in)
+FAKE_STAGE(attn)
+FAKE_STAGE(attn_out)
+FAKE_STAGE(join)
+FAKE_STAGE(route)
+FAKE_STAGE(experts)
+FAKE_STAGE(logits)
+
+static int fake_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    (void)be;
+    (void)out;
+    (void)n_max;
+    return 0;
+}
+
+extern const struct backend_ops fake_backend_ops;
+const struct backend_ops fake_backend_ops = {.name = "cpu",
+                                             .open = fake_open,
+                                             .close = fake_close,
+                                             .info = fake_info,
+                                             .alloc = fake_alloc,
+                                             .release = fake_release,
+                                             .write = fake_move,
+                                             .read = fake_move,
+                                             .copy = fake_move,
+                                             .pack = fake_pack,
+                                             .pack_bytes = fake_pack_bytes,
+                                             .kv_dtype = fake_kv_dtype,
+                                             .memory = fake_memory,
+                                             .step_bytes = fake_step_bytes,
+                                             .step_reserve = fake_step_reserve,
+                                             .step_begin = fake_step_begin,
+                                             .step_end = fake_step_end,
+                                             .step_wait = fake_step_wait,
+                                             .embed = fake_embed,
+                                             .attn_in = fake_attn_in,
+                                             .attn = fake_attn,
+                                             .attn_out = fake_attn_out,
+                                             .join = fake_join,
+                                             .route = fake_route,
+                                             .experts = fake_experts,
+                                             .logits = fake_logits,
+                                             .sample = fake_sample,
+                                             .costs = fake_costs};

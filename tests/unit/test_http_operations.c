@@ -1,0 +1,114 @@
+/* What operators need of the server: figures, limits on time, when to come again. Real sockets, a stand-in
+ * for the engine. */
+#define UNIT_LIMIT_S 30
+#include "unit.h"
+
+#include "http_fixture.h"
+
+static void test_metrics(void **state)
+{
+    struct serve_options opt = usual_options();
+    struct fixture f;
+    char *bytes, *answer;
+
+    (void)state;
+    opt.names = "a \"quoted\\name";
+    start(&f, opt);
+    expect(&f, chat_text("{\"messages\":[]}"), "200 OK", NULL);
+    expect(&f, request_text("GET", "/nothing", "", ""), "404 Not Found", NULL);
+    bytes = request_text("GET", "/metrics", "", "");
+    answer = ask(&f, bytes);
+    expect_in(answer, "200 OK");
+    expect_in(answer, "content-type: text/plain; version=0.0.4");
+    expect_in(answer, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running"
+                      "{model_name=\"a \\\"quoted\\\\name\",engine=\"0\"} 0\n");
+    expect_in(answer, "engine=\"0\",finished_reason=\"length\"} 3\n");
+    /* counts of buckets are cumulative, 0.01 to +Inf */
+    expect_in(answer, "# TYPE vllm:time_to_first_token_seconds histogram\n");
+    expect_in(answer, "engine=\"0\",le=\"0.01\"} 0\n");
+    expect_in(answer, "engine=\"0\",le=\"0.02\"} 1\n");
+    expect_in(answer, "engine=\"0\",le=\"0.04\"} 1\n");
+    expect_in(answer, "engine=\"0\",le=\"+Inf\"} 2\n");
+    expect_in(answer, "vllm:time_to_first_token_seconds_sum{model_name=\"a \\\"quoted\\\\name\","
+                      "engine=\"0\"} 100.25\n");
+    expect_in(answer, "osprey:http_connections_total 3\n");
+    expect_in(answer, "http_requests_total{status=\"2xx\"} 1\n");
+    expect_in(answer, "http_requests_total{status=\"4xx\"} 1\n");
+    free(answer);
+    free(bytes);
+    finish(&f);
+}
+
+static void test_metrics_need_the_key(void **state)
+{
+    struct serve_options opt = usual_options();
+    struct fixture f;
+
+    (void)state;
+    opt.api_key = "secret";
+    start(&f, opt);
+    expect(&f, request_text("GET", "/metrics", "", ""), "401 Unauthorized", NULL);
+    expect(&f, request_text("GET", "/metrics", "Authorization: Bearer secret\r\n", ""), "200 OK",
+           "osprey:steps_total");
+    finish(&f);
+}
+
+/* Of 12.5 seconds of backlog. */
+static void test_retry_after_is_the_backlog(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, usual_options());
+    expect(&f, chat_text("{\"messages\":[],\"x\":\"BUSY\"}"), "429 Too", "retry-after: 13\r\n");
+    expect(&f, request_text("GET", "/metrics", "", ""), "osprey:requests_refused_total",
+           "engine=\"0\"} 1\n");
+    finish(&f);
+}
+
+static void test_time_limit(void **state)
+{
+    struct serve_options opt = usual_options();
+    struct fixture f;
+
+    (void)state;
+    opt.request_limit_ms = 300;
+    start(&f, opt);
+    expect(&f, chat_text("{\"messages\":[]}"), "200 OK", "Hello");
+    expect(&f, chat_text("{\"messages\":[],\"x\":\"SLOW\"}"), "504 Gateway Timeout",
+           "\"code\":\"request_time_limit\"");
+    expect(&f, chat_text("{\"messages\":[],\"x\":\"SLOW\",\"stream\":true}"), "tick ",
+           "\"code\":\"request_time_limit\"}}\n\ndata: [DONE]\n\n");
+    expect_idle(&f);
+    expect(&f, request_text("GET", "/metrics", "", ""), "200 OK",
+           "osprey:requests_over_time_total{model_name=\"fake\",engine=\"0\"} 2\n");
+    finish(&f);
+}
+
+/* What a client that does not read makes the server keep ends it, and is counted. */
+static void test_a_slow_reader_is_cut_off(void **state)
+{
+    struct fixture f;
+    char *bytes = chat_text("{\"messages\":[],\"x\":\"FLOOD\",\"stream\":true}");
+    int fd;
+
+    (void)state;
+    start(&f, usual_options());
+    fd = dial(&f);
+    say(fd, bytes);
+    for (bool counted = false; !counted;) {
+        char *question = request_text("GET", "/metrics", "", ""), *answer = ask(&f, question);
+
+        counted = strstr(answer, "osprey:http_slow_readers_total 1\n") != NULL;
+        free(answer);
+        free(question);
+    }
+    expect_idle(&f);
+    close(fd);
+    free(bytes);
+    finish(&f);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the_key),
+          cmocka_unit_test(test_retry_after_is_the_backlog), cmocka_unit_test(test_time_limit),
+          cmocka_unit_test(test_a_slow_reader_is_cut_off))
