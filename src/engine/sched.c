@@ -231,6 +231,8 @@ static int prompt_rows_max(const struct sched *s, int n_generated)
     if (n_generated == 0)
         return n_free;
     alone_ns = step_cost_predict(&s->cost, n_generated, 0);
+    if (alone_ns == 0)
+        return n_free; /* no step without prompts has run: what a step costs at least is not known */
     if (alone_ns * STEP_PROTECTED_FACTOR > limit_ns)
         limit_ns = alone_ns * STEP_PROTECTED_FACTOR;
     n = step_cost_prompt_rows(&s->cost, n_generated, n_free, limit_ns);

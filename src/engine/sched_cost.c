@@ -2,6 +2,7 @@
 #include "engine/sched_cost.h"
 
 static const double WEIGHT = 0.125; /* of a new sample */
+static const double FREE_NS = 1;    /* not 0, which means that nothing is known */
 static const double STRANGE =
     9; /* with that weight, a sample this many times the mean doubles it */
 
@@ -64,16 +65,19 @@ static void prompt_row_learn(struct step_cost *c, int class, double sample)
             mean_add(&means[i], means[class]);
 }
 
+/* Rows that took no longer than the generated ones alone came for nothing: what was thought of them before,
+ * such as a whole step's fixed cost, fades. */
 void step_cost_learn(struct step_cost *c, int n_generated, int n_prompt, double ns)
 {
     double others_ns = generated_ns(c, n_generated);
+    double extra_ns = ns > others_ns ? ns - others_ns : FREE_NS;
 
     if (!(ns > 0))
         return;
     if (n_prompt == 0 && n_generated > 0)
         mean_add(&c->generated_ns[class_of(n_generated)], ns);
-    else if (n_prompt > 0 && ns > others_ns)
-        prompt_row_learn(c, class_of(n_prompt), (ns - others_ns) / n_prompt);
+    else if (n_prompt > 0)
+        prompt_row_learn(c, class_of(n_prompt), extra_ns / n_prompt);
 }
 
 double step_cost_predict(const struct step_cost *c, int n_generated, int n_prompt)
