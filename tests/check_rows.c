@@ -69,8 +69,10 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
 static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
 {
     const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();
-    const struct batch_counts counts = {n_rows, n_parts, n_parts,
-                                        N_PAGE_GROUPS * n_parts * n_pages};
+    const struct batch_counts counts = {.n_rows = n_rows,
+                                        .n_seqs = n_parts,
+                                        .n_samples = n_parts,
+                                        .n_pages = N_PAGE_GROUPS * n_parts * n_pages};
     struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
 
     for (int s = 0; s < n_parts; s++) {

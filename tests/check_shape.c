@@ -66,8 +66,10 @@ static int count_compared(int first, int n)
 static struct batch *chunk(int first, int n_rows, int vocab)
 {
     const int n_pages = steps_pages(first + n_rows);
-    const struct batch_counts counts = {n_rows, 1, count_compared(first, n_rows),
-                                        N_PAGE_GROUPS * n_pages};
+    const struct batch_counts counts = {.n_rows = n_rows,
+                                        .n_seqs = 1,
+                                        .n_samples = count_compared(first, n_rows),
+                                        .n_pages = N_PAGE_GROUPS * n_pages};
     struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
     struct batch_sample *sample = (struct batch_sample *)BATCH_SAMPLES(b);
     struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b);

@@ -84,10 +84,16 @@ struct logits_args {
     struct tensor head;   /* (V, C) */
 };
 struct sample_args {
-    struct tensor tokens;   /* (R) i32: out; -1 = the logits have no finite largest value */
-    struct tensor logprobs; /* (R) f32: out, ln of softmax(logits) at the drawn token */
-    struct tensor logits;   /* (R, V) f32 */
-    int n_valid;            /* ids from here on have no text and are never drawn; V = all valid */
+    struct tensor tokens; /* (R) i32: out; negative: an enum draw_failure */
+    struct tensor
+        logprobs; /* (R) f32: out, ln of softmax(logits) at the drawn token, of the row as it came */
+    /* (R, SAMPLE_TOP_MAX) i32 and f32: out, the n_top likeliest valid ids of rows that ask for them, by falling
+     * logit, ties to the lower id, of the row as it came; behind the last there is, -1 and NaN. Data NULL: no
+     * row asks. */
+    struct tensor top_tokens, top_logprobs;
+    struct tensor
+        logits;  /* (R, V) f32; rows with penalties, biases or a mask may be changed in place */
+    int n_valid; /* ids from here on have no text and are never drawn; V = all valid */
 };
 
 /* X(verb, what a stage costs is asked from the backend under this name) */

@@ -22,11 +22,17 @@ static int32_t place(int64_t *end_bytes, int n, size_t size_bytes)
 
 static struct batch layout(struct batch_counts c)
 {
-    struct batch b = {
-        .n_rows = c.n_rows, .n_seqs = c.n_seqs, .n_samples = c.n_samples, .n_pages = c.n_pages};
+    struct batch b = {.n_rows = c.n_rows,
+                      .n_seqs = c.n_seqs,
+                      .n_samples = c.n_samples,
+                      .n_pages = c.n_pages,
+                      .n_seen = c.n_seen,
+                      .n_biases = c.n_biases,
+                      .n_mask_words = c.n_mask_words};
     int64_t end_bytes = aligned((int64_t)sizeof(b));
 
     assert(c.n_rows >= 0 && c.n_seqs >= 0 && c.n_samples >= 0 && c.n_pages >= 0);
+    assert(c.n_seen >= 0 && c.n_biases >= 0 && c.n_mask_words >= 0);
     b.offset_tokens = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_positions = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_row_seq = place(&end_bytes, c.n_rows, sizeof(int32_t));
@@ -34,9 +40,20 @@ static struct batch layout(struct batch_counts c)
     b.offset_seqs = place(&end_bytes, c.n_seqs, sizeof(struct batch_seq));
     b.offset_samples = place(&end_bytes, c.n_samples, sizeof(struct batch_sample));
     b.offset_pages = place(&end_bytes, c.n_pages, sizeof(int32_t));
+    b.offset_seen = place(&end_bytes, c.n_seen, sizeof(struct batch_seen));
+    b.offset_biases = place(&end_bytes, c.n_biases, sizeof(struct batch_bias));
+    b.offset_masks = place(&end_bytes, c.n_mask_words, sizeof(uint32_t));
     assert(end_bytes <= INT32_MAX); /* offsets are 32 bits wide */
     b.size_bytes = end_bytes;
     return b;
+}
+
+bool batch_has_special(const struct batch *b)
+{
+    for (int i = 0; i < b->n_samples; i++)
+        if (sample_is_special(&BATCH_SAMPLES(b)[i]))
+            return true;
+    return false;
 }
 
 int64_t batch_bytes(struct batch_counts counts)

@@ -11,6 +11,7 @@
 #ifndef BACKEND_BATCH_H
 #define BACKEND_BATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "backend/tensor.h"
@@ -31,7 +32,32 @@ struct batch_seq {
     int32_t n_pages[N_PAGE_GROUPS];
 };
 
-/* One row of logits and how to draw from it. */
+enum {
+    SAMPLE_TOP_MAX = 20, /* the likeliest tokens of a row that can be asked for */
+    MASK_WORD_IDS = 32   /* ids of a word of a mask */
+};
+
+/* What stands for a token when none could be drawn. */
+enum draw_failure {
+    DRAW_NOT_FINITE = -1,     /* the logits have no finite largest value, or a NaN */
+    DRAW_NOTHING_ALLOWED = -2 /* they have, but penalties, biases and mask leave none */
+};
+
+/* An id of a sequence, prompt and answer together, for penalties. */
+struct batch_seen {
+    int32_t id;
+    int32_t n_generated; /* how often the answer has it; 0: only the prompt has it */
+};
+
+/* Added to a logit; -infinity: the id cannot be drawn. */
+struct batch_bias {
+    int32_t id;
+    float bias;
+};
+
+/* One row of logits and how to draw from it. What is drawn from is the row after, in this order: penalties of
+ * the ids in seen[], biases, the mask (logits of ids that it lacks become -infinity), temperature, top_k,
+ * top_p, min_p. A row without any of them has zeros there. */
 struct batch_sample {
     int32_t row;       /* which of the T rows */
     int32_t top_k;     /* 0 = off */
@@ -40,11 +66,17 @@ struct batch_sample {
     float min_p;       /* 0 = off */
     uint32_t position; /* position of the token that is drawn */
     uint64_t seed;     /* with position it decides the random number */
+    int32_t n_top;     /* how many of the likeliest tokens to tell, of the row as it came */
+    int32_t n_seen, n_biases, n_mask_words;
+    int32_t first_seen, first_bias; /* in seen[] and biases[]: ids rise strictly */
+    int32_t first_mask_word;        /* in masks[]: bit i % 32 of word i / 32 allows id i */
+    float repetition; /* positive logits of seen ids are divided by it, others times it; 0 = off */
+    float presence, frequency; /* off the logits of generated ids: once, and for every time */
 };
 
 struct batch {
     int64_t size_bytes; /* of the whole block, header included */
-    int32_t n_rows, n_seqs, n_samples, n_pages;
+    int32_t n_rows, n_seqs, n_samples, n_pages, n_seen, n_biases, n_mask_words;
     int32_t offset_tokens;    /* int32_t[T]: token id of the row */
     int32_t offset_positions; /* int32_t[T] */
     int32_t offset_row_seq;   /* int32_t[T]: index of its sequence */
@@ -52,7 +84,9 @@ struct batch {
     int32_t offset_seqs;      /* struct batch_seq[S] */
     int32_t offset_samples;   /* struct batch_sample[R] */
     int32_t offset_pages;     /* int32_t[n_pages] */
-    int32_t reserved;
+    int32_t offset_seen;      /* struct batch_seen[n_seen] */
+    int32_t offset_biases;    /* struct batch_bias[n_biases] */
+    int32_t offset_masks;     /* uint32_t[n_mask_words] */
 };
 
 /* Typed views into the block. */
@@ -67,10 +101,29 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 #define BATCH_SEQS(b)      ((const struct batch_seq *)batch_at(b, (b)->offset_seqs))
 #define BATCH_SAMPLES(b)   ((const struct batch_sample *)batch_at(b, (b)->offset_samples))
 #define BATCH_PAGES(b)     ((const int32_t *)batch_at(b, (b)->offset_pages))
+#define BATCH_SEEN(b)      ((const struct batch_seen *)batch_at(b, (b)->offset_seen))
+#define BATCH_BIASES(b)    ((const struct batch_bias *)batch_at(b, (b)->offset_biases))
+#define BATCH_MASKS(b)     ((const uint32_t *)batch_at(b, (b)->offset_masks))
+
+/* Whether other logits are drawn from than came. */
+static inline HOST_DEVICE int sample_is_edited(const struct batch_sample *s)
+{
+    return (s->n_seen | s->n_biases | s->n_mask_words) != 0;
+}
+
+/* Whether it asks for more than a plain draw. */
+static inline HOST_DEVICE int sample_is_special(const struct batch_sample *s)
+{
+    return sample_is_edited(s) || s->n_top > 0;
+}
 
 struct batch_counts {
     int n_rows, n_seqs, n_samples, n_pages;
+    int n_seen, n_biases, n_mask_words; /* of all samples together */
 };
+
+/* Whether one of its samples is special. */
+bool batch_has_special(const struct batch *b);
 
 /* Bytes of a block with these counts. */
 int64_t batch_bytes(struct batch_counts counts);

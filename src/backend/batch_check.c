@@ -25,6 +25,28 @@ static void assert_pages(const struct batch *b, const struct batch_seq *s)
     }
 }
 
+/* A row's lists lie in those of the batch, and their ids rise, each at `stride` words. */
+static void assert_ids(const int32_t *ids, int stride, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert(ids[(int64_t)i * stride] >= 0 &&
+               (i == 0 || ids[(int64_t)i * stride] > ids[(int64_t)(i - 1) * stride]));
+}
+
+static void assert_sample(const struct batch *b, const struct batch_sample *s)
+{
+    assert(s->row >= 0 && s->row < b->n_rows);
+    assert(s->n_top >= 0 && s->n_top <= SAMPLE_TOP_MAX);
+    assert(s->n_seen >= 0 && s->first_seen >= 0 && s->first_seen + s->n_seen <= b->n_seen);
+    assert(s->n_biases >= 0 && s->first_bias >= 0 && s->first_bias + s->n_biases <= b->n_biases);
+    assert(s->n_mask_words >= 0 && s->first_mask_word >= 0);
+    assert(s->first_mask_word + s->n_mask_words <= b->n_mask_words);
+    assert_ids(&BATCH_SEEN(b)[s->first_seen].id, sizeof(struct batch_seen) / sizeof(int32_t),
+               s->n_seen);
+    assert_ids(&BATCH_BIASES(b)[s->first_bias].id, sizeof(struct batch_bias) / sizeof(int32_t),
+               s->n_biases);
+}
+
 void batch_check(const struct batch *b, int n_rows_max, int n_samples_max)
 {
     const struct batch_seq *seqs = BATCH_SEQS(b);
@@ -41,7 +63,19 @@ void batch_check(const struct batch *b, int n_rows_max, int n_samples_max)
     }
     assert(next_row == b->n_rows);
     for (int i = 0; i < b->n_samples; i++)
-        assert(BATCH_SAMPLES(b)[i].row >= 0 && BATCH_SAMPLES(b)[i].row < b->n_rows);
+        assert_sample(b, &BATCH_SAMPLES(b)[i]);
+}
+
+void batch_check_ids(const struct batch *b, int64_t n_ids, bool has_top)
+{
+    for (int i = 0; i < b->n_samples; i++) {
+        const struct batch_sample *s = &BATCH_SAMPLES(b)[i];
+
+        assert(s->n_top == 0 || has_top);
+        assert(s->n_mask_words == 0 || (int64_t)s->n_mask_words * MASK_WORD_IDS >= n_ids);
+        assert(s->n_seen == 0 || BATCH_SEEN(b)[s->first_seen + s->n_seen - 1].id < n_ids);
+        assert(s->n_biases == 0 || BATCH_BIASES(b)[s->first_bias + s->n_biases - 1].id < n_ids);
+    }
 }
 
 void batch_check_pages(const struct batch *b, enum page_group group, int64_t n_pages)

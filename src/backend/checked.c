@@ -308,6 +308,11 @@ static enum osp_status checked_logits(struct backend *be, const struct logits_ar
     return c->ops->logits(c->be, a);
 }
 
+static bool is_top(const struct tensor *t, enum dtype dtype, int64_t n)
+{
+    return t->dtype == dtype && t->n_dims == 2 && t->dim[0] >= n && t->dim[1] == SAMPLE_TOP_MAX;
+}
+
 static enum osp_status checked_sample(struct backend *be, const struct sample_args *a)
 {
     const struct checked *c = checked(be);
@@ -318,6 +323,10 @@ static enum osp_status checked_sample(struct backend *be, const struct sample_ar
     assert(a->logprobs.dtype == DTYPE_F32 && a->logprobs.dim[0] >= n_samples);
     assert(is_rows(&a->logits, n_samples, a->logits.dim[1]));
     assert(a->n_valid > 0 && a->n_valid <= a->logits.dim[1]);
+    assert(a->top_tokens.data == NULL || is_top(&a->top_tokens, DTYPE_I32, n_samples));
+    assert(a->top_logprobs.data == NULL || is_top(&a->top_logprobs, DTYPE_F32, n_samples));
+    batch_check_ids(c->batch, a->logits.dim[1],
+                    a->top_tokens.data != NULL && a->top_logprobs.data != NULL);
     return c->ops->sample(c->be, a);
 }
 

@@ -8,7 +8,7 @@
 #include "backend/batch.h"
 #include "base/log.h"
 
-enum { PLUGIN_VERSION = 2 };
+enum { PLUGIN_VERSION = 3 };
 
 /* What the program lends to the plug-in. */
 struct plugin_host {
@@ -30,6 +30,8 @@ struct plugin_host {
     X(batch)                                                                                       \
     X(batch_seq)                                                                                   \
     X(batch_sample)                                                                                \
+    X(batch_seen)                                                                                  \
+    X(batch_bias)                                                                                  \
     X(embed_args)                                                                                  \
     X(attn_in_args)                                                                                \
     X(attn_args)                                                                                   \

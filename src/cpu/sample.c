@@ -1,18 +1,21 @@
 /* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all
- * V logits.
+ * V logits, with those of the likeliest tokens where they are asked for.
  *
+ * What is drawn from is the row as it came, or a copy with penalties, biases and mask (sample_edit.c).
  * Greedy (temperature 0): the lowest id among the largest valid logits. Otherwise, in this order:
  * weights exp((z - max z) / temperature) over the valid ids; top_k keeps the k largest; top_p keeps
  * the shortest prefix, by falling weight, that holds at least top_p of the weight kept so far; min_p
  * drops weights below min_p times the largest; one uniform number of (seed, position) picks among
  * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
- * NaN, draws token -1 with log-probability NaN: that sequence's failure, not the device's. */
+ * NaN, draws DRAW_NOT_FINITE with log-probability NaN, and one of which the edits leave nothing draws
+ * DRAW_NOTHING_ALLOWED: that sequence's failure, not the device's. */
 #include <math.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "cpu/cpu.h"
 #include "cpu/exp4.h"
+#include "cpu/sample.h"
 
 enum {
     PART_LOGITS = 4096
@@ -215,6 +218,7 @@ static int32_t walk(const struct candidates *c, double uniform)
     return c->id[last];
 }
 
+/* z: what is drawn from; it may be the weights' own memory. */
 static int32_t draw(struct candidates *c, const float *z, float largest,
                     const struct batch_sample *s)
 {
@@ -229,7 +233,39 @@ static int32_t draw(struct candidates *c, const float *z, float largest,
     return walk(c, rng_uniform(s->seed, s->position, 0));
 }
 
-static void sample_row(void *ctx, int row, int worker)
+/* Draws from z, whose largest is at `best`. */
+static int32_t draw_from(struct candidates *c, const float *z, int32_t best,
+                         const struct batch_sample *s)
+{
+    if (!isfinite(z[best]))
+        return DRAW_NOTHING_ALLOWED;
+    return s->temperature > 0.0f ? draw(c, z, z[best], s) : best;
+}
+
+static int32_t draw_edited(const struct sample_run *run, struct candidates *c, const float *z,
+                           const struct batch_sample *s)
+{
+    float *const edited = c->weight;
+
+    memcpy(edited, z, (size_t)c->n * sizeof(float));
+    sample_edit(edited, c->n, run->cpu->batch, s);
+    return draw_from(c, edited, sample_best(edited, c->n), s);
+}
+
+static void tell_top(const struct sample_run *run, int row, int32_t best, double log_sum)
+{
+    const int n_all = (int)run->a->logits.dim[1];
+    const struct sample_row r = {.z = (const float *)run->a->logits.data + (int64_t)row * n_all,
+                                 .n = run->a->n_valid,
+                                 .best = best,
+                                 .log_sum = log_sum};
+
+    sample_top(&r, BATCH_SAMPLES(run->cpu->batch)[row].n_top,
+               (int32_t *)run->a->top_tokens.data + (int64_t)row * SAMPLE_TOP_MAX,
+               (float *)run->a->top_logprobs.data + (int64_t)row * SAMPLE_TOP_MAX);
+}
+
+static void sample_one(void *ctx, int row, int worker)
 {
     const struct sample_run *run = ctx;
     const struct batch_sample *s = &BATCH_SAMPLES(run->cpu->batch)[row];
@@ -239,15 +275,16 @@ static void sample_row(void *ctx, int row, int worker)
     float *logprob = (float *)run->a->logprobs.data + row;
     double log_sum;
 
-    *token = -1;
+    *token = DRAW_NOT_FINITE;
     *logprob = NAN;
     if (!largest_and_sum(run, row, &best, &log_sum))
         return;
-    *token = best;
+    if (s->n_top > 0)
+        tell_top(run, row, best, log_sum);
     c.id = (int32_t *)(c.weight + c.n);
-    if (s->temperature > 0.0f)
-        *token = draw(&c, z, z[best], s);
-    *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
+    *token = sample_is_edited(s) ? draw_edited(run, &c, z, s) : draw_from(&c, z, best, s);
+    if (*token >= 0)
+        *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
 }
 
 enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct work *work)
@@ -262,7 +299,7 @@ enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct 
                   sizeof(*run.parts), "parts of the logits"));
     run.parts = cpu->lists.data;
     pool_run(cpu->pool, look_at_part, &run, cpu->batch->n_samples * run.n_parts);
-    pool_run(cpu->pool, sample_row, &run, cpu->batch->n_samples);
+    pool_run(cpu->pool, sample_one, &run, cpu->batch->n_samples);
     work->bytes = 4 * n;
     work->flops = 2 * n;
 out:

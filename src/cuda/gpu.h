@@ -28,6 +28,7 @@ struct gpu_room {
     X(parts) /* of the plain attention */                                                          \
     X(cells) /* of attention: where splits of a row meet */                                        \
     X(chunks)                                                                                      \
+    X(tops)    /* of chunks: their likeliest tokens */                                             \
     X(rounded) /* generated rows as their products take them: wide.c */                            \
     X(jobs)    /* of the experts of few rows */                                                    \
     X(raw)     /* weights to be packed */
@@ -53,8 +54,9 @@ struct packed {
  * follow from the counts. */
 struct graph_key {
     int n_rows, n_seqs, n_samples;
-    int n_prompt; /* rows of a prompt: kinds have kernels of their own */
-    int n_units;  /* of attention, of the row at the highest position: a level of attn.h */
+    int n_prompt;    /* rows of a prompt: kinds have kernels of their own */
+    int n_units;     /* of attention, of the row at the highest position: a level of attn.h */
+    int has_special; /* a sample that asks for more than a plain draw */
 };
 
 /* Whether the stages of a step with a graph are timed. */

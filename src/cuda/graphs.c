@@ -20,7 +20,8 @@ static struct graph_key key_of(const struct batch *b)
     struct graph_key key = {.n_rows = b->n_rows,
                             .n_seqs = b->n_seqs,
                             .n_samples = b->n_samples,
-                            .n_units = gpu_attn_units(b)};
+                            .n_units = gpu_attn_units(b),
+                            .has_special = batch_has_special(b)};
 
     for (int row = 0; row < b->n_rows; row++)
         key.n_prompt += BATCH_KINDS(b)[row] == ROW_PROMPT;

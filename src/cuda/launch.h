@@ -105,19 +105,33 @@ void launch_combine(cudaStream_t stream, const struct experts_args *a, const int
 
 /* What is known of a part of a row of logits. */
 struct sample_chunk {
-    float largest; /* of the valid ids; -inf: none */
+    float largest; /* of the valid ids, edited; -inf: none */
     int32_t id;    /* the lowest with it */
-    int32_t has_nan;
-    double sum;    /* of exp(z - largest), or of exp(z) where that is not finite */
+    int32_t state; /* of the part as it came: SAMPLE_BROKEN, SAMPLE_FINITE */
+    float base;    /* the largest as it came, or 0 where that is not finite */
+    double sum;    /* of exp(z - base), as it came */
     uint64_t mass; /* of what is drawn from; only of rows that are drawn without top_k and top_p */
+};
+
+enum {
+    SAMPLE_BROKEN = 1, /* it has a NaN, or +inf among the valid ids */
+    SAMPLE_FINITE = 2  /* the largest of its valid ids is finite */
 };
 
 enum { SAMPLE_CHUNKS = 128 }; /* of a row: a block each, on all multiprocessors */
 
-/* uniforms: (R), the random number of each sample; chunks: room for (R, SAMPLE_CHUNKS). */
-void launch_sample(cudaStream_t stream, const struct sample_args *a,
-                   const struct batch_sample *samples, const double *uniforms,
-                   struct sample_chunk *chunks, int n_samples);
+struct sample_launch {
+    struct sample_args args;
+    struct batch *
+        batch; /* the device's copy: logits before their edits take the place of seen[] and biases[] */
+    const struct batch_sample *samples; /* (R), in the batch */
+    const double *uniforms;             /* (R): the random number of each sample */
+    struct sample_chunk *chunks;        /* room for (R, SAMPLE_CHUNKS) */
+    uint64_t *tops;                     /* room for (R, SAMPLE_CHUNKS, SAMPLE_TOP_MAX) */
+    int n_samples;
+    bool has_special; /* one of the samples is special */
+};
+void launch_sample(cudaStream_t stream, const struct sample_launch *l);
 
 #ifdef __cplusplus
 }

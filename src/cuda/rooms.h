@@ -18,6 +18,11 @@ static inline int64_t rotations_bytes(int64_t n_rows, int64_t head_width)
     return n_rows * head_width * (int64_t)sizeof(float);
 }
 
+static inline int64_t sample_tops_bytes(int64_t n_samples)
+{
+    return n_samples * (int64_t)(SAMPLE_CHUNKS * SAMPLE_TOP_MAX * sizeof(uint64_t));
+}
+
 static inline int64_t sample_chunks_bytes(int64_t n_samples)
 {
     return n_samples * (int64_t)(SAMPLE_CHUNKS * sizeof(struct sample_chunk));

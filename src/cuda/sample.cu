@@ -1,26 +1,22 @@
 /* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all V
- * logits.
+ * logits, with those of the likeliest tokens where they are asked for.
  *
  * A row is first surveyed by many blocks, a chunk of ids each: the largest logit, the sum of exponentials,
- * and, where the row is drawn and not greedy, the weight of what is drawn from. Then one block a row
- * finishes: with the largest logit, or with a walk through one chunk; only top_k and top_p take it through
- * the whole row again.
+ * then penalties, biases and mask (sample.cuh), and, where the row is drawn and not greedy, the weight of
+ * what is drawn from. Then one block a row finishes: with the largest logit, or with a walk through one
+ * chunk; only top_k and top_p take it through the whole row again.
  *
- * The rules are the CPU's (src/cpu/sample.c), with the same random number for the same seed and position:
- * weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
+ * The rules are the CPU's (src/cpu/sample.c, sample_edit.c), with the same random number for the same seed and
+ * position: weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
  * that holds top_p of what is left; min_p; then a walk over what remains, by falling weight after top_k or
  * top_p, else by id. Nothing is sorted: a candidate's key is its weight's bits and then its id turned
  * round, and a threshold is found byte by byte from histograms. Sums of weights are integers, in units of
  * 2^-40 of the largest, so that they are the same in any order. */
-#include "cuda/launch.h"
-#include "cuda/pdl.cuh"
-#include "cuda/sums.cuh"
+#include "cuda/sample.cuh"
 
 enum {
-    THREADS = 1024, /* of the block that finishes a row, */
+    THREADS = 1024, /* of the block that finishes a row */
     WARPS = THREADS / WARP_LANES,
-    CHUNK_THREADS = 256, /* and of a chunk's */
-    CHUNK_WARPS = CHUNK_THREADS / WARP_LANES,
     BINS = 256,
     KEY_BYTES = 8
 };
@@ -69,105 +65,66 @@ static __device__ unsigned long long mass_of(float weight)
 
 /* ---- chunks ---- */
 
-/* The better of two, ties to the lower id. */
-static __device__ __forceinline__ void take_best(float *best, int *id, float other, int other_id)
-{
-    if (other > *best || (other == *best && other_id < *id)) {
-        *best = other;
-        *id = other_id;
-    }
-}
-
-static __device__ __forceinline__ void warp_best(float *best, int *id)
-{
-    for (int step = WARP_LANES / 2; step > 0; step /= 2) {
-        const float other = __shfl_xor_sync(ALL_LANES, *best, step);
-        const int other_id = __shfl_xor_sync(ALL_LANES, *id, step);
-
-        take_best(best, id, other, other_id);
-    }
-}
-
-static __device__ __forceinline__ int chunk_ids(int n_all)
-{
-    return (n_all + SAMPLE_CHUNKS - 1) / SAMPLE_CHUNKS;
-}
-
-/* A row's chunks, in the order of their ids. */
-static __device__ __forceinline__ struct sample_chunk *chunks_of(struct sample_chunk *chunks,
-                                                                 int row)
-{
-    return chunks + (int64_t)row * SAMPLE_CHUNKS;
-}
-
+/* The kernels of a step without special rows have no code for them, whose registers would cost time. */
+template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
-    survey(const __grid_constant__ struct sample_args a, struct sample_chunk *chunks)
+    survey(const __grid_constant__ struct sample_launch l)
 {
     __shared__ union {
         float floats[CHUNK_WARPS];
         double doubles[CHUNK_WARPS];
     } room;
     __shared__ int ids[CHUNK_WARPS];
-    const int n_all = (int)a.logits.dim[1], n_ids = chunk_ids(n_all);
-    const int first = blockIdx.x * n_ids, end = min(first + n_ids, n_all);
-    const float *z = (const float *)a.logits.data + (int64_t)blockIdx.y * n_all;
-    struct sample_chunk c = {-INFINITY, 0x7FFFFFFF, 0, 0.0, 0};
-    bool has_nan = false;
+    const bool is_special = HAS_SPECIAL && sample_is_special(l.samples + blockIdx.y);
+    const struct sample_part part = part_of(l);
+    struct sample_chunk c = {-INFINITY, 0x7FFFFFFF, 0, 0.0f, 0.0, 0};
+    bool is_broken = false;
     double sum = 0;
 
     pdl_launch_dependents();
     pdl_wait();
 #pragma unroll 8
-    for (int i = first + threadIdx.x; i < end; i += CHUNK_THREADS) {
-        const float value = __ldcg(z + i);
+    for (int i = part.first + threadIdx.x; i < part.end; i += CHUNK_THREADS) {
+        const float value = __ldcg(part.z + i);
 
-        has_nan = has_nan || isnan(value);
-        if (i < a.n_valid && value > c.largest) {
+        is_broken = is_broken || isnan(value);
+        if (i < l.args.n_valid && value > c.largest) {
             c.largest = value;
             c.id = i;
         }
     }
-    warp_best(&c.largest, &c.id);
-    if (threadIdx.x % WARP_LANES == 0) {
-        room.floats[threadIdx.x / WARP_LANES] = c.largest;
-        ids[threadIdx.x / WARP_LANES] = c.id;
-    }
-    c.has_nan = __syncthreads_or(has_nan);
-    for (int w = 0; w < CHUNK_WARPS; w++)
-        take_best(&c.largest, &c.id, room.floats[w], ids[w]);
-    __syncthreads();
-    /* Against the chunk's own largest, or 0 where it has none that is finite. */
-    const float base = isfinite(c.largest) ? c.largest : 0.0f;
-
+    is_broken = block_best(&c.largest, &c.id, room.floats, ids, is_broken) || c.largest == INFINITY;
+    c.state = (is_broken ? SAMPLE_BROKEN : 0) | (isfinite(c.largest) ? SAMPLE_FINITE : 0);
+    c.base = isfinite(c.largest) ? c.largest : 0.0f;
 #pragma unroll 8
-    for (int i = first + threadIdx.x; i < end; i += CHUNK_THREADS)
-        sum += (double)expf(__ldcg(z + i) - base);
+    for (int i = part.first + threadIdx.x; i < part.end; i += CHUNK_THREADS)
+        sum += (double)expf(__ldcg(part.z + i) - c.base);
     c.sum = block_sum(sum, room.doubles);
+    if (is_special) {
+        const struct best edited = edit_chunk(l, {c.largest, c.id});
+
+        c.largest = edited.largest;
+        c.id = edited.id;
+    }
     if (threadIdx.x == 0)
-        chunks_of(chunks, blockIdx.y)[blockIdx.x] = c;
+        chunks_of(l.chunks, blockIdx.y)[blockIdx.x] = c;
 }
 
 /* ---- the largest logit ---- */
 
-/* The lowest id among the largest logits; -1 when one of all is NaN, or it is not finite. */
+/* The lowest id among the largest logits of what is drawn from, or an enum draw_failure. */
 static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
 {
     const bool is_chunk = threadIdx.x < SAMPLE_CHUNKS;
     float best = is_chunk ? __ldcg(&chunks[threadIdx.x].largest) : -INFINITY;
     int id = is_chunk ? __ldcg(&chunks[threadIdx.x].id) : 0x7FFFFFFF;
-    const bool has_nan = is_chunk && __ldcg(&chunks[threadIdx.x].has_nan) != 0;
+    const int state = is_chunk ? __ldcg(&chunks[threadIdx.x].state) : 0;
 
-    warp_best(&best, &id);
-    if (threadIdx.x % WARP_LANES == 0) {
-        floats[threadIdx.x / WARP_LANES] = best;
-        ids[threadIdx.x / WARP_LANES] = id;
-    }
-    if (__syncthreads_or(has_nan))
-        return -1;
-    for (unsigned w = 0; w < blockDim.x / WARP_LANES; w++)
-        take_best(&best, &id, floats[w], ids[w]);
-    __syncthreads();
-    return isfinite(best) ? id : -1;
+    if (block_best(&best, &id, floats, ids, state & SAMPLE_BROKEN))
+        return DRAW_NOT_FINITE;
+    if (isfinite(best))
+        return id;
+    return __syncthreads_or(state & SAMPLE_FINITE) ? DRAW_NOTHING_ALLOWED : DRAW_NOT_FINITE;
 }
 
 /* ---- thresholds ---- */
@@ -248,17 +205,15 @@ static __device__ __forceinline__ unsigned long long least_key(const struct batc
 
 /* The masses of a row's chunks, where it is drawn from by a walk. */
 static __global__ void __launch_bounds__(CHUNK_THREADS)
-    weigh(const __grid_constant__ struct sample_args a, const struct batch_sample *samples,
-          struct sample_chunk *chunks)
+    weigh(const __grid_constant__ struct sample_launch l)
 {
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
     __shared__ unsigned long long room[CHUNK_WARPS];
-    const struct batch_sample wish = samples[blockIdx.y];
-    const int n_all = (int)a.logits.dim[1], n_ids = chunk_ids(n_all);
-    const int first = blockIdx.x * n_ids, end = min(first + n_ids, a.n_valid);
-    const float *z = (const float *)a.logits.data + (int64_t)blockIdx.y * n_all;
-    struct row r = {z, a.n_valid, 0.0f, wish.temperature};
+    const struct batch_sample wish = l.samples[blockIdx.y];
+    const struct sample_part part = part_of(l);
+    const int end = min(part.end, l.args.n_valid);
+    struct row r = {part.z, l.args.n_valid, 0.0f, wish.temperature};
     unsigned long long sum = 0;
     int best;
 
@@ -266,19 +221,19 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     pdl_wait();
     if (!(wish.temperature > 0.0f) || !is_plain(wish))
         return;
-    best = largest_of(floats, ids, chunks_of(chunks, blockIdx.y));
+    best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
     if (best < 0)
         return;
-    r.largest = z[best];
+    r.largest = r.z[best];
 #pragma unroll 8
-    for (int i = first + threadIdx.x; i < end; i += CHUNK_THREADS) {
+    for (int i = part.first + threadIdx.x; i < end; i += CHUNK_THREADS) {
         const float weight = weight_of(r, i);
 
         sum += key_of(weight, i) >= least_key(wish) ? mass_of(weight) : 0;
     }
     sum = block_sum(sum, room);
     if (threadIdx.x == 0)
-        chunks_of(chunks, blockIdx.y)[blockIdx.x].mass = sum;
+        chunks_of(l.chunks, blockIdx.y)[blockIdx.x].mass = sum;
 }
 
 /* The first id of [first, end) with which the sum of the masses of keys >= lowest, by rising id, reaches
@@ -352,62 +307,91 @@ static __device__ int draw_ranked(struct shared *s, const struct row &r,
     return id_of(find_key(s, r, target_of(uniform, mass), false));
 }
 
-/* ln of the sum of exponentials over that of the largest logit. */
+/* ln of the sum of exponentials over that of `largest`. */
 static __device__ double log_sum(struct shared *s, const struct sample_chunk *chunks, float largest)
 {
     double sum = 0;
 
-    if (threadIdx.x < SAMPLE_CHUNKS) {
-        const float of_chunk = __ldcg(&chunks[threadIdx.x].largest);
-        const float base = isfinite(of_chunk) ? of_chunk : 0.0f;
-
-        sum = __ldcg(&chunks[threadIdx.x].sum) * exp((double)base - (double)largest);
-    }
+    if (threadIdx.x < SAMPLE_CHUNKS)
+        sum = __dmul_rn(
+            __ldcg(&chunks[threadIdx.x].sum), /* by itself: both kernels give the same bits */
+            exp((double)__ldcg(&chunks[threadIdx.x].base) - (double)largest));
     return log(block_sum(sum, s->room.doubles));
 }
 
+/* What log-probabilities are counted from, of a row that is not as it came: its largest logit then. */
+static __device__ __noinline__ float largest_that_came(float *floats,
+                                                       const struct sample_chunk *chunks)
+{
+    const bool is_finite =
+        threadIdx.x < SAMPLE_CHUNKS && (__ldcg(&chunks[threadIdx.x].state) & SAMPLE_FINITE) != 0;
+    float largest = warp_max(is_finite ? __ldcg(&chunks[threadIdx.x].base) : -INFINITY);
+
+    __syncthreads();
+    if (threadIdx.x % WARP_LANES == 0)
+        floats[threadIdx.x / WARP_LANES] = largest;
+    __syncthreads();
+    largest = floats[0];
+    for (int w = 1; w < WARPS; w++)
+        largest = fmaxf(largest, floats[w]);
+    return largest;
+}
+
+static __device__ void write_result(const struct sample_args &a, int token, float logprob)
+{
+    if (threadIdx.x != 0)
+        return;
+    ((int32_t *)a.tokens.data)[blockIdx.x] = token;
+    ((float *)a.logprobs.data)[blockIdx.x] = logprob;
+}
+
+template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(THREADS, 1)
-    sample(const __grid_constant__ struct sample_args a, const struct batch_sample *samples,
-           const double *uniforms, struct sample_chunk *all_chunks)
+    sample(const __grid_constant__ struct sample_launch l)
 {
     __shared__ struct shared s;
-    const int n_all = (int)a.logits.dim[1];
-    const float *z = (const float *)a.logits.data + (int64_t)blockIdx.x * n_all;
-    const struct batch_sample wish = samples[blockIdx.x];
-    const struct sample_chunk *chunks = chunks_of(all_chunks, blockIdx.x);
+    const int n_all = (int)l.args.logits.dim[1];
+    const float *z = (const float *)l.args.logits.data + (int64_t)blockIdx.x * n_all;
+    const struct batch_sample wish = l.samples[blockIdx.x];
+    const bool is_edited = HAS_SPECIAL && sample_is_edited(&wish);
+    const int n_top = HAS_SPECIAL ? wish.n_top : 0;
+    const struct sample_chunk *chunks = chunks_of(l.chunks, blockIdx.x);
     int best, token;
-    double sum;
 
     pdl_launch_dependents();
     pdl_wait();
     best = token = largest_of(s.room.floats, s.ids, chunks);
-    if (best < 0) {
-        if (threadIdx.x == 0) {
-            ((int32_t *)a.tokens.data)[blockIdx.x] = -1;
-            ((float *)a.logprobs.data)[blockIdx.x] = __uint_as_float(0x7FC00000u);
-        }
+    if (best == DRAW_NOT_FINITE || (best < 0 && n_top == 0)) {
+        write_result(l.args, best, __uint_as_float(0x7FC00000u));
         return;
     }
-    const struct row r = {z, a.n_valid, z[best], wish.temperature};
+    if (best >= 0 && wish.temperature > 0.0f) {
+        const struct row r = {z, l.args.n_valid, z[best], wish.temperature};
 
-    if (wish.temperature > 0.0f)
         token = is_plain(wish)
-                    ? draw_plain(&s, r, wish, chunks, chunk_ids(n_all), uniforms[blockIdx.x])
-                    : draw_ranked(&s, r, wish, uniforms[blockIdx.x]);
-    sum = log_sum(&s, chunks, z[best]);
-    if (threadIdx.x == 0) {
-        ((int32_t *)a.tokens.data)[blockIdx.x] = token;
-        ((float *)a.logprobs.data)[blockIdx.x] = (float)((double)(z[token] - z[best]) - sum);
+                    ? draw_plain(&s, r, wish, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
+                    : draw_ranked(&s, r, wish, l.uniforms[blockIdx.x]);
     }
+    const float base = is_edited ? largest_that_came(s.room.floats, chunks) : z[best];
+    const double sum = log_sum(&s, chunks, base);
+
+    if (n_top > 0)
+        tell_top(l, n_top, base, sum);
+    if (token < 0) {
+        write_result(l.args, token, __uint_as_float(0x7FC00000u));
+        return;
+    }
+    const float raw = is_edited ? logit_that_came(l, z, token) : z[token];
+
+    write_result(l.args, token, (float)((double)(raw - base) - sum));
 }
 
-void launch_sample(cudaStream_t stream, const struct sample_args *a,
-                   const struct batch_sample *samples, const double *uniforms,
-                   struct sample_chunk *chunks, int n_samples)
+void launch_sample(cudaStream_t stream, const struct sample_launch *l)
 {
-    const dim3 grid(SAMPLE_CHUNKS, (unsigned)n_samples);
+    const dim3 grid(SAMPLE_CHUNKS, (unsigned)l->n_samples);
 
-    pdl_launch(survey, grid, CHUNK_THREADS, 0, stream, *a, chunks);
-    pdl_launch(weigh, grid, CHUNK_THREADS, 0, stream, *a, samples, chunks);
-    pdl_launch(sample, (unsigned)n_samples, THREADS, 0, stream, *a, samples, uniforms, chunks);
+    pdl_launch(l->has_special ? survey<true> : survey<false>, grid, CHUNK_THREADS, 0, stream, *l);
+    pdl_launch(weigh, grid, CHUNK_THREADS, 0, stream, *l);
+    pdl_launch(l->has_special ? sample<true> : sample<false>, (unsigned)l->n_samples, THREADS, 0,
+               stream, *l);
 }

@@ -45,6 +45,7 @@ enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct 
 {
     const int n_samples = gpu->batch->n_samples;
     const double n = (double)n_samples * (double)a->logits.dim[1];
+    struct sample_launch l = {.args = *a, .n_samples = n_samples, .uniforms = gpu->uniforms};
     enum osp_status st;
 
     work->bytes = 4 * n;
@@ -53,8 +54,15 @@ enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct 
         return OSP_OK;
     TRY(gpu_room_need(gpu, &gpu->chunks, sample_chunks_bytes(gpu->limits.n_samples_max),
                       "chunks of logits"));
-    launch_sample(gpu->stream, a, gpu_on_device(gpu, BATCH_SAMPLES(gpu->batch)), gpu->uniforms,
-                  gpu->chunks.data, n_samples);
+    TRY(gpu_room_need(gpu, &gpu->tops, sample_tops_bytes(gpu->limits.n_samples_max),
+                      "likeliest tokens"));
+    l.batch =
+        (struct batch *)((char *)gpu->batch_room.data + uniforms_bytes(gpu->limits.n_samples_max));
+    l.samples = gpu_on_device(gpu, BATCH_SAMPLES(gpu->batch));
+    l.has_special = batch_has_special(gpu->batch);
+    l.chunks = gpu->chunks.data;
+    l.tops = gpu->tops.data;
+    launch_sample(gpu->stream, &l);
 out:
     return st;
 }

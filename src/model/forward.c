@@ -47,6 +47,17 @@ out:
     return st;
 }
 
+enum osp_status model_top(struct model *m, int n_samples, int32_t *tokens, float *logprobs)
+{
+    const size_t size_bytes = (size_t)n_samples * SAMPLE_TOP_MAX * sizeof(int32_t);
+    enum osp_status st;
+
+    TRY(m->ops->read(m->be, tokens, m->sample.top_tokens.data, size_bytes));
+    TRY(m->ops->read(m->be, logprobs, m->sample.top_logprobs.data, size_bytes));
+out:
+    return st;
+}
+
 enum osp_status model_logits(struct model *m, int n_samples, float *logits)
 {
     const size_t n = (size_t)n_samples * (size_t)m->logits.logits.dim[1];

@@ -19,6 +19,8 @@ struct model_options {
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
+    struct batch_counts
+        edits;            /* of a step's samples: seen ids, biases and mask words; the rest is 0 */
     int n_seq_pages_max;  /* in the tables of one sequence, of all groups; 0 = all there are */
     enum dtype kv_dtype;  /* of the pages: F32, BF16, F8 or I16; DTYPE_NONE = the device's choice */
     bool no_sinks;        /* an experiment: attention without sinks (all sinks = -inf) */
@@ -63,6 +65,8 @@ CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
 /* Copies out what the last step drew: (R) tokens and log-probabilities. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);
+/* Of the last step, whose samples must ask for them: (R, SAMPLE_TOP_MAX) likeliest ids and theirs. */
+CHECKED enum osp_status model_top(struct model *m, int n_samples, int32_t *tokens, float *logprobs);
 /* Copies out the last step's logits, (R, V) floats; for tests and tools. */
 CHECKED enum osp_status model_logits(struct model *m, int n_samples, float *logits);
 

@@ -54,7 +54,9 @@ struct model {
     X(parts, DTYPE_F32, T * c->n_experts_active, c->width)                                         \
     X(logits, DTYPE_F32, R, c->vocab_size)                                                         \
     X(tokens, DTYPE_I32, R, 1)                                                                     \
-    X(logprobs, DTYPE_F32, R, 1)
+    X(logprobs, DTYPE_F32, R, 1)                                                                   \
+    X(top_tokens, DTYPE_I32, R, SAMPLE_TOP_MAX)                                                    \
+    X(top_logprobs, DTYPE_F32, R, SAMPLE_TOP_MAX)
 
 struct activations {
 #define ACTIVATION_MEMBER(name, dtype, rows, columns) struct tensor name;

@@ -195,6 +195,8 @@ static enum osp_status bind_ends(struct builder *b)
     m->sample = (struct sample_args){
         .tokens = b->act.tokens,
         .logprobs = b->act.logprobs,
+        .top_tokens = b->act.top_tokens,
+        .top_logprobs = b->act.top_logprobs,
         .logits = b->act.logits,
         .n_valid = n_ids > 0 && n_ids < b->c->vocab_size ? n_ids : b->c->vocab_size};
     TRY(pack(b, &m->embed.table, &m->weights.embed));
@@ -236,8 +238,12 @@ out:
 static enum osp_status reserve(const struct builder *b)
 {
     const struct model_options *opt = b->opt;
-    struct batch_counts counts = {
-        .n_rows = opt->n_rows_max, .n_seqs = opt->n_samples_max, .n_samples = opt->n_samples_max};
+    struct batch_counts counts = {.n_rows = opt->n_rows_max,
+                                  .n_seqs = opt->n_samples_max,
+                                  .n_samples = opt->n_samples_max,
+                                  .n_seen = opt->edits.n_seen,
+                                  .n_biases = opt->edits.n_biases,
+                                  .n_mask_words = opt->edits.n_mask_words};
     int n_all = 0;
     struct step_shape shape;
 

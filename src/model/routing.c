@@ -19,7 +19,8 @@ double routing_uniform(const struct gptoss_config *c, int n_tokens)
 static struct batch *random_text(const struct gptoss_config *c, int n_tokens, uint64_t seed)
 {
     const int n_pages = (n_tokens + PAGE_TOKENS - 1) / PAGE_TOKENS;
-    const struct batch_counts counts = {n_tokens, 1, 1, N_PAGE_GROUPS * n_pages};
+    const struct batch_counts counts = {
+        .n_rows = n_tokens, .n_seqs = 1, .n_samples = 1, .n_pages = N_PAGE_GROUPS * n_pages};
     struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
     struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b);
 

@@ -64,8 +64,10 @@ static void fill_seq(struct batch *b, int index, const struct run *run, int n_do
 static struct batch *make_batch(const struct run *run, int n_done, int vocab)
 {
     const int n_seqs = run->is_one_text ? 1 : run->n_rows;
-    const struct batch_counts counts = {run->n_rows, n_seqs, run->n_rows,
-                                        n_seqs * N_PAGE_GROUPS * TEXT_PAGES};
+    const struct batch_counts counts = {.n_rows = run->n_rows,
+                                        .n_seqs = n_seqs,
+                                        .n_samples = run->n_rows,
+                                        .n_pages = n_seqs * N_PAGE_GROUPS * TEXT_PAGES};
     struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
 
     for (int i = 0; i < run->n_rows; i++) {

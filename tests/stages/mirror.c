@@ -31,7 +31,9 @@ struct member {
     X(w_up, WEIGHT)                                                                                \
     X(b_up, WEIGHT) X(w_down, WEIGHT) X(b_down, WEIGHT) X(units, ROWS) X(parts, ROWS)
 #define MEMBERS_logits(X) X(logits, ROWS) X(y, ROWS) X(head, WEIGHT)
-#define MEMBERS_sample(X) X(tokens, ROWS) X(logprobs, ROWS) X(logits, ROWS)
+#define MEMBERS_sample(X)                                                                          \
+    X(tokens, ROWS)                                                                                \
+    X(logprobs, ROWS) X(top_tokens, ROWS) X(top_logprobs, ROWS) X(logits, ROWS)
 
 #define STAGE_MEMBERS(stage)                                                                       \
     static const struct member members_##stage[] = {MEMBERS_##stage(MEMBER_OF_##stage)};
@@ -75,6 +77,8 @@ void move_there(struct mirror *m, void *args)
         struct tensor *t = tensor_at(args, &stages[m->stage].members[i]);
         const struct tensor host = *t;
 
+        if (t->data == NULL)
+            continue; /* the stage does without */
         if (stages[m->stage].members[i].role == WEIGHT) {
             if (t->layout != LAYOUT_PACKED)
                 must(under.ops->pack(under.device, t, &host));
@@ -92,7 +96,7 @@ void move_back(struct mirror *m, const void *args, void *there)
     for (int i = 0; i < stages[m->stage].n && under.is_elsewhere; i++) {
         void *host = tensor_at((void *)(uintptr_t)args, &stages[m->stage].members[i])->data;
 
-        if (stages[m->stage].members[i].role == WEIGHT)
+        if (stages[m->stage].members[i].role == WEIGHT || host == NULL)
             continue;
         must(under.ops->read(under.device, host,
                              tensor_at(there, &stages[m->stage].members[i])->data,

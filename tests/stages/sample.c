@@ -1,4 +1,6 @@
-/* The stage sample: greedy tokens and log-probabilities, logits that are no numbers, and draws against the CPU's. */
+/* The stage sample: greedy tokens and log-probabilities, logits that are no numbers, penalties, biases, masks and
+ * likeliest tokens against float64, and draws against the CPU's. */
+#include "backend/edit.h"
 #include "stages/harness.h"
 
 /* Settings of every kind, from hardly any to one of few candidates left. */
@@ -34,6 +36,267 @@ static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const s
     must(cpu_ops->step_end(cpu, &ticket));
     must(cpu_ops->step_wait(cpu, ticket));
     cpu_ops->close(cpu);
+}
+
+/* ---- rows with penalties, biases and masks ---- */
+
+/* What row r asks for, besides some_sample(): every third has no list of a kind, and a few have odd ones. */
+enum odd { NOTHING_ALLOWED, ONE_ALLOWED, ALL_BIASED_AWAY, LAST_IS_SEEN, PENALTIES_OFF, PLAIN };
+
+static bool has_list(int row, int kind)
+{
+    return (row + kind) % 3 != 0;
+}
+
+/* Of a few ids, of many, of all. */
+static bool is_listed(int row, int id, int kind)
+{
+    static const double shares[] = {0.002, 0.1, 0.6, 1};
+
+    return (double)rng_uniform((uint64_t)(row * 8 + kind), (uint64_t)id, 1) < shares[row % 4];
+}
+
+static float some_number(int row, int id, double least, double most)
+{
+    return (float)(least + (most - least) * rng_uniform((uint64_t)row, (uint64_t)id, 2));
+}
+
+/* A batch under construction: room for all ids of all rows. */
+struct edits {
+    struct batch_seen *seen;
+    struct batch_bias *biases;
+    uint32_t *masks;
+    struct batch_counts n;
+};
+
+static void add_seen(struct edits *e, struct batch_sample *s, int row, int V)
+{
+    s->first_seen = e->n.n_seen;
+    for (int id = 0; id < V; id++)
+        if (row % 17 == LAST_IS_SEEN ? id == V - 1 : is_listed(row, id, 0))
+            e->seen[e->n.n_seen++] = (struct batch_seen){id, (id + row) % 4 * (id % 5)};
+    s->n_seen = e->n.n_seen - s->first_seen;
+    if (row % 17 == PENALTIES_OFF)
+        return;
+    s->repetition = row % 2 == 0 ? some_number(row, 0, 0.5, 2) : 0;
+    s->presence = some_number(row, 1, -2, 2);
+    s->frequency = some_number(row, 2, -2, 2);
+}
+
+static void add_biased(struct edits *e, struct batch_sample *s, int row, int V)
+{
+    s->first_bias = e->n.n_biases;
+    for (int id = 0; id < V; id++)
+        if (row % 17 == ALL_BIASED_AWAY || is_listed(row, id, 1))
+            e->biases[e->n.n_biases++] = (struct batch_bias){
+                id, row % 17 == ALL_BIASED_AWAY || id % 7 == 0 ? -INFINITY
+                                                               : some_number(row, id, -9, 9)};
+    s->n_biases = e->n.n_biases - s->first_bias;
+}
+
+static void add_mask(struct edits *e, struct batch_sample *s, int row, int V)
+{
+    uint32_t *words = e->masks + e->n.n_mask_words;
+
+    s->first_mask_word = e->n.n_mask_words;
+    s->n_mask_words = (V + MASK_WORD_IDS - 1) / MASK_WORD_IDS;
+    e->n.n_mask_words += s->n_mask_words;
+    memset(words, 0, (size_t)s->n_mask_words * sizeof(*words));
+    for (int id = 0; id < V; id++)
+        if (row % 17 == ONE_ALLOWED ? id == V / 2
+                                    : row % 17 != NOTHING_ALLOWED && is_listed(row, id, 2))
+            words[id / MASK_WORD_IDS] |= 1u << (id % MASK_WORD_IDS);
+}
+
+/* Sample r is some_sample(r), every other one greedy, with lists. */
+static struct batch *edited_batch(int R, int V)
+{
+    struct batch *plain = rows_batch(R, R), *b;
+    struct edits e = {.seen = room((int64_t)R * V * (int64_t)sizeof(*e.seen)),
+                      .biases = room((int64_t)R * V * (int64_t)sizeof(*e.biases)),
+                      .masks = room((int64_t)R * (V + MASK_WORD_IDS) / 8),
+                      .n = {.n_rows = R, .n_seqs = 1, .n_samples = R, .n_pages = plain->n_pages}};
+    struct batch_sample *samples = room(R * (int64_t)sizeof(*samples));
+
+    for (int r = 0; r < R; r++) {
+        samples[r] = some_sample(r);
+        samples[r].temperature *= (float)(r % 2);
+        samples[r].n_top = r % 5 * 5;
+        if (r % 17 == PLAIN)
+            continue;
+        if (has_list(r, 0) || r % 17 == LAST_IS_SEEN)
+            add_seen(&e, &samples[r], r, V);
+        if (has_list(r, 1) || r % 17 == ALL_BIASED_AWAY)
+            add_biased(&e, &samples[r], r, V);
+        if (has_list(r, 2) || r % 17 <= ONE_ALLOWED)
+            add_mask(&e, &samples[r], r, V);
+    }
+    b = batch_init(mem_new((size_t)batch_bytes(e.n)), e.n);
+    memcpy((void *)(uintptr_t)BATCH_TOKENS(b), BATCH_TOKENS(plain),
+           (size_t)(plain->offset_samples - plain->offset_tokens));
+    memcpy((void *)(uintptr_t)BATCH_PAGES(b), BATCH_PAGES(plain),
+           (size_t)plain->n_pages * sizeof(int32_t));
+    memcpy((void *)(uintptr_t)BATCH_SAMPLES(b), samples, (size_t)R * sizeof(*samples));
+    memcpy((void *)(uintptr_t)BATCH_SEEN(b), e.seen, (size_t)e.n.n_seen * sizeof(*e.seen));
+    memcpy((void *)(uintptr_t)BATCH_BIASES(b), e.biases, (size_t)e.n.n_biases * sizeof(*e.biases));
+    memcpy((void *)(uintptr_t)BATCH_MASKS(b), e.masks, (size_t)e.n.n_mask_words * sizeof(*e.masks));
+    free(e.seen), free(e.biases), free(e.masks), free(samples), free(plain);
+    return b;
+}
+
+/* The row after its edits, in float64. */
+static void edit_slowly(double *out, const float *z, int V, const struct batch *b,
+                        const struct batch_sample *s)
+{
+    for (int id = 0; id < V; id++)
+        out[id] = (double)z[id];
+    for (int i = 0; i < s->n_seen; i++) {
+        const struct batch_seen *seen = &BATCH_SEEN(b)[s->first_seen + i];
+        double *to = &out[seen->id];
+
+        if (s->repetition > 0)
+            *to = *to > 0 ? *to / (double)s->repetition : *to * (double)s->repetition;
+        if (seen->n_generated > 0)
+            *to -= (double)s->presence + seen->n_generated * (double)s->frequency;
+    }
+    for (int i = 0; i < s->n_biases; i++)
+        out[BATCH_BIASES(b)[s->first_bias + i].id] +=
+            (double)BATCH_BIASES(b)[s->first_bias + i].bias;
+    for (int id = 0; id < V && s->n_mask_words > 0; id++)
+        if (!mask_allows(BATCH_MASKS(b) + s->first_mask_word, id))
+            out[id] = -INFINITY;
+}
+
+static int best_of(const double *z, int n)
+{
+    int best = 0;
+
+    for (int id = 1; id < n; id++)
+        if (z[id] > z[best])
+            best = id;
+    return best;
+}
+
+/* One row's token, its log-probability, and the likeliest ones. z: the row as it came. */
+static void check_edited_row(const struct sample_args *a, const float *z, const struct batch *b,
+                             int row)
+{
+    const struct batch_sample *s = &BATCH_SAMPLES(b)[row];
+    const int V = (int)a->logits.dim[1], token = ((const int32_t *)a->tokens.data)[row];
+    const int32_t *top = (const int32_t *)a->top_tokens.data + row * SAMPLE_TOP_MAX;
+    double *edited = room(V * (int64_t)sizeof(*edited)), total = 0, most;
+    bool *taken = mem_new((size_t)V);
+
+    edit_slowly(edited, z, V, b, s);
+    most = edited[best_of(edited, a->n_valid)];
+    for (int id = 0; id < V; id++)
+        total += exp((double)z[id]);
+    if (most == -INFINITY) {
+        note_wrong("a token where none is allowed", token, DRAW_NOTHING_ALLOWED);
+        note_wrong("its log-probability is NaN", isnan(f32_at(&a->logprobs, row)), 1);
+    } else if (token < 0 || token >= a->n_valid) {
+        note_wrong("a token of an edited row", token, best_of(edited, a->n_valid));
+    } else {
+        note_wrong("a token that is not allowed", edited[token] == -INFINITY, 0);
+        if (!(s->temperature > 0) || s->top_k == 1) /* rounding may decide between two */
+            note_wrong("not the largest edited logit", edited[token] < most - 1e-4, 0);
+        note(f32_at(&a->logprobs, row), (double)z[token] - log(total));
+    }
+    for (int k = 0; k < s->n_top; k++) {
+        int best = -1;
+
+        for (int id = 0; id < a->n_valid; id++)
+            if (!taken[id] && (best < 0 || z[id] > z[best]))
+                best = id;
+        note_wrong("a likeliest token", top[k], best);
+        if (best < 0)
+            continue;
+        taken[best] = true;
+        note(f32_at(&a->top_logprobs, row * SAMPLE_TOP_MAX + k), (double)z[best] - log(total));
+    }
+    free(edited);
+    free(taken);
+}
+
+static struct sample_args edited_args(int R, int V, int n_valid)
+{
+    return (struct sample_args){.tokens = SHAPED(DTYPE_I32, R),
+                                .logprobs = SHAPED(DTYPE_F32, R),
+                                .top_tokens = SHAPED(DTYPE_I32, R, SAMPLE_TOP_MAX),
+                                .top_logprobs = SHAPED(DTYPE_F32, R, SAMPLE_TOP_MAX),
+                                .logits = FILLED(3, DTYPE_F32, R, V),
+                                .n_valid = n_valid};
+}
+
+static void drop_args(struct sample_args *a)
+{
+    drop(&a->tokens), drop(&a->logprobs), drop(&a->top_tokens), drop(&a->top_logprobs);
+    drop(&a->logits);
+}
+
+static void check_edits(int V, int R)
+{
+    struct batch *b = edited_batch(R, V);
+    struct sample_args a = edited_args(R, V, V - V % 2);
+    float *came = room((int64_t)R * V * (int64_t)sizeof(*came));
+    int32_t expected[SAMPLES_MAX];
+    int n_other = 0;
+
+    for (int r = 0; r < R; r += 4) /* ties, and zeros of both signs */
+        for (int v = 0; v < V; v++) {
+            float *z = (float *)a.logits.data + (int64_t)r * V + v;
+
+            *z = (float)(int)*z * (v % 3 == 0 ? -1.0f : 1.0f);
+        }
+    memcpy(came, a.logits.data, (size_t)R * (size_t)V * sizeof(*came));
+    if (under.is_elsewhere)
+        draw_on_cpu(expected, &a, b);
+    RUN(sample, b, &a);
+    for (int r = 0; r < R; r++) {
+        check_edited_row(&a, came + (int64_t)r * V, b, r);
+        n_other += under.is_elsewhere && ((const int32_t *)a.tokens.data)[r] != expected[r];
+    }
+    if (n_other > 1)
+        note_wrong("edited draws that differ from the CPU's", n_other, 0);
+    free(came);
+    free(b);
+    drop_args(&a);
+}
+
+/* What is broken is broken, whatever a mask hides. */
+static void check_broken_edits(void)
+{
+    enum { V = 500, R = 4, HIDDEN = 100 };
+    struct batch *plain = rows_batch(R, R), *b;
+    struct batch_counts n = {
+        .n_rows = R, .n_seqs = 1, .n_samples = R, .n_pages = plain->n_pages, .n_mask_words = 16};
+    struct sample_args a = edited_args(R, V, V);
+    float *z = a.logits.data;
+
+    b = batch_init(mem_new((size_t)batch_bytes(n)), n);
+    memcpy((void *)(uintptr_t)BATCH_TOKENS(b), BATCH_TOKENS(plain),
+           (size_t)(plain->offset_seen - plain->offset_tokens));
+    for (int id = 0; id < V; id++)
+        if (id != HIDDEN)
+            ((uint32_t *)(uintptr_t)BATCH_MASKS(b))[id / MASK_WORD_IDS] |= 1u << id % MASK_WORD_IDS;
+    for (int r = 0; r < R; r++)
+        ((struct batch_sample *)(uintptr_t)BATCH_SAMPLES(b))[r] = (struct batch_sample){
+            .row = r, .top_p = 1, .temperature = (float)(r % 2), .n_mask_words = 16};
+    z[HIDDEN] = NAN;
+    z[V + HIDDEN] = INFINITY;
+    for (int v = 0; v < V; v++)
+        z[2 * V + v] = -INFINITY;
+    z[3 * V + HIDDEN] = 1500; /* far above what is left: its log-probability is told all the same */
+    RUN(sample, b, &a);
+    for (int r = 0; r < 3; r++)
+        note_wrong("broken logits behind a mask", ((const int32_t *)a.tokens.data)[r],
+                   DRAW_NOT_FINITE);
+    note_wrong("a token beside a hidden one", ((const int32_t *)a.tokens.data)[3] >= 0, 1);
+    note_wrong("its log-probability",
+               f32_at(&a.logprobs, 3) < -1400 && isfinite(f32_at(&a.logprobs, 3)), 1);
+    free(plain);
+    free(b);
+    drop_args(&a);
 }
 
 /* The same tokens as the CPU's, but for a draw in a thousand that falls between two candidates: its
@@ -121,6 +384,10 @@ void check_sample(void)
         free(b);
     }
     check_broken_logits();
+    check_broken_edits();
+    for (int i = 0; i < (under.is_quick ? 4 : 5); i++)
+        check_edits(vocabs[i] + 13, vocabs[i] > 1000 ? 18 : SAMPLES_MAX);
+    check_edits(3000, under.is_quick ? 18 : SAMPLES_MAX);
     if (under.is_elsewhere) {
         check_draws(300);
         check_draws(5003);

@@ -9,8 +9,13 @@ static void test_arrays_do_not_overlap(void **state)
 {
     (void)state;
     for (int n = 0; n < 4; n++) {
-        const struct batch_counts counts = {
-            .n_rows = 5 + n, .n_seqs = n, .n_samples = 2 * n + 1, .n_pages = 7 * n};
+        const struct batch_counts counts = {.n_rows = 5 + n,
+                                            .n_seqs = n,
+                                            .n_samples = 2 * n + 1,
+                                            .n_pages = 7 * n,
+                                            .n_seen = 3 * n,
+                                            .n_biases = n * n,
+                                            .n_mask_words = 4 - n};
         const int64_t size_bytes = batch_bytes(counts);
         struct batch *b = batch_init(malloc((size_t)size_bytes), counts);
         const struct {
@@ -24,6 +29,9 @@ static void test_arrays_do_not_overlap(void **state)
             {b->offset_seqs, sizeof(struct batch_seq) * (size_t)counts.n_seqs},
             {b->offset_samples, sizeof(struct batch_sample) * (size_t)counts.n_samples},
             {b->offset_pages, sizeof(int32_t) * (size_t)counts.n_pages},
+            {b->offset_seen, sizeof(struct batch_seen) * (size_t)counts.n_seen},
+            {b->offset_biases, sizeof(struct batch_bias) * (size_t)counts.n_biases},
+            {b->offset_masks, sizeof(uint32_t) * (size_t)counts.n_mask_words},
         };
         size_t end_bytes = sizeof(*b);
 

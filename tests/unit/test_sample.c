@@ -1,5 +1,5 @@
 /* How tokens are drawn: ties, top_k, top_p, min_p, temperature, seeds, ids without text, logits that
- * are not numbers; and that a draw follows the distribution. */
+ * are not numbers, penalties, biases, masks, likeliest tokens; and that a draw follows the distribution. */
 #include "unit.h"
 
 #include <math.h>
@@ -23,18 +23,43 @@ static void open_device(void)
 struct draw {
     int32_t token;
     float logprob;
+    int32_t top_tokens[SAMPLE_TOP_MAX];
+    float top_logprobs[SAMPLE_TOP_MAX];
 };
+
+/* The lists that all samples of a batch share. */
+static struct {
+    struct batch_seen seen[VOCAB_MAX];
+    struct batch_bias biases[VOCAB_MAX];
+    uint32_t mask[VOCAB_MAX];
+} lists;
 
 /* Draws from the same logits once for each of n samples. */
 static void draw_many(struct draw *out, const float *logits, int vocab, int n_valid,
                       const struct batch_sample *samples, int n)
 {
-    const struct batch_counts counts = {.n_rows = n, .n_seqs = 1, .n_samples = n, .n_pages = 2};
+    const struct batch_counts counts = {.n_rows = n,
+                                        .n_seqs = 1,
+                                        .n_samples = n,
+                                        .n_pages = 2,
+                                        .n_seen = samples[0].n_seen,
+                                        .n_biases = samples[0].n_biases,
+                                        .n_mask_words = samples[0].n_mask_words};
     struct batch *b = batch_init(malloc((size_t)batch_bytes(counts)), counts);
     float *rows = malloc((size_t)(n * vocab) * sizeof(float));
     int32_t tokens[ROWS];
     float logprobs[ROWS];
+    int32_t top_tokens[ROWS][SAMPLE_TOP_MAX];
+    float top_logprobs[ROWS][SAMPLE_TOP_MAX];
     struct sample_args a = {
+        .top_tokens = {.dtype = DTYPE_I32,
+                       .n_dims = 2,
+                       .dim = {n, SAMPLE_TOP_MAX},
+                       .data = top_tokens},
+        .top_logprobs = {.dtype = DTYPE_F32,
+                         .n_dims = 2,
+                         .dim = {n, SAMPLE_TOP_MAX},
+                         .data = top_logprobs},
         .tokens = {.dtype = DTYPE_I32, .n_dims = 1, .dim = {n}, .data = tokens},
         .logprobs = {.dtype = DTYPE_F32, .n_dims = 1, .dim = {n}, .data = logprobs},
         .logits = {.dtype = DTYPE_F32, .n_dims = 2, .dim = {n, vocab}, .data = rows},
@@ -45,6 +70,12 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
     assert_true(n <= ROWS);
     ((struct batch_seq *)BATCH_SEQS(b))[0] =
         (struct batch_seq){.n_rows = n, .table = {0, 1}, .n_pages = {1, 1}};
+    memcpy((void *)(uintptr_t)BATCH_SEEN(b), lists.seen,
+           (size_t)counts.n_seen * sizeof(lists.seen[0]));
+    memcpy((void *)(uintptr_t)BATCH_BIASES(b), lists.biases,
+           (size_t)counts.n_biases * sizeof(lists.biases[0]));
+    memcpy((void *)(uintptr_t)BATCH_MASKS(b), lists.mask,
+           (size_t)counts.n_mask_words * sizeof(lists.mask[0]));
     for (int i = 0; i < n; i++) {
         memcpy(rows + i * vocab, logits, (size_t)vocab * sizeof(float));
         ((int32_t *)BATCH_POSITIONS(b))[i] = i;
@@ -54,8 +85,11 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
     assert_int_equal(ops->step_begin(device, b, &step), OSP_OK);
     assert_int_equal(ops->sample(device, &a), OSP_OK);
     assert_int_equal(ops->step_end(device, &ticket), OSP_OK);
-    for (int i = 0; i < n; i++)
-        out[i] = (struct draw){tokens[i], logprobs[i]};
+    for (int i = 0; i < n; i++) {
+        out[i] = (struct draw){.token = tokens[i], .logprob = logprobs[i]};
+        memcpy(out[i].top_tokens, top_tokens[i], sizeof(top_tokens[i]));
+        memcpy(out[i].top_logprobs, top_logprobs[i], sizeof(top_logprobs[i]));
+    }
     free(rows);
     free(b);
 }
@@ -277,7 +311,117 @@ static void test_extreme_temperatures(void **state)
     ops->close(device);
 }
 
+/* The weights that e^bias times the shares give, and those of penalties; log-probabilities stay plain. */
+static void test_penalties_and_biases(void **state)
+{
+    double biased[N_LOGITS], penalised[N_LOGITS], both[N_LOGITS];
+    struct batch_sample s = {.temperature = 1, .top_p = 1};
+
+    (void)state;
+    open_device();
+    lists.biases[0] = (struct batch_bias){1, -2};
+    lists.biases[1] = (struct batch_bias){2, 1.5f};
+    lists.biases[2] = (struct batch_bias){3, -INFINITY};
+    lists.seen[0] = (struct batch_seen){0, 0}; /* of the prompt alone */
+    lists.seen[1] = (struct batch_seen){1, 2};
+    lists.seen[2] = (struct batch_seen){5, 1};
+    memcpy(biased, shares, sizeof(shares));
+    biased[1] *= exp(-2), biased[2] *= exp(1.5), biased[3] = 0;
+    memcpy(penalised, shares, sizeof(shares));
+    penalised[1] *= exp(-0.5 - 2 * 0.25), penalised[5] *= exp(-0.5 - 0.25);
+    memcpy(both, penalised, sizeof(penalised));
+    both[1] *= exp(-2), both[2] *= exp(1.5), both[3] = 0;
+    s.n_biases = 3;
+    check_shares(s, biased);
+    s.n_seen = 3, s.presence = 0.5f, s.frequency = 0.25f;
+    check_shares(s, both);
+    s.n_biases = 0;
+    check_shares(s, penalised);
+    s.presence = s.frequency = 0, s.repetition = 2; /* all logits are negative: they double */
+    memcpy(penalised, shares, sizeof(shares));
+    penalised[0] *= shares[0], penalised[1] *= shares[1], penalised[5] *= shares[5];
+    check_shares(s, penalised);
+    ops->close(device);
+}
+
+/* Positive logits are divided, others times the penalty; it comes before the other two, and those before a bias. */
+static void test_order_of_edits(void **state)
+{
+    const float logits[] = {3, 2.5f, -1, -1.4f};
+    struct batch_sample s = {.top_p = 1, .n_seen = 1, .repetition = 1.5f};
+
+    (void)state;
+    open_device();
+    lists.seen[0] = (struct batch_seen){0, 3};
+    assert_int_equal(draw_one(logits, 4, 4, s).token, 1); /* 3 / 1.5 < 2.5 */
+    s.repetition = 1.25f;                                 /* 2.4 */
+    assert_int_equal(draw_one(logits, 4, 4, s).token, 1);
+    s.frequency = -0.05f; /* 2.4 + 0.15 */
+    assert_int_equal(draw_one(logits, 4, 4, s).token, 0);
+    s.presence = 0.06f;
+    assert_int_equal(draw_one(logits, 4, 4, s).token, 1);
+    lists.biases[0] = (struct batch_bias){0, 0.02f};
+    s.n_biases = 1;
+    assert_int_equal(draw_one(logits, 4, 4, s).token, 0);
+    lists.seen[0].id = 2; /* -1 times 1.5 */
+    lists.mask[0] = 1u << 2 | 1u << 3;
+    s = (struct batch_sample){.top_p = 1, .n_seen = 1, .repetition = 1.5f, .n_mask_words = 1};
+    assert_int_equal(draw_one(logits, 4, 4, s).token, 3);
+    ops->close(device);
+}
+
+static void test_masks(void **state)
+{
+    const double some[N_LOGITS] = {.15, 0, .04, 0, 0, .1};
+    const float logits[] = {1, 2, 3, 4};
+    const float broken[] = {1, NAN, 3, 4};
+    struct batch_sample s = {.temperature = 1, .top_p = 1, .n_mask_words = 1};
+
+    (void)state;
+    open_device();
+    lists.mask[0] = 1u << 0 | 1u << 2 | 1u << 5;
+    check_shares(s, some);
+    s.top_k = 40;
+    check_shares(s, some);
+    for (int greedy_too = 0; greedy_too < 2; greedy_too++, s.temperature = 0) {
+        lists.mask[0] = 0;
+        assert_int_equal(draw_one(logits, 4, 4, s).token, DRAW_NOTHING_ALLOWED);
+        lists.mask[0] = 1u << 3;
+        assert_int_equal(draw_one(logits, 4, 4, s).token, 3);
+        assert_int_equal(draw_one(logits, 4, 3, s).token, DRAW_NOTHING_ALLOWED); /* 3 has no text */
+        assert_int_equal(draw_one(broken, 4, 4, s).token, DRAW_NOT_FINITE);
+    }
+    ops->close(device);
+}
+
+static void test_likeliest(void **state)
+{
+    const float logits[] = {2, 5, 2, 7, -INFINITY, 9};
+    const int32_t expected[] = {3, 1, 0, 2, 4};
+    struct batch_sample s = {.top_p = 1, .n_top = 20, .n_biases = 1};
+    struct draw d;
+
+    (void)state;
+    open_device();
+    lists.biases[0] = (struct batch_bias){0, 100}; /* what is told is the row as it came */
+    d = draw_one(logits, 6, 5, s);
+    assert_int_equal(d.token, 0);
+    for (int k = 0; k < 5; k++)
+        assert_int_equal(d.top_tokens[k], expected[k]);
+    for (int k = 0; k < 4; k++)
+        assert_true(fabs((double)d.top_logprobs[k] - plain_logprob(logits, 6, expected[k])) < 1e-5);
+    assert_true(isinf(d.top_logprobs[4]));
+    for (int k = 5; k < SAMPLE_TOP_MAX; k++) {
+        assert_int_equal(d.top_tokens[k], -1);
+        assert_true(isnan(d.top_logprobs[k]));
+    }
+    assert_true(fabs((double)d.logprob - plain_logprob(logits, 6, 0)) < 1e-5);
+    ops->close(device);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_greedy), cmocka_unit_test(test_not_a_number),
           cmocka_unit_test(test_distribution), cmocka_unit_test(test_filters),
           cmocka_unit_test(test_ids_without_text), cmocka_unit_test(test_seeds),
-          cmocka_unit_test(test_extreme_temperatures))
+          cmocka_unit_test(test_extreme_temperatures), cmocka_unit_test(test_penalties_and_biases),
+          cmocka_unit_test(test_order_of_edits), cmocka_unit_test(test_masks),
+          cmocka_unit_test(test_likeliest))

@@ -1,0 +1,24 @@
+/* What sample.c takes from sample_edit.c. */
+#ifndef CPU_SAMPLE_H
+#define CPU_SAMPLE_H
+
+#include "backend/batch.h"
+
+/* Does to n logits what the sample asks for besides temperature and what follows it. */
+void sample_edit(float *z, int n, const struct batch *b, const struct batch_sample *s);
+
+/* The lowest id among the largest of n > 0 logits without NaN. */
+int32_t sample_best(const float *z, int n);
+
+/* A row without NaN. */
+struct sample_row {
+    const float *z; /* (n) */
+    int n;
+    int32_t best;   /* its largest */
+    double log_sum; /* ln of the sum of exp(z - z[best]) over all ids, valid or not */
+};
+
+/* The n_top likeliest ids and their log-probabilities; -1 and NaN behind the last there is. */
+void sample_top(const struct sample_row *row, int n_top, int32_t *ids, float *logprobs);
+
+#endif
