@@ -143,6 +143,12 @@ OSP_API enum osp_status osp_tokenize(const struct osp_tokenizer *t, const char *
 /* Gives the raw bytes, NUL-terminated, to osp_free(). */
 OSP_API enum osp_status osp_detokenize(const struct osp_tokenizer *t, const int32_t *ids, size_t n,
                                        char **text, size_t *n_bytes);
+/* The raw bytes of one token; *bytes is valid as long as the tokenizer and `scratch` are. OSP_EINVAL: there is no
+ * such token. */
+enum { OSP_TOKEN_SCRATCH_BYTES = 32 };
+OSP_API enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
+                                        char scratch[OSP_TOKEN_SCRATCH_BYTES], const char **bytes,
+                                        size_t *n_bytes);
 OSP_API void osp_free(void *memory);
 
 /* ---- chat ---- */
@@ -282,7 +288,19 @@ struct osp_engine_metrics {
 OSP_API void osp_engine_get_metrics(const struct osp_engine *engine,
                                     struct osp_engine_metrics *out);
 
-enum { OSP_STOP_STRINGS_MAX = 16, OSP_CLIENT_BYTES_MAX = 256 };
+enum {
+    OSP_STOP_STRINGS_MAX = 16,
+    OSP_STOP_TOKENS_MAX = 64,
+    OSP_LOGIT_BIASES_MAX = 1024,
+    OSP_LOGIT_BIAS_MAX = 100, /* either way */
+    OSP_TOP_LOGPROBS_MAX = 20,
+    OSP_CLIENT_BYTES_MAX = 256
+};
+
+struct osp_logit_bias {
+    int32_t token;
+    float bias; /* added to its logit */
+};
 
 struct osp_sampling {
     float temperature; /* 0 = greedy when `has_temperature`; default 1 */
@@ -292,6 +310,11 @@ struct osp_sampling {
     float min_p; /* 0 = off */
     uint64_t seed;
     bool has_seed; /* else a fresh seed */
+    /* What is drawn from is changed in this order, then divided by the temperature. Logits of tokens that prompt
+     * or answer have are divided by repetition_penalty if positive, else times it (0.01 to 100; 0 or 1 = off);
+     * those of the answer's tokens lose presence_penalty once and frequency_penalty every time (-2 to 2);
+     * the request's biases are added; tokens that it does not allow are out. */
+    float repetition_penalty, presence_penalty, frequency_penalty;
 };
 
 struct osp_request_options {
@@ -301,7 +324,16 @@ struct osp_request_options {
     int n_stop;
     bool raw; /* no Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text */
     bool ignore_stop_tokens; /* benchmarks: go on to tokens_max */
-    int priority;            /* lower goes first */
+    int tokens_min; /* of the answer: before, no stop token is drawn and no stop string found */
+    int32_t stop_tokens[OSP_STOP_TOKENS_MAX]; /* each ends the answer, and its text is left out */
+    int n_stop_tokens;
+    const struct osp_logit_bias *biases; /* (n_biases) one a token; copied */
+    int n_biases;
+    const int32_t *allowed_tokens; /* (n_allowed_tokens) that may be drawn, copied; none: all */
+    int n_allowed_tokens;
+    bool logprobs; /* events tell the log-probabilities of the tokens of OSP_EVENT_TEXT, */
+    int top_logprobs; /* and those of so many of the likeliest at each place, up to OSP_TOP_LOGPROBS_MAX */
+    int priority; /* lower goes first */
     /* Whose share of the engine this takes: clients that wait are served alike. At most
      * OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
     const char *client;
@@ -346,6 +378,17 @@ struct osp_usage {
     double queue_seconds, prompt_seconds, generation_seconds;
 };
 
+/* Of a token at its place in the answer: ln of the probability that the model itself gives it, at temperature 1 and
+ * before anything of struct osp_sampling. */
+struct osp_logprob {
+    int32_t token;
+    float logprob;
+    size_t offset; /* bytes of the answer's text before it */
+    int n_top;
+    const int32_t *top_tokens; /* (n_top) the likeliest, the likeliest first */
+    const float *top_logprobs;
+};
+
 struct osp_event {
     enum osp_event_kind kind;
     const char *text; /* n_bytes of UTF-8 and a NUL; valid until the request's next call */
@@ -354,14 +397,24 @@ struct osp_event {
     int call_index;
     enum osp_status status; /* OSP_EVENT_ERROR */
     enum osp_finish finish; /* OSP_EVENT_DONE */
-    int32_t stop_token;     /* DONE: the control token that ended it, or -1 */
+    int32_t stop_token;     /* DONE: the stop token that ended it, or -1 */
     struct osp_usage usage; /* DONE */
+    /* Ids that were generated since the event before, control tokens too: those of all events together are the
+     * whole answer. Valid until the request is closed. */
+    const int32_t *tokens;
+    int n_tokens;
+    /* TEXT, if they were asked for: of the tokens whose text comes with this event or begins in one before it.
+     * Valid until the request's next call. */
+    const struct osp_logprob *logprobs;
+    int n_logprobs;
 };
 
 /* Waits up to timeout_ms (-1 = forever, 0 = just look) for the next event. OSP_ETIMEOUT: none yet.
  * After DONE or ERROR it gives OSP_EINVAL. */
 OSP_API enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
                                        struct osp_event *out);
+/* The prompt's ids, valid until the request is closed. */
+OSP_API void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n);
 /* Stops it within one step; DONE with OSP_FINISH_CANCELED follows. From any thread. */
 OSP_API void osp_cancel(struct osp_request *request);
 /* Cancels if needed and frees. Accepts NULL. */

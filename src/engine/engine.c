@@ -134,6 +134,14 @@ static void drain_inbox(struct osp_engine *e)
         take_in(e, r);
 }
 
+static bool asks_for_top(const struct step_plan *plan)
+{
+    for (int i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].draws && plan->parts[i].seq->draw.n_top > 0)
+            return true;
+    return false;
+}
+
 static enum osp_status run_batch(struct osp_engine *e, const struct step_plan *plan)
 {
     struct model *m = e->model->model;
@@ -144,9 +152,30 @@ static enum osp_status run_batch(struct osp_engine *e, const struct step_plan *p
     TRY(model_wait(m, ticket));
     if (plan->n_draws > 0)
         TRY(model_tokens(m, plan->n_draws, e->tokens, e->logprobs));
+    if (asks_for_top(plan))
+        TRY(model_top(m, plan->n_draws, e->top_tokens, e->top_logprobs));
     osp_model_publish_costs(e->model);
 out:
     return st;
+}
+
+/* Keeps what the step tells of its tokens' probabilities; before they are published. */
+static void keep_scores(struct osp_engine *e, const struct step_plan *plan)
+{
+    int draw = 0;
+
+    for (int i = 0; i < plan->n_parts; i++) {
+        const struct seq *q = plan->parts[i].seq;
+        const struct score score = {.logprob = e->logprobs[draw],
+                                    .top_tokens = e->top_tokens + (int64_t)draw * SAMPLE_TOP_MAX,
+                                    .top_logprobs =
+                                        e->top_logprobs + (int64_t)draw * SAMPLE_TOP_MAX};
+
+        if (!plan->parts[i].draws)
+            continue;
+        if (e->tokens[draw++] >= 0)
+            scores_write(&request_of(q)->scores, q->n_tokens - 1 - q->n_prompt, &score);
+    }
 }
 
 static void publish_part(struct osp_engine *e, const struct step_part *part)
@@ -156,7 +185,11 @@ static void publish_part(struct osp_engine *e, const struct step_part *part)
     if (!part->draws)
         return;
     e->has_news = true;
-    if (part->seq->end == SEQ_END_FAILED)
+    if (part->seq->end == SEQ_END_FAILED && part->seq->failure == DRAW_NOTHING_ALLOWED)
+        finish_request(e, r, OSP_EINVAL,
+                       "no token is left that may be drawn: penalties, logit_bias, "
+                       "allowed_token_ids and min_tokens together rule out all of them");
+    else if (part->seq->end == SEQ_END_FAILED)
         finish_request(e, r, OSP_EDEVICE,
                        "the model gave no usable probabilities for this request: its logits were "
                        "not finite");
@@ -234,6 +267,7 @@ static void step(struct osp_engine *e)
     now_ns = clock_ns();
     measure_step(e, plan, begin_ns, now_ns);
     sched_commit(&e->sched, e->tokens, now_ns);
+    keep_scores(e, plan);
     measure_parts(e, plan, now_ns);
     engine_publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)

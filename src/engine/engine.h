@@ -33,6 +33,8 @@ struct osp_engine {
     void *batch_memory;
     int32_t *tokens;                    /* (n_seqs_max) drawn in the last step */
     float *logprobs;                    /* (n_seqs_max) */
+    int32_t *top_tokens;                /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
+    float *top_logprobs;                /* likewise */
     bool has_news;                      /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };

@@ -77,6 +77,7 @@ static struct sched_limits limits_of(const struct osp_model *m)
         .context_tokens_max = m->plan.context_tokens_max,
         .window_tokens = m->facts.window_tokens,
         .passes_max = PASSES_MAX_DEFAULT,
+        .lists = m->plan.lists,
     };
 
     memcpy(l.n_pages, m->plan.n_pages, sizeof l.n_pages);
@@ -121,6 +122,10 @@ static enum osp_status open_parts(struct osp_engine *e)
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
     TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
+    TRY(mem_try_array(&e->top_tokens, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_tokens,
+                      "likeliest tokens"));
+    TRY(mem_try_array(&e->top_logprobs, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_logprobs,
+                      "their log-probabilities"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
     engine_publish_stats(e);
     TRY(start_thread(e));
@@ -135,6 +140,8 @@ static void engine_free(struct osp_engine *e)
     free(e->batch_memory);
     free(e->tokens);
     free(e->logprobs);
+    free(e->top_tokens);
+    free(e->top_logprobs);
     pthread_mutex_destroy(&e->lock);
     atomic_store(&e->model->claimed, false);
     free(e);

@@ -36,7 +36,24 @@ static void add_text_event(struct event_stream *s, enum osp_event_kind kind, siz
     e->text = begin;
     e->n_bytes = s->text.size_bytes - begin;
     e->call_index = s->n_calls - 1;
+    e->scores_end = kind == OSP_EVENT_TEXT ? s->n_scores : 0;
     buf_putc(&s->text, '\0');
+}
+
+/* Scores of what a stop string cuts off. */
+static void drop_cut_scores(struct event_stream *s)
+{
+    while (s->n_scores > s->n_scores_heard && s->scores[s->n_scores - 1].offset >= s->n_given_bytes)
+        s->n_scores--;
+}
+
+/* What `stop` has just added to the text. */
+static void give_answer(struct event_stream *s, size_t begin)
+{
+    s->n_given_bytes += s->text.size_bytes - begin;
+    if (s->stop.found)
+        drop_cut_scores(s);
+    add_text_event(s, OSP_EVENT_TEXT, begin);
 }
 
 /* Text that stop strings may cut. */
@@ -44,8 +61,12 @@ static void push_answer(struct event_stream *s, const char *text, size_t n_bytes
 {
     size_t begin = s->text.size_bytes;
 
-    stop_text_push(&s->stop, text, n_bytes, &s->text);
-    add_text_event(s, OSP_EVENT_TEXT, begin);
+    s->n_answer_bytes += n_bytes;
+    if (s->n_tokens < s->tokens_min)
+        buf_append(&s->text, text, n_bytes);
+    else
+        stop_text_push(&s->stop, text, n_bytes, &s->text);
+    give_answer(s, begin);
 }
 
 static void finish_answer(struct event_stream *s)
@@ -53,7 +74,7 @@ static void finish_answer(struct event_stream *s)
     size_t begin = s->text.size_bytes;
 
     stop_text_finish(&s->stop, &s->text);
-    add_text_event(s, OSP_EVENT_TEXT, begin);
+    give_answer(s, begin);
 }
 
 static size_t add_string(struct event_stream *s, const char *string)
@@ -82,6 +103,7 @@ static void on_begin(void *ctx, const struct harmony_header *header)
     struct event_stream *s = ctx;
 
     s->in_reasoning = header->part == PART_REASONING;
+    s->in_content = header->part == PART_CONTENT;
     if (header->part == PART_TOOL_CALL && !event_stream_stopped(s))
         begin_call(s, header->recipient);
 }
@@ -109,6 +131,7 @@ static void on_end(void *ctx, const struct harmony_header *header, int32_t termi
 
     (void)terminator;
     s->in_reasoning = false;
+    s->in_content = false;
     if (header->part == PART_CONTENT)
         finish_answer(s);
 }
@@ -144,6 +167,7 @@ enum osp_status event_stream_init(struct event_stream *s, const struct event_str
 
     memset(s, 0, sizeof *s);
     s->tokenizer = opt->tokenizer;
+    s->tokens_min = opt->tokens_min;
     buf_init(&s->text, TEXT_BYTES_MAX);
     detok_init(&s->detok);
     TRY(stop_text_init(&s->stop, opt->stop, opt->n_stop));
@@ -162,6 +186,7 @@ void event_stream_release(struct event_stream *s)
     stop_text_release(&s->stop);
     buf_release(&s->text);
     free(s->pending);
+    free(s->scores);
     memset(s, 0, sizeof *s);
 }
 
@@ -199,20 +224,44 @@ static void forget_heard(struct event_stream *s)
         return;
     s->n_heard = 0;
     s->n_pending = 0;
+    s->n_scores -= s->n_scores_heard;
+    if (s->n_scores_heard > 0)
+        memmove(s->scores, s->scores + s->n_scores_heard, s->n_scores * sizeof *s->scores);
+    s->n_scores_heard = 0;
     buf_clear(&s->text);
 }
 
-void event_stream_push(struct event_stream *s, int32_t token)
+/* The token was part of the answer's text, which had n_before bytes: its score goes with the text event that it
+ * brought, the last behind n_events others, else with the next one. */
+static void add_score(struct event_stream *s, const struct osp_logprob *score, size_t n_before,
+                      size_t n_events)
 {
-    bool was_reasoning = s->in_reasoning;
+    struct pending_event *last = s->n_pending > n_events ? &s->pending[s->n_pending - 1] : NULL;
+
+    if (score == NULL || (s->stop.found && n_before >= s->n_given_bytes))
+        return;
+    mem_grow(&s->scores, s->n_scores, &s->n_scores_max, sizeof *s->scores);
+    s->scores[s->n_scores] = *score;
+    s->scores[s->n_scores++].offset = n_before;
+    if (last != NULL && last->kind == OSP_EVENT_TEXT)
+        last->scores_end = s->n_scores;
+}
+
+void event_stream_push(struct event_stream *s, int32_t token, const struct osp_logprob *score)
+{
+    bool was_reasoning = s->in_reasoning, was_content = s->in_content;
+    size_t n_before = s->n_answer_bytes, n_events;
 
     forget_heard(s);
-    if (s->reader == NULL) {
+    n_events = s->n_pending;
+    if (s->reader == NULL)
         push_raw(s, token);
-        return;
-    }
-    harmony_reader_push(s->reader, token);
+    else
+        harmony_reader_push(s->reader, token);
+    s->n_tokens++;
     s->n_reasoning_tokens += was_reasoning && s->in_reasoning;
+    if (s->reader == NULL || (was_content && s->in_content))
+        add_score(s, score, n_before, n_events);
 }
 
 void event_stream_finish(struct event_stream *s)
@@ -239,6 +288,11 @@ bool event_stream_next(struct event_stream *s, struct osp_event *out)
     *out = (struct osp_event){.kind = e->kind, .call_index = e->call_index, .stop_token = -1};
     out->text = s->text.data + e->text;
     out->n_bytes = e->n_bytes;
+    if (e->kind == OSP_EVENT_TEXT && e->scores_end > s->n_scores_heard) {
+        out->logprobs = s->scores + s->n_scores_heard;
+        out->n_logprobs = (int)(e->scores_end - s->n_scores_heard);
+        s->n_scores_heard = e->scores_end;
+    }
     if (e->kind == OSP_EVENT_TOOL_CALL) {
         out->name = s->text.data + e->name;
         out->call_id = s->text.data + e->call_id;

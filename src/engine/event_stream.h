@@ -10,6 +10,7 @@
 struct pending_event {
     enum osp_event_kind kind;
     size_t text, n_bytes, name, call_id;
+    size_t scores_end; /* of a text: the scores up to here go with it */
     int call_index;
 };
 
@@ -24,8 +25,13 @@ struct event_stream {
     struct buf text;               /* of the pending events */
     struct pending_event *pending; /* (n_pending) */
     size_t n_pending, n_pending_max, n_heard;
-    bool is_priming;   /* the prompt's own end is read: its content is no news */
-    bool in_reasoning; /* inside the content of an analysis message */
+    struct osp_logprob *scores; /* (n_scores) of the answer's tokens, for events to come */
+    size_t n_scores, n_scores_max, n_scores_heard;
+    size_t n_answer_bytes, n_given_bytes; /* of the answer's text: known, and given out by `stop` */
+    int n_tokens, tokens_min;             /* read; before tokens_min no stop string is found */
+    bool in_content;                      /* inside the content of an answer's message */
+    bool is_priming;                      /* the prompt's own end is read: its content is no news */
+    bool in_reasoning;                    /* inside the content of an analysis message */
     int n_calls, n_reasoning_tokens;
 };
 
@@ -35,7 +41,7 @@ struct event_stream_options {
     const char *const *functions; /* offered, (n_functions) copied */
     size_t n_functions;
     const char *const *stop; /* (n_stop) copied */
-    int n_stop;
+    int n_stop, tokens_min;
     const int32_t *prompt; /* (n_prompt): its last, open message tells where the answer begins */
     size_t n_prompt;
 };
@@ -45,7 +51,8 @@ CHECKED enum osp_status event_stream_init(struct event_stream *s,
                                           const struct event_stream_options *opt);
 void event_stream_release(struct event_stream *s); /* accepts a zeroed one */
 
-void event_stream_push(struct event_stream *s, int32_t token);
+/* score: the token's, whose lists outlive the stream; `offset` is set here. NULL: events tell none. */
+void event_stream_push(struct event_stream *s, int32_t token, const struct osp_logprob *score);
 void event_stream_finish(struct event_stream *s); /* no token follows */
 /* True once a stop string was found: the answer is over. */
 bool event_stream_stopped(const struct event_stream *s);

@@ -64,11 +64,35 @@ static struct osp_event error_event(const struct osp_request *r)
     };
 }
 
+/* A stop token of the request's own has no text in the answer. */
+static bool is_own_stop(const struct osp_request *r)
+{
+    const struct seq *q = &r->seq;
+
+    if (r->n_read + 1 < r->seen.n_tokens || !ended_on_stop_token(r))
+        return false;
+    for (int i = 0; i < q->n_stop_ids; i++)
+        if (q->stop_ids[i] == q->tokens[r->n_read])
+            return true;
+    return false;
+}
+
+static void read_token(struct osp_request *r)
+{
+    struct osp_logprob score;
+    int i = r->n_read - r->seq.n_prompt;
+    bool is_stop = is_own_stop(r);
+    int32_t token = r->seq.tokens[r->n_read++];
+
+    if (!is_stop)
+        event_stream_push(&r->stream, token, scores_at(&r->scores, i, token, &score));
+}
+
 /* Gives the stream what it has not read yet: one token, or the end. False: nothing is left. */
 static bool feed(struct osp_request *r)
 {
     if (r->n_read < r->seen.n_tokens) {
-        event_stream_push(&r->stream, r->seq.tokens[r->n_read++]);
+        read_token(r);
         if (event_stream_stopped(&r->stream)) {
             atomic_store(&r->is_answered, true);
             osp_cancel(r); /* the answer is over; what is still drawn is not read */
@@ -101,6 +125,20 @@ static uint64_t deadline_of(int64_t timeout_ms)
     return timeout_ms == 0 ? 0 : clock_ns() + (uint64_t)timeout_ms * 1000000u;
 }
 
+/* What was read since the event before. */
+static void add_tokens(struct osp_request *r, struct osp_event *out)
+{
+    out->tokens = r->seq.tokens + r->n_told;
+    out->n_tokens = r->n_read - r->n_told;
+    r->n_told = r->n_read;
+}
+
+void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n)
+{
+    *ids = request->seq.tokens;
+    *n = (size_t)request->seq.n_prompt;
+}
+
 enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
                                struct osp_event *out)
 {
@@ -110,8 +148,10 @@ enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
     if (r->is_over)
         return fail(OSP_EINVAL, "the request has given its last event");
     for (;;) {
-        if (event_stream_next(&r->stream, out) || last_event(r, out))
+        if (event_stream_next(&r->stream, out) || last_event(r, out)) {
+            add_tokens(r, out);
             return OSP_OK;
+        }
         if (!feed(r) && !request_wait(r, deadline_ns))
             return fail(OSP_ETIMEOUT, "no event within %lld ms", (long long)timeout_ms);
     }

@@ -182,10 +182,14 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
                              const struct memory_wish *w)
 {
     const int n_context = w->context_tokens_max > 0 ? w->context_tokens_max : context_allowed(c);
+    const struct batch_counts lists = draw_lists_max(p->n_seqs_max, n_context, c->vocab_size);
     const struct batch_counts counts = {.n_rows = p->n_batch_tokens_max,
                                         .n_seqs = p->n_seqs_max,
                                         .n_samples = p->n_seqs_max,
-                                        .n_pages = seq_product(p, seq_pages_max(n_context))};
+                                        .n_pages = seq_product(p, seq_pages_max(n_context)),
+                                        .n_seen = lists.n_seen,
+                                        .n_biases = lists.n_biases,
+                                        .n_mask_words = lists.n_mask_words};
     const struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_rows);
 
     return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);
@@ -208,6 +212,7 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g, p.kv_dtype);
     p.n_seq_pages_max = seq_pages_max(p.context_tokens_max);
+    p.lists = draw_lists_max(p.n_seqs_max, p.context_tokens_max, c->vocab_size);
     p.total_bytes = p.weight_bytes + p.activation_bytes + p.kv_cache_bytes;
     *out = p;
 out:

@@ -21,7 +21,8 @@ struct memory_wish {
 struct memory_plan {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int n_pages[N_PAGE_GROUPS];
-    int n_seq_pages_max; /* in the tables of one sequence */
+    int n_seq_pages_max;       /* in the tables of one sequence */
+    struct batch_counts lists; /* of a step's draws: draw_lists_max() */
     enum dtype kv_dtype;
     int64_t weight_bytes, kv_cache_bytes, activation_bytes, total_bytes;
 };

@@ -130,6 +130,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .n_rows_max = m->plan.n_batch_tokens_max,
         .n_samples_max = m->plan.n_seqs_max,
         .n_seq_pages_max = m->plan.n_seq_pages_max,
+        .edits = m->plan.lists,
         .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
         .mxfp4_parts = m->mxfp4_parts,

@@ -247,7 +247,7 @@ void remote_engine_close(struct remote *r)
     remote_wake(r);
 }
 
-/* The request's own prompt follows the options. What the parent has settled is not left to the worker: how
+/* The request's lists follow the options. What the parent has settled is not left to the worker: how
  * long the answer may be, and the seed. */
 static enum osp_status write_submit(struct remote *r, const struct osp_request *request,
                                     const struct osp_request_options *opt, uint64_t id)
@@ -259,6 +259,8 @@ static enum osp_status write_submit(struct remote *r, const struct osp_request *
     memset(&s, 0, sizeof s);
     s.id = id;
     s.n_prompt = q->n_prompt;
+    s.n_biases = opt->n_biases;
+    s.n_allowed = opt->n_allowed_tokens;
     settled.tokens_max = q->n_tokens_max - q->n_prompt;
     settled.sampling.seed = q->draw.seed;
     settled.sampling.has_seed = true;
@@ -266,6 +268,9 @@ static enum osp_status write_submit(struct remote *r, const struct osp_request *
     wire_put(&r->wire, &s, sizeof s);
     wire_put_request_options(&r->wire, &settled);
     wire_put(&r->wire, q->tokens, (size_t)q->n_prompt * sizeof *q->tokens);
+    wire_put(&r->wire, opt->biases, (size_t)opt->n_biases * sizeof *opt->biases);
+    wire_put(&r->wire, opt->allowed_tokens,
+             (size_t)opt->n_allowed_tokens * sizeof *opt->allowed_tokens);
     return wire_end(&r->wire);
 }
 

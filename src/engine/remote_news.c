@@ -221,8 +221,14 @@ static enum osp_status on_pulse(struct remote *r, struct frame *f)
     return OSP_OK;
 }
 
-static bool is_possible(const struct remote *r, const struct seq *q, const struct wire_news *news)
+static bool is_possible(const struct remote *r, const struct osp_request *request,
+                        const struct wire_news *news)
 {
+    const struct seq *q = &request->seq;
+    const struct scores *s = &request->scores;
+
+    if (news->n_new > 0 && (news->has_scores != (s->logprobs != NULL) || news->n_top != s->n_top))
+        return false;
     return news->n_before == q->n_tokens && news->n_new >= 0 &&
            news->n_new <= q->n_tokens_max - q->n_tokens && news->n_message_bytes >= 0 &&
            news->n_message_bytes <= FAIL_MESSAGE_BYTES_MAX && r->engine_is_open;
@@ -236,6 +242,25 @@ static bool take_tokens(const struct remote *r, struct seq *q, struct frame *f, 
     frame_take(f, at, (size_t)n * sizeof *at);
     for (int i = 0; i < n; i++)
         if (at[i] < 0 || at[i] >= r->made.facts.vocab_size)
+            return false;
+    return !f->is_bad;
+}
+
+/* As tokens do, and before those are published. */
+static bool take_scores(const struct remote *r, struct osp_request *request, struct frame *f, int n)
+{
+    struct scores *s = &request->scores;
+    size_t at = (size_t)(request->seq.n_tokens - request->seq.n_prompt), n_entries;
+
+    if (s->logprobs == NULL || n == 0)
+        return true;
+    frame_take(f, s->logprobs + at, (size_t)n * sizeof *s->logprobs);
+    at *= (size_t)s->n_top;
+    n_entries = (size_t)n * (size_t)s->n_top;
+    frame_take(f, s->top_tokens + at, n_entries * sizeof *s->top_tokens);
+    frame_take(f, s->top_logprobs + at, n_entries * sizeof *s->top_logprobs);
+    for (size_t i = 0; i < n_entries; i++)
+        if (s->top_tokens[at + i] >= r->made.facts.vocab_size)
             return false;
     return !f->is_bad;
 }
@@ -255,7 +280,8 @@ static enum osp_status on_news(struct remote *r, struct frame *f)
         return OSP_OK;
     }
     q = &l->request->seq;
-    if (!is_possible(r, q, &news) || !take_tokens(r, q, f, news.n_new))
+    if (!is_possible(r, l->request, &news) || !take_tokens(r, q, f, news.n_new) ||
+        !take_scores(r, l->request, f, news.n_new))
         return fail(OSP_EFORMAT, "news of a request that cannot be");
     frame_take(f, message, (size_t)news.n_message_bytes);
     submit_ns = q->times.submit_ns;

@@ -13,6 +13,7 @@ static void request_free(struct osp_request *r)
 {
     event_stream_release(&r->stream);
     seq_release(&r->seq);
+    scores_release(&r->scores);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r->message);
@@ -39,7 +40,7 @@ enum osp_status request_new(struct osp_request **out, const struct sched_limits 
     r->seq.times.submit_ns = clock_ns();
     r->outbox.n_tokens = n_prompt;
     r->seen = r->outbox;
-    r->n_read = n_prompt;
+    r->n_read = r->n_told = n_prompt;
     *out = r;
 out:
     if (st != OSP_OK)

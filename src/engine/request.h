@@ -9,6 +9,7 @@
 
 #include "engine/event_stream.h"
 #include "engine/metrics.h"
+#include "engine/scores.h"
 
 /* What the engine has told so far. The tokens themselves lie in seq.tokens, which never moves and
  * has room for all of them, so a slow reader never holds up a step. */
@@ -32,12 +33,15 @@ struct osp_request {
     struct outbox outbox; /* under the lock */
     char *message;        /* set once, before the outbox ends with a failure */
     char *client;         /* what seq.client_key points to */
+    struct scores
+        scores; /* of the answer's tokens: the engine writes them before it publishes those */
 
     struct remote *remote; /* the worker's process that has it; NULL: none */
 
     struct event_stream stream;
     struct outbox seen; /* the client's copy */
     int n_read;         /* tokens given to the stream, prompt included */
+    int n_told;         /* of them, those that went with an event */
     bool is_finished;   /* the stream has heard that no token follows */
     bool is_over;       /* DONE or ERROR was given */
 };

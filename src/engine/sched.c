@@ -81,6 +81,7 @@ void seq_release(struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         page_list_release(&q->pages[g]);
+    draw_lists_release(&q->lists);
     free(q->tokens);
     memset(q, 0, sizeof *q);
 }
@@ -212,6 +213,21 @@ struct seq *sched_expired(const struct sched *s, uint64_t now_ns)
 
 /* ---- the rows of a step ---- */
 
+/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists are longer than a
+ * step's room only where there are very many of them: then those who were admitted last wait for a later step. */
+static bool lists_fit(const struct sched *s, const struct seq *q, struct batch_counts *counts)
+{
+    const struct batch_counts *max = &s->limits.lists;
+    struct batch_counts with = *counts;
+
+    draw_lists_count(&q->lists, q->n_tokens - q->n_prompt, &with);
+    if (with.n_seen > max->n_seen || with.n_biases > max->n_biases ||
+        with.n_mask_words > max->n_mask_words)
+        return false;
+    *counts = with;
+    return true;
+}
+
 static bool is_generating(const struct seq *q)
 {
     return q->n_stored >= q->n_prompt;
@@ -291,15 +307,31 @@ static void give_prompts(struct sched *s, int n_rows)
     }
 }
 
+/* A prompt whose end is in this step draws, too. */
+static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
+{
+    for (int i = 0; i < s->n_running; i++) {
+        struct seq *q = s->running[i];
+
+        if (!is_generating(q) && q->n_rows > 0 && prompt_rows_left(q) == 0 &&
+            !lists_fit(s, q, lists))
+            q->n_rows--;
+    }
+}
+
 static void give_rows(struct sched *s)
 {
+    struct batch_counts lists = {0};
     int n_generated = 0;
 
     for (int i = 0; i < s->n_running; i++) {
-        s->running[i]->n_rows = is_generating(s->running[i]);
-        n_generated += s->running[i]->n_rows;
+        struct seq *q = s->running[i];
+
+        q->n_rows = is_generating(q) && lists_fit(s, q, &lists);
+        n_generated += q->n_rows;
     }
     give_prompts(s, prompt_rows_max(s, n_generated));
+    check_prompt_lists(s, &lists);
 }
 
 static void plan_part(struct sched *s, struct seq *q)
@@ -326,7 +358,7 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
     give_rows(s);
     *plan = (struct step_plan){.parts = plan->parts, .begin_ns = now_ns};
     for (int i = 0; i < s->n_running; i++)
-        if (is_generating(s->running[i]))
+        if (is_generating(s->running[i]) && s->running[i]->n_rows > 0)
             plan_part(s, s->running[i]);
     for (int i = 0; i < s->n_running; i++)
         if (!is_generating(s->running[i]) && s->running[i]->n_rows > 0)
@@ -334,26 +366,34 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
     return plan;
 }
 
-static bool is_stop(const struct sched_limits *l, int32_t token)
+static bool is_among(const int32_t *ids, int n, int32_t id)
 {
-    for (int i = 0; i < l->n_stop_ids; i++)
-        if (l->stop_ids[i] == token)
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
             return true;
     return false;
+}
+
+static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t token)
+{
+    return is_among(q->stop_ids, q->n_stop_ids, token) ||
+           (!q->ignore_stop && is_among(l->stop_ids, l->n_stop_ids, token));
 }
 
 static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t now_ns)
 {
     if (token < 0) {
+        q->failure = (enum draw_failure)token;
         seq_end(s, q, SEQ_END_FAILED);
         return;
     }
     q->tokens[q->n_tokens++] = token;
+    draw_lists_note(&q->lists, token);
     if (q->times.first_token_ns == 0)
         q->times.first_token_ns = now_ns;
     q->times.last_token_ns = now_ns;
     s->n_generated_tokens++;
-    if (!q->ignore_stop && is_stop(&s->limits, token))
+    if (is_stop(&s->limits, q, token))
         seq_end(s, q, SEQ_END_STOP);
     else if (q->n_tokens == q->n_tokens_max)
         seq_end(s, q, SEQ_END_LENGTH);

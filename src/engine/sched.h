@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 
+#include "engine/draw_lists.h"
 #include "engine/pages.h"
 #include "engine/sched_clients.h"
 #include "engine/sched_cost.h"
@@ -34,7 +35,8 @@ struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
     int context_tokens_max, window_tokens;
     int n_pages[N_PAGE_GROUPS];
-    int passes_max; /* see PASSES_MAX_DEFAULT */
+    int passes_max;            /* see PASSES_MAX_DEFAULT */
+    struct batch_counts lists; /* draw_lists_max(); a sequence's lists fit in by themselves */
     int32_t stop_ids[SCHED_STOP_IDS_MAX];
     int n_stop_ids;
 };
@@ -62,12 +64,16 @@ struct seq {
     int n_stored; /* positions whose K and V lie in the pages */
     struct page_list pages[N_PAGE_GROUPS];
     struct batch_sample draw; /* temperature, top_k, ..., seed; row and position are set a step */
-    bool ignore_stop;
+    struct draw_lists lists;
+    bool ignore_stop;                      /* of the limits' stop ids; */
+    int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
+    int n_stop_ids;
     int priority;           /* lower goes first */
     const char *client_key; /* whose share it takes; borrowed; NULL: of those who give none */
     uint64_t deadline_ns;   /* 0: none */
     enum seq_state state;
     enum seq_end end;
+    enum draw_failure failure; /* of a draw that ended it as SEQ_END_FAILED; 0: it was not a draw */
     struct seq_times times;
     void *owner; /* the scheduler never looks at it */
 

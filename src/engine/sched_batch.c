@@ -11,11 +11,16 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
         .n_seqs = l->n_seqs_max,
         .n_samples = l->n_seqs_max,
         .n_pages = l->n_seqs_max * n_pages_seq,
+        .n_seen = l->lists.n_seen,
+        .n_biases = l->lists.n_biases,
+        .n_mask_words = l->lists.n_mask_words,
     });
 }
 
 /* Writable views of a block that is being filled, and how far it is filled. */
 struct filling {
+    struct batch *batch;
+    struct batch_counts lists;
     int32_t *tokens, *positions, *row_seq, *kinds, *pages;
     struct batch_seq *seqs;
     struct batch_sample *samples;
@@ -30,6 +35,7 @@ static void *writable(struct batch *b, int32_t offset)
 static struct filling filling_of(struct batch *b)
 {
     return (struct filling){
+        .batch = b,
         .tokens = writable(b, b->offset_tokens),
         .positions = writable(b, b->offset_positions),
         .row_seq = writable(b, b->offset_row_seq),
@@ -53,6 +59,11 @@ static void fill_rows(struct filling *f, const struct step_part *part)
     }
 }
 
+static void count_lists(const struct seq *q, struct batch_counts *counts)
+{
+    draw_lists_count(&q->lists, q->n_tokens - q->n_prompt, counts);
+}
+
 static void fill_sample(struct filling *f, const struct seq *q)
 {
     struct batch_sample *out = &f->samples[f->n_samples++];
@@ -60,6 +71,7 @@ static void fill_sample(struct filling *f, const struct seq *q)
     *out = q->draw;
     out->row = f->n_rows - 1;
     out->position = (uint32_t)q->n_tokens;
+    draw_lists_fill(&q->lists, q->n_tokens - q->n_prompt, f->batch, out, &f->lists);
 }
 
 static void fill_part(struct filling *f, const struct step_part *part)
@@ -78,11 +90,18 @@ static void fill_part(struct filling *f, const struct step_part *part)
 const struct batch *sched_batch(const struct sched *s, void *memory)
 {
     const struct step_plan *plan = &s->plan;
-    struct batch *b = batch_init(memory, (struct batch_counts){.n_rows = plan->n_rows,
-                                                               .n_seqs = plan->n_parts,
-                                                               .n_samples = plan->n_draws,
-                                                               .n_pages = plan->n_pages});
-    struct filling f = filling_of(b);
+    struct batch_counts counts = {.n_rows = plan->n_rows,
+                                  .n_seqs = plan->n_parts,
+                                  .n_samples = plan->n_draws,
+                                  .n_pages = plan->n_pages};
+    struct batch *b;
+    struct filling f;
+
+    for (int i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].draws)
+            count_lists(plan->parts[i].seq, &counts);
+    b = batch_init(memory, counts);
+    f = filling_of(b);
 
     for (int i = 0; i < plan->n_parts; i++)
         fill_part(&f, &plan->parts[i]);

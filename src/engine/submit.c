@@ -1,4 +1,5 @@
 /* From a client's options to a request in the engine's inbox. */
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +10,15 @@
 #include "engine/engine.h"
 #include "engine/model_api.h"
 
+/* OpenAI's range; and one in which no logit of a model becomes infinite. */
+static const double PENALTY_MAX = 2, REPETITION_MIN = 0.01, REPETITION_MAX = 100;
 static const int64_t TIMEOUT_MS_MAX =
     (int64_t)366 * 24 * 3600 * 1000; /* a year: far from overflow */
 
-static enum osp_status check_fraction(const char *name, float value)
+static enum osp_status check_range(const char *name, float value, double min, double max)
 {
-    if (!(value >= 0.0F && value <= 1.0F))
-        return fail(OSP_EINVAL, "%s is %g, must be in 0 to 1", name, (double)value);
+    if (!(value >= (float)min && value <= (float)max))
+        return fail(OSP_EINVAL, "%s is %g, must be in %g to %g", name, (double)value, min, max);
     return OSP_OK;
 }
 
@@ -27,8 +30,13 @@ static enum osp_status check_sampling(const struct osp_sampling *s)
         return fail(OSP_EINVAL, "temperature is %g, must be 0 or more", (double)s->temperature);
     if (s->top_k < 0)
         return fail(OSP_EINVAL, "top_k is %d, must be 0 (off) or more", s->top_k);
-    TRY(check_fraction("top_p", s->top_p));
-    TRY(check_fraction("min_p", s->min_p));
+    TRY(check_range("top_p", s->top_p, 0, 1));
+    TRY(check_range("min_p", s->min_p, 0, 1));
+    TRY(check_range("presence_penalty", s->presence_penalty, -PENALTY_MAX, PENALTY_MAX));
+    TRY(check_range("frequency_penalty", s->frequency_penalty, -PENALTY_MAX, PENALTY_MAX));
+    if (s->repetition_penalty != 0.0F)
+        TRY(check_range("repetition_penalty", s->repetition_penalty, REPETITION_MIN,
+                        REPETITION_MAX));
 out:
     return st;
 }
@@ -44,6 +52,9 @@ static struct batch_sample draw_of(const struct osp_sampling *s)
         .top_k = s->top_k,
         .min_p = s->min_p,
         .seed = s->has_seed ? s->seed : rng_entropy(),
+        .repetition = s->repetition_penalty != 1.0F ? s->repetition_penalty : 0.0F,
+        .presence = s->presence_penalty,
+        .frequency = s->frequency_penalty,
     };
 }
 
@@ -76,30 +87,86 @@ static int tokens_max_of(const struct osp_model *m, int n_prompt, int n_answer_m
     return n_prompt + n_answer_max;
 }
 
-static enum osp_status check_options(const struct osp_request_options *opt)
+static enum osp_status check_count(const char *name, int value, int max)
 {
-    if (opt->tokens_max < 0)
-        return fail(OSP_EINVAL, "tokens_max is %d, must be 0 (no limit) or more", opt->tokens_max);
+    if (value < 0 || value > max)
+        return fail(OSP_EINVAL, "%s is %d, must be in 0 to %d", name, value, max);
+    return OSP_OK;
+}
+
+static enum osp_status check_stop_tokens(const struct osp_request_options *opt, int n_ids)
+{
+    enum osp_status st;
+
+    TRY(check_count("n_stop_tokens", opt->n_stop_tokens, OSP_STOP_TOKENS_MAX));
+    for (int i = 0; i < opt->n_stop_tokens; i++)
+        if (opt->stop_tokens[i] < 0 || opt->stop_tokens[i] >= n_ids)
+            return fail(OSP_EINVAL,
+                        "stop_token_ids: token %d (entry %d) is not of the vocabulary, 0 to %d",
+                        (int)opt->stop_tokens[i], i, n_ids - 1);
+out:
+    return st;
+}
+
+static enum osp_status check_options(const struct osp_request_options *opt, int n_ids)
+{
+    enum osp_status st;
+
+    TRY(check_count("tokens_max", opt->tokens_max, INT_MAX));
+    TRY(check_count("tokens_min", opt->tokens_min,
+                    opt->tokens_max > 0 ? opt->tokens_max : INT_MAX));
+    TRY(check_count("top_logprobs", opt->top_logprobs, OSP_TOP_LOGPROBS_MAX));
+    TRY(check_stop_tokens(opt, n_ids));
     if (opt->timeout_ms < 0 || opt->timeout_ms > TIMEOUT_MS_MAX)
         return fail(OSP_EINVAL, "timeout_ms is %lld, must be in 0 (none) to %lld",
                     (long long)opt->timeout_ms, (long long)TIMEOUT_MS_MAX);
     if (opt->client != NULL && strlen(opt->client) > OSP_CLIENT_BYTES_MAX)
         return fail(OSP_EINVAL, "the client's key has %zu bytes, at most %d are allowed",
                     strlen(opt->client), OSP_CLIENT_BYTES_MAX);
-    return check_sampling(&opt->sampling);
+    TRY(check_sampling(&opt->sampling));
+out:
+    return st;
 }
 
-static void set_options(struct osp_request *r, const struct osp_request_options *opt)
+static enum osp_status init_lists(struct seq *q, const struct sched_limits *l,
+                                  const struct osp_request_options *opt, int n_ids)
+{
+    int32_t stop_ids[OSP_STOP_TOKENS_MAX + SCHED_STOP_IDS_MAX];
+    struct draw_lists_wish wish = {.n_ids = n_ids,
+                                   .options = opt,
+                                   .prompt = q->tokens,
+                                   .n_prompt = q->n_prompt,
+                                   .n_tokens_max = q->n_tokens_max,
+                                   .stop_ids = stop_ids};
+
+    for (int i = 0; i < q->n_stop_ids; i++)
+        stop_ids[wish.n_stop_ids++] = q->stop_ids[i];
+    for (int i = 0; i < l->n_stop_ids && !q->ignore_stop; i++)
+        stop_ids[wish.n_stop_ids++] = l->stop_ids[i];
+    return draw_lists_init(&q->lists, &wish);
+}
+
+static enum osp_status set_options(struct osp_request *r, const struct sched_limits *l,
+                                   const struct osp_request_options *opt, int n_ids)
 {
     struct seq *q = &r->seq;
+    enum osp_status st;
 
     q->draw = draw_of(&opt->sampling);
+    q->draw.n_top = opt->logprobs ? opt->top_logprobs : 0;
     q->ignore_stop = opt->ignore_stop_tokens;
+    q->n_stop_ids = opt->n_stop_tokens;
+    memcpy(q->stop_ids, opt->stop_tokens, sizeof q->stop_ids);
     q->priority = opt->priority;
     if (opt->client != NULL)
         q->client_key = r->client = mem_strdup(opt->client);
     if (opt->timeout_ms > 0)
         q->deadline_ns = q->times.submit_ns + (uint64_t)opt->timeout_ms * 1000000u;
+    TRY(init_lists(q, l, opt, n_ids));
+    if (opt->logprobs)
+        TRY(scores_init(&r->scores, q->n_tokens_max - q->n_prompt, opt->top_logprobs));
+out:
+    return st;
 }
 
 static enum osp_status submit(struct osp_request **out, struct osp_engine *engine,
@@ -110,15 +177,16 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     struct osp_request *r = NULL;
     enum osp_status st;
 
-    TRY(check_options(opt));
+    TRY(check_options(opt, m->facts.vocab_size));
     TRY(check_prompt(m, stream->prompt, stream->n_prompt));
     stream->tokenizer = m->tokenizer;
     stream->raw = opt->raw;
     stream->stop = opt->stop;
     stream->n_stop = opt->n_stop;
+    stream->tokens_min = opt->tokens_min;
     TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
-    set_options(r, opt);
+    TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
     TRY(engine_submit(engine, r, opt));
     *out = r;
 out:

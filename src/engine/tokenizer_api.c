@@ -66,6 +66,13 @@ out:
     return st;
 }
 
+enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
+                                char scratch[OSP_TOKEN_SCRATCH_BYTES], const char **bytes,
+                                size_t *n_bytes)
+{
+    return tokenizer_bytes(tokenizer_of(t), id, scratch, bytes, n_bytes);
+}
+
 enum osp_status osp_detokenize(const struct osp_tokenizer *t, const int32_t *ids, size_t n,
                                char **text, size_t *n_bytes)
 {

@@ -13,7 +13,7 @@
 #include "engine/sched.h"
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 2,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -25,9 +25,9 @@ enum {
     X(FRAME_OPENED, "worker: struct wire_outcome, struct wire_model")                              \
     X(FRAME_ENGINE, "parent: the engine's options")                                                \
     X(FRAME_ENGINE_OPENED, "worker: struct wire_outcome")                                          \
-    X(FRAME_SUBMIT, "parent: struct wire_submit, the request's options, the prompt's ids")         \
+    X(FRAME_SUBMIT, "parent: struct wire_submit, the request's options, its lists")                \
     X(FRAME_CANCEL, "parent: struct wire_cancel")                                                  \
-    X(FRAME_NEWS, "worker: struct wire_news, tokens, the failure's message")                       \
+    X(FRAME_NEWS, "worker: struct wire_news, tokens, their scores, the failure's message")         \
     X(FRAME_PING, "parent: nothing")                                                               \
     X(FRAME_PULSE, "worker: struct wire_pulse")                                                    \
     X(FRAME_METRICS, "worker: struct osp_engine_metrics")                                          \
@@ -58,7 +58,7 @@ struct wire_model {
 
 struct wire_submit {
     uint64_t id;
-    int32_t n_prompt;
+    int32_t n_prompt, n_biases, n_allowed; /* lists behind the options, in this order */
 };
 
 struct wire_cancel {
@@ -69,8 +69,10 @@ struct wire_cancel {
 /* What a step has changed in a request: struct outbox of request.h, with what is new. */
 struct wire_news {
     uint64_t id;
-    int32_t n_before, n_new; /* tokens, prompt included; n_new of them follow */
-    enum seq_end end;        /* SEQ_END_NONE: it goes on */
+    int32_t n_before,
+        n_new; /* tokens, prompt included; n_new of them follow, with what scores.h keeps of each */
+    int32_t has_scores, n_top;
+    enum seq_end end; /* SEQ_END_NONE: it goes on */
     enum osp_status status;
     int32_t n_message_bytes; /* of SEQ_END_FAILED; they follow the tokens */
     struct seq_times times;

@@ -11,6 +11,7 @@
 
 typedef void wire_notify_fn(void *ctx);
 typedef const char *wire_stop_strings[OSP_STOP_STRINGS_MAX];
+typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
 
 #define MODEL_OPTION_FIELDS(TEXT, VALUE, HERE)                                                     \
     TEXT(path)                                                                                     \
@@ -54,6 +55,15 @@ typedef const char *wire_stop_strings[OSP_STOP_STRINGS_MAX];
     HERE(int, n_stop)                                                                              \
     HERE(bool, raw)                                                                                \
     VALUE(bool, ignore_stop_tokens)                                                                \
+    VALUE(int, tokens_min)                                                                         \
+    VALUE(wire_stop_tokens, stop_tokens)                                                           \
+    VALUE(int, n_stop_tokens)                                                                      \
+    HERE(const struct osp_logit_bias *, biases)                                                    \
+    HERE(int, n_biases)                                                                            \
+    HERE(const int32_t *, allowed_tokens)                                                          \
+    HERE(int, n_allowed_tokens)                                                                    \
+    VALUE(bool, logprobs)                                                                          \
+    VALUE(int, top_logprobs)                                                                       \
     VALUE(int, priority)                                                                           \
     TEXT(client)                                                                                   \
     VALUE(int64_t, timeout_ms)

@@ -95,12 +95,23 @@ static enum osp_status send_metrics(struct worker *w)
     return send_frame(w, FRAME_METRICS, &metrics, sizeof metrics);
 }
 
+/* r: whose they are; NULL: of one that does not exist here, without tokens. */
 static enum osp_status send_news(struct worker *w, const struct wire_news *news,
-                                 const int32_t *tokens, const char *message)
+                                 const struct osp_request *r, const char *message)
 {
+    size_t n = (size_t)news->n_new, n_entries = n * (size_t)news->n_top, at;
+
     wire_begin(&w->wire, FRAME_NEWS);
     wire_put(&w->wire, news, sizeof *news);
-    wire_put(&w->wire, tokens, (size_t)news->n_new * sizeof *tokens);
+    if (n > 0)
+        wire_put(&w->wire, r->seq.tokens + news->n_before, n * sizeof *r->seq.tokens);
+    if (n > 0 && news->has_scores) {
+        at = (size_t)(news->n_before - r->seq.n_prompt);
+        wire_put(&w->wire, r->scores.logprobs + at, n * sizeof(float));
+        at *= (size_t)news->n_top;
+        wire_put(&w->wire, r->scores.top_tokens + at, n_entries * sizeof(int32_t));
+        wire_put(&w->wire, r->scores.top_logprobs + at, n_entries * sizeof(float));
+    }
     wire_put(&w->wire, message, (size_t)news->n_message_bytes);
     return wire_end(&w->wire);
 }
@@ -115,13 +126,15 @@ static enum osp_status tell_request(struct worker *w, const struct told *t, int 
         .id = t->id,
         .n_before = n_before,
         .n_new = seen->n_tokens - n_before,
+        .has_scores = r->scores.logprobs != NULL,
+        .n_top = r->scores.n_top,
         .end = seen->ended ? seen->end : SEQ_END_NONE,
         .status = seen->status,
         .n_message_bytes = (int32_t)strnlen(message, FAIL_MESSAGE_BYTES_MAX),
         .times = seen->times,
     };
 
-    return send_news(w, &news, r->seq.tokens + n_before, message);
+    return send_news(w, &news, r, message);
 }
 
 static enum osp_status tell_requests(struct worker *w)
@@ -321,27 +334,55 @@ static enum osp_status submit(struct worker *w, uint64_t id, const int32_t *prom
     return OSP_OK;
 }
 
+/* A list of the frame, aligned, to free(); *out stays NULL when there is none. */
+static enum osp_status take_list(void *out, struct frame *f, int32_t n, size_t item_bytes)
+{
+    const void *bytes = frame_view(f, (size_t)(uint32_t)n * item_bytes);
+    void *list = NULL;
+    enum osp_status st = OSP_OK;
+
+    if (bytes == NULL || n == 0)
+        return OSP_OK;
+    TRY(mem_try_array(&list, (size_t)n, item_bytes, "a request's lists"));
+    memcpy(list, bytes, (size_t)n * item_bytes);
+    *(void **)out = list;
+out:
+    return st;
+}
+
 static enum osp_status on_submit(struct worker *w, struct frame *f)
 {
     struct osp_request_options opt;
     struct wire_submit s;
-    const void *bytes;
-    int32_t *prompt = NULL;
-    enum osp_status st;
+    struct osp_logit_bias *biases = NULL;
+    int32_t *prompt = NULL, *allowed = NULL;
+    enum osp_status st, listed;
 
     frame_take(f, &s, sizeof s);
     wire_take_request_options(f, &opt);
     opt.raw = true;
-    bytes = frame_view(f, (size_t)(uint32_t)s.n_prompt * sizeof *prompt);
+    listed = take_list(&prompt, f, s.n_prompt, sizeof *prompt);
+    if (listed == OSP_OK)
+        listed = take_list(&biases, f, s.n_biases, sizeof *biases);
+    if (listed == OSP_OK)
+        listed = take_list(&allowed, f, s.n_allowed, sizeof *allowed);
+    if (listed == OSP_ENOMEM) {
+        st = refuse(w, s.id, s.n_prompt, listed);
+        goto out;
+    }
     TRY(frame_end(f));
-    if (w->engine == NULL)
-        return fail(OSP_EFORMAT, "a request without an engine");
-    st = mem_try_array(&prompt, (size_t)s.n_prompt, sizeof *prompt, "a prompt"); /* aligned */
-    if (st != OSP_OK)
-        return refuse(w, s.id, s.n_prompt, st);
-    memcpy(prompt, bytes, (size_t)s.n_prompt * sizeof *prompt);
+    if (w->engine == NULL) {
+        st = fail(OSP_EFORMAT, "a request without an engine");
+        goto out;
+    }
+    opt.biases = biases;
+    opt.n_biases = s.n_biases;
+    opt.allowed_tokens = allowed;
+    opt.n_allowed_tokens = s.n_allowed;
     st = submit(w, s.id, prompt, s.n_prompt, &opt);
 out:
+    free(biases);
+    free(allowed);
     free(prompt);
     return st;
 }

@@ -9,6 +9,8 @@
 /* All that a request said. */
 struct heard {
     struct buf reasoning, text, args;
+    struct buf tokens,
+        scored; /* ids of all events, and what their log-probabilities say, as bytes */
     char name[64], call_id[64];
     int n_calls;
     struct osp_event last; /* DONE or ERROR; its strings are gone */
@@ -45,6 +47,8 @@ static inline void heard_init(struct heard *h)
     buf_init(&h->reasoning, 1 << 20);
     buf_init(&h->text, 1 << 20);
     buf_init(&h->args, 1 << 20);
+    buf_init(&h->tokens, 1 << 20);
+    buf_init(&h->scored, 1 << 20);
 }
 
 static inline void heard_release(struct heard *h)
@@ -52,10 +56,28 @@ static inline void heard_release(struct heard *h)
     buf_release(&h->reasoning);
     buf_release(&h->text);
     buf_release(&h->args);
+    buf_release(&h->tokens);
+    buf_release(&h->scored);
+}
+
+static inline void hear_score(struct heard *h, const struct osp_logprob *l)
+{
+    const size_t n_top = (size_t)l->n_top;
+
+    buf_append(&h->scored, &l->token, sizeof l->token);
+    buf_append(&h->scored, &l->logprob, sizeof l->logprob);
+    if (n_top > 0) {
+        buf_append(&h->scored, l->top_tokens, n_top * sizeof *l->top_tokens);
+        buf_append(&h->scored, l->top_logprobs, n_top * sizeof *l->top_logprobs);
+    }
 }
 
 static inline void hear_event(struct heard *h, const struct osp_event *e)
 {
+    if (e->n_tokens > 0)
+        buf_append(&h->tokens, e->tokens, (size_t)e->n_tokens * sizeof *e->tokens);
+    for (int i = 0; i < e->n_logprobs; i++)
+        hear_score(h, &e->logprobs[i]);
     assert_int_equal(e->text[e->n_bytes], 0); /* a NUL ends it, and may lie in it */
     if (e->kind == OSP_EVENT_REASONING)
         buf_append(&h->reasoning, e->text, e->n_bytes);

@@ -87,12 +87,34 @@ static void test_stop_text_refuses(void **state)
 
 /* ---- tokens to events ---- */
 
+/* The tokens that came with log-probabilities are those of the text; only the last may be cut. */
+static void expect_scores_of_the_text(struct heard *h, const struct tokenizer *t)
+{
+    const size_t n = h->scored.size_bytes / (sizeof(int32_t) + sizeof(float));
+    struct buf bytes;
+    size_t n_before = 0;
+
+    buf_init(&bytes, 1 << 16);
+    for (size_t i = 0; i < n; i++) {
+        int32_t id;
+
+        memcpy(&id, h->scored.data + i * (sizeof(int32_t) + sizeof(float)), sizeof id);
+        n_before = bytes.size_bytes;
+        assert_int_equal(tokenizer_decode(t, &id, 1, &bytes), OSP_OK);
+    }
+    assert_true(bytes.size_bytes >= h->text.size_bytes);
+    assert_true(n == 0 || n_before < h->text.size_bytes);
+    assert_memory_equal(buf_text(&bytes), buf_text(&h->text), h->text.size_bytes);
+    buf_release(&bytes);
+}
+
 /* Reads the answer `text` (with control tokens) to `prompt` as the client would hear it. */
 static void read_answer(struct heard *h, struct event_stream *s, struct event_stream_options opt,
                         const char *prompt, const char *text)
 {
     struct tokenizer *t;
     struct ids before, ids;
+    struct osp_logprob score = {0};
     struct osp_event e;
 
     assert_int_equal(tokenizer_open(&t, TINY_TOKENIZER), OSP_OK);
@@ -106,13 +128,16 @@ static void read_answer(struct heard *h, struct event_stream *s, struct event_st
     assert_int_equal(event_stream_init(s, &opt), OSP_OK);
     heard_init(h);
     for (size_t i = 0; i <= ids.n; i++) {
-        if (i < ids.n)
-            event_stream_push(s, ids.data[i]);
-        else
+        if (i < ids.n) {
+            score.token = ids.data[i];
+            event_stream_push(s, ids.data[i], &score);
+        } else {
             event_stream_finish(s);
+        }
         while (event_stream_next(s, &e))
             hear_event(h, &e);
     }
+    expect_scores_of_the_text(h, t);
     ids_release(&before);
     ids_release(&ids);
     h->last.call_index = s->n_reasoning_tokens; /* out of the way of the release */
@@ -219,7 +244,23 @@ static void test_prompt_that_ends_inside_a_message(void **state)
     heard_release(&h);
 }
 
+/* tokens_min counts control tokens, too: behind it strings are looked for. */
+static void test_no_stop_string_before_tokens_min(void **state)
+{
+    static const char *const stops[] = {"o"};
+    struct event_stream_options opt = {.raw = true, .stop = stops, .n_stop = 1, .tokens_min = 3};
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(&h, &s, opt, open_prompt, "<|channel|>o<|message|>xy lo<|return|>");
+    assert_string_equal(buf_text(&h.text), "<|channel|>o<|message|>xy l");
+    assert_true(h.last.stop_token == 1);
+    heard_release(&h);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_stop_text_cuts_whatever_the_pieces),
+          cmocka_unit_test(test_no_stop_string_before_tokens_min),
           cmocka_unit_test(test_stop_text_holds_back_only_what_may_begin_one),
           cmocka_unit_test(test_stop_text_refuses), cmocka_unit_test(test_reasoning_and_answer),
           cmocka_unit_test(test_tool_call),

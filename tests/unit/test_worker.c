@@ -216,6 +216,7 @@ enum { N_ASKED = 6 };
 
 static void ask_all(struct heard heard[N_ASKED], struct osp_engine *engine)
 {
+    const struct osp_logit_bias bias = {1000, -3};
     struct osp_request *r[N_ASKED];
     struct osp_chat *chat = osp_chat_new();
 
@@ -228,6 +229,10 @@ static void ask_all(struct heard heard[N_ASKED], struct osp_engine *engine)
                                                        .top_p = 0.95F,
                                                        .seed = 7,
                                                        .has_seed = true},
+                                          .logprobs = i != 2,
+                                          .top_logprobs = 3 * i,
+                                          .biases = &bias,
+                                          .n_biases = i > 0,
                                           .stop = {"ris"},
                                           .n_stop = i % 2};
 
@@ -242,6 +247,10 @@ static void expect_same(const struct heard *a, const struct heard *b)
 {
     assert_string_equal(buf_text(&a->text), buf_text(&b->text));
     assert_string_equal(buf_text(&a->reasoning), buf_text(&b->reasoning));
+    assert_int_equal(a->tokens.size_bytes, b->tokens.size_bytes);
+    assert_memory_equal(buf_text(&a->tokens), buf_text(&b->tokens), a->tokens.size_bytes);
+    assert_int_equal(a->scored.size_bytes, b->scored.size_bytes);
+    assert_memory_equal(buf_text(&a->scored), buf_text(&b->scored), a->scored.size_bytes);
     assert_int_equal(a->last.kind, OSP_EVENT_DONE);
     assert_int_equal(a->last.finish, b->last.finish);
     assert_int_equal(a->last.stop_token, b->last.stop_token);
