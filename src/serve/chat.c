@@ -268,6 +268,10 @@ static void begin_reply(struct chat_job *job)
         if (strcmp(job->params.model, s->names[i]) == 0)
             model = s->names[i];
     reply_init(&job->reply, model, job->params.stream, job->params.include_usage);
+    if (job->params.options.logprobs)
+        job->reply.tokenizer = osp_model_tokenizer(s->loading.made.model);
+    job->reply.tells_ids = job->params.return_token_ids;
+    osp_request_prompt(job->request, &job->reply.prompt, &job->reply.n_prompt);
     warn_ignored(job);
     if (!job->params.stream)
         return;

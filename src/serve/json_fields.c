@@ -5,41 +5,9 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/json_draws.h"
 
 enum { STOP_STRING_BYTES_MAX = 1024 };
-
-/* ---- typed reading ---- */
-
-static enum osp_status read_number(double *out, const char *field, const json_t *v, double min,
-                                   double max)
-{
-    double number = json_number_value(v);
-
-    if (!json_is_number(v) || !(number >= min && number <= max))
-        return fail(OSP_EINVAL, "%s: must be a number from %g to %g", field, min, max);
-    *out = number;
-    return OSP_OK;
-}
-
-static enum osp_status read_int(json_int_t *out, const char *field, const json_t *v, json_int_t min,
-                                json_int_t max)
-{
-    json_int_t number = json_integer_value(v);
-
-    if (!json_is_integer(v) || number < min || number > max)
-        return fail(OSP_EINVAL, "%s: must be a whole number from %lld to %lld", field,
-                    (long long)min, (long long)max);
-    *out = number;
-    return OSP_OK;
-}
-
-static enum osp_status read_bool(bool *out, const char *field, const json_t *v)
-{
-    if (!json_is_boolean(v))
-        return fail(OSP_EINVAL, "%s: must be true or false", field);
-    *out = json_is_true(v);
-    return OSP_OK;
-}
 
 static enum osp_status not_yet(const char *field, const char *allowed)
 {
@@ -58,7 +26,7 @@ static enum osp_status read_model(struct chat_params *p, const char *field, cons
 
 static enum osp_status read_stream(struct chat_params *p, const char *field, const json_t *v)
 {
-    return read_bool(&p->stream, field, v);
+    return json_bool(&p->stream, field, v);
 }
 
 static enum osp_status read_stream_options(struct chat_params *p, const char *field,
@@ -70,13 +38,13 @@ static enum osp_status read_stream_options(struct chat_params *p, const char *fi
         return fail(OSP_EINVAL, "%s: must be an object", field);
     if (!usage || json_is_null(usage))
         return OSP_OK;
-    return read_bool(&p->include_usage, "stream_options.include_usage", usage);
+    return json_bool(&p->include_usage, "stream_options.include_usage", usage);
 }
 
 static enum osp_status read_tokens_max(struct chat_params *p, const char *field, const json_t *v)
 {
     json_int_t tokens = 0;
-    enum osp_status st = read_int(&tokens, field, v, 1, INT_MAX);
+    enum osp_status st = json_int(&tokens, field, v, 1, INT_MAX);
 
     p->options.tokens_max = (int)tokens;
     return st;
@@ -85,7 +53,7 @@ static enum osp_status read_tokens_max(struct chat_params *p, const char *field,
 static enum osp_status read_temperature(struct chat_params *p, const char *field, const json_t *v)
 {
     double number = 0;
-    enum osp_status st = read_number(&number, field, v, 0, 2);
+    enum osp_status st = json_number(&number, field, v, 0, 2);
 
     p->options.sampling.temperature = (float)number;
     p->options.sampling.has_temperature = true;
@@ -97,7 +65,7 @@ static enum osp_status read_top_p(struct chat_params *p, const char *field, cons
 {
     static const double SMALLEST = 1e-6;
     double number = 0;
-    enum osp_status st = read_number(&number, field, v, 0, 1);
+    enum osp_status st = json_number(&number, field, v, 0, 1);
 
     p->options.sampling.top_p = (float)(number < SMALLEST ? SMALLEST : number);
     return st;
@@ -106,7 +74,7 @@ static enum osp_status read_top_p(struct chat_params *p, const char *field, cons
 static enum osp_status read_top_k(struct chat_params *p, const char *field, const json_t *v)
 {
     json_int_t k = 0;
-    enum osp_status st = read_int(&k, field, v, -1, INT_MAX);
+    enum osp_status st = json_int(&k, field, v, -1, INT_MAX);
 
     p->options.sampling.top_k = k > 0 ? (int)k : 0;
     return st;
@@ -115,7 +83,7 @@ static enum osp_status read_top_k(struct chat_params *p, const char *field, cons
 static enum osp_status read_min_p(struct chat_params *p, const char *field, const json_t *v)
 {
     double number = 0;
-    enum osp_status st = read_number(&number, field, v, 0, 1);
+    enum osp_status st = json_number(&number, field, v, 0, 1);
 
     p->options.sampling.min_p = (float)number;
     return st;
@@ -124,7 +92,7 @@ static enum osp_status read_min_p(struct chat_params *p, const char *field, cons
 static enum osp_status read_seed(struct chat_params *p, const char *field, const json_t *v)
 {
     json_int_t seed = 0;
-    enum osp_status st = read_int(&seed, field, v, INT64_MIN, INT64_MAX);
+    enum osp_status st = json_int(&seed, field, v, INT64_MIN, INT64_MAX);
 
     p->options.sampling.seed = (uint64_t)seed;
     p->options.sampling.has_seed = true;
@@ -133,16 +101,7 @@ static enum osp_status read_seed(struct chat_params *p, const char *field, const
 
 static enum osp_status read_ignore_eos(struct chat_params *p, const char *field, const json_t *v)
 {
-    return read_bool(&p->options.ignore_stop_tokens, field, v);
-}
-
-static enum osp_status read_tokens_min(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t tokens = 0;
-    enum osp_status st = read_int(&tokens, field, v, 0, INT_MAX);
-
-    p->tokens_min = (int)tokens;
-    return st;
+    return json_bool(&p->options.ignore_stop_tokens, field, v);
 }
 
 static enum osp_status add_stop(struct chat_params *p, const char *field, const json_t *v)
@@ -207,20 +166,12 @@ static enum osp_status read_response_format(struct chat_params *p, const char *f
 static enum osp_status only_false(struct chat_params *p, const char *field, const json_t *v)
 {
     bool wanted = false;
-    enum osp_status st = read_bool(&wanted, field, v);
+    enum osp_status st = json_bool(&wanted, field, v);
 
     (void)p;
     if (st != OSP_OK)
         return st;
     return wanted ? not_yet(field, "only false") : OSP_OK;
-}
-
-static enum osp_status only_zero(struct chat_params *p, const char *field, const json_t *v)
-{
-    (void)p;
-    if (!json_is_number(v))
-        return fail(OSP_EINVAL, "%s: must be a number", field);
-    return json_number_value(v) == 0.0 ? OSP_OK : not_yet(field, "only 0");
 }
 
 static enum osp_status only_empty(struct chat_params *p, const char *field, const json_t *v)
@@ -269,17 +220,21 @@ static const struct {
     {"min_p", read_min_p},
     {"seed", read_seed},
     {"ignore_eos", read_ignore_eos},
-    {"min_tokens", read_tokens_min},
+    {"min_tokens", json_read_tokens_min},
     {"cache_prompt", no_matter},
     {"stop", read_stop},
     {"n", read_n},
     {"tool_choice", read_tool_choice},
     {"response_format", read_response_format},
-    {"logprobs", only_false},
-    {"top_logprobs", only_zero},
-    {"frequency_penalty", only_zero},
-    {"presence_penalty", only_zero},
-    {"logit_bias", only_empty},
+    {"logprobs", json_read_logprobs},
+    {"top_logprobs", json_read_top_logprobs},
+    {"frequency_penalty", json_read_frequency},
+    {"presence_penalty", json_read_presence},
+    {"logit_bias", json_read_biases},
+    {"repetition_penalty", json_read_repetition},
+    {"allowed_token_ids", json_read_allowed},
+    {"stop_token_ids", json_read_stop_tokens},
+    {"return_token_ids", json_read_token_ids},
     {"functions", only_empty},
     {"modalities", only_text},
     {"parallel_tool_calls", no_matter},
@@ -303,13 +258,14 @@ enum osp_status chat_field_read(bool *known, struct chat_params *p, const char *
     return OSP_OK;
 }
 
-/* An answer that must not end early goes on to its end: nothing in between is offered. */
 enum osp_status chat_fields_agree(const struct chat_params *p)
 {
-    if (p->tokens_min > 0 && !p->options.ignore_stop_tokens)
-        return not_yet("min_tokens", "only 0, or together with ignore_eos");
-    if (p->options.tokens_max > 0 && p->tokens_min > p->options.tokens_max)
-        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", p->tokens_min,
-                    p->options.tokens_max);
+    const struct osp_request_options *o = &p->options;
+
+    if (o->tokens_max > 0 && o->tokens_min > o->tokens_max)
+        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", o->tokens_min,
+                    o->tokens_max);
+    if (o->top_logprobs > 0 && !o->logprobs)
+        return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
     return OSP_OK;
 }

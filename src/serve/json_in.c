@@ -64,6 +64,8 @@ void chat_params_release(struct chat_params *p)
     for (int i = 0; i < OSP_STOP_STRINGS_MAX; i++)
         free(p->stops[i]);
     free(p->model);
+    free(p->biases);
+    free(p->allowed);
     buf_release(&p->ignored);
     *p = (struct chat_params){0};
 }

@@ -7,11 +7,12 @@
 #include "osprey.h"
 
 struct chat_params {
-    struct osp_request_options options; /* borrows `stops` */
+    struct osp_request_options options; /* borrows the lists below */
     char *stops[OSP_STOP_STRINGS_MAX];
-    char *model;    /* NULL: none named */
-    int tokens_min; /* of the answer */
-    bool stream, include_usage;
+    char *model;                   /* NULL: none named */
+    struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: none */
+    int32_t *allowed;
+    bool stream, include_usage, return_token_ids;
     bool no_tools;      /* tool_choice: "none" */
     struct buf ignored; /* names of fields that nothing reads, "a, b" */
 };

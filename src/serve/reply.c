@@ -20,12 +20,16 @@ void reply_init(struct reply *r, const char *model, bool streams, bool include_u
              (unsigned long long)rng_entropy());
     buf_init(&r->reasoning, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->content, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->scores, REPLY_SCORES_BYTES_MAX);
+    buf_init(&r->ids, REPLY_TEXT_BYTES_MAX);
 }
 
 void reply_release(struct reply *r)
 {
     buf_release(&r->reasoning);
     buf_release(&r->content);
+    buf_release(&r->scores);
+    buf_release(&r->ids);
     for (int i = 0; i < r->n_calls; i++) {
         free(r->calls[i].id);
         free(r->calls[i].name);
@@ -78,6 +82,8 @@ static bool keep_call(struct reply *r, const struct osp_event *event)
 
 bool reply_keep(struct reply *r, const struct osp_event *event)
 {
+    if (!reply_add_scores(&r->scores, r, event) || !reply_add_ids(&r->ids, r, event))
+        return false;
     switch (event->kind) {
     case OSP_EVENT_REASONING:
         return buf_append(&r->reasoning, event->text, event->n_bytes);
@@ -138,8 +144,14 @@ void reply_whole(struct reply *r, const struct osp_event *done, struct buf *out)
     reply_put_head(out, r);
     buf_puts(out, "{\"index\":0,\"message\":");
     put_message(out, r);
-    buf_printf(out, ",\"logprobs\":null,\"finish_reason\":\"%s\"}],\"usage\":",
-               osp_finish_text(done->finish));
+    reply_put_scores(out, r, &r->scores);
+    buf_printf(out, ",\"finish_reason\":\"%s\"", osp_finish_text(done->finish));
+    if (!reply_add_ids(&r->ids, r, done))
+        out->overflow = true;
+    reply_put_ids(out, r, &r->ids);
+    buf_puts(out, "}]");
+    reply_put_prompt(out, r);
+    buf_puts(out, ",\"usage\":");
     reply_put_usage(out, &done->usage);
     buf_puts(out, "}\n");
 }

@@ -6,7 +6,8 @@
 #include "osprey.h"
 
 enum {
-    REPLY_TEXT_BYTES_MAX = 16 << 20, /* of one answer; 131,072 tokens are about 0.6 MB */
+    REPLY_TEXT_BYTES_MAX = 16 << 20,   /* of one answer; 131,072 tokens are about 0.6 MB */
+    REPLY_SCORES_BYTES_MAX = 64 << 20, /* of its tokens' log-probabilities as JSON */
     REPLY_CALLS_MAX = 64
 };
 
@@ -22,6 +23,12 @@ struct reply {
     bool streams, include_usage;
     bool began;                    /* the first chunk, which names the role, is out */
     struct buf reasoning, content; /* of a whole answer */
+    /* What is told besides, if it is asked for: set after reply_init(), borrowed. */
+    const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not */
+    bool tells_ids;
+    const int32_t *prompt; /* (n_prompt) with tells_ids */
+    size_t n_prompt;
+    struct buf scores, ids; /* of a whole answer, as JSON without brackets */
     struct reply_call calls[REPLY_CALLS_MAX];
     int n_calls;
 };

@@ -7,6 +7,16 @@
 void reply_put_string(struct buf *out, const char *s);
 void reply_put_head(struct buf *out, const struct reply *r); /* up to the first choice */
 void reply_put_reasoning(struct buf *out, const char *text, size_t n_bytes);
+/* Behind the choices, up to the usage: "prompt_token_ids", where ids are told. */
+void reply_put_prompt(struct buf *out, const struct reply *r);
+/* ,"logprobs":... of a choice; the entries as reply_add_scores() makes them. */
+void reply_put_scores(struct buf *out, const struct reply *r, const struct buf *entries);
+/* ,"token_ids":[...] of a choice, where ids are told. */
+void reply_put_ids(struct buf *out, const struct reply *r, const struct buf *ids);
+/* Adds an event's, with commas; false when they outgrow the buffers. */
+CHECKED bool reply_add_scores(struct buf *entries, const struct reply *r,
+                              const struct osp_event *event);
+CHECKED bool reply_add_ids(struct buf *ids, const struct reply *r, const struct osp_event *event);
 void reply_put_usage(struct buf *out, const struct osp_usage *u);
 
 #endif

@@ -42,14 +42,25 @@ static void put_arguments(struct reply *r, const struct osp_event *event, struct
     buf_puts(out, "}}]");
 }
 
-static void end_chunk(struct reply *r, const char *finish, struct buf *out)
+/* A chunk's own scores and ids go through the buffers of whole answers. */
+static void end_chunk(struct reply *r, const struct osp_event *event, struct buf *out)
 {
-    buf_puts(out, "},\"logprobs\":null,\"finish_reason\":");
-    if (finish)
-        reply_put_string(out, finish);
+    buf_clear(&r->scores);
+    buf_clear(&r->ids);
+    if (!reply_add_scores(&r->scores, r, event) || !reply_add_ids(&r->ids, r, event))
+        out->overflow = true;
+    buf_puts(out, "}");
+    reply_put_scores(out, r, &r->scores);
+    buf_puts(out, ",\"finish_reason\":");
+    if (event->kind == OSP_EVENT_DONE)
+        reply_put_string(out, osp_finish_text(event->finish));
     else
         buf_puts(out, "null");
-    buf_puts(out, r->include_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n");
+    reply_put_ids(out, r, &r->ids);
+    buf_puts(out, "}]");
+    if (!r->began)
+        reply_put_prompt(out, r);
+    buf_puts(out, r->include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
     r->began = true;
 }
 
@@ -65,7 +76,7 @@ static void put_usage_chunk(struct reply *r, const struct osp_usage *usage, stru
 static void put_done(struct reply *r, const struct osp_event *event, struct buf *out)
 {
     begin_chunk(r, out);
-    end_chunk(r, osp_finish_text(event->finish), out);
+    end_chunk(r, event, out);
     if (r->include_usage)
         put_usage_chunk(r, &event->usage, out);
     buf_puts(out, "data: [DONE]\n\n");
@@ -85,7 +96,7 @@ void reply_stream(struct reply *r, const struct osp_event *event, struct buf *ou
     } else if (event->kind != OSP_EVENT_NONE && event->kind != OSP_EVENT_ERROR) {
         begin_chunk(r, out);
         DELTAS[event->kind](r, event, out);
-        end_chunk(r, NULL, out);
+        end_chunk(r, event, out);
     }
 }
 

@@ -204,6 +204,105 @@ def test_limits_of_tokens_and_stop_strings(client):
     assert stopped.choices[0].finish_reason == "stop"
 
 
+def ask(client, **arguments):
+    answer = client.chat.completions.create(
+        **{"model": "osprey-nano", "messages": QUESTION, "max_tokens": 60, "temperature": 0, **arguments}
+    )
+    return answer, answer.choices[0]
+
+
+def check_logprobs(entries, content, n_top):
+    assert b"".join(bytes(e.bytes) for e in entries).decode() == content
+    for e in entries:
+        assert e.logprob <= 0 and len(e.top_logprobs) == n_top
+        assert [t.logprob for t in e.top_logprobs] == sorted((t.logprob for t in e.top_logprobs), reverse=True)
+        if n_top:  # greedy: the drawn token is the likeliest
+            assert e.top_logprobs[0].token == e.token and e.top_logprobs[0].logprob == e.logprob
+
+
+@pytest.mark.parametrize("n_top", [0, 5, 20])
+def test_logprobs_whole_and_streamed(client, n_top):
+    arguments = {"logprobs": True, "top_logprobs": n_top}
+    _, choice = ask(client, **arguments)
+    assert choice.message.content
+    check_logprobs(choice.logprobs.content, choice.message.content, n_top)
+    entries = []
+    for chunk in client.chat.completions.create(
+        model="osprey-nano", messages=QUESTION, max_tokens=60, temperature=0, stream=True, **arguments
+    ):
+        for c in chunk.choices:
+            entries += c.logprobs.content if c.logprobs else []
+    assert [e.model_dump() for e in entries] == [e.model_dump() for e in choice.logprobs.content]
+    assert ask(client)[1].logprobs is None
+
+
+def test_logprobs_end_where_a_stop_string_cuts(client):
+    _, choice = ask(client, logprobs=True, stop=["ris"])
+    text = b"".join(bytes(e.bytes) for e in choice.logprobs.content).decode()
+    assert choice.message.content == "Pa" and text.startswith("Pa")
+
+
+def test_token_ids(client):
+    answer, choice = ask(client, extra_body={"return_token_ids": True})
+    ids = choice.model_dump()["token_ids"]
+    prompt = answer.model_dump()["prompt_token_ids"]
+    assert len(ids) == answer.usage.completion_tokens and len(prompt) == answer.usage.prompt_tokens
+    streamed, prompts = [], []
+    for chunk in client.chat.completions.create(
+        model="osprey-nano",
+        messages=QUESTION,
+        max_tokens=60,
+        temperature=0,
+        stream=True,
+        extra_body={"return_token_ids": True},
+    ):
+        prompts += [chunk.model_dump()["prompt_token_ids"]] if "prompt_token_ids" in chunk.model_dump() else []
+        for c in chunk.choices:
+            streamed += c.model_dump()["token_ids"]
+    assert streamed == ids and prompts == [prompt]
+
+
+def test_bias_allowed_and_stop_tokens(client):
+    answer, choice = ask(client, extra_body={"return_token_ids": True})
+    ids = choice.model_dump()["token_ids"]
+    banned = ids[3]
+    body = {"return_token_ids": True}
+    assert banned not in ask(client, logit_bias={str(banned): -100}, extra_body=body)[1].model_dump()["token_ids"]
+    forced = ask(client, logit_bias={str(banned): 100}, max_tokens=5, extra_body=body)[1].model_dump()["token_ids"]
+    assert forced == [banned] * 5
+    some = ask(client, max_tokens=9, temperature=1, extra_body={**body, "allowed_token_ids": ids[:2]})[1]
+    assert set(some.model_dump()["token_ids"]) <= set(ids[:2])
+    stopped, choice = ask(client, extra_body={**body, "stop_token_ids": [banned]})
+    assert choice.model_dump()["token_ids"] == ids[: ids.index(banned) + 1]
+    assert choice.finish_reason == "stop"
+
+
+def test_min_tokens_goes_on(client):
+    answer, _ = ask(client)
+    n = answer.usage.completion_tokens
+    longer, choice = ask(client, max_tokens=n + 20, extra_body={"min_tokens": n + 5})
+    assert longer.usage.completion_tokens >= n + 5
+
+
+def test_penalties_change_an_answer(client):
+    def most(extra=None, **arguments):
+        """How often the commonest token of an answer comes."""
+        body = {"return_token_ids": True, "ignore_eos": True, **(extra or {})}
+        ids = ask(client, max_tokens=40, extra_body=body, **arguments)[1].model_dump()["token_ids"]
+        return max(ids.count(i) for i in ids)
+
+    plain = most()
+    assert most(frequency_penalty=-2.0, presence_penalty=-2.0) > plain
+    assert most({"repetition_penalty": 0.2}) > plain
+    assert most({"repetition_penalty": 50.0}, frequency_penalty=2.0) == 1 < plain
+
+
+def test_nothing_left_to_draw_is_said(client):
+    with pytest.raises(openai.BadRequestError) as caught:
+        ask(client, extra_body={"allowed_token_ids": [5], "stop_token_ids": [5], "min_tokens": 1})
+    assert "allowed_token_ids" in caught.value.body["message"]
+
+
 def test_ids_and_warnings(client):
     raw = client.chat.completions.with_raw_response.create(
         model="osprey-nano",
@@ -223,7 +322,18 @@ def test_ids_and_warnings(client):
         ({"top_p": -0.1}, openai.BadRequestError, "top_p"),
         ({"max_tokens": 0}, openai.BadRequestError, "max_tokens"),
         ({"stop": [""]}, openai.BadRequestError, "stop"),
-        ({"logprobs": True}, openai.BadRequestError, "logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, openai.BadRequestError, "top_logprobs"),
+        ({"top_logprobs": 2}, openai.BadRequestError, "top_logprobs"),
+        ({"frequency_penalty": 2.5}, openai.BadRequestError, "frequency_penalty"),
+        ({"presence_penalty": -3}, openai.BadRequestError, "presence_penalty"),
+        ({"logit_bias": {"5": 101}}, openai.BadRequestError, "logit_bias"),
+        ({"logit_bias": {"99999999": 1}}, openai.BadRequestError, "logit_bias"),
+        ({"extra_body": {"repetition_penalty": 0}}, openai.BadRequestError, "repetition_penalty"),
+        ({"extra_body": {"min_tokens": 9}, "max_tokens": 8}, openai.BadRequestError, "min_tokens"),
+        ({"extra_body": {"stop_token_ids": [-1]}}, openai.BadRequestError, "stop_token_ids"),
+        ({"extra_body": {"stop_token_ids": [99999999]}}, openai.BadRequestError, "stop_token_ids"),
+        ({"extra_body": {"allowed_token_ids": []}}, openai.BadRequestError, "allowed_token_ids"),
+        ({"extra_body": {"return_token_ids": 1}}, openai.BadRequestError, "return_token_ids"),
         ({"tool_choice": "required", "tools": [WEATHER]}, openai.BadRequestError, "tool_choice"),
         ({"response_format": {"type": "json_object"}}, openai.BadRequestError, "response_format"),
         ({"model": "gpt-9"}, openai.NotFoundError, "model"),

@@ -10,6 +10,7 @@
  *     else    reasoning "thinking", then "Hello", " world" */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -67,6 +68,30 @@ void osp_model_get_info(const struct osp_model *model, struct osp_model_info *ou
 {
     (void)model;
     *out = (struct osp_model_info){.name = "fake", .path = "/fake", .context_tokens_max = 4096};
+}
+
+const struct osp_tokenizer *osp_model_tokenizer(const struct osp_model *model)
+{
+    return (const struct osp_tokenizer *)(const void *)model;
+}
+
+enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
+                                char scratch[OSP_TOKEN_SCRATCH_BYTES], const char **bytes,
+                                size_t *n_bytes)
+{
+    (void)t;
+    *n_bytes = (size_t)snprintf(scratch, OSP_TOKEN_SCRATCH_BYTES, "t%d", (int)id);
+    *bytes = scratch;
+    return OSP_OK;
+}
+
+void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n)
+{
+    static const int32_t prompt[] = {11, 12};
+
+    (void)request;
+    *ids = prompt;
+    *n = 2;
 }
 
 const char *osp_finish_text(enum osp_finish finish)

@@ -94,9 +94,8 @@ static void test_lengths(void **state)
         {"{\"ignore_eos\":true,\"min_tokens\":9,\"max_tokens\":9,\"cache_prompt\":false}", NULL},
         {"{\"min_tokens\":9,\"ignore_eos\":true}", NULL},
         {"{\"min_tokens\":0}", NULL},
-        {"{\"min_tokens\":1}",
-         "min_tokens: not supported yet; only 0, or together with ignore_eos"},
-        {"{\"min_tokens\":1,\"ignore_eos\":false}", "min_tokens: not supported yet"},
+        {"{\"min_tokens\":1}", NULL},
+        {"{\"min_tokens\":1,\"ignore_eos\":false}", NULL},
         {"{\"min_tokens\":10,\"ignore_eos\":true,\"max_tokens\":9}", "min_tokens: 10 is more than"},
         {"{\"min_tokens\":-1}", "min_tokens: must be"},
         {"{\"ignore_eos\":1}", "ignore_eos: must be true or false"},
@@ -158,7 +157,12 @@ static void test_field_abuse(void **state)
                                          "max_completion_tokens",
                                          "frequency_penalty",
                                          "presence_penalty",
-                                         "logit_bias"};
+                                         "logit_bias",
+                                         "repetition_penalty",
+                                         "allowed_token_ids",
+                                         "stop_token_ids",
+                                         "return_token_ids",
+                                         "min_tokens"};
     static const char *const values[] = {"[[]]", "{\"a\":1}",           "-2",   "1e308", "\"\"",
                                          "1.5",  "9223372036854775807", "true", "[1]",   "[null]"};
     int n_refused = 0;
@@ -176,7 +180,69 @@ static void test_field_abuse(void **state)
             }
             chat_params_release(&p);
         }
-    assert_in_range(n_refused, 150, 190);
+    assert_in_range(n_refused, 190, 225);
+}
+
+static void test_draw_fields(void **state)
+{
+    struct chat_params p;
+
+    (void)state;
+    assert_int_equal(
+        read_body(&p, "{\"frequency_penalty\":-2,\"presence_penalty\":0.5,"
+                      "\"repetition_penalty\":1.25,\"logit_bias\":{\"7\":-100,\"12\":0.5},"
+                      "\"allowed_token_ids\":[3,1],\"stop_token_ids\":[9,8,7],\"min_tokens\":4,"
+                      "\"logprobs\":true,\"top_logprobs\":20,\"return_token_ids\":true}"),
+        OSP_OK);
+    assert_true(p.options.sampling.frequency_penalty == -2);
+    assert_true(p.options.sampling.presence_penalty == 0.5f);
+    assert_true(p.options.sampling.repetition_penalty == 1.25f);
+    assert_int_equal(p.options.n_biases, 2);
+    assert_int_equal(p.options.biases[0].token, 7);
+    assert_true(p.options.biases[0].bias == -100 && p.options.biases[1].bias == 0.5f);
+    assert_int_equal(p.options.n_allowed_tokens, 2);
+    assert_int_equal(p.options.allowed_tokens[0], 3);
+    assert_int_equal(p.options.n_stop_tokens, 3);
+    assert_int_equal(p.options.stop_tokens[2], 7);
+    assert_int_equal(p.options.tokens_min, 4);
+    assert_true(p.options.logprobs && p.return_token_ids);
+    assert_int_equal(p.options.top_logprobs, 20);
+    assert_int_equal(p.ignored.size_bytes, 0);
+    chat_params_release(&p);
+}
+
+static void test_draw_fields_that_are_wrong(void **state)
+{
+    static const struct {
+        const char *json, *error;
+    } cases[] = {
+        {"{\"frequency_penalty\":2.1}", "frequency_penalty: must be a number from -2 to 2"},
+        {"{\"presence_penalty\":\"1\"}", "presence_penalty: must be a number from -2 to 2"},
+        {"{\"repetition_penalty\":0}", "repetition_penalty: must be a number from 0.01 to 100"},
+        {"{\"logit_bias\":{\"7\":101}}", "logit_bias: must be a number from -100 to 100"},
+        {"{\"logit_bias\":{\"7x\":1}}", "logit_bias: \"7x\" is no token's id"},
+        {"{\"logit_bias\":{\"-7\":1}}", "logit_bias: \"-7\" is no token's id"},
+        {"{\"logit_bias\":{\"\":1}}", "logit_bias: \"\" is no token's id"},
+        {"{\"logit_bias\":{\"99999999999\":1}}", "logit_bias: \"99999999999\" is no token's id"},
+        {"{\"logit_bias\":[1]}", "logit_bias: must be an object"},
+        {"{\"allowed_token_ids\":[]}", "allowed_token_ids: must be a list"},
+        {"{\"allowed_token_ids\":[1.5]}", "allowed_token_ids: must be a whole number"},
+        {"{\"stop_token_ids\":7}", "stop_token_ids: must be a list of at most 64"},
+        {"{\"stop_token_ids\":[-1]}", "stop_token_ids: must be a whole number from 0"},
+        {"{\"logprobs\":5}", "logprobs: must be true or false"},
+        {"{\"logprobs\":true,\"top_logprobs\":21}",
+         "top_logprobs: must be a whole number from 0 to 20"},
+        {"{\"top_logprobs\":2}", "top_logprobs: needs \"logprobs\": true"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct chat_params p;
+
+        assert_int_equal(read_body(&p, cases[i].json), OSP_EINVAL);
+        assert_non_null(strstr(fail_message(), cases[i].error));
+        chat_params_release(&p);
+    }
 }
 
 static void test_too_many_stops(void **state)
@@ -224,5 +290,6 @@ static void test_budget(void **state)
 UNIT_MAIN(cmocka_unit_test(test_hosts), cmocka_unit_test(test_origins),
           cmocka_unit_test(test_fields), cmocka_unit_test(test_lengths),
           cmocka_unit_test(test_defaults_stay), cmocka_unit_test(test_field_abuse),
+          cmocka_unit_test(test_draw_fields), cmocka_unit_test(test_draw_fields_that_are_wrong),
           cmocka_unit_test(test_too_many_stops), cmocka_unit_test(test_tools_are_taken_out),
           cmocka_unit_test(test_budget))

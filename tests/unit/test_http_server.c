@@ -160,7 +160,7 @@ static void test_refusals(void **state)
         {"{\"messages\":[],\"tool_choice\":\"required\"}", "400 Bad", "\"param\":\"tool_choice\""},
         {"{\"messages\":[],\"response_format\":{\"type\":\"json_object\"}}", "400 Bad",
          "\"param\":\"response_format\""},
-        {"{\"messages\":[],\"logprobs\":true}", "400 Bad", "\"param\":\"logprobs\""},
+        {"{\"messages\":[],\"logprobs\":7}", "400 Bad", "\"param\":\"logprobs\""},
         {"{\"messages\":[],\"x\":\"BUSY\"}", "429 Too", "retry-after: 1"},
         {"{\"messages\":[],\"x\":\"LONG\"}", "400 Bad", "\"code\":\"context_length_exceeded\""},
     };

@@ -1,6 +1,7 @@
 /* The JSON of answers, byte for byte: whole and as server-sent events. */
 #include "unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "serve/errors.h"
@@ -16,6 +17,8 @@
     "{\"prompt_tokens\":7,\"completion_tokens\":5,\"total_tokens\":12,"                            \
     "\"prompt_tokens_details\":{\"cached_tokens\":3},"                                             \
     "\"completion_tokens_details\":{\"reasoning_tokens\":2}}"
+
+static const char texts_owner[] = "a tokenizer";
 
 static struct osp_event text_event(enum osp_event_kind kind, const char *text)
 {
@@ -78,6 +81,82 @@ static void test_stream(void **state)
                               "null") CHUNK("", "\"tool_calls\"") "data: [DONE]\n\n");
     buf_release(&out);
     reply_release(&r);
+}
+
+/* A tokenizer of these tests knows ids 0 and 1. */
+enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
+                                char scratch[OSP_TOKEN_SCRATCH_BYTES], const char **bytes,
+                                size_t *n_bytes)
+{
+    static const char *const texts[] = {"a\"", "\xc3"};
+
+    assert_ptr_equal(t, (const void *)texts_owner);
+    (void)scratch;
+    if (id < 0 || id > 1)
+        return OSP_EINVAL;
+    *bytes = texts[id];
+    *n_bytes = strlen(texts[id]);
+    return OSP_OK;
+}
+
+#define SCORES                                                                                     \
+    "\"logprobs\":{\"content\":[{\"token\":\"a\\\"\",\"logprob\":-0.5,\"bytes\":[97,34],"          \
+    "\"top_logprobs\":[{\"token\":\"a\\\"\",\"logprob\":-0.5,\"bytes\":[97,34]},"                  \
+    "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-9999,\"bytes\":[195]}]},"                            \
+    "{\"token\":\"\",\"logprob\":-2,\"bytes\":[],\"top_logprobs\":[]}],\"refusal\":null}"
+
+/* Log-probabilities with the text that they are of, ids with every chunk, the prompt's with the first. */
+static void test_scores_and_ids(void **state)
+{
+    const int32_t tops[] = {0, 1}, ids[] = {0, 9, 5}, prompt[] = {3, 4};
+    const float top_logprobs[] = {-0.5f, -INFINITY};
+    const struct osp_logprob scores[] = {{.token = 0,
+                                          .logprob = -0.5f,
+                                          .n_top = 2,
+                                          .top_tokens = tops,
+                                          .top_logprobs = top_logprobs},
+                                         {.token = 9, .logprob = -2}};
+    struct osp_event text = text_event(OSP_EVENT_TEXT, "x"), done = done_event(OSP_FINISH_STOP);
+    struct reply r;
+    struct buf out;
+
+    (void)state;
+    text.logprobs = scores;
+    text.n_logprobs = 2;
+    text.tokens = ids;
+    text.n_tokens = 2;
+    done.tokens = ids + 2;
+    done.n_tokens = 1;
+    for (int streams = 0; streams < 2; streams++) {
+        begin(&r, &out, streams, false);
+        r.tokenizer = (const void *)texts_owner;
+        r.tells_ids = true;
+        r.prompt = prompt;
+        r.n_prompt = 2;
+        if (streams) {
+            reply_stream(&r, &text, &out);
+            reply_stream(&r, &done, &out);
+            assert_string_equal(
+                buf_text(&out),
+                "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
+                "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"x\"}," SCORES
+                ",\"finish_reason\":null,\"token_ids\":[0,9]}],\"prompt_token_ids\":[3,4]}\n\n"
+                "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
+                "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
+                "\"token_ids\":[5]}]}\n\ndata: [DONE]\n\n");
+        } else {
+            assert_true(reply_keep(&r, &text));
+            reply_whole(&r, &done, &out);
+            assert_string_equal(
+                buf_text(&out),
+                "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
+                "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
+                "\"x\",\"refusal\":null}," SCORES ",\"finish_reason\":\"stop\","
+                "\"token_ids\":[0,9,5]}],\"prompt_token_ids\":[3,4],\"usage\":" USAGE "}\n");
+        }
+        buf_release(&out);
+        reply_release(&r);
+    }
 }
 
 static void test_usage_chunk(void **state)
@@ -179,6 +258,6 @@ static void test_errors(void **state)
     }
 }
 
-UNIT_MAIN(cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
-          cmocka_unit_test(test_whole), cmocka_unit_test(test_limits_of_a_whole_answer),
-          cmocka_unit_test(test_errors))
+UNIT_MAIN(cmocka_unit_test(test_scores_and_ids), cmocka_unit_test(test_stream),
+          cmocka_unit_test(test_usage_chunk), cmocka_unit_test(test_whole),
+          cmocka_unit_test(test_limits_of_a_whole_answer), cmocka_unit_test(test_errors))

@@ -1,0 +1,82 @@
+/* What an answer tells of its tokens: log-probabilities as OpenAI has them, and ids as vLLM does. */
+#include <math.h>
+
+#include "serve/reply_parts.h"
+
+/* JSON has no -infinity: OpenAI's word for "very unlikely". */
+static const double LOGPROB_LEAST = -9999.0;
+
+static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id, float logprob)
+{
+    char scratch[OSP_TOKEN_SCRATCH_BYTES];
+    const char *bytes = "";
+    size_t n_bytes = 0;
+
+    if (osp_token_bytes(t, id, scratch, &bytes, &n_bytes) != OSP_OK)
+        n_bytes = 0; /* an id beyond the vocabulary has no text */
+    buf_puts(out, "{\"token\":");
+    buf_json_string(out, bytes, n_bytes);
+    buf_printf(out, ",\"logprob\":%.9g,\"bytes\":[",
+               isfinite(logprob) ? (double)logprob : LOGPROB_LEAST);
+    for (size_t i = 0; i < n_bytes; i++)
+        buf_printf(out, "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]);
+    buf_puts(out, "]");
+}
+
+static void put_entry(struct buf *out, const struct osp_tokenizer *t, const struct osp_logprob *l)
+{
+    put_token(out, t, l->token, l->logprob);
+    buf_puts(out, ",\"top_logprobs\":[");
+    for (int i = 0; i < l->n_top; i++) {
+        buf_puts(out, i > 0 ? "," : "");
+        put_token(out, t, l->top_tokens[i], l->top_logprobs[i]);
+        buf_puts(out, "}");
+    }
+    buf_puts(out, "]}");
+}
+
+bool reply_add_scores(struct buf *entries, const struct reply *r, const struct osp_event *event)
+{
+    for (int i = 0; r->tokenizer && i < event->n_logprobs; i++) {
+        buf_puts(entries, entries->size_bytes > 0 ? "," : "");
+        put_entry(entries, r->tokenizer, &event->logprobs[i]);
+    }
+    return !entries->overflow;
+}
+
+bool reply_add_ids(struct buf *ids, const struct reply *r, const struct osp_event *event)
+{
+    for (int i = 0; r->tells_ids && i < event->n_tokens; i++)
+        buf_printf(ids, "%s%d", ids->size_bytes > 0 ? "," : "", (int)event->tokens[i]);
+    return !ids->overflow;
+}
+
+void reply_put_scores(struct buf *out, const struct reply *r, const struct buf *entries)
+{
+    if (!r->tokenizer || (r->streams && entries->size_bytes == 0)) {
+        buf_puts(out, ",\"logprobs\":null");
+        return;
+    }
+    buf_puts(out, ",\"logprobs\":{\"content\":[");
+    buf_append(out, entries->data, entries->size_bytes);
+    buf_puts(out, "],\"refusal\":null}");
+}
+
+void reply_put_ids(struct buf *out, const struct reply *r, const struct buf *ids)
+{
+    if (!r->tells_ids)
+        return;
+    buf_puts(out, ",\"token_ids\":[");
+    buf_append(out, ids->data, ids->size_bytes);
+    buf_puts(out, "]");
+}
+
+void reply_put_prompt(struct buf *out, const struct reply *r)
+{
+    if (!r->tells_ids)
+        return;
+    buf_puts(out, ",\"prompt_token_ids\":[");
+    for (size_t i = 0; i < r->n_prompt; i++)
+        buf_printf(out, "%s%d", i > 0 ? "," : "", (int)r->prompt[i]);
+    buf_puts(out, "]");
+}
