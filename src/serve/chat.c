@@ -21,11 +21,20 @@ enum {
 
 static void job_free(struct chat_job *job)
 {
-    osp_request_close(job->request);
+    for (int i = 0; i < job->n_choices; i++) {
+        osp_request_close(job->choices[i].request);
+        reply_release(&job->choices[i].reply);
+    }
+    free(job->choices);
     chat_params_release(&job->params);
-    reply_release(&job->reply);
     free(job->body);
     free(job);
+}
+
+static void job_cancel(struct chat_job *job)
+{
+    for (int i = 0; i < job->n_choices; i++)
+        osp_cancel(job->choices[i].request);
 }
 
 static void job_gone(void *ctx)
@@ -34,7 +43,7 @@ static void job_gone(void *ctx)
 
     job->x = NULL;
     if (job->heard)
-        osp_cancel(job->request);
+        job_cancel(job);
 }
 
 static void job_link(struct chat_job *job)
@@ -65,16 +74,16 @@ static void job_end(struct chat_job *job)
     http_unhold(s->http);
 }
 
-static void note_usage(struct http_exchange *x, const struct osp_event *done)
+static void note_usage(const struct chat_job *job, enum osp_finish finish,
+                       const struct osp_usage *u)
 {
-    const struct osp_usage *u = &done->usage;
     char note[160];
 
     snprintf(note, sizeof note,
              "finish=%s prompt_tokens=%d tokens=%d queue_ms=%.1f prompt_ms=%.1f generation_ms=%.1f",
-             osp_finish_text(done->finish), u->n_prompt_tokens, u->n_generated_tokens,
+             osp_finish_text(finish), u->n_prompt_tokens, u->n_generated_tokens,
              u->queue_seconds * 1e3, u->prompt_seconds * 1e3, u->generation_seconds * 1e3);
-    http_exchange_note(x, note);
+    http_exchange_note(job->x, note);
 }
 
 /* The last event of a request that cannot be answered (any more). */
@@ -99,9 +108,24 @@ static void answer_error(struct chat_job *job, struct buf *out)
     job->x = NULL;
 }
 
-static void answer_whole(struct chat_job *job, const struct osp_event *event, struct buf *out)
+static struct reply *first_reply(struct chat_job *job)
 {
-    reply_whole(&job->reply, event, out);
+    return &job->choices[0].reply;
+}
+
+/* The choices' replies, side by side. Gives an array to free(); its contents stay the job's. */
+static struct reply *replies_of(const struct chat_job *job)
+{
+    struct reply *all = mem_new((size_t)job->n_choices * sizeof *all);
+
+    for (int i = 0; i < job->n_choices; i++)
+        all[i] = job->choices[i].reply;
+    return all;
+}
+
+static void answer_whole(struct chat_job *job, const struct reply *replies, struct buf *out)
+{
+    reply_whole(replies, job->n_choices, out);
     if (out->overflow) {
         api_error_set(&job->error, 500, NULL, "the answer is larger than the server can send");
         api_error_respond(job->x, &job->error);
@@ -110,78 +134,109 @@ static void answer_whole(struct chat_job *job, const struct osp_event *event, st
     http_respond(job->x, 200, "application/json", buf_text(out), out->size_bytes);
 }
 
-static void answer_done(struct chat_job *job, const struct osp_event *event, struct buf *out)
+/* All choices are done. */
+static void answer_done(struct chat_job *job, struct buf *out)
 {
     struct http_exchange *x = job->x;
+    struct reply *replies = replies_of(job);
+    struct osp_usage usage = reply_usage(replies, job->n_choices);
 
-    if (event->finish == OSP_FINISH_CANCELED) { /* by nobody here: the engine closes */
-        api_error_set(&job->error, 503, "shutting_down", "the server is shutting down");
-        answer_error(job, out);
-        return;
-    }
-    note_usage(x, event);
+    note_usage(job, first_reply(job)->finish, &usage);
     if (job->params.stream) {
-        reply_stream(&job->reply, event, out);
+        reply_stream_end(replies, job->n_choices, out);
         http_stream_write(x, buf_text(out), out->size_bytes);
         if (job->x)
             http_stream_end(x);
     } else {
-        answer_whole(job, event, out);
+        answer_whole(job, replies, out);
     }
+    free(replies);
     job->x = NULL;
 }
 
-/* One event; false when it was the last. */
-static bool job_take(struct chat_job *job, const struct osp_event *event, struct buf *out)
+/* Nobody waits for the other choices any more. */
+static void fail_all(struct chat_job *job, struct buf *out)
 {
-    bool last = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
-
-    if (!job->x)
-        return !last;
-    if (event->kind == OSP_EVENT_DONE) {
-        answer_done(job, event, out);
-    } else if (event->kind == OSP_EVENT_ERROR) {
-        api_error_from_status(&job->error, event->status, event->text ? event->text : "");
-        answer_error(job, out);
-    } else if (job->params.stream) {
-        reply_stream(&job->reply, event, out);
-    } else if (!reply_keep(&job->reply, event)) {
-        api_error_set(&job->error, 500, NULL, "the answer is larger than the server can keep");
-        osp_cancel(job->request);
-        answer_error(job, out);
-    }
-    return !last;
+    job_cancel(job);
+    answer_error(job, out);
 }
 
-/* The engine has no (more) events for it; gives false: it was the last. */
-static bool job_fail(struct chat_job *job, enum osp_status st, struct buf *out)
+static void take_event(struct chat_job *job, struct chat_choice *c, const struct osp_event *event,
+                       struct buf *out)
 {
-    if (job->x) {
-        api_error_from_status(&job->error, st, osp_error());
-        answer_error(job, out);
+    if (event->kind == OSP_EVENT_ERROR) {
+        api_error_from_status(&job->error, event->status, event->text ? event->text : "");
+        fail_all(job, out);
+    } else if (event->kind == OSP_EVENT_DONE && event->finish == OSP_FINISH_CANCELED) {
+        /* by nobody here: the engine closes */
+        api_error_set(&job->error, 503, "shutting_down", "the server is shutting down");
+        fail_all(job, out);
+    } else if (job->params.stream) {
+        reply_stream(&c->reply, event, out);
+    } else if (!reply_keep(&c->reply, event)) {
+        api_error_set(&job->error, 500, NULL, "the answer is larger than the server can keep");
+        fail_all(job, out);
     }
-    return false;
+}
+
+/* One event; the last of the last choice ends the answer. */
+static void job_take(struct chat_job *job, struct chat_choice *c, const struct osp_event *event,
+                     struct buf *out)
+{
+    c->is_over = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
+    job->n_over += c->is_over;
+    if (job->x)
+        take_event(job, c, event, out);
+    if (job->x && job->n_over == job->n_choices)
+        answer_done(job, out);
+}
+
+/* The engine has no (more) events for it. */
+static void job_fail(struct chat_job *job, struct chat_choice *c, enum osp_status st,
+                     struct buf *out)
+{
+    c->is_over = true;
+    job->n_over++;
+    if (!job->x)
+        return;
+    api_error_from_status(&job->error, st, osp_error());
+    fail_all(job, out);
+}
+
+/* Takes what the engine has for a choice; false: it has more. */
+static bool choice_hear(struct chat_job *job, struct chat_choice *c, struct buf *out)
+{
+    struct osp_event event;
+    enum osp_status st;
+
+    while (!c->is_over && out->size_bytes < HEAR_BYTES_MAX) {
+        st = osp_next_event(c->request, 0, &event);
+        if (st == OSP_ETIMEOUT)
+            return true;
+        if (st == OSP_OK)
+            job_take(job, c, &event, out);
+        else
+            job_fail(job, c, st, out);
+    }
+    return c->is_over;
 }
 
 /* Takes what the engine has for this job, and writes it in one piece. After HEAR_BYTES_MAX it is the
  * others' turn. */
 static void job_hear(struct chat_job *job)
 {
-    enum osp_status st = OSP_OK;
-    struct osp_event event;
+    bool all_heard = true;
     struct buf out;
-    bool more = true;
 
     buf_init(&out, OUT_BYTES_MAX);
-    while (more && out.size_bytes < HEAR_BYTES_MAX &&
-           (st = osp_next_event(job->request, 0, &event)) != OSP_ETIMEOUT)
-        more = st == OSP_OK ? job_take(job, &event, &out) : job_fail(job, st, &out);
-    if (more && job->x && out.size_bytes > 0)
+    for (int i = 0; i < job->n_choices; i++)
+        all_heard = choice_hear(job, &job->choices[i], &out) && all_heard;
+    if (job->n_over < job->n_choices && job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
-    if (more && st != OSP_ETIMEOUT)
+    if (!all_heard)
         http_wake(job->server->http);
     buf_release(&out);
-    if (!more)
+    if (job->n_over == job->n_choices)
         job_end(job);
 }
 
@@ -209,7 +264,7 @@ static void job_cut(struct chat_job *job, int http_status, const char *code, con
 {
     struct buf out;
 
-    osp_cancel(job->request);
+    job_cancel(job);
     if (!job->x)
         return;
     buf_init(&out, ERROR_JSON_BYTES_MAX);
@@ -259,6 +314,20 @@ static void warn_ignored(struct chat_job *job)
     http_add_header(job->x, "x-osprey-warning", text);
 }
 
+static void begin_choice(struct chat_job *job, int i, const char *model)
+{
+    struct reply *r = &job->choices[i].reply;
+
+    reply_init(r, model, job->params.stream, job->params.include_usage);
+    if (i > 0)
+        memcpy(r->id, first_reply(job)->id, sizeof r->id);
+    r->index = i;
+    if (job->params.options.logprobs)
+        r->tokenizer = osp_model_tokenizer(job->server->loading.made.model);
+    r->tells_ids = job->params.return_token_ids;
+    osp_request_prompt(job->choices[0].request, &r->prompt, &r->n_prompt);
+}
+
 static void begin_reply(struct chat_job *job)
 {
     struct server *s = job->server;
@@ -267,11 +336,8 @@ static void begin_reply(struct chat_job *job)
     for (int i = 0; job->params.model && i < s->n_names; i++)
         if (strcmp(job->params.model, s->names[i]) == 0)
             model = s->names[i];
-    reply_init(&job->reply, model, job->params.stream, job->params.include_usage);
-    if (job->params.options.logprobs)
-        job->reply.tokenizer = osp_model_tokenizer(s->loading.made.model);
-    job->reply.tells_ids = job->params.return_token_ids;
-    osp_request_prompt(job->request, &job->reply.prompt, &job->reply.n_prompt);
+    for (int i = 0; i < job->n_choices; i++)
+        begin_choice(job, i, model);
     warn_ignored(job);
     if (!job->params.stream)
         return;
@@ -298,7 +364,7 @@ static void job_submitted(void *ctx)
     if (job->x)
         begin_reply(job);
     else
-        osp_cancel(job->request);
+        job_cancel(job);
     job_hear(job);
 }
 

@@ -8,16 +8,22 @@
 #include "serve/reply.h"
 #include "serve/server.h"
 
+struct chat_choice {
+    struct osp_request *request; /* NULL: not submitted */
+    struct reply reply;
+    bool is_over; /* it has given its last event */
+};
+
 struct chat_job {
     struct server *server;
     struct http_exchange *x; /* NULL once the client has gone or has its answer */
     char *body;
     size_t n_body_bytes;
     struct chat_params params;
-    struct osp_request *request;
+    struct chat_choice *choices; /* (n_choices) once submitting has begun; owned */
+    int n_choices, n_over;
     enum osp_status status; /* of reading and submitting */
     struct api_error error;
-    struct reply reply;
     uint64_t deadline_ns; /* --request-time-limit; UINT64_MAX: none */
     bool heard;           /* the worker is through with it: `request` is the loop's */
     struct chat_job *prev, *next;

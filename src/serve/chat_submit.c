@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "serve/json_budget.h"
 
 static void take_failure(struct chat_job *job, enum osp_status st)
@@ -49,6 +50,27 @@ static enum osp_status read_chat(struct osp_chat **out, const struct chat_job *j
     return st;
 }
 
+/* The first choice has the seed that was given, the others those that follow. */
+static enum osp_status submit_choice(struct chat_job *job, const struct osp_chat *chat, int i)
+{
+    struct osp_request_options opt = job->params.options;
+
+    opt.sampling.seed += (uint64_t)i;
+    return osp_submit_chat(&job->choices[i].request, job->server->engine, chat, &opt);
+}
+
+static enum osp_status submit_all(struct chat_job *job, const struct osp_chat *chat)
+{
+    enum osp_status st = OSP_OK;
+
+    job->n_choices = job->params.n_choices > 0 ? job->params.n_choices : 1;
+    job->choices = mem_new((size_t)job->n_choices * sizeof *job->choices);
+    for (int i = 0; i < job->n_choices; i++)
+        TRY(submit_choice(job, chat, i));
+out:
+    return st;
+}
+
 static void read_and_submit(struct chat_job *job)
 {
     struct osp_chat *chat = NULL;
@@ -59,8 +81,7 @@ static void read_and_submit(struct chat_job *job)
     if (job->status == OSP_ELIMIT)
         job->error.code = "invalid_value"; /* of the conversation, not of the context */
     if (job->status == OSP_OK)
-        take_failure(
-            job, osp_submit_chat(&job->request, job->server->engine, chat, &job->params.options));
+        take_failure(job, submit_all(job, chat));
     osp_chat_free(chat);
 }
 

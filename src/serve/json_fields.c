@@ -136,10 +136,11 @@ static enum osp_status read_stop(struct chat_params *p, const char *field, const
 
 static enum osp_status read_n(struct chat_params *p, const char *field, const json_t *v)
 {
-    (void)p;
-    if (!json_is_integer(v) || json_integer_value(v) != 1)
-        return not_yet(field, "only 1 choice a request");
-    return OSP_OK;
+    json_int_t n = 0;
+    enum osp_status st = json_int(&n, field, v, 1, CHOICES_MAX);
+
+    p->n_choices = (int)n;
+    return st;
 }
 
 static enum osp_status read_tool_choice(struct chat_params *p, const char *field, const json_t *v)

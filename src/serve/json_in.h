@@ -6,12 +6,15 @@
 #include "base/buf.h"
 #include "osprey.h"
 
+enum { CHOICES_MAX = 16 }; /* of a request */
+
 struct chat_params {
     struct osp_request_options options; /* borrows the lists below */
     char *stops[OSP_STOP_STRINGS_MAX];
     char *model;                   /* NULL: none named */
     struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: none */
     int32_t *allowed;
+    int n_choices; /* 0: not said, 1 */
     bool stream, include_usage, return_token_ids;
     bool no_tools;      /* tool_choice: "none" */
     struct buf ignored; /* names of fields that nothing reads, "a, b" */

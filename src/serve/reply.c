@@ -94,8 +94,11 @@ bool reply_keep(struct reply *r, const struct osp_event *event)
     case OSP_EVENT_TOOL_ARGS:
         return r->n_calls > 0 &&
                buf_append(&r->calls[r->n_calls - 1].arguments, event->text, event->n_bytes);
-    case OSP_EVENT_NONE:
     case OSP_EVENT_DONE:
+        r->finish = event->finish;
+        r->usage = event->usage;
+        break;
+    case OSP_EVENT_NONE:
     case OSP_EVENT_ERROR:
         break;
     }
@@ -139,19 +142,41 @@ void reply_put_reasoning(struct buf *out, const char *text, size_t n_bytes)
     buf_json_string(out, text, n_bytes);
 }
 
-void reply_whole(struct reply *r, const struct osp_event *done, struct buf *out)
+struct osp_usage reply_usage(const struct reply *r, int n)
 {
-    reply_put_head(out, r);
-    buf_puts(out, "{\"index\":0,\"message\":");
+    struct osp_usage u = r[0].usage;
+
+    for (int i = 1; i < n; i++) {
+        u.n_generated_tokens += r[i].usage.n_generated_tokens;
+        u.n_reasoning_tokens += r[i].usage.n_reasoning_tokens;
+        if (r[i].usage.generation_seconds > u.generation_seconds)
+            u.generation_seconds = r[i].usage.generation_seconds;
+    }
+    return u;
+}
+
+static void put_choice(struct buf *out, const struct reply *r)
+{
+    buf_printf(out, "{\"index\":%d,\"message\":", r->index);
     put_message(out, r);
     reply_put_scores(out, r, &r->scores);
-    buf_printf(out, ",\"finish_reason\":\"%s\"", osp_finish_text(done->finish));
-    if (!reply_add_ids(&r->ids, r, done))
-        out->overflow = true;
+    buf_printf(out, ",\"finish_reason\":\"%s\"", osp_finish_text(r->finish));
     reply_put_ids(out, r, &r->ids);
-    buf_puts(out, "}]");
+    buf_puts(out, "}");
+}
+
+void reply_whole(const struct reply *r, int n, struct buf *out)
+{
+    struct osp_usage usage = reply_usage(r, n);
+
+    reply_put_head(out, r);
+    for (int i = 0; i < n; i++) {
+        buf_puts(out, i > 0 ? "," : "");
+        put_choice(out, &r[i]);
+    }
+    buf_puts(out, "]");
     reply_put_prompt(out, r);
     buf_puts(out, ",\"usage\":");
-    reply_put_usage(out, &done->usage);
+    reply_put_usage(out, &usage);
     buf_puts(out, "}\n");
 }

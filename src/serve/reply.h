@@ -18,6 +18,7 @@ struct reply_call {
 
 struct reply {
     char id[48]; /* "chatcmpl-..." */
+    int index;   /* of the choice; set after reply_init() */
     int64_t created_unix_s;
     const char *model; /* borrowed */
     bool streams, include_usage;
@@ -29,6 +30,8 @@ struct reply {
     const int32_t *prompt; /* (n_prompt) with tells_ids */
     size_t n_prompt;
     struct buf scores, ids; /* of a whole answer, as JSON without brackets */
+    enum osp_finish finish; /* once it is done */
+    struct osp_usage usage;
     struct reply_call calls[REPLY_CALLS_MAX];
     int n_calls;
 };
@@ -36,13 +39,18 @@ struct reply {
 void reply_init(struct reply *r, const char *model, bool streams, bool include_usage);
 void reply_release(struct reply *r); /* accepts a zeroed reply */
 
-/* An event becomes server-sent events in `out`; DONE also ends them. */
+/* An event becomes server-sent events in `out`. */
 void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out);
+/* All n choices are done: what ends the events. */
+void reply_stream_end(const struct reply *r, int n, struct buf *out);
+/* Of n choices that are done: they share a prompt. */
+struct osp_usage reply_usage(const struct reply *r, int n);
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
 /* Keeps an event for reply_whole(); false when the answer outgrew its limits. */
 CHECKED bool reply_keep(struct reply *r, const struct osp_event *event);
-void reply_whole(struct reply *r, const struct osp_event *done, struct buf *out);
+/* Of n choices that have kept all their events. */
+void reply_whole(const struct reply *r, int n, struct buf *out);
 
 #endif

@@ -7,7 +7,7 @@ static void begin_chunk(struct reply *r, struct buf *out)
 {
     buf_puts(out, "data: ");
     reply_put_head(out, r);
-    buf_puts(out, "{\"index\":0,\"delta\":{");
+    buf_printf(out, "{\"index\":%d,\"delta\":{", r->index);
     buf_puts(out, r->began ? "" : "\"role\":\"assistant\"");
 }
 
@@ -58,13 +58,13 @@ static void end_chunk(struct reply *r, const struct osp_event *event, struct buf
         buf_puts(out, "null");
     reply_put_ids(out, r, &r->ids);
     buf_puts(out, "}]");
-    if (!r->began)
+    if (!r->began && r->index == 0)
         reply_put_prompt(out, r);
     buf_puts(out, r->include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
     r->began = true;
 }
 
-static void put_usage_chunk(struct reply *r, const struct osp_usage *usage, struct buf *out)
+static void put_usage_chunk(const struct reply *r, const struct osp_usage *usage, struct buf *out)
 {
     buf_puts(out, "data: ");
     reply_put_head(out, r);
@@ -77,8 +77,16 @@ static void put_done(struct reply *r, const struct osp_event *event, struct buf 
 {
     begin_chunk(r, out);
     end_chunk(r, event, out);
+    r->finish = event->finish;
+    r->usage = event->usage;
+}
+
+void reply_stream_end(const struct reply *r, int n, struct buf *out)
+{
+    struct osp_usage usage = reply_usage(r, n);
+
     if (r->include_usage)
-        put_usage_chunk(r, &event->usage, out);
+        put_usage_chunk(r, &usage, out);
     buf_puts(out, "data: [DONE]\n\n");
 }
 

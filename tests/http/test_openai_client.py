@@ -297,6 +297,37 @@ def test_penalties_change_an_answer(client):
     assert most({"repetition_penalty": 50.0}, frequency_penalty=2.0) == 1 < plain
 
 
+def test_several_choices(client):
+    """The first has the given seed, the others those that follow it; usage counts the prompt once."""
+    arguments = {"temperature": 1.5, "seed": 40, "max_tokens": 30}
+    answer, _ = ask(client, n=3, **arguments)
+    assert [c.index for c in answer.choices] == [0, 1, 2]
+    alone = [ask(client, **{**arguments, "seed": 40 + i}) for i in range(3)]
+
+    def said(choice):
+        return choice.message.content, choice.message.reasoning, choice.finish_reason
+
+    assert [said(c) for c in answer.choices] == [said(choice) for _, choice in alone]
+    assert answer.usage.prompt_tokens == alone[0][0].usage.prompt_tokens
+    assert answer.usage.completion_tokens == sum(a.usage.completion_tokens for a, _ in alone)
+    text, finishes, usages = ["", "", ""], [None] * 3, []
+    for chunk in client.chat.completions.create(
+        model="osprey-nano",
+        messages=QUESTION,
+        n=3,
+        stream=True,
+        stream_options={"include_usage": True},
+        **arguments,
+    ):
+        usages += [chunk.usage] if chunk.usage else []
+        for c in chunk.choices:
+            text[c.index] += c.delta.content or ""
+            finishes[c.index] = c.finish_reason or finishes[c.index]
+    assert text == [c.message.content for c in answer.choices]
+    assert finishes == [c.finish_reason for c in answer.choices]
+    assert [u.completion_tokens for u in usages] == [answer.usage.completion_tokens]
+
+
 def test_nothing_left_to_draw_is_said(client):
     with pytest.raises(openai.BadRequestError) as caught:
         ask(client, extra_body={"allowed_token_ids": [5], "stop_token_ids": [5], "min_tokens": 1})
@@ -317,7 +348,8 @@ def test_ids_and_warnings(client):
 @pytest.mark.parametrize(
     "arguments, error, param",
     [
-        ({"n": 2}, openai.BadRequestError, "n"),
+        ({"n": 17}, openai.BadRequestError, "n"),
+        ({"n": 0}, openai.BadRequestError, "n"),
         ({"temperature": 3}, openai.BadRequestError, "temperature"),
         ({"top_p": -0.1}, openai.BadRequestError, "top_p"),
         ({"max_tokens": 0}, openai.BadRequestError, "max_tokens"),

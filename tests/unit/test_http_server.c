@@ -150,7 +150,7 @@ static void test_refusals(void **state)
         {"{\"a\":1,\"a\":2}", "400 Bad", "not valid JSON"},
         {"{}", "400 Bad", "\"param\":\"messages\""},
         {"{\"messages\":[],\"model\":\"gpt-9\"}", "404 Not", "\"code\":\"model_not_found\""},
-        {"{\"messages\":[],\"n\":2}", "400 Bad", "\"param\":\"n\""},
+        {"{\"messages\":[],\"n\":17}", "400 Bad", "\"param\":\"n\""},
         {"{\"messages\":[],\"temperature\":-1}", "400 Bad", "\"param\":\"temperature\""},
         {"{\"messages\":[],\"temperature\":\"x\"}", "400 Bad", "\"param\":\"temperature\""},
         {"{\"messages\":[],\"max_tokens\":0}", "400 Bad", "\"param\":\"max_tokens\""},

@@ -61,6 +61,7 @@ static void test_stream(void **state)
     begin(&r, &out, true, false);
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         reply_stream(&r, &events[i], &out);
+    reply_stream_end(&r, 1, &out);
     assert_string_equal(
         buf_text(&out),
         CHUNK("\"role\":\"assistant\",\"content\":null,\"reasoning\":\"hm\",\"reasoning_content\":"
@@ -136,6 +137,7 @@ static void test_scores_and_ids(void **state)
         if (streams) {
             reply_stream(&r, &text, &out);
             reply_stream(&r, &done, &out);
+            reply_stream_end(&r, 1, &out);
             assert_string_equal(
                 buf_text(&out),
                 "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
@@ -146,7 +148,8 @@ static void test_scores_and_ids(void **state)
                 "\"token_ids\":[5]}]}\n\ndata: [DONE]\n\n");
         } else {
             assert_true(reply_keep(&r, &text));
-            reply_whole(&r, &done, &out);
+            assert_true(reply_keep(&r, &done));
+            reply_whole(&r, 1, &out);
             assert_string_equal(
                 buf_text(&out),
                 "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
@@ -159,6 +162,37 @@ static void test_scores_and_ids(void **state)
     }
 }
 
+/* Two choices share head, prompt and usage. */
+static void test_two_choices(void **state)
+{
+    struct osp_event a = text_event(OSP_EVENT_TEXT, "a"), b = text_event(OSP_EVENT_TEXT, "b");
+    struct osp_event done = done_event(OSP_FINISH_STOP), cut = done_event(OSP_FINISH_LENGTH);
+    struct reply r[2];
+    struct buf out, unused;
+
+    (void)state;
+    begin(&r[0], &out, false, false);
+    begin(&r[1], &unused, false, false);
+    r[1].index = 1;
+    assert_true(reply_keep(&r[0], &a) && reply_keep(&r[1], &b));
+    assert_true(reply_keep(&r[1], &cut) && reply_keep(&r[0], &done));
+    reply_whole(r, 2, &out);
+    assert_string_equal(
+        buf_text(&out),
+        "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
+        "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null},"
+        "\"logprobs\":null,\"finish_reason\":\"stop\"},"
+        "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"b\",\"refusal\":null},"
+        "\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":"
+        "{\"prompt_tokens\":7,\"completion_tokens\":10,\"total_tokens\":17,"
+        "\"prompt_tokens_details\":{\"cached_tokens\":3},"
+        "\"completion_tokens_details\":{\"reasoning_tokens\":4}}}\n");
+    for (int i = 0; i < 2; i++)
+        reply_release(&r[i]);
+    buf_release(&out);
+    buf_release(&unused);
+}
+
 static void test_usage_chunk(void **state)
 {
     struct osp_event done = done_event(OSP_FINISH_LENGTH);
@@ -168,6 +202,7 @@ static void test_usage_chunk(void **state)
     (void)state;
     begin(&r, &out, true, true);
     reply_stream(&r, &done, &out);
+    reply_stream_end(&r, 1, &out);
     assert_string_equal(
         buf_text(&out),
         "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
@@ -196,7 +231,8 @@ static void test_whole(void **state)
     begin(&r, &out, false, false);
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         assert_true(reply_keep(&r, &events[i]));
-    reply_whole(&r, &done, &out);
+    assert_true(reply_keep(&r, &done));
+    reply_whole(&r, 1, &out);
     assert_string_equal(
         buf_text(&out),
         "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
@@ -258,6 +294,7 @@ static void test_errors(void **state)
     }
 }
 
-UNIT_MAIN(cmocka_unit_test(test_scores_and_ids), cmocka_unit_test(test_stream),
-          cmocka_unit_test(test_usage_chunk), cmocka_unit_test(test_whole),
-          cmocka_unit_test(test_limits_of_a_whole_answer), cmocka_unit_test(test_errors))
+UNIT_MAIN(cmocka_unit_test(test_two_choices), cmocka_unit_test(test_scores_and_ids),
+          cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
+          cmocka_unit_test(test_whole), cmocka_unit_test(test_limits_of_a_whole_answer),
+          cmocka_unit_test(test_errors))
