@@ -11,7 +11,7 @@ set -eu
 [ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 folder=$1
 shift
-[ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b together-120b files
+[ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b together-120b served-120b files
 export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
 mkdir -p "$folder"
 
@@ -28,6 +28,24 @@ large() { # NAME OPTION...: gpt-oss-120b, generated weights
     row "$name" --load-format dummy --shape gpt-oss-120b "$@"
 }
 
+served() { # NAME CONCURRENCY PROMPT ANSWER OPTION...: through `osprey serve`
+    name=$1 together=$2 prompt=$3 answer=$4
+    shift 4
+    echo "== $name" >&2
+    at="$folder/$name.url"
+    "$OSPREY" serve --port 0 --log-level warn "$@" >"$at" 2>"$folder/$name.err" &
+    server=$!
+    until [ -s "$at" ]; do
+        kill -0 "$server" 2>/dev/null || { cat "$folder/$name.err" >&2; return; }
+        sleep 0.1
+    done
+    "$OSPREY" bench --url "$(head -n 1 "$at")" --format json --output "$folder/$name.json" --concurrency "$together" \
+        --pp "$prompt" --tg "$answer" --runs 1 --warmup-runs 0 || echo "FAILED $name" >&2
+    kill "$server"
+    wait "$server" || echo "FAILED $name: the server's exit status" >&2
+    rm -f "$at"
+}
+
 for wanted in "$@"; do
     case $wanted in
     decode-120b) large decode-120b --mxfp4-layers all --pp 2048 --tg 128 --stages --kernels --routing ;;
@@ -38,6 +56,8 @@ for wanted in "$@"; do
     prefill-120b) large prefill-120b --mxfp4-layers all --pp 2048,8192 --tg 2 -b 8192 --stages --kernels ;;
     together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 1024 --tg 256 -b 2048 --runs 1 \
         --warmup-runs 0 ;;
+    served-120b) served served-120b 1,8,64,256,512 1024 1024 --device cuda --load-format dummy --shape gpt-oss-120b \
+        --mxfp4-layers all --max-num-seqs 512 --max-model-len 2304 -b 2048 --max-queue 1024 ;;
     files)
         [ -e "$FILES/config.json" ] || python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
         row files "$FILES" --tokenizer tests/golden/tokenizer/o200k_base.tiktoken --pp 128 --tg 32 --runs 1
@@ -58,5 +78,7 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
         print(f"{path.stem}: pp{b['prompt_size']} depth {b['context_size']} x{b['concurrency']}: "
               f"pp {b['pp_throughput']['mean']:.0f} tok/s, tg {b['tg_throughput']['mean']:.1f} tok/s, "
               f"ITL p50 {itl.get('p50', 0):.3f} ms, {b['concurrency'] * 1e3 / max(itl.get('p50', 0), 1e-9):.0f} "
-              f"tok/s by it, ready {report['start']['ready_s']:.2f} s")
+              f"tok/s by it, " + (f"ready {report['start']['ready_s']:.2f} s" if "start" in report else
+              f"{b['requests'] - b['failed']} of {b['requests']} answered, {b['requests'] * b['completion_tokens'] / b['e2el_ms']['mean'] * 1e3:.0f} tok/s from the "
+              f"first byte asked to the last"))
 END
