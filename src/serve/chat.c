@@ -13,7 +13,7 @@
 enum {
     OUT_BYTES_MAX = 64 << 20,   /* of a whole answer as JSON */
     HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
-    HEAR_NS_MAX = 5000000,      /* of all streams, before the loop looks at its sockets again */
+    HEAR_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10
 };
 
