@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -65,6 +66,17 @@ void http_conn_close(struct http_conn *c)
              (double)(clock_ns() - x->start_ns) * 1e-6);
     if (x->gone)
         x->gone(x->gone_ctx);
+}
+
+void http_conn_drop(struct http_conn *c)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    int fd;
+
+    c->server->counts.n_slow++;
+    if (uv_fileno((uv_handle_t *)&c->tcp, &fd) == 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    http_conn_close(c);
 }
 
 /* ---- reading ---- */

@@ -67,6 +67,9 @@ struct http_conn {
 
 void http_conn_accept(struct http_server *s);
 void http_conn_close(struct http_conn *c); /* at once; calls `gone` if an exchange is lent */
+/* The same for a client that does not read: what the kernel still has for it is thrown away, which a mere
+ * close would keep for minutes. */
+void http_conn_drop(struct http_conn *c);
 /* http_write.c calls it when a response is complete. */
 void http_conn_exchange_done(struct http_conn *c);
 /* http_server.c: after a connection or an exchange has ended. */

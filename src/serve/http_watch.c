@@ -45,8 +45,7 @@ static void on_tick(uv_timer_t *timer)
     struct http_conn *c = timer->data;
 
     if (is_stalled(c)) {
-        c->server->counts.n_slow++;
-        http_conn_close(c);
+        http_conn_drop(c);
         return;
     }
     if (c->eof && is_reset(c)) {

@@ -295,8 +295,7 @@ void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes
     if (queued + n_bytes > HTTP_STREAM_QUEUE_BYTES_MAX) {
         log_warn("http id=%s dropped: %zu bytes wait for a client that does not read them",
                  c->parser.request.id, queued);
-        c->server->counts.n_slow++;
-        http_conn_close(c);
+        http_conn_drop(c);
         return;
     }
     x->n_body_bytes += n_bytes;
