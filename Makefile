@@ -254,6 +254,10 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -o $@ $^ $(LIB_LIBS)
 
+# The parts of the simulator.
+SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))
+$(BUILD)/tests/sim_engine: $(SIM_PARTS)
+
 # The parts of check_backend.
 CHECK_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/stages/*.c))
 $(BUILD)/tests/check_backend: $(CHECK_PARTS)
@@ -273,7 +277,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
 	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c))
 
 .DEFAULT_GOAL := build
 
@@ -403,6 +407,13 @@ LOAD_OUT     ?= $(BUILD)/load.json
 .PHONY: load
 load: build $(LOAD) ## Optional: the promises of docs/reliability.md at full size (15 minutes, 10,000 streams)
 	@BUILD=$(abspath $(BUILD)) tests/load/load.py --minutes $(LOAD_MINUTES) --out $(LOAD_OUT)
+
+# A violation prints the command that plays its schedule again.
+SIM_SCHEDULES ?= 1000000
+.PHONY: sim
+sim: $(BUILD)/tests/sim_engine ## Optional: a million simulated schedules of the engine, on all CPUs
+	@n=$$(nproc); seq 0 $$((n - 1)) | xargs -P $$n -I{} sh -c \
+	    'exec $< $$(($(SIM_SCHEDULES) / '$$n')) $$(({} * ($(SIM_SCHEDULES) / '$$n') + 1))'
 
 .PHONY: test-large
 test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)

@@ -192,6 +192,10 @@ struct osp_engine_options {
      * not block and must not call into osprey, but for osp_model_stage_costs(). May be NULL. */
     void (*notify)(void *ctx);
     void *notify_ctx;
+    /* Memory of the host for pages of requests that give way when the KV cache is full; beyond it they are
+     * computed again. 0: an eighth of the cache, at most 4 GiB; negative: none. Touched when needed. */
+    int64_t swap_bytes;
+    bool no_prefix_cache; /* every prompt is computed anew */
 };
 
 /* Borrows the model until it is closed. `opt` may be NULL. */
@@ -228,7 +232,10 @@ OSP_API void osp_engine_get_health(const struct osp_engine *engine, struct osp_e
 struct osp_engine_stats {
     int n_running, n_waiting;
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
-    int pages_used, pages_total;
+    int pages_used, pages_cached, pages_total; /* of requests; of the prefix cache alone; all */
+    int64_t n_cached_tokens; /* of prompts that were not computed, but found in the prefix cache */
+    /* Requests that gave way, pages that went to the host's memory for that, rows computed again. */
+    int64_t n_preemptions, n_swapped_pages, n_rows_again;
     int n_seqs_max; /* that can run together */
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);
@@ -337,6 +344,12 @@ struct osp_request_options {
     /* Whose share of the engine this takes: clients that wait are served alike. At most
      * OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
     const char *client;
+    /* Prompts with different salts never share a prefix. At most OSP_CLIENT_BYTES_MAX; NULL: none. */
+    const char *cache_salt;
+    bool no_prefix_cache; /* takes nothing from the prefix cache and leaves nothing there */
+    /* A request with a seed takes from the prefix cache only what its own prompt would compute, bit for
+     * bit. This lets it take what others generated, too, as requests without a seed do. */
+    bool reuse_generated;
     int64_t timeout_ms; /* from its submission on, then it ends with OSP_ETIMEOUT; 0: none */
 };
 

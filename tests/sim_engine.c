@@ -1,332 +1,235 @@
-/* Simulates the scheduler: seeded random limits, arrivals, cancellations and failures, and a model
- * that only stamps its pages and draws tokens by a hash. Checked in every step: page accounting, that
- * each row can read exactly the positions it must see, budgets, order of admission; at each end: the
- * tokens are those that the sequence would have drawn alone. A failure prints its seed.
+/* Simulates the engine (tests/sim/sim.h) in many small worlds, and checks after every turn what must hold. A
+ * violation names its schedule and the command that plays it again.
  *
- *     sim_engine [n_steps [seed]] */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+ *     sim_engine [schedules [first seed]]
+ *
+ * CHECK_QUICK in the environment, for builds with sanitizers: a tenth of the default number. */
+#include "sim/sim.h"
 
-#include "base/memory.h"
-#include "base/rng.h"
-#include "engine/sched.h"
+#include <signal.h>
+#include <unistd.h>
 
-enum {
-    LIVE_MAX = 40,
-    CONTEXT_MAX = 2000,
-    STEPS_A_WORLD = 2000,
-    STEPS_DEFAULT = 200000,
-    STOP_TOKEN = 7,
-    READS_A_ROW = 6 /* random positions checked besides the ends of what a row sees */
-};
+#include "base/clock.h"
 
-static uint64_t world_seed;
+enum { SCHEDULES_DEFAULT = 20000, TURNS_MAX = 40 * CONTEXT_MAX };
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("sim_engine: seed %" PRIu64 ": %s:%d: %s\n", world_seed, __FILE__, __LINE__,    \
-                   #condition);                                                                    \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
+struct world world;
+struct totals totals;
+uint64_t sim_now_ns;
+int32_t sim_letter[LETTERS];
 
-struct live {
-    struct seq seq;
-    uint64_t id;
-    bool in_use;
-};
+/* ---- the clock of everything that is linked here ---- */
 
-struct world {
-    struct sched sched;
-    struct live live[LIVE_MAX];
-    uint64_t *stamps[N_PAGE_GROUPS]; /* (n_pages, PAGE_TOKENS): which sequence and position */
-    void *batch;
-    int32_t tokens[LIVE_MAX];
-    uint64_t draws, now_ns, n_born, last_admitted_id;
-    int64_t n_ended;
-};
-
-static int pick(struct world *w, int below)
+uint64_t clock_ns(void)
 {
-    return (int)(rng_bits(world_seed, w->draws++, 0) % (uint64_t)below);
+    return sim_now_ns;
 }
 
-/* ---- the fake model ---- */
-
-static uint64_t stamp_of(uint64_t id, int position)
+double clock_lap_s(uint64_t *since_ns)
 {
-    return id << 24 | (uint64_t)position;
+    const uint64_t before_ns = *since_ns;
+
+    *since_ns = sim_now_ns;
+    return (double)(sim_now_ns - before_ns) * 1e-9;
 }
 
-/* What the sequence draws at a position depends on nothing else. */
-static int32_t token_at(uint64_t id, int position)
+int64_t clock_unix_s(void)
 {
-    uint64_t bits = rng_bits(id, (uint64_t)position, 1);
-
-    if (bits % 1009 == 0)
-        return -1; /* a failed draw */
-    return (int32_t)(bits >> 32) % 300 == 0 ? STOP_TOKEN : (int32_t)(bits % 50000) + 100;
+    return (int64_t)(sim_now_ns / 1000000000u);
 }
 
-static uint64_t *slot(struct world *w, const struct batch *b, const struct batch_seq *s,
-                      enum page_group g, int position)
+void clock_date_utc(char out[11])
 {
-    int entry = position / PAGE_TOKENS - s->first_page[g];
-    int32_t page;
-
-    CHECK(entry >= 0 && entry < s->n_pages[g]);
-    page = BATCH_PAGES(b)[s->table[g] + entry];
-    CHECK(page >= 0 && page < w->sched.limits.n_pages[g]);
-    return &w->stamps[g][page * PAGE_TOKENS + position % PAGE_TOKENS];
+    memcpy(out, "2026-01-31", 11);
 }
 
-static void store_row(struct world *w, const struct batch *b, int row, uint64_t id)
-{
-    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
-    int position = BATCH_POSITIONS(b)[row];
+/* ---- a world ---- */
 
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        *slot(w, b, s, (enum page_group)g, position) = stamp_of(id, position);
+static struct sched_limits random_limits(void)
+{
+    static const int windows[] = {1, 2, 63, 64, 65, 127, 128, 129, 200};
+    struct sched_limits l = {.n_seqs_max = 1 + pick(6)};
+    int n_context, n_window, n_chunk, n_more;
+
+    l.n_batch_tokens_max = l.n_seqs_max + pick(pick(2) ? 16 : 200);
+    l.context_tokens_max = 2 + pick(CONTEXT_MAX - 2);
+    l.window_tokens = windows[pick((int)(sizeof windows / sizeof windows[0]))];
+    n_context = pages_of_tokens(l.context_tokens_max);
+    n_window = sched_window_pages(l.window_tokens);
+    n_chunk = sched_chunk_pages(l.n_batch_tokens_max);
+    n_more = world.odds.few_pages ? 3 : n_context * l.n_seqs_max * 2;
+    l.n_pages[GROUP_FULL] = n_context + pick(n_more);
+    n_more = world.odds.few_pages ? 3 : n_window * l.n_seqs_max + n_context;
+    l.n_pages[GROUP_WINDOW] = n_chunk + n_window + pick(n_more);
+    return l;
 }
 
-static void read_row(struct world *w, const struct batch *b, int row, uint64_t id)
+static struct odds random_odds(void)
 {
-    const struct batch_seq *s = &BATCH_SEQS(b)[BATCH_ROW_SEQ(b)[row]];
-    int last = BATCH_POSITIONS(b)[row];
+    struct odds o = {.arrive = 1 + pick(4),
+                     .cancel = pick(3) == 0 ? 40 : 0,
+                     .nan = pick(4) == 0,
+                     .device = pick(12) == 0 ? 60 : 0,
+                     .jump = pick(5) == 0 ? 30 : 0,
+                     .limit = pick(3) == 0 ? 4 : 0,
+                     .same_priority = pick(2) == 0,
+                     .short_answers = pick(4) == 0,
+                     .few_pages = pick(2) == 0};
 
-    for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        int n = g == GROUP_WINDOW ? w->sched.limits.window_tokens : last + 1;
-        int first = last - n + 1 > 0 ? last - n + 1 : 0;
+    o.long_answers = !o.short_answers && pick(2) == 0;
+    return o;
+}
 
-        CHECK(*slot(w, b, s, (enum page_group)g, first) == stamp_of(id, first));
-        for (int i = 0; i < READS_A_ROW; i++) {
-            int position = first + pick(w, last - first + 1);
+static void world_open(struct osp_model *model, uint64_t seed)
+{
+    struct osp_engine_options options = {.queue_requests_max = 1 + (int)(seed % 20)};
+    struct sched_limits l;
 
-            CHECK(*slot(w, b, s, (enum page_group)g, position) == stamp_of(id, position));
+    memset(&world, 0, sizeof world);
+    world.seed = seed;
+    sim_now_ns = 1000000000;
+    world.odds = random_odds();
+    l = random_limits();
+    for (int i = 0; i < N_BASES; i++)
+        for (int k = 0; k < CONTEXT_MAX; k++)
+            world.base[i][k] = sim_letter[pick(40) == 0 ? LETTERS - 2 : pick(4)];
+    options.swap_bytes = pick(3) == 0 ? -1 : 1 + pick(400000);
+    options.no_prefix_cache = pick(12) == 0;
+    sim_model_limits(&l);
+    CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
+    world.engine->sched.limits.passes_max = pick(2) == 0 ? 1 + pick(4) : PASSES_MAX_DEFAULT;
+}
+
+static bool has_live(void)
+{
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request != NULL && c->is_mine)
+            return true;
+    return false;
+}
+
+static void turn(bool arrivals)
+{
+    if (arrivals)
+        callers_arrive();
+    callers_cancel();
+    if (chance(world.odds.jump))
+        sim_now_ns += 50000000;
+    engine_take_news(world.engine);
+    check_before_step();
+    engine_advance(world.engine);
+    check_after_step();
+    callers_read();
+    totals.n_turns++;
+    world.n_turns++;
+}
+
+static void world_close(void)
+{
+    engine_finish(world.engine);
+    atomic_store(&world.engine->closing, true);
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request != NULL && c->is_mine) {
+            CHECK(c->request->seq.state == SEQ_ENDED);
+            c->n_tokens = c->request->seq.n_tokens;
+            c->is_mine = false;
         }
-    }
+    callers_hear_out();
+    check_at_end();
+    engine_free(world.engine);
 }
 
-static void check_part(struct world *w, const struct batch *b, const struct step_part *part, int i)
+static void live_once(struct osp_model *model, uint64_t seed)
 {
-    const struct live *l = part->seq->owner;
-    const struct batch_seq *s = &BATCH_SEQS(b)[i];
+    int n_turns, n_left = TURNS_MAX;
 
-    CHECK(s->n_rows == part->n_rows && part->n_rows > 0);
-    CHECK(part->first == part->seq->n_stored);
-    for (int r = 0; r < s->n_rows; r++) {
-        int row = s->first_row + r, position = part->first + r;
-
-        CHECK(BATCH_ROW_SEQ(b)[row] == i);
-        CHECK(BATCH_POSITIONS(b)[row] == position);
-        CHECK(BATCH_TOKENS(b)[row] == part->seq->tokens[position]);
-        CHECK(BATCH_KINDS(b)[row] == (position < part->seq->n_prompt ? ROW_PROMPT : ROW_GENERATED));
-        store_row(w, b, row, l->id);
-    }
-    for (int r = 0; r < s->n_rows; r++)
-        read_row(w, b, s->first_row + r, l->id);
-}
-
-static void run_batch(struct world *w, const struct step_plan *plan)
-{
-    const struct batch *b = sched_batch(&w->sched, w->batch);
-    int n_drawn = 0;
-
-    CHECK(b->size_bytes <= sched_batch_bytes_max(&w->sched.limits));
-    CHECK(plan->n_rows <= w->sched.limits.n_batch_tokens_max);
-    for (int i = 0; i < plan->n_parts; i++) {
-        const struct live *l = plan->parts[i].seq->owner;
-
-        check_part(w, b, &plan->parts[i], i);
-        if (!plan->parts[i].draws)
-            continue;
-        CHECK((int)BATCH_SAMPLES(b)[n_drawn].position == l->seq.n_tokens);
-        w->tokens[n_drawn++] = token_at(l->id, l->seq.n_tokens);
-    }
-    CHECK(n_drawn == plan->n_draws);
-}
-
-/* ---- the invariants ---- */
-
-static void check_pages(const struct world *w)
-{
-    for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        const struct pages *p = &w->sched.pages[g];
-        int n_held = 0, n_refs = 0;
-
-        for (int i = 0; i < w->sched.n_running; i++)
-            n_held += w->sched.running[i]->pages[g].n;
-        for (int i = 0; i < p->n_pages; i++) {
-            CHECK(p->page[i].n_refs == 0 || p->page[i].n_refs == 1);
-            n_refs += p->page[i].n_refs;
+    world_open(model, seed);
+    n_turns = 20 + pick(world.odds.short_answers ? 200 : 100);
+    for (int i = 0; i < n_turns && !world.is_broken; i++)
+        turn(true);
+    if (pick(4) > 0)
+        while (has_live()) {
+            CHECK(n_left-- > 0); /* everything comes to an end */
+            turn(false);
         }
-        CHECK(n_held == n_refs);
-        CHECK(p->n_free + n_held == p->n_pages);
-        CHECK(w->sched.n_promised[g] >= 0 && w->sched.n_promised[g] <= p->n_pages);
+    world_close();
+}
+
+/* ---- what is said on the way: log lines of failures that were made up, and of asserts ---- */
+
+static int words_fd;
+
+static void tell_words(int signal_number)
+{
+    char words[400];
+    off_t size = lseek(words_fd, 0, SEEK_END), at = size > 399 ? size - 399 : 0;
+    ssize_t n = pread(words_fd, words, sizeof words - 1, at);
+
+    (void)signal_number;
+    words[n > 0 ? n : 0] = '\0';
+    printf("sim_engine: violation in schedule %" PRIu64 ": %s\nagain: sim_engine 1 %" PRIu64 "\n",
+           world.seed, words, world.seed);
+    fflush(stdout);
+    _exit(1);
+}
+
+static void catch_words(void)
+{
+    FILE *words = tmpfile();
+
+    CHECK(words != NULL);
+    words_fd = fileno(words);
+    CHECK(dup2(words_fd, STDERR_FILENO) == STDERR_FILENO);
+    CHECK(signal(SIGABRT, tell_words) != SIG_ERR);
+}
+
+static void forget_words(void)
+{
+    CHECK(ftruncate(words_fd, 0) == 0 && lseek(words_fd, 0, SEEK_SET) == 0);
+}
+
+static struct osp_tokenizer *open_tokenizer(void)
+{
+    struct osp_tokenizer *t;
+
+    CHECK(osp_tokenizer_open(&t, NULL) == OSP_OK);
+    for (int i = 0; i < LETTERS; i++) {
+        char letter = (char)('a' + i);
+        int32_t *ids;
+        size_t n;
+
+        CHECK(osp_tokenize(t, &letter, 1, false, &ids, &n) == OSP_OK && n == 1);
+        sim_letter[i] = ids[0];
+        osp_free(ids);
     }
-}
-
-static void check_admissions(struct world *w)
-{
-    for (int i = 0; i < w->sched.n_running; i++) {
-        const struct live *l = w->sched.running[i]->owner;
-
-        if (l->seq.times.admit_ns != w->now_ns)
-            continue;
-        CHECK(l->id > w->last_admitted_id); /* first come, first served */
-        w->last_admitted_id = l->id;
-    }
-}
-
-static void check_end(const struct live *l)
-{
-    const struct seq *q = &l->seq;
-
-    for (int i = q->n_prompt; i < q->n_tokens; i++)
-        CHECK(q->tokens[i] == token_at(l->id, i));
-    if (q->end == SEQ_END_STOP)
-        CHECK(q->tokens[q->n_tokens - 1] == STOP_TOKEN);
-    if (q->end == SEQ_END_LENGTH)
-        CHECK(q->n_tokens == q->n_tokens_max);
-    if (q->end == SEQ_END_FAILED)
-        CHECK(token_at(l->id, q->n_tokens) < 0);
-}
-
-/* ---- the world ---- */
-
-static void random_limits(struct world *w, struct sched_limits *l)
-{
-    static const int windows[] = {1, 2, 63, 64, 65, 127, 128, 129, 300};
-    int n_context, n_window, n_chunk;
-
-    memset(l, 0, sizeof *l);
-    l->n_seqs_max = 1 + pick(w, 12);
-    l->n_batch_tokens_max = l->n_seqs_max + pick(w, pick(w, 2) ? 16 : 500);
-    l->context_tokens_max = 2 + pick(w, CONTEXT_MAX - 2);
-    l->passes_max = 1 + pick(w, 20);
-    l->window_tokens = windows[pick(w, (int)(sizeof windows / sizeof windows[0]))];
-    l->stop_ids[l->n_stop_ids++] = STOP_TOKEN;
-    n_context = pages_of_tokens(l->context_tokens_max);
-    n_window = sched_window_pages(l->window_tokens);
-    n_chunk = sched_chunk_pages(l->n_batch_tokens_max);
-    l->n_pages[GROUP_FULL] = n_context + pick(w, n_context * l->n_seqs_max);
-    l->n_pages[GROUP_WINDOW] = n_chunk + n_window + pick(w, n_window * l->n_seqs_max);
-}
-
-static void world_open(struct world *w, uint64_t seed)
-{
-    struct sched_limits limits;
-
-    memset(w, 0, sizeof *w);
-    world_seed = seed;
-    random_limits(w, &limits);
-    CHECK(sched_init(&w->sched, &limits) == OSP_OK);
-    w->batch = mem_new((size_t)sched_batch_bytes_max(&limits));
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        w->stamps[g] = mem_new((size_t)limits.n_pages[g] * PAGE_TOKENS * sizeof(uint64_t));
-}
-
-static void world_close(struct world *w)
-{
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        free(w->stamps[g]);
-    free(w->batch);
-    sched_release(&w->sched);
-}
-
-static void arrive(struct world *w)
-{
-    int32_t prompt[CONTEXT_MAX];
-    int n_max = w->sched.limits.context_tokens_max;
-    int n_prompt = 1 + pick(w, pick(w, 2) ? n_max - 1 : (n_max - 1 < 40 ? n_max - 1 : 40));
-    struct live *l = w->live;
-
-    while (l < w->live + LIVE_MAX && l->in_use)
-        l++;
-    if (l == w->live + LIVE_MAX)
-        return;
-    for (int i = 0; i < n_prompt; i++)
-        prompt[i] = i;
-    CHECK(sched_can_fit(&w->sched.limits, n_max));
-    CHECK(seq_init(&l->seq, &w->sched.limits, prompt, n_prompt,
-                   n_prompt + 1 + pick(w, n_max - n_prompt)) == OSP_OK);
-    l->in_use = true;
-    l->id = ++w->n_born;
-    l->seq.owner = l;
-    sched_add(&w->sched, &l->seq);
-}
-
-static void cancel_one(struct world *w)
-{
-    struct live *l = &w->live[pick(w, LIVE_MAX)];
-
-    if (l->in_use)
-        sched_remove(&w->sched, &l->seq, SEQ_END_CANCELED);
-}
-
-static void bury(struct world *w)
-{
-    for (struct live *l = w->live; l < w->live + LIVE_MAX; l++) {
-        if (!l->in_use || l->seq.state != SEQ_ENDED)
-            continue;
-        check_end(l);
-        seq_release(&l->seq);
-        l->in_use = false;
-        w->n_ended++;
-    }
-}
-
-static void world_step(struct world *w)
-{
-    const struct step_plan *plan;
-
-    w->now_ns++;
-    plan = sched_plan(&w->sched, w->now_ns);
-    CHECK(plan->n_parts > 0 || sched_any(&w->sched) == NULL);
-    check_admissions(w);
-    check_pages(w);
-    run_batch(w, plan);
-    sched_commit(&w->sched, w->tokens, w->now_ns);
-    check_pages(w);
-    bury(w);
-}
-
-/* Gives the number of sequences that lived. */
-static int64_t live_once(struct world *w, uint64_t seed, int n_steps)
-{
-    int n_left = CONTEXT_MAX * (LIVE_MAX + 1);
-
-    world_open(w, seed);
-    for (int i = 0; i < n_steps; i++) {
-        if (pick(w, 4) == 0)
-            arrive(w);
-        if (pick(w, 50) == 0)
-            cancel_one(w);
-        bury(w);
-        world_step(w);
-    }
-    while (sched_any(&w->sched) != NULL) {
-        CHECK(n_left-- > 0); /* everything finishes */
-        world_step(w);
-    }
-    CHECK(w->n_ended == (int64_t)w->n_born);
-    world_close(w);
-    return w->n_ended;
+    return t;
 }
 
 int main(int argc, char **argv)
 {
-    static struct world world;
-    int64_t n_steps = argc > 1 ? atoll(argv[1]) : STEPS_DEFAULT;
+    int64_t n = argc > 1 ? atoll(argv[1]) : SCHEDULES_DEFAULT;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    int64_t n_worlds = (n_steps + STEPS_A_WORLD - 1) / STEPS_A_WORLD, n_lived = 0;
+    struct osp_tokenizer *tokenizer = open_tokenizer();
+    struct osp_model *model = sim_model(tokenizer);
 
-    for (int64_t i = 0; i < n_worlds; i++)
-        n_lived += live_once(&world, seed + (uint64_t)i, STEPS_A_WORLD);
-    printf("sim_engine: %" PRId64 " worlds of %d steps, %" PRId64 " sequences: ok\n", n_worlds,
-           STEPS_A_WORLD, n_lived);
+    if (argc == 1 && getenv("CHECK_QUICK") != NULL)
+        n /= 10;
+    catch_words();
+    for (int64_t i = 0; i < n; i++) {
+        live_once(model, seed + (uint64_t)i);
+        forget_words();
+    }
+    osp_tokenizer_close(tokenizer);
+    printf("admissions %" PRId64 ", gave way %" PRId64 ", pages swapped %" PRId64
+           ", rows again %" PRId64 ", cached tokens %" PRId64 ", pages shared %" PRId64
+           ", due %" PRId64 "\n",
+           totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,
+           totals.n_cached, totals.n_shared, totals.n_dues);
+    printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
+           "\n",
+           totals.n_device, totals.n_nan, totals.n_timeouts, totals.n_cuts);
+    printf("sim_engine: %" PRId64 " schedules from seed %" PRIu64 ", %" PRId64 " turns, %" PRId64
+           " requests, %" PRId64 " rows: 0 violations\n",
+           n, seed, totals.n_turns, totals.n_requests, totals.n_rows);
     return 0;
 }

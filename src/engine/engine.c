@@ -20,11 +20,16 @@ void engine_publish_stats(struct osp_engine *e)
         .n_prompt_tokens = s->n_prompt_tokens,
         .n_generated_tokens = s->n_generated_tokens,
         .n_requests_done = s->n_ended,
+        .n_cached_tokens = s->n_cached_tokens,
+        .n_preemptions = s->n_preemptions,
+        .n_swapped_pages = s->n_swapped_pages,
+        .n_rows_again = s->n_computed_again,
         .n_seqs_max = s->limits.n_seqs_max,
     };
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        stats.pages_used += s->pages[g].n_pages - s->pages[g].n_free;
+        stats.pages_used += s->pages[g].n_pages - s->pages[g].n_free - s->pages[g].n_idle;
+        stats.pages_cached += s->pages[g].n_idle;
         stats.pages_total += s->pages[g].n_pages;
     }
     pthread_mutex_lock(&e->lock);
@@ -142,12 +147,36 @@ static bool asks_for_top(const struct step_plan *plan)
     return false;
 }
 
+static enum osp_status move_page(struct osp_engine *e, const struct page_move *move)
+{
+    struct model *m = e->model->model;
+    char *base = e->host_pages[move->group];
+    size_t size_bytes = e->host_page_bytes[move->group];
+
+    if (move->kind == MOVE_OUT)
+        return model_page_read(m, move->group, move->from, base + (size_t)move->to * size_bytes);
+    if (move->kind == MOVE_IN)
+        return model_page_write(m, move->group, move->to, base + (size_t)move->from * size_bytes);
+    return model_page_copy(m, move->group, move->from, move->to);
+}
+
+static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *plan)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < plan->n_moves; i++)
+        TRY(move_page(e, &plan->moves[i]));
+out:
+    return st;
+}
+
 static enum osp_status run_batch(struct osp_engine *e, const struct step_plan *plan)
 {
     struct model *m = e->model->model;
     uint64_t ticket;
     enum osp_status st;
 
+    TRY(move_pages(e, plan));
     TRY(model_step(m, sched_batch(&e->sched, e->batch_memory), &ticket));
     TRY(model_wait(m, ticket));
     if (plan->n_draws > 0)
@@ -281,22 +310,37 @@ static void notify(struct osp_engine *e)
     e->has_news = false;
 }
 
+void engine_take_news(struct osp_engine *e)
+{
+    drain_inbox(e);
+    drop_canceled(e);
+    drop_expired(e, clock_ns());
+}
+
+void engine_advance(struct osp_engine *e)
+{
+    if (atomic_load(&e->alive))
+        step(e);
+    if (!atomic_load(&e->alive))
+        end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->death);
+    notify(e);
+}
+
+void engine_finish(struct osp_engine *e)
+{
+    drain_inbox(e); /* it has ended: nothing can come after this */
+    end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);
+    notify(e);
+}
+
 void *engine_main(void *arg)
 {
     struct osp_engine *e = arg;
 
     while (wait_for_work(e)) {
-        drain_inbox(e);
-        drop_canceled(e);
-        drop_expired(e, clock_ns());
-        if (atomic_load(&e->alive))
-            step(e);
-        if (!atomic_load(&e->alive))
-            end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->death);
-        notify(e);
+        engine_take_news(e);
+        engine_advance(e);
     }
-    drain_inbox(e); /* it has ended: nothing can come after this */
-    end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);
-    notify(e);
+    engine_finish(e);
     return NULL;
 }

@@ -31,6 +31,8 @@ struct osp_engine {
     struct metrics metrics;
     int64_t n_drained; /* requests taken from the inbox */
     void *batch_memory;
+    char *host_pages[N_PAGE_GROUPS]; /* (n_host_pages) of requests that gave way */
+    size_t host_page_bytes[N_PAGE_GROUPS];
     int32_t *tokens;                    /* (n_seqs_max) drawn in the last step */
     float *logprobs;                    /* (n_seqs_max) */
     int32_t *top_tokens;                /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
@@ -41,6 +43,16 @@ struct osp_engine {
 
 /* The thread's function; arg is the engine. */
 void *engine_main(void *arg);
+/* Its turns, each two calls, and its end; the simulator makes them without a thread. */
+void engine_take_news(struct osp_engine *e); /* the inbox, cancels, time limits */
+void engine_advance(
+    struct osp_engine *e); /* a step, if there is anything to do, and who is told of it */
+void engine_finish(struct osp_engine *e);
+
+/* An engine without its thread: osp_engine_open() starts that, osp_engine_close() waits for it. */
+CHECKED enum osp_status engine_make(struct osp_engine **out, struct osp_model *model,
+                                    const struct osp_engine_options *opt);
+void engine_free(struct osp_engine *e);
 
 /* Writes e->stats, for whoever asks; the engine's thread, or before there is one. */
 void engine_publish_stats(struct osp_engine *e);

@@ -7,7 +7,10 @@
 #include "engine/engine.h"
 #include "engine/remote.h"
 
+static const int64_t SWAP_BYTES_DEFAULT_MAX = (int64_t)4 << 30;
+
 enum {
+    SWAP_PART = 8, /* of the KV cache's bytes, by default */
     QUEUE_REQUESTS_DEFAULT = 256,
     QUEUE_REQUESTS_MAX = 65536 /* a prompt's tokens each: beyond this, clients should wait */
 };
@@ -69,6 +72,53 @@ static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
             add_stop_id(l, m->facts.stop_ids[i]);
 }
 
+/* What ends a message: another one may follow, or a different one than last time. */
+static void add_turn_ids(struct sched_limits *l, const struct osp_model *m)
+{
+    const struct special_ids *special = &m->text.specials;
+    const int32_t ids[] = {special->end, special->call, special->ret};
+
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (ids[i] >= 0 && l->n_turn_ids < SCHED_TURN_IDS_MAX)
+            l->turn_ids[l->n_turn_ids++] = ids[i];
+}
+
+/* All that one sequence keeps of its window between two steps, for all of them; the rest is for full pages. */
+static void set_host_pages(struct osp_engine *e)
+{
+    const struct memory_plan *plan = &e->model->plan;
+    struct sched_limits *l = &e->limits;
+    int64_t left = e->options.swap_bytes, n;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        e->host_page_bytes[g] = (size_t)e->model->facts.page_bytes[g];
+    if (left == 0)
+        left = plan->kv_cache_bytes / SWAP_PART < SWAP_BYTES_DEFAULT_MAX
+                   ? plan->kv_cache_bytes / SWAP_PART
+                   : SWAP_BYTES_DEFAULT_MAX;
+    for (int g = N_PAGE_GROUPS - 1; g >= 0; g--) {
+        int64_t page_bytes = (int64_t)e->host_page_bytes[g];
+
+        n = g == GROUP_WINDOW ? (int64_t)l->n_seqs_max * sched_window_pages(l->window_tokens)
+                              : l->n_pages[g];
+        if (page_bytes > 0 && n > left / page_bytes)
+            n = left > 0 ? left / page_bytes : 0;
+        l->n_host_pages[g] = (int)n;
+        left -= n * page_bytes;
+    }
+}
+
+static enum osp_status alloc_host_pages(struct osp_engine *e)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        TRY(mem_try_pages(&e->host_pages[g], (size_t)e->limits.n_host_pages[g],
+                          e->host_page_bytes[g], "host memory of KV pages"));
+out:
+    return st;
+}
+
 static struct sched_limits limits_of(const struct osp_model *m)
 {
     struct sched_limits l = {
@@ -82,6 +132,7 @@ static struct sched_limits limits_of(const struct osp_model *m)
 
     memcpy(l.n_pages, m->plan.n_pages, sizeof l.n_pages);
     add_stop_ids(&l, m);
+    add_turn_ids(&l, m);
     return l;
 }
 
@@ -118,8 +169,11 @@ static enum osp_status open_parts(struct osp_engine *e)
     TRY(check_queue(&e->options));
     if (e->model->remote != NULL)
         return remote_engine_open(e->model->remote, &e->options);
+    set_host_pages(e);
+    e->limits.no_prefix_cache = e->options.no_prefix_cache;
     TRY(sched_init(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
+    TRY(alloc_host_pages(e));
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
     TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
     TRY(mem_try_array(&e->top_tokens, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_tokens,
@@ -128,16 +182,17 @@ static enum osp_status open_parts(struct osp_engine *e)
                       "their log-probabilities"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
     engine_publish_stats(e);
-    TRY(start_thread(e));
 out:
     return st;
 }
 
-static void engine_free(struct osp_engine *e)
+void engine_free(struct osp_engine *e)
 {
     queue_free(e->inbox);
     sched_release(&e->sched);
     free(e->batch_memory);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        free(e->host_pages[g]);
     free(e->tokens);
     free(e->logprobs);
     free(e->top_tokens);
@@ -147,8 +202,8 @@ static void engine_free(struct osp_engine *e)
     free(e);
 }
 
-enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model,
-                                const struct osp_engine_options *opt)
+enum osp_status engine_make(struct osp_engine **out, struct osp_model *model,
+                            const struct osp_engine_options *opt)
 {
     struct osp_engine *e;
     enum osp_status st;
@@ -171,6 +226,22 @@ enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model
         engine_free(e);
     else
         *out = e;
+    return st;
+}
+
+enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model,
+                                const struct osp_engine_options *opt)
+{
+    enum osp_status st;
+
+    TRY(engine_make(out, model, opt));
+    if (model->remote == NULL)
+        st = start_thread(*out);
+    if (st != OSP_OK) {
+        engine_free(*out);
+        *out = NULL;
+    }
+out:
     return st;
 }
 

@@ -15,6 +15,7 @@ static struct osp_usage usage_of(const struct osp_request *r)
     return (struct osp_usage){
         .n_prompt_tokens = r->seq.n_prompt,
         .n_generated_tokens = r->n_read - r->seq.n_prompt,
+        .n_cached_tokens = r->seen.n_cached,
         .n_reasoning_tokens = r->stream.n_reasoning_tokens,
         .queue_seconds = seconds_between(t->submit_ns, t->admit_ns),
         .prompt_seconds = seconds_between(t->admit_ns, t->first_token_ns),

@@ -15,9 +15,11 @@ enum {
     BATCH_TOKENS_MAX = 16384,
     CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
     CONTEXT_WANTED_TOKENS =
-        4096,       /* a context is not cut below this for the sake of more requests */
-    FREE_SHARE = 2, /* the cache gets 1/2 of what weights and activations leave, */
-    TIGHT_SHARE = 8 /* and 1/8 of all when the weights, which the host maps, take all */
+        4096,          /* a context is not cut below this for the sake of more requests */
+    SNAPSHOT_PART = 8, /* window pages that the prefix cache may keep: 1 for so many full ones, */
+    ENDS_KEPT = 2,     /* and for each request at once as many as it has itself */
+    FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave, */
+    TIGHT_SHARE = 8    /* and 1/8 of all when the weights, which the host maps, take all */
 };
 
 static enum osp_status check_range(const char *what, int value, int max)
@@ -78,7 +80,8 @@ static int full_pages_max(const struct memory_plan *p, const struct gptoss_confi
                           int64_t budget_bytes)
 {
     int n_most = seq_product(p, pages_of_tokens(CONTEXT_TOKENS_MAX));
-    int64_t page_bytes = model_page_bytes(c, GROUP_FULL, p->kv_dtype);
+    int64_t page_bytes = model_page_bytes(c, GROUP_FULL, p->kv_dtype) +
+                         model_page_bytes(c, GROUP_WINDOW, p->kv_dtype) / SNAPSHOT_PART;
     int64_t left =
         budget_bytes - p->n_pages[GROUP_WINDOW] * model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
 
@@ -157,6 +160,7 @@ static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_c
     p->n_pages[GROUP_FULL] = seq_product(p, n_context);
     if (p->n_pages[GROUP_FULL] > n_full_max)
         p->n_pages[GROUP_FULL] = n_full_max;
+    p->n_pages[GROUP_WINDOW] += p->n_pages[GROUP_FULL] / SNAPSHOT_PART;
     return OSP_OK;
 }
 
@@ -206,7 +210,7 @@ enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_co
     choose_batch(&p, wish);
     p.activation_bytes =
         model_activation_bytes(c, p.n_batch_tokens_max, p.n_seqs_max) + step_bytes_of(&p, c, wish);
-    p.n_pages[GROUP_WINDOW] = p.n_seqs_max * sched_window_pages(c->window_tokens) +
+    p.n_pages[GROUP_WINDOW] = ENDS_KEPT * p.n_seqs_max * sched_window_pages(c->window_tokens) +
                               sched_chunk_pages(p.n_batch_tokens_max);
     TRY(choose_pages(&p, c, wish->context_tokens_max, budget_of(&p, wish, available_bytes)));
     for (int g = 0; g < N_PAGE_GROUPS; g++)

@@ -277,6 +277,8 @@ static void collect_facts(struct osp_model *m)
         .n_parameters = w->n_parameters,
         .n_active_parameters = w->n_active_parameters,
     };
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        m->facts.page_bytes[g] = model_page_bytes(c, (enum page_group)g, m->plan.kv_dtype);
     memcpy(m->facts.stop_ids, c->stop_ids, sizeof m->facts.stop_ids);
     memcpy(m->facts.device, m->device.name, sizeof m->facts.device);
 }

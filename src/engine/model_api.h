@@ -15,6 +15,7 @@ enum { STAGE_COSTS_MAX = 16 };
 struct model_facts {
     int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads;
     int vocab_size, window_tokens;
+    int64_t page_bytes[N_PAGE_GROUPS]; /* over all layers of the group */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* the checkpoint's own */
     int n_stop_ids;
     int n_threads; /* of the host that compute */

@@ -43,19 +43,43 @@ int32_t pages_take(struct pages *p)
     return number;
 }
 
+static bool is_idle(const struct pages *p, int32_t number)
+{
+    return p->page[number].is_cached && p->page[number].n_refs == 1;
+}
+
 void pages_retain(struct pages *p, int32_t number)
 {
     assert(number >= 0 && number < p->n_pages);
     assert(p->page[number].n_refs > 0);
+    p->n_idle -= is_idle(p, number);
     p->page[number].n_refs++;
 }
 
 void pages_drop(struct pages *p, int32_t number)
 {
     assert(number >= 0 && number < p->n_pages);
-    assert(p->page[number].n_refs > 0);
-    if (--p->page[number].n_refs == 0)
+    assert(p->page[number].n_refs > (p->page[number].is_cached ? 1 : 0));
+    p->page[number].n_refs--;
+    p->n_idle += is_idle(p, number);
+    if (p->page[number].n_refs == 0)
         p->free[p->n_free++] = number;
+}
+
+void pages_cache(struct pages *p, int32_t number)
+{
+    pages_retain(p, number);
+    assert(!p->page[number].is_cached);
+    p->page[number].is_cached = true;
+}
+
+void pages_uncache(struct pages *p, int32_t number)
+{
+    assert(number >= 0 && number < p->n_pages);
+    assert(p->page[number].is_cached);
+    p->n_idle -= is_idle(p, number);
+    p->page[number].is_cached = false;
+    pages_drop(p, number);
 }
 
 enum osp_status page_list_init(struct page_list *l, int n_max)
@@ -72,12 +96,16 @@ void page_list_release(struct page_list *l)
     memset(l, 0, sizeof *l);
 }
 
+void page_list_append(struct page_list *l, int32_t number)
+{
+    assert(l->n < l->n_max);
+    l->numbers[l->n++] = number;
+}
+
 void page_list_cover(struct page_list *l, struct pages *p, int last)
 {
-    while ((l->first + l->n) * PAGE_TOKENS <= last) {
-        assert(l->n < l->n_max);
-        l->numbers[l->n++] = pages_take(p);
-    }
+    while (page_list_end(l) <= last)
+        page_list_append(l, pages_take(p));
 }
 
 void page_list_slide(struct page_list *l, struct pages *p, int oldest)

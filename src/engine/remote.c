@@ -264,6 +264,7 @@ static enum osp_status write_submit(struct remote *r, const struct osp_request *
     settled.tokens_max = q->n_tokens_max - q->n_prompt;
     settled.sampling.seed = q->draw.seed;
     settled.sampling.has_seed = true;
+    settled.reuse_generated = !q->is_exact;
     wire_begin(&r->wire, FRAME_SUBMIT);
     wire_put(&r->wire, &s, sizeof s);
     wire_put_request_options(&r->wire, &settled);

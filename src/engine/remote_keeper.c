@@ -45,6 +45,10 @@ static void add_counts(struct osp_engine_stats *sum, const struct osp_engine_sta
     sum->n_prompt_tokens += s->n_prompt_tokens;
     sum->n_generated_tokens += s->n_generated_tokens;
     sum->n_requests_done += s->n_requests_done;
+    sum->n_cached_tokens += s->n_cached_tokens;
+    sum->n_preemptions += s->n_preemptions;
+    sum->n_swapped_pages += s->n_swapped_pages;
+    sum->n_rows_again += s->n_rows_again;
 }
 
 static void add_metrics(struct osp_engine_metrics *sum, const struct osp_engine_metrics *m)

@@ -231,6 +231,7 @@ static bool is_possible(const struct remote *r, const struct osp_request *reques
         return false;
     return news->n_before == q->n_tokens && news->n_new >= 0 &&
            news->n_new <= q->n_tokens_max - q->n_tokens && news->n_message_bytes >= 0 &&
+           news->n_cached >= 0 && news->n_cached < q->n_prompt &&
            news->n_message_bytes <= FAIL_MESSAGE_BYTES_MAX && r->engine_is_open;
 }
 
@@ -287,6 +288,7 @@ static enum osp_status on_news(struct remote *r, struct frame *f)
     submit_ns = q->times.submit_ns;
     q->times = news.times;
     q->times.submit_ns = submit_ns;
+    q->n_cached = news.n_cached;
     q->n_tokens += news.n_new;
     r->has_news = true;
     if (news.end == SEQ_END_NONE)

@@ -18,6 +18,7 @@ static void request_free(struct osp_request *r)
     pthread_mutex_destroy(&r->lock);
     free(r->message);
     free(r->client);
+    free(r->salt);
     free(r);
 }
 
@@ -64,6 +65,7 @@ static void publish(struct osp_request *r, enum osp_status status)
     pthread_mutex_lock(&r->lock);
     r->outbox = (struct outbox){
         .n_tokens = r->seq.n_tokens,
+        .n_cached = r->seq.n_cached,
         .ended = r->seq.state == SEQ_ENDED,
         .end = r->seq.end,
         .status = status,

@@ -15,6 +15,7 @@
  * has room for all of them, so a slow reader never holds up a step. */
 struct outbox {
     int n_tokens; /* prompt and answer */
+    int n_cached; /* of the prompt */
     bool ended;
     enum seq_end end;
     enum osp_status status; /* SEQ_END_FAILED and SEQ_END_TIMEOUT */
@@ -32,7 +33,7 @@ struct osp_request {
     pthread_cond_t changed;
     struct outbox outbox; /* under the lock */
     char *message;        /* set once, before the outbox ends with a failure */
-    char *client;         /* what seq.client_key points to */
+    char *client, *salt;  /* what seq.client_key and seq.salt point to */
     struct scores
         scores; /* of the answer's tokens: the engine writes them before it publishes those */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/sched_pages.h"
 #include "engine/sched_queue.h"
 
 static int min_int(int a, int b)
@@ -25,7 +26,7 @@ int sched_chunk_pages(int n_batch_tokens_max)
     return n_batch_tokens_max / PAGE_TOKENS;
 }
 
-/* Pages promised to a sequence of n_tokens_max in its worst case. */
+/* Pages that a sequence of n_tokens_max holds in its worst case. */
 static void pages_needed(int out[N_PAGE_GROUPS], const struct sched_limits *l, int n_tokens_max)
 {
     int n_all = pages_of_tokens(n_tokens_max);
@@ -34,8 +35,8 @@ static void pages_needed(int out[N_PAGE_GROUPS], const struct sched_limits *l, i
     out[GROUP_WINDOW] = min_int(n_all, sched_window_pages(l->window_tokens));
 }
 
-/* Pages of a group that can be promised. */
-static int pages_promisable(const struct sched_limits *l, enum page_group g)
+/* Pages of a group that one sequence alone can hold between two steps. */
+static int pages_for_one(const struct sched_limits *l, enum page_group g)
 {
     if (g == GROUP_FULL)
         return l->n_pages[g];
@@ -48,7 +49,7 @@ bool sched_can_fit(const struct sched_limits *l, int n_tokens_max)
 
     pages_needed(need, l, n_tokens_max);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        if (need[g] > pages_promisable(l, (enum page_group)g))
+        if (need[g] > pages_for_one(l, (enum page_group)g))
             return false;
     return true;
 }
@@ -79,8 +80,10 @@ out:
 
 void seq_release(struct seq *q)
 {
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
         page_list_release(&q->pages[g]);
+        page_list_release(&q->host[g]);
+    }
     draw_lists_release(&q->lists);
     free(q->tokens);
     memset(q, 0, sizeof *q);
@@ -95,8 +98,16 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
     assert(l->passes_max > 0);
     memset(s, 0, sizeof *s);
     s->limits = *l;
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
         TRY(pages_init(&s->pages[g], l->n_pages[g]));
+        TRY(pages_init(&s->host[g], l->n_host_pages[g]));
+        s->n_moves_max += 2 * (l->n_pages[g] + l->n_host_pages[g] + l->n_seqs_max);
+    }
+    TRY(prefix_init(&s->prefix, s->pages, l->window_tokens,
+                    pages_of_tokens(l->context_tokens_max)));
+    TRY(mem_try_array(&s->plan.moves, (size_t)s->n_moves_max, sizeof *s->plan.moves, "page moves"));
+    TRY(mem_try_array(&s->order, (size_t)l->n_seqs_max, sizeof(struct seq *),
+                      "order of giving way"));
     TRY(mem_try_array(&s->running, (size_t)l->n_seqs_max, sizeof(struct seq *), "running list"));
     TRY(mem_try_array(&s->plan.parts, (size_t)l->n_seqs_max, sizeof *s->plan.parts, "step plan"));
 out:
@@ -109,10 +120,15 @@ void sched_release(struct sched *s)
 {
     assert(s->n_running == 0);
     assert(s->n_waiting == 0);
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
+    prefix_release(&s->prefix);
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
         pages_release(&s->pages[g]);
+        pages_release(&s->host[g]);
+    }
     clients_release(&s->clients);
     free(s->running);
+    free(s->order);
+    free(s->plan.moves);
     free(s->plan.parts);
     memset(s, 0, sizeof *s);
 }
@@ -122,6 +138,7 @@ void sched_add(struct sched *s, struct seq *q)
     assert(q->state == SEQ_WAITING);
     assert(sched_can_fit(&s->limits, q->n_tokens_max));
     q->client = clients_join(&s->clients, q->client_key);
+    client_lift(&s->clients, q->client);
     q->arrival = ++s->n_arrivals;
     queue_insert(s, q);
 }
@@ -137,30 +154,25 @@ static void running_unlink(struct sched *s, struct seq *q)
     memmove(s->running + i, s->running + i + 1, (size_t)(s->n_running - i) * sizeof(struct seq *));
 }
 
-static void promise(struct sched *s, const struct seq *q, int sign)
-{
-    int need[N_PAGE_GROUPS];
-
-    pages_needed(need, &s->limits, q->n_tokens_max);
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        s->n_promised[g] += sign * need[g];
-}
-
 static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
 {
-    if (q->state == SEQ_RUNNING) {
+    q->end = end;
+    pages_end(s, q);
+    if (q->state == SEQ_RUNNING)
         running_unlink(s, q);
-        promise(s, q, -1);
-        for (int g = 0; g < N_PAGE_GROUPS; g++)
-            page_list_drop(&q->pages[g], &s->pages[g]);
-    } else {
+    else
         queue_unlink(s, q);
-    }
     clients_leave(&s->clients, q->client);
     q->client = NULL;
     q->state = SEQ_ENDED;
-    q->end = end;
     s->n_ended++;
+}
+
+void sched_requeue(struct sched *s, struct seq *q)
+{
+    running_unlink(s, q);
+    q->state = SEQ_WAITING;
+    queue_insert(s, q);
 }
 
 void sched_remove(struct sched *s, struct seq *q, enum seq_end end)
@@ -174,29 +186,22 @@ struct seq *sched_any(const struct sched *s)
     return s->n_running > 0 ? s->running[0] : s->first_waiting;
 }
 
-static bool can_admit(const struct sched *s, const struct seq *q)
-{
-    int need[N_PAGE_GROUPS];
-
-    if (s->n_running == s->limits.n_seqs_max)
-        return false;
-    pages_needed(need, &s->limits, q->n_tokens_max);
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        if (s->n_promised[g] + need[g] > pages_promisable(&s->limits, (enum page_group)g))
-            return false;
-    return true;
-}
-
 static void admit(struct sched *s, uint64_t now_ns)
 {
     struct seq *q;
 
-    while ((q = queue_next(s)) != NULL && can_admit(s, q)) {
+    while (s->n_running < s->limits.n_seqs_max && (q = queue_next(s)) != NULL &&
+           pages_admit(s, q)) {
         queue_admit(s, q);
-        promise(s, q, 1);
         q->state = SEQ_RUNNING;
-        q->times.admit_ns = now_ns;
         s->running[s->n_running++] = q;
+        if (q->n_charged < q->n_stored)
+            q->n_charged = q->n_stored;
+        if (q->times.admit_ns != 0)
+            continue;
+        q->times.admit_ns = now_ns;
+        q->n_cached = q->n_stored;
+        s->n_cached_tokens += q->n_cached;
     }
 }
 
@@ -278,27 +283,29 @@ static struct seq *next_prompt(const struct sched *s)
     return best;
 }
 
-/* The prompt that was admitted first has its part of the rows whatever comes. */
-static int give_oldest_prompt(struct sched *s, int n_rows)
+/* The first in the list with rows of a prompt left has its part of n_rows whatever comes. Gives what is
+ * left of them. */
+static int give_first(struct seq *const *list, int n, int n_part, int n_rows)
 {
-    int n_part = n_rows / OLDEST_PROMPT_PART > 0 ? n_rows / OLDEST_PROMPT_PART : 1;
-
-    for (int i = 0; i < s->n_running && n_rows > 0; i++) {
-        struct seq *q = s->running[i];
+    for (int i = 0; i < n && n_rows > 0; i++) {
+        struct seq *q = list[i];
 
         if (prompt_rows_left(q) <= 0)
             continue;
-        q->n_rows = min_int(n_part, prompt_rows_left(q));
-        return n_rows - q->n_rows;
+        n_part = min_int(min_int(n_part, n_rows), prompt_rows_left(q));
+        q->n_rows += n_part;
+        return n_rows - n_part;
     }
     return n_rows;
 }
 
 static void give_prompts(struct sched *s, int n_rows)
 {
+    int n_part = n_rows / OLDEST_PROMPT_PART > 0 ? n_rows / OLDEST_PROMPT_PART : 1;
     struct seq *q;
 
-    n_rows = give_oldest_prompt(s, n_rows);
+    n_rows = give_first(s->order, s->n_order, n_part, n_rows); /* who stays last: see pages_cover */
+    n_rows = give_first(s->running, s->n_running, n_part, n_rows); /* who was admitted first */
     while (n_rows > 0 && (q = next_prompt(s)) != NULL) {
         int n = min_int(n_rows, prompt_rows_left(q));
 
@@ -310,8 +317,8 @@ static void give_prompts(struct sched *s, int n_rows)
 /* A prompt whose end is in this step draws, too. */
 static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
 {
-    for (int i = 0; i < s->n_running; i++) {
-        struct seq *q = s->running[i];
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
 
         if (!is_generating(q) && q->n_rows > 0 && prompt_rows_left(q) == 0 &&
             !lists_fit(s, q, lists))
@@ -324,8 +331,8 @@ static void give_rows(struct sched *s)
     struct batch_counts lists = {0};
     int n_generated = 0;
 
-    for (int i = 0; i < s->n_running; i++) {
-        struct seq *q = s->running[i];
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
 
         q->n_rows = is_generating(q) && lists_fit(s, q, &lists);
         n_generated += q->n_rows;
@@ -334,15 +341,39 @@ static void give_rows(struct sched *s)
     check_prompt_lists(s, &lists);
 }
 
+/* ---- who gives way to whom ---- */
+
+static bool stays_before(const struct seq *a, const struct seq *b)
+{
+    bool a_is_kept = a->n_preempted >= PREEMPTIONS_MAX,
+         b_is_kept = b->n_preempted >= PREEMPTIONS_MAX;
+
+    if (a_is_kept != b_is_kept)
+        return a_is_kept;
+    if (a->priority != b->priority && !a_is_kept)
+        return a->priority < b->priority;
+    return a->arrival < b->arrival;
+}
+
+static void put_in_order(struct sched *s)
+{
+    s->n_order = s->n_running;
+    for (int i = 0; i < s->n_running; i++) {
+        int k = i;
+
+        for (; k > 0 && stays_before(s->running[i], s->order[k - 1]); k--)
+            s->order[k] = s->order[k - 1];
+        s->order[k] = s->running[i];
+    }
+}
+
 static void plan_part(struct sched *s, struct seq *q)
 {
     struct step_plan *plan = &s->plan;
     bool draws = q->n_stored + q->n_rows == q->n_tokens;
 
-    for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        page_list_cover(&q->pages[g], &s->pages[g], q->n_stored + q->n_rows - 1);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
         plan->n_pages += q->pages[g].n;
-    }
     plan->parts[plan->n_parts++] =
         (struct step_part){.seq = q, .first = q->n_stored, .n_rows = q->n_rows, .draws = draws};
     plan->n_rows += q->n_rows;
@@ -350,19 +381,26 @@ static void plan_part(struct sched *s, struct seq *q)
     plan->n_draws += draws;
 }
 
+static void plan_parts(struct sched *s, bool generating)
+{
+    for (int i = 0; i < s->n_running; i++)
+        if (is_generating(s->running[i]) == generating && s->running[i]->n_rows > 0)
+            plan_part(s, s->running[i]);
+}
+
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
 {
     struct step_plan *plan = &s->plan;
 
+    *plan = (struct step_plan){.parts = plan->parts, .moves = plan->moves, .begin_ns = now_ns};
     admit(s, now_ns);
+    put_in_order(s);
     give_rows(s);
-    *plan = (struct step_plan){.parts = plan->parts, .begin_ns = now_ns};
-    for (int i = 0; i < s->n_running; i++)
-        if (is_generating(s->running[i]) && s->running[i]->n_rows > 0)
-            plan_part(s, s->running[i]);
-    for (int i = 0; i < s->n_running; i++)
-        if (!is_generating(s->running[i]) && s->running[i]->n_rows > 0)
-            plan_part(s, s->running[i]);
+    for (int i = 0; i < s->n_order; i++)
+        if (s->order[i] != NULL && s->order[i]->n_rows > 0)
+            pages_cover(s, i);
+    plan_parts(s, true);
+    plan_parts(s, false);
     return plan;
 }
 
@@ -399,11 +437,14 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
         seq_end(s, q, SEQ_END_LENGTH);
 }
 
-/* The window of the next row decides which pages of the sliding group are still needed. */
-static void slide_window(struct sched *s, struct seq *q)
+static void charge(struct seq *q)
 {
-    page_list_slide(&q->pages[GROUP_WINDOW], &s->pages[GROUP_WINDOW],
-                    q->n_stored - s->limits.window_tokens + 1);
+    int unit = q->n_stored > q->n_prompt ? SERVED_GENERATED : SERVED_PROMPT;
+
+    if (q->n_stored <= q->n_charged)
+        return; /* what is computed again was paid for */
+    q->client->served += (int64_t)unit * (q->n_stored - q->n_charged);
+    q->n_charged = q->n_stored;
 }
 
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
@@ -419,10 +460,11 @@ void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
 
         if (part->first < q->n_prompt)
             s->n_prompt_tokens += part->n_rows;
-        q->client->served +=
-            part->n_rows * (part->first < q->n_prompt ? SERVED_PROMPT : SERVED_GENERATED);
         q->n_stored += part->n_rows;
-        slide_window(s, q);
+        if (q->n_stored <= q->n_charged)
+            s->n_computed_again += part->n_rows;
+        charge(q);
+        pages_stored(s, q);
         if (part->draws)
             commit_token(s, q, tokens[n_drawn++], now_ns);
     }

@@ -6,24 +6,30 @@
  * left of the step's budget goes to prompts in chunks, few enough rows that those who generate need
  * not wait long. Who waits is admitted by priority, then by what the client was served, then by
  * arrival, and nobody is passed by more than a known number of later ones. A sequence is admitted when
- * the pages of its worst case are free, so a running sequence never waits for pages. */
+ * the pages of its prompt are free or only cached; it takes more as it grows. When there are none, those
+ * of lowest priority, then the youngest, give way: their pages go to the host's memory (moves of the plan),
+ * or are computed again in the arithmetic that made them. The first in that order always goes on. */
 #ifndef ENGINE_SCHED_H
 #define ENGINE_SCHED_H
 
 #include <stdbool.h>
 
 #include "engine/draw_lists.h"
-#include "engine/pages.h"
+#include "engine/prefix.h"
 #include "engine/sched_clients.h"
 #include "engine/sched_cost.h"
 
 enum {
     SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
+    SCHED_TURN_IDS_MAX = 4,
+    PREEMPTIONS_MAX =
+        3, /* who gave way so often does so no more for later ones, whatever their priority */
     /* Later requests that may be admitted before one that waits. Then every second place is for those
      * who were passed so often, in that order: sched_passes_bound(). */
     PASSES_MAX_DEFAULT = 1024,
-    PROMPT_ROWS_MIN = 16,  /* of prompts in every step, however slow the machine */
-    OLDEST_PROMPT_PART = 4 /* the prompt that was admitted first gets 1/4 of a step's at least */
+    PROMPT_ROWS_MIN = 16, /* of prompts in every step, however slow the machine */
+    OLDEST_PROMPT_PART =
+        4 /* the prompt admitted first, and the one that gives way last, get 1/4 each */
 };
 
 /* While somebody generates, a step is planned to take no longer than this, or than this many steps
@@ -35,7 +41,11 @@ struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
     int context_tokens_max, window_tokens;
     int n_pages[N_PAGE_GROUPS];
-    int passes_max;            /* see PASSES_MAX_DEFAULT */
+    int n_host_pages[N_PAGE_GROUPS]; /* for sequences that gave way */
+    int passes_max;                  /* see PASSES_MAX_DEFAULT */
+    bool no_prefix_cache;
+    int32_t turn_ids[SCHED_TURN_IDS_MAX]; /* that end a message: one may go on behind it */
+    int n_turn_ids;
     struct batch_counts lists; /* draw_lists_max(); a sequence's lists fit in by themselves */
     int32_t stop_ids[SCHED_STOP_IDS_MAX];
     int n_stop_ids;
@@ -64,6 +74,10 @@ struct seq {
     int n_stored; /* positions whose K and V lie in the pages */
     struct page_list pages[N_PAGE_GROUPS];
     struct batch_sample draw; /* temperature, top_k, ..., seed; row and position are set a step */
+    bool is_uncached;         /* neither takes from the prefix cache nor gives to it */
+    bool is_exact;            /* takes from it only what its own prompt would give, bit for bit */
+    const char *salt;         /* of its prefix tree; borrowed; may be NULL */
+    int n_cached;             /* positions that it had from the cache when it was first admitted */
     struct draw_lists lists;
     bool ignore_stop;                      /* of the limits' stop ids; */
     int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
@@ -85,6 +99,15 @@ struct seq {
     int n_due_before;           /* that were due then and still waited */
     struct seq *before, *after; /* in the queue */
     int n_rows;                 /* of it in the step that is planned */
+    int n_charged;              /* positions that its client was charged for */
+    int n_preempted;
+    struct page_list host[N_PAGE_GROUPS]; /* is_swapped: its pages' places in the host's memory */
+    bool is_swapped;
+    struct prefix_node
+        *node;     /* of its last page that is in the prefix cache; a root; NULL: uncached */
+    int n_chained; /* pages that are */
+    bool is_cut;   /* the cache has others for the rest */
+    int n_clean;   /* positions that are clean in what it took; INT_MAX: all */
 };
 
 /* Copies the prompt. n_tokens_max counts prompt and answer; the caller has checked it against the
@@ -100,7 +123,18 @@ struct step_part {
     bool draws; /* a token is drawn from the last row */
 };
 
+/* To be done in order before the step, whatever its parts. `to` and `from` are pages, but for the one that
+ * is a place in the host's memory. */
+enum move_kind { MOVE_COPY, MOVE_OUT, MOVE_IN };
+struct page_move {
+    enum move_kind kind;
+    enum page_group group;
+    int32_t from, to;
+};
+
 struct step_plan {
+    struct page_move *moves; /* (n_moves) */
+    int n_moves;
     struct step_part *parts; /* (n_parts) generated rows first */
     int n_parts, n_rows, n_prompt_rows, n_draws, n_pages;
     uint64_t begin_ns;
@@ -109,16 +143,20 @@ struct step_plan {
 struct sched {
     struct sched_limits limits;
     struct pages pages[N_PAGE_GROUPS];
-    int n_promised[N_PAGE_GROUPS]; /* to running sequences, in their worst case */
-    struct seq **running;          /* (n_running) in order of admission */
-    int n_running;
+    struct pages host[N_PAGE_GROUPS]; /* places in the host's memory */
+    struct prefix prefix;
+    struct seq **running; /* (n_running) in order of admission */
+    struct seq **order;   /* (n_order) the same, who gives way last first; NULL: it gave way */
+    int n_running, n_order;
     struct seq *first_waiting, *last_waiting; /* in order of arrival */
     int n_waiting, n_due;                     /* of them, those who were passed too often */
     int64_t n_arrivals, n_admissions, n_dues; /* so far */
     struct clients clients;
     struct step_cost cost;
     struct step_plan plan; /* of the step under way */
+    int n_moves_max;
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
+    int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_computed_again;
 };
 
 CHECKED enum osp_status sched_init(struct sched *s, const struct sched_limits *l);

@@ -120,14 +120,10 @@ static int64_t least_served(const struct clients *c)
     return least == INT64_MAX ? c->last_served : least;
 }
 
-void client_waits(struct clients *c, struct client *client, int change)
+void client_lift(struct clients *c, struct client *client)
 {
-    if (change > 0 && client->n_waiting == 0) {
-        int64_t least = least_served(c);
+    int64_t least = least_served(c);
 
-        if (client->served < least)
-            client->served = least;
-    }
-    client->n_waiting += change;
-    assert(client->n_waiting >= 0);
+    if (client->n_waiting == 0 && client->served < least)
+        client->served = least;
 }

@@ -38,7 +38,8 @@ void clients_release(struct clients *c); /* accepts a zeroed one; no client may 
 /* The client of that key (NULL counts as ""), for a request that will wait; one client_left each. */
 struct client *clients_join(struct clients *c, const char *key);
 void clients_leave(struct clients *c, struct client *client);
-/* Its request waits (+1) or waits no more (-1). */
-void client_waits(struct clients *c, struct client *client, int change);
+/* A new request of it comes: if none waits, it takes up its place behind the least of those who wait. The
+ * caller counts n_waiting. */
+void client_lift(struct clients *c, struct client *client);
 
 #endif

@@ -28,7 +28,7 @@ void queue_insert(struct sched *s, struct seq *q)
     s->n_waiting++;
     q->n_passed = 0;
     q->due = 0;
-    client_waits(&s->clients, q->client, 1);
+    q->client->n_waiting++;
 }
 
 void queue_unlink(struct sched *s, struct seq *q)
@@ -44,13 +44,16 @@ void queue_unlink(struct sched *s, struct seq *q)
     q->before = q->after = NULL;
     s->n_waiting--;
     s->n_due -= q->due > 0;
-    client_waits(&s->clients, q->client, -1);
+    assert(q->client->n_waiting > 0);
+    q->client->n_waiting--;
 }
 
 static bool goes_before(const struct seq *a, const struct seq *b)
 {
     if (a->priority != b->priority)
         return a->priority < b->priority;
+    if ((a->n_preempted > 0) != (b->n_preempted > 0))
+        return a->n_preempted > 0; /* what was begun is finished first */
     if (a->client->served != b->client->served)
         return a->client->served < b->client->served;
     return a->arrival < b->arrival;

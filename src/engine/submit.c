@@ -123,6 +123,9 @@ static enum osp_status check_options(const struct osp_request_options *opt, int 
     if (opt->client != NULL && strlen(opt->client) > OSP_CLIENT_BYTES_MAX)
         return fail(OSP_EINVAL, "the client's key has %zu bytes, at most %d are allowed",
                     strlen(opt->client), OSP_CLIENT_BYTES_MAX);
+    if (opt->cache_salt != NULL && strlen(opt->cache_salt) > OSP_CLIENT_BYTES_MAX)
+        return fail(OSP_EINVAL, "the cache's salt has %zu bytes, at most %d are allowed",
+                    strlen(opt->cache_salt), OSP_CLIENT_BYTES_MAX);
     TRY(check_sampling(&opt->sampling));
 out:
     return st;
@@ -160,6 +163,10 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
     q->priority = opt->priority;
     if (opt->client != NULL)
         q->client_key = r->client = mem_strdup(opt->client);
+    if (opt->cache_salt != NULL)
+        q->salt = r->salt = mem_strdup(opt->cache_salt);
+    q->is_uncached = opt->no_prefix_cache;
+    q->is_exact = opt->sampling.has_seed && !opt->reuse_generated;
     if (opt->timeout_ms > 0)
         q->deadline_ns = q->times.submit_ns + (uint64_t)opt->timeout_ms * 1000000u;
     TRY(init_lists(q, l, opt, n_ids));

@@ -69,6 +69,7 @@ struct wire_cancel {
 /* What a step has changed in a request: struct outbox of request.h, with what is new. */
 struct wire_news {
     uint64_t id;
+    int32_t n_cached; /* of the prompt */
     int32_t n_before,
         n_new; /* tokens, prompt included; n_new of them follow, with what scores.h keeps of each */
     int32_t has_scores, n_top;

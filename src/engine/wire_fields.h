@@ -46,7 +46,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
 #define ENGINE_OPTION_FIELDS(TEXT, VALUE, HERE)                                                    \
     VALUE(int, queue_requests_max)                                                                 \
     HERE(wire_notify_fn *, notify)                                                                 \
-    HERE(void *, notify_ctx)
+    HERE(void *, notify_ctx)                                                                       \
+    VALUE(int64_t, swap_bytes)                                                                     \
+    VALUE(bool, no_prefix_cache)
 
 #define REQUEST_OPTION_FIELDS(TEXT, VALUE, HERE)                                                   \
     VALUE(int, tokens_max)                                                                         \
@@ -66,6 +68,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(int, top_logprobs)                                                                       \
     VALUE(int, priority)                                                                           \
     TEXT(client)                                                                                   \
+    TEXT(cache_salt)                                                                               \
+    VALUE(bool, no_prefix_cache)                                                                   \
+    VALUE(bool, reuse_generated)                                                                   \
     VALUE(int64_t, timeout_ms)
 
 /* X(struct osp_<name>_options, its table) */

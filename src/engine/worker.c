@@ -124,6 +124,7 @@ static enum osp_status tell_request(struct worker *w, const struct told *t, int 
     const char *message = seen->ended && seen->status != OSP_OK ? r->message : "";
     struct wire_news news = {
         .id = t->id,
+        .n_cached = seen->n_cached,
         .n_before = n_before,
         .n_new = seen->n_tokens - n_before,
         .has_scores = r->scores.logprobs != NULL,

@@ -62,6 +62,13 @@ struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_c
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
 CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
+/* Between two steps: a page of all layers of a group, to another one, or to and from model_page_bytes() of
+ * the host's memory. */
+CHECKED enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to);
+CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, int page,
+                                        char *host);
+CHECKED enum osp_status model_page_write(struct model *m, enum page_group group, int page,
+                                         const char *host);
 /* Copies out what the last step drew: (R) tokens and log-probabilities. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);

@@ -150,12 +150,16 @@ static void test_length_and_usage(void **state)
     opt.tokens_max = 0; /* to the context's end */
     hear_all(&h, submit(engine, 10, opt));
     assert_int_equal(h.last.usage.n_generated_tokens, 118);
+    assert_int_equal(h.last.usage.n_cached_tokens, 9);
     heard_release(&h);
     osp_engine_get_stats(engine, &stats);
     assert_int_equal(stats.n_requests_done, 2);
-    assert_int_equal(stats.n_prompt_tokens, 20);
+    assert_int_equal(stats.n_prompt_tokens,
+                     11); /* all but the last of the second one were cached */
+    assert_int_equal(stats.n_cached_tokens, 9);
     assert_int_equal(stats.n_generated_tokens, ANSWER_TOKENS + 118);
     assert_int_equal(stats.pages_used, 0);
+    assert_true(stats.pages_cached > 0);
     assert_int_equal(stats.pages_total, n_pages);
     assert_int_equal(stats.n_running + stats.n_waiting, 0);
     osp_engine_close(engine);

@@ -74,7 +74,8 @@ static void test_plenty_of_memory_gives_the_models_context(void **state)
     assert_int_equal(p.n_seqs_max, 8);
     assert_int_equal(p.n_batch_tokens_max, 512);
     assert_int_equal(p.n_pages[GROUP_FULL], 8 * 2048);
-    assert_int_equal(p.n_pages[GROUP_WINDOW], 8 * sched_window_pages(128) + sched_chunk_pages(512));
+    assert_int_equal(p.n_pages[GROUP_WINDOW],
+                     2 * 8 * sched_window_pages(128) + sched_chunk_pages(512) + 8 * 2048 / 8);
 }
 
 static void test_context_is_cut_to_the_memory(void **state)

@@ -13,14 +13,15 @@ struct fixture {
     uint64_t now_ns;
 };
 
-static void fixture_open(struct fixture *f, int n_seqs_max, int n_batch_tokens_max,
-                         int n_full_pages)
+static void fixture_open_with(struct fixture *f, int n_seqs_max, int n_batch_tokens_max,
+                              int n_full_pages, int n_host_pages)
 {
     struct sched_limits l = {
         .n_seqs_max = n_seqs_max,
         .n_batch_tokens_max = n_batch_tokens_max,
         .context_tokens_max = PROMPT_MAX,
         .window_tokens = 128,
+        .n_host_pages = {n_host_pages, n_host_pages},
         .passes_max = 3,
         .stop_ids = {STOP_ID},
         .n_stop_ids = 1,
@@ -33,6 +34,12 @@ static void fixture_open(struct fixture *f, int n_seqs_max, int n_batch_tokens_m
     assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
 }
 
+static void fixture_open(struct fixture *f, int n_seqs_max, int n_batch_tokens_max,
+                         int n_full_pages)
+{
+    fixture_open_with(f, n_seqs_max, n_batch_tokens_max, n_full_pages, 0);
+}
+
 static void fixture_close(struct fixture *f)
 {
     struct seq *q;
@@ -42,7 +49,8 @@ static void fixture_close(struct fixture *f)
     for (int i = 0; i < SEQS_MAX; i++)
         seq_release(&f->seqs[i]);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        assert_int_equal(f->sched.pages[g].n_free, f->sched.pages[g].n_pages);
+        assert_int_equal(f->sched.pages[g].n_free + f->sched.pages[g].n_idle,
+                         f->sched.pages[g].n_pages);
     sched_release(&f->sched);
 }
 
@@ -115,23 +123,127 @@ static void test_decodes_go_before_prompts(void **state)
     fixture_close(&f);
 }
 
-static void test_admits_by_worst_case_in_order(void **state)
+static void test_admits_what_fits_in_order(void **state)
 {
     struct fixture f;
 
     (void)state;
-    fixture_open(&f, 4, 64, 4); /* 256 positions */
-    add(&f, 0, 10, 100);        /* 2 pages */
-    add(&f, 1, 10, 200);        /* 4 pages: must wait */
-    add(&f, 2, 10, 10);         /* 1 page: would fit, but came later */
+    fixture_open(&f, 4, 64, 8);
+    add(&f, 0, 200, 100); /* 4 pages, and one to grow */
+    add(&f, 1, 250, 100); /* as many, which are not there */
+    add(&f, 2, 10, 10);   /* would fit, but came later */
     run(&f, 1);
     assert_int_equal(f.sched.n_running, 1);
     assert_int_equal(f.sched.n_waiting, 2);
-    run(&f, STOP_ID);
+    for (int i = 0; i < 4; i++)
+        run(&f, STOP_ID);
     assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
     run(&f, 1);
-    assert_int_equal(f.seqs[1].state, SEQ_RUNNING);
-    assert_int_equal(f.seqs[2].state, SEQ_WAITING);
+    assert_int_equal(f.seqs[1].state, SEQ_RUNNING); /* what the first one left is only cached */
+    assert_int_equal(f.seqs[2].state, SEQ_RUNNING);
+    fixture_close(&f);
+}
+
+static int count_moves(const struct step_plan *plan, enum move_kind kind)
+{
+    int n = 0;
+
+    for (int i = 0; i < plan->n_moves; i++)
+        n += plan->moves[i].kind == kind;
+    return n;
+}
+
+/* Two grow until their pages run out: the younger one gives way, its pages go to the host's memory and come
+ * back when the older one is done. */
+static void test_younger_one_gives_way_and_comes_back(void **state)
+{
+    struct fixture f;
+    struct step_plan plan;
+    int n_out = 0, n_in = 0, n_stored = 0;
+
+    (void)state;
+    fixture_open_with(&f, 2, 64, 6, 16);
+    add(&f, 0, 100, 200);
+    add(&f, 1, 50, 200);
+    f.seqs[0].is_uncached = f.seqs[1].is_uncached = true;
+    for (int i = 0; i < 400 && f.seqs[0].state != SEQ_ENDED; i++) {
+        plan = run(&f, 1);
+        if (count_moves(&plan, MOVE_OUT) > 0)
+            n_stored = f.seqs[1].n_stored;
+        n_out += count_moves(&plan, MOVE_OUT);
+    }
+    assert_int_equal(f.seqs[0].n_preempted, 0);
+    assert_int_equal(f.seqs[1].n_preempted, 1);
+    assert_int_equal(f.seqs[1].state, SEQ_WAITING);
+    assert_int_equal(f.sched.n_swapped_pages, n_out);
+    plan = run(&f, 1);
+    n_in = count_moves(&plan, MOVE_IN);
+    assert_int_equal(n_in, n_out);
+    assert_int_equal(f.seqs[1].n_stored, n_stored + 1); /* it goes on where it was */
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        assert_int_equal(f.sched.host[g].n_free, 16);
+    for (int i = 0; i < 400 && f.seqs[1].state != SEQ_ENDED; i++)
+        run(&f, 1);
+    assert_int_equal(f.seqs[1].n_tokens, 250);
+    fixture_close(&f);
+}
+
+/* Without room in the host's memory it is computed again: its prompt as a prompt, then what it had generated
+ * row by row, and nothing is drawn until that is done. */
+static void test_computes_again_in_the_same_arithmetic(void **state)
+{
+    struct fixture f;
+    const struct step_plan *plan;
+    int32_t tokens[SEQS_MAX] = {1, 1, 1, 1};
+    int n_tokens;
+
+    (void)state;
+    fixture_open(&f, 2, 64, 6);
+    add(&f, 0, 100, 200);
+    add(&f, 1, 50, 200);
+    f.seqs[0].is_uncached = f.seqs[1].is_uncached = true;
+    for (int i = 0; i < 400 && f.seqs[0].state != SEQ_ENDED; i++)
+        run(&f, 1);
+    n_tokens = f.seqs[1].n_tokens;
+    assert_int_equal(f.seqs[1].n_preempted, 1);
+    assert_int_equal(f.seqs[1].n_stored, 0);
+    assert_true(n_tokens > 51);
+    assert_int_equal(run(&f, 1).n_prompt_rows, 50);
+    for (int i = 50; i < n_tokens - 1; i++) {
+        plan = sched_plan(&f.sched, f.now_ns);
+        assert_int_equal(plan->n_rows, 1);
+        assert_int_equal(plan->n_prompt_rows, 0);
+        assert_int_equal(plan->n_draws, 0);
+        sched_commit(&f.sched, tokens, f.now_ns);
+    }
+    assert_int_equal(f.sched.n_computed_again, n_tokens - 1);
+    assert_int_equal(run(&f, 1).n_draws, 1);
+    assert_int_equal(f.seqs[1].n_tokens, n_tokens + 1);
+    fixture_close(&f);
+}
+
+/* Lower priority gives way before youth does; but nobody more than PREEMPTIONS_MAX times. */
+static void test_who_gives_way(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 64, 6);
+    add(&f, 0, 100, 200)->priority = 1;
+    add(&f, 1, 100, 200);
+    f.seqs[0].is_uncached = f.seqs[1].is_uncached = true; /* or they share their prompts' pages */
+    for (int i = 0; i < 200 && f.sched.n_preemptions == 0; i++)
+        run(&f, 1);
+    assert_int_equal(f.seqs[0].n_preempted, 1);
+    sched_remove(&f.sched, &f.seqs[1], SEQ_END_CANCELED);
+    seq_release(&f.seqs[1]);
+    f.seqs[0].n_preempted = PREEMPTIONS_MAX;
+    run(&f, 1);
+    add(&f, 1, 10, 200)->priority = -7;
+    f.seqs[1].is_uncached = true;
+    for (int i = 0; i < 200 && f.sched.n_preemptions == 1; i++)
+        run(&f, 1);
+    assert_int_equal(f.seqs[1].n_preempted, 1);
     fixture_close(&f);
 }
 
@@ -414,8 +526,11 @@ static void test_batch_holds_the_plan(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_decodes_go_before_prompts),
-          cmocka_unit_test(test_admits_by_worst_case_in_order),
-          cmocka_unit_test(test_window_pages_stay_few), cmocka_unit_test(test_failed_draw_ends_one),
+          cmocka_unit_test(test_admits_what_fits_in_order),
+          cmocka_unit_test(test_younger_one_gives_way_and_comes_back),
+          cmocka_unit_test(test_computes_again_in_the_same_arithmetic),
+          cmocka_unit_test(test_who_gives_way), cmocka_unit_test(test_window_pages_stay_few),
+          cmocka_unit_test(test_failed_draw_ends_one),
           cmocka_unit_test(test_remove_waiting_and_running), cmocka_unit_test(test_ignore_stop),
           cmocka_unit_test(test_times_are_those_given), cmocka_unit_test(test_priority_goes_first),
           cmocka_unit_test(test_clients_are_served_alike),

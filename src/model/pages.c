@@ -1,0 +1,60 @@
+/* Whole pages of the KV cache, moved between steps: to another page, to the host's memory and back. */
+#include "backend/kv_page.h"
+#include "model/model.h"
+
+/* One layer's share of a page. */
+static size_t share_bytes(const struct tensor *kv)
+{
+    return (size_t)kv_page_bytes(kv->dtype, kv->dim[2], kv->dim[4]);
+}
+
+static char *share_at(const struct tensor *kv, int page)
+{
+    return (char *)kv->data + (size_t)page * share_bytes(kv);
+}
+
+enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < m->n_layers; i++) {
+        const struct tensor *kv = &m->layers[i].attn_in.kv;
+
+        if (m->layers[i].attn_in.group == group)
+            TRY(m->ops->copy(m->be, share_at(kv, to), share_at(kv, from), share_bytes(kv)));
+    }
+out:
+    return st;
+}
+
+enum osp_status model_page_read(struct model *m, enum page_group group, int page, char *host)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < m->n_layers; i++) {
+        const struct tensor *kv = &m->layers[i].attn_in.kv;
+
+        if (m->layers[i].attn_in.group != group)
+            continue;
+        TRY(m->ops->read(m->be, host, share_at(kv, page), share_bytes(kv)));
+        host += share_bytes(kv);
+    }
+out:
+    return st;
+}
+
+enum osp_status model_page_write(struct model *m, enum page_group group, int page, const char *host)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < m->n_layers; i++) {
+        const struct tensor *kv = &m->layers[i].attn_in.kv;
+
+        if (m->layers[i].attn_in.group != group)
+            continue;
+        TRY(m->ops->write(m->be, share_at(kv, page), host, share_bytes(kv)));
+        host += share_bytes(kv);
+    }
+out:
+    return st;
+}

@@ -1,0 +1,281 @@
+/* Clients: what they ask, how they read, what they must hear. */
+#include "sim.h"
+
+static const char *const KEYS[KEYS_MAX] = {NULL, "ann", "bob"};
+static const char *const SALTS[] = {NULL, "salt"};
+
+struct caller *caller_of(const struct seq *q)
+{
+    const struct osp_request *r = q->owner;
+
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request == r)
+            return c;
+    CHECK(!"a request of nobody is in the engine");
+    return NULL;
+}
+
+/* A beginning that others have, too, and something new. */
+static int make_prompt(int32_t *out, int n_max)
+{
+    int n = 0, n_new = 1 + pick(pick(3) == 0 ? n_max : 40), n_old = 0;
+
+    if (pick(4) > 0) {
+        const int32_t *old = world.base[pick(N_BASES)];
+
+        n_old = 1 + pick(n_max);
+        if (world.n_last > 0 && pick(2) == 0) {
+            old = world.last;
+            n_old = pick(3) == 0 ? 1 + pick(world.n_last) : world.n_last;
+        }
+        for (; n < n_old && n < n_max; n++)
+            out[n] = old[n];
+    }
+    if (n > 0 && pick(6) == 0)
+        return n; /* nothing new at all */
+    for (int i = 0; i < n_new && n < n_max; i++)
+        out[n++] = sim_letter[pick(30) == 0 ? LETTERS - 2 : pick(4)];
+    return n;
+}
+
+static void hash_at(struct caller *c, int i, const char *salt)
+{
+    c->token_hash[i] =
+        next_token_hash(i > 0 ? c->token_hash[i - 1] : salt_hash(salt), c->tokens[i]);
+    c->kind_hash[i] = next_kind_hash(i > 0 ? c->kind_hash[i - 1] : 0, i >= c->n_prompt, i);
+}
+
+/* The answer that it gets alone. */
+static void foresee(struct caller *c, const char *salt)
+{
+    for (int i = 0; i < c->n_prompt; i++)
+        hash_at(c, i, salt);
+    c->n_all = c->n_prompt;
+    while (c->n_all < c->n_tokens_max) {
+        int32_t token = draw_at(c);
+
+        if (token < 0) {
+            c->is_drawn_nan = true;
+            return;
+        }
+        c->tokens[c->n_all] = token;
+        hash_at(c, c->n_all++, salt);
+        if (token == sim_letter[LETTERS - 1])
+            return;
+    }
+}
+
+static char letter_of(int32_t id)
+{
+    for (int i = 0; i < LETTERS; i++)
+        if (sim_letter[i] == id)
+            return (char)('a' + i);
+    return '?';
+}
+
+/* Where the answer is cut by a stop string of two letters. */
+static void foresee_cut(struct caller *c, const char *stop)
+{
+    c->n_text = c->n_all - c->n_prompt;
+    for (int i = c->n_prompt; stop != NULL && i + 1 < c->n_all; i++)
+        if (letter_of(c->tokens[i]) == stop[0] && letter_of(c->tokens[i + 1]) == stop[1]) {
+            c->n_text = i - c->n_prompt;
+            c->is_cut = true;
+            return;
+        }
+}
+
+static void submit(struct caller *c, struct osp_request_options *opt)
+{
+    enum osp_status status;
+    struct seq *q;
+
+    status = osp_submit_tokens(&c->request, world.engine, c->tokens, (size_t)c->n_prompt, opt);
+    if (status != OSP_OK) {
+        CHECK(status == (world.is_broken ? OSP_EUNAVAILABLE : OSP_EBUSY));
+        CHECK(c->request == NULL);
+        return;
+    }
+    CHECK(!world.is_broken);
+    totals.n_requests++;
+    q = &c->request->seq;
+    q->draw.seed = c->id; /* one that an entropy source gave cannot be told beforehand */
+    c->is_exact = q->is_exact;
+    CHECK(c->is_exact == (opt->sampling.has_seed && !opt->reuse_generated));
+    c->n_tokens_max = q->n_tokens_max;
+    c->n_tokens = c->n_prompt;
+    c->is_mine = true;
+    c->deadline_ns = opt->timeout_ms > 0 ? sim_now_ns + (uint64_t)opt->timeout_ms * 1000000u : 0;
+    foresee(c, opt->cache_salt);
+    foresee_cut(c, opt->n_stop > 0 ? opt->stop[0] : NULL);
+}
+
+/* Of the prompt, in worlds of short or long answers. */
+static int prompt_max(int n_context)
+{
+    int n = world.odds.short_answers ? 12 : world.odds.long_answers ? n_context / 4 : n_context;
+
+    return n < 1 || n >= n_context ? n_context - 1 : n;
+}
+
+static void arrive(struct caller *c)
+{
+    struct osp_request_options opt = {.raw = true};
+    int n_answer = 1 + pick(world.odds.short_answers ? 6 : world.odds.long_answers ? 400 : 120);
+
+    *c = (struct caller){.id = ++world.n_born};
+    c->n_prompt = make_prompt(c->tokens, prompt_max(world.engine->limits.context_tokens_max));
+    opt.tokens_max = pick(10) == 0 ? 0 : n_answer;
+    opt.priority = world.odds.same_priority ? 0 : pick(3) - 1;
+    opt.client = KEYS[pick(KEYS_MAX)];
+    opt.cache_salt = SALTS[pick(5) == 0];
+    opt.no_prefix_cache = pick(12) == 0;
+    opt.sampling.has_seed = pick(2) == 0;
+    opt.sampling.seed = c->id;
+    opt.reuse_generated = pick(6) == 0;
+    if (chance(world.odds.limit))
+        opt.timeout_ms = 1 + pick(400);
+    if (pick(8) == 0) {
+        opt.stop[0] = pick(2) == 0 ? "ab" : "cd";
+        opt.n_stop = 1;
+    }
+    c->is_lazy = pick(6) == 0;
+    submit(c, &opt);
+}
+
+void callers_arrive(void)
+{
+    if (!chance(world.odds.arrive))
+        return;
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request == NULL) {
+            arrive(c);
+            return;
+        }
+}
+
+/* ---- hearing ---- */
+
+static void hear_text(struct caller *c, const struct osp_event *e)
+{
+    for (size_t i = 0; i < e->n_bytes; i++) {
+        CHECK(c->n_heard < c->n_text + c->is_cut); /* an end before may leave a stop's beginning */
+        CHECK(e->text[i] == letter_of(c->tokens[c->n_prompt + c->n_heard]));
+        c->n_heard++;
+    }
+}
+
+static void check_done(const struct caller *c, const struct osp_event *e)
+{
+    const struct seq *q = &c->request->seq;
+    bool is_whole = c->n_heard == c->n_text;
+
+    CHECK(!c->is_mine || c->is_cut); /* it has left the engine, or does so next */
+    CHECK(e->usage.n_prompt_tokens == c->n_prompt);
+    CHECK(e->usage.n_cached_tokens == q->n_cached);
+    CHECK(e->usage.n_cached_tokens < c->n_prompt);
+    if (e->finish == OSP_FINISH_CANCELED) {
+        CHECK(c->is_canceled || world.engine->closing);
+        CHECK(c->n_heard <= e->usage.n_generated_tokens);
+        CHECK(e->usage.n_generated_tokens == c->n_tokens - c->n_prompt); /* sent = produced */
+        return;
+    }
+    CHECK(is_whole);
+    if (c->is_cut) {
+        totals.n_cuts++;
+        CHECK(e->finish == OSP_FINISH_STOP);
+        return;
+    }
+    CHECK(!c->is_drawn_nan);
+    CHECK(e->usage.n_generated_tokens == c->n_all - c->n_prompt);
+    CHECK(e->finish == (q->end == SEQ_END_LENGTH ? OSP_FINISH_LENGTH : OSP_FINISH_STOP));
+    CHECK(q->end == SEQ_END_LENGTH || c->tokens[c->n_all - 1] == sim_letter[LETTERS - 1]);
+}
+
+static void check_error(const struct caller *c, const struct osp_event *e)
+{
+    CHECK(!c->is_mine);
+    CHECK(e->n_bytes == strlen(e->text) && e->n_bytes > 0);
+    if (e->status == OSP_ETIMEOUT) {
+        totals.n_timeouts++;
+        CHECK(c->deadline_ns > 0 && sim_now_ns >= c->deadline_ns);
+        return;
+    }
+    CHECK(e->status == OSP_EDEVICE);
+    if (world.is_broken) {
+        totals.n_device++;
+        return;
+    }
+    totals.n_nan++;
+    CHECK(c->is_drawn_nan && c->n_heard == c->n_text);
+}
+
+static void leave(struct caller *c)
+{
+    const struct seq *q = &c->request->seq;
+
+    if (q->n_tokens > 0 && q->n_tokens < CONTEXT_MAX) {
+        memcpy(world.last, c->tokens, (size_t)c->n_tokens * sizeof *c->tokens);
+        world.n_last = c->n_tokens;
+    }
+    osp_request_close(c->request);
+    c->request = NULL;
+}
+
+/* Gives whether there was an event. */
+static bool hear(struct caller *c)
+{
+    struct osp_event e;
+
+    if (osp_next_event(c->request, 0, &e) != OSP_OK)
+        return false;
+    if (e.kind == OSP_EVENT_TEXT) {
+        hear_text(c, &e);
+        return true;
+    }
+    CHECK(e.kind == OSP_EVENT_DONE || e.kind == OSP_EVENT_ERROR);
+    if (e.kind == OSP_EVENT_DONE)
+        check_done(c, &e);
+    else
+        check_error(c, &e);
+    CHECK(++c->n_ends == 1);
+    CHECK(osp_next_event(c->request, 0, &e) == OSP_EINVAL); /* it ends once */
+    return false;
+}
+
+void callers_read(void)
+{
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        if (c->request == NULL || (c->is_lazy && c->is_mine))
+            continue;
+        for (int n = pick(4); n > 0 && hear(c); n--)
+            continue;
+        if (c->n_ends > 0 && !c->is_mine)
+            leave(c);
+    }
+}
+
+void callers_cancel(void)
+{
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        if (c->request == NULL || c->is_canceled)
+            continue;
+        if (chance(world.odds.cancel)) {
+            c->is_canceled = true;
+            osp_cancel(c->request);
+        }
+    }
+}
+
+void callers_hear_out(void)
+{
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        if (c->request == NULL)
+            continue;
+        CHECK(!c->is_mine);
+        while (hear(c))
+            continue;
+        CHECK(c->n_ends == 1);
+        leave(c);
+    }
+}

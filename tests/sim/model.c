@@ -1,0 +1,269 @@
+/* The made-up device: pages are stamps of what was computed there, read again and compared; tokens are drawn
+ * from the stamp that the last position really has. */
+#include "sim.h"
+
+#include "backend/kv_page.h"
+#include "model/model.h"
+
+enum { VOCAB = 300000 };
+
+static struct model model;
+static struct layer layers[N_PAGE_GROUPS];
+static struct osp_model shell;
+static int32_t drawn[LIVE_MAX];
+static float logprobs[LIVE_MAX];
+static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
+
+uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash)
+{
+    return token_hash << 24 | (kind_hash & 0xFFFFFF);
+}
+
+uint64_t salt_hash(const char *salt)
+{
+    uint64_t h = 7;
+
+    for (const char *s = salt != NULL ? salt : ""; *s != '\0'; s++)
+        h = mix(h, (uint64_t)*s);
+    return h & 0xFFFFFFFFFF;
+}
+
+uint64_t next_token_hash(uint64_t before, int32_t token)
+{
+    return mix(before, (uint64_t)token) & 0xFFFFFFFFFF;
+}
+
+uint64_t next_kind_hash(uint64_t before, bool generated, int position)
+{
+    return mix(before, (uint64_t)position * 2 + generated) & 0xFFFFFF;
+}
+
+/* Who does not ask for exactness may have had pages in the other arithmetic. */
+static int32_t draw(uint64_t id, int position, uint64_t stamp, bool is_exact)
+{
+    uint64_t bits = mix(mix(id, is_exact ? stamp : stamp >> 24), (uint64_t)position);
+
+    if (bits % 997 == 1 && world.odds.nan > 0)
+        return -1;
+    if (bits % (world.odds.long_answers ? 500 : 37) == 0)
+        return sim_letter[LETTERS - 1]; /* ends the answer */
+    return sim_letter[bits / 1000 % 4];
+}
+
+int32_t draw_at(const struct caller *c)
+{
+    int last = c->n_all - 1;
+
+    return draw(c->id, c->n_all, stamp_of(c->token_hash[last], c->kind_hash[last]), c->is_exact);
+}
+
+/* ---- pages ---- */
+
+uint64_t stamp_in(int g, int32_t page, int slot)
+{
+    return ((uint64_t *)(void *)(memory[g] + page * kv_page_bytes(DTYPE_F32, 1, 1)))[slot];
+}
+
+static uint64_t *slot(const struct batch *b, const struct batch_seq *s, int g, int position)
+{
+    int entry = position / PAGE_TOKENS - s->first_page[g];
+    int32_t page;
+
+    CHECK(entry >= 0 && entry < s->n_pages[g]);
+    page = BATCH_PAGES(b)[s->table[g] + entry];
+    CHECK(page >= 0 && page < world.engine->limits.n_pages[g]);
+    return (uint64_t *)(void *)(memory[g] + page * kv_page_bytes(DTYPE_F32, 1, 1)) +
+           position % PAGE_TOKENS;
+}
+
+/* A page that is written has one owner, in the books and in the batch. */
+static void check_owner(const struct batch *b, const struct batch_seq *s, int g, int position,
+                        int part)
+{
+    int32_t page = BATCH_PAGES(b)[s->table[g] + position / PAGE_TOKENS - s->first_page[g]];
+
+    CHECK(world.engine->sched.pages[g].page[page].n_refs == 1);
+    CHECK(world.writer[g][page] == 0 || world.writer[g][page] == part + 1);
+    world.writer[g][page] = part + 1;
+}
+
+static void store_row(const struct batch *b, int row, int part, const struct seq *q)
+{
+    const struct batch_seq *s = &BATCH_SEQS(b)[part];
+    int position = BATCH_POSITIONS(b)[row];
+    uint64_t before = position > 0 ? *slot(b, s, GROUP_FULL, position - 1) : 0;
+    uint64_t token_hash = position > 0 ? before >> 24 : salt_hash(q->salt);
+    uint64_t stamp =
+        stamp_of(next_token_hash(token_hash, BATCH_TOKENS(b)[row]),
+                 next_kind_hash(before & 0xFFFFFF, BATCH_KINDS(b)[row] == ROW_GENERATED, position));
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        uint64_t *to = slot(b, s, g, position);
+
+        if (position % PAGE_TOKENS == 0 || row == s->first_row)
+            check_owner(b, s, g, position, part);
+        *to = stamp;
+    }
+}
+
+static void check_slot(const struct batch *b, const struct batch_seq *s, int g, int position,
+                       const struct caller *c)
+{
+    uint64_t stamp = *slot(b, s, g, position);
+
+    CHECK(stamp >> 24 == c->token_hash[position]);
+    CHECK(!c->is_exact || (stamp & 0xFFFFFF) == c->kind_hash[position]);
+}
+
+static void read_row(const struct batch *b, int row, int part, const struct caller *c)
+{
+    const struct batch_seq *s = &BATCH_SEQS(b)[part];
+    int last = BATCH_POSITIONS(b)[row];
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        int n = g == GROUP_WINDOW ? world.engine->limits.window_tokens : last + 1;
+        int first = last - n + 1 > 0 ? last - n + 1 : 0;
+
+        check_slot(b, s, g, first, c);
+        check_slot(b, s, g, last, c);
+        for (int i = 0; i < 3; i++)
+            check_slot(b, s, g, first + pick(last - first + 1), c);
+    }
+}
+
+static void run_part(const struct batch *b, int part, const struct step_part *p)
+{
+    const struct caller *c = caller_of(p->seq);
+    const struct batch_seq *s = &BATCH_SEQS(b)[part];
+
+    CHECK(s->n_rows == p->n_rows && p->n_rows > 0);
+    CHECK(p->first == p->seq->n_stored);
+    for (int i = 0; i < s->n_rows; i++) {
+        int row = s->first_row + i, position = p->first + i;
+
+        CHECK(BATCH_ROW_SEQ(b)[row] == part);
+        CHECK(BATCH_POSITIONS(b)[row] == position);
+        CHECK(BATCH_TOKENS(b)[row] == c->tokens[position]);
+        CHECK((BATCH_KINDS(b)[row] == ROW_GENERATED) == (position >= c->n_prompt));
+        store_row(b, row, part, p->seq);
+    }
+    for (int i = 0; i < s->n_rows; i++)
+        if (i == 0 || i == s->n_rows - 1 || pick(8) == 0)
+            read_row(b, s->first_row + i, part, c);
+}
+
+static void draw_all(const struct batch *b)
+{
+    for (int i = 0; i < b->n_samples; i++) {
+        const struct batch_sample *d = &BATCH_SAMPLES(b)[i];
+        int part = BATCH_ROW_SEQ(b)[d->row];
+        const struct caller *c = caller_of(world.engine->sched.plan.parts[part].seq);
+        uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
+
+        CHECK(d->seed == c->id);
+        drawn[i] = draw(d->seed, (int)d->position, stamp, c->is_exact);
+    }
+}
+
+static enum osp_status sim_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    const struct step_plan *plan = &world.engine->sched.plan;
+
+    (void)be;
+    *out = STEP_REPLAY;
+    CHECK(b->n_seqs == plan->n_parts && b->n_rows == plan->n_rows && b->n_rows > 0);
+    CHECK(b->n_rows <= world.engine->limits.n_batch_tokens_max);
+    CHECK(b->size_bytes <= sched_batch_bytes_max(&world.engine->limits));
+    memset(world.writer, 0, sizeof world.writer);
+    for (int i = 0; i < plan->n_parts; i++) {
+        CHECK(i == 0 ||
+              BATCH_KINDS(b)[BATCH_SEQS(b)[i].first_row] <=
+                  BATCH_KINDS(b)[BATCH_SEQS(b)[i - 1].first_row] ||
+              BATCH_KINDS(b)[BATCH_SEQS(b)[i].first_row] == ROW_PROMPT); /* generated first */
+        run_part(b, i, &plan->parts[i]);
+    }
+    draw_all(b);
+    totals.n_rows += b->n_rows;
+    if (!chance(world.odds.device))
+        return OSP_OK;
+    world.is_broken = true;
+    return fail(OSP_EDEVICE, "the made-up device has failed");
+}
+
+static enum osp_status sim_step_end(struct backend *be, uint64_t *ticket)
+{
+    (void)be;
+    *ticket = 1;
+    sim_now_ns += 1 + (uint64_t)pick(20000000);
+    if (chance(world.odds.jump))
+        sim_now_ns += 3600000000000u;
+    return OSP_OK;
+}
+
+static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
+{
+    (void)be;
+    CHECK(ticket == 1);
+    return OSP_OK;
+}
+
+static enum osp_status sim_move(struct backend *be, void *to, const void *from, size_t size_bytes)
+{
+    (void)be;
+    memcpy(to, from, size_bytes);
+    return OSP_OK;
+}
+
+static int sim_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    (void)be;
+    (void)out;
+    (void)n_max;
+    return 0;
+}
+
+static const struct backend_ops sim_ops = {.name = "sim",
+                                           .write = sim_move,
+                                           .read = sim_move,
+                                           .copy = sim_move,
+                                           .step_begin = sim_step_begin,
+                                           .step_end = sim_step_end,
+                                           .step_wait = sim_step_wait,
+                                           .costs = sim_costs};
+
+struct osp_model *sim_model(struct osp_tokenizer *tokenizer)
+{
+    model.ops = &sim_ops;
+    model.layers = layers;
+    model.n_layers = N_PAGE_GROUPS;
+    model.sample.tokens.data = drawn;
+    model.sample.logprobs.data = logprobs;
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        layers[g].attn_in.group = (enum page_group)g;
+        layers[g].attn_in.kv = (struct tensor){.dtype = DTYPE_F32,
+                                               .n_dims = 5,
+                                               .dim = {PAGES_MAX, 2, 1, PAGE_TOKENS, 1},
+                                               .data = memory[g]};
+        shell.facts.page_bytes[g] = kv_page_bytes(DTYPE_F32, 1, 1);
+        CHECK(shell.facts.page_bytes[g] * PAGES_MAX <= (int64_t)sizeof memory[g]);
+    }
+    shell.name = "sim";
+    shell.model = &model;
+    shell.tokenizer = (struct tokenizer *)tokenizer;
+    shell.facts.vocab_size = VOCAB;
+    shell.text.specials = (struct special_ids){.ret = sim_letter[LETTERS - 1],
+                                               .end = sim_letter[LETTERS - 2],
+                                               .call = -1,
+                                               .endoftext = -1};
+    pthread_mutex_init(&shell.costs_lock, NULL);
+    return &shell;
+}
+
+void sim_model_limits(const struct sched_limits *l)
+{
+    shell.plan.context_tokens_max = l->context_tokens_max;
+    shell.plan.n_seqs_max = l->n_seqs_max;
+    shell.plan.n_batch_tokens_max = l->n_batch_tokens_max;
+    memcpy(shell.plan.n_pages, l->n_pages, sizeof l->n_pages);
+    shell.facts.window_tokens = l->window_tokens;
+}

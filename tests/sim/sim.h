@@ -1,0 +1,126 @@
+/* The simulator: the engine as it is (scheduler, pages, prefix cache, requests, events) in one thread, on a
+ * clock and a device that it makes up, with clients that it makes up. A schedule is one small world, all of
+ * it decided by a seed. */
+#ifndef SIM_H
+#define SIM_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/engine.h"
+
+enum {
+    LIVE_MAX = 14,
+    CONTEXT_MAX = 420,
+    PAGES_MAX = 160, /* of a group */
+    LETTERS = 26,
+    N_BASES = 3, /* texts that prompts begin with */
+    KEYS_MAX = 3
+};
+
+/* A client's request, and all that is known of it without the engine. */
+struct caller {
+    struct osp_request *request; /* NULL: the place is free */
+    uint64_t id;
+    int n_prompt, n_all, n_tokens_max; /* n_all: with the answer that it must get */
+    int32_t tokens[CONTEXT_MAX];
+    uint64_t token_hash[CONTEXT_MAX], kind_hash[CONTEXT_MAX]; /* of all up to a position */
+    bool is_exact, is_drawn_nan;                              /* the draw behind n_all fails */
+    int n_text;                /* bytes of the answer that must be heard at the end */
+    bool is_cut;               /* by a stop string there */
+    bool is_canceled, is_lazy; /* reads only at the end */
+    uint64_t deadline_ns;
+    int n_heard, n_ends;
+    /* as of the last turn */
+    int n_tokens, n_stored, n_preempted, n_charged;
+    bool ran, is_mine; /* is_mine: still in the engine */
+    /* the rule of admission, kept apart from the engine's own books */
+    int n_passed, n_due_before;
+    int64_t due;
+};
+
+/* What happens in a schedule, by chance. */
+struct odds {
+    int arrive, cancel, leave, nan, device, jump, limit; /* 1 in n; 0: never */
+    bool same_priority, short_answers, long_answers, few_pages;
+};
+
+struct world {
+    uint64_t seed, draws, n_born;
+    struct odds odds;
+    struct osp_engine *engine;
+    struct caller caller[LIVE_MAX];
+    int32_t base[N_BASES][CONTEXT_MAX];
+    int32_t last[CONTEXT_MAX]; /* what an earlier request had at its end */
+    int n_last;
+    int64_t n_turns;
+    bool is_broken; /* the device has failed */
+    int64_t dues, admissions;
+    int writer[N_PAGE_GROUPS][PAGES_MAX]; /* part of the step that writes a page, from 1 */
+};
+
+struct totals {
+    int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
+    int64_t n_dues, n_device, n_nan, n_timeouts, n_cuts, n_shared;
+};
+
+extern struct world world;
+extern struct totals totals;
+extern uint64_t sim_now_ns;
+extern int32_t sim_letter[LETTERS]; /* ids of "a", "b", ... */
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("sim_engine: violation in schedule %" PRIu64 ": %s:%d: %s\n"                    \
+                   "again: sim_engine 1 %" PRIu64 "\n",                                            \
+                   world.seed, __FILE__, __LINE__, #condition, world.seed);                        \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+static inline int pick(int below)
+{
+    return (int)(rng_bits(world.seed, world.draws++, 0) % (uint64_t)below);
+}
+
+static inline bool chance(int one_in)
+{
+    return one_in > 0 && pick(one_in) == 0;
+}
+
+static inline uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t h = (a ^ (b + 0x9E3779B97F4A7C15u)) * 0xBF58476D1CE4E5B9u;
+
+    h = (h ^ h >> 29) * 0x94D049BB133111EBu;
+    return h ^ h >> 32;
+}
+
+/* model.c: what a slot of a page holds, and what is drawn. */
+uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash);
+uint64_t salt_hash(const char *salt);
+uint64_t next_token_hash(uint64_t before, int32_t token);
+uint64_t next_kind_hash(uint64_t before, bool generated, int position);
+uint64_t stamp_in(int g, int32_t page, int slot);
+/* Letter's id, or -1. */
+int32_t draw_at(const struct caller *c);
+struct osp_model *sim_model(struct osp_tokenizer *tokenizer);
+void sim_model_limits(const struct sched_limits *l);
+
+/* callers.c */
+void callers_arrive(void);
+void callers_read(void);
+void callers_cancel(void);
+void callers_hear_out(void); /* all that is left, to the end */
+struct caller *caller_of(const struct seq *q);
+
+/* check.c */
+void check_before_step(void);
+void check_after_step(void);
+void check_at_end(void);
+
+#endif
