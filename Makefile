@@ -415,6 +415,10 @@ sim: $(BUILD)/tests/sim_engine ## Optional: a million simulated schedules of the
 	@n=$$(nproc); seq 0 $$((n - 1)) | xargs -P $$n -I{} sh -c \
 	    'exec $< $$(($(SIM_SCHEDULES) / '$$n')) $$(({} * ($(SIM_SCHEDULES) / '$$n') + 1))'
 
+.PHONY: sim-bugs
+sim-bugs: $(BUILD)/tests/sim_engine ## Optional: bugs planted in the engine, each of which the simulator must find
+	@tests/sim_bugs $(BUILD) '$(COMPILE)'
+
 .PHONY: test-large
 test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
 	@tests/large/run $(BUILD)/osprey

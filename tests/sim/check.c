@@ -285,6 +285,37 @@ static void check_admissions(int64_t n_before)
     }
 }
 
+/* ---- giving way ---- */
+
+static bool stays_before(const struct caller *a, const struct caller *b)
+{
+    const struct seq *p = &a->request->seq, *q = &b->request->seq;
+    bool a_is_kept = a->n_preempted >= PREEMPTIONS_MAX,
+         b_is_kept = b->n_preempted >= PREEMPTIONS_MAX;
+
+    if (a_is_kept != b_is_kept)
+        return a_is_kept;
+    if (p->priority != q->priority && !a_is_kept)
+        return p->priority < q->priority;
+    return p->arrival < q->arrival;
+}
+
+/* Those who had pages and kept them come before who gave way. */
+static void check_gave_way(const struct caller *gone)
+{
+    for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request != NULL && c->is_mine && c->ran && c->n_stored > 0 &&
+            c->request->seq.n_preempted == c->n_preempted && sched()->limits.window_tokens > 1)
+            CHECK(stays_before(c, gone));
+}
+
+static void check_giving_way(void)
+{
+    for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (c->request != NULL && c->is_mine && c->request->seq.n_preempted > c->n_preempted)
+            check_gave_way(c);
+}
+
 /* ---- fairness ---- */
 
 static void note_list(int64_t *served, const struct client_list *l)
@@ -359,8 +390,11 @@ static void check_fair(void)
 void check_before_step(void)
 {
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
-        if (c->request != NULL && c->is_mine)
+        if (c->request != NULL && c->is_mine) {
             check_caller(c);
+            CHECK(!c->is_mine || !c->is_canceled); /* within one step, wherever it was */
+            CHECK(!c->is_mine || c->deadline_ns == 0 || sim_now_ns < c->deadline_ns);
+        }
     check_counts();
     check_fair();
     memset(before.served, 0, sizeof before.served);
@@ -377,6 +411,7 @@ void check_after_step(void)
     CHECK(world.is_broken || !had_work || sched()->n_steps == before.n_steps + 1);
     if (!world.is_broken) {
         check_admissions(world.admissions);
+        check_giving_way();
         check_served();
     }
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
