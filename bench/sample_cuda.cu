@@ -3,7 +3,7 @@
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/sample_cuda bench/sample_cuda.cu \
  *         build/obj/src/cuda/sample.cu.o build/obj/src/backend/batch.o
- *     build/sample_cuda */
+ *     build/sample_cuda [brief]       brief: one row, launched once, for tools that look at memory */
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +17,8 @@ extern "C" {
 #include "cuda/launch.h"
 
 enum { V = 201088, ROWS_MAX = 64, SEEN = 2000, BIASES = 300, LAUNCHES = 20, RUNS = 8 };
+
+static bool is_brief;
 
 static cudaStream_t stream;
 
@@ -79,13 +81,13 @@ static float time_launches(const struct sample_launch *l)
     float best = 1e9f, ms;
 
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < LAUNCHES; i++)
+    for (int i = 0; i < (is_brief ? 1 : LAUNCHES); i++)
         launch_sample(stream, l);
     CHECK(cudaStreamEndCapture(stream, &graph));
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
     CHECK(cudaEventCreate(&begin));
     CHECK(cudaEventCreate(&end));
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < (is_brief ? 1 : RUNS); i++) {
         CHECK(cudaEventRecord(begin, stream));
         CHECK(cudaGraphLaunch(exec, stream));
         CHECK(cudaEventRecord(end, stream));
@@ -121,6 +123,7 @@ static void time_kind(const struct kind *k, int n_rows, float *z)
     CHECK(cudaMemset((void *)l.uniforms, 0x3F, n_rows * sizeof(double)));
     l.chunks = room<struct sample_chunk>(n_rows * SAMPLE_CHUNKS);
     l.tops = room<uint64_t>(n_rows * SAMPLE_CHUNKS * SAMPLE_TOP_MAX);
+    l.bins = room<struct sample_bins>(n_rows);
     l.args.tokens.data = room<int32_t>(n_rows);
     l.args.logprobs.data = room<float>(n_rows);
     l.args.top_tokens.data = room<int32_t>(n_rows * SAMPLE_TOP_MAX);
@@ -131,27 +134,29 @@ static void time_kind(const struct kind *k, int n_rows, float *z)
     l.has_special = batch_has_special(b);
     printf("%8.1f", time_launches(&l));
     fflush(stdout);
-    for (void *data : {(void *)l.batch, (void *)l.uniforms, (void *)l.chunks, (void *)l.tops,
+    for (void *data : {(void *)l.batch, (void *)l.uniforms, (void *)l.chunks, (void *)l.tops, (void *)l.bins,
                        l.args.tokens.data, l.args.logprobs.data, l.args.top_tokens.data,
                        l.args.top_logprobs.data})
         CHECK(cudaFree(data));
     free(b);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const int row_counts[] = {1, 8, 64};
-    struct kind kinds[12] = {};
+    struct kind kinds[14] = {};
     float *z;
     int n = 0;
 
-    for (int i = 0; i < 12; i++)
+    for (int i = 0; i < 14; i++)
         kinds[i].wish.temperature = kinds[i].wish.top_p = kinds[i].wish.repetition = 1;
     kinds[n++].name = "greedy", kinds[0].wish.temperature = 0;
     kinds[n++].name = "temperature";
     kinds[n].wish.min_p = 0.05f, kinds[n++].name = "min_p";
     kinds[n].wish.top_p = 0.9f, kinds[n++].name = "top_p";
     kinds[n].wish.top_p = 0.9f, kinds[n].wish.top_k = 40, kinds[n++].name = "top_k, top_p";
+    kinds[n].wish.temperature = 3, kinds[n].wish.top_p = 0.9f, kinds[n++].name = "top_p, flat";
+    kinds[n].wish.min_p = 0.05f, kinds[n].wish.top_k = 40, kinds[n++].name = "top_k, min_p";
     kinds[n].wish.n_seen = 1, kinds[n++].name = "2,000 seen";
     kinds[n].wish.n_biases = 1, kinds[n++].name = "300 biases";
     kinds[n].wish.n_mask_words = 1, kinds[n++].name = "mask";
@@ -160,6 +165,7 @@ int main(void)
     kinds[n].wish.n_seen = kinds[n].wish.n_biases = kinds[n].wish.n_mask_words = 1;
     kinds[n].wish.n_top = 20, kinds[n++].name = "all of these";
     kinds[n] = kinds[n - 1], kinds[n].only_first = true, kinds[n++].name = "all, in one row";
+    is_brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     CHECK(cudaStreamCreate(&stream));
     z = room<float>((int64_t)ROWS_MAX * V);
     printf("%-16s", "us, rows:");
@@ -169,7 +175,8 @@ int main(void)
     for (int i = 0; i < n; i++) {
         printf("%-16s", kinds[i].name);
         for (int rows : row_counts)
-            time_kind(&kinds[i], rows, z);
+            if (rows == 1 || !is_brief)
+                time_kind(&kinds[i], rows, z);
         printf("\n");
     }
     return 0;

@@ -111,10 +111,16 @@ static inline HOST_DEVICE int sample_is_edited(const struct batch_sample *s)
     return (s->n_seen | s->n_biases | s->n_mask_words) != 0;
 }
 
-/* Whether it asks for more than a plain draw. */
+/* Whether the likeliest tokens are drawn from, which have to be found. */
+static inline HOST_DEVICE int sample_is_ranked(const struct batch_sample *s)
+{
+    return s->temperature > 0 && (s->top_k > 0 || s->top_p < 1);
+}
+
+/* Whether it asks for more than a draw from all tokens as they came. */
 static inline HOST_DEVICE int sample_is_special(const struct batch_sample *s)
 {
-    return sample_is_edited(s) || s->n_top > 0;
+    return sample_is_edited(s) || sample_is_ranked(s) || s->n_top > 0;
 }
 
 struct batch_counts {

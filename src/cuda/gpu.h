@@ -29,6 +29,7 @@ struct gpu_room {
     X(cells) /* of attention: where splits of a row meet */                                        \
     X(chunks)                                                                                      \
     X(tops)    /* of chunks: their likeliest tokens */                                             \
+    X(bins)    /* of rows that are drawn with top_k or top_p */                                    \
     X(rounded) /* generated rows as their products take them: wide.c */                            \
     X(jobs)    /* of the experts of few rows */                                                    \
     X(raw)     /* weights to be packed */

@@ -118,7 +118,24 @@ enum {
     SAMPLE_FINITE = 2  /* the largest of its valid ids is finite */
 };
 
-enum { SAMPLE_CHUNKS = 128 }; /* of a row: a block each, on all multiprocessors */
+enum {
+    SAMPLE_CHUNKS = 128, /* of a row: a block each, on all multiprocessors */
+    SAMPLE_BINS = 2048,
+    SAMPLE_RANGES_MAX =
+        4, /* of bins, that are listed: of top_k, of top_p, of min_p, and of the draw */
+    SAMPLE_LISTED_MAX = 8192 /* candidates of a row */
+};
+
+/* How a row's candidates are spread, of rows that are drawn with top_k or top_p: by the first bits of their weights. */
+struct sample_bins {
+    uint64_t masses[SAMPLE_BINS];
+    uint32_t counts[SAMPLE_BINS];
+    /* The candidates of bins that the draw may have to look into: their keys, in any order. */
+    uint32_t n_listed; /* more than SAMPLE_LISTED_MAX: the list is of no use */
+    int32_t n_ranges;
+    int32_t first_bin[SAMPLE_RANGES_MAX], last_bin[SAMPLE_RANGES_MAX];
+    uint64_t listed[SAMPLE_LISTED_MAX];
+};
 
 struct sample_launch {
     struct sample_args args;
@@ -128,6 +145,7 @@ struct sample_launch {
     const double *uniforms;             /* (R): the random number of each sample */
     struct sample_chunk *chunks;        /* room for (R, SAMPLE_CHUNKS) */
     uint64_t *tops;                     /* room for (R, SAMPLE_CHUNKS, SAMPLE_TOP_MAX) */
+    struct sample_bins *bins;           /* room for (R) */
     int n_samples;
     bool has_special; /* one of the samples is special */
 };

@@ -114,6 +114,11 @@ static int64_t bytes_of_tops(const struct step_shape *s)
     return sample_tops_bytes(s->counts.n_samples);
 }
 
+static int64_t bytes_of_bins(const struct step_shape *s)
+{
+    return sample_bins_bytes(s->counts.n_samples);
+}
+
 static int64_t bytes_of_rounded(const struct step_shape *s)
 {
     return rounded_rows_bytes(larger(s->counts.n_seqs, s->counts.n_samples),

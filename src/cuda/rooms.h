@@ -23,6 +23,11 @@ static inline int64_t sample_tops_bytes(int64_t n_samples)
     return n_samples * (int64_t)(SAMPLE_CHUNKS * SAMPLE_TOP_MAX * sizeof(uint64_t));
 }
 
+static inline int64_t sample_bins_bytes(int64_t n_samples)
+{
+    return n_samples * (int64_t)sizeof(struct sample_bins);
+}
+
 static inline int64_t sample_chunks_bytes(int64_t n_samples)
 {
     return n_samples * (int64_t)(SAMPLE_CHUNKS * sizeof(struct sample_chunk));

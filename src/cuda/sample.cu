@@ -3,26 +3,17 @@
  *
  * A row is first surveyed by many blocks, a chunk of ids each: the largest logit, the sum of exponentials,
  * then penalties, biases and mask (sample.cuh), and, where the row is drawn and not greedy, the weight of
- * what is drawn from. Then one block a row finishes: with the largest logit, or with a walk through one
- * chunk; only top_k and top_p take it through the whole row again.
+ * what is drawn from, or with top_k or top_p how it is spread over bins. Then one block a row finishes: with
+ * the largest logit, with a walk through one chunk, or in a bin (sample_rank.cuh).
  *
  * The rules are the CPU's (src/cpu/sample.c, sample_edit.c), with the same random number for the same seed and
  * position: weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
  * that holds top_p of what is left; min_p; then a walk over what remains, by falling weight after top_k or
- * top_p, else by id. Nothing is sorted: a candidate's key is its weight's bits and then its id turned
- * round, and a threshold is found byte by byte from histograms. Sums of weights are integers, in units of
- * 2^-40 of the largest, so that they are the same in any order. */
-#include "cuda/sample.cuh"
+ * top_p, else by id. Sums of weights are integers, in units of 2^-40 of the largest, so that they are the same
+ * in any order. */
+#include "cuda/sample_rank.cuh"
 
-enum {
-    THREADS = 1024, /* of the block that finishes a row */
-    WARPS = THREADS / WARP_LANES,
-    BINS = 256,
-    KEY_BYTES = 8
-};
 static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "a thread a chunk");
-
-static const float MASS_UNIT = 1099511627776.0f; /* 2^40 */
 
 struct shared {
     union {
@@ -31,41 +22,13 @@ struct shared {
         unsigned long long masses[WARPS];
     } room;
     int ids[WARPS];
-    unsigned long long bins[BINS];
-    unsigned long long prefix, target;
+    unsigned long long target;
     int found;
 };
 
-/* A row of logits and what is drawn from. */
-struct row {
-    const float *z;
-    int n; /* valid ids */
-    float largest, temperature;
-};
-
-static __device__ float weight_of(const struct row &r, int id)
-{
-    return expf((r.z[id] - r.largest) / r.temperature);
-}
-
-static __device__ unsigned long long key_of(float weight, int id)
-{
-    return (unsigned long long)__float_as_uint(weight) << 32 | (0xFFFFFFFFu - (unsigned)id);
-}
-
-static __device__ int id_of(unsigned long long key)
-{
-    return (int)(0xFFFFFFFFu - (unsigned)(key & 0xFFFFFFFFu));
-}
-
-static __device__ unsigned long long mass_of(float weight)
-{
-    return (unsigned long long)__float2ull_rn(weight * MASS_UNIT);
-}
-
 /* ---- chunks ---- */
 
-/* The kernels of a step without special rows have no code for them, whose registers would cost time. */
+/* The kernels of a step whose rows are all plain have no code for others, whose registers would cost time. */
 template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     survey(const __grid_constant__ struct sample_launch l)
@@ -105,105 +68,16 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
 
         c.largest = edited.largest;
         c.id = edited.id;
+        clear_bins(l);
     }
     if (threadIdx.x == 0)
         chunks_of(l.chunks, blockIdx.y)[blockIdx.x] = c;
 }
 
-/* ---- the largest logit ---- */
+/* ---- draws by rising id ---- */
 
-/* The lowest id among the largest logits of what is drawn from, or an enum draw_failure. */
-static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
-{
-    const bool is_chunk = threadIdx.x < SAMPLE_CHUNKS;
-    float best = is_chunk ? __ldcg(&chunks[threadIdx.x].largest) : -INFINITY;
-    int id = is_chunk ? __ldcg(&chunks[threadIdx.x].id) : 0x7FFFFFFF;
-    const int state = is_chunk ? __ldcg(&chunks[threadIdx.x].state) : 0;
-
-    if (block_best(&best, &id, floats, ids, state & SAMPLE_BROKEN))
-        return DRAW_NOT_FINITE;
-    if (isfinite(best))
-        return id;
-    return __syncthreads_or(state & SAMPLE_FINITE) ? DRAW_NOTHING_ALLOWED : DRAW_NOT_FINITE;
-}
-
-/* ---- thresholds ---- */
-
-/* Weight of the candidates whose key is at least that. */
-static __device__ unsigned long long mass_from(struct shared *s, const struct row &r,
-                                               unsigned long long lowest)
-{
-    unsigned long long sum = 0;
-
-    for (int i = threadIdx.x; i < r.n; i += THREADS) {
-        const float weight = weight_of(r, i);
-
-        if (key_of(weight, i) >= lowest)
-            sum += mass_of(weight);
-    }
-    return block_sum(sum, s->room.masses);
-}
-
-/* Chooses the bin, from the highest down, in which the sum reaches the target; the rest of the target
- * stays for the next byte. */
-static __device__ void choose_bin(struct shared *s, int shift)
-{
-    unsigned long long sum = 0;
-    int bin = BINS - 1;
-
-    while (bin > 0 && sum + s->bins[bin] < s->target)
-        sum += s->bins[bin--];
-    s->target -= sum;
-    s->prefix |= (unsigned long long)bin << shift;
-}
-
-/* The key of the candidate with which the sum, by falling key, first reaches the target: of masses, or
- * of candidates when by_count. */
-static __device__ unsigned long long find_key(struct shared *s, const struct row &r,
-                                              unsigned long long target, bool by_count)
-{
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        s->prefix = 0;
-        s->target = target;
-    }
-    for (int byte = KEY_BYTES - 1; byte >= 0; byte--) {
-        const int shift = 8 * byte;
-        unsigned long long above;
-
-        for (int i = threadIdx.x; i < BINS; i += THREADS)
-            s->bins[i] = 0;
-        __syncthreads();
-        above = byte == KEY_BYTES - 1 ? 0 : s->prefix >> (shift + 8);
-        for (int i = threadIdx.x; i < r.n; i += THREADS) {
-            const float weight = weight_of(r, i);
-            const unsigned long long key = key_of(weight, i);
-            const unsigned long long add = by_count ? 1 : mass_of(weight);
-
-            if (add > 0 && (byte == KEY_BYTES - 1 || key >> (shift + 8) == above))
-                atomicAdd(&s->bins[key >> shift & (BINS - 1)], add);
-        }
-        __syncthreads();
-        if (threadIdx.x == 0)
-            choose_bin(s, shift);
-        __syncthreads();
-    }
-    return s->prefix;
-}
-
-/* Whether a draw is a walk by rising id over all that min_p leaves. */
-static __device__ __forceinline__ bool is_plain(const struct batch_sample &sample)
-{
-    return sample.top_k <= 0 && !(sample.top_p < 1.0f);
-}
-
-/* The key that min_p sets. */
-static __device__ __forceinline__ unsigned long long least_key(const struct batch_sample &sample)
-{
-    return sample.min_p > 0.0f ? (unsigned long long)__float_as_uint(sample.min_p) << 32 : 0;
-}
-
-/* The masses of a row's chunks, where it is drawn from by a walk. */
+/* The masses of a row's chunks, where it is drawn from by a walk, or its bins. */
+template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     weigh(const __grid_constant__ struct sample_launch l)
 {
@@ -213,18 +87,22 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     const struct batch_sample wish = l.samples[blockIdx.y];
     const struct sample_part part = part_of(l);
     const int end = min(part.end, l.args.n_valid);
-    struct row r = {part.z, l.args.n_valid, 0.0f, wish.temperature};
+    struct row r = {part.z, l.args.n_valid, 0.0f, wish.temperature, NULL};
     unsigned long long sum = 0;
     int best;
 
     pdl_launch_dependents();
     pdl_wait();
-    if (!(wish.temperature > 0.0f) || !is_plain(wish))
+    if (!(wish.temperature > 0.0f) || (!HAS_SPECIAL && !is_plain(wish)))
         return;
     best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
     if (best < 0)
         return;
     r.largest = r.z[best];
+    if (HAS_SPECIAL && !is_plain(wish)) {
+        fill_bins(l, r.largest);
+        return;
+    }
 #pragma unroll 8
     for (int i = part.first + threadIdx.x; i < end; i += CHUNK_THREADS) {
         const float weight = weight_of(r, i);
@@ -262,15 +140,6 @@ static __device__ int walk_ids(struct shared *s, const struct row &r, int first,
     return s->found;
 }
 
-/* The candidate that a random number names among a mass. */
-static __device__ __forceinline__ unsigned long long target_of(double uniform,
-                                                               unsigned long long mass)
-{
-    const unsigned long long target = (unsigned long long)(uniform * (double)mass) + 1;
-
-    return target < mass ? target : mass;
-}
-
 static __device__ int draw_plain(struct shared *s, const struct row &r,
                                  const struct batch_sample &sample,
                                  const struct sample_chunk *chunks, int n_ids, double uniform)
@@ -288,23 +157,6 @@ static __device__ int draw_plain(struct shared *s, const struct row &r,
     const int first = s->found * n_ids;
 
     return walk_ids(s, r, first, min(first + n_ids, r.n), least_key(sample), s->target);
-}
-
-static __device__ int draw_ranked(struct shared *s, const struct row &r,
-                                  const struct batch_sample &sample, double uniform)
-{
-    unsigned long long lowest = 0, mass, target;
-
-    if (sample.top_k > 0 && sample.top_k < r.n)
-        lowest = find_key(s, r, (unsigned long long)sample.top_k, true);
-    if (sample.top_p < 1.0f) {
-        mass = mass_from(s, r, lowest);
-        target = (unsigned long long)ceil((double)sample.top_p * (double)mass);
-        lowest = max(lowest, find_key(s, r, target > 0 ? target : 1, false));
-    }
-    lowest = max(lowest, least_key(sample));
-    mass = mass_from(s, r, lowest);
-    return id_of(find_key(s, r, target_of(uniform, mass), false));
 }
 
 /* ln of the sum of exponentials over that of `largest`. */
@@ -366,11 +218,11 @@ static __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
     if (best >= 0 && wish.temperature > 0.0f) {
-        const struct row r = {z, l.args.n_valid, z[best], wish.temperature};
+        const struct row r = {z, l.args.n_valid, z[best], wish.temperature, NULL};
 
-        token = is_plain(wish)
+        token = !HAS_SPECIAL || is_plain(wish)
                     ? draw_plain(&s, r, wish, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
-                    : draw_ranked(&s, r, wish, l.uniforms[blockIdx.x]);
+                    : draw_ranked(l, z[best]);
     }
     const float base = is_edited ? largest_that_came(s.room.floats, chunks) : z[best];
     const double sum = log_sum(&s, chunks, base);
@@ -391,7 +243,9 @@ void launch_sample(cudaStream_t stream, const struct sample_launch *l)
     const dim3 grid(SAMPLE_CHUNKS, (unsigned)l->n_samples);
 
     pdl_launch(l->has_special ? survey<true> : survey<false>, grid, CHUNK_THREADS, 0, stream, *l);
-    pdl_launch(weigh, grid, CHUNK_THREADS, 0, stream, *l);
+    pdl_launch(l->has_special ? weigh<true> : weigh<false>, grid, CHUNK_THREADS, 0, stream, *l);
+    if (l->has_special)
+        pdl_launch(collect, grid, CHUNK_THREADS, 0, stream, *l);
     pdl_launch(l->has_special ? sample<true> : sample<false>, (unsigned)l->n_samples, THREADS, 0,
                stream, *l);
 }

@@ -83,6 +83,21 @@ static __device__ __forceinline__ bool block_best(float *best, int *id, float *f
     return flag;
 }
 
+/* The lowest id among the largest logits of what is drawn from, or an enum draw_failure. */
+static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
+{
+    const bool is_chunk = threadIdx.x < SAMPLE_CHUNKS;
+    float best = is_chunk ? __ldcg(&chunks[threadIdx.x].largest) : -INFINITY;
+    int id = is_chunk ? __ldcg(&chunks[threadIdx.x].id) : 0x7FFFFFFF;
+    const int state = is_chunk ? __ldcg(&chunks[threadIdx.x].state) : 0;
+
+    if (block_best(&best, &id, floats, ids, state & SAMPLE_BROKEN))
+        return DRAW_NOT_FINITE;
+    if (isfinite(best))
+        return id;
+    return __syncthreads_or(state & SAMPLE_FINITE) ? DRAW_NOTHING_ALLOWED : DRAW_NOT_FINITE;
+}
+
 /* ---- the likeliest tokens: a chunk's, then the row's ---- */
 
 /* Falls with the logit, then rises with the id; no id's is 0. */

@@ -56,12 +56,15 @@ enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct 
                       "chunks of logits"));
     TRY(gpu_room_need(gpu, &gpu->tops, sample_tops_bytes(gpu->limits.n_samples_max),
                       "likeliest tokens"));
+    TRY(gpu_room_need(gpu, &gpu->bins, sample_bins_bytes(gpu->limits.n_samples_max),
+                      "bins of weights"));
     l.batch =
         (struct batch *)((char *)gpu->batch_room.data + uniforms_bytes(gpu->limits.n_samples_max));
     l.samples = gpu_on_device(gpu, BATCH_SAMPLES(gpu->batch));
     l.has_special = batch_has_special(gpu->batch);
     l.chunks = gpu->chunks.data;
     l.tops = gpu->tops.data;
+    l.bins = gpu->bins.data;
     launch_sample(gpu->stream, &l);
 out:
     return st;
