@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -370,14 +369,6 @@ static void job_submitted(void *ctx)
 
 /* ---- the route ---- */
 
-static bool is_json(const struct http_request *r)
-{
-    const char *type = r->fields[HTTP_CONTENT_TYPE];
-
-    return type && strncasecmp(type, "application/json", 16) == 0 &&
-           (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
-}
-
 /* Comes back by itself when it restarts; a dead one is for whoever runs the server. */
 static void unhealthy_error(struct api_error *e, const struct osp_engine_health *health)
 {
@@ -399,7 +390,7 @@ static bool is_unanswerable(struct server *s, struct http_exchange *x)
         api_error_set(&e, 503, "shutting_down", "the server is shutting down");
     else if (health.state == OSP_ENGINE_DEAD || health.state == OSP_ENGINE_RESTARTING)
         unhealthy_error(&e, &health);
-    else if (!is_json(http_exchange_request(x)))
+    else if (!http_request_is_json(http_exchange_request(x)))
         api_error_set(&e, 415, "unsupported_media_type",
                       "the body must come with Content-Type: application/json");
     else

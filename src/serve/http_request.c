@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 void http_request_release(struct http_request *r)
 {
@@ -40,4 +41,12 @@ bool http_host_name(const char *host, char *out, size_t out_bytes)
     memcpy(out, name, n);
     out[n] = '\0';
     return true;
+}
+
+bool http_request_is_json(const struct http_request *r)
+{
+    const char *type = r->fields[HTTP_CONTENT_TYPE];
+
+    return type && strncasecmp(type, "application/json", 16) == 0 &&
+           (type[16] == '\0' || type[16] == ';' || type[16] == ' ');
 }

@@ -49,7 +49,8 @@ struct http_request {
     struct buf body;
 };
 
-void http_request_release(struct http_request *r); /* accepts a zeroed request */
+bool http_request_is_json(const struct http_request *r); /* by its Content-Type */
+void http_request_release(struct http_request *r);       /* accepts a zeroed request */
 
 /* "localhost:8080" -> "localhost"; "[::1]:80" -> "::1". False when it is no host[:port]. */
 bool http_host_name(const char *host, char *out, size_t out_bytes);

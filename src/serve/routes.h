@@ -11,6 +11,9 @@
     X("GET", "/metrics", route_metrics, "figures in Prometheus' text format")                      \
     X("GET", "/v1/models", route_models, "the model")                                              \
     X("GET", "/v1/models/*", route_model, "the model by its name")                                 \
+    X("GET", "/version", route_version, "the version of osprey")                                   \
+    X("POST", "/tokenize", route_tokenize, "text or a conversation as token ids")                  \
+    X("POST", "/detokenize", route_detokenize, "token ids as text")                                \
     X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")
 
 /* `name` is what stands for * (decoded), else "". */

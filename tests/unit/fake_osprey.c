@@ -85,6 +85,36 @@ enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
     return OSP_OK;
 }
 
+enum osp_status osp_tokenize(const struct osp_tokenizer *t, const char *text, size_t n_bytes,
+                             bool with_specials, int32_t **ids, size_t *n)
+{
+    (void)t, (void)text, (void)with_specials;
+    *ids = mem_new((n_bytes + 1) * sizeof **ids);
+    *n = n_bytes;
+    return OSP_OK;
+}
+
+enum osp_status osp_detokenize(const struct osp_tokenizer *t, const int32_t *ids, size_t n,
+                               char **text, size_t *n_bytes)
+{
+    (void)t, (void)ids;
+    *text = mem_new(n + 1);
+    *n_bytes = n;
+    return OSP_OK;
+}
+
+enum osp_status osp_chat_render(const struct osp_chat *chat, const struct osp_tokenizer *t,
+                                int32_t **ids, size_t *n)
+{
+    (void)chat;
+    return osp_tokenize(t, "", 3, false, ids, n);
+}
+
+void osp_free(void *memory)
+{
+    free(memory);
+}
+
 void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n)
 {
     static const int32_t prompt[] = {11, 12};

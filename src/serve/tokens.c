@@ -1,0 +1,267 @@
+/* /tokenize and /detokenize: text or a conversation to ids and back, as vLLM's, and with llama-server's `content`. The
+ * work is done on another thread, as a prompt may be long. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "serve/errors.h"
+#include "serve/json_budget.h"
+#include "serve/json_types.h"
+#include "serve/routes.h"
+
+enum {
+    TOKENS_ANSWER_BYTES_MAX = 64 << 20,
+    DETOKENIZED_IDS_MAX = 1 << 20 /* far above any context */
+};
+
+struct tokens_job {
+    struct server *server;
+    struct http_exchange *x; /* NULL once the client has gone */
+    char *body;
+    size_t n_body_bytes;
+    enum osp_status (*answer)(const struct tokens_job *job, const json_t *body, struct buf *out);
+    struct buf out;
+    enum osp_status status;
+    struct api_error error;
+};
+
+static const struct osp_tokenizer *tokenizer_of(const struct tokens_job *job)
+{
+    return osp_model_tokenizer(job->server->loading.made.model);
+}
+
+/* The text of whichever of the two names the body has; NULL: neither. */
+static const json_t *either(const json_t *body, const char *a, const char *b, const char **name)
+{
+    const json_t *v = json_object_get(body, a);
+
+    *name = v != NULL ? a : b;
+    return v != NULL ? v : json_object_get(body, b);
+}
+
+static enum osp_status read_flag(bool *out, const json_t *body, const char *name)
+{
+    const json_t *v = json_object_get(body, name);
+
+    return v == NULL || json_is_null(v) ? OSP_OK : json_bool(out, name, v);
+}
+
+/* ---- /tokenize ---- */
+
+static enum osp_status encode_chat(const struct tokens_job *job, int32_t **ids, size_t *n)
+{
+    struct osp_chat *chat = NULL;
+    enum osp_status st;
+
+    TRY(osp_chat_from_json(&chat, job->body, job->n_body_bytes));
+    TRY(osp_chat_render(chat, tokenizer_of(job), ids, n));
+out:
+    osp_chat_free(chat);
+    return st;
+}
+
+static enum osp_status encode(const struct tokens_job *job, const json_t *body, int32_t **ids,
+                              size_t *n)
+{
+    bool with_specials = false;
+    const json_t *text;
+    const char *name;
+    enum osp_status st;
+
+    if (json_object_get(body, "messages") != NULL)
+        return encode_chat(job, ids, n);
+    text = either(body, "prompt", "content", &name);
+    if (text == NULL)
+        return fail(OSP_EINVAL, "prompt: there must be a prompt, content or messages");
+    if (!json_is_string(text))
+        return fail(OSP_EINVAL, "%s: must be a string", name);
+    TRY(read_flag(&with_specials, body, "parse_special"));
+    TRY(osp_tokenize(tokenizer_of(job), json_string_value(text), json_string_length(text),
+                     with_specials, ids, n));
+out:
+    return st;
+}
+
+static void put_strings(const struct tokens_job *job, const int32_t *ids, size_t n, struct buf *out)
+{
+    buf_puts(out, ",\"token_strs\":[");
+    for (size_t i = 0; i < n; i++) {
+        char scratch[OSP_TOKEN_SCRATCH_BYTES];
+        const char *bytes = "";
+        size_t n_bytes = 0;
+
+        if (osp_token_bytes(tokenizer_of(job), ids[i], scratch, &bytes, &n_bytes) != OSP_OK)
+            n_bytes = 0;
+        buf_puts(out, i > 0 ? "," : "");
+        buf_json_string(out, bytes, n_bytes);
+    }
+    buf_puts(out, "]");
+}
+
+static enum osp_status answer_tokenize(const struct tokens_job *job, const json_t *body,
+                                       struct buf *out)
+{
+    bool wants_strings = false;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    enum osp_status st;
+
+    TRY(read_flag(&wants_strings, body, "return_token_strs"));
+    TRY(encode(job, body, &ids, &n));
+    buf_printf(out, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", n,
+               job->server->info.context_tokens_max);
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%s%d", i > 0 ? "," : "", (int)ids[i]);
+    buf_puts(out, "]");
+    if (wants_strings)
+        put_strings(job, ids, n, out);
+    buf_puts(out, "}\n");
+out:
+    osp_free(ids);
+    return st;
+}
+
+/* ---- /detokenize ---- */
+
+static enum osp_status read_ids(int32_t **ids, size_t *n, const json_t *list)
+{
+    enum osp_status st;
+
+    *n = json_array_size(list);
+    if (!json_is_array(list) || *n > DETOKENIZED_IDS_MAX)
+        return fail(OSP_EINVAL, "tokens: must be a list of at most %d token ids",
+                    DETOKENIZED_IDS_MAX);
+    TRY(mem_try_array(ids, *n, sizeof **ids, "token ids"));
+    for (size_t i = 0; i < *n; i++) {
+        json_int_t id = 0;
+
+        TRY(json_int(&id, "tokens", json_array_get(list, i), 0, INT32_MAX));
+        (*ids)[i] = (int32_t)id;
+    }
+out:
+    return st;
+}
+
+static enum osp_status answer_detokenize(const struct tokens_job *job, const json_t *body,
+                                         struct buf *out)
+{
+    int32_t *ids = NULL;
+    char *text = NULL;
+    size_t n = 0, n_bytes = 0;
+    enum osp_status st;
+
+    TRY(read_ids(&ids, &n, json_object_get(body, "tokens")));
+    st = osp_detokenize(tokenizer_of(job), ids, n, &text, &n_bytes);
+    if (st != OSP_OK) {
+        st = fail(OSP_EINVAL, "tokens: one of them is not of the vocabulary");
+        goto out;
+    }
+    for (int i = 0; i < 2; i++) {
+        buf_puts(out, i == 0 ? "{\"prompt\":" : ",\"content\":");
+        buf_json_string(out, text, n_bytes);
+    }
+    buf_puts(out, "}\n");
+out:
+    osp_free(text);
+    free(ids);
+    return st;
+}
+
+/* ---- both ---- */
+
+static enum osp_status read_and_answer(struct tokens_job *job)
+{
+    json_error_t error;
+    json_t *body =
+        json_loadb(job->body, job->n_body_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    enum osp_status st;
+
+    if (!json_is_object(body))
+        st = fail(OSP_EFORMAT, "the body must be a JSON object (line %d, column %d)",
+                  body ? 1 : error.line, body ? 1 : error.column);
+    else
+        st = job->answer(job, body, &job->out);
+    if (st == OSP_OK && job->out.overflow)
+        st = fail(OSP_ELIMIT, "the answer is larger than %d MiB", TOKENS_ANSWER_BYTES_MAX >> 20);
+    json_decref(body);
+    return st;
+}
+
+static void job_work(void *ctx)
+{
+    struct tokens_job *job = ctx;
+
+    json_budget_begin(json_budget_for(job->n_body_bytes));
+    job->status = read_and_answer(job);
+    if (job->status != OSP_OK)
+        api_error_from_status(&job->error, job->status, osp_error());
+    (void)json_budget_end();
+}
+
+static void job_done(void *ctx)
+{
+    struct tokens_job *job = ctx;
+
+    if (job->x && job->status != OSP_OK)
+        api_error_respond(job->x, &job->error);
+    else if (job->x)
+        http_respond(job->x, 200, "application/json", buf_text(&job->out), job->out.size_bytes);
+    buf_release(&job->out);
+    free(job->body);
+    free(job);
+}
+
+static void job_gone(void *ctx)
+{
+    struct tokens_job *job = ctx;
+
+    job->x = NULL;
+}
+
+static void begin(struct server *s, struct http_exchange *x,
+                  enum osp_status (*answer)(const struct tokens_job *, const json_t *,
+                                            struct buf *))
+{
+    struct tokens_job *job;
+    struct api_error e;
+
+    if (!http_request_is_json(http_exchange_request(x))) {
+        api_error_set(&e, 415, "unsupported_media_type",
+                      "the body must come with Content-Type: application/json");
+        api_error_respond(x, &e);
+        return;
+    }
+    job = mem_new(sizeof *job);
+    job->server = s;
+    job->x = x;
+    job->answer = answer;
+    buf_init(&job->out, TOKENS_ANSWER_BYTES_MAX);
+    job->body = http_exchange_take_body(x, &job->n_body_bytes);
+    http_exchange_on_gone(x, job_gone, job);
+    http_work(s->http, job_work, job_done, job);
+}
+
+void route_tokenize(struct server *s, struct http_exchange *x, const char *name)
+{
+    (void)name;
+    begin(s, x, answer_tokenize);
+}
+
+void route_detokenize(struct server *s, struct http_exchange *x, const char *name)
+{
+    (void)name;
+    begin(s, x, answer_detokenize);
+}
+
+void route_version(struct server *s, struct http_exchange *x, const char *name)
+{
+    struct buf out;
+
+    (void)s;
+    (void)name;
+    buf_init(&out, 256);
+    buf_printf(&out, "{\"version\":\"%s\"}\n", osp_version());
+    http_respond(x, 200, "application/json", buf_text(&out), out.size_bytes);
+    buf_release(&out);
+}
