@@ -244,7 +244,7 @@ void launch_sample(cudaStream_t stream, const struct sample_launch *l)
 
     pdl_launch(l->has_special ? survey<true> : survey<false>, grid, CHUNK_THREADS, 0, stream, *l);
     pdl_launch(l->has_special ? weigh<true> : weigh<false>, grid, CHUNK_THREADS, 0, stream, *l);
-    if (l->has_special)
+    if (l->has_special && l->n_samples <= LISTED_ROWS)
         pdl_launch(collect, grid, CHUNK_THREADS, 0, stream, *l);
     pdl_launch(l->has_special ? sample<true> : sample<false>, (unsigned)l->n_samples, THREADS, 0,
                stream, *l);

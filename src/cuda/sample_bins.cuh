@@ -10,6 +10,8 @@
 #include "cuda/sample.cuh"
 
 enum {
+    LISTED_ROWS =
+        16, /* with more, every row's block looks through its own sooner than lists are made */
     THREADS = 1024, /* of the block that finishes a row */
     WARPS = THREADS / WARP_LANES,
     BIN_BITS = 11, /* of the first bins: those of weights up to 1, with four bits of the fraction */
@@ -114,7 +116,7 @@ static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
         bins->counts[bin] = 0;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0)
-        bins->n_listed = 0;
+        bins->n_listed = gridDim.y <= LISTED_ROWS ? 0 : SAMPLE_LISTED_MAX + 1;
 }
 static_assert((int)SAMPLE_BINS % (int)SAMPLE_CHUNKS == 0, "as many a chunk");
 
