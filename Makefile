@@ -264,6 +264,9 @@ $(BUILD)/tests/check_backend: $(CHECK_PARTS)
 
 # Their faults are the test's: calls of these functions go to it first.
 $(BUILD)/tests/unit/test_worker: TEST_LDFLAGS = -Wl,--wrap=model_step
+, := ,
+ALLOCATING := malloc calloc realloc aligned_alloc mem_new mem_strdup mem_strndup mem_grow
+$(BUILD)/tests/unit/test_no_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,$(ALLOCATING))
 
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)

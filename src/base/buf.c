@@ -36,13 +36,13 @@ void buf_release(struct buf *b)
 void buf_clear(struct buf *b)
 {
     b->size_bytes = 0;
-    b->overflow = false;
+    b->overflow = b->no_memory = false;
     if (b->data)
         b->data[0] = '\0';
 }
 
-/* Room for n_bytes more and the NUL. */
-static bool buf_reserve(struct buf *b, size_t n_bytes)
+/* And for the NUL. */
+bool buf_prepare(struct buf *b, size_t n_bytes)
 {
     size_t need, most, capacity;
     char *data;
@@ -57,6 +57,7 @@ static bool buf_reserve(struct buf *b, size_t n_bytes)
         most = SIZE_MAX;
     capacity = grown(b->capacity_bytes, BUF_BYTES_MIN, need, most);
     data = realloc(b->data, capacity);
+    b->no_memory = data == NULL;
     if (!data)
         return false;
     b->data = data;
@@ -66,7 +67,7 @@ static bool buf_reserve(struct buf *b, size_t n_bytes)
 
 bool buf_append(struct buf *b, const void *data, size_t n_bytes)
 {
-    if (!buf_reserve(b, n_bytes)) {
+    if (!buf_prepare(b, n_bytes)) {
         b->overflow = true;
         return false;
     }
@@ -109,6 +110,13 @@ bool buf_printf(struct buf *b, const char *format, ...)
     va_end(again);
     va_end(args);
     return ok;
+}
+
+enum osp_status buf_failure(const struct buf *b, const char *what)
+{
+    if (b->no_memory)
+        return fail(OSP_ENOMEM, "%s: no memory for more than %zu bytes", what, b->size_bytes);
+    return fail(OSP_ELIMIT, "%s: longer than %zu bytes", what, b->limit_bytes);
 }
 
 const char *buf_text(const struct buf *b)
@@ -175,6 +183,13 @@ bool buf_json_string(struct buf *b, const char *s, size_t n_bytes)
     return buf_putc(b, '"');
 }
 
+enum osp_status ids_failure(const struct ids *v, const char *what)
+{
+    if (v->no_memory)
+        return fail(OSP_ENOMEM, "%s: no memory for more than %zu tokens", what, v->n);
+    return fail(OSP_ELIMIT, "%s: more than %zu tokens", what, v->limit);
+}
+
 void ids_init(struct ids *v, size_t limit)
 {
     *v = (struct ids){.limit = limit};
@@ -189,7 +204,7 @@ void ids_release(struct ids *v)
 void ids_clear(struct ids *v)
 {
     v->n = 0;
-    v->overflow = false;
+    v->overflow = v->no_memory = false;
 }
 
 static bool ids_reserve(struct ids *v, size_t n)
@@ -205,6 +220,7 @@ static bool ids_reserve(struct ids *v, size_t n)
     if (!mul_size(capacity, sizeof *data, &size_bytes))
         return false;
     data = realloc(v->data, size_bytes);
+    v->no_memory = data == NULL;
     if (!data)
         return false;
     v->data = data;

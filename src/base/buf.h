@@ -14,15 +14,19 @@ struct buf {
     char *data; /* NULL until the first append; buf_text() never is */
     size_t size_bytes, capacity_bytes, limit_bytes;
     bool overflow;
+    bool no_memory; /* and that is why */
 };
 
 void buf_init(struct buf *b, size_t limit_bytes);
-void buf_release(struct buf *b); /* accepts a zeroed buffer; leaves it empty */
-void buf_clear(struct buf *b);   /* keeps the memory */
+void buf_release(struct buf *b);                 /* accepts a zeroed buffer; leaves it empty */
+void buf_clear(struct buf *b);                   /* keeps the memory */
+bool buf_prepare(struct buf *b, size_t n_bytes); /* room for n more: appending them will not fail */
 bool buf_append(struct buf *b, const void *data, size_t n_bytes);
 bool buf_puts(struct buf *b, const char *s);
 bool buf_putc(struct buf *b, char c);
 bool buf_printf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The failure of a buffer that has overflown: OSP_ELIMIT, or OSP_ENOMEM when it could have grown. */
+enum osp_status buf_failure(const struct buf *b, const char *what);
 const char *buf_text(const struct buf *b); /* "" when empty */
 char *buf_take(struct buf *b);             /* gives the caller the string to free(); empties b */
 
@@ -34,11 +38,13 @@ struct ids {
     int32_t *data;
     size_t n, capacity, limit;
     bool overflow;
+    bool no_memory; /* and that is why */
 };
 void ids_init(struct ids *v, size_t limit);
 void ids_release(struct ids *v);
 void ids_clear(struct ids *v);
 bool ids_push(struct ids *v, int32_t id);
+enum osp_status ids_failure(const struct ids *v, const char *what); /* as buf_failure() */
 bool ids_append(struct ids *v, const int32_t *data, size_t n);
 
 #endif

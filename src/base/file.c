@@ -74,10 +74,12 @@ void file_map_close(struct file_map *m)
 
 static enum osp_status read_all(struct buf *b, int fd, const char *path)
 {
-    char *chunk = mem_new(READ_CHUNK_BYTES);
-    enum osp_status st = OSP_OK;
+    char *chunk = NULL;
+    enum osp_status st = mem_try_array(&chunk, READ_CHUNK_BYTES, 1, path);
     ssize_t n;
 
+    if (st != OSP_OK)
+        return st;
     while ((n = read(fd, chunk, READ_CHUNK_BYTES)) != 0) {
         if (n < 0 && errno == EINTR)
             continue;
@@ -86,7 +88,7 @@ static enum osp_status read_all(struct buf *b, int fd, const char *path)
             break;
         }
         if (!buf_append(b, chunk, (size_t)n)) {
-            st = fail(OSP_ELIMIT, "%s: longer than %zu bytes", path, b->limit_bytes);
+            st = buf_failure(b, path);
             break;
         }
     }

@@ -230,6 +230,13 @@ static struct arena_chunk *arena_grow(struct arena *a, size_t wanted_bytes)
     return chunk;
 }
 
+enum osp_status arena_failure(const struct arena *a, size_t size_bytes, const char *what)
+{
+    if (size_bytes + ARENA_ALIGN_BYTES <= a->limit_bytes - a->used_bytes)
+        return fail(OSP_ENOMEM, "%s: no memory for %zu bytes", what, size_bytes);
+    return fail(OSP_ELIMIT, "%s: more than %zu bytes", what, a->limit_bytes);
+}
+
 void *arena_try(struct arena *a, size_t size_bytes)
 {
     struct arena_chunk *chunk = a->chunks;

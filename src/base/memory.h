@@ -51,5 +51,7 @@ void arena_init(struct arena *a, size_t limit_bytes);
 void arena_release(struct arena *a);
 /* Zeroed, aligned to 16 bytes; NULL beyond the limit. */
 void *arena_try(struct arena *a, size_t size_bytes);
+/* Why arena_try() gave NULL: OSP_ELIMIT, or OSP_ENOMEM when the limit was not the reason. */
+enum osp_status arena_failure(const struct arena *a, size_t size_bytes, const char *what);
 
 #endif

@@ -87,7 +87,7 @@ static enum osp_status copy_text(struct osp_chat *chat, const char *prefix,
     if (add_size(n_prefix, text.n_bytes, &n_bytes) && add_size(n_bytes, 1, &n_terminated))
         copy = arena_try(&chat->text, n_terminated);
     if (copy == NULL)
-        return fail(OSP_ELIMIT, "the conversation has more than %d bytes of text", CHAT_BYTES_MAX);
+        return arena_failure(&chat->text, n_bytes, "the conversation's text");
     memcpy(copy, prefix, n_prefix);
     if (text.n_bytes > 0)
         memcpy(copy + n_prefix, text.data, text.n_bytes);
@@ -128,7 +128,7 @@ static enum osp_status add_instructions(struct osp_chat *chat, struct harmony_te
     if (chat->instructions.size_bytes > 0)
         buf_puts(&chat->instructions, "\n\n");
     if (!buf_append(&chat->instructions, text.data, text.n_bytes))
-        return fail(OSP_ELIMIT, "the instructions have more than %d bytes", CHAT_BYTES_MAX);
+        return buf_failure(&chat->instructions, "the instructions");
     return OSP_OK;
 }
 

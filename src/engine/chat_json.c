@@ -42,7 +42,7 @@ static enum osp_status append_part(const struct place *part, struct buf *out)
         return place_fail(&type, "\"%.32s\" is not supported: the model reads text only", name);
     TRY(place_text(&text, &bytes));
     if (!buf_append(out, bytes.data, bytes.n_bytes))
-        return place_within(&text, fail(OSP_ELIMIT, "more than %d bytes of text", CHAT_BYTES_MAX));
+        return place_within(&text, buf_failure(out, "text"));
 out:
     return st;
 }
@@ -302,6 +302,8 @@ static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
     if (n_bytes > CHAT_JSON_BYTES_MAX)
         return fail(OSP_ELIMIT, "body: has %zu bytes, limit is %d", n_bytes, CHAT_JSON_BYTES_MAX);
     *out = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (*out == NULL && error.line < 0)
+        return fail(OSP_ENOMEM, "body: no memory for its JSON");
     if (*out == NULL)
         return fail(OSP_EINVAL, "body: not valid JSON: line %d, column %d: %s", error.line,
                     error.column, error.text);

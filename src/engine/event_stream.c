@@ -150,15 +150,21 @@ static void prime(struct event_stream *s, const int32_t *prompt, size_t n)
     s->is_priming = false;
 }
 
-static void open_reader(struct event_stream *s, const struct event_stream_options *opt)
+static enum osp_status open_reader(struct event_stream *s, const struct event_stream_options *opt)
 {
-    s->functions = mem_new((opt->n_functions + 1) * sizeof *s->functions);
-    for (size_t i = 0; i < opt->n_functions; i++)
+    enum osp_status st;
+
+    TRY(mem_try_array(&s->functions, opt->n_functions + 1, sizeof *s->functions, "functions"));
+    for (size_t i = 0; i < opt->n_functions; i++) /* names of at most HARMONY_NAME_BYTES_MAX */
         s->functions[s->n_functions++] = mem_strdup(opt->functions[i]);
     s->sink = (struct harmony_sink){.ctx = s, .begin = on_begin, .delta = on_delta, .end = on_end};
     s->reader = harmony_reader_new(s->tokenizer, &s->sink, false);
+    if (s->reader == NULL)
+        return fail(OSP_ENOMEM, "no memory for the reader of an answer");
     harmony_reader_set_tools(s->reader, (const char *const *)s->functions, s->n_functions);
     prime(s, opt->prompt, opt->n_prompt);
+out:
+    return st;
 }
 
 enum osp_status event_stream_init(struct event_stream *s, const struct event_stream_options *opt)
@@ -172,7 +178,7 @@ enum osp_status event_stream_init(struct event_stream *s, const struct event_str
     detok_init(&s->detok);
     TRY(stop_text_init(&s->stop, opt->stop, opt->n_stop));
     if (!opt->raw)
-        open_reader(s, opt);
+        TRY(open_reader(s, opt));
 out:
     return st;
 }
@@ -201,8 +207,10 @@ static void push_raw(struct event_stream *s, int32_t token)
     if (tokenizer_bytes(s->tokenizer, token, scratch, &bytes, &n_bytes) != OSP_OK)
         return; /* an id beyond the vocabulary has no text */
     buf_init(&chars, TEXT_BYTES_MAX);
-    detok_push(&s->detok, bytes, n_bytes, &chars);
-    push_answer(s, buf_text(&chars), chars.size_bytes);
+    if (detok_push(&s->detok, bytes, n_bytes, &chars))
+        push_answer(s, buf_text(&chars), chars.size_bytes);
+    else
+        s->is_broken = true;
     buf_release(&chars);
 }
 
@@ -211,7 +219,7 @@ static void finish_raw(struct event_stream *s)
     struct buf chars;
 
     buf_init(&chars, TEXT_BYTES_MAX);
-    detok_finish(&s->detok, &chars);
+    s->is_broken = !detok_finish(&s->detok, &chars) || s->is_broken;
     push_answer(s, buf_text(&chars), chars.size_bytes);
     buf_release(&chars);
     finish_answer(s);
@@ -229,6 +237,14 @@ static void forget_heard(struct event_stream *s)
         memmove(s->scores, s->scores + s->n_scores_heard, s->n_scores * sizeof *s->scores);
     s->n_scores_heard = 0;
     buf_clear(&s->text);
+}
+
+/* Events that lack some of their text are no events. */
+static void look_for_losses(struct event_stream *s)
+{
+    s->is_broken = s->is_broken || s->text.overflow;
+    if (s->is_broken)
+        s->n_pending = s->n_heard;
 }
 
 /* The token was part of the answer's text, which had n_before bytes: its score goes with the text event that it
@@ -262,6 +278,7 @@ void event_stream_push(struct event_stream *s, int32_t token, const struct osp_l
     s->n_reasoning_tokens += was_reasoning && s->in_reasoning;
     if (s->reader == NULL || (was_content && s->in_content))
         add_score(s, score, n_before, n_events);
+    look_for_losses(s);
 }
 
 void event_stream_finish(struct event_stream *s)
@@ -271,6 +288,12 @@ void event_stream_finish(struct event_stream *s)
         finish_raw(s);
     else
         harmony_reader_finish(s->reader);
+    look_for_losses(s);
+}
+
+bool event_stream_broken(const struct event_stream *s)
+{
+    return s->is_broken;
 }
 
 bool event_stream_stopped(const struct event_stream *s)

@@ -32,6 +32,7 @@ struct event_stream {
     bool in_content;                      /* inside the content of an answer's message */
     bool is_priming;                      /* the prompt's own end is read: its content is no news */
     bool in_reasoning;                    /* inside the content of an analysis message */
+    bool is_broken;                       /* there was no memory for some text: no event follows */
     int n_calls, n_reasoning_tokens;
 };
 
@@ -56,6 +57,8 @@ void event_stream_push(struct event_stream *s, int32_t token, const struct osp_l
 void event_stream_finish(struct event_stream *s); /* no token follows */
 /* True once a stop string was found: the answer is over. */
 bool event_stream_stopped(const struct event_stream *s);
+/* True once there was no memory for the text: what would follow is lost. */
+bool event_stream_broken(const struct event_stream *s);
 /* The next event that tokens have brought; its strings are valid until the next push. False: none. */
 bool event_stream_next(struct event_stream *s, struct osp_event *out);
 

@@ -107,8 +107,30 @@ static bool feed(struct osp_request *r)
     return true;
 }
 
+static struct osp_event lost_event(void)
+{
+    static const char text[] = "no memory for the text of the answer";
+
+    return (struct osp_event){.kind = OSP_EVENT_ERROR,
+                              .text = text,
+                              .n_bytes = sizeof text - 1,
+                              .status = OSP_ENOMEM,
+                              .stop_token = -1};
+}
+
+/* The engine goes on until it hears of it; nothing more is read. */
+static bool lose(struct osp_request *r, struct osp_event *out)
+{
+    *out = lost_event();
+    r->is_over = true;
+    osp_cancel(r);
+    return true;
+}
+
 static bool last_event(struct osp_request *r, struct osp_event *out)
 {
+    if (event_stream_broken(&r->stream))
+        return lose(r, out);
     if (!event_stream_stopped(&r->stream) && !r->is_finished)
         return false;
     if (!event_stream_stopped(&r->stream) && r->seen.status != OSP_OK)

@@ -33,7 +33,7 @@ enum osp_status stop_text_init(struct stop_text *s, const char *const *strings, 
         return fail(OSP_EINVAL, "%d stop strings, limit is %d", n, OSP_STOP_STRINGS_MAX);
     for (int i = 0; i < n; i++) {
         TRY(check_string(strings[i], i));
-        s->strings[s->n++] = mem_strdup(strings[i]);
+        s->strings[s->n++] = mem_strdup(strings[i]); /* of at most STOP_STRING_BYTES_MAX */
     }
 out:
     if (st != OSP_OK)
@@ -101,7 +101,10 @@ void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struc
         buf_append(out, text, n_bytes);
         return;
     }
-    buf_append(&s->held, text, n_bytes);
+    if (!buf_append(&s->held, text, n_bytes)) {
+        out->overflow = out->no_memory = true;
+        return;
+    }
     at = find_stop(s);
     s->found = at < s->held.size_bytes;
     give(s, s->found ? at : find_partial(s), out);

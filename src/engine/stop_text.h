@@ -23,6 +23,7 @@ void stop_text_release(struct stop_text *s); /* accepts a zeroed one */
 
 /* More text comes in; appends to `out` what is now known to be before any stop string. Once one is
  * found, nothing comes out any more. */
+/* Without memory for what must be held back, `out` is marked as overflown. */
 void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struct buf *out);
 /* The text ends here: appends what was held back. */
 void stop_text_finish(struct stop_text *s, struct buf *out);

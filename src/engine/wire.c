@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-enum { READ_BYTES = 64 << 10 };
+enum { READ_BYTES = 64 << 10, USUAL_BYTES = 2 * READ_BYTES };
 
 struct frame_head {
     uint32_t kind, n_bytes;
@@ -54,6 +54,9 @@ void wire_init(struct wire *w, int fd)
     *w = (struct wire){.fd = fd};
     buf_init(&w->in, FRAME_BYTES_MAX + sizeof(struct frame_head) + READ_BYTES);
     buf_init(&w->out, WIRE_QUEUE_BYTES_MAX);
+    (void)buf_prepare(&w->in,
+                      USUAL_BYTES); /* so that memory which lacks later ends no connection */
+    (void)buf_prepare(&w->out, USUAL_BYTES);
 }
 
 void wire_release(struct wire *w)

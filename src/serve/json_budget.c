@@ -5,20 +5,25 @@
 #include <stdlib.h>
 
 static _Thread_local struct {
-    bool on, exceeded;
+    bool on, exceeded, failed;
     size_t used_bytes, limit_bytes;
 } budget;
 
+/* After one failure all fail, until the budget ends: jansson leaves out what it has no room for, goes on, and
+ * aborts when it finds that out by itself. */
 static void *budget_malloc(size_t n_bytes)
 {
     void *memory;
 
+    if (budget.on && budget.failed)
+        return NULL;
     if (budget.on && (budget.used_bytes > budget.limit_bytes ||
                       n_bytes > budget.limit_bytes - budget.used_bytes)) {
         budget.exceeded = true;
         return NULL;
     }
     memory = malloc(n_bytes);
+    budget.failed = budget.failed || !memory;
     if (budget.on && memory)
         budget.used_bytes += malloc_usable_size(memory);
     return memory;
@@ -41,15 +46,17 @@ void json_budget_install(void)
 void json_budget_begin(size_t limit_bytes)
 {
     budget.on = true;
-    budget.exceeded = false;
+    budget.exceeded = budget.failed = false;
     budget.used_bytes = 0;
     budget.limit_bytes = limit_bytes;
 }
 
-bool json_budget_end(void)
+enum osp_status json_budget_end(void)
 {
     budget.on = false;
-    return budget.exceeded;
+    if (budget.failed)
+        return OSP_ENOMEM;
+    return budget.exceeded ? OSP_ELIMIT : OSP_OK;
 }
 
 size_t json_budget_for(size_t body_bytes)

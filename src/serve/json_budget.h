@@ -6,9 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/status.h"
+
 void json_budget_install(void); /* once, before any thread reads JSON */
 void json_budget_begin(size_t limit_bytes);
-bool json_budget_end(void); /* true if the budget was exceeded */
+/* What became of it: OSP_OK, OSP_ELIMIT when the budget was exceeded, OSP_ENOMEM when the system had no memory.
+ * jansson may lose a piece of a string and say nothing: in the last case what was read is not to be trusted. */
+enum osp_status json_budget_end(void);
 
 /* What an honest body of this size can need: messages of a few words are ten times their text. */
 size_t json_budget_for(size_t body_bytes);

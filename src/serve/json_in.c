@@ -27,6 +27,8 @@ static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
     json_error_t error;
 
     *out = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!*out && error.line < 0)
+        return fail(OSP_ENOMEM, "no memory for the JSON of a request");
     if (!*out)
         return fail(OSP_EFORMAT, "the body is not valid JSON (line %d, column %d): %s", error.line,
                     error.column, error.text);

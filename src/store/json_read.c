@@ -67,6 +67,8 @@ enum osp_status json_parse_object(json_t **out, const char *path, const char *te
     if (!json && json_error_code(&error) == json_error_duplicate_key &&
         (size_t)error.position <= n_bytes)
         return fail_duplicate(path, text, (size_t)error.position);
+    if (!json && error.line < 0)
+        return fail(OSP_ENOMEM, "%s: no memory for its JSON", path);
     if (!json) {
         blank_controls(error.text);
         return fail(OSP_EFORMAT, "%s: JSON, line %d column %d: %s", path, error.line, error.column,

@@ -149,7 +149,8 @@ enum osp_status shard_list_read(struct shard_list *out, const char *folder)
     char *index_path = path_join(folder, index_name), *single = path_join(folder, single_name);
     enum osp_status st = OSP_OK;
 
-    *out = (struct shard_list){.names = mem_new(SHARDS_MAX * sizeof *out->names)};
+    *out = (struct shard_list){.n = 0};
+    TRY(mem_try_array(&out->names, SHARDS_MAX, sizeof *out->names, "names of files"));
     if (path_is_file(index_path)) {
         out->index_path = mem_strdup(index_path);
         TRY(read_index(out));

@@ -16,7 +16,7 @@ static enum osp_status append(struct ids *out, int32_t id)
 {
     if (ids_push(out, id))
         return OSP_OK;
-    return fail(OSP_ELIMIT, "text has more than %zu tokens", out->limit);
+    return ids_failure(out, "text");
 }
 
 /* Rank of the token that these bytes are, as a pair to merge. */

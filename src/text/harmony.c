@@ -53,14 +53,14 @@ static enum osp_status append_text(const struct tokenizer *t, const struct buf *
                                    struct ids *out)
 {
     if (text->overflow)
-        return fail(OSP_ELIMIT, "a message's text is longer than %zu bytes", text->limit_bytes);
+        return buf_failure(text, "a message's text");
     return tokenizer_encode(t, buf_text(text), text->size_bytes, out);
 }
 
 static enum osp_status append_control(int32_t id, struct ids *out)
 {
     if (!ids_push(out, id))
-        return fail(OSP_ELIMIT, "the prompt has more than %zu tokens", out->limit);
+        return ids_failure(out, "the prompt");
     return OSP_OK;
 }
 
@@ -153,8 +153,7 @@ static enum osp_status append_composed(enum harmony_role role, const struct buf 
     };
 
     if (text->overflow)
-        return fail(OSP_ELIMIT, "the %s message is longer than %zu bytes", role_names[role],
-                    text->limit_bytes);
+        return fail_within(buf_failure(text, role_names[role]), "a message");
     return append_message(&m, t, out);
 }
 

@@ -53,7 +53,10 @@ struct harmony_reader *harmony_reader_new(const struct tokenizer *t,
     header_text_init(&r->head, true);
     detok_init(&r->detok);
     buf_init(&r->delta, DELTA_BYTES_MAX);
-    return r;
+    if (buf_prepare(&r->delta, DELTA_BYTES_MAX))
+        return r;
+    harmony_reader_free(r);
+    return NULL;
 }
 
 void harmony_reader_free(struct harmony_reader *r)

@@ -37,7 +37,7 @@ struct harmony_sink {
 struct harmony_reader;
 
 /* With role_preset the reader starts as if <|start|>assistant had been read: the state in which a
- * completion begins. `t` and `sink` are borrowed until free. */
+ * completion begins. `t` and `sink` are borrowed until free. NULL: no memory. Afterwards it needs none. */
 struct harmony_reader *harmony_reader_new(const struct tokenizer *t,
                                           const struct harmony_sink *sink, bool role_preset);
 void harmony_reader_free(struct harmony_reader *r); /* accepts NULL */

@@ -33,7 +33,7 @@ static enum osp_status append_type_line(struct buf *out, const struct harmony_to
     if (!absent)
         TRY(harmony_type_append(tool->parameters_json, &type, &absent));
     if (type.overflow)
-        TRY(fail(OSP_ELIMIT, "the type is longer than %zu bytes", type.limit_bytes));
+        TRY(buf_failure(&type, "the type"));
     buf_printf(out, "\ntype %s = (%s", tool->name, absent ? "" : "_: ");
     buf_append(out, buf_text(&type), type.size_bytes);
     buf_puts(out, ") => any;\n");
@@ -96,7 +96,7 @@ enum osp_status harmony_render_tools(const struct harmony_namespace *namespaces,
     for (size_t i = 0; i < n_namespaces; i++)
         TRY(append_namespace(out, sorted[i]));
     if (out->overflow)
-        st = fail(OSP_ELIMIT, "the tools section is longer than %zu bytes", out->limit_bytes);
+        st = buf_failure(out, "the tools section");
 out:
     free(sorted);
     return st;

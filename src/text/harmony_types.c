@@ -351,6 +351,8 @@ enum osp_status harmony_type_append(const char *schema_json, struct buf *out, bo
                     TYPE_SCHEMA_BYTES_MAX);
     schema = json_loadb(schema_json, n_bytes,
                         JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+    if (schema == NULL && error.line < 0)
+        return fail(OSP_ENOMEM, "no memory for the schema");
     if (schema == NULL)
         return fail(OSP_EINVAL, "not valid JSON: line %d, column %d: %s", error.line, error.column,
                     error.text);

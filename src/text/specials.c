@@ -16,20 +16,23 @@ void specials_release(struct specials *s)
 
 enum osp_status specials_add(struct specials *s, const char *text, size_t n_bytes, int32_t id)
 {
+    enum osp_status st = OSP_OK;
+
     if (n_bytes < 1 || n_bytes > SPECIAL_BYTES_MAX)
         return fail(OSP_EFORMAT, "special token %d has a name of %zu bytes, needs 1..%d", (int)id,
                     n_bytes, SPECIAL_BYTES_MAX);
     if (s->n == SPECIALS_MAX)
         return fail(OSP_ELIMIT, "more than %d special tokens", SPECIALS_MAX);
     if (!s->items)
-        s->items = mem_new(SPECIALS_MAX * sizeof *s->items);
+        TRY(mem_try_array(&s->items, SPECIALS_MAX, sizeof *s->items, "special tokens"));
     s->items[s->n++] = (struct special){mem_strndup(text, n_bytes), n_bytes, id};
     if (n_bytes > s->longest_bytes)
         s->longest_bytes = n_bytes;
     if (!s->shortest_bytes || n_bytes < s->shortest_bytes)
         s->shortest_bytes = n_bytes;
     s->begins[(unsigned char)text[0]] = 1;
-    return OSP_OK;
+out:
+    return st;
 }
 
 static int compare(const void *left, const void *right)

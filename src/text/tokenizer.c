@@ -195,7 +195,7 @@ static enum osp_status encode_with_specials(const struct tokenizer *t, const cha
         if (at == n_bytes)
             break;
         if (!ids_push(out, id))
-            TRY(fail(OSP_ELIMIT, "text has more than %zu tokens", out->limit));
+            TRY(ids_failure(out, "text"));
         text += at + n_name_bytes;
         n_bytes -= at + n_name_bytes;
     }
@@ -316,8 +316,7 @@ enum osp_status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, 
     for (size_t i = 0; i < n; i++) {
         TRY(tokenizer_bytes(t, ids[i], scratch, &bytes, &n_bytes));
         if (!buf_append(out, bytes, n_bytes))
-            TRY(fail(OSP_ELIMIT, "text of %zu tokens has more than %zu bytes", n,
-                     out->limit_bytes));
+            TRY(buf_failure(out, "the text of tokens"));
     }
 out:
     return st;

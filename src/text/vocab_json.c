@@ -213,6 +213,8 @@ static enum osp_status fail_json(const char *data, size_t n_bytes)
     json_t *root = json_loadb(data, n_bytes, JSON_REJECT_DUPLICATES, &error);
 
     json_decref(root);
+    if (error.line < 0)
+        return fail(OSP_ENOMEM, "no memory for its JSON");
     return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
 }
 

@@ -279,11 +279,11 @@ static void test_budget(void **state)
         read_body(&p, "{\"x\":[[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],"
                       "[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]}"),
         OSP_EFORMAT);
-    assert_true(json_budget_end());
+    assert_int_equal(json_budget_end(), OSP_ELIMIT);
     chat_params_release(&p);
     json_budget_begin(json_budget_for(100));
     assert_int_equal(read_body(&p, "{\"messages\":[]}"), OSP_OK);
-    assert_false(json_budget_end());
+    assert_int_equal(json_budget_end(), OSP_OK);
     chat_params_release(&p);
 }
 

@@ -212,7 +212,7 @@ static void expect_answers(struct osp_engine *engine)
 
 /* ---- the same answers ---- */
 
-enum { N_ASKED = 6 };
+enum { N_ASKED = 4 };
 
 static void ask_all(struct heard heard[N_ASKED], struct osp_engine *engine)
 {
@@ -223,7 +223,7 @@ static void ask_all(struct heard heard[N_ASKED], struct osp_engine *engine)
     assert_int_equal(osp_chat_set_date(chat, NULL), OSP_OK);
     assert_int_equal(osp_chat_add(chat, "user", "What is the capital of France?"), OSP_OK);
     for (int i = 0; i < N_ASKED; i++) {
-        struct osp_request_options opt = {.tokens_max = 60,
+        struct osp_request_options opt = {.tokens_max = 30,
                                           .sampling = {.temperature = 0.5F * (float)i,
                                                        .has_temperature = true,
                                                        .top_p = 0.95F,
