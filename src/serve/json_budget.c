@@ -15,7 +15,7 @@ static void *budget_malloc(size_t n_bytes)
 {
     void *memory;
 
-    if (budget.on && budget.failed)
+    if (budget.on && (budget.failed || budget.exceeded))
         return NULL;
     if (budget.on && (budget.used_bytes > budget.limit_bytes ||
                       n_bytes > budget.limit_bytes - budget.used_bytes)) {
