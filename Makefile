@@ -324,7 +324,7 @@ ASAN     := BUILD=build-asan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsa
 TSAN     := BUILD=build-tsan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
 # Tests that start threads, by what they use; test_quality's are those of the engine's, over minutes. Old TSan
 # runtimes dislike much address randomisation.
-THREADED_SRC := $(filter-out %/test_quality.c,$(shell grep -lE \
+THREADED_SRC := $(filter-out %/test_quality.c %/test_no_memory.c %/test_poison.c,$(shell grep -lE \
                   'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h|http_fixture\.h' $(UNIT_SRC) /dev/null))
 
 export ASAN_OPTIONS  = allocator_may_return_null=1:detect_leaks=1

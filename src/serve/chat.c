@@ -160,6 +160,14 @@ static void fail_all(struct chat_job *job, struct buf *out)
     answer_error(job, out);
 }
 
+/* There was no memory for a piece of the stream: none of it is sent, and the client is told. */
+static void fail_torn(struct chat_job *job, struct buf *out)
+{
+    buf_clear(out);
+    api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
+    fail_all(job, out);
+}
+
 static void take_event(struct chat_job *job, struct chat_choice *c, const struct osp_event *event,
                        struct buf *out)
 {
@@ -172,6 +180,8 @@ static void take_event(struct chat_job *job, struct chat_choice *c, const struct
         fail_all(job, out);
     } else if (job->params.stream) {
         reply_stream(&c->reply, event, out);
+        if (out->overflow)
+            fail_torn(job, out);
     } else if (!reply_keep(&c->reply, event)) {
         api_error_set(&job->error, 500, NULL, "the answer is larger than the server can keep");
         fail_all(job, out);

@@ -85,25 +85,16 @@ static void read_and_submit(struct chat_job *job)
     osp_chat_free(chat);
 }
 
-/* What was read may lack something. */
-static void take_back(struct chat_job *job)
-{
-    osp_request_close(job->request);
-    job->request = NULL;
-    take_failure(job, fail(OSP_ENOMEM, "no memory for the JSON of a request"));
-}
-
 void chat_job_submit(void *ctx)
 {
     struct chat_job *job = ctx;
-
     enum osp_status memory;
 
     json_budget_begin(json_budget_for(job->n_body_bytes));
     read_and_submit(job);
     memory = json_budget_end();
-    if (memory == OSP_ENOMEM)
-        take_back(job);
+    if (memory == OSP_ENOMEM) /* what was read, and perhaps submitted, may lack something */
+        take_failure(job, fail(OSP_ENOMEM, "no memory for the JSON of a request"));
     else if (memory == OSP_ELIMIT && job->status != OSP_OK)
         api_error_set(&job->error, 400, "invalid_value",
                       "the body is too intricate: its JSON needs more than %zu MiB of memory",

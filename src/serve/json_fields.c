@@ -7,7 +7,10 @@
 #include "base/memory.h"
 #include "serve/json_draws.h"
 
-enum { STOP_STRING_BYTES_MAX = 1024 };
+enum {
+    STOP_STRING_BYTES_MAX = 1024,
+    MODEL_NAME_BYTES_MAX = 4096 /* what is longer is no name of a model, cut or not */
+};
 
 static enum osp_status not_yet(const char *field, const char *allowed)
 {
@@ -18,9 +21,12 @@ static enum osp_status not_yet(const char *field, const char *allowed)
 
 static enum osp_status read_model(struct chat_params *p, const char *field, const json_t *v)
 {
+    const char *name;
+
     if (!json_is_string(v))
         return fail(OSP_EINVAL, "%s: must be a string", field);
-    p->model = mem_strdup(json_string_value(v));
+    name = json_string_value(v);
+    p->model = mem_strndup(name, strnlen(name, MODEL_NAME_BYTES_MAX));
     return OSP_OK;
 }
 
