@@ -52,6 +52,9 @@ struct attn_launch {
      * splits hand over, and how often the cell was used: ATTN_CELL_BYTES. Zeros at first, and touched by
      * nobody else. */
     char *cells;
+    /* Of generated rows, whose heads fill whole units of columns: where att's rows go as FP16, too, as
+     * launch_round_rows() would leave them; NULL: nowhere. */
+    uint16_t *rounded;
 };
 
 /* Units that a row sees whose keys are [first, end). */

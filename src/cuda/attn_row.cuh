@@ -555,8 +555,13 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
     largest = fmaxf(sink, sums.largest);
     add = power_of_two(sums.largest - largest);
     total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
-    *(float2 *)(att + (k.first_head + head) * ATTN_WIDTH + 2 * lane) = make_float2(
-        __fdiv_rn(__fmul_rn(sums.out.x, add), total), __fdiv_rn(__fmul_rn(sums.out.y, add), total));
+    const int column = (k.first_head + head) * ATTN_WIDTH + 2 * lane;
+    const float2 out = make_float2(__fdiv_rn(__fmul_rn(sums.out.x, add), total),
+                                   __fdiv_rn(__fmul_rn(sums.out.y, add), total));
+
+    *(float2 *)(att + column) = out;
+    if (l.rounded != NULL)
+        *(uint32_t *)(l.rounded + k.row * l.args.att.dim[1] + column) = pair_f16(out.x, out.y);
 }
 
 /* ---- splits of a row: each hands its sums over to the last ---- */

@@ -67,11 +67,9 @@ static __device__ __forceinline__ int take_best(struct candidates *c, uint32_t *
     return (int)id;
 }
 
-/* The first n_ranks experts of a token: every warp for itself. */
-static __device__ __forceinline__ void choose(struct chosen *out, const float *scores,
-                                              int n_experts, int n_ranks)
+/* The first n_ranks of them: every warp for itself. */
+static __device__ __forceinline__ void choose(struct chosen *out, struct candidates c, int n_ranks)
 {
-    struct candidates c = candidates_of(scores, n_experts);
     float largest = 0.0f;
 
 #pragma unroll

@@ -45,7 +45,15 @@ static __device__ __forceinline__ void copy_at(uint32_t to, const void *from)
     copy_piece<0, 0>(to, from);
 }
 
-/* The same, or zeros, through the first-level cache: of what a block reads again for its next item. */
+/* The same, or zeros. */
+static __device__ __forceinline__ void copy_or_zero_at(uint32_t to, const void *from, bool is_there)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(is_there ? LANE_BYTES : 0)
+                 : "memory");
+}
+
+/* That, through the first-level cache: of what a block reads again for its next item. */
 template <int TO>
 static __device__ __forceinline__ void copy_or_zero(uint32_t to, const void *from, bool is_there)
 {

@@ -12,9 +12,9 @@
 #define CUDA_DECODE_CUH
 
 #include "cuda/decode.h"
+#include "cuda/decode_launch.cuh"
 #include "cuda/mma.cuh"
 #include "cuda/norm.cuh"
-#include "cuda/pdl.cuh"
 #include "cuda/ring.cuh"
 
 enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2, COLUMN_TOKENS = 8 };
@@ -150,31 +150,6 @@ static __device__ __forceinline__ void split_rows(char *fragments, const struct 
                     take_bf16(v[j]), take_bf16(v[j] + 2), take_bf16(v[j] + 4), take_bf16(v[j] + 6));
         }
     }
-}
-
-/* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
-static __device__ __forceinline__ struct norm_held hold_weights(const struct decode_vector &w,
-                                                                int n)
-{
-    struct norm_held held;
-
-    if (w.kind == VECTOR_BF16) {
-#pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
-            const int at = threadIdx.x + i * NORM_THREADS;
-
-            held.at[i] =
-                at < n ? __uint_as_float((uint32_t)((const uint16_t *)w.data)[at] << 16) : 0.0f;
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
-            const int at = threadIdx.x + i * NORM_THREADS;
-
-            held.at[i] = at < n && w.kind == VECTOR_F32 ? ((const float *)w.data)[at] : 0.0f;
-        }
-    }
-    return held;
 }
 
 enum {
@@ -535,61 +510,6 @@ static __device__ __forceinline__ float2 vector_pair_at(const struct decode_vect
                                                         int i)
 {
     return pair_of_bits(v, vector_pair_bits(v, matrix, i));
-}
-
-/* ---- launches ---- */
-
-static inline int decode_processors(void)
-{
-    int device = 0, n = 1;
-
-    (void)cudaGetDevice(&device);
-    (void)cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount, device);
-    return n;
-}
-
-/* Bytes of dynamic shared memory that a block of the kernel may have on this card. */
-static inline int64_t allow_shared(const void *kernel)
-{
-    struct cudaFuncAttributes attributes;
-    int device = 0, n_bytes = 0;
-
-    if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&n_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
-            cudaSuccess ||
-        cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
-        return 0;
-    n_bytes -= (int)attributes.sharedSizeBytes;
-    /* One division of the memory for all: blocks of the next kernel come to those of this one. */
-    (void)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                               cudaSharedmemCarveoutMaxShared);
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) ==
-                   cudaSuccess
-               ? n_bytes
-               : 0;
-}
-
-/* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing but the
- * question is answered where there is no stream. */
-template <auto KERNEL, typename... Args>
-static bool decode_launch_of(const cudaStream_t *stream, dim3 grid, int n_threads,
-                             int64_t shared_bytes, const Args &...args)
-{
-    static const int64_t shared_bytes_max = allow_shared((const void *)KERNEL);
-
-    if (shared_bytes > shared_bytes_max)
-        return false;
-    if (stream != NULL)
-        pdl_launch(KERNEL, grid, n_threads, (size_t)shared_bytes, *stream, args...);
-    return true;
-}
-
-/* The same of blocks of RING_THREADS. */
-template <auto KERNEL, typename... Args>
-static bool decode_launch(const cudaStream_t *stream, dim3 grid, int64_t shared_bytes,
-                          const Args &...args)
-{
-    return decode_launch_of<KERNEL>(stream, grid, RING_THREADS, shared_bytes, args...);
 }
 
 #endif

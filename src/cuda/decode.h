@@ -96,6 +96,8 @@ struct decode_wide {
 };
 /* stream NULL: only gives whether the card has the shared memory for it. */
 bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p);
+/* The same of one MXFP4 matrix, without heads: made for long ones. */
+bool launch_decode_head(const cudaStream_t *stream, const struct decode_wide *p);
 
 /* Stage attn_in of heads of DECODE_HEAD_WIDTH and a cache of F32 or BF16. */
 struct decode_qkv {
@@ -113,6 +115,20 @@ struct decode_qkv {
     bool is_mxfp4, is_cache_bf16;
 };
 bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p);
+
+/* Stage route of many rows: products in three terms, as launch_decode_product() has them where is_exact, and the
+ * choice behind them. */
+struct decode_route {
+    struct decode_rows rows; /* neither gathered nor normed */
+    struct decode_matrix w;  /* BF16 */
+    struct decode_vector bias;
+    float *scores; /* (T, n_experts) */
+    int32_t *ids;  /* (T, A) */
+    float *gates;  /* (T, A) */
+    int32_t n_tokens, n_experts, n_ranks;
+};
+/* On Hopper alone. stream NULL: only gives whether the card has the shared memory for it. */
+bool launch_decode_route(const cudaStream_t *stream, const struct decode_route *p);
 
 /* Stages route (behind the router's product) and experts, of MXFP4 weights. */
 struct decode_experts {

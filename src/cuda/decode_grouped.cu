@@ -1,150 +1,24 @@
-/* Stages route and experts of a decode step of many rows: the experts are chosen and tokens grouped by one
- * block; then every expert that has tokens is read once for up to DECODE_JOB_TOKENS of them, and a token's
- * parts are added by the join that follows.
+/* Stage experts of a decode step of many rows: every expert that has tokens is read once for up to
+ * DECODE_JOB_TOKENS of them. decode_group.cu lists which, and decode_join.cu adds a token's parts up.
  *
  * A job is an expert and some of its entries (tokens at it, in the order of tokens). Blocks, two a
  * multiprocessor, share all rows of all jobs evenly and take their rows one after the other. A warp's ring brings
  * the weights and the tokens' inputs, and goes on over the ends of rows and jobs: the stream ends only with the
  * stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
-#include "cuda/choose.cuh"
 #include "cuda/columns.cuh"
 #include "cuda/swiglu.cuh"
 
 enum {
-    GROUP_THREADS = 1024,
-    GROUP_WARPS = GROUP_THREADS / WARP_LANES,
-    CHUNKS_MAX = DECODE_ROWS_MAX * DECODE_ACTIVE_MAX / WARP_LANES,
     BLOCKS_OF_A_PROCESSOR = 2,
     ROWS = UNIT_ROWS, /* of an item; each thread stores one of them, or a pair */
     PAIRS = ROWS / 2,
-    RANKS_AT_ONCE = 4,
+    SCALE_LANES =
+        (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES, /* that copy a unit's scales */
     MIDDLE = MXFP4_UNIT_BYTES / 2 / LANE_BYTES * LANE_BYTES /* distances in copies have 12 bits */
 };
 static_assert((int)DECODE_JOB_TOKENS * (int)PAIRS <= (int)RING_THREADS,
               "a thread a pair of a token");
 static_assert((int)DECODE_JOB_TOKENS <= (int)COLUMN_TOKENS, "a job is a column of products");
-static_assert((int)DECODE_WIDTH_MAX == NORM_HELD * NORM_THREADS, "a row in registers");
-
-/* ---- choosing and grouping ---- */
-
-/* Where an expert's entries and jobs begin. */
-struct expert_place {
-    int entry, job;
-};
-
-/* Entries are numbered by chunks of a warp: how many of an expert stand in a chunk, and then in front of it. */
-struct chunks {
-    uint16_t of[CHUNKS_MAX][DECODE_EXPERTS_MAX];
-};
-
-/* Experts' first entries and jobs from their counts: a thread an expert. One sum for all three. */
-static __device__ void list_jobs(const struct decode_grouped &p, int count,
-                                 struct expert_place *first)
-{
-    enum { JOB_BIT = 12, ACTIVE_BIT = 24, MASK = (1 << JOB_BIT) - 1 };
-    __shared__ uint32_t room[GROUP_WARPS];
-    const int e = threadIdx.x, n_jobs = (count + DECODE_JOB_TOKENS - 1) / DECODE_JOB_TOKENS;
-    uint32_t all;
-    const uint32_t before = sum_before((uint32_t)count | (uint32_t)n_jobs << JOB_BIT |
-                                           (count > 0 ? 1u : 0u) << ACTIVE_BIT,
-                                       room, GROUP_WARPS, &all);
-    const struct expert_place at = {(int)(before & MASK), (int)(before >> JOB_BIT & MASK)};
-
-    if (e < DECODE_EXPERTS_MAX)
-        first[e] = at;
-    for (int i = 0; i < n_jobs; i++) {
-        struct decode_job *to = &p.jobs[at.job + i];
-
-        *(int4 *)to = make_int4(e, at.entry + i * DECODE_JOB_TOKENS,
-                                min(count - i * DECODE_JOB_TOKENS, (int)DECODE_JOB_TOKENS), 0);
-        for (int token = 0; token < DECODE_JOB_TOKENS; token += 4)
-            *(int4 *)&to->tokens[token] = make_int4(0, 0, 0, 0);
-    }
-    if (threadIdx.x == 0) {
-        *p.n_jobs = (int)(all >> JOB_BIT & MASK);
-        (void)atomicAdd((unsigned long long *)p.e.n_read, (unsigned long long)(all >> ACTIVE_BIT));
-    }
-}
-
-/* A warp learns a token's experts. */
-static __device__ void take_token(const struct decode_grouped &p, int token, int *ids)
-{
-    const int lane = threadIdx.x % WARP_LANES, at = token * p.e.n_ranks + lane;
-    struct chosen c;
-
-    if (p.e.scores != NULL)
-        choose(&c, p.e.scores + token * p.e.n_experts, p.e.n_experts, p.e.n_ranks);
-    if (lane >= p.e.n_ranks)
-        return;
-    if (p.e.scores == NULL) {
-        ids[at] = __ldcg(p.e.ids + at);
-    } else {
-        ids[at] = p.e.ids[at] = id_of(c, lane);
-        p.e.gates[at] = gate_of(c, lane, p.e.n_ranks);
-    }
-}
-
-/* Lanes of the warp with the same expert in front of this one. */
-static __device__ __forceinline__ int rank_in_chunk(int id, int *n_same)
-{
-    const unsigned same = __match_any_sync(ALL_LANES, id);
-
-    *n_same = __popc(same);
-    return __popc(same & ((1u << threadIdx.x % WARP_LANES) - 1));
-}
-
-/* One block. Entry i is token i / n_ranks; of an expert they keep their order. */
-static __global__ void __launch_bounds__(GROUP_THREADS, 1)
-    group_kernel(const __grid_constant__ struct decode_grouped p)
-{
-    __shared__ struct chunks chunks;
-    __shared__ struct expert_place first[DECODE_EXPERTS_MAX];
-    __shared__ int ids[CHUNKS_MAX * WARP_LANES];
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int n = p.e.n_tokens * p.e.n_ranks, n_chunks = (n + WARP_LANES - 1) / WARP_LANES;
-    int n_same, count = 0;
-
-    for (int i = threadIdx.x; i < n_chunks * DECODE_EXPERTS_MAX / 2; i += GROUP_THREADS)
-        ((uint32_t *)chunks.of)[i] = 0;
-    for (int i = n + (int)threadIdx.x; i < n_chunks * WARP_LANES; i += GROUP_THREADS)
-        ids[i] = -1;
-    pdl_wait();
-    pdl_launch_dependents();
-    for (int token = warp; token < p.e.n_tokens; token += GROUP_WARPS)
-        take_token(p, token, ids);
-    __syncthreads();
-    for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
-        const int id = ids[chunk * WARP_LANES + lane];
-
-        if (rank_in_chunk(id, &n_same) == 0 && id >= 0)
-            chunks.of[chunk][id] = (uint16_t)n_same;
-    }
-    __syncthreads();
-    for (int chunk = 0; chunk < n_chunks && threadIdx.x < DECODE_EXPERTS_MAX; chunk++) {
-        const int n_here = chunks.of[chunk][threadIdx.x];
-
-        chunks.of[chunk][threadIdx.x] = (uint16_t)count;
-        count += n_here;
-    }
-    list_jobs(p, count, first);
-    __syncthreads();
-    for (int chunk = warp; chunk < n_chunks; chunk += GROUP_WARPS) {
-        const int i = chunk * WARP_LANES + lane, id = ids[i], rank = rank_in_chunk(id, &n_same);
-
-        if (id < 0)
-            continue;
-        const int at = chunks.of[chunk][id] + rank;
-
-        p.jobs[first[id].job + at / DECODE_JOB_TOKENS].tokens[at % DECODE_JOB_TOKENS] =
-            i / p.e.n_ranks;
-        p.entry[i] = first[id].entry + at;
-    }
-}
-
-void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p)
-{
-    pdl_launch(group_kernel, 1, GROUP_THREADS, 0, stream, *p);
-}
 
 /* ---- the walk over all rows of all jobs ---- */
 
@@ -190,7 +64,8 @@ static __device__ __forceinline__ struct job_seen see_job(const struct decode_jo
 struct source {
     const struct decode_matrix *w;
     const char *rows; /* of tokens, or, of the down product, of entries */
-    int row_bytes, n; /* n: numbers of a row that there are */
+    int row_bytes, n; /* n: numbers of a row that there are, */
+    bool is_even;     /* in whole units */
     int n_rows;       /* of units, of a matrix */
     bool is_of_entries;
 };
@@ -206,7 +81,8 @@ struct walk {
     struct job_seen at, next;                             /* the next job is asked for early */
     int row, n_items;                                     /* n_items: from this one on */
     const unsigned char *weights;                         /* of the next unit, MIDDLE bytes on, */
-    const char *from[DECODE_JOB_TOKENS / TOKENS_AT_ONCE]; /* and the tokens' columns */
+    const char *from[DECODE_JOB_TOKENS / TOKENS_AT_ONCE]; /* and the tokens' columns, */
+    bool is_there[DECODE_JOB_TOKENS / TOKENS_AT_ONCE];    /* or zeros: the job has no such token */
     uint32_t slots, slot; /* slot: the next to be multiplied, and then filled */
     uint32_t note;        /* where the next item is noted */
     int unit;             /* the next one of the item */
@@ -243,6 +119,7 @@ static __device__ __forceinline__ void enter_job(struct walk *w, const struct so
         w->from[i] =
             s.rows + ((s.is_of_entries ? w->at.first + entry : w->at.tokens[i]) * s.row_bytes +
                       (w->unit * UNIT_PIECES + lane_piece()) * LANE_BYTES);
+        w->is_there[i] = entry < w->at.n;
     }
 }
 
@@ -299,40 +176,51 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
     walk_turn<G>(w, s);
 }
 
-/* The lane's pieces of the tokens. Zeros behind the last column, and in place of tokens that the job has not: a
- * product with zeros takes less power, of which there is not enough. */
-template <class G>
-static __device__ __forceinline__ void fill_tokens(const struct walk *w, const struct source &s)
+/* Asks for the walk's next unit and the tokens' columns, if there is one, into the slot; WEIGHTS or TOKENS alone, where
+ * the walk begins. As one piece of code without branches: they, and what the assembler puts in front of each of them,
+ * were a fifteenth of the loop. */
+template <class G, bool WEIGHTS, bool TOKENS>
+static __device__ __forceinline__ void fill(const struct walk *w, const struct source &s)
 {
-    const int piece = lane_piece();
-    const int column = w->unit * UNIT_COLUMNS + piece * PIECE;
-    const bool is_there = s.n % UNIT_COLUMNS == 0 || column < s.n;
-    const uint32_t to = w->slot +
-                        (piece / BLOCK_PIECES * G::TOKENS + lane_token()) * TOKEN_BLOCK_BYTES +
-                        piece % BLOCK_PIECES * LANE_BYTES;
-
-    if (w->n_items == 0)
-        return;
-#pragma unroll
-    for (int i = 0; i < G::COPIES; i++)
-        copy_or_zero<G::TOKENS_AT>(to + i * TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES, w->from[i],
-                                   is_there && lane_token() + i * TOKENS_AT_ONCE < w->at.n);
-}
-
-/* Asks for the walk's next unit, if there is one, into the slot. */
-static __device__ __forceinline__ void fill_weights(const struct walk *w)
-{
-    const int lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES, piece = lane_piece();
     const uint32_t to = w->slot + lane * LANE_BYTES;
+    const uint32_t tokens_to =
+        w->slot + (piece / BLOCK_PIECES * G::TOKENS + lane_token()) * TOKEN_BLOCK_BYTES +
+        piece % BLOCK_PIECES * LANE_BYTES;
+    const bool is_beyond = !s.is_even && w->unit * UNIT_COLUMNS + piece * PIECE >= s.n;
 
-    if (w->n_items == 0)
-        return;
-    copy_piece<0, -MIDDLE>(to, w->weights);
-    copy_piece<MXFP4_TILE_BYTES, MXFP4_TILE_BYTES - MIDDLE>(to, w->weights);
-    copy_piece<2 * MXFP4_TILE_BYTES, 2 * MXFP4_TILE_BYTES - MIDDLE>(to, w->weights);
-    copy_piece<3 * MXFP4_TILE_BYTES, 3 * MXFP4_TILE_BYTES - MIDDLE>(to, w->weights);
-    if (lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
-        copy_piece<MXFP4_SCALES_OFFSET, MXFP4_SCALES_OFFSET - MIDDLE>(to, w->weights);
+    if (WEIGHTS)
+        asm volatile("{\n"
+                     ".reg .pred on, scales;\n"
+                     "setp.ne.s32 on, %2, 0;\n"
+                     "setp.lt.and.s32 scales, %3, %4, on;\n"
+                     "@on cp.async.cg.shared.global [%0], [%1 + %6], 16;\n"
+                     "@on cp.async.cg.shared.global [%0 + %5], [%1 + %7], 16;\n"
+                     "@on cp.async.cg.shared.global [%0 + 2 * %5], [%1 + %8], 16;\n"
+                     "@on cp.async.cg.shared.global [%0 + 3 * %5], [%1 + %9], 16;\n"
+                     "@scales cp.async.cg.shared.global [%0 + %10], [%1 + %11], 16;\n"
+                     "}" ::"r"(to),
+                     "l"(w->weights), "r"(w->n_items), "r"(lane), "n"((int)(SCALE_LANES)),
+                     "n"((int)(MXFP4_TILE_BYTES)), "n"((int)(-MIDDLE)),
+                     "n"((int)(MXFP4_TILE_BYTES - MIDDLE)),
+                     "n"((int)(2 * MXFP4_TILE_BYTES - MIDDLE)),
+                     "n"((int)(3 * MXFP4_TILE_BYTES - MIDDLE)), "n"((int)(MXFP4_SCALES_OFFSET)),
+                     "n"((int)(MXFP4_SCALES_OFFSET - MIDDLE))
+                     : "memory");
+    if (TOKENS)
+        asm volatile("{\n"
+                     ".reg .pred on, not_first, not_second;\n"
+                     "setp.ne.s32 on, %3, 0;\n"
+                     "setp.eq.s32 not_first, %4, 0;\n"
+                     "setp.eq.s32 not_second, %5, 0;\n"
+                     "@on cp.async.ca.shared.global [%0 + %6], [%1], 16, not_first;\n"
+                     "@on cp.async.ca.shared.global [%0 + %7], [%2], 16, not_second;\n"
+                     "}" ::"r"(tokens_to),
+                     "l"(w->from[0]), "l"(w->from[1]), "r"(w->n_items),
+                     "r"((int)(w->is_there[0] && !is_beyond)),
+                     "r"((int)(w->is_there[1] && !is_beyond)), "n"((int)(G::TOKENS_AT)),
+                     "n"((int)(G::TOKENS_AT + TOKENS_AT_ONCE * TOKEN_BLOCK_BYTES))
+                     : "memory");
 }
 
 /* To the next unit, if there is one, and to the next slot. */
@@ -381,8 +269,7 @@ static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4]
         for (int i = 0; i < UNIT_TILES; i++)
             words[i] = load_shared<0>(at + i * MXFP4_TILE_BYTES);
         __syncwarp();
-        fill_weights(w);
-        fill_tokens<G>(w, s);
+        fill<G, true, true>(w, s);
         copy_commit();
         walk_on<G>(w, s);
 #pragma unroll
@@ -485,8 +372,9 @@ template <class G> static __device__ __forceinline__ struct meeting meeting_of(u
     return m;
 }
 
-/* The jobs are listed before `up` begins, and `down` begins behind that: its first weights come while `up` ends. */
-template <class G, bool IS_UP>
+/* IS_EVEN: the tokens' numbers fill whole units of columns.
+ * The jobs are listed before `up` begins, and `down` begins behind that: its first weights come while `up` ends. */
+template <class G, bool IS_UP, bool IS_EVEN>
 static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     grouped_kernel(const __grid_constant__ struct decode_grouped p)
 {
@@ -497,6 +385,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
                                   IS_UP ? (const char *)p.rows : (const char *)p.e.units,
                                   IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
                                   IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
+                                  IS_EVEN,
                                   n_rows,
                                   !IS_UP};
     const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
@@ -515,14 +404,14 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     struct walk behind = walk;
 
     for (int i = 0; i < G::STAGES; i++) {
-        fill_weights(&walk);
+        fill<G, true, false>(&walk, source);
         walk_on<G>(&walk, source);
     }
     if (!IS_UP)
         pdl_wait();
     pdl_launch_dependents();
     for (int i = 0; i < G::STAGES; i++) {
-        fill_tokens<G>(&behind, source);
+        fill<G, false, true>(&behind, source);
         copy_commit();
         walk_on<G>(&behind, source);
     }
@@ -556,9 +445,13 @@ template <bool IS_UP> static bool launch(const cudaStream_t *stream, const struc
 {
     typedef grouped_shape<2, 2> shape;
     static const int n_processors = decode_processors();
+    const dim3 grid((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors));
 
-    return decode_launch<grouped_kernel<shape, IS_UP>>(
-        stream, dim3((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors)), shape::BYTES, *p);
+    if constexpr (!IS_UP)
+        if (p->e.n_units % UNIT_COLUMNS != 0)
+            return decode_launch<grouped_kernel<shape, false, false>>(stream, grid, shape::BYTES,
+                                                                      *p);
+    return decode_launch<grouped_kernel<shape, IS_UP, true>>(stream, grid, shape::BYTES, *p);
 }
 
 bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p)
@@ -574,70 +467,4 @@ bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped
 bool decode_grouped_fits(const struct decode_grouped *p)
 {
     return launch<true>(NULL, p) && launch<false>(NULL, p);
-}
-
-/* ---- the join behind it ---- */
-
-/* x += the sum of a token's parts in the order of their rank, and y = norm(x); or h = that sum. A block a
- * token. */
-static __global__ void __launch_bounds__(NORM_THREADS)
-    join_parts(const __grid_constant__ struct decode_grouped p,
-               const __grid_constant__ struct decode_rows rows)
-{
-    __shared__ float room[NORM_THREADS / WARP_LANES];
-    const int n = p.e.n_columns, row = blockIdx.x;
-    const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
-    const bool has_x = p.e.x != NULL;
-    float *x = (has_x ? p.e.x : p.e.h) + row * n;
-    const struct norm_held weights = hold_weights(rows.norm, n);
-    struct norm_held held = {}, sum = {};
-    float factor = 0.0f;
-
-    pdl_wait();
-    pdl_launch_dependents();
-    if (has_x)
-        held = norm_hold(x, n);
-    for (int rank = 0; rank < p.e.n_ranks; rank += RANKS_AT_ONCE) {
-        struct norm_held parts[RANKS_AT_ONCE];
-        float gates[RANKS_AT_ONCE];
-
-#pragma unroll
-        for (int i = 0; i < RANKS_AT_ONCE; i++) {
-            const int at = row * p.e.n_ranks + min(rank + i, p.e.n_ranks - 1);
-
-            gates[i] = __ldcg(p.e.gates + at);
-            parts[i] = norm_hold(p.parts + __ldcg(p.entry + at) * n, n);
-        }
-#pragma unroll
-        for (int i = 0; i < RANKS_AT_ONCE * NORM_HELD; i++)
-            if (rank + i / NORM_HELD < p.e.n_ranks)
-                sum.at[i % NORM_HELD] =
-                    __fmaf_rn(gates[i / NORM_HELD], parts[i / NORM_HELD].at[i % NORM_HELD],
-                              sum.at[i % NORM_HELD]);
-    }
-    if (has_x) {
-#pragma unroll
-        for (int i = 0; i < NORM_HELD; i++)
-            sum.at[i] = held.at[i] + sum.at[i];
-        factor = norm_factor(&sum, x, n, rows.eps, room);
-    }
-#pragma unroll
-    for (int i = 0; i < NORM_HELD; i++) {
-        const int at = threadIdx.x + i * NORM_THREADS;
-
-        const float y = at < n && has_x ? normed(sum.at[i], factor, weights.at[i]) : 0.0f;
-
-        if (at < n)
-            x[at] = sum.at[i];
-        if (at < n && has_x)
-            rows.y[row * n + at] = y;
-        if (p.normed != NULL && at < n_rounded)
-            p.normed[row * n_rounded + at] = half_bits(y);
-    }
-}
-
-void launch_decode_join(cudaStream_t stream, const struct decode_grouped *p,
-                        const struct decode_rows *rows)
-{
-    pdl_launch(join_parts, (unsigned)p->e.n_tokens, NORM_THREADS, 0, stream, *p, *rows);
 }

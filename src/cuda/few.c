@@ -217,7 +217,7 @@ enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *i
     *is_taken = false;
     if (w->what == WAITING_PARTS && w->experts.h.data == a->h.data) {
         TRY(grouped_of(gpu, &w->experts, &w->route, &g));
-        TRY(gpu_rounded_join(gpu, &a->y, &g.normed));
+        TRY(gpu_rounded_room(gpu, &a->y, &g.normed));
         g.e.x = a->x.data;
         launch_decode_join(
             gpu->stream, &g,
@@ -249,6 +249,30 @@ out:
     return st;
 }
 
+/* By a kernel that chooses, too. */
+static bool route_and_choose(struct gpu *gpu, const struct route_args *a)
+{
+    struct decode_route p = {.rows = {.x = a->y.data, .n = (int32_t)a->y.dim[1]},
+                             .w = matrix_of(&a->wr),
+                             .bias = vector_of(&a->br),
+                             .scores = a->scores.data,
+                             .ids = a->ids.data,
+                             .gates = a->gates.data,
+                             .n_tokens = gpu->batch->n_rows,
+                             .n_experts = (int32_t)a->scores.dim[1],
+                             .n_ranks = (int32_t)a->ids.dim[1]};
+
+    if (!is_even(a->y.dim[1]) || !is_vector(&a->br) ||
+        !is_meant(gpu, STAGE_route, &a->wr, p.n_tokens, KERNEL_DECODE_ROUTE) ||
+        !launch_decode_route(NULL, &p) || !are_rows_ready(gpu, &a->y))
+        return false;
+    (void)launch_decode_route(&gpu->stream, &p);
+    gpu->expected |= SET(KERNEL_DECODE_ROUTE);
+    gpu->waiting.what = WAITING_CHOSEN;
+    gpu->waiting.route = *a;
+    return true;
+}
+
 bool gpu_few_route(struct gpu *gpu, const struct route_args *a)
 {
     struct decode_product p = {.w = matrix_of(&a->wr),
@@ -258,6 +282,8 @@ bool gpu_few_route(struct gpu *gpu, const struct route_args *a)
                                .n_tokens = gpu->batch->n_rows,
                                .is_exact = true};
 
+    if (route_and_choose(gpu, a))
+        return true;
     /* Its blocks norm four rows each, however many there are. */
     if (!is_for_rows(gpu, &a->y) || a->wr.dtype != DTYPE_BF16 || !is_even(a->y.dim[1]) ||
         !is_vector(&a->br) ||
@@ -287,8 +313,8 @@ static bool takes_experts(const struct gpu *gpu, const struct experts_args *a)
     const int n_rows = gpu->batch->n_rows;
     const enum kernel kernel = is_few(gpu) ? KERNEL_DECODE_ENTRIES : KERNEL_DECODE_GROUPED;
 
-    return w->what == WAITING_CHOICE && w->route.ids.data == a->ids.data &&
-           w->route.gates.data == a->gates.data &&
+    return (w->what == WAITING_CHOICE || (w->what == WAITING_CHOSEN && !is_few(gpu))) &&
+           w->route.ids.data == a->ids.data && w->route.gates.data == a->gates.data &&
            is_meant(gpu, STAGE_experts, &a->w_up, n_rows, kernel) &&
            is_meant(gpu, STAGE_experts, &a->w_down, n_rows, kernel) && are_known(a);
 }
@@ -309,7 +335,7 @@ static enum osp_status start_groups(struct gpu *gpu, const struct experts_args *
     enum osp_status st;
 
     *is_taken = false;
-    TRY(grouped_of(gpu, a, &gpu->waiting.route, &g));
+    TRY(grouped_of(gpu, a, gpu->waiting.what == WAITING_CHOSEN ? NULL : &gpu->waiting.route, &g));
     if (!decode_grouped_fits(&g))
         goto out;
     TRY(gpu_rounded_rows(gpu, a->y.data, g.e.n_columns, g.e.n_tokens, &g.rows));

@@ -3,6 +3,7 @@
 #ifndef CUDA_GEMM_TILE_CUH
 #define CUDA_GEMM_TILE_CUH
 
+#include "cuda/attribute.cuh"
 #include "cuda/gemm.h"
 
 enum {
@@ -133,15 +134,6 @@ static __device__ __forceinline__ const unsigned char *matrix_of(const struct la
 }
 
 /* ---- host ---- */
-
-static inline int device_attribute(enum cudaDeviceAttr attribute)
-{
-    int device = 0, value = 0;
-
-    (void)cudaGetDevice(&device);
-    (void)cudaDeviceGetAttribute(&value, attribute, device);
-    return value;
-}
 
 static inline struct job job_of(const struct tensor *w, int first_tile)
 {

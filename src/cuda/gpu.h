@@ -83,6 +83,7 @@ enum waiting_for {
     WAITING_OUT,    /* attn_out: its product */
     WAITING_NORM,   /* join: y; x is there */
     WAITING_CHOICE, /* route: ids and gates; scores are there */
+    WAITING_CHOSEN, /* route: nothing, but the experts know that they come next */
     WAITING_DOWN,   /* experts: the second product, and ids and gates of route */
     WAITING_PARTS   /* experts: the sum of a token's parts */
 };
@@ -111,10 +112,11 @@ struct gpu {
 #define ROOM_MEMBER(name) struct gpu_room name;
     ROOM_LIST(ROOM_MEMBER)
 #undef ROOM_MEMBER
-    const float *rounded_of; /* the rows that are in the room rounded, by a join; NULL: none */
-    bool has_rooms;          /* those of the largest step */
-    const float *mxfp8_of;   /* the rows that are in the room mxfp8; NULL: none yet */
-    int n_generated;         /* rows of the step in progress, in front of those of prompts */
+    const float
+        *rounded_of;       /* the rows that are in the room rounded as they were made; NULL: none */
+    bool has_rooms;        /* those of the largest step */
+    const float *mxfp8_of; /* the rows that are in the room mxfp8; NULL: none yet */
+    int n_generated;       /* rows of the step in progress, in front of those of prompts */
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
@@ -181,13 +183,14 @@ bool gpu_few_logits(struct gpu *gpu, const struct logits_args *a);
 CHECKED enum osp_status gpu_grouped_experts(struct gpu *gpu, const struct experts_args *a,
                                             int n_rows, bool *is_taken);
 
-/* wide.c: *out is where a join leaves the generated rows of y as FP16, too; NULL: nobody wants them. */
-CHECKED enum osp_status gpu_rounded_join(struct gpu *gpu, const struct tensor *y, uint16_t **out);
+/* wide.c: *out is where who makes the generated rows of y leaves them as FP16, too; NULL: nobody wants them. */
+CHECKED enum osp_status gpu_rounded_room(struct gpu *gpu, const struct tensor *y, uint16_t **out);
 /* Rows of n floats, generated ones that begin at x, as FP16. */
 CHECKED enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n, int n_rows,
                                          const uint16_t **out);
-/* A product of several generated rows; not taken: nothing was done. */
-CHECKED enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *is_taken);
+/* A product of several generated rows, by that kernel where it takes it; not taken: nothing was done. */
+CHECKED enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m,
+                                         enum kernel kernel, bool *is_taken);
 /* All of the stage, of which m are the products; the rotations are there. */
 CHECKED enum osp_status gpu_wide_attn_in(struct gpu *gpu, const struct attn_in_args *a,
                                          const struct matmul *m, bool *is_taken);

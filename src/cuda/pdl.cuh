@@ -6,7 +6,7 @@
 #ifndef CUDA_PDL_CUH
 #define CUDA_PDL_CUH
 
-#include <cuda_runtime.h>
+#include "cuda/attribute.cuh"
 
 enum { PDL_CAPABILITY_MIN = 9 }; /* major */
 
@@ -26,33 +26,61 @@ static __device__ __forceinline__ void pdl_launch_dependents(void)
 
 static inline int pdl_is_supported(void)
 {
-    int device = 0, major = 0;
-
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) ==
-               cudaSuccess &&
-           major >= PDL_CAPABILITY_MIN;
+    return device_attribute(cudaDevAttrComputeCapabilityMajor) >= PDL_CAPABILITY_MIN;
 }
 
-/* Launches a kernel that begins with pdl_wait(), or calls it before it touches what others write. An
- * error is left for cudaGetLastError(), as with <<<>>>. */
+/* How a kernel is launched. */
+struct pdl_config {
+    cudaLaunchConfig_t config;
+    cudaLaunchAttribute attributes[2]; /* to which the other points: it stays where it is */
+};
+
+/* n_cluster: blocks of a cluster. */
+static inline void pdl_configure(struct pdl_config *out, dim3 grid, dim3 block, size_t shared_bytes,
+                                 cudaStream_t stream, unsigned n_cluster)
+{
+    static const int is_supported = pdl_is_supported();
+    cudaLaunchAttribute *attribute = out->attributes;
+
+    *out = {};
+    if (is_supported) {
+        attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        attribute->val.programmaticStreamSerializationAllowed = 1;
+        attribute++;
+    }
+    if (n_cluster > 1) {
+        attribute->id = cudaLaunchAttributeClusterDimension;
+        attribute->val.clusterDim.x = n_cluster;
+        attribute->val.clusterDim.y = attribute->val.clusterDim.z = 1;
+        attribute++;
+    }
+    out->config.gridDim = grid;
+    out->config.blockDim = block;
+    out->config.dynamicSmemBytes = shared_bytes;
+    out->config.stream = stream;
+    out->config.attrs = out->attributes;
+    out->config.numAttrs = (unsigned)(attribute - out->attributes);
+}
+
+/* Launches a kernel that begins with pdl_wait(), or calls it before it touches what others write, in clusters of so
+ * many blocks. An error is left for cudaGetLastError(), as with <<<>>>. */
+template <typename... Params, typename... Args>
+static void pdl_launch_clusters(void (*kernel)(Params...), dim3 grid, dim3 block,
+                                size_t shared_bytes, cudaStream_t stream, unsigned n_cluster,
+                                const Args &...args)
+{
+    struct pdl_config c;
+
+    pdl_configure(&c, grid, block, shared_bytes, stream, n_cluster);
+    (void)cudaLaunchKernelEx(&c.config, kernel, Params(args)...);
+}
+
+/* The same without clusters. */
 template <typename... Params, typename... Args>
 static void pdl_launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                        cudaStream_t stream, const Args &...args)
 {
-    static const int is_supported = pdl_is_supported();
-    cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute attribute = {};
-
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    config.gridDim = grid;
-    config.blockDim = block;
-    config.dynamicSmemBytes = shared_bytes;
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = is_supported ? 1 : 0;
-    (void)cudaLaunchKernelEx(&config, kernel, Params(args)...);
+    pdl_launch_clusters(kernel, grid, block, shared_bytes, stream, 1, args...);
 }
 
 #endif

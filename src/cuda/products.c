@@ -68,7 +68,8 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
     row = gpu_row_of_table(gpu, stage, gpu_format_of(&m->w[0]), kind, m->n_tokens);
     switch (row->kernel) {
     case KERNEL_DECODE_WIDE:
-        TRY(gpu_wide_product(gpu, m, &is_taken));
+    case KERNEL_DECODE_HEAD:
+        TRY(gpu_wide_product(gpu, m, row->kernel, &is_taken));
         break;
     case KERNEL_MXFP8_MATMUL:
         gpu->expected |= SET(row->kernel);
@@ -85,9 +86,10 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
     default:
         break;
     }
-    gpu->expected |= SET(is_taken ? KERNEL_DECODE_WIDE : KERNEL_MATMUL_MMA);
-    if (!is_taken)
+    if (!is_taken) {
+        gpu->expected |= SET(KERNEL_MATMUL_MMA);
         launch_matmul(gpu->stream, m);
+    }
 out:
     return st;
 }

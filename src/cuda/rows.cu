@@ -22,11 +22,11 @@ static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float
  * NULL, gets it as FP16, with zeros up to whole units of columns. */
 template <bool IS_MXFP8>
 static __device__ void norm_row(float *y, float *x, const struct norm_held *held,
-                                const struct tensor *weight, int64_t n, float eps,
-                                const struct mxfp8_rows &mxfp8, int64_t row, uint16_t *rounded)
+                                const struct norm_held &weights, const struct tensor *weight,
+                                int64_t n, float eps, const struct mxfp8_rows &mxfp8, int64_t row,
+                                uint16_t *rounded)
 {
     __shared__ float room[NORM_THREADS / WARP_LANES];
-    const struct norm_held weights = weights_hold(weight, 0, n);
     const float factor = norm_factor(held, x, n, eps, room);
 
 #pragma unroll
@@ -60,12 +60,14 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     float *x = (float *)a.x.data + blockIdx.x * n;
     const int32_t token = tokens[blockIdx.x];
     const struct norm_held held = weights_hold(&a.table, token, n);
+    const struct norm_held weights = weights_hold(&a.norm, 0, n);
 
     pdl_launch_dependents();
     pdl_wait();
     for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
         x[i] = weight_at(&a.table, 0, token, i);
-    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0, NULL);
+    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps, {}, 0,
+                    NULL);
 }
 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
@@ -83,6 +85,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
+    const struct norm_held weights = weights_hold(&a.norm, 0, n);
     struct norm_held held;
 
     pdl_launch_dependents();
@@ -102,11 +105,11 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     else
         rounded = NULL;
     if (mxfp8.codes != NULL && (int)blockIdx.x >= first_row)
-        norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, mxfp8,
-                       (int)blockIdx.x - first_row, rounded);
+        norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps,
+                       mxfp8, (int)blockIdx.x - first_row, rounded);
     else
-        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, &a.norm, n, a.eps, {}, 0,
-                        rounded);
+        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps,
+                        {}, 0, rounded);
 }
 
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,

@@ -3,6 +3,7 @@
 
 #include "backend/kv_page.h"
 #include "cuda/gpu.h"
+#include "cuda/layout.h"
 #include "cuda/rooms.h"
 
 enum { PLAIN_BLOCKS_WANTED = 264 }; /* two a multiprocessor of the largest card */
@@ -99,6 +100,8 @@ static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
     enum osp_status st = OSP_OK;
 
     l->n_splits = attn_splits(l->n_units);
+    if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
+        TRY(gpu_rounded_room(gpu, &l->args.att, &l->rounded));
     if (l->n_splits > 1) {
         n_at_once = attn_rows_at_once(&l->args, n);
         TRY(cells_need(gpu, l, n_at_once));
@@ -162,6 +165,7 @@ enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work
     enum osp_status st = OSP_OK;
 
     *work = work_of(gpu, a);
+    gpu->rounded_of = NULL;
     if (has_prompt && !run_prompt(gpu, &l))
         return run_plain(gpu, &l); /* rows of both kinds */
     if (n_generated > 0 && kernel_of(gpu, a, ROW_GENERATED) == KERNEL_ATTN_SIMT)

@@ -145,7 +145,7 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
     if (gpu->choice.mxfp4.family == FAMILY_NATIVE && gpu->n_generated < gpu->batch->n_rows &&
         a->x.dim[1] % MXFP4_BLOCK == 0)
         return gpu_mxfp8_join(gpu, a);
-    TRY(gpu_rounded_join(gpu, &a->y, &rounded));
+    TRY(gpu_rounded_room(gpu, &a->y, &rounded));
     launch_join(gpu->stream, a, gpu->batch->n_rows, rounded,
                 rounded == NULL ? 0 : gpu->n_generated);
 out:

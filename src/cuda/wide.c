@@ -37,7 +37,7 @@ static enum osp_status room_for(struct gpu *gpu, int n_rows, int n_columns)
     return gpu_room_need(gpu, &gpu->rounded, rounded_rows_bytes(n_rows, n_columns), "rounded rows");
 }
 
-enum osp_status gpu_rounded_join(struct gpu *gpu, const struct tensor *y, uint16_t **out)
+enum osp_status gpu_rounded_room(struct gpu *gpu, const struct tensor *y, uint16_t **out)
 {
     enum osp_status st = OSP_OK;
 
@@ -77,7 +77,18 @@ enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n, int n_r
 
 /* ---- products ---- */
 
-enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *is_taken)
+/* By the table's kernel, or the one that every card has; stream NULL: only gives whether one takes it, and *kernel
+ * gets which. */
+static bool launch(const cudaStream_t *stream, const struct decode_wide *p, enum kernel *kernel)
+{
+    if (*kernel == KERNEL_DECODE_HEAD && launch_decode_head(stream, p))
+        return true;
+    *kernel = KERNEL_DECODE_WIDE;
+    return launch_decode_wide(stream, p);
+}
+
+enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, enum kernel kernel,
+                                 bool *is_taken)
 {
     struct decode_wide p = product_of(m);
     const struct decode_rows rows = {.x = m->x,
@@ -86,11 +97,12 @@ enum osp_status gpu_wide_product(struct gpu *gpu, const struct matmul *m, bool *
                                      .gather_stride = m->gather_stride};
     enum osp_status st = OSP_OK;
 
-    *is_taken = takes(m) && launch_decode_wide(NULL, &p);
+    *is_taken = takes(m) && launch(NULL, &p, &kernel);
     if (!*is_taken)
         goto out;
     TRY(round_rows(gpu, &rows, m->n_tokens, p.is_mxfp4, &p.rows));
-    (void)launch_decode_wide(&gpu->stream, &p);
+    (void)launch(&gpu->stream, &p, &kernel);
+    gpu->expected |= SET(kernel);
 out:
     return st;
 }

@@ -1,0 +1,140 @@
+/* Times the head of gpt-oss-120b, MXFP4, for many rows on a card, by the kernels of decode_wide.cu and decode_head.cu, as
+ * a graph of dependent launches, and holds that both give the same bits.
+ *
+ *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/head_cuda bench/head_cuda.cu \
+ *         build/obj/src/cuda/{decode_wide,decode_head}.cu.o
+ *     build/head_cuda [rows...] */
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "check_cuda.h"
+#include "cuda/decode.h"
+#include "cuda/layout.h"
+
+enum { WIDTH = 2880, VOCABULARY = 201088, LAUNCHES = 4, ROWS_MAX = 256 };
+
+static const struct {
+    const char *name;
+    bool (*launch)(const cudaStream_t *stream, const struct decode_wide *p);
+} kernels[] = {{"wide", launch_decode_wide}, {"head", launch_decode_head}};
+enum { N_KERNELS = 2 };
+
+/* Codes and scales of MXFP4 units, or numbers of 16 bits of both signs around one. */
+static __global__ void fill(uint32_t *words, int64_t n, bool is_mxfp4)
+{
+    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
+         i += gridDim.x * (int64_t)blockDim.x) {
+        uint64_t x = (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
+
+        x ^= x >> 31, x *= 0xBF58476D1CE4E5B9u, x ^= x >> 27, x *= 0x94D049BB133111EBu;
+        x ^= x >> 31;
+        words[i] = !is_mxfp4 ? ((uint32_t)x & 0x83FF83FFu) | 0x38003800u
+                   : i * 4 % MXFP4_UNIT_BYTES < MXFP4_SCALES_OFFSET
+                       ? (uint32_t)x
+                       : 0x75757575u + ((uint32_t)x & 0x01010101u);
+    }
+}
+
+static void *filled(int64_t n_bytes, bool is_mxfp4)
+{
+    void *at;
+
+    CHECK(cudaMalloc(&at, (size_t)n_bytes));
+    fill<<<2048, 256>>>((uint32_t *)at, n_bytes / 4, is_mxfp4);
+    return at;
+}
+
+static struct decode_wide product_of(int n_rows, float *out)
+{
+    static const int n_units = (int)units_of(WIDTH, UNIT_COLUMNS);
+    static void *const head =
+        filled(units_of(VOCABULARY, UNIT_ROWS) * n_units * MXFP4_UNIT_BYTES, true);
+    static void *const rows = filled((int64_t)ROWS_MAX * n_units * UNIT_COLUMNS * 2, false);
+    struct decode_wide p = {};
+
+    p.n_jobs = 1, p.n_tokens = n_rows, p.is_mxfp4 = true;
+    p.w[0] = {(const unsigned char *)head, 0, VOCABULARY, n_units};
+    p.bias[0].kind = VECTOR_NONE;
+    p.out[0] = out, p.out_width[0] = VOCABULARY;
+    p.rows = (const uint16_t *)rows;
+    return p;
+}
+
+static void launch(cudaStream_t stream, int kernel, int n_rows, float *out)
+{
+    const struct decode_wide p = product_of(n_rows, out);
+
+    if (!kernels[kernel].launch(&stream, &p))
+        printf("%s does not take it\n", kernels[kernel].name);
+}
+
+/* Whether the kernels leave the same in all of their room. */
+static bool is_same(cudaStream_t stream, int n_rows, float *out)
+{
+    const size_t n = (size_t)ROWS_MAX * VOCABULARY;
+    std::vector<uint32_t> left[N_KERNELS];
+
+    for (int k = 0; k < N_KERNELS; k++) {
+        left[k].resize(n);
+        CHECK(cudaMemsetAsync(out, 0xEE, n * 4, stream));
+        launch(stream, k, n_rows, out);
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaMemcpy(left[k].data(), out, n * 4, cudaMemcpyDeviceToHost));
+    }
+    return left[0] == left[1];
+}
+
+static void measure(cudaStream_t stream, int kernel, int n_rows, float *out)
+{
+    enum { TIMES = 10 };
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaEvent_t a, b;
+    std::vector<float> times;
+
+    CHECK(cudaEventCreate(&a));
+    CHECK(cudaEventCreate(&b));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < LAUNCHES; i++)
+        launch(stream, kernel, n_rows, out);
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < TIMES; i++) {
+        float ms;
+
+        CHECK(cudaEventRecord(a, stream));
+        CHECK(cudaGraphLaunch(exec, stream));
+        CHECK(cudaEventRecord(b, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaEventElapsedTime(&ms, a, b));
+        times.push_back(ms);
+    }
+    std::sort(times.begin(), times.end());
+    printf("%3d rows, %s: %7.2f us (least %7.2f)\n", n_rows, kernels[kernel].name,
+           times[TIMES / 2] * 1e3 / LAUNCHES, times[0] * 1e3 / LAUNCHES);
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+}
+
+int main(int argc, char **argv)
+{
+    static const int checked[] = {17, 31, 32, 33, 64, 65, 200, 256};
+    int n_bad = 0;
+    cudaStream_t stream;
+    float *out;
+
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CHECK(cudaMalloc(&out, (size_t)ROWS_MAX * VOCABULARY * 4));
+    (void)product_of(1, out);
+    CHECK(cudaDeviceSynchronize());
+    for (int n_rows : checked)
+        if (!is_same(stream, n_rows, out)) {
+            printf("%d rows: other bits\n", n_rows);
+            n_bad++;
+        }
+    for (int i = 1; i < argc; i++)
+        for (int k = 0; k < N_KERNELS; k++)
+            measure(stream, k, std::max(1, std::min(atoi(argv[i]), (int)ROWS_MAX)), out);
+    return n_bad > 0;
+}
