@@ -31,6 +31,8 @@ static double share(double part, double whole)
     X("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache's pages in use, 0 to 1.",        \
       share(f->stats.pages_used, f->stats.pages_total))                                            \
     X("osprey:kv_pages_used", "gauge", "Pages of the KV cache in use.", f->stats.pages_used)       \
+    X("osprey:kv_pages_cached", "gauge", "Pages that only the prefix cache keeps.",                \
+      f->stats.pages_cached)                                                                       \
     X("osprey:kv_pages", "gauge", "Pages of the KV cache.", f->stats.pages_total)                  \
     X("osprey:backlog_seconds", "gauge", "What waits, at the speed of late; 0: not measured.",     \
       f->engine.backlog_seconds)                                                                   \
@@ -40,6 +42,14 @@ static double share(double part, double whole)
       f->health.n_restarts)                                                                        \
     X("vllm:prompt_tokens_total", "counter", "Tokens of prompts that were computed.",              \
       f->stats.n_prompt_tokens)                                                                    \
+    X("vllm:prefix_cache_queries_total", "counter", "Tokens of prompts looked for in the cache.",  \
+      f->stats.n_prompt_tokens + f->stats.n_cached_tokens)                                         \
+    X("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts found in the prefix cache.",   \
+      f->stats.n_cached_tokens)                                                                    \
+    X("vllm:num_preemptions_total", "counter", "Times that a request gave way to others.",         \
+      f->stats.n_preemptions)                                                                      \
+    X("osprey:swapped_pages_total", "counter", "Pages moved to the host's memory for that.",       \
+      f->stats.n_swapped_pages)                                                                    \
     X("vllm:generation_tokens_total", "counter", "Tokens drawn.", f->stats.n_generated_tokens)     \
     X("osprey:steps_total", "counter", "Steps.", f->stats.n_steps)                                 \
     X("osprey:requests_done_total", "counter", "Requests that have ended, in any way.",            \

@@ -30,14 +30,16 @@ static bool is_busy(const struct osp_engine_stats *now, const struct osp_engine_
 static void tell_figures(const struct server *s, const struct osp_engine_stats *now, double seconds)
 {
     const struct osp_engine_stats *before = &s->status_line.stats;
+    double n_prompt = (double)(now->n_prompt_tokens - before->n_prompt_tokens);
+    double n_cached = (double)(now->n_cached_tokens - before->n_cached_tokens);
     struct http_counts http;
 
     http_get_counts(s->http, &http);
     log_info("status running=%d waiting=%d pages=%d/%d prompt_tok_s=%.1f generated_tok_s=%.1f "
-             "steps_s=%.1f connections=%lld refused=%lld",
-             now->n_running, now->n_waiting, now->pages_used, now->pages_total,
-             (double)(now->n_prompt_tokens - before->n_prompt_tokens) / seconds,
+             "cache_hit=%.0f%% steps_s=%.1f connections=%lld refused=%lld",
+             now->n_running, now->n_waiting, now->pages_used, now->pages_total, n_prompt / seconds,
              (double)(now->n_generated_tokens - before->n_generated_tokens) / seconds,
+             n_cached > 0 ? 100 * n_cached / (n_prompt + n_cached) : 0.0,
              (double)(now->n_steps - before->n_steps) / seconds, (long long)http.n_open,
              (long long)s->n_refused);
 }

@@ -204,7 +204,7 @@ def test_a_status_line_every_ten_seconds_while_busy():
         line = until(lambda: next((x for x in server.log if " status running=" in x), None), 15)
         found = re.search(
             r"status running=1 waiting=0 pages=\d+/\d+ prompt_tok_s=[\d.]+ generated_tok_s=([\d.]+) "
-            r"steps_s=[\d.]+ connections=1 refused=0",
+            r"cache_hit=\d+% steps_s=[\d.]+ connections=1 refused=0",
             line,
         )
         assert found and 8 < float(found[1]) < 11, line
