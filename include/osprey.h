@@ -236,6 +236,8 @@ struct osp_engine_stats {
     int64_t n_cached_tokens; /* of prompts that were not computed, but found in the prefix cache */
     /* Requests that gave way, pages that went to the host's memory for that, rows computed again. */
     int64_t n_preemptions, n_swapped_pages, n_rows_again;
+    /* Of all steps but the last, and of them and the last what the device's functions took. */
+    double steps_seconds, device_seconds;
     int n_seqs_max; /* that can run together */
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);

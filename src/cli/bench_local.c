@@ -185,6 +185,7 @@ static enum osp_status local_run(void *self, struct bench_job *job, struct timel
                      .has_seed = true},
         .raw = true,
         .ignore_stop_tokens = true,
+        .no_prefix_cache = true, /* what is measured is computed */
     };
     const struct bench_snapshot before = take_snapshot(l);
     struct osp_request *request = NULL;

@@ -1,6 +1,7 @@
 /* The engine's thread and its loop: drain the inbox, plan, run, commit, publish. */
 #include "engine/engine.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -24,6 +25,8 @@ void engine_publish_stats(struct osp_engine *e)
         .n_preemptions = s->n_preemptions,
         .n_swapped_pages = s->n_swapped_pages,
         .n_rows_again = s->n_computed_again,
+        .steps_seconds = (double)e->step_ns * 1e-9,
+        .device_seconds = (double)e->device_ns * 1e-9,
         .n_seqs_max = s->limits.n_seqs_max,
     };
 
@@ -172,17 +175,19 @@ out:
 
 static enum osp_status run_batch(struct osp_engine *e, const struct step_plan *plan)
 {
+    const struct batch *batch = sched_batch(&e->sched, e->batch_memory);
     struct model *m = e->model->model;
-    uint64_t ticket;
+    uint64_t begin_ns = clock_ns(), ticket;
     enum osp_status st;
 
     TRY(move_pages(e, plan));
-    TRY(model_step(m, sched_batch(&e->sched, e->batch_memory), &ticket));
+    TRY(model_step(m, batch, &ticket));
     TRY(model_wait(m, ticket));
     if (plan->n_draws > 0)
         TRY(model_tokens(m, plan->n_draws, e->tokens, e->logprobs));
     if (asks_for_top(plan))
         TRY(model_top(m, plan->n_draws, e->top_tokens, e->top_logprobs));
+    e->device_ns += clock_ns() - begin_ns;
     osp_model_publish_costs(e->model);
 out:
     return st;
@@ -284,8 +289,10 @@ static void step(struct osp_engine *e)
     const struct step_plan *plan = sched_plan(&e->sched, begin_ns);
     enum osp_status status;
 
-    if (plan->n_parts == 0)
+    if (plan->n_parts == 0) {
+        assert(plan->n_moves == 0); /* whoever they are for has rows */
         return;
+    }
     watch_begin(e, plan, begin_ns);
     status = run_batch(e, plan);
     watch_end(e);
@@ -301,6 +308,7 @@ static void step(struct osp_engine *e)
     engine_publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)
         publish_part(e, &plan->parts[i]);
+    e->step_ns += clock_ns() - begin_ns; /* told with the next step's figures */
 }
 
 static void notify(struct osp_engine *e)

@@ -37,6 +37,7 @@ struct osp_engine {
     float *logprobs;                    /* (n_seqs_max) */
     int32_t *top_tokens;                /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
     float *top_logprobs;                /* likewise */
+    uint64_t step_ns, device_ns;        /* of all steps; of them, in the device's functions */
     bool has_news;                      /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };
