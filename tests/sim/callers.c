@@ -6,13 +6,13 @@ static const char *const SALTS[] = {NULL, "salt"};
 
 struct caller *caller_of(const struct seq *q)
 {
-    const struct osp_request *r = q->owner;
+    struct caller *found = NULL;
 
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
-        if (c->request == r)
-            return c;
-    CHECK(!"a request of nobody is in the engine");
-    return NULL;
+        if (c->request == q->owner)
+            found = c;
+    CHECK(found != NULL);
+    return found;
 }
 
 /* A beginning that others have, too, and something new. */
