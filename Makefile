@@ -388,6 +388,10 @@ format: ## Lay out the C files as .clang-format says
 FUZZ_SECONDS ?= 60
 FUZZ := BUILD=build-fuzz CUDA_ARCHS= CC=clang KERNEL_OPT=-O1 \
         CFLAGS='$(SANITIZE) -fsanitize=fuzzer-no-link -fsanitize=address,undefined'
+.PHONY: structured
+structured: build setup ## Optional: 1,000 random strict schemas asked of the bundled model, each answer validated
+	@STRUCTURED=1000 $(VENV)/bin/python -m pytest -q -s -p no:cacheprovider --timeout 3600 tests/http/test_structured.py -k random
+
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS)
 fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs libclang-rt-dev

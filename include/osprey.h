@@ -311,6 +311,16 @@ struct osp_logit_bias {
     float bias; /* added to its logit */
 };
 
+/* What an answer is held to while it is drawn: docs/structured-output.md. */
+enum osp_form {
+    OSP_FORM_NONE,
+    OSP_FORM_OBJECT, /* any JSON object */
+    OSP_FORM_SCHEMA, /* JSON that fits a JSON schema */
+    OSP_FORM_STRICT_SCHEMA, /* and objects have no properties but those that are listed, unless it says so */
+    OSP_FORM_REGEX, /* text that a regular expression matches as a whole */
+    OSP_FORM_CHOICE /* one of a JSON list of texts */
+};
+
 struct osp_sampling {
     float temperature; /* 0 = greedy when `has_temperature`; default 1 */
     bool has_temperature;
@@ -353,6 +363,10 @@ struct osp_request_options {
      * bit. This lets it take what others generated, too, as requests without a seed do. */
     bool reuse_generated;
     int64_t timeout_ms; /* from its submission on, then it ends with OSP_ETIMEOUT; 0: none */
+    /* The final message is held to this form, reasoning is free; if the prompt does not end in
+     * <|start|>assistant, the whole answer is. Not together with functions or ignore_stop_tokens. */
+    enum osp_form form;
+    const char *form_text; /* the schema, the expression or the list; NULL for OSP_FORM_OBJECT */
 };
 
 /* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue

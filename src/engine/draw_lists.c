@@ -181,6 +181,18 @@ out:
     return st;
 }
 
+enum osp_status draw_lists_need_mask(struct draw_lists *d, int n_ids)
+{
+    enum osp_status st = OSP_OK;
+
+    if (d->mask != NULL)
+        return OSP_OK;
+    TRY(mem_try_array(&d->mask, (size_t)mask_words(n_ids), sizeof(*d->mask), "a mask"));
+    d->n_mask_words = mask_words(n_ids);
+out:
+    return st;
+}
+
 /* ---- together ---- */
 
 enum osp_status draw_lists_init(struct draw_lists *d, const struct draw_lists_wish *wish)

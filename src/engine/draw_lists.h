@@ -40,6 +40,9 @@ struct draw_lists_wish {
 CHECKED enum osp_status draw_lists_init(struct draw_lists *d, const struct draw_lists_wish *wish);
 void draw_lists_release(struct draw_lists *d); /* accepts a zeroed one */
 
+/* There is a mask, as it was or of zeros: of what may be drawn, whatever it is filled with. */
+CHECKED enum osp_status draw_lists_need_mask(struct draw_lists *d, int n_ids);
+
 /* A token was drawn. */
 void draw_lists_note(struct draw_lists *d, int32_t token);
 

@@ -283,6 +283,32 @@ static void measure_parts(struct osp_engine *e, const struct step_plan *plan, ui
     }
 }
 
+static void notify(struct osp_engine *e)
+{
+    if (e->has_news && e->options.notify != NULL)
+        e->options.notify(e->options.notify_ctx);
+    e->has_news = false;
+}
+
+/* The masks for the next draws of requests that are held to a form, after their tokens were told. */
+static void hold_to_forms(struct osp_engine *e)
+{
+    for (int i = e->sched.n_running; i-- > 0;) {
+        struct seq *q = e->sched.running[i];
+        struct osp_request *r = request_of(q);
+        enum osp_status st;
+
+        if (r->form == NULL || answer_form_heard(r->form) == q->n_tokens - q->n_prompt)
+            continue;
+        notify(e);
+        st = answer_form_hear(r->form, q->tokens[q->n_tokens - 1]);
+        if (st == OSP_OK)
+            continue;
+        take_out(e, q, SEQ_END_FAILED);
+        finish_request(e, r, st, fail_message());
+    }
+}
+
 static void step(struct osp_engine *e)
 {
     uint64_t begin_ns = clock_ns(), now_ns;
@@ -308,6 +334,7 @@ static void step(struct osp_engine *e)
     engine_publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)
         publish_part(e, &plan->parts[i]);
+    hold_to_forms(e);
     e->step_ns += clock_ns() - begin_ns; /* told with the next step's figures */
 }
 

@@ -15,6 +15,16 @@
 #include "model/dummy.h"
 #include "model/quantize.h"
 
+/* Where a worker finds the tokenizer, whatever its folder is. One that is too long is none. */
+static void keep_path(struct osp_model *m, const char *path)
+{
+    char *absolute = realpath(path, NULL);
+
+    if (absolute != NULL && strlen(absolute) < sizeof m->text.path)
+        memcpy(m->text.path, absolute, strlen(absolute) + 1);
+    free(absolute);
+}
+
 /* A worker's parent has opened it already. */
 static enum osp_status open_tokenizer(struct osp_model *m, const char *given, const char *folder)
 {
@@ -27,6 +37,7 @@ static enum osp_status open_tokenizer(struct osp_model *m, const char *given, co
     TRY(tokenizer_open(&m->tokenizer, path));
     m->text.n_token_ids = tokenizer_size(m->tokenizer);
     m->text.specials = *tokenizer_specials(m->tokenizer);
+    keep_path(m, path);
 out:
     free(path);
     return st;
@@ -338,6 +349,7 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
 
     *out = NULL;
     pthread_mutex_init(&m->costs_lock, NULL);
+    m->forms = form_kit_new();
     if (text != NULL)
         m->text = *text;
     TRY(remote_wanted(&is_elsewhere, opt));
@@ -373,6 +385,7 @@ void osp_model_close(struct osp_model *model)
         return;
     remote_close(model->remote);
     model_close(model->model);
+    form_kit_free(model->forms);
     tokenizer_close(model->tokenizer);
     pthread_mutex_destroy(&model->costs_lock);
     free(model->name);

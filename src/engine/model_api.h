@@ -7,6 +7,7 @@
 
 #include "engine/memory_plan.h"
 #include "osprey_tools.h"
+#include "engine/form_kit.h"
 #include "text/tokenizer.h"
 
 enum { STAGE_COSTS_MAX = 16 };
@@ -23,10 +24,13 @@ struct model_facts {
     char device[sizeof((struct device_info *)0)->name];
 };
 
+enum { MODEL_TEXT_PATH_BYTES = 4096 };
+
 /* All that those who know tokens alone need of a tokenizer. */
 struct model_text {
     int32_t n_token_ids;
     struct special_ids specials;
+    char path[MODEL_TEXT_PATH_BYTES]; /* the tokenizer's, absolute: for token masks */
 };
 
 struct remote;
@@ -40,6 +44,7 @@ struct osp_model {
     struct tokenizer *tokenizer; /* NULL in a worker */
     bool is_elsewhere;           /* in a worker's process: `model` is NULL */
     struct model_text text;      /* of the tokenizer, here or in the worker's parent */
+    struct form_kit *forms;
     struct memory_plan plan;
     struct model_facts facts;
     unsigned mxfp4_parts; /* that loading turns to MXFP4 */

@@ -12,6 +12,7 @@
 static void request_free(struct osp_request *r)
 {
     event_stream_release(&r->stream);
+    answer_form_free(r->form);
     seq_release(&r->seq);
     scores_release(&r->scores);
     pthread_cond_destroy(&r->changed);

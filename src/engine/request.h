@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "engine/answer_form.h"
 #include "engine/event_stream.h"
 #include "engine/metrics.h"
 #include "engine/scores.h"
@@ -31,9 +32,10 @@ struct osp_request {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct outbox outbox; /* under the lock */
-    char *message;        /* set once, before the outbox ends with a failure */
-    char *client, *salt;  /* what seq.client_key and seq.salt point to */
+    struct outbox outbox;     /* under the lock */
+    char *message;            /* set once, before the outbox ends with a failure */
+    char *client, *salt;      /* what seq.client_key and seq.salt point to */
+    struct answer_form *form; /* NULL: it is held to none; the engine's thread's */
     struct scores
         scores; /* of the answer's tokens: the engine writes them before it publishes those */
 

@@ -176,6 +176,69 @@ out:
     return st;
 }
 
+/* ---- forms ---- */
+
+/* The field that a client knows a form by. */
+static const char *form_field(enum osp_form form)
+{
+    return form == OSP_FORM_REGEX    ? "regex"
+           : form == OSP_FORM_CHOICE ? "choice"
+                                     : "response_format";
+}
+
+static enum osp_status check_form(const struct osp_request_options *opt,
+                                  const struct event_stream_options *stream)
+{
+    if (stream->n_functions > 0)
+        return fail(OSP_EUNSUPPORTED, "%s: not supported together with tools yet",
+                    form_field(opt->form));
+    if (opt->ignore_stop_tokens)
+        return fail(OSP_EINVAL, "%s: not together with ignore_eos", form_field(opt->form));
+    return OSP_OK;
+}
+
+static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
+                               const struct sched_limits *l, struct grammar *grammar)
+{
+    struct draw_lists *lists = &r->seq.lists;
+    struct answer_form_wish wish = {.grammar = grammar,
+                                    .prompt = r->seq.tokens,
+                                    .n_prompt = r->seq.n_prompt,
+                                    .stop_ids = l->stop_ids,
+                                    .n_stop_ids = l->n_stop_ids};
+    enum osp_status st;
+
+    TRY(form_kit_prepare(m->forms, m->tokenizer, m->text.path, &wish.tools));
+    TRY(draw_lists_need_mask(lists, m->facts.vocab_size));
+    wish.mask = lists->mask;
+    wish.n_mask_words = lists->n_mask_words;
+    st = answer_form_new(&r->form, &wish);
+out:
+    return st;
+}
+
+/* With a worker the form is only checked here, so that a wrong one is known at once. */
+static enum osp_status set_form(struct osp_request *r, const struct osp_engine *engine,
+                                const struct osp_request_options *opt,
+                                const struct event_stream_options *stream)
+{
+    const struct osp_model *m = engine->model;
+    struct grammar *grammar = NULL;
+    enum osp_status st;
+
+    if (opt->form == OSP_FORM_NONE)
+        return OSP_OK;
+    TRY(check_form(opt, stream));
+    st = form_kit_grammar(m->forms, opt->form, opt->form_text, &grammar);
+    if (st != OSP_OK)
+        return fail_within(st, "%s", form_field(opt->form));
+    if (!m->is_elsewhere)
+        TRY(hold_to(r, m, &engine->limits, grammar));
+out:
+    grammar_drop(grammar);
+    return st;
+}
+
 static enum osp_status submit(struct osp_request **out, struct osp_engine *engine,
                               const struct osp_request_options *opt,
                               struct event_stream_options *stream)
@@ -194,6 +257,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
+    TRY(set_form(r, engine, opt, stream));
     TRY(engine_submit(engine, r, opt));
     *out = r;
 out:

@@ -71,7 +71,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     TEXT(cache_salt)                                                                               \
     VALUE(bool, no_prefix_cache)                                                                   \
     VALUE(bool, reuse_generated)                                                                   \
-    VALUE(int64_t, timeout_ms)
+    VALUE(int64_t, timeout_ms)                                                                     \
+    VALUE(enum osp_form, form)                                                                     \
+    TEXT(form_text)
 
 /* X(struct osp_<name>_options, its table) */
 #define WIRE_OPTIONS_LIST(X)                                                                       \

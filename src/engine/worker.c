@@ -221,6 +221,7 @@ static enum osp_status tell_opened(struct worker *w)
     pthread_join(w->loader, NULL);
     w->is_loading = false;
     if (w->model != NULL) {
+        form_kit_warm(w->model->forms, w->text.path);
         made.load_seconds = w->model->load_seconds;
         made.plan = w->model->plan;
         made.facts = w->model->facts;

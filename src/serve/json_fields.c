@@ -1,4 +1,5 @@
 #include "serve/json_fields.h"
+#include "serve/json_form.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -159,17 +160,6 @@ static enum osp_status read_tool_choice(struct chat_params *p, const char *field
     return not_yet(field, "only \"auto\" and \"none\"");
 }
 
-static enum osp_status read_response_format(struct chat_params *p, const char *field,
-                                            const json_t *v)
-{
-    const char *type = json_string_value(json_object_get(v, "type"));
-
-    (void)p;
-    if (!type)
-        return fail(OSP_EINVAL, "%s: must be an object with a type", field);
-    return strcmp(type, "text") == 0 ? OSP_OK : not_yet(field, "only {\"type\": \"text\"}");
-}
-
 static enum osp_status only_false(struct chat_params *p, const char *field, const json_t *v)
 {
     bool wanted = false;
@@ -232,7 +222,10 @@ static const struct {
     {"stop", read_stop},
     {"n", read_n},
     {"tool_choice", read_tool_choice},
-    {"response_format", read_response_format},
+    {"response_format", json_read_response_format},
+    {"structured_outputs", json_read_structured_outputs},
+    {"regex", json_read_regex},
+    {"choice", json_read_choice},
     {"logprobs", json_read_logprobs},
     {"top_logprobs", json_read_top_logprobs},
     {"frequency_penalty", json_read_frequency},

@@ -68,6 +68,7 @@ void chat_params_release(struct chat_params *p)
     free(p->model);
     free(p->biases);
     free(p->allowed);
+    free(p->form_text);
     buf_release(&p->ignored);
     *p = (struct chat_params){0};
 }

@@ -241,9 +241,12 @@ static enum osp_status build(struct token_index *x, struct sorting *s)
 
     TRY(mem_try_array(&s->ids, (size_t)x->n_tokens, sizeof *s->ids, "a token index"));
     TRY(mem_try_array(&s->group, (size_t)x->n_tokens, 1, "a token index"));
+    TRY(mem_try_array(&x->ordinary, x->n_words, 4, "a token index"));
     for (int32_t id = 0; id < x->n_tokens; id++)
-        if (x->offsets[id + 1] > x->offsets[id])
+        if (x->offsets[id + 1] > x->offsets[id]) {
             s->ids[s->n++] = id;
+            mask_set(x->ordinary, id);
+        }
     qsort_r(s->ids, (size_t)s->n, sizeof *s->ids, compare_tokens, x);
     TRY(mem_try_array(&x->plain_masks, GROUP_HARD * x->n_words, 4, "a token index"));
     TRY(mem_try_array(&x->all_plain, x->n_words, 4, "a token index"));
@@ -285,6 +288,7 @@ void token_index_free(struct token_index *x)
     free(x->hard.nodes);
     for (int g = 0; g < GROUP_HARD; g++)
         free(x->plain[g / N_LENGTHS][g % N_LENGTHS].nodes);
+    free(x->ordinary);
     free(x->plain_masks);
     free(x->all_plain);
     free(x->plain_of_chars);

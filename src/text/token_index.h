@@ -36,6 +36,7 @@ struct token_index {
     struct trie plain[N_ALPHABETS][N_LENGTHS];   /* tokens of each alphabet and of no smaller one */
     int plain_bytes_max[N_ALPHABETS][N_LENGTHS]; /* longest of the group; it rises with the group */
     uint32_t *plain_masks; /* (N_ALPHABETS, N_LENGTHS, n_words): the group and all shorter ones */
+    uint32_t *ordinary;    /* (n_words): all tokens but control tokens */
     uint32_t *all_plain;   /* (n_words) */
     uint32_t *plain_of_chars; /* (PLAIN_CHARS_MASKS, n_words): at most so many characters */
     int32_t *long_plain;      /* those of more, by falling length */

@@ -367,7 +367,7 @@ def test_ids_and_warnings(client):
         ({"extra_body": {"allowed_token_ids": []}}, openai.BadRequestError, "allowed_token_ids"),
         ({"extra_body": {"return_token_ids": 1}}, openai.BadRequestError, "return_token_ids"),
         ({"tool_choice": "required", "tools": [WEATHER]}, openai.BadRequestError, "tool_choice"),
-        ({"response_format": {"type": "json_object"}}, openai.BadRequestError, "response_format"),
+        ({"response_format": {"type": "yaml"}}, openai.BadRequestError, "response_format"),
         ({"model": "gpt-9"}, openai.NotFoundError, "model"),
     ],
 )

@@ -158,7 +158,7 @@ static void test_refusals(void **state)
         {"{\"messages\":[],\"stop\":[\"\"]}", "400 Bad", "\"param\":\"stop\""},
         {"{\"messages\":[],\"stop\":\"a\\u0000b\"}", "400 Bad", "\"param\":\"stop\""},
         {"{\"messages\":[],\"tool_choice\":\"required\"}", "400 Bad", "\"param\":\"tool_choice\""},
-        {"{\"messages\":[],\"response_format\":{\"type\":\"json_object\"}}", "400 Bad",
+        {"{\"messages\":[],\"response_format\":{\"type\":\"yaml\"}}", "400 Bad",
          "\"param\":\"response_format\""},
         {"{\"messages\":[],\"logprobs\":7}", "400 Bad", "\"param\":\"logprobs\""},
         {"{\"messages\":[],\"x\":\"BUSY\"}", "429 Too", "retry-after: 1"},

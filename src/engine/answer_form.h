@@ -1,0 +1,34 @@
+/* Holds one request's answer to a form: before each draw it says which tokens may come, and it hears which one
+ * came. Where the prompt ends as an assistant's message begins (<|start|>assistant), the answer is messages of
+ * Harmony: reasoning is free, the final message is held to the form, there are no others, and only the
+ * complete final message ends the answer. Behind any other prompt all of the answer is held to the form.
+ * Owned by the request; used by the thread that owns its sequence. */
+#ifndef ENGINE_ANSWER_FORM_H
+#define ENGINE_ANSWER_FORM_H
+
+#include "engine/form_kit.h"
+
+struct answer_form;
+
+struct answer_form_wish {
+    const struct form_tools *tools; /* borrowed */
+    struct grammar *grammar;        /* shared */
+    const int32_t *prompt;          /* (n_prompt) */
+    int n_prompt;
+    const int *stop_ids; /* (n_stop_ids) that end an answer of the engine */
+    int n_stop_ids;
+    uint32_t *
+        mask; /* (n_mask_words), borrowed: of the sequence; as it is now, it limits all that follow */
+    int n_mask_words;
+};
+
+/* Fills the mask for the first draw. */
+CHECKED enum osp_status answer_form_new(struct answer_form **out,
+                                        const struct answer_form_wish *wish);
+void answer_form_free(struct answer_form *f); /* accepts NULL */
+/* How many tokens of the answer it has heard. */
+int answer_form_heard(const struct answer_form *f);
+/* Fills the mask for the next draw. OSP_ELIMIT: the form is too ambiguous for this answer. */
+CHECKED enum osp_status answer_form_hear(struct answer_form *f, int32_t token);
+
+#endif
