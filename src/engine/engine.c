@@ -338,13 +338,6 @@ static void step(struct osp_engine *e)
     e->step_ns += clock_ns() - begin_ns; /* told with the next step's figures */
 }
 
-static void notify(struct osp_engine *e)
-{
-    if (e->has_news && e->options.notify != NULL)
-        e->options.notify(e->options.notify_ctx);
-    e->has_news = false;
-}
-
 void engine_take_news(struct osp_engine *e)
 {
     drain_inbox(e);
