@@ -297,7 +297,7 @@ static void test_limits(void **state)
     tool.parameters_json = buf_text(&schema);
     buf_init(&out, SIZE_MAX / 2);
     assert_int_equal(harmony_render_tools(&functions, 1, &out), OSP_ELIMIT);
-    assert_non_null(strstr(fail_message(), "functions.f: parameters: the type is longer"));
+    assert_non_null(strstr(fail_message(), "functions.f: parameters: the type: longer"));
     buf_release(&out);
     while (schema.size_bytes <= TYPE_SCHEMA_BYTES_MAX)
         buf_puts(&schema, "                                ");
