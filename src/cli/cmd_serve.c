@@ -17,7 +17,7 @@ struct serve_args {
     int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
     int64_t body_bytes_max;
     struct sampling_args sampling;
-    bool quiet;
+    bool no_prefix_cache, quiet;
 };
 
 static const struct serve_args DEFAULTS = {
@@ -59,6 +59,8 @@ static const struct option_row OPTIONS[] = {
             "requests that may wait; more get 429 with Retry-After (default 256)"),
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
               "largest request body; larger ones get 413 (default 4M)"),
+    FLAG_ROW(T, no_prefix_cache, "no-prefix-cache", "--no-enable-prefix-caching,--no-cache-prompt",
+             "compute every prompt anew, unless a request asks for \"cache_prompt\": true"),
     SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
     SECONDS_ROW(limit_s, "request-time-limit", 0,
                 "for a request from its arrival to its answer's end, the wait in the queue "
@@ -133,7 +135,9 @@ out:
 static struct serve_options options_of(struct serving *s)
 {
     const struct serve_args *args = s->args;
+    struct osp_request_options defaults = sampling_args_request(&args->sampling);
 
+    defaults.no_prefix_cache = args->no_prefix_cache;
     return (struct serve_options){
         .host = args->host,
         .port = args->port,
@@ -147,7 +151,7 @@ static struct serve_options options_of(struct serving *s)
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
         .queue_requests_max = args->queue,
-        .defaults = sampling_args_request(&args->sampling),
+        .defaults = defaults,
         .load = load,
         .on_listening = on_listening,
         .on_ready = on_ready,

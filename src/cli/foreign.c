@@ -50,13 +50,14 @@ static const struct foreign_option FOREIGN[] = {
      FOREIGN_ONE, NULL, FIXED},
     {"--numa,--cpu-mask,-C,--cpu-range,-Cr,--cpu-strict", FOREIGN_ONE, NULL, "use --cpu-affinity"},
     {"--stream-interval", FOREIGN_ONE, NULL, "every token is sent as it comes"},
-    {"--scheduling-policy", FOREIGN_ONE, "fcfs", "requests are served in the order they come"},
+    {"--scheduling-policy", FOREIGN_ONE, NULL,
+     "a request's priority comes first, then users take turns, then comes the order of arrival"},
     {"--enable-prefix-caching,--cache-prompt,--cache-idle-slots", FOREIGN_NONE, NULL,
-     "prompts are not shared between requests"},
+     "the prefix cache is on unless --no-prefix-cache is given"},
     {"--prefix-caching-hash-algo,--cache-reuse,--cache-ram,-cram,--ctx-checkpoints,-ctxcp,"
      "--swa-checkpoints,--slot-prompt-similarity,-sps,--slot-save-path,--kv-offloading-size,"
      "--kv-offloading-backend",
-     FOREIGN_ONE, NULL, "prompts are not shared between requests"},
+     FOREIGN_ONE, NULL, "the prefix cache takes what the KV cache has free"},
     {"--context-shift", FOREIGN_NONE, NULL, "an answer ends where its context is full"},
     {"--keep", FOREIGN_ONE, NULL, "an answer ends where its context is full"},
     {"--speculative-config,--spec-type,--model-draft,-md,--hf-repo-draft,-hfd,--draft,"

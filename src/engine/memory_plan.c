@@ -128,13 +128,12 @@ static struct budget budget_of(const struct memory_plan *p, const struct memory_
 static enum osp_status fail_too_small(const struct memory_plan *p, const struct gptoss_config *c,
                                       int64_t has_bytes)
 {
-    double need_bytes = 0;
+    const int n_full = pages_of_tokens(p->context_tokens_max);
+    const int n_window = p->n_pages[GROUP_WINDOW] + n_full / SNAPSHOT_PART + 1;
+    double need_bytes = (double)n_full * (double)model_page_bytes(c, GROUP_FULL, p->kv_dtype);
     char need[16], has[16], weights[16];
 
-    need_bytes += (double)pages_of_tokens(p->context_tokens_max) *
-                  (double)model_page_bytes(c, GROUP_FULL, p->kv_dtype);
-    need_bytes +=
-        (double)p->n_pages[GROUP_WINDOW] * (double)model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
+    need_bytes += (double)n_window * (double)model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
     return fail(
         OSP_ENOMEM,
         "one request of %d tokens needs %s of KV cache, but only %s may be used beside %s of "

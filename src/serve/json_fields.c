@@ -141,6 +141,52 @@ static enum osp_status read_stop(struct chat_params *p, const char *field, const
     return OSP_OK;
 }
 
+static enum osp_status read_cache_prompt(struct chat_params *p, const char *field, const json_t *v)
+{
+    bool wanted = true;
+    enum osp_status st = json_bool(&wanted, field, v);
+
+    p->options.no_prefix_cache = !wanted;
+    return st;
+}
+
+/* No salt is cut: two that began alike would share what they must not. */
+static enum osp_status read_cache_salt(struct chat_params *p, const char *field, const json_t *v)
+{
+    const size_t n_bytes = json_string_length(v);
+
+    if (!json_is_string(v) || n_bytes == 0 || n_bytes > OSP_CLIENT_BYTES_MAX ||
+        strlen(json_string_value(v)) != n_bytes)
+        return fail(OSP_EINVAL, "%s: must be a string of 1 to %d bytes without NUL", field,
+                    OSP_CLIENT_BYTES_MAX);
+    p->salt = mem_strdup(json_string_value(v));
+    p->options.cache_salt = p->salt;
+    return OSP_OK;
+}
+
+/* Whom the engine's time is shared between; users whose names begin alike that far share theirs. */
+static enum osp_status read_user(struct chat_params *p, const char *field, const json_t *v)
+{
+    if (!json_is_string(v))
+        return fail(OSP_EINVAL, "%s: must be a string", field);
+    if (p->client == NULL && json_string_length(v) > 0) {
+        const char *user = json_string_value(v);
+
+        p->client = mem_strndup(user, strnlen(user, OSP_CLIENT_BYTES_MAX));
+        p->options.client = p->client;
+    }
+    return OSP_OK;
+}
+
+static enum osp_status read_priority(struct chat_params *p, const char *field, const json_t *v)
+{
+    json_int_t priority = 0;
+    enum osp_status st = json_int(&priority, field, v, INT_MIN, INT_MAX);
+
+    p->options.priority = (int)priority;
+    return st;
+}
+
 static enum osp_status read_n(struct chat_params *p, const char *field, const json_t *v)
 {
     json_int_t n = 0;
@@ -218,7 +264,9 @@ static const struct {
     {"seed", read_seed},
     {"ignore_eos", read_ignore_eos},
     {"min_tokens", json_read_tokens_min},
-    {"cache_prompt", no_matter},
+    {"cache_prompt", read_cache_prompt},
+    {"cache_salt", read_cache_salt},
+    {"priority", read_priority},
     {"stop", read_stop},
     {"n", read_n},
     {"tool_choice", read_tool_choice},
@@ -240,8 +288,8 @@ static const struct {
     {"parallel_tool_calls", no_matter},
     {"store", only_false},
     {"metadata", no_matter},
-    {"user", no_matter},
-    {"safety_identifier", no_matter},
+    {"user", read_user},
+    {"safety_identifier", read_user},
     {"prompt_cache_key", no_matter},
     {"service_tier", no_matter},
 };

@@ -69,6 +69,8 @@ void chat_params_release(struct chat_params *p)
     free(p->biases);
     free(p->allowed);
     free(p->form_text);
+    free(p->client);
+    free(p->salt);
     buf_release(&p->ignored);
     *p = (struct chat_params){0};
 }

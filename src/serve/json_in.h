@@ -14,7 +14,8 @@ struct chat_params {
     char *model;                   /* NULL: none named */
     struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: none */
     int32_t *allowed;
-    char *form_text; /* owned: options.form_text */
+    char *form_text; /* owned: options.form_text; so is options.client's and .cache_salt's text: */
+    char *client, *salt;
     int n_choices;   /* 0: not said, 1 */
     bool stream, include_usage, return_token_ids;
     bool no_tools;      /* tool_choice: "none" */
