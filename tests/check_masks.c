@@ -333,8 +333,8 @@ static const char *const schemas[] = {
     "\"^[A-Z]{2}-[0-9]{4,8}$\"},\"slug\":{\"type\":\"string\",\"pattern\":\"^[a-z0-9-]{1,40}$\"},"
     "\"note\":{\"type\":\"string\",\"pattern\":\"^[^<>]{0,120}$\"},\"score\":{\"type\":\"number\","
     "\"minimum\":0,\"maximum\":1}},\"required\":[\"id\",\"slug\",\"note\",\"score\"]}",
-    "{\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\",\"items\":{\"type\":["
-    "\"boolean\",\"string\",\"null\"]}}}",
+    ("{\"type\":\"object\",\"additionalProperties\":{\"type\":\"array\",\"items\":{\"type\":["
+     "\"boolean\",\"string\",\"null\"]}}}"),
     "true",
 };
 

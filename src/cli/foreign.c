@@ -53,7 +53,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--scheduling-policy", FOREIGN_ONE, NULL,
      "a request's priority comes first, then users take turns, then comes the order of arrival"},
     {"--enable-prefix-caching,--cache-prompt,--cache-idle-slots", FOREIGN_NONE, NULL,
-     "the prefix cache is on unless --no-prefix-cache is given"},
+     "serve has a prefix cache, which its --no-prefix-cache turns off"},
     {"--prefix-caching-hash-algo,--cache-reuse,--cache-ram,-cram,--ctx-checkpoints,-ctxcp,"
      "--swa-checkpoints,--slot-prompt-similarity,-sps,--slot-save-path,--kv-offloading-size,"
      "--kv-offloading-backend",

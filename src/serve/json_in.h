@@ -16,7 +16,7 @@ struct chat_params {
     int32_t *allowed;
     char *form_text; /* owned: options.form_text; so is options.client's and .cache_salt's text: */
     char *client, *salt;
-    int n_choices;   /* 0: not said, 1 */
+    int n_choices; /* 0: not said, 1 */
     bool stream, include_usage, return_token_ids;
     bool no_tools;      /* tool_choice: "none" */
     struct buf ignored; /* names of fields that nothing reads, "a, b" */
