@@ -23,6 +23,8 @@ enum { PROGRESS_EVERY_NS = 50 * 1000 * 1000 };
 struct told {
     uint64_t id;
     struct osp_request *request;
+    int n_before;  /* tokens that the parent has, */
+    bool has_news; /* and there is more to tell it: as look_at_requests() found */
 };
 
 struct worker {
@@ -138,17 +140,26 @@ static enum osp_status tell_request(struct worker *w, const struct told *t, int 
     return send_news(w, &news, r, message);
 }
 
+static void look_at_requests(struct worker *w)
+{
+    for (size_t i = 0; i < w->n_told; i++) {
+        struct told *t = &w->told[i];
+
+        t->n_before = t->request->seen.n_tokens;
+        t->has_news = request_wait(t->request, 0);
+    }
+}
+
 static enum osp_status tell_requests(struct worker *w)
 {
     enum osp_status st = OSP_OK;
 
     for (size_t i = w->n_told; st == OSP_OK && i-- > 0;) {
         struct told *t = &w->told[i];
-        int n_before = t->request->seen.n_tokens;
 
-        if (!request_wait(t->request, 0))
+        if (!t->has_news)
             continue;
-        st = tell_request(w, t, n_before);
+        st = tell_request(w, t, t->n_before);
         if (!t->request->seen.ended)
             continue;
         osp_request_close(t->request);
@@ -166,11 +177,13 @@ static bool has_ended_one(const struct worker *w)
     return stats.n_requests_done != n_done;
 }
 
-/* Figures come before events, here too; the longer ones when there is an end among those. */
+/* Figures come before events, here too, and are younger: no end is told that they do not count. The longer
+ * ones when there is an end among those. */
 static enum osp_status tell_engine(struct worker *w)
 {
     enum osp_status st;
 
+    look_at_requests(w);
     if (has_ended_one(w))
         TRY(send_metrics(w));
     TRY(send_pulse(w));
