@@ -156,10 +156,12 @@ $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
 $(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(FLAGS_$(k))))
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
-# Made again with every commit: results of measurements name it.
-$(BUILD)/obj/src/cli/build_id.o: $(wildcard .git/logs/HEAD)
-$(BUILD)/obj/src/cli/build_id.o: PART_CFLAGS += \
-    -DOSP_BUILD_ID='"$(shell git describe --always --dirty 2>/dev/null)"'
+# Made again with every commit, in a worktree too, and when files are changed: results of measurements name it.
+$(BUILD)/build-id: FORCE
+	@mkdir -p $(@D)
+	@id=$$(git describe --always --dirty 2>/dev/null); echo "$$id" | cmp -s - $@ || echo "$$id" >$@
+$(BUILD)/obj/src/cli/build_id.o: $(BUILD)/build-id
+$(BUILD)/obj/src/cli/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
 
 # Not ours: no warnings, and none of our language settings.
 $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
