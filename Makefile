@@ -409,7 +409,7 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 
 .PHONY: kills
 kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) in mid-stream
-	@KILLS=$(or $(KILLS),1000) $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
+	@KILLS=$(or $(KILLS),1000) TOLD_S=1 $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
 	    tests/http/test_worker.py -k test_killed_in_mid_stream
 
 # The short form, for every change, is part of `make test` (tests/http/test_load.py).

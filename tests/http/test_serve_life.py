@@ -31,7 +31,7 @@ def test_a_signal_lets_streams_finish(start_server, number):
     thread.start()
     assert began.wait(30)
     assert server.stop(number) == 0
-    thread.join(10)
+    thread.join(60)
     assert chunks[-1].choices[0].finish_reason == "stop"
     assert "status=200" in "\n".join(server.log)
 
@@ -51,7 +51,7 @@ def test_a_deadline_ends_streams_with_an_error(start_server):
     thread.start()
     assert began.wait(30)
     assert server.stop() == 0
-    thread.join(10)
+    thread.join(60)
     assert errors and "shutting down" in str(errors[0])
 
 
@@ -59,7 +59,7 @@ def test_no_clients_no_waiting(start_server):
     server = start_server()
     began = time.monotonic()
     assert server.stop() == 0
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20  # not the 30 s that streams would get
 
 
 def test_port_in_use(server):
@@ -132,7 +132,7 @@ def test_a_full_queue(start_server):
             )
         except openai.RateLimitError as error:
             refused += 1
-            assert error.response.headers["retry-after"] == "1"
+            assert int(error.response.headers["retry-after"]) >= 1
     assert refused >= 3
     for stream in streams:
         stream.close()
@@ -157,8 +157,8 @@ def test_a_second_signal_ends_at_once(start_server):
     assert began.wait(30)
     server.process.send_signal(signal.SIGTERM)
     server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(10) == 0
-    thread.join(10)
+    assert server.process.wait(60) == 0
+    thread.join(60)
 
 
 def test_wrong_command_lines():

@@ -1,6 +1,7 @@
 """The engine in a worker process, as clients of the server see its ends.
 
-KILLS names how often the worker is killed in a row (3; `make kills` takes 1,000).
+KILLS names how often the worker is killed in a row (3; `make kills` takes 1,000), TOLD_S how long clients may
+wait for what they are promised within a second: here much else may run on the machine, `make kills` holds it.
 """
 
 import json
@@ -17,8 +18,8 @@ import pytest
 
 KILLS = int(os.environ.get("KILLS", "3"))
 TASK = [{"role": "user", "content": "Copy this exactly: one two three four five six seven eight nine ten"}]
-TOLD_S = 1.0  # from the worker's end to the clients' error event, and to /health
-AGAIN_S = 30
+TOLD_S = float(os.environ.get("TOLD_S", "8"))  # from the worker's end to the clients' error event, and to /health
+AGAIN_S = 120
 
 
 def children(pid):
@@ -132,7 +133,7 @@ def test_killed_in_mid_stream(start_server):
             assert body["status"] == "restarting"
             assert "ended unexpectedly" in body["reason"]
         for stream in streams:
-            stream.join(10)
+            stream.join(60)
             assert stream.ended_s - began < TOLD_S
             assert "the engine's process has failed" in str(stream.error)
         wait_until(lambda: health(server)[0] == 200, "200 again")
@@ -168,16 +169,16 @@ def test_health_while_it_loads_again(start_server):
 
 
 def test_stopped(start_server):
-    server = start_server("--worker", "on", "--worker-silence", "2")
+    server = start_server("--worker", "on", "--worker-silence", "4")
     stream = start_streams(server, 1)[0]
     pid = worker_of(server)
     began = time.monotonic()
     os.kill(pid, signal.SIGSTOP)
-    wait_until(lambda: health(server)[1]["status"] == "wedged", "wedged", 2.5)
+    wait_until(lambda: health(server)[1]["status"] == "wedged", "wedged")
     assert "no sign of life" in health(server)[1]["reason"]
     wait_until(lambda: health(server)[1]["restarts"] == 1, "killed and started again")
-    stream.join(10)
-    assert stream.ended_s - began < 5
+    stream.join(60)
+    assert stream.ended_s - began < 4 + TOLD_S
     assert "no sign of life" in str(stream.error)
     wait_until(lambda: health(server)[0] == 200, "200 again")
     ask(server)
@@ -205,8 +206,8 @@ def test_nothing_is_left_of_a_killed_server(start_server):
     start_streams(server, 1)
     pid = worker_of(server)
     server.process.kill()
-    server.process.wait(10)
-    wait_until(lambda: is_gone(pid), "the worker ends with its parent", 2)
+    server.process.wait(60)
+    wait_until(lambda: is_gone(pid), "the worker ends with its parent")
 
 
 @pytest.mark.parametrize("to_all", [False, True])
@@ -219,7 +220,7 @@ def test_sigterm_lets_streams_finish(start_server, to_all):
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGINT)
     assert server.stop() == 0
-    stream.join(10)
+    stream.join(60)
     assert stream.error is None
     assert stream.finish == "length"
     assert is_gone(pid)
@@ -241,8 +242,8 @@ def test_two_signals_end_it_at_once(start_server):
     wait_until(lambda: refuses(server), "no new connections: it drains")
     began = time.monotonic()
     assert server.stop() == 0
-    assert time.monotonic() - began < 1.5
-    wait_until(lambda: is_gone(pid), "the worker ends with its parent", 2)
+    assert time.monotonic() - began < TOLD_S  # the streams, of 4,096 tokens each, would take longer
+    wait_until(lambda: is_gone(pid), "the worker ends with its parent")
 
 
 def test_where_it_is(start_server):

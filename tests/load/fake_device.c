@@ -105,6 +105,16 @@ static enum mode read_control(struct fake *f)
     return word[0] == 'h' ? MODE_HANG : word[0] == 'f' ? MODE_FAIL : MODE_RUN;
 }
 
+static void tell_held(void)
+{
+    char *path = mem_printf("%s.held", getenv("OSPREY_FAKE_CONTROL"));
+    FILE *file = fopen(path, "w");
+
+    if (file)
+        fclose(file);
+    free(path);
+}
+
 static void sleep_until(uint64_t end_ns)
 {
     struct timespec t = {.tv_sec = (time_t)(end_ns / 1000000000),
@@ -121,6 +131,8 @@ static enum osp_status take_time(struct fake *f)
     uint64_t step_ns = (uint64_t)f->step_ms * 1000000, now_ns = clock_ns();
     bool follows = now_ns < f->end_ns + step_ns;
 
+    if (mode == MODE_HANG)
+        tell_held();
     while (mode == MODE_HANG) {
         sleep_until(clock_ns() + POLL_MS * 1000000);
         mode = read_control(f);

@@ -210,7 +210,7 @@ def overload(seconds, slack=1, n_seqs=512, step_ms=500, tokens=8):
         promises.equal("answers cut or of another kind", seen["cut"] + seen["other"], 0)
         promises.equal("requests that are accounted for", seen["whole"] + seen["refused"], seen["sent"])
         promises.equal("refusals without Retry-After", seen["without_retry_after"], 0)
-        promises.least("share of the capacity that stays useful", seen["useful_share"], 0.95 if slack == 1 else 0.8)
+        promises.least("share of the capacity that stays useful", seen["useful_share"], 0.95 if slack == 1 else 0.6)
         promises.most("ms to the slowest 429", seen["refusal_ms_max"], 50 * slack)
         promises.equal("exit status", server.stop(), 0)
     return seen, promises
@@ -271,7 +271,7 @@ def disconnects(n, at_once=200):
     return seen, promises
 
 
-def drain(n, step_ms=100, tokens=60):
+def drain(n, step_ms=100, tokens=60, slack=1):
     """SIGTERM while n streams run; then twice."""
     promises = Promises()
     options = ["--max-num-seqs", n, "--max-num-batched-tokens", 16384, "--max-queue", n, "--max-model-len", 512]
@@ -291,9 +291,9 @@ def drain(n, step_ms=100, tokens=60):
         server.signal()
         begin = time.monotonic()
         server.signal(signal.SIGINT)
-        promises.equal("exit status after the second signal", server.process.wait(10), 0)
+        promises.equal("exit status after the second signal", server.process.wait(60), 0)
         seen["second_signal_s"] = round(time.monotonic() - begin, 3)
-        promises.most("seconds to the end after the second signal", seen["second_signal_s"], 1)
+        promises.most("seconds to the end after the second signal", seen["second_signal_s"], slack)
         clients.wait()
     return seen, promises
 
@@ -310,7 +310,7 @@ SHORT = {
     "overload": lambda minutes: overload(5, slack=10, n_seqs=64, step_ms=100),
     "slow": lambda minutes: slow(100, 4, slack=10),
     "disconnects": lambda minutes: disconnects(3000),
-    "drain": lambda minutes: drain(256, tokens=30),
+    "drain": lambda minutes: drain(256, tokens=30, slack=8),
 }
 
 
