@@ -1,11 +1,8 @@
 #include "serve/json_draws.h"
 
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
-
-static const double PENALTY_MAX = 2, REPETITION_MIN = 0.01, REPETITION_MAX = 100;
 
 static enum osp_status read_float(float *out, const char *field, const json_t *v, double min,
                                   double max)
@@ -15,51 +12,6 @@ static enum osp_status read_float(float *out, const char *field, const json_t *v
 
     *out = (float)number;
     return st;
-}
-
-static enum osp_status read_small(int *out, const char *field, const json_t *v, int max)
-{
-    json_int_t number = 0;
-    enum osp_status st = json_int(&number, field, v, 0, max);
-
-    *out = (int)number;
-    return st;
-}
-
-enum osp_status json_read_frequency(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_float(&p->options.sampling.frequency_penalty, field, v, -PENALTY_MAX, PENALTY_MAX);
-}
-
-enum osp_status json_read_presence(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_float(&p->options.sampling.presence_penalty, field, v, -PENALTY_MAX, PENALTY_MAX);
-}
-
-enum osp_status json_read_repetition(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_float(&p->options.sampling.repetition_penalty, field, v, REPETITION_MIN,
-                      REPETITION_MAX);
-}
-
-enum osp_status json_read_tokens_min(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_small(&p->options.tokens_min, field, v, INT_MAX);
-}
-
-enum osp_status json_read_logprobs(struct chat_params *p, const char *field, const json_t *v)
-{
-    return json_bool(&p->options.logprobs, field, v);
-}
-
-enum osp_status json_read_top_logprobs(struct chat_params *p, const char *field, const json_t *v)
-{
-    return read_small(&p->options.top_logprobs, field, v, OSP_TOP_LOGPROBS_MAX);
-}
-
-enum osp_status json_read_token_ids(struct chat_params *p, const char *field, const json_t *v)
-{
-    return json_bool(&p->return_token_ids, field, v);
 }
 
 /* ---- lists of tokens; the vocabulary is checked by the engine ---- */
@@ -76,7 +28,7 @@ static enum osp_status read_token_name(int32_t *out, const char *field, const ch
     return OSP_OK;
 }
 
-enum osp_status json_read_biases(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status json_read_biases(struct request_params *p, const char *field, const json_t *v)
 {
     const size_t n = json_object_size(v);
     const char *name;
@@ -115,7 +67,7 @@ out:
     return st;
 }
 
-enum osp_status json_read_allowed(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status json_read_allowed(struct request_params *p, const char *field, const json_t *v)
 {
     const size_t n = json_array_size(v);
     enum osp_status st;
@@ -130,7 +82,7 @@ out:
     return st;
 }
 
-enum osp_status json_read_stop_tokens(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status json_read_stop_tokens(struct request_params *p, const char *field, const json_t *v)
 {
     const size_t n = json_array_size(v);
 

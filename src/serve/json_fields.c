@@ -1,5 +1,4 @@
 #include "serve/json_fields.h"
-#include "serve/json_form.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -7,6 +6,8 @@
 
 #include "base/memory.h"
 #include "serve/json_draws.h"
+#include "serve/json_form.h"
+#include "serve/json_types.h"
 
 enum {
     STOP_STRING_BYTES_MAX = 1024,
@@ -18,9 +19,9 @@ static enum osp_status not_yet(const char *field, const char *allowed)
     return fail(OSP_EUNSUPPORTED, "%s: not supported yet; %s", field, allowed);
 }
 
-/* ---- one reader a field ---- */
+/* ---- readers ---- */
 
-static enum osp_status read_model(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_model(struct request_params *p, const char *field, const json_t *v)
 {
     const char *name;
 
@@ -31,12 +32,7 @@ static enum osp_status read_model(struct chat_params *p, const char *field, cons
     return OSP_OK;
 }
 
-static enum osp_status read_stream(struct chat_params *p, const char *field, const json_t *v)
-{
-    return json_bool(&p->stream, field, v);
-}
-
-static enum osp_status read_stream_options(struct chat_params *p, const char *field,
+static enum osp_status read_stream_options(struct request_params *p, const char *field,
                                            const json_t *v)
 {
     const json_t *usage = json_object_get(v, "include_usage");
@@ -48,55 +44,36 @@ static enum osp_status read_stream_options(struct chat_params *p, const char *fi
     return json_bool(&p->include_usage, "stream_options.include_usage", usage);
 }
 
-static enum osp_status read_tokens_max(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_temperature(struct request_params *p, const char *field,
+                                        const json_t *v)
 {
-    json_int_t tokens = 0;
-    enum osp_status st = json_int(&tokens, field, v, 1, INT_MAX);
-
-    p->options.tokens_max = (int)tokens;
-    return st;
-}
-
-static enum osp_status read_temperature(struct chat_params *p, const char *field, const json_t *v)
-{
-    double number = 0;
-    enum osp_status st = json_number(&number, field, v, 0, 2);
-
-    p->options.sampling.temperature = (float)number;
+    (void)field;
+    p->options.sampling.temperature = (float)json_number_value(v);
     p->options.sampling.has_temperature = true;
-    return st;
+    return OSP_OK;
 }
 
 /* 0 means "the most likely token only" to OpenAI and "off" to osprey.h. */
-static enum osp_status read_top_p(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_top_p(struct request_params *p, const char *field, const json_t *v)
 {
     static const double SMALLEST = 1e-6;
-    double number = 0;
-    enum osp_status st = json_number(&number, field, v, 0, 1);
+    const double number = json_number_value(v);
 
+    (void)field;
     p->options.sampling.top_p = (float)(number < SMALLEST ? SMALLEST : number);
-    return st;
+    return OSP_OK;
 }
 
-static enum osp_status read_top_k(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_top_k(struct request_params *p, const char *field, const json_t *v)
 {
-    json_int_t k = 0;
-    enum osp_status st = json_int(&k, field, v, -1, INT_MAX);
+    const json_int_t k = json_integer_value(v);
 
+    (void)field;
     p->options.sampling.top_k = k > 0 ? (int)k : 0;
-    return st;
+    return OSP_OK;
 }
 
-static enum osp_status read_min_p(struct chat_params *p, const char *field, const json_t *v)
-{
-    double number = 0;
-    enum osp_status st = json_number(&number, field, v, 0, 1);
-
-    p->options.sampling.min_p = (float)number;
-    return st;
-}
-
-static enum osp_status read_seed(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_seed(struct request_params *p, const char *field, const json_t *v)
 {
     json_int_t seed = 0;
     enum osp_status st = json_int(&seed, field, v, INT64_MIN, INT64_MAX);
@@ -106,12 +83,7 @@ static enum osp_status read_seed(struct chat_params *p, const char *field, const
     return st;
 }
 
-static enum osp_status read_ignore_eos(struct chat_params *p, const char *field, const json_t *v)
-{
-    return json_bool(&p->options.ignore_stop_tokens, field, v);
-}
-
-static enum osp_status add_stop(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status add_stop(struct request_params *p, const char *field, const json_t *v)
 {
     size_t n_bytes = json_string_length(v);
 
@@ -125,33 +97,31 @@ static enum osp_status add_stop(struct chat_params *p, const char *field, const 
     return OSP_OK;
 }
 
-static enum osp_status read_stop(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_stop(struct request_params *p, const char *field, const json_t *v)
 {
+    enum osp_status st = OSP_OK;
+
     if (!json_is_array(v))
         return add_stop(p, field, v);
     if (json_array_size(v) > OSP_STOP_STRINGS_MAX)
         return fail(OSP_EINVAL, "%s: %zu strings, the limit is %d", field, json_array_size(v),
                     OSP_STOP_STRINGS_MAX);
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        enum osp_status st = add_stop(p, field, json_array_get(v, i));
-
-        if (st != OSP_OK)
-            return st;
-    }
-    return OSP_OK;
-}
-
-static enum osp_status read_cache_prompt(struct chat_params *p, const char *field, const json_t *v)
-{
-    bool wanted = true;
-    enum osp_status st = json_bool(&wanted, field, v);
-
-    p->options.no_prefix_cache = !wanted;
+    for (size_t i = 0; i < json_array_size(v); i++)
+        TRY(add_stop(p, field, json_array_get(v, i)));
+out:
     return st;
 }
 
+static enum osp_status read_cache_prompt(struct request_params *p, const char *field,
+                                         const json_t *v)
+{
+    (void)field;
+    p->options.no_prefix_cache = !json_is_true(v);
+    return OSP_OK;
+}
+
 /* No salt is cut: two that began alike would share what they must not. */
-static enum osp_status read_cache_salt(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_cache_salt(struct request_params *p, const char *field, const json_t *v)
 {
     const size_t n_bytes = json_string_length(v);
 
@@ -165,7 +135,7 @@ static enum osp_status read_cache_salt(struct chat_params *p, const char *field,
 }
 
 /* Whom the engine's time is shared between; users whose names begin alike that far share theirs. */
-static enum osp_status read_user(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_user(struct request_params *p, const char *field, const json_t *v)
 {
     if (!json_is_string(v))
         return fail(OSP_EINVAL, "%s: must be a string", field);
@@ -178,25 +148,8 @@ static enum osp_status read_user(struct chat_params *p, const char *field, const
     return OSP_OK;
 }
 
-static enum osp_status read_priority(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t priority = 0;
-    enum osp_status st = json_int(&priority, field, v, INT_MIN, INT_MAX);
-
-    p->options.priority = (int)priority;
-    return st;
-}
-
-static enum osp_status read_n(struct chat_params *p, const char *field, const json_t *v)
-{
-    json_int_t n = 0;
-    enum osp_status st = json_int(&n, field, v, 1, CHOICES_MAX);
-
-    p->n_choices = (int)n;
-    return st;
-}
-
-static enum osp_status read_tool_choice(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_tool_choice(struct request_params *p, const char *field,
+                                        const json_t *v)
 {
     const char *choice = json_string_value(v);
 
@@ -206,18 +159,13 @@ static enum osp_status read_tool_choice(struct chat_params *p, const char *field
     return not_yet(field, "only \"auto\" and \"none\"");
 }
 
-static enum osp_status only_false(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status only_false(struct request_params *p, const char *field, const json_t *v)
 {
-    bool wanted = false;
-    enum osp_status st = json_bool(&wanted, field, v);
-
     (void)p;
-    if (st != OSP_OK)
-        return st;
-    return wanted ? not_yet(field, "only false") : OSP_OK;
+    return json_is_true(v) ? not_yet(field, "only false") : OSP_OK;
 }
 
-static enum osp_status only_empty(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status only_empty(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p;
     if ((json_is_object(v) && json_object_size(v) == 0) ||
@@ -226,7 +174,7 @@ static enum osp_status only_empty(struct chat_params *p, const char *field, cons
     return not_yet(field, "leave it out");
 }
 
-static enum osp_status only_text(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status only_text(struct request_params *p, const char *field, const json_t *v)
 {
     const char *first = json_string_value(json_array_get(v, 0));
 
@@ -236,77 +184,213 @@ static enum osp_status only_text(struct chat_params *p, const char *field, const
     return not_yet(field, "only [\"text\"]");
 }
 
-/* Read elsewhere, or with no effect on the answer. */
-static enum osp_status no_matter(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status field_no_matter(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p, (void)field, (void)v;
     return OSP_OK;
 }
 
-/* Every field that is understood. */
-static const struct {
-    const char *name;
-    enum osp_status (*read)(struct chat_params *p, const char *field, const json_t *v);
-} FIELDS[] = {
-    {"messages", no_matter},
-    {"tools", no_matter},
-    {"reasoning", no_matter},
-    {"reasoning_effort", no_matter},
-    {"model", read_model},
-    {"stream", read_stream},
-    {"stream_options", read_stream_options},
-    {"max_tokens", read_tokens_max},
-    {"max_completion_tokens", read_tokens_max},
-    {"temperature", read_temperature},
-    {"top_p", read_top_p},
-    {"top_k", read_top_k},
-    {"min_p", read_min_p},
-    {"seed", read_seed},
-    {"ignore_eos", read_ignore_eos},
-    {"min_tokens", json_read_tokens_min},
-    {"cache_prompt", read_cache_prompt},
-    {"cache_salt", read_cache_salt},
-    {"priority", read_priority},
-    {"stop", read_stop},
-    {"n", read_n},
-    {"tool_choice", read_tool_choice},
-    {"response_format", json_read_response_format},
-    {"structured_outputs", json_read_structured_outputs},
-    {"regex", json_read_regex},
-    {"choice", json_read_choice},
-    {"logprobs", json_read_logprobs},
-    {"top_logprobs", json_read_top_logprobs},
-    {"frequency_penalty", json_read_frequency},
-    {"presence_penalty", json_read_presence},
-    {"logit_bias", json_read_biases},
-    {"repetition_penalty", json_read_repetition},
-    {"allowed_token_ids", json_read_allowed},
-    {"stop_token_ids", json_read_stop_tokens},
-    {"return_token_ids", json_read_token_ids},
-    {"functions", only_empty},
-    {"modalities", only_text},
-    {"parallel_tool_calls", no_matter},
-    {"store", only_false},
-    {"metadata", no_matter},
-    {"user", read_user},
-    {"safety_identifier", read_user},
-    {"prompt_cache_key", no_matter},
-    {"service_tier", no_matter},
-};
+/* ---- the list ---- */
 
-enum osp_status chat_field_read(bool *known, struct chat_params *p, const char *name,
-                                const json_t *v)
+enum { FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS, FOR_ALL = FOR_LISTS | FOR_RESPONSES };
+
+#define FLAG  FIELD_FLAG_ROW
+#define WHOLE FIELD_WHOLE_ROW
+#define REAL  FIELD_REAL_ROW
+#define READ  FIELD_READ_ROW
+#define OTHER FIELD_OTHER_ROW
+#define IDS   "{'type':'array','items':{'type':'integer','minimum':0},'maxItems':#}"
+
+static const struct field FIELDS[] = {
+    OTHER("messages", FOR_CHAT, field_no_matter, "{'type':'array','minItems':1}",
+          "The conversation: messages of the roles system, developer, user, assistant and tool."),
+    OTHER("tools", FOR_CHAT, field_no_matter, "{'type':'array'}",
+          "Functions that the model may call."),
+    OTHER("reasoning", FOR_CHAT, field_no_matter, "{'type':'object'}",
+          "reasoning.effort is another spelling of reasoning_effort."),
+    OTHER("reasoning_effort", FOR_CHAT, field_no_matter, "{'type':'string'}",
+          "How much the model thinks before it answers."),
+    OTHER("model", FOR_ALL, read_model, "{'type':'string'}",
+          "The name of the model; left out, the one that is served."),
+    FLAG("stream", FOR_ALL, stream, "The answer comes as server-sent events."),
+    OTHER("stream_options", FOR_LISTS, read_stream_options,
+          "{'type':'object','properties':{'include_usage':{'type':'boolean'}}}",
+          "include_usage: the usage in a last chunk."),
+    WHOLE("max_tokens", FOR_LISTS, options.tokens_max, 1, INT_MAX,
+          "Of the answer, its reasoning included."),
+    WHOLE("max_completion_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
+          "The newer name of max_tokens."),
+    READ("temperature", FOR_ALL, FIELD_REAL, 0, 2, read_temperature, NULL,
+         "0 takes the likeliest token."),
+    READ("top_p", FOR_ALL, FIELD_REAL, 0, 1, read_top_p, NULL,
+         "Draws from the likeliest tokens that have this probability together."),
+    READ("top_k", FOR_ALL, FIELD_WHOLE, -1, INT_MAX, read_top_k, NULL,
+         "Draws from so many of the likeliest tokens; -1 or 0: from all."),
+    REAL("min_p", FOR_ALL, options.sampling.min_p, 0, 1,
+         "Draws from tokens that have this share of the likeliest one's probability."),
+    OTHER("seed", FOR_ALL, read_seed, "{'type':'integer'}",
+          "The same seed and request, the same answer."),
+    FLAG("ignore_eos", FOR_ALL, options.ignore_stop_tokens,
+         "The answer goes on to max_tokens, whatever the model wants: for measuring."),
+    WHOLE("min_tokens", FOR_ALL, options.tokens_min, 0, INT_MAX,
+          "Before so many tokens nothing ends the answer."),
+    READ("cache_prompt", FOR_ALL, FIELD_FLAG, 0, 0, read_cache_prompt, NULL,
+         "false: the prompt takes nothing from the prefix cache and leaves nothing there."),
+    READ("cache_salt", FOR_ALL, FIELD_OTHER, 1, OSP_CLIENT_BYTES_MAX, read_cache_salt,
+         "{'type':'string','minLength':1,'maxLength':#}",
+         "Only prompts with the same salt share a prefix."),
+    WHOLE("priority", FOR_ALL, options.priority, INT_MIN, INT_MAX, "Lower goes first."),
+    READ("stop", FOR_LISTS, FIELD_OTHER, 0, OSP_STOP_STRINGS_MAX, read_stop,
+         "{'anyOf':[{'type':'string','minLength':1},{'type':'array','items':{'type':'string',"
+         "'minLength':1},'maxItems':#}]}",
+         "Texts before which the answer ends."),
+    WHOLE("n", FOR_LISTS, n_choices, 1, CHOICES_MAX, "So many answers to one prompt."),
+    OTHER("tool_choice", FOR_CHAT, read_tool_choice, "{'enum':['auto','none']}",
+          "none: the tools are left out."),
+    OTHER("response_format", FOR_LISTS, json_read_response_format,
+          "{'type':'object','properties':{'type':{'enum':['text','json_object','json_schema']},"
+          "'json_schema':{'type':'object'}},'required':['type']}",
+          "The form that the answer is held to."),
+    OTHER("structured_outputs", FOR_ALL, json_read_structured_outputs, "{'type':'object'}",
+          "The same as vLLM has it: one of json, json_object, regex and choice."),
+    OTHER("regex", FOR_ALL, json_read_regex, "{'type':'string'}",
+          "An expression that the answer matches as a whole."),
+    OTHER("choice", FOR_ALL, json_read_choice, "{'type':'array','items':{'type':'string'}}",
+          "Texts of which the answer is one."),
+    FLAG("logprobs", FOR_CHAT, options.logprobs, "Log-probabilities of the content's tokens."),
+    WHOLE("top_logprobs", FOR_CHAT, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,
+          "And of so many of the likeliest at each place; needs logprobs."),
+    REAL("frequency_penalty", FOR_ALL, options.sampling.frequency_penalty, -2, 2,
+         "Off a token's logit for every time that the answer has it."),
+    REAL("presence_penalty", FOR_ALL, options.sampling.presence_penalty, -2, 2,
+         "Off a token's logit once the answer has it."),
+    READ("logit_bias", FOR_ALL, FIELD_OTHER, 0, OSP_LOGIT_BIASES_MAX, json_read_biases,
+         "{'type':'object','additionalProperties':{'type':'number','minimum':-100,'maximum':100},"
+         "'maxProperties':#}",
+         "Added to the logits of the tokens whose ids are the names."),
+    REAL("repetition_penalty", FOR_ALL, options.sampling.repetition_penalty, 0.01, 100,
+         "Divides the positive logits of tokens of prompt and answer, times the others."),
+    OTHER("allowed_token_ids", FOR_ALL, json_read_allowed,
+          "{'type':'array','items':{'type':'integer','minimum':0},'minItems':1}",
+          "Only these are drawn."),
+    READ("stop_token_ids", FOR_ALL, FIELD_OTHER, 0, OSP_STOP_TOKENS_MAX, json_read_stop_tokens, IDS,
+         "Each ends the answer, and its own text is left out."),
+    FLAG("return_token_ids", FOR_LISTS, return_token_ids,
+         "The ids of the answer as token_ids, of the prompt as prompt_token_ids."),
+    OTHER("functions", FOR_CHAT, only_empty, "{'type':'array','maxItems':0}",
+          "Of an old form of tools: must be empty."),
+    OTHER("modalities", FOR_CHAT, only_text, "{'type':'array','items':{'const':'text'}}",
+          "Text is what there is."),
+    OTHER("parallel_tool_calls", FOR_CHAT, field_no_matter, "{'type':'boolean'}",
+          "Without effect: gpt-oss calls one function at a time."),
+    READ("store", FOR_CHAT, FIELD_FLAG, 0, 0, only_false, NULL, "Nothing is kept: only false."),
+    OTHER("metadata", FOR_CHAT, field_no_matter, "{'type':'object'}", "Without effect."),
+    OTHER("user", FOR_ALL, read_user, "{'type':'string'}",
+          "Whose share of the engine the request takes: users that wait are served alike."),
+    OTHER("safety_identifier", FOR_ALL, read_user, "{'type':'string'}", "The newer name of user."),
+    OTHER("prompt_cache_key", FOR_ALL, field_no_matter, "{'type':'string'}",
+          "Without effect: prompts share what they have in common anyway."),
+    OTHER("service_tier", FOR_ALL, field_no_matter, "{'type':'string'}", "Without effect."),
+};
+enum { N_FIELDS = sizeof FIELDS / sizeof FIELDS[0] };
+
+const struct field *fields_at(const struct field_set *set, size_t i)
 {
-    for (size_t i = 0; i < sizeof FIELDS / sizeof FIELDS[0]; i++)
-        if (strcmp(name, FIELDS[i].name) == 0) {
-            *known = true;
-            return json_is_null(v) ? OSP_OK : FIELDS[i].read(p, name, v);
-        }
-    *known = false;
+    if (i < set->n_own)
+        return &set->own[i];
+    i -= set->n_own;
+    for (int k = 0; k < N_FIELDS; k++)
+        if ((FIELDS[k].endpoints & set->endpoint) && i-- == 0)
+            return &FIELDS[k];
+    return NULL;
+}
+
+static const struct field *find(const struct field_set *set, const char *name)
+{
+    const struct field *f;
+
+    for (size_t i = 0; (f = fields_at(set, i)) != NULL; i++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+static enum osp_status read_whole(int *out, const struct field *f, const json_t *v)
+{
+    json_int_t number = 0;
+    enum osp_status st = json_int(&number, f->name, v, (json_int_t)f->min, (json_int_t)f->max);
+
+    *out = (int)number;
+    return st;
+}
+
+static enum osp_status read_real(float *out, const struct field *f, const json_t *v)
+{
+    double number = 0;
+    enum osp_status st = json_number(&number, f->name, v, f->min, f->max);
+
+    *out = (float)number;
+    return st;
+}
+
+/* A value that its reader keeps is checked all the same, and goes nowhere here. */
+static enum osp_status check_and_keep(struct request_params *p, const struct field *f,
+                                      const json_t *v)
+{
+    void *at = (char *)p + f->offset;
+    bool flag;
+    int whole;
+    float real;
+
+    switch (f->type) {
+    case FIELD_FLAG:
+        return json_bool(f->read ? &flag : at, f->name, v);
+    case FIELD_WHOLE:
+        return read_whole(f->read ? &whole : at, f, v);
+    case FIELD_REAL:
+        return read_real(f->read ? &real : at, f, v);
+    case FIELD_OTHER:
+        break;
+    }
     return OSP_OK;
 }
 
-enum osp_status chat_fields_agree(const struct chat_params *p)
+/* The name becomes part of a header of the response: nothing but harmless characters. */
+static void note_ignored(struct request_params *p, const char *name)
+{
+    if (p->ignored.size_bytes + strlen(name) + 2 > IGNORED_BYTES_MAX)
+        return;
+    buf_puts(&p->ignored, p->ignored.size_bytes ? ", " : "");
+    for (; *name; name++)
+        buf_putc(&p->ignored,
+                 strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                        "_-.",
+                        *name)
+                     ? *name
+                     : '?');
+}
+
+static enum osp_status read_field(struct request_params *p, const struct field_set *set,
+                                  const char *name, const json_t *v)
+{
+    const struct field *f = find(set, name);
+    enum osp_status st = OSP_OK;
+
+    if (f == NULL)
+        note_ignored(p, name);
+    if (f == NULL || json_is_null(v))
+        return OSP_OK;
+    TRY(check_and_keep(p, f, v));
+    if (f->read)
+        TRY(f->read(p, f->name, v));
+out:
+    return st;
+}
+
+/* Whether what the fields say together can be done. */
+static enum osp_status check_together(const struct request_params *p)
 {
     const struct osp_request_options *o = &p->options;
 
@@ -316,4 +400,18 @@ enum osp_status chat_fields_agree(const struct chat_params *p)
     if (o->top_logprobs > 0 && !o->logprobs)
         return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
     return OSP_OK;
+}
+
+enum osp_status fields_read(struct request_params *out, const struct field_set *set,
+                            const json_t *body)
+{
+    enum osp_status st;
+    const char *name;
+    json_t *v;
+
+    buf_init(&out->ignored, IGNORED_BYTES_MAX);
+    json_object_foreach((json_t *)body, name, v) TRY(read_field(out, set, name, v));
+    TRY(check_together(out));
+out:
+    return st;
 }

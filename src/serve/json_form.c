@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 
-static enum osp_status set_form(struct chat_params *p, const char *field, enum osp_form form,
+static enum osp_status set_form(struct request_params *p, const char *field, enum osp_form form,
                                 char *text)
 {
     if (p->options.form != OSP_FORM_NONE) {
@@ -19,7 +19,7 @@ static enum osp_status set_form(struct chat_params *p, const char *field, enum o
     return OSP_OK;
 }
 
-static enum osp_status set_json(struct chat_params *p, const char *field, enum osp_form form,
+static enum osp_status set_json(struct request_params *p, const char *field, enum osp_form form,
                                 const json_t *v)
 {
     char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -29,7 +29,7 @@ static enum osp_status set_json(struct chat_params *p, const char *field, enum o
     return set_form(p, field, form, text);
 }
 
-static enum osp_status read_schema(struct chat_params *p, const char *field, const json_t *v)
+static enum osp_status read_schema(struct request_params *p, const char *field, const json_t *v)
 {
     const json_t *schema = json_object_get(v, "schema"), *strict = json_object_get(v, "strict");
 
@@ -41,7 +41,8 @@ static enum osp_status read_schema(struct chat_params *p, const char *field, con
                     schema);
 }
 
-enum osp_status json_read_response_format(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status json_read_response_format(struct request_params *p, const char *field,
+                                          const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
 
@@ -57,21 +58,21 @@ enum osp_status json_read_response_format(struct chat_params *p, const char *fie
                 type);
 }
 
-enum osp_status json_read_regex(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status json_read_regex(struct request_params *p, const char *field, const json_t *v)
 {
     if (!json_is_string(v))
         return fail(OSP_EINVAL, "%s: must be a string", field);
     return set_form(p, field, OSP_FORM_REGEX, mem_strdup(json_string_value(v)));
 }
 
-enum osp_status json_read_choice(struct chat_params *p, const char *field, const json_t *v)
+enum osp_status json_read_choice(struct request_params *p, const char *field, const json_t *v)
 {
     if (!json_is_array(v))
         return fail(OSP_EINVAL, "%s: must be a list of strings", field);
     return set_json(p, field, OSP_FORM_CHOICE, v);
 }
 
-enum osp_status json_read_structured_outputs(struct chat_params *p, const char *field,
+enum osp_status json_read_structured_outputs(struct request_params *p, const char *field,
                                              const json_t *v)
 {
     const char *name;

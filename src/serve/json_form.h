@@ -2,15 +2,15 @@
 #ifndef SERVE_JSON_FORM_H
 #define SERVE_JSON_FORM_H
 
-#include <jansson.h>
-
 #include "serve/json_in.h"
 
-CHECKED enum osp_status json_read_response_format(struct chat_params *p, const char *field,
+CHECKED enum osp_status json_read_response_format(struct request_params *p, const char *field,
                                                   const json_t *v);
-CHECKED enum osp_status json_read_structured_outputs(struct chat_params *p, const char *field,
+CHECKED enum osp_status json_read_structured_outputs(struct request_params *p, const char *field,
                                                      const json_t *v);
-CHECKED enum osp_status json_read_regex(struct chat_params *p, const char *field, const json_t *v);
-CHECKED enum osp_status json_read_choice(struct chat_params *p, const char *field, const json_t *v);
+CHECKED enum osp_status json_read_regex(struct request_params *p, const char *field,
+                                        const json_t *v);
+CHECKED enum osp_status json_read_choice(struct request_params *p, const char *field,
+                                         const json_t *v);
 
 #endif

@@ -1,14 +1,16 @@
-/* The body of a chat completion request: everything but the conversation, which
- * osp_chat_from_json() reads. Runs off the event loop. */
+/* The body of a request that generates: what its fields ask for, but for the prompt or conversation. Runs off
+ * the event loop. */
 #ifndef SERVE_JSON_IN_H
 #define SERVE_JSON_IN_H
+
+#include <jansson.h>
 
 #include "base/buf.h"
 #include "osprey.h"
 
-enum { CHOICES_MAX = 16 }; /* of a request */
+enum { CHOICES_MAX = 16 /* of a prompt */, IGNORED_BYTES_MAX = 256 /* of names in a warning */ };
 
-struct chat_params {
+struct request_params {
     struct osp_request_options options; /* borrows the lists below */
     char *stops[OSP_STOP_STRINGS_MAX];
     char *model;                   /* NULL: none named */
@@ -22,12 +24,12 @@ struct chat_params {
     struct buf ignored; /* names of fields that nothing reads, "a, b" */
 };
 
-/* Into zeroed params, but that `options` may have defaults for what the body does not say. Errors begin
- * with the field: "temperature: must be from 0 to 2". Release in either case. */
-CHECKED enum osp_status chat_params_read(struct chat_params *out, const char *json, size_t n_bytes);
-void chat_params_release(struct chat_params *p); /* accepts zeroed params */
+void request_params_release(struct request_params *p); /* accepts zeroed params */
 
-/* The same body without its tools. Gives the caller a string to free(). */
-CHECKED enum osp_status chat_body_without_tools(char **out, const char *json, size_t n_bytes);
+/* Gives the caller the body as an object to json_decref(). Errors say where it is wrong. */
+CHECKED enum osp_status json_body_read(json_t **out, const char *json, size_t n_bytes);
+
+/* The same body without its tools, which are gone from it then. Gives the caller a string to free(). */
+CHECKED enum osp_status json_without_tools(char **out, json_t *body);
 
 #endif

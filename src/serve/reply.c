@@ -96,7 +96,6 @@ bool reply_keep(struct reply *r, const struct osp_event *event)
                buf_append(&r->calls[r->n_calls - 1].arguments, event->text, event->n_bytes);
     case OSP_EVENT_DONE:
         r->finish = event->finish;
-        r->usage = event->usage;
         break;
     case OSP_EVENT_NONE:
     case OSP_EVENT_ERROR:
@@ -142,19 +141,6 @@ void reply_put_reasoning(struct buf *out, const char *text, size_t n_bytes)
     buf_json_string(out, text, n_bytes);
 }
 
-struct osp_usage reply_usage(const struct reply *r, int n)
-{
-    struct osp_usage u = r[0].usage;
-
-    for (int i = 1; i < n; i++) {
-        u.n_generated_tokens += r[i].usage.n_generated_tokens;
-        u.n_reasoning_tokens += r[i].usage.n_reasoning_tokens;
-        if (r[i].usage.generation_seconds > u.generation_seconds)
-            u.generation_seconds = r[i].usage.generation_seconds;
-    }
-    return u;
-}
-
 static void put_choice(struct buf *out, const struct reply *r)
 {
     buf_printf(out, "{\"index\":%d,\"message\":", r->index);
@@ -165,10 +151,8 @@ static void put_choice(struct buf *out, const struct reply *r)
     buf_puts(out, "}");
 }
 
-void reply_whole(const struct reply *r, int n, struct buf *out)
+void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out)
 {
-    struct osp_usage usage = reply_usage(r, n);
-
     reply_put_head(out, r);
     for (int i = 0; i < n; i++) {
         buf_puts(out, i > 0 ? "," : "");
@@ -177,6 +161,6 @@ void reply_whole(const struct reply *r, int n, struct buf *out)
     buf_puts(out, "]");
     reply_put_prompt(out, r);
     buf_puts(out, ",\"usage\":");
-    reply_put_usage(out, &usage);
+    reply_put_usage(out, usage);
     buf_puts(out, "}\n");
 }

@@ -30,8 +30,7 @@ struct reply {
     const int32_t *prompt; /* (n_prompt) with tells_ids */
     size_t n_prompt;
     struct buf scores, ids; /* of a whole answer, as JSON without brackets */
-    enum osp_finish finish; /* once it is done */
-    struct osp_usage usage;
+    enum osp_finish finish; /* of a whole answer, once it is done */
     struct reply_call calls[REPLY_CALLS_MAX];
     int n_calls;
 };
@@ -41,16 +40,14 @@ void reply_release(struct reply *r); /* accepts a zeroed reply */
 
 /* An event becomes server-sent events in `out`. */
 void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out);
-/* All n choices are done: what ends the events. */
-void reply_stream_end(const struct reply *r, int n, struct buf *out);
-/* Of n choices that are done: they share a prompt. */
-struct osp_usage reply_usage(const struct reply *r, int n);
+/* All choices are done, r is the first: what ends the events. */
+void reply_stream_end(const struct reply *r, const struct osp_usage *usage, struct buf *out);
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
 /* Keeps an event for reply_whole(); false when the answer outgrew its limits. */
 CHECKED bool reply_keep(struct reply *r, const struct osp_event *event);
 /* Of n choices that have kept all their events. */
-void reply_whole(const struct reply *r, int n, struct buf *out);
+void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);
 
 #endif

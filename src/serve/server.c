@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "serve/chat.h"
+#include "serve/job.h"
 #include "serve/json_budget.h"
 #include "serve/routes.h"
 
@@ -27,7 +27,7 @@ static void on_request(void *ctx, struct http_exchange *x)
 
 static void on_wake(void *ctx)
 {
-    chat_jobs_hear(ctx);
+    jobs_hear(ctx);
 }
 
 static void on_tick(void *ctx)
@@ -36,7 +36,7 @@ static void on_tick(void *ctx)
 
     if (!s->engine)
         return;
-    chat_jobs_tick(s);
+    jobs_tick(s);
     status_line_tick(s);
 }
 
@@ -46,7 +46,7 @@ static void on_stop(void *ctx, enum http_stop level)
     struct server *s = ctx;
 
     if (level == HTTP_STOP_ABORT)
-        chat_jobs_cancel(s);
+        jobs_cancel(s);
     else if (s->is_loading)
         http_stop(s->http);
 }
@@ -185,7 +185,7 @@ out:
 
 static void close_engine(struct server *s)
 {
-    chat_jobs_close(s);
+    jobs_close(s);
     if (s->engine)
         osp_engine_close(s->engine);
     s->engine = NULL;

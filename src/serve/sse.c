@@ -77,16 +77,12 @@ static void put_done(struct reply *r, const struct osp_event *event, struct buf 
 {
     begin_chunk(r, out);
     end_chunk(r, event, out);
-    r->finish = event->finish;
-    r->usage = event->usage;
 }
 
-void reply_stream_end(const struct reply *r, int n, struct buf *out)
+void reply_stream_end(const struct reply *r, const struct osp_usage *usage, struct buf *out)
 {
-    struct osp_usage usage = reply_usage(r, n);
-
     if (r->include_usage)
-        put_usage_chunk(r, &usage, out);
+        put_usage_chunk(r, usage, out);
     buf_puts(out, "data: [DONE]\n\n");
 }
 

@@ -5,8 +5,9 @@
  *     FLOOD   as much text as the client does not read
  *     TOOL    a call of a function
  *     FAIL    an error event in the middle
- *     BUSY    osp_submit_chat() gives OSP_EBUSY
- *     LONG    osp_submit_chat() gives OSP_ELIMIT
+ *     BUSY    submitting gives OSP_EBUSY
+ *     FULL    likewise while two requests are there
+ *     LONG    submitting gives OSP_ELIMIT
  *     else    reasoning "thinking", then "Hello", " world" */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -88,8 +89,10 @@ enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
 enum osp_status osp_tokenize(const struct osp_tokenizer *t, const char *text, size_t n_bytes,
                              bool with_specials, int32_t **ids, size_t *n)
 {
-    (void)t, (void)text, (void)with_specials;
+    (void)t, (void)with_specials;
     *ids = mem_new((n_bytes + 1) * sizeof **ids);
+    for (size_t i = 0; i < n_bytes; i++)
+        (*ids)[i] = (unsigned char)text[i];
     *n = n_bytes;
     return OSP_OK;
 }
@@ -97,8 +100,10 @@ enum osp_status osp_tokenize(const struct osp_tokenizer *t, const char *text, si
 enum osp_status osp_detokenize(const struct osp_tokenizer *t, const int32_t *ids, size_t n,
                                char **text, size_t *n_bytes)
 {
-    (void)t, (void)ids;
+    (void)t;
     *text = mem_new(n + 1);
+    for (size_t i = 0; i < n; i++)
+        (*text)[i] = (char)ids[i];
     *n_bytes = n;
     return OSP_OK;
 }
@@ -107,7 +112,7 @@ enum osp_status osp_chat_render(const struct osp_chat *chat, const struct osp_to
                                 int32_t **ids, size_t *n)
 {
     (void)chat;
-    return osp_tokenize(t, "", 3, false, ids, n);
+    return osp_tokenize(t, "abc", 3, false, ids, n);
 }
 
 void osp_free(void *memory)
@@ -262,8 +267,21 @@ const struct osp_histogram_info *osp_histogram_info(enum osp_histogram_id id)
     return &infos[id];
 }
 
-static enum osp_status fake_refusal(const char *json)
+static int fake_requests(struct osp_engine *e)
 {
+    int n = 0;
+
+    pthread_mutex_lock(&e->mutex);
+    for (int i = 0; i < FAKE_REQUESTS_MAX; i++)
+        n += e->requests[i] != NULL;
+    pthread_mutex_unlock(&e->mutex);
+    return n;
+}
+
+static enum osp_status fake_refusal(struct osp_engine *e, const char *json)
+{
+    if (strstr(json, "FULL") && fake_requests(e) >= 2)
+        return fail(OSP_EBUSY, "2 requests are there");
     if (strstr(json, "BUSY"))
         return fail(OSP_EBUSY, "256 requests are waiting");
     if (strstr(json, "LONG"))
@@ -271,19 +289,20 @@ static enum osp_status fake_refusal(const char *json)
     return OSP_OK;
 }
 
-enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *e,
-                                const struct osp_chat *chat, const struct osp_request_options *opt)
+static enum osp_status fake_submit(struct osp_request **out, struct osp_engine *e, const char *json,
+                                   const struct osp_request_options *opt)
 {
-    enum osp_status st = fake_refusal(chat->json);
+    enum osp_status st = fake_refusal(e, json);
     struct osp_request *r;
 
+    *out = NULL;
     if (st != OSP_OK)
         return st;
     fake_seen_temperature_milli =
         opt->sampling.has_temperature ? (int)(opt->sampling.temperature * 1000) : -1;
     r = mem_new(sizeof *r);
     r->engine = e;
-    r->json = mem_strdup(chat->json);
+    r->json = mem_strdup(json);
     memset(r->flood, 'x', FAKE_FLOOD_BYTES);
     pthread_mutex_lock(&e->mutex);
     for (int i = 0; i < FAKE_REQUESTS_MAX && !*out; i++)
@@ -291,6 +310,28 @@ enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *e,
             *out = e->requests[i] = r;
     pthread_mutex_unlock(&e->mutex);
     return OSP_OK;
+}
+
+enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *e,
+                                const struct osp_chat *chat, const struct osp_request_options *opt)
+{
+    return fake_submit(out, e, chat->json, opt);
+}
+
+/* The words are those of the text. */
+enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *e,
+                                  const int32_t *ids, size_t n,
+                                  const struct osp_request_options *opt)
+{
+    enum osp_status st;
+    size_t n_bytes;
+    char *text;
+
+    TRY(osp_detokenize(NULL, ids, n, &text, &n_bytes));
+    st = fake_submit(out, e, text, opt);
+    free(text);
+out:
+    return st;
 }
 
 /* ---- events ---- */

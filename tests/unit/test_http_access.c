@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "serve/json_budget.h"
-#include "serve/json_in.h"
+#include "serve/json_fields.h"
 #include "serve/origin.h"
 
 static bool allowed(const char *bind_host, const char *list, const char *host, const char *origin)
@@ -55,15 +55,28 @@ static void test_origins(void **state)
     assert_false(allowed("0.0.0.0", NULL, "llm.example.org", "https://other.example.org"));
 }
 
-static enum osp_status read_body(struct chat_params *p, const char *json)
+static enum osp_status read_into(struct request_params *p, const char *json)
 {
-    *p = (struct chat_params){0};
-    return chat_params_read(p, json, strlen(json));
+    static const struct field_set chat = {.endpoint = FOR_CHAT};
+    json_t *body = NULL;
+    enum osp_status st;
+
+    TRY(json_body_read(&body, json, strlen(json)));
+    st = fields_read(p, &chat, body);
+out:
+    json_decref(body);
+    return st;
+}
+
+static enum osp_status read_body(struct request_params *p, const char *json)
+{
+    *p = (struct request_params){0};
+    return read_into(p, json);
 }
 
 static void test_fields(void **state)
 {
-    struct chat_params p;
+    struct request_params p;
 
     (void)state;
     assert_int_equal(
@@ -83,7 +96,7 @@ static void test_fields(void **state)
     assert_int_equal(p.options.n_stop, 2);
     assert_string_equal(p.options.stop[1], "b");
     assert_string_equal(buf_text(&p.ignored), "x??y, z");
-    chat_params_release(&p);
+    request_params_release(&p);
 }
 
 static void test_lengths(void **state)
@@ -103,7 +116,7 @@ static void test_lengths(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct chat_params p;
+        struct request_params p;
         enum osp_status st = read_body(&p, cases[i].json);
 
         assert_int_equal(st == OSP_OK, cases[i].error == NULL);
@@ -112,28 +125,28 @@ static void test_lengths(void **state)
         else
             assert_int_equal(p.ignored.size_bytes, 0);
         assert_true(p.options.ignore_stop_tokens == (strstr(cases[i].json, "eos\":true") != NULL));
-        chat_params_release(&p);
+        request_params_release(&p);
     }
 }
 
 /* What the body does not say is as it was. */
 static void test_defaults_stay(void **state)
 {
-    struct chat_params p = {.options = {.tokens_max = 7,
-                                        .sampling = {.temperature = 0.5f,
-                                                     .has_temperature = true,
-                                                     .top_k = 20,
-                                                     .seed = 3,
-                                                     .has_seed = true}}};
+    struct request_params p = {.options = {.tokens_max = 7,
+                                           .sampling = {.temperature = 0.5f,
+                                                        .has_temperature = true,
+                                                        .top_k = 20,
+                                                        .seed = 3,
+                                                        .has_seed = true}}};
     static const char json[] = "{\"messages\":[],\"top_k\":0,\"temperature\":null}";
 
     (void)state;
-    assert_int_equal(chat_params_read(&p, json, sizeof json - 1), OSP_OK);
+    assert_int_equal(read_into(&p, json), OSP_OK);
     assert_int_equal(p.options.tokens_max, 7);
     assert_true(p.options.sampling.has_temperature && p.options.sampling.temperature == 0.5f);
     assert_int_equal(p.options.sampling.top_k, 0);
     assert_int_equal(p.options.sampling.seed, 3);
-    chat_params_release(&p);
+    request_params_release(&p);
 }
 
 /* Each field with what it must not be. */
@@ -171,21 +184,21 @@ static void test_field_abuse(void **state)
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         for (size_t j = 0; j < sizeof values / sizeof values[0]; j++) {
             char json[128];
-            struct chat_params p;
+            struct request_params p;
 
             snprintf(json, sizeof json, "{\"%s\":%s}", fields[i], values[j]);
             if (read_body(&p, json) != OSP_OK) {
                 assert_memory_equal(fail_message(), fields[i], strlen(fields[i]));
                 n_refused++;
             }
-            chat_params_release(&p);
+            request_params_release(&p);
         }
     assert_in_range(n_refused, 190, 225);
 }
 
 static void test_draw_fields(void **state)
 {
-    struct chat_params p;
+    struct request_params p;
 
     (void)state;
     assert_int_equal(
@@ -208,7 +221,7 @@ static void test_draw_fields(void **state)
     assert_true(p.options.logprobs && p.return_token_ids);
     assert_int_equal(p.options.top_logprobs, 20);
     assert_int_equal(p.ignored.size_bytes, 0);
-    chat_params_release(&p);
+    request_params_release(&p);
 }
 
 static void test_draw_fields_that_are_wrong(void **state)
@@ -237,40 +250,43 @@ static void test_draw_fields_that_are_wrong(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct chat_params p;
+        struct request_params p;
 
         assert_int_equal(read_body(&p, cases[i].json), OSP_EINVAL);
         assert_non_null(strstr(fail_message(), cases[i].error));
-        chat_params_release(&p);
+        request_params_release(&p);
     }
 }
 
 static void test_too_many_stops(void **state)
 {
-    struct chat_params p;
+    struct request_params p;
 
     (void)state;
     assert_int_equal(read_body(&p,
                                "{\"stop\":[\"1\",\"2\",\"3\",\"4\",\"5\",\"6\",\"7\",\"8\",\"9\","
                                "\"10\",\"11\",\"12\",\"13\",\"14\",\"15\",\"16\",\"17\"]}"),
                      OSP_EINVAL);
-    chat_params_release(&p);
+    request_params_release(&p);
 }
 
 static void test_tools_are_taken_out(void **state)
 {
     const char *json = "{\"messages\":[{\"content\":\"a\\u0000b\"}],\"tools\":[{}]}";
+    json_t *body;
     char *without;
 
     (void)state;
-    assert_int_equal(chat_body_without_tools(&without, json, strlen(json)), OSP_OK);
+    assert_int_equal(json_body_read(&body, json, strlen(json)), OSP_OK);
+    assert_int_equal(json_without_tools(&without, body), OSP_OK);
     assert_string_equal(without, "{\"messages\":[{\"content\":\"a\\u0000b\"}]}");
     free(without);
+    json_decref(body);
 }
 
 static void test_budget(void **state)
 {
-    struct chat_params p;
+    struct request_params p;
 
     (void)state;
     json_budget_install();
@@ -280,11 +296,11 @@ static void test_budget(void **state)
                       "[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]}"),
         OSP_ENOMEM);
     assert_int_equal(json_budget_end(), OSP_ELIMIT);
-    chat_params_release(&p);
+    request_params_release(&p);
     json_budget_begin(json_budget_for(100));
     assert_int_equal(read_body(&p, "{\"messages\":[]}"), OSP_OK);
     assert_int_equal(json_budget_end(), OSP_OK);
-    chat_params_release(&p);
+    request_params_release(&p);
 }
 
 /* Wherever the budget ends, jansson sees no memory from there on: it aborts when a string lacks a piece. */
@@ -293,7 +309,7 @@ static void test_every_budget(void **state)
     const char *json =
         "{\"messages\":[{\"role\":\"user\",\"content\":\"0123456789 \\u00e9\\n \\\"quoted\\\" and "
         "on and on and on, until it is longer than it was \\ud83d\\ude00\"}]}";
-    struct chat_params p;
+    struct request_params p;
     int n_exceeded = 0;
 
     (void)state;
@@ -309,7 +325,7 @@ static void test_every_budget(void **state)
             assert_int_not_equal(st, OSP_OK);
             n_exceeded++;
         }
-        chat_params_release(&p);
+        request_params_release(&p);
     }
     assert_in_range(n_exceeded, 100, 2900);
 }

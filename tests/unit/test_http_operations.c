@@ -109,6 +109,21 @@ static void test_a_slow_reader_is_cut_off(void **state)
     finish(&f);
 }
 
+/* The third choice is refused: one error, and the first two are not left running. */
+static void test_a_later_choice_is_refused(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    start(&f, usual_options());
+    expect(&f, chat_text("{\"messages\":[\"FULL SLOW\"],\"n\":3}"), "429 Too Many Requests",
+           "retry-after: 13\r\n");
+    expect_idle(&f);
+    expect(&f, chat_text("{\"messages\":[\"FULL\"],\"n\":2}"), "200 OK", "\"index\":1");
+    finish(&f);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the_key),
           cmocka_unit_test(test_retry_after_is_the_backlog), cmocka_unit_test(test_time_limit),
-          cmocka_unit_test(test_a_slow_reader_is_cut_off))
+          cmocka_unit_test(test_a_slow_reader_is_cut_off),
+          cmocka_unit_test(test_a_later_choice_is_refused))

@@ -25,14 +25,12 @@ static struct osp_event text_event(enum osp_event_kind kind, const char *text)
     return (struct osp_event){.kind = kind, .text = text, .n_bytes = strlen(text)};
 }
 
+static const struct osp_usage usage = {
+    .n_prompt_tokens = 7, .n_generated_tokens = 5, .n_reasoning_tokens = 2, .n_cached_tokens = 3};
+
 static struct osp_event done_event(enum osp_finish finish)
 {
-    return (struct osp_event){.kind = OSP_EVENT_DONE,
-                              .finish = finish,
-                              .usage = {.n_prompt_tokens = 7,
-                                        .n_generated_tokens = 5,
-                                        .n_reasoning_tokens = 2,
-                                        .n_cached_tokens = 3}};
+    return (struct osp_event){.kind = OSP_EVENT_DONE, .finish = finish};
 }
 
 static void begin(struct reply *r, struct buf *out, bool streams, bool include_usage)
@@ -61,7 +59,7 @@ static void test_stream(void **state)
     begin(&r, &out, true, false);
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         reply_stream(&r, &events[i], &out);
-    reply_stream_end(&r, 1, &out);
+    reply_stream_end(&r, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         CHUNK("\"role\":\"assistant\",\"content\":null,\"reasoning\":\"hm\",\"reasoning_content\":"
@@ -137,7 +135,7 @@ static void test_scores_and_ids(void **state)
         if (streams) {
             reply_stream(&r, &text, &out);
             reply_stream(&r, &done, &out);
-            reply_stream_end(&r, 1, &out);
+            reply_stream_end(&r, &usage, &out);
             assert_string_equal(
                 buf_text(&out),
                 "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
@@ -149,7 +147,7 @@ static void test_scores_and_ids(void **state)
         } else {
             assert_true(reply_keep(&r, &text));
             assert_true(reply_keep(&r, &done));
-            reply_whole(&r, 1, &out);
+            reply_whole(&r, 1, &usage, &out);
             assert_string_equal(
                 buf_text(&out),
                 "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
@@ -162,7 +160,7 @@ static void test_scores_and_ids(void **state)
     }
 }
 
-/* Two choices share head, prompt and usage. */
+/* Two choices share head and usage. */
 static void test_two_choices(void **state)
 {
     struct osp_event a = text_event(OSP_EVENT_TEXT, "a"), b = text_event(OSP_EVENT_TEXT, "b");
@@ -176,17 +174,14 @@ static void test_two_choices(void **state)
     r[1].index = 1;
     assert_true(reply_keep(&r[0], &a) && reply_keep(&r[1], &b));
     assert_true(reply_keep(&r[1], &cut) && reply_keep(&r[0], &done));
-    reply_whole(r, 2, &out);
+    reply_whole(r, 2, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
         "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null},"
         "\"logprobs\":null,\"finish_reason\":\"stop\"},"
         "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"b\",\"refusal\":null},"
-        "\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":"
-        "{\"prompt_tokens\":7,\"completion_tokens\":10,\"total_tokens\":17,"
-        "\"prompt_tokens_details\":{\"cached_tokens\":3},"
-        "\"completion_tokens_details\":{\"reasoning_tokens\":4}}}\n");
+        "\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":" USAGE "}\n");
     for (int i = 0; i < 2; i++)
         reply_release(&r[i]);
     buf_release(&out);
@@ -202,7 +197,7 @@ static void test_usage_chunk(void **state)
     (void)state;
     begin(&r, &out, true, true);
     reply_stream(&r, &done, &out);
-    reply_stream_end(&r, 1, &out);
+    reply_stream_end(&r, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
@@ -232,7 +227,7 @@ static void test_whole(void **state)
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         assert_true(reply_keep(&r, &events[i]));
     assert_true(reply_keep(&r, &done));
-    reply_whole(&r, 1, &out);
+    reply_whole(&r, 1, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
