@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "check_cuda.h"
+#include "graph_times.h"
 
 extern "C" {
 #include "backend/kv_page.h"
@@ -100,27 +100,6 @@ static void launch(struct attn_launch *l, const struct setting *c)
     }
 }
 
-/* Ms of the best of a few. */
-static float time_graph(cudaGraphExec_t exec)
-{
-    cudaEvent_t a, b;
-    float best = 1e9f, ms;
-
-    CHECK(cudaEventCreate(&a));
-    CHECK(cudaEventCreate(&b));
-    for (int i = 0; i < 6; i++) {
-        CHECK(cudaEventRecord(a, stream));
-        CHECK(cudaGraphLaunch(exec, stream));
-        CHECK(cudaEventRecord(b, stream));
-        CHECK(cudaStreamSynchronize(stream));
-        CHECK(cudaEventElapsedTime(&ms, a, b));
-        best = ms < best ? ms : best;
-    }
-    CHECK(cudaEventDestroy(a));
-    CHECK(cudaEventDestroy(b));
-    return best;
-}
-
 static struct attn_launch launch_of(const struct setting *c, const struct batch *b,
                                     const struct batch *dev)
 {
@@ -173,6 +152,7 @@ static struct work work_of(const struct setting *c, const struct batch *b)
 }
 
 enum mode { CHAIN, ALONE, EMPTY, N_MODES };
+enum { RUNS = 6 }; /* of which the best counts */
 
 /* Ms of launches over the pages of so many layers. */
 static float time_layers(struct attn_launch *l, const struct setting *c, int n_layers,
@@ -180,25 +160,18 @@ static float time_layers(struct attn_launch *l, const struct setting *c, int n_l
 {
     const int64_t n_pages = (int64_t)c->n_seqs * pages_of(c);
     const int64_t layer_bytes = n_pages * kv_page_bytes(c->dtype, K, D);
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    float ms;
 
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < n_layers; i++) {
-        l->args.kv = {c->dtype, 5,          {n_pages, 2, K, PAGE_TOKENS, D}, pool + i * layer_bytes,
-                      NULL,     LAYOUT_ROWS};
-        if (mode != EMPTY)
-            launch(l, c);
-        if (mode != CHAIN)
-            nothing<<<1, 32, 0, stream>>>();
-    }
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    ms = time_graph(exec);
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
-    return ms;
+    return graph_times(stream, RUNS, [&] {
+        for (int i = 0; i < n_layers; i++) {
+            l->args.kv = {
+                c->dtype, 5,          {n_pages, 2, K, PAGE_TOKENS, D}, pool + i * layer_bytes,
+                NULL,     LAYOUT_ROWS};
+            if (mode != EMPTY)
+                launch(l, c);
+            if (mode != CHAIN)
+                nothing<<<1, 32, 0, stream>>>();
+        }
+    })[0];
 }
 
 static int layers_of(const struct setting *c)

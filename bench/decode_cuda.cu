@@ -6,13 +6,11 @@
  *         build/obj/src/cuda/{decode_qkv,decode_product,decode_up,decode_down,attn_decode}.cu.o \
  *         build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
-#include "check_cuda.h"
+#include "graph_times.h"
 
 extern "C" {
 #include "backend/kv_page.h"
@@ -270,34 +268,14 @@ static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_to
 static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_rows)
 {
     enum { TIMES = 12 };
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaEvent_t a, b;
-    std::vector<float> times;
+    const std::vector<float> times = graph_times(stream, TIMES, [&] {
+        for (int i = 0; i < LAYERS; i++)
+            launch_layer(stream, i, parts, n_tokens, n_rows);
+    });
 
-    CHECK(cudaEventCreate(&a));
-    CHECK(cudaEventCreate(&b));
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < LAYERS; i++)
-        launch_layer(stream, i, parts, n_tokens, n_rows);
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    for (int i = 0; i < TIMES; i++) {
-        float ms;
-
-        CHECK(cudaEventRecord(a, stream));
-        CHECK(cudaGraphLaunch(exec, stream));
-        CHECK(cudaEventRecord(b, stream));
-        CHECK(cudaStreamSynchronize(stream));
-        CHECK(cudaEventElapsedTime(&ms, a, b));
-        times.push_back(ms);
-    }
-    std::sort(times.begin(), times.end());
     printf("%-8s %5d tokens %d rows: %6.2f us a layer (least %6.2f)\n", parts, n_tokens, n_rows,
            times[TIMES / 2] * 1e3 / LAYERS, times[0] * 1e3 / LAYERS);
     fflush(stdout);
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
 }
 
 int main(int argc, char **argv)

@@ -4,11 +4,9 @@
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/head_cuda bench/head_cuda.cu \
  *         build/obj/src/cuda/{decode_wide,decode_head}.cu.o
  *     build/head_cuda [rows...] */
-#include <algorithm>
 #include <cstdlib>
-#include <vector>
 
-#include "check_cuda.h"
+#include "graph_times.h"
 #include "cuda/decode.h"
 #include "cuda/layout.h"
 
@@ -88,33 +86,13 @@ static bool is_same(cudaStream_t stream, int n_rows, float *out)
 static void measure(cudaStream_t stream, int kernel, int n_rows, float *out)
 {
     enum { TIMES = 10 };
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaEvent_t a, b;
-    std::vector<float> times;
+    const std::vector<float> times = graph_times(stream, TIMES, [&] {
+        for (int i = 0; i < LAUNCHES; i++)
+            launch(stream, kernel, n_rows, out);
+    });
 
-    CHECK(cudaEventCreate(&a));
-    CHECK(cudaEventCreate(&b));
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < LAUNCHES; i++)
-        launch(stream, kernel, n_rows, out);
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    for (int i = 0; i < TIMES; i++) {
-        float ms;
-
-        CHECK(cudaEventRecord(a, stream));
-        CHECK(cudaGraphLaunch(exec, stream));
-        CHECK(cudaEventRecord(b, stream));
-        CHECK(cudaStreamSynchronize(stream));
-        CHECK(cudaEventElapsedTime(&ms, a, b));
-        times.push_back(ms);
-    }
-    std::sort(times.begin(), times.end());
     printf("%3d rows, %s: %7.2f us (least %7.2f)\n", n_rows, kernels[kernel].name,
            times[TIMES / 2] * 1e3 / LAUNCHES, times[0] * 1e3 / LAUNCHES);
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
 }
 
 int main(int argc, char **argv)

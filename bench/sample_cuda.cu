@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "check_cuda.h"
+#include "graph_times.h"
 
 extern "C" {
 #include "backend/batch.h"
@@ -75,31 +75,13 @@ static struct batch *batch_for(const struct kind *k, int n_rows)
 /* us a launch, of the best run. */
 static float time_launches(const struct sample_launch *l)
 {
-    cudaGraph_t graph;
-    cudaGraphExec_t exec;
-    cudaEvent_t begin, end;
-    float best = 1e9f, ms;
+    const int n_launches = is_brief ? 1 : LAUNCHES;
+    const std::vector<float> times = graph_times(stream, is_brief ? 1 : RUNS, [&] {
+        for (int i = 0; i < n_launches; i++)
+            launch_sample(stream, l);
+    });
 
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    for (int i = 0; i < (is_brief ? 1 : LAUNCHES); i++)
-        launch_sample(stream, l);
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&exec, graph, 0));
-    CHECK(cudaEventCreate(&begin));
-    CHECK(cudaEventCreate(&end));
-    for (int i = 0; i < (is_brief ? 1 : RUNS); i++) {
-        CHECK(cudaEventRecord(begin, stream));
-        CHECK(cudaGraphLaunch(exec, stream));
-        CHECK(cudaEventRecord(end, stream));
-        CHECK(cudaStreamSynchronize(stream));
-        CHECK(cudaEventElapsedTime(&ms, begin, end));
-        best = ms < best ? ms : best;
-    }
-    CHECK(cudaGraphExecDestroy(exec));
-    CHECK(cudaGraphDestroy(graph));
-    CHECK(cudaEventDestroy(begin));
-    CHECK(cudaEventDestroy(end));
-    return best * 1000 / LAUNCHES;
+    return times[0] * 1000 / n_launches;
 }
 
 template <typename T> static T *room(int64_t n)
@@ -134,9 +116,9 @@ static void time_kind(const struct kind *k, int n_rows, float *z)
     l.has_special = batch_has_special(b);
     printf("%8.1f", time_launches(&l));
     fflush(stdout);
-    for (void *data : {(void *)l.batch, (void *)l.uniforms, (void *)l.chunks, (void *)l.tops, (void *)l.bins,
-                       l.args.tokens.data, l.args.logprobs.data, l.args.top_tokens.data,
-                       l.args.top_logprobs.data})
+    for (void *data : {(void *)l.batch, (void *)l.uniforms, (void *)l.chunks, (void *)l.tops,
+                       (void *)l.bins, l.args.tokens.data, l.args.logprobs.data,
+                       l.args.top_tokens.data, l.args.top_logprobs.data})
         CHECK(cudaFree(data));
     free(b);
 }

@@ -1,0 +1,40 @@
+/* For the programs here that time kernels: what is put into a stream, recorded once and launched as a graph. */
+#ifndef BENCH_GRAPH_TIMES_H
+#define BENCH_GRAPH_TIMES_H
+
+#include <algorithm>
+#include <vector>
+
+#include "check_cuda.h"
+
+/* Ms of so many launches of the graph of what `put` puts into the stream, the shortest first. */
+template <typename Put>
+static std::vector<float> graph_times(cudaStream_t stream, int n_launches, Put put)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaEvent_t begin, end;
+    std::vector<float> times((size_t)n_launches);
+
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    put();
+    CHECK(cudaStreamEndCapture(stream, &graph));
+    CHECK(cudaGraphInstantiate(&exec, graph, 0));
+    for (float &ms : times) {
+        CHECK(cudaEventRecord(begin, stream));
+        CHECK(cudaGraphLaunch(exec, stream));
+        CHECK(cudaEventRecord(end, stream));
+        CHECK(cudaStreamSynchronize(stream));
+        CHECK(cudaEventElapsedTime(&ms, begin, end));
+    }
+    std::sort(times.begin(), times.end());
+    CHECK(cudaGraphExecDestroy(exec));
+    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaEventDestroy(begin));
+    CHECK(cudaEventDestroy(end));
+    return times;
+}
+
+#endif
