@@ -163,6 +163,9 @@ $(BUILD)/build-id: FORCE
 $(BUILD)/obj/src/cli/build_id.o: $(BUILD)/build-id
 $(BUILD)/obj/src/cli/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
 
+# The chat's page is part of it.
+$(BUILD)/obj/src/serve/web.o: $(wildcard src/serve/web/*)
+
 # Not ours: no warnings, and none of our language settings.
 $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -308,6 +311,16 @@ bench: build ## Measure the bundled model: speed, memory, where time goes
 .PHONY: test
 test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
+
+# What needs a browser: chromium of the distribution's packages, and a Python environment of its own.
+WEB_VENV := build/venv-web
+$(WEB_VENV)/stamp: tests/web/requirements.txt
+	@tools/setup_python.sh $(WEB_VENV) tests/web/requirements.txt
+	@touch $@
+
+.PHONY: test-web
+test-web: build $(WEB_VENV)/stamp ## Optional: the chat's page in headless Chromium (apt-get install chromium)
+	@$(WEB_VENV)/bin/python -m pytest -q -p no:cacheprovider --timeout 300 tests/web
 
 .PHONY: test-quick
 test-quick: tests check-layers check-format units ## Layers, format and unit tests only
@@ -488,7 +501,7 @@ bundle: tests ## Pack dist/osprey-bundle: program, libraries, model, tests; runs
 .PHONY: clean
 clean: ## Remove what was built, but not the Python environment
 	@rm -rf build-* dist
-	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name venv -exec rm -rf {} +
+	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name "venv*" -exec rm -rf {} +
 
 .PHONY: help
 help: ## List the targets

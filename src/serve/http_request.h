@@ -26,6 +26,7 @@ enum {
     X(HTTP_AUTHORIZATION, "authorization", true)                                                   \
     X(HTTP_ORIGIN, "origin", true)                                                                 \
     X(HTTP_SEC_FETCH_SITE, "sec-fetch-site", true)                                                 \
+    X(HTTP_ACCEPT, "accept", false)                                                                \
     X(HTTP_EXPECT, "expect", false)                                                                \
     X(HTTP_REQUEST_ID, "x-request-id", false)
 

@@ -77,7 +77,7 @@ const char *origin_refusal(const struct origin_rule *rule, const struct http_req
     if (!host_allowed(rule, r))
         return "this server answers on a loopback address for localhost and IP addresses only: the "
                "Host field names another host (start it with --host NAME to allow that)";
-    if (!origin_allowed(rule, r))
+    if (!rule->is_page && !origin_allowed(rule, r))
         return "a web page of another site may not call this server (--allowed-origins names those "
                "that may)";
     return NULL;

@@ -10,6 +10,7 @@
 struct origin_rule {
     const char *bind_host;       /* --host */
     const char *allowed_origins; /* NULL, "*" or a list with commas */
+    bool is_page;                /* the chat itself, to which pages of any site may lead */
 };
 
 /* NULL = allowed; else why not. A loopback address answers only for hosts that mean this machine:

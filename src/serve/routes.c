@@ -5,6 +5,7 @@
 
 #include "serve/errors.h"
 #include "serve/origin.h"
+#include "serve/web.h"
 
 enum { NAME_BYTES_MAX = 256, ALLOW_BYTES_MAX = 128, INDEX_BYTES_MAX = 4096 };
 
@@ -32,17 +33,17 @@ static bool same_key(const char *given, const char *key)
     return difference == 0;
 }
 
-/* What needs neither a key nor a model. */
-static bool is_health(const struct http_request *r)
+/* What needs neither a key nor a model: the chat's page asks for the one and waits for the other. */
+static bool is_open(const struct http_request *r)
 {
-    return strcmp(r->path, "/health") == 0;
+    return strcmp(r->path, "/health") == 0 || web_page_wanted(r);
 }
 
 static bool has_key(const struct server *s, const struct http_request *r)
 {
     const char *given = r->fields[HTTP_AUTHORIZATION];
 
-    if (!s->opt.api_key || is_health(r))
+    if (!s->opt.api_key || is_open(r))
         return true;
     return given && strncasecmp(given, "Bearer ", 7) == 0 && same_key(given + 7, s->opt.api_key);
 }
@@ -174,9 +175,11 @@ static void route(struct server *s, struct http_exchange *x, const struct http_r
 void routes_dispatch(struct server *s, struct http_exchange *x)
 {
     const struct http_request *r = http_exchange_request(x);
-    const char *why = origin_refusal(
-        &(struct origin_rule){.bind_host = s->opt.host, .allowed_origins = s->opt.allowed_origins},
-        r);
+    const char *why =
+        origin_refusal(&(struct origin_rule){.bind_host = s->opt.host,
+                                             .allowed_origins = s->opt.allowed_origins,
+                                             .is_page = web_page_wanted(r)},
+                       r);
 
     if (why) {
         refuse(x, 403, "forbidden_origin", why);
@@ -187,7 +190,7 @@ void routes_dispatch(struct server *s, struct http_exchange *x)
         http_add_header(x, "www-authenticate", "Bearer");
         refuse(x, 401, "invalid_api_key",
                "the API key is missing or wrong: send Authorization: Bearer KEY");
-    } else if (!s->engine && !is_health(r)) {
+    } else if (!s->engine && !is_open(r)) {
         refuse(x, 503, "loading", "the model is being loaded; /health tells when that is done");
     } else {
         route(s, x, r);
@@ -199,6 +202,11 @@ void route_index(struct server *s, struct http_exchange *x, const char *name)
     struct buf body;
 
     (void)name;
+    http_add_header(x, "vary", "Accept");
+    if (web_page_wanted(http_exchange_request(x))) {
+        web_page_respond(x);
+        return;
+    }
     buf_init(&body, INDEX_BYTES_MAX);
     buf_printf(&body, "osprey %s serves %s\n\n", osp_version(), s->names[0]);
     for (int i = 0; i < N_ROUTES; i++)

@@ -6,7 +6,7 @@
 
 /* X(method, path, handler, what it gives); a path that ends in * takes a name there. */
 #define ROUTE_LIST(X)                                                                              \
-    X("GET", "/", route_index, "this list")                                                        \
+    X("GET", "/", route_index, "this list; for browsers, a chat")                                  \
     X("GET", "/health", route_health, "200 while requests are answered, else 503 and why")         \
     X("GET", "/metrics", route_metrics, "figures in Prometheus' text format")                      \
     X("GET", "/v1/models", route_models, "the model")                                              \

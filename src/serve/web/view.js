@@ -1,0 +1,192 @@
+/* The conversation as it is seen: one node a message, made once and brought up to date by update(). What the buttons do
+ * is main.js's (`act`). */
+
+const $ = (id) => document.getElementById(id);
+
+async function copyText(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // not a secure context: plain HTTP from another machine
+    const area = el("textarea", { class: "unseen", "aria-hidden": "true" });
+    area.value = text;
+    (document.querySelector("dialog[open]") || document.body).append(area);
+    area.select();
+    document.execCommand("copy");
+    area.remove();
+    button.focus();
+  }
+  announce("Copied");
+}
+
+function announce(text) {
+  $("said").textContent = "";
+  $("said").textContent = text;
+}
+
+/* ---- words ---- */
+
+const seconds = (ms) => (ms / 1000 >= 10 ? (ms / 1000).toFixed(0) : (ms / 1000).toFixed(ms >= 1000 ? 1 : 2)) + " s";
+const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
+
+/* Tokens a second of the answer after its first. */
+function paceOf(stats) {
+  const ms = stats.lastMs - stats.firstMs;
+  return stats.tokens > 1 && ms > 0 ? ((stats.tokens - 1) * 1000) / ms : 0;
+}
+
+function paceText(stats) {
+  const pace = paceOf(stats);
+  return pace > 0 ? (pace >= 10 ? pace.toFixed(0) : pace.toFixed(1)) + " tok/s" : "";
+}
+
+function statsText(stats) {
+  if (!stats || stats.firstMs === undefined) return "";
+  return [plural(stats.tokens, "token"), paceText(stats), "first after " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
+}
+
+function statsTitle(stats) {
+  if (!stats || stats.promptTokens === undefined) return undefined;
+  return "Prompt: " + plural(stats.promptTokens, "token") + ", " + stats.cachedTokens + " of them from the cache. Answer: " +
+    plural(stats.tokens, "token") + ", " + stats.reasoningTokens + " of them reasoning.";
+}
+
+/* ---- a message ---- */
+
+function userNode(message, isLast, act) {
+  const node = el("article", { class: "turn mine", "aria-label": "You" }, el("div", { class: "said" }, message.text));
+  const actions = el("div", { class: "actions" });
+  const copy = iconButton("copy", "Copy your message", () => copyText(message.text, copy));
+  if (isLast) actions.append(iconButton("edit", "Edit your message", act.edit));
+  actions.append(copy);
+  node.append(actions);
+  return node;
+}
+
+/* Parts are made when there is something for them, and stay, so that a reader's selection and the folding do too. */
+class AnswerView {
+  constructor(message, act) {
+    this.message = message;
+    this.act = act;
+    this.node = el("article", { class: "turn theirs", "aria-label": "Answer" });
+    this.working = el("p", { class: "working" }, "Waiting");
+    this.prose = el("div", { class: "prose" });
+    this.calls = el("div");
+    this.end = el("div");
+    this.node.append(this.working, this.prose, this.calls, this.end);
+  }
+
+  update(isLast) {
+    const m = this.message;
+    this.node.setAttribute("aria-busy", String(m.state === "running"));
+    this.showReasoning(m);
+    this.working.hidden = m.state !== "running" || Boolean(m.reasoning || m.text || m.calls.length);
+    showMarkdown(this.prose, m.text);
+    this.showCalls(m, isLast);
+    this.end.replaceChildren(...this.endParts(m, isLast));
+  }
+
+  showReasoning(m) {
+    if (!m.reasoning) return;
+    if (!this.reasoning) {
+      this.thoughts = el("div", { class: "thoughts", tabindex: "0" });
+      this.summary = el("summary");
+      this.reasoning = el("details", { class: "reasoning", open: store.settings().unfolded === "yes" }, this.summary, this.thoughts);
+      this.summary.addEventListener("click", () => store.setting("unfolded", this.reasoning.open ? "" : "yes"));
+      this.node.prepend(this.reasoning);
+    }
+    const isThinking = m.state === "running" && !m.text && !m.calls.length;
+    this.summary.className = isThinking ? "working" : "";
+    this.summary.textContent = isThinking ? "Thinking" : "Reasoning" + (m.stats?.thoughtMs ? ", " + seconds(m.stats.thoughtMs) : "");
+    const text = this.thoughts.firstChild;
+    if (text && m.reasoning.startsWith(text.data)) text.appendData(m.reasoning.slice(text.data.length));
+    else this.thoughts.textContent = m.reasoning;
+  }
+
+  showCalls(m, isLast) {
+    const wants = m.state === "done" && isLast && m.calls.length > 0;
+    const key = JSON.stringify([m.calls, wants]);
+    if (key === this.callsKey) return;
+    this.callsKey = key;
+    this.calls.replaceChildren(...m.calls.map((call) => this.callNode(call, wants)));
+    if (wants) this.calls.append(el("button", { type: "button", class: "primary", onclick: () => this.act.sendResults(m) }, m.calls.length > 1 ? "Send the results" : "Send the result"));
+  }
+
+  callNode(call, wants) {
+    const node = el("section", { class: "call", "aria-label": "Call of " + call.name }, el("p", { class: "call-name" }, call.name),
+      el("pre", { tabindex: "0" }, el("code", {}, indented(call.arguments))));
+    if (call.result !== undefined) node.append(el("details", {}, el("summary", {}, "Result"), el("pre", { tabindex: "0" }, el("code", {}, call.result))));
+    else if (wants) node.append(el("label", {}, "Result", el("textarea", { rows: "2", spellcheck: "false", oninput: (e) => { call.draft = e.target.value; } })));
+    return node;
+  }
+
+  endParts(m, isLast) {
+    const parts = [];
+    if (m.state === "failed" && m.trouble) parts.push(this.troubleNode(m.trouble, isLast));
+    if (m.state === "stopped") parts.push(el("p", { class: "note" }, "Stopped."));
+    if (m.finish === "length") parts.push(el("p", { class: "note" }, "The answer ends here because it reached its limit of tokens."));
+    if (m.state !== "running") parts.push(this.actionsNode(m, isLast));
+    return parts;
+  }
+
+  troubleNode(trouble, isLast) {
+    const node = el("div", { class: "trouble" }, el("p", {}, trouble.what));
+    if (trouble.why) node.append(el("p", { class: "why" }, trouble.why));
+    if (!isLast) return node;
+    if (trouble.kind === "key") node.append(el("button", { type: "button", onclick: this.act.askKey }, "Enter the key"));
+    else node.append(el("button", { type: "button", onclick: this.act.again }, trouble.waitS > 0 ? "Retry (the server asks for " + trouble.waitS + " s)" : "Retry"));
+    return node;
+  }
+
+  actionsNode(m, isLast) {
+    const actions = el("div", { class: "actions" });
+    if (m.text) {
+      const copy = iconButton("copy", "Copy the answer", () => copyText(m.text, copy));
+      actions.append(copy);
+    }
+    if (isLast) actions.append(iconButton("again", "Answer again", this.act.again));
+    if (statsText(m.stats)) actions.append(el("span", { class: "stats", title: statsTitle(m.stats) }, statsText(m.stats)));
+    return actions;
+  }
+}
+
+function indented(json) {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json; // still coming
+  }
+}
+
+/* ---- the whole ---- */
+
+const view = {
+  answers: new Map(), // message -> AnswerView
+
+  /* After anything but the text of an answer has changed. */
+  rebuild(chat, act) {
+    const messages = chat.messages;
+    const lastUser = messages.findLastIndex((m) => m.role === "user");
+    this.answers = new Map(messages.filter((m) => m.role !== "user").map((m) => [m, this.answers.get(m) ?? new AnswerView(m, act)]));
+    $("log").replaceChildren(...messages.map((m, i) => {
+      if (m.role === "user") return userNode(m, i === lastUser, act);
+      this.update(m, i === messages.length - 1);
+      return this.answers.get(m).node;
+    }));
+    $("welcome").hidden = messages.length > 0;
+    document.title = messages.length ? titleOf(chat).slice(0, 60) + " · osprey" : "osprey";
+  },
+
+  update(message, isLast = true) {
+    this.answers.get(message)?.update(isLast);
+  },
+
+  /* Follows the end of the answer, unless the reader has scrolled away from it. */
+  isAtEnd() {
+    const box = $("scroll");
+    return box.scrollHeight - box.scrollTop - box.clientHeight < 80;
+  },
+
+  toEnd() {
+    $("scroll").scrollTop = $("scroll").scrollHeight;
+  },
+};
