@@ -55,6 +55,9 @@ struct step_shape {
     int64_t width, q_width;                    /* C, H*D */
     int64_t head_width, n_kv_heads;            /* D, K */
     int64_t n_experts, n_active, expert_width; /* E, A, F */
+    int64_t vocab_size;                        /* V */
+    int n_seq_pages;                           /* in the tables of one sequence, of all groups */
+    int n_threads;                             /* of the host that compute; 0 = all usable CPUs */
     enum dtype kv_dtype;
     bool has_mxfp8_rows;
 };
@@ -105,7 +108,7 @@ struct backend_ops {
      * DTYPE_F32, DTYPE_BF16, DTYPE_F8 or DTYPE_I16 and stays. OSP_EINVAL: the device has not that type. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*memory)(struct device_memory *out);
-    /* Of the device's own memory, what steps need besides activations and pages: 0 where that is nothing. */
+    /* What steps need of the device's memory besides activations and pages, at most. */
     int64_t (*step_bytes)(const struct step_shape *shape);
     /* Ends the loading of weights and takes all that: no later step of a shape that is not larger asks for
      * more. May be left out, but then any step can fail with OSP_ENOMEM. */

@@ -97,6 +97,14 @@ static void end_rows(const struct attn_run *run, const struct row_block *block, 
 
 /* ---- a task ---- */
 
+int64_t attn_room_floats(const struct attn_run *run)
+{
+    const int n_row_heads = BLOCK_ROWS * run->n_group;
+
+    return 2 * PAGE_TOKENS * run->width + 2 * attn_sums_floats(run, n_row_heads) +
+           n_row_heads * (1 + run->width / 2);
+}
+
 static struct attn_room room_of(const struct attn_run *run, int worker, struct attend *call)
 {
     const int n_row_heads = BLOCK_ROWS * run->n_group;
@@ -255,12 +263,9 @@ enum osp_status cpu_attn(struct cpu *cpu, const struct attn_args *a, struct work
                            .head_width = (int)a->kv.dim[4],
                            .width = kv_width(a->kv.dim[4]),
                            .n_group = (int)(a->q.dim[1] / (a->kv.dim[2] * a->kv.dim[4]))};
-    const int n_row_heads = BLOCK_ROWS * run.n_group;
-    const int64_t n_floats = 2 * PAGE_TOKENS * run.width + 2 * attn_sums_floats(&run, n_row_heads) +
-                             n_row_heads * (1 + run.width / 2);
     enum osp_status st;
 
-    TRY(cpu_workers_need(cpu, (size_t)n_floats, sizeof(float), "attention sums"));
+    TRY(cpu_workers_need(cpu, (size_t)attn_room_floats(&run), sizeof(float), "attention sums"));
     TRY(attn_plan(&run));
     pool_run(cpu->pool, run_task, &run, run.n_tasks * run.n_kv_heads);
     add_work(&run, work);

@@ -60,6 +60,17 @@ int attn_row_heads(const struct attn_run *run, const struct row_block *block);
 /* Of a block's sums for one key/value head. */
 int64_t attn_sums_floats(const struct attn_run *run, int n_row_heads);
 
+/* Floats of a thread's room. */
+int64_t attn_room_floats(const struct attn_run *run);
+
+/* The most that attn_plan() lists and leaves in parts, of blocks of n_rows rows in all whose sequences have at most
+ * n_seq_pages pages; of the run its widths are read. */
+struct attn_most {
+    size_t n_tasks, n_cut, n_floats;
+};
+struct attn_most attn_most_of(const struct attn_run *run, int n_rows, int n_seq_pages,
+                              int n_threads);
+
 /* Lists the run's tasks in the device's room, and makes room for the sums of blocks that are cut. */
 CHECKED enum osp_status attn_plan(struct attn_run *run);
 

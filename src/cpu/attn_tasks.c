@@ -70,17 +70,26 @@ static void keep_block(struct attn_run *run, struct attn_task *tasks, int block)
                                                .cut = -1};
 }
 
+/* Whether there are so few blocks that long ones may be cut. */
+static bool may_cut(int n_blocks, int n_kv_heads, int n_threads)
+{
+    return n_blocks * n_kv_heads < TASKS_A_THREAD * n_threads;
+}
+
+static bool run_may_cut(const struct attn_run *run)
+{
+    return may_cut(run->cpu->n_blocks, run->n_kv_heads, pool_threads(run->cpu->pool));
+}
+
 /* Whether a block is cut; with few blocks, those are that are longer than a split. */
 static bool is_cut(const struct attn_run *run, int block, int64_t n_floats)
 {
     const struct row_block *b = &run->cpu->blocks[block];
     const struct span seen = attn_block_span(run, b);
-    const int n_tasks = run->cpu->n_blocks * run->n_kv_heads;
     const int64_t n_more =
         splits_of(run, block) * run->n_kv_heads * attn_sums_floats(run, attn_row_heads(run, b));
 
-    return n_tasks < TASKS_A_THREAD * pool_threads(run->cpu->pool) &&
-           seen.end - seen.first > SPLIT_TOKENS &&
+    return run_may_cut(run) && seen.end - seen.first > SPLIT_TOKENS &&
            (n_floats + n_more) * (int64_t)sizeof(float) <= PARTS_BYTES_MAX;
 }
 
@@ -91,11 +100,30 @@ static enum osp_status plan_rooms(struct attn_run *run, struct attn_task **tasks
     enum osp_status st;
 
     for (int i = 0; i < cpu->n_blocks; i++)
-        n_most += (size_t)splits_of(run, i);
+        n_most += run_may_cut(run) ? (size_t)splits_of(run, i) : 1;
     TRY(room_need(&cpu->attn_tasks, n_most, sizeof(struct attn_task), "attention tasks"));
     *tasks = cpu->attn_tasks.data;
 out:
     return st;
+}
+
+struct attn_most attn_most_of(const struct attn_run *run, int n_rows, int n_seq_pages,
+                              int n_threads)
+{
+    const int64_t n_splits =
+        n_seq_pages / SPLIT_PAGES + 2; /* the first and the last may be parts */
+    const int64_t n_floats = attn_sums_floats(run, BLOCK_ROWS * run->n_group) * run->n_kv_heads;
+    const int64_t n_floats_max = PARTS_BYTES_MAX / (int64_t)sizeof(float);
+    int64_t n_cut = 0;
+
+    while (n_cut < n_rows && may_cut((int)n_cut + 1, run->n_kv_heads, n_threads))
+        n_cut++;
+    return (struct attn_most){.n_tasks =
+                                  (size_t)(n_cut * n_splits > n_rows ? n_cut * n_splits : n_rows),
+                              .n_cut = (size_t)n_cut,
+                              .n_floats = (size_t)(n_cut * n_splits * n_floats < n_floats_max
+                                                       ? n_cut * n_splits * n_floats
+                                                       : n_floats_max)};
 }
 
 enum osp_status attn_plan(struct attn_run *run)

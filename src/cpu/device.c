@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "cpu/pack.h"
 #include "cpu/place.h"
+#include "cpu/rooms.h"
 
 static struct cpu *cpu_of(struct backend *be)
 {
@@ -16,31 +17,6 @@ static struct cpu *cpu_of(struct backend *be)
 }
 
 /* ---- memory ---- */
-
-enum osp_status room_need(struct room *room, size_t n, size_t size_bytes, const char *what)
-{
-    void *data;
-    enum osp_status st;
-
-    if (n == 0 || (room->data != NULL && room->size_bytes / n >= size_bytes))
-        return OSP_OK;
-    TRY(mem_try_aligned(&data, n, size_bytes, what));
-    free(room->data);
-    room->data = data;
-    room->size_bytes = n * size_bytes;
-out:
-    return st;
-}
-
-enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_bytes, const char *what)
-{
-    enum osp_status st = OSP_OK;
-
-    for (int i = 0; i < pool_threads(cpu->pool); i++)
-        TRY(room_need(&cpu->workers[i], n, size_bytes, what));
-out:
-    return st;
-}
 
 void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,
                int64_t n)
@@ -107,24 +83,10 @@ static void cpu_close(struct backend *be)
 
     if (cpu == NULL)
         return;
-    for (int i = 0; cpu->workers != NULL && i < pool_threads(cpu->pool); i++)
-        free(cpu->workers[i].data);
+    cpu_rooms_release(cpu); /* as many as the pool has threads */
     cpu_pack_release(cpu);
     pool_close(cpu->pool);
-    free(cpu->workers);
     free(cpu->blocks);
-    free(cpu->rotations.data);
-    free(cpu->lists.data);
-    free(cpu->jobs.data);
-    free(cpu->counts.data);
-    free(cpu->quantised.data);
-    free(cpu->arranged.data);
-    free(cpu->arranged_first.data);
-    free(cpu->attn_tasks.data);
-    free(cpu->attn_parts.data);
-    free(cpu->attn_left.data);
-    free(cpu->rounded.data);
-    free(cpu->mixed.data);
     free(cpu->shares);
     free(cpu);
 }
@@ -292,20 +254,6 @@ static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max
 
     memcpy(out, ((const struct cpu *)be)->costs, (size_t)n * sizeof(*out));
     return n;
-}
-
-/* The workers' memory is taken as it is needed: the host's is not planned to the last byte. */
-static int64_t cpu_step_bytes(const struct step_shape *shape)
-{
-    (void)shape;
-    return 0;
-}
-
-static enum osp_status cpu_step_reserve(struct backend *be, const struct step_shape *shape)
-{
-    (void)be;
-    (void)shape;
-    return OSP_OK;
 }
 
 #define STAGE_OPERATION(stage) .stage = timed_##stage,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu/pack.h"
+#include "cpu/rooms.h"
 
 struct grouping {
     int32_t *first;  /* (E + 1): entries of expert e are [first[e], first[e + 1]) */
@@ -29,7 +30,8 @@ static enum osp_status group_rooms(struct cpu *cpu, const struct experts_args *a
     const size_t n_entries = (size_t)cpu->limits.n_rows_max * (size_t)a->ids.dim[1];
     enum osp_status st;
 
-    TRY(room_need(&cpu->lists, n_experts + 1 + 3 * n_entries, sizeof(int32_t), "expert lists"));
+    TRY(room_need(&cpu->lists, expert_lists_n(n_experts, n_entries), sizeof(int32_t),
+                  "expert lists"));
     TRY(room_need(&cpu->jobs, n_experts, sizeof(struct matmul), "expert products"));
     g->first = cpu->lists.data;
     g->tokens = g->first + n_experts + 1;

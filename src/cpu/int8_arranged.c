@@ -55,7 +55,7 @@ static enum osp_status tile_room(struct cpu *cpu, struct arranged *a, const stru
     }
     if (first[n_jobs] == 0)
         return OSP_OK;
-    TRY(room_need(&cpu->arranged, (size_t)(n_tokens / INT8_ARRANGED_ROWS + n_jobs),
+    TRY(room_need(&cpu->arranged, arranged_tiles_max((size_t)n_tokens, (size_t)n_jobs),
                   (size_t)tile_at(a, 1), "int8 activations, arranged"));
     a->data = *data = cpu->arranged.data;
 out:

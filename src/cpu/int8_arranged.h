@@ -19,6 +19,12 @@ static inline int64_t arranged_bytes(int n_rows, int n_blocks)
     return (int64_t)n_rows * n_blocks * INT8_ARRANGED_BYTES;
 }
 
+/* Tiles of so many tokens in so many jobs, however they are spread. */
+static inline size_t arranged_tiles_max(size_t n_tokens, size_t n_jobs)
+{
+    return n_tokens / INT8_ARRANGED_ROWS + n_jobs;
+}
+
 /* `rows` are the inputs that the jobs' tokens are rows of. */
 CHECKED enum osp_status cpu_arrange(struct cpu *cpu, struct arranged *out,
                                     const struct int8_row *rows, const struct matmul *jobs,

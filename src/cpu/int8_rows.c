@@ -124,6 +124,13 @@ static void quantise_row(void *ctx, int row, int worker)
     run->rows[row] = int8_row_of(run->kernels, &room, run->x + row * K, K);
 }
 
+size_t int8_row_bytes(size_t n_columns)
+{
+    return sizeof(struct int8_row) + n_columns / COLUMNS_AN_OUTLIER * sizeof(struct int8_outlier) +
+           n_columns / MXFP4_BLOCK * sizeof(struct int8_block) +
+           (size_t)row_bytes((int64_t)n_columns);
+}
+
 enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, const float *x,
                               int n_rows, int64_t n_columns)
 {
@@ -131,10 +138,7 @@ enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, cons
     struct int8_run run = {.kernels = cpu->kernels, .x = x, .n_columns = n_columns};
     enum osp_status st;
 
-    TRY(room_need(&cpu->quantised, n,
-                  sizeof(*run.rows) + K / COLUMNS_AN_OUTLIER * sizeof(struct int8_outlier) +
-                      K / MXFP4_BLOCK * sizeof(struct int8_block) + (size_t)row_bytes(n_columns),
-                  "int8 activations"));
+    TRY(room_need(&cpu->quantised, n, int8_row_bytes(K), "int8 activations"));
     *out = run.rows = cpu->quantised.data;
     run.rooms.outliers = (struct int8_outlier *)(run.rows + n);
     run.rooms.blocks = (struct int8_block *)(run.rooms.outliers + n * (K / COLUMNS_AN_OUTLIER));

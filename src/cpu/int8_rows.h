@@ -12,6 +12,9 @@ enum { COLUMNS_AN_OUTLIER = 8 }; /* a row has at most one for so many; see OUTLI
 CHECKED enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, const float *x,
                                       int n_rows, int64_t n_columns);
 
+/* What a row takes in the device's room. */
+size_t int8_row_bytes(size_t n_columns);
+
 /* One row, in the caller's room: n_columns codes, n_columns / 32 blocks and
  * n_columns / COLUMNS_AN_OUTLIER outliers. */
 struct int8_room {

@@ -23,11 +23,21 @@ static void round_panel(void *ctx, int panel, int worker)
         run->kernels->panel_bf16(run->panels + (int64_t)first * run->n_columns, rows, n, run->x.n);
 }
 
+static int panels_of(int n_rows)
+{
+    return (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+}
+
+size_t rounded_elements(int n_rows, int n_columns)
+{
+    return (size_t)panels_of(n_rows) * PANEL_ROWS * (size_t)rounded_columns(n_columns);
+}
+
 enum osp_status cpu_round(struct cpu *cpu, struct rounded *out, struct rows x, bool wants_panels)
 {
     struct round_run run = {.kernels = cpu->kernels, .x = x, .n_columns = rounded_columns(x.n)};
-    const int n_panels = (x.n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    const size_t n = (size_t)n_panels * PANEL_ROWS * (size_t)run.n_columns;
+    const int n_panels = panels_of(x.n_rows);
+    const size_t n = rounded_elements(x.n_rows, x.n);
     enum osp_status st;
 
     TRY(room_need(&cpu->rounded, 2 * n, sizeof(uint16_t), "bf16 activations"));

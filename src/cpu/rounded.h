@@ -10,6 +10,9 @@ struct rounded {
     int n_columns;                 /* rounded_columns() of the inputs' */
 };
 
+/* Of n_rows rows, whole panels. */
+size_t rounded_elements(int n_rows, int n_columns);
+
 /* Rounds n_rows rows of n floats; makes panels of them where they are wanted. */
 CHECKED enum osp_status cpu_round(struct cpu *cpu, struct rounded *out, struct rows x,
                                   bool wants_panels);

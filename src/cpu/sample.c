@@ -287,16 +287,27 @@ static void sample_one(void *ctx, int row, int worker)
         *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
 }
 
+static size_t parts_of(size_t n_logits)
+{
+    return (n_logits + PART_LOGITS - 1) / PART_LOGITS;
+}
+
+size_t sample_lists_bytes(size_t n_samples, size_t n_logits)
+{
+    return n_samples * parts_of(n_logits) * sizeof(struct part);
+}
+
 enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct work *work)
 {
     struct sample_run run = {
-        .cpu = cpu, .a = a, .n_parts = (int)((a->logits.dim[1] + PART_LOGITS - 1) / PART_LOGITS)};
+        .cpu = cpu, .a = a, .n_parts = (int)parts_of((size_t)a->logits.dim[1])};
     const double n = (double)cpu->batch->n_samples * (double)a->logits.dim[1];
     enum osp_status st;
 
-    TRY(cpu_workers_need(cpu, (size_t)a->n_valid, sizeof(float) + sizeof(int32_t), "candidates"));
-    TRY(room_need(&cpu->lists, (size_t)cpu->limits.n_samples_max * (size_t)run.n_parts,
-                  sizeof(*run.parts), "parts of the logits"));
+    TRY(cpu_workers_need(cpu, (size_t)a->n_valid, CANDIDATE_BYTES, "candidates"));
+    TRY(room_need(&cpu->lists,
+                  sample_lists_bytes((size_t)cpu->limits.n_samples_max, (size_t)a->logits.dim[1]),
+                  1, "parts of the logits"));
     run.parts = cpu->lists.data;
     pool_run(cpu->pool, look_at_part, &run, cpu->batch->n_samples * run.n_parts);
     pool_run(cpu->pool, sample_one, &run, cpu->batch->n_samples);

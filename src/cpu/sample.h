@@ -2,7 +2,15 @@
 #ifndef CPU_SAMPLE_H
 #define CPU_SAMPLE_H
 
+#include <stddef.h>
+
 #include "backend/batch.h"
+
+/* Of a thread that draws, for each id: weight and id. */
+enum { CANDIDATE_BYTES = sizeof(float) + sizeof(int32_t) };
+
+/* What is known of the parts of so many rows of logits. */
+size_t sample_lists_bytes(size_t n_samples, size_t n_logits);
 
 /* Does to n logits what the sample asks for besides temperature and what follows it. */
 void sample_edit(float *z, int n, const struct batch *b, const struct batch_sample *s);

@@ -15,7 +15,8 @@ struct memory_wish {
     /* What the device needs of its own for steps (backend.h); NULL: nothing. */
     int64_t (*step_bytes)(const struct step_shape *shape);
     bool has_mxfp8_rows;
-    bool is_card; /* which reads weights once for many more rows: steps are larger by default */
+    int n_threads; /* of the host that compute; 0 = all usable CPUs */
+    bool is_card;  /* which reads weights once for many more rows: steps are larger by default */
 };
 
 struct memory_plan {

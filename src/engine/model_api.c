@@ -91,6 +91,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .n_seqs_max = opt->n_seqs_max,
         .n_batch_tokens_max = opt->n_batch_tokens_max,
         .kv_cache_bytes = opt->kv_cache_bytes,
+        .n_threads = opt->n_threads,
     };
     struct quantize_sizes sizes;
     int64_t available;

@@ -55,7 +55,8 @@ enum dtype model_kv_dtype(const struct model *m);
 /* Bytes that serving needs besides the weights: activations for these limits. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
 
-/* The largest step: what a device may want to know before it opens. n_pages: in the tables of all sequences. */
+/* The largest step: what a device may want to know before it opens. n_pages: in the tables of all sequences. The
+ * caller sets n_seq_pages and n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, bool has_mxfp8_rows);
 

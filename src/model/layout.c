@@ -48,6 +48,7 @@ struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_c
                                .n_experts = c->n_experts,
                                .n_active = c->n_experts_active,
                                .expert_width = c->expert_width,
+                               .vocab_size = c->vocab_size,
                                .kv_dtype = kv_dtype,
                                .has_mxfp8_rows = has_mxfp8_rows};
 }

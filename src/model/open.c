@@ -249,8 +249,12 @@ static enum osp_status reserve(const struct builder *b)
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         n_all += opt->n_pages[g];
-    counts.n_pages = counts.n_seqs * (opt->n_seq_pages_max > 0 ? opt->n_seq_pages_max : n_all);
+    if (opt->n_seq_pages_max > 0)
+        n_all = opt->n_seq_pages_max;
+    counts.n_pages = counts.n_seqs * n_all;
     shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->has_mxfp8_rows);
+    shape.n_seq_pages = n_all;
+    shape.n_threads = opt->n_threads;
     return b->m->ops->step_reserve(b->m->be, &shape);
 }
 

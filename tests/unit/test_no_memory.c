@@ -275,24 +275,6 @@ static void expect_same(const struct heard *a, const struct heard *b)
     assert_int_equal(a->last.usage.n_generated_tokens, b->last.usage.n_generated_tokens);
 }
 
-/* The rooms of steps grow with their rows, and how many those are depends on how fast steps were: what
- * fails is to be the request, not a step of a device that has not seen its like. */
-static void see_many_steps(struct osp_engine *engine, bool raw)
-{
-    static const int sizes[] = {400, 300, 200, 150, 100, 60, 30, 10};
-
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        char *body = request_body(sizes[i]);
-        struct asked a;
-
-        ask(&a, engine, body, raw);
-        if (a.status != OSP_OK)
-            fail_msg("%s", osp_error());
-        heard_release(&a.heard);
-        free(body);
-    }
-}
-
 static void try_all_of_a_request(bool for_ever, bool raw, const char *worker)
 {
     char *body = request_body(200);
@@ -308,7 +290,6 @@ static void try_all_of_a_request(bool for_ever, bool raw, const char *worker)
     model = fixture_model(
         (struct osp_model_options){.context_tokens_max = 4096, .device = "cpu", .worker = worker});
     engine = fixture_engine(model);
-    see_many_steps(engine, raw);
     ask(&clean, engine, body, raw);
     if (clean.status != OSP_OK)
         fail_msg("%s", osp_error());
