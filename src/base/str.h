@@ -4,7 +4,12 @@
 
 #include <stdbool.h>
 
+#include "base/status.h"
+
 bool str_ends_with(const char *s, const char *end);
+
+/* A copy to free(), for strings from outside; OSP_ENOMEM names what it is. */
+CHECKED enum osp_status str_copy(char **out, const char *s, const char *what);
 
 /* Whether `word` is one of a list with commas, "on,off,auto"; a NULL list is empty. */
 bool str_in_list(const char *list, const char *word);

@@ -115,10 +115,17 @@ static void drop_expired(struct osp_engine *e, uint64_t now_ns)
     }
 }
 
+/* One that there is no memory for ends here. */
 static void take_in(struct osp_engine *e, struct osp_request *r)
 {
-    sched_add(&e->sched, &r->seq);
+    enum osp_status st = sched_add(&e->sched, &r->seq);
+
     e->n_drained++;
+    if (st == OSP_OK)
+        return;
+    count_end(e, &r->seq, clock_ns());
+    engine_publish_stats(e);
+    finish_request(e, r, st, fail_message());
 }
 
 /* Waits for work if there is none. False: the engine closes. */

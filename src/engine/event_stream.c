@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 #include "base/rng.h"
 
 enum {
@@ -155,8 +156,8 @@ static enum osp_status open_reader(struct event_stream *s, const struct event_st
     enum osp_status st;
 
     TRY(mem_try_array(&s->functions, opt->n_functions + 1, sizeof *s->functions, "functions"));
-    for (size_t i = 0; i < opt->n_functions; i++) /* names of at most HARMONY_NAME_BYTES_MAX */
-        s->functions[s->n_functions++] = mem_strdup(opt->functions[i]);
+    for (size_t i = 0; i < opt->n_functions; i++)
+        TRY(str_copy(&s->functions[s->n_functions++], opt->functions[i], "a function's name"));
     s->sink = (struct harmony_sink){.ctx = s, .begin = on_begin, .delta = on_delta, .end = on_end};
     s->reader = harmony_reader_new(s->tokenizer, &s->sink, false);
     if (s->reader == NULL)

@@ -1,5 +1,7 @@
 /* What a client hears of its request: reads the outbox in the client's thread, one token at a time,
  * until that brings an event. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "engine/request.h"
 
@@ -52,14 +54,12 @@ static struct osp_event done_event(const struct osp_request *r)
 
 static struct osp_event error_event(const struct osp_request *r)
 {
-    size_t n_bytes = 0;
+    const char *message = request_message(r);
 
-    while (r->message[n_bytes] != '\0')
-        n_bytes++;
     return (struct osp_event){
         .kind = OSP_EVENT_ERROR,
-        .text = r->message,
-        .n_bytes = n_bytes,
+        .text = message,
+        .n_bytes = strlen(message),
         .status = r->seen.status,
         .stop_token = -1,
     };

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/str.h"
 #include "engine/form_kit.h"
 #include "text/schema.h"
 
@@ -143,14 +144,16 @@ static void keep(struct form_kit *kit, enum osp_form form, uint64_t hash, const 
                  struct grammar *g)
 {
     size_t n_bytes = grammar_bytes(g);
+    char *copy;
 
     if (find(kit, form, hash, text) != NULL)
         return; /* another thread was quicker */
+    if (str_copy(&copy, text, "a form's text") != OSP_OK)
+        return; /* it is made again the next time */
     while (kit->n_kept == FORM_GRAMMARS_MAX ||
            (kit->n_kept > 0 && kit->n_bytes + n_bytes > FORM_GRAMMAR_BYTES_MAX))
         forget_oldest(kit);
-    kit->kept[kit->n_kept++] =
-        (struct kept){form, hash, mem_strdup(text), grammar_share(g), ++kit->now};
+    kit->kept[kit->n_kept++] = (struct kept){form, hash, copy, grammar_share(g), ++kit->now};
     kit->n_bytes += n_bytes;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 #include "engine/prefix_hash.h"
 
 enum { PLAIN, SNAPSHOTS };
@@ -151,10 +152,13 @@ static void child_unlink(struct prefix_node *node)
 
 /* ---- life of a node ---- */
 
+/* NULL: no memory; what is not kept is computed again. */
 static struct prefix_node *node_new(struct prefix *p, uint64_t hash)
 {
-    struct prefix_node *node = mem_new(sizeof *node);
+    struct prefix_node *node;
 
+    if (mem_try_array(&node, 1, sizeof *node, "a node of the prefix cache") != OSP_OK)
+        return NULL;
     node->hash = hash;
     node->used = p->now;
     for (int g = 0; g < N_PAGE_GROUPS; g++)
@@ -237,6 +241,21 @@ bool prefix_evict(struct prefix *p, enum page_group group)
     return true;
 }
 
+static struct prefix_node *root_new(struct prefix *p, const char *salt, uint64_t hash)
+{
+    struct prefix_node *root;
+    char *copy;
+
+    if (str_copy(&copy, salt, "the cache's salt") != OSP_OK)
+        return NULL;
+    root = node_new(p, hash);
+    if (root != NULL)
+        root->salt = copy;
+    else
+        free(copy);
+    return root;
+}
+
 struct prefix_node *prefix_root(struct prefix *p, const char *salt)
 {
     uint64_t hash;
@@ -246,11 +265,7 @@ struct prefix_node *prefix_root(struct prefix *p, const char *salt)
         salt = "";
     hash = prefix_hash_salt(salt);
     root = prefix_find_root(p, salt, hash);
-    if (root == NULL) {
-        root = node_new(p, hash);
-        root->salt = mem_strdup(salt);
-    }
-    return root;
+    return root != NULL ? root : root_new(p, salt, hash);
 }
 
 void prefix_use(struct prefix *p, struct prefix_node *node)
@@ -304,8 +319,10 @@ struct prefix_node *prefix_add(struct prefix *p, struct prefix_node *parent,
 
     assert(parent->n_users > 0);
     assert(e->n_tokens > 0 && e->n_tokens <= PAGE_TOKENS);
-    drop_beginnings(p, parent, e);
     node = node_new(p, prefix_hash_tokens(parent, e->tokens, e->n_tokens));
+    if (node == NULL)
+        return NULL;
+    drop_beginnings(p, parent, e);
     memcpy(node->tokens, e->tokens, (size_t)e->n_tokens * sizeof *e->tokens);
     node->n_tokens = e->n_tokens;
     node->n_clean = e->n_clean;

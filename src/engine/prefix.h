@@ -81,7 +81,7 @@ void prefix_without_partial(const struct prefix *p, struct prefix_hit *h);
  * the one with position n_tokens - 1. */
 int prefix_first_window(const struct prefix *p, int n_tokens);
 
-/* The root of a salt; made if there is none. */
+/* The root of a salt; made if there is none. NULL: no memory. */
 struct prefix_node *prefix_root(struct prefix *p, const char *salt);
 /* A sequence's chain ends at the node: it and all before it stay. */
 void prefix_use(struct prefix *p, struct prefix_node *node);
@@ -100,7 +100,8 @@ struct prefix_node *prefix_twin(struct prefix *p, struct prefix_node *parent,
                                 const struct prefix_entry *e);
 /* A child that begins with these tokens, at least as clean, and has its window: e adds nothing. */
 bool prefix_has(const struct prefix_node *parent, const struct prefix_entry *e);
-/* Adds a child of a node that the caller uses; its pages get a reference. The node, not yet used. */
+/* Adds a child of a node that the caller uses; its pages get a reference. The node, not yet used; NULL: no
+ * memory, nothing has changed. */
 struct prefix_node *prefix_add(struct prefix *p, struct prefix_node *parent,
                                const struct prefix_entry *e);
 /* Gives a node the window page that it lacks, if e's is as clean as the node says, and makes it a snapshot

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/condition.h"
 #include "base/memory.h"
+#include "base/str.h"
 #include "engine/remote.h"
 
 static void request_free(struct osp_request *r)
@@ -83,8 +84,15 @@ void request_publish(struct osp_request *r)
 
 void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message)
 {
-    r->message = mem_strdup(message);
+    if (str_copy(&r->message, message, "the reason of a failure") != OSP_OK)
+        r->message = NULL;
     publish(r, status);
+}
+
+const char *request_message(const struct osp_request *r)
+{
+    return r->message != NULL ? r->message
+                              : "the request failed, and there is no memory to say why";
 }
 
 static bool has_news(const struct osp_request *r)

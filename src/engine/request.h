@@ -59,6 +59,8 @@ void request_drop(struct osp_request *r);
 void request_publish(struct osp_request *r);
 /* Engine's thread: r->seq has ended as SEQ_END_FAILED or SEQ_END_TIMEOUT for this reason. */
 void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message);
+/* That reason, once it has been told. */
+const char *request_message(const struct osp_request *r);
 
 /* Client's thread: updates r->seen once it differs, waiting until `deadline_ns` of clock_ns() (0:
  * not at all, UINT64_MAX: for ever). False: nothing new by then. */

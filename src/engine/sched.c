@@ -133,14 +133,23 @@ void sched_release(struct sched *s)
     memset(s, 0, sizeof *s);
 }
 
-void sched_add(struct sched *s, struct seq *q)
+enum osp_status sched_add(struct sched *s, struct seq *q)
 {
+    enum osp_status st;
+
     assert(q->state == SEQ_WAITING);
     assert(sched_can_fit(&s->limits, q->n_tokens_max));
-    q->client = clients_join(&s->clients, q->client_key);
+    TRY(clients_join(&q->client, &s->clients, q->client_key));
     client_lift(&s->clients, q->client);
     q->arrival = ++s->n_arrivals;
     queue_insert(s, q);
+out:
+    if (st != OSP_OK) {
+        q->state = SEQ_ENDED;
+        q->end = SEQ_END_FAILED;
+        s->n_ended++;
+    }
+    return st;
 }
 
 static void running_unlink(struct sched *s, struct seq *q)

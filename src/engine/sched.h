@@ -172,8 +172,8 @@ bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
 /* How often a sequence can have been passed when it is admitted. */
 int64_t sched_passes_bound(const struct sched_limits *l, const struct seq *q);
 
-/* Puts q into the queue. */
-void sched_add(struct sched *s, struct seq *q);
+/* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */
+CHECKED enum osp_status sched_add(struct sched *s, struct seq *q);
 /* Takes q out, waiting or running, between two steps, and ends it. */
 void sched_remove(struct sched *s, struct seq *q, enum seq_end end);
 /* A sequence that is past its deadline, or NULL. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 
 static struct client **bucket_of(struct clients *c, const char *key)
 {
@@ -69,32 +70,42 @@ static struct client *find(struct clients *c, const char *key)
     return client;
 }
 
-static struct client *make(struct clients *c, const char *key)
+static enum osp_status make(struct client **out, struct clients *c, const char *key)
 {
-    struct client **bucket = bucket_of(c, key);
-    struct client *client = mem_new(sizeof *client);
+    struct client **bucket = bucket_of(c, key), *client;
+    enum osp_status st;
 
-    client->key = mem_strdup(key);
+    TRY(mem_try_array(&client, 1, sizeof *client, "a client's place"));
+    st = str_copy(&client->key, key, "a client's key");
+    if (st != OSP_OK) {
+        free(client);
+        return st;
+    }
     client->next_in_bucket = *bucket;
     *bucket = client;
     list_append(&c->idle, client);
-    return client;
+    *out = client;
+out:
+    return st;
 }
 
-struct client *clients_join(struct clients *c, const char *key)
+enum osp_status clients_join(struct client **out, struct clients *c, const char *key)
 {
     struct client *client;
+    enum osp_status st = OSP_OK;
 
     if (key == NULL)
         key = "";
     client = find(c, key);
     if (client == NULL)
-        client = make(c, key);
+        TRY(make(&client, c, key));
     if (client->n_live++ == 0) {
         list_unlink(&c->idle, client);
         list_append(&c->live, client);
     }
-    return client;
+    *out = client;
+out:
+    return st;
 }
 
 void clients_leave(struct clients *c, struct client *client)

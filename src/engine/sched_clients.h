@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 enum {
     SERVED_PROMPT = 1, /* what a row of a prompt counts */
     SERVED_GENERATED =
@@ -35,8 +37,9 @@ struct clients {
 };
 
 void clients_release(struct clients *c); /* accepts a zeroed one; no client may be live */
-/* The client of that key (NULL counts as ""), for a request that will wait; one client_left each. */
-struct client *clients_join(struct clients *c, const char *key);
+/* The client of that key (NULL counts as ""), for a request that will wait; one clients_leave() each.
+ * OSP_ENOMEM: there is none for a client that is new. */
+CHECKED enum osp_status clients_join(struct client **out, struct clients *c, const char *key);
 void clients_leave(struct clients *c, struct client *client);
 /* A new request of it comes: if none waits, it takes up its place behind the least of those who wait. The
  * caller counts n_waiting. */

@@ -29,7 +29,8 @@ static void hold(struct sched *s, struct seq *q, const struct prefix_hit *h)
     struct page_list *window = &q->pages[GROUP_WINDOW];
 
     q->node = h->depth > 0 ? h->path[h->depth - 1] : prefix_root(&s->prefix, q->salt);
-    prefix_use(&s->prefix, q->node);
+    if (q->node != NULL)
+        prefix_use(&s->prefix, q->node);
     for (int i = 0; i < h->depth; i++) {
         pages_retain(&s->pages[GROUP_FULL], h->path[i]->page[GROUP_FULL]);
         page_list_append(&q->pages[GROUP_FULL], h->path[i]->page[GROUP_FULL]);
@@ -120,7 +121,8 @@ void chain_begin(struct sched *s, struct seq *q)
     if (q->is_uncached || s->limits.no_prefix_cache)
         return;
     q->node = prefix_root(&s->prefix, q->salt);
-    prefix_use(&s->prefix, q->node);
+    if (q->node != NULL)
+        prefix_use(&s->prefix, q->node);
 }
 
 void chain_leave(struct sched *s, struct seq *q)
@@ -170,9 +172,11 @@ static void chain_page(struct sched *s, struct seq *q)
     const struct prefix_entry e = entry_of(s, q, q->n_chained, PAGE_TOKENS);
     struct prefix_node *node = prefix_twin(&s->prefix, q->node, &e);
 
-    if (node == NULL) {
+    if (node == NULL)
         node = prefix_add(&s->prefix, q->node, &e);
-    } else if (!join_twin(s, q, node, &e)) {
+    else if (!join_twin(s, q, node, &e))
+        node = NULL;
+    if (node == NULL) {
         q->is_cut = true; /* its own pages from here on stay its own */
         return;
     }
@@ -206,6 +210,8 @@ static void keep_end(struct sched *s, struct seq *q)
         if (prefix_has(q->node, &e))
             return;
         node = prefix_add(&s->prefix, q->node, &e);
+        if (node == NULL)
+            return;
         prefix_step(&s->prefix, q->node, node);
         q->node = node;
     }

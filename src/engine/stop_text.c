@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/str.h"
 #include "base/utf8.h"
 
 enum {
@@ -33,7 +33,8 @@ enum osp_status stop_text_init(struct stop_text *s, const char *const *strings, 
         return fail(OSP_EINVAL, "%d stop strings, limit is %d", n, OSP_STOP_STRINGS_MAX);
     for (int i = 0; i < n; i++) {
         TRY(check_string(strings[i], i));
-        s->strings[s->n++] = mem_strdup(strings[i]); /* of at most STOP_STRING_BYTES_MAX */
+        TRY(str_copy(&s->strings[s->n], strings[i], "a stop string"));
+        s->n++;
     }
 out:
     if (st != OSP_OK)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/str.h"
 #include "base/rng.h"
 #include "engine/chat.h"
 #include "engine/engine.h"
@@ -162,9 +163,11 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
     memcpy(q->stop_ids, opt->stop_tokens, sizeof q->stop_ids);
     q->priority = opt->priority;
     if (opt->client != NULL)
-        q->client_key = r->client = mem_strdup(opt->client);
+        TRY(str_copy(&r->client, opt->client, "the client's key"));
     if (opt->cache_salt != NULL)
-        q->salt = r->salt = mem_strdup(opt->cache_salt);
+        TRY(str_copy(&r->salt, opt->cache_salt, "the cache's salt"));
+    q->client_key = r->client;
+    q->salt = r->salt;
     q->is_uncached = opt->no_prefix_cache;
     q->is_exact = opt->sampling.has_seed && !opt->reuse_generated;
     if (opt->timeout_ms > 0)

@@ -123,7 +123,7 @@ static enum osp_status tell_request(struct worker *w, const struct told *t, int 
 {
     const struct osp_request *r = t->request;
     const struct outbox *seen = &r->seen;
-    const char *message = seen->ended && seen->status != OSP_OK ? r->message : "";
+    const char *message = seen->ended && seen->status != OSP_OK ? request_message(r) : "";
     struct wire_news news = {
         .id = t->id,
         .n_cached = seen->n_cached,

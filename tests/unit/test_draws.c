@@ -106,7 +106,7 @@ static void test_lists_that_do_not_fit_wait(void **state)
 
         assert_int_equal(seq_init(&seqs[i], &l, prompt, N_PROMPT, N_PROMPT + N_ANSWER), OSP_OK);
         assert_int_equal(draw_lists_init(&seqs[i].lists, &wish), OSP_OK);
-        sched_add(&s, &seqs[i]);
+        assert_int_equal(sched_add(&s, &seqs[i]), OSP_OK);
     }
     for (; sched_any(&s) != NULL; n_steps++) {
         const struct step_plan *plan = sched_plan(&s, 1);

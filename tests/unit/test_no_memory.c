@@ -10,6 +10,7 @@
 
 #include <jansson.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -243,16 +244,20 @@ static void hear_quietly(struct asked *a, struct osp_request *r)
 
 static void ask(struct asked *a, struct osp_engine *engine, const char *body, bool raw)
 {
+    static int n_asked;
+    char name[32]; /* of a client and a salt that the engine has not seen */
     struct osp_request_options opt = {.tokens_max = 24,
                                       .sampling = {.temperature = 1, .seed = 3, .has_seed = true},
                                       .stop = {"never seen", "nor this"},
                                       .n_stop = 2,
                                       .raw = raw,
                                       .ignore_stop_tokens = true,
-                                      .client = "somebody"};
+                                      .client = name,
+                                      .cache_salt = name};
     struct osp_request *r = NULL;
     struct osp_chat *chat = NULL;
 
+    snprintf(name, sizeof name, "somebody %d", n_asked++);
     heard_init(&a->heard);
     json_budget_begin(json_budget_for(strlen(body)));
     a->status = osp_chat_from_json(&chat, body, strlen(body));

@@ -78,7 +78,7 @@ static int ask(struct fixture *f, int n, int n_answer)
 {
     struct seq *q = prompt(f, 0, n, n_answer);
 
-    sched_add(&f->sched, q);
+    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
     run(f, q);
     return q->n_cached;
 }
@@ -110,12 +110,12 @@ static void test_generated_tokens_are_tagged(void **state)
     assert_int_equal(ask(&f, 300, 200), 0);
     q = prompt(&f, 0, 600, 5);
     q->is_exact = true;
-    sched_add(&f.sched, q);
+    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
     run(&f, q);
     assert_int_equal(q->n_cached, 300);
     q = prompt(&f, 0, 600, 5);
     q->is_exact = true; /* now all of it is a prompt's */
-    sched_add(&f.sched, q);
+    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
     run(&f, q);
     assert_int_equal(q->n_cached, 599);
     fixture_close(&f);
@@ -132,13 +132,13 @@ static void test_salts_share_nothing(void **state)
     for (int i = 0; i < 2; i++) {
         q = prompt(&f, 0, 300, 5);
         q->salt = "tenant";
-        sched_add(&f.sched, q);
+        assert_int_equal(sched_add(&f.sched, q), OSP_OK);
         run(&f, q);
         assert_int_equal(q->n_cached, i == 0 ? 0 : 299);
     }
     q = prompt(&f, 0, 300, 5);
     q->is_uncached = true;
-    sched_add(&f.sched, q);
+    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
     run(&f, q);
     assert_int_equal(q->n_cached, 0);
     fixture_close(&f);
@@ -154,7 +154,7 @@ static void test_failed_is_forgotten(void **state)
     fixture_open(&f, 300, 100);
     assert_int_equal(ask(&f, 300, 5), 0);
     q = prompt(&f, 0, 400, 5);
-    sched_add(&f.sched, q);
+    assert_int_equal(sched_add(&f.sched, q), OSP_OK);
     sched_plan(&f.sched, 1);
     sched_commit(&f.sched, (int32_t[]){-1}, 2);
     assert_int_equal(q->end, SEQ_END_FAILED);
@@ -174,7 +174,7 @@ static void test_running_ones_share(void **state)
     fixture_open(&f, 300, 100);
     ask(&f, 640, 5);
     for (int i = 0; i < SEQS_MAX; i++)
-        sched_add(&f.sched, prompt(&f, i, 650, 100));
+        assert_int_equal(sched_add(&f.sched, prompt(&f, i, 650, 100)), OSP_OK);
     sched_plan(&f.sched, 1);
     n_used = f.sched.pages[GROUP_FULL].n_pages - f.sched.pages[GROUP_FULL].n_free -
              f.sched.pages[GROUP_FULL].n_idle;

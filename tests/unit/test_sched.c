@@ -60,7 +60,7 @@ static struct seq *add(struct fixture *f, int i, int n_prompt, int n_answer)
 
     assert_int_equal(seq_init(&f->seqs[i], &f->sched.limits, prompt, n_prompt, n_prompt + n_answer),
                      OSP_OK);
-    sched_add(&f->sched, &f->seqs[i]);
+    assert_int_equal(sched_add(&f->sched, &f->seqs[i]), OSP_OK);
     return &f->seqs[i];
 }
 
@@ -342,7 +342,7 @@ static struct seq *add_for(struct fixture *f, int i, int priority, const char *c
     assert_int_equal(seq_init(q, &f->sched.limits, prompt, 10, 12), OSP_OK);
     q->priority = priority;
     q->client_key = client;
-    sched_add(&f->sched, q);
+    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
     return q;
 }
 
