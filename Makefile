@@ -265,6 +265,10 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))
 $(BUILD)/tests/sim_engine: $(SIM_PARTS)
 
+# The parts of check_answers.
+ANSWER_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/answers/*.c))
+$(BUILD)/tests/check_answers: $(ANSWER_PARTS)
+
 # The parts of check_backend.
 CHECK_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/stages/*.c))
 $(BUILD)/tests/check_backend: $(CHECK_PARTS)
@@ -288,7 +292,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
 	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c tests/answers/*.c))
 
 .DEFAULT_GOAL := build
 
@@ -420,6 +424,13 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 	        -print_final_stats=1 -artifact_prefix=build-fuzz/$$name- build-fuzz/corpus/$$name \
 	        || exit 1; \
 	done
+	@$(MAKE) fuzz-harmony
+
+# A failure prints the number of the stream: build/tests/check_answers 1 NUMBER
+HARMONY_STREAMS ?= 10000000
+.PHONY: fuzz-harmony
+fuzz-harmony: $(BUILD)/tests/check_answers ## Optional: ten million answers, random and mutated, through events and replies, on all CPUs
+	@$< $(HARMONY_STREAMS)
 
 .PHONY: kills
 kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) in mid-stream

@@ -40,6 +40,8 @@ copy_stripped "$build/libosprey.so.0" "$out/lib/libosprey.so.0"
 
 cp -r models/osprey-nano "$out/models/"
 cp -r tests/golden "$out/tests/"
+mkdir "$out/docs"
+cp docs/harmony.md "$out/docs/" # its table is a test's data
 install -m 755 tests/run_units tests/run_checks "$out/tests/"
 mkdir "$out/bench"
 install -m 755 bench/scaling.sh "$out/bench/"

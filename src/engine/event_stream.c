@@ -86,15 +86,23 @@ static size_t add_string(struct event_stream *s, const char *string)
     return begin;
 }
 
+/* The name as clients may send it back (harmony_name_check): one that the model made up can have any character. */
+static void tell_name(char name[HARMONY_NAME_BYTES_MAX + 1], const char *recipient)
+{
+    snprintf(name, HARMONY_NAME_BYTES_MAX + 1, "%s", harmony_call_name(recipient));
+    harmony_name_mend(name);
+}
+
 static void begin_call(struct event_stream *s, const char *recipient)
 {
     struct pending_event *e = add_event(s, OSP_EVENT_TOOL_CALL);
-    char id[CALL_ID_BYTES];
+    char id[CALL_ID_BYTES], name[HARMONY_NAME_BYTES_MAX + 1];
 
+    tell_name(name, recipient);
     snprintf(id, sizeof id, "call_%016" PRIx64 "%08" PRIx32, rng_entropy(),
              (uint32_t)rng_entropy());
     e->text = add_string(s, "");
-    e->name = add_string(s, harmony_call_name(recipient));
+    e->name = add_string(s, name);
     e->call_id = add_string(s, id);
     e->call_index = s->n_calls++;
 }

@@ -50,17 +50,21 @@ void stop_text_release(struct stop_text *s)
     s->n = 0;
 }
 
-/* Where the earliest stop string begins in the held text; its length when there is none. */
+/* Where the stop string begins that is complete first, the longest of those that end together; the held text's
+ * length when there is none. So it does not matter in which pieces the text came. */
 static size_t find_stop(const struct stop_text *s)
 {
-    size_t at = s->held.size_bytes;
+    size_t at = s->held.size_bytes, end = SIZE_MAX;
 
     for (int i = 0; i < s->n; i++) {
-        const char *hit =
-            memmem(s->held.data, s->held.size_bytes, s->strings[i], strlen(s->strings[i]));
+        const size_t n = strlen(s->strings[i]);
+        const char *hit = memmem(s->held.data, s->held.size_bytes, s->strings[i], n);
+        const size_t begin = hit != NULL ? (size_t)(hit - s->held.data) : 0;
 
-        if (hit != NULL && (size_t)(hit - s->held.data) < at)
-            at = (size_t)(hit - s->held.data);
+        if (hit == NULL || begin + n > end || (begin + n == end && begin > at))
+            continue;
+        at = begin;
+        end = begin + n;
     }
     return at;
 }

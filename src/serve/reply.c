@@ -30,11 +30,12 @@ void reply_release(struct reply *r)
     buf_release(&r->content);
     buf_release(&r->scores);
     buf_release(&r->ids);
-    for (int i = 0; i < r->n_calls; i++) {
+    for (int i = 0; r->calls != NULL && i < r->n_calls; i++) {
         free(r->calls[i].id);
         free(r->calls[i].name);
         buf_release(&r->calls[i].arguments);
     }
+    free(r->calls);
     *r = (struct reply){0};
 }
 
@@ -67,12 +68,15 @@ void reply_put_usage(struct buf *out, const struct osp_usage *u)
 
 /* ---- a whole answer ---- */
 
+/* A model may write any number of calls. */
 static bool keep_call(struct reply *r, const struct osp_event *event)
 {
-    struct reply_call *call = &r->calls[r->n_calls];
+    struct reply_call *call;
 
-    if (r->n_calls == REPLY_CALLS_MAX)
+    if (mem_try_grow(&r->calls, (size_t)r->n_calls, &r->n_calls_max, sizeof *r->calls, "calls") !=
+        OSP_OK)
         return false;
+    call = &r->calls[r->n_calls];
     call->id = mem_strdup(event->call_id);
     call->name = mem_strdup(event->name);
     buf_init(&call->arguments, REPLY_TEXT_BYTES_MAX);

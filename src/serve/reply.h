@@ -6,9 +6,8 @@
 #include "osprey.h"
 
 enum {
-    REPLY_TEXT_BYTES_MAX = 16 << 20,   /* of one answer; 131,072 tokens are about 0.6 MB */
-    REPLY_SCORES_BYTES_MAX = 64 << 20, /* of its tokens' log-probabilities as JSON */
-    REPLY_CALLS_MAX = 64
+    REPLY_TEXT_BYTES_MAX = 16 << 20,  /* of one answer; 131,072 tokens are about 0.6 MB */
+    REPLY_SCORES_BYTES_MAX = 64 << 20 /* of its tokens' log-probabilities as JSON */
 };
 
 struct reply_call {
@@ -29,9 +28,10 @@ struct reply {
     bool tells_ids;
     const int32_t *prompt; /* (n_prompt) with tells_ids */
     size_t n_prompt;
-    struct buf scores, ids; /* of a whole answer, as JSON without brackets */
-    enum osp_finish finish; /* of a whole answer, once it is done */
-    struct reply_call calls[REPLY_CALLS_MAX];
+    struct buf scores, ids;   /* of a whole answer, as JSON without brackets */
+    enum osp_finish finish;   /* of a whole answer, once it is done */
+    struct reply_call *calls; /* (n_calls) of a whole answer; owned */
+    size_t n_calls_max;       /* that there is room for */
     int n_calls;
 };
 

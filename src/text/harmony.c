@@ -39,6 +39,13 @@ enum osp_status harmony_name_check(const char *name)
     return OSP_OK;
 }
 
+void harmony_name_mend(char *name)
+{
+    for (char *c = name; *c != '\0'; c++)
+        if (strchr(name_chars, *c) == NULL)
+            *c = '_';
+}
+
 static enum osp_status check_field(const char *what, const char *field)
 {
     size_t n_bytes = strlen(field);

@@ -11,6 +11,8 @@ enum { HARMONY_NAME_BYTES_MAX = 64 }; /* of a function or a participant, as Open
 
 /* OSP_EINVAL that quotes the name unless it is 1 to HARMONY_NAME_BYTES_MAX of A-Z a-z 0-9 _ . - */
 CHECKED enum osp_status harmony_name_check(const char *name);
+/* Replaces each byte that may not be in a name by '_'. */
+void harmony_name_mend(char *name);
 
 /* Strings are borrowed for the call; NULL = absent. Lengths count, so NUL bytes are content. */
 struct harmony_text {

@@ -23,9 +23,9 @@ SETTLE_S = 20
 class Server:
     """One `osprey serve` on a free port."""
 
-    def __init__(self, *options, environment=None):
+    def __init__(self, *options, environment=None, program=PROGRAM):
         self.process = subprocess.Popen(
-            [PROGRAM, "serve", "--port", "0", "--max-model-len", "4096", *options],
+            [program, "serve", "--port", "0", "--max-model-len", "4096", *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -7,6 +7,8 @@
  * OSPREY_FAKE_STEP_MS   milliseconds of a step (500: two tokens a second for every stream)
  * OSPREY_FAKE_CONTROL   a file that is read in every step; its first word is "run", "hang" (the step lasts
  *                       until that is gone) or "fail" (the device fails), a number after it the milliseconds
+ * OSPREY_FAKE_SCRIPT    a file that is read in every step: a number, then the ids of an answer. While the number stays,
+ *                       the ids are drawn one by one, whoever asks; behind the last come letters
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +21,13 @@
 #include "base/memory.h"
 #include "osprey.h"
 
-enum { N_LETTERS = 16, STEP_MS_DEFAULT = 500, POLL_MS = 5 };
+enum { N_LETTERS = 16, STEP_MS_DEFAULT = 500, POLL_MS = 5, SCRIPT_IDS_MAX = 4096 };
+
+struct script {
+    long number;
+    int32_t ids[SCRIPT_IDS_MAX];
+    int n, n_drawn;
+};
 
 struct fake {
     struct sample_args sample; /* of the last recorded step */
@@ -29,6 +37,7 @@ struct fake {
     bool repeats_steps;
     int32_t header[5]; /* <|start|> assistant <|channel|> final <|message|> */
     int32_t letters[N_LETTERS];
+    struct script script;
 };
 
 static struct fake *fake_of(struct backend *be)
@@ -65,8 +74,26 @@ out:
     return st;
 }
 
-static int32_t next_token(const struct fake *f, int32_t last, int position)
+/* The file is replaced as a whole, never written into. */
+static void read_script(struct script *s)
 {
+    const char *path = getenv("OSPREY_FAKE_SCRIPT");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    long number;
+
+    if (file && fscanf(file, "%ld", &number) == 1 && number != s->number) {
+        *s = (struct script){.number = number};
+        while (s->n < SCRIPT_IDS_MAX && fscanf(file, "%d", &s->ids[s->n]) == 1)
+            s->n++;
+    }
+    if (file)
+        fclose(file);
+}
+
+static int32_t next_token(struct fake *f, int32_t last, int position)
+{
+    if (f->script.n_drawn < f->script.n)
+        return f->script.ids[f->script.n_drawn++];
     for (int i = 1; i + 1 < 5; i++)
         if (last == f->header[i])
             return f->header[i + 1];
@@ -79,6 +106,8 @@ static void draw(struct fake *f)
     int32_t *tokens = f->sample.tokens.data;
     float *logprobs = f->sample.logprobs.data;
 
+    if (b->n_samples > 0)
+        read_script(&f->script);
     for (int i = 0; i < b->n_samples; i++) {
         int row = BATCH_SAMPLES(b)[i].row;
 

@@ -4,134 +4,13 @@
  * same with the role preset as with <|start|>assistant in front. */
 #include "unit.h"
 
-#include "base/rng.h"
 #include "harmony_case.h"
+#include "harmony_streams.h"
 #include "text/detok.h"
 
-#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
-
-enum { STREAMS = 240000, STREAM_TOKENS_MAX = 48, SEED = 2025 };
+enum { STREAMS = 240000 };
 
 static const char *const tools[] = {"get_weather"};
-
-/* Texts that streams are made of, beside random ordinary tokens. */
-static const char *const fragments[] = {
-    "<|start|>",
-    "<|end|>",
-    "<|message|>",
-    "<|channel|>",
-    "<|constrain|>",
-    "<|return|>",
-    "<|call|>",
-    "<|endoftext|>",
-    "<|startoftext|>",
-    "<|reserved_200013|>",
-    "assistant",
-    "user",
-    "analysis",
-    "commentary",
-    "final",
-    " to=",
-    "functions.",
-    "get_weather",
-    " json",
-    " code",
-    "{\"a\": 1}",
-    " ",
-    "\n",
-    "Hello there",
-    "é",
-    "\xf0\x9f\x92\x96",
-    "functions.get_weather to=assistant",
-    "to",
-    "<|start|>assistant<|channel|>analysis<|message|>",
-    "<|start|>assistant<|channel|>final<|message|>",
-    "<|start|>assistant to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>",
-    "<|channel|>commentary to=functions.get_weather json<|message|>",
-};
-
-/* A well-formed completion, for mutation. */
-static const char well_formed[] =
-    "<|channel|>analysis<|message|>The user asks for the weather. 💖<|end|><|start|>assistant"
-    "<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": "
-    "\"Łódź\"}<|call|><|start|>functions.get_weather to=assistant<|channel|>commentary<|message|>"
-    "12 °C<|end|><|start|>assistant<|channel|>final<|message|>It is 12 °C.<|return|>";
-
-struct dice {
-    uint64_t stream;
-    uint32_t draw;
-};
-
-static size_t roll(struct dice *d, size_t n)
-{
-    return (size_t)(rng_bits(SEED, d->stream, d->draw++) % n);
-}
-
-struct stock {
-    const struct tokenizer *t;
-    struct ids fragment[COUNT(fragments)];
-    struct ids model;
-};
-
-static int32_t random_token(struct dice *d, const struct stock *s)
-{
-    static const int32_t odd[] = {-1, INT32_MIN, INT32_MAX, 201088, 201087, 9552, 31446, 244};
-
-    switch (roll(d, 4)) {
-    case 0:
-        return (int32_t)(200000 + roll(d, 16)); /* mostly control tokens */
-    case 1:
-        return odd[roll(d, COUNT(odd))];
-    default:
-        return (int32_t)roll(d, (size_t)tokenizer_size(s->t));
-    }
-}
-
-/* A stream of random fragments and tokens. */
-static void random_stream(struct dice *d, const struct stock *s, struct ids *out)
-{
-    size_t n = roll(d, STREAM_TOKENS_MAX);
-
-    while (out->n < n) {
-        const struct ids *fragment = &s->fragment[roll(d, COUNT(fragments))];
-
-        if (roll(d, 4) == 0)
-            ids_push(out, random_token(d, s));
-        else
-            ids_append(out, fragment->data, fragment->n);
-    }
-}
-
-/* The well-formed stream with a few tokens dropped, doubled, swapped or replaced, and cut. */
-static void mutated_stream(struct dice *d, const struct stock *s, struct ids *out)
-{
-    size_t n_edits = 1 + roll(d, 4);
-
-    ids_append(out, s->model.data, s->model.n);
-    for (size_t i = 0; i < n_edits; i++) {
-        size_t a = roll(d, out->n), b = roll(d, out->n);
-        int32_t token = out->data[a];
-
-        switch (roll(d, 4)) {
-        case 0:
-            memmove(out->data + a, out->data + a + 1, (out->n - a - 1) * sizeof token);
-            out->n--;
-            break;
-        case 1:
-            out->data[a] = out->data[b];
-            out->data[b] = token;
-            break;
-        case 2:
-            out->data[a] = random_token(d, s);
-            break;
-        default:
-            ids_push(out, token);
-            memmove(out->data + a + 1, out->data + a, (out->n - a - 1) * sizeof token);
-        }
-    }
-    if (roll(d, 2) == 0)
-        out->n = 1 + roll(d, out->n);
-}
 
 /* The content that must come out of tokens pushed while the reader is inside of a message, and what
  * did come out then. Text of broken headers is content too, but is not counted here. */
@@ -266,21 +145,6 @@ static void check_stream(struct observed *o, struct observed *other, struct expe
     assert_same(&o->rec.lines, &other->rec.lines);
 }
 
-static void stock_init(struct stock *s, const struct tokenizer *t)
-{
-    s->t = t;
-    for (size_t i = 0; i < COUNT(fragments); i++)
-        encode(t, fragments[i], &s->fragment[i]);
-    encode(t, well_formed, &s->model);
-}
-
-static void stock_release(struct stock *s)
-{
-    for (size_t i = 0; i < COUNT(fragments); i++)
-        ids_release(&s->fragment[i]);
-    ids_release(&s->model);
-}
-
 static void check_streams(void (*make)(struct dice *, const struct stock *, struct ids *))
 {
     struct tokenizer *t = open_o200k();
@@ -289,7 +153,7 @@ static void check_streams(void (*make)(struct dice *, const struct stock *, stru
     struct stock stock;
     struct ids ids;
 
-    stock_init(&stock, t);
+    assert_true(stock_init(&stock, t));
     observed_init(&o, t);
     observed_init(&other, t);
     buf_init(&e.text, CASE_BYTES_MAX);

@@ -1,5 +1,4 @@
-/* The reader: openai/harmony's own cases, every malformed form that docs/harmony.md lists, and UTF-8
- * that is split over tokens. A message is written as one line, see harmony_case.h. */
+/* The reader: openai/harmony's own cases, malformed forms, and UTF-8 that is split over tokens. A message is written as one line, see harmony_case.h. */
 #include "unit.h"
 
 #include "harmony_case.h"
@@ -213,7 +212,7 @@ static void test_library_tolerant_cases(void **state)
     check_completions(cases, COUNT(cases));
 }
 
-/* ---- malformed forms, row by row as in docs/harmony.md ---- */
+/* ---- malformed forms as the reader tells them; docs/harmony.md lists what clients get of each ---- */
 
 #define FINAL_HI "C assistant|final|||Hi|<|return|>\n"
 #define CALL_EMPTY(channel, recipient, type)                                                       \

@@ -53,6 +53,21 @@ static void test_stop_text_cuts_whatever_the_pieces(void **state)
         }
 }
 
+/* The one that is complete first counts, and of those the longest, also when a token brings both. */
+static void test_stop_text_takes_what_is_complete_first(void **state)
+{
+    static const char *const stops[] = {"abcd", "b", "yz", "xyz"};
+    char out[64];
+
+    (void)state;
+    for (size_t n = 1; n < 9; n++) {
+        assert_true(stopped_text(out, stops, 4, "-abcd", n));
+        assert_string_equal(out, "-a");
+        assert_true(stopped_text(out, stops, 4, "-wxyz", n));
+        assert_string_equal(out, "-w");
+    }
+}
+
 static void test_stop_text_holds_back_only_what_may_begin_one(void **state)
 {
     static const char *const stops[] = {"STOP"};
@@ -261,6 +276,7 @@ static void test_no_stop_string_before_tokens_min(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_stop_text_cuts_whatever_the_pieces),
           cmocka_unit_test(test_no_stop_string_before_tokens_min),
+          cmocka_unit_test(test_stop_text_takes_what_is_complete_first),
           cmocka_unit_test(test_stop_text_holds_back_only_what_may_begin_one),
           cmocka_unit_test(test_stop_text_refuses), cmocka_unit_test(test_reasoning_and_answer),
           cmocka_unit_test(test_tool_call),

@@ -239,19 +239,26 @@ static void test_whole(void **state)
     reply_release(&r);
 }
 
-static void test_limits_of_a_whole_answer(void **state)
+/* A model may write any number of calls. */
+static void test_many_calls_in_a_whole_answer(void **state)
 {
+    enum { MANY = 1000 };
     struct osp_event call = {.kind = OSP_EVENT_TOOL_CALL, .name = "f", .call_id = "c"};
-    struct osp_event args = text_event(OSP_EVENT_TOOL_ARGS, "x");
+    struct osp_event args = text_event(OSP_EVENT_TOOL_ARGS, "x"), done;
     struct reply r;
     struct buf out;
 
     (void)state;
     begin(&r, &out, false, false);
+    done = done_event(OSP_FINISH_LENGTH);
     assert_false(reply_keep(&r, &args)); /* of no call */
-    for (int i = 0; i < REPLY_CALLS_MAX; i++)
-        assert_true(reply_keep(&r, &call));
-    assert_false(reply_keep(&r, &call));
+    for (int i = 0; i < MANY; i++)
+        assert_true(reply_keep(&r, &call) && reply_keep(&r, &args));
+    assert_true(reply_keep(&r, &done));
+    assert_int_equal(r.n_calls, MANY);
+    reply_whole(&r, 1, &done.usage, &out);
+    assert_false(out.overflow);
+    assert_non_null(strstr(buf_text(&out), "\"arguments\":\"x\"}}]}"));
     buf_release(&out);
     reply_release(&r);
 }
@@ -291,5 +298,5 @@ static void test_errors(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_two_choices), cmocka_unit_test(test_scores_and_ids),
           cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
-          cmocka_unit_test(test_whole), cmocka_unit_test(test_limits_of_a_whole_answer),
+          cmocka_unit_test(test_whole), cmocka_unit_test(test_many_calls_in_a_whole_answer),
           cmocka_unit_test(test_errors))

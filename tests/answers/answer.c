@@ -1,0 +1,109 @@
+/* An answer's life, and how it fails. */
+#include "answers.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TEXT_BYTES_MAX = 1 << 22 };
+
+const char *const answer_functions[N_FUNCTIONS] = {"get_weather", "search"};
+
+void answer_die(const struct answer *a, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (a->name != NULL)
+        fprintf(stderr, "row %s: ", a->name);
+    else
+        fprintf(stderr, "stream %llu: ", (unsigned long long)a->number);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fprintf(stderr, "\nits tokens:");
+    for (size_t i = 0; i < a->ids.n; i++)
+        fprintf(stderr, " %d", (int)a->ids.data[i]);
+    fprintf(stderr, "\n");
+    exit(1);
+}
+
+void told_init(struct told *t)
+{
+    buf_init(&t->reasoning, TEXT_BYTES_MAX);
+    buf_init(&t->content, TEXT_BYTES_MAX);
+    buf_init(&t->calls, TEXT_BYTES_MAX);
+}
+
+void told_clear(struct told *t)
+{
+    buf_clear(&t->reasoning);
+    buf_clear(&t->content);
+    buf_clear(&t->calls);
+}
+
+void told_release(struct told *t)
+{
+    buf_release(&t->reasoning);
+    buf_release(&t->content);
+    buf_release(&t->calls);
+}
+
+void told_add_call(struct told *t, const char *name)
+{
+    buf_printf(&t->calls, "\2%s\1", name);
+}
+
+void answer_init(struct answer *a, const struct tokenizer *t, struct figures *figures)
+{
+    *a = (struct answer){.t = t, .figures = figures};
+    ids_init(&a->ids, 2 * STREAM_IDS_MAX);
+    told_init(&a->oracle);
+    told_init(&a->whole);
+    told_init(&a->streamed);
+    buf_init(&a->message, TEXT_BYTES_MAX);
+    buf_init(&a->pushed, TEXT_BYTES_MAX);
+    buf_init(&a->brought, TEXT_BYTES_MAX);
+    buf_init(&a->out, TEXT_BYTES_MAX);
+}
+
+void answer_release(struct answer *a)
+{
+    ids_release(&a->ids);
+    told_release(&a->oracle);
+    told_release(&a->whole);
+    told_release(&a->streamed);
+    buf_release(&a->message);
+    buf_release(&a->pushed);
+    buf_release(&a->brought);
+    buf_release(&a->out);
+}
+
+static void compare(const struct answer *a, const char *what, const char *part,
+                    const struct buf *got, const struct buf *want)
+{
+    if (got->size_bytes != want->size_bytes ||
+        memcmp(buf_text(got), buf_text(want), got->size_bytes) != 0)
+        answer_die(a, "%s: %s:\n%s\nwanted:\n%s", what, part, buf_text(got), buf_text(want));
+}
+
+void answer_compare(const struct answer *a, const char *what, const struct told *got,
+                    const struct told *want)
+{
+    compare(a, what, "reasoning", &got->reasoning, &want->reasoning);
+    compare(a, what, "content", &got->content, &want->content);
+    compare(a, what, "calls", &got->calls, &want->calls);
+    if (got->finish != want->finish)
+        answer_die(a, "%s: finish %s, wanted %s", what, osp_finish_text(got->finish),
+                   osp_finish_text(want->finish));
+}
+
+void answer_check(struct answer *a)
+{
+    answer_ask_oracle(a);
+    answer_reply(a);
+    answer_compare(a, "streamed", &a->streamed, &a->oracle);
+    answer_compare(a, "whole", &a->whole, &a->oracle);
+    atomic_fetch_add(&a->figures->n_cut, a->is_cut);
+    atomic_fetch_add(&a->figures->n_tokens, a->ids.n);
+}

@@ -1,0 +1,75 @@
+/* Parts of check_answers: an answer's tokens, and what is made of them by every way. */
+#ifndef ANSWERS_H
+#define ANSWERS_H
+
+#include <stdatomic.h>
+
+#include "engine/request.h"
+#include "harmony_streams.h"
+#include "text/detok.h"
+
+enum { STOPS_MAX = 3, N_FUNCTIONS = 2 };
+
+extern const char *const answer_functions[N_FUNCTIONS]; /* on offer */
+
+/* What an answer says, by whichever way it came. */
+struct told {
+    struct buf reasoning, content, calls; /* calls: "\2NAME\1ARGUMENTS" each */
+    enum osp_finish finish;
+};
+
+struct figures {
+    atomic_ullong n_messages, n_calls, n_cut, n_tokens;
+};
+
+/* An answer, and what is at hand to read it. A thread has one of its own. */
+struct answer {
+    const struct tokenizer *t; /* borrowed */
+    struct figures *figures;   /* borrowed */
+    uint64_t number;           /* of the stream at hand */
+    const char *name;          /* of the row at hand; NULL: it is a stream */
+    struct dice dice;
+    struct ids ids;
+    const char *stops[STOPS_MAX];
+    int n_stops;
+    bool ignores_stop_tokens;
+    struct told oracle, whole, streamed;
+
+    struct buf message;         /* the oracle's: content of the message under way */
+    struct buf pushed, brought; /* what was written inside of content, and what came of it */
+    struct detok detok;
+    struct buf out;
+    bool is_open, is_cut, in_content;
+    size_t n_told;
+};
+
+void answer_init(struct answer *a, const struct tokenizer *t, struct figures *figures);
+void answer_release(struct answer *a);
+
+/* Prints the answer and why, and ends the program. */
+PRINTF_LIKE(2, 3) void answer_die(const struct answer *a, const char *format, ...);
+#define CHECK(a, holds)                                                                            \
+    do {                                                                                           \
+        if (!(holds))                                                                              \
+            answer_die(a, "%s:%d: %s", __FILE__, __LINE__, #holds);                                \
+    } while (0)
+
+void told_init(struct told *t);
+void told_clear(struct told *t);
+void told_release(struct told *t);
+void told_add_call(struct told *t, const char *name);
+
+bool ends_answer(const struct answer *a, int32_t token);
+/* Sets `oracle` from the ids, read message by message, and cuts them where an engine would end. */
+void answer_ask_oracle(struct answer *a);
+/* Sets `whole` and `streamed`: what comes of the same tokens as a request's events and as HTTP replies. */
+void answer_reply(struct answer *a);
+void answer_compare(const struct answer *a, const char *what, const struct told *got,
+                    const struct told *want);
+/* All of that. */
+void answer_check(struct answer *a);
+
+/* The rows of docs/harmony.md, each read by every way and held against what it says; their number. */
+int table_check(struct answer *a, const char *path);
+
+#endif
