@@ -63,8 +63,7 @@ static const char *const stream_models[] = {
     "<|channel|>analysis<|message|>Both.<|end|><|start|>assistant<|channel|>final<|message|>Hi.",
     "<|channel|>commentary 2?<|message|>Hello there<|end|>assistant<|channel|>final Hi<|return|>",
     "<|channel|>commentary to=assistant<|channel|>commentary?commentary?<|message|>Hi<|end|>",
-    "assistantassistant<|channel|>––commentary to=functions.get_weather<|constrain|>json{\"a\":1}"
-    "<|call|>",
+    "assistantassistant<|channel|>––commentary to=functions.get_weather<|constrain|>json{}<|call|>",
     "Hello there<|end|><|start|>assistant<|channel|>analysis Hello<|channel|>final<|message|>Hi",
 };
 

@@ -2,6 +2,7 @@
  * message; everything else is kept in order, already as Harmony messages. All strings live in one
  * arena, whose cap is the limit of a conversation's text. */
 #include "engine/chat.h"
+#include "engine/chat_replay.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -340,8 +341,8 @@ enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date)
     return OSP_OK;
 }
 
-enum osp_status chat_render_ids(const struct osp_chat *chat, const struct tokenizer *t,
-                                struct ids *out)
+static enum osp_status render(const struct osp_chat *chat, const struct tokenizer *t,
+                              const struct harmony_replay *replay, struct ids *out)
 {
     struct harmony_system system = {.date = chat->date[0] != '\0' ? chat->date : NULL,
                                     .effort = chat->effort};
@@ -355,9 +356,26 @@ enum osp_status chat_render_ids(const struct osp_chat *chat, const struct tokeni
         .n_namespaces = chat->n_functions > 0 ? 1 : 0,
         .messages = chat->messages,
         .n_messages = chat->n_messages,
+        .replay = replay,
     };
 
     if (chat->n_messages == 0 && chat->instructions.size_bytes == 0)
         return fail(OSP_EINVAL, "the conversation has no message");
     return harmony_render(&c, HISTORY_COMPLETED, true, t, out);
+}
+
+enum osp_status chat_render_ids(const struct osp_chat *chat, const struct tokenizer *t,
+                                struct ids *out)
+{
+    return render(chat, t, NULL, out);
+}
+
+enum osp_status chat_render_replayed(const struct osp_chat *chat, const struct tokenizer *t,
+                                     struct chat_replay *replay, struct ids *out)
+{
+    const struct harmony_replay hook = chat_replay_hook(replay);
+
+    replay->tokenizer = t;
+    replay->functions = chat_function_names(chat, &replay->n_functions);
+    return render(chat, t, &hook, out);
 }

@@ -52,6 +52,7 @@ static void drop_cut_scores(struct event_stream *s)
 static void give_answer(struct event_stream *s, size_t begin)
 {
     s->n_given_bytes += s->text.size_bytes - begin;
+    told_add(&s->told.content, buf_text(&s->text) + begin, s->text.size_bytes - begin);
     if (s->stop.found)
         drop_cut_scores(s);
     add_text_event(s, OSP_EVENT_TEXT, begin);
@@ -86,19 +87,13 @@ static size_t add_string(struct event_stream *s, const char *string)
     return begin;
 }
 
-/* The name as clients may send it back (harmony_name_check): one that the model made up can have any character. */
-static void tell_name(char name[HARMONY_NAME_BYTES_MAX + 1], const char *recipient)
-{
-    snprintf(name, HARMONY_NAME_BYTES_MAX + 1, "%s", harmony_call_name(recipient));
-    harmony_name_mend(name);
-}
-
 static void begin_call(struct event_stream *s, const char *recipient)
 {
     struct pending_event *e = add_event(s, OSP_EVENT_TOOL_CALL);
     char id[CALL_ID_BYTES], name[HARMONY_NAME_BYTES_MAX + 1];
 
-    tell_name(name, recipient);
+    harmony_call_name_told(name, recipient);
+    told_add_call(&s->told, name);
     snprintf(id, sizeof id, "call_%016" PRIx64 "%08" PRIx32, rng_entropy(),
              (uint32_t)rng_entropy());
     e->text = add_string(s, "");
@@ -130,6 +125,7 @@ static void on_delta(void *ctx, const struct harmony_header *header, const char 
         return;
     }
     buf_append(&s->text, text, n_bytes);
+    told_add(header->part == PART_REASONING ? &s->told.reasoning : &s->told.calls, text, n_bytes);
     add_text_event(s, header->part == PART_REASONING ? OSP_EVENT_REASONING : OSP_EVENT_TOOL_ARGS,
                    begin);
 }
@@ -185,6 +181,7 @@ enum osp_status event_stream_init(struct event_stream *s, const struct event_str
     s->tokens_min = opt->tokens_min;
     buf_init(&s->text, TEXT_BYTES_MAX);
     detok_init(&s->detok);
+    told_init(&s->told);
     TRY(stop_text_init(&s->stop, opt->stop, opt->n_stop));
     if (!opt->raw)
         TRY(open_reader(s, opt));

@@ -3,6 +3,7 @@
 #ifndef ENGINE_EVENT_STREAM_H
 #define ENGINE_EVENT_STREAM_H
 
+#include "engine/replay.h"
 #include "engine/stop_text.h"
 #include "text/harmony_read.h"
 
@@ -34,6 +35,7 @@ struct event_stream {
     bool in_reasoning;                    /* inside the content of an analysis message */
     bool is_broken;                       /* there was no memory for some text: no event follows */
     int n_calls, n_reasoning_tokens;
+    struct told_text told; /* so far */
 };
 
 struct event_stream_options {

@@ -127,6 +127,17 @@ static bool lose(struct osp_request *r, struct osp_event *out)
     return true;
 }
 
+/* All of the answer was told, so it may come back in a conversation. */
+static void keep_answer(const struct osp_request *r)
+{
+    const struct replay_key key = {.prompt = r->replay_prompt, .told = r->stream.told};
+    bool is_whole = r->seen.end == SEQ_END_STOP || r->seen.end == SEQ_END_LENGTH;
+
+    if (r->replay != NULL && is_whole && !event_stream_stopped(&r->stream))
+        replay_keep(r->replay, r->stream.tokenizer, &key, r->seq.tokens + r->seq.n_prompt,
+                    (size_t)r->stream.n_tokens);
+}
+
 static bool last_event(struct osp_request *r, struct osp_event *out)
 {
     if (event_stream_broken(&r->stream))
@@ -137,6 +148,7 @@ static bool last_event(struct osp_request *r, struct osp_event *out)
         *out = error_event(r);
     else
         *out = done_event(r);
+    keep_answer(r);
     r->is_over = true;
     return true;
 }

@@ -12,6 +12,7 @@
 #include "engine/host_memory.h"
 #include "engine/kv_dtype.h"
 #include "engine/remote.h"
+#include "engine/replay.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
 
@@ -351,6 +352,9 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
     *out = NULL;
     pthread_mutex_init(&m->costs_lock, NULL);
     m->forms = form_kit_new();
+    m->replay = text == NULL ? replay_new(REPLAY_BYTES_MAX) : NULL;
+    if (text == NULL && m->replay == NULL)
+        TRY(fail(OSP_ENOMEM, "no memory to keep answers"));
     if (text != NULL)
         m->text = *text;
     TRY(remote_wanted(&is_elsewhere, opt));
@@ -387,6 +391,7 @@ void osp_model_close(struct osp_model *model)
     remote_close(model->remote);
     model_close(model->model);
     form_kit_free(model->forms);
+    replay_free(model->replay);
     tokenizer_close(model->tokenizer);
     pthread_mutex_destroy(&model->costs_lock);
     free(model->name);

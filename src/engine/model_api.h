@@ -34,6 +34,7 @@ struct model_text {
 };
 
 struct remote;
+struct replay;
 
 /* Immutable after opening but for its last members. `model` is touched by the thread of the one
  * engine that has claimed it, and by nobody else while that engine is open. */
@@ -45,6 +46,7 @@ struct osp_model {
     bool is_elsewhere;           /* in a worker's process: `model` is NULL */
     struct model_text text;      /* of the tokenizer, here or in the worker's parent */
     struct form_kit *forms;
+    struct replay *replay; /* of answers; NULL in a worker */
     struct memory_plan plan;
     struct model_facts facts;
     unsigned mxfp4_parts; /* that loading turns to MXFP4 */

@@ -42,11 +42,13 @@ struct osp_request {
     struct remote *remote; /* the worker's process that has it; NULL: none */
 
     struct event_stream stream;
-    struct outbox seen; /* the client's copy */
-    int n_read;         /* tokens given to the stream, prompt included */
-    int n_told;         /* of them, those that went with an event */
-    bool is_finished;   /* the stream has heard that no token follows */
-    bool is_over;       /* DONE or ERROR was given */
+    struct outbox seen;    /* the client's copy */
+    int n_read;            /* tokens given to the stream, prompt included */
+    int n_told;            /* of them, those that went with an event */
+    struct replay *replay; /* keeps the answer; NULL: it is not kept */
+    uint64_t replay_prompt;
+    bool is_finished; /* the stream has heard that no token follows */
+    bool is_over;     /* DONE or ERROR was given */
 };
 
 /* Gives a request with one reference, the client's. Fails as event_stream_init and seq_init do. */

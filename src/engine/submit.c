@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/rng.h"
 #include "engine/chat.h"
+#include "engine/chat_replay.h"
 #include "engine/engine.h"
 #include "engine/model_api.h"
 
@@ -281,20 +282,41 @@ enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *e
     return submit(out, engine, opt != NULL ? opt : &defaults, &stream);
 }
 
+/* Whether a request takes part in what is kept of answers: it does as it does in the prefix cache. */
+static bool keeps_answers(const struct osp_engine *engine, const struct osp_request_options *opt)
+{
+    return !opt->raw && !opt->no_prefix_cache && !engine->options.no_prefix_cache;
+}
+
+/* One whose answer must not depend on what others got takes only what its text says. */
+static bool takes_answers(const struct osp_request_options *opt)
+{
+    return !opt->sampling.has_seed || opt->reuse_generated;
+}
+
 enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
                                 const struct osp_chat *chat, const struct osp_request_options *opt)
 {
+    struct osp_model *m = engine->model;
     struct event_stream_options stream = {.functions = NULL};
+    struct chat_replay replay = {.store = NULL};
     struct ids prompt;
     enum osp_status st;
 
     *out = NULL;
+    opt = opt != NULL ? opt : &defaults;
     ids_init(&prompt, CHAT_TOKENS_MAX);
-    TRY(chat_render_ids(chat, engine->model->tokenizer, &prompt));
+    replay.prompt = replay_prompt_begin(opt->cache_salt);
+    if (keeps_answers(engine, opt) && takes_answers(opt))
+        replay.store = m->replay;
+    TRY(chat_render_replayed(chat, m->tokenizer, &replay, &prompt));
     stream.prompt = prompt.data;
     stream.n_prompt = prompt.n;
     stream.functions = chat_function_names(chat, &stream.n_functions);
-    TRY(submit(out, engine, opt != NULL ? opt : &defaults, &stream));
+    TRY(submit(out, engine, opt, &stream));
+    if (keeps_answers(engine, opt))
+        (*out)->replay = m->replay;
+    (*out)->replay_prompt = chat_replay_prompt(&replay, &prompt);
 out:
     ids_release(&prompt);
     return st;

@@ -274,6 +274,21 @@ static bool turn_is_completed(const struct harmony_conversation *c, size_t begin
     return false;
 }
 
+/* True when message i begins an answer that was replayed; *n is how many messages it has. */
+static bool replay_answer(const struct harmony_conversation *c, size_t i, bool without_analysis,
+                          struct ids *out, size_t *n)
+{
+    const struct harmony_message *m = c->messages;
+
+    *n = 0;
+    if (c->replay == NULL || m[i].role != ROLE_ASSISTANT ||
+        (i > 0 && m[i - 1].role == ROLE_ASSISTANT))
+        return false;
+    while (i + *n < c->n_messages && m[i + *n].role == ROLE_ASSISTANT)
+        (*n)++;
+    return c->replay->answer(c->replay->ctx, m + i, *n, without_analysis, out);
+}
+
 static enum osp_status append_messages(const struct harmony_conversation *c,
                                        enum harmony_history history, const struct tokenizer *t,
                                        struct ids *out)
@@ -282,11 +297,15 @@ static enum osp_status append_messages(const struct harmony_conversation *c,
     bool completed = false;
     enum osp_status st = OSP_OK;
 
-    for (size_t i = 0; i < c->n_messages; i++) {
+    for (size_t i = 0, n; i < c->n_messages; i++) {
         const struct harmony_message *m = &c->messages[i];
 
         if (history == HISTORY_COMPLETED && (i == 0 || m->role == ROLE_USER))
             completed = turn_is_completed(c, i);
+        if (replay_answer(c, i, completed || i < limit, out, &n)) {
+            i += n - 1;
+            continue;
+        }
         if ((completed || i < limit) && is_on(m, "analysis"))
             continue;
         st = append_message(m, t, out);

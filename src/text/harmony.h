@@ -51,6 +51,15 @@ struct harmony_message {
     struct harmony_text content;
 };
 
+/* What is known to have been written in place of messages. */
+struct harmony_replay {
+    void *ctx;
+    /* Appends the ids that stand for an answer, which is n messages of the assistant's behind each other: from <|start|>
+     * to the token that ends the last. `out` has the ids of all before it. False: it is rendered from its text. */
+    bool (*answer)(void *ctx, const struct harmony_message *messages, size_t n,
+                   bool without_analysis, struct ids *out);
+};
+
 struct harmony_conversation {
     const struct harmony_system *system; /* NULL: no system message at all */
     struct harmony_text instructions;    /* developer message; data NULL = none */
@@ -59,6 +68,7 @@ struct harmony_conversation {
     size_t n_namespaces;
     const struct harmony_message *messages;
     size_t n_messages;
+    const struct harmony_replay *replay; /* NULL: none */
 };
 
 /* Which analysis of the history is left out. */

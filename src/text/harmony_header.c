@@ -161,6 +161,16 @@ const char *harmony_call_name(const char *recipient)
     return recipient;
 }
 
+void harmony_call_name_told(char out[HARMONY_NAME_BYTES_MAX + 1], const char *recipient)
+{
+    const char *name = harmony_call_name(recipient);
+    size_t n_bytes = strnlen(name, HARMONY_NAME_BYTES_MAX);
+
+    memcpy(out, name, n_bytes);
+    out[n_bytes] = '\0';
+    harmony_name_mend(out);
+}
+
 static void clear(struct harmony_header *out)
 {
     *out = (struct harmony_header){.role = ASSISTANT};

@@ -23,6 +23,9 @@ struct harmony_header {
 
 /* The function's name in a recipient: without "functions.". Points into `recipient`. */
 const char *harmony_call_name(const char *recipient);
+/* The same as clients are told it, and may send it back (harmony_name_check): a name that the model made up can have
+ * any character and any length. */
+void harmony_call_name_told(char out[HARMONY_NAME_BYTES_MAX + 1], const char *recipient);
 
 /* Callbacks: begin (header known), delta (whole UTF-8 characters of content, n_bytes > 0), end.
  * begin and end come in pairs; `terminator` is the control token that ended the message, or -1 when

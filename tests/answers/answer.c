@@ -28,28 +28,28 @@ void answer_die(const struct answer *a, const char *format, ...)
     exit(1);
 }
 
-void told_init(struct told *t)
+void says_init(struct says *t)
 {
     buf_init(&t->reasoning, TEXT_BYTES_MAX);
     buf_init(&t->content, TEXT_BYTES_MAX);
     buf_init(&t->calls, TEXT_BYTES_MAX);
 }
 
-void told_clear(struct told *t)
+void says_clear(struct says *t)
 {
     buf_clear(&t->reasoning);
     buf_clear(&t->content);
     buf_clear(&t->calls);
 }
 
-void told_release(struct told *t)
+void says_release(struct says *t)
 {
     buf_release(&t->reasoning);
     buf_release(&t->content);
     buf_release(&t->calls);
 }
 
-void told_add_call(struct told *t, const char *name)
+void says_add_call(struct says *t, const char *name)
 {
     buf_printf(&t->calls, "\2%s\1", name);
 }
@@ -58,9 +58,9 @@ void answer_init(struct answer *a, const struct tokenizer *t, struct figures *fi
 {
     *a = (struct answer){.t = t, .figures = figures};
     ids_init(&a->ids, 2 * STREAM_IDS_MAX);
-    told_init(&a->oracle);
-    told_init(&a->whole);
-    told_init(&a->streamed);
+    says_init(&a->oracle);
+    says_init(&a->whole);
+    says_init(&a->streamed);
     buf_init(&a->message, TEXT_BYTES_MAX);
     buf_init(&a->pushed, TEXT_BYTES_MAX);
     buf_init(&a->brought, TEXT_BYTES_MAX);
@@ -70,9 +70,9 @@ void answer_init(struct answer *a, const struct tokenizer *t, struct figures *fi
 void answer_release(struct answer *a)
 {
     ids_release(&a->ids);
-    told_release(&a->oracle);
-    told_release(&a->whole);
-    told_release(&a->streamed);
+    says_release(&a->oracle);
+    says_release(&a->whole);
+    says_release(&a->streamed);
     buf_release(&a->message);
     buf_release(&a->pushed);
     buf_release(&a->brought);
@@ -87,8 +87,8 @@ static void compare(const struct answer *a, const char *what, const char *part,
         answer_die(a, "%s: %s:\n%s\nwanted:\n%s", what, part, buf_text(got), buf_text(want));
 }
 
-void answer_compare(const struct answer *a, const char *what, const struct told *got,
-                    const struct told *want)
+void answer_compare(const struct answer *a, const char *what, const struct says *got,
+                    const struct says *want)
 {
     compare(a, what, "reasoning", &got->reasoning, &want->reasoning);
     compare(a, what, "content", &got->content, &want->content);

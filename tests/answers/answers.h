@@ -13,7 +13,7 @@ enum { STOPS_MAX = 3, N_FUNCTIONS = 2 };
 extern const char *const answer_functions[N_FUNCTIONS]; /* on offer */
 
 /* What an answer says, by whichever way it came. */
-struct told {
+struct says {
     struct buf reasoning, content, calls; /* calls: "\2NAME\1ARGUMENTS" each */
     enum osp_finish finish;
 };
@@ -33,7 +33,7 @@ struct answer {
     const char *stops[STOPS_MAX];
     int n_stops;
     bool ignores_stop_tokens;
-    struct told oracle, whole, streamed;
+    struct says oracle, whole, streamed;
 
     struct buf message;         /* the oracle's: content of the message under way */
     struct buf pushed, brought; /* what was written inside of content, and what came of it */
@@ -54,18 +54,18 @@ PRINTF_LIKE(2, 3) void answer_die(const struct answer *a, const char *format, ..
             answer_die(a, "%s:%d: %s", __FILE__, __LINE__, #holds);                                \
     } while (0)
 
-void told_init(struct told *t);
-void told_clear(struct told *t);
-void told_release(struct told *t);
-void told_add_call(struct told *t, const char *name);
+void says_init(struct says *t);
+void says_clear(struct says *t);
+void says_release(struct says *t);
+void says_add_call(struct says *t, const char *name);
 
 bool ends_answer(const struct answer *a, int32_t token);
 /* Sets `oracle` from the ids, read message by message, and cuts them where an engine would end. */
 void answer_ask_oracle(struct answer *a);
 /* Sets `whole` and `streamed`: what comes of the same tokens as a request's events and as HTTP replies. */
 void answer_reply(struct answer *a);
-void answer_compare(const struct answer *a, const char *what, const struct told *got,
-                    const struct told *want);
+void answer_compare(const struct answer *a, const char *what, const struct says *got,
+                    const struct says *want);
 /* All of that. */
 void answer_check(struct answer *a);
 

@@ -17,10 +17,9 @@ static void oracle_begin(void *ctx, const struct harmony_header *h)
     if (h->part != PART_TOOL_CALL || a->is_cut)
         return;
     atomic_fetch_add(&a->figures->n_calls, 1);
-    snprintf(name, sizeof name, "%s", harmony_call_name(h->recipient));
-    harmony_name_mend(name);
+    harmony_call_name_told(name, h->recipient);
     CHECK(a, harmony_name_check(name) == OSP_OK);
-    told_add_call(&a->oracle, name);
+    says_add_call(&a->oracle, name);
 }
 
 static void oracle_delta(void *ctx, const struct harmony_header *h, const char *text, size_t n)
@@ -124,7 +123,7 @@ void answer_ask_oracle(struct answer *a)
     size_t i = 0;
 
     CHECK(a, r != NULL);
-    told_clear(&a->oracle);
+    says_clear(&a->oracle);
     buf_clear(&a->pushed);
     buf_clear(&a->brought);
     detok_init(&a->detok);

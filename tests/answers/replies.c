@@ -16,15 +16,18 @@ static void append_json(struct buf *out, const json_t *string)
 
 static enum osp_finish finish_named(const struct answer *a, const json_t *v)
 {
-    for (int f = 0; f <= OSP_FINISH_CANCELED; f++)
-        if (json_is_string(v) && strcmp(json_string_value(v), osp_finish_text(f)) == 0)
-            return (enum osp_finish)f;
+    static const enum osp_finish all[] = {OSP_FINISH_STOP, OSP_FINISH_LENGTH,
+                                          OSP_FINISH_TOOL_CALLS};
+
+    for (size_t i = 0; i < COUNT(all); i++)
+        if (json_is_string(v) && strcmp(json_string_value(v), osp_finish_text(all[i])) == 0)
+            return all[i];
     answer_die(a, "no finish_reason");
     return OSP_FINISH_CANCELED;
 }
 
 /* A message, or the delta of one. */
-static void take_texts(struct answer *a, struct told *t, const json_t *message)
+static void take_texts(struct answer *a, struct says *t, const json_t *message)
 {
     const json_t *reasoning = json_object_get(message, "reasoning");
 
@@ -59,14 +62,14 @@ static void read_whole(struct answer *a, const struct buf *json)
     const json_t *message = json_object_get(choice, "message");
     size_t i;
 
-    told_clear(&a->whole);
+    says_clear(&a->whole);
     take_texts(a, &a->whole, message);
     json_array_foreach(json_object_get(message, "tool_calls"), i, call)
     {
         const json_t *f = json_object_get(call, "function");
 
         CHECK(a, json_string_length(json_object_get(call, "id")) > 0);
-        told_add_call(&a->whole, json_string_value(json_object_get(f, "name")));
+        says_add_call(&a->whole, json_string_value(json_object_get(f, "name")));
         append_json(&a->whole.calls, json_object_get(f, "arguments"));
     }
     a->whole.finish = finish_named(a, json_object_get(choice, "finish_reason"));
@@ -82,7 +85,7 @@ static void take_call_delta(struct answer *a, const json_t *call, int *n_calls)
     CHECK(a, (name != NULL) == (json_object_get(call, "id") != NULL));
     if (name != NULL) {
         CHECK(a, index == (*n_calls)++);
-        told_add_call(&a->streamed, json_string_value(name));
+        says_add_call(&a->streamed, json_string_value(name));
     }
     CHECK(a, index == *n_calls - 1);
     append_json(&a->streamed.calls, json_object_get(f, "arguments"));
@@ -112,7 +115,7 @@ static void read_streamed(struct answer *a)
     int n_chunks = 0, n_calls = 0;
     bool is_over = false;
 
-    told_clear(&a->streamed);
+    says_clear(&a->streamed);
     for (;;) {
         const char *stop = strstr(at, end);
         json_t *chunk;

@@ -83,13 +83,13 @@ static void read_writes(struct answer *a, const char *cell)
     buf_release(&text);
 }
 
-static void read_call(struct answer *a, const char **at, struct told *want)
+static void read_call(struct answer *a, const char **at, struct says *want)
 {
     char name[NAME_BYTES_MAX];
     int n = 0;
 
     CHECK(a, sscanf(*at, "%63[^ ;]%n", name, &n) == 1);
-    told_add_call(want, name);
+    says_add_call(want, name);
     *at += n;
     if (**at == ' ') {
         (*at)++;
@@ -97,9 +97,9 @@ static void read_call(struct answer *a, const char **at, struct told *want)
     }
 }
 
-static void read_gets(struct answer *a, const char *at, struct told *want)
+static void read_gets(struct answer *a, const char *at, struct says *want)
 {
-    told_clear(want);
+    says_clear(want);
     if (strcmp(at, "nothing") == 0)
         return;
     for (;;) {
@@ -121,7 +121,7 @@ static void read_gets(struct answer *a, const char *at, struct told *want)
 }
 
 /* As an engine would: the last token may end the answer; one that would end it before is passed over. */
-static void decide_end(struct answer *a, struct told *want)
+static void decide_end(struct answer *a, struct says *want)
 {
     a->ignores_stop_tokens = false;
     for (size_t i = 0; i + 1 < a->ids.n; i++)
@@ -134,18 +134,18 @@ static void decide_end(struct answer *a, struct told *want)
 
 static void check_row(struct answer *a, const struct row *row)
 {
-    struct told want;
+    struct says want;
 
     a->name = row->name;
     a->n_stops = 0;
-    told_init(&want);
+    says_init(&want);
     read_writes(a, row->writes);
     CHECK(a, a->ids.n > 0);
     read_gets(a, row->gets, &want);
     decide_end(a, &want);
     answer_check(a);
     answer_compare(a, "the document", &a->oracle, &want);
-    told_release(&want);
+    says_release(&want);
     a->name = NULL;
 }
 
