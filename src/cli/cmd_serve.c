@@ -15,7 +15,8 @@ struct serve_args {
     struct model_args model;
     const char *host, *names, *api_key, *allowed_origins, *log_level;
     int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
-    int64_t body_bytes_max;
+    int stored, stored_age_s;
+    int64_t body_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
     bool no_prefix_cache, quiet;
 };
@@ -30,6 +31,9 @@ static const struct serve_args DEFAULTS = {
     .stall_s = SERVE_STALL_MS_DEFAULT / 1000,
     .shutdown_s = SERVE_SHUTDOWN_MS_DEFAULT / 1000,
     .body_bytes_max = SERVE_BODY_BYTES_DEFAULT,
+    .stored = SERVE_STORED_RESPONSES_DEFAULT,
+    .stored_bytes_max = SERVE_STORED_BYTES_DEFAULT,
+    .stored_age_s = SERVE_STORED_AGE_S_DEFAULT,
 };
 
 #define T struct serve_args
@@ -59,6 +63,13 @@ static const struct option_row OPTIONS[] = {
             "requests that may wait; more get 429 with Retry-After (default 256)"),
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
               "largest request body; larger ones get 413 (default 4M)"),
+    INT_ROW(T, stored, "max-stored-responses", NULL, 0, 65536, "N",
+            "answers of /v1/responses that are kept for previous_response_id; those that were not "
+            "used for longest go first (default 1024; 0: none)"),
+    BYTES_ROW(T, stored_bytes_max, "stored-responses-bytes", NULL, 1024, (int64_t)1 << 40,
+              "memory that they may take (default 64M)"),
+    SECONDS_ROW(stored_age_s, "stored-responses-age", 1,
+                "after which one that was not used is forgotten (default 86400)"),
     FLAG_ROW(T, no_prefix_cache, "no-prefix-cache", "--no-enable-prefix-caching,--no-cache-prompt",
              "compute every prompt anew, unless a request asks for \"cache_prompt\": true"),
     SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
@@ -151,6 +162,9 @@ static struct serve_options options_of(struct serving *s)
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
         .queue_requests_max = args->queue,
+        .stored_responses_max = args->stored,
+        .stored_bytes_max = (size_t)args->stored_bytes_max,
+        .stored_age_s_max = args->stored_age_s,
         .defaults = defaults,
         .load = load,
         .on_listening = on_listening,
@@ -203,9 +217,10 @@ const struct command command_serve = {
     .about =
         "The first line on standard output is the URL; it is printed when requests are answered.\n"
         "Until then /health says that the model is being loaded.\n"
-        "Endpoints: /v1/chat/completions, /v1/models, /health, /metrics. TLS is the work of a "
-        "reverse\n"
-        "proxy. Ctrl-C and SIGTERM let running answers finish. Options of vLLM and llama-server\n"
+        "Endpoints: /v1/chat/completions, /v1/responses, /v1/models, /health, /metrics. TLS is the "
+        "work of a\n"
+        "reverse proxy. Ctrl-C and SIGTERM let running answers finish. Options of vLLM and "
+        "llama-server\n"
         "that mean the same are understood; those that osprey does not need are ignored with\n"
         "one line that says why.",
     .examples = EXAMPLES,

@@ -98,8 +98,8 @@ void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), voi
 void http_add_header(struct http_exchange *x, const char *name, const char *value);
 void http_respond(struct http_exchange *x, int status, const char *content_type, const char *body,
                   size_t n_bytes);
-/* A response whose length is not known yet. A client that does not read is dropped when
- * HTTP_STREAM_QUEUE_BYTES_MAX wait for it, which calls `gone` from within http_stream_write(). */
+/* A response whose length is not known yet. A client that does not read is dropped when more is written while
+ * more than HTTP_STREAM_QUEUE_BYTES_MAX wait for it, which calls `gone` from within http_stream_write(). */
 void http_stream_begin(struct http_exchange *x, int status, const char *content_type);
 void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes);
 /* What is written while nothing else is for 15 s, so that proxies keep the connection. Static. */

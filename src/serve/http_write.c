@@ -292,7 +292,7 @@ void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes
 
     if (n_bytes == 0)
         return;
-    if (queued + n_bytes > HTTP_STREAM_QUEUE_BYTES_MAX) {
+    if (queued > HTTP_STREAM_QUEUE_BYTES_MAX) {
         log_warn("http id=%s dropped: %zu bytes wait for a client that does not read them",
                  c->parser.request.id, queued);
         http_conn_drop(c);

@@ -143,7 +143,8 @@ static void answer_done(struct job *job, struct buf *out)
     struct http_exchange *x = job->x;
     struct osp_usage usage = job_usage(job);
 
-    note_usage(job, job->choices[0].finish, &usage);
+    if (job->n_choices > 0)
+        note_usage(job, job->choices[0].finish, &usage);
     job->kind->end(job, out);
     if (job->params.stream) {
         http_stream_write(x, buf_text(out), out->size_bytes);
@@ -245,6 +246,8 @@ static void job_hear(struct job *job)
         all_heard = choice_hear(job, &job->choices[i], &out) && all_heard;
     if (job->n_over < job->n_choices && job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    if (job->n_choices == 0 && job->x)
+        answer_done(job, &out);
     if (!all_heard)
         http_wake(job->server->http);
     buf_release(&out);
@@ -279,7 +282,7 @@ static void job_cut(struct job *job, int http_status, const char *code, const ch
     job_cancel(job);
     if (!job->x)
         return;
-    buf_init(&out, ERROR_JSON_BYTES_MAX);
+    buf_init(&out, OUT_BYTES_MAX);
     api_error_set(&job->error, http_status, code, "%s", why);
     answer_error(job, &out);
     buf_release(&out);
@@ -432,6 +435,8 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     job->deadline_ns = deadline_of(s);
     s->n_submitting++;
+    if (kind->open)
+        kind->open(job);
     http_exchange_on_gone(x, job_gone, job);
     http_work(s->http, job_work, job_submitted, job);
 }

@@ -20,8 +20,10 @@ struct job;
 struct job_kind {
     struct field_set fields; /* that the body may have */
     size_t state_bytes;      /* of job->state: the endpoint's own, zeroed; may be 0 */
+    /* On the loop, before the worker thread has it: takes what it needs of the exchange. May be NULL. */
+    void (*open)(struct job *job);
     /* On the worker thread, after the fields have been read into job->params: makes requests of
-     * job->json, by the functions below. It fails with a message that begins with the field, or has
+     * job->json, by the functions below; none, if there is nothing to generate. It fails with a message that begins with the field, or has
      * set job->error itself. */
     enum osp_status (*submit)(struct job *job);
     /* On the loop, before anything is heard: all choices are submitted. Headers may be added; what it

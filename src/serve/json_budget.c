@@ -51,6 +51,11 @@ void json_budget_begin(size_t limit_bytes)
     budget.limit_bytes = limit_bytes;
 }
 
+void json_budget_more(size_t n_bytes)
+{
+    budget.limit_bytes += n_bytes;
+}
+
 enum osp_status json_budget_end(void)
 {
     budget.on = false;

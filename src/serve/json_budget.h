@@ -10,6 +10,7 @@
 
 void json_budget_install(void); /* once, before any thread reads JSON */
 void json_budget_begin(size_t limit_bytes);
+void json_budget_more(size_t n_bytes); /* what is read is more than was known */
 /* What became of it: OSP_OK, OSP_ELIMIT when the budget was exceeded, OSP_ENOMEM when the system had no memory.
  * jansson may lose a piece of a string and say nothing: in the last case what was read is not to be trusted. */
 enum osp_status json_budget_end(void);

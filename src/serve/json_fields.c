@@ -358,18 +358,36 @@ static enum osp_status check_and_keep(struct request_params *p, const struct fie
 }
 
 /* The name becomes part of a header of the response: nothing but harmless characters. */
-static void note_ignored(struct request_params *p, const char *name)
+static void put_harmless(struct buf *out, const char *name)
 {
-    if (p->ignored.size_bytes + strlen(name) + 2 > IGNORED_BYTES_MAX)
-        return;
-    buf_puts(&p->ignored, p->ignored.size_bytes ? ", " : "");
+    static const char harmless[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+
     for (; *name; name++)
-        buf_putc(&p->ignored,
-                 strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                        "_-.",
-                        *name)
-                     ? *name
-                     : '?');
+        buf_putc(out, strchr(harmless, *name) ? *name : '?');
+}
+
+/* Whether it is one of a list with ", ". */
+static bool is_named(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+void fields_note_ignored(struct request_params *p, const char *name)
+{
+    struct buf harmless;
+
+    buf_init(&harmless, IGNORED_BYTES_MAX);
+    put_harmless(&harmless, name);
+    if (!harmless.overflow && *name && !is_named(buf_text(&p->ignored), buf_text(&harmless)) &&
+        p->ignored.size_bytes + harmless.size_bytes + 2 <= IGNORED_BYTES_MAX)
+        buf_printf(&p->ignored, "%s%s", p->ignored.size_bytes ? ", " : "", buf_text(&harmless));
+    buf_release(&harmless);
 }
 
 static enum osp_status read_field(struct request_params *p, const struct field_set *set,
@@ -379,7 +397,7 @@ static enum osp_status read_field(struct request_params *p, const struct field_s
     enum osp_status st = OSP_OK;
 
     if (f == NULL)
-        note_ignored(p, name);
+        fields_note_ignored(p, name);
     if (f == NULL || json_is_null(v))
         return OSP_OK;
     TRY(check_and_keep(p, f, v));

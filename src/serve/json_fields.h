@@ -62,6 +62,8 @@ struct field_set {
  * field: "temperature: must be from 0 to 2". */
 CHECKED enum osp_status fields_read(struct request_params *out, const struct field_set *set,
                                     const json_t *body);
+/* Names something of the request that is ignored, once, in the warning's header. */
+void fields_note_ignored(struct request_params *p, const char *name);
 /* The i-th row of a set; NULL behind the last. */
 const struct field *fields_at(const struct field_set *set, size_t i);
 

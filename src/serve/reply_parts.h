@@ -14,6 +14,8 @@ void reply_put_scores(struct buf *out, const struct reply *r, const struct buf *
 /* ,"token_ids":[...] of a choice, where ids are told. */
 void reply_put_ids(struct buf *out, const struct reply *r, const struct buf *ids);
 /* Adds an event's, with commas; false when they outgrow the buffers. */
+CHECKED bool reply_put_tokens(struct buf *entries, const struct osp_tokenizer *t,
+                              const struct osp_event *event);
 CHECKED bool reply_add_scores(struct buf *entries, const struct reply *r,
                               const struct osp_event *event);
 CHECKED bool reply_add_ids(struct buf *ids, const struct reply *r, const struct osp_event *event);

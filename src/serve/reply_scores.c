@@ -35,13 +35,19 @@ static void put_entry(struct buf *out, const struct osp_tokenizer *t, const stru
     buf_puts(out, "]}");
 }
 
-bool reply_add_scores(struct buf *entries, const struct reply *r, const struct osp_event *event)
+bool reply_put_tokens(struct buf *entries, const struct osp_tokenizer *t,
+                      const struct osp_event *event)
 {
-    for (int i = 0; r->tokenizer && i < event->n_logprobs; i++) {
+    for (int i = 0; i < event->n_logprobs; i++) {
         buf_puts(entries, entries->size_bytes > 0 ? "," : "");
-        put_entry(entries, r->tokenizer, &event->logprobs[i]);
+        put_entry(entries, t, &event->logprobs[i]);
     }
     return !entries->overflow;
+}
+
+bool reply_add_scores(struct buf *entries, const struct reply *r, const struct osp_event *event)
+{
+    return !r->tokenizer || reply_put_tokens(entries, r->tokenizer, event);
 }
 
 bool reply_add_ids(struct buf *ids, const struct reply *r, const struct osp_event *event)

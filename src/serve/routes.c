@@ -67,20 +67,32 @@ static void allow_origin(struct http_exchange *x, const struct http_request *r)
 
 /* ---- where to ---- */
 
+struct span {
+    const char *begin;
+    size_t n_bytes;
+};
+
 static bool is_method(const struct route *route, const char *method)
 {
     return strcmp(route->method, method) == 0 ||
            (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
 }
 
-/* The part of the path that stands for the route's *, "" if it has none; NULL = another path. */
-static const char *match(const struct route *route, const char *path)
+/* Whether the path is the route's, and the part of it that stands for *, if it has one. */
+static bool match(const struct route *route, const char *path, struct span *name)
 {
-    size_t n = strcspn(route->path, "*");
+    size_t n = strcspn(route->path, "*"), n_path = strlen(path);
+    const char *rest = route->path + n + (route->path[n] == '*');
+    size_t n_rest = strlen(rest);
 
+    *name = (struct span){"", 0};
     if (route->path[n] == '\0')
-        return strcmp(route->path, path) == 0 ? "" : NULL;
-    return strncmp(route->path, path, n) == 0 && path[n] != '\0' ? path + n : NULL;
+        return strcmp(route->path, path) == 0;
+    if (n_path <= n + n_rest || strncmp(route->path, path, n) != 0 ||
+        strcmp(path + n_path - n_rest, rest) != 0)
+        return false;
+    *name = (struct span){path + n, n_path - n - n_rest};
+    return n_rest == 0 || memchr(name->begin, '/', name->n_bytes) == NULL;
 }
 
 static int hex_digit(char c)
@@ -91,11 +103,12 @@ static int hex_digit(char c)
 }
 
 /* Decodes %XX; false for a bad escape, a NUL, or too long a name. */
-static bool decode(char out[NAME_BYTES_MAX], const char *s)
+static bool decode(char out[NAME_BYTES_MAX], struct span name)
 {
+    const char *s = name.begin, *end = name.begin + name.n_bytes;
     size_t n = 0;
 
-    for (; *s; s++) {
+    for (; s < end; s++) {
         int high, low;
 
         if (n + 1 >= NAME_BYTES_MAX)
@@ -103,7 +116,7 @@ static bool decode(char out[NAME_BYTES_MAX], const char *s)
         out[n++] = *s;
         if (*s != '%')
             continue;
-        high = hex_digit(s[1]);
+        high = end - s > 2 ? hex_digit(s[1]) : -1;
         low = high < 0 ? -1 : hex_digit(s[2]);
         if (low < 0 || (high == 0 && low == 0))
             return false;
@@ -114,12 +127,19 @@ static bool decode(char out[NAME_BYTES_MAX], const char *s)
     return true;
 }
 
+/* Those of the first path that fits, which is the one that is meant. */
 static void list_methods(struct buf *out, const char *path)
 {
-    for (int i = 0; i < N_ROUTES; i++)
-        if (match(&ROUTES[i], path))
-            buf_printf(out, "%s%s", ROUTES[i].method,
-                       strcmp(ROUTES[i].method, "GET") == 0 ? ", HEAD, " : ", ");
+    const char *meant = NULL;
+    struct span name;
+
+    for (int i = 0; i < N_ROUTES; i++) {
+        if (!match(&ROUTES[i], path, &name) || (meant && strcmp(meant, ROUTES[i].path) != 0))
+            continue;
+        meant = ROUTES[i].path;
+        buf_printf(out, "%s%s", ROUTES[i].method,
+                   strcmp(ROUTES[i].method, "GET") == 0 ? ", HEAD, " : ", ");
+    }
     if (out->size_bytes > 0)
         buf_puts(out, "OPTIONS");
 }
@@ -158,12 +178,12 @@ static void answer_otherwise(struct http_exchange *x, const struct http_request 
 static void route(struct server *s, struct http_exchange *x, const struct http_request *r)
 {
     for (int i = 0; i < N_ROUTES; i++) {
-        const char *rest = match(&ROUTES[i], r->path);
         char name[NAME_BYTES_MAX];
+        struct span part;
 
-        if (!rest || !is_method(&ROUTES[i], r->method))
+        if (!match(&ROUTES[i], r->path, &part) || !is_method(&ROUTES[i], r->method))
             continue;
-        if (decode(name, rest))
+        if (decode(name, part))
             ROUTES[i].handler(s, x, name);
         else
             refuse(x, 400, "invalid_url", "the path has a bad % escape or too long a name");

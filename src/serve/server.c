@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "serve/job.h"
 #include "serve/json_budget.h"
+#include "serve/response_store.h"
 #include "serve/routes.h"
 
 bool server_has_model(const struct server *s, const char *name)
@@ -36,6 +37,7 @@ static void on_tick(void *ctx)
 
     if (!s->engine)
         return;
+    response_store_tick(s->responses, clock_ns());
     jobs_tick(s);
     status_line_tick(s);
 }
@@ -161,6 +163,10 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
     s->opt = *opt;
     if (!s->opt.host)
         s->opt.host = "127.0.0.1";
+    s->responses =
+        response_store_new(&(struct response_limits){.n_max = opt->stored_responses_max,
+                                                     .bytes_max = opt->stored_bytes_max,
+                                                     .age_s_max = opt->stored_age_s_max});
     TRY(take_names(s));
     TRY(http_open(&s->http, &(struct http_options){
                                 .host = s->opt.host,
@@ -199,6 +205,7 @@ void serve_close(struct server *s)
     http_close(s->http);
     close_engine(s);
     http_free(s->http);
+    response_store_free(s->responses);
     for (int i = 0; i < s->n_names; i++)
         free(s->names[i]);
     free(s);

@@ -12,6 +12,7 @@
 enum { SERVER_NAMES_MAX = 8 };
 
 struct job;
+struct response_store;
 
 /* What the loading thread makes, and the loop takes over when it is done. */
 struct loading {
@@ -38,10 +39,11 @@ struct server {
     char *names[SERVER_NAMES_MAX]; /* of the model; the first is told */
     int n_names;
     int64_t start_unix_s;
-    struct job *jobs;               /* those that are heard through events */
-    struct job *hear_next;          /* where hearing goes on; NULL: at the first */
-    int n_submitting;               /* jobs that worker threads read */
-    int64_t n_refused, n_over_time; /* requests: with 429, by their time limit */
+    struct job *jobs;                 /* those that are heard through events */
+    struct job *hear_next;            /* where hearing goes on; NULL: at the first */
+    struct response_store *responses; /* those that are kept; owned */
+    int n_submitting;                 /* jobs that worker threads read */
+    int64_t n_refused, n_over_time;   /* requests: with 429, by their time limit */
     struct status_line status_line;
 };
 

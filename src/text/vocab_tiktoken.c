@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { BASE64_BYTES_MAX = (VOCAB_TOKEN_BYTES_MAX + 2) / 3 * 4, RANK_DIGITS_MAX = 9 };
+#include "base/base64.h"
+
+enum { RANK_DIGITS_MAX = 9 };
 
 static const struct {
     int32_t id;
@@ -48,44 +50,6 @@ static size_t count_lines(const char *data, size_t n_bytes)
     return line.number;
 }
 
-/* 0..63, or -1. */
-static int base64_value(char c)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr(digits, c) : NULL;
-
-    return at ? (int)(at - digits) : -1;
-}
-
-/* Decodes padded base64 of at most BASE64_BYTES_MAX characters; false if it is not that. */
-static bool base64_decode(const char *text, size_t n, char out[VOCAB_TOKEN_BYTES_MAX + 2],
-                          size_t *n_out)
-{
-    size_t n_padding = 0;
-
-    *n_out = 0;
-    if (!n || n % 4 || n > BASE64_BYTES_MAX)
-        return false;
-    while (n_padding < 2 && text[n - 1 - n_padding] == '=')
-        n_padding++;
-    for (size_t i = 0; i < n; i += 4) {
-        uint32_t bits = 0;
-
-        for (size_t j = i; j < i + 4; j++) {
-            int value = j < n - n_padding ? base64_value(text[j]) : 0;
-
-            if (value < 0)
-                return false;
-            bits = bits << 6 | (uint32_t)value;
-        }
-        out[(*n_out)++] = (char)(bits >> 16);
-        out[(*n_out)++] = (char)(bits >> 8);
-        out[(*n_out)++] = (char)bits;
-    }
-    *n_out -= n_padding;
-    return true;
-}
-
 /* Decimal digits only; -1 if it is not a rank. */
 static int64_t parse_rank(const char *text, size_t n)
 {
@@ -105,12 +69,12 @@ static enum osp_status define_line(struct vocab *v, struct line line)
 {
     const char *space = memchr(line.data, ' ', line.n_bytes);
     size_t n_base64 = space ? (size_t)(space - line.data) : 0;
-    char bytes[VOCAB_TOKEN_BYTES_MAX + 2];
+    char bytes[VOCAB_TOKEN_BYTES_MAX];
     enum osp_status st;
     int64_t rank;
     size_t n;
 
-    if (!space || !base64_decode(line.data, n_base64, bytes, &n))
+    if (!space || !base64_decode(line.data, n_base64, bytes, sizeof bytes, &n))
         return fail(OSP_EFORMAT, "line %zu: needs base64, a space and a rank", line.number);
     rank = parse_rank(space + 1, line.n_bytes - n_base64 - 1);
     if (rank < 0 || rank >= v->n_ordinary)
