@@ -411,8 +411,9 @@ FUZZ_SECONDS ?= 60
 FUZZ := BUILD=build-fuzz CUDA_ARCHS= CC=clang KERNEL_OPT=-O1 \
         CFLAGS='$(SANITIZE) -fsanitize=fuzzer-no-link -fsanitize=address,undefined'
 .PHONY: structured
-structured: build setup ## Optional: 1,000 random strict schemas asked of the bundled model, each answer validated
-	@STRUCTURED=1000 $(VENV)/bin/python -m pytest -q -s -p no:cacheprovider --timeout 3600 tests/http/test_structured.py -k random
+structured: build setup ## Optional: 1,000 random strict schemas and 1,000 tool requests, each answer validated
+	@STRUCTURED=1000 $(VENV)/bin/python -m pytest -q -s -p no:cacheprovider --timeout 3600 \
+	    tests/http/test_structured.py::test_random_schemas tests/http/test_tools.py::test_requests
 
 .PHONY: fuzz fuzzers
 fuzzers: $(FUZZERS)

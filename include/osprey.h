@@ -170,12 +170,20 @@ OSP_API enum osp_status osp_chat_add_tool_result(struct osp_chat *chat, const ch
 /* Offers a function. parameters_json: its JSON schema, NULL = none. */
 OSP_API enum osp_status osp_chat_add_function(struct osp_chat *chat, const char *name,
                                               const char *description, const char *parameters_json);
+/* Calls of this function, which is offered already, have arguments that fit its schema; a schema that is not
+ * supported is an error of osp_submit_chat. */
+OSP_API enum osp_status osp_chat_set_strict(struct osp_chat *chat, const char *name);
+/* Tells the model the JSON schema that its answer is held to, under this name. description may be NULL. */
+OSP_API enum osp_status osp_chat_set_response_format(struct osp_chat *chat, const char *name,
+                                                     const char *description,
+                                                     const char *schema_json);
 /* "low", "medium" (default), "high". */
 OSP_API enum osp_status osp_chat_set_effort(struct osp_chat *chat, const char *effort);
 /* "2026-01-31"; NULL: no date line. Default: today (UTC). */
 OSP_API enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date);
 /* Reads messages, tools, reasoning_effort (and reasoning.effort) of an OpenAI chat completion
- * request body. Errors name the field ("messages[2].content: ..."). Gives a chat to free. */
+ * request body, and tells the model the schema of its response_format. Errors name the field
+ * ("messages[2].content: ..."). Gives a chat to free. */
 OSP_API enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes);
 /* The prompt's ids, to osp_free(). */
 OSP_API enum osp_status osp_chat_render(const struct osp_chat *chat, const struct osp_tokenizer *t,
@@ -311,6 +319,13 @@ struct osp_logit_bias {
     float bias; /* added to its logit */
 };
 
+/* What an answer makes of the functions that its chat offers: docs/structured-output.md. */
+enum osp_tool_choice {
+    OSP_TOOLS_AUTO,    /* it may call them */
+    OSP_TOOLS_NONE,    /* it does not */
+    OSP_TOOLS_REQUIRED /* it does */
+};
+
 /* What an answer is held to while it is drawn: docs/structured-output.md. */
 enum osp_form {
     OSP_FORM_NONE,
@@ -364,9 +379,18 @@ struct osp_request_options {
     bool reuse_generated;
     int64_t timeout_ms; /* from its submission on, then it ends with OSP_ETIMEOUT; 0: none */
     /* The final message is held to this form, reasoning is free; if the prompt does not end in
-     * <|start|>assistant, the whole answer is. Not together with functions or ignore_stop_tokens. */
+     * <|start|>assistant, the whole answer is. Not together with ignore_stop_tokens. */
     enum osp_form form;
     const char *form_text; /* the schema, the expression or the list; NULL for OSP_FORM_OBJECT */
+    /* For osp_submit_chat: how the chat's functions are called. */
+    enum osp_tool_choice tool_choice;
+    const char *const *tools; /* (n_tools) names of those that may be called; none: all */
+    int n_tools;
+    bool one_tool_call; /* the first call ends the answer */
+    /* For osp_submit_tokens, where the prompt ends in <|start|>assistant: the functions that are called, as JSON:
+     * {"must":b,"one":b,"functions":[{"name":"f","schema":{...}},...]}, a schema only of those that are strict.
+     * Copied; NULL: anything may be. osp_submit_chat makes its own from what stands above. */
+    const char *calls;
 };
 
 /* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue

@@ -1,70 +1,68 @@
-/* Where the answer is: in its messages' frame, in reasoning, or in what is held to the form. */
+/* Where the answer is: between messages, in a header, in free text, or in what is held to a grammar. */
 #include "engine/answer_form.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "engine/answer_header.h"
 
 enum place {
-    AT_CHANNEL,   /* <|channel|> comes next */
-    IN_HEADER,    /* the channel's name, then <|message|> */
-    IN_REASONING, /* anything, then <|end|> */
-    AT_START,     /* <|start|> comes next */
-    IN_ROLE,      /* "assistant", then <|channel|> */
-    IN_FORM,
+    AT_START,   /* <|start|> comes next */
+    IN_ROLE,    /* behind <|start|>: up to <|channel|> */
+    IN_CHANNEL, /* behind <|channel|>: up to <|message|> or <|constrain|> */
+    IN_TYPE,    /* behind <|constrain|>: up to <|message|> */
+    IN_FREE,    /* reasoning, a preamble, a final message without a form: up to `closing` */
+    IN_HELD,    /* a final message with a form, a call's arguments */
     AFTER_ALL
 };
 
-enum { PROMPT_TAIL = 8 }; /* tokens at the prompt's end in which <|start|> is looked for */
-
 struct answer_form {
     const struct form_tools *tools;
-    struct grammar *grammar;
-    struct constraint *held; /* of the place; NULL: it has none */
+    struct grammar *grammar; /* of the final message; NULL: free */
+    struct call_rules *calls;
+    struct answer_headers headers;
+
     enum place place;
-    char channel; /* first letter of the header under way */
-    int32_t stops[CONSTRAINT_STOPS_MAX];
-    int n_stops;
+    struct phrase_cursor cursor; /* of a header */
+    int function;                /* that the message is for, as far as its header tells */
+    struct constraint *held;     /* IN_HELD */
+    int32_t closing;             /* IN_FREE */
+    int n_messages, n_calls;
     int n_heard;
+
+    int32_t stops[CONSTRAINT_STOPS_MAX]; /* of a final message, or of all of the answer */
+    int n_stops;
     uint32_t *mask, *limit; /* (n_words); limit: owned, or NULL */
     size_t n_words;
 };
-
-static enum osp_status hold(struct answer_form *f, enum place place, struct grammar *g,
-                            const int32_t *stops, int n_stops)
-{
-    constraint_free(f->held);
-    f->held = NULL;
-    f->place = place;
-    return constraint_new(&f->held, g, f->tools->index, stops, n_stops);
-}
-
-static void release_to(struct answer_form *f, enum place place)
-{
-    constraint_free(f->held);
-    f->held = NULL;
-    f->place = place;
-}
 
 /* ---- masks ---- */
 
 static enum osp_status fill(struct answer_form *f)
 {
-    const struct special_ids *s = &f->tools->specials;
     const struct token_index *x = f->tools->index;
     enum osp_status st = OSP_OK;
 
     memset(f->mask, 0, f->n_words * sizeof *f->mask);
-    if (f->held != NULL)
-        TRY(constraint_mask(f->held, f->mask));
-    if (f->place == AT_CHANNEL)
-        mask_set(f->mask, s->channel);
-    if (f->place == AT_START)
-        mask_set(f->mask, s->start);
-    if (f->place == IN_REASONING) {
+    switch (f->place) {
+    case AT_START:
+        mask_set(f->mask, f->tools->specials.start);
+        break;
+    case IN_ROLE:
+    case IN_CHANNEL:
+    case IN_TYPE:
+        phrase_mask(&f->cursor, x, f->mask);
+        break;
+    case IN_FREE:
         memcpy(f->mask, x->ordinary, x->n_words * sizeof *f->mask);
-        mask_set(f->mask, s->end);
+        mask_set(f->mask, f->closing);
+        break;
+    case IN_HELD:
+        TRY(constraint_mask(f->held, f->mask));
+        break;
+    case AFTER_ALL:
+        break;
     }
     for (size_t i = 0; f->limit != NULL && i < f->n_words; i++)
         f->mask[i] &= f->limit[i];
@@ -72,37 +70,120 @@ out:
     return st;
 }
 
-/* ---- tokens ---- */
+/* ---- which messages may come ---- */
 
-static enum osp_status begin_header(struct answer_form *f)
+static bool may_go_on(const struct answer_form *f)
 {
-    f->channel = '\0';
-    return hold(f, IN_HEADER, f->tools->header, &f->tools->specials.message, 1);
+    return f->n_messages < ANSWER_MESSAGES_MAX;
 }
 
-static enum osp_status after_header(struct answer_form *f)
+/* A preamble would stand before a form's text; who owes a call thinks once and calls. */
+static unsigned allowed_kinds(const struct answer_form *f)
 {
-    if (f->channel == 'f')
-        return hold(f, IN_FORM, f->grammar, f->stops, f->n_stops);
-    release_to(f, IN_REASONING);
+    bool has_functions = f->calls != NULL && f->calls->n_functions > 0;
+    bool owes_call = f->calls != NULL && f->calls->must_call && f->n_calls == 0;
+    unsigned kinds = MESSAGE_ANY;
+
+    if (owes_call ? f->n_messages == 0 : may_go_on(f))
+        kinds |= MESSAGE_REASONING;
+    if (has_functions)
+        kinds |= MESSAGE_CALL;
+    if (has_functions && !owes_call && f->grammar == NULL && may_go_on(f))
+        kinds |= MESSAGE_PREAMBLE;
+    if (!owes_call)
+        kinds |= MESSAGE_FINAL;
+    return kinds;
+}
+
+/* ---- from place to place ---- */
+
+static void enter(struct answer_form *f, enum place place)
+{
+    constraint_free(f->held);
+    f->held = NULL;
+    f->place = place;
+}
+
+static void enter_header(struct answer_form *f, enum place place, const struct phrases *phrases)
+{
+    enter(f, place);
+    f->cursor = phrase_cursor(phrases, allowed_kinds(f));
+}
+
+static void enter_free(struct answer_form *f, int32_t closing)
+{
+    enter(f, IN_FREE);
+    f->closing = closing;
+}
+
+static enum osp_status enter_held(struct answer_form *f, struct grammar *g, const int32_t *stops,
+                                  int n_stops)
+{
+    enter(f, IN_HELD);
+    return constraint_new(&f->held, g, f->tools->index, stops, n_stops);
+}
+
+/* After a call that <|end|> closes, the model may go on. */
+static enum osp_status enter_call(struct answer_form *f)
+{
+    const struct special_ids *s = &f->tools->specials;
+    const int32_t stops[] = {s->call, s->end};
+    bool may_be_more = !f->calls->one_call && may_go_on(f);
+
+    f->n_calls++;
+    return enter_held(f, f->calls->functions[f->function].arguments, stops, may_be_more ? 2 : 1);
+}
+
+static enum osp_status enter_content(struct answer_form *f, unsigned kind)
+{
+    f->n_messages++;
+    if (kind == MESSAGE_CALL)
+        return enter_call(f);
+    if (kind == MESSAGE_FINAL && f->grammar != NULL)
+        return enter_held(f, f->grammar, f->stops, f->n_stops);
+    enter_free(f, kind == MESSAGE_FINAL ? f->tools->specials.ret : f->tools->specials.end);
     return OSP_OK;
+}
+
+static enum osp_status after_phrase(struct answer_form *f, const struct phrase *p)
+{
+    if (p->meaning != NO_FUNCTION)
+        f->function = p->meaning;
+    if (f->place == IN_ROLE)
+        enter_header(f, IN_CHANNEL,
+                     f->function == NO_FUNCTION ? &f->headers.channels
+                                                : &f->headers.called_channels);
+    else if (p->stop == f->tools->specials.constrain)
+        enter_header(f, IN_TYPE, &f->headers.types);
+    else
+        return enter_content(f, p->kind);
+    return OSP_OK;
+}
+
+static void after_message(struct answer_form *f, int32_t closing)
+{
+    enter(f, closing == f->tools->specials.end ? AT_START : AFTER_ALL);
+}
+
+static enum osp_status hear_header(struct answer_form *f, int32_t token)
+{
+    const struct phrase *done;
+    enum osp_status st;
+
+    TRY(phrase_accept(&f->cursor, f->tools->index, token, &done));
+    if (done != NULL)
+        TRY(after_phrase(f, done));
+out:
+    return st;
 }
 
 static enum osp_status hear_held(struct answer_form *f, int32_t token)
 {
-    size_t n;
     enum osp_status st;
 
     TRY(constraint_accept(f->held, token));
-    if (f->place == IN_HEADER && f->channel == '\0')
-        f->channel = *token_index_bytes(f->tools->index, token, &n);
-    if (!constraint_is_done(f->held))
-        return OSP_OK;
-    if (f->place == IN_HEADER)
-        return after_header(f);
-    if (f->place == IN_ROLE)
-        return begin_header(f);
-    release_to(f, AFTER_ALL);
+    if (constraint_is_done(f->held))
+        after_message(f, token);
 out:
     return st;
 }
@@ -110,29 +191,34 @@ out:
 static enum osp_status move(struct answer_form *f, int32_t token)
 {
     switch (f->place) {
-    case AT_CHANNEL:
-        return begin_header(f);
     case AT_START:
-        return hold(f, IN_ROLE, f->tools->role, &f->tools->specials.channel, 1);
-    case IN_REASONING:
-        if (token == f->tools->specials.end)
-            f->place = AT_START;
+        f->function = NO_FUNCTION;
+        enter_header(f, IN_ROLE, &f->headers.roles);
         return OSP_OK;
+    case IN_ROLE:
+    case IN_CHANNEL:
+    case IN_TYPE:
+        return hear_header(f, token);
+    case IN_FREE:
+        if (token == f->closing)
+            after_message(f, token);
+        return OSP_OK;
+    case IN_HELD:
+        return hear_held(f, token);
     case AFTER_ALL:
         return OSP_OK;
-    default:
-        return hear_held(f, token);
     }
+    return OSP_OK;
 }
 
 enum osp_status answer_form_hear(struct answer_form *f, int32_t token)
 {
-    bool refill = f->place != IN_REASONING;
+    bool was_free = f->place == IN_FREE;
     enum osp_status st;
 
     f->n_heard++;
     TRY(move(f, token));
-    if (refill || f->place != IN_REASONING)
+    if (!was_free || f->place != IN_FREE)
         TRY(fill(f));
 out:
     return st;
@@ -145,20 +231,23 @@ int answer_form_heard(const struct answer_form *f)
 
 /* ---- life ---- */
 
-static bool begins_message(const struct answer_form_wish *w)
+/* Reads what the prompt has behind its last <|start|>, if that is the beginning of a role. */
+static bool begins_message(struct answer_form *f, const struct answer_form_wish *w)
 {
-    for (int i = w->n_prompt; i-- > 0 && i >= w->n_prompt - PROMPT_TAIL;) {
-        size_t n;
+    const struct phrase *done = NULL;
+    int from = w->n_prompt;
 
-        if (w->prompt[i] == w->tools->specials.start)
-            return true;
-        if (w->prompt[i] < 0 || w->prompt[i] >= w->tools->index->n_tokens)
+    while (from > 0 && w->prompt[from - 1] != w->tools->specials.start)
+        from--;
+    if (from == 0)
+        return false;
+    f->function = NO_FUNCTION;
+    enter_header(f, IN_ROLE, &f->headers.roles);
+    for (int i = from; i < w->n_prompt; i++)
+        if (phrase_accept(&f->cursor, w->tools->index, w->prompt[i], &done) != OSP_OK ||
+            done != NULL)
             return false;
-        (void)token_index_bytes(w->tools->index, w->prompt[i], &n);
-        if (n == 0)
-            return false; /* another control token */
-    }
-    return false;
+    return true;
 }
 
 /* What ends a final message, or, of the engine's stop tokens, the answer. */
@@ -185,29 +274,42 @@ out:
     return st;
 }
 
+static enum osp_status begin(struct answer_form *f, const struct answer_form_wish *wish)
+{
+    bool is_harmony;
+    enum osp_status st;
+
+    if (f->n_words < f->tools->index->n_words)
+        return fail(OSP_EINTERNAL, "a mask of %zu words, needs %zu", f->n_words,
+                    f->tools->index->n_words);
+    TRY(answer_headers_init(&f->headers, &f->tools->specials, f->calls));
+    is_harmony = begins_message(f, wish);
+    if (!is_harmony && f->calls != NULL)
+        return fail(OSP_EINVAL, "calls: the prompt must end in <|start|>assistant");
+    choose_stops(f, wish, is_harmony);
+    TRY(keep_limit(f));
+    if (!is_harmony)
+        TRY(enter_held(f, f->grammar, f->stops, f->n_stops));
+    st = fill(f);
+out:
+    return st;
+}
+
 enum osp_status answer_form_new(struct answer_form **out, const struct answer_form_wish *wish)
 {
     struct answer_form *f = mem_new(sizeof *f);
-    bool is_harmony = begins_message(wish);
     enum osp_status st;
 
     *out = NULL;
     f->tools = wish->tools;
-    f->grammar = grammar_share(wish->grammar);
+    f->grammar = wish->grammar != NULL ? grammar_share(wish->grammar) : NULL;
+    f->calls = wish->calls;
     f->mask = wish->mask;
     f->n_words = (size_t)wish->n_mask_words;
-    if (f->n_words < f->tools->index->n_words)
-        TRY(fail(OSP_EINTERNAL, "a mask of %zu words, needs %zu", f->n_words,
-                 f->tools->index->n_words));
-    choose_stops(f, wish, is_harmony);
-    TRY(keep_limit(f));
-    f->place = AT_CHANNEL;
-    if (!is_harmony)
-        TRY(hold(f, IN_FORM, f->grammar, f->stops, f->n_stops));
-    TRY(fill(f));
-    *out = f;
-out:
-    if (st != OSP_OK)
+    st = begin(f, wish);
+    if (st == OSP_OK)
+        *out = f;
+    else
         answer_form_free(f);
     return st;
 }
@@ -217,6 +319,8 @@ void answer_form_free(struct answer_form *f)
     if (f == NULL)
         return;
     constraint_free(f->held);
+    answer_headers_release(&f->headers);
+    call_rules_free(f->calls);
     grammar_drop(f->grammar);
     free(f->limit);
     free(f);

@@ -1,18 +1,23 @@
 /* Holds one request's answer to a form: before each draw it says which tokens may come, and it hears which one
  * came. Where the prompt ends as an assistant's message begins (<|start|>assistant), the answer is messages of
- * Harmony: reasoning is free, the final message is held to the form, there are no others, and only the
- * complete final message ends the answer. Behind any other prompt all of the answer is held to the form.
- * Owned by the request; used by the thread that owns its sequence. */
+ * Harmony with the headers of answer_header.h: reasoning is free, the final message is held to the form if there
+ * is one, calls go to functions that may be called and their arguments are held to those functions' grammars; only
+ * a complete final message or a complete call ends the answer. Behind any other prompt all of the answer is held to
+ * the form. Owned by the request; used by the thread that owns its sequence. */
 #ifndef ENGINE_ANSWER_FORM_H
 #define ENGINE_ANSWER_FORM_H
 
-#include "engine/form_kit.h"
+#include "engine/calls.h"
+
+/* Then reasoning and preambles are over, and a call ends the answer. */
+enum { ANSWER_MESSAGES_MAX = 32 };
 
 struct answer_form;
 
 struct answer_form_wish {
     const struct form_tools *tools; /* borrowed */
-    struct grammar *grammar;        /* shared */
+    struct grammar *grammar;        /* shared; NULL: the final message is free */
+    struct call_rules *calls;       /* taken, also when it fails; NULL: there are no functions */
     const int32_t *prompt;          /* (n_prompt) */
     int n_prompt;
     const int *stop_ids; /* (n_stop_ids) that end an answer of the engine */

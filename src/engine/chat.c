@@ -27,7 +27,9 @@ struct osp_chat {
     struct harmony_tool *functions;
     size_t n_functions, capacity_functions;
     const char **names; /* of the functions */
-    size_t capacity_names;
+    bool *is_strict;    /* (n_functions) */
+    size_t capacity_names, capacity_strict;
+    struct buf response_format;
     enum harmony_effort effort;
     char date[DATE_BYTES]; /* "" = none */
     bool may_be_preamble;  /* the last message is a final that a call would turn into a preamble */
@@ -50,6 +52,7 @@ struct osp_chat *osp_chat_new(void)
 
     arena_init(&chat->text, CHAT_BYTES_MAX);
     buf_init(&chat->instructions, CHAT_BYTES_MAX);
+    buf_init(&chat->response_format, CHAT_BYTES_MAX);
     chat->effort = EFFORT_MEDIUM;
     clock_date_utc(chat->date);
     return chat;
@@ -61,10 +64,12 @@ void osp_chat_free(struct osp_chat *chat)
         return;
     arena_release(&chat->text);
     buf_release(&chat->instructions);
+    buf_release(&chat->response_format);
     free(chat->messages);
     free(chat->calls);
     free(chat->functions);
     free(chat->names);
+    free(chat->is_strict);
     free(chat);
 }
 
@@ -285,12 +290,15 @@ enum osp_status osp_chat_add_function(struct osp_chat *chat, const char *name,
                 CHAT_FUNCTIONS_MAX, "functions"));
     TRY(reserve(&chat->names, chat->n_functions, &chat->capacity_names, sizeof *chat->names,
                 CHAT_FUNCTIONS_MAX, "functions"));
+    TRY(reserve(&chat->is_strict, chat->n_functions, &chat->capacity_strict,
+                sizeof *chat->is_strict, CHAT_FUNCTIONS_MAX, "functions"));
     TRY(copy_string(chat, "", name, &tool.name));
     if (description != NULL)
         TRY(copy_string(chat, "", description, &tool.description));
     if (parameters_json != NULL)
         TRY(copy_string(chat, "", parameters_json, &tool.parameters_json));
     chat->names[chat->n_functions] = tool.name;
+    chat->is_strict[chat->n_functions] = false;
     chat->functions[chat->n_functions++] = tool;
 out:
     return st;
@@ -300,6 +308,44 @@ const char *const *chat_function_names(const struct osp_chat *chat, size_t *n)
 {
     *n = chat->n_functions;
     return chat->names;
+}
+
+enum osp_status osp_chat_set_strict(struct osp_chat *chat, const char *name)
+{
+    for (size_t i = 0; name != NULL && i < chat->n_functions; i++)
+        if (strcmp(chat->names[i], name) == 0) {
+            chat->is_strict[i] = true;
+            return OSP_OK;
+        }
+    return fail(OSP_EINVAL, "there is no function \"%.80s\"", name != NULL ? name : "");
+}
+
+struct chat_functions chat_get_functions(const struct osp_chat *chat)
+{
+    return (struct chat_functions){chat->functions, chat->is_strict, chat->n_functions};
+}
+
+/* ## name
+ *
+ * // description
+ * schema */
+enum osp_status osp_chat_set_response_format(struct osp_chat *chat, const char *name,
+                                             const char *description, const char *schema_json)
+{
+    struct buf *out = &chat->response_format;
+    enum osp_status st;
+
+    if (name == NULL || schema_json == NULL)
+        return fail(OSP_EINVAL, "a response format needs a name and a schema");
+    TRY(harmony_name_check(name));
+    buf_clear(out);
+    buf_printf(out, "## %s\n", name);
+    harmony_append_lines(out, description, "// ");
+    buf_printf(out, "\n%s", schema_json);
+    if (out->overflow)
+        st = buf_failure(out, "the response format");
+out:
+    return st;
 }
 
 enum osp_status osp_chat_set_effort(struct osp_chat *chat, const char *effort)
@@ -351,6 +397,7 @@ static enum osp_status render(const struct osp_chat *chat, const struct tokenize
     struct harmony_conversation c = {
         .system = &system,
         .instructions = {chat->instructions.data, chat->instructions.size_bytes},
+        .response_format = {chat->response_format.data, chat->response_format.size_bytes},
         .has_developer = true,
         .namespaces = &functions,
         .n_namespaces = chat->n_functions > 0 ? 1 : 0,

@@ -29,6 +29,14 @@ CHECKED enum osp_status chat_render_replayed(const struct osp_chat *chat, const 
 /* Names of the functions offered, for harmony_reader_set_tools; owned by the chat. */
 const char *const *chat_function_names(const struct osp_chat *chat, size_t *n);
 
+/* The functions offered, owned by the chat. */
+struct chat_functions {
+    const struct harmony_tool *items;
+    const bool *is_strict;
+    size_t n;
+};
+struct chat_functions chat_get_functions(const struct osp_chat *chat);
+
 /* As osp_chat_add and its kin, for text that may hold NUL bytes; data NULL = absent. */
 CHECKED enum osp_status chat_add_text(struct osp_chat *chat, const char *role, const char *name,
                                       struct harmony_text content);

@@ -1,5 +1,5 @@
 /* An OpenAI chat completion request -> osp_chat. Reads messages, tools, reasoning_effort and
- * reasoning.effort; other members are not this file's business. A value of the wrong type is an
+ * reasoning.effort, and the schema of response_format; other members are not this file's business. A value of the wrong type is an
  * error that names its place. docs/harmony.md says what becomes of each kind of message. */
 #include "engine/chat.h"
 
@@ -241,6 +241,7 @@ static enum osp_status read_tool(struct osp_chat *chat, const struct place *tool
     struct place name_place = place_member(&function, "name");
     const char *type, *name, *description;
     char *parameters = NULL;
+    bool is_strict;
     enum osp_status st;
 
     TRY(place_object(tool));
@@ -251,8 +252,11 @@ static enum osp_status read_tool(struct osp_chat *chat, const struct place *tool
     TRY(place_string(&name_place, &name));
     TRY(place_within(&name_place, harmony_name_check(name)));
     TRY(member_string(&function, "description", &description));
+    TRY(member_bool(&function, "strict", &is_strict));
     TRY(read_parameters(&function, &parameters));
     TRY(place_within(&function, osp_chat_add_function(chat, name, description, parameters)));
+    if (is_strict)
+        TRY(osp_chat_set_strict(chat, name));
 out:
     free(parameters);
     return st;
@@ -295,6 +299,45 @@ out:
     return st;
 }
 
+/* The name as a heading takes it: what may not stand there becomes _. */
+static void plain_name(const char *name, char out[HARMONY_NAME_BYTES_MAX + 1])
+{
+    size_t n = 0;
+
+    for (; name[n] != '\0' && n < HARMONY_NAME_BYTES_MAX; n++) {
+        char one[] = {name[n], '\0'};
+
+        out[n] = harmony_name_check(one) == OSP_OK ? name[n] : '_';
+    }
+    out[n] = '\0';
+}
+
+/* {"type": "json_schema", "json_schema": {"name": ..., "description": ..., "schema": {...}}}; others say nothing
+ * that the model could be told. */
+static enum osp_status read_response_format(struct osp_chat *chat, const struct place *body)
+{
+    struct place format = place_member(body, "response_format");
+    struct place wanted = place_member(&format, "json_schema");
+    struct place schema = place_member(&wanted, "schema");
+    char heading[HARMONY_NAME_BYTES_MAX + 1];
+    const char *name, *description;
+    char *text = NULL;
+    enum osp_status st;
+
+    if (!json_is_object(schema.value))
+        return OSP_OK;
+    TRY(member_string(&wanted, "name", &name));
+    TRY(member_string(&wanted, "description", &description));
+    text = json_dumps(schema.value, JSON_COMPACT);
+    if (text == NULL)
+        return place_within(&schema, fail(OSP_ENOMEM, "no memory for the schema"));
+    plain_name(name != NULL && *name != '\0' ? name : "response", heading);
+    st = place_within(&schema, osp_chat_set_response_format(chat, heading, description, text));
+out:
+    free(text);
+    return st;
+}
+
 static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
 {
     json_error_t error;
@@ -324,6 +367,7 @@ enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size
     TRY(read_messages(chat, &body));
     TRY(read_tools(chat, &body));
     TRY(read_effort(chat, &body));
+    TRY(read_response_format(chat, &body));
     *out = chat;
     chat = NULL;
 out:

@@ -134,11 +134,13 @@ static void on_end(void *ctx, const struct harmony_header *header, int32_t termi
 {
     struct event_stream *s = ctx;
 
-    (void)terminator;
     s->in_reasoning = false;
     s->in_content = false;
     if (header->part == PART_CONTENT)
         finish_answer(s);
+    if (header->part == PART_TOOL_CALL && s->one_call && !s->is_priming)
+        s->has_call = s->has_call ||
+                      (terminator >= 0 && terminator != tokenizer_specials(s->tokenizer)->call);
 }
 
 /* Reads the prompt's last message, which the answer continues ("<|start|>assistant"). */
@@ -179,6 +181,7 @@ enum osp_status event_stream_init(struct event_stream *s, const struct event_str
     memset(s, 0, sizeof *s);
     s->tokenizer = opt->tokenizer;
     s->tokens_min = opt->tokens_min;
+    s->one_call = opt->one_call;
     buf_init(&s->text, TEXT_BYTES_MAX);
     detok_init(&s->detok);
     told_init(&s->told);
@@ -304,7 +307,7 @@ bool event_stream_broken(const struct event_stream *s)
 
 bool event_stream_stopped(const struct event_stream *s)
 {
-    return s->stop.found;
+    return s->stop.found || s->has_call;
 }
 
 bool event_stream_next(struct event_stream *s, struct osp_event *out)

@@ -33,6 +33,7 @@ struct event_stream {
     bool in_content;                      /* inside the content of an answer's message */
     bool is_priming;                      /* the prompt's own end is read: its content is no news */
     bool in_reasoning;                    /* inside the content of an analysis message */
+    bool one_call, has_call;              /* the answer ends with its first call; that has ended */
     bool is_broken;                       /* there was no memory for some text: no event follows */
     int n_calls, n_reasoning_tokens;
     struct told_text told; /* so far */
@@ -43,6 +44,7 @@ struct event_stream_options {
     bool raw;
     const char *const *functions; /* offered, (n_functions) copied */
     size_t n_functions;
+    bool one_call;           /* the answer ends with its first call */
     const char *const *stop; /* (n_stop) copied */
     int n_stop, tokens_min;
     const int32_t *prompt; /* (n_prompt): its last, open message tells where the answer begins */
@@ -57,7 +59,7 @@ void event_stream_release(struct event_stream *s); /* accepts a zeroed one */
 /* score: the token's, whose lists outlive the stream; `offset` is set here. NULL: events tell none. */
 void event_stream_push(struct event_stream *s, int32_t token, const struct osp_logprob *score);
 void event_stream_finish(struct event_stream *s); /* no token follows */
-/* True once a stop string was found: the answer is over. */
+/* True once a stop string was found or the one call has ended: the answer is over. */
 bool event_stream_stopped(const struct event_stream *s);
 /* True once there was no memory for the text: what would follow is lost. */
 bool event_stream_broken(const struct event_stream *s);

@@ -28,7 +28,7 @@ static struct osp_usage usage_of(const struct osp_request *r)
 static enum osp_finish finish_of(const struct osp_request *r)
 {
     if (event_stream_stopped(&r->stream))
-        return OSP_FINISH_STOP;
+        return r->stream.has_call ? OSP_FINISH_TOOL_CALLS : OSP_FINISH_STOP;
     if (r->seen.end == SEQ_END_CANCELED)
         return OSP_FINISH_CANCELED;
     if (r->seen.end == SEQ_END_LENGTH)

@@ -7,7 +7,7 @@
 #include "text/constraint.h"
 
 enum {
-    FORM_GRAMMARS_MAX = 64, /* that are kept */
+    FORM_GRAMMARS_MAX = 512, /* that are kept: as many as a request may have functions */
     FORM_GRAMMAR_BYTES_MAX = 64 << 20,
     FORM_TEXT_BYTES_MAX = 1 << 20
 };
@@ -18,8 +18,6 @@ struct form_kit;
 struct form_tools {
     struct token_index *index;
     struct special_ids specials;
-    struct grammar *header; /* of a message behind <|channel|>, */
-    struct grammar *role;   /* and of its author behind <|start|> */
 };
 
 struct form_kit *form_kit_new(void);

@@ -47,8 +47,6 @@ struct form_kit *form_kit_new(void)
 static void release_tools(struct form_tools *t)
 {
     token_index_free(t->index);
-    grammar_drop(t->header);
-    grammar_drop(t->role);
     *t = (struct form_tools){.index = NULL};
 }
 
@@ -191,12 +189,9 @@ out:
 
 static enum osp_status make_tools(struct form_tools *tools, const struct tokenizer *t)
 {
-    static const char *const headers[] = {"analysis", "final"}, *const roles[] = {"assistant"};
     enum osp_status st;
 
     tools->specials = *tokenizer_specials(t);
-    TRY(grammar_from_choices(&tools->header, headers, 2));
-    TRY(grammar_from_choices(&tools->role, roles, 1));
     TRY(token_index_new(&tools->index, t));
 out:
     if (st != OSP_OK)

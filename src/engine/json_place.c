@@ -109,7 +109,7 @@ enum osp_status place_text(const struct place *p, struct harmony_text *out)
 
 enum osp_status place_string(const struct place *p, const char **out)
 {
-    struct harmony_text text;
+    struct harmony_text text = {0};
     enum osp_status st;
 
     TRY(place_text(p, &text));
@@ -134,4 +134,13 @@ enum osp_status member_string(const struct place *in, const char *key, const cha
 
     *out = NULL;
     return place_is_absent(&p) ? OSP_OK : place_string(&p, out);
+}
+
+enum osp_status member_bool(const struct place *in, const char *key, bool *out)
+{
+    struct place p = place_member(in, key);
+
+    *out = json_is_true(p.value);
+    return place_is_absent(&p) || json_is_boolean(p.value) ? OSP_OK
+                                                           : place_mismatch(&p, "true or false");
 }

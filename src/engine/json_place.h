@@ -42,5 +42,7 @@ CHECKED enum osp_status place_string(const struct place *p, const char **out);
 CHECKED enum osp_status member_text(const struct place *in, const char *key,
                                     struct harmony_text *out);
 CHECKED enum osp_status member_string(const struct place *in, const char *key, const char **out);
+/* true or false; false when it is absent. */
+CHECKED enum osp_status member_bool(const struct place *in, const char *key, bool *out);
 
 #endif

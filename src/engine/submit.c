@@ -190,56 +190,64 @@ static const char *form_field(enum osp_form form)
                                      : "response_format";
 }
 
-static enum osp_status check_form(const struct osp_request_options *opt,
-                                  const struct event_stream_options *stream)
+static enum osp_status compile_form(struct grammar **out, struct form_kit *kit,
+                                    const struct osp_request_options *opt)
 {
-    if (stream->n_functions > 0)
-        return fail(OSP_EUNSUPPORTED, "%s: not supported together with tools yet",
-                    form_field(opt->form));
-    if (opt->ignore_stop_tokens)
-        return fail(OSP_EINVAL, "%s: not together with ignore_eos", form_field(opt->form));
-    return OSP_OK;
-}
-
-static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
-                               const struct sched_limits *l, struct grammar *grammar)
-{
-    struct draw_lists *lists = &r->seq.lists;
-    struct answer_form_wish wish = {.grammar = grammar,
-                                    .prompt = r->seq.tokens,
-                                    .n_prompt = r->seq.n_prompt,
-                                    .stop_ids = l->stop_ids,
-                                    .n_stop_ids = l->n_stop_ids};
-    enum osp_status st;
-
-    TRY(form_kit_prepare(m->forms, m->tokenizer, m->text.path, &wish.tools));
-    TRY(draw_lists_need_mask(lists, m->facts.vocab_size));
-    wish.mask = lists->mask;
-    wish.n_mask_words = lists->n_mask_words;
-    st = answer_form_new(&r->form, &wish);
-out:
-    return st;
-}
-
-/* With a worker the form is only checked here, so that a wrong one is known at once. */
-static enum osp_status set_form(struct osp_request *r, const struct osp_engine *engine,
-                                const struct osp_request_options *opt,
-                                const struct event_stream_options *stream)
-{
-    const struct osp_model *m = engine->model;
-    struct grammar *grammar = NULL;
     enum osp_status st;
 
     if (opt->form == OSP_FORM_NONE)
         return OSP_OK;
-    TRY(check_form(opt, stream));
-    st = form_kit_grammar(m->forms, opt->form, opt->form_text, &grammar);
-    if (st != OSP_OK)
-        return fail_within(st, "%s", form_field(opt->form));
-    if (!m->is_elsewhere)
-        TRY(hold_to(r, m, &engine->limits, grammar));
+    st = form_kit_grammar(kit, opt->form, opt->form_text, out);
+    if (st == OSP_ELIMIT)
+        st = OSP_EINVAL; /* of the form, and not of the prompt */
+    return st == OSP_OK ? st : fail_within(st, "%s", form_field(opt->form));
+}
+
+/* Takes the wish's calls. */
+static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
+                               const struct sched_limits *l, struct answer_form_wish *wish)
+{
+    struct draw_lists *lists = &r->seq.lists;
+    enum osp_status st;
+
+    st = form_kit_prepare(m->forms, m->tokenizer, m->text.path, &wish->tools);
+    if (st == OSP_OK)
+        st = draw_lists_need_mask(lists, m->facts.vocab_size);
+    if (st != OSP_OK) {
+        call_rules_free(wish->calls);
+        return st;
+    }
+    wish->prompt = r->seq.tokens;
+    wish->n_prompt = r->seq.n_prompt;
+    wish->stop_ids = l->stop_ids;
+    wish->n_stop_ids = l->n_stop_ids;
+    wish->mask = lists->mask;
+    wish->n_mask_words = lists->n_mask_words;
+    return answer_form_new(&r->form, wish);
+}
+
+/* With a worker the form is only checked here, so that a wrong one is known at once. */
+static enum osp_status set_form(struct osp_request *r, const struct osp_engine *engine,
+                                const struct osp_request_options *opt)
+{
+    const struct osp_model *m = engine->model;
+    struct answer_form_wish wish = {.grammar = NULL};
+    enum osp_status st;
+
+    if (opt->form == OSP_FORM_NONE && opt->calls == NULL)
+        return OSP_OK;
+    if (opt->ignore_stop_tokens)
+        return fail(OSP_EINVAL, "%s: not together with ignore_eos",
+                    opt->form != OSP_FORM_NONE ? form_field(opt->form) : "tools");
+    TRY(compile_form(&wish.grammar, m->forms, opt));
+    if (opt->calls != NULL)
+        TRY(call_rules_open(&wish.calls, m->forms, opt->calls));
+    if (m->is_elsewhere)
+        call_rules_free(wish.calls);
+    else
+        TRY(hold_to(r, m, &engine->limits, &wish));
 out:
-    grammar_drop(grammar);
+    grammar_drop(wish.grammar);
     return st;
 }
 
@@ -261,7 +269,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
-    TRY(set_form(r, engine, opt, stream));
+    TRY(set_form(r, engine, opt));
     TRY(engine_submit(engine, r, opt));
     *out = r;
 out:
@@ -297,27 +305,31 @@ static bool takes_answers(const struct osp_request_options *opt)
 enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
                                 const struct osp_chat *chat, const struct osp_request_options *opt)
 {
+    struct osp_request_options settled = opt != NULL ? *opt : defaults;
     struct osp_model *m = engine->model;
-    struct event_stream_options stream = {.functions = NULL};
+    struct event_stream_options stream = {.functions = NULL, .one_call = settled.one_tool_call};
     struct chat_replay replay = {.store = NULL};
+    char *calls = NULL;
     struct ids prompt;
     enum osp_status st;
 
     *out = NULL;
-    opt = opt != NULL ? opt : &defaults;
     ids_init(&prompt, CHAT_TOKENS_MAX);
-    replay.prompt = replay_prompt_begin(opt->cache_salt);
-    if (keeps_answers(engine, opt) && takes_answers(opt))
+    replay.prompt = replay_prompt_begin(settled.cache_salt);
+    if (keeps_answers(engine, &settled) && takes_answers(&settled))
         replay.store = m->replay;
+    TRY(calls_text(&calls, chat, &settled));
+    settled.calls = calls;
     TRY(chat_render_replayed(chat, m->tokenizer, &replay, &prompt));
     stream.prompt = prompt.data;
     stream.n_prompt = prompt.n;
     stream.functions = chat_function_names(chat, &stream.n_functions);
-    TRY(submit(out, engine, opt, &stream));
-    if (keeps_answers(engine, opt))
+    TRY(submit(out, engine, &settled, &stream));
+    if (keeps_answers(engine, &settled))
         (*out)->replay = m->replay;
     (*out)->replay_prompt = chat_replay_prompt(&replay, &prompt);
 out:
+    free(calls);
     ids_release(&prompt);
     return st;
 }

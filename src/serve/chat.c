@@ -14,26 +14,12 @@ struct chat_state {
 
 /* ---- on the worker thread ---- */
 
-static enum osp_status read_chat(struct osp_chat **out, const struct job *job)
-{
-    char *without = NULL;
-    enum osp_status st;
-
-    if (!job->params.no_tools)
-        return osp_chat_from_json(out, job->body, job->n_body_bytes);
-    st = json_without_tools(&without, job->json);
-    if (st == OSP_OK)
-        st = osp_chat_from_json(out, without, strlen(without));
-    free(without);
-    return st;
-}
-
 static enum osp_status chat_submit(struct job *job)
 {
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
-    TRY(job_refuse(job, read_chat(&chat, job)));
+    TRY(job_refuse(job, osp_chat_from_json(&chat, job->body, job->n_body_bytes)));
     TRY(job_add_chat(job, chat));
 out:
     osp_chat_free(chat);

@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "serve/json_draws.h"
 #include "serve/json_form.h"
+#include "serve/json_tools.h"
 #include "serve/json_types.h"
 
 enum {
@@ -148,17 +149,6 @@ static enum osp_status read_user(struct request_params *p, const char *field, co
     return OSP_OK;
 }
 
-static enum osp_status read_tool_choice(struct request_params *p, const char *field,
-                                        const json_t *v)
-{
-    const char *choice = json_string_value(v);
-
-    p->no_tools = choice && strcmp(choice, "none") == 0;
-    if (p->no_tools || (choice && strcmp(choice, "auto") == 0))
-        return OSP_OK;
-    return not_yet(field, "only \"auto\" and \"none\"");
-}
-
 static enum osp_status only_false(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p;
@@ -245,8 +235,10 @@ static const struct field FIELDS[] = {
          "'minLength':1},'maxItems':#}]}",
          "Texts before which the answer ends."),
     WHOLE("n", FOR_LISTS, n_choices, 1, CHOICES_MAX, "So many answers to one prompt."),
-    OTHER("tool_choice", FOR_CHAT, read_tool_choice, "{'enum':['auto','none']}",
-          "none: the tools are left out."),
+    OTHER("tool_choice", FOR_CHAT | FOR_RESPONSES, json_read_tool_choice,
+          "{'anyOf':[{'enum':['none','auto','required']},{'type':'object',"
+          "'properties':{'type':{'enum':['function','allowed_tools']}},'required':['type']}]}",
+          "Whether functions are called, and which."),
     OTHER("response_format", FOR_LISTS, json_read_response_format,
           "{'type':'object','properties':{'type':{'enum':['text','json_object','json_schema']},"
           "'json_schema':{'type':'object'}},'required':['type']}",
@@ -281,8 +273,8 @@ static const struct field FIELDS[] = {
           "Of an old form of tools: must be empty."),
     OTHER("modalities", FOR_CHAT, only_text, "{'type':'array','items':{'const':'text'}}",
           "Text is what there is."),
-    OTHER("parallel_tool_calls", FOR_CHAT, field_no_matter, "{'type':'boolean'}",
-          "Without effect: gpt-oss calls one function at a time."),
+    READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_FLAG, 0, 0,
+         json_read_parallel_calls, NULL, "false: the first call ends the answer."),
     READ("store", FOR_CHAT, FIELD_FLAG, 0, 0, only_false, NULL, "Nothing is kept: only false."),
     OTHER("metadata", FOR_CHAT, field_no_matter, "{'type':'object'}", "Without effect."),
     OTHER("user", FOR_ALL, read_user, "{'type':'string'}",

@@ -30,13 +30,9 @@ void request_params_release(struct request_params *p)
     free(p->form_text);
     free(p->client);
     free(p->salt);
+    for (int i = 0; i < p->options.n_tools; i++)
+        free(p->tools[i]);
+    free(p->tools);
     buf_release(&p->ignored);
     *p = (struct request_params){0};
-}
-
-enum osp_status json_without_tools(char **out, json_t *body)
-{
-    json_object_del(body, "tools");
-    *out = json_dumps(body, JSON_COMPACT);
-    return *out ? OSP_OK : fail(OSP_ENOMEM, "out of memory for a request without its tools");
 }

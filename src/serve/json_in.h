@@ -18,9 +18,9 @@ struct request_params {
     int32_t *allowed;
     char *form_text; /* owned: options.form_text; so is options.client's and .cache_salt's text: */
     char *client, *salt;
+    char **tools;  /* owned: options.tools */
     int n_choices; /* 0: not said, 1 */
     bool stream, include_usage, return_token_ids;
-    bool no_tools;      /* tool_choice: "none" */
     struct buf ignored; /* names of fields that nothing reads, "a, b" */
 };
 
@@ -28,8 +28,5 @@ void request_params_release(struct request_params *p); /* accepts zeroed params 
 
 /* Gives the caller the body as an object to json_decref(). Errors say where it is wrong. */
 CHECKED enum osp_status json_body_read(json_t **out, const char *json, size_t n_bytes);
-
-/* The same body without its tools, which are gone from it then. Gives the caller a string to free(). */
-CHECKED enum osp_status json_without_tools(char **out, json_t *body);
 
 #endif

@@ -46,6 +46,11 @@ size_t grammar_bytes(const struct grammar *g)
            g->capacity_positions * sizeof *g->positions + g->capacity_edges * sizeof *g->edges;
 }
 
+int64_t grammar_work(const struct grammar *g)
+{
+    return g->work;
+}
+
 enum osp_status grammar_position(struct grammar *g, int32_t *position)
 {
     enum osp_status st;
@@ -263,6 +268,7 @@ enum osp_status grammar_finish(struct grammar *g, struct budget *budget)
     if (g->positions[g->start].height >= GRAMMAR_DEPTH_MAX)
         st = fail(OSP_EINVAL, "no finite answer fits it (at most %d levels)",
                   (int)GRAMMAR_DEPTH_MAX);
+    g->work = COMPILE_WORK_MAX - budget->work_left;
 out:
     return st;
 }

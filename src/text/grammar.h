@@ -30,5 +30,6 @@ CHECKED enum osp_status grammar_from_regex(struct grammar **out, const char *reg
 struct grammar *grammar_share(struct grammar *g); /* one more owner */
 void grammar_drop(struct grammar *g);             /* accepts NULL */
 size_t grammar_bytes(const struct grammar *g);    /* of memory, about */
+int64_t grammar_work(const struct grammar *g);    /* that compiling it took, of COMPILE_WORK_MAX */
 
 #endif

@@ -45,6 +45,7 @@ struct grammar {
     size_t n_terms, n_positions, n_edges;
     size_t capacity_terms, capacity_positions, capacity_edges;
     size_t n_bytes; /* of automata and literals */
+    int64_t work;   /* that it took */
     int32_t start;  /* position */
 };
 

@@ -234,6 +234,11 @@ static enum osp_status append_developer(const struct harmony_conversation *c,
         buf_puts(&text, text.size_bytes > 0 ? "\n\n" : "");
         TRY(harmony_render_tools(c->namespaces, c->n_namespaces, &text));
     }
+    if (c->response_format.n_bytes > 0) {
+        buf_puts(&text, text.size_bytes > 0 ? "\n\n" : "");
+        buf_puts(&text, "# Response Formats\n\n");
+        buf_append(&text, c->response_format.data, c->response_format.n_bytes);
+    }
     if (text.size_bytes > 0 || text.overflow)
         TRY(append_composed(ROLE_DEVELOPER, &text, t, out));
 out:

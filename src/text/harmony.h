@@ -63,6 +63,7 @@ struct harmony_replay {
 struct harmony_conversation {
     const struct harmony_system *system; /* NULL: no system message at all */
     struct harmony_text instructions;    /* developer message; data NULL = none */
+    struct harmony_text response_format; /* at its end: "## name" and what follows; NULL = none */
     bool has_developer;                  /* render the developer message (if it has any part) */
     const struct harmony_namespace *namespaces; /* offered to the model, in the developer message */
     size_t n_namespaces;
@@ -83,6 +84,10 @@ enum harmony_history {
 CHECKED enum osp_status harmony_render(const struct harmony_conversation *c,
                                        enum harmony_history history, bool open_assistant,
                                        const struct tokenizer *t, struct ids *out);
+
+/* Appends every line of text (NULL: none) on a line of its own, behind `prefix`. A final line break ends the
+ * last line; \r\n is one. */
+void harmony_append_lines(struct buf *out, const char *text, const char *prefix);
 
 /* Text of the tools section ("# Tools ..."), for tests and for docs. */
 CHECKED enum osp_status harmony_render_tools(const struct harmony_namespace *namespaces,

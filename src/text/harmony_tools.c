@@ -9,9 +9,7 @@
 #include "base/memory.h"
 #include "text/harmony_types.h"
 
-/* Appends every line of text on a line of its own, behind `prefix`. A final line break ends the
- * last line; \r\n is one. */
-static void append_lines(struct buf *out, const char *text, const char *prefix)
+void harmony_append_lines(struct buf *out, const char *text, const char *prefix)
 {
     while (text != NULL && *text != '\0') {
         size_t n = strcspn(text, "\n");
@@ -48,7 +46,7 @@ static enum osp_status append_tool(struct buf *out, const struct harmony_namespa
     enum osp_status st;
 
     TRY(harmony_name_check(tool->name));
-    append_lines(out, tool->description, "// ");
+    harmony_append_lines(out, tool->description, "// ");
     st = append_type_line(out, tool);
     if (st != OSP_OK)
         return fail_within(st, "%s.%s: parameters", ns->name, tool->name);
@@ -62,7 +60,7 @@ static enum osp_status append_namespace(struct buf *out, const struct harmony_na
 
     TRY(harmony_name_check(ns->name));
     buf_printf(out, "\n\n## %s\n", ns->name);
-    append_lines(out, ns->description, ns->n_tools > 0 ? "// " : "");
+    harmony_append_lines(out, ns->description, ns->n_tools > 0 ? "// " : "");
     if (ns->n_tools == 0)
         return OSP_OK;
     buf_printf(out, "\nnamespace %s {\n", ns->name);

@@ -152,13 +152,6 @@ def test_refused(client, more, names):
     assert all(name in error.value.message for name in names), error.value.message
 
 
-def test_tools_beside_a_form_are_refused(client):
-    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
-    with pytest.raises(openai.APIStatusError) as error:
-        ask(client, response_format={"type": "json_object"}, tools=[tool])
-    assert error.value.status_code in (400, 501) and "tools" in error.value.message
-
-
 def test_through_the_worker(start_server, client):
     """The worker's process makes the masks with a tokenizer of its own: the same answers."""
     server = start_server("--worker", "on")

@@ -1,6 +1,8 @@
-/* Answers held to a form, token by token: whatever is drawn from the masks, the reader of Harmony finds reasoning and one
- * final message that fits, and nothing else. */
+/* Answers held to a form, token by token: whatever is drawn from the masks, the reader of Harmony finds reasoning,
+ * calls of the functions on offer whose arguments fit, and one final message that fits, and nothing else. */
 #include "unit.h"
+
+#include <jansson.h>
 
 #include "base/memory.h"
 #include "base/rng.h"
@@ -14,15 +16,23 @@ enum { WALKS = 300, TOKENS_MAX = 400 };
 static struct form_kit *kit;
 static struct tokenizer *tokenizer;
 static const struct form_tools *tools;
+static int32_t role_token; /* "assistant" */
 
 static int set_up(void **state)
 {
+    struct ids role;
+    bool ready;
+
     (void)state;
     kit = form_kit_new();
-    return tokenizer_open(&tokenizer, TOKENIZER) == OSP_OK &&
-                   form_kit_prepare(kit, tokenizer, NULL, &tools) == OSP_OK
-               ? 0
-               : -1;
+    ids_init(&role, 4);
+    ready = tokenizer_open(&tokenizer, TOKENIZER) == OSP_OK &&
+            form_kit_prepare(kit, tokenizer, NULL, &tools) == OSP_OK &&
+            tokenizer_encode(tokenizer, "assistant", 9, &role) == OSP_OK && role.n == 1;
+    if (ready)
+        role_token = role.data[0];
+    ids_release(&role);
+    return ready ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -129,15 +139,11 @@ static int walk(struct answer_form *f, const uint32_t *mask, uint64_t seed, int3
 
 static void test_messages(void **state)
 {
-    int32_t prompt[] = {tools->specials.start, -1}, tokens[TOKENS_MAX];
+    int32_t prompt[] = {tools->specials.start, role_token}, tokens[TOKENS_MAX];
     uint32_t *mask = mem_new(tools->index->n_words * sizeof *mask);
     int n_ended = 0, n_reasoning = 0;
-    struct ids role;
 
     (void)state;
-    ids_init(&role, 4);
-    assert_int_equal(tokenizer_encode(tokenizer, "assistant", 9, &role), OSP_OK);
-    prompt[1] = role.data[0];
     for (uint64_t seed = 0; seed < WALKS; seed++) {
         struct heard heard = {.terminator = -1};
         const struct harmony_sink sink = {&heard, on_begin, on_delta, on_end};
@@ -170,8 +176,287 @@ static void test_messages(void **state)
     }
     assert_true(n_ended > WALKS / 2);
     assert_true(n_reasoning > WALKS / 10);
-    ids_release(&role);
     free(mask);
+}
+
+/* ---- calls ---- */
+
+/* Names that begin alike; two strict ones and one that takes any object. */
+#define FUNCTIONS                                                                                  \
+    "\"functions\":[{\"name\":\"get\",\"schema\":{\"type\":\"object\",\"properties\":{\"n\":{"     \
+    "\"type\":\"integer\",\"minimum\":3,\"maximum\":5}},\"required\":[\"n\"]}},"                   \
+    "{\"name\":\"get_more\",\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"enum\":["     \
+    "\"x\","                                                                                       \
+    "\"y\"]},\"b\":{\"type\":\"boolean\"}},\"required\":[\"a\"]}},{\"name\":\"any-thing\"}]"
+
+/* What the reader makes of an answer with calls. */
+struct calling {
+    struct buf content; /* of the message under way */
+    int n_final, n_preambles, n_reasoning, n_calls;
+    int n_messages; /* before the first call or final message */
+    int n_calls_of[3];
+    bool is_cut; /* the answer was given up: its last message may be anything */
+};
+
+static const char *const NAMES[] = {"get", "get_more", "any-thing"};
+
+static void calling_begin(void *ctx, const struct harmony_header *h)
+{
+    struct calling *c = ctx;
+
+    buf_clear(&c->content);
+    c->n_messages += c->n_calls + c->n_final == 0;
+    assert_string_equal(h->role, "assistant");
+}
+
+static void calling_delta(void *ctx, const struct harmony_header *h, const char *text, size_t n)
+{
+    (void)h;
+    buf_append(&((struct calling *)ctx)->content, text, n);
+}
+
+/* The arguments as the schemas above have them. */
+static void check_arguments(int function, const char *text)
+{
+    json_t *v = json_loads(text, 0, NULL), *n = json_object_get(v, "n");
+    const char *a = json_string_value(json_object_get(v, "a"));
+
+    assert_true(json_is_object(v));
+    if (function == 0)
+        assert_true(json_object_size(v) == 1 && json_integer_value(n) >= 3 &&
+                    json_integer_value(n) <= 5);
+    if (function == 1)
+        assert_true(a != NULL && (strcmp(a, "x") == 0 || strcmp(a, "y") == 0) &&
+                    json_object_size(v) == 1U + (size_t)json_is_boolean(json_object_get(v, "b")));
+    json_decref(v);
+}
+
+static void calling_end(void *ctx, const struct harmony_header *h, int32_t terminator)
+{
+    struct calling *c = ctx;
+    int function = 0;
+
+    if (c->is_cut && terminator < 0)
+        return;
+    if (h->part == PART_TOOL_CALL) {
+        while (strcmp(harmony_call_name(h->recipient), NAMES[function]) != 0)
+            assert_true(++function < 3);
+        check_arguments(function, buf_text(&c->content));
+        assert_string_equal(h->channel, "commentary");
+        assert_true(terminator == tools->specials.call || terminator == tools->specials.end);
+        c->n_calls_of[function]++;
+        c->n_calls++;
+        return;
+    }
+    assert_string_equal(h->recipient, "");
+    c->n_final += strcmp(h->channel, "final") == 0;
+    c->n_preambles += strcmp(h->channel, "commentary") == 0;
+    c->n_reasoning += strcmp(h->channel, "analysis") == 0;
+    assert_int_equal(terminator,
+                     strcmp(h->channel, "final") == 0 ? tools->specials.ret : tools->specials.end);
+}
+
+/* Draws one answer and reads it. */
+static struct calling call_walk(const char *rules, const char *choices, uint64_t seed,
+                                int32_t *last)
+{
+    const int32_t prompt[] = {tools->specials.start, role_token};
+    uint32_t *mask = mem_new(tools->index->n_words * sizeof *mask);
+    struct calling c = {.n_final = 0};
+    const struct harmony_sink sink = {&c, calling_begin, calling_delta, calling_end};
+    struct harmony_reader *reader = harmony_reader_new(tokenizer, &sink, true);
+    struct answer_form_wish wish = {.tools = tools,
+                                    .prompt = prompt,
+                                    .n_prompt = 2,
+                                    .mask = mask,
+                                    .n_mask_words = (int)tools->index->n_words};
+    int32_t tokens[TOKENS_MAX];
+    struct answer_form *f;
+    int n;
+
+    if (choices != NULL)
+        assert_int_equal(form_kit_grammar(kit, OSP_FORM_CHOICE, choices, &wish.grammar), OSP_OK);
+    assert_int_equal(call_rules_open(&wish.calls, kit, rules), OSP_OK);
+    assert_int_equal(answer_form_new(&f, &wish), OSP_OK);
+    grammar_drop(wish.grammar);
+    n = walk(f, mask, seed, tokens);
+    *last = tokens[n - 1];
+    c.is_cut = *last != tools->specials.ret && *last != tools->specials.call;
+    buf_init(&c.content, 1 << 20);
+    for (int i = 0; i < n; i++)
+        harmony_reader_push(reader, tokens[i]);
+    harmony_reader_finish(reader);
+    buf_release(&c.content);
+    harmony_reader_free(reader);
+    answer_form_free(f);
+    free(mask);
+    return c;
+}
+
+struct calling_sum {
+    int n_ended, n_called, n_final, n_preambles, n_many, n_of[3];
+};
+
+/* Many walks, of which each keeps to the rules; `check` looks at each that ended. */
+static struct calling_sum call_walks(const char *rules, const char *choices,
+                                     void (*check)(const struct calling *c, int32_t last))
+{
+    struct calling_sum sum = {.n_ended = 0};
+
+    for (uint64_t seed = 0; seed < WALKS; seed++) {
+        int32_t last;
+        struct calling c = call_walk(rules, choices, seed, &last);
+
+        if (c.is_cut)
+            continue;
+        check(&c, last);
+        sum.n_ended++;
+        sum.n_called += c.n_calls > 0;
+        sum.n_many += c.n_calls > 1;
+        sum.n_final += c.n_final;
+        sum.n_preambles += c.n_preambles;
+        for (int i = 0; i < 3; i++)
+            sum.n_of[i] += c.n_calls_of[i];
+    }
+    assert_true(sum.n_ended > WALKS / 2);
+    return sum;
+}
+
+static void check_any(const struct calling *c, int32_t last)
+{
+    assert_int_equal(c->n_final, last == tools->specials.ret);
+    assert_true(c->n_calls > 0 || last == tools->specials.ret);
+}
+
+/* One thought at most, then the call. */
+static void check_must(const struct calling *c, int32_t last)
+{
+    check_any(c, last);
+    assert_true(c->n_calls > 0 && c->n_messages <= 2);
+}
+
+static void check_one(const struct calling *c, int32_t last)
+{
+    check_any(c, last);
+    assert_int_equal(c->n_calls, last == tools->specials.call);
+}
+
+static void check_none(const struct calling *c, int32_t last)
+{
+    assert_int_equal(last, tools->specials.ret);
+    assert_true(c->n_calls == 0 && c->n_preambles == 0 && c->n_final == 1);
+}
+
+static void test_calls(void **state)
+{
+    struct calling_sum sum;
+
+    (void)state;
+    sum = call_walks("{\"must\":false,\"one\":false," FUNCTIONS "}", NULL, check_any);
+    assert_true(sum.n_called > 0 && sum.n_final > 0 && sum.n_preambles > 0 && sum.n_many > 0);
+    assert_true(sum.n_of[0] > 0 && sum.n_of[1] > 0 && sum.n_of[2] > 0);
+    sum = call_walks("{\"must\":true,\"one\":false," FUNCTIONS "}", NULL, check_must);
+    assert_true(sum.n_called == sum.n_ended && sum.n_many > 0);
+    sum = call_walks("{\"must\":false,\"one\":true," FUNCTIONS "}", NULL, check_one);
+    assert_true(sum.n_called > 0 && sum.n_final > 0);
+    sum = call_walks("{\"functions\":[]}", NULL, check_none);
+    sum = call_walks("{\"must\":true,\"one\":true," FUNCTIONS "}", NULL, check_must);
+    assert_int_equal(sum.n_final, 0);
+    sum = call_walks("{" FUNCTIONS "}", "[\"yes\"]", check_any);
+    assert_true(sum.n_called > 0 && sum.n_final > 0 && sum.n_preambles == 0);
+}
+
+static void test_calls_that_cannot_be(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } rows[] = {
+        {"", "not valid JSON"},
+        {"{}", "a list"},
+        {"{\"must\":true,\"functions\":[]}", "no functions"},
+        {"{\"functions\":[{}]}", "needs a name"},
+        {"{\"functions\":[{\"name\":\"a b\"}]}", "is not a name"},
+        {"{\"functions\":[{\"name\":\"f\",\"schema\":{\"properties\":{\"x\":{\"not\":{}}}}}]}",
+         "tools: f: parameters: /properties/x/not"},
+    };
+    struct call_rules *rules;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(call_rules_open(&rules, kit, rows[i].text), OSP_EINVAL);
+        assert_non_null(strstr(fail_message(), rows[i].says));
+        assert_null(rules);
+    }
+}
+
+/* Schemas that are large together are refused, whether or not they are kept. */
+static void test_work_of_all_functions(void **state)
+{
+    struct call_rules *rules;
+    struct buf text;
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        buf_init(&text, 1 << 20);
+        buf_puts(&text, "{\"functions\":[");
+        for (int i = 0; i < 100; i++)
+            buf_printf(&text,
+                       "%s{\"name\":\"f%d\",\"schema\":{\"properties\":{\"p%d\":{\"type\":"
+                       "\"string\",\"pattern\":\"^(?:[a-z]{1,9}[0-9]){1,300}$\"}}}}",
+                       i > 0 ? "," : "", i, i);
+        buf_puts(&text, "]}");
+        assert_int_equal(call_rules_open(&rules, kit, buf_text(&text)), OSP_EINVAL);
+        assert_non_null(strstr(fail_message(), "too large together"));
+        buf_release(&text);
+    }
+}
+
+static void add_functions(struct osp_chat *chat)
+{
+    assert_int_equal(osp_chat_add(chat, "user", "Hi"), OSP_OK);
+    assert_int_equal(osp_chat_add_function(chat, "f", NULL, "{\"properties\":{}}"), OSP_OK);
+    assert_int_equal(osp_chat_add_function(chat, "g", NULL, "{\"type\":\"object\"}"), OSP_OK);
+}
+
+/* What a chat and a request's options become. */
+static void test_text_of_calls(void **state)
+{
+    static const char *const g[] = {"g"}, *const h[] = {"h"};
+    struct osp_chat *chat = osp_chat_new();
+    struct osp_request_options opt = {.tool_choice = OSP_TOOLS_NONE};
+    char *text;
+
+    (void)state;
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);
+    assert_null(text); /* there are no functions */
+    opt.tool_choice = OSP_TOOLS_REQUIRED;
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_EINVAL);
+    add_functions(chat);
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);
+    assert_string_equal(text, "{\"must\":true,\"one\":false,\"functions\":[{\"name\":\"f\"},"
+                              "{\"name\":\"g\"}]}");
+    free(text);
+    opt = (struct osp_request_options){.one_tool_call = true};
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);
+    assert_null(text); /* nothing to hold */
+    opt.tools = g;
+    opt.n_tools = 1;
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);
+    assert_string_equal(text, "{\"must\":false,\"one\":true,\"functions\":[{\"name\":\"g\"}]}");
+    free(text);
+    assert_int_equal(osp_chat_set_strict(chat, "h"), OSP_EINVAL);
+    assert_int_equal(osp_chat_set_strict(chat, "f"), OSP_OK);
+    opt = (struct osp_request_options){.tool_choice = OSP_TOOLS_AUTO};
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_OK);
+    assert_string_equal(text,
+                        "{\"must\":false,\"one\":false,\"functions\":[{\"name\":\"f\","
+                        "\"schema\":{\"properties\":{},\"type\":\"object\"}},{\"name\":\"g\"}]}");
+    free(text);
+    opt.tools = h;
+    opt.n_tools = 1;
+    assert_int_equal(calls_text(&text, chat, &opt), OSP_EINVAL);
+    assert_non_null(strstr(fail_message(), "\"h\""));
+    osp_chat_free(chat);
 }
 
 /* Behind any other prompt all of the answer is held, up to a stop token of the engine. */
@@ -247,5 +532,6 @@ static void test_kit_keeps_grammars(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-UNIT_MAIN(TEST(test_messages), TEST(test_whole_answer), TEST(test_limit),
-          TEST(test_kit_keeps_grammars))
+UNIT_MAIN(TEST(test_messages), TEST(test_calls), TEST(test_calls_that_cannot_be),
+          TEST(test_work_of_all_functions), TEST(test_text_of_calls), TEST(test_whole_answer),
+          TEST(test_limit), TEST(test_kit_keeps_grammars))

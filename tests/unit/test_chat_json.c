@@ -118,6 +118,32 @@ static void test_assistant(void **state)
 #define ANSWERED(name)                                                                             \
     "<|start|>functions." name " to=assistant<|channel|>commentary<|message|>r<|end|>"
 
+#define FORMAT(wanted)                                                                             \
+    "{\"messages\":[" USER                                                                         \
+    "],\"response_format\":{\"type\":\"json_schema\",\"json_schema\":" wanted "}}"
+#define TOLD(text) "<|start|>developer<|message|>" text "<|end|>" HI OPEN
+
+/* The schema that an answer is held to, as openai/harmony's description of the format has it. */
+static void test_response_format(void **state)
+{
+    static const struct row rows[] = {
+        {FORMAT("{\"name\":\"list\",\"schema\":{\"type\": \"array\", \"items\": {}}}"),
+         TOLD("# Response Formats\n\n## list\n\n{\"type\":\"array\",\"items\":{}}")},
+        {FORMAT("{\"name\":\"a list\\n!\",\"description\":\"What\\nto buy.\",\"strict\":true,"
+                "\"schema\":{}}"),
+         TOLD("# Response Formats\n\n## a_list__\n\n// What\n// to buy.\n{}")},
+        {FORMAT("{\"schema\":{}}"), TOLD("# Response Formats\n\n## response\n\n{}")},
+        {"{\"messages\":[{\"role\":\"system\",\"content\":\"S\"}," USER
+         "],\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":{}}}}",
+         TOLD("# Instructions\n\nS\n\n# Response Formats\n\n## response\n\n{}")},
+        {"{\"messages\":[" USER "],\"response_format\":{\"type\":\"json_object\"}}", HI OPEN},
+        {"{\"messages\":[" USER "],\"response_format\":null}", HI OPEN},
+    };
+
+    (void)state;
+    check_prompts(rows, COUNT(rows));
+}
+
 static void test_tool_calls(void **state)
 {
     static const struct row rows[] = {
@@ -351,6 +377,7 @@ static void test_depth(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_content), cmocka_unit_test(test_assistant),
-          cmocka_unit_test(test_tool_calls), cmocka_unit_test(test_nul_is_content),
-          cmocka_unit_test(test_tools), cmocka_unit_test(test_effort),
-          cmocka_unit_test(test_errors_name_the_place), cmocka_unit_test(test_depth))
+          cmocka_unit_test(test_response_format), cmocka_unit_test(test_tool_calls),
+          cmocka_unit_test(test_nul_is_content), cmocka_unit_test(test_tools),
+          cmocka_unit_test(test_effort), cmocka_unit_test(test_errors_name_the_place),
+          cmocka_unit_test(test_depth))

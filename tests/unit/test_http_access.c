@@ -87,7 +87,7 @@ static void test_fields(void **state)
                 "\"tool_choice\":\"none\",\"user\":null,\"logit_bias\":{},\"x\\r\\ny\":1,\"z\":2}"),
         OSP_OK);
     assert_string_equal(p.model, "m");
-    assert_true(p.stream && p.include_usage && p.no_tools);
+    assert_true(p.stream && p.include_usage && p.options.tool_choice == OSP_TOOLS_NONE);
     assert_int_equal(p.options.tokens_max, 9);
     assert_true(p.options.sampling.has_temperature && p.options.sampling.temperature == 0);
     assert_true(p.options.sampling.top_p == 0.5f && p.options.sampling.min_p == 0.1f);
@@ -270,18 +270,67 @@ static void test_too_many_stops(void **state)
     request_params_release(&p);
 }
 
-static void test_tools_are_taken_out(void **state)
+/* Every spelling of tool_choice, and what is none. */
+static void test_tool_choice(void **state)
 {
-    const char *json = "{\"messages\":[{\"content\":\"a\\u0000b\"}],\"tools\":[{}]}";
-    json_t *body;
-    char *without;
+    static const struct {
+        const char *text;
+        enum osp_tool_choice choice;
+        int n_tools;
+    } right[] = {
+        {"null", OSP_TOOLS_AUTO, 0},
+        {"\"auto\"", OSP_TOOLS_AUTO, 0},
+        {"\"none\"", OSP_TOOLS_NONE, 0},
+        {"\"required\"", OSP_TOOLS_REQUIRED, 0},
+        {"{\"type\":\"function\",\"function\":{\"name\":\"f\"}}", OSP_TOOLS_REQUIRED, 1},
+        {"{\"type\":\"function\",\"name\":\"f\"}", OSP_TOOLS_REQUIRED, 1},
+        {"{\"type\":\"allowed_tools\",\"allowed_tools\":{\"mode\":\"auto\",\"tools\":["
+         "{\"type\":\"function\",\"function\":{\"name\":\"f\"}},"
+         "{\"type\":\"function\",\"function\":{\"name\":\"g\"}}]}}",
+         OSP_TOOLS_AUTO, 2},
+        {"{\"type\":\"allowed_tools\",\"mode\":\"required\",\"tools\":["
+         "{\"type\":\"function\",\"name\":\"f\"}]}",
+         OSP_TOOLS_REQUIRED, 1},
+    };
+    static const char *const wrong[] = {
+        "5",
+        "\"any\"",
+        "[]",
+        "{}",
+        "{\"type\":\"tool\",\"name\":\"f\"}",
+        "{\"type\":\"function\",\"name\":5}",
+        "{\"type\":\"function\",\"function\":{}}",
+        "{\"type\":\"allowed_tools\"}",
+        "{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[]}",
+        "{\"type\":\"allowed_tools\",\"mode\":\"all\",\"tools\":[{}]}",
+        "{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"type\":\"function\","
+        "\"name\":\"f\"},1]}",
+    };
+    struct request_params p;
+    char body[512];
 
     (void)state;
-    assert_int_equal(json_body_read(&body, json, strlen(json)), OSP_OK);
-    assert_int_equal(json_without_tools(&without, body), OSP_OK);
-    assert_string_equal(without, "{\"messages\":[{\"content\":\"a\\u0000b\"}]}");
-    free(without);
-    json_decref(body);
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        snprintf(body, sizeof body, "{\"parallel_tool_calls\":false,\"tool_choice\":%s}",
+                 right[i].text);
+        assert_int_equal(read_body(&p, body), OSP_OK);
+        assert_int_equal(p.options.tool_choice, right[i].choice);
+        assert_int_equal(p.options.n_tools, right[i].n_tools);
+        assert_true(p.options.one_tool_call);
+        if (right[i].n_tools > 0)
+            assert_string_equal(p.options.tools[0], "f");
+        if (right[i].n_tools > 1)
+            assert_string_equal(p.options.tools[1], "g");
+        request_params_release(&p);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        snprintf(body, sizeof body, "{\"tool_choice\":%s}", wrong[i]);
+        assert_int_equal(read_body(&p, body), OSP_EINVAL);
+        assert_non_null(strstr(fail_message(), "tool_choice: "));
+        request_params_release(&p);
+    }
+    assert_int_equal(read_body(&p, "{\"parallel_tool_calls\":1}"), OSP_EINVAL);
+    request_params_release(&p);
 }
 
 static void test_budget(void **state)
@@ -335,4 +384,4 @@ UNIT_MAIN(cmocka_unit_test(test_every_budget), cmocka_unit_test(test_hosts),
           cmocka_unit_test(test_lengths), cmocka_unit_test(test_defaults_stay),
           cmocka_unit_test(test_field_abuse), cmocka_unit_test(test_draw_fields),
           cmocka_unit_test(test_draw_fields_that_are_wrong), cmocka_unit_test(test_too_many_stops),
-          cmocka_unit_test(test_tools_are_taken_out), cmocka_unit_test(test_budget))
+          cmocka_unit_test(test_tool_choice), cmocka_unit_test(test_budget))

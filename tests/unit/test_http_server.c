@@ -157,7 +157,7 @@ static void test_refusals(void **state)
         {"{\"messages\":[],\"max_tokens\":1e99}", "400 Bad", "\"param\":\"max_tokens\""},
         {"{\"messages\":[],\"stop\":[\"\"]}", "400 Bad", "\"param\":\"stop\""},
         {"{\"messages\":[],\"stop\":\"a\\u0000b\"}", "400 Bad", "\"param\":\"stop\""},
-        {"{\"messages\":[],\"tool_choice\":\"required\"}", "400 Bad", "\"param\":\"tool_choice\""},
+        {"{\"messages\":[],\"tool_choice\":\"any\"}", "400 Bad", "\"param\":\"tool_choice\""},
         {"{\"messages\":[],\"response_format\":{\"type\":\"yaml\"}}", "400 Bad",
          "\"param\":\"response_format\""},
         {"{\"messages\":[],\"logprobs\":7}", "400 Bad", "\"param\":\"logprobs\""},
