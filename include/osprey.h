@@ -356,7 +356,9 @@ struct osp_request_options {
     struct osp_sampling sampling;
     const char *stop[OSP_STOP_STRINGS_MAX]; /* in the answer's content; cut before the string */
     int n_stop;
-    bool raw; /* no Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text */
+    /* No Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text, but for the stop token
+     * that ends the answer. */
+    bool raw;
     bool ignore_stop_tokens; /* benchmarks: go on to tokens_max */
     int tokens_min; /* of the answer: before, no stop token is drawn and no stop string found */
     int32_t stop_tokens[OSP_STOP_TOKENS_MAX]; /* each ends the answer, and its text is left out */
@@ -382,6 +384,9 @@ struct osp_request_options {
      * <|start|>assistant, the whole answer is. Not together with ignore_stop_tokens. */
     enum osp_form form;
     const char *form_text; /* the schema, the expression or the list; NULL for OSP_FORM_OBJECT */
+    bool no_control_text;  /* raw: control tokens have no text */
+    /* What ends the answer, of `stop`, `stop_tokens` or raw, stays in its text. */
+    bool stop_in_text;
     /* For osp_submit_chat: how the chat's functions are called. */
     enum osp_tool_choice tool_choice;
     const char *const *tools; /* (n_tools) names of those that may be called; none: all */
@@ -468,6 +473,8 @@ OSP_API enum osp_status osp_next_event(struct osp_request *request, int64_t time
                                        struct osp_event *out);
 /* The prompt's ids, valid until the request is closed. */
 OSP_API void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n);
+/* What it has used up to the event that was heard last. */
+OSP_API void osp_request_usage(const struct osp_request *request, struct osp_usage *out);
 /* Stops it within one step; DONE with OSP_FINISH_CANCELED follows. From any thread. */
 OSP_API void osp_cancel(struct osp_request *request);
 /* Cancels if needed and frees. Accepts NULL. */

@@ -186,6 +186,8 @@ enum osp_status event_stream_init(struct event_stream *s, const struct event_str
     detok_init(&s->detok);
     told_init(&s->told);
     TRY(stop_text_init(&s->stop, opt->stop, opt->n_stop));
+    s->stop.keeps_stop = opt->stop_in_text;
+    s->no_control_text = opt->no_control_text;
     if (!opt->raw)
         TRY(open_reader(s, opt));
 out:
@@ -213,7 +215,8 @@ static void push_raw(struct event_stream *s, int32_t token)
     const char *bytes;
     size_t n_bytes;
 
-    if (tokenizer_bytes(s->tokenizer, token, scratch, &bytes, &n_bytes) != OSP_OK)
+    if ((s->no_control_text && tokenizer_is_special(s->tokenizer, token)) ||
+        tokenizer_bytes(s->tokenizer, token, scratch, &bytes, &n_bytes) != OSP_OK)
         return; /* an id beyond the vocabulary has no text */
     buf_init(&chars, TEXT_BYTES_MAX);
     if (detok_push(&s->detok, bytes, n_bytes, &chars))

@@ -35,14 +35,16 @@ struct event_stream {
     bool in_reasoning;                    /* inside the content of an analysis message */
     bool one_call, has_call;              /* the answer ends with its first call; that has ended */
     bool is_broken;                       /* there was no memory for some text: no event follows */
+    bool no_control_text;                 /* raw: control tokens have none */
     int n_calls, n_reasoning_tokens;
     struct told_text told; /* so far */
 };
 
 struct event_stream_options {
     const struct tokenizer *tokenizer; /* outlives the stream */
-    bool raw;
-    const char *const *functions; /* offered, (n_functions) copied */
+    bool raw, no_control_text;         /* raw: control tokens have none */
+    bool stop_in_text;                 /* a stop string that is found stays in the text */
+    const char *const *functions;      /* offered, (n_functions) copied */
     size_t n_functions;
     bool one_call;           /* the answer ends with its first call */
     const char *const *stop; /* (n_stop) copied */

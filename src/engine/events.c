@@ -65,13 +65,16 @@ static struct osp_event error_event(const struct osp_request *r)
     };
 }
 
-/* A stop token of the request's own has no text in the answer. */
-static bool is_own_stop(const struct osp_request *r)
+/* A stop token of the request's own has no text in the answer, and none has in a raw one; Harmony's own end a message,
+ * of which its reader must hear. */
+static bool is_textless_stop(const struct osp_request *r)
 {
     const struct seq *q = &r->seq;
 
-    if (r->n_read + 1 < r->seen.n_tokens || !ended_on_stop_token(r))
+    if (r->n_read + 1 < r->seen.n_tokens || !ended_on_stop_token(r) || r->stream.stop.keeps_stop)
         return false;
+    if (r->stream.reader == NULL)
+        return true;
     for (int i = 0; i < q->n_stop_ids; i++)
         if (q->stop_ids[i] == q->tokens[r->n_read])
             return true;
@@ -82,7 +85,7 @@ static void read_token(struct osp_request *r)
 {
     struct osp_logprob score;
     int i = r->n_read - r->seq.n_prompt;
-    bool is_stop = is_own_stop(r);
+    bool is_stop = is_textless_stop(r);
     int32_t token = r->seq.tokens[r->n_read++];
 
     if (!is_stop)
@@ -166,6 +169,11 @@ static void add_tokens(struct osp_request *r, struct osp_event *out)
     out->tokens = r->seq.tokens + r->n_told;
     out->n_tokens = r->n_read - r->n_told;
     r->n_told = r->n_read;
+}
+
+void osp_request_usage(const struct osp_request *request, struct osp_usage *out)
+{
+    *out = usage_of(request);
 }
 
 void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n)

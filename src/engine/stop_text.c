@@ -51,8 +51,8 @@ void stop_text_release(struct stop_text *s)
 }
 
 /* Where the stop string begins that is complete first, the longest of those that end together; the held text's
- * length when there is none. So it does not matter in which pieces the text came. */
-static size_t find_stop(const struct stop_text *s)
+ * length when there is none; and the string's length. So it does not matter in which pieces the text came. */
+static size_t find_stop(const struct stop_text *s, size_t *n_bytes)
 {
     size_t at = s->held.size_bytes, end = SIZE_MAX;
 
@@ -66,6 +66,7 @@ static size_t find_stop(const struct stop_text *s)
         at = begin;
         end = begin + n;
     }
+    *n_bytes = end != SIZE_MAX ? end - at : 0;
     return at;
 }
 
@@ -98,7 +99,7 @@ static void give(struct stop_text *s, size_t n_bytes, struct buf *out)
 
 void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struct buf *out)
 {
-    size_t at;
+    size_t at, n_stop_bytes;
 
     if (s->found || n_bytes == 0)
         return;
@@ -110,8 +111,10 @@ void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struc
         out->overflow = out->no_memory = true;
         return;
     }
-    at = find_stop(s);
+    at = find_stop(s, &n_stop_bytes);
     s->found = at < s->held.size_bytes;
+    if (s->found && s->keeps_stop)
+        at += n_stop_bytes;
     give(s, s->found ? at : find_partial(s), out);
 }
 

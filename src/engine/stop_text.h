@@ -16,6 +16,7 @@ struct stop_text {
     int n;
     struct buf held; /* the text's end that may begin a stop string */
     bool found;
+    bool keeps_stop; /* the string that is found comes out, too; set after stop_text_init() */
 };
 
 /* Copies the strings. OSP_EINVAL: too many, or one that is empty, too long or not UTF-8. */

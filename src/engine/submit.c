@@ -266,6 +266,8 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     stream->stop = opt->stop;
     stream->n_stop = opt->n_stop;
     stream->tokens_min = opt->tokens_min;
+    stream->no_control_text = opt->no_control_text;
+    stream->stop_in_text = opt->stop_in_text;
     TRY(request_new(&r, &engine->limits, stream,
                     tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));

@@ -78,7 +78,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(const char *const *, tools)                                                               \
     HERE(int, n_tools)                                                                             \
     HERE(bool, one_tool_call)                                                                      \
-    TEXT(calls)
+    TEXT(calls)                                                                                    \
+    HERE(bool, no_control_text)                                                                    \
+    HERE(bool, stop_in_text)
 
 /* X(struct osp_<name>_options, its table) */
 #define WIRE_OPTIONS_LIST(X)                                                                       \

@@ -32,9 +32,9 @@ static void begin_choice(struct job *job, struct reply *all, int i)
 {
     struct reply *r = &all[i];
 
-    reply_init(r, job_model(job), job->params.stream, job->params.include_usage);
-    if (i > 0)
-        memcpy(r->id, all[0].id, sizeof r->id);
+    reply_init(r, job_model(job), job->params.stream);
+    r->extras = job->params.extras;
+    r->head = all[0].head; /* the same of all, the first one's own */
     r->index = i;
     if (job->params.options.logprobs)
         r->tokenizer = osp_model_tokenizer(job->server->loading.made.model);
@@ -59,6 +59,7 @@ static bool chat_hear(struct job *job, int i, const struct osp_event *event, str
 
     if (!job->params.stream)
         return reply_keep(r, event);
+    r->extras.usage = job_usage(job);
     reply_stream(r, event, out);
     return true;
 }
@@ -69,7 +70,7 @@ static void chat_end(struct job *job, struct buf *out)
     const struct osp_usage usage = job_usage(job);
 
     if (job->params.stream)
-        reply_stream_end(s->replies, &usage, out);
+        reply_stream_end(&s->replies->head, &s->replies->extras, &usage, out);
     else
         reply_whole(s->replies, s->n_replies, &usage, out);
 }

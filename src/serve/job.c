@@ -109,13 +109,19 @@ struct osp_usage job_usage(const struct job *job)
     struct osp_usage sum = {0};
 
     for (int i = 0; i < job->n_choices; i++) {
-        const struct osp_usage *u = &job->choices[i].usage;
+        const struct job_choice *c = &job->choices[i];
+        const struct osp_usage *u = &c->usage;
+        struct osp_usage now;
 
+        if (!c->is_over) {
+            osp_request_usage(c->request, &now);
+            u = &now;
+        }
         sum.n_generated_tokens += u->n_generated_tokens;
         sum.n_reasoning_tokens += u->n_reasoning_tokens;
         if (u->generation_seconds > sum.generation_seconds)
             sum.generation_seconds = u->generation_seconds;
-        if (job->choices[i].same_prompt)
+        if (c->same_prompt)
             continue;
         sum.n_prompt_tokens += u->n_prompt_tokens;
         sum.n_cached_tokens += u->n_cached_tokens;
@@ -430,6 +436,7 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     job = mem_new(sizeof *job);
     job->kind = kind;
     job->state = kind->state_bytes > 0 ? mem_new(kind->state_bytes) : NULL;
+    job->params.own = job->state;
     job->server = s;
     job->x = x;
     job->body = http_exchange_take_body(x, &job->n_body_bytes);

@@ -71,7 +71,7 @@ struct job {
 void job_start(struct server *s, struct http_exchange *x, const struct job_kind *kind);
 /* The name of the model by which the client asked for it. */
 const char *job_model(const struct job *job);
-struct osp_usage job_usage(const struct job *job); /* of all choices, so far as they are done */
+struct osp_usage job_usage(const struct job *job); /* of all choices, up to what was heard last */
 
 void jobs_hear(struct server *s);   /* the engine has news */
 void jobs_cancel(struct server *s); /* the shutdown's time is up: end them with an error */
@@ -82,8 +82,8 @@ void jobs_close(struct server *s);  /* after the loop: whatever is left */
 
 void job_work(void *ctx); /* reads and submits, sets `status` and `error`; ctx is the job */
 
-/* Adds params.n_choices requests for one prompt. The first choice of all has the seed that was given, the
- * others those that follow it. */
+/* Adds params.n_choices requests for one prompt. The first has the seed that was given, the others those that
+ * follow it. */
 CHECKED enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat);
 CHECKED enum osp_status job_add_tokens(struct job *job, const int32_t *ids, size_t n_ids);
 

@@ -34,6 +34,7 @@ static int add_choices(struct job *job)
     return first;
 }
 
+/* Of the i-th choice of a prompt: a prompt's answers are those that it would get alone. */
 static struct osp_request_options options_of(const struct job *job, int i)
 {
     struct osp_request_options opt = job->params.options;
@@ -44,10 +45,11 @@ static struct osp_request_options options_of(const struct job *job, int i)
 
 enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat)
 {
+    const int first = add_choices(job);
     enum osp_status st = OSP_OK;
 
-    for (int i = add_choices(job); i < job->n_choices; i++) {
-        struct osp_request_options opt = options_of(job, i);
+    for (int i = first; i < job->n_choices; i++) {
+        struct osp_request_options opt = options_of(job, i - first);
 
         TRY(osp_submit_chat(&job->choices[i].request, job->server->engine, chat, &opt));
     }
@@ -57,10 +59,11 @@ out:
 
 enum osp_status job_add_tokens(struct job *job, const int32_t *ids, size_t n_ids)
 {
+    const int first = add_choices(job);
     enum osp_status st = OSP_OK;
 
-    for (int i = add_choices(job); i < job->n_choices; i++) {
-        struct osp_request_options opt = options_of(job, i);
+    for (int i = first; i < job->n_choices; i++) {
+        struct osp_request_options opt = options_of(job, i - first);
 
         TRY(osp_submit_tokens(&job->choices[i].request, job->server->engine, ids, n_ids, &opt));
     }

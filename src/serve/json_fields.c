@@ -33,16 +33,24 @@ static enum osp_status read_model(struct request_params *p, const char *field, c
     return OSP_OK;
 }
 
+static enum osp_status read_option(bool *out, const char *name, const json_t *v)
+{
+    return v == NULL || json_is_null(v) ? OSP_OK : json_bool(out, name, v);
+}
+
 static enum osp_status read_stream_options(struct request_params *p, const char *field,
                                            const json_t *v)
 {
-    const json_t *usage = json_object_get(v, "include_usage");
+    enum osp_status st;
 
     if (!json_is_object(v))
         return fail(OSP_EINVAL, "%s: must be an object", field);
-    if (!usage || json_is_null(usage))
-        return OSP_OK;
-    return json_bool(&p->include_usage, "stream_options.include_usage", usage);
+    TRY(read_option(&p->extras.include_usage, "stream_options.include_usage",
+                    json_object_get(v, "include_usage")));
+    TRY(read_option(&p->extras.usage_now, "stream_options.continuous_usage_stats",
+                    json_object_get(v, "continuous_usage_stats")));
+out:
+    return st;
 }
 
 static enum osp_status read_temperature(struct request_params *p, const char *field,
@@ -204,8 +212,12 @@ static const struct field FIELDS[] = {
           "The name of the model; left out, the one that is served."),
     FLAG("stream", FOR_ALL, stream, "The answer comes as server-sent events."),
     OTHER("stream_options", FOR_LISTS, read_stream_options,
-          "{'type':'object','properties':{'include_usage':{'type':'boolean'}}}",
-          "include_usage: the usage in a last chunk."),
+          "{'type':'object','properties':{'include_usage':{'type':'boolean'},"
+          "'continuous_usage_stats':{'type':'boolean'}}}",
+          "include_usage: the usage in a last chunk; continuous_usage_stats: so far, in every "
+          "chunk."),
+    FLAG("timings_per_token", FOR_LISTS, extras.timings_now,
+         "Every chunk of a stream has timings, not only the last."),
     WHOLE("max_tokens", FOR_LISTS, options.tokens_max, 1, INT_MAX,
           "Of the answer, its reasoning included."),
     WHOLE("max_completion_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
@@ -220,6 +232,8 @@ static const struct field FIELDS[] = {
          "Draws from tokens that have this share of the likeliest one's probability."),
     OTHER("seed", FOR_ALL, read_seed, "{'type':'integer'}",
           "The same seed and request, the same answer."),
+    FLAG("include_stop_str_in_output", FOR_ALL, options.stop_in_text,
+         "The text that ended the answer stays in it."),
     FLAG("ignore_eos", FOR_ALL, options.ignore_stop_tokens,
          "The answer goes on to max_tokens, whatever the model wants: for measuring."),
     WHOLE("min_tokens", FOR_ALL, options.tokens_min, 0, INT_MAX,

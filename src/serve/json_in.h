@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
-#include "osprey.h"
+#include "serve/reply.h"
 
 enum { CHOICES_MAX = 16 /* of a prompt */, IGNORED_BYTES_MAX = 256 /* of names in a warning */ };
 
@@ -20,8 +20,10 @@ struct request_params {
     char *client, *salt;
     char **tools;  /* owned: options.tools */
     int n_choices; /* 0: not said, 1 */
-    bool stream, include_usage, return_token_ids;
-    struct buf ignored; /* names of fields that nothing reads, "a, b" */
+    bool stream, return_token_ids;
+    struct reply_extras extras; /* stream_options, timings_per_token */
+    void *own;                  /* the endpoint's state, for readers of its own fields; borrowed */
+    struct buf ignored;         /* names of fields that nothing reads, "a, b" */
 };
 
 void request_params_release(struct request_params *p); /* accepts zeroed params */

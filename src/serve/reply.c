@@ -10,14 +10,19 @@
 #include "base/rng.h"
 #include "serve/reply_parts.h"
 
-void reply_init(struct reply *r, const char *model, bool streams, bool include_usage)
+void reply_head_init(struct reply_head *h, const char *id_prefix, const char *object,
+                     const char *model)
 {
-    *r = (struct reply){.created_unix_s = clock_unix_s(),
-                        .model = model,
-                        .streams = streams,
-                        .include_usage = include_usage};
-    snprintf(r->id, sizeof r->id, "chatcmpl-%016llx%016llx", (unsigned long long)rng_entropy(),
+    *h = (struct reply_head){.created_unix_s = clock_unix_s(), .object = object, .model = model};
+    snprintf(h->id, sizeof h->id, "%s%016llx%016llx", id_prefix, (unsigned long long)rng_entropy(),
              (unsigned long long)rng_entropy());
+}
+
+void reply_init(struct reply *r, const char *model, bool streams)
+{
+    *r = (struct reply){.streams = streams};
+    reply_head_init(&r->head, "chatcmpl-", streams ? "chat.completion.chunk" : "chat.completion",
+                    model);
     buf_init(&r->reasoning, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->content, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->scores, REPLY_SCORES_BYTES_MAX);
@@ -46,12 +51,11 @@ void reply_put_string(struct buf *out, const char *s)
     buf_json_string(out, s, strlen(s));
 }
 
-void reply_put_head(struct buf *out, const struct reply *r)
+void reply_put_head(struct buf *out, const struct reply_head *h)
 {
-    buf_printf(out,
-               "{\"id\":\"%s\",\"object\":\"chat.completion%s\",\"created\":%lld,\"model\":", r->id,
-               r->streams ? ".chunk" : "", (long long)r->created_unix_s);
-    reply_put_string(out, r->model);
+    buf_printf(out, "{\"id\":\"%s\",\"object\":\"%s\",\"created\":%lld,\"model\":", h->id,
+               h->object, (long long)h->created_unix_s);
+    reply_put_string(out, h->model);
     buf_printf(out, ",\"system_fingerprint\":\"osprey-%s\",\"choices\":[", osp_version());
 }
 
@@ -64,6 +68,40 @@ void reply_put_usage(struct buf *out, const struct osp_usage *u)
                u->n_prompt_tokens, u->n_generated_tokens,
                u->n_prompt_tokens + u->n_generated_tokens, u->n_cached_tokens,
                u->n_reasoning_tokens);
+}
+
+static double per_second(int n, double seconds)
+{
+    return seconds > 0 ? n / seconds : 0;
+}
+
+/* As llama-server has them. */
+void reply_put_timings(struct buf *out, const struct osp_usage *u)
+{
+    const int n_computed = u->n_prompt_tokens - u->n_cached_tokens;
+
+    buf_printf(out,
+               ",\"timings\":{\"cache_n\":%d,\"prompt_n\":%d,\"prompt_ms\":%.3f,"
+               "\"prompt_per_second\":%.3f,\"predicted_n\":%d,\"predicted_ms\":%.3f,"
+               "\"predicted_per_second\":%.3f}",
+               u->n_cached_tokens, n_computed, u->prompt_seconds * 1e3,
+               per_second(n_computed, u->prompt_seconds), u->n_generated_tokens,
+               u->generation_seconds * 1e3,
+               per_second(u->n_generated_tokens, u->generation_seconds));
+}
+
+void reply_put_extras(struct buf *out, const struct reply_extras *e, const struct osp_event *event)
+{
+    if (e->usage_now) {
+        buf_puts(out, ",\"usage\":");
+        reply_put_usage(out, &e->usage);
+    } else if (e->include_usage) {
+        buf_puts(out, ",\"usage\":null");
+    }
+    if (event->kind == OSP_EVENT_DONE)
+        reply_put_timings(out, &event->usage);
+    else if (e->timings_now)
+        reply_put_timings(out, &e->usage);
 }
 
 /* ---- a whole answer ---- */
@@ -157,7 +195,7 @@ static void put_choice(struct buf *out, const struct reply *r)
 
 void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out)
 {
-    reply_put_head(out, r);
+    reply_put_head(out, &r->head);
     for (int i = 0; i < n; i++) {
         buf_puts(out, i > 0 ? "," : "");
         put_choice(out, &r[i]);
@@ -166,5 +204,6 @@ void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, st
     reply_put_prompt(out, r);
     buf_puts(out, ",\"usage\":");
     reply_put_usage(out, usage);
+    reply_put_timings(out, usage);
     buf_puts(out, "}\n");
 }

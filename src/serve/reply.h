@@ -10,17 +10,34 @@ enum {
     REPLY_SCORES_BYTES_MAX = 64 << 20 /* of its tokens' log-probabilities as JSON */
 };
 
+/* What every answer, and every chunk of one, begins with. */
+struct reply_head {
+    char id[48]; /* "chatcmpl-..." */
+    int64_t created_unix_s;
+    const char *object, *model; /* borrowed */
+};
+
+void reply_head_init(struct reply_head *h, const char *id_prefix, const char *object,
+                     const char *model);
+
+/* What chunks say besides their choice. */
+struct reply_extras {
+    bool include_usage; /* null, until the last chunk */
+    bool usage_now;     /* in every chunk: `usage`, which is to be set before each */
+    bool timings_now;   /* of `usage` likewise; else in the last chunk of a choice */
+    struct osp_usage usage;
+};
+
 struct reply_call {
     char *id, *name;
     struct buf arguments;
 };
 
 struct reply {
-    char id[48]; /* "chatcmpl-..." */
-    int index;   /* of the choice; set after reply_init() */
-    int64_t created_unix_s;
-    const char *model; /* borrowed */
-    bool streams, include_usage;
+    struct reply_head head;
+    int index; /* of the choice; set after reply_init() */
+    bool streams;
+    struct reply_extras extras;
     bool began;                    /* the first chunk, which names the role, is out */
     struct buf reasoning, content; /* of a whole answer */
     /* What is told besides, if it is asked for: set after reply_init(), borrowed. */
@@ -35,13 +52,14 @@ struct reply {
     int n_calls;
 };
 
-void reply_init(struct reply *r, const char *model, bool streams, bool include_usage);
+void reply_init(struct reply *r, const char *model, bool streams);
 void reply_release(struct reply *r); /* accepts a zeroed reply */
 
 /* An event becomes server-sent events in `out`. */
 void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out);
-/* All choices are done, r is the first: what ends the events. */
-void reply_stream_end(const struct reply *r, const struct osp_usage *usage, struct buf *out);
+/* All choices are done: what ends the events. */
+void reply_stream_end(const struct reply_head *head, const struct reply_extras *extras,
+                      const struct osp_usage *usage, struct buf *out);
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 

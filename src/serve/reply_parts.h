@@ -5,7 +5,7 @@
 #include "serve/reply.h"
 
 void reply_put_string(struct buf *out, const char *s);
-void reply_put_head(struct buf *out, const struct reply *r); /* up to the first choice */
+void reply_put_head(struct buf *out, const struct reply_head *h); /* up to the first choice */
 void reply_put_reasoning(struct buf *out, const char *text, size_t n_bytes);
 /* Behind the choices, up to the usage: "prompt_token_ids", where ids are told. */
 void reply_put_prompt(struct buf *out, const struct reply *r);
@@ -20,5 +20,9 @@ CHECKED bool reply_add_scores(struct buf *entries, const struct reply *r,
                               const struct osp_event *event);
 CHECKED bool reply_add_ids(struct buf *ids, const struct reply *r, const struct osp_event *event);
 void reply_put_usage(struct buf *out, const struct osp_usage *u);
+void reply_put_timings(struct buf *out, const struct osp_usage *u); /* ,"timings":{...} */
+/* What a chunk with this event ends with. */
+void reply_put_extras(struct buf *out, const struct reply_extras *e, const struct osp_event *event);
+void reply_put_logprob(struct buf *out, float logprob);
 
 #endif

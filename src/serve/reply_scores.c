@@ -6,6 +6,11 @@
 /* JSON has no -infinity: OpenAI's word for "very unlikely". */
 static const double LOGPROB_LEAST = -9999.0;
 
+void reply_put_logprob(struct buf *out, float logprob)
+{
+    buf_printf(out, "%.9g", isfinite(logprob) ? (double)logprob : LOGPROB_LEAST);
+}
+
 static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id, float logprob)
 {
     char scratch[OSP_TOKEN_SCRATCH_BYTES];
@@ -16,8 +21,9 @@ static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id
         n_bytes = 0; /* an id beyond the vocabulary has no text */
     buf_puts(out, "{\"token\":");
     buf_json_string(out, bytes, n_bytes);
-    buf_printf(out, ",\"logprob\":%.9g,\"bytes\":[",
-               isfinite(logprob) ? (double)logprob : LOGPROB_LEAST);
+    buf_puts(out, ",\"logprob\":");
+    reply_put_logprob(out, logprob);
+    buf_puts(out, ",\"bytes\":[");
     for (size_t i = 0; i < n_bytes; i++)
         buf_printf(out, "%s%d", i > 0 ? "," : "", (unsigned char)bytes[i]);
     buf_puts(out, "]");

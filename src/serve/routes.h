@@ -16,6 +16,7 @@
     X("POST", "/tokenize", route_tokenize, "text or a conversation as token ids")                  \
     X("POST", "/detokenize", route_detokenize, "token ids as text")                                \
     X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")                 \
+    X("POST", "/v1/completions", route_completions, "a prompt's continuation")                     \
     X("POST", "/v1/responses", route_responses, "the same as a response of items")                 \
     X("POST", "/v1/responses/*/cancel", route_response_cancel, "refused: none runs unseen")        \
     X("GET", "/v1/responses/*/input_items", route_response_items,                                  \

@@ -6,7 +6,7 @@
 static void begin_chunk(struct reply *r, struct buf *out)
 {
     buf_puts(out, "data: ");
-    reply_put_head(out, r);
+    reply_put_head(out, &r->head);
     buf_printf(out, "{\"index\":%d,\"delta\":{", r->index);
     buf_puts(out, r->began ? "" : "\"role\":\"assistant\"");
 }
@@ -60,16 +60,19 @@ static void end_chunk(struct reply *r, const struct osp_event *event, struct buf
     buf_puts(out, "}]");
     if (!r->began && r->index == 0)
         reply_put_prompt(out, r);
-    buf_puts(out, r->include_usage ? ",\"usage\":null}\n\n" : "}\n\n");
+    reply_put_extras(out, &r->extras, event);
+    buf_puts(out, "}\n\n");
     r->began = true;
 }
 
-static void put_usage_chunk(const struct reply *r, const struct osp_usage *usage, struct buf *out)
+static void put_usage_chunk(const struct reply_head *head, const struct osp_usage *usage,
+                            struct buf *out)
 {
     buf_puts(out, "data: ");
-    reply_put_head(out, r);
+    reply_put_head(out, head);
     buf_puts(out, "],\"usage\":");
     reply_put_usage(out, usage);
+    reply_put_timings(out, usage);
     buf_puts(out, "}\n\n");
 }
 
@@ -79,10 +82,11 @@ static void put_done(struct reply *r, const struct osp_event *event, struct buf 
     end_chunk(r, event, out);
 }
 
-void reply_stream_end(const struct reply *r, const struct osp_usage *usage, struct buf *out)
+void reply_stream_end(const struct reply_head *head, const struct reply_extras *extras,
+                      const struct osp_usage *usage, struct buf *out)
 {
-    if (r->include_usage)
-        put_usage_chunk(r, usage, out);
+    if (extras->include_usage)
+        put_usage_chunk(head, usage, out);
     buf_puts(out, "data: [DONE]\n\n");
 }
 

@@ -129,6 +129,15 @@ void osp_request_prompt(const struct osp_request *request, const int32_t **ids, 
     *n = 2;
 }
 
+static const struct osp_usage fake_usage = {
+    .n_prompt_tokens = 7, .n_generated_tokens = 5, .n_reasoning_tokens = 2, .n_cached_tokens = 1};
+
+void osp_request_usage(const struct osp_request *request, struct osp_usage *out)
+{
+    (void)request;
+    *out = fake_usage;
+}
+
 const char *osp_finish_text(enum osp_finish finish)
 {
     static const char *const texts[] = {
@@ -343,13 +352,8 @@ static struct osp_event fake_text(enum osp_event_kind kind, const char *text)
 
 static struct osp_event fake_done(enum osp_finish finish)
 {
-    return (struct osp_event){.kind = OSP_EVENT_DONE,
-                              .finish = finish,
-                              .stop_token = -1,
-                              .usage = {.n_prompt_tokens = 7,
-                                        .n_generated_tokens = 5,
-                                        .n_reasoning_tokens = 2,
-                                        .n_cached_tokens = 1}};
+    return (struct osp_event){
+        .kind = OSP_EVENT_DONE, .finish = finish, .stop_token = -1, .usage = fake_usage};
 }
 
 static struct osp_event fake_event(struct osp_request *r)

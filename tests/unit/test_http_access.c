@@ -87,7 +87,7 @@ static void test_fields(void **state)
                 "\"tool_choice\":\"none\",\"user\":null,\"logit_bias\":{},\"x\\r\\ny\":1,\"z\":2}"),
         OSP_OK);
     assert_string_equal(p.model, "m");
-    assert_true(p.stream && p.include_usage && p.options.tool_choice == OSP_TOOLS_NONE);
+    assert_true(p.stream && p.extras.include_usage && p.options.tool_choice == OSP_TOOLS_NONE);
     assert_int_equal(p.options.tokens_max, 9);
     assert_true(p.options.sampling.has_temperature && p.options.sampling.temperature == 0);
     assert_true(p.options.sampling.top_p == 0.5f && p.options.sampling.min_p == 0.1f);

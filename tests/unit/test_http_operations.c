@@ -119,7 +119,10 @@ static void test_a_later_choice_is_refused(void **state)
     expect(&f, chat_text("{\"messages\":[\"FULL SLOW\"],\"n\":3}"), "429 Too Many Requests",
            "retry-after: 13\r\n");
     expect_idle(&f);
-    expect(&f, chat_text("{\"messages\":[\"FULL\"],\"n\":2}"), "200 OK", "\"index\":1");
+    expect(&f, chat_text("{\"messages\":[\"FULL\"],\"n\":2}"), "200 OK",
+           "\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":10,\"total_tokens\":17,"
+           "\"prompt_tokens_details\":{\"cached_tokens\":1},"
+           "\"completion_tokens_details\":{\"reasoning_tokens\":4}}");
     finish(&f);
 }
 

@@ -152,7 +152,8 @@ static void read_answer(struct heard *h, struct event_stream *s, struct event_st
         while (event_stream_next(s, &e))
             hear_event(h, &e);
     }
-    expect_scores_of_the_text(h, t);
+    if (!opt.no_control_text && !opt.stop_in_text) /* scores are of text that is hidden, too */
+        expect_scores_of_the_text(h, t);
     ids_release(&before);
     ids_release(&ids);
     h->last.call_index = s->n_reasoning_tokens; /* out of the way of the release */
@@ -243,6 +244,37 @@ static void test_raw_gives_control_tokens_as_text(void **state)
     heard_release(&h);
 }
 
+static void test_raw_without_control_tokens(void **state)
+{
+    struct event_stream_options opt = {.raw = true, .no_control_text = true};
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(&h, &s, opt, open_prompt, "<|channel|>final<|message|>Hi <|end|>\xe2\x82\xac");
+    assert_string_equal(buf_text(&h.text), "finalHi \xe2\x82\xac");
+    heard_release(&h);
+}
+
+/* Of two that begin at the same place the longer stays; what follows it in a token does not. */
+static void test_a_stop_string_stays(void **state)
+{
+    static const char *const stops[] = {"lo", "lo w", "x"};
+    struct event_stream_options opt = {.stop = stops, .n_stop = 3, .stop_in_text = true};
+    struct event_stream s;
+    struct heard h;
+
+    (void)state;
+    read_answer(&h, &s, opt, open_prompt, "<|channel|>final<|message|>Hello x<|return|>");
+    assert_string_equal(buf_text(&h.text), "Hello");
+    assert_true(h.last.stop_token == 1);
+    heard_release(&h);
+    opt.raw = true;
+    read_answer(&h, &s, opt, open_prompt, "He world xyz");
+    assert_string_equal(buf_text(&h.text), "He world x");
+    heard_release(&h);
+}
+
 static void test_prompt_that_ends_inside_a_message(void **state)
 {
     struct event_stream s;
@@ -283,4 +315,6 @@ UNIT_MAIN(cmocka_unit_test(test_stop_text_cuts_whatever_the_pieces),
           cmocka_unit_test(test_a_doubled_prefix_is_no_part_of_the_name),
           cmocka_unit_test(test_stop_strings_are_for_the_answer_only),
           cmocka_unit_test(test_raw_gives_control_tokens_as_text),
+          cmocka_unit_test(test_raw_without_control_tokens),
+          cmocka_unit_test(test_a_stop_string_stays),
           cmocka_unit_test(test_prompt_that_ends_inside_a_message))

@@ -18,6 +18,15 @@
     "\"prompt_tokens_details\":{\"cached_tokens\":3},"                                             \
     "\"completion_tokens_details\":{\"reasoning_tokens\":2}}"
 
+#define TIMINGS                                                                                    \
+    ",\"timings\":{\"cache_n\":3,\"prompt_n\":4,\"prompt_ms\":2.000,\"prompt_per_second\":2000."   \
+    "000,"                                                                                         \
+    "\"predicted_n\":5,\"predicted_ms\":500.000,\"predicted_per_second\":10.000}"
+/* The last of a choice. */
+#define LAST_CHUNK(finish)                                                                         \
+    "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD                      \
+    "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":" finish "}]" TIMINGS "}\n\n"
+
 static const char texts_owner[] = "a tokenizer";
 
 static struct osp_event text_event(enum osp_event_kind kind, const char *text)
@@ -25,19 +34,24 @@ static struct osp_event text_event(enum osp_event_kind kind, const char *text)
     return (struct osp_event){.kind = kind, .text = text, .n_bytes = strlen(text)};
 }
 
-static const struct osp_usage usage = {
-    .n_prompt_tokens = 7, .n_generated_tokens = 5, .n_reasoning_tokens = 2, .n_cached_tokens = 3};
+static const struct osp_usage usage = {.n_prompt_tokens = 7,
+                                       .n_generated_tokens = 5,
+                                       .n_reasoning_tokens = 2,
+                                       .n_cached_tokens = 3,
+                                       .prompt_seconds = 0.002,
+                                       .generation_seconds = 0.5};
 
 static struct osp_event done_event(enum osp_finish finish)
 {
-    return (struct osp_event){.kind = OSP_EVENT_DONE, .finish = finish};
+    return (struct osp_event){.kind = OSP_EVENT_DONE, .finish = finish, .usage = usage};
 }
 
 static void begin(struct reply *r, struct buf *out, bool streams, bool include_usage)
 {
-    reply_init(r, "m\"1", streams, include_usage);
-    strcpy(r->id, "chatcmpl-x");
-    r->created_unix_s = 5;
+    reply_init(r, "m\"1", streams);
+    r->extras.include_usage = include_usage;
+    strcpy(r->head.id, "chatcmpl-x");
+    r->head.created_unix_s = 5;
     buf_init(out, 1 << 20);
 }
 
@@ -59,7 +73,7 @@ static void test_stream(void **state)
     begin(&r, &out, true, false);
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         reply_stream(&r, &events[i], &out);
-    reply_stream_end(&r, &usage, &out);
+    reply_stream_end(&r.head, &r.extras, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         CHUNK("\"role\":\"assistant\",\"content\":null,\"reasoning\":\"hm\",\"reasoning_content\":"
@@ -77,7 +91,7 @@ static void test_stream(void **state)
                                         "{\"name\":\"g\",\"arguments\":\"\"}}]",
                                         "null")
                         CHUNK("\"tool_calls\":[{\"index\":1,\"function\":{\"arguments\":\"{}\"}}]",
-                              "null") CHUNK("", "\"tool_calls\"") "data: [DONE]\n\n");
+                              "null") LAST_CHUNK("\"tool_calls\"") "data: [DONE]\n\n");
     buf_release(&out);
     reply_release(&r);
 }
@@ -135,7 +149,7 @@ static void test_scores_and_ids(void **state)
         if (streams) {
             reply_stream(&r, &text, &out);
             reply_stream(&r, &done, &out);
-            reply_stream_end(&r, &usage, &out);
+            reply_stream_end(&r.head, &r.extras, &usage, &out);
             assert_string_equal(
                 buf_text(&out),
                 "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
@@ -143,7 +157,7 @@ static void test_scores_and_ids(void **state)
                 ",\"finish_reason\":null,\"token_ids\":[0,9]}],\"prompt_token_ids\":[3,4]}\n\n"
                 "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
                 "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
-                "\"token_ids\":[5]}]}\n\ndata: [DONE]\n\n");
+                "\"token_ids\":[5]}]" TIMINGS "}\n\ndata: [DONE]\n\n");
         } else {
             assert_true(reply_keep(&r, &text));
             assert_true(reply_keep(&r, &done));
@@ -153,7 +167,8 @@ static void test_scores_and_ids(void **state)
                 "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
                 "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
                 "\"x\",\"refusal\":null}," SCORES ",\"finish_reason\":\"stop\","
-                "\"token_ids\":[0,9,5]}],\"prompt_token_ids\":[3,4],\"usage\":" USAGE "}\n");
+                "\"token_ids\":[0,9,5]}],\"prompt_token_ids\":[3,4],\"usage\":" USAGE TIMINGS
+                "}\n");
         }
         buf_release(&out);
         reply_release(&r);
@@ -181,7 +196,7 @@ static void test_two_choices(void **state)
         "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null},"
         "\"logprobs\":null,\"finish_reason\":\"stop\"},"
         "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"b\",\"refusal\":null},"
-        "\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":" USAGE "}\n");
+        "\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":" USAGE TIMINGS "}\n");
     for (int i = 0; i < 2; i++)
         reply_release(&r[i]);
     buf_release(&out);
@@ -197,14 +212,14 @@ static void test_usage_chunk(void **state)
     (void)state;
     begin(&r, &out, true, true);
     reply_stream(&r, &done, &out);
-    reply_stream_end(&r, &usage, &out);
+    reply_stream_end(&r.head, &r.extras, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
         "{\"index\":0,\"delta\":{\"role\":\"assistant\"},\"logprobs\":null,\"finish_reason\":"
-        "\"length\"}],\"usage\":null}\n\n"
+        "\"length\"}],\"usage\":null" TIMINGS "}\n\n"
         "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
-        "],\"usage\":" USAGE "}\n\n"
+        "],\"usage\":" USAGE TIMINGS "}\n\n"
         "data: [DONE]\n\n");
     buf_release(&out);
     reply_release(&r);
@@ -234,7 +249,7 @@ static void test_whole(void **state)
         "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":null,\"refusal\":null,"
         "\"reasoning\":\"hm\",\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":\"call_1\","
         "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]},"
-        "\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],\"usage\":" USAGE "}\n");
+        "\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],\"usage\":" USAGE TIMINGS "}\n");
     buf_release(&out);
     reply_release(&r);
 }

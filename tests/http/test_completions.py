@@ -1,0 +1,322 @@
+"""/v1/completions, with the official client and as raw HTTP."""
+
+import json
+import urllib.error
+import urllib.request
+
+import openai
+import pytest
+
+HARMONY = "<|start|>user<|message|>What is the capital of France?<|end|><|start|>assistant"
+THOUGHT = "<|channel|>analysis<|message|>"
+
+
+def post(server, body, path="/v1/completions"):
+    request = urllib.request.Request(
+        f"{server.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer), answer.headers
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error), error.headers
+
+
+def create(client, **arguments):
+    return client.completions.create(**{"model": "osprey-nano", "temperature": 0, **arguments})
+
+
+def ids_of(server, text):
+    return post(server, {"prompt": text, "parse_special": True}, "/tokenize")[1]["tokens"]
+
+
+def test_a_text(client):
+    answer = create(client, prompt="The capital of France is")
+    assert answer.object == "text_completion" and answer.id.startswith("cmpl-")
+    assert answer.model == "osprey-nano" and answer.system_fingerprint.startswith("osprey-")
+    choice = answer.choices[0]
+    assert choice.index == 0 and choice.logprobs is None
+    assert "Paris" in choice.text
+    assert choice.finish_reason == "length"
+    assert answer.usage.completion_tokens == 16  # as OpenAI, when nobody says
+    assert answer.usage.prompt_tokens == 7
+    assert answer.usage.total_tokens == 23
+    assert answer.usage.prompt_tokens_details.cached_tokens is not None
+    assert answer.usage.completion_tokens_details.reasoning_tokens == 0
+
+
+def test_the_four_kinds_of_prompt(server, client):
+    texts = [HARMONY, "The capital of France is"]
+    alone = [create(client, prompt=text, max_tokens=12).choices[0].text for text in texts]
+    ids = [ids_of(server, text) for text in texts]
+    assert create(client, prompt=ids[0], max_tokens=12).choices[0].text == alone[0]
+    for many in (texts, ids, [texts[0], ids[1]]):
+        answer = create(client, prompt=many, max_tokens=12)
+        assert [c.text for c in answer.choices] == alone
+        assert [c.index for c in answer.choices] == [0, 1]
+        assert answer.usage.prompt_tokens == len(ids[0]) + len(ids[1])
+        assert answer.usage.completion_tokens == 24
+
+
+def test_control_tokens_are_hidden_or_shown(client):
+    shown = create(client, prompt=HARMONY, max_tokens=80, extra_body={"skip_special_tokens": False})
+    assert shown.choices[0].text.startswith(THOUGHT)
+    assert shown.choices[0].text.endswith("Paris")  # what ended it is not part of it
+    assert shown.choices[0].finish_reason == "stop"
+    hidden = create(client, prompt=HARMONY, max_tokens=80).choices[0].text
+    plain = shown.choices[0].text
+    for name in ("<|channel|>", "<|message|>", "<|end|>", "<|start|>"):
+        plain = plain.replace(name, "")
+    assert hidden == plain
+    kept = create(
+        client,
+        prompt=HARMONY,
+        max_tokens=80,
+        extra_body={"skip_special_tokens": False, "include_stop_str_in_output": True},
+    )
+    assert kept.choices[0].text == shown.choices[0].text + "<|return|>"
+
+
+def test_a_prompt_as_ordinary_text(server, client):
+    plain = create(client, prompt=HARMONY, max_tokens=1, extra_body={"parse_special": False})
+    assert plain.usage.prompt_tokens == post(server, {"prompt": HARMONY}, "/tokenize")[1]["count"]
+    assert plain.usage.prompt_tokens > len(ids_of(server, HARMONY))
+
+
+def test_echo(server, client):
+    whole = create(client, prompt=HARMONY, max_tokens=5)
+    echoed = create(client, prompt=HARMONY, max_tokens=5, echo=True)
+    assert echoed.choices[0].text == HARMONY + whole.choices[0].text
+    from_ids = create(client, prompt=ids_of(server, "Hé ☃"), max_tokens=5, echo=True)
+    assert from_ids.choices[0].text.startswith("Hé ☃")
+    pieces = [c.choices[0].text for c in create(client, prompt=HARMONY, max_tokens=5, echo=True, stream=True)]
+    assert "".join(pieces) == echoed.choices[0].text and len(pieces) > 2
+
+
+@pytest.mark.parametrize("text", [HARMONY, "Copy this: é ☃ 日本 🎉 é ☃ 日本 🎉\nCopy: é ☃"])
+def test_logprobs_are_lists_side_by_side(client, text):
+    answer = create(client, prompt=text, max_tokens=12, logprobs=3, extra_body={"skip_special_tokens": False})
+    choice = answer.choices[0]
+    scores = choice.logprobs
+    n = len(scores.tokens)
+    assert n == len(scores.token_logprobs) == len(scores.top_logprobs) == len(scores.text_offset)
+    assert n == 12
+    for token, score, tops, offset in zip(
+        scores.tokens, scores.token_logprobs, scores.top_logprobs, scores.text_offset
+    ):
+        assert score <= 0 and 3 <= len(tops) <= 4
+        assert tops[token] == score == max(tops.values())  # greedy
+        if not token.startswith("bytes:"):
+            assert choice.text[offset : offset + len(token)] == token
+
+
+def test_logprobs_zero_tells_the_drawn_token(client):
+    scores = create(client, prompt="Hello", max_tokens=4, logprobs=0).choices[0].logprobs
+    assert [list(t) for t in scores.top_logprobs] == [[t] for t in scores.tokens]
+
+
+def join(chunks):
+    """A stream as the whole answer's choices."""
+    choices = {}
+    for chunk in chunks:
+        for c in chunk.choices:
+            into = choices.setdefault(c.index, {"text": "", "tokens": [], "offsets": [], "finish": None})
+            into["text"] += c.text
+            into["finish"] = c.finish_reason or into["finish"]
+            if c.logprobs:
+                into["tokens"] += c.logprobs.tokens
+                into["offsets"] += c.logprobs.text_offset
+    return choices
+
+
+def test_a_stream_is_the_whole_in_pieces(client):
+    arguments = {"prompt": [HARMONY, "Hello"], "max_tokens": 12, "n": 2, "seed": 5, "logprobs": 1}
+    whole = create(client, **arguments, echo=False, extra_body={"temperature": 1.5})
+    chunks = list(
+        create(
+            client,
+            **arguments,
+            stream=True,
+            stream_options={"include_usage": True},
+            extra_body={"temperature": 1.5},
+        )
+    )
+    assert len({c.id for c in chunks}) == 1
+    assert {c.object for c in chunks} == {"text_completion"}
+    joined = join(chunks)
+    assert sorted(joined) == [0, 1, 2, 3]
+    for c in whole.choices:
+        assert joined[c.index] == {
+            "text": c.text,
+            "tokens": c.logprobs.tokens,
+            "offsets": c.logprobs.text_offset,
+            "finish": c.finish_reason,
+        }
+    assert chunks[-1].choices == [] and all(c.usage is None for c in chunks[:-1])
+    assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
+    assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens
+
+
+def test_seeds_go_with_the_prompt(client):
+    """A prompt's answers in a list are those that it gets alone."""
+    arguments = {"temperature": 2, "max_tokens": 10, "n": 2, "seed": 9}
+    alone = create(client, prompt="Tell me", **arguments)
+    listed = create(client, prompt=["Hello", "Tell me"], **arguments)
+    assert [c.text for c in listed.choices[2:]] == [c.text for c in alone.choices]
+    assert alone.choices[0].text != alone.choices[1].text
+
+
+def test_stop_strings_across_tokens(client):
+    free = create(client, prompt="The capital of France is", max_tokens=30).choices[0].text
+    for begin in range(1, len(free) - 4, 19):
+        stop = free[begin : begin + 4]
+        cut = create(client, prompt="The capital of France is", max_tokens=30, stop=[stop, "never"])
+        assert cut.choices[0].text == free[: free.index(stop)]
+        assert cut.choices[0].finish_reason == "stop"
+    kept = create(
+        client,
+        prompt="The capital of France is",
+        max_tokens=30,
+        stop=stop,
+        extra_body={"include_stop_str_in_output": True},
+    )
+    assert kept.choices[0].text == free[: free.index(stop)] + stop
+
+
+def test_stop_token_ids(server, client):
+    paris = ids_of(server, " Paris")
+    cut = create(
+        client, prompt="The capital of France is", extra_body={"stop_token_ids": paris[:1]}
+    )
+    assert cut.choices[0].finish_reason == "stop" and cut.choices[0].text == ""
+    kept = create(
+        client,
+        prompt="The capital of France is",
+        extra_body={"stop_token_ids": paris[:1], "include_stop_str_in_output": True},
+    )
+    assert " Paris".startswith(kept.choices[0].text) and kept.choices[0].text
+
+
+def test_forms(client):
+    assert create(client, prompt="Yes or no?", extra_body={"choice": ["yes", "no"]}).choices[0].text in ("yes", "no")
+    digits = create(client, prompt="A number:", extra_body={"regex": "[0-9]{3}-[0-9]{2}"})
+    assert len(digits.choices[0].text) == 6 and digits.choices[0].text[3] == "-"
+    schema = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}
+    answer = create(
+        client,
+        prompt="JSON:",
+        max_tokens=40,
+        extra_body={"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": schema, "strict": True}}},
+    )
+    assert json.loads(answer.choices[0].text)["n"] in (1, 2)
+
+
+def test_ids_come_back(server):
+    body = {"prompt": ["Hello", HARMONY], "max_tokens": 4, "temperature": 0, "return_token_ids": True}
+    _, whole, _ = post(server, body)
+    assert [c["prompt_token_ids"] for c in whole["choices"]] == [ids_of(server, p) for p in body["prompt"]]
+    assert [len(c["token_ids"]) for c in whole["choices"]] == [4, 4]
+    request = urllib.request.Request(
+        f"{server.url}/v1/completions",
+        json.dumps({**body, "stream": True}).encode(),
+        {"Content-Type": "application/json"},
+    )
+    ids, prompts = {0: [], 1: []}, {0: [], 1: []}
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        for line in answer.read().decode().split("\n\n"):
+            if line.startswith("data: {"):
+                for c in json.loads(line[6:])["choices"]:
+                    ids[c["index"]] += c["token_ids"]
+                    prompts[c["index"]] += c.get("prompt_token_ids", [])
+    for c in whole["choices"]:
+        assert ids[c["index"]] == c["token_ids"]
+        assert prompts[c["index"]] == c["prompt_token_ids"]
+
+
+def test_timings_and_usage_so_far(server, client):
+    _, whole, _ = post(server, {"prompt": "Hello", "max_tokens": 6, "cache_prompt": False})
+    t = whole["timings"]
+    assert (t["cache_n"], t["prompt_n"], t["predicted_n"]) == (0, 1, 6)
+    assert t["prompt_ms"] > 0 and t["predicted_ms"] > 0
+    assert t["predicted_per_second"] == pytest.approx(6e3 / t["predicted_ms"], rel=0.01)
+    for path, body in (
+        ("completions", {"prompt": HARMONY}),
+        ("chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}),
+    ):
+        request = urllib.request.Request(
+            f"{server.url}/v1/{path}",
+            json.dumps(
+                {
+                    **body,
+                    "max_tokens": 9,
+                    "stream": True,
+                    "timings_per_token": True,
+                    "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+                }
+            ).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            chunks = [json.loads(p[6:]) for p in answer.read().decode().split("\n\n") if p.startswith("data: {")]
+        counts = [c["usage"]["completion_tokens"] for c in chunks]
+        assert counts == sorted(counts) and counts[0] < counts[-1] == 9
+        assert all("timings" in c for c in chunks)
+        assert len({c["usage"]["prompt_tokens"] for c in chunks}) == 1
+        assert chunks[-1]["choices"] == [] and chunks[-2]["usage"] == chunks[-1]["usage"]
+
+
+@pytest.mark.parametrize(
+    "body, param, words",
+    [
+        ({}, "prompt", "missing"),
+        ({"prompt": None}, "prompt", "missing"),
+        ({"prompt": ""}, "prompt", "empty"),
+        ({"prompt": []}, "prompt", "empty"),
+        ({"prompt": {}}, "prompt", "must be"),
+        ({"prompt": 5}, "prompt", "must be"),
+        ({"prompt": ["a", ""]}, "prompt[1]", "empty"),
+        ({"prompt": [[1], []]}, "prompt[1]", "empty"),
+        ({"prompt": ["a", 1]}, "prompt[1]", "must be a text"),
+        ({"prompt": [1, "a"]}, "prompt", "whole number"),
+        ({"prompt": [1, -1]}, "prompt", "whole number from 0 to 2047"),
+        ({"prompt": [[2048]]}, "prompt[0]", "whole number from 0 to 2047"),
+        ({"prompt": [1.5]}, "prompt", "whole number"),
+        ({"prompt": ["a"] * 65}, "prompt", "65 prompts, the limit is 64"),
+        ({"prompt": ["a"] * 64, "n": 3}, "n", "the limit is 128 in all"),
+        ({"prompt": "a", "n": 17}, "n", "from 1 to 16"),
+        ({"prompt": "a", "best_of": 2}, "best_of", "must be n"),
+        ({"prompt": "a", "best_of": 2, "n": 3}, "best_of", "must be n, which is 3"),
+        ({"prompt": "a", "suffix": "b"}, "suffix", "middle"),
+        ({"prompt": "a", "logprobs": 6}, "logprobs", "from 0 to 5"),
+        ({"prompt": "a", "logprobs": True}, "logprobs", "whole number"),
+        ({"prompt": "a", "echo": 1}, "echo", "true or false"),
+        ({"prompt": "a", "max_tokens": 0}, "max_tokens", "from 1"),
+        ({"prompt": "a", "min_tokens": 9, "max_tokens": 5}, "min_tokens", "more than max_tokens"),
+        ({"prompt": "a", "stop": ["x"] * 17}, "stop", "the limit is 16"),
+        ({"prompt": "a", "stop_token_ids": [2048]}, "stop_token_ids", "vocabulary"),
+    ],
+)
+def test_what_is_refused(server, body, param, words):
+    status, answer, _ = post(server, body)
+    error = answer["error"]
+    assert status == 400, answer
+    assert error["param"] == param and words in error["message"], error
+    assert error["type"] == "invalid_request_error"
+
+
+def test_context_length(client):
+    with pytest.raises(openai.BadRequestError) as caught:
+        create(client, prompt="word " * 6000)
+    assert caught.value.code == "context_length_exceeded"
+    assert "4096" in caught.value.message and caught.value.message.count("0") > 1
+
+
+def test_fields_of_chats_are_unknown_here(server):
+    status, _, headers = post(server, {"prompt": "a", "max_tokens": 1, "messages": [], "n": 1, "best_of": 1, "suffix": ""})
+    assert status == 200
+    assert headers["x-osprey-warning"] == "ignored unknown fields: messages"
+
+
+def test_a_wrong_model(server):
+    status, answer, _ = post(server, {"prompt": "a", "model": "gpt-9"})
+    assert status == 404 and answer["error"]["code"] == "model_not_found"
