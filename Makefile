@@ -28,7 +28,7 @@ INCLUDES := -Iinclude -Isrc
 # installed packages.
 
 BARE_RUN  := run
-BARE_TEST := setup kills test test-quick asan tsan check-clang check-format bundle
+BARE_TEST := setup kills test test-compat test-quick asan tsan check-clang check-format bundle
 ifneq ($(filter $(BARE_TEST),$(MAKECMDGOALS)),)
 include build/setup/test.mk
 else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
@@ -336,7 +336,7 @@ units: $(UNITS)
 
 .PHONY: checks
 checks: $(CHECKS)
-	@CHECK_UNTIMED=1 tests/run_checks $(filter-out %/measure_streams,$(CHECKS))
+	@CHECK_UNTIMED=1 tests/run_checks $(filter-out %/measure_streams %/read_messages,$(CHECKS))
 
 # Variants are the same build in another folder. Sanitizers at -O2 -g compile three times as long. Under the
 # address sanitizer CHECK_QUICK has programs that compute much do less (tests/*.c and test_forward.c say
@@ -432,6 +432,20 @@ HARMONY_STREAMS ?= 10000000
 .PHONY: fuzz-harmony
 fuzz-harmony: $(BUILD)/tests/check_answers ## Optional: ten million answers, random and mutated, through events and replies, on all CPUs
 	@$< $(HARMONY_STREAMS)
+
+# docs/compat.md tells what these are. SUITES names a folder with those that no registry carries.
+COMPAT_VENV := build/venv-compat
+$(COMPAT_VENV)/stamp: tests/compat/requirements.txt build/setup/test.mk
+	@tools/setup_python.sh $(COMPAT_VENV) $<
+	@touch $@
+$(COMPAT_VENV)-clients/stamp: tests/compat/clients/requirements.txt build/setup/test.mk
+	@tools/setup_python.sh $(COMPAT_VENV)-clients $<
+	@touch $@
+
+.PHONY: test-compat
+test-compat: build $(CHECKS) $(COMPAT_VENV)/stamp $(COMPAT_VENV)-clients/stamp ## Optional: suites and clients that others wrote (an hour; SUITES=DIR for those of no registry)
+	@$(COMPAT_VENV)/bin/python -m pytest -rs -p no:cacheprovider -p no:asyncio --timeout 7200 tests/compat --ignore tests/compat/clients
+	@$(COMPAT_VENV)-clients/bin/python -m pytest -rs -p no:cacheprovider --timeout 300 tests/compat/clients
 
 .PHONY: kills
 kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) in mid-stream

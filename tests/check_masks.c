@@ -4,7 +4,8 @@
  *                                    masks' costs must stay below the limits unless CHECK_UNTIMED is set
  *   check_masks --serve [TOKENIZER]  reads a JSON object a line and answers with one: for tests/text/
  *       {"schema": ..., "closed": b, "compact": b, "walks": n, "seed": n, "texts": [...]}
- *       {"documents": [...], "fits": [...]} or {"error": "..."}; "regex" and "choice" instead of "schema" */
+ *       {"documents": [...], "fits": [...]} or {"error": "..."}; instead of "schema" also "schema_text" (as the
+ *       client wrote it), "regex" or "choice" */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,6 +218,7 @@ static enum osp_status compile(const json_t *wish, struct grammar **g)
         .compact = json_is_true(json_object_get(wish, "compact")),
     };
     const json_t *regex = json_object_get(wish, "regex");
+    const json_t *schema_text = json_object_get(wish, "schema_text");
     json_t *choice = json_object_get(wish, "choice"), *item;
     char *text;
     enum osp_status st;
@@ -232,6 +234,9 @@ static enum osp_status compile(const json_t *wish, struct grammar **g)
         free(choices);
         return st;
     }
+    if (schema_text != NULL)
+        return grammar_from_schema(g, json_string_value(schema_text),
+                                   json_string_length(schema_text), options);
     text = json_dumps(json_object_get(wish, "schema"), JSON_ENCODE_ANY);
     st = grammar_from_schema(g, text, strlen(text), options);
     free(text);

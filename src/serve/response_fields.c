@@ -163,16 +163,6 @@ static enum osp_status read_tools(struct request_params *p, const char *name, co
     return json_is_array(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be a list", name);
 }
 
-static enum osp_status read_tool_choice(struct request_params *p, const char *name, const json_t *v)
-{
-    const char *choice = json_string_value(v);
-
-    p->no_tools = choice && strcmp(choice, "none") == 0;
-    if (p->no_tools || (choice && strcmp(choice, "auto") == 0))
-        return OSP_OK;
-    return fail(OSP_EUNSUPPORTED, "%s: not supported yet; only \"auto\" and \"none\"", name);
-}
-
 /* ---- the list ---- */
 
 #define OTHER(name, reader, form, what) FIELD_OTHER_ROW(name, FOR_RESPONSES, reader, form, what)
@@ -208,10 +198,6 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
           "effort: how much the model thinks. summary: the reasoning comes as its summary, too."),
     OTHER("tools", read_tools, "{'type':'array'}",
           "Functions that the model may call; other kinds of tools are ignored."),
-    OTHER("tool_choice", read_tool_choice, "{'enum':['auto','none']}",
-          "none: the tools are left out."),
-    FLAG("parallel_tool_calls", field_no_matter,
-         "Without effect: gpt-oss calls one function at a time."),
     OTHER("metadata", read_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
           "Comes back in the response."),
     OTHER("truncation", read_truncation, "{'enum':['disabled']}", "Nothing is left out."),

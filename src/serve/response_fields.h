@@ -4,7 +4,7 @@
 
 #include "serve/json_fields.h"
 
-enum { N_RESPONSE_FIELDS = 19 };
+enum { N_RESPONSE_FIELDS = 17 };
 extern const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS];
 
 /* Whether `include` has that name. */

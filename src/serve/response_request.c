@@ -151,7 +151,7 @@ static char *chat_body(const struct job *job, const struct response_input *in,
 
     if (json_is_object(reasoning))
         json_object_set(body, "reasoning", (json_t *)reasoning);
-    if (o->n > 0 && !job->params.no_tools)
+    if (o->n > 0)
         json_object_set(body, "tools", o->chat);
     text = json_dumps(body, JSON_COMPACT);
     json_decref(body);

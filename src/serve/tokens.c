@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "serve/errors.h"
 #include "serve/json_budget.h"
+#include "serve/json_in.h"
 #include "serve/json_types.h"
 #include "serve/routes.h"
 
@@ -172,18 +173,14 @@ out:
 
 static enum osp_status read_and_answer(struct tokens_job *job)
 {
-    json_error_t error;
-    json_t *body =
-        json_loadb(job->body, job->n_body_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    json_t *body = NULL;
     enum osp_status st;
 
-    if (!json_is_object(body))
-        st = fail(OSP_EFORMAT, "the body must be a JSON object (line %d, column %d)",
-                  body ? 1 : error.line, body ? 1 : error.column);
-    else
-        st = job->answer(job, body, &job->out);
-    if (st == OSP_OK && job->out.overflow)
+    TRY(json_body_read(&body, job->body, job->n_body_bytes));
+    TRY(job->answer(job, body, &job->out));
+    if (job->out.overflow)
         st = fail(OSP_ELIMIT, "the answer is larger than %d MiB", TOKENS_ANSWER_BYTES_MAX >> 20);
+out:
     json_decref(body);
     return st;
 }

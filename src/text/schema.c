@@ -325,6 +325,11 @@ static enum osp_status parse(struct compiling *c, const char *json, size_t n_byt
         return fail(OSP_ELIMIT, "the schema has %zu bytes, limit is %d", n_bytes,
                     (int)SCHEMA_BYTES_MAX);
     c->root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (c->root == NULL && json_error_code(&error) == json_error_null_character)
+        return fail(OSP_EINVAL, "the schema: \\u0000 in its texts is not supported (line %d)",
+                    error.line);
+    if (c->root == NULL && json_error_code(&error) == json_error_numeric_overflow)
+        return fail(OSP_EINVAL, "the schema: %s, line %d", error.text, error.line);
     if (c->root == NULL)
         return fail(OSP_EINVAL, "the schema is not JSON: %s, line %d", error.text, error.line);
     if (!json_is_object(c->root) && !json_is_boolean(c->root))
@@ -343,7 +348,7 @@ enum osp_status grammar_from_schema(struct grammar **out, const char *json, size
     begin(&c, options);
     TRY(parse(&c, json, n_bytes));
     if (json_is_false(c.root))
-        TRY(fail(OSP_EINVAL, "no value fits false"));
+        TRY(fail(OSP_EINVAL, "the schema: no value fits false"));
     st = schema_rule(&c, c.root, &root, &c.g->start);
 out:
     return finish(&c, out, st);

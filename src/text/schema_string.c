@@ -20,7 +20,10 @@
 #define BYTE     "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define IPV4     BYTE "(?:\\." BYTE "){3}"
 #define H16      "[0-9A-Fa-f]{1,4}"
-#define URI_MARK "[A-Za-z0-9._~:/?#@!$&'()*+,;=-]"
+#define URI_PART "[A-Za-z0-9._~/?@!$&'()*+,;=:-]*"
+#define COUNT    "[0-9]{1,9}"
+#define DAYS     "(?:" COUNT "Y(?:" COUNT "M(?:" COUNT "D)?)?|" COUNT "M(?:" COUNT "D)?|" COUNT "D)"
+#define HOURS    "T(?:" COUNT "H(?:" COUNT "M(?:" COUNT "S)?)?|" COUNT "M(?:" COUNT "S)?|" COUNT "S)"
 
 /* What is written in each format: a part of what its standard allows, docs/structured-output.md says which. */
 static const struct {
@@ -29,16 +32,14 @@ static const struct {
     {"date", DATE},
     {"time", TIME},
     {"date-time", DATE "T" TIME},
-    {"duration", "P(?:[0-9]{1,9}W|(?:[0-9]{1,9}Y(?:[0-9]{1,9}M(?:[0-9]{1,9}D)?)?|"
-                 "[0-9]{1,9}M(?:[0-9]{1,9}D)?|[0-9]{1,9}D)|T(?:[0-9]{1,9}H(?:[0-9]{1,9}M"
-                 "(?:[0-9]{1,9}S)?)?|[0-9]{1,9}M(?:[0-9]{1,9}S)?|[0-9]{1,9}S))"},
+    {"duration", "P(?:" COUNT "W|" DAYS "(?:" HOURS ")?|" HOURS ")"},
     {"email", ATOM "(?:\\." ATOM ")?@" HOST},
     {"hostname", HOST},
     {"ipv4", IPV4},
     {"ipv6", "(?:(?:" H16 ":){7}" H16 "|(?:" H16 ":){1,6}:" H16 "|::(?:" H16 ":){0,5}" H16 "|::)"},
     {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"},
-    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" HOST
-            "(?::[0-9]{1,5})?(?:[/?#][A-Za-z0-9._~/?@!$&'()*+,;=:-]*)?"},
+    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" HOST "(?::[0-9]{1,5})?(?:[/?]" URI_PART
+            ")?(?:#" URI_PART ")?"},
 };
 
 const char *schema_format_regex(const char *name)

@@ -85,6 +85,10 @@ CASES = {
         400,
     ),
     "invalid UTF-8": (HEAD + b'Connection: close\r\nContent-Length: 4\r\n\r\n{"\xff"', 400),
+    "a zero byte behind a number": (
+        HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n" % (len(BODY) + 1) + BODY[:-1] + b"\0}",
+        400,
+    ),
     "a form": (
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n\r\na=b",

@@ -55,7 +55,7 @@ def test_a_conversation_has_the_prompt_of_its_completion(server, client):
         ("/tokenize", {"prompt": "a", "return_token_strs": "x"}, "return_token_strs"),
         ("/tokenize", {"messages": 5}, "messages"),
         ("/tokenize", b"[1]", "JSON object"),
-        ("/tokenize", b"{", "JSON object"),
+        ("/tokenize", b"{", "valid JSON"),
         ("/detokenize", {}, "tokens"),
         ("/detokenize", {"tokens": "a"}, "tokens"),
         ("/detokenize", {"tokens": [1.5]}, "tokens"),

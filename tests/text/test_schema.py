@@ -366,6 +366,14 @@ def test_regex(masks, regex):
     assert sum(text is not None for text in reply["documents"]) >= 15
 
 
+@pytest.mark.parametrize("name, good, bad", [
+    ("duration", ["P4DT12H30M5S", "P1Y2M3D", "PT36H", "P2W", "P1MT1S"], ["P", "P1DT", "PT1D", "P1W1D", "P1Y1D"]),
+    ("uri", ["http://a.b/?c=d#e/f?g", "ftp://a#b", "http://a.b:80/c"], ["a.b/c", "http://a/#b#c", "http:///a"])])
+def test_format(masks, name, good, bad):
+    texts = [f'"{text}"' for text in good + bad]
+    assert masks(schema={"format": name}, texts=texts)["fits"] == [True] * len(good) + [False] * len(bad)
+
+
 def test_choice(masks):
     choices = ["red", "reddish", "green", "a \"quoted\" one", "日本"]
     reply = masks(choice=choices, walks=100, seed=1, texts=choices + ["re", "redd", ""])
