@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "cli/bench_measure.h"
@@ -188,6 +189,7 @@ static int cmd_bench(int argc, char **argv)
     int n_bad = 0;
     enum osp_status st;
 
+    log_set_level(LOG_WARN); /* the memory plan is for those who serve */
     join_words(command, argc, argv);
     if (options_parse(&command_bench, argc, argv, &args, &rest) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -227,6 +228,7 @@ static int cmd_eval(int argc, char **argv)
     bool met = false, is_nano, is_quality;
     enum osp_status st;
 
+    log_set_level(LOG_WARN);
     if (options_parse(&command_eval, argc, argv, &args, &rest) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     model = (struct option_rest){.n = rest.n - 1, .words = rest.words + 1};

@@ -7,10 +7,7 @@
 #include "engine/engine.h"
 #include "engine/remote.h"
 
-static const int64_t SWAP_BYTES_DEFAULT_MAX = (int64_t)4 << 30;
-
 enum {
-    SWAP_PART = 8, /* of the KV cache's bytes, by default */
     QUEUE_REQUESTS_DEFAULT = 256,
     QUEUE_REQUESTS_MAX = 65536 /* a prompt's tokens each: beyond this, clients should wait */
 };
@@ -93,9 +90,7 @@ static void set_host_pages(struct osp_engine *e)
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         e->host_page_bytes[g] = (size_t)e->model->facts.page_bytes[g];
     if (left == 0)
-        left = plan->kv_cache_bytes / SWAP_PART < SWAP_BYTES_DEFAULT_MAX
-                   ? plan->kv_cache_bytes / SWAP_PART
-                   : SWAP_BYTES_DEFAULT_MAX;
+        left = plan->swap_bytes;
     for (int g = N_PAGE_GROUPS - 1; g >= 0; g--) {
         int64_t page_bytes = (int64_t)e->host_page_bytes[g];
 

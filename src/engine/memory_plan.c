@@ -1,9 +1,11 @@
 /* Arithmetic of the memory plan. */
 #include "engine/memory_plan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "engine/memory_advice.h"
 #include "engine/sched.h"
 
 enum {
@@ -19,8 +21,12 @@ enum {
     SNAPSHOT_PART = 8, /* window pages that the prefix cache may keep: 1 for so many full ones, */
     ENDS_KEPT = 2,     /* and for each request at once as many as it has itself */
     FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave, */
-    TIGHT_SHARE = 8    /* and 1/8 of all when the weights, which the host maps, take all */
+    TIGHT_SHARE = 8,   /* and 1/8 of all when the weights, which the host maps, take all */
+    SWAP_PART = 8,     /* of the KV cache's bytes */
+    ADVICE_BYTES_MAX = 512
 };
+
+static const int64_t SWAP_BYTES_MAX = (int64_t)4 << 30;
 
 static enum osp_status check_range(const char *what, int value, int max)
 {
@@ -125,21 +131,44 @@ static struct budget budget_of(const struct memory_plan *p, const struct memory_
     return (struct budget){share, left > share ? left : share};
 }
 
-static enum osp_status fail_too_small(const struct memory_plan *p, const struct gptoss_config *c,
+/* Of KV cache for one request of the context; kept as the plan's, which has none. */
+static enum osp_status fail_too_small(struct memory_plan *p, const struct gptoss_config *c,
                                       int64_t has_bytes)
 {
-    const int n_full = pages_of_tokens(p->context_tokens_max);
-    const int n_window = p->n_pages[GROUP_WINDOW] + n_full / SNAPSHOT_PART + 1;
-    double need_bytes = (double)n_full * (double)model_page_bytes(c, GROUP_FULL, p->kv_dtype);
-    char need[16], has[16], weights[16];
+    const int64_t n_full = pages_of_tokens(p->context_tokens_max);
+    const int64_t n_window = p->n_pages[GROUP_WINDOW] + n_full / SNAPSHOT_PART + 1;
+    char need[16], has[16], weights[16], activations[16];
 
-    need_bytes += (double)n_window * (double)model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
+    p->kv_cache_bytes = n_full * model_page_bytes(c, GROUP_FULL, p->kv_dtype) +
+                        n_window * model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
     return fail(
         OSP_ENOMEM,
         "one request of %d tokens needs %s of KV cache, but only %s may be used beside %s of "
-        "weights; ask for a shorter context or fewer requests at once",
-        p->context_tokens_max, format_bytes(need, need_bytes), format_bytes(has, (double)has_bytes),
-        format_bytes(weights, (double)p->weight_bytes));
+        "weights and %s of activations",
+        p->context_tokens_max, format_bytes(need, (double)p->kv_cache_bytes),
+        format_bytes(has, (double)has_bytes), format_bytes(weights, (double)p->weight_bytes),
+        format_bytes(activations, (double)p->activation_bytes));
+}
+
+/* Pages that a card has not would fail when they are taken; those of a host are only address space yet. A share of
+ * the card is for caches that are not asked for. */
+static enum osp_status check_asked(const struct memory_plan *p, const struct memory_wish *w,
+                                   int64_t available)
+{
+    const int64_t free = w->room.free_bytes > 0 ? w->room.free_bytes : available;
+    const int64_t left = free - p->weight_bytes - p->activation_bytes;
+    char asked[16], has[16], weights[16], activations[16];
+
+    if (!w->is_card || w->kv_cache_bytes <= left)
+        return OSP_OK;
+    return fail(
+        OSP_ENOMEM,
+        "%s of KV cache are asked for, but beside %s of weights and %s of activations only %s "
+        "are free on the device",
+        format_bytes(asked, (double)w->kv_cache_bytes),
+        format_bytes(weights, (double)p->weight_bytes),
+        format_bytes(activations, (double)p->activation_bytes),
+        format_bytes(has, left > 0 ? (double)left : 0));
 }
 
 static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_config *c,
@@ -159,6 +188,7 @@ static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_c
     p->n_pages[GROUP_FULL] = seq_product(p, n_context);
     if (p->n_pages[GROUP_FULL] > n_full_max)
         p->n_pages[GROUP_FULL] = n_full_max;
+    p->n_snapshot_pages += p->n_pages[GROUP_FULL] / SNAPSHOT_PART;
     p->n_pages[GROUP_WINDOW] += p->n_pages[GROUP_FULL] / SNAPSHOT_PART;
     return OSP_OK;
 }
@@ -200,26 +230,65 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
     return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);
 }
 
+int64_t memory_swap_bytes(int64_t kv_cache_bytes)
+{
+    const int64_t n = kv_cache_bytes / SWAP_PART;
+
+    return n < SWAP_BYTES_MAX ? n : SWAP_BYTES_MAX;
+}
+
+enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_config *c,
+                                const struct memory_wish *wish, int64_t weight_bytes,
+                                int64_t available_bytes)
+{
+    struct memory_plan *p = out;
+    int n_own;
+    enum osp_status st;
+
+    *p = (struct memory_plan){.weight_bytes = weight_bytes,
+                              .kv_dtype = wish->kv_dtype,
+                              .kv_asked_bytes = wish->kv_cache_bytes};
+    TRY(check_wish(wish, c));
+    choose_batch(p, wish);
+    p->step_bytes = step_bytes_of(p, c, wish);
+    p->activation_bytes =
+        model_activation_bytes(c, p->n_batch_tokens_max, p->n_seqs_max) + p->step_bytes;
+    n_own = p->n_seqs_max * sched_window_pages(c->window_tokens);
+    p->n_snapshot_pages = (ENDS_KEPT - 1) * n_own;
+    p->n_pages[GROUP_WINDOW] = ENDS_KEPT * n_own + sched_chunk_pages(p->n_batch_tokens_max);
+    TRY(check_asked(p, wish, available_bytes));
+    TRY(choose_pages(p, c, wish->context_tokens_max, budget_of(p, wish, available_bytes)));
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        p->kv_cache_bytes += p->n_pages[g] * model_page_bytes(c, (enum page_group)g, p->kv_dtype);
+    p->n_seq_pages_max = seq_pages_max(p->context_tokens_max);
+    p->lists = draw_lists_max(p->n_seqs_max, p->context_tokens_max, c->vocab_size);
+    p->swap_bytes = memory_swap_bytes(p->kv_cache_bytes);
+    p->total_bytes = p->weight_bytes + p->activation_bytes + p->kv_cache_bytes;
+out:
+    return st;
+}
+
 enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
                                  const struct memory_wish *wish, int64_t weight_bytes,
                                  int64_t available_bytes)
 {
-    struct memory_plan p = {.weight_bytes = weight_bytes, .kv_dtype = wish->kv_dtype};
-    enum osp_status st;
+    const struct memory_question q = {c, wish, weight_bytes, available_bytes, out};
+    enum osp_status st = memory_plan_try(out, c, wish, weight_bytes, available_bytes);
+    char why[FAIL_MESSAGE_BYTES_MAX];
+    struct buf advice;
 
-    TRY(check_wish(wish, c));
-    choose_batch(&p, wish);
-    p.activation_bytes =
-        model_activation_bytes(c, p.n_batch_tokens_max, p.n_seqs_max) + step_bytes_of(&p, c, wish);
-    p.n_pages[GROUP_WINDOW] = ENDS_KEPT * p.n_seqs_max * sched_window_pages(c->window_tokens) +
-                              sched_chunk_pages(p.n_batch_tokens_max);
-    TRY(choose_pages(&p, c, wish->context_tokens_max, budget_of(&p, wish, available_bytes)));
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        p.kv_cache_bytes += p.n_pages[g] * model_page_bytes(c, (enum page_group)g, p.kv_dtype);
-    p.n_seq_pages_max = seq_pages_max(p.context_tokens_max);
-    p.lists = draw_lists_max(p.n_seqs_max, p.context_tokens_max, c->vocab_size);
-    p.total_bytes = p.weight_bytes + p.activation_bytes + p.kv_cache_bytes;
-    *out = p;
-out:
+    if (st != OSP_ENOMEM)
+        return st;
+    snprintf(why, sizeof why, "%s", fail_message());
+    buf_init(&advice, ADVICE_BYTES_MAX);
+    memory_advice_write(&advice, &q);
+    if (advice.size_bytes > 0)
+        st = fail(OSP_ENOMEM, "%s; ask for %s", why, buf_text(&advice));
+    else
+        st = fail(OSP_ENOMEM,
+                  "%s; no limit on requests changes that: it needs a device with more free memory, "
+                  "or a checkpoint with smaller weights",
+                  why);
+    buf_release(&advice);
     return st;
 }

@@ -11,6 +11,7 @@
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
 #include "engine/kv_dtype.h"
+#include "engine/memory_table.h"
 #include "engine/remote.h"
 #include "engine/replay.h"
 #include "model/dummy.h"
@@ -52,40 +53,29 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
     return OSP_OK;
 }
 
-enum osp_status device_available_bytes(int64_t *out, bool *host_too, const char *device,
-                                       double share)
+enum osp_status device_room(struct memory_room *out, const char *device, double share)
 {
     const struct backend_ops *ops = backend_find(device);
-    struct device_memory memory;
     enum osp_status st;
 
     if (ops == NULL)
         return OSP_ENOTFOUND;
-    TRY(ops->memory(&memory));
-    *out = host_available_bytes();
-    *host_too = memory.total_bytes == 0;
-    if (!*host_too)
-        *out = device_share_bytes(&memory, share, *out);
-out:
-    return st;
-}
-
-static enum osp_status available_bytes(int64_t *out, bool *is_card,
-                                       const struct osp_model_options *opt)
-{
-    bool host_too;
-    enum osp_status st;
-
-    TRY(device_available_bytes(out, &host_too, opt->device, opt->gpu_memory_utilization));
-    if (host_too && opt->gpu_memory_utilization > 0)
+    *out = (struct memory_room){.host_bytes = host_available_bytes(), .share = share};
+    TRY(ops->memory(&out->card));
+    out->free_bytes = out->allowed_bytes = out->host_bytes;
+    if (out->card.total_bytes > 0) {
+        out->free_bytes = device_share_bytes(&out->card, 0, out->host_bytes);
+        out->allowed_bytes = device_share_bytes(&out->card, share, out->host_bytes);
+    } else if (share > 0) {
         log_warn("the share of a card's memory has no effect: the model runs on the CPU");
-    *is_card = !host_too;
+    }
 out:
     return st;
 }
 
 static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_options *opt,
-                                   const struct gptoss_config *c, int64_t file_bytes)
+                                   const struct gptoss_config *c, int64_t file_bytes,
+                                   const struct weights_report *parts_of)
 {
     struct memory_wish wish = {
         .context_tokens_max = opt->context_tokens_max,
@@ -95,19 +85,20 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
         .n_threads = opt->n_threads,
     };
     struct quantize_sizes sizes;
-    int64_t available;
     unsigned parts;
     enum osp_status st;
 
     TRY(model_config_check(c));
-    TRY(available_bytes(&available, &wish.is_card, opt));
+    TRY(device_room(&wish.room, opt->device, opt->gpu_memory_utilization));
+    wish.is_card = wish.room.card.total_bytes > 0;
     wish.step_bytes = backend_find(opt->device)->step_bytes;
     TRY(mxfp4_activation_parse(&wish.has_mxfp8_rows, opt->mxfp4_activation));
     TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
     TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
     sizes = quantize_sizes(c, parts);
     TRY(memory_plan_make(&m->plan, c, &wish, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
-                         available));
+                         wish.room.allowed_bytes));
+    memory_table_log(&m->plan, c, &wish.room, parts_of);
 out:
     return st;
 }
@@ -188,6 +179,20 @@ static enum osp_status find_path(struct osp_model *m, const char *given)
     return OSP_OK;
 }
 
+static enum osp_status plan_checkpoint(struct osp_model *m, const struct osp_model_options *opt,
+                                       const struct checkpoint *checkpoint)
+{
+    struct weights weights = {.layers = NULL};
+    struct weights_report parts;
+    enum osp_status st;
+
+    TRY(weights_bind(&weights, checkpoint, &parts));
+    TRY(plan_memory(m, opt, &checkpoint->config, checkpoint->data_bytes, &parts));
+out:
+    weights_release(&weights);
+    return st;
+}
+
 static enum osp_status open_parts(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct checkpoint checkpoint = {.path = NULL};
@@ -198,7 +203,7 @@ static enum osp_status open_parts(struct osp_model *m, const struct osp_model_op
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
     TRY(checkpoint_open(&checkpoint, m->path));
     if (!m->is_elsewhere)
-        TRY(plan_memory(m, opt, &checkpoint.config, checkpoint.data_bytes));
+        TRY(plan_checkpoint(m, opt, &checkpoint));
     log_debug("start: files and memory plan %.3f s", clock_lap_s(&since_ns));
     TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
     TRY(check_vocabulary(m, &checkpoint.config));
@@ -214,16 +219,16 @@ out:
 static enum osp_status check_dummy_fits(const struct gptoss_config *c,
                                         const struct osp_model_options *opt)
 {
-    int64_t need = dummy_bytes(c), has;
-    bool is_card;
+    const int64_t need = dummy_bytes(c);
+    struct memory_room room;
     char need_text[16], has_text[16];
     enum osp_status st;
 
-    TRY(available_bytes(&has, &is_card, opt));
-    if (need > has)
+    TRY(device_room(&room, opt->device, opt->gpu_memory_utilization));
+    if (need > room.allowed_bytes)
         st = fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
                   c->n_layers, format_bytes(need_text, (double)need),
-                  format_bytes(has_text, (double)has));
+                  format_bytes(has_text, (double)room.allowed_bytes));
 out:
     return st;
 }
@@ -240,7 +245,7 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
     if (!m->is_elsewhere)
         TRY(check_dummy_fits(&config, opt));
     if (!m->is_elsewhere)
-        TRY(plan_memory(m, opt, &config, dummy_bytes(&config)));
+        TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
     TRY(open_tokenizer(m, opt->tokenizer, folder));

@@ -69,9 +69,8 @@ void osp_model_publish_costs(struct osp_model *m);
 /* "bf16" or "mxfp8"; NULL is bf16. */
 CHECKED enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text);
 
-/* Memory of that device that may be taken, by share of its total or 0; *host_too: it is the host's. */
-CHECKED enum osp_status device_available_bytes(int64_t *out, bool *host_too, const char *device,
-                                               double share);
+/* What that device has; share: of a card's total, or 0. */
+CHECKED enum osp_status device_room(struct memory_room *out, const char *device, double share);
 
 /* The public tokenizer is the internal one. */
 static inline const struct tokenizer *tokenizer_of(const struct osp_tokenizer *t)

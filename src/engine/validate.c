@@ -81,12 +81,13 @@ static enum osp_status write_memory(struct osp_validate_report *out,
                                     const struct inspection *i)
 {
     struct memory_plan p = {.n_seqs_max = 0};
-    bool host_too;
+    struct memory_room room;
     enum osp_status st;
 
-    out->host_available_bytes = host_available_bytes();
-    TRY(device_available_bytes(&out->device_available_bytes, &host_too, opt->device, 0));
-    TRY(plan(&p, opt, i, out->device_available_bytes, !host_too));
+    TRY(device_room(&room, opt->device, 0));
+    out->host_available_bytes = room.host_bytes;
+    out->device_available_bytes = room.free_bytes;
+    TRY(plan(&p, opt, i, room.free_bytes, room.card.total_bytes > 0));
     out->context_tokens_max = p.context_tokens_max;
     out->n_seqs_max = p.n_seqs_max;
     out->n_batch_tokens_max = p.n_batch_tokens_max;

@@ -187,5 +187,23 @@ def test_nothing_but_the_url_on_standard_output(start_server):
         socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=2)
 
 
+def test_the_memory_plan_is_told_and_refusals_advise(start_server):
+    refused = run("serve", "--port", "0", "--max-model-len", "8192", "--kv-cache-memory", "10M", "--device", "cpu")
+    assert refused.returncode == 1
+    advice = re.search(r"--max-model-len (\d+) or less, or --kv-cache-memory (\d+M) or more", refused.stderr)
+    assert advice, refused.stderr
+    for options in (["10M", "--max-model-len", advice[1]], [advice[2], "--max-model-len", "8192"]):
+        server = start_server("--device", "cpu", "--kv-cache-memory", *options)
+        assert server.stop() == 0
+        told = [line.split("  ", 1)[1] for line in server.log if re.match(r"I [\d:.]+   \w", line)]
+        names = [re.split(r"  +", line.strip())[0] for line in told]
+        assert names == [
+            "weights", "activations", "device's own", "KV, full layers", "KV, window layers", "prefix snapshots",
+            "total", "KV allowed", "reserve", "swap",
+        ]  # fmt: skip
+        ready = next(i for i, line in enumerate(server.log) if "loaded in" in line)
+        assert ready > next(i for i, line in enumerate(server.log) if line.endswith(told[-1]))
+
+
 def test_the_program_is_the_one_that_was_built():
     assert subprocess.run([PROGRAM, "version"], capture_output=True, text=True).stdout.startswith("osprey ")

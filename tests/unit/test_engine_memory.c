@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
 #include "engine/kv_dtype.h"
 #include "engine/memory_plan.h"
+#include "engine/memory_table.h"
 #include "engine/sched.h"
 
 static const int64_t GB = 1000 * 1000 * 1000;
@@ -181,6 +183,169 @@ static void test_what_does_not_fit_is_refused(void **state)
                    OSP_EINVAL, "at least n_seqs_max, 8");
 }
 
+/* ---- advice ---- */
+
+static enum osp_status try_wish(const struct memory_wish *wish)
+{
+    struct gptoss_config c = config_20b();
+    struct memory_wish w = *wish;
+    struct memory_plan p;
+
+    if (w.is_card)
+        w.room.allowed_bytes = device_share_bytes(&w.room.card, w.room.share, w.room.host_bytes);
+    return memory_plan_make(&p, &c, &w, WEIGHTS, w.room.allowed_bytes);
+}
+
+/* What an option of the advice sets, and by how much a value is just beyond the one that is advised. */
+static const struct advised {
+    const char *option;
+    size_t offset;
+    double unit, beyond;
+    enum { FIELD_INT, FIELD_BYTES, FIELD_SHARE } kind;
+} advised[] = {
+    {"max-model-len", offsetof(struct memory_wish, context_tokens_max), 1, PAGE_TOKENS, FIELD_INT},
+    {"max-num-seqs", offsetof(struct memory_wish, n_seqs_max), 1, 1, FIELD_INT},
+    {"max-num-batched-tokens", offsetof(struct memory_wish, n_batch_tokens_max), 1, 1, FIELD_INT},
+    {"kv-cache-memory", offsetof(struct memory_wish, kv_cache_bytes), 1 << 20, 1, FIELD_BYTES},
+    {"gpu-memory-utilization", offsetof(struct memory_wish, room.share), 1, 0.01, FIELD_SHARE},
+};
+
+static struct memory_wish changed(const struct memory_wish *wish, const struct advised *a,
+                                  double value)
+{
+    struct memory_wish w = *wish;
+    char *field = (char *)&w + a->offset;
+
+    if (a->kind == FIELD_INT)
+        memcpy(field, &(int){(int)value}, sizeof(int));
+    else if (a->kind == FIELD_BYTES)
+        memcpy(field, &(int64_t){(int64_t)(value * a->unit)}, sizeof(int64_t));
+    else
+        memcpy(field, &value, sizeof value);
+    return w;
+}
+
+/* Every option that a refusal names is enough alone with the value that it names, and not with the next one.
+ * Gives which are named, a bit each. */
+static unsigned check_advice(struct memory_wish wish)
+{
+    unsigned named = 0;
+    char message[1024];
+
+    wish.kv_dtype = DTYPE_F32;
+    assert_int_equal(try_wish(&wish), OSP_ENOMEM);
+    snprintf(message, sizeof message, "%s", osp_error());
+    for (size_t i = 0; i < sizeof advised / sizeof advised[0]; i++) {
+        const struct advised *a = &advised[i];
+        char word[48];
+        const char *at;
+        struct memory_wish w;
+        double value, beyond = a->beyond;
+        char *end;
+
+        snprintf(word, sizeof word, "--%s ", a->option);
+        if ((at = strstr(message, word)) == NULL)
+            continue;
+        named |= 1U << i;
+        value = strtod(at + strlen(word), &end);
+        if (strncmp(end + strspn(end, "M"), " or more", 8) == 0)
+            beyond = -beyond;
+        w = changed(&wish, a, value);
+        if (try_wish(&w) != OSP_OK)
+            fail_msg("\"%s\": that is not so: %s", message, osp_error());
+        w = changed(&wish, a, value + beyond);
+        if (try_wish(&w) == OSP_OK)
+            fail_msg("\"%s\": more would do than %s%g", message, word, value);
+    }
+    return named;
+}
+
+static void test_advice_is_right(void **state)
+{
+    const struct memory_room host = {.allowed_bytes = 16 * GB, .free_bytes = 16 * GB};
+    const struct memory_room card = {.card = {.total_bytes = 24 * GB, .free_bytes = 23 * GB},
+                                     .free_bytes = 23 * GB};
+    struct memory_room shared = card, tight = card;
+
+    (void)state;
+    shared.share = 0.65;
+    tight.card.free_bytes = tight.free_bytes = WEIGHTS + GB / 2;
+    assert_true(check_advice((struct memory_wish){.context_tokens_max = 131072, .room = host}) & 1);
+    assert_true(check_advice((struct memory_wish){.kv_cache_bytes = GB, /* too little for it */
+                                                  .context_tokens_max = 131072,
+                                                  .room = host}) &
+                1U << 3);
+    assert_true(
+        check_advice((struct memory_wish){.kv_cache_bytes = 12 * GB, /* more than is there */
+                                          .is_card = true,
+                                          .room = card}) &
+        1U << 3);
+    assert_true(check_advice((struct memory_wish){
+                    .context_tokens_max = 60000, .is_card = true, .room = shared}) &
+                1U << 4);
+    assert_true(check_advice((struct memory_wish){
+                    .n_batch_tokens_max = 8192, .n_seqs_max = 512, .is_card = true, .room = card}) >
+                0);
+    assert_true(check_advice((struct memory_wish){
+                    .n_batch_tokens_max = 4096, .is_card = true, .room = tight}) &
+                1U << 2);
+    shared.card.free_bytes = shared.free_bytes = GB;
+    assert_int_equal(check_advice((struct memory_wish){.is_card = true, .room = shared}), 0);
+    assert_non_null(strstr(osp_error(), "no limit on requests changes that"));
+}
+
+/* The bytes of a row, and whether it says that. */
+static void expect_row(const char *table, const char *name, int64_t n_bytes, const char *words)
+{
+    const char *at = strstr(table, name), *end = at == NULL ? NULL : strchr(at, '\n');
+    char bytes[16];
+
+    if (end == NULL)
+        fail_msg("no row %s:\n%s", name, table);
+    format_bytes(bytes, (double)n_bytes);
+    if (memmem(at, (size_t)(end - at), bytes, strlen(bytes)) == NULL ||
+        memmem(at, (size_t)(end - at), words, strlen(words)) == NULL)
+        fail_msg("row %s is not %s, %s:\n%s", name, bytes, words, table);
+}
+
+static void test_table_of_the_plan(void **state)
+{
+    const struct gptoss_config c = config_20b();
+    const struct memory_room room = {.card = {.total_bytes = 80 * GB, .free_bytes = 70 * GB},
+                                     .share = 0.5,
+                                     .free_bytes = 70 * GB,
+                                     .allowed_bytes = 30 * GB};
+    const struct weights_report parts = {.experts_bytes = WEIGHTS - GB, .attn_bytes = 2 * GB};
+    struct memory_plan p =
+        plan((struct memory_wish){.n_seqs_max = 4, .context_tokens_max = 8192}, 30 * GB);
+    const int64_t window_bytes = model_page_bytes(&c, GROUP_WINDOW, DTYPE_F32);
+    const int n_window = p.n_pages[GROUP_WINDOW] - p.n_snapshot_pages;
+    struct buf table;
+
+    (void)state;
+    assert_int_equal(n_window, 4 * sched_window_pages(128) + sched_chunk_pages(512));
+    buf_init(&table, 1 << 14);
+    memory_table_write(&table, &p, &c, &room, &parts);
+    expect_row(buf_text(&table), "weights", WEIGHTS, "experts 12.8 GB, attention 2.0 GB");
+    expect_row(buf_text(&table), "weights", GB, "less as MXFP4:");
+    expect_row(buf_text(&table), "activations", p.activation_bytes - p.step_bytes, "512 tokens");
+    expect_row(buf_text(&table), "KV, full layers",
+               p.n_pages[GROUP_FULL] * model_page_bytes(&c, GROUP_FULL, DTYPE_F32),
+               "512 pages of 64 tokens, f32 (--kv-cache-dtype): 4.0 requests of 8192 tokens");
+    expect_row(buf_text(&table), "KV, window layers", n_window * window_bytes, "4 requests");
+    expect_row(buf_text(&table), "prefix snapshots", p.n_snapshot_pages * window_bytes, "window");
+    expect_row(buf_text(&table), "total", p.total_bytes, "of 70.0 GB");
+    expect_row(buf_text(&table), "allowed", 30 * GB, "--gpu-memory-utilization 0.50");
+    expect_row(buf_text(&table), "reserve", 70 * GB - p.total_bytes, "stays free");
+    expect_row(buf_text(&table), "swap", p.kv_cache_bytes / 8, "host's memory");
+    p.kv_asked_bytes = GB;
+    buf_clear(&table);
+    memory_table_write(&table, &p, &c, &room, NULL);
+    expect_row(buf_text(&table), "KV allowed", GB, "by --kv-cache-memory");
+    expect_row(buf_text(&table), "weights", WEIGHTS, "generated");
+    buf_release(&table);
+}
+
 static void test_host_memory_is_known(void **state)
 {
     (void)state;
@@ -262,5 +427,6 @@ UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
           cmocka_unit_test(test_names_of_the_caches_types),
           cmocka_unit_test(test_weights_that_fill_the_memory_leave_a_small_cache),
           cmocka_unit_test(test_what_does_not_fit_is_refused),
+          cmocka_unit_test(test_advice_is_right), cmocka_unit_test(test_table_of_the_plan),
           cmocka_unit_test(test_host_memory_is_known), cmocka_unit_test(test_share_of_a_card),
           cmocka_unit_test(test_places))
