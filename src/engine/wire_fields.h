@@ -74,13 +74,13 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(int64_t, timeout_ms)                                                                     \
     VALUE(enum osp_form, form)                                                                     \
     TEXT(form_text)                                                                                \
+    HERE(bool, no_control_text)                                                                    \
+    HERE(bool, stop_in_text)                                                                       \
     HERE(enum osp_tool_choice, tool_choice)                                                        \
     HERE(const char *const *, tools)                                                               \
     HERE(int, n_tools)                                                                             \
     HERE(bool, one_tool_call)                                                                      \
-    TEXT(calls)                                                                                    \
-    HERE(bool, no_control_text)                                                                    \
-    HERE(bool, stop_in_text)
+    TEXT(calls)
 
 /* X(struct osp_<name>_options, its table) */
 #define WIRE_OPTIONS_LIST(X)                                                                       \

@@ -195,8 +195,8 @@ void answer_reply(struct answer *a)
     bool is_over = false;
 
     begin_request(a, &r);
-    reply_init(&whole, "model", false, false);
-    reply_init(&chunks, "model", true, false);
+    reply_init(&whole, "model", false);
+    reply_init(&chunks, "model", true);
     buf_clear(&a->out);
     a->n_told = 0;
     for (size_t i = 0; i < a->ids.n && !is_over;) {
@@ -206,7 +206,7 @@ void answer_reply(struct answer *a)
         is_over = hear(a, r, &whole, &chunks, &usage);
     }
     CHECK(a, is_over);
-    reply_stream_end(&chunks, &usage, &a->out);
+    reply_stream_end(&chunks.head, &chunks.extras, &usage, &a->out);
     CHECK(a, !a->out.overflow);
     read_streamed(a);
     buf_clear(&a->out);

@@ -263,7 +263,7 @@ def test_no_tools(client):
     )
     assert all(item.type != "function_call" for item in r.output)
     without = client.responses.create(model=MODEL, input="What is the weather in Paris?")
-    assert without.usage.input_tokens == r.usage.input_tokens
+    assert without.usage.input_tokens < r.usage.input_tokens  # the tools stay in the prompt
 
 
 def test_tools_that_agents_send(server):
