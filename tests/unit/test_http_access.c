@@ -303,8 +303,8 @@ static void test_tool_choice(void **state)
         "{\"type\":\"allowed_tools\"}",
         "{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[]}",
         "{\"type\":\"allowed_tools\",\"mode\":\"all\",\"tools\":[{}]}",
-        "{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"type\":\"function\","
-        "\"name\":\"f\"},1]}",
+        ("{\"type\":\"allowed_tools\",\"mode\":\"auto\",\"tools\":[{\"type\":\"function\","
+         "\"name\":\"f\"},1]}"),
     };
     struct request_params p;
     char body[512];
