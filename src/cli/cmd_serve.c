@@ -152,7 +152,7 @@ static struct serve_options options_of(struct serving *s)
     return (struct serve_options){
         .host = args->host,
         .port = args->port,
-        .names = args->names,
+        .names = args->names ? args->names : model_args_cache_name(&args->model, s->rest),
         .api_key = args->api_key,
         .allowed_origins = args->allowed_origins,
         .body_bytes_max = (size_t)args->body_bytes_max,

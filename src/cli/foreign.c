@@ -15,7 +15,7 @@
 #define NEUTRAL    "tokens are drawn by temperature, top_p, top_k and min_p"
 #define DOWNLOAD                                                                                   \
     "osprey does not download models; fetch one first, for example with hf download "              \
-    "openai/gpt-oss-20b --local-dir gpt-oss-20b, and give its folder"
+    "openai/gpt-oss-20b, and give its name"
 
 #define REFUSED "" /* the only value that may be ignored: none */
 
@@ -45,7 +45,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--ubatch-size,-ub,--block-size,--threads-batch,-tb,--threads-http,"
      "--moe-backend,--distributed-executor-backend,--prio,--prio-batch,"
      "--poll,--num-gpu-blocks-override,"
-     "--api-server-count,--kernel-config,--attention-config,--optimization-level,"
+     "--api-server-count,--kernel-config,--attention-config.,--optimization-level,"
      "--performance-mode",
      FOREIGN_ONE, NULL, FIXED},
     {"--numa,--cpu-mask,-C,--cpu-range,-Cr,--cpu-strict", FOREIGN_ONE, NULL, "use --cpu-affinity"},
@@ -70,8 +70,8 @@ static const struct foreign_option FOREIGN[] = {
     {"--mmap,--mlock,--direct-io,-dio,--no-host", FOREIGN_NONE, NULL, MAPPED},
     {"--load-mode,-lm", FOREIGN_ONE, NULL, MAPPED},
     {"--check-tensors", FOREIGN_NONE, NULL, "osprey validate checks a checkpoint"},
-    {"--revision,--code-revision,--tokenizer-revision,--download-dir,--task,--runner,--convert",
-     FOREIGN_ONE, NULL, "a checkpoint is taken as its folder has it"},
+    {"--code-revision,--tokenizer-revision,--task,--runner,--convert", FOREIGN_ONE, NULL,
+     "a checkpoint is taken as its folder has it"},
     {"--offline", FOREIGN_NONE, NULL, "osprey never uses the network for models"},
     {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "weights stay loaded"},
     {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
@@ -111,9 +111,9 @@ static const struct foreign_option FOREIGN[] = {
     {"--top-n-sigma,--top-nsigma", FOREIGN_ONE, "-1", NEUTRAL},
     {"--timeout,-to", FOREIGN_ONE, NULL,
      "see --request-timeout, --request-time-limit, --idle-timeout and --stall-timeout"},
-    {"--max-logprobs,--logprobs-mode", FOREIGN_ONE, NULL, "log-probabilities are not sent"},
+    {"--max-logprobs,--logprobs-mode", FOREIGN_ONE, NULL, "requests ask for up to 20"},
     {"--guided-decoding-backend,--structured-outputs-config", FOREIGN_ONE, NULL,
-     "there are no grammars"},
+     "forms are compiled here"},
     {"--enable-force-include-usage", FOREIGN_NONE, NULL, "requests ask for it with stream_options"},
     {"--allowed-methods,--allowed-headers,--cors-methods,--cors-headers", FOREIGN_ONE, NULL,
      "the answer to an allowed page says it"},
@@ -122,8 +122,8 @@ static const struct foreign_option FOREIGN[] = {
     {"--hf-repo,-hf,-hfr,--hf-file,-hff,--model-url,-mu,--docker-repo,-dr,--hf-token,-hft",
      FOREIGN_ONE, REFUSED, DOWNLOAD},
     {"--gpt-oss-20b-default,--gpt-oss-120b-default", FOREIGN_NONE, REFUSED, DOWNLOAD},
-    {"--config,--models-preset", FOREIGN_ONE, REFUSED,
-     "give each option here or as OSPREY_NAME in the environment"},
+    {"--models-preset", FOREIGN_ONE, REFUSED,
+     "give each option here, in a --config file or as OSPREY_NAME in the environment"},
     {"--models-dir,--models-max", FOREIGN_ONE, REFUSED,
      "one process serves one model; start one for each"},
     {"--api-key-file", FOREIGN_ONE, REFUSED, "write the key into OSPREY_API_KEY"},
@@ -138,8 +138,8 @@ static const struct foreign_option FOREIGN[] = {
      REFUSED, "adapters are not read; merge them into the weights"},
     {"--enable-lora", FOREIGN_NONE, REFUSED, "adapters are not read; merge them into the weights"},
     {"--grammar,--grammar-file,--json-schema,-j,--json-schema-file,-jf", FOREIGN_ONE, REFUSED,
-     "answers cannot be held to a grammar"},
-    {"--logit-bias", FOREIGN_ONE, REFUSED, "tokens have no bias"},
+     "requests say response_format, regex or choice"},
+    {"--logit-bias", FOREIGN_ONE, REFUSED, "requests say logit_bias"},
     {"--ignore-eos", FOREIGN_NONE, REFUSED, "requests say ignore_eos"},
     {"--hf-overrides,--override-kv,--rope-scaling,--rope-scale,--rope-freq-base,"
      "--rope-freq-scale,--rope-theta,--yarn-orig-ctx,--yarn-ext-factor",
@@ -171,7 +171,12 @@ const struct foreign_option *foreign_find(const char *word)
     const struct foreign_option *option;
     char base[64];
 
-    snprintf(base, sizeof base, "%s", word);
+    /* "--NAME." is for keys whose NAME is an option of osprey's own */
+    snprintf(base, sizeof base, "%.*s", (int)(strcspn(word, ".") + (strchr(word, '.') != NULL)),
+             word);
+    option = find(base, false);
+    if (option)
+        return option;
     base[strcspn(base, ".")] = '\0';
     option = find(base, false);
     if (option || strncmp(base, "--no-", 5) != 0)

@@ -91,6 +91,7 @@ void help_command(FILE *out, const struct command *command)
     fputs("\nOptions:\n", out);
     for (const struct option_row *row = command->options; row->name; row++)
         put_option(out, row);
+    put_option(out, &OPTION_CONFIG);
     fputs("\nEvery option can also come from the environment: --max-model-len as "
           "OSPREY_MAX_MODEL_LEN.\n",
           out);

@@ -47,6 +47,8 @@ static void put_command(FILE *out, const struct command *command)
     put_examples(out, command->examples);
     for (const struct option_row *row = command->options; row->name; row++)
         put_option(out, row);
+    if (command->options->name)
+        put_option(out, &OPTION_CONFIG);
 }
 
 void help_man(FILE *out)
@@ -63,6 +65,7 @@ void help_man(FILE *out)
         put_command(out, COMMANDS[i]);
     fputs(".SH ENVIRONMENT\nEvery option can also come from the environment, in capitals and with "
           "underscores:\n\\-\\-max\\-model\\-len as\n.BR OSPREY_MAX_MODEL_LEN .\nThe command line "
-          "wins.\n.SH EXIT STATUS\n0 success, 1 failure, 2 a wrong command line.\n",
+          "wins,\nand both over a\n.B \\-\\-config\nfile.\n.SH EXIT STATUS\n0 success, 1 failure, "
+          "2 a wrong command line.\n",
           out);
 }

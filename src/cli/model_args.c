@@ -1,50 +1,83 @@
 #include "cli/model_args.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/kernel_json.h"
+#include "cli/model_cache.h"
 #include "cli/progress.h"
 
-/* "openai/gpt-oss-20b": one slash, no dots in front. */
-static bool looks_like_a_repository(const char *path)
+static enum osp_status no_folder(const char *path)
 {
-    const char *slash = strchr(path, '/');
-
-    return slash && slash != path && slash[1] && !strchr(slash + 1, '/') && path[0] != '.' &&
-           path[0] != '~';
-}
-
-static enum osp_status check_folder(const char *path)
-{
-    const char *name = strrchr(path, '/');
-
-    if (path_is_folder(path))
-        return OSP_OK;
     if (str_ends_with(path, ".gguf"))
         return fail(OSP_EUNSUPPORTED,
                     "%s: GGUF files are not read; fetch the checkpoint that it was made of, for "
                     "example with\n    hf download openai/gpt-oss-20b --local-dir gpt-oss-20b\nand "
                     "give its folder: gpt-oss-20b",
                     path);
-    if (!looks_like_a_repository(path))
-        return fail(OSP_ENOTFOUND,
-                    "%s: there is no such folder (a checkpoint is a folder with "
-                    "config.json and .safetensors files)",
-                    path);
-    name++;
     return fail(OSP_ENOTFOUND,
-                "%s: there is no such folder, and osprey does not download models. Fetch it first, "
-                "for example with\n    hf download %s --local-dir %s\nand give its folder: %s",
-                path, path, name, name);
+                "%s: there is no such folder (a checkpoint is a folder with "
+                "config.json and .safetensors files)",
+                path);
+}
+
+static const char *given_path(const struct model_args *args, const struct option_rest *rest)
+{
+    return rest->n > 0 ? rest->words[0] : args->path;
+}
+
+const char *model_args_cache_name(const struct model_args *args, const struct option_rest *rest)
+{
+    const char *given = given_path(args, rest);
+
+    return given && !path_is_folder(given) && model_cache_is_name(given) ? given : NULL;
 }
 
 enum osp_status model_args_path(const char **out, const struct model_args *args,
                                 const struct option_rest *rest)
 {
-    *out = rest->n > 0 ? rest->words[0] : args->path;
-    return *out ? check_folder(*out) : OSP_OK;
+    static char *found; /* what the caller's pointer points into, until the next call */
+    const char *name = model_args_cache_name(args, rest);
+    enum osp_status st;
+
+    *out = given_path(args, rest);
+    if (name == NULL)
+        return *out == NULL || path_is_folder(*out) ? OSP_OK : no_folder(*out);
+    free(found);
+    st = model_cache_find(&found, name, args->download_dir, args->revision);
+    *out = found;
+    return st;
+}
+
+enum osp_status model_args_attention(const char **out, const struct model_args *args)
+{
+    static char *backend; /* likewise */
+    enum osp_status st = OSP_OK;
+
+    *out = args->attention_backend;
+    if (args->attention_config == NULL)
+        return OSP_OK;
+    free(backend);
+    backend = NULL;
+    TRY(kernel_json_backend(&backend, args->attention_config));
+    if (*out && backend && strcmp(*out, backend) != 0)
+        return fail(OSP_EINVAL, "--attention-backend %s and --attention-config %s differ", *out,
+                    args->attention_config);
+    *out = backend ? backend : *out;
+out:
+    return st;
+}
+
+/* Other loaders of the same files. */
+static const char *known_load_format(const char *given)
+{
+    if (!given || !str_in_list("fastsafetensors,instanttensor,runai_streamer", given))
+        return given;
+    fprintf(stderr, "osprey: --load-format %s is ignored: checkpoints are always mapped\n", given);
+    return "safetensors";
 }
 
 /* f16 is what llama-server keeps by itself: command lines name it without wanting anything else. */
@@ -98,14 +131,13 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
         .n_batch_tokens_max = args->n_batch_tokens_max,
         .kv_cache_bytes = args->kv_cache_bytes,
         .mxfp4_backend = args->mxfp4_backend,
-        .attention_backend = args->attention_backend,
         .moe_tile = args->moe_tile,
         .enforce_eager = args->enforce_eager,
         .gpu_memory_utilization = args->gpu_memory_utilization.value,
         .mxfp4_layers = args->mxfp4_layers,
         .pack_cache = args->pack_cache,
         .mxfp4_activation = args->mxfp4_activation,
-        .load_format = args->load_format,
+        .load_format = known_load_format(args->load_format),
         .dummy_shape = args->dummy_shape,
         .dummy_layers = args->dummy_layers,
         .worker = args->worker,
@@ -120,6 +152,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     TRY(model_args_path(&opt.path, args, rest));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     TRY(model_args_sinks(&opt.no_sinks, args));
+    TRY(model_args_attention(&opt.attention_backend, args));
     st = osp_model_open(out, &opt);
     progress_clear(&progress);
 out:

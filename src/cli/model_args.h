@@ -6,13 +6,13 @@
 #include "osprey.h"
 
 struct model_args {
-    const char *path, *tokenizer, *device, *cpu_features, *cpu_affinity;
+    const char *path, *revision, *download_dir, *tokenizer, *device, *cpu_features, *cpu_affinity;
     int n_threads, context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     bool no_sinks;
     const char *kv_cache_dtype, *cache_type_k, *cache_type_v; /* see model_args_kv_type() */
     const char *mxfp4_layers, *pack_cache, *mxfp4_activation;
-    const char *mxfp4_backend, *attention_backend, *attention_sinks, *moe_tile;
+    const char *mxfp4_backend, *attention_backend, *attention_config, *attention_sinks, *moe_tile;
     bool enforce_eager;
     struct option_real gpu_memory_utilization;
     const char *load_format, *dummy_shape;
@@ -23,8 +23,13 @@ struct model_args {
 
 #define MODEL_PATH_ROWS(T, m)                                                                      \
     TEXT_ROW(T, m.path, "model", "-m", "FOLDER",                                                   \
-             "checkpoint in the Hugging Face or original layout (default: the bundled "            \
-             "osprey-nano); the same as the first word"),                                          \
+             "checkpoint in the Hugging Face or original layout, or the name of one in the local " \
+             "Hugging Face cache (default: the bundled osprey-nano); the same as the first word"), \
+        TEXT_ROW(T, m.revision, "revision", NULL, "NAME",                                          \
+                 "branch, tag or commit of a model in that cache (default main)"),                 \
+        TEXT_ROW(T, m.download_dir, "download-dir", NULL, "FOLDER",                                \
+                 "that cache (default: $HF_HUB_CACHE, $HF_HOME/hub or "                            \
+                 "~/.cache/huggingface/hub)"),                                                     \
         TEXT_ROW(T, m.tokenizer, "tokenizer", NULL, "FILE",                                        \
                  "tokenizer.json or .tiktoken file (default: the one beside the checkpoint)")
 
@@ -55,9 +60,12 @@ struct model_args {
         TEXT_ROW(T, m.moe_tile, "moe-tile", NULL, "TILE",                                          \
                  "the experts' tile for prompts on cuda, rows of weights x tokens: 64x128 or "     \
                  "128x128, as far as the card has them (default auto)"),                           \
-        TEXT_ROW(T, m.attention_backend, "attention-backend", NULL, "NAME",                        \
+        TEXT_ROW(T, m.attention_backend, "attention-backend", "--attention-config.backend",        \
+                 "NAME",                                                                           \
                  "attention on cuda: wgmma, mma or simt, as far as the card has them (default "    \
-                 "auto)")
+                 "auto)"),                                                                         \
+        TEXT_ROW(T, m.attention_config, "attention-config", NULL, "JSON",                          \
+                 "vLLM's way to say the same: {\"backend\": \"auto\"}")
 
 #define MODEL_DEVICE_ROWS(T, m)                                                                    \
     TEXT_ROW(T, m.device, "device", NULL, "NAME", "auto, cpu or cuda (default auto)"),             \
@@ -89,7 +97,8 @@ struct model_args {
 /* For commands that measure: generated weights instead of a checkpoint. */
 #define MODEL_DUMMY_ROWS(T, m)                                                                     \
     TEXT_ROW(T, m.load_format, "load-format", NULL, "FORMAT",                                      \
-             "auto, safetensors, or dummy: generated weights of --shape, without a checkpoint "    \
+             "auto, safetensors (so are fastsafetensors, instanttensor and runai_streamer), or "   \
+             "dummy: generated weights of --shape, without a checkpoint "                          \
              "(default auto)"),                                                                    \
         TEXT_ROW(T, m.dummy_shape, "shape", NULL, "NAME",                                          \
                  "of dummy weights: gpt-oss-20b, gpt-oss-120b, osprey-nano (default "              \
@@ -108,10 +117,17 @@ struct model_args {
                 "a worker that gives no sign of life for so long is killed and started again "     \
                 "(default 4)")
 
-/* The path of the first word or of --model; NULL = the bundled model. A name such as
- * openai/gpt-oss-20b that is no folder is an error that says what to do. */
+/* The path of the first word or of --model; NULL = the bundled model. A name such as openai/gpt-oss-20b that
+ * is no folder is looked for in the local Hugging Face cache; what is not there is an error that says what to
+ * do. Valid until the next call; one thread at a time. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
                                         const struct option_rest *rest);
+
+/* The name by which a model of the cache was asked for; NULL when it is a folder or the bundled one. */
+const char *model_args_cache_name(const struct model_args *args, const struct option_rest *rest);
+
+/* What --attention-backend and --attention-config say together, NULL = nothing, as for the path above. */
+CHECKED enum osp_status model_args_attention(const char **out, const struct model_args *args);
 
 /* What --kv-cache-dtype, --cache-type-k and --cache-type-v say together; NULL = nothing. OSP_EINVAL when
  * they differ. */

@@ -1,6 +1,5 @@
 #include "cli/options.h"
 
-#include <ctype.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -9,8 +8,19 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/config_file.h"
 #include "cli/foreign.h"
 #include "cli/nearest.h"
+#include "cli/option_parts.h"
+
+const struct option_row OPTION_CONFIG = {
+    .name = "config",
+    .kind = OPTION_TEXT,
+    .value = "FILE",
+    .help = "read options from this file, a line each: name: value, as in vLLM's; the command line "
+            "and the "
+            "environment win",
+};
 
 /* ---- names ---- */
 
@@ -55,112 +65,13 @@ static enum osp_status unknown_option(const struct command *command, const char 
                 word, nearest, command->name);
 }
 
-/* ---- values ---- */
-
-static enum osp_status bad_value(const struct option_row *row, const char *text)
-{
-    return fail(OSP_EINVAL, "--%s %s: must be a number from %.10g to %.10g", row->name, text,
-                row->min, row->max);
-}
-
-/* Of a letter at a number's end; 0 = none. Bytes go by 1024 in either case, counts as in vLLM. */
-static double unit_of(const struct option_row *row, char letter)
-{
-    const bool by_1000 = row->kind != OPTION_BYTES && islower((unsigned char)letter);
-    const double step = by_1000 ? 1000 : 1024;
-
-    switch (row->kind == OPTION_REAL ? '\0' : toupper((unsigned char)letter)) {
-    case 'K':
-        return step;
-    case 'M':
-        return step * step;
-    case 'G':
-        return step * step * step;
-    default:
-        return 0;
-    }
-}
-
-static enum osp_status set_number(const struct option_row *row, char *field, const char *text)
-{
-    char *end;
-    double number = strtod(text, &end);
-
-    if (end != text && unit_of(row, *end) > 0)
-        number *= unit_of(row, *end++);
-    if (end == text || *end || !(number >= row->min && number <= row->max) ||
-        (row->kind != OPTION_REAL && number != (double)(int64_t)number))
-        return bad_value(row, text);
-    if (row->kind == OPTION_LIMIT && number < 0)
-        number = 0;
-    if (row->kind == OPTION_INT || row->kind == OPTION_LIMIT)
-        memcpy(field, &(int){(int)number}, sizeof(int));
-    else if (row->kind == OPTION_BYTES)
-        memcpy(field, &(int64_t){(int64_t)number}, sizeof(int64_t));
-    else
-        memcpy(field, &(struct option_real){.given = true, .value = number},
-               sizeof(struct option_real));
-    return OSP_OK;
-}
-
-static enum osp_status set_flag(const struct option_row *row, char *field, const char *text)
-{
-    bool on = !text || str_in_list("1,true,yes,on", text);
-
-    if (!on && !str_in_list("0,false,no,off", text) && *text)
-        return fail(OSP_EINVAL, "--%s: %s is neither true nor false", row->name, text);
-    memcpy(field, &on, sizeof on);
-    return OSP_OK;
-}
-
-static enum osp_status set_option(const struct option_row *row, void *into, const char *text)
-{
-    char *field = (char *)into + row->offset;
-
-    if (row->kind == OPTION_FLAG)
-        return set_flag(row, field, text);
-    if (row->kind != OPTION_TEXT)
-        return set_number(row, field, text);
-    memcpy(field, &text, sizeof text);
-    return OSP_OK;
-}
-
-/* ---- the environment ---- */
-
-enum { VARIABLE_BYTES_MAX = 64 };
-
-/* "OSPREY_MAX_MODEL_LEN" */
-static void variable_of(const struct option_row *row, char out[VARIABLE_BYTES_MAX])
-{
-    snprintf(out, VARIABLE_BYTES_MAX, "OSPREY_%s", row->name);
-    for (char *c = out; *c; c++)
-        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
-}
-
-static enum osp_status read_environment(const struct option_row *rows, void *into)
-{
-    for (const struct option_row *row = rows; row->name; row++) {
-        char name[VARIABLE_BYTES_MAX];
-        const char *text;
-        enum osp_status st;
-
-        variable_of(row, name);
-        text = getenv(name);
-        if (!text || !*text)
-            continue;
-        st = set_option(row, into, text);
-        if (st != OSP_OK)
-            return fail_within(st, "environment variable %s", name);
-    }
-    return OSP_OK;
-}
-
 /* ---- the command line ---- */
 
 /* argv in one spelling: "--name=value", "--flag", words; all owned. */
 struct plain {
     char **argv;
     int argc;
+    char *config; /* what --config says; owned */
 };
 
 static void plain_release(struct plain *p)
@@ -168,6 +79,7 @@ static void plain_release(struct plain *p)
     for (int i = 0; i < p->argc; i++)
         free(p->argv[i]);
     free(p->argv);
+    free(p->config);
     *p = (struct plain){0};
 }
 
@@ -238,6 +150,24 @@ static enum osp_status add_option(struct plain *p, const struct option_row *row,
     return OSP_OK;
 }
 
+/* --config FILE, --config=FILE; false: another option. */
+static bool is_config(const char *word)
+{
+    return strncmp(word, "--config", 8) == 0 && (word[8] == '\0' || word[8] == '=');
+}
+
+static enum osp_status take_config(struct plain *p, const char *word, char **next, int *n_used)
+{
+    const char *path = word[8] == '=' ? word + 9 : *next;
+
+    if (!path)
+        return fail(OSP_EINVAL, "--config: needs a value (FILE)");
+    *n_used += word[8] != '=';
+    free(p->config);
+    p->config = mem_strdup(path);
+    return OSP_OK;
+}
+
 /* "--max_model_len=x_y" is "--max-model-len=x_y", as in vLLM and llama-server. */
 static void underscores_to_dashes(char *word)
 {
@@ -260,6 +190,11 @@ static enum osp_status take_word(struct plain *p, const struct command *command,
     if (word[0] != '-' || word[1] == '\0') {
         plain_add(p, word);
         return OSP_OK;
+    }
+    if (is_config(word) && command->options->name) {
+        st = take_config(p, word, at + 1, n_used);
+        free(word);
+        return st;
     }
     row = split_word(command->options, word, &attached);
     st = row ? add_option(p, row, word, attached, at + 1, n_used)
@@ -321,22 +256,90 @@ static enum osp_status read_plain(const struct command *command, struct plain *p
     optind = 0; /* start anew */
     opterr = 0;
     while (st == OSP_OK && (code = getopt_long(p->argc, p->argv, "", options, &index)) == 0)
-        st = set_option(&command->options[index], into, optarg);
+        st = option_set(&command->options[index], into, optarg);
     free(options);
     if (st == OSP_OK && code != -1)
         return fail(OSP_EINVAL, "%s: cannot be read", p->argv[optind - 1]);
     return st;
 }
 
+/* ---- the file ---- */
+
+/* Another command's, or one that is told not to happen and is not ours. */
+static bool is_passed_over(const struct command *command, const char *word, const char *value)
+{
+    const struct foreign_option *foreign = foreign_find(word);
+
+    if (options_find(command->options, word))
+        return false;
+    if (foreign)
+        return foreign->value == FOREIGN_NONE && str_in_list("0,false,no,off", value);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (options_find(COMMANDS[i]->options, word))
+            return true;
+    return false;
+}
+
+/* As if "--name=value" stood on the command line. */
+static enum osp_status take_line(struct plain *p, const struct command *command,
+                                 const struct config_line *line)
+{
+    char *words[2] = {mem_printf("--%s=%s", line->name, line->value), NULL};
+    char *name = mem_printf("--%s", line->name);
+    enum osp_status st = OSP_OK;
+    int n_used;
+
+    underscores_to_dashes(name);
+    if (is_config(name))
+        st = fail(OSP_EINVAL, "--config: a file names no other");
+    else if (!is_passed_over(command, name, line->value))
+        st = take_word(p, command, words, &n_used);
+    free(words[0]);
+    free(name);
+    return st;
+}
+
+static enum osp_status read_config(struct plain *p, const struct command *command, const char *path,
+                                   void *into)
+{
+    struct config_file file = {0};
+    struct config_line line;
+    enum osp_status st;
+    bool found;
+
+    TRY(config_file_open(&file, path));
+    /* so many words at most: a line has two bytes */
+    p->argv = mem_new((CONFIG_FILE_BYTES_MAX / 2 + 2) * sizeof *p->argv);
+    plain_add(p, mem_strdup(command->name));
+    while ((st = config_file_next(&file, &line, &found)) == OSP_OK && found) {
+        st = take_line(p, command, &line);
+        if (st != OSP_OK) {
+            st = fail_within(st, "%s, line %d", path, file.line);
+            break;
+        }
+    }
+    if (st == OSP_OK && (st = read_plain(command, p, into)) != OSP_OK)
+        st = fail_within(st, "%s", path);
+out:
+    config_file_close(&file);
+    return st;
+}
+
 enum osp_status options_parse(const struct command *command, int argc, char **argv, void *into,
                               struct option_rest *rest)
 {
-    static struct plain plain; /* what the caller's pointers point into, until the next call */
+    /* what the caller's pointers point into, until the next call */
+    static struct plain plain, from_file;
+    const char *config = getenv("OSPREY_CONFIG");
     enum osp_status st;
 
     plain_release(&plain);
-    TRY(read_environment(command->options, into));
+    plain_release(&from_file);
     TRY(make_plain(&plain, command, argc, argv));
+    config = plain.config ? plain.config : config;
+    if (config && *config && command->options->name)
+        TRY(read_config(&from_file, command, config, into));
+    TRY(option_environment(command->options, into));
     TRY(read_plain(command, &plain, into));
     rest->n = plain.argc - optind;
     rest->words = plain.argv + optind;

@@ -25,12 +25,12 @@ enum osp_status validate_device_read(struct validate_device *out, const struct m
     struct osp_model_options opt = {.device = args->device,
                                     .cpu_features = args->cpu_features,
                                     .mxfp4_backend = args->mxfp4_backend,
-                                    .attention_backend = args->attention_backend,
                                     .moe_tile = args->moe_tile,
                                     .mxfp4_activation = args->mxfp4_activation};
     enum osp_status st;
 
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
+    TRY(model_args_attention(&opt.attention_backend, args));
     TRY(osp_device_describe(&opt, add_line, out));
     if (is_card(out) || args->device != NULL)
         st = osp_device_check(&opt, out->checks, VALIDATE_CHECKS_MAX, &out->n_checks);

@@ -2,8 +2,11 @@
 says what to do instead. Only the model, the address and the port are put in here."""
 
 import json
+import os
+import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import urllib.request
 
@@ -24,6 +27,11 @@ VLLM = [
     "MODEL --quantization mxfp4 --mxfp4-backend CUTLASS --mxfp4-layers moe,qkv,o,lm_head "
     "--attention-backend FLASHINFER --gpu-memory-utilization 0.70 --max-model-len 131072 "
     "--max-num-seqs 2 --max-num-batched-tokens 8192 --enable-prefix-caching",
+    "MODEL --quantization mxfp4 --tensor-parallel-size 1 --gpu-memory-utilization 0.70 --max-model-len 131072 "
+    "--max-num-seqs 2 --max-num-batched-tokens 8192 --enforce-eager --enable-prefix-caching --load-format fastsafetensors "
+    """--attention-backend FLASHINFER --attention-config '{"backend": "FLASHINFER", "use_cudnn_prefill": true}' """
+    "--kv-cache-dtype fp8 --async-scheduling --enable-auto-tool-choice --tool-call-parser openai "
+    "--reasoning-parser openai_gptoss --mxfp4-backend CUTLASS --mxfp4-layers moe,qkv,o,lm_head",
     "--model MODEL --host 0.0.0.0 --port 8000 --served-model-name gpt-oss-20b --api-key token-abc123 "
     "--disable-log-requests --uvicorn-log-level warning",
     "MODEL --max_model_len 32k --max_num_seqs=4 --enforce_eager --trust_remote_code --seed 0",
@@ -55,7 +63,9 @@ LLAMA = [
 REFUSED = [
     ("openai/gpt-oss-20b --tool-call-parser openai", "hf download openai/gpt-oss-20b"),
     ("MODEL --tensor-parallel-size 2", "only 1 is supported"),
-    ("MODEL --config server.yaml", "OSPREY_NAME"),
+    ("MODEL --config server.yaml", "server.yaml"),
+    ("MODEL --load-format gguf", "load format gguf"),
+    ("MODEL --attention-config FLASHINFER", "must be a JSON object"),
     ("MODEL --enable-lora --lora-modules a=b", "merge them"),
     ("MODEL --ssl-keyfile key.pem --ssl-certfile cert.pem", "reverse proxy"),
     ("MODEL --presence-penalty 1.5", "only 0 is supported"),
@@ -76,12 +86,22 @@ def words_of(line):
 @pytest.mark.parametrize("line", VLLM + LLAMA)
 def test_runs(line):
     key = "token-abc123" if "--api-key" in line else "none"
+    log = serve_once(words_of(line), key)
+    # One line for each option that was ignored, with a reason.
+    ignored = [x for x in log.splitlines() if "is ignored" in x]
+    assert all(re.fullmatch(r"osprey: --?[\w-]+( \w+|: \w+)? is ignored: \S.+", x) for x in ignored)
+    assert len(set(ignored)) == len(ignored)
+
+
+def serve_once(words, key="none", environment=None, **more):
+    """Starts a server, asks it once, and gives its log."""
     server = subprocess.Popen(
-        [PROGRAM, "serve", *words_of(line)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PROGRAM, "serve", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **(environment or {})}
     )
     url = server.stdout.readline().strip()
     assert url.startswith("http://127.0.0.1:"), server.communicate()[1]
-    body = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 2}
+    body = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 2, **more}
     request = urllib.request.Request(
         f"{url}/v1/chat/completions",
         data=json.dumps(body).encode(),
@@ -92,15 +112,72 @@ def test_runs(line):
     server.terminate()
     log = server.communicate(timeout=30)[1]
     assert server.returncode == 0, log
-    # One line for each option that was ignored, with a reason.
-    ignored = [x for x in log.splitlines() if "is ignored" in x]
-    assert all(re.fullmatch(r"osprey: --?[\w-]+ is ignored: \S.+", x) for x in ignored)
-    assert len(set(ignored)) == len(ignored)
+    return log
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """openai/gpt-oss-120b in a cache as `hf download` leaves it: files are links to blobs."""
+    model = tmp_path / "hub" / "models--openai--gpt-oss-120b"
+    snapshot = model / "snapshots" / "b5c939de"
+    for folder in (model / "refs", model / "blobs", snapshot):
+        folder.mkdir(parents=True)
+    (model / "refs" / "main").write_text("b5c939de")
+    for n, file in enumerate(sorted(pathlib.Path(MODEL).iterdir())):
+        shutil.copy(file, model / "blobs" / str(n))
+        (snapshot / file.name).symlink_to(f"../../blobs/{n}")
+    return tmp_path
+
+
+def test_model_of_the_local_cache(cache):
+    """By its name, as vLLM is told; clients call it by that name."""
+    line = ["openai/gpt-oss-120b", "--max-model-len", "4096", "--port", "0"]
+    serve_once(line, environment={"HF_HOME": str(cache), "HF_HUB_CACHE": ""}, model="openai/gpt-oss-120b")
+    serve_once([*line, "--revision", "b5c939de", "--download-dir", str(cache / "hub")], model="openai/gpt-oss-120b")
+    done = run("serve", *line, "--revision", "v2", environment={"HF_HUB_CACHE": str(cache / "hub")})
+    assert done.returncode == 1 and "no config.json of revision v2" in done.stderr
+
+
+def test_config_file_and_variables(tmp_path):
+    config = tmp_path / "server.yaml"
+    config.write_text(f'model: "{MODEL}"\nport: 0\nserved-model-name: from-file\nmax_model_len: 4k\n'
+                      "tensor-parallel-size: 1\ntrust-remote-code: true\n")
+    log = serve_once(["--config", str(config)], model="from-file")
+    assert "4000 tokens of context" in log and "--trust-remote-code is ignored" in log
+    log = serve_once([], environment={"OSPREY_CONFIG": str(config), "OSPREY_SERVED_MODEL_NAME": "from-variable",
+                                      "VLLM_MXFP4_BACKEND": "CUTLASS", "VLLM_MXFP4_MADE_UP": "1"}, model="from-variable")
+    assert "VLLM_MXFP4_MADE_UP is ignored" in log and "VLLM_MXFP4_BACKEND" not in log
+
+
+COMPLETIONS = {
+    "bash": """source $FOLDER/_osprey
+        COMP_WORDS=(osprey serve --max-m); COMP_CWORD=2; _osprey; echo "${COMPREPLY[@]}"
+        COMP_WORDS=(osprey tok); COMP_CWORD=1; _osprey; echo "${COMPREPLY[@]}" """,
+    "fish": """source $FOLDER/_osprey; complete -C 'osprey serve --max-m'; complete -C 'osprey tok'""",
+    "zsh": """zmodload zsh/zpty; zpty shell TERM=dumb zsh -f -i
+        zpty -w shell 'PS1=; PS2=; fpath=($FOLDER $fpath); autoload -U compinit; compinit -u -D; echo REA""DY'
+        zpty -r -m shell line '*READY*'; zpty -w -n shell $'osprey serve --max-model\\t'
+        zpty -r -m shell line '*max-model-len*'; print -r -- "$line"
+        zpty -w -n shell $'\\C-uosprey tok\\t'; zpty -r -m shell line '*tokenize*'; print -r -- "$line"; zpty -d shell""",
+}
+
+
+@pytest.mark.parametrize("shell", COMPLETIONS)
+def test_completion(shell, tmp_path):
+    """The script in the shell itself, where there is one."""
+    made = run("completion", shell)
+    assert made.returncode == 0 and all(word in made.stdout for word in ("max-model-len", "config", "np", "serve"))
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    (tmp_path / "_osprey").write_text(made.stdout)
+    done = subprocess.run([shell, "-c", COMPLETIONS[shell]], capture_output=True, text=True, timeout=60,
+                          stdin=subprocess.DEVNULL, env={**os.environ, "FOLDER": str(tmp_path)})
+    assert "--max-model-len" in done.stdout and "tokenize" in done.stdout, done
 
 
 @pytest.mark.parametrize("line, advice", REFUSED)
 def test_refused_with_advice(line, advice):
-    done = run("serve", *words_of(line))
+    done = run("serve", *words_of(line), environment={"HF_HUB_CACHE": "/nowhere"})
     assert done.returncode in (1, 2)
     assert advice in done.stderr and done.stdout == ""
 

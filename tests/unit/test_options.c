@@ -319,7 +319,8 @@ static void test_tables_are_sound(void **state)
 
                 snprintf(word, sizeof word, "%.*s", (int)n, alias);
                 assert_ptr_equal(options_find(COMMANDS[i]->options, word), row);
-                if (strncmp(word, "--no-", 5) != 0) /* --NAME may be on anyway, and ignored */
+                /* --NAME may be on anyway, and ignored; --NAME.KEY is one of many keys */
+                if (strncmp(word, "--no-", 5) != 0 && !strchr(word, '.'))
                     assert_null(foreign_find(word));
                 alias += n + (alias[n] == ',');
             }

@@ -1,0 +1,296 @@
+/* Where options come from besides the command line: a file, the environment; and models by their names. */
+#include "unit.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cli/commands.h"
+#include "cli/kernel_json.h"
+#include "cli/model_args.h"
+#include "cli/model_cache.h"
+
+struct args {
+    struct model_args model;
+    int port;
+    bool quiet;
+    const char *api_key;
+};
+
+#define T struct args
+static const struct option_row ROWS[] = {
+    MODEL_PATH_ROWS(T, model),
+    MODEL_KERNEL_ROWS(T, model),
+    INT_ROW(T, port, "port", "-p", 0, 65535, "PORT", "where"),
+    TEXT_ROW(T, api_key, "api-key", NULL, "KEY", "what clients send"),
+    FLAG_ROW(T, quiet, "quiet", "-q", "says less"),
+    {0},
+};
+#undef T
+
+static const struct command COMMAND = {
+    .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_words_max = 1};
+
+static char folder[64];
+
+static int make_folder(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/osprey-options-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    return 0;
+}
+
+static void run_in_folder(const char *what)
+{
+    char *line = mem_printf("cd '%s' && %s", folder, what);
+
+    assert_int_equal(system(line), 0);
+    free(line);
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    run_in_folder("rm -rf \"$PWD\"");
+    return 0;
+}
+
+/* Gives the path to free(). */
+static char *write_file(const char *name, const char *text)
+{
+    char *path = path_join(folder, name);
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static enum osp_status parse(struct args *args, char **words)
+{
+    char *argv[16] = {(char *)"try"};
+    struct option_rest rest;
+    int argc = 1;
+
+    for (; words[argc - 1]; argc++)
+        argv[argc] = words[argc - 1];
+    *args = (struct args){0};
+    return options_parse(&COMMAND, argc, argv, args, &rest);
+}
+
+#define WORDS(...) ((char *[]){__VA_ARGS__, NULL})
+
+static void test_file(void **state)
+{
+    static const char text[] = "---\n"
+                               "# as vLLM has it\n"
+                               "model: /models/a b  # where\n"
+                               "port:   8080\r\n"
+                               "\n"
+                               "api_key: 'it''s # \"this\"'\n"
+                               "\"tokenizer\": x\n";
+    char *path = write_file("a.yaml", text);
+    struct args args;
+
+    (void)state;
+    assert_int_equal(parse(&args, WORDS((char *)"--config", path)), OSP_EINVAL); /* a quoted name */
+    assert_non_null(strstr(fail_message(), "a.yaml, line 7: "));
+    free(path);
+
+    path = write_file("a.yaml", "model: /models/a b  # where\nport:   8080\r\n"
+                                "api_key: 'it''s # \"this\"'\nquiet: true\n"
+                                "tokenizer: \"C:\\\\a \\\"b\\\" #\"   # a comment\n"
+                                "max-num-seqs: 4\n"         /* other commands have it */
+                                "trust-remote-code: true\n" /* other servers have it */
+                                "enable-lora: false\n");    /* and what is off is off */
+    assert_int_equal(parse(&args, WORDS((char *)"--config", path)), OSP_OK);
+    assert_string_equal(args.model.path, "/models/a b");
+    assert_int_equal(args.port, 8080);
+    assert_string_equal(args.api_key, "it's # \"this\"");
+    assert_string_equal(args.model.tokenizer, "C:\\a \"b\" #");
+    assert_true(args.quiet);
+    free(path);
+}
+
+static void test_file_faults(void **state)
+{
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {"port: many", ".yaml: --port many: must be a number"},
+        {"quiet: true\nports: 1", ".yaml, line 2: --ports: unknown option; the nearest is --port"},
+        {"port:", ".yaml, line 1: needs a value"},
+        {"port:80", ".yaml, line 1: needs name: value"},
+        {"just words", ".yaml, line 1: needs name: value"},
+        {"model:\n  path: x", ".yaml, line 1: needs a value"},
+        {"quiet: true\n  port: 1", ".yaml, line 2: lists and nested values are not read"},
+        {"- port", ".yaml, line 1: lists and nested"},
+        {"api-key: |", ".yaml, line 1: only values of one line"},
+        {"api-key: 'x", ".yaml, line 1: the quotation is not closed"},
+        {"api-key: 'x' y", ".yaml, line 1: there is more behind"},
+        {"config: other.yaml", ".yaml, line 1: --config: a file names no other"},
+        {"enable-lora: true", "merge them into the weights"},
+    };
+    struct args args;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *path = write_file("b.yaml", cases[i].text);
+
+        assert_int_not_equal(parse(&args, WORDS((char *)"--config", path)), OSP_OK);
+        if (!strstr(fail_message(), cases[i].error))
+            fail_msg("'%s' is not in '%s'", cases[i].error, fail_message());
+        free(path);
+    }
+    assert_int_not_equal(parse(&args, WORDS((char *)"--config=/nowhere/c.yaml")), OSP_OK);
+    assert_non_null(strstr(fail_message(), "/nowhere/c.yaml"));
+    assert_int_equal(parse(&args, WORDS((char *)"--config")), OSP_EINVAL);
+}
+
+/* Flag over environment over file. */
+static void test_what_wins(void **state)
+{
+    char *path = write_file("c.yaml", "port: 1\napi-key: file\ntokenizer: file\n");
+    struct args args;
+
+    (void)state;
+    setenv("OSPREY_CONFIG", path, 1);
+    setenv("OSPREY_PORT", "2", 1);
+    setenv("OSPREY_API_KEY", "variable", 1);
+    assert_int_equal(parse(&args, WORDS((char *)"--port", (char *)"3")), OSP_OK);
+    assert_int_equal(args.port, 3);
+    assert_string_equal(args.api_key, "variable");
+    assert_string_equal(args.model.tokenizer, "file");
+    free(path);
+    path = write_file("d.yaml", "tokenizer: other\n");
+    assert_int_equal(parse(&args, WORDS((char *)"--config", path)),
+                     OSP_OK); /* over OSPREY_CONFIG */
+    assert_string_equal(args.model.tokenizer, "other");
+    assert_int_equal(args.port, 2);
+    free(path);
+    unsetenv("OSPREY_CONFIG");
+    unsetenv("OSPREY_PORT");
+    unsetenv("OSPREY_API_KEY");
+}
+
+static void test_variables_of_others(void **state)
+{
+    struct args args;
+
+    (void)state;
+    setenv("VLLM_MXFP4_BACKEND", "CUTLASS", 1);
+    setenv("VLLM_ATTENTION_BACKEND", "FLASHINFER", 1);
+    setenv("VLLM_MXFP4_UNHEARD_OF", "1", 1); /* named on standard error */
+    setenv("VLLM_PORT", "99", 1);            /* vLLM's own business is not the same */
+    setenv("VLLM_API_KEY", "theirs", 1);
+    assert_int_equal(parse(&args, WORDS(NULL)), OSP_OK);
+    assert_string_equal(args.model.mxfp4_backend, "CUTLASS");
+    assert_string_equal(args.model.attention_backend, "FLASHINFER");
+    assert_string_equal(args.api_key, "theirs");
+    assert_int_equal(args.port, 0);
+    setenv("OSPREY_MXFP4_BACKEND", "mma", 1);
+    setenv("OSPREY_API_KEY", "ours", 1);
+    assert_int_equal(parse(&args, WORDS(NULL)), OSP_OK);
+    assert_string_equal(args.model.mxfp4_backend, "mma");
+    assert_string_equal(args.api_key, "ours");
+    unsetenv("VLLM_MXFP4_BACKEND");
+    unsetenv("VLLM_ATTENTION_BACKEND");
+    unsetenv("VLLM_MXFP4_UNHEARD_OF");
+    unsetenv("VLLM_PORT");
+    unsetenv("VLLM_API_KEY");
+    unsetenv("OSPREY_MXFP4_BACKEND");
+    unsetenv("OSPREY_API_KEY");
+}
+
+static void test_attention_config(void **state)
+{
+    const char *backend;
+    struct args args;
+    char *found;
+
+    (void)state;
+    assert_int_equal(kernel_json_backend(&found, "{\"backend\": \"FLASHINFER\", \"x\": 1}"),
+                     OSP_OK);
+    assert_string_equal(found, "FLASHINFER");
+    free(found);
+    assert_int_equal(kernel_json_backend(&found, "{\"backend\": null}"), OSP_OK);
+    assert_null(found);
+    assert_int_equal(kernel_json_backend(&found, "{\"backend\": 1}"), OSP_EINVAL);
+    assert_int_equal(kernel_json_backend(&found, "[]"), OSP_EINVAL);
+    assert_int_equal(kernel_json_backend(&found, "{"), OSP_EINVAL);
+
+    assert_int_equal(parse(&args, WORDS((char *)"--attention-config.backend=mma")), OSP_OK);
+    assert_string_equal(args.model.attention_backend, "mma");
+    args.model.attention_config = "{\"backend\": \"mma\"}";
+    assert_int_equal(model_args_attention(&backend, &args.model), OSP_OK);
+    assert_string_equal(backend, "mma");
+    args.model.attention_config = "{\"backend\": \"simt\"}";
+    assert_int_equal(model_args_attention(&backend, &args.model), OSP_EINVAL);
+    args.model.attention_backend = NULL;
+    assert_int_equal(model_args_attention(&backend, &args.model), OSP_OK);
+    assert_string_equal(backend, "simt");
+}
+
+static void test_names(void **state)
+{
+    static const char *const good[] = {"openai/gpt-oss-20b", "a/b", "A_1/x.y-z"};
+    static const char *const bad[] = {"gpt-oss-20b", "/a/b",  "./a", "a/..",  "a/.b",
+                                      "../b",        "a/b/c", "~/a", "a/b c", "a/",
+                                      "/",           "",      "a//b"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        assert_true(model_cache_is_name(good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_false(model_cache_is_name(bad[i]));
+}
+
+static void expect_found(const char *cache, const char *revision, const char *commit)
+{
+    char *found, *want = mem_printf("%s/hub/models--openai--m/snapshots/%s", folder, commit);
+
+    assert_int_equal(model_cache_find(&found, "openai/m", cache, revision), OSP_OK);
+    assert_string_equal(found, want);
+    free(found);
+    free(want);
+}
+
+static void test_cache(void **state)
+{
+    char *cache = path_join(folder, "hub"), *found;
+
+    (void)state;
+    run_in_folder(
+        "mkdir -p hub/models--openai--m/refs/pr hub/models--openai--m/snapshots/c1 "
+        "hub/models--openai--m/snapshots/c2 hub/models--openai--m/snapshots/torn && "
+        "cd hub/models--openai--m && echo c1 >refs/main && printf c2 >refs/pr/1 && "
+        "echo ../../c1 >refs/bad && touch snapshots/c1/config.json snapshots/c2/config.json");
+    expect_found(cache, NULL, "c1");
+    expect_found(cache, "pr/1", "c2");
+    expect_found(cache, "c2", "c2");
+    assert_int_equal(model_cache_find(&found, "openai/m", cache, "torn"), OSP_ENOTFOUND);
+    assert_non_null(strstr(fail_message(), "no config.json of revision torn"));
+    assert_int_equal(model_cache_find(&found, "openai/m", cache, "bad"), OSP_ENOTFOUND);
+    assert_int_equal(model_cache_find(&found, "openai/m", cache, "../x"), OSP_EINVAL);
+    assert_int_equal(model_cache_find(&found, "openai/n", cache, NULL), OSP_ENOTFOUND);
+    assert_non_null(strstr(fail_message(), "hf download openai/n"));
+
+    setenv("HF_HUB_CACHE", cache, 1);
+    setenv("HF_HOME", "/nowhere", 1);
+    expect_found(NULL, NULL, "c1");
+    unsetenv("HF_HUB_CACHE");
+    setenv("HF_HOME", folder, 1);
+    expect_found(NULL, NULL, "c1");
+    unsetenv("HF_HOME");
+    free(cache);
+}
+
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
+
+UNIT_MAIN(IN_FOLDER(test_file), IN_FOLDER(test_file_faults), IN_FOLDER(test_what_wins),
+          cmocka_unit_test(test_variables_of_others), cmocka_unit_test(test_attention_config),
+          cmocka_unit_test(test_names), IN_FOLDER(test_cache))
