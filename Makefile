@@ -28,7 +28,7 @@ INCLUDES := -Iinclude -Isrc
 # installed packages.
 
 BARE_RUN  := run
-BARE_TEST := setup kills test test-compat test-quick asan tsan check-clang check-format bundle
+BARE_TEST := setup kills bench-text test test-compat test-quick asan tsan check-clang check-format bundle
 ifneq ($(filter $(BARE_TEST),$(MAKECMDGOALS)),)
 include build/setup/test.mk
 else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
@@ -312,6 +312,10 @@ run: build ## Set up, build, serve the bundled model, ask it a question; Ctrl-C 
 .PHONY: bench
 bench: build ## Measure the bundled model: speed, memory, where time goes
 	@$(BUILD)/osprey bench --stages
+
+.PHONY: bench-text
+bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer beside tiktoken, on one core
+	@$(VENV)/bin/python bench/text.py
 
 .PHONY: test
 test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)
