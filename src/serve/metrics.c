@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/usage.h"
+#include "serve/response_store.h"
 
 enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
 
@@ -14,6 +15,7 @@ struct figures {
     struct osp_engine_health health;
     struct http_counts http;
     struct usage_figures process;
+    struct response_counts stored;
     const struct server *server;
 };
 
@@ -56,6 +58,9 @@ static double share(double part, double whole)
       f->stats.n_requests_done)                                                                    \
     X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \
       f->engine.n_failed)                                                                          \
+    X("osprey:stored_responses", "gauge", "Responses that can be asked for again.", f->stored.n)   \
+    X("osprey:stored_responses_bytes", "gauge", "Memory that kept responses take.",                \
+      f->stored.n_bytes)                                                                           \
     X("osprey:requests_refused_total", "counter", "Requests answered with 429.",                   \
       f->server->n_refused)                                                                        \
     X("osprey:requests_over_time_total", "counter", "Requests ended by --request-time-limit.",     \
@@ -151,6 +156,7 @@ static void read_figures(struct figures *f, const struct server *s)
     osp_engine_get_metrics(s->engine, &f->engine);
     osp_engine_get_health(s->engine, &f->health);
     http_get_counts(s->http, &f->http);
+    response_store_count(s->responses, &f->stored);
     usage_read(&f->process);
 }
 

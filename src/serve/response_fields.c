@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "serve/json_form.h"
+#include "serve/response_input.h"
 
 enum {
     METADATA_MAX = 16, /* OpenAI's limits */
@@ -129,8 +130,7 @@ out:
     return st;
 }
 
-/* {"type":"json_schema","name":...,"schema":...} of text.format, as the chat has it. */
-static json_t *chat_format(const json_t *format)
+json_t *response_chat_format(const json_t *format)
 {
     const char *type = json_string_value(json_object_get(format, "type"));
 
@@ -150,8 +150,8 @@ static enum osp_status read_text(struct request_params *p, const char *name, con
     TRY(check_word(name, v, "verbosity", "low,medium,high"));
     if (!format || json_is_null(format))
         return OSP_OK;
-    same = chat_format(format);
-    TRY(json_read_response_format(p, "text.format", same));
+    same = response_chat_format(format);
+    TRY(response_format_explain(json_read_response_format(p, "text.format", same)));
 out:
     json_decref(same);
     return st;

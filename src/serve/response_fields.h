@@ -7,6 +7,8 @@
 enum { N_RESPONSE_FIELDS = 17 };
 extern const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS];
 
+/* text.format as the chat has it: {"type":"json_schema","json_schema":{"name":...,"schema":...}}. To json_decref(). */
+json_t *response_chat_format(const json_t *format);
 /* Whether `include` has that name. */
 bool response_includes(const json_t *body, const char *name);
 

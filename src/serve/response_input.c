@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "serve/response_input_parts.h"
+#include "serve/response_tools.h"
 #include "serve/response_writer.h"
 
 enum { IGNORED_NAME_BYTES = 48 }; /* longer ones are cut */
@@ -104,20 +105,39 @@ out:
     return st;
 }
 
+/* The name by which the model has called the function; borrowed from `out` or the item. */
+static enum osp_status read_name(const struct response_input *in, const json_t *item,
+                                 char out[TOOL_NAME_BYTES], const char **name)
+{
+    const char *space = json_string_value(json_object_get(item, "namespace"));
+    const json_t *own;
+    enum osp_status st;
+
+    TRY(input_string(in, item, "name", &own));
+    *name = json_string_value(own);
+    if (space && !response_tools_join(out, space, *name))
+        return input_bad(in, ".namespace", "with the name it is no name of a function");
+    *name = space ? out : *name;
+out:
+    return st;
+}
+
 static enum osp_status read_call(struct response_input *in, const json_t *item)
 {
-    const json_t *id, *name, *arguments;
+    char joined[TOOL_NAME_BYTES];
+    const json_t *id, *arguments;
     json_t *calls, *call;
+    const char *name;
     enum osp_status st;
 
     TRY(input_string(in, item, "call_id", &id));
-    TRY(input_string(in, item, "name", &name));
+    TRY(read_name(in, item, joined, &name));
     TRY(input_string(in, item, "arguments", &arguments));
     TRY(open_message(in, NULL, NULL, NULL));
     if (!json_object_get(in->open, "tool_calls"))
         TRY(set_open(in, "tool_calls", json_array()));
     calls = json_object_get(in->open, "tool_calls");
-    call = json_pack("{s:O,s:s,s:{s:O,s:O}}", "id", id, "type", "function", "function", "name",
+    call = json_pack("{s:O,s:s,s:{s:s,s:O}}", "id", id, "type", "function", "function", "name",
                      name, "arguments", arguments);
     if (!call || json_array_append_new(calls, call) != 0)
         return input_no_memory();

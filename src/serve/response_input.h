@@ -46,6 +46,9 @@ CHECKED enum osp_status response_input_add(struct response_input *in, json_t *in
 CHECKED enum osp_status response_input_explain(const struct response_input *in, const int *tools,
                                                size_t n_tools, enum osp_status st);
 
+/* Likewise, of failures about the form of an answer. */
+CHECKED enum osp_status response_format_explain(enum osp_status st);
+
 /* Whether clients of OpenAI's send such items, which mean nothing to this server. */
 bool response_is_foreign_item(const char *type);
 

@@ -58,6 +58,24 @@ static enum osp_status explain_tool(const int *tools, size_t n_tools, const char
     return fail(st, "tools[%d]%s", tools[tool], without(text + n, ".function"));
 }
 
+/* A place within response_format or, with the chat's members, text.format. */
+static enum osp_status explain_format(const char *text, enum osp_status st)
+{
+    const char *rest = without(without(text, "response_format"), "text.format");
+
+    return rest == text ? st : fail(st, "text.format%s", without(rest, ".json_schema"));
+}
+
+enum osp_status response_format_explain(enum osp_status st)
+{
+    char text[FAIL_MESSAGE_BYTES_MAX];
+
+    if (st == OSP_OK)
+        return st;
+    snprintf(text, sizeof text, "%s", fail_message());
+    return explain_format(text, st);
+}
+
 enum osp_status response_input_explain(const struct response_input *in, const int *tools,
                                        size_t n_tools, enum osp_status st)
 {
@@ -70,5 +88,5 @@ enum osp_status response_input_explain(const struct response_input *in, const in
         return explain_message(in, text, st);
     if (strncmp(text, "tools[", 6) == 0)
         return explain_tool(tools, n_tools, text, st);
-    return st;
+    return explain_format(text, st);
 }

@@ -85,12 +85,21 @@ static void put_message(const struct response_writer *w, bool is_begun, struct b
     buf_puts(out, "]");
 }
 
+static void put_name(const struct response_writer *w, struct buf *out)
+{
+    buf_puts(out, ",\"name\":");
+    reply_put_string(out, w->spaced ? w->spaced->name : w->name);
+}
+
 static void put_call(const struct response_writer *w, struct buf *out)
 {
     buf_puts(out, ",\"call_id\":");
     reply_put_string(out, w->call_id);
-    buf_puts(out, ",\"name\":");
-    reply_put_string(out, w->name);
+    if (w->spaced) {
+        buf_puts(out, ",\"namespace\":");
+        reply_put_string(out, w->spaced->space);
+    }
+    put_name(w, out);
     buf_puts(out, ",\"arguments\":");
     put_text(out, &w->text);
 }
@@ -215,10 +224,8 @@ static void tell_done(struct response_writer *w, const char *status, struct buf 
                 buf_text(&w->text), w->text.size_bytes, out);
     if (w->open == ITEM_MESSAGE)
         put_scores(out, &w->scores);
-    if (is_call) {
-        buf_puts(out, ",\"name\":");
-        reply_put_string(out, w->name);
-    }
+    if (is_call)
+        put_name(w, out);
     response_end_event(out);
     if (!is_call)
         tell_part(w, "response.content_part.done", out);
@@ -271,6 +278,7 @@ static bool begin_item(struct response_writer *w, enum response_item_kind kind,
     if (kind == ITEM_CALL) {
         w->call_id = mem_strdup(event->call_id);
         w->name = mem_strdup(event->name);
+        w->spaced = w->tools ? response_tools_find(w->tools, w->name) : NULL;
     }
     if (w->streams)
         tell_begun(w, out);

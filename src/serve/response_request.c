@@ -10,16 +10,6 @@
 #include "serve/json_budget.h"
 #include "serve/response_fields.h"
 
-enum { IGNORED_NAME_BYTES = 48 }; /* longer ones are cut */
-
-/* What becomes of the request's tools. */
-struct offered {
-    json_t *told; /* as they came, but only those that the model sees */
-    json_t *chat; /* as a chat completion has them */
-    int *places;  /* (n) tools[i] of the request */
-    size_t n, n_max;
-};
-
 const char *response_owner(const struct http_request *r)
 {
     const char *given = r->fields[HTTP_AUTHORIZATION];
@@ -66,61 +56,6 @@ static enum osp_status find_before(struct job *job, struct response_state *s)
     return OSP_OK;
 }
 
-/* ---- tools ---- */
-
-/* The flat form of a function, as the chat has it. */
-static json_t *chat_tool(const json_t *tool)
-{
-    json_t *function = json_object();
-
-    for (const char *const *name =
-             (const char *const[]){"name", "description", "parameters", "strict", NULL};
-         *name; name++)
-        if (json_object_get(tool, *name))
-            json_object_set(function, *name, json_object_get(tool, *name));
-    return json_pack("{s:s,s:o}", "type", "function", "function", function);
-}
-
-static enum osp_status offer(struct offered *o, struct request_params *p, int i, const json_t *tool)
-{
-    const char *type = json_string_value(json_object_get(tool, "type"));
-    char name[IGNORED_NAME_BYTES];
-
-    if (!json_is_object(tool))
-        return fail(OSP_EINVAL, "tools[%d]: must be an object", i);
-    if (!type)
-        return fail(OSP_EINVAL, "tools[%d].type: must be a string", i);
-    if (strcmp(type, "function") != 0) {
-        snprintf(name, sizeof name, "tools.%s", type);
-        fields_note_ignored(p, name);
-        return OSP_OK;
-    }
-    mem_grow(&o->places, o->n, &o->n_max, sizeof *o->places);
-    o->places[o->n++] = i;
-    json_array_append(o->told, (json_t *)tool);
-    json_array_append_new(o->chat, chat_tool(tool));
-    return OSP_OK;
-}
-
-static enum osp_status offer_all(struct offered *o, struct request_params *p, const json_t *tools)
-{
-    enum osp_status st = OSP_OK;
-
-    o->told = json_array();
-    o->chat = json_array();
-    for (size_t i = 0; i < json_array_size(tools); i++)
-        TRY(offer(o, p, (int)i, json_array_get(tools, i)));
-out:
-    return st;
-}
-
-static void offered_release(struct offered *o)
-{
-    json_decref(o->told);
-    json_decref(o->chat);
-    free(o->places);
-}
-
 /* ---- the conversation ---- */
 
 static enum osp_status read_conversation(struct job *job, struct response_input *in)
@@ -143,16 +78,19 @@ static void forget_messages(struct response_input *in)
 }
 
 static char *chat_body(const struct job *job, const struct response_input *in,
-                       const struct offered *o)
+                       const struct response_tools *tools)
 {
     json_t *body = json_pack("{s:O}", "messages", in->messages);
     const json_t *reasoning = json_object_get(job->json, "reasoning");
+    const json_t *format = json_object_get(json_object_get(job->json, "text"), "format");
     char *text;
 
     if (json_is_object(reasoning))
         json_object_set(body, "reasoning", (json_t *)reasoning);
-    if (o->n > 0)
-        json_object_set(body, "tools", o->chat);
+    if (json_is_object(format))
+        json_object_set_new(body, "response_format", response_chat_format(format));
+    if (tools->n > 0)
+        json_object_set(body, "tools", tools->chat);
     text = json_dumps(body, JSON_COMPACT);
     json_decref(body);
     return text;
@@ -160,15 +98,16 @@ static char *chat_body(const struct job *job, const struct response_input *in,
 
 /* The messages go before they are read as a chat, so that they are not there twice. */
 static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
-                                 struct response_input *in, const struct offered *o)
+                                 struct response_input *in, const struct response_tools *tools)
 {
-    char *body = chat_body(job, in, o);
+    char *body = chat_body(job, in, tools);
     enum osp_status st;
 
     forget_messages(in);
     if (!body)
         return fail(OSP_ENOMEM, "no memory for the conversation of a request");
-    st = response_input_explain(in, o->places, o->n, osp_chat_from_json(out, body, strlen(body)));
+    st = response_input_explain(in, tools->places, tools->n,
+                                osp_chat_from_json(out, body, strlen(body)));
     free(body);
     return st;
 }
@@ -193,34 +132,35 @@ static bool asks_for_summary(const json_t *body)
 }
 
 static enum osp_status tell(const struct job *job, struct response_state *s,
-                            const struct offered *o)
+                            const struct response_tools *tools)
 {
     const json_t *stored = json_object_get(job->json, "store");
 
     s->is_stored = !json_is_false(stored) && job->server->opt.stored_responses_max > 0;
     s->tells_seal = response_includes(job->json, "reasoning.encrypted_content");
     s->tells_summary = asks_for_summary(job->json);
-    s->echo = response_echo(job->json, &job->params, o->told, s->is_stored);
+    s->echo = response_echo(job->json, &job->params, tools->told, s->is_stored);
     return s->echo ? OSP_OK : fail(OSP_ENOMEM, "no memory for a response");
 }
 
 /* ---- all of it ---- */
 
-static enum osp_status read_and_submit(struct job *job, struct offered *o)
+static enum osp_status read_and_submit(struct job *job)
 {
     struct response_state *s = job->state;
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
     TRY(find_before(job, s));
-    TRY(job_refuse(job, offer_all(o, &job->params, json_object_get(job->json, "tools"))));
+    TRY(job_refuse(
+        job, response_tools_read(&s->tools, &job->params, json_object_get(job->json, "tools"))));
     TRY(job_refuse(job, read_conversation(job, &s->input)));
     note_verbosity(job);
-    TRY(tell(job, s, o));
+    TRY(tell(job, s, &s->tools));
     if (s->input.n_items == 0 && !s->before)
         goto out; /* a probe: there is nothing to answer */
-    TRY(job_refuse(job, make_chat(&chat, job, &s->input, o)));
-    TRY(job_add_chat(job, chat));
+    TRY(job_refuse(job, make_chat(&chat, job, &s->input, &s->tools)));
+    TRY(response_format_explain(job_add_chat(job, chat)));
 out:
     osp_chat_free(chat);
     return st;
@@ -229,13 +169,12 @@ out:
 enum osp_status response_submit(struct job *job)
 {
     struct response_state *s = job->state;
-    struct offered offered = {0};
     enum osp_status st;
 
     json_budget_more(json_budget_for(job->n_body_bytes)); /* of the messages, beside the body */
     response_input_init(&s->input, &job->params, job->server->responses, s->owner);
-    st = read_and_submit(job, &offered);
+    st = read_and_submit(job);
     forget_messages(&s->input);
-    offered_release(&offered);
+    response_tools_forget(&s->tools);
     return st;
 }

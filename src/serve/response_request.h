@@ -4,6 +4,7 @@
 
 #include "serve/job.h"
 #include "serve/response_input.h"
+#include "serve/response_tools.h"
 #include "serve/response_writer.h"
 
 /* A job's own state. */
@@ -12,6 +13,7 @@ struct response_state {
     bool is_stored;
     const struct stored_response *before; /* held */
     struct response_input input;          /* after submitting only what is kept of it */
+    struct response_tools tools;          /* then only their names */
     char *echo;                           /* owned */
     bool tells_seal, tells_summary;
     struct response_writer writer;

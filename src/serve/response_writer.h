@@ -6,6 +6,7 @@
 
 #include "osprey.h"
 #include "serve/response_store.h"
+#include "serve/response_tools.h"
 
 enum {
     RESPONSE_TEXT_BYTES_MAX = 16 << 20,   /* of an item; 131,072 tokens are about 0.6 MB */
@@ -21,7 +22,8 @@ enum response_item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL };
 struct response_writer {
     /* Set by the caller after response_writer_init(), all borrowed. */
     const char *model;
-    const char *echo;                      /* ,"name":value of what the request said */
+    const char *echo;                   /* ,"name":value of what the request said */
+    const struct response_tools *tools; /* that may be called; NULL: no names of theirs are known */
     const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not told */
     bool streams;
     bool tells_seal;    /* reasoning comes as encrypted_content, too */
@@ -37,9 +39,10 @@ struct response_writer {
     enum response_item_kind open;
     char item_id[RESPONSE_ID_BYTES];
     char *call_id, *name;
-    struct buf text, scores;     /* of the open item */
-    struct buf output;           /* the items that have ended, with commas */
-    struct response_item *items; /* (n_items) in `output` */
+    const struct spaced_tool *spaced; /* the function that is called, if it is of a namespace */
+    struct buf text, scores;          /* of the open item */
+    struct buf output;                /* the items that have ended, with commas */
+    struct response_item *items;      /* (n_items) in `output` */
     size_t n_items, n_items_max;
 };
 

@@ -25,6 +25,7 @@ static void begin(struct job *job, struct buf *out)
     response_writer_init(w);
     w->model = job_model(job);
     w->echo = s->echo;
+    w->tools = &s->tools;
     w->streams = job->params.stream;
     w->tells_seal = s->tells_seal;
     w->tells_summary = s->tells_summary;
@@ -130,6 +131,7 @@ static void release(struct job *job)
 
     response_writer_release(&s->writer);
     response_input_release(&s->input);
+    response_tools_release(&s->tools);
     response_store_drop(job->server->responses, s->before);
     free(s->owner);
     free(s->echo);

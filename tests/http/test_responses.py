@@ -257,6 +257,41 @@ def test_a_round_of_tools(server, client):
     assert by_id.usage.input_tokens_details.cached_tokens >= r.usage.input_tokens
 
 
+def test_calls_that_must_be(server, client):
+    """Strict, with a named function, and one of a namespace, which goes by both its names."""
+    strict = {
+        **WEATHER,
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {"days": {"type": "integer", "minimum": 1, "maximum": 9}},
+            "required": ["days"],
+            "additionalProperties": False,
+        },
+    }
+    for choice in ("required", {"type": "function", "name": "get_weather"}):
+        r = client.responses.create(model=MODEL, input="Hi", tools=[strict], tool_choice=choice,
+                                    parallel_tool_calls=False)
+        calls = [item for item in r.output if item.type == "function_call"]
+        assert r.status == "completed" and len(calls) == 1
+        assert 1 <= json.loads(calls[0].arguments)["days"] <= 9
+        assert r.parallel_tool_calls is False
+    ask = {"role": "user", "content": "What is the weather in Paris?"}
+    files = {"type": "namespace", "name": "mcp__sky", "tools": [{**WEATHER, "name": "look"}, {"type": "x"}]}
+    status, fields, text = post(server, {"input": [ask], "tools": [files], "tool_choice": "required"})
+    first = json.loads(text)
+    call = first["output"][-1]
+    assert status == 200 and fields["x-osprey-warning"] == "ignored unknown fields: tools.namespace"
+    assert (call["namespace"], call["name"]) == ("mcp__sky", "look") and first["tools"] == [files]
+    streamed = stream(server, input=[ask], tools=[files], tool_choice="required")
+    assert plain(streamed["output"]) == plain(first["output"])
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "Sunny."}
+    _, _, text = post(server, {"input": [ask, *first["output"], result], "tools": [files]})
+    second = json.loads(text)
+    # The call is what the model wrote: the prompt is found in the cache up to the result.
+    assert second["usage"]["input_tokens_details"]["cached_tokens"] >= first["usage"]["input_tokens"]
+
+
 def test_no_tools(client):
     r = client.responses.create(
         model=MODEL, input="What is the weather in Paris?", tools=[WEATHER], tool_choice="none"
@@ -481,7 +516,24 @@ REFUSED = {
     "metadata full": ({"input": "x", "metadata": {str(i): "" for i in range(17)}}, 400, "metadata"),
     "format": ({"input": "x", "text": {"format": {"type": "yaml"}}}, 400, "text.format"),
     "schema": ({"input": "x", "text": {"format": {"type": "json_schema", "name": "a"}}}, 400,
-               "text.format.json_schema.schema"),
+               "text.format.schema"),
+    "a schema that is none": (
+        {"input": "x", "text": {"format": {"type": "json_schema", "name": "a", "strict": True,
+                                           "schema": {"type": "object", "properties": {"a": {"pattern": "("}}}}}},
+        400,
+        "text.format",
+    ),
+    "no function to call": ({"input": "x", "tool_choice": "required"}, 400, "tool_choice"),
+    "a choice of none": (
+        {"input": "x", "tools": [WEATHER], "tool_choice": {"type": "function", "name": "g"}}, 400, "tool_choice",
+    ),
+    "a namespace without tools": ({"input": "x", "tools": [{"type": "namespace", "name": "a"}]}, 400,
+                                  "tools[0].tools"),
+    "a call of no name": (
+        {"input": [{"type": "function_call", "call_id": "c", "name": "a", "namespace": "b c", "arguments": ""}]},
+        400,
+        "input[0].namespace",
+    ),
     "instructions": ({"input": "x", "instructions": 3}, 400, "instructions"),
     "store": ({"input": "x", "store": "yes"}, 400, "store"),
     "previous": ({"input": "x", "previous_response_id": "resp_1"}, 400, "previous_response_id"),

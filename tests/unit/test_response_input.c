@@ -186,6 +186,7 @@ static void test_places(void **state)
         {"messages[1].tool_call_id: no call", "input[2].call_id: no call"},
         {"tools[1].function.parameters.properties: bad", "tools[3].parameters.properties: bad"},
         {"tools[2].function: bad", "tools[2].function: bad"},
+        {"response_format.json_schema.schema: bad", "text.format.schema: bad"},
         {"something: else", "something: else"},
     };
 
