@@ -59,6 +59,10 @@ void timeline_piece(struct timeline *t, uint64_t now_ns);
 
 struct bench_job; /* a prompt made ready, of the source's own kind */
 
+struct bench_step_time {
+    double steps_seconds, backend_seconds;
+};
+
 /* One kind: the engine in this process, or a server. prepare() is not timed; run() is called from
  * one thread a job, several at once, and fills the timeline's fields but for `split`, which it fills
  * when given. */
@@ -69,6 +73,8 @@ struct bench_source {
     enum osp_status (*prepare)(void *self, struct bench_job **out, const struct bench_prompt *p);
     enum osp_status (*run)(void *self, struct bench_job *job, struct timeline *out);
     void (*drop)(void *self, struct bench_job *job);
+    /* Time of the engine's steps so far, and of it in the backend; NULL: not known. */
+    struct bench_step_time (*step_time)(void *self);
 };
 
 /* Costs of the stages so far, as of a finished step. */
@@ -108,7 +114,7 @@ struct bench_source bench_http_source(struct bench_http *h);
 
 /* ---- results ---- */
 
-/* Speeds in tokens a second, times in seconds; one value a run, or for the second list and the
+/* Speeds in tokens a second, times in seconds, shares of 1; one value a run, or for the second list and the
  * names with _req one value a request. */
 #define BENCH_RUN_LIST(X)                                                                          \
     X(pp_throughput)                                                                               \
@@ -119,7 +125,8 @@ struct bench_source bench_http_source(struct bench_http *h);
     X(peak_req_throughput)                                                                         \
     X(ttfr)                                                                                        \
     X(est_ppt)                                                                                     \
-    X(e2e_ttft)
+    X(e2e_ttft)                                                                                    \
+    X(outside_share)
 #define BENCH_REQUEST_LIST(X) X(ttft) X(tpot) X(itl) X(e2el)
 
 struct bench_row {

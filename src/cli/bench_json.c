@@ -57,7 +57,7 @@ static void put_stages(struct buf *b, const char *name, const struct bench_row *
 
 static bool is_time(const char *name)
 {
-    return strstr(name, "throughput") == NULL;
+    return strstr(name, "throughput") == NULL && strstr(name, "share") == NULL;
 }
 
 static void put_row(struct buf *b, const struct bench_row *row, const struct probe *probe)

@@ -204,6 +204,15 @@ out:
     return st;
 }
 
+static struct bench_step_time local_step_time(void *self)
+{
+    const struct bench_local *l = self;
+    struct osp_engine_stats stats;
+
+    osp_engine_get_stats(l->engine, &stats);
+    return (struct bench_step_time){stats.steps_seconds, stats.device_seconds};
+}
+
 enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model)
 {
     const struct osp_engine_options opt = {.notify = on_step, .notify_ctx = out};
@@ -232,5 +241,6 @@ struct bench_source bench_local_source(struct bench_local *local)
         .prepare = local_prepare,
         .run = local_run,
         .drop = local_drop,
+        .step_time = local_step_time,
     };
 }

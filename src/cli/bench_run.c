@@ -251,6 +251,24 @@ static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
     return true;
 }
 
+/* The share of a run's steps that was not the backend's: planning, laying out batches, handing out tokens, and
+ * whatever kept the engine's thread from running. */
+static void add_outside(struct bench_row *row, const struct bench_step_time *before,
+                        const struct bench_step_time *after)
+{
+    const double steps = after->steps_seconds - before->steps_seconds;
+    const double backend = after->backend_seconds - before->backend_seconds;
+
+    if (steps > 0)
+        samples_add(&row->outside_share, backend < steps ? 1 - backend / steps : 0);
+}
+
+static struct bench_step_time step_time_of(const struct bench_source *source)
+{
+    return source->step_time != NULL ? source->step_time(source->self)
+                                     : (struct bench_step_time){0};
+}
+
 static void run_once(struct bench_row *row, const struct bench_source *source, uint64_t seed,
                      bool stages)
 {
@@ -258,6 +276,8 @@ static void run_once(struct bench_row *row, const struct bench_source *source, u
     struct runner *runners = mem_new(n * sizeof *runners);
     struct timeline *timelines = mem_new(n * sizeof *timelines);
     struct stage_split split = {.n_stages = 0};
+    const struct bench_step_time before = step_time_of(source);
+    struct bench_step_time after;
     size_t n_answered = 0;
 
     row->n_requests += (int)n;
@@ -266,6 +286,8 @@ static void run_once(struct bench_row *row, const struct bench_source *source, u
     if (prepare(row, runners, n, source, seed))
         n_answered = run_together(row, runners, n, timelines);
     bench_add_run(row, timelines, n_answered, source->latency_seconds);
+    after = step_time_of(source);
+    add_outside(row, &before, &after);
     if (n_answered > 0)
         add_split(row, &split);
     for (size_t i = 0; i < n; i++) {

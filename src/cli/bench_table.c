@@ -110,12 +110,12 @@ static void print_latencies(FILE *out, const struct bench_report *r)
 {
     fputs(
         "\n| test | TTFT p50 (ms) | p99 | TPOT p50 (ms) | p99 | ITL p50 (ms) | p99 | E2E p50 (ms) "
-        "| p99 |\n|:---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
+        "| p99 | outside the backend (%) |\n|:---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n",
         out);
     for (size_t i = 0; i < r->n_rows; i++) {
         const struct bench_row *row = &r->rows[i];
         const struct samples *const lists[] = {&row->ttft, &row->tpot, &row->itl, &row->e2el};
-        char name[NAME_BYTES], both[16];
+        char name[NAME_BYTES], both[16], outside[64];
 
         snprintf(both, sizeof both, "pp%d+tg", row->c.pp_tokens);
         test_name(name, both, row->c.tg_tokens, &row->c);
@@ -123,7 +123,7 @@ static void print_latencies(FILE *out, const struct bench_report *r)
         for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
             fprintf(out, " %.2f | %.2f |", samples_percentile(lists[k], 50) * 1e3,
                     samples_percentile(lists[k], 99) * 1e3);
-        fputc('\n', out);
+        fprintf(out, " %s |\n", cell(outside, &row->outside_share, 100));
     }
 }
 
@@ -222,6 +222,10 @@ static void put_field(FILE *out, const char *text)
 
 static void put_samples(FILE *out, const struct samples *s)
 {
+    if (s->n == 0) {
+        fputs(",,", out); /* not measured */
+        return;
+    }
     fprintf(out, ",%.6g,%.6g", samples_mean(s), samples_deviation(s));
 }
 

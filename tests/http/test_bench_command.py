@@ -43,6 +43,8 @@ def test_rows(result):
         for name in ("ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"):
             assert 0 < row[name]["p50"] <= row[name]["p99"]
         assert row["ttft_ms"]["p50"] <= row["e2el_ms"]["p50"]
+        outside = row["outside_share"]["values"]
+        assert len(outside) == 2 and all(0 <= share < 1 for share in outside) and max(outside) > 0
     assert report["machine"]["cpu"] and report["machine"]["memory_bytes"] > 0
     assert len(report["weights"]["hash"]) == 16 and report["weights"]["bytes"] > 1e6
     assert report["process"]["peak_bytes"] > 1e6 and report["process"]["cpus_busy"] > 0
@@ -124,7 +126,11 @@ def test_table_and_csv():
     assert all(line.count("|") == head.count("|") for line in rows)
     lines = list(csv.reader(io.StringIO(bench("--format", "csv"))))
     assert len(lines) == 2 and len(lines[0]) == len(lines[1])
-    assert dict(zip(*lines))["prompt_size"] == "48"
+    cells = dict(zip(*lines))
+    assert cells["prompt_size"] == "48" and 0 <= float(cells["outside_share_mean"]) < 1
+    head = next(line for line in table.splitlines() if line.startswith("| test |"))
+    times = next(line for line in table.splitlines() if line.startswith("| pp48+tg8 |"))
+    assert head.endswith("| outside the backend (%) |") and head.count("|") == times.count("|")
 
 
 def test_server(server):
@@ -137,6 +143,7 @@ def test_server(server):
         assert row["failed"] == 0 and row["short"] == 0  # ignore_eos holds
         assert 0.8 * 48 < row["prompt_tokens"]
         assert row["pp_throughput"]["mean"] > 0 and row["e2el_ms"]["p99"] > 0
+        assert row["outside_share"] is None  # nobody but the engine's own process knows
 
 
 def test_server_of_before_with_v1(server):
