@@ -200,6 +200,8 @@ enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model
     struct osp_engine *e = mem_new(sizeof *e);
 
     (void)model;
+    fake_engine_dead = false; /* tests may share a process */
+    fake_seen_temperature_milli = 0;
     e->opt = *opt;
     pthread_mutex_init(&e->mutex, NULL);
     pthread_create(&e->thread, NULL, fake_run, e);

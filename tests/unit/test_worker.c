@@ -74,7 +74,8 @@ enum osp_status __wrap_model_step(struct model *m, const struct batch *b, uint64
 
 /* ---- fixture ---- */
 
-static char orders[] = "/tmp/osprey-worker-XXXXXX";
+#define ORDERS "/tmp/osprey-worker-XXXXXX"
+static char orders[] = ORDERS; /* a folder of each test's own */
 
 static struct osp_model_options options(void)
 {
@@ -101,13 +102,20 @@ static struct osp_model *open_model(struct osp_model_options opt)
     return model;
 }
 
+static void drop_orders(void)
+{
+    assert_int_equal(rmdir(orders), 0);
+    unsetenv("TEST_WORKER_ORDERS");
+    strcpy(orders, ORDERS);
+}
+
 static void finish(struct osp_engine *engine, struct osp_model *model)
 {
     osp_engine_close(engine);
     osp_model_close(model);
     for (int i = 0; i < 3; i++)
         take_back((enum order)i);
-    assert_int_equal(rmdir(orders), 0);
+    drop_orders();
 }
 
 /* The one child of this process; 0: none. */
@@ -465,7 +473,7 @@ static void test_dies_at_once(void **state)
     opt.kv_cache_bytes = 0;
     opt.worker = "perhaps";
     assert_int_equal(osp_model_open(&model, &opt), OSP_EINVAL);
-    assert_int_equal(rmdir(orders), 0);
+    drop_orders();
     assert_int_equal(worker_pid(), 0);
 }
 
