@@ -115,7 +115,7 @@ static void test_bytes(void **state)
     response_store_free(s);
     s = new_store(1000, one * 3 + one / 2, 100);
     for (int i = 0; i < 8; i++) {
-        char id[8];
+        char id[16];
 
         snprintf(id, sizeof id, "x%d", i);
         assert_true(put(s, "o", id, NULL, 0));
