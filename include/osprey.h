@@ -177,14 +177,20 @@ OSP_API enum osp_status osp_chat_set_strict(struct osp_chat *chat, const char *n
 OSP_API enum osp_status osp_chat_set_response_format(struct osp_chat *chat, const char *name,
                                                      const char *description,
                                                      const char *schema_json);
-/* "low", "medium" (default), "high". */
+/* "low", "medium" (default), "high"; "none" and "minimal" are low, "xhigh" and "max" are high. */
 OSP_API enum osp_status osp_chat_set_effort(struct osp_chat *chat, const char *effort);
-/* "2026-01-31"; NULL: no date line. Default: today (UTC). */
+/* The one that the prompt says: "low", "medium" or "high". */
+OSP_API const char *osp_chat_effort(const struct osp_chat *chat);
+/* "2026-01-31", "today" (of UTC, the default); NULL or "none": no date line. */
 OSP_API enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date);
-/* Reads messages, tools, reasoning_effort (and reasoning.effort) of an OpenAI chat completion
- * request body, and tells the model the schema of its response_format. Errors name the field
+/* Reads messages, tools, effort (reasoning_effort and its other spellings) and date
+ * (chat_template_kwargs.current_date) of an OpenAI chat completion request body, and tells the model the schema of its
+ * response_format. Errors name the field
  * ("messages[2].content: ..."). Gives a chat to free. */
 OSP_API enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes);
+/* The same into a chat that has no messages yet; effort and date stay where the body does not say. When it fails,
+ * the chat is of no use but to be freed. */
+OSP_API enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes);
 /* The prompt's ids, to osp_free(). */
 OSP_API enum osp_status osp_chat_render(const struct osp_chat *chat, const struct osp_tokenizer *t,
                                         int32_t **ids, size_t *n);

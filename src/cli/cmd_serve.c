@@ -18,6 +18,7 @@ struct serve_args {
     int stored, stored_age_s;
     int64_t body_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
+    const char *effort, *date, *template_kwargs;
     bool no_prefix_cache, quiet;
 };
 
@@ -59,6 +60,14 @@ static const struct option_row OPTIONS[] = {
     MODEL_DUMMY_ROWS(T, model),
     MODEL_WORKER_ROWS(T, model),
     SAMPLING_ROWS(T, sampling, "-s", ", for requests that do not say"),
+    TEXT_ROW(T, effort, "reasoning-effort", "--effort", "LEVEL",
+             "low, medium or high: how long to think, for requests that do not say (default "
+             "medium)"),
+    TEXT_ROW(T, date, "current-date", NULL, "DATE",
+             "what prompts say: a date such as 2026-01-31, today, or none; one that stays keeps "
+             "cached prompts of use past midnight (default today, of UTC)"),
+    TEXT_ROW(T, template_kwargs, "chat-template-kwargs", "--default-chat-template-kwargs", "JSON",
+             "the same in JSON: {\"reasoning_effort\": \"high\", \"current_date\": \"none\"}"),
     INT_ROW(T, queue, "max-queue", "--max-queued-requests", 1, 65536, "N",
             "requests that may wait; more get 429 with Retry-After (default 256)"),
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
@@ -165,6 +174,9 @@ static struct serve_options options_of(struct serving *s)
         .stored_responses_max = args->stored,
         .stored_bytes_max = (size_t)args->stored_bytes_max,
         .stored_age_s_max = args->stored_age_s,
+        .effort = args->effort,
+        .date = args->date,
+        .template_kwargs = args->template_kwargs,
         .defaults = defaults,
         .load = load,
         .on_listening = on_listening,

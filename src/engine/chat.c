@@ -2,6 +2,7 @@
  * message; everything else is kept in order, already as Harmony messages. All strings live in one
  * arena, whose cap is the limit of a conversation's text. */
 #include "engine/chat.h"
+#include "engine/chat_effort.h"
 #include "engine/chat_replay.h"
 
 #include <stdlib.h>
@@ -33,17 +34,6 @@ struct osp_chat {
     enum harmony_effort effort;
     char date[DATE_BYTES]; /* "" = none */
     bool may_be_preamble;  /* the last message is a final that a call would turn into a preamble */
-};
-
-struct effort_name {
-    const char *name;
-    enum harmony_effort effort;
-};
-
-/* The three that gpt-oss knows, and the OpenAI API's names for less and for more. */
-static const struct effort_name efforts[] = {
-    {"low", EFFORT_LOW},     {"medium", EFFORT_MEDIUM}, {"high", EFFORT_HIGH},
-    {"minimal", EFFORT_LOW}, {"xhigh", EFFORT_HIGH},    {"max", EFFORT_HIGH},
 };
 
 struct osp_chat *osp_chat_new(void)
@@ -348,17 +338,35 @@ out:
     return st;
 }
 
+enum osp_status chat_check_effort(const char *effort)
+{
+    enum harmony_effort unused;
+
+    if (effort_find(effort, &unused))
+        return OSP_OK;
+    return fail(OSP_EINVAL,
+                "effort \"%.32s\" is not one of low, medium, high (or none, minimal, xhigh, max)",
+                effort != NULL ? effort : "");
+}
+
 enum osp_status osp_chat_set_effort(struct osp_chat *chat, const char *effort)
 {
-    for (size_t i = 0; effort != NULL && i < sizeof efforts / sizeof efforts[0]; i++) {
-        if (strcmp(effort, efforts[i].name) != 0)
-            continue;
-        chat->effort = efforts[i].effort;
-        return OSP_OK;
-    }
-    return fail(OSP_EINVAL,
-                "effort \"%.32s\" is not one of low, medium, high (or minimal, xhigh, max)",
-                effort != NULL ? effort : "");
+    enum osp_status st = chat_check_effort(effort);
+
+    if (st == OSP_OK)
+        effort_find(effort, &chat->effort);
+    return st;
+}
+
+const char *osp_chat_effort(const struct osp_chat *chat)
+{
+    return effort_name(chat->effort);
+}
+
+void chat_take_effort_of_instructions(struct osp_chat *chat)
+{
+    effort_find_in_text(buf_text(&chat->instructions), chat->instructions.size_bytes,
+                        &chat->effort);
 }
 
 /* "2026-01-31", with a month and a day that some year has. */
@@ -379,8 +387,14 @@ static bool is_date(const char *s)
 
 enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date)
 {
+    if (date != NULL && strcmp(date, "today") == 0) {
+        clock_date_utc(chat->date);
+        return OSP_OK;
+    }
+    if (date != NULL && strcmp(date, "none") == 0)
+        date = NULL;
     if (date != NULL && !is_date(date))
-        return fail(OSP_EINVAL, "\"%.32s\" is not a date like 2026-01-31", date);
+        return fail(OSP_EINVAL, "\"%.32s\" is not a date like 2026-01-31, nor today or none", date);
     memset(chat->date, 0, sizeof chat->date);
     if (date != NULL)
         memcpy(chat->date, date, sizeof chat->date - 1);

@@ -45,6 +45,12 @@ CHECKED enum osp_status chat_add_assistant_text(struct osp_chat *chat,
                                                 struct harmony_text content);
 CHECKED enum osp_status chat_add_call_text(struct osp_chat *chat, const char *id, const char *name,
                                            struct harmony_text arguments);
+/* OSP_EINVAL unless osp_chat_set_effort() knows the name. */
+CHECKED enum osp_status chat_check_effort(const char *effort);
+/* A line "Reasoning: high" of the system and developer messages, the last one of a level that the model knows, is
+ * the effort; it stays where it is. */
+void chat_take_effort_of_instructions(struct osp_chat *chat);
+
 CHECKED enum osp_status chat_add_result_text(struct osp_chat *chat, const char *call_id,
                                              struct harmony_text content);
 

@@ -1,5 +1,5 @@
-/* An OpenAI chat completion request -> osp_chat. Reads messages, tools, reasoning_effort and
- * reasoning.effort, and the schema of response_format; other members are not this file's business. A value of the wrong type is an
+/* An OpenAI chat completion request -> osp_chat. Reads messages, tools and the schema of response_format, and by chat_style_json.c how it is to be
+ * rendered; other members are not this file's business. A value of the wrong type is an
  * error that names its place. docs/harmony.md says what becomes of each kind of message. */
 #include "engine/chat.h"
 
@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/chat_style_json.h"
 #include "engine/json_place.h"
 
 /* X(role in the request, function that reads such a message) */
@@ -279,26 +280,6 @@ out:
     return st;
 }
 
-/* reasoning_effort, else reasoning.effort. */
-static enum osp_status read_effort(struct osp_chat *chat, const struct place *body)
-{
-    struct place effort = place_member(body, "reasoning_effort");
-    struct place reasoning = place_member(body, "reasoning");
-    const char *name;
-    enum osp_status st;
-
-    if (place_is_absent(&effort) && !place_is_absent(&reasoning)) {
-        TRY(place_object(&reasoning));
-        effort = place_member(&reasoning, "effort");
-    }
-    if (place_is_absent(&effort))
-        return OSP_OK;
-    TRY(place_string(&effort, &name));
-    TRY(place_within(&effort, osp_chat_set_effort(chat, name)));
-out:
-    return st;
-}
-
 /* The name as a heading takes it: what may not stand there becomes _. */
 static void plain_name(const char *name, char out[HARMONY_NAME_BYTES_MAX + 1])
 {
@@ -353,25 +334,34 @@ static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
     return OSP_OK;
 }
 
-enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes)
+enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes)
 {
-    struct osp_chat *chat = osp_chat_new();
     json_t *document = NULL;
     struct place body = {0};
     enum osp_status st;
 
-    *out = NULL;
     TRY(parse(&document, json, n_bytes));
     body.value = document;
     TRY(place_object(&body));
     TRY(read_messages(chat, &body));
     TRY(read_tools(chat, &body));
-    TRY(read_effort(chat, &body));
+    TRY(chat_read_style(chat, &body));
     TRY(read_response_format(chat, &body));
+out:
+    json_decref(document);
+    return st;
+}
+
+enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes)
+{
+    struct osp_chat *chat = osp_chat_new();
+    enum osp_status st;
+
+    *out = NULL;
+    TRY(osp_chat_read_json(chat, json, n_bytes));
     *out = chat;
     chat = NULL;
 out:
-    json_decref(document);
     osp_chat_free(chat);
     return st;
 }

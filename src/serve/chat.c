@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/conversation.h"
 #include "serve/job.h"
 #include "serve/reply.h"
 #include "serve/routes.h"
@@ -19,7 +20,7 @@ static enum osp_status chat_submit(struct job *job)
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
-    TRY(job_refuse(job, osp_chat_from_json(&chat, job->body, job->n_body_bytes)));
+    TRY(job_refuse(job, conversation_read(&chat, job->server, job->body, job->n_body_bytes)));
     TRY(job_add_chat(job, chat));
 out:
     osp_chat_free(chat);

@@ -351,6 +351,8 @@ static void begin_answer(struct job *job)
 
     buf_init(&out, OUT_BYTES_MAX);
     warn_ignored(job);
+    if (job->effort)
+        http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
     job->kind->begin(job, &out);
     if (job->params.stream)
         http_stream_begin(job->x, 200, "text/event-stream; charset=utf-8");

@@ -58,6 +58,7 @@ struct job {
     struct request_params params;
     struct job_choice *choices; /* (n_choices) owned */
     int n_choices, n_over;
+    const char *effort;     /* that the conversation's prompt says; NULL: there is none */
     enum osp_status status; /* of reading and submitting */
     struct api_error error; /* http_status 0: not set */
     uint64_t deadline_ns;   /* --request-time-limit; UINT64_MAX: none */

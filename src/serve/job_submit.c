@@ -48,6 +48,7 @@ enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat)
     const int first = add_choices(job);
     enum osp_status st = OSP_OK;
 
+    job->effort = osp_chat_effort(chat);
     for (int i = first; i < job->n_choices; i++) {
         struct osp_request_options opt = options_of(job, i - first);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/conversation.h"
 #include "serve/json_draws.h"
 #include "serve/json_form.h"
 #include "serve/json_tools.h"
@@ -192,12 +193,13 @@ enum osp_status field_no_matter(struct request_params *p, const char *field, con
 
 enum { FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS, FOR_ALL = FOR_LISTS | FOR_RESPONSES };
 
-#define FLAG  FIELD_FLAG_ROW
-#define WHOLE FIELD_WHOLE_ROW
-#define REAL  FIELD_REAL_ROW
-#define READ  FIELD_READ_ROW
-#define OTHER FIELD_OTHER_ROW
-#define IDS   "{'type':'array','items':{'type':'integer','minimum':0},'maxItems':#}"
+#define FLAG   FIELD_FLAG_ROW
+#define WHOLE  FIELD_WHOLE_ROW
+#define REAL   FIELD_REAL_ROW
+#define READ   FIELD_READ_ROW
+#define OTHER  FIELD_OTHER_ROW
+#define EFFORT "{'enum':['none','minimal','low','medium','high','xhigh','max']}"
+#define IDS    "{'type':'array','items':{'type':'integer','minimum':0},'maxItems':#}"
 
 static const struct field FIELDS[] = {
     OTHER("messages", FOR_CHAT, field_no_matter, "{'type':'array','minItems':1}",
@@ -206,8 +208,14 @@ static const struct field FIELDS[] = {
           "Functions that the model may call."),
     OTHER("reasoning", FOR_CHAT, field_no_matter, "{'type':'object'}",
           "reasoning.effort is another spelling of reasoning_effort."),
-    OTHER("reasoning_effort", FOR_CHAT, field_no_matter, "{'type':'string'}",
+    OTHER("reasoning_effort", FOR_CHAT, field_no_matter, EFFORT,
           "How much the model thinks before it answers."),
+    OTHER("chat_template_kwargs", FOR_CHAT, json_read_template_kwargs,
+          "{'type':'object','properties':{'reasoning_effort':" EFFORT
+          ",'enable_thinking':{'type':'boolean'},'current_date':{'type':'string'}}}",
+          "reasoning_effort, current_date (a date, today or none); enable_thinking false is low."),
+    OTHER("think", FOR_CHAT, field_no_matter, "{'anyOf':[{'type':'boolean'}," EFFORT "]}",
+          "Ollama's name of reasoning_effort; false is low."),
     OTHER("model", FOR_ALL, read_model, "{'type':'string'}",
           "The name of the model; left out, the one that is served."),
     FLAG("stream", FOR_ALL, stream, "The answer comes as server-sent events."),

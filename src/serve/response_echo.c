@@ -41,14 +41,13 @@ static void tell_sampling(json_t *echo, const json_t *body, const struct osp_sam
     tell(echo, body, "top_p", real(s->top_p > 0 ? s->top_p : 1));
 }
 
-static void tell_reasoning(json_t *echo, const json_t *asked)
+static void tell_reasoning(json_t *echo, const json_t *asked, const char *effort)
 {
     json_t *summary = given(asked, "summary", given(asked, "generate_summary", json_null()));
 
     json_object_set_new(echo, "reasoning",
                         json_pack("{s:o,s:o}", "effort",
-                                  given(asked, "effort", json_string("medium")), "summary",
-                                  summary));
+                                  given(asked, "effort", json_string(effort)), "summary", summary));
 }
 
 static void tell_text(json_t *echo, const json_t *asked)
@@ -73,17 +72,17 @@ static void tell_all(json_t *echo, const json_t *body, const struct request_para
     json_object_set_new(echo, "store", json_boolean(is_stored));
     json_object_set(echo, "tools", (json_t *)tools);
     tell_sampling(echo, body, &p->options.sampling);
-    tell_reasoning(echo, json_object_get(body, "reasoning"));
     tell_text(echo, json_object_get(body, "text"));
 }
 
 char *response_echo(const json_t *body, const struct request_params *p, const json_t *tools,
-                    bool is_stored)
+                    bool is_stored, const char *effort)
 {
     json_t *echo = json_object();
     char *text;
 
     tell_all(echo, body, p, tools, is_stored);
+    tell_reasoning(echo, json_object_get(body, "reasoning"), effort);
     text = json_dumps(echo, JSON_COMPACT);
     json_decref(echo);
     if (text) { /* {...} -> ,... */

@@ -15,6 +15,6 @@ bool response_includes(const json_t *body, const char *name);
 /* The text that is echoed in the response: ,"name":value for all that the request said or left to us. `tools` are
  * those that the model sees. Gives a string to free(); NULL: no memory. */
 char *response_echo(const json_t *body, const struct request_params *p, const json_t *tools,
-                    bool is_stored);
+                    bool is_stored, const char *effort);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "serve/conversation.h"
 #include "serve/json_budget.h"
 #include "serve/response_fields.h"
 
@@ -107,7 +108,7 @@ static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
     if (!body)
         return fail(OSP_ENOMEM, "no memory for the conversation of a request");
     st = response_input_explain(in, tools->places, tools->n,
-                                osp_chat_from_json(out, body, strlen(body)));
+                                conversation_read(out, job->server, body, strlen(body)));
     free(body);
     return st;
 }
@@ -139,7 +140,8 @@ static enum osp_status tell(const struct job *job, struct response_state *s,
     s->is_stored = !json_is_false(stored) && job->server->opt.stored_responses_max > 0;
     s->tells_seal = response_includes(job->json, "reasoning.encrypted_content");
     s->tells_summary = asks_for_summary(job->json);
-    s->echo = response_echo(job->json, &job->params, tools->told, s->is_stored);
+    s->echo = response_echo(job->json, &job->params, tools->told, s->is_stored,
+                            job->server->style.effort);
     return s->echo ? OSP_OK : fail(OSP_ENOMEM, "no memory for a response");
 }
 

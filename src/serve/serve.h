@@ -37,10 +37,11 @@ struct serve_options {
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
     int request_limit_ms; /* from a request's arrival to its answer's end; 0: none */
     int queue_requests_max;
-    int stored_responses_max;            /* of /v1/responses; 0: none are kept */
-    size_t stored_bytes_max;             /* of all of them */
-    int stored_age_s_max;                /* since one was used last */
-    struct osp_request_options defaults; /* what a request that does not say gets */
+    int stored_responses_max;                    /* of /v1/responses; 0: none are kept */
+    size_t stored_bytes_max;                     /* of all of them */
+    int stored_age_s_max;                        /* since one was used last */
+    const char *effort, *date, *template_kwargs; /* --reasoning-effort, ...; NULL: medium, today */
+    struct osp_request_options defaults;         /* what a request that does not say gets */
     /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Meanwhile /health
      * says "loading", and all else is refused with 503. */
     enum osp_status (*load)(void *ctx, struct serve_model *out);

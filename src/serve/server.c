@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "serve/job.h"
+#include "serve/conversation.h"
 #include "serve/json_budget.h"
 #include "serve/response_store.h"
 #include "serve/routes.h"
@@ -168,6 +169,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
                                                      .bytes_max = opt->stored_bytes_max,
                                                      .age_s_max = opt->stored_age_s_max});
     TRY(take_names(s));
+    TRY(conversation_style(s));
     TRY(http_open(&s->http, &(struct http_options){
                                 .host = s->opt.host,
                                 .port = opt->port,

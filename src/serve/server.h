@@ -29,6 +29,12 @@ struct status_line {
     enum osp_engine_state state;
 };
 
+/* Of conversations whose request does not say. */
+struct chat_style {
+    const char *effort;
+    char date[16]; /* "2026-01-31", "today" or "none" */
+};
+
 struct server {
     struct serve_options opt;
     struct http_server *http;
@@ -38,6 +44,7 @@ struct server {
     struct osp_model_info info;    /* likewise */
     char *names[SERVER_NAMES_MAX]; /* of the model; the first is told */
     int n_names;
+    struct chat_style style;
     int64_t start_unix_s;
     struct job *jobs;                 /* those that are heard through events */
     struct job *hear_next;            /* where hearing goes on; NULL: at the first */

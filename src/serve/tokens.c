@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/conversation.h"
 #include "serve/errors.h"
 #include "serve/json_budget.h"
 #include "serve/json_in.h"
@@ -55,7 +56,7 @@ static enum osp_status encode_chat(const struct tokens_job *job, int32_t **ids, 
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
-    TRY(osp_chat_from_json(&chat, job->body, job->n_body_bytes));
+    TRY(conversation_read(&chat, job->server, job->body, job->n_body_bytes));
     TRY(osp_chat_render(chat, tokenizer_of(job), ids, n));
 out:
     osp_chat_free(chat);

@@ -141,6 +141,29 @@ def test_tokens_that_no_encoder_chooses(scripted_server, scripted_client):
     expect_exact(first, ask(scripted_client, go_on(messages, first, "reasoning")))
 
 
+@pytest.mark.parametrize("stored", [True, False], ids=["previous_response_id", "items"])
+def test_responses(scripted_server, stored):
+    """The same loop over /v1/responses, with the conversation kept there or sent back item by item."""
+    tools = [{"type": "function", **tool["function"]} for tool in TOOLS]
+    items = [{"role": "user", "content": f"The weather in Rome, stored {stored}?"}]
+    body, before = {"input": items}, None
+    for text in TURN:
+        scripted_server.write(scripted_server.ids_of(text))
+        now = scripted_server.post("/v1/responses", {**body, "model": "osprey-nano", "tools": tools, "store": stored})
+        if before:
+            written = before["usage"]["input_tokens"] + before["usage"]["output_tokens"]
+            assert now["usage"]["input_tokens_details"]["cached_tokens"] == written - 1
+        results = [
+            {"type": "function_call_output", "call_id": item["call_id"], "output": '{"ok": true}'}
+            for item in now["output"]
+            if item["type"] == "function_call"
+        ]
+        items = [*items, *now["output"], *results]
+        body = {"input": results, "previous_response_id": now["id"]} if stored else {"input": items}
+        before = now
+    assert before["output"][-1]["content"][0]["text"] == "Sunny; the Forum."
+
+
 CHANGES = {
     "seed": {"seed": 7},
     "cache_prompt": {"cache_prompt": False},

@@ -9,6 +9,7 @@
  *     FULL    likewise while two requests are there
  *     LONG    submitting gives OSP_ELIMIT
  *     else    reasoning "thinking", then "Hello", " world" */
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -151,12 +152,36 @@ const char *osp_finish_text(enum osp_finish finish)
 
 /* ---- chat ---- */
 
-enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes)
+struct osp_chat *osp_chat_new(void)
+{
+    return mem_new(sizeof(struct osp_chat));
+}
+
+enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes)
 {
     if (!strstr(json, "\"messages\""))
         return fail(OSP_EFORMAT, "messages: missing");
-    *out = mem_new(sizeof **out);
-    (*out)->json = mem_strndup(json, n_bytes);
+    chat->json = mem_strndup(json, n_bytes);
+    return OSP_OK;
+}
+
+enum osp_status osp_chat_set_effort(struct osp_chat *chat, const char *effort)
+{
+    (void)chat;
+    assert(strcmp(effort, "medium") == 0);
+    return OSP_OK;
+}
+
+const char *osp_chat_effort(const struct osp_chat *chat)
+{
+    (void)chat;
+    return "medium";
+}
+
+enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date)
+{
+    (void)chat;
+    assert(strcmp(date, "today") == 0);
     return OSP_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "engine/chat.h"
+#include "base/clock.h"
 #include "harmony_case.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
@@ -217,6 +218,8 @@ static void test_tools(void **state)
     check_prompts(rows, COUNT(rows));
 }
 
+#define SYSTEM(text) "{\"role\":\"system\",\"content\":\"" text "\"}"
+
 static void test_effort(void **state)
 {
     static const struct row rows[] = {
@@ -229,6 +232,27 @@ static void test_effort(void **state)
          "low"},
         {"{\"messages\":[" USER "],\"reasoning\":{\"summary\":\"auto\"}}", "medium"},
         {"{\"messages\":[" USER "],\"reasoning\":null,\"reasoning_effort\":\"minimal\"}", "low"},
+        {"{\"messages\":[" USER "],\"reasoning_effort\":\"none\"}", "low"},
+        {"{\"messages\":[" USER "],\"chat_template_kwargs\":{\"reasoning_effort\":\"high\"}}",
+         "high"},
+        {"{\"messages\":[" USER "],\"reasoning_effort\":\"low\",\"think\":\"high\","
+         "\"chat_template_kwargs\":{\"reasoning_effort\":\"high\"}}",
+         "low"},
+        {"{\"messages\":[" USER "],\"chat_template_kwargs\":{\"enable_thinking\":false}}", "low"},
+        {"{\"messages\":[" USER "],\"chat_template_kwargs\":{\"enable_thinking\":true,"
+         "\"other\":1}}",
+         "medium"},
+        {"{\"messages\":[" USER "],\"think\":\"high\"}", "high"},
+        {"{\"messages\":[" USER "],\"think\":true}", "medium"},
+        {"{\"messages\":[" USER "],\"think\":false,\"chat_template_kwargs\":null}", "low"},
+        {"{\"messages\":[" SYSTEM("Reasoning: high") "]}", "high"},
+        {"{\"messages\":[" SYSTEM("Be kind.\\nReasoning: low \\r\\nBe short.") "]}", "low"},
+        {"{\"messages\":[" SYSTEM("Reasoning: high") "," SYSTEM("Reasoning: low") "]}", "low"},
+        {"{\"messages\":[" SYSTEM("Reasoning: high") "],\"reasoning_effort\":\"low\"}", "low"},
+        {"{\"messages\":[" SYSTEM("Reasoning: highest") "]}", "medium"},
+        {"{\"messages\":[" SYSTEM("My Reasoning: high") "]}", "medium"},
+        {"{\"messages\":[" SYSTEM("Reasoning: ") "]}", "medium"},
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"Reasoning: high\"}]}", "medium"},
     };
     struct tokenizer *t = open_o200k();
     struct osp_chat *chat;
@@ -240,12 +264,53 @@ static void test_effort(void **state)
         OK(osp_chat_from_json(&chat, rows[i].json, strlen(rows[i].json)));
         OK(osp_chat_render(chat, (const struct osp_tokenizer *)t, &ids.data, &ids.n));
         text = decode(t, &ids);
-        snprintf(want, sizeof want, "\n\nReasoning: %s\n\n", rows[i].want);
-        assert_non_null(strstr(text, want));
+        snprintf(want, sizeof want, "\n\nReasoning: %s\n\n# Valid", rows[i].want);
+        if (strstr(text, want) == NULL)
+            fail_msg("%s is not %s", rows[i].json, rows[i].want);
+        assert_string_equal(osp_chat_effort(chat), rows[i].want);
         free(text);
         osp_free(ids.data);
         osp_chat_free(chat);
     }
+    tokenizer_close(t);
+}
+
+/* The date line of a body, "" if there is none; what a chat had stays where the body does not say. */
+static void check_date(const struct tokenizer *t, const char *kwargs, const char *before,
+                       const char *want)
+{
+    struct osp_chat *chat = osp_chat_new();
+    struct ids ids = {0};
+    char json[256], line[64], *text;
+
+    snprintf(json, sizeof json, "{\"messages\":[" USER "],\"chat_template_kwargs\":%s}", kwargs);
+    OK(osp_chat_set_date(chat, before));
+    OK(osp_chat_set_effort(chat, "high"));
+    OK(osp_chat_read_json(chat, json, strlen(json)));
+    OK(osp_chat_render(chat, (const struct osp_tokenizer *)t, &ids.data, &ids.n));
+    text = decode(t, &ids);
+    snprintf(line, sizeof line, "2024-06%s\n\nReasoning: high", want);
+    if (strstr(text, line) == NULL)
+        fail_msg("%s: no \"%s\" in %s", json, line, text);
+    free(text);
+    osp_free(ids.data);
+    osp_chat_free(chat);
+}
+
+static void test_date(void **state)
+{
+    struct tokenizer *t = open_o200k();
+    char today[16], line[64];
+
+    (void)state;
+    clock_date_utc(today);
+    snprintf(line, sizeof line, "\nCurrent date: %s", today);
+    check_date(t, "{\"current_date\":\"2025-06-28\"}", "today", "\nCurrent date: 2025-06-28");
+    check_date(t, "{\"current_date\":\"none\"}", "today", "");
+    check_date(t, "{}", "2025-06-28", "\nCurrent date: 2025-06-28");
+    check_date(t, "{\"current_date\":null}", "none", "");
+    check_date(t, "{\"current_date\":\"today\"}", "none",
+               line); /* unless midnight has just passed */
     tokenizer_close(t);
 }
 
@@ -337,6 +402,13 @@ static void test_errors_name_the_place(void **state)
         {"{\"messages\":[" USER "],\"reasoning\":\"high\"}", "reasoning: must be an object"},
         {"{\"messages\":[" USER "],\"reasoning\":{\"effort\":3}}",
          "reasoning.effort: must be a string"},
+        {"{\"messages\":[" USER "],\"reasoning_effort\":\"low\",\"think\":\"much\"}",
+         "think: effort \"much\""},
+        {"{\"messages\":[" USER "],\"think\":1}", "think: must be true or false"},
+        {"{\"messages\":[" USER "],\"chat_template_kwargs\":[]}",
+         "chat_template_kwargs: must be an object"},
+        {"{\"messages\":[" USER "],\"chat_template_kwargs\":{\"current_date\":\"1/2/26\"}}",
+         "chat_template_kwargs.current_date: \"1/2/26\" is not a date"},
     };
 
     (void)state;
@@ -379,5 +451,5 @@ static void test_depth(void **state)
 UNIT_MAIN(cmocka_unit_test(test_content), cmocka_unit_test(test_assistant),
           cmocka_unit_test(test_response_format), cmocka_unit_test(test_tool_calls),
           cmocka_unit_test(test_nul_is_content), cmocka_unit_test(test_tools),
-          cmocka_unit_test(test_effort), cmocka_unit_test(test_errors_name_the_place),
-          cmocka_unit_test(test_depth))
+          cmocka_unit_test(test_effort), cmocka_unit_test(test_date),
+          cmocka_unit_test(test_errors_name_the_place), cmocka_unit_test(test_depth))
