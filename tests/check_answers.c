@@ -9,7 +9,8 @@
  * was written inside of content comes out in order; no event is an error, and no reply too large; reasoning, content,
  * calls and arguments are what the messages say, cut at the stop string that is complete first; the whole reply says
  * the same as the streamed one, however many tokens come between two looks; the finish reason and the tokens told are
- * right. Offered functions stay, stop strings differ from stream to stream. A failure names the stream's number. */
+ * right. Some are sent back by their client: they come to the prompt as the tokens that were written if they are
+ * well-formed, else from their text, and no prompt has a control token but those of whole messages. Offered functions stay, stop strings differ from stream to stream. A failure names the stream's number. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,7 +107,8 @@ static bool says_enough(void)
 {
     return job.n < STREAMS_QUICK ||
            (job.figures.n_messages > job.n / 2 && job.figures.n_calls > job.n / 20 &&
-            job.figures.n_cut > job.n / 40);
+            job.figures.n_cut > job.n / 40 &&
+            job.figures.n_replayed > job.figures.n_sent_back / 20);
 }
 
 int main(int argc, char **argv)
@@ -128,10 +130,12 @@ int main(int argc, char **argv)
     work_on_all_cpus();
     tokenizer_close(t);
     printf("%d rows; %llu streams of %llu tokens: %llu messages, %llu calls, %llu cut at a stop "
-           "string; %.1f s\n",
+           "string; "
+           "%llu sent back, %llu of them replayed; %.1f s\n",
            n_rows, (unsigned long long)job.n, (unsigned long long)job.figures.n_tokens,
            (unsigned long long)job.figures.n_messages, (unsigned long long)job.figures.n_calls,
-           (unsigned long long)job.figures.n_cut, (double)(clock_ns() - begin_ns) * 1e-9);
+           (unsigned long long)job.figures.n_cut, (unsigned long long)job.figures.n_sent_back,
+           (unsigned long long)job.figures.n_replayed, (double)(clock_ns() - begin_ns) * 1e-9);
     if (!says_enough()) {
         fprintf(stderr, "too few messages, calls or stop strings: the streams test little\n");
         return 1;

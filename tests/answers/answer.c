@@ -6,7 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_BYTES_MAX = 1 << 22 };
+enum {
+    TEXT_BYTES_MAX = 1 << 22,
+    SENT_BACK_EVERY =
+        8 /* two in so many streams, one of either kind: it takes as long as all else */
+};
 
 const char *const answer_functions[N_FUNCTIONS] = {"get_weather", "search"};
 
@@ -100,10 +104,16 @@ void answer_compare(const struct answer *a, const char *what, const struct says 
 
 void answer_check(struct answer *a)
 {
+    const bool is_sent_back = a->name != NULL || a->number % SENT_BACK_EVERY < 2;
+
     answer_ask_oracle(a);
+    if (is_sent_back)
+        history_begin(a);
     answer_reply(a);
     answer_compare(a, "streamed", &a->streamed, &a->oracle);
     answer_compare(a, "whole", &a->whole, &a->oracle);
+    if (is_sent_back)
+        history_check(a);
     atomic_fetch_add(&a->figures->n_cut, a->is_cut);
     atomic_fetch_add(&a->figures->n_tokens, a->ids.n);
 }

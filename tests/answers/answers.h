@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "engine/chat.h"
 #include "engine/request.h"
 #include "harmony_streams.h"
 #include "text/detok.h"
@@ -19,7 +20,7 @@ struct says {
 };
 
 struct figures {
-    atomic_ullong n_messages, n_calls, n_cut, n_tokens;
+    atomic_ullong n_messages, n_calls, n_cut, n_tokens, n_sent_back, n_replayed;
 };
 
 /* An answer, and what is at hand to read it. A thread has one of its own. */
@@ -41,6 +42,12 @@ struct answer {
     struct buf out;
     bool is_open, is_cut, in_content;
     size_t n_told;
+
+    /* Of one that is sent back, else NULL. */
+    struct osp_chat *chat;
+    struct replay *store;
+    struct ids prompt;
+    uint64_t prompt_hash;
 };
 
 void answer_init(struct answer *a, const struct tokenizer *t, struct figures *figures);
@@ -64,6 +71,10 @@ bool ends_answer(const struct answer *a, int32_t token);
 void answer_ask_oracle(struct answer *a);
 /* Sets `whole` and `streamed`: what comes of the same tokens as a request's events and as HTTP replies. */
 void answer_reply(struct answer *a);
+/* Around answer_reply(): the conversation that is answered, and what comes of it when the client has sent the answer
+ * back (read_whole() does). */
+void history_begin(struct answer *a);
+void history_check(struct answer *a);
 void answer_compare(const struct answer *a, const char *what, const struct says *got,
                     const struct says *want);
 /* All of that. */

@@ -55,6 +55,29 @@ static const json_t *only_choice(struct answer *a, const json_t *reply)
     return json_array_get(choices, 0);
 }
 
+static struct harmony_text text_of(const json_t *string)
+{
+    return (struct harmony_text){json_string_value(string), json_string_length(string)};
+}
+
+/* The client sends the message back as it came. */
+static void send_back(struct answer *a, const json_t *message)
+{
+    json_t *call;
+    size_t i;
+
+    CHECK(a, chat_add_assistant_text(a->chat, text_of(json_object_get(message, "reasoning")),
+                                     text_of(json_object_get(message, "content"))) == OSP_OK);
+    json_array_foreach(json_object_get(message, "tool_calls"), i, call)
+    {
+        const json_t *f = json_object_get(call, "function");
+
+        CHECK(a, chat_add_call_text(a->chat, json_string_value(json_object_get(call, "id")),
+                                    json_string_value(json_object_get(f, "name")),
+                                    text_of(json_object_get(f, "arguments"))) == OSP_OK);
+    }
+}
+
 static void read_whole(struct answer *a, const struct buf *json)
 {
     json_t *reply = parse(a, buf_text(json), json->size_bytes), *call;
@@ -73,6 +96,8 @@ static void read_whole(struct answer *a, const struct buf *json)
         append_json(&a->whole.calls, json_object_get(f, "arguments"));
     }
     a->whole.finish = finish_named(a, json_object_get(choice, "finish_reason"));
+    if (a->chat != NULL)
+        send_back(a, message);
     json_decref(reply);
 }
 
@@ -148,6 +173,8 @@ static void begin_request(struct answer *a, struct osp_request **r)
                                        .n_prompt = COUNT(prompt)};
 
     CHECK(a, request_new(r, &limits, &opt, (int)(COUNT(prompt) + a->ids.n)) == OSP_OK);
+    (*r)->replay = a->store;
+    (*r)->replay_prompt = a->prompt_hash;
 }
 
 /* What the engine's thread does with a drawn token. */
