@@ -5,7 +5,7 @@
  *   check_answers [N] [FIRST]   the table, then N streams (200,000) from number FIRST (0) on, on all CPUs;
  *                               CHECK_QUICK=1: 20,000
  *
- * Of each stream: the reader ends, messages begin and end in pairs, deltas are whole characters, every byte that
+ * Of each stream, and of each row cut off behind any of its tokens: the reader ends, messages begin and end in pairs, deltas are whole characters, every byte that
  * was written inside of content comes out in order; no event is an error, and no reply too large; reasoning, content,
  * calls and arguments are what the messages say, cut at the stop string that is complete first; the whole reply says
  * the same as the streamed one, however many tokens come between two looks; the finish reason and the tokens told are
