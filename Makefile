@@ -286,10 +286,10 @@ $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $
 	@$(CC) $(CFLAGS) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
 
 # Only with a compiler that has libFuzzer; see the goal fuzz.
-$(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libosprey.a
+$(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ $(LIB_LIBS)
+	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c tests/answers/*.c))

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "serve/json_budget.h"
 #include "serve/response_input_parts.h"
 #include "serve/response_tools.h"
 #include "serve/response_writer.h"
@@ -205,6 +206,19 @@ out:
 
 static enum osp_status read_item(struct response_input *in, json_t *item);
 
+/* So much of the store's is read, too. */
+static enum osp_status take_history(struct response_input *in, size_t n_bytes)
+{
+    char place[INPUT_PLACE_BYTES];
+
+    in->n_history_bytes += n_bytes;
+    if (in->n_history_bytes > HISTORY_BYTES_MAX)
+        return fail(OSP_EINVAL, "%s: what is kept of the conversation has more than %d MiB",
+                    input_place(in->item, place), HISTORY_BYTES_MAX >> 20);
+    json_budget_more(n_bytes * HISTORY_FACTOR);
+    return OSP_OK;
+}
+
 static enum osp_status read_reference(struct response_input *in, json_t *item)
 {
     json_t *kept = NULL;
@@ -216,6 +230,7 @@ static enum osp_status read_reference(struct response_input *in, json_t *item)
     buf_init(&text, INPUT_TEXT_BYTES_MAX);
     TRY(input_string(in, item, "id", &id));
     is_there = response_store_item(in->store, in->owner, json_string_value(id), clock_ns(), &text);
+    TRY(take_history(in, text.size_bytes));
     if (is_there)
         kept = json_loadb(buf_text(&text), text.size_bytes, JSON_ALLOW_NUL, NULL);
     if (!is_there || text.overflow)
@@ -359,9 +374,10 @@ static enum osp_status add_stored(struct response_input *in, const struct stored
     const struct response_item *items = stored_items(r, &n);
 
     for (int i = 0; i < n; i++) {
-        json_t *item =
-            json_loadb(stored_item_json(r, &items[i]), items[i].n_bytes, JSON_ALLOW_NUL, NULL);
+        json_t *item;
 
+        TRY(take_history(in, items[i].n_bytes));
+        item = json_loadb(stored_item_json(r, &items[i]), items[i].n_bytes, JSON_ALLOW_NUL, NULL);
         st = item ? read_item(in, item) : input_no_memory();
         json_decref(item);
         TRY(st);

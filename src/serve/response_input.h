@@ -11,6 +11,12 @@ struct input_origin {
     int message, call; /* messages[message].tool_calls[call]; call -1: the message itself */
     int item;          /* input[item]; INPUT_... for others */
 };
+enum {
+    HISTORY_BYTES_MAX =
+        16 << 20,      /* of items as JSON that a request takes from the store; a context of 131,072
+                                     tokens is about 1 MB */
+    HISTORY_FACTOR = 8 /* more memory that reading them may take */
+};
 enum { INPUT_IS_STRING = -1, INPUT_BEFORE = -2, INPUT_INSTRUCTIONS = -3 };
 
 struct response_input {
@@ -21,6 +27,7 @@ struct response_input {
     json_t *messages;
     json_t *open; /* the assistant's message that further items may belong to; of `messages` */
     int item;     /* that is being read: input[item] */
+    size_t n_history_bytes; /* of items from the store */
     struct input_origin *origins;
     size_t n_origins, n_origins_max;
     /* The items of `input` as they are kept, each with an id. */

@@ -30,20 +30,6 @@ static enum osp_status refuse_before(struct job *job, const char *id)
     return OSP_ENOTFOUND;
 }
 
-static size_t bytes_of(const struct stored_response *r)
-{
-    size_t n_bytes = 0;
-
-    for (; r; r = stored_before(r)) {
-        int n;
-        const struct response_item *items = stored_items(r, &n);
-
-        for (int i = 0; i < n; i++)
-            n_bytes += items[i].n_bytes;
-    }
-    return n_bytes;
-}
-
 static enum osp_status find_before(struct job *job, struct response_state *s)
 {
     const char *id = json_string_value(json_object_get(job->json, "previous_response_id"));
@@ -51,10 +37,7 @@ static enum osp_status find_before(struct job *job, struct response_state *s)
     if (!id)
         return OSP_OK;
     s->before = response_store_find(job->server->responses, s->owner, id, clock_ns());
-    if (!s->before)
-        return refuse_before(job, id);
-    json_budget_more(json_budget_for(bytes_of(s->before)));
-    return OSP_OK;
+    return s->before ? OSP_OK : refuse_before(job, id);
 }
 
 /* ---- the conversation ---- */

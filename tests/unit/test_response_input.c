@@ -261,7 +261,43 @@ static void test_kept_items(void **state)
     end(&r);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_messages), cmocka_unit_test(test_answers_in_several_items),
-          cmocka_unit_test(test_sealed_reasoning), cmocka_unit_test(test_ignored_items),
-          cmocka_unit_test(test_errors), cmocka_unit_test(test_places),
-          cmocka_unit_test(test_kept_items))
+/* A small request cannot make large ones of what is kept. */
+static void test_limit_of_references(void **state)
+{
+    enum { LARGE = HISTORY_BYTES_MAX / 2 };
+    static const char head[] = "{\"role\":\"user\",\"content\":\"", tail[] = "\"}";
+    struct response_item item = {.id = "msg_1", .n_bytes = LARGE};
+    char *text = malloc(LARGE + 1);
+    struct reading r;
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, 'x', LARGE);
+    memcpy(text, head, sizeof head - 1);
+    memcpy(text + LARGE - (sizeof tail - 1), tail, sizeof tail);
+    begin(&r);
+    response_store_free(r.store);
+    r.in.store = r.store = response_store_new(&(struct response_limits){9, HISTORY_BYTES_MAX, 9});
+    assert_true(response_store_put(r.store,
+                                   &(struct response_entry){.id = "resp_1",
+                                                            .owner = "me",
+                                                            .json = "",
+                                                            .text = text,
+                                                            .n_text_bytes = LARGE,
+                                                            .items = &item,
+                                                            .n_items = 1},
+                                   clock_ns()));
+    assert_int_equal(add(&r, "[{'type':'item_reference','id':'msg_1'},{'type':'item_reference',"
+                             "'id':'msg_1'}]"),
+                     OSP_OK);
+    assert_int_equal(add(&r, "[{'type':'item_reference','id':'msg_1'}]"), OSP_EINVAL);
+    assert_string_equal(fail_message(),
+                        "input[0]: what is kept of the conversation has more than 16 MiB");
+    free(text);
+    end(&r);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_limit_of_references), cmocka_unit_test(test_messages),
+          cmocka_unit_test(test_answers_in_several_items), cmocka_unit_test(test_sealed_reasoning),
+          cmocka_unit_test(test_ignored_items), cmocka_unit_test(test_errors),
+          cmocka_unit_test(test_places), cmocka_unit_test(test_kept_items))
