@@ -54,6 +54,18 @@ static void chat_begin(struct job *job, struct buf *out)
         begin_choice(job, s->replies, i);
 }
 
+/* Several choices begin together and in order: clients' accumulators number them by the order in which they come,
+ * and openai's takes the scores of a choice's first chunk twice unless it is the stream's first. */
+static void begin_choices(const struct job *job, struct buf *out)
+{
+    const struct chat_state *s = job->state;
+
+    for (int i = 0; i < s->n_replies; i++) {
+        s->replies[i].extras.usage = job_usage(job);
+        reply_stream_role(&s->replies[i], out);
+    }
+}
+
 static bool chat_hear(struct job *job, int i, const struct osp_event *event, struct buf *out)
 {
     struct reply *r = &((struct chat_state *)job->state)->replies[i];
@@ -61,6 +73,9 @@ static bool chat_hear(struct job *job, int i, const struct osp_event *event, str
     if (!job->params.stream)
         return reply_keep(r, event);
     r->extras.usage = job_usage(job);
+    if (job->n_choices > 1 && !r->began && event->kind != OSP_EVENT_NONE &&
+        event->kind != OSP_EVENT_ERROR)
+        begin_choices(job, out);
     reply_stream(r, event, out);
     return true;
 }

@@ -57,6 +57,8 @@ void reply_release(struct reply *r); /* accepts a zeroed reply */
 
 /* An event becomes server-sent events in `out`. */
 void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out);
+/* A chunk with the role alone. */
+void reply_stream_role(struct reply *r, struct buf *out);
 /* All choices are done: what ends the events. */
 void reply_stream_end(const struct reply_head *head, const struct reply_extras *extras,
                       const struct osp_usage *usage, struct buf *out);

@@ -108,6 +108,15 @@ void reply_stream(struct reply *r, const struct osp_event *event, struct buf *ou
     }
 }
 
+void reply_stream_role(struct reply *r, struct buf *out)
+{
+    const struct osp_event nothing = {.kind = OSP_EVENT_NONE};
+
+    begin_chunk(r, out);
+    buf_puts(out, ",\"content\":\"\"");
+    end_chunk(r, &nothing, out);
+}
+
 void reply_stream_error(struct buf *out, const char *error_json)
 {
     buf_puts(out, "data: ");

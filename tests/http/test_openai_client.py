@@ -301,7 +301,7 @@ def test_several_choices(client):
     assert [said(c) for c in answer.choices] == [said(choice) for _, choice in alone]
     assert answer.usage.prompt_tokens == alone[0][0].usage.prompt_tokens
     assert answer.usage.completion_tokens == sum(a.usage.completion_tokens for a, _ in alone)
-    text, finishes, usages = ["", "", ""], [None] * 3, []
+    text, finishes, usages, roles = ["", "", ""], [None] * 3, [], []
     for chunk in client.chat.completions.create(
         model="osprey-nano",
         messages=QUESTION,
@@ -312,8 +312,10 @@ def test_several_choices(client):
     ):
         usages += [chunk.usage] if chunk.usage else []
         for c in chunk.choices:
+            roles += [(c.index, c.delta.content)] if c.delta.role else []
             text[c.index] += c.delta.content or ""
             finishes[c.index] = c.finish_reason or finishes[c.index]
+    assert roles == [(0, ""), (1, ""), (2, "")]
     assert text == [c.message.content for c in answer.choices]
     assert finishes == [c.finish_reason for c in answer.choices]
     assert [u.completion_tokens for u in usages] == [answer.usage.completion_tokens]
