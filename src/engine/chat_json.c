@@ -4,6 +4,7 @@
 #include "engine/chat.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,19 +281,6 @@ out:
     return st;
 }
 
-/* The name as a heading takes it: what may not stand there becomes _. */
-static void plain_name(const char *name, char out[HARMONY_NAME_BYTES_MAX + 1])
-{
-    size_t n = 0;
-
-    for (; name[n] != '\0' && n < HARMONY_NAME_BYTES_MAX; n++) {
-        char one[] = {name[n], '\0'};
-
-        out[n] = harmony_name_check(one) == OSP_OK ? name[n] : '_';
-    }
-    out[n] = '\0';
-}
-
 /* {"type": "json_schema", "json_schema": {"name": ..., "description": ..., "schema": {...}}}; others say nothing
  * that the model could be told. */
 static enum osp_status read_response_format(struct osp_chat *chat, const struct place *body)
@@ -312,7 +300,8 @@ static enum osp_status read_response_format(struct osp_chat *chat, const struct 
     text = json_dumps(schema.value, JSON_COMPACT);
     if (text == NULL)
         return place_within(&schema, fail(OSP_ENOMEM, "no memory for the schema"));
-    plain_name(name != NULL && *name != '\0' ? name : "response", heading);
+    snprintf(heading, sizeof heading, "%s", name != NULL && *name != '\0' ? name : "response");
+    harmony_name_mend(heading);
     st = place_within(&schema, osp_chat_set_response_format(chat, heading, description, text));
 out:
     free(text);

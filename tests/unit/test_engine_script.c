@@ -120,6 +120,59 @@ static void test_call(void **state)
     fixture_close(&f);
 }
 
+#define CALL(name, arguments) "<|channel|>commentary to=functions." name "<|message|>" arguments
+
+/* Two calls in one answer, and what is no JSON, as the model writes them. */
+static void test_two_calls(void **state)
+{
+    struct fixture f;
+    struct heard h;
+
+    (void)state;
+    fixture_open(&f,
+                 CALL("f", "{\"a\": 1}") "<|end|><|start|>assistant" CALL("g", "oops") "<|call|>");
+    assert_int_equal(osp_chat_add_function(f.chat, "f", NULL, NULL), OSP_OK);
+    assert_int_equal(osp_chat_add_function(f.chat, "g", NULL, NULL), OSP_OK);
+    answer(&f, &h, (struct osp_request_options){0});
+    assert_int_equal(h.n_calls, 2);
+    assert_string_equal(h.name, "g");
+    assert_string_equal(buf_text(&h.args), "{\"a\": 1}oops");
+    assert_int_equal(h.last.finish, OSP_FINISH_TOOL_CALLS);
+    heard_release(&h);
+    fixture_close(&f);
+}
+
+/* Where one is wanted the first ends the answer, however the model closes it. */
+static void test_one_call(void **state)
+{
+    static const char *const behind[] = {
+        "<|end|><|start|>assistant" CALL("f", "{}") "<|call|>",
+        "<|end|><|start|>assistant<|channel|>final<|message|>Done.<|return|>",
+        "<|start|>assistant<|channel|>final<|message|>Done.<|return|>",
+        "<|channel|>final<|message|>Done.<|return|>",
+        "<|call|>",
+        "<|return|>",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof behind / sizeof behind[0]; i++) {
+        char spoken_text[512];
+        struct fixture f;
+        struct heard h;
+
+        snprintf(spoken_text, sizeof spoken_text, "%s%s", CALL("f", "{\"a\": 1}"), behind[i]);
+        fixture_open(&f, spoken_text);
+        assert_int_equal(osp_chat_add_function(f.chat, "f", NULL, NULL), OSP_OK);
+        answer(&f, &h, (struct osp_request_options){.one_tool_call = true});
+        assert_int_equal(h.n_calls, 1);
+        assert_string_equal(buf_text(&h.args), "{\"a\": 1}");
+        assert_string_equal(buf_text(&h.text), "");
+        assert_int_equal(h.last.finish, OSP_FINISH_TOOL_CALLS);
+        heard_release(&h);
+        fixture_close(&f);
+    }
+}
+
 static void test_length(void **state)
 {
     struct fixture f;
@@ -189,6 +242,7 @@ static void test_stage_costs(void **state)
     fixture_close(&f);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_answer), cmocka_unit_test(test_call), cmocka_unit_test(test_length),
-          cmocka_unit_test(test_stop_string), cmocka_unit_test(test_too_long_a_conversation),
-          cmocka_unit_test(test_stage_costs))
+UNIT_MAIN(cmocka_unit_test(test_answer), cmocka_unit_test(test_call),
+          cmocka_unit_test(test_two_calls), cmocka_unit_test(test_one_call),
+          cmocka_unit_test(test_length), cmocka_unit_test(test_stop_string),
+          cmocka_unit_test(test_too_long_a_conversation), cmocka_unit_test(test_stage_costs))
