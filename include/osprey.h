@@ -210,6 +210,8 @@ struct osp_engine_options {
      * computed again. 0: an eighth of the cache, at most 4 GiB; negative: none. Touched when needed. */
     int64_t swap_bytes;
     bool no_prefix_cache; /* every prompt is computed anew */
+    /* Steps are planned and told of one after the other, and not while others run. The tokens are the same. */
+    bool no_async_scheduling;
 };
 
 /* Borrows the model until it is closed. `opt` may be NULL. */
@@ -250,8 +252,9 @@ struct osp_engine_stats {
     int64_t n_cached_tokens; /* of prompts that were not computed, but found in the prefix cache */
     /* Requests that gave way, pages that went to the host's memory for that, rows computed again. */
     int64_t n_preemptions, n_swapped_pages, n_rows_again;
-    /* Of all steps but the last, and of them and the last what the device's functions took. */
-    double steps_seconds, device_seconds;
+    /* Of all steps; of that, from each one's begin on the device to its results; and from there to the next one's
+     * begin, where there was work. */
+    double steps_seconds, device_seconds, device_idle_seconds;
     int n_seqs_max; /* that can run together */
 };
 OSP_API void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out);

@@ -74,7 +74,9 @@ static struct odds random_odds(void)
                      .limit = pick(3) == 0 ? 4 : 0,
                      .same_priority = pick(2) == 0,
                      .short_answers = pick(4) == 0,
-                     .few_pages = pick(2) == 0};
+                     .few_pages = pick(2) == 0,
+                     .is_behind = pick(4) > 0,
+                     .is_async = pick(5) > 0};
 
     o.long_answers = !o.short_answers && pick(2) == 0;
     return o;
@@ -95,6 +97,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
             world.base[i][k] = sim_letter[pick(40) == 0 ? LETTERS - 2 : pick(4)];
     options.swap_bytes = pick(3) == 0 ? -1 : 1 + pick(400000);
     options.no_prefix_cache = pick(12) == 0;
+    options.no_async_scheduling = !world.odds.is_async;
     sim_model_limits(&l);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched.limits.passes_max = pick(2) == 0 ? 1 + pick(4) : PASSES_MAX_DEFAULT;
@@ -127,6 +130,7 @@ static void turn(bool arrivals)
 static void world_close(void)
 {
     engine_finish(world.engine);
+    CHECK(!world.is_under_way);
     atomic_store(&world.engine->closing, true);
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine) {
@@ -225,6 +229,8 @@ int main(int argc, char **argv)
            ", due %" PRId64 "\n",
            totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,
            totals.n_cached, totals.n_shared, totals.n_dues);
+    printf("planned ahead and taken %" PRId64 ", left while a step was under way %" PRId64 "\n",
+           totals.n_ahead, totals.n_left);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",
            totals.n_device, totals.n_nan, totals.n_timeouts, totals.n_cuts);

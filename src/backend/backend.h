@@ -35,6 +35,8 @@ struct device_info {
     /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes for the
      * same weights. NULL: it makes none there. */
     const char *pack_layout;
+    /* step_end() returns before the step has run, so that the host has time until step_wait(). */
+    bool runs_behind;
 };
 
 /* Of the device's own; all zero where it works in the host's. */
@@ -113,6 +115,7 @@ struct backend_ops {
     /* Ends the loading of weights and takes all that: no later step of a shape that is not larger asks for
      * more. May be left out, but then any step can fail with OSP_ENOMEM. */
     enum osp_status (*step_reserve)(struct backend *be, const struct step_shape *shape);
+    /* *b is read until step_end() returns. Between step_end() and step_wait() nothing else is called. */
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);

@@ -94,7 +94,8 @@ struct bench_local {
     int64_t n_steps_before;
 };
 /* `out` must not move until it is closed. */
-CHECKED enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model);
+CHECKED enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model,
+                                         bool no_async_scheduling);
 void bench_local_close(struct bench_local *l); /* accepts a zeroed one */
 struct bench_source bench_local_source(struct bench_local *local);
 

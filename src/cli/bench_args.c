@@ -33,6 +33,8 @@ const struct option_row BENCH_OPTIONS[] = {
     SWITCH_ROW(quality, "quality",
                "also perplexity and KL divergence from the float32 reference, by the decode "
                "arithmetic, at the end"),
+    SWITCH_ROW(no_async_scheduling, "no-async-scheduling",
+               "plan a step, and tell of its tokens, when no other one runs"),
     FILE_ROW(quality_file, "quality-file", "text for --quality (default: built in)"),
     TEXT_ROW(T, url, "url", NULL, "URL",
              "measure a server by its OpenAI chat completions instead, osprey's or another's; "

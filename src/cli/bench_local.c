@@ -213,9 +213,11 @@ static struct bench_step_time local_step_time(void *self)
     return (struct bench_step_time){stats.steps_seconds, stats.device_seconds};
 }
 
-enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model)
+enum osp_status bench_local_open(struct bench_local *out, struct osp_model *model,
+                                 bool no_async_scheduling)
 {
-    const struct osp_engine_options opt = {.notify = on_step, .notify_ctx = out};
+    const struct osp_engine_options opt = {
+        .notify = on_step, .notify_ctx = out, .no_async_scheduling = no_async_scheduling};
 
     *out = (struct bench_local){.model = model};
     pthread_mutex_init(&out->lock, NULL);

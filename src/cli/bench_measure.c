@@ -116,7 +116,7 @@ static enum osp_status open_local(struct bench *b, const struct option_rest *res
     enum osp_status st;
 
     TRY(model_args_open(&b->model, &args, rest, false));
-    TRY(bench_local_open(&b->local, b->model));
+    TRY(bench_local_open(&b->local, b->model, b->args->no_async_scheduling));
     b->report.ready_seconds = alive_seconds();
     b->source = bench_local_source(&b->local);
     describe_model(b);

@@ -19,7 +19,7 @@ struct serve_args {
     int64_t body_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
     const char *effort, *date, *template_kwargs;
-    bool no_prefix_cache, quiet;
+    bool no_prefix_cache, no_async_scheduling, quiet;
 };
 
 static const struct serve_args DEFAULTS = {
@@ -81,6 +81,8 @@ static const struct option_row OPTIONS[] = {
                 "after which one that was not used is forgotten (default 86400)"),
     FLAG_ROW(T, no_prefix_cache, "no-prefix-cache", "--no-enable-prefix-caching,--no-cache-prompt",
              "compute every prompt anew, unless a request asks for \"cache_prompt\": true"),
+    FLAG_ROW(T, no_async_scheduling, "no-async-scheduling", NULL,
+             "plan a step, and tell clients of it, when no other one runs; answers are the same"),
     SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
     SECONDS_ROW(limit_s, "request-time-limit", 0,
                 "for a request from its arrival to its answer's end, the wait in the queue "
@@ -171,6 +173,7 @@ static struct serve_options options_of(struct serving *s)
         .stall_timeout_ms = args->stall_s * 1000,
         .shutdown_timeout_ms = args->shutdown_s * 1000,
         .queue_requests_max = args->queue,
+        .no_async_scheduling = args->no_async_scheduling,
         .stored_responses_max = args->stored,
         .stored_bytes_max = (size_t)args->stored_bytes_max,
         .stored_age_s_max = args->stored_age_s,

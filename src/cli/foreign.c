@@ -39,7 +39,9 @@ static const struct foreign_option FOREIGN[] = {
      FOREIGN_NONE, NULL, ONE_DEVICE},
     {"--fit,-fit", FOREIGN_MODE, NULL, ONE_DEVICE},
     {"--flash-attn,-fa", FOREIGN_MODE, NULL, FIXED},
-    {"--async-scheduling,--enable-chunked-prefill,--cont-batching,-cb,-nocb,--kv-unified,-kvu,"
+    {"--async-scheduling", FOREIGN_NONE, NULL,
+     "steps are planned while others run, which serve's --no-async-scheduling turns off"},
+    {"--enable-chunked-prefill,--cont-batching,-cb,-nocb,--kv-unified,-kvu,"
      "--warmup,--repack,-nr,--swa-full,--cascade-attn,--disable-cascade-attn",
      FOREIGN_NONE, NULL, FIXED},
     {"--ubatch-size,-ub,--block-size,--threads-batch,-tb,--threads-http,"

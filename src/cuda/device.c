@@ -239,7 +239,8 @@ static void cuda_info(const struct backend *be, struct device_info *out)
 {
     const struct gpu *gpu = (const struct gpu *)be;
 
-    *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem};
+    *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem,
+                                .runs_behind = true};
     snprintf(out->name, sizeof(out->name), "%.80s, capability %d.%d, %d multiprocessors",
              gpu->properties.name, gpu->properties.major, gpu->properties.minor,
              gpu->properties.multiProcessorCount);

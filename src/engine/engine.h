@@ -37,7 +37,11 @@ struct osp_engine {
     float *logprobs;                    /* (n_seqs_max) */
     int32_t *top_tokens;                /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
     float *top_logprobs;                /* likewise */
-    uint64_t step_ns, device_ns;        /* of all steps; of them, in the device's functions */
+    uint64_t ticket;                    /* of the step under way */
+    bool runs_behind;                   /* the device: see struct device_info */
+    uint64_t device_ns;                 /* of all steps, from their begin to their results; */
+    uint64_t idle_ns;                   /* and from there to the next one's begin */
+    uint64_t results_ns;                /* when the last step's came; 0: nothing was to do since */
     bool has_news;                      /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };

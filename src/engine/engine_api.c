@@ -159,11 +159,14 @@ static enum osp_status start_thread(struct osp_engine *e)
 static enum osp_status open_parts(struct osp_engine *e)
 {
     size_t n_seqs = (size_t)e->limits.n_seqs_max;
+    struct device_info device;
     enum osp_status st;
 
     TRY(check_queue(&e->options));
     if (e->model->remote != NULL)
         return remote_engine_open(e->model->remote, &e->options);
+    model_device_info(e->model->model, &device);
+    e->runs_behind = device.runs_behind;
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     TRY(sched_init(&e->sched, &e->limits));

@@ -51,6 +51,7 @@ static void add_counts(struct osp_engine_stats *sum, const struct osp_engine_sta
     sum->n_rows_again += s->n_rows_again;
     sum->steps_seconds += s->steps_seconds;
     sum->device_seconds += s->device_seconds;
+    sum->device_idle_seconds += s->device_idle_seconds;
 }
 
 static void add_metrics(struct osp_engine_metrics *sum, const struct osp_engine_metrics *m)

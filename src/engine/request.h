@@ -36,6 +36,9 @@ struct osp_request {
     char *message;            /* set once, before the outbox ends with a failure */
     char *client, *salt;      /* what seq.client_key and seq.salt point to */
     struct answer_form *form; /* NULL: it is held to none; the engine's thread's */
+    enum osp_status
+        form_status;    /* why there can be no mask for the next token; the same thread's, */
+    char *form_message; /* as is this */
     struct scores
         scores; /* of the answer's tokens: the engine writes them before it publishes those */
 

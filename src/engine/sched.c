@@ -1,4 +1,4 @@
-/* Admission, planning and commit. */
+/* Admission, planning, begin and commit. */
 #include "engine/sched.h"
 
 #include <assert.h>
@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "engine/sched_pages.h"
 #include "engine/sched_queue.h"
+#include "engine/sched_rows.h"
 
 static int min_int(int a, int b)
 {
@@ -98,6 +99,7 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
     assert(l->passes_max > 0);
     memset(s, 0, sizeof *s);
     s->limits = *l;
+    s->plan = &s->plans[0];
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         TRY(pages_init(&s->pages[g], l->n_pages[g]));
         TRY(pages_init(&s->host[g], l->n_host_pages[g]));
@@ -105,11 +107,15 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
     }
     TRY(prefix_init(&s->prefix, s->pages, l->window_tokens,
                     pages_of_tokens(l->context_tokens_max)));
-    TRY(mem_try_array(&s->plan.moves, (size_t)s->n_moves_max, sizeof *s->plan.moves, "page moves"));
+    for (int i = 0; i < 2; i++) {
+        TRY(mem_try_array(&s->plans[i].moves, (size_t)s->n_moves_max, sizeof *s->plan->moves,
+                          "page moves"));
+        TRY(mem_try_array(&s->plans[i].parts, (size_t)l->n_seqs_max, sizeof *s->plan->parts,
+                          "step plan"));
+    }
     TRY(mem_try_array(&s->order, (size_t)l->n_seqs_max, sizeof(struct seq *),
                       "order of giving way"));
     TRY(mem_try_array(&s->running, (size_t)l->n_seqs_max, sizeof(struct seq *), "running list"));
-    TRY(mem_try_array(&s->plan.parts, (size_t)l->n_seqs_max, sizeof *s->plan.parts, "step plan"));
 out:
     if (st != OSP_OK)
         sched_release(s);
@@ -128,8 +134,10 @@ void sched_release(struct sched *s)
     clients_release(&s->clients);
     free(s->running);
     free(s->order);
-    free(s->plan.moves);
-    free(s->plan.parts);
+    for (int i = 0; i < 2; i++) {
+        free(s->plans[i].moves);
+        free(s->plans[i].parts);
+    }
     memset(s, 0, sizeof *s);
 }
 
@@ -143,6 +151,7 @@ enum osp_status sched_add(struct sched *s, struct seq *q)
     client_lift(&s->clients, q->client);
     q->arrival = ++s->n_arrivals;
     queue_insert(s, q);
+    s->plan->holds = false;
 out:
     if (st != OSP_OK) {
         q->state = SEQ_ENDED;
@@ -166,6 +175,8 @@ static void running_unlink(struct sched *s, struct seq *q)
 static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
 {
     q->end = end;
+    q->is_under_way = q->is_awaited = false;
+    s->plan->holds = false;
     pages_end(s, q);
     if (q->state == SEQ_RUNNING)
         running_unlink(s, q);
@@ -184,10 +195,17 @@ void sched_requeue(struct sched *s, struct seq *q)
     queue_insert(s, q);
 }
 
-void sched_remove(struct sched *s, struct seq *q, enum seq_end end)
+bool sched_remove(struct sched *s, struct seq *q, enum seq_end end)
 {
     assert(q->state != SEQ_ENDED);
-    seq_end(s, q, end);
+    assert(q->leaving == SEQ_END_NONE || !q->is_under_way);
+    if (!q->is_under_way) {
+        seq_end(s, q, end);
+        return true;
+    }
+    q->leaving = end;
+    s->plan->holds = false;
+    return false;
 }
 
 struct seq *sched_any(const struct sched *s)
@@ -214,140 +232,20 @@ static void admit(struct sched *s, uint64_t now_ns)
     }
 }
 
+static bool is_expired(const struct seq *q, uint64_t now_ns)
+{
+    return q->deadline_ns != 0 && q->deadline_ns <= now_ns && q->leaving == SEQ_END_NONE;
+}
+
 struct seq *sched_expired(const struct sched *s, uint64_t now_ns)
 {
     for (int i = 0; i < s->n_running; i++)
-        if (s->running[i]->deadline_ns != 0 && s->running[i]->deadline_ns <= now_ns)
+        if (is_expired(s->running[i], now_ns))
             return s->running[i];
     for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
-        if (q->deadline_ns != 0 && q->deadline_ns <= now_ns)
+        if (is_expired(q, now_ns))
             return q;
     return NULL;
-}
-
-/* ---- the rows of a step ---- */
-
-/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists are longer than a
- * step's room only where there are very many of them: then those who were admitted last wait for a later step. */
-static bool lists_fit(const struct sched *s, const struct seq *q, struct batch_counts *counts)
-{
-    const struct batch_counts *max = &s->limits.lists;
-    struct batch_counts with = *counts;
-
-    draw_lists_count(&q->lists, q->n_tokens - q->n_prompt, &with);
-    if (with.n_seen > max->n_seen || with.n_biases > max->n_biases ||
-        with.n_mask_words > max->n_mask_words)
-        return false;
-    *counts = with;
-    return true;
-}
-
-static bool is_generating(const struct seq *q)
-{
-    return q->n_stored >= q->n_prompt;
-}
-
-static int prompt_rows_left(const struct seq *q)
-{
-    return q->n_prompt - q->n_stored - q->n_rows;
-}
-
-/* Rows of prompts that the step can take beside n_generated others. */
-static int prompt_rows_max(const struct sched *s, int n_generated)
-{
-    int n_free = s->limits.n_batch_tokens_max - n_generated, n;
-    double limit_ns = STEP_PROTECTED_NS, alone_ns;
-
-    if (n_generated == 0)
-        return n_free;
-    alone_ns = step_cost_predict(&s->cost, n_generated, 0);
-    if (alone_ns == 0)
-        return n_free; /* no step without prompts has run: what a step costs at least is not known */
-    if (alone_ns * STEP_PROTECTED_FACTOR > limit_ns)
-        limit_ns = alone_ns * STEP_PROTECTED_FACTOR;
-    n = step_cost_prompt_rows(&s->cost, n_generated, n_free, limit_ns);
-    return n < PROMPT_ROWS_MIN ? min_int(PROMPT_ROWS_MIN, n_free) : n;
-}
-
-static bool prompt_goes_before(const struct seq *a, const struct seq *b)
-{
-    if (a->priority != b->priority)
-        return a->priority < b->priority;
-    if (a->client->served != b->client->served)
-        return a->client->served < b->client->served;
-    return a->arrival < b->arrival;
-}
-
-/* Who of those with rows left comes first; NULL: none has. */
-static struct seq *next_prompt(const struct sched *s)
-{
-    struct seq *best = NULL;
-
-    for (int i = 0; i < s->n_running; i++) {
-        struct seq *q = s->running[i];
-
-        if (prompt_rows_left(q) > 0 && (best == NULL || prompt_goes_before(q, best)))
-            best = q;
-    }
-    return best;
-}
-
-/* The first in the list with rows of a prompt left has its part of n_rows whatever comes. Gives what is
- * left of them. */
-static int give_first(struct seq *const *list, int n, int n_part, int n_rows)
-{
-    for (int i = 0; i < n && n_rows > 0; i++) {
-        struct seq *q = list[i];
-
-        if (prompt_rows_left(q) <= 0)
-            continue;
-        n_part = min_int(min_int(n_part, n_rows), prompt_rows_left(q));
-        q->n_rows += n_part;
-        return n_rows - n_part;
-    }
-    return n_rows;
-}
-
-static void give_prompts(struct sched *s, int n_rows)
-{
-    int n_part = n_rows / OLDEST_PROMPT_PART > 0 ? n_rows / OLDEST_PROMPT_PART : 1;
-    struct seq *q;
-
-    n_rows = give_first(s->order, s->n_order, n_part, n_rows); /* who stays last: see pages_cover */
-    n_rows = give_first(s->running, s->n_running, n_part, n_rows); /* who was admitted first */
-    while (n_rows > 0 && (q = next_prompt(s)) != NULL) {
-        int n = min_int(n_rows, prompt_rows_left(q));
-
-        q->n_rows += n;
-        n_rows -= n;
-    }
-}
-
-/* A prompt whose end is in this step draws, too. */
-static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
-{
-    for (int i = 0; i < s->n_order; i++) {
-        struct seq *q = s->order[i];
-
-        if (!is_generating(q) && q->n_rows > 0 && prompt_rows_left(q) == 0 &&
-            !lists_fit(s, q, lists))
-            q->n_rows--;
-    }
-}
-
-static void give_rows(struct sched *s)
-{
-    struct batch_counts lists = {0};
-    int n_generated = 0;
-
-    for (int i = 0; i < s->n_order; i++) {
-        struct seq *q = s->order[i];
-
-        q->n_rows = is_generating(q) && lists_fit(s, q, &lists);
-        n_generated += q->n_rows;
-    }
-    give_prompts(s, prompt_rows_max(s, n_generated));
-    check_prompt_lists(s, &lists);
 }
 
 /* ---- who gives way to whom ---- */
@@ -378,39 +276,115 @@ static void put_in_order(struct sched *s)
 
 static void plan_part(struct sched *s, struct seq *q)
 {
-    struct step_plan *plan = &s->plan;
-    bool draws = q->n_stored + q->n_rows == q->n_tokens;
+    struct step_plan *plan = s->plan;
+    bool draws = q->n_stored + q->n_rows == seq_n_known(q);
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         plan->n_pages += q->pages[g].n;
     plan->parts[plan->n_parts++] =
         (struct step_part){.seq = q, .first = q->n_stored, .n_rows = q->n_rows, .draws = draws};
     plan->n_rows += q->n_rows;
-    plan->n_prompt_rows += is_generating(q) ? 0 : q->n_rows;
+    plan->n_prompt_rows += seq_is_generating(q) ? 0 : q->n_rows;
     plan->n_draws += draws;
 }
 
 static void plan_parts(struct sched *s, bool generating)
 {
     for (int i = 0; i < s->n_running; i++)
-        if (is_generating(s->running[i]) == generating && s->running[i]->n_rows > 0)
+        if (seq_is_generating(s->running[i]) == generating && s->running[i]->n_rows > 0)
             plan_part(s, s->running[i]);
 }
 
-const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
+/* What was planned and did not begin has moved pages; and those, it keeps. */
+static void plan_clear(struct step_plan *p)
 {
-    struct step_plan *plan = &s->plan;
+    *p = (struct step_plan){
+        .parts = p->parts, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
+}
 
-    *plan = (struct step_plan){.parts = plan->parts, .moves = plan->moves, .begin_ns = now_ns};
+/* Whether it was planned ahead and all went as it was thought. */
+static bool plan_holds(const struct step_plan *p)
+{
+    if (p->has_begun || !p->holds)
+        return false;
+    for (int i = 0; i < p->n_parts; i++)
+        if (p->parts[i].seq->needs_mask)
+            return false;
+    return true;
+}
+
+static void make_plan(struct sched *s, uint64_t now_ns)
+{
     admit(s, now_ns);
     put_in_order(s);
-    give_rows(s);
+    rows_give(s);
     for (int i = 0; i < s->n_order; i++)
         if (s->order[i] != NULL && s->order[i]->n_rows > 0)
             pages_cover(s, i);
     plan_parts(s, true);
     plan_parts(s, false);
+}
+
+const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
+{
+    struct step_plan *plan = s->plan;
+
+    if (plan_holds(plan))
+        return plan;
+    plan_clear(plan);
+    plan->is_ahead = s->under_way != NULL;
+    if (s->under_way != NULL && !pages_suffice(s))
+        return plan; /* somebody may have to give way, who has rows under way */
+    make_plan(s, now_ns);
+    plan->holds = plan->n_parts > 0;
     return plan;
+}
+
+void sched_moved(struct sched *s)
+{
+    assert(s->under_way == NULL);
+    s->plan->n_moves = 0;
+}
+
+static void charge(struct seq *q)
+{
+    int unit = q->n_stored > q->n_prompt ? SERVED_GENERATED : SERVED_PROMPT;
+
+    if (q->n_stored <= q->n_charged)
+        return; /* what is computed again was paid for */
+    q->client->served += (int64_t)unit * (q->n_stored - q->n_charged);
+    q->n_charged = q->n_stored;
+}
+
+/* Whatever reads its rows or has its pages next comes to the device after it. */
+static void begin_part(struct sched *s, const struct step_part *part)
+{
+    struct seq *q = part->seq;
+
+    if (part->first < q->n_prompt)
+        s->n_prompt_tokens += part->n_rows;
+    q->n_stored += part->n_rows;
+    if (q->n_stored <= q->n_charged)
+        s->n_computed_again += part->n_rows;
+    charge(q);
+    pages_stored(s, q);
+    q->is_under_way = true;
+    q->is_awaited = part->draws;
+}
+
+void sched_begin(struct sched *s, uint64_t now_ns)
+{
+    struct step_plan *plan = s->plan;
+
+    assert(s->under_way == NULL);
+    assert(plan->holds && !plan->has_begun);
+    plan->begin_ns = now_ns;
+    plan->has_begun = true;
+    s->n_planned_ahead += plan->is_ahead;
+    s->under_way = plan;
+    s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
+    for (int i = 0; i < plan->n_parts; i++)
+        begin_part(s, &plan->parts[i]);
 }
 
 static bool is_among(const int32_t *ids, int n, int32_t id)
@@ -435,6 +409,7 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
         return;
     }
     q->tokens[q->n_tokens++] = token;
+    q->needs_mask = q->is_held;
     draw_lists_note(&q->lists, token);
     if (q->times.first_token_ns == 0)
         q->times.first_token_ns = now_ns;
@@ -446,37 +421,43 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
         seq_end(s, q, SEQ_END_LENGTH);
 }
 
-static void charge(struct seq *q)
+static struct step_plan *end_step(struct sched *s)
 {
-    int unit = q->n_stored > q->n_prompt ? SERVED_GENERATED : SERVED_PROMPT;
+    struct step_plan *plan = s->under_way;
 
-    if (q->n_stored <= q->n_charged)
-        return; /* what is computed again was paid for */
-    q->client->served += (int64_t)unit * (q->n_stored - q->n_charged);
-    q->n_charged = q->n_stored;
+    assert(plan != NULL);
+    s->under_way = NULL;
+    for (int i = 0; i < plan->n_parts; i++)
+        plan->parts[i].seq->is_under_way = plan->parts[i].seq->is_awaited = false;
+    return plan;
 }
 
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
 {
-    const struct step_plan *plan = &s->plan;
+    const struct step_plan *plan = end_step(s);
     int n_drawn = 0;
 
     step_cost_learn(&s->cost, plan->n_rows - plan->n_prompt_rows, plan->n_prompt_rows,
                     (double)now_ns - (double)plan->begin_ns);
-    for (int i = 0; i < s->plan.n_parts; i++) {
-        const struct step_part *part = &s->plan.parts[i];
-        struct seq *q = part->seq;
+    for (int i = 0; i < plan->n_parts; i++) {
+        struct seq *q = plan->parts[i].seq;
 
-        if (part->first < q->n_prompt)
-            s->n_prompt_tokens += part->n_rows;
-        q->n_stored += part->n_rows;
-        if (q->n_stored <= q->n_charged)
-            s->n_computed_again += part->n_rows;
-        charge(q);
-        pages_stored(s, q);
-        if (part->draws)
+        if (plan->parts[i].draws)
             commit_token(s, q, tokens[n_drawn++], now_ns);
+        if (q->leaving != SEQ_END_NONE && q->state != SEQ_ENDED)
+            seq_end(s, q, q->leaving);
     }
-    assert(n_drawn == s->plan.n_draws);
+    assert(n_drawn == plan->n_draws);
     s->n_steps++;
+}
+
+void sched_abandon(struct sched *s)
+{
+    (void)end_step(s);
+}
+
+void sched_mask_made(struct sched *s, struct seq *q)
+{
+    (void)s;
+    q->needs_mask = false;
 }

@@ -79,7 +79,8 @@ struct seq {
     const char *salt;         /* of its prefix tree; borrowed; may be NULL */
     int n_cached;             /* positions that it had from the cache when it was first admitted */
     struct draw_lists lists;
-    bool ignore_stop;                      /* of the limits' stop ids; */
+    bool is_held;     /* its mask depends on its last token: see sched_mask_made() */
+    bool ignore_stop; /* of the limits' stop ids; */
     int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
     int n_stop_ids;
     int priority;           /* lower goes first */
@@ -99,6 +100,10 @@ struct seq {
     int n_due_before;           /* that were due then and still waited */
     struct seq *before, *after; /* in the queue */
     int n_rows;                 /* of it in the step that is planned */
+    bool is_under_way;          /* has rows in the step under way, */
+    bool is_awaited;            /* which draws its next token */
+    enum seq_end leaving;       /* ends so, whatever that is; SEQ_END_NONE: it goes on */
+    bool needs_mask;            /* is held, and its last token has not made a mask yet */
     int n_charged;              /* positions that its client was charged for */
     int n_preempted;
     struct page_list host[N_PAGE_GROUPS]; /* is_swapped: its pages' places in the host's memory */
@@ -116,7 +121,8 @@ CHECKED enum osp_status seq_init(struct seq *q, const struct sched_limits *l, co
                                  int n_prompt, int n_tokens_max);
 void seq_release(struct seq *q); /* accepts a zeroed one; it must hold no page */
 
-/* One sequence's rows in a step: positions [first, first + n_rows). */
+/* One sequence's rows in a step: positions [first, first + n_rows). The last of them may have a token that the
+ * step under way draws. */
 struct step_part {
     struct seq *seq;
     int first, n_rows;
@@ -138,6 +144,10 @@ struct step_plan {
     struct step_part *parts; /* (n_parts) generated rows first */
     int n_parts, n_rows, n_prompt_rows, n_draws, n_pages;
     uint64_t begin_ns;
+    bool has_begun;
+    bool is_ahead;       /* made while the step before was under way */
+    bool holds;          /* nothing has changed since it was made */
+    struct batch *batch; /* laid out, but for tokens that were not known then; NULL: not yet */
 };
 
 struct sched {
@@ -153,8 +163,11 @@ struct sched {
     int64_t n_arrivals, n_admissions, n_dues; /* so far */
     struct clients clients;
     struct step_cost cost;
-    struct step_plan plan; /* of the step under way */
+    struct step_plan plans[2];
+    struct step_plan *plan;      /* of the next step; once that has begun, of the step before it */
+    struct step_plan *under_way; /* of the step that has begun and is not committed; NULL: none */
     int n_moves_max;
+    int64_t n_planned_ahead; /* steps that began as they were planned while another one ran */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
     int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_computed_again;
 };
@@ -174,20 +187,34 @@ int64_t sched_passes_bound(const struct sched_limits *l, const struct seq *q);
 
 /* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */
 CHECKED enum osp_status sched_add(struct sched *s, struct seq *q);
-/* Takes q out, waiting or running, between two steps, and ends it. */
-void sched_remove(struct sched *s, struct seq *q, enum seq_end end);
-/* A sequence that is past its deadline, or NULL. */
+/* Takes q out, waiting or running, and ends it. False: it has rows in the step under way, gets no more, and is
+ * taken out when that is committed, as its end or as this one. */
+bool sched_remove(struct sched *s, struct seq *q, enum seq_end end);
+/* A sequence that is past its deadline, and not about to leave; or NULL. */
 struct seq *sched_expired(const struct sched *s, uint64_t now_ns);
 /* Any sequence that is in it, or NULL. */
 struct seq *sched_any(const struct sched *s);
-/* Admits, and plans a step: valid until the next call. No parts: there is nothing to do. */
+/* Admits, and plans the next step: valid until the next call. No parts: there is nothing to do. While a step is
+ * under way it plans ahead, as if all went on that it draws for: no parts then mean that its tokens have to be
+ * known first. Called again when they are, it gives the same plan if all did go on, else another one, whose moves
+ * begin with those of the first one. */
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
-/* The planned step has run; tokens: (n_draws) in order of the parts. A token < 0 is a failed draw.
- * Sequences that end leave the scheduler, but the plan's parts still name them. */
+/* The plan's moves are done. They are to be even if it has no parts: the prefix cache may have kept their pages of one
+ * that has left. */
+void sched_moved(struct sched *s);
+/* The planned step, in which all tokens are known, is on its way: what comes later finds its rows stored. */
+void sched_begin(struct sched *s, uint64_t now_ns);
+/* The step under way has run; tokens: (n_draws) in order of the parts. A token < 0 is a failed draw.
+ * Sequences that end leave the scheduler, but the plan's parts still name them, until sched_plan() is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns);
+/* The step under way has failed, or nobody wants its tokens. */
+void sched_abandon(struct sched *s);
+/* The mask of q, which is held, is that for its next draw. Without it q has no rows, and others do not wait. */
+void sched_mask_made(struct sched *s, struct seq *q);
 
-/* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there. */
+/* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there. While a step is
+ * under way as much of it as can be known, to be called again when all is: NULL if that is too little. */
 int64_t sched_batch_bytes_max(const struct sched_limits *l);
-const struct batch *sched_batch(const struct sched *s, void *memory);
+const struct batch *sched_batch(struct sched *s, void *memory);
 
 #endif

@@ -1,5 +1,5 @@
 /* From the plan of a step to the block of bytes that the device gets. */
-#include "engine/sched.h"
+#include "engine/sched_rows.h"
 
 int64_t sched_batch_bytes_max(const struct sched_limits *l)
 {
@@ -16,6 +16,8 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
         .n_mask_words = l->lists.n_mask_words,
     });
 }
+
+enum { UNKNOWN = -1 }; /* in place of a token that the step under way draws */
 
 /* Writable views of a block that is being filled, and how far it is filled. */
 struct filling {
@@ -52,7 +54,7 @@ static void fill_rows(struct filling *f, const struct step_part *part)
         int position = part->first + i;
         int row = f->n_rows++;
 
-        f->tokens[row] = part->seq->tokens[position];
+        f->tokens[row] = position < part->seq->n_tokens ? part->seq->tokens[position] : UNKNOWN;
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
         f->kinds[row] = position < part->seq->n_prompt ? ROW_PROMPT : ROW_GENERATED;
@@ -61,7 +63,7 @@ static void fill_rows(struct filling *f, const struct step_part *part)
 
 static void count_lists(const struct seq *q, struct batch_counts *counts)
 {
-    draw_lists_count(&q->lists, q->n_tokens - q->n_prompt, counts);
+    draw_lists_count(&q->lists, seq_n_known(q) - q->n_prompt, counts);
 }
 
 static void fill_sample(struct filling *f, const struct seq *q)
@@ -70,8 +72,8 @@ static void fill_sample(struct filling *f, const struct seq *q)
 
     *out = q->draw;
     out->row = f->n_rows - 1;
-    out->position = (uint32_t)q->n_tokens;
-    draw_lists_fill(&q->lists, q->n_tokens - q->n_prompt, f->batch, out, &f->lists);
+    out->position = (uint32_t)seq_n_known(q);
+    draw_lists_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
 }
 
 static void fill_part(struct filling *f, const struct step_part *part)
@@ -87,9 +89,8 @@ static void fill_part(struct filling *f, const struct step_part *part)
     f->n_seqs++;
 }
 
-const struct batch *sched_batch(const struct sched *s, void *memory)
+static struct batch *lay_out(const struct step_plan *plan, void *memory)
 {
-    const struct step_plan *plan = &s->plan;
     struct batch_counts counts = {.n_rows = plan->n_rows,
                                   .n_seqs = plan->n_parts,
                                   .n_samples = plan->n_draws,
@@ -106,4 +107,44 @@ const struct batch *sched_batch(const struct sched *s, void *memory)
     for (int i = 0; i < plan->n_parts; i++)
         fill_part(&f, &plan->parts[i]);
     return b;
+}
+
+/* Whether more than the token's own place depends on a token that is not known yet. */
+static bool has_open_lists(const struct step_plan *plan)
+{
+    for (int i = 0; i < plan->n_parts; i++) {
+        const struct seq *q = plan->parts[i].seq;
+
+        if (q->is_awaited && (q->lists.seen != NULL || q->is_held))
+            return true;
+    }
+    return false;
+}
+
+/* Tokens that were drawn since the batch was laid out: each is its sequence's last. */
+static void fill_unknown(const struct step_plan *plan)
+{
+    const struct batch_seq *seqs = BATCH_SEQS(plan->batch);
+    int32_t *tokens = writable(plan->batch, plan->batch->offset_tokens);
+
+    for (int i = 0; i < plan->n_parts; i++) {
+        const struct step_part *part = &plan->parts[i];
+        int row = seqs[i].first_row + seqs[i].n_rows - 1;
+
+        if (tokens[row] == UNKNOWN)
+            tokens[row] = part->seq->tokens[part->first + part->n_rows - 1];
+    }
+}
+
+const struct batch *sched_batch(struct sched *s, void *memory)
+{
+    struct step_plan *plan = s->plan;
+
+    if (s->under_way != NULL && has_open_lists(plan))
+        return NULL;
+    if (plan->batch == NULL)
+        plan->batch = lay_out(plan, memory);
+    else if (s->under_way == NULL)
+        fill_unknown(plan);
+    return plan->batch;
 }

@@ -27,8 +27,8 @@ static void host_lists_drop(struct sched *s, struct seq *q)
 
 void plan_move(struct sched *s, struct page_move move)
 {
-    assert(s->plan.n_moves < s->n_moves_max);
-    s->plan.moves[s->plan.n_moves++] = move;
+    assert(s->plan->n_moves < s->n_moves_max);
+    s->plan->moves[s->plan->n_moves++] = move;
 }
 
 /* ---- giving way ---- */
@@ -76,6 +76,7 @@ static void swap_out(struct sched *s, struct seq *q)
 static void preempt(struct sched *s, struct seq *q)
 {
     assert(q->state == SEQ_RUNNING);
+    assert(s->under_way == NULL);
     if (n_held(q) > 0 && host_has_room(s, q) && host_lists_init(s, q))
         swap_out(s, q);
     else
@@ -151,12 +152,11 @@ static int n_wanted(const struct sched *s, const struct seq *q, enum page_group 
     return max_int(n_end - l->n, 0);
 }
 
-bool pages_fit(const struct sched *s, const struct seq *q)
+/* q, or NULL, and all who run. */
+static bool wishes_fit(const struct sched *s, const struct seq *q)
 {
-    if (s->n_running == 0) /* it always fits alone */
-        return true;
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        int n = n_wanted(s, q, (enum page_group)g);
+        int n = q != NULL ? n_wanted(s, q, (enum page_group)g) : 0;
 
         if (g == GROUP_WINDOW)
             n += sched_chunk_pages(s->limits.n_batch_tokens_max);
@@ -166,6 +166,16 @@ bool pages_fit(const struct sched *s, const struct seq *q)
             return false;
     }
     return true;
+}
+
+bool pages_fit(const struct sched *s, const struct seq *q)
+{
+    return s->n_running == 0 || wishes_fit(s, q); /* it always fits alone */
+}
+
+bool pages_suffice(const struct sched *s)
+{
+    return wishes_fit(s, NULL);
 }
 
 bool take_page(struct sched *s, struct seq *q, enum page_group g)

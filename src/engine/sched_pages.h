@@ -9,6 +9,8 @@
  * or back from the host's memory, when the rest of its known tokens fits beside what those who run
  * will need for theirs. False, and nothing has changed: it does not. */
 bool pages_admit(struct sched *s, struct seq *q);
+/* Whether those who run get the pages of the next step without anybody giving way. */
+bool pages_suffice(const struct sched *s);
 /* Gives s->order[rank] pages for its n_rows, or makes those fewer; those behind it give way. */
 void pages_cover(struct sched *s, int rank);
 /* A step has stored more of q: whole pages go to the prefix cache, those behind the window are left. */

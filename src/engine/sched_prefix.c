@@ -85,13 +85,13 @@ static bool take_whole(struct sched *s, struct seq *q, struct prefix_hit *h)
 
 static bool take_hit(struct sched *s, struct seq *q, struct prefix_hit *h)
 {
-    int n_moves = s->plan.n_moves;
+    int n_moves = s->plan->n_moves;
 
     hold(s, q, h);
     if (pages_fit(s, q)) {
         if (h->partial == NULL || copy_partial(s, q, h))
             return true;
-        s->plan.n_moves = n_moves;
+        s->plan->n_moves = n_moves;
         let_go(s, q);
         return take_whole(s, q, h);
     }

@@ -223,6 +223,7 @@ static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
     wish->n_stop_ids = l->n_stop_ids;
     wish->mask = lists->mask;
     wish->n_mask_words = lists->n_mask_words;
+    r->seq.is_held = true;
     return answer_form_new(&r->form, wish);
 }
 

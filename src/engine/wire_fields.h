@@ -48,7 +48,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(wire_notify_fn *, notify)                                                                 \
     HERE(void *, notify_ctx)                                                                       \
     VALUE(int64_t, swap_bytes)                                                                     \
-    VALUE(bool, no_prefix_cache)
+    VALUE(bool, no_prefix_cache)                                                                   \
+    VALUE(bool, no_async_scheduling)
 
 #define REQUEST_OPTION_FIELDS(TEXT, VALUE, HERE)                                                   \
     VALUE(int, tokens_max)                                                                         \

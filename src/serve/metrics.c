@@ -54,6 +54,11 @@ static double share(double part, double whole)
       f->stats.n_swapped_pages)                                                                    \
     X("vllm:generation_tokens_total", "counter", "Tokens drawn.", f->stats.n_generated_tokens)     \
     X("osprey:steps_total", "counter", "Steps.", f->stats.n_steps)                                 \
+    X("osprey:device_seconds_total", "counter", "Of steps, from their begin to their results.",    \
+      f->stats.device_seconds)                                                                     \
+    X("osprey:device_idle_seconds_total", "counter",                                               \
+      "From a step's results to the next one's begin, where there was work.",                      \
+      f->stats.device_idle_seconds)                                                                \
     X("osprey:requests_done_total", "counter", "Requests that have ended, in any way.",            \
       f->stats.n_requests_done)                                                                    \
     X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \

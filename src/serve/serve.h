@@ -35,7 +35,8 @@ struct serve_options {
     const char *allowed_origins; /* web pages that may call, separated by commas; "*" = all */
     size_t body_bytes_max;
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
-    int request_limit_ms; /* from a request's arrival to its answer's end; 0: none */
+    int request_limit_ms;     /* from a request's arrival to its answer's end; 0: none */
+    bool no_async_scheduling; /* as osp_engine_options has it */
     int queue_requests_max;
     int stored_responses_max;                    /* of /v1/responses; 0: none are kept */
     size_t stored_bytes_max;                     /* of all of them */

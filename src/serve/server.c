@@ -86,6 +86,7 @@ static enum osp_status open_all(struct server *s)
 {
     struct loading *l = &s->loading;
     struct osp_engine_options opt = {.queue_requests_max = s->opt.queue_requests_max,
+                                     .no_async_scheduling = s->opt.no_async_scheduling,
                                      .notify = on_engine_step,
                                      .notify_ctx = s->http};
     enum osp_status st;

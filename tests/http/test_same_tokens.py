@@ -63,7 +63,7 @@ def preemptions(server):
 
 @pytest.mark.timeout(900)
 def test_one_answer_of_many(start_server):
-    alone = start_server("-np", "1", "--no-prefix-cache")
+    alone = start_server("-np", "1", "--no-prefix-cache", "--no-async-scheduling")
     expected, usage = ask(alone.client())
     assert len(expected[0]) == ASKED["max_tokens"] and usage.prompt_tokens_details.cached_tokens == 0
     assert alone.stop() == 0

@@ -4,6 +4,8 @@
  * The answer is Harmony's header of a final message, then the letters a to p over and over, by position;
  * so a client can tell whether it has heard all of it. It ends with max_tokens.
  *
+ * A step begins when it is told and runs behind the host, as on a card: it is waited for until its end.
+ *
  * OSPREY_FAKE_STEP_MS   milliseconds of a step (500: two tokens a second for every stream)
  * OSPREY_FAKE_CONTROL   a file that is read in every step; its first word is "run", "hang" (the step lasts
  *                       until that is gone) or "fail" (the device fails), a number after it the milliseconds
@@ -32,7 +34,7 @@ struct script {
 struct fake {
     struct sample_args sample; /* of the last recorded step */
     const struct batch *batch;
-    uint64_t end_ns; /* of the last step */
+    uint64_t end_ns; /* of the step that runs, or ran last */
     int step_ms;
     bool repeats_steps;
     int32_t header[5]; /* <|start|> assistant <|channel|> final <|message|> */
@@ -153,12 +155,9 @@ static void sleep_until(uint64_t end_ns)
         continue;
 }
 
-/* Steps follow each other at their pace, whatever the engine does in between. */
-static enum osp_status take_time(struct fake *f)
+static enum osp_status wait_for_end(struct fake *f)
 {
     enum mode mode = read_control(f);
-    uint64_t step_ns = (uint64_t)f->step_ms * 1000000, now_ns = clock_ns();
-    bool follows = now_ns < f->end_ns + step_ns;
 
     if (mode == MODE_HANG)
         tell_held();
@@ -168,7 +167,6 @@ static enum osp_status take_time(struct fake *f)
     }
     if (mode == MODE_FAIL)
         return fail(OSP_EDEVICE, "the control file says so");
-    f->end_ns = (follows ? f->end_ns : now_ns) + step_ns;
     sleep_until(f->end_ns);
     return OSP_OK;
 }
@@ -198,7 +196,7 @@ static void fake_close(struct backend *be)
 static void fake_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
-    *out = (struct device_info){.name = "a device that computes nothing"};
+    *out = (struct device_info){.name = "a device that computes nothing", .runs_behind = true};
 }
 
 /* Never touched, so never resident. */
@@ -291,7 +289,10 @@ static enum osp_status fake_step_begin(struct backend *be, const struct batch *b
 
 static enum osp_status fake_step_end(struct backend *be, uint64_t *ticket)
 {
-    draw(fake_of(be));
+    struct fake *f = fake_of(be);
+
+    draw(f);
+    f->end_ns = clock_ns() + (uint64_t)f->step_ms * 1000000;
     *ticket = 1;
     return OSP_OK;
 }
@@ -299,7 +300,7 @@ static enum osp_status fake_step_end(struct backend *be, uint64_t *ticket)
 static enum osp_status fake_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)ticket;
-    return take_time(fake_of(be));
+    return wait_for_end(fake_of(be));
 }
 
 static enum osp_status fake_sample(struct backend *be, const struct sample_args *a)

@@ -3,6 +3,7 @@
 
 static struct {
     int64_t served[KEYS_MAX], n_steps;
+    bool was_under_way;
 } before;
 
 static struct sched *sched(void)
@@ -160,13 +161,15 @@ static void check_caller(struct caller *c)
     CHECK(q->n_tokens <= c->n_all);
     CHECK(memcmp(q->tokens + c->n_tokens, c->tokens + c->n_tokens,
                  (size_t)(q->n_tokens - c->n_tokens) * sizeof *q->tokens) == 0);
-    CHECK(q->n_stored < q->n_tokens || (q->n_stored == q->n_tokens && q->end == SEQ_END_FAILED));
+    CHECK(q->n_stored < q->n_tokens + q->is_awaited ||
+          (q->n_stored == q->n_tokens && q->end == SEQ_END_FAILED));
     CHECK(q->n_stored >= c->n_stored || q->n_preempted > c->n_preempted ||
           q->state == SEQ_ENDED); /* only who gave way goes back */
     c->n_tokens = q->n_tokens;
     c->n_stored = q->n_stored;
     c->n_preempted = q->n_preempted;
     c->ran = q->state == SEQ_RUNNING;
+    c->is_admitted = false;
     if (q->state == SEQ_RUNNING)
         check_unwritten(c);
     if (q->state == SEQ_WAITING)
@@ -258,6 +261,15 @@ static void sort_by_arrival(struct caller **list, int n)
         }
 }
 
+/* Who waited since the last turn or this check, and did not leave in between. */
+static bool has_waited(const struct caller *c)
+{
+    const struct seq *q = &c->request->seq;
+
+    return !c->ran && !c->is_admitted && q->arrival > 0 &&
+           (q->state != SEQ_ENDED || q->admission > world.admissions);
+}
+
 /* Those whom the step admitted must be the first in the order that the rule gives. */
 static void check_admissions(int64_t n_before)
 {
@@ -265,8 +277,8 @@ static void check_admissions(int64_t n_before)
     int n = 0;
 
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
-        if (c->request != NULL && c->is_mine && !c->ran && c->request->seq.arrival > 0)
-            list[n++] = c; /* waited before the step */
+        if (c->request != NULL && c->is_mine && has_waited(c))
+            list[n++] = c;
     sort_by_arrival(list, n);
     for (int64_t k = n_before + 1; k <= sched()->n_admissions; k++) {
         struct caller *x = next_of(list, n);
@@ -282,6 +294,7 @@ static void check_admissions(int64_t n_before)
         memmove(list + at, list + at + 1, (size_t)(--n - at) * sizeof *list);
         x->n_passed = x->n_due_before = 0;
         x->due = 0;
+        x->is_admitted = true;
     }
 }
 
@@ -386,20 +399,54 @@ static void check_fair(void)
 
 /* ---- the three times ---- */
 
+/* Who was canceled or is late has gone, or does so when the step under way ends: within one step, wherever it was. */
+static void check_leaves(const struct caller *c)
+{
+    const bool is_late = c->deadline_ns != 0 && sim_now_ns >= c->deadline_ns;
+    const struct seq *q = &c->request->seq;
+
+    if (!c->is_mine || (!c->is_canceled && !is_late))
+        return;
+    CHECK(q->is_under_way && q->leaving != SEQ_END_NONE);
+    CHECK(world.odds.is_async);
+    totals.n_left++;
+}
+
 /* After the inbox, before the step: who has just been taken out is not the engine's any more. */
 void check_before_step(void)
 {
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine) {
             check_caller(c);
-            CHECK(!c->is_mine || !c->is_canceled); /* within one step, wherever it was */
-            CHECK(!c->is_mine || c->deadline_ns == 0 || sim_now_ns < c->deadline_ns);
+            check_leaves(c);
         }
     check_counts();
     check_fair();
     memset(before.served, 0, sizeof before.served);
     note_served(before.served);
     before.n_steps = sched()->n_steps;
+    before.was_under_way = world.is_under_way;
+}
+
+/* One step ends in every turn with work; where none was under way, and others may be, one begins. */
+static void check_progress(bool had_work)
+{
+    const int64_t n = sched()->n_steps - before.n_steps;
+
+    CHECK(world.is_under_way == (sched()->under_way != NULL));
+    if (world.is_broken || !had_work)
+        return;
+    if (world.odds.is_async && !before.was_under_way)
+        CHECK(n == 0 && world.is_under_way);
+    else
+        CHECK(n == 1);
+    CHECK(!world.is_under_way || world.odds.is_async);
+    CHECK(world.is_under_way || !world.odds.is_async || sched_any(sched()) == NULL);
+}
+
+void check_in_step(void)
+{
+    check_admissions(world.admissions);
 }
 
 void check_after_step(void)
@@ -408,7 +455,7 @@ void check_after_step(void)
 
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         had_work = had_work || (c->request != NULL && c->is_mine);
-    CHECK(world.is_broken || !had_work || sched()->n_steps == before.n_steps + 1);
+    check_progress(had_work);
     if (!world.is_broken) {
         check_admissions(world.admissions);
         check_giving_way();
@@ -417,6 +464,8 @@ void check_after_step(void)
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine)
             check_caller(c);
+    for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        CHECK(c->request == NULL || !c->is_mine || !c->is_canceled);
     check_counts();
     check_pages();
 }
@@ -436,4 +485,5 @@ void check_at_end(void)
     totals.n_swapped += s->n_swapped_pages;
     totals.n_again += s->n_computed_again;
     totals.n_cached += s->n_cached_tokens;
+    totals.n_ahead += s->n_planned_ahead;
 }

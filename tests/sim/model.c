@@ -10,7 +10,7 @@ enum { VOCAB = 300000 };
 static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
-static int32_t drawn[LIVE_MAX];
+static int32_t drawn[LIVE_MAX], results[LIVE_MAX]; /* results: behind the step's end */
 static float logprobs[LIVE_MAX];
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
 
@@ -138,6 +138,9 @@ static void run_part(const struct batch *b, int part, const struct step_part *p)
 
     CHECK(s->n_rows == p->n_rows && p->n_rows > 0);
     CHECK(p->first == p->seq->n_stored);
+    CHECK(p->seq->state == SEQ_RUNNING); /* no step is begun for who has left */
+    CHECK(!atomic_load(&c->request->cancel));
+    CHECK(c->deadline_ns == 0 || sim_now_ns < c->deadline_ns);
     for (int i = 0; i < s->n_rows; i++) {
         int row = s->first_row + i, position = p->first + i;
 
@@ -157,7 +160,7 @@ static void draw_all(const struct batch *b)
     for (int i = 0; i < b->n_samples; i++) {
         const struct batch_sample *d = &BATCH_SAMPLES(b)[i];
         int part = BATCH_ROW_SEQ(b)[d->row];
-        const struct caller *c = caller_of(world.engine->sched.plan.parts[part].seq);
+        const struct caller *c = caller_of(world.engine->sched.plan->parts[part].seq);
         uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
 
         CHECK(d->seed == c->id);
@@ -167,10 +170,11 @@ static void draw_all(const struct batch *b)
 
 static enum osp_status sim_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
-    const struct step_plan *plan = &world.engine->sched.plan;
+    const struct step_plan *plan = world.engine->sched.plan;
 
     (void)be;
     *out = STEP_REPLAY;
+    CHECK(!world.is_under_way);
     CHECK(b->n_seqs == plan->n_parts && b->n_rows == plan->n_rows && b->n_rows > 0);
     CHECK(b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->size_bytes <= sched_batch_bytes_max(&world.engine->limits));
@@ -184,7 +188,7 @@ static enum osp_status sim_step_begin(struct backend *be, const struct batch *b,
     }
     draw_all(b);
     totals.n_rows += b->n_rows;
-    if (!chance(world.odds.device))
+    if (!chance(2 * world.odds.device))
         return OSP_OK;
     world.is_broken = true;
     return fail(OSP_EDEVICE, "the made-up device has failed");
@@ -194,9 +198,8 @@ static enum osp_status sim_step_end(struct backend *be, uint64_t *ticket)
 {
     (void)be;
     *ticket = 1;
-    sim_now_ns += 1 + (uint64_t)pick(20000000);
-    if (chance(world.odds.jump))
-        sim_now_ns += 3600000000000u;
+    memset(results, 0x55, sizeof results);
+    world.is_under_way = true;
     return OSP_OK;
 }
 
@@ -204,14 +207,34 @@ static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
     CHECK(ticket == 1);
-    return OSP_OK;
+    CHECK(world.is_under_way);
+    world.is_under_way = false;
+    sim_now_ns += 1 + (uint64_t)pick(20000000);
+    if (chance(world.odds.jump))
+        sim_now_ns += 3600000000000u;
+    memcpy(results, drawn, sizeof results);
+    if (world.odds.is_async) {
+        check_in_step();
+        callers_cancel(); /* others do not wait for the step's end */
+    }
+    if (!chance(2 * world.odds.device))
+        return OSP_OK;
+    world.is_broken = true;
+    return fail(OSP_EDEVICE, "the made-up device has failed in a step");
 }
 
 static enum osp_status sim_move(struct backend *be, void *to, const void *from, size_t size_bytes)
 {
     (void)be;
+    CHECK(!world.is_under_way);
     memcpy(to, from, size_bytes);
     return OSP_OK;
+}
+
+static void sim_info(const struct backend *be, struct device_info *out)
+{
+    (void)be;
+    *out = (struct device_info){.name = "made up", .runs_behind = world.odds.is_behind};
 }
 
 static int sim_costs(const struct backend *be, struct stage_cost *out, int n_max)
@@ -223,6 +246,7 @@ static int sim_costs(const struct backend *be, struct stage_cost *out, int n_max
 }
 
 static const struct backend_ops sim_ops = {.name = "sim",
+                                           .info = sim_info,
                                            .write = sim_move,
                                            .read = sim_move,
                                            .copy = sim_move,
@@ -236,7 +260,7 @@ struct osp_model *sim_model(struct osp_tokenizer *tokenizer)
     model.ops = &sim_ops;
     model.layers = layers;
     model.n_layers = N_PAGE_GROUPS;
-    model.sample.tokens.data = drawn;
+    model.sample.tokens.data = results;
     model.sample.logprobs.data = logprobs;
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         layers[g].attn_in.group = (enum page_group)g;

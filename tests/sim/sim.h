@@ -37,6 +37,7 @@ struct caller {
     /* as of the last turn */
     int n_tokens, n_stored, n_preempted, n_charged;
     bool ran, is_mine; /* is_mine: still in the engine */
+    bool is_admitted;  /* since then */
     /* the rule of admission, kept apart from the engine's own books */
     int n_passed, n_due_before;
     int64_t due;
@@ -46,6 +47,7 @@ struct caller {
 struct odds {
     int arrive, cancel, leave, nan, device, jump, limit; /* 1 in n; 0: never */
     bool same_priority, short_answers, long_answers, few_pages;
+    bool is_behind, is_async; /* the device; the engine */
 };
 
 struct world {
@@ -60,11 +62,12 @@ struct world {
     bool is_broken; /* the device has failed */
     int64_t dues, admissions;
     int writer[N_PAGE_GROUPS][PAGES_MAX]; /* part of the step that writes a page, from 1 */
+    bool is_under_way;                    /* a step, on the device */
 };
 
 struct totals {
     int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
-    int64_t n_dues, n_device, n_nan, n_timeouts, n_cuts, n_shared;
+    int64_t n_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
 };
 
 extern struct world world;
@@ -120,6 +123,7 @@ struct caller *caller_of(const struct seq *q);
 
 /* check.c */
 void check_before_step(void);
+void check_in_step(void); /* before anybody acts while a step is under way */
 void check_after_step(void);
 void check_at_end(void);
 

@@ -118,6 +118,7 @@ static void test_lists_that_do_not_fit_wait(void **state)
         n_alone += plan->n_draws == 1;
         for (int i = 0; i < N_SEQS; i++)
             tokens[i] = N_PROMPT + n_steps;
+        sched_begin(&s, 1);
         sched_commit(&s, tokens, 2);
     }
     assert_true(n_alone > 0); /* two together were too many in the end */

@@ -68,6 +68,7 @@ static void run(struct fixture *f, struct seq *q)
         for (int k = 0; k < plan->n_parts; k++)
             if (plan->parts[k].draws)
                 tokens[n++] = f->text[plan->parts[k].seq->n_tokens];
+        sched_begin(&f->sched, f->now_ns);
         sched_commit(&f->sched, tokens, f->now_ns);
     }
     assert_int_equal(q->state, SEQ_ENDED);
@@ -156,6 +157,7 @@ static void test_failed_is_forgotten(void **state)
     q = prompt(&f, 0, 400, 5);
     assert_int_equal(sched_add(&f.sched, q), OSP_OK);
     sched_plan(&f.sched, 1);
+    sched_begin(&f.sched, 1);
     sched_commit(&f.sched, (int32_t[]){-1}, 2);
     assert_int_equal(q->end, SEQ_END_FAILED);
     assert_int_equal(q->n_cached, 304);
@@ -179,7 +181,8 @@ static void test_running_ones_share(void **state)
     n_used = f.sched.pages[GROUP_FULL].n_pages - f.sched.pages[GROUP_FULL].n_free -
              f.sched.pages[GROUP_FULL].n_idle;
     assert_int_equal(n_used, 10 + SEQS_MAX); /* ten shared ones, and the copied end of each */
-    assert_int_equal(f.sched.plan.n_moves, 2 * SEQS_MAX);
+    assert_int_equal(f.sched.plan->n_moves, 2 * SEQS_MAX);
+    sched_begin(&f.sched, 1);
     sched_commit(&f.sched, (int32_t[]){1, 2, 3, 4}, 2);
     fixture_close(&f);
 }

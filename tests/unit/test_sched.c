@@ -74,6 +74,9 @@ static struct step_plan run(struct fixture *f, int32_t token)
         tokens[i] = token;
     f->now_ns += 10;
     plan = *sched_plan(&f->sched, f->now_ns);
+    if (plan.n_parts == 0)
+        return plan;
+    sched_begin(&f->sched, f->now_ns);
     sched_commit(&f->sched, tokens, f->now_ns + 5);
     return plan;
 }
@@ -214,6 +217,7 @@ static void test_computes_again_in_the_same_arithmetic(void **state)
         assert_int_equal(plan->n_rows, 1);
         assert_int_equal(plan->n_prompt_rows, 0);
         assert_int_equal(plan->n_draws, 0);
+        sched_begin(&f.sched, f.now_ns);
         sched_commit(&f.sched, tokens, f.now_ns);
     }
     assert_int_equal(f.sched.n_computed_again, n_tokens - 1);
@@ -273,6 +277,7 @@ static void test_failed_draw_ends_one(void **state)
     add(&f, 0, 10, 10);
     add(&f, 1, 10, 10);
     sched_plan(&f.sched, 1);
+    sched_begin(&f.sched, 1);
     sched_commit(&f.sched, tokens, 2);
     assert_int_equal(f.seqs[0].end, SEQ_END_FAILED);
     assert_int_equal(f.seqs[0].n_tokens, 10);
@@ -436,6 +441,7 @@ static void test_prompts_leave_time_to_generate(void **state)
     add(&f, 0, 64, 100);
     for (int i = 0; i < 3; i++) {
         plan = sched_plan(&f.sched, f.now_ns);
+        sched_begin(&f.sched, f.now_ns);
         f.now_ns += plan->n_prompt_rows > 0 ? 640000000 : 1000000;
         sched_commit(&f.sched, tokens, f.now_ns);
     }
@@ -443,9 +449,11 @@ static void test_prompts_leave_time_to_generate(void **state)
     plan = sched_plan(&f.sched, f.now_ns);
     assert_int_equal(plan->n_prompt_rows, PROMPT_ROWS_MIN); /* 4.9 would fit */
     assert_int_equal(plan->n_rows, PROMPT_ROWS_MIN + 1);
+    sched_begin(&f.sched, f.now_ns);
     sched_commit(&f.sched, tokens, f.now_ns + 8000000); /* it was fast after all */
     for (int i = 0; i < 30; i++) {
         plan = sched_plan(&f.sched, f.now_ns);
+        sched_begin(&f.sched, f.now_ns);
         f.now_ns += (uint64_t)(1000000 + plan->n_prompt_rows * 500000);
         sched_commit(&f.sched, tokens, f.now_ns);
     }

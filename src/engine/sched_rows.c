@@ -1,0 +1,133 @@
+/* How many rows of the next step each sequence has: one of who generates, and of prompts what the rest of the step has
+ * room and time for. */
+#include "engine/sched_rows.h"
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists are longer than a
+ * step's room only where there are very many of them: then those who were admitted last wait for a later step. */
+static bool lists_fit(const struct sched *s, const struct seq *q, struct batch_counts *counts)
+{
+    const struct batch_counts *max = &s->limits.lists;
+    struct batch_counts with = *counts;
+
+    draw_lists_count(&q->lists, seq_n_known(q) - q->n_prompt, &with);
+    with.n_seen += q->is_awaited && q->lists.seen != NULL; /* it may be a new one */
+    if (with.n_seen > max->n_seen || with.n_biases > max->n_biases ||
+        with.n_mask_words > max->n_mask_words)
+        return false;
+    *counts = with;
+    return true;
+}
+
+static int prompt_rows_left(const struct seq *q)
+{
+    return q->leaving != SEQ_END_NONE ? 0 : q->n_prompt - q->n_stored - q->n_rows;
+}
+
+/* Whether it can have a row behind the last token that it has or will have. */
+static bool goes_on(const struct seq *q)
+{
+    return q->leaving == SEQ_END_NONE && !q->needs_mask && seq_n_known(q) < q->n_tokens_max;
+}
+
+/* Rows of prompts that the step can take beside n_generated others. */
+static int prompt_rows_max(const struct sched *s, int n_generated)
+{
+    int n_free = s->limits.n_batch_tokens_max - n_generated, n;
+    double limit_ns = STEP_PROTECTED_NS, alone_ns;
+
+    if (n_generated == 0)
+        return n_free;
+    alone_ns = step_cost_predict(&s->cost, n_generated, 0);
+    if (alone_ns == 0)
+        return n_free; /* no step without prompts has run: what a step costs at least is not known */
+    if (alone_ns * STEP_PROTECTED_FACTOR > limit_ns)
+        limit_ns = alone_ns * STEP_PROTECTED_FACTOR;
+    n = step_cost_prompt_rows(&s->cost, n_generated, n_free, limit_ns);
+    return n < PROMPT_ROWS_MIN ? min_int(PROMPT_ROWS_MIN, n_free) : n;
+}
+
+static bool prompt_goes_before(const struct seq *a, const struct seq *b)
+{
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    if (a->client->served != b->client->served)
+        return a->client->served < b->client->served;
+    return a->arrival < b->arrival;
+}
+
+/* Who of those with rows left comes first; NULL: none has. */
+static struct seq *next_prompt(const struct sched *s)
+{
+    struct seq *best = NULL;
+
+    for (int i = 0; i < s->n_running; i++) {
+        struct seq *q = s->running[i];
+
+        if (prompt_rows_left(q) > 0 && (best == NULL || prompt_goes_before(q, best)))
+            best = q;
+    }
+    return best;
+}
+
+/* The first in the list with rows of a prompt left has its part of n_rows whatever comes. Gives what is
+ * left of them. */
+static int give_first(struct seq *const *list, int n, int n_part, int n_rows)
+{
+    for (int i = 0; i < n && n_rows > 0; i++) {
+        struct seq *q = list[i];
+
+        if (prompt_rows_left(q) <= 0)
+            continue;
+        n_part = min_int(min_int(n_part, n_rows), prompt_rows_left(q));
+        q->n_rows += n_part;
+        return n_rows - n_part;
+    }
+    return n_rows;
+}
+
+static void give_prompts(struct sched *s, int n_rows)
+{
+    int n_part = n_rows / OLDEST_PROMPT_PART > 0 ? n_rows / OLDEST_PROMPT_PART : 1;
+    struct seq *q;
+
+    n_rows = give_first(s->order, s->n_order, n_part, n_rows); /* who stays last: see pages_cover */
+    n_rows = give_first(s->running, s->n_running, n_part, n_rows); /* who was admitted first */
+    while (n_rows > 0 && (q = next_prompt(s)) != NULL) {
+        int n = min_int(n_rows, prompt_rows_left(q));
+
+        q->n_rows += n;
+        n_rows -= n;
+    }
+}
+
+/* A prompt whose end is in this step draws, too. */
+static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
+{
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+
+        if (!seq_is_generating(q) && q->n_rows > 0 && prompt_rows_left(q) == 0 &&
+            !lists_fit(s, q, lists))
+            q->n_rows--;
+    }
+}
+
+void rows_give(struct sched *s)
+{
+    struct batch_counts lists = {0};
+    int n_generated = 0;
+
+    for (int i = 0; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+
+        q->n_rows = seq_is_generating(q) && goes_on(q) && lists_fit(s, q, &lists);
+        n_generated += q->n_rows;
+    }
+    give_prompts(s, prompt_rows_max(s, n_generated));
+    check_prompt_lists(s, &lists);
+}

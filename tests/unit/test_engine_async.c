@@ -1,0 +1,325 @@
+/* The engine while a step runs behind its back: the same tokens, told in time, and every way to end. */
+#include "engine_fixture.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "engine/engine.h"
+#include "model/model.h"
+
+enum { N_KINDS = 8, ANSWER_TOKENS = 40 };
+
+/* The CPU's steps, which a test can keep from ending; seen from the engine they run behind it, or not. */
+static const struct backend_ops *real;
+static struct backend_ops behind;
+static bool runs_behind;
+static atomic_int n_begun, n_waited, waits_at_most; /* steps */
+static atomic_bool fails;                           /* the wait that is under way, or the next */
+
+static void behind_info(const struct backend *be, struct device_info *out)
+{
+    real->info(be, out);
+    out->runs_behind = runs_behind;
+}
+
+/* On the engine's thread, where a test cannot fail. */
+static void must_be_at_rest(void)
+{
+    if (atomic_load(&n_begun) != atomic_load(&n_waited)) {
+        fprintf(stderr, "the device was asked for something while a step ran\n");
+        abort();
+    }
+}
+
+static enum osp_status behind_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    must_be_at_rest();
+    atomic_fetch_add(&n_begun, 1);
+    return real->step_begin(be, b, out);
+}
+
+static enum osp_status behind_wait(struct backend *be, uint64_t ticket)
+{
+    while (atomic_load(&n_waited) >= atomic_load(&waits_at_most))
+        sched_yield();
+    atomic_fetch_add(&n_waited, 1);
+    if (atomic_load(&fails))
+        return fail(OSP_EDEVICE, "the test let a step fail");
+    return real->step_wait(be, ticket);
+}
+
+static enum osp_status behind_read(struct backend *be, void *dst, const void *src, size_t n_bytes)
+{
+    must_be_at_rest();
+    return real->read(be, dst, src, n_bytes);
+}
+
+static struct osp_model *open_model(bool is_behind, int n_seqs_max)
+{
+    struct osp_model *model = fixture_model(
+        (struct osp_model_options){.context_tokens_max = 512, .n_seqs_max = n_seqs_max});
+
+    real = model->model->ops;
+    behind = *real;
+    behind.info = behind_info;
+    behind.step_begin = behind_begin;
+    behind.step_wait = behind_wait;
+    behind.read = behind_read;
+    model->model->ops = &behind;
+    runs_behind = is_behind;
+    atomic_store(&n_begun, 0);
+    atomic_store(&n_waited, 0);
+    atomic_store(&waits_at_most, INT32_MAX);
+    atomic_store(&fails, false);
+    return model;
+}
+
+static struct osp_engine *open_engine(struct osp_model *model, bool is_async)
+{
+    const struct osp_engine_options opt = {.no_async_scheduling = !is_async};
+    struct osp_engine *engine;
+
+    if (osp_engine_open(&engine, model, &opt) != OSP_OK)
+        fail_msg("%s", osp_error());
+    return engine;
+}
+
+static struct osp_request *submit(struct osp_engine *engine, int n_prompt,
+                                  const struct osp_request_options *opt)
+{
+    int32_t prompt[400];
+    struct osp_request *r;
+
+    for (int i = 0; i < n_prompt; i++)
+        prompt[i] = (i * 37 + n_prompt) % 900 + 100;
+    if (osp_submit_tokens(&r, engine, prompt, (size_t)n_prompt, opt) != OSP_OK)
+        fail_msg("%s", osp_error());
+    return r;
+}
+
+/* One of each kind of draw, and lengths of prompts and answers of their own. */
+static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
+{
+    static const int lengths[N_KINDS] = {1, 40, 130, 300, 64, 7, 20, 90};
+    struct osp_request_options opt = {.tokens_max = ANSWER_TOKENS - 3 * kind,
+                                      .sampling = {.seed = (uint64_t)kind, .has_seed = true},
+                                      .raw = true,
+                                      .logprobs = kind % 2 == 0,
+                                      .top_logprobs = kind == 4 ? 5 : 0,
+                                      .ignore_stop_tokens = kind != 7};
+
+    opt.sampling.temperature = kind == 6 ? 0 : 2;
+    opt.sampling.has_temperature = true;
+    if (kind == 1) {
+        opt.sampling.frequency_penalty = 1;
+        opt.sampling.repetition_penalty = 1.3F;
+    }
+    if (kind == 5) {
+        opt.stop_tokens[0] = 100;
+        opt.n_stop_tokens = 1;
+        opt.tokens_min = 12;
+    }
+    if (kind == 7) {
+        opt.form = OSP_FORM_REGEX;
+        opt.form_text = "([a-z]{3,9} ){2,6}";
+    }
+    return submit(engine, lengths[kind], &opt);
+}
+
+static void hear_kinds(struct heard *out, bool is_behind, bool is_async, int n_seqs_max)
+{
+    struct osp_model *model = open_model(is_behind, n_seqs_max);
+    struct osp_engine *engine = open_engine(model, is_async);
+    struct osp_request *r[N_KINDS];
+    struct osp_engine_stats stats;
+
+    for (int i = 0; i < N_KINDS; i++)
+        r[i] = submit_kind(engine, i);
+    for (int i = 0; i < N_KINDS; i++)
+        hear_all(&out[i], r[i]);
+    osp_engine_get_stats(engine, &stats);
+    assert_int_equal(stats.n_requests_done, N_KINDS);
+    assert_int_equal(stats.n_running, 0);
+    assert_int_equal(atomic_load(&n_begun), atomic_load(&n_waited));
+    assert_true(stats.device_seconds > 0 && stats.device_idle_seconds > 0);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+static void assert_same_bytes(const struct buf *a, const struct buf *b)
+{
+    assert_int_equal(a->size_bytes, b->size_bytes);
+    if (a->size_bytes > 0)
+        assert_memory_equal(a->data, b->data, a->size_bytes);
+}
+
+/* Tokens, texts, log-probabilities and ends: with the device's time used and not, with many and with two places. */
+static void test_the_same_as_one_after_the_other(void **state)
+{
+    struct heard want[N_KINDS], have[N_KINDS];
+
+    (void)state;
+    hear_kinds(want, false, false, 8);
+    for (int way = 0; way < 4; way++) {
+        hear_kinds(have, way % 2 == 0, true, way < 2 ? 8 : 2);
+        for (int i = 0; i < N_KINDS; i++) {
+            assert_same_bytes(&have[i].tokens, &want[i].tokens);
+            assert_same_bytes(&have[i].text, &want[i].text);
+            assert_same_bytes(&have[i].scored, &want[i].scored);
+            assert_int_equal(have[i].last.kind, OSP_EVENT_DONE);
+            assert_int_equal(have[i].last.finish, want[i].last.finish);
+            assert_int_equal(have[i].last.usage.n_generated_tokens,
+                             want[i].last.usage.n_generated_tokens);
+            heard_release(&have[i]);
+        }
+    }
+    for (int i = 0; i < N_KINDS; i++)
+        heard_release(&want[i]);
+}
+
+static const struct osp_request_options steady = {
+    .tokens_max = ANSWER_TOKENS,
+    .sampling = {.has_temperature = true, .has_seed = true},
+    .raw = true,
+    .ignore_stop_tokens = true};
+
+/* Waits for the first n tokens; each is a text of its own, as the greedy ones behind these prompts are. */
+static int hear_tokens(struct osp_request *r, int n)
+{
+    struct osp_event e;
+    int n_heard = 0;
+
+    while (n_heard < n) {
+        if (osp_next_event(r, -1, &e) != OSP_OK)
+            fail_msg("%s", osp_error());
+        assert_true(e.kind == OSP_EVENT_TEXT);
+        n_heard += e.n_tokens;
+    }
+    return n_heard;
+}
+
+static void wait_for(atomic_int *count, int n)
+{
+    while (atomic_load(count) < n)
+        sched_yield();
+}
+
+/* With the third step under way, which does not end, the second one's token is heard; and the third has begun. */
+static void test_tokens_are_told_while_the_next_step_runs(void **state)
+{
+    struct osp_model *model = open_model(true, 2);
+    struct osp_engine *engine = open_engine(model, true);
+    struct osp_request *r;
+    struct heard h;
+
+    (void)state;
+    atomic_store(&waits_at_most, 2);
+    r = submit(engine, 5, &steady);
+    assert_int_equal(hear_tokens(r, 2), 2);
+    wait_for(&n_begun, 3);
+    assert_int_equal(atomic_load(&n_waited), 2);
+    atomic_store(&waits_at_most, INT32_MAX);
+    hear_all(&h, r);
+    assert_int_equal(h.last.usage.n_generated_tokens, ANSWER_TOKENS);
+    heard_release(&h);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+/* A cancel, and a request that comes, while a step runs: no further step for the one, the next one for the other. */
+static void test_cancel_and_arrival_while_a_step_runs(void **state)
+{
+    struct osp_model *model = open_model(true, 1);
+    struct osp_engine *engine = open_engine(model, true);
+    struct osp_request *a, *b;
+    struct heard h;
+
+    (void)state;
+    atomic_store(&waits_at_most, 2);
+    a = submit(engine, 5, &steady);
+    wait_for(&n_begun, 3);
+    osp_cancel(a);
+    b = submit(engine, 6, &steady);
+    atomic_store(&waits_at_most, 3);
+    hear_all(&h, a);
+    assert_int_equal(h.last.finish, OSP_FINISH_CANCELED);
+    assert_int_equal(h.last.usage.n_generated_tokens, 3); /* of the step that ran */
+    heard_release(&h);
+    wait_for(&n_begun, 4);
+    atomic_store(&waits_at_most, 4);
+    assert_int_equal(hear_tokens(b, 1), 1);
+    atomic_store(&waits_at_most, INT32_MAX);
+    hear_all(&h, b);
+    assert_int_equal(h.last.kind, OSP_EVENT_DONE);
+    heard_release(&h);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+static void test_a_step_that_fails_while_it_runs(void **state)
+{
+    struct osp_model *model = open_model(true, 1);
+    struct osp_engine *engine = open_engine(model, true);
+    struct osp_request *running, *waiting;
+    struct heard h;
+
+    (void)state;
+    atomic_store(&waits_at_most, 2);
+    running = submit(engine, 5, &steady);
+    waiting = submit(engine, 5, &steady);
+    assert_int_equal(hear_tokens(running, 2), 2);
+    atomic_store(&fails, true);
+    atomic_store(&waits_at_most, INT32_MAX);
+    hear_all(&h, running);
+    assert_int_equal(h.last.status, OSP_EDEVICE);
+    assert_non_null(strstr(h.error, "the test let a step fail"));
+    assert_int_equal(h.tokens.size_bytes, 0); /* beyond those that were heard */
+    heard_release(&h);
+    hear_all(&h, waiting);
+    assert_int_equal(h.last.status, OSP_EDEVICE);
+    heard_release(&h);
+    assert_false(osp_engine_alive(engine));
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
+static void *let_go_when_closing(void *arg)
+{
+    struct osp_engine *engine = arg;
+
+    while (!atomic_load(&engine->closing))
+        sched_yield();
+    atomic_store(&waits_at_most, INT32_MAX);
+    return NULL;
+}
+
+/* The engine waits for the step, and for no other. */
+static void test_close_while_a_step_runs(void **state)
+{
+    struct osp_model *model = open_model(true, 2);
+    struct osp_engine *engine = open_engine(model, true);
+    struct osp_request *r[2];
+    pthread_t other;
+
+    (void)state;
+    atomic_store(&waits_at_most, 2);
+    for (int i = 0; i < 2; i++)
+        r[i] = submit(engine, 5, &steady);
+    wait_for(&n_begun, 3);
+    for (int i = 0; i < 2; i++)
+        osp_request_close(r[i]);
+    assert_int_equal(pthread_create(&other, NULL, let_go_when_closing, engine), 0);
+    osp_engine_close(engine);
+    pthread_join(other, NULL);
+    assert_int_equal(atomic_load(&n_begun), 3);
+    assert_int_equal(atomic_load(&n_waited), 3);
+    osp_model_close(model);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_the_same_as_one_after_the_other),
+          cmocka_unit_test(test_tokens_are_told_while_the_next_step_runs),
+          cmocka_unit_test(test_cancel_and_arrival_while_a_step_runs),
+          cmocka_unit_test(test_a_step_that_fails_while_it_runs),
+          cmocka_unit_test(test_close_while_a_step_runs))

@@ -1,0 +1,341 @@
+/* A step that is planned while the one before it runs: what is thought of, and what is done when it goes otherwise. */
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "engine/sched.h"
+
+enum { STOP_ID = 9, CONTEXT = 1024, SEQS_MAX = 4, N_IDS = 64 };
+
+struct fixture {
+    struct sched sched;
+    struct seq seqs[SEQS_MAX];
+    void *memory;
+    uint64_t now_ns;
+};
+
+static void fixture_open(struct fixture *f, int n_seqs_max, int n_full_pages)
+{
+    struct sched_limits l = {
+        .n_seqs_max = n_seqs_max,
+        .n_batch_tokens_max = 64,
+        .context_tokens_max = CONTEXT,
+        .window_tokens = 128,
+        .passes_max = 3,
+        .lists = draw_lists_max(n_seqs_max, CONTEXT, N_IDS),
+        .stop_ids = {STOP_ID},
+        .n_stop_ids = 1,
+        .no_prefix_cache = true,
+    };
+
+    memset(f, 0, sizeof *f);
+    l.n_pages[GROUP_FULL] = n_full_pages;
+    l.n_pages[GROUP_WINDOW] = n_seqs_max * sched_window_pages(128) + sched_chunk_pages(64);
+    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+    f->memory = malloc((size_t)sched_batch_bytes_max(&l));
+}
+
+static void fixture_close(struct fixture *f)
+{
+    struct seq *q;
+
+    if (f->sched.under_way != NULL)
+        sched_abandon(&f->sched);
+    while ((q = sched_any(&f->sched)) != NULL)
+        assert_true(sched_remove(&f->sched, q, SEQ_END_CANCELED));
+    for (int i = 0; i < SEQS_MAX; i++)
+        seq_release(&f->seqs[i]);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        assert_int_equal(f->sched.pages[g].n_free, f->sched.pages[g].n_pages);
+    sched_release(&f->sched);
+    free(f->memory);
+}
+
+static struct seq *add(struct fixture *f, int i, int n_prompt, int n_answer)
+{
+    static const int32_t prompt[CONTEXT] = {5, 6, 7};
+
+    assert_int_equal(seq_init(&f->seqs[i], &f->sched.limits, prompt, n_prompt, n_prompt + n_answer),
+                     OSP_OK);
+    assert_int_equal(sched_add(&f->sched, &f->seqs[i]), OSP_OK);
+    return &f->seqs[i];
+}
+
+static const struct step_plan *plan(struct fixture *f)
+{
+    return sched_plan(&f->sched, ++f->now_ns);
+}
+
+static void begin(struct fixture *f)
+{
+    assert_true(plan(f)->n_parts > 0);
+    sched_begin(&f->sched, ++f->now_ns);
+}
+
+static void commit(struct fixture *f, int32_t a, int32_t b)
+{
+    sched_commit(&f->sched, (int32_t[]){a, b, b, b}, ++f->now_ns);
+}
+
+/* A prompt whose end is under way, and one who generates, both go on with tokens that are not known. */
+static void test_all_go_on(void **state)
+{
+    struct fixture f;
+    const struct step_plan *ahead;
+    const struct batch *b;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    add(&f, 0, 5, 10);
+    begin(&f);
+    commit(&f, 20, 0);
+    add(&f, 1, 3, 10);
+    begin(&f);
+    ahead = plan(&f);
+    assert_int_equal(ahead->n_parts, 2);
+    assert_int_equal(ahead->n_draws, 2);
+    assert_int_equal(ahead->parts[0].first, 6);
+    assert_int_equal(ahead->parts[1].first, 3);
+    b = sched_batch(&f.sched, f.memory);
+    assert_int_equal(BATCH_POSITIONS(b)[0], 6);
+    assert_int_equal(BATCH_SAMPLES(b)[0].position, 7);
+    assert_int_equal(BATCH_TOKENS(b)[0], -1);
+    assert_int_equal(BATCH_TOKENS(b)[1], -1);
+    commit(&f, 21, 22);
+    assert_ptr_equal(plan(&f), ahead);
+    assert_ptr_equal(sched_batch(&f.sched, f.memory), b);
+    assert_int_equal(BATCH_TOKENS(b)[0], 21);
+    assert_int_equal(BATCH_TOKENS(b)[1], 22);
+    sched_begin(&f.sched, 1);
+    assert_int_equal(f.sched.n_planned_ahead, 1);
+    fixture_close(&f);
+}
+
+/* One that ends takes its row along; its place goes to who waits, in the same step. */
+static void test_an_end_makes_room(void **state)
+{
+    struct fixture f;
+    const struct batch *b;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    add(&f, 0, 5, 10);
+    add(&f, 1, 5, 10);
+    add(&f, 2, 4, 10);
+    begin(&f);
+    assert_int_equal(plan(&f)->n_rows, 2);
+    (void)sched_batch(&f.sched, f.memory);
+    commit(&f, STOP_ID, 30);
+    assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
+    assert_int_equal(plan(&f)->n_rows, 1 + 4);
+    b = sched_batch(&f.sched, f.memory);
+    assert_int_equal(BATCH_TOKENS(b)[0], 30);
+    assert_int_equal(BATCH_TOKENS(b)[1], 5);
+    assert_ptr_equal(f.sched.plan->parts[1].seq, &f.seqs[2]);
+    begin(&f);
+    assert_int_equal(f.sched.n_planned_ahead, 0);
+    fixture_close(&f);
+}
+
+/* A draw that fails ends its sequence, though it had a row in the next step. */
+static void test_a_failed_draw(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    add(&f, 0, 5, 10);
+    add(&f, 1, 5, 10);
+    begin(&f);
+    plan(&f);
+    commit(&f, DRAW_NOT_FINITE, 30);
+    assert_int_equal(f.seqs[0].end, SEQ_END_FAILED);
+    assert_int_equal(f.seqs[0].n_stored, 5);
+    assert_int_equal(plan(&f)->n_rows, 1);
+    fixture_close(&f);
+}
+
+/* Whose last token is under way gets no row behind it. */
+static void test_the_length_is_foreseen(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    add(&f, 0, 5, 1);
+    add(&f, 1, 5, 2);
+    begin(&f);
+    assert_int_equal(plan(&f)->n_rows, 1);
+    assert_ptr_equal(f.sched.plan->parts[0].seq, &f.seqs[1]);
+    commit(&f, 20, 21);
+    assert_int_equal(f.seqs[0].end, SEQ_END_LENGTH);
+    begin(&f);
+    assert_int_equal(plan(&f)->n_parts, 0);
+    commit(&f, 22, 0);
+    assert_int_equal(f.seqs[1].end, SEQ_END_LENGTH);
+    assert_null(sched_any(&f.sched));
+    fixture_close(&f);
+}
+
+/* Who leaves keeps its pages until its rows have run, has no more, and the token that came still counts. */
+static void test_leaving(void **state)
+{
+    struct fixture f;
+    struct seq *a, *b, *c;
+
+    (void)state;
+    fixture_open(&f, 3, 64);
+    a = add(&f, 0, 100, 10); /* in two chunks */
+    b = add(&f, 1, 5, 10);
+    begin(&f);
+    c = add(&f, 2, 5, 10);
+    assert_true(plan(&f)->n_parts >= 2);
+    a->deadline_ns = 1;
+    assert_ptr_equal(sched_expired(&f.sched, 2), a);
+    assert_false(sched_remove(&f.sched, a, SEQ_END_TIMEOUT));
+    assert_null(sched_expired(&f.sched, 2)); /* once */
+    assert_true(sched_remove(&f.sched, c, SEQ_END_CANCELED));
+    assert_int_equal(a->state, SEQ_RUNNING);
+    assert_true(a->pages[GROUP_FULL].n > 0);
+    for (int i = 0; i < plan(&f)->n_parts; i++)
+        assert_ptr_equal(f.sched.plan->parts[i].seq, b);
+    commit(&f, 20, 20);
+    assert_int_equal(a->end, SEQ_END_TIMEOUT);
+    assert_int_equal(a->pages[GROUP_FULL].n, 0);
+    assert_int_equal(a->n_tokens, 100);
+    if (b->n_tokens == 5) { /* its prompt was not in the first step */
+        begin(&f);
+        plan(&f);
+        commit(&f, 20, 0);
+    }
+    assert_int_equal(b->n_tokens, 6);
+    begin(&f);
+    assert_false(sched_remove(&f.sched, b, SEQ_END_CANCELED));
+    assert_int_equal(plan(&f)->n_parts, 0);
+    commit(&f, 21, 0);
+    assert_int_equal(b->end, SEQ_END_CANCELED);
+    assert_int_equal(b->n_tokens, 7);
+    fixture_close(&f);
+}
+
+/* An end of its own comes before a cancel. */
+static void test_its_own_end_comes_first(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 1, 64);
+    add(&f, 0, 5, 10);
+    begin(&f);
+    assert_false(sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED));
+    commit(&f, STOP_ID, 0);
+    assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
+    assert_int_equal(f.sched.n_ended, 1);
+    fixture_close(&f);
+}
+
+/* Who comes while a step runs has its prompt in the next one. */
+static void test_arrivals_are_planned_for(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    add(&f, 0, 5, 10);
+    begin(&f);
+    assert_int_equal(plan(&f)->n_rows, 1);
+    add(&f, 1, 6, 10);
+    commit(&f, 20, 0);
+    assert_int_equal(plan(&f)->n_rows, 1 + 6);
+    fixture_close(&f);
+}
+
+/* Where somebody has to give way, tokens come first. */
+static void test_nobody_gives_way_ahead(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 2, 5);
+    add(&f, 0, 60, 200);
+    add(&f, 1, 60, 200);
+    for (int i = 0; i < 200 && f.sched.n_preemptions == 0; i++) {
+        begin(&f);
+        plan(&f);
+        assert_int_equal(f.sched.n_running + f.sched.n_waiting, 2);
+        assert_int_equal(f.sched.n_preemptions, 0);
+        commit(&f, 20, 20);
+        plan(&f); /* now it may */
+    }
+    assert_int_equal(f.sched.n_preemptions, 1);
+    fixture_close(&f);
+}
+
+/* The mask of one depends on its last token: without it the others go on, and it comes after. */
+static void test_one_waits_for_its_mask(void **state)
+{
+    struct fixture f;
+    struct seq *held, *free_one;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    held = add(&f, 0, 5, 10);
+    held->is_held = true;
+    free_one = add(&f, 1, 5, 10);
+    begin(&f);
+    assert_int_equal(plan(&f)->n_rows, 2);
+    assert_null(sched_batch(&f.sched, f.memory)); /* its mask is in there */
+    commit(&f, 20, 21);
+    sched_mask_made(&f.sched, held);
+    assert_int_equal(plan(&f)->n_rows, 2); /* it came in time */
+    assert_non_null(sched_batch(&f.sched, f.memory));
+    begin(&f);
+    assert_int_equal(plan(&f)->n_rows, 2);
+    commit(&f, 22, 23);
+    assert_int_equal(plan(&f)->n_rows, 1); /* this time not */
+    assert_ptr_equal(f.sched.plan->parts[0].seq, free_one);
+    begin(&f);
+    sched_mask_made(&f.sched, held);
+    assert_int_equal(plan(&f)->n_rows, 2);
+    commit(&f, 24, 0);
+    assert_int_equal(held->n_tokens, 7);
+    assert_int_equal(free_one->n_tokens, 8);
+    assert_int_equal(plan(&f)->n_rows, 2);
+    fixture_close(&f);
+}
+
+/* What was drawn is in the counts of the very next draw. */
+static void test_counts_have_the_last_token(void **state)
+{
+    static const int32_t prompt[] = {1, 2, 3};
+    struct osp_request_options opt = {.sampling.frequency_penalty = 1};
+    struct draw_lists_wish wish = {
+        .n_ids = N_IDS, .options = &opt, .prompt = prompt, .n_prompt = 3, .n_tokens_max = 13};
+    struct fixture f;
+    const struct batch *b;
+
+    (void)state;
+    fixture_open(&f, 1, 64);
+    add(&f, 0, 3, 10);
+    assert_int_equal(draw_lists_init(&f.seqs[0].lists, &wish), OSP_OK);
+    for (int32_t token = 20; token < 24; token++) {
+        begin(&f);
+        plan(&f);
+        assert_null(sched_batch(&f.sched, f.memory));
+        commit(&f, token, 0);
+        plan(&f);
+        b = sched_batch(&f.sched, f.memory);
+        assert_int_equal(BATCH_TOKENS(b)[0], token);
+        assert_int_equal(b->n_seen, token - 19);
+        assert_int_equal(BATCH_SEEN(b)[b->n_seen - 1].id, token);
+    }
+    fixture_close(&f);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_all_go_on), cmocka_unit_test(test_an_end_makes_room),
+          cmocka_unit_test(test_a_failed_draw), cmocka_unit_test(test_the_length_is_foreseen),
+          cmocka_unit_test(test_leaving), cmocka_unit_test(test_its_own_end_comes_first),
+          cmocka_unit_test(test_arrivals_are_planned_for),
+          cmocka_unit_test(test_nobody_gives_way_ahead),
+          cmocka_unit_test(test_one_waits_for_its_mask),
+          cmocka_unit_test(test_counts_have_the_last_token))
