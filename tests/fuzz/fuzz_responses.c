@@ -73,7 +73,7 @@ static void render(const struct response_input *in, const struct response_tools 
 
 static void tell(const json_t *body, const struct request_params *p, const json_t *tools)
 {
-    char *echo = response_echo(body, p, tools, true);
+    char *echo = response_echo(body, p, tools, true, "low");
 
     check(echo != NULL && echo[0] == ',');
     echo[0] = '{';
