@@ -26,8 +26,8 @@ static const struct foreign_option FOREIGN[] = {
     {"--chat-template,--chat-template-file,--chat-template-content-format,--tool-call-parser,"
      "--reasoning-parser,--reasoning-format,--response-role",
      FOREIGN_ONE, NULL, HARMONY},
-    {"--chat-template-kwargs,--default-chat-template-kwargs,--reasoning-budget", FOREIGN_ONE, NULL,
-     "requests say reasoning_effort; serve has --chat-template-kwargs and --reasoning-effort"},
+    {"--reasoning-budget", FOREIGN_ONE, NULL,
+     "requests say reasoning_effort; serve has --reasoning-effort"},
     {"--tool-server", FOREIGN_ONE, NULL, "the client runs the tools"},
     {"--n-gpu-layers,--gpu-layers,-ngl,--n-cpu-moe,-ncmoe,--override-tensor,-ot,--main-gpu,"
      "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--swap-space,"

@@ -310,7 +310,8 @@ static void test_tables_are_sound(void **state)
 
             snprintf(word, sizeof word, "--%s", row->name);
             assert_ptr_equal(options_find(COMMANDS[i]->options, word), row);
-            assert_null(foreign_find(word));
+            if (strncmp(word, "--no-", 5) != 0) /* --NAME is what osprey does anyway */
+                assert_null(foreign_find(word));
             assert_true((row->value == NULL) == (row->kind == OPTION_FLAG));
             assert_non_null(row->help);
             help_option_names(row, names);
