@@ -71,7 +71,7 @@ def usable_schemas(n):
 def test_random_schemas(client):
     """Every answer that ends by itself fits its schema, and nearly all do."""
     n_ended = 0
-    patient = client.with_options(timeout=300)
+    patient = client.with_options(timeout=1800)
 
     def one(wish):
         seed, schema = wish

@@ -92,7 +92,7 @@ def tool_requests(n):
 
 def test_requests(client):
     """Every answer that ends by itself keeps to what was asked, and nearly all end so."""
-    patient = client.with_options(timeout=300)
+    patient = client.with_options(timeout=1800)
     n_ended = n_called = n_fitting = 0
 
     def one(request):
