@@ -73,11 +73,15 @@ static char letter_of(int32_t id)
     return '?';
 }
 
-/* Where the answer is cut by a stop string of two letters. */
+/* Where the answer is cut by a stop string of two letters. The token that ends it has no text. */
 static void foresee_cut(struct caller *c, const char *stop)
 {
-    c->n_text = c->n_all - c->n_prompt;
-    for (int i = c->n_prompt; stop != NULL && i + 1 < c->n_all; i++)
+    const bool is_stopped =
+        c->n_all > c->n_prompt && c->tokens[c->n_all - 1] == sim_letter[LETTERS - 1];
+    const int n_with_text = c->n_all - is_stopped;
+
+    c->n_text = n_with_text - c->n_prompt;
+    for (int i = c->n_prompt; stop != NULL && i + 1 < n_with_text; i++)
         if (letter_of(c->tokens[i]) == stop[0] && letter_of(c->tokens[i + 1]) == stop[1]) {
             c->n_text = i - c->n_prompt;
             c->is_cut = true;
