@@ -4,8 +4,15 @@
 
 #include "base/utf8.h"
 
+/* Indentation, which is most of a published tokenizer.json, goes eight at a time. */
 static void skip_blanks(struct json_scan *s)
 {
+    static const char spaces[] = "        ";
+
+    if (s->at < s->end && *s->at == '\n')
+        s->at++;
+    while (s->end - s->at >= 8 && memcmp(s->at, spaces, 8) == 0)
+        s->at += 8;
     while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\t' || *s->at == '\r'))
         s->at++;
 }
@@ -24,17 +31,45 @@ bool scan_mark(struct json_scan *s, char mark)
     return true;
 }
 
+#define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* The high bit of every byte of a word that is below `limit` (at most 0x80); above the first such byte there may be
+ * more. */
+static uint64_t bytes_below(uint64_t word, uint64_t limit)
+{
+    return (word - EACH_BYTE(limit)) & ~word & EACH_BYTE(0x80);
+}
+
+/* The first quote, backslash or control character, or the end; most strings are one word long. */
+static const char *plain_end(const char *at, const char *end)
+{
+    uint64_t word;
+
+    for (; end - at >= 8 && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__; at += 8) {
+        uint64_t found;
+
+        memcpy(&word, at, sizeof word);
+        found = bytes_below(word, 0x20) | bytes_below(word ^ EACH_BYTE('"'), 1) |
+                bytes_below(word ^ EACH_BYTE('\\'), 1);
+        if (found != 0)
+            return at + __builtin_ctzll(found) / 8;
+    }
+    while (at < end && *at != '"' && *at != '\\' && (unsigned char)*at >= 0x20)
+        at++;
+    return at;
+}
+
 bool scan_string(struct json_scan *s, struct json_span *out)
 {
     const char *at;
 
     if (scan_peek(s) != '"')
         return false;
-    for (at = s->at + 1; at < s->end && *at != '"'; at++) {
-        if ((unsigned char)*at < 0x20)
-            return false;
-        at += *at == '\\'; /* what follows is no end */
-    }
+    at = plain_end(s->at + 1, s->end);
+    while (at < s->end && *at == '\\') /* what follows is no end */
+        at = s->end - at < 2 ? s->end : plain_end(at + 2, s->end);
+    if (at < s->end && *at != '"')
+        return false;
     if (at >= s->end)
         return false;
     *out = (struct json_span){s->at + 1, (size_t)(at - s->at - 1)};
@@ -85,6 +120,10 @@ static bool skip_nested(struct json_scan *s)
         case ']':
             depth--;
             break;
+        case ' ':
+        case '\n':
+            skip_blanks(s);
+            continue;
         default:
             break;
         }

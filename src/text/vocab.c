@@ -97,12 +97,17 @@ static bool holds(const struct vocab *v, const struct vocab_slot *slot, uint64_t
     return n_bytes <= 8 || memcmp(v->bytes + v->spans[slot->id].offset, bytes, n_bytes) == 0;
 }
 
+static uint32_t first_slot(const struct vocab *v, uint64_t key, size_t n_bytes)
+{
+    return (uint32_t)mix(key + n_bytes) & v->slot_mask;
+}
+
 /* The slot that holds this string of at least one byte, or the empty one where it belongs. The table
  * is fixed when text arrives, so text cannot lengthen its probes. */
 static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size_t n_bytes,
                                   uint64_t key)
 {
-    uint32_t at = (uint32_t)mix(key + n_bytes) & v->slot_mask;
+    uint32_t at = first_slot(v, key, n_bytes);
 
     while (v->slots[at].id >= 0 && !holds(v, &v->slots[at], key, bytes, n_bytes))
         at = (at + 1) & v->slot_mask;
@@ -177,6 +182,11 @@ enum osp_status vocab_index(struct vocab *v)
     TRY(index_pairs(v));
 out:
     return st;
+}
+
+void vocab_prefetch(const struct vocab *v, const char *bytes, size_t n_bytes)
+{
+    __builtin_prefetch(&v->slots[first_slot(v, key_of(bytes, n_bytes), n_bytes)]);
 }
 
 int32_t vocab_find(const struct vocab *v, const char *bytes, size_t n_bytes)

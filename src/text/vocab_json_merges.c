@@ -2,6 +2,7 @@
  * token has the lowest id, as the reference does; here is checked that the list says the same. */
 #include "text/vocab_json.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 struct pair {
@@ -27,8 +28,55 @@ static bool read_pair(struct pair *out, struct json_scan *s)
     return true;
 }
 
+/* The ways in which tokens are two tokens, worked out once for each token, as the list comes to it. */
+struct splits {
+    const struct vocab *v;
+    int32_t id;                           /* of the token at hand; -1: none yet */
+    size_t n;                             /* of it and of all before */
+    bool is_split[VOCAB_TOKEN_BYTES_MAX]; /* of it, by the bytes of its first half */
+    bool is_seen[VOCAB_TOKEN_BYTES_MAX];  /* in the list */
+};
+
+static void splits_of(struct splits *s, int32_t id)
+{
+    size_t n_bytes;
+    const char *bytes = vocab_bytes(s->v, id, &n_bytes);
+
+    for (size_t i = 1; i < n_bytes;
+         i++) { /* a token's questions are asked together: each is a line of memory */
+        vocab_prefetch(s->v, bytes, i);
+        vocab_prefetch(s->v, bytes + i, n_bytes - i);
+    }
+    for (size_t i = 1; i < n_bytes; i++) {
+        s->is_split[i] =
+            vocab_find(s->v, bytes, i) >= 0 && vocab_find(s->v, bytes + i, n_bytes - i) >= 0;
+        s->is_seen[i] = false;
+        s->n += s->is_split[i];
+    }
+}
+
+/* Goes on to a token of a higher id. */
+static void splits_advance(struct splits *s, int32_t id)
+{
+    while (s->id < id)
+        splits_of(s, ++s->id);
+}
+
+/* The token at hand, which most pairs are of, or another; -1: no token. */
+static int32_t token_of(const struct splits *s, const char *bytes, size_t n_bytes)
+{
+    if (s->id >= 0) {
+        size_t n_here;
+        const char *here = vocab_bytes(s->v, s->id, &n_here);
+
+        if (n_here == n_bytes && memcmp(here, bytes, n_bytes) == 0)
+            return s->id;
+    }
+    return vocab_find(s->v, bytes, n_bytes);
+}
+
 /* Id of the token that a merge makes, or -1; *n_left: bytes of its first half. */
-static int32_t merged_token(const struct vocab *v, struct json_scan *s, int *n_left)
+static int32_t merged_token(const struct splits *splits, struct json_scan *s, int *n_left)
 {
     char bytes[2 * VOCAB_TOKEN_BYTES_MAX];
     struct pair pair;
@@ -40,64 +88,57 @@ static int32_t merged_token(const struct vocab *v, struct json_scan *s, int *n_l
     if (*n_left < 1)
         return -1;
     n_right = byte_level_decode(bytes + *n_left, pair.right);
-    if (n_right < 1 || vocab_find(v, bytes, (size_t)*n_left) < 0 ||
-        vocab_find(v, bytes + *n_left, (size_t)n_right) < 0)
+    if (n_right < 1)
         return -1;
-    return vocab_find(v, bytes, (size_t)(*n_left + n_right));
+    return token_of(splits, bytes, (size_t)(*n_left + n_right));
 }
 
-/* In how many ways a token is two tokens. */
-static size_t count_splits(const struct vocab *v, int32_t id)
+static enum osp_status check_count(struct splits *s, size_t n_merges)
 {
-    size_t n_bytes, n = 0;
-    const char *bytes = vocab_bytes(v, id, &n_bytes);
-
-    for (size_t i = 1; i < n_bytes; i++)
-        n += vocab_find(v, bytes, i) >= 0 && vocab_find(v, bytes + i, n_bytes - i) >= 0;
-    return n;
-}
-
-static enum osp_status check_count(const struct vocab *v, size_t n_merges)
-{
-    size_t n_splits = 0;
-
-    for (int32_t id = 0; id < v->n_ordinary; id++)
-        n_splits += count_splits(v, id);
-    if (n_merges != n_splits)
+    splits_advance(s, s->v->n_ordinary - 1);
+    if (n_merges != s->n)
         return fail(OSP_EUNSUPPORTED,
                     "model.merges has %zu pairs, but the ids as ranks imply %zu: every split of "
                     "every token",
-                    n_merges, n_splits);
+                    n_merges, s->n);
+    return OSP_OK;
+}
+
+/* One of the list, the n-th. */
+static enum osp_status check_merge(struct splits *splits, struct json_scan *s, size_t n)
+{
+    static const char wrong[] = "model.merges[%zu] %s";
+    int n_left = 0;
+    const int32_t id = merged_token(splits, s, &n_left);
+
+    if (id >= 0 && id < splits->id)
+        return fail(OSP_EUNSUPPORTED, wrong, n, "makes a token of lower id than the one before");
+    splits_advance(splits, id);
+    if (id < 0 || !splits->is_split[n_left])
+        return fail(OSP_EFORMAT, wrong, n, "is not a pair of tokens that make a token");
+    if (splits->is_seen[n_left])
+        return fail(OSP_EFORMAT, wrong, n, "occurs twice");
+    splits->is_seen[n_left] = true;
     return OSP_OK;
 }
 
 enum osp_status check_merges(const struct vocab *v, const struct vocab_lists *lists)
 {
-    static const char wrong[] = "model.merges[%zu] %s";
-    int32_t seen[VOCAB_TOKEN_BYTES_MAX + 1] = {0}; /* by bytes of the left half: 1 + token's id */
+    struct splits splits = {.v = v, .id = -1};
     struct json_scan s = {lists->merges.at, lists->merges.at + lists->merges.n_bytes};
-    int32_t id, last = 0;
+    enum osp_status st = OSP_OK;
     size_t n = 0;
-    int n_left = 0;
 
     if (!scan_mark(&s, '['))
         return vocab_list_wrong(lists, &s, "a list");
     if (scan_peek(&s) == ']')
-        return check_count(v, 0);
-    do {
-        id = merged_token(v, &s, &n_left);
-        if (id < 0)
-            return fail(OSP_EFORMAT, wrong, n, "is not a pair of tokens that make a token");
-        if (id < last)
-            return fail(OSP_EUNSUPPORTED, wrong, n,
-                        "makes a token of lower id than the one before");
-        if (seen[n_left] == id + 1)
-            return fail(OSP_EFORMAT, wrong, n, "occurs twice");
-        seen[n_left] = id + 1;
-        last = id;
-        n++;
-    } while (scan_mark(&s, ','));
+        return check_count(&splits, 0);
+    do
+        TRY(check_merge(&splits, &s, n++));
+    while (scan_mark(&s, ','));
     if (!scan_mark(&s, ']'))
         return vocab_list_wrong(lists, &s, "a comma or the end of the merges");
-    return check_count(v, n);
+    st = check_count(&splits, n);
+out:
+    return st;
 }

@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("OSPREY", str(ROOT / "build" / "osprey"))
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-PATIENCE_MS = 20000
+PATIENCE_MS = 60000
 DESKTOP = {"width": 1100, "height": 760}
 PHONE = {"width": 360, "height": 640}
 

@@ -143,7 +143,7 @@ class AnswerView {
       const copy = iconButton("copy", "Copy the answer", () => copyText(m.text, copy));
       actions.append(copy);
     }
-    if (isLast) actions.append(iconButton("again", "Answer again", this.act.again));
+    if (isLast && !m.trouble) actions.append(iconButton("again", "Answer again", this.act.again));
     if (statsText(m.stats)) actions.append(el("span", { class: "stats", title: statsTitle(m.stats) }, statsText(m.stats)));
     return actions;
   }
