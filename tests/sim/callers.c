@@ -1,6 +1,8 @@
 /* Clients: what they ask, how they read, what they must hear. */
 #include "sim.h"
 
+#define STOP_LETTER sim_letter[LETTERS - 1]
+
 static const char *const KEYS[KEYS_MAX] = {NULL, "ann", "bob"};
 static const char *const SALTS[] = {NULL, "salt"};
 
@@ -60,7 +62,7 @@ static void foresee(struct caller *c, const char *salt)
         }
         c->tokens[c->n_all] = token;
         hash_at(c, c->n_all++, salt);
-        if (token == sim_letter[LETTERS - 1])
+        if (token == STOP_LETTER)
             return;
     }
 }
@@ -73,17 +75,16 @@ static char letter_of(int32_t id)
     return '?';
 }
 
-/* Where the answer is cut by a stop string of two letters. The token that ends it has no text. */
-static void foresee_cut(struct caller *c, const char *stop)
+/* How much of the answer is text: a stop string of two letters cuts it, and what ended it is left out unless asked for. */
+static void foresee_text(struct caller *c, const struct osp_request_options *opt)
 {
-    const bool is_stopped =
-        c->n_all > c->n_prompt && c->tokens[c->n_all - 1] == sim_letter[LETTERS - 1];
-    const int n_with_text = c->n_all - is_stopped;
+    const char *stop = opt->n_stop > 0 ? opt->stop[0] : NULL;
+    const bool ends_itself = c->n_all > c->n_prompt && c->tokens[c->n_all - 1] == STOP_LETTER;
 
-    c->n_text = n_with_text - c->n_prompt;
-    for (int i = c->n_prompt; stop != NULL && i + 1 < n_with_text; i++)
+    c->n_text = c->n_all - c->n_prompt - (ends_itself && !opt->stop_in_text);
+    for (int i = c->n_prompt; stop != NULL && i + 1 < c->n_all; i++)
         if (letter_of(c->tokens[i]) == stop[0] && letter_of(c->tokens[i + 1]) == stop[1]) {
-            c->n_text = i - c->n_prompt;
+            c->n_text = i - c->n_prompt + (opt->stop_in_text ? 2 : 0);
             c->is_cut = true;
             return;
         }
@@ -111,7 +112,7 @@ static void submit(struct caller *c, struct osp_request_options *opt)
     c->is_mine = true;
     c->deadline_ns = opt->timeout_ms > 0 ? sim_now_ns + (uint64_t)opt->timeout_ms * 1000000u : 0;
     foresee(c, opt->cache_salt);
-    foresee_cut(c, opt->n_stop > 0 ? opt->stop[0] : NULL);
+    foresee_text(c, opt);
 }
 
 /* Of the prompt, in worlds of short or long answers. */
@@ -144,6 +145,7 @@ static void arrive(struct caller *c)
         opt.n_stop = 1;
     }
     c->is_lazy = pick(6) == 0;
+    opt.stop_in_text = c->id % 4 == 0; /* not picked: schedules stay what their numbers say */
     submit(c, &opt);
 }
 
@@ -193,7 +195,7 @@ static void check_done(const struct caller *c, const struct osp_event *e)
     CHECK(!c->is_drawn_nan);
     CHECK(e->usage.n_generated_tokens == c->n_all - c->n_prompt);
     CHECK(e->finish == (q->end == SEQ_END_LENGTH ? OSP_FINISH_LENGTH : OSP_FINISH_STOP));
-    CHECK(q->end == SEQ_END_LENGTH || c->tokens[c->n_all - 1] == sim_letter[LETTERS - 1]);
+    CHECK(q->end == SEQ_END_LENGTH || c->tokens[c->n_all - 1] == STOP_LETTER);
 }
 
 static void check_error(const struct caller *c, const struct osp_event *e)
