@@ -60,7 +60,10 @@ static const struct option_row OPTIONS[] = {
     MODEL_DUMMY_ROWS(T, model),
     MODEL_WORKER_ROWS(T, model),
     SAMPLING_ROWS(T, sampling, "-s", ", for requests that do not say"),
-    TEXT_ROW(T, effort, "reasoning-effort", "--effort", "LEVEL",
+    TEXT_ROW(T, effort, "reasoning-effort",
+             "--effort,--chat-template-kwargs.reasoning-effort,"
+             "--default-chat-template-kwargs.reasoning-effort",
+             "LEVEL",
              "low, medium or high: how long to think, for requests that do not say (default "
              "medium)"),
     TEXT_ROW(T, date, "current-date", NULL, "DATE",

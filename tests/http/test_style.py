@@ -75,6 +75,7 @@ def test_streams_tell_it_too(server):
     [
         (["--reasoning-effort", "high", "--current-date", "2025-06-28"], "high", "2025-06-28"),
         (["--current-date", "none"], "medium", None),
+        (["--default-chat-template-kwargs.reasoning_effort", "high", "--current-date=none"], "high", None),
         (["--chat-template-kwargs", '{"reasoning_effort": "low", "current_date": "none"}'], "low", None),
         (
             [
