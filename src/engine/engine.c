@@ -178,13 +178,24 @@ static bool start_step(struct osp_engine *e)
         e->results_ns = 0;
         return false;
     }
-    count_idle(e, e->runs_behind ? clock_ns() : begin_ns);
+    e->begun_ns = clock_ns();
+    count_idle(e, e->runs_behind ? e->begun_ns : begin_ns);
     sched_begin(&e->sched, begin_ns);
     return true;
 }
 
+/* One that does not run behind had done the step when model_step() returned. */
+static void count_step(struct osp_engine *e, uint64_t asked_ns)
+{
+    const uint64_t done_ns = e->runs_behind ? 0 : asked_ns - e->begun_ns;
+
+    e->device_ns += e->results_ns - e->sched.under_way->begin_ns - done_ns;
+    e->idle_ns += done_ns;
+}
+
 static bool end_step(struct osp_engine *e)
 {
+    const uint64_t asked_ns = clock_ns();
     enum osp_status status = collect(e, e->sched.under_way);
 
     watch_end(e);
@@ -193,6 +204,7 @@ static bool end_step(struct osp_engine *e)
         return false;
     }
     e->results_ns = clock_ns();
+    count_step(e, asked_ns);
     osp_model_publish_costs(e->model);
     return true;
 }
@@ -203,7 +215,6 @@ static void commit_step(struct osp_engine *e, uint64_t now_ns)
     const uint64_t step_ns = now_ns - plan->begin_ns;
 
     sched_commit(&e->sched, e->tokens, now_ns);
-    e->device_ns += step_ns;
     metrics_step(&e->metrics, plan->n_rows, plan_has_prompt(plan), (double)step_ns * 1e-9);
 }
 

@@ -39,8 +39,9 @@ struct osp_engine {
     float *top_logprobs;                /* likewise */
     uint64_t ticket;                    /* of the step under way */
     bool runs_behind;                   /* the device: see struct device_info */
-    uint64_t device_ns;                 /* of all steps, from their begin to their results; */
-    uint64_t idle_ns;                   /* and from there to the next one's begin */
+    uint64_t device_ns;                 /* of all steps, in which the device had something to do; */
+    uint64_t idle_ns;                   /* and in which it had not, though there was work */
+    uint64_t begun_ns;                  /* when model_step() returned for the step under way */
     uint64_t results_ns;                /* when the last step's came; 0: nothing was to do since */
     bool has_news;                      /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */

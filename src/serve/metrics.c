@@ -57,7 +57,7 @@ static double share(double part, double whole)
     X("osprey:device_seconds_total", "counter", "Of steps, from their begin to their results.",    \
       f->stats.device_seconds)                                                                     \
     X("osprey:device_idle_seconds_total", "counter",                                               \
-      "From a step's results to the next one's begin, where there was work.",                      \
+      "In which the device had nothing to run, though there was work.",                            \
       f->stats.device_idle_seconds)                                                                \
     X("osprey:requests_done_total", "counter", "Requests that have ended, in any way.",            \
       f->stats.n_requests_done)                                                                    \
