@@ -52,13 +52,16 @@ void response_end_event(struct buf *out)
 
 /* ---- the response object ---- */
 
+/* Clients' types demand cache_write_tokens: what was not found in the cache, and computed. */
 static void put_usage(struct buf *out, const struct osp_usage *u)
 {
     buf_printf(out,
-               "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d},"
+               "{\"input_tokens\":%d,\"input_tokens_details\":{\"cached_tokens\":%d,"
+               "\"cache_write_tokens\":%d},"
                "\"output_tokens\":%d,\"output_tokens_details\":{\"reasoning_tokens\":%d},"
                "\"total_tokens\":%d}",
-               u->n_prompt_tokens, u->n_cached_tokens, u->n_generated_tokens, u->n_reasoning_tokens,
+               u->n_prompt_tokens, u->n_cached_tokens, u->n_prompt_tokens - u->n_cached_tokens,
+               u->n_generated_tokens, u->n_reasoning_tokens,
                u->n_prompt_tokens + u->n_generated_tokens);
 }
 

@@ -28,8 +28,6 @@ REASONS = [
     (r"with_all_params", r"Error code: 400",
      "it sends all fields at once: with values of other types than their own ({\"foo\": 0} for logit_bias), for audio, or 0 tokens"),
     (r"test_responses.*create", r"Error code: 400.*(input|model)", "it sends an empty request"),
-    (r"test_completions|test_responses", r"404 - there is no /v1/(completions|responses) here", "not served yet"),
-    (r"lib.chat", r"response_format: not supported together with tools yet", "not served yet"),
     (r"lib.chat", r"LengthFinishReasonError", "osprey-nano did not end a text that the schema leaves unbounded"),
 ]
 

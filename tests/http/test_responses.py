@@ -129,7 +129,8 @@ def test_whole_response(client):
     assert r.tool_choice == "auto" and r.tools == [] and r.truncation == "disabled"
     assert r.usage.total_tokens == r.usage.input_tokens + r.usage.output_tokens
     assert 0 < r.usage.output_tokens_details.reasoning_tokens < r.usage.output_tokens
-    assert r.usage.input_tokens_details.cached_tokens is not None
+    details = r.usage.input_tokens_details
+    assert details.cached_tokens + details.cache_write_tokens == r.usage.input_tokens
     assert r.created_at <= r.completed_at
 
 

@@ -504,19 +504,20 @@ static void test_word_for_word(void **state)
                   "\"in_progress\",\"role\":\"assistant\",\"content\":[]}")
                 EVENT("response.content_part.added", 3,
                       ABOUT "\"part\":{\"type\":\"output_text\",\"text\":\"\",\"annotations\":[],"
-                            "\"logprobs\":[]}")
-                    EVENT("response.output_text.delta", 4, ABOUT "\"delta\":\"4\"," SCORES)
-                        EVENT("response.output_text.done", 5, ABOUT "\"text\":\"4\"," SCORES)
-                            EVENT("response.content_part.done", 6, ABOUT "\"part\":" PART) EVENT(
-                                "response.output_item.done", 7, "\"output_index\":0,\"item\":" ITEM)
-                                EVENT("response.incomplete", 8,
-                                      "\"response\":" OBJECT(
-                                          "incomplete", "null",
-                                          "{\"reason\":\"max_output_tokens\"}", ITEM,
-                                          "{\"input_tokens\":7,\"input_tokens_details\":{"
-                                          "\"cached_tokens\":3},\"output_tokens\":5,"
-                                          "\"output_tokens_details\":{\"reasoning_tokens\":2},"
-                                          "\"total_tokens\":12}")));
+                            "\"logprobs\":[]}") EVENT("response.output_text.delta", 4,
+                                                      ABOUT "\"delta\":\"4\"," SCORES)
+                    EVENT("response.output_text.done", 5, ABOUT "\"text\":\"4\"," SCORES) EVENT(
+                        "response.content_part.done", 6,
+                        ABOUT "\"part\":" PART) EVENT("response.output_item.done", 7,
+                                                      "\"output_index\":0,\"item\":" ITEM)
+                        EVENT(
+                            "response.incomplete", 8,
+                            "\"response\":" OBJECT(
+                                "incomplete", "null", "{\"reason\":\"max_output_tokens\"}", ITEM,
+                                "{\"input_tokens\":7,\"input_tokens_details\":{"
+                                "\"cached_tokens\":3,\"cache_write_tokens\":4},\"output_tokens\":5,"
+                                "\"output_tokens_details\":{\"reasoning_tokens\":2},"
+                                "\"total_tokens\":12}")));
     response_writer_release(&w);
     buf_release(&out);
 }
