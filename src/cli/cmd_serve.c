@@ -13,7 +13,7 @@
 
 struct serve_args {
     struct model_args model;
-    const char *host, *names, *api_key, *allowed_origins, *log_level;
+    const char *host, *names, *api_key, *api_key_file, *allowed_origins, *log_level;
     int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
     int stored, stored_age_s;
     int64_t body_bytes_max, stored_bytes_max;
@@ -50,9 +50,12 @@ static const struct option_row OPTIONS[] = {
     INT_ROW(T, port, "port", NULL, 0, 65535, "PORT",
             "port to listen on; 0 takes a free one, and the first line printed tells which "
             "(default 8000)"),
-    TEXT_ROW(T, api_key, "api-key", NULL, "KEY",
-             "clients must send it as a bearer token, for everything but /health; other users of "
-             "this machine can read it in the process list, so OSPREY_API_KEY is the better place"),
+    TEXT_ROW(T, api_key, "api-key", NULL, "KEY[,KEY]",
+             "clients must send one of them as a bearer token, for everything but /health; other "
+             "users of this machine can read them in the process list, so OSPREY_API_KEY or a file "
+             "is the better place"),
+    TEXT_ROW(T, api_key_file, "api-key-file", NULL, "FILE",
+             "file of such keys, one a line; lines that begin with # are none"),
     TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",
              "web pages of other hosts that may call, such as https://chat.example.org; * = all"),
     MODEL_SIZE_ROWS(T, model),
@@ -168,6 +171,7 @@ static struct serve_options options_of(struct serving *s)
         .port = args->port,
         .names = args->names ? args->names : model_args_cache_name(&args->model, s->rest),
         .api_key = args->api_key,
+        .api_key_file = args->api_key_file,
         .allowed_origins = args->allowed_origins,
         .body_bytes_max = (size_t)args->body_bytes_max,
         .request_timeout_ms = args->request_s * 1000,
@@ -221,6 +225,8 @@ static int cmd_serve(int argc, char **argv)
     return serve(&args, &rest, &forced) == OSP_OK ? 0 : command_fail(EXIT_FAILURE, osp_error());
 }
 
+#define ROUTE_LINE(method, path, handler, text) "\n  " method " " path ": " text
+
 static const struct command_example EXAMPLES[] = {
     {"osprey serve", "the bundled model on http://127.0.0.1:8000"},
     {"osprey serve gpt-oss-20b --port 8080 -c 32768 -np 4", "a checkpoint, with limits"},
@@ -235,12 +241,11 @@ const struct command command_serve = {
     .about =
         "The first line on standard output is the URL; it is printed when requests are answered.\n"
         "Until then /health says that the model is being loaded.\n"
-        "Endpoints: /v1/chat/completions, /v1/responses, /v1/models, /health, /metrics. TLS is the "
-        "work of a\n"
-        "reverse proxy. Ctrl-C and SIGTERM let running answers finish. Options of vLLM and "
-        "llama-server\n"
-        "that mean the same are understood; those that osprey does not need are ignored with\n"
-        "one line that says why.",
+        "TLS is the work of a reverse proxy. Ctrl-C and SIGTERM let running answers finish. "
+        "Options\n"
+        "of vLLM and llama-server that mean the same are understood; those that osprey does not\n"
+        "need are ignored with one line that says why.\n"
+        "\nWhat is answered:" ROUTE_LIST(ROUTE_LINE),
     .examples = EXAMPLES,
     .options = OPTIONS,
     .n_words_max = 1,

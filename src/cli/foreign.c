@@ -128,7 +128,6 @@ static const struct foreign_option FOREIGN[] = {
      "give each option here, in a --config file or as OSPREY_NAME in the environment"},
     {"--models-dir,--models-max", FOREIGN_ONE, REFUSED,
      "one process serves one model; start one for each"},
-    {"--api-key-file", FOREIGN_ONE, REFUSED, "write the key into OSPREY_API_KEY"},
     {"--ssl-key-file,--ssl-cert-file,--ssl-keyfile,--ssl-certfile,--ssl-ca-certs,"
      "--ssl-cert-reqs",
      FOREIGN_ONE, REFUSED, "TLS is the work of a reverse proxy"},

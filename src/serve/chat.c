@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "serve/conversation.h"
 #include "serve/job.h"
+#include "serve/openapi.h"
 #include "serve/reply.h"
 #include "serve/routes.h"
 
@@ -20,6 +21,8 @@ static enum osp_status chat_submit(struct job *job)
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
+    json_decref(job->json); /* the conversation's reader parses for itself: not both at a time */
+    job->json = NULL;
     TRY(job_refuse(job, conversation_read(&chat, job->server, job->body, job->n_body_bytes)));
     TRY(job_add_chat(job, chat));
 out:
@@ -106,8 +109,10 @@ static void chat_release(struct job *job)
     free(s->replies);
 }
 
+const struct field_set chat_fields = {.endpoint = FOR_CHAT};
+
 static const struct job_kind CHAT = {
-    .fields = {.endpoint = FOR_CHAT},
+    .fields = &chat_fields,
     .state_bytes = sizeof(struct chat_state),
     .submit = chat_submit,
     .begin = chat_begin,

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "serve/field_schemas.h"
 #include "serve/job.h"
 #include "serve/json_types.h"
+#include "serve/openapi.h"
 #include "serve/reply_parts.h"
 #include "serve/routes.h"
 #include "serve/text_reply.h"
@@ -47,14 +49,14 @@ static enum osp_status read_logprobs(struct request_params *p, const char *field
 {
     (void)field;
     p->options.logprobs = true;
-    p->options.top_logprobs = (int)json_integer_value(v);
+    p->options.top_logprobs = (int)json_number_value(v);
     return OSP_OK;
 }
 
 static enum osp_status read_best_of(struct request_params *p, const char *field, const json_t *v)
 {
     (void)field;
-    ((struct completions *)p->own)->best_of = (int)json_integer_value(v);
+    ((struct completions *)p->own)->best_of = (int)json_number_value(v);
     return OSP_OK;
 }
 
@@ -83,14 +85,14 @@ static enum osp_status read_parse_special(struct request_params *p, const char *
 }
 
 static const struct field FIELDS[] = {
-    FIELD_READ_ROW(
-        "prompt", FOR_COMPLETIONS, FIELD_OTHER, 1, PROMPTS_MAX, field_no_matter,
+    FIELD_NEEDED_ROW(
+        "prompt", FOR_COMPLETIONS, PROMPTS_MAX, field_no_matter,
         "{'anyOf':[{'type':'string','minLength':1},"
         "{'type':'array','minItems':1,'maxItems':#,'items':{'type':'string',"
         "'minLength':1}},"
-        "{'type':'array','minItems':1,'items':{'type':'integer','minimum':0}},"
+        "{'type':'array','minItems':1,'items':" FIELD_SCHEMA_TOKEN "},"
         "{'type':'array','minItems':1,'maxItems':#,'items':{'type':'array',"
-        "'minItems':1,'items':{'type':'integer','minimum':0}}}]}",
+        "'minItems':1,'items':" FIELD_SCHEMA_TOKEN "}}]}",
         "What is continued: a text, a list of them, token ids, or a list of such lists."),
     FIELD_READ_ROW("echo", FOR_COMPLETIONS, FIELD_FLAG, 0, 0, read_echo, NULL,
                    "The text begins with the prompt."),
@@ -306,10 +308,11 @@ static void release(struct job *job)
     free(c->prompts);
 }
 
+const struct field_set completions_fields = {
+    .endpoint = FOR_COMPLETIONS, .own = FIELDS, .n_own = sizeof FIELDS / sizeof FIELDS[0]};
+
 static const struct job_kind COMPLETIONS = {
-    .fields = {.endpoint = FOR_COMPLETIONS,
-               .own = FIELDS,
-               .n_own = sizeof FIELDS / sizeof FIELDS[0]},
+    .fields = &completions_fields,
     .state_bytes = sizeof(struct completions),
     .submit = submit,
     .begin = begin,

@@ -57,6 +57,8 @@ void api_error_from_status(struct api_error *e, enum osp_status status, const ch
         if (REQUEST_ERRORS[i].status == status)
             api_error_set(e, REQUEST_ERRORS[i].http_status, REQUEST_ERRORS[i].code, "%s", message);
     set_param(e);
+    if (status == OSP_ELIMIT && e->param[0] != '\0') /* a field's own limit, not the context's */
+        e->code = "invalid_value";
 }
 
 static void put_member(struct buf *out, const char *name, const char *value)

@@ -1,5 +1,6 @@
 #include "serve/http_parse.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,6 +20,14 @@ static int reject(struct http_parser *p, int status, const char *why)
         p->error = why;
     }
     return HPE_USER;
+}
+
+static int reject_size(struct http_parser *p)
+{
+    snprintf(p->error_text, sizeof p->error_text,
+             "the body is larger than this server accepts, %zu bytes (--max-body)",
+             p->body_bytes_max);
+    return reject(p, 413, p->error_text);
 }
 
 /* ---- the head ---- */
@@ -154,7 +163,7 @@ static int check_length(struct http_parser *p)
     if (*length == '\0' || strlen(length) > 19 || length[strspn(length, "0123456789")] != '\0')
         return reject(p, 400, "Content-Length is not a number");
     if (strtoull(length, NULL, 10) > p->body_bytes_max)
-        return reject(p, 413, "the body is larger than this server accepts (--max-body)");
+        return reject_size(p);
     return 0;
 }
 
@@ -190,9 +199,7 @@ static int on_body(llhttp_t *l, const char *at, size_t n_bytes)
 {
     struct http_parser *p = parser_of(l);
 
-    return buf_append(&p->request.body, at, n_bytes)
-               ? 0
-               : reject(p, 413, "the body is larger than this server accepts (--max-body)");
+    return buf_append(&p->request.body, at, n_bytes) ? 0 : reject_size(p);
 }
 
 static int on_chunk(llhttp_t *l)

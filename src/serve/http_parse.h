@@ -22,6 +22,7 @@ struct http_parser {
     bool wants_continue;  /* "Expect: 100-continue" and a body yet to come; the reader clears it */
     int error_status;     /* with HTTP_PARSE_BAD */
     const char *error;
+    char error_text[96]; /* of one that has a number in it */
 };
 
 void http_parse_init(struct http_parser *p, size_t body_bytes_max);

@@ -18,8 +18,8 @@ struct job;
 
 /* An endpoint, as a job sees it. */
 struct job_kind {
-    struct field_set fields; /* that the body may have */
-    size_t state_bytes;      /* of job->state: the endpoint's own, zeroed; may be 0 */
+    const struct field_set *fields; /* that the body may have */
+    size_t state_bytes;             /* of job->state: the endpoint's own, zeroed; may be 0 */
     /* On the loop, before the worker thread has it: takes what it needs of the exchange. May be NULL. */
     void (*open)(struct job *job);
     /* On the worker thread, after the fields have been read into job->params: makes requests of

@@ -88,7 +88,7 @@ static enum osp_status read_and_submit(struct job *job)
 
     job->params.options = job->server->opt.defaults;
     TRY(json_body_read(&job->json, job->body, job->n_body_bytes));
-    TRY(fields_read(&job->params, &job->kind->fields, job->json));
+    TRY(fields_read(&job->params, job->kind->fields, job->json));
     TRY(check_model(job));
     TRY(job->kind->submit(job));
 out:

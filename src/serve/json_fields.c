@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "serve/conversation.h"
+#include "serve/field_schemas.h"
 #include "serve/json_draws.h"
 #include "serve/json_form.h"
 #include "serve/json_tools.h"
@@ -13,6 +14,9 @@
 
 enum {
     STOP_STRING_BYTES_MAX = 1024,
+    METADATA_MEMBERS_MAX = 16,
+    METADATA_NAME_BYTES_MAX = 64 * 4, /* 64 characters */
+    METADATA_VALUE_BYTES_MAX = 512 * 4,
     MODEL_NAME_BYTES_MAX = 4096 /* what is longer is no name of a model, cut or not */
 };
 
@@ -76,7 +80,7 @@ static enum osp_status read_top_p(struct request_params *p, const char *field, c
 
 static enum osp_status read_top_k(struct request_params *p, const char *field, const json_t *v)
 {
-    const json_int_t k = json_integer_value(v);
+    const double k = json_number_value(v); /* whole, and in its range */
 
     (void)field;
     p->options.sampling.top_k = k > 0 ? (int)k : 0;
@@ -183,6 +187,34 @@ static enum osp_status only_text(struct request_params *p, const char *field, co
     return not_yet(field, "only [\"text\"]");
 }
 
+/* OpenAI's limits. */
+static enum osp_status check_metadata(struct request_params *p, const char *field, const json_t *v)
+{
+    const char *name;
+    json_t *value;
+
+    (void)p;
+    if (!json_is_object(v) || json_object_size(v) > METADATA_MEMBERS_MAX)
+        return fail(OSP_EINVAL, "%s: must be an object of at most %d strings", field,
+                    METADATA_MEMBERS_MAX);
+    json_object_foreach(
+        (json_t *)v, name,
+        value) if (strlen(name) > METADATA_NAME_BYTES_MAX || !json_is_string(value) ||
+                   json_string_length(value) >
+                       METADATA_VALUE_BYTES_MAX) return fail(OSP_EINVAL,
+                                                             "%s: \"%.64s\" must be a string of at "
+                                                             "most %d bytes, its name of %d",
+                                                             field, name, METADATA_VALUE_BYTES_MAX,
+                                                             METADATA_NAME_BYTES_MAX);
+    return OSP_OK;
+}
+
+static enum osp_status check_string(struct request_params *p, const char *field, const json_t *v)
+{
+    (void)p;
+    return json_is_string(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be a string", field);
+}
+
 enum osp_status field_no_matter(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p, (void)field, (void)v;
@@ -199,14 +231,15 @@ enum { FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS, FOR_ALL = FOR_LISTS | FOR_RESPONS
 #define READ   FIELD_READ_ROW
 #define OTHER  FIELD_OTHER_ROW
 #define EFFORT "{'enum':['none','minimal','low','medium','high','xhigh','max']}"
-#define IDS    "{'type':'array','items':{'type':'integer','minimum':0},'maxItems':#}"
+#define IDS    "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}"
 
 static const struct field FIELDS[] = {
-    OTHER("messages", FOR_CHAT, field_no_matter, "{'type':'array','minItems':1}",
-          "The conversation: messages of the roles system, developer, user, assistant and tool."),
-    OTHER("tools", FOR_CHAT, field_no_matter, "{'type':'array'}",
+    FIELD_NEEDED_ROW("messages", FOR_CHAT, 0, field_no_matter, FIELD_SCHEMA_MESSAGES,
+                     "The conversation."),
+    OTHER("tools", FOR_CHAT, field_no_matter, FIELD_SCHEMA_TOOLS,
           "Functions that the model may call."),
-    OTHER("reasoning", FOR_CHAT, field_no_matter, "{'type':'object'}",
+    OTHER("reasoning", FOR_CHAT, field_no_matter,
+          "{'type':'object','properties':{'effort':{'anyOf':[" EFFORT ",{'type':'null'}]}}}",
           "reasoning.effort is another spelling of reasoning_effort."),
     OTHER("reasoning_effort", FOR_CHAT, field_no_matter, EFFORT,
           "How much the model thinks before it answers."),
@@ -285,8 +318,7 @@ static const struct field FIELDS[] = {
     REAL("repetition_penalty", FOR_ALL, options.sampling.repetition_penalty, 0.01, 100,
          "Divides the positive logits of tokens of prompt and answer, times the others."),
     OTHER("allowed_token_ids", FOR_ALL, json_read_allowed,
-          "{'type':'array','items':{'type':'integer','minimum':0},'minItems':1}",
-          "Only these are drawn."),
+          "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'minItems':1}", "Only these are drawn."),
     READ("stop_token_ids", FOR_ALL, FIELD_OTHER, 0, OSP_STOP_TOKENS_MAX, json_read_stop_tokens, IDS,
          "Each ends the answer, and its own text is left out."),
     FLAG("return_token_ids", FOR_LISTS, return_token_ids,
@@ -298,13 +330,16 @@ static const struct field FIELDS[] = {
     READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_FLAG, 0, 0,
          json_read_parallel_calls, NULL, "false: the first call ends the answer."),
     READ("store", FOR_CHAT, FIELD_FLAG, 0, 0, only_false, NULL, "Nothing is kept: only false."),
-    OTHER("metadata", FOR_CHAT, field_no_matter, "{'type':'object'}", "Without effect."),
+    READ("metadata", FOR_CHAT, FIELD_OTHER, 0, METADATA_MEMBERS_MAX, check_metadata,
+         "{'type':'object','maxProperties':#,'propertyNames':{'maxLength':64},"
+         "'additionalProperties':{'type':'string','maxLength':512}}",
+         "Without effect."),
     OTHER("user", FOR_ALL, read_user, "{'type':'string'}",
           "Whose share of the engine the request takes: users that wait are served alike."),
     OTHER("safety_identifier", FOR_ALL, read_user, "{'type':'string'}", "The newer name of user."),
-    OTHER("prompt_cache_key", FOR_ALL, field_no_matter, "{'type':'string'}",
+    OTHER("prompt_cache_key", FOR_ALL, check_string, "{'type':'string'}",
           "Without effect: prompts share what they have in common anyway."),
-    OTHER("service_tier", FOR_ALL, field_no_matter, "{'type':'string'}", "Without effect."),
+    OTHER("service_tier", FOR_ALL, check_string, "{'type':'string'}", "Without effect."),
 };
 enum { N_FIELDS = sizeof FIELDS / sizeof FIELDS[0] };
 
@@ -317,133 +352,4 @@ const struct field *fields_at(const struct field_set *set, size_t i)
         if ((FIELDS[k].endpoints & set->endpoint) && i-- == 0)
             return &FIELDS[k];
     return NULL;
-}
-
-static const struct field *find(const struct field_set *set, const char *name)
-{
-    const struct field *f;
-
-    for (size_t i = 0; (f = fields_at(set, i)) != NULL; i++)
-        if (strcmp(f->name, name) == 0)
-            return f;
-    return NULL;
-}
-
-/* ---- reading ---- */
-
-static enum osp_status read_whole(int *out, const struct field *f, const json_t *v)
-{
-    json_int_t number = 0;
-    enum osp_status st = json_int(&number, f->name, v, (json_int_t)f->min, (json_int_t)f->max);
-
-    *out = (int)number;
-    return st;
-}
-
-static enum osp_status read_real(float *out, const struct field *f, const json_t *v)
-{
-    double number = 0;
-    enum osp_status st = json_number(&number, f->name, v, f->min, f->max);
-
-    *out = (float)number;
-    return st;
-}
-
-/* A value that its reader keeps is checked all the same, and goes nowhere here. */
-static enum osp_status check_and_keep(struct request_params *p, const struct field *f,
-                                      const json_t *v)
-{
-    void *at = (char *)p + f->offset;
-    bool flag;
-    int whole;
-    float real;
-
-    switch (f->type) {
-    case FIELD_FLAG:
-        return json_bool(f->read ? &flag : at, f->name, v);
-    case FIELD_WHOLE:
-        return read_whole(f->read ? &whole : at, f, v);
-    case FIELD_REAL:
-        return read_real(f->read ? &real : at, f, v);
-    case FIELD_OTHER:
-        break;
-    }
-    return OSP_OK;
-}
-
-/* The name becomes part of a header of the response: nothing but harmless characters. */
-static void put_harmless(struct buf *out, const char *name)
-{
-    static const char harmless[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-
-    for (; *name; name++)
-        buf_putc(out, strchr(harmless, *name) ? *name : '?');
-}
-
-/* Whether it is one of a list with ", ". */
-static bool is_named(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
-        if ((at == list || at[-1] == ' ') && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
-void fields_note_ignored(struct request_params *p, const char *name)
-{
-    struct buf harmless;
-
-    buf_init(&harmless, IGNORED_BYTES_MAX);
-    put_harmless(&harmless, name);
-    if (!harmless.overflow && *name && !is_named(buf_text(&p->ignored), buf_text(&harmless)) &&
-        p->ignored.size_bytes + harmless.size_bytes + 2 <= IGNORED_BYTES_MAX)
-        buf_printf(&p->ignored, "%s%s", p->ignored.size_bytes ? ", " : "", buf_text(&harmless));
-    buf_release(&harmless);
-}
-
-static enum osp_status read_field(struct request_params *p, const struct field_set *set,
-                                  const char *name, const json_t *v)
-{
-    const struct field *f = find(set, name);
-    enum osp_status st = OSP_OK;
-
-    if (f == NULL)
-        fields_note_ignored(p, name);
-    if (f == NULL || json_is_null(v))
-        return OSP_OK;
-    TRY(check_and_keep(p, f, v));
-    if (f->read)
-        TRY(f->read(p, f->name, v));
-out:
-    return st;
-}
-
-/* Whether what the fields say together can be done. */
-static enum osp_status check_together(const struct request_params *p)
-{
-    const struct osp_request_options *o = &p->options;
-
-    if (o->tokens_max > 0 && o->tokens_min > o->tokens_max)
-        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", o->tokens_min,
-                    o->tokens_max);
-    if (o->top_logprobs > 0 && !o->logprobs)
-        return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
-    return OSP_OK;
-}
-
-enum osp_status fields_read(struct request_params *out, const struct field_set *set,
-                            const json_t *body)
-{
-    enum osp_status st;
-    const char *name;
-    json_t *v;
-
-    buf_init(&out->ignored, IGNORED_BYTES_MAX);
-    json_object_foreach((json_t *)body, name, v) TRY(read_field(out, set, name, v));
-    TRY(check_together(out));
-out:
-    return st;
 }

@@ -22,8 +22,10 @@ struct field {
     double min, max;
     /* Keeps the value, whose type and range have been checked. Errors begin with the name. */
     enum osp_status (*read)(struct request_params *p, const char *name, const json_t *v);
-    const char *schema; /* FIELD_OTHER: JSON schema, with ' for " and # for `max` */
+    const char
+        *schema; /* FIELD_OTHER: JSON schema, with ' for ", # for `max` and % for the last token */
     const char *text;
+    bool is_needed; /* a request without it is refused, by who reads it */
 };
 
 #define FIELD_FLAG_ROW(n, of, member, what)                                                        \
@@ -49,6 +51,13 @@ struct field {
     }
 #define FIELD_OTHER_ROW(n, of, reader, form, what)                                                 \
     FIELD_READ_ROW(n, of, FIELD_OTHER, 0, 0, reader, form, what)
+
+/* One that must be there. */
+#define FIELD_NEEDED_ROW(n, of, most, reader, form, what)                                          \
+    {                                                                                              \
+        .name = (n), .endpoints = (of), .type = FIELD_OTHER, .max = (most), .read = (reader),      \
+        .schema = (form), .text = (what), .is_needed = true                                        \
+    }
 
 /* The fields of an endpoint: rows of its own, and those of the common list that are for it. */
 struct field_set {

@@ -30,6 +30,12 @@ static enum osp_status read_string(struct request_params *p, const char *name, c
     return json_is_string(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be a string", name);
 }
 
+static enum osp_status read_object(struct request_params *p, const char *name, const json_t *v)
+{
+    (void)p;
+    return json_is_object(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be an object", name);
+}
+
 static enum osp_status refuse(struct request_params *p, const char *name, const json_t *v)
 {
     (void)p, (void)v;
@@ -201,7 +207,7 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
     OTHER("metadata", read_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
           "Comes back in the response."),
     OTHER("truncation", read_truncation, "{'enum':['disabled']}", "Nothing is left out."),
-    OTHER("stream_options", field_no_matter, "{'type':'object'}",
+    OTHER("stream_options", read_object, "{'type':'object'}",
           "include_obfuscation: nothing is added to events either way."),
     OTHER("prompt", refuse, "{'type':'null'}", "Kept prompts: there are none."),
     OTHER("conversation", refuse, "{'type':'null'}",

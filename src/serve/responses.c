@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "serve/openapi.h"
 #include "serve/response_fields.h"
 #include "serve/response_request.h"
 #include "serve/routes.h"
@@ -137,8 +138,11 @@ static void release(struct job *job)
     free(s->echo);
 }
 
+const struct field_set responses_fields = {
+    .endpoint = FOR_RESPONSES, .own = RESPONSE_FIELDS, .n_own = N_RESPONSE_FIELDS};
+
 static const struct job_kind RESPONSES = {
-    .fields = {.endpoint = FOR_RESPONSES, .own = RESPONSE_FIELDS, .n_own = N_RESPONSE_FIELDS},
+    .fields = &responses_fields,
     .state_bytes = sizeof(struct response_state),
     .open = response_open,
     .submit = response_submit,

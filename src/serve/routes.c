@@ -7,7 +7,12 @@
 #include "serve/origin.h"
 #include "serve/web.h"
 
-enum { NAME_BYTES_MAX = 256, ALLOW_BYTES_MAX = 128, INDEX_BYTES_MAX = 4096 };
+enum {
+    NAME_BYTES_MAX = 256,
+    ALLOW_BYTES_MAX = 128,
+    INDEX_BYTES_MAX = 4096,
+    HEADERS_BYTES_MAX = 1024
+};
 
 static const struct route {
     const char *method, *path;
@@ -22,17 +27,6 @@ enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
 
 /* ---- who calls ---- */
 
-/* Takes as long for a wrong key as for the right one. */
-static bool same_key(const char *given, const char *key)
-{
-    size_t n_given = strlen(given), n = strlen(key);
-    unsigned char difference = n_given != n;
-
-    for (size_t i = 0; i < n_given; i++)
-        difference |= (unsigned char)(given[i] ^ key[i % n]);
-    return difference == 0;
-}
-
 /* What needs neither a key nor a model: the chat's page asks for the one and waits for the other. */
 static bool is_open(const struct http_request *r)
 {
@@ -43,9 +37,9 @@ static bool has_key(const struct server *s, const struct http_request *r)
 {
     const char *given = r->fields[HTTP_AUTHORIZATION];
 
-    if (!s->opt.api_key || is_open(r))
+    if (s->keys.n == 0 || is_open(r))
         return true;
-    return given && strncasecmp(given, "Bearer ", 7) == 0 && same_key(given + 7, s->opt.api_key);
+    return given && strncasecmp(given, "Bearer ", 7) == 0 && keys_have(&s->keys, given + 7);
 }
 
 static void refuse(struct http_exchange *x, int http_status, const char *code, const char *why)
@@ -61,7 +55,8 @@ static void allow_origin(struct http_exchange *x, const struct http_request *r)
     if (!r->fields[HTTP_ORIGIN])
         return;
     http_add_header(x, "access-control-allow-origin", r->fields[HTTP_ORIGIN]);
-    http_add_header(x, "access-control-expose-headers", "x-request-id, x-osprey-warning");
+    http_add_header(x, "access-control-expose-headers",
+                    "x-request-id, x-osprey-warning, retry-after");
     http_add_header(x, "vary", "Origin");
 }
 
@@ -144,11 +139,23 @@ static void list_methods(struct buf *out, const char *path)
         buf_puts(out, "OPTIONS");
 }
 
+/* Of an allowed page: what it asks for, since clients have headers of their own (x-stainless-...). */
+static const char *allowed_headers(const struct http_exchange *x)
+{
+    const char *wanted = http_exchange_request(x)->fields[HTTP_WANTED_HEADERS];
+
+    if (!wanted || !*wanted || strlen(wanted) > HEADERS_BYTES_MAX ||
+        wanted[strspn(wanted,
+                      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_, ")])
+        return "authorization, content-type, x-request-id";
+    return wanted;
+}
+
 static void answer_options(struct http_exchange *x, const char *methods)
 {
     http_add_header(x, "allow", methods);
     http_add_header(x, "access-control-allow-methods", methods);
-    http_add_header(x, "access-control-allow-headers", "authorization, content-type, x-request-id");
+    http_add_header(x, "access-control-allow-headers", allowed_headers(x));
     http_add_header(x, "access-control-max-age", "600");
     http_respond(x, 204, NULL, "", 0);
 }

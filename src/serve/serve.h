@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "osprey.h"
+#include "serve/route_list.h"
 
 enum {
     SERVE_PORT_DEFAULT = 8000,
@@ -31,7 +32,8 @@ struct serve_options {
     const char *host;            /* NULL: 127.0.0.1 */
     int port;                    /* 0: one that is free */
     const char *names;           /* of the model, separated by commas; NULL: the model's own */
-    const char *api_key;         /* NULL: none needed */
+    const char *api_key;         /* one or several with commas; NULL: none */
+    const char *api_key_file;    /* one a line; NULL: none. Without any key nobody needs one */
     const char *allowed_origins; /* web pages that may call, separated by commas; "*" = all */
     size_t body_bytes_max;
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;

@@ -171,6 +171,10 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
                                                      .age_s_max = opt->stored_age_s_max});
     TRY(take_names(s));
     TRY(conversation_style(s));
+    if (opt->api_key)
+        TRY(keys_add_list(&s->keys, opt->api_key));
+    if (opt->api_key_file)
+        TRY(keys_add_file(&s->keys, opt->api_key_file));
     TRY(http_open(&s->http, &(struct http_options){
                                 .host = s->opt.host,
                                 .port = opt->port,
@@ -211,6 +215,7 @@ void serve_close(struct server *s)
     response_store_free(s->responses);
     for (int i = 0; i < s->n_names; i++)
         free(s->names[i]);
+    keys_release(&s->keys);
     free(s);
 }
 

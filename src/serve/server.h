@@ -7,6 +7,7 @@
 
 #include "serve/errors.h"
 #include "serve/http.h"
+#include "serve/keys.h"
 #include "serve/serve.h"
 
 enum { SERVER_NAMES_MAX = 8 };
@@ -40,6 +41,7 @@ struct server {
     struct http_server *http;
     struct loading loading; /* the loading thread's while is_loading */
     bool is_loading;
+    struct keys keys;
     struct osp_engine *engine;     /* owned; NULL while the model is being loaded */
     struct osp_model_info info;    /* likewise */
     char *names[SERVER_NAMES_MAX]; /* of the model; the first is told */

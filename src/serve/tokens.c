@@ -7,9 +7,11 @@
 #include "base/memory.h"
 #include "serve/conversation.h"
 #include "serve/errors.h"
+#include "serve/field_schemas.h"
 #include "serve/json_budget.h"
 #include "serve/json_in.h"
 #include "serve/json_types.h"
+#include "serve/openapi.h"
 #include "serve/routes.h"
 
 enum {
@@ -37,9 +39,10 @@ static const struct osp_tokenizer *tokenizer_of(const struct tokens_job *job)
 static const json_t *either(const json_t *body, const char *a, const char *b, const char **name)
 {
     const json_t *v = json_object_get(body, a);
+    const bool is_first = v != NULL && !json_is_null(v);
 
-    *name = v != NULL ? a : b;
-    return v != NULL ? v : json_object_get(body, b);
+    *name = is_first ? a : b;
+    return is_first ? v : json_object_get(body, b);
 }
 
 static enum osp_status read_flag(bool *out, const json_t *body, const char *name)
@@ -71,10 +74,11 @@ static enum osp_status encode(const struct tokens_job *job, const json_t *body, 
     const char *name;
     enum osp_status st;
 
-    if (json_object_get(body, "messages") != NULL)
+    if (json_object_get(body, "messages") != NULL &&
+        !json_is_null(json_object_get(body, "messages")))
         return encode_chat(job, ids, n);
     text = either(body, "prompt", "content", &name);
-    if (text == NULL)
+    if (text == NULL || json_is_null(text))
         return fail(OSP_EINVAL, "prompt: there must be a prompt, content or messages");
     if (!json_is_string(text))
         return fail(OSP_EINVAL, "%s: must be a string", name);
@@ -171,6 +175,28 @@ out:
 }
 
 /* ---- both ---- */
+
+#define OTHER(name, form, text) FIELD_OTHER_ROW(name, 0, field_no_matter, form, text)
+#define FLAG(name, text)        FIELD_READ_ROW(name, 0, FIELD_FLAG, 0, 0, field_no_matter, NULL, text)
+
+static const struct field TOKENIZE_FIELDS[] = {
+    OTHER("prompt", "{'type':'string'}", "The text; this, content or messages must be there."),
+    OTHER("content", "{'type':'string'}", "Another name of prompt."),
+    OTHER("messages", FIELD_SCHEMA_MESSAGES, "A conversation, as for a chat completion."),
+    OTHER("tools", FIELD_SCHEMA_TOOLS, "Its functions."),
+    FLAG("parse_special", "The texts of control tokens become those."),
+    FLAG("return_token_strs", "The tokens' texts come too."),
+};
+const struct field_set tokenize_fields = {
+    .own = TOKENIZE_FIELDS, .n_own = sizeof TOKENIZE_FIELDS / sizeof TOKENIZE_FIELDS[0]};
+
+static const struct field DETOKENIZE_FIELDS[] = {
+    FIELD_NEEDED_ROW("tokens", 0, DETOKENIZED_IDS_MAX, field_no_matter,
+                     "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}",
+                     "Ids of tokens."),
+};
+const struct field_set detokenize_fields = {
+    .own = DETOKENIZE_FIELDS, .n_own = sizeof DETOKENIZE_FIELDS / sizeof DETOKENIZE_FIELDS[0]};
 
 static enum osp_status read_and_answer(struct tokens_job *job)
 {

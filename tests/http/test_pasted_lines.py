@@ -71,7 +71,7 @@ REFUSED = [
     ("MODEL --presence-penalty 1.5", "only 0 is supported"),
     ("-hf ggml-org/gpt-oss-20b-GGUF -c 0 --jinja", "hf download openai/gpt-oss-20b"),
     ("-m gpt-oss-20b-mxfp4.gguf -c 0", "GGUF files are not read"),
-    ("-m MODEL --api-key-file keys.txt", "OSPREY_API_KEY"),
+    ("-m MODEL --api-key-file no-such-keys.txt", "--api-key-file: no-such-keys.txt"),
     ("-m MODEL --embedding --pooling mean", "no embeddings"),
     ("-m MODEL --rpc 192.168.88.10:50052", "one process"),
     ("-m MODEL --grammar-file json.gbnf", "grammar"),

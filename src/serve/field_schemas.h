@@ -1,0 +1,39 @@
+/* What the larger fields of a request look like, for the table of json_fields.c: JSON schemas with ' for ", as
+ * struct field has them. */
+#ifndef SERVE_FIELD_SCHEMAS_H
+#define SERVE_FIELD_SCHEMAS_H
+
+/* An id of the vocabulary, whose last is % . */
+#define FIELD_SCHEMA_TOKEN "{'type':'integer','minimum':0,'maximum':%}"
+/* A text, or a list of parts. */
+#define FIELD_SCHEMA_CONTENT                                                                       \
+    "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'object',"           \
+    "'properties':{'type':{'const':'text'},'text':{'type':'string'}},"                             \
+    "'required':['type','text']}}]}"
+/* What functions may be called. */
+#define FIELD_SCHEMA_NAME "{'type':'string','pattern':'^[a-zA-Z0-9_-]{1,64}$'}"
+
+#define FIELD_SCHEMA_CALLS                                                                         \
+    "{'type':'array','items':{'type':'object','properties':{'id':{'type':'string','minLength':1,"  \
+    "'maxLength':64},'type':{'const':'function'},'function':{'type':'object','properties':{"       \
+    "'name':" FIELD_SCHEMA_NAME ",'arguments':{'type':'string'}},"                                 \
+    "'required':['name','arguments']}},'required':['id','function']}}"
+
+#define FIELD_SCHEMA_MESSAGES                                                                      \
+    "{'type':'array','minItems':1,'items':{'anyOf':["                                              \
+    "{'type':'object','properties':{'role':{'enum':['system','developer','user']},"                \
+    "'content':" FIELD_SCHEMA_CONTENT "},'required':['role','content']},"                          \
+    "{'type':'object','properties':{'role':{'const':'assistant'},'content':" FIELD_SCHEMA_CONTENT  \
+    ",'reasoning':{'type':'string'},'reasoning_content':{'type':'string'},"                        \
+    "'tool_calls':" FIELD_SCHEMA_CALLS "},'required':['role','content']},"                         \
+    "{'type':'object','properties':{'role':{'const':'tool'},'tool_call_id':{'type':'string',"      \
+    "'minLength':1},'content':" FIELD_SCHEMA_CONTENT "},"                                          \
+    "'required':['role','tool_call_id','content']}]}}"
+
+#define FIELD_SCHEMA_TOOLS                                                                         \
+    "{'type':'array','maxItems':512,'items':{'type':'object','properties':{'type':{'const':"       \
+    "'function'},'function':{'type':'object','properties':{'name':" FIELD_SCHEMA_NAME              \
+    ",'description':{'type':'string'},'parameters':{'type':'object'}},'required':['name']}},"      \
+    "'required':['type','function']}}"
+
+#endif
