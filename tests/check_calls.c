@@ -105,7 +105,7 @@ static struct answer_form *new_form(struct bench *b, const char *rules, const st
                                     .n_prompt = (int)prompt->n,
                                     .mask = b->mask,
                                     .n_mask_words = (int)b->tools->index->n_words};
-    struct answer_form *f;
+    struct answer_form *f = NULL;
 
     memset(b->mask, 0, b->tools->index->n_words * sizeof *b->mask);
     if (call_rules_open(&wish.calls, b->kit, rules) != OSP_OK ||

@@ -65,7 +65,8 @@ void help_option_names(const struct option_row *row, char out[160])
     while (*aliases && n < 160) {
         size_t n_alias = strcspn(aliases, ",");
 
-        n += snprintf(out + n, (size_t)(160 - n), ", %.*s", (int)n_alias, aliases);
+        if (memchr(aliases, '.', n_alias) == NULL) /* --NAME.KEY is pasted, not learned */
+            n += snprintf(out + n, (size_t)(160 - n), ", %.*s", (int)n_alias, aliases);
         aliases += n_alias + (aliases[n_alias] == ',');
     }
 }
