@@ -78,6 +78,7 @@ static struct odds random_odds(void)
                      .is_behind = pick(4) > 0,
                      .is_async = pick(5) > 0};
 
+    o.is_async = o.is_async && o.is_behind; /* else there is nothing to do meanwhile */
     o.long_answers = !o.short_answers && pick(2) == 0;
     return o;
 }
@@ -97,7 +98,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
             world.base[i][k] = sim_letter[pick(40) == 0 ? LETTERS - 2 : pick(4)];
     options.swap_bytes = pick(3) == 0 ? -1 : 1 + pick(400000);
     options.no_prefix_cache = pick(12) == 0;
-    options.no_async_scheduling = !world.odds.is_async;
+    options.no_async_scheduling = world.odds.is_behind && !world.odds.is_async;
     sim_model_limits(&l);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched.limits.passes_max = pick(2) == 0 ? 1 + pick(4) : PASSES_MAX_DEFAULT;

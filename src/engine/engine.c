@@ -225,27 +225,20 @@ static void plan_ahead(struct osp_engine *e)
         (void)sched_batch(&e->sched, e->batch_memory);
 }
 
-/* A device that runs steps behind the host's back gets the next one before anybody is told of this one, and what is
- * short of it: masks, as far as they are made at once. Any other would let them wait for all of that step. */
+/* The device gets the next step before anybody is told of this one, and what is short of it: masks, as far as they are
+ * made at once. */
 static void go_on(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
-    if (e->runs_behind) {
-        masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
-        start_step(e);
-        tell_step(e, done, now_ns);
-        masks_make_all(e);
-    } else {
-        tell_step(e, done, now_ns);
-        masks_make_all(e);
-        tell_notify(e);
-        start_step(e);
-    }
+    masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
+    start_step(e);
+    tell_step(e, done, now_ns);
+    masks_make_all(e);
 }
 
 /* With steps one after the other: all of one. Else the end of the one under way, and the next one's begin. */
 static void advance(struct osp_engine *e)
 {
-    const bool is_async = !e->options.no_async_scheduling;
+    const bool is_async = e->runs_behind && !e->options.no_async_scheduling;
     const struct step_plan *plan;
     uint64_t now_ns;
 
