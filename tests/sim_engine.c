@@ -48,11 +48,12 @@ void clock_date_utc(char out[11])
 static struct sched_limits random_limits(void)
 {
     static const int windows[] = {1, 2, 63, 64, 65, 127, 128, 129, 200};
-    struct sched_limits l = {.n_seqs_max = 1 + pick(6)};
+    const bool is_tight = world.odds.few_pages && world.odds.long_answers; /* somebody gives way */
+    struct sched_limits l = {.n_seqs_max = (is_tight ? 3 : 1) + pick(is_tight ? 4 : 6)};
     int n_context, n_window, n_chunk, n_more;
 
     l.n_batch_tokens_max = l.n_seqs_max + pick(pick(2) ? 16 : 200);
-    l.context_tokens_max = 2 + pick(CONTEXT_MAX - 2);
+    l.context_tokens_max = is_tight ? CONTEXT_MAX - pick(160) : 2 + pick(CONTEXT_MAX - 2);
     l.window_tokens = windows[pick((int)(sizeof windows / sizeof windows[0]))];
     n_context = pages_of_tokens(l.context_tokens_max);
     n_window = sched_window_pages(l.window_tokens);
@@ -76,10 +77,10 @@ static struct odds random_odds(void)
                      .short_answers = pick(4) == 0,
                      .few_pages = pick(2) == 0,
                      .is_behind = pick(4) > 0,
-                     .is_async = pick(5) > 0};
+                     .is_async = pick(10) > 0};
 
     o.is_async = o.is_async && o.is_behind; /* else there is nothing to do meanwhile */
-    o.long_answers = !o.short_answers && pick(2) == 0;
+    o.long_answers = !o.short_answers && pick(o.few_pages ? 4 : 2) > 0;
     return o;
 }
 

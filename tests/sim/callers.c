@@ -261,12 +261,18 @@ void callers_read(void)
     }
 }
 
+/* Who has given way is the likelier to go; now and then all go at once. */
 void callers_cancel(void)
 {
+    const bool all = chance(4 * world.odds.cancel);
+
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
+        bool is_out;
+
         if (c->request == NULL || c->is_canceled)
             continue;
-        if (chance(world.odds.cancel)) {
+        is_out = c->is_mine && c->request->seq.host[GROUP_FULL].n > 0;
+        if (all || chance(is_out ? world.odds.cancel / 8 : world.odds.cancel)) {
             c->is_canceled = true;
             osp_cancel(c->request);
         }
