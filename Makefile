@@ -122,6 +122,7 @@ MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
+CARD_FAULT := $(BUILD)/tests/card_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
@@ -138,7 +139,7 @@ VENV      := build/venv
 build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) $(PLUGIN) ## Build libosprey and build/osprey (the default)
 
 .PHONY: tests
-tests: build $(UNITS) $(CHECKS) $(LOAD) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
+tests: build $(UNITS) $(CHECKS) $(LOAD) $(CARD_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
 
 COMPILE = $(CC) $(CFLAGS) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -261,6 +262,11 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -o $@ $^ $(LIB_LIBS)
 
+# Preloaded by tests into the program, to make a card fail (tests/fault); it needs no CUDA to be made.
+$(CARD_FAULT): $(BUILD)/obj/tests/fault/card_fault.o
+	@echo "  LD    $@"
+	@$(CC) $(CFLAGS) -shared -o $@ $^ -ldl -pthread
+
 # The parts of the simulator.
 SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))
 $(BUILD)/tests/sim_engine: $(SIM_PARTS)
@@ -292,7 +298,7 @@ $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/
 	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c tests/answers/*.c))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c tests/answers/*.c tests/fault/*.c))
 
 .DEFAULT_GOAL := build
 
