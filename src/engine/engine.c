@@ -11,6 +11,33 @@
  * while it runs, and they join the one after it. */
 static const uint64_t MASKS_BETWEEN_STEPS_NS = 100000;
 
+/* How often a device that is idle is asked whether it still works, and how long that may take. */
+static const int64_t IDLE_CHECK_NS = 250000000;
+static const uint64_t IDLE_CHECK_LIMIT_NS = 2000000000;
+
+/* The device is gone: every request hears why, now and from now on. */
+static void die(struct osp_engine *e, enum osp_status status)
+{
+    snprintf(e->death, sizeof e->death, "the device failed: %s (%s)", fail_message(),
+             status_name(status));
+    log_error("%s", e->death);
+    atomic_store(&e->alive, false);
+}
+
+/* Between these two the watchdog looks at the clock (osp_engine_get_health). */
+static void watch_begin(struct osp_engine *e, uint64_t now_ns, uint64_t limit_ns)
+{
+    atomic_store(&e->step_limit_ns, now_ns + limit_ns);
+    atomic_store(&e->step_begin_ns, now_ns);
+}
+
+static void watch_end(struct osp_engine *e)
+{
+    atomic_store(&e->step_begin_ns, 0);
+}
+
+/* ---- requests come and go ---- */
+
 static void drop_if_canceled(struct osp_engine *e, struct seq *q)
 {
     if (atomic_load(&request_of(q)->cancel) && q->leaving == SEQ_END_NONE)
@@ -48,13 +75,43 @@ static void take_in(struct osp_engine *e, struct osp_request *r)
         tell_refusal(e, r, st);
 }
 
+/* A device that runs behind the host can fail when nobody wants anything of it, and says so when it is asked for
+ * something: here for a few bytes, lest /health call it well until the next request. False: it has failed. */
+static bool check_device(struct osp_engine *e)
+{
+    float logprob;
+    int32_t token;
+    enum osp_status status;
+
+    watch_begin(e, clock_ns(), IDLE_CHECK_LIMIT_NS);
+    status = model_tokens(e->model->model, 1, &token, &logprob);
+    watch_end(e);
+    if (status == OSP_OK)
+        return true;
+    die(e, status);
+    e->has_news = true;
+    return false;
+}
+
+/* NULL: the engine closes, or its device has failed. */
+static struct osp_request *wait_for_request(struct osp_engine *e)
+{
+    const bool is_checked = e->runs_behind && atomic_load(&e->alive);
+    struct osp_request *r;
+
+    do
+        r = queue_wait_pop(e->inbox, is_checked ? IDLE_CHECK_NS : -1);
+    while (r == NULL && !atomic_load(&e->closing) && is_checked && check_device(e));
+    return r;
+}
+
 /* Waits for work if there is none. False: the engine closes. */
 static bool wait_for_work(struct osp_engine *e)
 {
     struct osp_request *r;
 
     if (sched_any(&e->sched) == NULL) {
-        r = queue_wait_pop(e->inbox, -1);
+        r = wait_for_request(e);
         if (r != NULL)
             take_in(e, r);
     }
@@ -126,30 +183,13 @@ out:
     return st;
 }
 
-/* The device is gone: every request hears why, now and from now on. */
-static void die(struct osp_engine *e, enum osp_status status)
-{
-    snprintf(e->death, sizeof e->death, "the device failed: %s (%s)", fail_message(),
-             status_name(status));
-    log_error("%s", e->death);
-    atomic_store(&e->alive, false);
-}
-
-/* Between these two the watchdog looks at the clock (osp_engine_get_health). */
-static void watch_begin(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
-{
-    double limit = step_time_limit(&e->metrics.step_time, plan->n_rows, plan_has_prompt(plan));
-
-    atomic_store(&e->step_limit_ns, now_ns + (uint64_t)(limit * 1e9));
-    atomic_store(&e->step_begin_ns, now_ns);
-}
-
-static void watch_end(struct osp_engine *e)
-{
-    atomic_store(&e->step_begin_ns, 0);
-}
-
 /* ---- steps ---- */
+
+static uint64_t limit_of(const struct osp_engine *e, const struct step_plan *plan)
+{
+    return (uint64_t)(step_time_limit(&e->metrics.step_time, plan->n_rows, plan_has_prompt(plan)) *
+                      1e9);
+}
 
 /* The device has had nothing to do since it gave the last results, though there was work. */
 static void count_idle(struct osp_engine *e, uint64_t until_ns)
@@ -167,7 +207,7 @@ static bool start_step(struct osp_engine *e)
     enum osp_status status;
 
     if (plan->n_parts > 0)
-        watch_begin(e, plan, begin_ns);
+        watch_begin(e, begin_ns, limit_of(e, plan));
     status = submit(e, plan);
     if (status != OSP_OK) {
         watch_end(e);

@@ -48,7 +48,13 @@ def test_a_killed_worker():
 
 @pytest.mark.skipif(why_no_card() is not None, reason=why_no_card() or "")
 @pytest.mark.parametrize(
-    "fault, error", [("trap", "cudaErrorLaunchFailure"), ("address", "cudaErrorIllegalAddress"), ("busy", "wedged")]
+    "fault, error",
+    [
+        ("trap", "cudaErrorLaunchFailure"),
+        ("address", "cudaErrorIllegalAddress"),
+        ("idle", "cudaErrorLaunchFailure"),
+        ("busy", "wedged"),
+    ],
 )
 def test_a_card(fault, error):
     """A kernel in the context of the engine's own: the message is the one that the engine got from CUDA."""

@@ -16,7 +16,7 @@ static const struct backend_ops *real;
 static struct backend_ops behind;
 static bool runs_behind;
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
-static atomic_bool fails;                           /* the wait that is under way, or the next */
+static atomic_bool fails; /* the wait that is under way, or the next, and reads */
 
 static void behind_info(const struct backend *be, struct device_info *out)
 {
@@ -53,6 +53,8 @@ static enum osp_status behind_wait(struct backend *be, uint64_t ticket)
 static enum osp_status behind_read(struct backend *be, void *dst, const void *src, size_t n_bytes)
 {
     must_be_at_rest();
+    if (atomic_load(&fails))
+        return fail(OSP_EDEVICE, "the test let a read fail");
     return real->read(be, dst, src, n_bytes);
 }
 
@@ -285,6 +287,29 @@ static void test_a_step_that_fails_while_it_runs(void **state)
     osp_model_close(model);
 }
 
+static void test_a_failure_that_nobody_waits_for(void **state)
+{
+    struct osp_model *model = open_model(true, 1);
+    struct osp_engine *engine = open_engine(model, true);
+    struct osp_engine_health health;
+    struct osp_request *r;
+    struct heard h;
+
+    (void)state;
+    r = submit(engine, 5, &steady);
+    hear_all(&h, r);
+    assert_int_equal(h.last.kind, OSP_EVENT_DONE);
+    heard_release(&h);
+    atomic_store(&fails, true);
+    while (osp_engine_alive(engine))
+        sched_yield();
+    osp_engine_get_health(engine, &health);
+    assert_int_equal(health.state, OSP_ENGINE_DEAD);
+    assert_non_null(strstr(health.reason, "the test let a read fail"));
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
 static void *let_go_when_closing(void *arg)
 {
     struct osp_engine *engine = arg;
@@ -322,4 +347,5 @@ UNIT_MAIN(cmocka_unit_test(test_the_same_as_one_after_the_other),
           cmocka_unit_test(test_tokens_are_told_while_the_next_step_runs),
           cmocka_unit_test(test_cancel_and_arrival_while_a_step_runs),
           cmocka_unit_test(test_a_step_that_fails_while_it_runs),
+          cmocka_unit_test(test_a_failure_that_nobody_waits_for),
           cmocka_unit_test(test_close_while_a_step_runs))
