@@ -5,7 +5,8 @@
  *     check_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
  *                                                             osprey-nano, all, 200 tokens
  *     check_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...     also prints what a step of so many rows takes,
- *                                                             by stage, us */
+ *                                                             by stage, us, and what it takes when they are
+ *                                                             rows of prompts, which may be added up in any order */
 #include <math.h>
 
 #include "base/clock.h"
@@ -65,7 +66,14 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
 
 /* ---- steps ---- */
 
-/* Rows of n sequences from `first` on at position `context`, and perhaps a prompt of one more. */
+/* Rows (enum row_kind) of n sequences from `first` on at position `context`. */
+static void set_kinds(struct batch *b, int n, enum row_kind kind)
+{
+    for (int row = 0; row < n; row++)
+        ((int32_t *)BATCH_KINDS(b))[row] = kind;
+}
+
+/* Generated rows of n sequences from `first` on at position `context`, and perhaps a prompt of one more. */
 static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
 {
     const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();
@@ -202,7 +210,7 @@ static void print_stages(const struct stage_cost *before, const struct stage_cos
     printf("\n");
 }
 
-static void time_rows(struct model *m, int n)
+static void time_rows(struct model *m, int n, enum row_kind kind)
 {
     enum { STAGES_MAX = 32 };
     struct stage_cost before[STAGES_MAX], after[STAGES_MAX];
@@ -210,6 +218,7 @@ static void time_rows(struct model *m, int n)
     uint64_t times[STEPS_TIMED];
     int n_stages;
 
+    set_kinds(b, n, kind);
     for (int i = 0; i < REPEATS; i++)
         run(m, b);
     (void)model_costs(m, before, STAGES_MAX);
@@ -222,7 +231,7 @@ static void time_rows(struct model *m, int n)
     n_stages = model_costs(m, after, STAGES_MAX);
     free(b);
     qsort(times, STEPS_TIMED, sizeof(times[0]), compare_times);
-    printf("%4d rows: %8.1f us, %7.0f tok/s:", n, (double)times[STEPS_TIMED / 2] * 1e-3,
+    printf("%4d %s: %8.1f us, %7.0f tok/s:", n, kind == ROW_PROMPT ? "prompt rows" : "rows", (double)times[STEPS_TIMED / 2] * 1e-3,
            n * 1e9 / (double)times[STEPS_TIMED / 2]);
     print_stages(before, after, n_stages);
 }
@@ -249,7 +258,8 @@ int main(int argc, char **argv)
     if (!is_timed)
         n_bad = check(m, ROWS_CHECKED);
     for (int i = 6; i < argc; i++)
-        time_rows(m, atoi(argv[i]));
+        for (enum row_kind kind = ROW_PROMPT; kind <= ROW_GENERATED; kind++)
+            time_rows(m, atoi(argv[i]), kind);
     model_close(m);
     free(expected);
     return n_bad > 0;

@@ -9,7 +9,7 @@ import pytest
 
 import suites
 
-ROUTES = {"/v1/chat/completions": b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"metadata":{"x":%s}}',
+ROUTES = {"/v1/chat/completions": b'{"messages":[{"role":"user","content":"hi"}],"max_tokens":1,"x":%s}',
           "/tokenize": b'{"prompt":"hi","x":%s}'}
 # JSON by the letter and refused all the same: two values for one name, of which others would take either, and a
 # name with U+0000 in it, which no field has.
