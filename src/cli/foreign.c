@@ -77,8 +77,9 @@ static const struct foreign_option FOREIGN[] = {
     {"--offline", FOREIGN_NONE, NULL, "osprey never uses the network for models"},
     {"--sleep-idle-seconds", FOREIGN_ONE, NULL, "weights stay loaded"},
     {"--tensor-parallel-size,-tp,--pipeline-parallel-size,-pp,--data-parallel-size,-dp,"
-     "--nnodes,--decode-context-parallel-size,-dcp",
-     FOREIGN_ONE, "1", ONE},
+     "--decode-context-parallel-size,-dcp",
+     FOREIGN_ONE, NULL, "osprey runs on one device, where the whole model has to fit"},
+    {"--nnodes", FOREIGN_ONE, "1", ONE},
     {"--all2all-backend,--data-parallel-size-local,--data-parallel-backend", FOREIGN_ONE, NULL,
      ONE},
     {"--enable-expert-parallel,--disable-custom-all-reduce,--enable-eplb,--enable-dbo",

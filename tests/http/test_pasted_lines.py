@@ -27,7 +27,7 @@ VLLM = [
     "MODEL --quantization mxfp4 --mxfp4-backend CUTLASS --mxfp4-layers moe,qkv,o,lm_head "
     "--attention-backend FLASHINFER --gpu-memory-utilization 0.70 --max-model-len 131072 "
     "--max-num-seqs 2 --max-num-batched-tokens 8192 --enable-prefix-caching",
-    "MODEL --quantization mxfp4 --tensor-parallel-size 1 --gpu-memory-utilization 0.70 --max-model-len 131072 "
+    "MODEL --quantization mxfp4 --tensor-parallel-size 2 --gpu-memory-utilization 0.70 --max-model-len 131072 "
     "--max-num-seqs 2 --max-num-batched-tokens 8192 --enforce-eager --enable-prefix-caching --load-format fastsafetensors "
     """--attention-backend FLASHINFER --attention-config '{"backend": "FLASHINFER", "use_cudnn_prefill": true}' """
     "--kv-cache-dtype fp8 --async-scheduling --enable-auto-tool-choice --tool-call-parser openai "
@@ -62,7 +62,7 @@ LLAMA = [
 
 REFUSED = [
     ("openai/gpt-oss-20b --tool-call-parser openai", "hf download openai/gpt-oss-20b"),
-    ("MODEL --tensor-parallel-size 2", "only 1 is supported"),
+    ("MODEL --nnodes 2", "only 1 is supported"),
     ("MODEL --config server.yaml", "server.yaml"),
     ("MODEL --load-format gguf", "load format gguf"),
     ("MODEL --attention-config FLASHINFER", "must be a JSON object"),

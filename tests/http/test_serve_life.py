@@ -167,7 +167,7 @@ def test_wrong_command_lines():
         (["serve", "--port", "x"], 2, "must be a number from 0 to 65535"),
         (["serve", "--port"], 2, "needs a value"),
         (["serve", "a", "b"], 2, "one word too many"),
-        (["serve", "--tensor-parallel-size", "2"], 2, "only 1 is supported"),
+        (["serve", "--nnodes", "2"], 2, "only 1 is supported"),
         (["serve", "openai/gpt-oss-20b", "--port", "0"], 1, "hf download openai/gpt-oss-20b"),
         (["serve", "/nowhere", "--port", "0"], 1, "/nowhere: there is no such folder"),
         (["srve"], 2, "the nearest is 'serve'"),

@@ -152,7 +152,7 @@ static void test_refusals(void **state)
         {{"--temperature", "nan"}, "must be a number"},
         {{"--quiet=perhaps"}, "neither true nor false"},
         {{"a", "b"}, "b: one word too many"},
-        {{"--tensor-parallel-size", "2"}, "only 1 is supported"},
+        {{"--nnodes", "2"}, "only 1 is supported"},
         {{"--nnodes"}, "only 1 is supported"},
         {{"--row-count", "-2"}, "from -1 to"},
         {{"--temperature", "1k"}, "must be a number"},
