@@ -33,7 +33,8 @@
 #define FIELD_SCHEMA_TOOLS                                                                         \
     "{'type':'array','maxItems':512,'items':{'type':'object','properties':{'type':{'const':"       \
     "'function'},'function':{'type':'object','properties':{'name':" FIELD_SCHEMA_NAME              \
-    ",'description':{'type':'string'},'parameters':{'type':'object'}},'required':['name']}},"      \
+    ",'description':{'type':['string','null']},'parameters':{'type':['object','null']},"           \
+    "'strict':{'type':['boolean','null']}},'required':['name']}},"                                 \
     "'required':['type','function']}}"
 
 #endif

@@ -74,6 +74,7 @@ static enum osp_status encode(const struct tokens_job *job, const json_t *body, 
     const char *name;
     enum osp_status st;
 
+    TRY(read_flag(&with_specials, body, "parse_special"));
     if (json_object_get(body, "messages") != NULL &&
         !json_is_null(json_object_get(body, "messages")))
         return encode_chat(job, ids, n);
@@ -82,7 +83,6 @@ static enum osp_status encode(const struct tokens_job *job, const json_t *body, 
         return fail(OSP_EINVAL, "prompt: there must be a prompt, content or messages");
     if (!json_is_string(text))
         return fail(OSP_EINVAL, "%s: must be a string", name);
-    TRY(read_flag(&with_specials, body, "parse_special"));
     TRY(osp_tokenize(tokenizer_of(job), json_string_value(text), json_string_length(text),
                      with_specials, ids, n));
 out:

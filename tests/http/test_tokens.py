@@ -54,6 +54,7 @@ def test_a_conversation_has_the_prompt_of_its_completion(server, client):
         ("/tokenize", {"prompt": "a", "parse_special": 1}, "parse_special"),
         ("/tokenize", {"prompt": "a", "return_token_strs": "x"}, "return_token_strs"),
         ("/tokenize", {"messages": 5}, "messages"),
+        ("/tokenize", {"messages": [{"role": "user", "content": "a"}], "parse_special": {}}, "parse_special"),
         ("/tokenize", b"[1]", "JSON object"),
         ("/tokenize", b"{", "valid JSON"),
         ("/detokenize", {}, "tokens"),
