@@ -231,8 +231,8 @@ static void time_rows(struct model *m, int n, enum row_kind kind)
     n_stages = model_costs(m, after, STAGES_MAX);
     free(b);
     qsort(times, STEPS_TIMED, sizeof(times[0]), compare_times);
-    printf("%4d %s: %8.1f us, %7.0f tok/s:", n, kind == ROW_PROMPT ? "prompt rows" : "rows", (double)times[STEPS_TIMED / 2] * 1e-3,
-           n * 1e9 / (double)times[STEPS_TIMED / 2]);
+    printf("%4d %s: %8.1f us, %7.0f tok/s:", n, kind == ROW_PROMPT ? "prompt rows" : "rows",
+           (double)times[STEPS_TIMED / 2] * 1e-3, n * 1e9 / (double)times[STEPS_TIMED / 2]);
     print_stages(before, after, n_stages);
 }
 

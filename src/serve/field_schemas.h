@@ -11,11 +11,12 @@
     "'properties':{'type':{'const':'text'},'text':{'type':'string'}},"                             \
     "'required':['type','text']}}]}"
 /* What functions may be called. */
-#define FIELD_SCHEMA_NAME "{'type':'string','pattern':'^[a-zA-Z0-9_-]{1,64}$'}"
+#define FIELD_SCHEMA_NAME "{'type':'string','pattern':'^[a-zA-Z0-9_.-]{1,64}$'}"
 
 #define FIELD_SCHEMA_CALLS                                                                         \
     "{'type':'array','items':{'type':'object','properties':{'id':{'type':'string','minLength':1,"  \
-    "'maxLength':64},'type':{'const':'function'},'function':{'type':'object','properties':{"       \
+    "'maxLength':256},'type':{'enum':['function',null]},'function':{'type':'object','properties':" \
+    "{"                                                                                            \
     "'name':" FIELD_SCHEMA_NAME ",'arguments':{'type':'string'}},"                                 \
     "'required':['name','arguments']}},'required':['id','function']}}"
 
@@ -23,9 +24,10 @@
     "{'type':'array','minItems':1,'items':{'anyOf':["                                              \
     "{'type':'object','properties':{'role':{'enum':['system','developer','user']},"                \
     "'content':" FIELD_SCHEMA_CONTENT "},'required':['role','content']},"                          \
-    "{'type':'object','properties':{'role':{'const':'assistant'},'content':" FIELD_SCHEMA_CONTENT  \
-    ",'reasoning':{'type':'string'},'reasoning_content':{'type':'string'},"                        \
-    "'tool_calls':" FIELD_SCHEMA_CALLS "},'required':['role','content']},"                         \
+    "{'type':'object','properties':{'role':{'const':'assistant'},'content':{'anyOf':"              \
+    "[" FIELD_SCHEMA_CONTENT ",{'type':'null'}]}"                                                  \
+    ",'reasoning':{'type':['string','null']},'reasoning_content':{'type':['string','null']},"      \
+    "'tool_calls':{'anyOf':[" FIELD_SCHEMA_CALLS ",{'type':'null'}]}},'required':['role']},"       \
     "{'type':'object','properties':{'role':{'const':'tool'},'tool_call_id':{'type':'string',"      \
     "'minLength':1},'content':" FIELD_SCHEMA_CONTENT "},"                                          \
     "'required':['role','tool_call_id','content']}]}}"

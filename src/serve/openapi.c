@@ -164,8 +164,10 @@ static void put_good_answer(struct buf *out, const struct route_doc *doc, const 
     if (doc->chunk) {
         buf_printf(out,
                    ",\"text/event-stream\":{\"schema\":{\"type\":\"object\",\"description\":"
-                   "\"An event of the stream. That of chat and completions ends in [DONE].\",\"required\":[\"data\"],"
-                   "\"properties\":{\"event\":{\"type\":\"string\"},\"data\":{\"type\":\"string\",\"anyOf\":["
+                   "\"An event of the stream. That of chat and completions ends in "
+                   "[DONE].\",\"required\":[\"data\"],"
+                   "\"properties\":{\"event\":{\"type\":\"string\"},\"data\":{\"type\":\"string\","
+                   "\"anyOf\":["
                    "{\"contentMediaType\":\"application/json\","
                    "\"contentSchema\":{\"$ref\":\"#/components/schemas/%s\"}},"
                    "{\"const\":\"[DONE]\"}]}}}}",
