@@ -35,14 +35,26 @@ static const struct osp_tokenizer *tokenizer_of(const struct tokens_job *job)
     return osp_model_tokenizer(job->server->loading.made.model);
 }
 
-/* The text of whichever of the two names the body has; NULL: neither. */
-static const json_t *either(const json_t *body, const char *a, const char *b, const char **name)
+/* What is to be encoded: the one of the three that is there, and its name. */
+static enum osp_status find_input(const json_t *body, const char **name, const json_t **value)
 {
-    const json_t *v = json_object_get(body, a);
-    const bool is_first = v != NULL && !json_is_null(v);
+    static const char *const names[] = {"prompt", "content", "messages"};
 
-    *name = is_first ? a : b;
-    return is_first ? v : json_object_get(body, b);
+    *value = NULL;
+    *name = NULL;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const json_t *v = json_object_get(body, names[i]);
+
+        if (v == NULL || json_is_null(v))
+            continue;
+        if (*value != NULL)
+            return fail(OSP_EINVAL, "%s: there is %s already; only one can be encoded", names[i],
+                        *name);
+        *name = names[i];
+        *value = v;
+    }
+    return *value != NULL ? OSP_OK
+                          : fail(OSP_EINVAL, "prompt: there must be a prompt, content or messages");
 }
 
 static enum osp_status read_flag(bool *out, const json_t *body, const char *name)
@@ -70,17 +82,16 @@ static enum osp_status encode(const struct tokens_job *job, const json_t *body, 
                               size_t *n)
 {
     bool with_specials = false;
-    const json_t *text;
-    const char *name;
+    const json_t *text, *tools = json_object_get(body, "tools");
+    const char *name = NULL;
     enum osp_status st;
 
     TRY(read_flag(&with_specials, body, "parse_special"));
-    if (json_object_get(body, "messages") != NULL &&
-        !json_is_null(json_object_get(body, "messages")))
+    TRY(find_input(body, &name, &text));
+    if (strcmp(name, "messages") == 0)
         return encode_chat(job, ids, n);
-    text = either(body, "prompt", "content", &name);
-    if (text == NULL || json_is_null(text))
-        return fail(OSP_EINVAL, "prompt: there must be a prompt, content or messages");
+    if (tools != NULL && !json_is_null(tools))
+        return fail(OSP_EINVAL, "tools: are part of a conversation, and there are no messages");
     if (!json_is_string(text))
         return fail(OSP_EINVAL, "%s: must be a string", name);
     TRY(osp_tokenize(tokenizer_of(job), json_string_value(text), json_string_length(text),
@@ -180,7 +191,8 @@ out:
 #define FLAG(name, text)        FIELD_READ_ROW(name, 0, FIELD_FLAG, 0, 0, field_no_matter, NULL, text)
 
 static const struct field TOKENIZE_FIELDS[] = {
-    OTHER("prompt", "{'type':'string'}", "The text; this, content or messages must be there."),
+    OTHER("prompt", "{'type':'string'}",
+          "The text; one of this, content and messages must be there."),
     OTHER("content", "{'type':'string'}", "Another name of prompt."),
     OTHER("messages", FIELD_SCHEMA_MESSAGES, "A conversation, as for a chat completion."),
     OTHER("tools", FIELD_SCHEMA_TOOLS, "Its functions."),
