@@ -22,7 +22,8 @@ COMPANIONS = {
     "stream_options": {"stream": True},
     "max_completion_tokens": {"max_tokens": None},
     "content": {"prompt": None},
-    "tools": {"messages": MESSAGES},
+    "tools": {"messages": MESSAGES, "prompt": None},
+    "messages": {"prompt": None},
 }
 LARGE = 1000  # a number of tokens or choices that a test does not wait for
 
