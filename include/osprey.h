@@ -314,6 +314,15 @@ struct osp_engine_metrics {
 OSP_API void osp_engine_get_metrics(const struct osp_engine *engine,
                                     struct osp_engine_metrics *out);
 
+/* What the model wrote, kept for conversations that come back (docs/harmony.md). */
+struct osp_replay_stats {
+    int64_t n_hits;      /* answers of conversations that were rendered as the model wrote them */
+    int64_t n_misses;    /* those rendered from their text: not there, or changed by the client */
+    int64_t n_evictions; /* answers that made room for others */
+    int64_t n_answers, n_bytes; /* there are now */
+};
+OSP_API void osp_engine_get_replay(const struct osp_engine *engine, struct osp_replay_stats *out);
+
 enum {
     OSP_STOP_STRINGS_MAX = 16,
     OSP_STOP_TOKENS_MAX = 64,

@@ -200,6 +200,7 @@ static bool replay_run(struct chat_replay *r, const struct run *run, struct ids 
     ids_release(&role);
     ids_release(&answer);
     r->n_replayed += done;
+    replay_count(r->store, done);
     return done;
 }
 

@@ -47,6 +47,11 @@ void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_m
     pthread_mutex_unlock(&e->lock);
 }
 
+void osp_engine_get_replay(const struct osp_engine *engine, struct osp_replay_stats *out)
+{
+    replay_get_stats(engine->model->replay, out);
+}
+
 bool osp_engine_alive(const struct osp_engine *engine)
 {
     struct osp_engine_health health;

@@ -24,6 +24,7 @@ struct replay {
     struct answer **buckets;
     struct answer *first, *last;
     size_t used_bytes, bytes_max;
+    int64_t n_answers, n_hits, n_misses, n_evictions;
 };
 
 /* ---- hashes ---- */
@@ -121,6 +122,7 @@ static void drop(struct replay *r, struct answer **at)
     *at = a->next_in_bucket;
     unlist(r, a);
     r->used_bytes -= bytes_of(a->n);
+    r->n_answers--;
     free(a);
 }
 
@@ -130,13 +132,16 @@ static void put(struct replay *r, struct answer *a)
 
     if (*at != NULL)
         drop(r, at);
-    while (r->last != NULL && r->used_bytes + bytes_of(a->n) > r->bytes_max)
+    while (r->last != NULL && r->used_bytes + bytes_of(a->n) > r->bytes_max) {
         drop(r, find(r, &r->last->key));
+        r->n_evictions++;
+    }
     at = &r->buckets[bucket_of(&a->key)];
     a->next_in_bucket = *at;
     *at = a;
     list_first(r, a);
     r->used_bytes += bytes_of(a->n);
+    r->n_answers++;
 }
 
 /* ---- which answers are kept ---- */
@@ -209,14 +214,22 @@ bool replay_find(struct replay *r, const struct replay_key *key, struct ids *out
     return found;
 }
 
-size_t replay_bytes(struct replay *r)
+void replay_count(struct replay *r, bool is_hit)
 {
-    size_t used_bytes;
-
     pthread_mutex_lock(&r->lock);
-    used_bytes = r->used_bytes;
+    ++*(is_hit ? &r->n_hits : &r->n_misses);
     pthread_mutex_unlock(&r->lock);
-    return used_bytes;
+}
+
+void replay_get_stats(struct replay *r, struct osp_replay_stats *out)
+{
+    pthread_mutex_lock(&r->lock);
+    *out = (struct osp_replay_stats){.n_hits = r->n_hits,
+                                     .n_misses = r->n_misses,
+                                     .n_evictions = r->n_evictions,
+                                     .n_answers = r->n_answers,
+                                     .n_bytes = (int64_t)r->used_bytes};
+    pthread_mutex_unlock(&r->lock);
 }
 
 struct replay *replay_new(size_t bytes_max)

@@ -8,6 +8,7 @@
 #ifndef ENGINE_REPLAY_H
 #define ENGINE_REPLAY_H
 
+#include "osprey.h"
 #include "text/tokenizer.h"
 
 enum {
@@ -43,6 +44,8 @@ void replay_keep(struct replay *r, const struct tokenizer *t, const struct repla
                  const int32_t *ids, size_t n);
 /* Puts a copy of its ids into `out`. False: it is not there. */
 bool replay_find(struct replay *r, const struct replay_key *key, struct ids *out);
-size_t replay_bytes(struct replay *r); /* that it holds now */
+/* Counts an answer that was looked for: rendered from here, or not. */
+void replay_count(struct replay *r, bool is_hit);
+void replay_get_stats(struct replay *r, struct osp_replay_stats *out);
 
 #endif

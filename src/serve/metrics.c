@@ -13,6 +13,7 @@ struct figures {
     struct osp_engine_stats stats;
     struct osp_engine_metrics engine;
     struct osp_engine_health health;
+    struct osp_replay_stats replay;
     struct http_counts http;
     struct usage_figures process;
     struct response_counts stored;
@@ -63,6 +64,15 @@ static double share(double part, double whole)
       f->stats.n_requests_done)                                                                    \
     X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \
       f->engine.n_failed)                                                                          \
+    X("osprey:replay_hits_total", "counter",                                                       \
+      "Answers of conversations rendered as the model wrote them.", f->replay.n_hits)              \
+    X("osprey:replay_misses_total", "counter",                                                     \
+      "Answers of conversations rendered from their text.", f->replay.n_misses)                    \
+    X("osprey:replay_evictions_total", "counter", "Kept answers that made room for others.",       \
+      f->replay.n_evictions)                                                                       \
+    X("osprey:replay_answers", "gauge", "Answers kept as the model wrote them.",                   \
+      f->replay.n_answers)                                                                         \
+    X("osprey:replay_bytes", "gauge", "Memory that these take.", f->replay.n_bytes)                \
     X("osprey:stored_responses", "gauge", "Responses that can be asked for again.", f->stored.n)   \
     X("osprey:stored_responses_bytes", "gauge", "Memory that kept responses take.",                \
       f->stored.n_bytes)                                                                           \
@@ -160,6 +170,7 @@ static void read_figures(struct figures *f, const struct server *s)
     osp_engine_get_stats(s->engine, &f->stats);
     osp_engine_get_metrics(s->engine, &f->engine);
     osp_engine_get_health(s->engine, &f->health);
+    osp_engine_get_replay(s->engine, &f->replay);
     http_get_counts(s->http, &f->http);
     response_store_count(s->responses, &f->stored);
     usage_read(&f->process);

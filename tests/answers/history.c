@@ -77,17 +77,20 @@ void history_check(struct answer *a)
 {
     const bool is_ended =
         !a->is_cut && !a->ignores_stop_tokens && ends_answer(a, a->ids.data[a->ids.n - 1]);
+    struct osp_replay_stats kept;
     struct ids now;
     int n_replayed = render(a, &now);
 
+    replay_get_stats(a->store, &kept);
     check_frames(a, &now);
     if (n_replayed > 0)
         check_replayed(a, &now);
     else
         check_plain(a, &now);
-    if (is_ended && replay_bytes(a->store) > 0)
+    if (is_ended && kept.n_answers > 0)
         CHECK(a, n_replayed == 1);
-    CHECK(a, !a->is_cut || replay_bytes(a->store) == 0);
+    CHECK(a, kept.n_hits == n_replayed);
+    CHECK(a, !a->is_cut || kept.n_answers == 0);
     atomic_fetch_add(&a->figures->n_sent_back, 1);
     atomic_fetch_add(&a->figures->n_replayed, (unsigned long long)n_replayed);
     ids_release(&now);

@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import urllib.request
 
 import pytest
 
@@ -125,6 +126,37 @@ def test_several_answers_without_reasoning(scripted_server, scripted_client):
             assert asked.cached == len(before.prompt + before.ids) - 1
         messages = [*messages, asked.back(), {"role": "user", "content": "Go on."}]
         before = asked
+
+
+def replay_figures(server):
+    """The store's metrics, by their last words."""
+    with urllib.request.urlopen(f"{server.url}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return {
+        line.split("{")[0].removeprefix("osprey:replay_"): float(line.split()[-1])
+        for line in lines
+        if line.startswith("osprey:replay_")
+    }
+
+
+def test_figures(scripted_server, scripted_client):
+    messages = [{"role": "system", "content": "Count."}, QUESTION]
+    before = replay_figures(scripted_server)
+    scripted_server.write(scripted_server.ids_of("<|channel|>final<|message|>One.<|return|>"))
+    asked = ask(scripted_client, messages)
+    kept = replay_figures(scripted_server)
+    assert kept["answers"] == before["answers"] + 1
+    assert kept["bytes"] > before["bytes"] + 4 * (len(asked.ids) - 1)
+    assert (kept["hits_total"], kept["misses_total"]) == (before["hits_total"], before["misses_total"])
+
+    for sent, counted in ((asked.back(), "hits_total"), ({"role": "assistant", "content": "Two."}, "misses_total")):
+        before = replay_figures(scripted_server)
+        scripted_server.write(scripted_server.ids_of("<|channel|>final<|message|>Yes.<|return|>"))
+        ask(scripted_client, [*messages, sent, {"role": "user", "content": "Is it?"}])
+        now = replay_figures(scripted_server)
+        assert {name: now[name] - before[name] for name in ("hits_total", "misses_total", "evictions_total")} == {
+            "hits_total": 0, "misses_total": 0, "evictions_total": 0, counted: 1,
+        }  # fmt: skip
 
 
 def test_tokens_that_no_encoder_chooses(scripted_server, scripted_client):

@@ -291,6 +291,12 @@ void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_m
     out->histograms[OSP_HISTOGRAM_FIRST_TOKEN].sum = 100.25;
 }
 
+void osp_engine_get_replay(const struct osp_engine *engine, struct osp_replay_stats *out)
+{
+    (void)engine;
+    *out = (struct osp_replay_stats){.n_hits = 7, .n_bytes = 4096};
+}
+
 const struct osp_histogram_info *osp_histogram_info(enum osp_histogram_id id)
 {
     static const double bounds[] = {0.01, 0.02, 0.04};

@@ -31,6 +31,10 @@ static void test_metrics(void **state)
     expect_in(answer, "engine=\"0\",le=\"+Inf\"} 2\n");
     expect_in(answer, "vllm:time_to_first_token_seconds_sum{model_name=\"a \\\"quoted\\\\name\","
                       "engine=\"0\"} 100.25\n");
+    expect_in(answer,
+              "osprey:replay_hits_total{model_name=\"a \\\"quoted\\\\name\",engine=\"0\"} 7\n");
+    expect_in(answer,
+              "osprey:replay_bytes{model_name=\"a \\\"quoted\\\\name\",engine=\"0\"} 4096\n");
     expect_in(answer, "osprey:http_connections_total 3\n");
     expect_in(answer, "http_requests_total{status=\"2xx\"} 1\n");
     expect_in(answer, "http_requests_total{status=\"4xx\"} 1\n");

@@ -394,21 +394,27 @@ static void test_the_least_recently_used_goes(void **state)
     struct tokenizer *t = open_o200k();
     struct replay *r = replay_new(LIMIT);
     struct replay_key key = some_key;
+    struct osp_replay_stats stats;
     struct ids ids;
 
     (void)state;
     encode(t, "<|channel|>final<|message|>Hi<|return|>", &ids);
     for (key.prompt = 0; key.prompt < 1000; key.prompt++) {
         replay_keep(r, t, &key, ids.data, ids.n);
-        assert_true(replay_bytes(r) <= LIMIT);
+        replay_get_stats(r, &stats);
+        assert_true(stats.n_bytes <= LIMIT);
+        assert_int_equal(stats.n_answers + stats.n_evictions, key.prompt + 1);
         assert_true(has(r, 0));
     }
+    assert_true(stats.n_evictions > 0);
     assert_false(has(r, 1));
     assert_true(has(r, 999));
     key.prompt = 999; /* once more is not twice */
     for (int i = 0; i < 1000; i++)
         replay_keep(r, t, &key, ids.data, ids.n);
     assert_true(has(r, 998));
+    replay_get_stats(r, &stats);
+    assert_int_equal(stats.n_answers + stats.n_evictions, 1000);
     ids_release(&ids);
     replay_free(r);
     replay_free(NULL);
