@@ -387,7 +387,12 @@ struct osp_request_options {
     int n_allowed_tokens;
     bool logprobs; /* events tell the log-probabilities of the tokens of OSP_EVENT_TEXT, */
     int top_logprobs; /* and those of so many of the likeliest at each place, up to OSP_TOP_LOGPROBS_MAX */
-    int priority; /* lower goes first */
+    /* The same of the prompt's tokens but the first, for osp_request_prompt_logprob(). All of such a prompt is
+     * computed, whatever the prefix cache has of it, in steps of at most n_seqs_max rows. */
+    bool prompt_logprobs;
+    int top_prompt_logprobs;
+    bool prompt_only; /* it ends with its prompt, as OSP_FINISH_LENGTH: no token is drawn */
+    int priority;     /* lower goes first */
     /* Whose share of the engine this takes: clients that wait are served alike. At most
      * OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
     const char *client;
@@ -474,6 +479,8 @@ struct osp_event {
     enum osp_status status; /* OSP_EVENT_ERROR */
     enum osp_finish finish; /* OSP_EVENT_DONE */
     int32_t stop_token;     /* DONE: the stop token that ended it, or -1 */
+    const char *
+        stop_string; /* DONE: the one of `stop` that did, valid until the request is closed; or NULL */
     struct osp_usage usage; /* DONE */
     /* Ids that were generated since the event before, control tokens too: those of all events together are the
      * whole answer. Valid until the request is closed. */
@@ -491,6 +498,11 @@ OSP_API enum osp_status osp_next_event(struct osp_request *request, int64_t time
                                        struct osp_event *out);
 /* The prompt's ids, valid until the request is closed. */
 OSP_API void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n);
+/* Of token i of the prompt: what the model gave it behind those before it. `offset` is 0. The lists are the
+ * request's. False: there is none (yet): of the first token, without prompt_logprobs, before the first event, and
+ * of a request that failed or was canceled. */
+OSP_API bool osp_request_prompt_logprob(const struct osp_request *request, size_t i,
+                                        struct osp_logprob *out);
 /* What it has used up to the event that was heard last. */
 OSP_API void osp_request_usage(const struct osp_request *request, struct osp_usage *out);
 /* Stops it within one step; DONE with OSP_FINISH_CANCELED follows. From any thread. */

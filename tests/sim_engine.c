@@ -228,9 +228,9 @@ int main(int argc, char **argv)
     osp_tokenizer_close(tokenizer);
     printf("admissions %" PRId64 ", gave way %" PRId64 ", pages swapped %" PRId64
            ", rows again %" PRId64 ", cached tokens %" PRId64 ", pages shared %" PRId64
-           ", due %" PRId64 "\n",
+           ", due %" PRId64 ", tokens of prompts scored %" PRId64 "\n",
            totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,
-           totals.n_cached, totals.n_shared, totals.n_dues);
+           totals.n_cached, totals.n_shared, totals.n_dues, totals.n_scored);
     printf("planned ahead and taken %" PRId64 ", left while a step was under way %" PRId64 "\n",
            totals.n_ahead, totals.n_left);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64

@@ -129,7 +129,8 @@ static void drain_inbox(struct osp_engine *e)
 static bool asks_for_top(const struct step_plan *plan)
 {
     for (int i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].draws && plan->parts[i].seq->draw.n_top > 0)
+        if ((plan->parts[i].draws && plan->parts[i].seq->draw.n_top > 0) ||
+            (plan->parts[i].n_told > 0 && plan->parts[i].seq->n_top_scored > 0))
             return true;
     return false;
 }
@@ -171,14 +172,15 @@ out:
 
 static enum osp_status collect(struct osp_engine *e, const struct step_plan *plan)
 {
+    const int n_samples = plan->n_told + plan->n_draws;
     struct model *m = e->model->model;
     enum osp_status st;
 
     TRY(model_wait(m, e->ticket));
-    if (plan->n_draws > 0)
-        TRY(model_tokens(m, plan->n_draws, e->tokens, e->logprobs));
+    if (n_samples > 0)
+        TRY(model_tokens(m, n_samples, e->tokens, e->logprobs));
     if (asks_for_top(plan))
-        TRY(model_top(m, plan->n_draws, e->top_tokens, e->top_logprobs));
+        TRY(model_top(m, n_samples, e->top_tokens, e->top_logprobs));
 out:
     return st;
 }

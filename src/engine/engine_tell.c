@@ -1,6 +1,7 @@
 #include "engine/engine_tell.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -124,22 +125,51 @@ void tell_end_all(struct osp_engine *e, enum seq_end end, enum osp_status status
 
 /* ---- a step ---- */
 
+/* Of the step's sample. */
+static struct score score_at(const struct osp_engine *e, int sample)
+{
+    return (struct score){.logprob = e->logprobs[sample],
+                          .top_tokens = e->top_tokens + (int64_t)sample * SAMPLE_TOP_MAX,
+                          .top_logprobs = e->top_logprobs + (int64_t)sample * SAMPLE_TOP_MAX};
+}
+
+/* Of the prompt's tokens behind the rows that were told of, from that sample on. */
+static void keep_prompt_scores(struct osp_engine *e, const struct step_part *part, int sample)
+{
+    const int first = part_first_told(part) + 1;
+
+    for (int i = 0; i < part->n_told; i++) {
+        struct score score = score_at(e, sample + i);
+
+        if (e->tokens[sample + i] != part->seq->tokens[first + i])
+            score.logprob = -INFINITY; /* it cannot be drawn at all */
+        scores_write(&request_of(part->seq)->prompt_scores, first + i, &score);
+    }
+}
+
+/* Whether the step has added a token to the answer. */
+static bool has_drawn(const struct step_part *part)
+{
+    return part->draws && part->seq->end != SEQ_END_FAILED && !part->seq->is_prompt_only;
+}
+
 /* Keeps what the step tells of its tokens' probabilities; before they are published. */
 static void keep_scores(struct osp_engine *e, const struct step_plan *plan)
 {
-    int draw = 0;
+    int sample = 0;
 
     for (int i = 0; i < plan->n_parts; i++) {
-        const struct seq *q = plan->parts[i].seq;
-        const struct score score = {.logprob = e->logprobs[draw],
-                                    .top_tokens = e->top_tokens + (int64_t)draw * SAMPLE_TOP_MAX,
-                                    .top_logprobs =
-                                        e->top_logprobs + (int64_t)draw * SAMPLE_TOP_MAX};
+        const struct step_part *part = &plan->parts[i];
+        const struct seq *q = part->seq;
 
-        if (!plan->parts[i].draws)
-            continue;
-        if (e->tokens[draw++] >= 0)
+        keep_prompt_scores(e, part, sample);
+        sample += part->n_told;
+        if (has_drawn(part)) {
+            struct score score = score_at(e, sample);
+
             scores_write(&request_of(q)->scores, q->n_tokens - 1 - q->n_prompt, &score);
+        }
+        sample += part->draws;
     }
 }
 

@@ -53,7 +53,7 @@ static void give_answer(struct event_stream *s, size_t begin)
 {
     s->n_given_bytes += s->text.size_bytes - begin;
     told_add(&s->told.content, buf_text(&s->text) + begin, s->text.size_bytes - begin);
-    if (s->stop.found)
+    if (s->stop.found != NULL)
         drop_cut_scores(s);
     add_text_event(s, OSP_EVENT_TEXT, begin);
 }
@@ -266,7 +266,7 @@ static void add_score(struct event_stream *s, const struct osp_logprob *score, s
 {
     struct pending_event *last = s->n_pending > n_events ? &s->pending[s->n_pending - 1] : NULL;
 
-    if (score == NULL || (s->stop.found && n_before >= s->n_given_bytes))
+    if (score == NULL || (s->stop.found != NULL && n_before >= s->n_given_bytes))
         return;
     mem_grow(&s->scores, s->n_scores, &s->n_scores_max, sizeof *s->scores);
     s->scores[s->n_scores] = *score;
@@ -310,7 +310,7 @@ bool event_stream_broken(const struct event_stream *s)
 
 bool event_stream_stopped(const struct event_stream *s)
 {
-    return s->stop.found || s->has_call;
+    return s->stop.found != NULL || s->has_call;
 }
 
 bool event_stream_next(struct event_stream *s, struct osp_event *out)

@@ -48,6 +48,7 @@ static struct osp_event done_event(const struct osp_request *r)
         .text = "",
         .finish = finish_of(r),
         .stop_token = ended_on_stop_token(r) ? r->seq.tokens[r->seen.n_tokens - 1] : -1,
+        .stop_string = r->stream.stop.found,
         .usage = usage_of(r),
     };
 }
@@ -180,6 +181,24 @@ void osp_request_prompt(const struct osp_request *request, const int32_t **ids, 
 {
     *ids = request->seq.tokens;
     *n = (size_t)request->seq.n_prompt;
+}
+
+/* All of them were written before anything was told of its answer. */
+static bool has_prompt_scores(const struct osp_request *r)
+{
+    const enum seq_end end = r->seen.end;
+
+    return r->seen.n_tokens > r->seq.n_prompt ||
+           (r->seen.ended && (end == SEQ_END_STOP || end == SEQ_END_LENGTH));
+}
+
+bool osp_request_prompt_logprob(const struct osp_request *request, size_t i,
+                                struct osp_logprob *out)
+{
+    const struct seq *q = &request->seq;
+
+    return i > 0 && i < (size_t)q->n_prompt && has_prompt_scores(request) &&
+           scores_at(&request->prompt_scores, (int)i, q->tokens[i], out) != NULL;
 }
 
 enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,

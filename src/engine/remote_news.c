@@ -227,6 +227,9 @@ static bool is_possible(const struct remote *r, const struct osp_request *reques
     const struct seq *q = &request->seq;
     const struct scores *s = &request->scores;
 
+    if (request->prompt_scores.logprobs != NULL && q->n_prompt > 1 && q->n_scored < q->n_prompt &&
+        (news->n_new > 0 || news->end == SEQ_END_LENGTH || news->end == SEQ_END_STOP))
+        return false; /* the prompt's come first */
     if (news->n_new > 0 && (news->has_scores != (s->logprobs != NULL) || news->n_top != s->n_top))
         return false;
     return news->n_before == q->n_tokens && news->n_new >= 0 &&
@@ -248,10 +251,9 @@ static bool take_tokens(const struct remote *r, struct seq *q, struct frame *f, 
 }
 
 /* As tokens do, and before those are published. */
-static bool take_scores(const struct remote *r, struct osp_request *request, struct frame *f, int n)
+static bool take_scores(const struct remote *r, struct scores *s, struct frame *f, size_t at, int n)
 {
-    struct scores *s = &request->scores;
-    size_t at = (size_t)(request->seq.n_tokens - request->seq.n_prompt), n_entries;
+    size_t n_entries;
 
     if (s->logprobs == NULL || n == 0)
         return true;
@@ -264,6 +266,35 @@ static bool take_scores(const struct remote *r, struct osp_request *request, str
         if (s->top_tokens[at + i] >= r->made.facts.vocab_size)
             return false;
     return !f->is_bad;
+}
+
+/* seq.n_scored counts them here: prompts have 1 at least, which has none. */
+static bool are_next(const struct osp_request *request, const struct wire_scores *head)
+{
+    const struct seq *q = &request->seq;
+    const struct scores *s = &request->prompt_scores;
+    const int first = q->n_scored > 0 ? q->n_scored : 1;
+
+    return s->logprobs != NULL && head->first == first && head->n_top == s->n_top && head->n > 0 &&
+           head->n <= q->n_prompt - first;
+}
+
+static enum osp_status on_scores(struct remote *r, struct frame *f)
+{
+    struct wire_scores head;
+    struct live *l;
+
+    frame_take(f, &head, sizeof head);
+    l = find(r, head.id);
+    if (l == NULL) {
+        (void)frame_view(f, f->n_left);
+        return OSP_OK;
+    }
+    if (!are_next(l->request, &head) ||
+        !take_scores(r, &l->request->prompt_scores, f, (size_t)head.first, head.n))
+        return fail(OSP_EFORMAT, "log-probabilities of a prompt that cannot be");
+    l->request->seq.n_scored = head.first + head.n;
+    return OSP_OK;
 }
 
 static enum osp_status on_news(struct remote *r, struct frame *f)
@@ -282,7 +313,7 @@ static enum osp_status on_news(struct remote *r, struct frame *f)
     }
     q = &l->request->seq;
     if (!is_possible(r, l->request, &news) || !take_tokens(r, q, f, news.n_new) ||
-        !take_scores(r, l->request, f, news.n_new))
+        !take_scores(r, &l->request->scores, f, (size_t)(q->n_tokens - q->n_prompt), news.n_new))
         return fail(OSP_EFORMAT, "news of a request that cannot be");
     frame_take(f, message, (size_t)news.n_message_bytes);
     submit_ns = q->times.submit_ns;
@@ -312,6 +343,8 @@ static enum osp_status obey(struct remote *r, struct frame *f)
     case FRAME_METRICS:
         frame_take(f, &r->metrics, sizeof r->metrics);
         return OSP_OK;
+    case FRAME_SCORES:
+        return on_scores(r, f);
     case FRAME_NEWS:
         return on_news(r, f);
     default:

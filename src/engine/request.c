@@ -16,6 +16,7 @@ static void request_free(struct osp_request *r)
     answer_form_free(r->form);
     seq_release(&r->seq);
     scores_release(&r->scores);
+    scores_release(&r->prompt_scores);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r->message);

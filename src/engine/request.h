@@ -41,6 +41,8 @@ struct osp_request {
     char *form_message; /* as is this */
     struct scores
         scores; /* of the answer's tokens: the engine writes them before it publishes those */
+    struct scores
+        prompt_scores; /* (n_prompt) likewise, before the first of those; [0] is not set */
 
     struct remote *remote; /* the worker's process that has it; NULL: none */
 

@@ -281,11 +281,15 @@ static void plan_part(struct sched *s, struct seq *q)
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         plan->n_pages += q->pages[g].n;
-    plan->parts[plan->n_parts++] =
-        (struct step_part){.seq = q, .first = q->n_stored, .n_rows = q->n_rows, .draws = draws};
+    plan->parts[plan->n_parts++] = (struct step_part){.seq = q,
+                                                      .first = q->n_stored,
+                                                      .n_rows = q->n_rows,
+                                                      .draws = draws,
+                                                      .n_told = seq_n_told(q)};
     plan->n_rows += q->n_rows;
     plan->n_prompt_rows += seq_is_generating(q) ? 0 : q->n_rows;
     plan->n_draws += draws;
+    plan->n_told += seq_n_told(q);
 }
 
 static void plan_parts(struct sched *s, bool generating)
@@ -364,6 +368,8 @@ static void begin_part(struct sched *s, const struct step_part *part)
     if (part->first < q->n_prompt)
         s->n_prompt_tokens += part->n_rows;
     q->n_stored += part->n_rows;
+    if (part->n_told > 0)
+        q->n_scored = part_first_told(part) + part->n_told;
     if (q->n_stored <= q->n_charged)
         s->n_computed_again += part->n_rows;
     charge(q);
@@ -401,19 +407,28 @@ static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t t
            (!q->ignore_stop && is_among(l->stop_ids, l->n_stop_ids, token));
 }
 
+static void fail_draw(struct sched *s, struct seq *q, int32_t token)
+{
+    q->failure = (enum draw_failure)token;
+    seq_end(s, q, SEQ_END_FAILED);
+}
+
 static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t now_ns)
 {
     if (token < 0) {
-        q->failure = (enum draw_failure)token;
-        seq_end(s, q, SEQ_END_FAILED);
+        fail_draw(s, q, token);
+        return;
+    }
+    if (q->times.first_token_ns == 0)
+        q->times.first_token_ns = now_ns;
+    q->times.last_token_ns = now_ns;
+    if (q->is_prompt_only) {
+        seq_end(s, q, SEQ_END_LENGTH);
         return;
     }
     q->tokens[q->n_tokens++] = token;
     q->needs_mask = q->is_held;
     draw_lists_note(&q->lists, token);
-    if (q->times.first_token_ns == 0)
-        q->times.first_token_ns = now_ns;
-    q->times.last_token_ns = now_ns;
     s->n_generated_tokens++;
     if (is_stop(&s->limits, q, token))
         seq_end(s, q, SEQ_END_STOP);
@@ -432,22 +447,34 @@ static struct step_plan *end_step(struct sched *s)
     return plan;
 }
 
+/* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot be drawn, since its
+ * logit is -infinity, does not.) */
+static void commit_told(struct sched *s, struct seq *q, const int32_t *tokens, int n)
+{
+    for (int i = 0; i < n && q->state != SEQ_ENDED; i++)
+        if (tokens[i] == DRAW_NOT_FINITE)
+            fail_draw(s, q, DRAW_NOT_FINITE);
+}
+
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
 {
     const struct step_plan *plan = end_step(s);
-    int n_drawn = 0;
+    const int32_t *next = tokens;
 
     step_cost_learn(&s->cost, plan->n_rows - plan->n_prompt_rows, plan->n_prompt_rows,
                     (double)now_ns - (double)plan->begin_ns);
     for (int i = 0; i < plan->n_parts; i++) {
         struct seq *q = plan->parts[i].seq;
 
-        if (plan->parts[i].draws)
-            commit_token(s, q, tokens[n_drawn++], now_ns);
+        commit_told(s, q, next, plan->parts[i].n_told);
+        next += plan->parts[i].n_told;
+        if (plan->parts[i].draws && q->state != SEQ_ENDED)
+            commit_token(s, q, *next, now_ns);
+        next += plan->parts[i].draws;
         if (q->leaving != SEQ_END_NONE && q->state != SEQ_ENDED)
             seq_end(s, q, q->leaving);
     }
-    assert(n_drawn == plan->n_draws);
+    assert(next - tokens == plan->n_told + plan->n_draws);
     s->n_steps++;
 }
 

@@ -79,8 +79,12 @@ struct seq {
     const char *salt;         /* of its prefix tree; borrowed; may be NULL */
     int n_cached;             /* positions that it had from the cache when it was first admitted */
     struct draw_lists lists;
-    bool is_held;     /* its mask depends on its last token: see sched_mask_made() */
-    bool ignore_stop; /* of the limits' stop ids; */
+    bool is_scored;   /* the log-probability of every token of its prompt but the first is told, */
+    int n_top_scored; /* with so many of the likeliest beside it */
+    bool
+        is_prompt_only; /* ends when its prompt is computed: what is drawn then is no token of it */
+    bool is_held;       /* its mask depends on its last token: see sched_mask_made() */
+    bool ignore_stop;   /* of the limits' stop ids; */
     int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
     int n_stop_ids;
     int priority;           /* lower goes first */
@@ -100,11 +104,12 @@ struct seq {
     int n_due_before;           /* that were due then and still waited */
     struct seq *before, *after; /* in the queue */
     int n_rows;                 /* of it in the step that is planned */
-    bool is_under_way;          /* has rows in the step under way, */
-    bool is_awaited;            /* which draws its next token */
-    enum seq_end leaving;       /* ends so, whatever that is; SEQ_END_NONE: it goes on */
-    bool needs_mask;            /* is held, and its last token has not made a mask yet */
-    int n_charged;              /* positions that its client was charged for */
+    int n_scored;         /* is_scored: positions whose logits were told of, or are under way */
+    bool is_under_way;    /* has rows in the step under way, */
+    bool is_awaited;      /* which draws its next token */
+    enum seq_end leaving; /* ends so, whatever that is; SEQ_END_NONE: it goes on */
+    bool needs_mask;      /* is held, and its last token has not made a mask yet */
+    int n_charged;        /* positions that its client was charged for */
     int n_preempted;
     struct page_list host[N_PAGE_GROUPS]; /* is_swapped: its pages' places in the host's memory */
     bool is_swapped;
@@ -127,7 +132,14 @@ struct step_part {
     struct seq *seq;
     int first, n_rows;
     bool draws; /* a token is drawn from the last row */
+    int n_told; /* rows, the last ones but for one that draws: the token behind each is known, and scored */
 };
+
+/* Position of the first row that is told of. */
+static inline int part_first_told(const struct step_part *p)
+{
+    return p->first + p->n_rows - p->draws - p->n_told;
+}
 
 /* To be done in order before the step, whatever its parts. `to` and `from` are pages, but for the one that
  * is a place in the host's memory. */
@@ -142,7 +154,7 @@ struct step_plan {
     struct page_move *moves; /* (n_moves) */
     int n_moves;
     struct step_part *parts; /* (n_parts) generated rows first */
-    int n_parts, n_rows, n_prompt_rows, n_draws, n_pages;
+    int n_parts, n_rows, n_prompt_rows, n_draws, n_told, n_pages;
     uint64_t begin_ns;
     bool has_begun;
     bool is_ahead;       /* made while the step before was under way */
@@ -204,7 +216,7 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
 void sched_moved(struct sched *s);
 /* The planned step, in which all tokens are known, is on its way: what comes later finds its rows stored. */
 void sched_begin(struct sched *s, uint64_t now_ns);
-/* The step under way has run; tokens: (n_draws) in order of the parts. A token < 0 is a failed draw.
+/* The step under way has run; tokens: (n_told + n_draws) of the batch's samples. A token < 0 is a failed draw.
  * Sequences that end leave the scheduler, but the plan's parts still name them, until sched_plan() is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns);
 /* The step under way has failed, or nobody wants its tokens. */

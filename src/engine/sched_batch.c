@@ -17,6 +17,10 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
     });
 }
 
+/* Added to the logit of a token that is known: greedily, it is drawn, and its log-probability told, which is of the row
+ * as it came. Far above any logit, and far from overflow. */
+static const float KNOWN_BIAS = 1e30F;
+
 enum { UNKNOWN = -1 }; /* in place of a token that the step under way draws */
 
 /* Writable views of a block that is being filled, and how far it is filled. */
@@ -76,14 +80,34 @@ static void fill_sample(struct filling *f, const struct seq *q)
     draw_lists_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
 }
 
+/* The row of a prompt's position, of which is told how likely the next token is. */
+static void fill_told(struct filling *f, const struct seq *q, int position, int row)
+{
+    struct batch_bias *biases = writable(f->batch, f->batch->offset_biases);
+
+    biases[f->lists.n_biases] = (struct batch_bias){q->tokens[position + 1], KNOWN_BIAS};
+    f->samples[f->n_samples++] = (struct batch_sample){.row = row,
+                                                       .top_p = 1,
+                                                       .position = (uint32_t)position + 1,
+                                                       .n_top = q->n_top_scored,
+                                                       .n_biases = 1,
+                                                       .first_seen = f->lists.n_seen,
+                                                       .first_bias = f->lists.n_biases,
+                                                       .first_mask_word = f->lists.n_mask_words};
+    f->lists.n_biases++;
+}
+
 static void fill_part(struct filling *f, const struct step_part *part)
 {
+    const int first_told = part_first_told(part);
     struct batch_seq *seq = &f->seqs[f->n_seqs];
 
     seq->first_row = f->n_rows;
     seq->n_rows = part->n_rows;
     fill_rows(f, part);
     page_lists_write(part->seq->pages, seq, f->pages, &f->n_pages);
+    for (int i = 0; i < part->n_told; i++)
+        fill_told(f, part->seq, first_told + i, seq->first_row + first_told + i - part->first);
     if (part->draws)
         fill_sample(f, part->seq);
     f->n_seqs++;
@@ -93,8 +117,9 @@ static struct batch *lay_out(const struct step_plan *plan, void *memory)
 {
     struct batch_counts counts = {.n_rows = plan->n_rows,
                                   .n_seqs = plan->n_parts,
-                                  .n_samples = plan->n_draws,
-                                  .n_pages = plan->n_pages};
+                                  .n_samples = plan->n_told + plan->n_draws,
+                                  .n_pages = plan->n_pages,
+                                  .n_biases = plan->n_told};
     struct batch *b;
     struct filling f;
 

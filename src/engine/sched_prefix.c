@@ -12,16 +12,20 @@ static int min_int(int a, int b)
 
 /* ---- taking ---- */
 
-/* The last token is always computed: its logits are wanted. One that computed generated rows itself may
+/* The last token is always computed: its logits are wanted; and so is a prompt whose logits are all wanted, as far as
+ * they were not told yet. One that computed generated rows itself may
  * not have them from elsewhere if its tokens must be the same again. */
 static struct prefix_wish wish_of(const struct seq *q)
 {
+    const bool is_clean = q->is_exact || q->is_scored;
     int n = q->n_tokens - 1;
 
+    if (q->is_scored && q->n_scored < q->n_prompt - 1)
+        n = min_int(n, q->n_scored);
     return (struct prefix_wish){.salt = q->salt,
                                 .tokens = q->tokens,
                                 .n_tokens = q->is_exact ? min_int(n, q->n_prompt) : n,
-                                .clean_only = q->is_exact};
+                                .clean_only = is_clean};
 }
 
 static void hold(struct sched *s, struct seq *q, const struct prefix_hit *h)

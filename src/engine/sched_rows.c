@@ -28,6 +28,32 @@ static int prompt_rows_left(const struct seq *q)
     return q->leaving != SEQ_END_NONE ? 0 : q->n_prompt - q->n_stored - q->n_rows;
 }
 
+/* Rows of prompts that a step gives: n_rows in all; and n_spare rows of logits, beyond the one that every sequence
+ * has for its draw, for prompts that are scored. */
+struct giving {
+    int n_rows, n_spare;
+};
+
+/* Rows that q can have on top of those that it has. A prompt that is scored needs a row of logits for each. */
+static int rows_open(const struct giving *g, const struct seq *q)
+{
+    const int n = min_int(prompt_rows_left(q), g->n_rows);
+
+    if (!q->is_scored)
+        return n;
+    if (q->n_rows < seq_n_untold(q))
+        return min_int(n, seq_n_untold(q) - q->n_rows);
+    return min_int(n, g->n_spare + (q->n_rows == 0));
+}
+
+static void give(struct giving *g, struct seq *q, int n)
+{
+    if (q->is_scored && q->n_rows >= seq_n_untold(q))
+        g->n_spare -= n - (q->n_rows == 0);
+    q->n_rows += n;
+    g->n_rows -= n;
+}
+
 /* Whether it can have a row behind the last token that it has or will have. */
 static bool goes_on(const struct seq *q)
 {
@@ -61,48 +87,52 @@ static bool prompt_goes_before(const struct seq *a, const struct seq *b)
 }
 
 /* Who of those with rows left comes first; NULL: none has. */
-static struct seq *next_prompt(const struct sched *s)
+static struct seq *next_prompt(const struct sched *s, const struct giving *g)
 {
     struct seq *best = NULL;
 
     for (int i = 0; i < s->n_running; i++) {
         struct seq *q = s->running[i];
 
-        if (prompt_rows_left(q) > 0 && (best == NULL || prompt_goes_before(q, best)))
+        if (rows_open(g, q) > 0 && (best == NULL || prompt_goes_before(q, best)))
             best = q;
     }
     return best;
 }
 
-/* The first in the list with rows of a prompt left has its part of n_rows whatever comes. Gives what is
- * left of them. */
-static int give_first(struct seq *const *list, int n, int n_part, int n_rows)
+/* The first in the list with rows of a prompt left has its part of n_part whatever comes. */
+static void give_first(struct giving *g, struct seq *const *list, int n, int n_part)
 {
-    for (int i = 0; i < n && n_rows > 0; i++) {
-        struct seq *q = list[i];
+    for (int i = 0; i < n; i++) {
+        int n_open = rows_open(g, list[i]);
 
-        if (prompt_rows_left(q) <= 0)
+        if (n_open <= 0)
             continue;
-        n_part = min_int(min_int(n_part, n_rows), prompt_rows_left(q));
-        q->n_rows += n_part;
-        return n_rows - n_part;
+        give(g, list[i], min_int(n_part, n_open));
+        return;
     }
-    return n_rows;
 }
 
 static void give_prompts(struct sched *s, int n_rows)
 {
     int n_part = n_rows / OLDEST_PROMPT_PART > 0 ? n_rows / OLDEST_PROMPT_PART : 1;
+    struct giving g = {.n_rows = n_rows, .n_spare = s->limits.n_seqs_max - s->n_order};
     struct seq *q;
 
-    n_rows = give_first(s->order, s->n_order, n_part, n_rows); /* who stays last: see pages_cover */
-    n_rows = give_first(s->running, s->n_running, n_part, n_rows); /* who was admitted first */
-    while (n_rows > 0 && (q = next_prompt(s)) != NULL) {
-        int n = min_int(n_rows, prompt_rows_left(q));
+    give_first(&g, s->order, s->n_order, n_part);     /* who stays last: see pages_cover */
+    give_first(&g, s->running, s->n_running, n_part); /* who was admitted first */
+    while ((q = next_prompt(s, &g)) != NULL)
+        give(&g, q, rows_open(&g, q));
+}
 
-        q->n_rows += n;
-        n_rows -= n;
-    }
+/* Each row that is told of has a list of one bias: see sched_batch.c. */
+static void check_told_lists(const struct sched *s, struct seq *q, struct batch_counts *lists)
+{
+    const int n_told = seq_n_told(q), n_room = s->limits.lists.n_biases - lists->n_biases;
+
+    if (n_told > n_room)
+        q->n_rows -= n_told - n_room + (prompt_rows_left(q) == 0);
+    lists->n_biases += min_int(n_told, n_room);
 }
 
 /* A prompt whose end is in this step draws, too. */
@@ -111,8 +141,10 @@ static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
     for (int i = 0; i < s->n_order; i++) {
         struct seq *q = s->order[i];
 
-        if (!seq_is_generating(q) && q->n_rows > 0 && prompt_rows_left(q) == 0 &&
-            !lists_fit(s, q, lists))
+        if (seq_is_generating(q) || q->n_rows == 0)
+            continue;
+        check_told_lists(s, q, lists);
+        if (q->n_rows > 0 && prompt_rows_left(q) == 0 && !lists_fit(s, q, lists))
             q->n_rows--;
     }
 }

@@ -51,11 +51,12 @@ void stop_text_release(struct stop_text *s)
 }
 
 /* Where the stop string begins that is complete first, the longest of those that end together; the held text's
- * length when there is none; and the string's length. So it does not matter in which pieces the text came. */
-static size_t find_stop(const struct stop_text *s, size_t *n_bytes)
+ * length when there is none; and the string, or NULL. So it does not matter in which pieces the text came. */
+static size_t find_stop(const struct stop_text *s, const char **string)
 {
     size_t at = s->held.size_bytes, end = SIZE_MAX;
 
+    *string = NULL;
     for (int i = 0; i < s->n; i++) {
         const size_t n = strlen(s->strings[i]);
         const char *hit = memmem(s->held.data, s->held.size_bytes, s->strings[i], n);
@@ -65,8 +66,8 @@ static size_t find_stop(const struct stop_text *s, size_t *n_bytes)
             continue;
         at = begin;
         end = begin + n;
+        *string = s->strings[i];
     }
-    *n_bytes = end != SIZE_MAX ? end - at : 0;
     return at;
 }
 
@@ -99,9 +100,9 @@ static void give(struct stop_text *s, size_t n_bytes, struct buf *out)
 
 void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struct buf *out)
 {
-    size_t at, n_stop_bytes;
+    size_t at;
 
-    if (s->found || n_bytes == 0)
+    if (s->found != NULL || n_bytes == 0)
         return;
     if (s->n == 0) {
         buf_append(out, text, n_bytes);
@@ -111,16 +112,15 @@ void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struc
         out->overflow = out->no_memory = true;
         return;
     }
-    at = find_stop(s, &n_stop_bytes);
-    s->found = at < s->held.size_bytes;
-    if (s->found && s->keeps_stop)
-        at += n_stop_bytes;
-    give(s, s->found ? at : find_partial(s), out);
+    at = find_stop(s, &s->found);
+    if (s->found != NULL && s->keeps_stop)
+        at += strlen(s->found);
+    give(s, s->found != NULL ? at : find_partial(s), out);
 }
 
 void stop_text_finish(struct stop_text *s, struct buf *out)
 {
-    if (!s->found && s->held.size_bytes > 0)
+    if (s->found == NULL && s->held.size_bytes > 0)
         give(s, s->held.size_bytes, out);
     buf_clear(&s->held);
 }

@@ -118,6 +118,7 @@ static enum osp_status check_options(const struct osp_request_options *opt, int 
     TRY(check_count("tokens_min", opt->tokens_min,
                     opt->tokens_max > 0 ? opt->tokens_max : INT_MAX));
     TRY(check_count("top_logprobs", opt->top_logprobs, OSP_TOP_LOGPROBS_MAX));
+    TRY(check_count("top_prompt_logprobs", opt->top_prompt_logprobs, OSP_TOP_LOGPROBS_MAX));
     TRY(check_stop_tokens(opt, n_ids));
     if (opt->timeout_ms < 0 || opt->timeout_ms > TIMEOUT_MS_MAX)
         return fail(OSP_EINVAL, "timeout_ms is %lld, must be in 0 (none) to %lld",
@@ -176,6 +177,11 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
     TRY(init_lists(q, l, opt, n_ids));
     if (opt->logprobs)
         TRY(scores_init(&r->scores, q->n_tokens_max - q->n_prompt, opt->top_logprobs));
+    q->is_prompt_only = opt->prompt_only;
+    q->is_scored = opt->prompt_logprobs;
+    q->n_top_scored = opt->prompt_logprobs ? opt->top_prompt_logprobs : 0;
+    if (opt->prompt_logprobs)
+        TRY(scores_init(&r->prompt_scores, q->n_prompt, opt->top_prompt_logprobs));
 out:
     return st;
 }
@@ -269,8 +275,9 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
     stream->tokens_min = opt->tokens_min;
     stream->no_control_text = opt->no_control_text;
     stream->stop_in_text = opt->stop_in_text;
-    TRY(request_new(&r, &engine->limits, stream,
-                    tokens_max_of(m, (int)stream->n_prompt, opt->tokens_max)));
+    TRY(request_new(
+        &r, &engine->limits, stream,
+        tokens_max_of(m, (int)stream->n_prompt, opt->prompt_only ? 1 : opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
     TRY(set_form(r, engine, opt));
     TRY(engine_submit(engine, r, opt));

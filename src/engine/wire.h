@@ -13,7 +13,7 @@
 #include "engine/sched.h"
 
 enum {
-    WIRE_VERSION = 3,
+    WIRE_VERSION = 4,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -27,6 +27,8 @@ enum {
     X(FRAME_ENGINE_OPENED, "worker: struct wire_outcome")                                          \
     X(FRAME_SUBMIT, "parent: struct wire_submit, the request's options, its lists")                \
     X(FRAME_CANCEL, "parent: struct wire_cancel")                                                  \
+    X(FRAME_SCORES,                                                                                \
+      "worker: struct wire_scores, what scores.h keeps of these tokens of the prompt")             \
     X(FRAME_NEWS, "worker: struct wire_news, tokens, their scores, the failure's message")         \
     X(FRAME_PING, "parent: nothing")                                                               \
     X(FRAME_PULSE, "worker: struct wire_pulse")                                                    \
@@ -66,6 +68,14 @@ struct wire_cancel {
     bool is_answered; /* as in struct osp_request */
 };
 
+/* Of the prompt, before the news of the answer's first token or end; in pieces, by rising token. */
+struct wire_scores {
+    uint64_t id;
+    int32_t first, n; /* tokens */
+    int32_t n_top;
+};
+enum { WIRE_SCORES_MAX = 4096 /* tokens of a piece: 0.7 MB at most */ };
+
 /* What a step has changed in a request: struct outbox of request.h, with what is new. */
 struct wire_news {
     uint64_t id;
@@ -92,6 +102,7 @@ struct wire_pulse {
     X(wire_submit)                                                                                 \
     X(wire_cancel)                                                                                 \
     X(osp_engine_metrics)                                                                          \
+    X(wire_scores)                                                                                 \
     X(wire_news)                                                                                   \
     X(wire_pulse)                                                                                  \
     X(osp_model_options)                                                                           \

@@ -67,6 +67,9 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(int, n_allowed_tokens)                                                                    \
     VALUE(bool, logprobs)                                                                          \
     VALUE(int, top_logprobs)                                                                       \
+    VALUE(bool, prompt_logprobs)                                                                   \
+    VALUE(int, top_prompt_logprobs)                                                                \
+    VALUE(bool, prompt_only)                                                                       \
     VALUE(int, priority)                                                                           \
     TEXT(client)                                                                                   \
     TEXT(cache_salt)                                                                               \

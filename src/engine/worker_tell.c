@@ -44,24 +44,63 @@ out:
     return st;
 }
 
+static void put_scores(struct worker *w, const struct scores *s, size_t first, size_t n)
+{
+    const size_t n_top = (size_t)s->n_top;
+
+    wire_put(&w->wire, s->logprobs + first, n * sizeof *s->logprobs);
+    wire_put(&w->wire, s->top_tokens + first * n_top, n * n_top * sizeof *s->top_tokens);
+    wire_put(&w->wire, s->top_logprobs + first * n_top, n * n_top * sizeof *s->top_logprobs);
+}
+
 enum osp_status worker_send_news(struct worker *w, const struct wire_news *news,
                                  const struct osp_request *r, const char *message)
 {
-    size_t n = (size_t)news->n_new, n_entries = n * (size_t)news->n_top, at;
+    const size_t n = (size_t)news->n_new;
 
     wire_begin(&w->wire, FRAME_NEWS);
     wire_put(&w->wire, news, sizeof *news);
     if (n > 0)
         wire_put(&w->wire, r->seq.tokens + news->n_before, n * sizeof *r->seq.tokens);
-    if (n > 0 && news->has_scores) {
-        at = (size_t)(news->n_before - r->seq.n_prompt);
-        wire_put(&w->wire, r->scores.logprobs + at, n * sizeof(float));
-        at *= (size_t)news->n_top;
-        wire_put(&w->wire, r->scores.top_tokens + at, n_entries * sizeof(int32_t));
-        wire_put(&w->wire, r->scores.top_logprobs + at, n_entries * sizeof(float));
-    }
+    if (n > 0 && news->has_scores)
+        put_scores(w, &r->scores, (size_t)(news->n_before - r->seq.n_prompt), n);
     wire_put(&w->wire, message, (size_t)news->n_message_bytes);
     return wire_end(&w->wire);
+}
+
+static enum osp_status send_prompt_scores(struct worker *w, const struct told *t, int first, int n)
+{
+    const struct scores *s = &t->request->prompt_scores;
+    struct wire_scores head;
+
+    memset(&head, 0, sizeof head);
+    head.id = t->id;
+    head.first = first;
+    head.n = n;
+    head.n_top = s->n_top;
+    wire_begin(&w->wire, FRAME_SCORES);
+    wire_put(&w->wire, &head, sizeof head);
+    put_scores(w, s, (size_t)first, (size_t)n);
+    return wire_end(&w->wire);
+}
+
+/* Once, before anything of its answer: then all of them are there. */
+static enum osp_status tell_prompt_scores(struct worker *w, const struct told *t, int n_before)
+{
+    const struct osp_request *r = t->request;
+    const bool is_first =
+        n_before == r->seq.n_prompt &&
+        (r->seen.n_tokens > n_before || (r->seen.ended && r->seen.end == SEQ_END_LENGTH));
+    enum osp_status st = OSP_OK;
+
+    if (r->prompt_scores.logprobs == NULL || !is_first)
+        return OSP_OK;
+    for (int i = 1; st == OSP_OK && i < r->seq.n_prompt; i += WIRE_SCORES_MAX) {
+        const int n_left = r->seq.n_prompt - i;
+
+        st = send_prompt_scores(w, t, i, n_left < WIRE_SCORES_MAX ? n_left : WIRE_SCORES_MAX);
+    }
+    return st;
 }
 
 /* n_before: tokens that the parent has. */
@@ -83,7 +122,12 @@ static enum osp_status tell_request(struct worker *w, const struct told *t, int 
         .times = seen->times,
     };
 
-    return worker_send_news(w, &news, r, message);
+    enum osp_status st;
+
+    TRY(tell_prompt_scores(w, t, n_before));
+    st = worker_send_news(w, &news, r, message);
+out:
+    return st;
 }
 
 static void look_at_requests(struct worker *w)

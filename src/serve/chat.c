@@ -40,8 +40,13 @@ static void begin_choice(struct job *job, struct reply *all, int i)
     r->extras = job->params.extras;
     r->head = all[0].head; /* the same of all, the first one's own */
     r->index = i;
+    r->options = &job->params.options;
+    r->tokens = osp_model_tokenizer(job->server->loading.made.model);
+    if (job->params.prompt_scores && i == 0)
+        r->scored = job->choices[0].request;
+    r->n_top_prompt = job->params.n_top_prompt;
     if (job->params.options.logprobs)
-        r->tokenizer = osp_model_tokenizer(job->server->loading.made.model);
+        r->tokenizer = r->tokens;
     r->tells_ids = job->params.return_token_ids;
     osp_request_prompt(job->choices[0].request, &r->prompt, &r->n_prompt);
 }

@@ -1,5 +1,6 @@
 /* /v1/completions: a prompt's continuation, without Harmony. The prompt is a text, a list of them, a list of token ids
  * or a list of those; every prompt has n choices. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ struct completions {
     struct prompt *prompts; /* (n_prompts) owned */
     int n_prompts;
     bool echo, shows_specials, plain_prompt;
-    int best_of; /* 0: not said */
+    int best_of;  /* 0: not said */
+    int truncate; /* prompts to so many tokens at their end; 0: not said; -1: to what fits */
     struct reply_head head;
     struct text_reply *replies; /* (n_replies), one a choice; owned */
     int n_replies;
@@ -51,6 +53,26 @@ static enum osp_status read_logprobs(struct request_params *p, const char *field
     p->options.logprobs = true;
     p->options.top_logprobs = (int)json_number_value(v);
     return OSP_OK;
+}
+
+/* 0 leaves the prompt alone, for who wants to hear of that. */
+static enum osp_status read_max_tokens(struct request_params *p, const char *field, const json_t *v)
+{
+    (void)field;
+    p->options.tokens_max = (int)json_number_value(v);
+    p->options.prompt_only = p->options.tokens_max == 0;
+    return OSP_OK;
+}
+
+static enum osp_status read_truncate(struct request_params *p, const char *field, const json_t *v)
+{
+    json_int_t n = 0;
+    enum osp_status st = json_int(&n, field, v, -1, INT_MAX);
+
+    if (st == OSP_OK && n == 0)
+        st = fail(OSP_EINVAL, "%s: must be 1 or more, or -1", field);
+    ((struct completions *)p->own)->truncate = (int)n;
+    return st;
 }
 
 static enum osp_status read_best_of(struct request_params *p, const char *field, const json_t *v)
@@ -94,6 +116,12 @@ static const struct field FIELDS[] = {
         "{'type':'array','minItems':1,'maxItems':#,'items':{'type':'array',"
         "'minItems':1,'items':" FIELD_SCHEMA_TOKEN "}}]}",
         "What is continued: a text, a list of them, token ids, or a list of such lists."),
+    FIELD_READ_ROW("max_tokens", FOR_COMPLETIONS, FIELD_WHOLE, 0, INT_MAX, read_max_tokens, NULL,
+                   "Of the answer; 0, for the prompt alone, only with echo or prompt_logprobs."),
+    FIELD_READ_ROW("truncate_prompt_tokens", FOR_COMPLETIONS, FIELD_OTHER, 0, 0, read_truncate,
+                   "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
+                   "Only so many tokens at a prompt's end are used; -1: as many as fit, at least "
+                   "half of the context."),
     FIELD_READ_ROW("echo", FOR_COMPLETIONS, FIELD_FLAG, 0, 0, read_echo, NULL,
                    "The text begins with the prompt."),
     FIELD_READ_ROW("logprobs", FOR_COMPLETIONS, FIELD_WHOLE, 0, LOGPROBS_MAX, read_logprobs, NULL,
@@ -140,6 +168,28 @@ static enum osp_status tokenize(struct prompt *p, const struct job *job, const j
                         !c->plain_prompt, &p->ids, &p->n_ids);
 }
 
+/* Tokens of a prompt that fit: beside the answer, but at least half of the context. */
+static int fitting_tokens(const struct job *job)
+{
+    const int context = job->server->info.context_tokens_max,
+              given = job->params.options.tokens_max;
+    const int answer = given > 0 ? given : ANSWER_TOKENS_USUAL;
+
+    return answer < context / 2 ? context - answer : context - context / 2;
+}
+
+/* The last of them stay, as with vLLM. */
+static void truncate_prompt(struct prompt *p, const struct job *job)
+{
+    const struct completions *c = job->state;
+    const int n = c->truncate > 0 ? c->truncate : fitting_tokens(job);
+
+    if (c->truncate == 0 || p->n_ids <= (size_t)n)
+        return;
+    memmove(p->ids, p->ids + p->n_ids - (size_t)n, (size_t)n * sizeof *p->ids);
+    p->n_ids = (size_t)n;
+}
+
 /* A text, or a list of ids. */
 static enum osp_status read_prompt(struct prompt *p, const struct job *job, const char *name,
                                    const json_t *v)
@@ -155,6 +205,7 @@ static enum osp_status read_prompt(struct prompt *p, const struct job *job, cons
         return fail(OSP_EINVAL, "%s: must be a text or a list of token ids", name);
     if (p->n_ids == 0)
         return fail(OSP_EINVAL, "%s: is empty", name);
+    truncate_prompt(p, job);
     if (c->echo)
         TRY(osp_detokenize(tokenizer_of(job), p->ids, p->n_ids, &p->text, &p->n_bytes));
 out:
@@ -206,9 +257,11 @@ static enum osp_status check_together(const struct job *job)
     if (c->n_prompts * n > ALL_CHOICES_MAX)
         return fail(OSP_EINVAL, "n: %d answers to each of %d prompts, the limit is %d in all", n,
                     c->n_prompts, ALL_CHOICES_MAX);
-    if (c->echo && job->params.options.logprobs)
-        return fail(OSP_EUNSUPPORTED,
-                    "echo: not together with logprobs: the prompt's own are not computed");
+    if (job->params.options.prompt_only && !c->echo && !job->params.prompt_scores)
+        return fail(OSP_EINVAL, "max_tokens: must be from 1 to %d, or 0 with echo", INT_MAX);
+    if (job->params.options.prompt_only && job->params.options.tokens_min > 0)
+        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, 0",
+                    job->params.options.tokens_min);
     return OSP_OK;
 }
 
@@ -222,6 +275,11 @@ static enum osp_status submit(struct job *job)
     TRY(check_together(job));
     opt->raw = true;
     opt->no_control_text = !c->shows_specials;
+    if (c->echo && opt->logprobs) {
+        opt->prompt_logprobs = true;
+        if (opt->top_prompt_logprobs < opt->top_logprobs)
+            opt->top_prompt_logprobs = opt->top_logprobs;
+    }
     if (opt->tokens_max == 0)
         opt->tokens_max =
             opt->tokens_min > ANSWER_TOKENS_USUAL ? opt->tokens_min : ANSWER_TOKENS_USUAL;
@@ -242,8 +300,13 @@ static void begin_choice(struct job *job, int i)
     text_reply_init(r, i);
     r->streams = job->params.stream;
     r->extras = job->params.extras;
+    r->options = &job->params.options;
+    r->request = job->choices[i].request;
+    r->tokens = tokenizer_of(job);
+    r->n_top_prompt = job->params.prompt_scores ? job->params.n_top_prompt : -1;
+    r->has_prompt_scores = c->echo && job->params.options.logprobs;
     if (job->params.options.logprobs)
-        r->tokenizer = tokenizer_of(job);
+        r->tokenizer = r->tokens;
     r->tells_ids = job->params.return_token_ids;
     r->prompt = prompt->ids;
     r->n_prompt = prompt->n_ids;

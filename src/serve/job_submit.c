@@ -52,6 +52,7 @@ enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat)
     for (int i = first; i < job->n_choices; i++) {
         struct osp_request_options opt = options_of(job, i - first);
 
+        opt.prompt_logprobs = opt.prompt_logprobs && i == first; /* they are told once */
         TRY(osp_submit_chat(&job->choices[i].request, job->server->engine, chat, &opt));
     }
 out:

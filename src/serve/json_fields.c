@@ -126,6 +126,15 @@ out:
     return st;
 }
 
+static enum osp_status read_prompt_logprobs(struct request_params *p, const char *field,
+                                            const json_t *v)
+{
+    (void)field;
+    p->prompt_scores = p->options.prompt_logprobs = true;
+    p->n_top_prompt = p->options.top_prompt_logprobs = (int)json_number_value(v);
+    return OSP_OK;
+}
+
 static enum osp_status read_cache_prompt(struct request_params *p, const char *field,
                                          const json_t *v)
 {
@@ -259,7 +268,7 @@ static const struct field FIELDS[] = {
           "chunk."),
     FLAG("timings_per_token", FOR_LISTS, extras.timings_now,
          "Every chunk of a stream has timings, not only the last."),
-    WHOLE("max_tokens", FOR_LISTS, options.tokens_max, 1, INT_MAX,
+    WHOLE("max_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
           "Of the answer, its reasoning included."),
     WHOLE("max_completion_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
           "The newer name of max_tokens."),
@@ -321,6 +330,8 @@ static const struct field FIELDS[] = {
           "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'minItems':1}", "Only these are drawn."),
     READ("stop_token_ids", FOR_ALL, FIELD_OTHER, 0, OSP_STOP_TOKENS_MAX, json_read_stop_tokens, IDS,
          "Each ends the answer, and its own text is left out."),
+    READ("prompt_logprobs", FOR_LISTS, FIELD_WHOLE, 0, OSP_TOP_LOGPROBS_MAX, read_prompt_logprobs,
+         NULL, "Log-probabilities of the prompt's tokens, and of so many of the likeliest."),
     FLAG("return_token_ids", FOR_LISTS, return_token_ids,
          "The ids of the answer as token_ids, of the prompt as prompt_token_ids."),
     OTHER("functions", FOR_CHAT, only_empty, "{'type':'array','maxItems':0}",

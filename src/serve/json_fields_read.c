@@ -114,6 +114,8 @@ static enum osp_status check_together(const struct request_params *p)
                     o->tokens_max);
     if (o->top_logprobs > 0 && !o->logprobs)
         return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
+    if (p->prompt_scores && p->stream)
+        return fail(OSP_EUNSUPPORTED, "prompt_logprobs: not together with stream");
     return OSP_OK;
 }
 

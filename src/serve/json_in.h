@@ -21,6 +21,9 @@ struct request_params {
     char **tools;  /* owned: options.tools */
     int n_choices; /* 0: not said, 1 */
     bool stream, return_token_ids;
+    bool
+        prompt_scores; /* prompt_logprobs was given: they are told with n_top_prompt of the likeliest */
+    int n_top_prompt;
     struct reply_extras extras; /* stream_options, timings_per_token */
     void *own;                  /* the endpoint's state, for readers of its own fields; borrowed */
     struct buf ignored;         /* names of fields that nothing reads, "a, b" */

@@ -5,6 +5,13 @@
 #define OPENAPI_COUNT        "{'type':'integer','minimum':0}"
 #define OPENAPI_COUNTS       "{'type':'array','items':" OPENAPI_COUNT "}"
 #define OPENAPI_TEXT_OR_NULL "{'type':['string','null']}"
+#define OPENAPI_STOP_REASON  "'stop_reason':{'type':['string','integer','null']},"
+/* Of each token of the prompt: what is known of it and of others at its place, by their ids. */
+#define OPENAPI_PROMPT_LOGPROBS                                                                    \
+    "'prompt_logprobs':{'type':'array','items':{'type':['object','null'],"                         \
+    "'additionalProperties':{'type':'object','properties':{'logprob':{'type':'number'},"           \
+    "'rank':{'type':['integer','null'],'minimum':1},'decoded_token':{'type':'string'}},"           \
+    "'required':['logprob','rank','decoded_token']}}},"
 
 /* What answers that generate have in common. */
 #define OPENAPI_HEAD(object)                                                                       \
@@ -48,9 +55,9 @@
       "'required':['token','logprob','bytes','top_logprobs']}},'refusal':{'type':'null'}}}")       \
     X("TextLogprobs",                                                                              \
       "{'type':['object','null'],'properties':{'tokens':{'type':'array','items':"                  \
-      "{'type':'string'}},'token_logprobs':{'type':'array','items':{'type':'number'}},"            \
-      "'top_logprobs':{'type':'array','items':{'type':'object'}},'text_offset':" OPENAPI_COUNTS    \
-      "},'required':['tokens','token_logprobs','top_logprobs','text_offset']}")                    \
+      "{'type':'string'}},'token_logprobs':{'type':'array','items':{'type':['number','null']}},"   \
+      "'top_logprobs':{'type':'array','items':{'type':['object','null']}},'text_offset'"           \
+      ":" OPENAPI_COUNTS "},'required':['tokens','token_logprobs','top_logprobs','text_offset']}") \
     X("ChatMessage",                                                                               \
       "{'type':'object','properties':{'role':{'const':'assistant'},'content'"                      \
       ":" OPENAPI_TEXT_OR_NULL                                                                     \
@@ -58,19 +65,17 @@
       "'string'},'tool_calls':{'type':'array','items':{'$ref':'#/components/schemas/"              \
       "ToolCall'}}}}")                                                                             \
     X("ChatCompletion",                                                                            \
-      "{'type':'object','properties':{" OPENAPI_HEAD(                                              \
-          "chat.completion") "'prompt_token_ids':" OPENAPI_COUNTS                                  \
-                             ",'choices':{'type':'array','items':{'type':'object',"                \
-                             "'properties':{'index':" OPENAPI_COUNT                                \
-                             ",'message':{'$ref':'#/components/schemas/"                           \
-                             "ChatMessage'},'logprobs':{'$ref':'#/components/schemas/"             \
-                             "ChatLogprobs'},"                                                     \
-                             "'finish_reason':{'enum':['stop','length','tool_calls']},'token_ids'" \
-                             ":" OPENAPI_COUNTS "},"                                               \
-                             "'required':['index','message','logprobs','finish_reason']}}"         \
-                             "," OPENAPI_USAGE "},"                                                \
-                             "'required':['id','object','created','model','choices','usage','"     \
-                             "timings']}")                                                         \
+      "{'type':'object','properties':{" OPENAPI_HEAD("chat.completion") OPENAPI_PROMPT_LOGPROBS    \
+      "'prompt_token_ids':" OPENAPI_COUNTS ",'choices':{'type':'array','items':{'type':'object',"  \
+      "'properties':{'index':" OPENAPI_COUNT ",'message':{'$ref':'#/components/schemas/"           \
+      "ChatMessage'},'logprobs':{'$ref':'#/components/schemas/"                                    \
+      "ChatLogprobs'}," OPENAPI_STOP_REASON                                                        \
+      "'finish_reason':{'enum':['stop','length','tool_calls']},'token_ids'"                        \
+      ":" OPENAPI_COUNTS "},"                                                                      \
+      "'required':['index','message','logprobs','finish_reason']}}"                                \
+      "," OPENAPI_USAGE "},"                                                                       \
+      "'required':['id','object','created','model','choices','usage','"                            \
+      "timings']}")                                                                                \
     X("ChatCompletionChunk",                                                                       \
       "{'type':'object','properties':{" OPENAPI_HEAD(                                              \
           "chat.completion.chunk") "'prompt_token_ids':" OPENAPI_COUNTS                            \
@@ -78,7 +83,7 @@
                                    "'properties':{'index':" OPENAPI_COUNT                          \
                                    ",'delta':{'$ref':'#/components/schemas/"                       \
                                    "ChatMessage'},'logprobs':{'$ref':'#/components/schemas/"       \
-                                   "ChatLogprobs'},"                                               \
+                                   "ChatLogprobs'}," OPENAPI_STOP_REASON                           \
                                    "'finish_reason':{'enum':['stop','length','tool_calls',null]}," \
                                    "'token_ids':" OPENAPI_COUNTS                                   \
                                    "},'required':['index','delta','logprobs','finish_reason']}}"   \
@@ -86,7 +91,8 @@
                                    "'required':['id','object','created','model','choices']}")      \
     X("TextChoice",                                                                                \
       "{'type':'object','properties':{'index':" OPENAPI_COUNT ",'text':{'type':'string'},"         \
-      "'logprobs':{'$ref':'#/components/schemas/TextLogprobs'},"                                   \
+      "'logprobs':{'$ref':'#/components/schemas/TextLogprobs'}," OPENAPI_STOP_REASON               \
+          OPENAPI_PROMPT_LOGPROBS                                                                  \
       "'finish_reason':{'enum':['stop','length',null]},'token_ids':" OPENAPI_COUNTS                \
       ",'prompt_token_ids':" OPENAPI_COUNTS "},'required':['index','text','logprobs',"             \
       "'finish_reason']}")                                                                         \

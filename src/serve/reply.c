@@ -138,6 +138,7 @@ bool reply_keep(struct reply *r, const struct osp_event *event)
                buf_append(&r->calls[r->n_calls - 1].arguments, event->text, event->n_bytes);
     case OSP_EVENT_DONE:
         r->finish = event->finish;
+        r->stop = reply_stop_reason(event, r->options);
         break;
     case OSP_EVENT_NONE:
     case OSP_EVENT_ERROR:
@@ -189,6 +190,7 @@ static void put_choice(struct buf *out, const struct reply *r)
     put_message(out, r);
     reply_put_scores(out, r, &r->scores);
     buf_printf(out, ",\"finish_reason\":\"%s\"", osp_finish_text(r->finish));
+    reply_put_stop_reason(out, &r->stop);
     reply_put_ids(out, r, &r->ids);
     buf_puts(out, "}");
 }
@@ -202,6 +204,8 @@ void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, st
     }
     buf_puts(out, "]");
     reply_put_prompt(out, r);
+    if (r->scored != NULL)
+        reply_put_prompt_scores(out, r->tokens, r->scored, r->n_top_prompt);
     buf_puts(out, ",\"usage\":");
     reply_put_usage(out, usage);
     reply_put_timings(out, usage);

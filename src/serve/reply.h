@@ -28,6 +28,12 @@ struct reply_extras {
     struct osp_usage usage;
 };
 
+/* What ended an answer, where it was something that the request named: vLLM's stop_reason. */
+struct stop_reason {
+    const char *string; /* borrowed from the request; NULL: no stop string */
+    int32_t token;      /* of stop_token_ids; -1: none */
+};
+
 struct reply_call {
     char *id, *name;
     struct buf arguments;
@@ -45,10 +51,16 @@ struct reply {
     bool tells_ids;
     const int32_t *prompt; /* (n_prompt) with tells_ids */
     size_t n_prompt;
-    struct buf scores, ids;   /* of a whole answer, as JSON without brackets */
-    enum osp_finish finish;   /* of a whole answer, once it is done */
-    struct reply_call *calls; /* (n_calls) of a whole answer; owned */
-    size_t n_calls_max;       /* that there is room for */
+    struct buf scores, ids;                    /* of a whole answer, as JSON without brackets */
+    enum osp_finish finish;                    /* of a whole answer, once it is done */
+    struct stop_reason stop;                   /* likewise */
+    const struct osp_request_options *options; /* of the request; borrowed; NULL: the usual ones */
+    const struct osp_request
+        *scored; /* whose prompt's scores are told; borrowed; NULL: they are not */
+    const struct osp_tokenizer *tokens; /* with `scored` */
+    int n_top_prompt;                   /* with so many of the likeliest */
+    struct reply_call *calls;           /* (n_calls) of a whole answer; owned */
+    size_t n_calls_max;                 /* that there is room for */
     int n_calls;
 };
 

@@ -24,5 +24,14 @@ void reply_put_timings(struct buf *out, const struct osp_usage *u); /* ,"timings
 /* What a chunk with this event ends with. */
 void reply_put_extras(struct buf *out, const struct reply_extras *e, const struct osp_event *event);
 void reply_put_logprob(struct buf *out, float logprob);
+/* opt may be NULL. */
+struct stop_reason reply_stop_reason(const struct osp_event *done,
+                                     const struct osp_request_options *opt);
+void reply_put_stop_reason(struct buf *out,
+                           const struct stop_reason *stop); /* ,"stop_reason":... */
+/* ,"prompt_logprobs":[...] as vLLM has them, of a request that has told all of them. A rank is null where it is beyond
+ * the n_top that are told. */
+void reply_put_prompt_scores(struct buf *out, const struct osp_tokenizer *t,
+                             const struct osp_request *request, int n_top);
 
 #endif

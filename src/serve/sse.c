@@ -52,10 +52,14 @@ static void end_chunk(struct reply *r, const struct osp_event *event, struct buf
     buf_puts(out, "}");
     reply_put_scores(out, r, &r->scores);
     buf_puts(out, ",\"finish_reason\":");
-    if (event->kind == OSP_EVENT_DONE)
+    if (event->kind == OSP_EVENT_DONE) {
+        const struct stop_reason stop = reply_stop_reason(event, r->options);
+
         reply_put_string(out, osp_finish_text(event->finish));
-    else
+        reply_put_stop_reason(out, &stop);
+    } else {
         buf_puts(out, "null");
+    }
     reply_put_ids(out, r, &r->ids);
     buf_puts(out, "}]");
     if (!r->began && r->index == 0)

@@ -8,7 +8,7 @@
 
 void text_reply_init(struct text_reply *r, int index)
 {
-    *r = (struct text_reply){.index = index};
+    *r = (struct text_reply){.index = index, .n_top_prompt = -1};
     buf_init(&r->text, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->ids, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->scores.tokens, REPLY_TEXT_BYTES_MAX);
@@ -55,12 +55,15 @@ static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id
     buf_puts(out, "\"");
 }
 
-static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct osp_logprob *l)
+/* n_top: so many, though more may be known. */
+static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct osp_logprob *l,
+                    int n_top)
 {
     bool has_own = false;
 
+    n_top = n_top < l->n_top ? n_top : l->n_top;
     buf_puts(out, "{");
-    for (int i = 0; i < l->n_top; i++) {
+    for (int i = 0; i < n_top; i++) {
         has_own = has_own || l->top_tokens[i] == l->token;
         buf_puts(out, i > 0 ? "," : "");
         put_token(out, t, l->top_tokens[i]);
@@ -68,7 +71,7 @@ static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct
         reply_put_logprob(out, l->top_logprobs[i]);
     }
     if (!has_own) {
-        buf_puts(out, l->n_top > 0 ? "," : "");
+        buf_puts(out, n_top > 0 ? "," : "");
         put_token(out, t, l->token);
         buf_puts(out, ":");
         reply_put_logprob(out, l->logprob);
@@ -76,33 +79,78 @@ static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct
     buf_puts(out, "}");
 }
 
-/* Characters, not bytes, of the text before an offset; offsets rise. */
+/* Characters, not bytes, of the text before an offset; offsets rise. Of one inside of a character: before that. What
+ * is no UTF-8 is told as replacement characters, which count. */
 static size_t chars_before(struct text_reply *r, size_t offset)
 {
-    for (; r->n_counted_bytes < offset && r->n_counted_bytes < r->text.size_bytes;
-         r->n_counted_bytes++)
-        r->n_counted_chars +=
-            ((unsigned char)r->text.data[r->n_counted_bytes] & 0xC0) != 0x80; /* first bytes */
+    const size_t end = offset < r->text.size_bytes ? offset : r->text.size_bytes;
+
+    while (r->n_counted_bytes < end) {
+        uint32_t code_point;
+        bool valid;
+        size_t n = utf8_read(r->text.data + r->n_counted_bytes,
+                             r->text.size_bytes - r->n_counted_bytes, &code_point, &valid);
+
+        if (r->n_counted_bytes + n > end)
+            break;
+        r->n_counted_bytes += n;
+        r->n_counted_chars++;
+    }
     return r->n_counted_chars;
+}
+
+/* has_score: all but a prompt's first token have one. offset: of the token, in the text's bytes. */
+static void add_score(struct text_reply *r, const struct osp_logprob *l, bool has_score,
+                      size_t offset)
+{
+    struct text_scores *s = &r->scores;
+    const char *comma = s->tokens.size_bytes > 0 ? "," : "";
+
+    buf_puts(&s->tokens, comma);
+    put_token(&s->tokens, r->tokenizer, l->token);
+    buf_puts(&s->logprobs, comma);
+    buf_puts(&s->tops, comma);
+    if (has_score) {
+        reply_put_logprob(&s->logprobs, l->logprob);
+        put_top(&s->tops, r->tokenizer, l,
+                r->options != NULL ? r->options->top_logprobs : l->n_top);
+    } else {
+        buf_puts(&s->logprobs, "null");
+        buf_puts(&s->tops, "null");
+    }
+    buf_printf(&s->offsets, "%s%zu", comma, chars_before(r, offset));
+}
+
+/* The first event of an answer says that all of them are known. */
+static void add_prompt_scores(struct text_reply *r)
+{
+    size_t n, offset = 0;
+    const int32_t *ids;
+
+    osp_request_prompt(r->request, &ids, &n);
+    for (size_t i = 0; i < n; i++) {
+        char scratch[OSP_TOKEN_SCRATCH_BYTES];
+        const char *bytes;
+        size_t n_bytes = 0;
+        struct osp_logprob score = {.token = ids[i]};
+        const bool has_score = osp_request_prompt_logprob(r->request, i, &score);
+
+        add_score(r, &score, has_score, offset);
+        if (osp_token_bytes(r->tokenizer, ids[i], scratch, &bytes, &n_bytes) == OSP_OK)
+            offset += n_bytes;
+    }
+    r->has_told_prompt = true;
 }
 
 /* n_before: bytes of the text in front of what the offsets count. */
 static bool add_scores(struct text_reply *r, size_t n_before, const struct osp_event *event)
 {
-    struct text_scores *s = &r->scores;
+    const struct text_scores *s = &r->scores;
 
-    for (int i = 0; r->tokenizer && i < event->n_logprobs; i++) {
-        const struct osp_logprob *l = &event->logprobs[i];
-        const char *comma = s->tokens.size_bytes > 0 ? "," : "";
-
-        buf_puts(&s->tokens, comma);
-        put_token(&s->tokens, r->tokenizer, l->token);
-        buf_puts(&s->logprobs, comma);
-        reply_put_logprob(&s->logprobs, l->logprob);
-        buf_puts(&s->tops, comma);
-        put_top(&s->tops, r->tokenizer, l);
-        buf_printf(&s->offsets, "%s%zu", comma, chars_before(r, n_before + l->offset));
-    }
+    if (r->has_prompt_scores && !r->has_told_prompt)
+        add_prompt_scores(r);
+    for (int i = 0; r->tokenizer && i < event->n_logprobs; i++)
+        add_score(r, &event->logprobs[i], true, n_before + event->logprobs[i].offset);
     return !s->tokens.overflow && !s->logprobs.overflow && !s->tops.overflow &&
            !s->offsets.overflow;
 }
@@ -145,8 +193,10 @@ bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
 {
     if (event->kind == OSP_EVENT_TEXT && !buf_append(&r->text, event->text, event->n_bytes))
         return false;
-    if (event->kind == OSP_EVENT_DONE)
+    if (event->kind == OSP_EVENT_DONE) {
         r->finish = event->finish;
+        r->stop = reply_stop_reason(event, r->options);
+    }
     for (int i = 0; r->tells_ids && i < event->n_tokens; i++)
         buf_printf(&r->ids, "%s%d", r->ids.size_bytes > 0 ? "," : "", (int)event->tokens[i]);
     return !r->ids.overflow && add_scores(r, r->n_echo_bytes, event);
@@ -174,10 +224,14 @@ static void put_choice(struct buf *out, const struct text_reply *r, const char *
     buf_printf(out, ",\"index\":%d", r->index);
     put_scores(out, r);
     buf_puts(out, ",\"finish_reason\":");
-    if (finish)
+    if (finish) {
         reply_put_string(out, finish);
-    else
+        reply_put_stop_reason(out, &r->stop);
+    } else {
         buf_puts(out, "null");
+    }
+    if (r->n_top_prompt >= 0)
+        reply_put_prompt_scores(out, r->tokens, r->request, r->n_top_prompt);
     put_ids(out, r);
     buf_puts(out, "}");
 }

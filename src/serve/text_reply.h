@@ -19,6 +19,11 @@ struct text_reply {
     const int32_t *prompt; /* (n_prompt) with tells_ids */
     size_t n_prompt;
     struct reply_extras extras;
+    const struct osp_request_options *options; /* of the request; NULL: the usual ones */
+    const struct osp_request *request;
+    const struct osp_tokenizer *tokens; /* with n_top_prompt */
+    bool has_prompt_scores;             /* they come before the answer's own, with echo */
+    int n_top_prompt; /* prompt_logprobs: so many of the likeliest; -1: it was not given */
 
     bool began; /* the first chunk is out */
     struct buf
@@ -27,8 +32,10 @@ struct text_reply {
     size_t n_told_bytes; /* of a stream's text */
     struct text_scores scores;
     size_t n_counted_bytes, n_counted_chars; /* of the text: how far its characters are counted */
+    bool has_told_prompt;                    /* has_prompt_scores: they are in `scores`, or were */
     struct buf ids;
     enum osp_finish finish; /* of a whole answer, once it is done */
+    struct stop_reason stop;
 };
 
 void text_reply_init(struct text_reply *r, int index);

@@ -115,6 +115,205 @@ def test_logprobs_zero_tells_the_drawn_token(client):
     assert [list(t) for t in scores.top_logprobs] == [[t] for t in scores.tokens]
 
 
+# ---- log-probabilities of prompts ----
+
+ODD = "Copy: é ☃ 日本 🎉\n<|start|>user<|message|>Hi there, hi there."
+
+
+def scores_of(answer, index=0):
+    """The lists side by side as one."""
+    lp = answer.choices[index].logprobs
+    assert len(lp.tokens) == len(lp.token_logprobs) == len(lp.top_logprobs) == len(lp.text_offset)
+    return list(zip(lp.tokens, lp.token_logprobs, lp.top_logprobs, lp.text_offset))
+
+
+@pytest.mark.parametrize("max_tokens", [0, 1, 5])
+@pytest.mark.parametrize("text", [HARMONY, ODD, "Hello"])
+def test_echo_with_logprobs(server, client, text, max_tokens):
+    ids = ids_of(server, text)
+    answer = create(
+        client, prompt=text, max_tokens=max_tokens, logprobs=2, echo=True, extra_body={"skip_special_tokens": False}
+    )
+    choice, scores = answer.choices[0], scores_of(answer)
+    assert choice.text.startswith(text) and choice.finish_reason == "length"
+    assert len(scores) == len(ids) + max_tokens
+    assert answer.usage.prompt_tokens == len(ids) and answer.usage.completion_tokens == max_tokens
+    assert scores[0][1] is None and scores[0][2] is None and scores[0][3] == 0
+    offsets = [s[3] for s in scores]
+    assert offsets == sorted(offsets)
+    for token, score, tops, offset in scores[1:]:
+        assert score <= 0 and 2 <= len(tops) <= 3 and tops[token] == score
+    for token, _, _, offset in scores:
+        if not token.startswith("bytes:"):
+            assert choice.text[offset : offset + len(token)] == token
+    plain = "".join(s[0] for s in scores[: len(ids)] if not s[0].startswith("bytes:"))
+    assert text == plain if "bytes:" not in str(scores) else len(plain) < len(text)
+
+
+def test_a_prompts_scores_are_what_was_told_when_it_was_drawn(server, client):
+    """The same tokens drawn one by one, greedily: each has what it was told when it was drawn, but for the last bits
+    that rows of prompts and drawn rows differ in."""
+    drawn = create(client, prompt="The capital of France is", max_tokens=24, logprobs=5, extra_body={"return_token_ids": True})
+    choice = drawn.choices[0].model_dump()
+    again = create(
+        client, prompt=choice["prompt_token_ids"] + choice["token_ids"], max_tokens=0, logprobs=5, echo=True
+    )
+    scores = scores_of(again)[len(choice["prompt_token_ids"]) :]
+    assert [s[0] for s in scores] == drawn.choices[0].logprobs.tokens
+    for (token, score, tops, _), told in zip(scores, drawn.choices[0].logprobs.token_logprobs):
+        assert score == pytest.approx(told, abs=0.05)
+        assert max(tops, key=tops.get) == token  # greedy
+
+
+def test_each_token_of_a_prompt_alone(server, client):
+    """What the likeliest next token of a prompt's beginning gets is what the whole prompt tells at that place."""
+    ids = ids_of(server, HARMONY)
+    whole = scores_of(create(client, prompt=ids, max_tokens=0, logprobs=5, echo=True))
+    for n in range(1, len(ids)):
+        drawn = create(client, prompt=ids[:n], max_tokens=1, logprobs=5, extra_body={"ignore_eos": True, "skip_special_tokens": False})
+        tops = scores_of(drawn)[0][2]
+        for token, score in whole[n][2].items():
+            assert token not in tops or tops[token] == score
+        assert max(tops, key=tops.get) in whole[n][2]
+
+
+def test_the_same_scores_whoever_else_is_there(server, client):
+    ids = ids_of(server, "The quick brown fox jumps over the lazy dog. " * 30)
+    alone = scores_of(create(client, prompt=ids, max_tokens=0, logprobs=3, echo=True))
+    create(client, prompt=ids, max_tokens=4)  # all of it is in the cache now
+    arguments = {"max_tokens": 3, "logprobs": 3, "echo": True, "n": 2, "temperature": 1, "seed": 3}
+    many = create(client, prompt=[ids, ids[:70], ids[:1], ids_of(server, HARMONY)], **arguments)
+    for i in range(2):
+        assert scores_of(many, i)[: len(ids)] == alone
+        assert scores_of(many, 2 + i)[:70] == alone[:70]
+        assert scores_of(many, 4 + i)[:1] == alone[:1]
+    assert many.usage.prompt_tokens_details.cached_tokens == 0
+    plain = create(client, prompt=ids, max_tokens=1)
+    assert plain.usage.prompt_tokens_details.cached_tokens > 0
+
+
+@pytest.mark.parametrize("max_tokens", [0, 6])
+def test_echo_with_logprobs_as_a_stream(client, max_tokens):
+    arguments = {"prompt": [ODD, "Hello"], "max_tokens": max_tokens, "logprobs": 1, "echo": True, "n": 2, "seed": 4}
+    whole = create(client, **arguments)
+    joined = join(create(client, **arguments, stream=True))
+    for c in whole.choices:
+        assert joined[c.index] == {
+            "text": c.text,
+            "tokens": c.logprobs.tokens,
+            "offsets": c.logprobs.text_offset,
+            "finish": c.finish_reason,
+        }
+
+
+def test_a_prompt_that_is_no_text(server, client):
+    """Half a character, from ids: it is echoed as a replacement character, which counts as one."""
+    ids = ids_of(server, "a🎉b")
+    half = ids[: len(ids) - 2] + ids[-1:]
+    answer = create(client, prompt=half, max_tokens=2, logprobs=0, echo=True)
+    choice, scores = answer.choices[0], scores_of(answer)
+    assert "\ufffd" in choice.text
+    for token, _, _, offset in scores:
+        if not token.startswith("bytes:"):
+            assert choice.text[offset : offset + len(token)] == token
+
+
+def test_prompt_logprobs(server, client):
+    ids = ids_of(server, HARMONY)
+    told = scores_of(create(client, prompt=ids, max_tokens=0, logprobs=5, echo=True))
+    for path, body in (
+        ("completions", {"prompt": HARMONY, "max_tokens": 0}),
+        ("completions", {"prompt": ids, "max_tokens": 2, "n": 2, "logprobs": 1, "echo": True}),
+    ):
+        _, answer, _ = post(server, {**body, "temperature": 0, "prompt_logprobs": 3}, f"/v1/{path}")
+        for choice in answer["choices"]:
+            places = choice["prompt_logprobs"]
+            assert len(places) == len(ids) and places[0] is None
+            for i, place in enumerate(places[1:], 1):
+                own = place[str(ids[i])]
+                assert own["logprob"] == told[i][1] and 3 <= len(place) <= 4
+                ranks = {p["rank"]: p["logprob"] for p in place.values() if p["rank"]}
+                assert sorted(ranks)[:3] == [1, 2, 3]
+                assert sorted(ranks.values(), reverse=True) == [ranks[r] for r in sorted(ranks)]
+        if body.get("logprobs"):  # each as many as it asked for
+            assert all(1 <= len(t) <= 2 for t in answer["choices"][0]["logprobs"]["top_logprobs"][1:])
+    chat = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 3, "n": 2, "return_token_ids": True}
+    _, answer, _ = post(server, {**chat, "prompt_logprobs": 0}, "/v1/chat/completions")
+    places = answer["prompt_logprobs"]
+    assert places[0] is None and len(places) == len(answer["prompt_token_ids"])
+    for token, place in zip(answer["prompt_token_ids"][1:], places[1:]):
+        assert list(place) == [str(token)] and place[str(token)]["rank"] is None
+    status, answer, _ = post(server, {**chat, "prompt_logprobs": 1, "stream": True}, "/v1/chat/completions")
+    assert status == 400 and answer["error"]["param"] == "prompt_logprobs"
+
+
+def test_scores_of_prompts_with_a_worker(start_server, server, client):
+    other = start_server("--worker", "on")
+    arguments = {"prompt": HARMONY, "max_tokens": 4, "logprobs": 3, "echo": True}
+    here, there = (scores_of(create(c, **arguments)) for c in (client, other.client()))
+    assert here == there
+    assert scores_of(create(other.client(), prompt="Hello", max_tokens=0, logprobs=1, echo=True))[0][1] is None
+
+
+# ---- ends of prompts and answers ----
+
+
+def test_truncated_prompts(server, client):
+    ids = ids_of(server, HARMONY)
+    cut = create(client, prompt=HARMONY, max_tokens=3, echo=True, extra_body={"truncate_prompt_tokens": 5})
+    same = create(client, prompt=ids[-5:], max_tokens=3, echo=True)
+    assert cut.choices[0].text == same.choices[0].text and cut.usage.prompt_tokens == 5
+    whole = create(client, prompt=ids, max_tokens=1, extra_body={"truncate_prompt_tokens": 500})
+    assert whole.usage.prompt_tokens == len(ids)
+    most = create(client, prompt="word " * 6000, max_tokens=10, extra_body={"truncate_prompt_tokens": -1})
+    assert most.usage.prompt_tokens == 4096 - 10
+
+
+def test_stop_reason(server, client):
+    prompt = "The capital of France is"
+    free = create(client, prompt=prompt, max_tokens=12)
+    assert free.choices[0].model_dump()["stop_reason"] is None
+    paris = ids_of(server, " Paris")[0]
+    body = {"prompt": prompt, "temperature": 0, "max_tokens": 30}
+    for more, reason in (
+        ({"stop": ["never", "aris"]}, "aris"),
+        ({"stop_token_ids": [paris]}, paris),
+        ({"prompt": HARMONY, "max_tokens": 80}, None),
+    ):
+        _, answer, _ = post(server, {**body, **more})
+        assert answer["choices"][0]["finish_reason"] == "stop"
+        assert answer["choices"][0]["stop_reason"] == reason
+        with urllib.request.urlopen(
+            urllib.request.Request(
+                f"{server.url}/v1/completions",
+                json.dumps({**body, **more, "stream": True}).encode(),
+                {"Content-Type": "application/json"},
+            ),
+            timeout=60,
+        ) as streamed:
+            last = [p for p in streamed.read().decode().split("\n\n") if p.startswith("data: {")][-1]
+        assert json.loads(last[6:])["choices"][0]["stop_reason"] == reason
+
+
+def test_stop_reason_of_chats(server):
+    body = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "temperature": 0}
+    paris = ids_of(server, "Paris")[0]
+    for more, reason in (({}, None), ({"stop": "ris"}, "ris"), ({"stop_token_ids": [paris]}, paris)):
+        _, answer, _ = post(server, {**body, **more}, "/v1/chat/completions")
+        assert answer["choices"][0]["stop_reason"] == reason, more
+        assert answer["choices"][0]["finish_reason"] == "stop"
+        with urllib.request.urlopen(
+            urllib.request.Request(
+                f"{server.url}/v1/chat/completions",
+                json.dumps({**body, **more, "stream": True}).encode(),
+                {"Content-Type": "application/json"},
+            ),
+            timeout=60,
+        ) as streamed:
+            chunks = [json.loads(p[6:]) for p in streamed.read().decode().split("\n\n") if p.startswith("data: {")]
+        assert chunks[-1]["choices"][0]["stop_reason"] == reason
+
+
 def join(chunks):
     """A stream as the whole answer's choices."""
     choices = {}
@@ -291,6 +490,13 @@ def test_timings_and_usage_so_far(server, client):
         ({"prompt": "a", "logprobs": True}, "logprobs", "whole number"),
         ({"prompt": "a", "echo": 1}, "echo", "true or false"),
         ({"prompt": "a", "max_tokens": 0}, "max_tokens", "from 1"),
+        ({"prompt": "a", "max_tokens": 0, "logprobs": 1}, "max_tokens", "0 with echo"),
+        ({"prompt": "a", "max_tokens": -1, "echo": True}, "max_tokens", "from 0"),
+        ({"prompt": "a", "max_tokens": 0, "min_tokens": 1, "echo": True}, "min_tokens", "more than max_tokens, 0"),
+        ({"prompt": "a", "prompt_logprobs": 21}, "prompt_logprobs", "from 0 to 20"),
+        ({"prompt": "a", "prompt_logprobs": 1, "stream": True}, "prompt_logprobs", "not together with stream"),
+        ({"prompt": "a", "truncate_prompt_tokens": 0}, "truncate_prompt_tokens", "1 or more"),
+        ({"prompt": "a", "truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "from -1"),
         ({"prompt": "a", "min_tokens": 9, "max_tokens": 5}, "min_tokens", "more than max_tokens"),
         ({"prompt": "a", "stop": ["x"] * 17}, "stop", "the limit is 16"),
         ({"prompt": "a", "stop_token_ids": [2048]}, "stop_token_ids", "vocabulary"),

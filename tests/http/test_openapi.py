@@ -21,6 +21,7 @@ COMPANIONS = {
     "best_of": {"n": "same"},
     "stream_options": {"stream": True},
     "max_completion_tokens": {"max_tokens": None},
+    "max_tokens": {"echo": True},  # for 0
     "content": {"prompt": None},
     "tools": {"messages": MESSAGES, "prompt": None},
     "messages": {"prompt": None},
@@ -222,6 +223,8 @@ def test_larger_fields_in_their_range(api):
         (text, {"prompt": ["a", "b"], "logprobs": 5, "return_token_ids": True, "structured_outputs": {"regex": "a"}}),
         (text, {"prompt": [[1], [2, 3]], "choice": ["a", "b"]}),
         (text, {"prompt": [1, 2], "stop": "x"}),
+        (text, {"prompt": [1, 2], "echo": True, "logprobs": 2, "prompt_logprobs": 1, "max_tokens": 0}),
+        (chat, {"prompt_logprobs": 2}),
     ]:
         status, answer = api.check("POST", path, {**BODIES[path], **more})
         assert status == 200, (more, answer)

@@ -145,6 +145,7 @@ static void arrive(struct caller *c)
         opt.n_stop = 1;
     }
     c->is_lazy = pick(6) == 0;
+    opt.prompt_logprobs = c->is_scored = c->id % 5 == 2; /* likewise */
     opt.stop_in_text = c->id % 4 == 0; /* not picked: schedules stay what their numbers say */
     submit(c, &opt);
 }
@@ -171,6 +172,21 @@ static void hear_text(struct caller *c, const struct osp_event *e)
     }
 }
 
+/* Of its prompt's arithmetic alone, whatever it had from the cache, lost and computed again. */
+static void check_scores(const struct caller *c)
+{
+    for (int i = 0; i < c->n_prompt; i++) {
+        struct osp_logprob score;
+
+        CHECK(osp_request_prompt_logprob(c->request, (size_t)i, &score) == (c->is_scored && i > 0));
+        if (!c->is_scored || i == 0)
+            continue;
+        CHECK(score.token == c->tokens[i]);
+        CHECK(score.logprob == score_of(stamp_of(c->token_hash[i - 1], c->kind_hash[i - 1])));
+        totals.n_scored++;
+    }
+}
+
 static void check_done(const struct caller *c, const struct osp_event *e)
 {
     const struct seq *q = &c->request->seq;
@@ -187,6 +203,7 @@ static void check_done(const struct caller *c, const struct osp_event *e)
         return;
     }
     CHECK(is_whole);
+    check_scores(c);
     if (c->is_cut) {
         totals.n_cuts++;
         CHECK(e->finish == OSP_FINISH_STOP);

@@ -155,6 +155,17 @@ static void run_part(const struct batch *b, int part, const struct step_part *p)
             read_row(b, s->first_row + i, part, c);
 }
 
+float score_of(uint64_t stamp)
+{
+    return -(float)(mix(stamp, 77) % 9973);
+}
+
+/* Whether it is no draw, but a row of a prompt whose next token is known: that gets so large a bias. */
+static bool is_told(const struct batch *b, const struct batch_sample *d)
+{
+    return d->n_biases == 1 && BATCH_BIASES(b)[d->first_bias].bias > OSP_LOGIT_BIAS_MAX;
+}
+
 static void draw_all(const struct batch *b)
 {
     for (int i = 0; i < b->n_samples; i++) {
@@ -163,6 +174,12 @@ static void draw_all(const struct batch *b)
         const struct caller *c = caller_of(world.engine->sched.plan->parts[part].seq);
         uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
 
+        if (is_told(b, d)) {
+            CHECK(c->is_scored && (int)d->position < c->n_prompt);
+            drawn[i] = BATCH_BIASES(b)[d->first_bias].id;
+            logprobs[i] = score_of(stamp);
+            continue;
+        }
         CHECK(d->seed == c->id);
         drawn[i] = draw(d->seed, (int)d->position, stamp, c->is_exact);
     }
@@ -288,6 +305,7 @@ void sim_model_limits(const struct sched_limits *l)
     shell.plan.context_tokens_max = l->context_tokens_max;
     shell.plan.n_seqs_max = l->n_seqs_max;
     shell.plan.n_batch_tokens_max = l->n_batch_tokens_max;
+    shell.plan.lists = (struct batch_counts){.n_biases = l->n_seqs_max};
     memcpy(shell.plan.n_pages, l->n_pages, sizeof l->n_pages);
     shell.facts.window_tokens = l->window_tokens;
 }

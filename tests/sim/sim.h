@@ -30,6 +30,7 @@ struct caller {
     uint64_t token_hash[CONTEXT_MAX], kind_hash[CONTEXT_MAX]; /* of all up to a position */
     bool is_exact, is_drawn_nan;                              /* the draw behind n_all fails */
     int n_text;                /* bytes of the answer that must be heard at the end */
+    bool is_scored;            /* its prompt is */
     bool is_cut;               /* by a stop string there */
     bool is_canceled, is_lazy; /* reads only at the end */
     uint64_t deadline_ns;
@@ -68,6 +69,7 @@ struct world {
 struct totals {
     int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
     int64_t n_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
+    int64_t n_scored; /* tokens of prompts whose scores were as they must be */
 };
 
 extern struct world world;
@@ -109,6 +111,8 @@ uint64_t salt_hash(const char *salt);
 uint64_t next_token_hash(uint64_t before, int32_t token);
 uint64_t next_kind_hash(uint64_t before, bool generated, int position);
 uint64_t stamp_in(int g, int32_t page, int slot);
+float score_of(
+    uint64_t stamp); /* what the device tells of the token behind a position with this stamp */
 /* Letter's id, or -1. */
 int32_t draw_at(const struct caller *c);
 struct osp_model *sim_model(struct osp_tokenizer *tokenizer);

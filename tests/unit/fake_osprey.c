@@ -130,6 +130,13 @@ void osp_request_prompt(const struct osp_request *request, const int32_t **ids, 
     *n = 2;
 }
 
+bool osp_request_prompt_logprob(const struct osp_request *request, size_t i,
+                                struct osp_logprob *out)
+{
+    (void)request, (void)i, (void)out;
+    return false; /* nobody asks for them here */
+}
+
 static const struct osp_usage fake_usage = {
     .n_prompt_tokens = 7, .n_generated_tokens = 5, .n_reasoning_tokens = 2, .n_cached_tokens = 1};
 

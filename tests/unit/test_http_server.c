@@ -126,7 +126,8 @@ static void test_stream(void **state)
     expect_in(answer,
               "\"delta\":{\"role\":\"assistant\",\"content\":null,\"reasoning\":\"thinking\"");
     expect_in(answer, "\"delta\":{\"content\":\" world\"}");
-    expect_in(answer, "\"finish_reason\":\"stop\"}],\"usage\":null,\"timings\":{");
+    expect_in(answer,
+              "\"finish_reason\":\"stop\",\"stop_reason\":null}],\"usage\":null,\"timings\":{");
     expect_in(answer, "\"choices\":[],\"usage\":{\"prompt_tokens\":7");
     expect_in(answer, "data: [DONE]\n\n\r\n0\r\n\r\n");
     free(answer);

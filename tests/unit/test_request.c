@@ -19,7 +19,7 @@ static bool stopped_text(char out[64], const char *const *stops, int n_stops, co
     for (size_t i = 0; i < strlen(text); i += n)
         stop_text_push(&s, text + i, strlen(text + i) < n ? strlen(text + i) : n, &b);
     stop_text_finish(&s, &b);
-    found = s.found;
+    found = s.found != NULL;
     snprintf(out, 64, "%s", buf_text(&b));
     stop_text_release(&s);
     buf_release(&b);

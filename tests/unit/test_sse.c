@@ -25,7 +25,8 @@
 /* The last of a choice. */
 #define LAST_CHUNK(finish)                                                                         \
     "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD                      \
-    "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":" finish "}]" TIMINGS "}\n\n"
+    "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":" finish                        \
+    ",\"stop_reason\":null}]" TIMINGS "}\n\n"
 
 static const char texts_owner[] = "a tokenizer";
 
@@ -156,7 +157,8 @@ static void test_scores_and_ids(void **state)
                 "{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"x\"}," SCORES
                 ",\"finish_reason\":null,\"token_ids\":[0,9]}],\"prompt_token_ids\":[3,4]}\n\n"
                 "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
-                "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\","
+                "{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\",\"stop_"
+                "reason\":null,"
                 "\"token_ids\":[5]}]" TIMINGS "}\n\ndata: [DONE]\n\n");
         } else {
             assert_true(reply_keep(&r, &text));
@@ -166,7 +168,8 @@ static void test_scores_and_ids(void **state)
                 buf_text(&out),
                 "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
                 "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":"
-                "\"x\",\"refusal\":null}," SCORES ",\"finish_reason\":\"stop\","
+                "\"x\",\"refusal\":null}," SCORES
+                ",\"finish_reason\":\"stop\",\"stop_reason\":null,"
                 "\"token_ids\":[0,9,5]}],\"prompt_token_ids\":[3,4],\"usage\":" USAGE TIMINGS
                 "}\n");
         }
@@ -194,9 +197,10 @@ static void test_two_choices(void **state)
         buf_text(&out),
         "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
         "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\",\"refusal\":null},"
-        "\"logprobs\":null,\"finish_reason\":\"stop\"},"
+        "\"logprobs\":null,\"finish_reason\":\"stop\",\"stop_reason\":null},"
         "{\"index\":1,\"message\":{\"role\":\"assistant\",\"content\":\"b\",\"refusal\":null},"
-        "\"logprobs\":null,\"finish_reason\":\"length\"}],\"usage\":" USAGE TIMINGS "}\n");
+        "\"logprobs\":null,\"finish_reason\":\"length\",\"stop_reason\":null}],\"usage\":" USAGE
+            TIMINGS "}\n");
     for (int i = 0; i < 2; i++)
         reply_release(&r[i]);
     buf_release(&out);
@@ -217,7 +221,7 @@ static void test_usage_chunk(void **state)
         buf_text(&out),
         "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
         "{\"index\":0,\"delta\":{\"role\":\"assistant\"},\"logprobs\":null,\"finish_reason\":"
-        "\"length\"}],\"usage\":null" TIMINGS "}\n\n"
+        "\"length\",\"stop_reason\":null}],\"usage\":null" TIMINGS "}\n\n"
         "data: {\"id\":\"chatcmpl-x\",\"object\":\"chat.completion.chunk\"," HEAD
         "],\"usage\":" USAGE TIMINGS "}\n\n"
         "data: [DONE]\n\n");
@@ -249,7 +253,8 @@ static void test_whole(void **state)
         "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":null,\"refusal\":null,"
         "\"reasoning\":\"hm\",\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":\"call_1\","
         "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"x\\\":1}\"}}]},"
-        "\"logprobs\":null,\"finish_reason\":\"tool_calls\"}],\"usage\":" USAGE TIMINGS "}\n");
+        "\"logprobs\":null,\"finish_reason\":\"tool_calls\",\"stop_reason\":null}],\"usage\":" USAGE
+            TIMINGS "}\n");
     buf_release(&out);
     reply_release(&r);
 }

@@ -222,6 +222,28 @@ static void expect_answers(struct osp_engine *engine)
 
 enum { N_ASKED = 4 };
 
+/* Scores of the prompt come behind those of the answer. */
+static void hear_with_prompt(struct heard *h, struct osp_request *r, bool is_scored)
+{
+    struct osp_logprob score;
+    struct osp_event e;
+    const int32_t *ids;
+    size_t n;
+
+    heard_init(h);
+    do {
+        assert_int_equal(osp_next_event(r, -1, &e), OSP_OK);
+        hear_event(h, &e);
+    } while (e.kind != OSP_EVENT_DONE && e.kind != OSP_EVENT_ERROR);
+    osp_request_prompt(r, &ids, &n);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(osp_request_prompt_logprob(r, i, &score), is_scored && i > 0);
+        if (is_scored && i > 0)
+            hear_score(h, &score);
+    }
+    osp_request_close(r);
+}
+
 static void ask_all(struct heard heard[N_ASKED], struct osp_engine *engine)
 {
     const struct osp_logit_bias bias = {1000, -3};
@@ -242,13 +264,34 @@ static void ask_all(struct heard heard[N_ASKED], struct osp_engine *engine)
                                           .biases = &bias,
                                           .n_biases = i > 0,
                                           .stop = {"ris"},
-                                          .n_stop = i % 2};
+                                          .n_stop = i % 2,
+                                          .prompt_logprobs = i < 3,
+                                          .top_prompt_logprobs = 2 * i};
 
         assert_int_equal(osp_submit_chat(&r[i], engine, chat, &opt), OSP_OK);
     }
     for (int i = 0; i < N_ASKED; i++)
-        hear_all(&heard[i], r[i]);
+        hear_with_prompt(&heard[i], r[i], i < 3);
     osp_chat_free(chat);
+}
+
+static void ask_prompt_only(struct osp_engine *engine)
+{
+    const struct osp_request_options opt = {
+        .raw = true, .prompt_logprobs = true, .prompt_only = true};
+    const int32_t prompt[] = {100, 101, 102};
+    struct osp_logprob score;
+    struct osp_request *r;
+    struct osp_event e;
+
+    for (size_t n = 1; n <= 3; n++) {
+        assert_int_equal(osp_submit_tokens(&r, engine, prompt, n, &opt), OSP_OK);
+        assert_int_equal(osp_next_event(r, -1, &e), OSP_OK);
+        assert_int_equal(e.kind, OSP_EVENT_DONE);
+        assert_int_equal(e.finish, OSP_FINISH_LENGTH);
+        assert_int_equal(osp_request_prompt_logprob(r, n - 1, &score), n > 1);
+        osp_request_close(r);
+    }
 }
 
 static void expect_same(const struct heard *a, const struct heard *b)
@@ -299,6 +342,7 @@ static void test_same_answers_as_here(void **state)
     assert_true(worker_pid() > 0);
     for (int i = 0; i < 2; i++) {
         ask_all(heard[i], engines[i]);
+        ask_prompt_only(engines[i]);
         osp_engine_get_stats(engines[i], &stats[i]);
     }
     for (int i = 0; i < N_ASKED; i++) {
@@ -306,7 +350,7 @@ static void test_same_answers_as_here(void **state)
         heard_release(&heard[0][i]);
         heard_release(&heard[1][i]);
     }
-    assert_int_equal(stats[0].n_requests_done, N_ASKED);
+    assert_int_equal(stats[0].n_requests_done, N_ASKED + 3);
     assert_int_equal(stats[0].n_prompt_tokens + stats[0].n_cached_tokens,
                      stats[1].n_prompt_tokens + stats[1].n_cached_tokens);
     assert_int_equal(stats[0].n_running + stats[0].n_waiting, 0);
