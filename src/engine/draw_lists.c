@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/edit.h"
 #include "base/memory.h"
 
 enum {
@@ -185,6 +186,7 @@ enum osp_status draw_lists_need_mask(struct draw_lists *d, int n_ids)
 {
     enum osp_status st = OSP_OK;
 
+    d->is_formed = true;
     if (d->mask != NULL)
         return OSP_OK;
     TRY(mem_try_array(&d->mask, (size_t)mask_words(n_ids), sizeof(*d->mask), "a mask"));
@@ -224,6 +226,24 @@ static bool is_early(const struct draw_lists *d, int n_generated)
     return n_generated < d->tokens_min;
 }
 
+/* Whether the mask allows an id that `early` does not rule out. */
+static bool can_go_on(const struct draw_lists *d)
+{
+    int n_more = 0;
+
+    for (int i = 0; i < d->n_early; i++)
+        n_more -= d->early[i].bias == -INFINITY && mask_allows(d->mask, d->early[i].id);
+    for (int i = 0; i < d->n_mask_words && n_more <= 0; i++)
+        n_more += __builtin_popcount(d->mask[i]);
+    return n_more > 0;
+}
+
+/* A form whose text can only end here ends the answer, whatever tokens_min says. */
+static bool is_held_back(const struct draw_lists *d, int n_generated)
+{
+    return is_early(d, n_generated) && (!d->is_formed || can_go_on(d));
+}
+
 void draw_lists_count(const struct draw_lists *d, int n_generated, struct batch_counts *counts)
 {
     counts->n_seen += d->n_seen;
@@ -239,7 +259,7 @@ static void *at(struct batch *b, int32_t offset)
 void draw_lists_fill(const struct draw_lists *d, int n_generated, struct batch *b,
                      struct batch_sample *sample, struct batch_counts *filled)
 {
-    const bool early = is_early(d, n_generated);
+    const bool early = is_held_back(d, n_generated);
 
     sample->n_seen = d->n_seen;
     sample->n_biases = early ? d->n_early : d->n_biases;

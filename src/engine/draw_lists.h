@@ -24,6 +24,7 @@ struct draw_lists {
     int tokens_min; /* as long as the answer has fewer tokens than this */
     uint32_t *mask; /* (n_mask_words) */
     int n_mask_words;
+    bool is_formed; /* the mask is a form's: it is made anew for each draw */
 };
 
 struct draw_lists_wish {
@@ -46,7 +47,8 @@ CHECKED enum osp_status draw_lists_need_mask(struct draw_lists *d, int n_ids);
 /* A token was drawn. */
 void draw_lists_note(struct draw_lists *d, int32_t token);
 
-/* Adds what the draw of the token behind n_generated others needs to counts. */
+/* Adds what the draw of the token behind n_generated others needs to counts, at most: before tokens_min a form may yet
+ * want less. */
 void draw_lists_count(const struct draw_lists *d, int n_generated, struct batch_counts *counts);
 /* Puts it into the batch, behind what `filled` counts, which it adds to. */
 void draw_lists_fill(const struct draw_lists *d, int n_generated, struct batch *b,

@@ -88,11 +88,21 @@ void api_error_respond(struct http_exchange *x, const struct api_error *e)
     buf_init(&body, ERROR_JSON_BYTES_MAX);
     api_error_json(&body, e);
     buf_putc(&body, '\n');
-    if (e->http_status == 429 || e->http_status == 503) {
+    if ((e->http_status == 429 || e->http_status == 503) && e->retry_after_s >= 0) {
         snprintf(retry_after, sizeof retry_after, "%d",
                  e->retry_after_s > 0 ? e->retry_after_s : 1);
         http_add_header(x, "retry-after", retry_after);
     }
     http_respond(x, e->http_status, "application/json", buf_text(&body), body.size_bytes);
     buf_release(&body);
+}
+
+void api_warn_ignored(struct http_exchange *x, const struct buf *names)
+{
+    char text[512];
+
+    if (names->size_bytes == 0)
+        return;
+    snprintf(text, sizeof text, "ignored unknown fields: %s", buf_text(names));
+    http_add_header(x, "x-osprey-warning", text);
 }

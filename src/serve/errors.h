@@ -8,7 +8,7 @@ enum { API_PARAM_BYTES_MAX = 96 };
 
 struct api_error {
     int http_status;
-    int retry_after_s;               /* of 429 and 503; 0: 1 */
+    int retry_after_s;               /* of 429 and 503; 0: 1; -1: it is of no use to try again */
     const char *type, *code;         /* static; code may be NULL */
     char param[API_PARAM_BYTES_MAX]; /* "" = null */
     char message[FAIL_MESSAGE_BYTES_MAX];
@@ -23,5 +23,7 @@ void api_error_from_status(struct api_error *e, enum osp_status status, const ch
 
 void api_error_json(struct buf *out, const struct api_error *e);
 void api_error_respond(struct http_exchange *x, const struct api_error *e);
+/* The header that names what of a request was ignored, "a, b", if anything was. */
+void api_warn_ignored(struct http_exchange *x, const struct buf *names);
 
 #endif

@@ -73,6 +73,8 @@ CHECKED enum osp_status http_run(struct http_server *s, void (*on_ready)(void *c
                                  bool *forced_out);
 void http_stop(struct http_server *s); /* as the first signal does; later calls as the second */
 bool http_draining(const struct http_server *s);
+/* Of http_options' shutdown_timeout_ms, once it drains; else 0. */
+uint64_t http_drain_left_ms(const struct http_server *s);
 void http_get_counts(const struct http_server *s, struct http_counts *out);
 void http_wake(struct http_server *s);
 

@@ -224,6 +224,11 @@ bool http_draining(const struct http_server *s)
     return s->draining;
 }
 
+uint64_t http_drain_left_ms(const struct http_server *s)
+{
+    return s->draining && !s->finished ? uv_timer_get_due_in(&s->shutdown_timer) : 0;
+}
+
 void http_close(struct http_server *s)
 {
     if (!s)

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/rng.h"
+#include "serve/errors.h"
 
 enum { HEAD_BYTES_MAX = 16 << 10 };
 
@@ -228,18 +229,43 @@ void http_respond(struct http_exchange *x, int status, const char *content_type,
         finish(x);
 }
 
+/* What requests that never come to a handler are refused with. */
+static const char *refusal_code(int status)
+{
+    static const struct {
+        int status;
+        const char *code;
+    } CODES[] = {
+        {400, "malformed_request"},
+        {408, "request_timeout"},
+        {413, "body_too_large"},
+        {414, "url_too_long"},
+        {415, "unsupported_media_type"},
+        {417, "expectation_failed"},
+        {431, "headers_too_large"},
+        {501, "not_implemented"},
+        {505, "http_version_not_supported"},
+    };
+
+    for (size_t i = 0; i < sizeof CODES / sizeof CODES[0]; i++)
+        if (CODES[i].status == status)
+            return CODES[i].code;
+    return NULL;
+}
+
 void http_refuse(struct http_conn *c, int status, const char *why)
 {
     struct http_request *r = &c->parser.request;
+    struct api_error e;
     struct buf body;
 
     http_exchange_begin(c);
     r->keep_alive = false;
     r->method = r->method ? r->method : "-";
     buf_init(&body, HEAD_BYTES_MAX);
-    buf_puts(&body, "{\"error\":{\"message\":");
-    buf_json_string(&body, why, strlen(why));
-    buf_puts(&body, ",\"type\":\"invalid_request_error\",\"param\":null,\"code\":null}}\n");
+    api_error_set(&e, status, refusal_code(status), "%s", why);
+    api_error_json(&body, &e);
+    buf_putc(&body, '\n');
     write_response(&c->exchange, status, "application/json", buf_text(&body), body.size_bytes);
     buf_release(&body);
     if (c->state == CONN_CLOSED)

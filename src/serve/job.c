@@ -185,7 +185,7 @@ static void take_event(struct job *job, struct job_choice *c, const struct osp_e
         fail_all(job, out);
     } else if (event->kind == OSP_EVENT_DONE && event->finish == OSP_FINISH_CANCELED) {
         /* by nobody here: the engine closes */
-        api_error_set(&job->error, 503, "shutting_down", "the server is shutting down");
+        unavailable_closing(job->server, &job->error);
         fail_all(job, out);
     } else if (!job->kind->hear(job, (int)(c - job->choices), event, out)) {
         api_error_set(&job->error, 500, NULL, "the answer is larger than the server can keep");
@@ -281,7 +281,7 @@ void jobs_hear(struct server *s)
 }
 
 /* Told at once, and not when the engine has obeyed: its step may be the reason. */
-static void job_cut(struct job *job, int http_status, const char *code, const char *why)
+static void job_cut(struct job *job, const struct api_error *why)
 {
     struct buf out;
 
@@ -289,30 +289,35 @@ static void job_cut(struct job *job, int http_status, const char *code, const ch
     if (!job->x)
         return;
     buf_init(&out, OUT_BYTES_MAX);
-    api_error_set(&job->error, http_status, code, "%s", why);
+    job->error = *why;
     answer_error(job, &out);
     buf_release(&out);
 }
 
 void jobs_cancel(struct server *s)
 {
+    struct api_error e;
+
+    unavailable_closing(s, &e);
     for (struct job *job = s->jobs; job; job = job->next)
-        job_cut(job, 503, "shutting_down", "the server is shutting down");
+        job_cut(job, &e);
 }
 
 void jobs_tick(struct server *s)
 {
     uint64_t now_ns = clock_ns();
+    struct api_error e;
 
     if (s->opt.request_limit_ms == 0)
         return;
+    api_error_set(&e, 504, "request_time_limit",
+                  "the answer took longer than the server allows (--request-time-limit)");
     for (struct job *job = s->jobs; job; job = job->next) {
         if (now_ns < job->deadline_ns)
             continue;
         s->n_over_time += job->x != NULL;
         job->deadline_ns = UINT64_MAX;
-        job_cut(job, 504, "request_time_limit",
-                "the answer took longer than the server allows (--request-time-limit)");
+        job_cut(job, &e);
     }
 }
 
@@ -323,16 +328,6 @@ void jobs_close(struct server *s)
         job_free(job);
     }
     s->jobs = NULL;
-}
-
-static void warn_ignored(struct job *job)
-{
-    char text[512];
-
-    if (job->params.ignored.size_bytes == 0)
-        return;
-    snprintf(text, sizeof text, "ignored unknown fields: %s", buf_text(&job->params.ignored));
-    http_add_header(job->x, "x-osprey-warning", text);
 }
 
 const char *job_model(const struct job *job)
@@ -350,7 +345,7 @@ static void begin_answer(struct job *job)
     struct buf out;
 
     buf_init(&out, OUT_BYTES_MAX);
-    warn_ignored(job);
+    api_warn_ignored(job->x, &job->params.ignored);
     if (job->effort)
         http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
     job->kind->begin(job, &out);
@@ -387,31 +382,14 @@ static void job_submitted(void *ctx)
 
 /* ---- the start ---- */
 
-/* Comes back by itself when it restarts; a dead one is for whoever runs the server. */
-static void unhealthy_error(struct api_error *e, const struct osp_engine_health *health)
-{
-    if (health->state == OSP_ENGINE_DEAD)
-        api_error_set(e, 503, "engine_dead",
-                      "the engine has failed (%s); the server must be restarted", health->reason);
-    else
-        api_error_set(e, 503, "engine_restarting", "the engine is %s: %s; try again",
-                      osp_engine_state_text(health->state), health->reason);
-}
-
 static bool is_unanswerable(struct server *s, struct http_exchange *x)
 {
-    struct osp_engine_health health;
     struct api_error e;
 
-    osp_engine_get_health(s->engine, &health);
-    if (http_draining(s->http))
-        api_error_set(&e, 503, "shutting_down", "the server is shutting down");
-    else if (health.state == OSP_ENGINE_DEAD || health.state == OSP_ENGINE_RESTARTING)
-        unhealthy_error(&e, &health);
-    else if (!http_request_is_json(http_exchange_request(x)))
+    if (!http_request_is_json(http_exchange_request(x)) && !http_draining(s->http))
         api_error_set(&e, 415, "unsupported_media_type",
                       "the body must come with Content-Type: application/json");
-    else
+    else if (!is_unavailable(s, &e))
         return false;
     api_error_respond(x, &e);
     return true;

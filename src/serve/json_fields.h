@@ -73,6 +73,8 @@ CHECKED enum osp_status fields_read(struct request_params *out, const struct fie
                                     const json_t *body);
 /* Names something of the request that is ignored, once, in the warning's header. */
 void fields_note_ignored(struct request_params *p, const char *name);
+/* The same of every member of a body that the set does not have, into a list of at most IGNORED_BYTES_MAX. */
+void fields_note_unknown(struct buf *ignored, const struct field_set *set, const json_t *body);
 /* The i-th row of a set; NULL behind the last. */
 const struct field *fields_at(const struct field_set *set, size_t i);
 

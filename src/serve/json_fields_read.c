@@ -75,16 +75,33 @@ static bool is_named(const char *list, const char *name)
     return false;
 }
 
-void fields_note_ignored(struct request_params *p, const char *name)
+static void note_ignored(struct buf *ignored, const char *name)
 {
     struct buf harmless;
 
     buf_init(&harmless, IGNORED_BYTES_MAX);
     put_harmless(&harmless, name);
-    if (!harmless.overflow && *name && !is_named(buf_text(&p->ignored), buf_text(&harmless)) &&
-        p->ignored.size_bytes + harmless.size_bytes + 2 <= IGNORED_BYTES_MAX)
-        buf_printf(&p->ignored, "%s%s", p->ignored.size_bytes ? ", " : "", buf_text(&harmless));
+    if (!harmless.overflow && *name && !is_named(buf_text(ignored), buf_text(&harmless)) &&
+        ignored->size_bytes + harmless.size_bytes + 2 <= IGNORED_BYTES_MAX)
+        buf_printf(ignored, "%s%s", ignored->size_bytes ? ", " : "", buf_text(&harmless));
     buf_release(&harmless);
+}
+
+void fields_note_ignored(struct request_params *p, const char *name)
+{
+    note_ignored(&p->ignored, name);
+}
+
+void fields_note_unknown(struct buf *ignored, const struct field_set *set, const json_t *body)
+{
+    const char *name;
+    json_t *v;
+
+    json_object_foreach((json_t *)body, name, v)
+    {
+        if (find(set, name) == NULL)
+            note_ignored(ignored, name);
+    }
 }
 
 static enum osp_status read_field(struct request_params *p, const struct field_set *set,

@@ -64,6 +64,10 @@ bool admission_refuses(struct server *s, struct api_error *out);
 /* Completes a 429 of the engine's own, and counts it. */
 void admission_refused(struct server *s, struct api_error *e);
 
+/* unavailable.c: true when nothing can be generated now: *out is the 503, and when it is worth asking again. */
+bool is_unavailable(const struct server *s, struct api_error *out);
+void unavailable_closing(const struct server *s, struct api_error *out);
+
 /* status_line.c: every tick. */
 void status_line_tick(struct server *s);
 

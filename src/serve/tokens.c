@@ -19,13 +19,21 @@ enum {
     DETOKENIZED_IDS_MAX = 1 << 20 /* far above any context */
 };
 
+struct tokens_job;
+
+/* /tokenize or /detokenize. */
+struct tokens_kind {
+    const struct field_set *fields;
+    enum osp_status (*answer)(const struct tokens_job *job, const json_t *body, struct buf *out);
+};
+
 struct tokens_job {
     struct server *server;
     struct http_exchange *x; /* NULL once the client has gone */
     char *body;
     size_t n_body_bytes;
-    enum osp_status (*answer)(const struct tokens_job *job, const json_t *body, struct buf *out);
-    struct buf out;
+    const struct tokens_kind *kind;
+    struct buf out, ignored; /* names of fields that nothing reads */
     enum osp_status status;
     struct api_error error;
 };
@@ -198,6 +206,7 @@ static const struct field TOKENIZE_FIELDS[] = {
     OTHER("tools", FIELD_SCHEMA_TOOLS, "Its functions."),
     FLAG("parse_special", "The texts of control tokens become those."),
     FLAG("return_token_strs", "The tokens' texts come too."),
+    OTHER("model", "{'type':'string'}", "The name of the model; left out, the one that is served."),
 };
 const struct field_set tokenize_fields = {
     .own = TOKENIZE_FIELDS, .n_own = sizeof TOKENIZE_FIELDS / sizeof TOKENIZE_FIELDS[0]};
@@ -206,9 +215,42 @@ static const struct field DETOKENIZE_FIELDS[] = {
     FIELD_NEEDED_ROW("tokens", 0, DETOKENIZED_IDS_MAX, field_no_matter,
                      "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}",
                      "Ids of tokens."),
+    OTHER("model", "{'type':'string'}", "The name of the model; left out, the one that is served."),
 };
 const struct field_set detokenize_fields = {
     .own = DETOKENIZE_FIELDS, .n_own = sizeof DETOKENIZE_FIELDS / sizeof DETOKENIZE_FIELDS[0]};
+
+static enum osp_status check_model(const struct tokens_job *job, const json_t *body)
+{
+    const json_t *model = json_object_get(body, "model");
+
+    if (model == NULL || json_is_null(model))
+        return OSP_OK;
+    if (!json_is_string(model))
+        return fail(OSP_EINVAL, "model: must be a string");
+    if (!server_has_model(job->server, json_string_value(model)))
+        return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
+                    json_string_value(model), job->server->names[0]);
+    return OSP_OK;
+}
+
+/* A conversation's own fields are read with it, as those of a chat completion are. */
+static void note_unknown(struct tokens_job *job, const json_t *body)
+{
+    const json_t *messages = json_object_get(body, "messages");
+    const bool is_chat = messages != NULL && !json_is_null(messages);
+    static const struct field CHAT_FIELDS[] = {
+        FLAG("parse_special", NULL),
+        FLAG("return_token_strs", NULL),
+        OTHER("prompt", NULL, NULL),
+        OTHER("content", NULL, NULL),
+    };
+    static const struct field_set of_chat = {.endpoint = FOR_CHAT,
+                                             .own = CHAT_FIELDS,
+                                             .n_own = sizeof CHAT_FIELDS / sizeof CHAT_FIELDS[0]};
+
+    fields_note_unknown(&job->ignored, is_chat ? &of_chat : job->kind->fields, body);
+}
 
 static enum osp_status read_and_answer(struct tokens_job *job)
 {
@@ -216,7 +258,9 @@ static enum osp_status read_and_answer(struct tokens_job *job)
     enum osp_status st;
 
     TRY(json_body_read(&body, job->body, job->n_body_bytes));
-    TRY(job->answer(job, body, &job->out));
+    TRY(check_model(job, body));
+    note_unknown(job, body);
+    TRY(job->kind->answer(job, body, &job->out));
     if (job->out.overflow)
         st = fail(OSP_ELIMIT, "the answer is larger than %d MiB", TOKENS_ANSWER_BYTES_MAX >> 20);
 out:
@@ -241,8 +285,11 @@ static void job_done(void *ctx)
 
     if (job->x && job->status != OSP_OK)
         api_error_respond(job->x, &job->error);
-    else if (job->x)
+    else if (job->x) {
+        api_warn_ignored(job->x, &job->ignored);
         http_respond(job->x, 200, "application/json", buf_text(&job->out), job->out.size_bytes);
+    }
+    buf_release(&job->ignored);
     buf_release(&job->out);
     free(job->body);
     free(job);
@@ -255,9 +302,7 @@ static void job_gone(void *ctx)
     job->x = NULL;
 }
 
-static void begin(struct server *s, struct http_exchange *x,
-                  enum osp_status (*answer)(const struct tokens_job *, const json_t *,
-                                            struct buf *))
+static void begin(struct server *s, struct http_exchange *x, const struct tokens_kind *kind)
 {
     struct tokens_job *job;
     struct api_error e;
@@ -271,7 +316,8 @@ static void begin(struct server *s, struct http_exchange *x,
     job = mem_new(sizeof *job);
     job->server = s;
     job->x = x;
-    job->answer = answer;
+    job->kind = kind;
+    buf_init(&job->ignored, IGNORED_BYTES_MAX);
     buf_init(&job->out, TOKENS_ANSWER_BYTES_MAX);
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     http_exchange_on_gone(x, job_gone, job);
@@ -280,14 +326,18 @@ static void begin(struct server *s, struct http_exchange *x,
 
 void route_tokenize(struct server *s, struct http_exchange *x, const char *name)
 {
+    static const struct tokens_kind kind = {&tokenize_fields, answer_tokenize};
+
     (void)name;
-    begin(s, x, answer_tokenize);
+    begin(s, x, &kind);
 }
 
 void route_detokenize(struct server *s, struct http_exchange *x, const char *name)
 {
+    static const struct tokens_kind kind = {&detokenize_fields, answer_detokenize};
+
     (void)name;
-    begin(s, x, answer_detokenize);
+    begin(s, x, &kind);
 }
 
 void route_version(struct server *s, struct http_exchange *x, const char *name)

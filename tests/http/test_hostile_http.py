@@ -48,8 +48,16 @@ def status_of(answer):
     return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.1 ") else None
 
 
+# Of what is refused before there is a request: nothing of it can be a parameter's fault.
+CODES = {408: "request_timeout", 413: "body_too_large", 414: "url_too_long", 415: "unsupported_media_type", 417: "expectation_failed",
+         431: "headers_too_large", 501: "not_implemented", 505: "http_version_not_supported"}
+
+
 def is_error_object(answer):
     error = json.loads(answer.split(b"\r\n\r\n", 1)[1])["error"]
+    status = status_of(answer)
+    assert error["code"] == CODES.get(status, error["code"]) and error["code"]
+    assert error["type"] == ("server_error" if status >= 500 else "invalid_request_error")
     return set(error) == {"message", "type", "param", "code"} and error["message"]
 
 
@@ -168,7 +176,7 @@ def test_slow_requests_are_ended(hasty, start):
         while piece := s.recv(65536):
             got += piece
     assert time.monotonic() - began < 6
-    assert got == b"" if not start else status_of(got) == 408
+    assert got == b"" if not start else status_of(got) == 408 and is_error_object(got)
 
 
 def test_many_slow_connections_disturb_nobody(hasty):

@@ -108,6 +108,23 @@ def test_reasoning_is_free_and_streams_alike(client):
     assert "".join(getattr(piece, "reasoning_content", None) or "" for piece in pieces) == whole.reasoning_content
 
 
+def test_a_form_goes_before_min_tokens(client):
+    """Where a form can only end it ends, with fewer tokens than min_tokens; before that min_tokens holds."""
+    most = {"min_tokens": 600}
+    free = ask(client, seed=5, extra_body=most)
+    assert free.usage.completion_tokens >= 600
+    for form in ({"choice": ["yes", "no"]}, {"response_format": strict({"enum": ["red", "green"]})}):
+        choice = ask(client, seed=5, extra_body={**form, **most}).choices[0]
+        assert choice.finish_reason == "stop" and choice.message.content in ("yes", "no", '"red"', '"green"')
+    parameters = {"type": "object", "properties": {"n": {"enum": [1, 2]}}, "required": ["n"], "additionalProperties": False}
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "parameters": parameters}}
+    choice = ask(
+        client, seed=5, tools=[tool], tool_choice="required", parallel_tool_calls=False, extra_body=most
+    ).choices[0]
+    assert choice.finish_reason == "tool_calls"
+    assert [json.loads(c.function.arguments)["n"] in (1, 2) for c in choice.message.tool_calls] == [True]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_other_forms(client, seed):
     choice = ask(client, extra_body={"choice": ["yes", "no", "perhaps"]}, seed=seed)

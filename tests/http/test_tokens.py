@@ -46,6 +46,31 @@ def test_a_conversation_has_the_prompt_of_its_completion(server, client):
 
 
 @pytest.mark.parametrize(
+    "path, body, ignored",
+    [
+        ("/tokenize", {"prompt": "a", "add_special_tokens": False, "x": 1}, "add_special_tokens, x"),
+        ("/tokenize", {"prompt": "a", "reasoning_effort": "high"}, "reasoning_effort"),  # there is no conversation
+        ("/tokenize", {"messages": QUESTION, "reasoning_effort": "high", "tools": []}, None),
+        ("/tokenize", {"messages": QUESTION, "model": "osprey-nano", "seats": 3}, "seats"),
+        ("/tokenize", {"prompt": "a", "parse_special": True, "return_token_strs": None}, None),
+        ("/detokenize", {"tokens": [1], "model": "osprey-nano", "tools": []}, "tools"),
+        ("/detokenize", {"tokens": [1]}, None),
+    ],
+)
+def test_unknown_fields_are_named(server, path, body, ignored):
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        assert answer.headers["x-osprey-warning"] == (ignored and f"ignored unknown fields: {ignored}")
+
+
+def test_another_model_is_refused(server):
+    for path, body in (("/tokenize", {"prompt": "a"}), ("/detokenize", {"tokens": [1]})):
+        status, error = post(server, path, {**body, "model": "gpt-9"})
+        assert status == 404 and error["code"] == "model_not_found" and error["param"] == "model"
+        assert post(server, path, {**body, "model": 5})[1]["param"] == "model"
+
+
+@pytest.mark.parametrize(
     "path, body, part",
     [
         ("/tokenize", {}, "prompt"),

@@ -162,7 +162,7 @@ def test_health_while_it_loads_again(start_server):
         server.client().chat.completions.create(model="x", messages=TASK)
     assert caught.value.status_code == 503
     assert caught.value.code == "engine_restarting"
-    assert caught.value.response.headers["retry-after"] == "1"
+    assert 1 <= int(caught.value.response.headers["retry-after"]) <= AGAIN_S  # as long as the first start took
     wait_until(lambda: health(server)[0] == 200, "200 again")
     assert time.monotonic() - began < AGAIN_S
     assert server.stop() == 0
@@ -196,7 +196,7 @@ def test_dead_for_good(start_server):
     assert "more than 1 times within 10 minutes" in health(server)[1]["reason"]
     with pytest.raises(openai.InternalServerError) as caught:
         server.client().chat.completions.create(model="x", messages=TASK)
-    assert caught.value.code == "engine_dead"
+    assert caught.value.code == "engine_dead" and "retry-after" not in caught.value.response.headers
     assert children(server.process.pid) == []
     assert server.stop() == 0
 

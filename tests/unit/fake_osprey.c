@@ -48,7 +48,7 @@ struct osp_engine {
     bool closing;
 };
 
-static atomic_bool fake_engine_dead;
+static atomic_bool fake_engine_dead, fake_engine_restarts;
 static atomic_int fake_seen_temperature_milli; /* of the last request; -1 = the default */
 
 const char *osp_version(void)
@@ -69,7 +69,8 @@ int osp_status_http(enum osp_status status)
 void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out)
 {
     (void)model;
-    *out = (struct osp_model_info){.name = "fake", .path = "/fake", .context_tokens_max = 4096};
+    *out = (struct osp_model_info){
+        .name = "fake", .path = "/fake", .context_tokens_max = 4096, .load_seconds = 7.5};
 }
 
 const struct osp_tokenizer *osp_model_tokenizer(const struct osp_model *model)
@@ -232,7 +233,7 @@ enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model
     struct osp_engine *e = mem_new(sizeof *e);
 
     (void)model;
-    fake_engine_dead = false; /* tests may share a process */
+    fake_engine_dead = fake_engine_restarts = false; /* tests may share a process */
     fake_seen_temperature_milli = 0;
     e->opt = *opt;
     pthread_mutex_init(&e->mutex, NULL);
@@ -257,6 +258,8 @@ void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_he
     *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
     if (fake_engine_dead)
         *out = (struct osp_engine_health){OSP_ENGINE_DEAD, "the fake is dead", 0};
+    else if (fake_engine_restarts)
+        *out = (struct osp_engine_health){OSP_ENGINE_RESTARTING, "the fake rises", 1};
 }
 
 const char *osp_engine_state_text(enum osp_engine_state state)

@@ -400,6 +400,42 @@ static void test_nothing_allowed_ends_one(void **state)
     close_engine();
 }
 
+/* Before tokens_min a form goes on where it can, and ends where it must. */
+static void test_tokens_min_and_forms(void **state)
+{
+    static const struct {
+        enum osp_form form;
+        const char *text;
+        int n_least, n_most; /* bytes */
+    } cases[] = {{OSP_FORM_CHOICE, "[\"yes\", \"no\"]", 2, 3},
+                 {OSP_FORM_REGEX, "a?", 1, 1}, /* it could have ended before */
+                 {OSP_FORM_REGEX, "[ab]*", ANSWER_TOKENS, 20 * ANSWER_TOKENS},
+                 {OSP_FORM_STRICT_SCHEMA, "{\"enum\":[1,2]}", 1, 1}};
+    struct osp_request_options opt = steady;
+    struct answer a;
+
+    (void)state;
+    open_engine();
+    opt.ignore_stop_tokens = false;
+    opt.tokens_max = 2 * ANSWER_TOKENS;
+    opt.tokens_min = ANSWER_TOKENS;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        for (uint64_t seed = 0; seed < 4; seed++) {
+            opt.sampling.seed = seed;
+            opt.form = cases[i].form;
+            opt.form_text = cases[i].text;
+            hear(&a, submit(&opt, 20));
+            assert_int_equal(a.heard.last.kind, OSP_EVENT_DONE);
+            assert_in_range(a.heard.text.size_bytes, cases[i].n_least, cases[i].n_most);
+            if (i != 2)
+                assert_true(a.n_tokens < ANSWER_TOKENS);
+            else
+                assert_true(a.n_tokens >= ANSWER_TOKENS);
+            heard_release(&a.heard);
+        }
+    close_engine();
+}
+
 static void test_ranges(void **state)
 {
     static const struct osp_sampling bad[] = {
@@ -436,4 +472,5 @@ UNIT_MAIN(cmocka_unit_test(test_seen_ids_are_counted),
           cmocka_unit_test(test_penalties_spread_an_answer),
           cmocka_unit_test(test_biases_and_allowed_tokens),
           cmocka_unit_test(test_stop_tokens_and_tokens_min),
-          cmocka_unit_test(test_nothing_allowed_ends_one), cmocka_unit_test(test_ranges))
+          cmocka_unit_test(test_nothing_allowed_ends_one),
+          cmocka_unit_test(test_tokens_min_and_forms), cmocka_unit_test(test_ranges))

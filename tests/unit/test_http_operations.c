@@ -70,6 +70,70 @@ static void test_retry_after_is_the_backlog(void **state)
     finish(&f);
 }
 
+/* A restart takes as long as the first start did; a dead engine does not come back. */
+static void test_retry_after_of_an_engine_that_failed(void **state)
+{
+    char *bytes, *answer;
+    struct fixture f;
+
+    (void)state;
+    start(&f, usual_options());
+    fake_engine_restarts = true;
+    expect(&f, chat_text("{\"messages\":[]}"), "503 Service", "retry-after: 8\r\n");
+    fake_engine_dead = true;
+    bytes = chat_text("{\"messages\":[]}");
+    answer = ask(&f, bytes);
+    expect_in(answer, "engine_dead");
+    assert_null(strstr(answer, "retry-after"));
+    free(answer);
+    free(bytes);
+    fake_engine_dead = fake_engine_restarts = false;
+    finish(&f);
+}
+
+/* While it drains, until its limit at the latest. */
+static void test_retry_after_of_a_server_that_ends(void **state)
+{
+    struct serve_options opt = usual_options();
+    char *slow = chat_text("{\"messages\":[],\"stream\":true,\"x\":\"SLOW\"}");
+    char *bytes = chat_text("{\"messages\":[]}");
+    struct buf out, refused;
+    struct fixture f;
+    const char *after;
+    int fd, late_fd;
+
+    (void)state;
+    opt.shutdown_timeout_ms = 60000;
+    start(&f, opt);
+    fd = dial(&f);
+    late_fd = dial(&f);
+    buf_init(&out, ANSWER_BYTES_MAX);
+    buf_init(&refused, ANSWER_BYTES_MAX);
+    say(late_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_true(hear(late_fd, &refused, "\"ok\""));
+    say(fd, slow);
+    assert_true(hear(fd, &out, "tick"));
+    kill(getpid(), SIGTERM);
+    buf_clear(&out);
+    assert_true(hear(fd, &out, "tick"));
+    buf_clear(&refused);
+    say(late_fd, bytes);
+    assert_true(hear(late_fd, &refused, "shutting_down"));
+    after = strstr(buf_text(&refused), "retry-after: ");
+    assert_non_null(after);
+    assert_in_range(atoi(after + strlen("retry-after: ")), 20, 60);
+    kill(getpid(), SIGINT);
+    f.running = false;
+    pthread_join(f.thread, NULL);
+    serve_close(f.server);
+    buf_release(&out);
+    buf_release(&refused);
+    close(fd);
+    close(late_fd);
+    free(slow);
+    free(bytes);
+}
+
 static void test_time_limit(void **state)
 {
     struct serve_options opt = usual_options();
@@ -131,6 +195,8 @@ static void test_a_later_choice_is_refused(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the_key),
-          cmocka_unit_test(test_retry_after_is_the_backlog), cmocka_unit_test(test_time_limit),
-          cmocka_unit_test(test_a_slow_reader_is_cut_off),
+          cmocka_unit_test(test_retry_after_is_the_backlog),
+          cmocka_unit_test(test_retry_after_of_an_engine_that_failed),
+          cmocka_unit_test(test_retry_after_of_a_server_that_ends),
+          cmocka_unit_test(test_time_limit), cmocka_unit_test(test_a_slow_reader_is_cut_off),
           cmocka_unit_test(test_a_later_choice_is_refused))
