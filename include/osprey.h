@@ -477,6 +477,8 @@ struct osp_event {
     const char *name, *call_id; /* OSP_EVENT_TOOL_CALL */
     int call_index;
     enum osp_status status; /* OSP_EVENT_ERROR */
+    bool is_preamble;       /* TEXT: of a message to the user before calls, not of the answer */
+    bool is_cut;            /* DONE: in a message that the model has not ended */
     enum osp_finish finish; /* OSP_EVENT_DONE */
     int32_t stop_token;     /* DONE: the stop token that ended it, or -1 */
     const char *

@@ -179,11 +179,12 @@ out:
     return st;
 }
 
-/* Text before a call is a preamble: it does not complete the turn. Without text there is none. */
-static void make_preamble(struct osp_chat *chat)
+void chat_make_preamble(struct osp_chat *chat)
 {
     struct harmony_message *last = &chat->messages[chat->n_messages - 1];
 
+    if (!chat->may_be_preamble)
+        return;
     if (last->content.n_bytes == 0)
         chat->n_messages--;
     else
@@ -217,8 +218,7 @@ enum osp_status chat_add_call_text(struct osp_chat *chat, const char *id, const 
                 "calls"));
     TRY(copy_string(chat, "", id, &call.id));
     TRY(copy_string(chat, "functions.", name, &call.recipient));
-    if (chat->may_be_preamble)
-        make_preamble(chat);
+    chat_make_preamble(chat); /* text before a call is one */
     m.recipient = call.recipient;
     TRY(add_message(chat, m));
     chat->calls[chat->n_calls++] = call;

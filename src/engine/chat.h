@@ -43,6 +43,8 @@ CHECKED enum osp_status chat_add_text(struct osp_chat *chat, const char *role, c
 CHECKED enum osp_status chat_add_assistant_text(struct osp_chat *chat,
                                                 struct harmony_text reasoning,
                                                 struct harmony_text content);
+/* The text that was added just now is a preamble, which does not complete the turn; without text there is none. */
+void chat_make_preamble(struct osp_chat *chat);
 CHECKED enum osp_status chat_add_call_text(struct osp_chat *chat, const char *id, const char *name,
                                            struct harmony_text arguments);
 /* OSP_EINVAL unless osp_chat_set_effort() knows the name. */

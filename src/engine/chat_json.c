@@ -135,13 +135,31 @@ out:
     return st;
 }
 
+/* Whether the text is a preamble, as an answer of /v1/responses tells it. */
+static enum osp_status read_phase(const struct message *m, bool *is_preamble)
+{
+    struct place place = place_member(&m->place, "phase");
+    const char *phase;
+    enum osp_status st;
+
+    *is_preamble = false;
+    TRY(member_string(&m->place, "phase", &phase));
+    *is_preamble = phase != NULL && strcmp(phase, "commentary") == 0;
+    if (phase != NULL && !*is_preamble && strcmp(phase, "final_answer") != 0)
+        st = place_fail(&place, "\"%.32s\" is not one of commentary, final_answer", phase);
+out:
+    return st;
+}
+
 static enum osp_status read_assistant(struct osp_chat *chat, const struct message *m)
 {
     struct place calls = place_member(&m->place, "tool_calls");
     struct harmony_text reasoning, content = m->content;
+    bool is_preamble;
     enum osp_status st;
 
     TRY(read_reasoning(m, &reasoning));
+    TRY(read_phase(m, &is_preamble));
     if (content.data == NULL)
         TRY(member_text(&m->place, "refusal", &content));
     if (!place_is_absent(&calls))
@@ -149,6 +167,8 @@ static enum osp_status read_assistant(struct osp_chat *chat, const struct messag
     if (content.data == NULL && reasoning.n_bytes == 0 && place_size(&calls) == 0)
         TRY(require_content(m));
     TRY(place_within(&m->place, chat_add_assistant_text(chat, reasoning, content)));
+    if (is_preamble)
+        chat_make_preamble(chat);
     for (size_t i = 0; i < place_size(&calls); i++) {
         struct place call = place_item(&calls, i);
 

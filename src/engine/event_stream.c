@@ -38,6 +38,7 @@ static void add_text_event(struct event_stream *s, enum osp_event_kind kind, siz
     e->n_bytes = s->text.size_bytes - begin;
     e->call_index = s->n_calls - 1;
     e->scores_end = kind == OSP_EVENT_TEXT ? s->n_scores : 0;
+    e->is_preamble = kind == OSP_EVENT_TEXT && s->in_preamble;
     buf_putc(&s->text, '\0');
 }
 
@@ -108,6 +109,7 @@ static void on_begin(void *ctx, const struct harmony_header *header)
 
     s->in_reasoning = header->part == PART_REASONING;
     s->in_content = header->part == PART_CONTENT;
+    s->in_preamble = s->in_content && strcmp(header->channel, "commentary") == 0;
     if (header->part == PART_TOOL_CALL && !event_stream_stopped(s))
         begin_call(s, header->recipient);
 }
@@ -136,6 +138,7 @@ static void on_end(void *ctx, const struct harmony_header *header, int32_t termi
 
     s->in_reasoning = false;
     s->in_content = false;
+    s->is_cut = terminator < 0;
     if (header->part == PART_CONTENT)
         finish_answer(s);
     if (header->part == PART_TOOL_CALL && s->one_call && !s->is_priming)
@@ -320,7 +323,10 @@ bool event_stream_next(struct event_stream *s, struct osp_event *out)
     if (s->n_heard == s->n_pending)
         return false;
     e = &s->pending[s->n_heard++];
-    *out = (struct osp_event){.kind = e->kind, .call_index = e->call_index, .stop_token = -1};
+    *out = (struct osp_event){.kind = e->kind,
+                              .call_index = e->call_index,
+                              .is_preamble = e->is_preamble,
+                              .stop_token = -1};
     out->text = s->text.data + e->text;
     out->n_bytes = e->n_bytes;
     if (e->kind == OSP_EVENT_TEXT && e->scores_end > s->n_scores_heard) {

@@ -13,6 +13,7 @@ struct pending_event {
     size_t text, n_bytes, name, call_id;
     size_t scores_end; /* of a text: the scores up to here go with it */
     int call_index;
+    bool is_preamble;
 };
 
 struct event_stream {
@@ -30,12 +31,14 @@ struct event_stream {
     size_t n_scores, n_scores_max, n_scores_heard;
     size_t n_answer_bytes, n_given_bytes; /* of the answer's text: known, and given out by `stop` */
     int n_tokens, tokens_min;             /* read; before tokens_min no stop string is found */
-    bool in_content;                      /* inside the content of an answer's message */
-    bool is_priming;                      /* the prompt's own end is read: its content is no news */
-    bool in_reasoning;                    /* inside the content of an analysis message */
-    bool one_call, has_call;              /* the answer ends with its first call; that has ended */
-    bool is_broken;                       /* there was no memory for some text: no event follows */
-    bool no_control_text;                 /* raw: control tokens have none */
+    bool in_preamble;  /* the latest message's text is one: the commentary channel, to the user */
+    bool is_cut;       /* the latest message has ended only with the stream */
+    bool in_content;   /* inside the content of an answer's message */
+    bool is_priming;   /* the prompt's own end is read: its content is no news */
+    bool in_reasoning; /* inside the content of an analysis message */
+    bool one_call, has_call; /* the answer ends with its first call; that has ended */
+    bool is_broken;          /* there was no memory for some text: no event follows */
+    bool no_control_text;    /* raw: control tokens have none */
     int n_calls, n_reasoning_tokens;
     struct told_text told; /* so far */
 };

@@ -46,6 +46,7 @@ static struct osp_event done_event(const struct osp_request *r)
     return (struct osp_event){
         .kind = OSP_EVENT_DONE,
         .text = "",
+        .is_cut = r->stream.is_cut,
         .finish = finish_of(r),
         .stop_token = ended_on_stop_token(r) ? r->seq.tokens[r->seen.n_tokens - 1] : -1,
         .stop_string = r->stream.stop.found,

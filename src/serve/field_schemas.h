@@ -27,6 +27,7 @@
     "{'type':'object','properties':{'role':{'const':'assistant'},'content':{'anyOf':"              \
     "[" FIELD_SCHEMA_CONTENT ",{'type':'null'}]}"                                                  \
     ",'reasoning':{'type':['string','null']},'reasoning_content':{'type':['string','null']},"      \
+    "'phase':{'enum':['commentary','final_answer',null]},"                                         \
     "'tool_calls':{'anyOf':[" FIELD_SCHEMA_CALLS ",{'type':'null'}]}},'required':['role']},"       \
     "{'type':'object','properties':{'role':{'const':'tool'},'tool_call_id':{'type':'string',"      \
     "'minLength':1},'content':" FIELD_SCHEMA_CONTENT "},"                                          \

@@ -87,7 +87,7 @@ static enum osp_status set_open(struct response_input *in, const char *name, jso
 static enum osp_status read_message(struct response_input *in, const json_t *item)
 {
     const json_t *role;
-    json_t *content = NULL;
+    json_t *content = NULL, *phase = json_object_get(item, "phase");
     const char *name;
     enum osp_status st;
 
@@ -95,13 +95,19 @@ static enum osp_status read_message(struct response_input *in, const json_t *ite
     name = json_string_value(role);
     if (!str_in_list("user,assistant,system,developer", name))
         return input_bad(in, ".role", "must be user, assistant, system or developer");
+    if (!input_is_phase(phase))
+        return input_bad(in, ".phase", "must be commentary or final_answer");
     TRY(input_text(in, item, "content", &content));
     if (strcmp(name, "assistant") != 0)
         return add_text(in, name, content);
     st = open_message(in, "content", "tool_calls", NULL);
-    if (st == OSP_OK)
-        return set_open(in, "content", content);
-    json_decref(content);
+    if (st != OSP_OK) {
+        json_decref(content);
+        return st;
+    }
+    TRY(set_open(in, "content", content));
+    if (json_is_string(phase))
+        TRY(set_open(in, "phase", json_incref(phase)));
 out:
     return st;
 }

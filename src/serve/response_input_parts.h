@@ -13,6 +13,8 @@ enum osp_status input_bad(const struct response_input *in, const char *member, c
                           ...) PRINTF_LIKE(3, 4);
 enum osp_status input_no_memory(void);
 
+/* Of an assistant's message; NULL: it has none. */
+bool input_is_phase(const json_t *phase);
 CHECKED enum osp_status input_string(const struct response_input *in, const json_t *item,
                                      const char *name, const json_t **out);
 /* A string, or a list of parts. Gives a JSON string. */

@@ -43,6 +43,13 @@ enum osp_status input_no_memory(void)
 
 /* ---- members ---- */
 
+bool input_is_phase(const json_t *phase)
+{
+    return !phase || json_is_null(phase) ||
+           (json_is_string(phase) &&
+            str_in_list("commentary,final_answer", json_string_value(phase)));
+}
+
 enum osp_status input_string(const struct response_input *in, const json_t *item, const char *name,
                              const json_t **out)
 {

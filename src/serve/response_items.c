@@ -79,7 +79,8 @@ static void put_reasoning(const struct response_writer *w, bool is_begun, struct
 
 static void put_message(const struct response_writer *w, bool is_begun, struct buf *out)
 {
-    buf_puts(out, ",\"role\":\"assistant\",\"content\":[");
+    buf_printf(out, ",\"role\":\"assistant\",\"phase\":\"%s\",\"content\":[",
+               w->is_preamble ? "commentary" : "final_answer");
     if (!is_begun)
         put_part(w, out);
     buf_puts(out, "]");
@@ -274,6 +275,7 @@ static bool begin_item(struct response_writer *w, enum response_item_kind kind,
     if (!response_close_item(w, false, out))
         return false;
     w->open = kind;
+    w->is_preamble = event->is_preamble;
     response_new_id(w->item_id, KINDS[kind].id);
     if (kind == ITEM_CALL) {
         w->call_id = mem_strdup(event->call_id);
@@ -301,13 +303,20 @@ static bool add_scores(struct response_writer *w, const struct osp_event *event,
     return buf_append(&w->scores, buf_text(fresh), fresh->size_bytes);
 }
 
+/* A preamble and the answer behind it are messages of their own. */
+static bool is_more_of_it(const struct response_writer *w, enum response_item_kind kind,
+                          const struct osp_event *event)
+{
+    return w->open == kind && (kind != ITEM_MESSAGE || w->is_preamble == event->is_preamble);
+}
+
 bool response_add_text(struct response_writer *w, enum response_item_kind kind,
                        const struct osp_event *event, struct buf *out)
 {
     struct buf fresh;
     bool fits;
 
-    if (w->open != kind && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
+    if (!is_more_of_it(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
         return false; /* arguments of no call */
     buf_init(&fresh, RESPONSE_SCORES_BYTES_MAX);
     fits = buf_append(&w->text, event->text, event->n_bytes) && add_scores(w, event, &fresh);

@@ -10,7 +10,7 @@ void response_end_event(struct buf *out);
 
 /* Ends the open item, if there is one. is_cut: the answer ended in it. False: there are too many. */
 CHECKED bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out);
-/* Appends the event's text to an item of that kind, which is begun if another is open. */
+/* Appends the event's text to an item of that kind, and of that phase, which is begun if another is open. */
 CHECKED bool response_add_text(struct response_writer *w, enum response_item_kind kind,
                                const struct osp_event *event, struct buf *out);
 CHECKED bool response_begin_call(struct response_writer *w, const struct osp_event *event,

@@ -129,7 +129,7 @@ static bool hear_done(struct response_writer *w, const struct osp_event *event, 
 {
     w->finish = event->finish;
     w->usage = event->usage;
-    if (!response_close_item(w, is_cut(w), out))
+    if (!response_close_item(w, is_cut(w) && event->is_cut, out))
         return false;
     w->completed_unix_s = clock_unix_s();
     w->is_done = true;
@@ -171,6 +171,7 @@ void response_fail(struct response_writer *w, const char *message, struct buf *o
     enum { FAILURE_BYTES_MAX = 16 << 10 };
     struct buf failure;
 
+    (void)!response_close_item(w, true, out); /* no room for it: the response goes without */
     buf_init(&failure, FAILURE_BYTES_MAX);
     buf_puts(&failure, "{\"code\":\"server_error\",\"message\":");
     reply_put_string(&failure, message);

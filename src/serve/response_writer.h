@@ -37,6 +37,7 @@ struct response_writer {
     bool is_done;
 
     enum response_item_kind open;
+    bool is_preamble; /* the open message */
     char item_id[RESPONSE_ID_BYTES];
     char *call_id, *name;
     const struct spaced_tool *spaced; /* the function that is called, if it is of a namespace */

@@ -159,6 +159,18 @@ static void test_tool_calls(void **state)
              "1", "f") "]}," RESULT("1")),
          HI "<|start|>assistant<|channel|>commentary<|message|>P<|end|>" CALLED("f") ANSWERED("f")
              OPEN},
+        {MESSAGES(USER
+                  ",{\"role\":\"assistant\",\"reasoning\":\"R\",\"content\":\"P\",\"phase\":"
+                  "\"commentary\"},{\"role\":\"assistant\",\"content\":\"\",\"phase\":"
+                  "\"commentary\"},{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[" CALL(
+                      "1", "f") "]}," RESULT("1")),
+         HI ANALYSIS("R") "<|start|>assistant<|channel|>commentary<|message|>P<|end|>" CALLED("f")
+             ANSWERED("f") OPEN},
+        {MESSAGES(USER
+                  ",{\"role\":\"assistant\",\"content\":\"P\",\"phase\":\"commentary\"},{\"role\":"
+                  "\"assistant\",\"content\":\"F\",\"phase\":\"final_answer\"}"),
+         HI "<|start|>assistant<|channel|>commentary<|message|>P<|end|>"
+            "<|start|>assistant<|channel|>final<|message|>F<|end|>" OPEN},
         {MESSAGES(USER ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\",\"function\":{"
                        "\"name\":\"f\",\"arguments\":\"not json\\u0000\"}}]},{\"role\":\"tool\","
                        "\"name\":\"ignored name\",\"tool_call_id\":\"1\",\"content\":[{\"type\":"

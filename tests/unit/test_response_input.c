@@ -98,6 +98,12 @@ static void test_answers_in_several_items(void **state)
            "'role':'assistant','content':'b'},{'type':'message','role':'assistant','content':'c'}]",
            "[{'role':'assistant','content':'a'},{'role':'assistant','reasoning':'s','content':'b'},"
            "{'role':'assistant','content':'c'}]");
+    expect("[{'type':'message','role':'assistant','phase':'commentary','content':'a'},{'type':"
+           "'function_call','call_id':'c1','name':'f','arguments':'{}'},{'role':'assistant',"
+           "'phase':null,'content':'b'}]",
+           "[{'role':'assistant','content':'a','phase':'commentary','tool_calls':[{'id':'c1','type'"
+           ":'function','function':{'name':'f','arguments':'{}'}}]},{'role':'assistant','content':"
+           "'b'}]");
     expect("[{'type':'reasoning','summary':[]},{'role':'user','content':'x'}]",
            "[{'role':'user','content':'x'}]");
 }
@@ -139,6 +145,10 @@ static void test_errors(void **state)
         {"[{'type':'mesage'}]", "input[0].type: \"mesage\" is not one of"},
         {"[{'role':'user'}]", "input[0].content: must be a string or a list of parts"},
         {"[{'content':'x'}]", "input[0].role: must be a string"},
+        {"[{'role':'assistant','phase':'preamble','content':'x'}]",
+         "input[0].phase: must be commentary or final_answer"},
+        {"[{'role':'assistant','phase':1,'content':'x'}]",
+         "input[0].phase: must be commentary or final_answer"},
         {"[{'role':'tool','content':'x'}]", "input[0].role: must be user, assistant"},
         {"[{'role':'user','content':'x'},{'role':'user','content':[{'type':'input_image'}]}]",
          "input[1].content[0].type: \"input_image\" is not supported"},

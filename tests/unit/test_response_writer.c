@@ -23,7 +23,8 @@ struct check {
     json_t *last;      /* the response of the last event */
     bool has_part;     /* its content part is open */
     struct buf text;   /* of its deltas */
-    struct buf all[4]; /* of all deltas of a kind of item */
+    struct buf all[4]; /* of all deltas of a kind of item; of preambles at ITEM_NONE */
+    size_t n_incomplete;
     json_int_t n_events;
     bool is_over;
 };
@@ -62,6 +63,14 @@ static enum response_item_kind kind_of(const json_t *item)
     return ITEM_CALL;
 }
 
+static bool is_preamble(const json_t *item)
+{
+    const char *phase = string(item, "phase");
+
+    assert_true(strcmp(phase, "commentary") == 0 || strcmp(phase, "final_answer") == 0);
+    return phase[0] == 'c';
+}
+
 /* The text of an item that is done. */
 static const char *text_of(const json_t *item)
 {
@@ -85,6 +94,18 @@ static void check_response(struct check *c, const json_t *event, const char *sta
     c->last = json_incref(response);
 }
 
+/* One message after another has another phase. */
+static void check_phase(const struct check *c, const json_t *item)
+{
+    const size_t n = json_array_size(c->items);
+    const json_t *before = n > 0 ? json_array_get(c->items, n - 1) : NULL;
+
+    if (kind_of(item) != ITEM_MESSAGE)
+        return;
+    assert_true(!before || kind_of(before) != ITEM_MESSAGE ||
+                is_preamble(before) != is_preamble(item));
+}
+
 static void check_added(struct check *c, const json_t *event)
 {
     json_t *item = json_object_get(event, "item");
@@ -98,6 +119,7 @@ static void check_added(struct check *c, const json_t *event)
         assert_string_equal(string(item, "arguments"), "");
     else
         assert_int_equal(json_array_size(json_object_get(item, "content")), 0);
+    check_phase(c, item);
     c->open = json_incref(item);
     c->has_part = false;
     buf_clear(&c->text);
@@ -135,6 +157,8 @@ static void check_delta(struct check *c, const json_t *event, enum response_item
     assert_true(kind == ITEM_CALL || c->has_part);
     assert_true(json_string_length(delta) > 0);
     buf_append(&c->text, json_string_value(delta), json_string_length(delta));
+    if (kind == ITEM_MESSAGE && is_preamble(c->open))
+        kind = ITEM_NONE;
     buf_append(&c->all[kind], json_string_value(delta), json_string_length(delta));
 }
 
@@ -154,6 +178,12 @@ static void check_item_done(struct check *c, const json_t *event)
     assert_int_equal(number(event, "output_index"), json_array_size(c->items));
     require_string(item, "id", string(c->open, "id"));
     assert_int_equal(kind_of(item), kind_of(c->open));
+    if (kind_of(item) == ITEM_MESSAGE)
+        require_string(item, "phase", string(c->open, "phase"));
+    assert_int_equal(c->n_incomplete, 0); /* only the last may be so */
+    c->n_incomplete += strcmp(string(item, "status"), "incomplete") == 0;
+    if (c->n_incomplete == 0)
+        require_string(item, "status", "completed");
     assert_string_equal(text_of(item), buf_text(&c->text));
     if (kind_of(item) == ITEM_CALL) {
         require_string(item, "name", string(c->open, "name"));
@@ -168,6 +198,16 @@ static void check_end(struct check *c, const json_t *event, const char *status)
 {
     assert_null(c->open);
     check_response(c, event, status);
+    assert_true(c->n_incomplete == 0 || strcmp(status, "completed") != 0);
+    if (strcmp(status, "incomplete") == 0)
+        require_string(json_object_get(c->last, "incomplete_details"), "reason",
+                       "max_output_tokens");
+    else
+        assert_true(json_is_null(json_object_get(c->last, "incomplete_details")));
+    if (strcmp(status, "failed") == 0)
+        require_string(json_object_get(c->last, "error"), "message", "it broke");
+    else
+        assert_true(json_is_null(json_object_get(c->last, "error")));
     if (!json_equal(json_object_get(c->last, "output"), c->items))
         fail_msg("the last event has other items: %s", json_dumps(event, 0));
     c->is_over = true;
@@ -212,6 +252,8 @@ static void check_event(struct check *c, const char *type, const json_t *event)
         check_end(c, event, "completed");
     else if (strcmp(type, "response.incomplete") == 0)
         check_end(c, event, "incomplete");
+    else if (strcmp(type, "response.failed") == 0)
+        check_end(c, event, "failed");
     else
         fail_msg("unknown event %s", type);
 }
@@ -298,7 +340,11 @@ static void random_stream(uint64_t number_, const struct ids *stock, struct ids 
 struct heard {
     struct buf all[4];
     int n_calls;
+    bool is_cut; /* in a message */
 };
+
+/* Beside ways to finish: the engine fails after the last token. */
+enum { FAILS = -1 };
 
 static void hear_all(struct event_stream *s, struct response_writer *w, struct heard *h,
                      struct buf *out)
@@ -313,15 +359,32 @@ static void hear_all(struct event_stream *s, struct response_writer *w, struct h
         assert_true(response_hear(w, &event, out));
         h->n_calls += event.kind == OSP_EVENT_TOOL_CALL;
         if (event.kind != OSP_EVENT_TOOL_CALL)
-            buf_append(&h->all[kinds[event.kind]], event.text, event.n_bytes);
+            buf_append(&h->all[event.is_preamble ? ITEM_NONE : kinds[event.kind]], event.text,
+                       event.n_bytes);
     }
 }
 
-static void write_all(const struct tokenizer *t, const struct ids *tokens, enum osp_finish finish,
+static void finish_all(struct event_stream *s, int finish, struct response_writer *w,
+                       struct heard *h, struct buf *out)
+{
+    struct osp_event done = {.kind = OSP_EVENT_DONE, .finish = (enum osp_finish)finish};
+
+    if (finish == FAILS) {
+        response_fail(w, "it broke", out);
+        return;
+    }
+    event_stream_finish(s);
+    hear_all(s, w, h, out);
+    done.is_cut = h->is_cut = s->is_cut;
+    assert_true(response_hear(w, &done, out));
+    response_end(w, out);
+}
+
+/* finish: or FAILS. */
+static void write_all(const struct tokenizer *t, const struct ids *tokens, int finish,
                       struct response_writer *w, struct heard *h, struct buf *out)
 {
     static const char *const functions[] = {"get_weather"};
-    struct osp_event done = {.kind = OSP_EVENT_DONE, .finish = finish};
     struct event_stream s;
 
     *h = (struct heard){0};
@@ -337,10 +400,7 @@ static void write_all(const struct tokenizer *t, const struct ids *tokens, enum 
         event_stream_push(&s, tokens->data[i], NULL);
         hear_all(&s, w, h, out);
     }
-    event_stream_finish(&s);
-    hear_all(&s, w, h, out);
-    assert_true(response_hear(w, &done, out));
-    response_end(w, out);
+    finish_all(&s, finish, w, h, out);
     event_stream_release(&s);
 }
 
@@ -366,6 +426,29 @@ static void drop_ids(json_t *response)
     }
 }
 
+/* A response that fails is told by its stream alone. */
+static void check_failing(const struct tokenizer *t, const struct ids *tokens)
+{
+    struct response_writer w;
+    struct buf events;
+    struct heard h;
+    struct check c;
+
+    buf_init(&events, OUT_BYTES);
+    response_writer_init(&w);
+    w.streams = true;
+    write_all(t, tokens, FAILS, &w, &h, &events);
+    check_stream(&c, buf_text(&events));
+    require_string(c.last, "status", "failed");
+    for (size_t i = 0; i < COUNT(h.all); i++)
+        assert_string_equal(buf_text(&c.all[i]), buf_text(&h.all[i]));
+    assert_int_equal(c.n_incomplete, json_array_size(c.items) > 0);
+    check_release(&c);
+    heard_release(&h);
+    response_writer_release(&w);
+    buf_release(&events);
+}
+
 static void check_one(const struct tokenizer *t, const struct ids *tokens, enum osp_finish finish)
 {
     struct response_writer streamed, whole;
@@ -389,6 +472,8 @@ static void check_one(const struct tokenizer *t, const struct ids *tokens, enum 
         assert_string_equal(buf_text(&c.all[i]), buf_text(&h.all[i]));
     json_array_foreach(c.items, i, item) n_calls += kind_of(item) == ITEM_CALL;
     assert_int_equal(n_calls, h.n_calls);
+    if (finish != OSP_FINISH_LENGTH || json_array_size(c.items) == 0 || !h.is_cut)
+        assert_int_equal(c.n_incomplete, 0);
     object = json_loads(buf_text(&response), JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(object);
     drop_ids(object);
@@ -416,6 +501,8 @@ static void test_random_streams(void **state)
     for (uint64_t i = 0; i < STREAMS; i++) {
         random_stream(i, stock, &tokens);
         check_one(t, &tokens, i % 3 == 0 ? OSP_FINISH_LENGTH : OSP_FINISH_STOP);
+        if (i % 3 == 1)
+            check_failing(t, &tokens);
     }
     ids_release(&tokens);
     for (size_t i = 0; i < COUNT(fragments); i++)
@@ -455,7 +542,7 @@ enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
 #define PART "{\"type\":\"output_text\",\"text\":\"4\",\"annotations\":[]," SCORES "}"
 #define ITEM                                                                                       \
     "{\"id\":\"msg_x\",\"type\":\"message\",\"status\":\"incomplete\",\"role\":\"assistant\","     \
-    "\"content\":[" PART "]}"
+    "\"phase\":\"final_answer\",\"content\":[" PART "]}"
 #define ABOUT "\"item_id\":\"msg_x\",\"output_index\":0,\"content_index\":0,"
 
 static void test_word_for_word(void **state)
@@ -464,6 +551,7 @@ static void test_word_for_word(void **state)
     struct osp_event four = text(OSP_EVENT_TEXT, "4");
     struct osp_event done = {.kind = OSP_EVENT_DONE,
                              .finish = OSP_FINISH_LENGTH,
+                             .is_cut = true,
                              .usage = {.n_prompt_tokens = 7,
                                        .n_generated_tokens = 5,
                                        .n_reasoning_tokens = 2,
@@ -499,9 +587,10 @@ static void test_word_for_word(void **state)
                                      "null")) EVENT("response.in_progress", 1,
                                                     "\"response\":" OBJECT("in_progress", "null",
                                                                            "null", "", "null"))
-            EVENT("response.output_item.added", 2,
-                  "\"output_index\":0,\"item\":{\"id\":\"msg_x\",\"type\":\"message\",\"status\":"
-                  "\"in_progress\",\"role\":\"assistant\",\"content\":[]}")
+            EVENT(
+                "response.output_item.added", 2,
+                "\"output_index\":0,\"item\":{\"id\":\"msg_x\",\"type\":\"message\",\"status\":"
+                "\"in_progress\",\"role\":\"assistant\",\"phase\":\"final_answer\",\"content\":[]}")
                 EVENT("response.content_part.added", 3,
                       ABOUT "\"part\":{\"type\":\"output_text\",\"text\":\"\",\"annotations\":[],"
                             "\"logprobs\":[]}") EVENT("response.output_text.delta", 4,
@@ -553,6 +642,7 @@ static void test_a_failure(void **state)
     const struct osp_event a = text(OSP_EVENT_TEXT, "a"), args = text(OSP_EVENT_TOOL_ARGS, "x");
     struct response_writer w;
     struct buf out;
+    const char *done, *failed;
 
     (void)state;
     buf_init(&out, OUT_BYTES);
@@ -562,11 +652,12 @@ static void test_a_failure(void **state)
     assert_true(response_hear(&w, &a, &out));
     buf_clear(&out);
     response_fail(&w, "the \"device\" is gone", &out);
-    assert_memory_equal(out.data, "event: response.failed\ndata: {\"type\":\"response.failed\"",
-                        49);
-    assert_non_null(strstr(out.data,
-                           "\"status\":\"failed\",\"background\":false,\"error\":{\"code\":"
-                           "\"server_error\",\"message\":\"the \\\"device\\\" is gone\"}"));
+    done = strstr(out.data, "event: response.output_item.done\n");
+    assert_true(done && strstr(done, "\"status\":\"incomplete\""));
+    failed = strstr(done, "event: response.failed\ndata: {\"type\":\"response.failed\"");
+    assert_non_null(failed);
+    assert_non_null(strstr(failed, "\"status\":\"failed\",\"background\":false,\"error\":{\"code\":"
+                                   "\"server_error\",\"message\":\"the \\\"device\\\" is gone\"}"));
     response_writer_release(&w);
     buf_release(&out);
 }
