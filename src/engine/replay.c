@@ -5,11 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 
 enum { N_BUCKETS = 1 << 14 };
-
-static const uint64_t FNV_BASE = 0xcbf29ce484222325u, FNV_PRIME = 0x100000001b3u;
 
 struct answer {
     struct answer *next_in_bucket;
@@ -31,16 +30,12 @@ struct replay {
 
 void told_init(struct told_text *t)
 {
-    *t = (struct told_text){FNV_BASE, FNV_BASE, FNV_BASE};
+    *t = (struct told_text){HASH_START, HASH_START, HASH_START};
 }
 
 void told_add(uint64_t *hash, const char *text, size_t n_bytes)
 {
-    uint64_t h = *hash;
-
-    for (size_t i = 0; i < n_bytes; i++)
-        h = (h ^ (unsigned char)text[i]) * FNV_PRIME;
-    *hash = h;
+    *hash = hash_bytes(*hash, text, n_bytes);
 }
 
 void told_add_call(struct told_text *t, const char *name)
@@ -52,7 +47,7 @@ void told_add_call(struct told_text *t, const char *name)
 
 uint64_t replay_prompt_begin(const char *salt)
 {
-    uint64_t h = FNV_BASE;
+    uint64_t h = HASH_START;
 
     if (salt != NULL)
         told_add(&h, salt, strlen(salt) + 1);
@@ -71,11 +66,8 @@ uint64_t replay_prompt_add(uint64_t hash, const int32_t *ids, size_t n)
 
 static size_t bucket_of(const struct replay_key *k)
 {
-    uint64_t h = k->prompt;
+    uint64_t h = hash_bytes(k->prompt, &k->told, sizeof k->told);
 
-    h = (h ^ k->told.reasoning) * FNV_PRIME;
-    h = (h ^ k->told.content) * FNV_PRIME;
-    h = (h ^ k->told.calls) * FNV_PRIME;
     return (size_t)((h ^ (h >> 32)) % N_BUCKETS);
 }
 
