@@ -343,8 +343,8 @@ struct heard {
     bool is_cut; /* in a message */
 };
 
-/* Beside ways to finish: the engine fails after the last token. */
-enum { FAILS = -1 };
+/* What comes behind the last token. */
+enum ending { STOPS, IS_CUT, FAILS };
 
 static void hear_all(struct event_stream *s, struct response_writer *w, struct heard *h,
                      struct buf *out)
@@ -364,12 +364,13 @@ static void hear_all(struct event_stream *s, struct response_writer *w, struct h
     }
 }
 
-static void finish_all(struct event_stream *s, int finish, struct response_writer *w,
+static void finish_all(struct event_stream *s, enum ending ending, struct response_writer *w,
                        struct heard *h, struct buf *out)
 {
-    struct osp_event done = {.kind = OSP_EVENT_DONE, .finish = (enum osp_finish)finish};
+    struct osp_event done = {.kind = OSP_EVENT_DONE,
+                             .finish = ending == IS_CUT ? OSP_FINISH_LENGTH : OSP_FINISH_STOP};
 
-    if (finish == FAILS) {
+    if (ending == FAILS) {
         response_fail(w, "it broke", out);
         return;
     }
@@ -380,8 +381,7 @@ static void finish_all(struct event_stream *s, int finish, struct response_write
     response_end(w, out);
 }
 
-/* finish: or FAILS. */
-static void write_all(const struct tokenizer *t, const struct ids *tokens, int finish,
+static void write_all(const struct tokenizer *t, const struct ids *tokens, enum ending ending,
                       struct response_writer *w, struct heard *h, struct buf *out)
 {
     static const char *const functions[] = {"get_weather"};
@@ -400,7 +400,7 @@ static void write_all(const struct tokenizer *t, const struct ids *tokens, int f
         event_stream_push(&s, tokens->data[i], NULL);
         hear_all(&s, w, h, out);
     }
-    finish_all(&s, finish, w, h, out);
+    finish_all(&s, ending, w, h, out);
     event_stream_release(&s);
 }
 
@@ -449,7 +449,7 @@ static void check_failing(const struct tokenizer *t, const struct ids *tokens)
     buf_release(&events);
 }
 
-static void check_one(const struct tokenizer *t, const struct ids *tokens, enum osp_finish finish)
+static void check_one(const struct tokenizer *t, const struct ids *tokens, enum ending ending)
 {
     struct response_writer streamed, whole;
     struct buf events, response;
@@ -465,14 +465,14 @@ static void check_one(const struct tokenizer *t, const struct ids *tokens, enum 
     response_writer_init(&streamed);
     response_writer_init(&whole);
     streamed.streams = true;
-    write_all(t, tokens, finish, &streamed, &h, &events);
-    write_all(t, tokens, finish, &whole, &again, &response);
+    write_all(t, tokens, ending, &streamed, &h, &events);
+    write_all(t, tokens, ending, &whole, &again, &response);
     check_stream(&c, buf_text(&events));
     for (i = 0; i < COUNT(h.all); i++)
         assert_string_equal(buf_text(&c.all[i]), buf_text(&h.all[i]));
     json_array_foreach(c.items, i, item) n_calls += kind_of(item) == ITEM_CALL;
     assert_int_equal(n_calls, h.n_calls);
-    if (finish != OSP_FINISH_LENGTH || json_array_size(c.items) == 0 || !h.is_cut)
+    if (ending != IS_CUT || json_array_size(c.items) == 0 || !h.is_cut)
         assert_int_equal(c.n_incomplete, 0);
     object = json_loads(buf_text(&response), JSON_REJECT_DUPLICATES, NULL);
     assert_non_null(object);
@@ -500,7 +500,7 @@ static void test_random_streams(void **state)
     ids_init(&tokens, CASE_BYTES_MAX);
     for (uint64_t i = 0; i < STREAMS; i++) {
         random_stream(i, stock, &tokens);
-        check_one(t, &tokens, i % 3 == 0 ? OSP_FINISH_LENGTH : OSP_FINISH_STOP);
+        check_one(t, &tokens, i % 3 == 0 ? IS_CUT : STOPS);
         if (i % 3 == 1)
             check_failing(t, &tokens);
     }
