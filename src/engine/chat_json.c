@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/chat_custom_json.h"
 #include "engine/chat_style_json.h"
 #include "engine/json_place.h"
 
@@ -110,8 +111,11 @@ static enum osp_status read_call(struct osp_chat *chat, const struct place *call
     TRY(place_object(call));
     TRY(place_string(&id_place, &id));
     TRY(member_string(call, "type", &type));
+    if (type != NULL && strcmp(type, "custom") == 0)
+        return chat_read_custom_call(chat, call, id);
     if (type != NULL && strcmp(type, "function") != 0)
-        return place_fail(&type_place, "\"%.32s\" is not supported, only \"function\" is", type);
+        return place_fail(&type_place,
+                          "\"%.32s\" is not supported, only \"function\" and \"custom\" are", type);
     TRY(place_object(&function));
     TRY(place_string(&name_place, &name));
     TRY(place_within(&name_place, harmony_name_check(name)));
@@ -268,8 +272,11 @@ static enum osp_status read_tool(struct osp_chat *chat, const struct place *tool
 
     TRY(place_object(tool));
     TRY(place_string(&type_place, &type));
+    if (strcmp(type, "custom") == 0)
+        return chat_read_custom_tool(chat, tool);
     if (strcmp(type, "function") != 0)
-        return place_fail(&type_place, "\"%.32s\" is not supported, only \"function\" is", type);
+        return place_fail(&type_place,
+                          "\"%.32s\" is not supported, only \"function\" and \"custom\" are", type);
     TRY(place_object(&function));
     TRY(place_string(&name_place, &name));
     TRY(place_within(&name_place, harmony_name_check(name)));

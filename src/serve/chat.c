@@ -12,15 +12,33 @@
 struct chat_state {
     struct reply *replies; /* (n_replies), one a choice; owned */
     int n_replies;
+    struct custom_names custom; /* tools of free text */
 };
 
 /* ---- on the worker thread ---- */
+
+/* Those that are wrong are told of when the conversation is read. */
+static void note_custom(struct job *job)
+{
+    const json_t *tools = json_object_get(job->json, "tools");
+
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i);
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        const char *name =
+            json_string_value(json_object_get(json_object_get(tool, "custom"), "name"));
+
+        if (type != NULL && name != NULL && strcmp(type, "custom") == 0)
+            custom_names_add(&((struct chat_state *)job->state)->custom, name);
+    }
+}
 
 static enum osp_status chat_submit(struct job *job)
 {
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
+    note_custom(job);
     json_decref(job->json); /* the conversation's reader parses for itself: not both at a time */
     job->json = NULL;
     TRY(job_refuse(job, conversation_read(&chat, job->server, job->body, job->n_body_bytes)));
@@ -41,6 +59,7 @@ static void begin_choice(struct job *job, struct reply *all, int i)
     r->head = all[0].head; /* the same of all, the first one's own */
     r->index = i;
     r->options = &job->params.options;
+    r->custom = &((struct chat_state *)job->state)->custom;
     r->tokens = osp_model_tokenizer(job->server->loading.made.model);
     if (job->params.prompt_scores && i == 0)
         r->scored = job->choices[0].request;
@@ -112,6 +131,7 @@ static void chat_release(struct job *job)
     for (int i = 0; i < s->n_replies; i++)
         reply_release(&s->replies[i]);
     free(s->replies);
+    custom_names_release(&s->custom);
 }
 
 const struct field_set chat_fields = {.endpoint = FOR_CHAT};

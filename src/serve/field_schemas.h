@@ -14,11 +14,16 @@
 #define FIELD_SCHEMA_NAME "{'type':'string','pattern':'^[a-zA-Z0-9_.-]{1,64}$'}"
 
 #define FIELD_SCHEMA_CALLS                                                                         \
-    "{'type':'array','items':{'type':'object','properties':{'id':{'type':'string','minLength':1,"  \
-    "'maxLength':256},'type':{'enum':['function',null]},'function':{'type':'object','properties':" \
-    "{"                                                                                            \
-    "'name':" FIELD_SCHEMA_NAME ",'arguments':{'type':'string'}},"                                 \
-    "'required':['name','arguments']}},'required':['id','function']}}"
+    "{'type':'array','items':{'anyOf':[{'type':'object','properties':{'id':{'type':'string',"      \
+    "'minLength':1,'maxLength':256},'type':{'enum':['function',null]},'function':{'type':'object'" \
+    ","                                                                                            \
+    "'properties':{'name':" FIELD_SCHEMA_NAME ",'arguments':{'type':'string'}},"                   \
+    "'required':['name','arguments']}},'required':['id','function']},{'type':'object',"            \
+    "'properties':{'id':{'type':'string','minLength':1,'maxLength':256},'type':{'const':'custom'}" \
+    ","                                                                                            \
+    "'custom':{'type':'object','properties':{'name':" FIELD_SCHEMA_NAME                            \
+    ",'input':{'type':'string'}},'required':['name','input']}},'required':['id','type','custom']}" \
+    "]}}"
 
 #define FIELD_SCHEMA_MESSAGES                                                                      \
     "{'type':'array','minItems':1,'items':{'anyOf':["                                              \
@@ -34,10 +39,15 @@
     "'required':['role','tool_call_id','content']}]}}"
 
 #define FIELD_SCHEMA_TOOLS                                                                         \
-    "{'type':'array','maxItems':512,'items':{'type':'object','properties':{'type':{'const':"       \
-    "'function'},'function':{'type':'object','properties':{'name':" FIELD_SCHEMA_NAME              \
+    "{'type':'array','maxItems':512,'items':{'anyOf':[{'type':'object','properties':{'type':"      \
+    "{'const':'function'},'function':{'type':'object','properties':{'name':" FIELD_SCHEMA_NAME     \
     ",'description':{'type':['string','null']},'parameters':{'type':['object','null']},"           \
     "'strict':{'type':['boolean','null']}},'required':['name']}},"                                 \
-    "'required':['type','function']}}"
+    "'required':['type','function']},{'type':'object','properties':{'type':{'const':'custom'},"    \
+    "'custom':{'type':'object','properties':{'name':" FIELD_SCHEMA_NAME                            \
+    ",'description':{'type':['string','null']},'format':{'type':['object','null'],'properties':{'" \
+    "type':"                                                                                       \
+    "{'const':'text'}},'required':['type']}},'required':['name']}},'required':['type','custom']}]" \
+    "}}"
 
 #endif

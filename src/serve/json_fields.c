@@ -246,7 +246,7 @@ static const struct field FIELDS[] = {
     FIELD_NEEDED_ROW("messages", FOR_CHAT, 0, field_no_matter, FIELD_SCHEMA_MESSAGES,
                      "The conversation."),
     OTHER("tools", FOR_CHAT, field_no_matter, FIELD_SCHEMA_TOOLS,
-          "Functions that the model may call."),
+          "Functions, and custom tools, that the model may call."),
     OTHER("reasoning", FOR_CHAT, field_no_matter,
           "{'type':'object','properties':{'effort':{'anyOf':[" EFFORT ",{'type':'null'}]}}}",
           "reasoning.effort is another spelling of reasoning_effort."),
@@ -301,7 +301,8 @@ static const struct field FIELDS[] = {
     WHOLE("n", FOR_LISTS, n_choices, 1, CHOICES_MAX, "So many answers to one prompt."),
     OTHER("tool_choice", FOR_CHAT | FOR_RESPONSES, json_read_tool_choice,
           "{'anyOf':[{'enum':['none','auto','required']},{'type':'object',"
-          "'properties':{'type':{'enum':['function','allowed_tools']}},'required':['type']}]}",
+          "'properties':{'type':{'enum':['function','custom','allowed_tools']}},'required':['type']"
+          "}]}",
           "Whether functions are called, and which."),
     OTHER("response_format", FOR_LISTS, json_read_response_format,
           "{'type':'object','properties':{'type':{'enum':['text','json_object','json_schema']},"

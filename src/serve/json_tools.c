@@ -20,17 +20,18 @@ static enum osp_status set_mode(struct request_params *p, const char *field, con
     return fail(OSP_EINVAL, "%s: must be \"none\", \"auto\", \"required\" or an object", field);
 }
 
-/* {"type": "function", "function": {"name": ...}}, or responses' {"type": "function", "name": ...}. */
+/* {"type": "function", "function": {"name": ...}}, or responses' {"type": "function", "name": ...}; custom tools
+ * likewise. */
 static enum osp_status add_name(struct request_params *p, const char *field, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
-    const json_t *within = json_object_get(v, "function");
+    const json_t *within = type != NULL ? json_object_get(v, type) : NULL;
     const char *name = json_string_value(json_object_get(within != NULL ? within : v, "name"));
 
-    if (type == NULL || strcmp(type, "function") != 0)
-        return fail(OSP_EINVAL, "%s: type must be \"function\"", field);
+    if (type == NULL || (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0))
+        return fail(OSP_EINVAL, "%s: type must be \"function\" or \"custom\"", field);
     if (name == NULL)
-        return fail(OSP_EINVAL, "%s: a function needs a name", field);
+        return fail(OSP_EINVAL, "%s: a tool needs a name", field);
     p->tools[p->options.n_tools++] = mem_strdup(name);
     return OSP_OK;
 }

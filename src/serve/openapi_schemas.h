@@ -45,9 +45,10 @@
       "'predicted_ms','predicted_per_second']}")                                                   \
     X("ToolCall",                                                                                  \
       "{'type':'object','properties':{'index':" OPENAPI_COUNT                                      \
-      ",'id':{'type':'string'},'type':{'const':'function'},'function':{'type':'object',"           \
-      "'properties':{'name':{'type':'string'},'arguments':{'type':'string'}}}},"                   \
-      "'required':['function']}")                                                                  \
+      ",'id':{'type':'string'},'type':{'enum':['function','custom']},'function':{'type':'object'," \
+      "'properties':{'name':{'type':'string'},'arguments':{'type':'string'}}},"                    \
+      "'custom':{'type':'object','properties':{'name':{'type':'string'},'input':{'type':"          \
+      "'string'}}}},'anyOf':[{'required':['function']},{'required':['custom']}]}")                 \
     X("ChatLogprobs",                                                                              \
       "{'type':['object','null'],'properties':{'content':{'type':'array','items':{'type':"         \
       "'object','properties':{'token':{'type':'string'},'logprob':{'type':'number'},"              \

@@ -117,9 +117,24 @@ static bool keep_call(struct reply *r, const struct osp_event *event)
     call = &r->calls[r->n_calls];
     call->id = mem_strdup(event->call_id);
     call->name = mem_strdup(event->name);
+    call->is_custom = custom_names_have(r->custom, event->name);
     buf_init(&call->arguments, REPLY_TEXT_BYTES_MAX);
+    r->input = (struct custom_input){0};
     r->n_calls++;
     return true;
+}
+
+static bool keep_arguments(struct reply *r, const struct osp_event *event)
+{
+    struct reply_call *call = r->n_calls > 0 ? &r->calls[r->n_calls - 1] : NULL;
+
+    if (call == NULL)
+        return false;
+    if (call->is_custom)
+        custom_input_push(&r->input, event->text, event->n_bytes, &call->arguments);
+    else
+        buf_append(&call->arguments, event->text, event->n_bytes);
+    return !call->arguments.overflow;
 }
 
 bool reply_keep(struct reply *r, const struct osp_event *event)
@@ -134,8 +149,7 @@ bool reply_keep(struct reply *r, const struct osp_event *event)
     case OSP_EVENT_TOOL_CALL:
         return keep_call(r, event);
     case OSP_EVENT_TOOL_ARGS:
-        return r->n_calls > 0 &&
-               buf_append(&r->calls[r->n_calls - 1].arguments, event->text, event->n_bytes);
+        return keep_arguments(r, event);
     case OSP_EVENT_DONE:
         r->finish = event->finish;
         r->stop = reply_stop_reason(event, r->options);
@@ -151,9 +165,10 @@ static void put_call(struct buf *out, const struct reply_call *call)
 {
     buf_puts(out, "{\"id\":");
     reply_put_string(out, call->id);
-    buf_puts(out, ",\"type\":\"function\",\"function\":{\"name\":");
+    buf_puts(out, call->is_custom ? ",\"type\":\"custom\",\"custom\":{\"name\":"
+                                  : ",\"type\":\"function\",\"function\":{\"name\":");
     reply_put_string(out, call->name);
-    buf_puts(out, ",\"arguments\":");
+    buf_puts(out, call->is_custom ? ",\"input\":" : ",\"arguments\":");
     buf_json_string(out, buf_text(&call->arguments), call->arguments.size_bytes);
     buf_puts(out, "}}");
 }

@@ -3,6 +3,7 @@
 #define SERVE_REPLY_H
 
 #include "base/buf.h"
+#include "serve/custom_input.h"
 #include "osprey.h"
 
 enum {
@@ -36,7 +37,8 @@ struct stop_reason {
 
 struct reply_call {
     char *id, *name;
-    struct buf arguments;
+    bool is_custom;
+    struct buf arguments; /* a custom tool's input */
 };
 
 struct reply {
@@ -62,6 +64,9 @@ struct reply {
     struct reply_call *calls;           /* (n_calls) of a whole answer; owned */
     size_t n_calls_max;                 /* that there is room for */
     int n_calls;
+    const struct custom_names *custom; /* tools of free text; borrowed; NULL: none */
+    bool in_custom;                    /* the call under way is of one of them: */
+    struct custom_input input;
 };
 
 void reply_init(struct reply *r, const char *model, bool streams);

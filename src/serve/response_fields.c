@@ -203,7 +203,7 @@ const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
           "'concise','detailed',null]}}}",
           "effort: how much the model thinks. summary: the reasoning comes as its summary, too."),
     OTHER("tools", read_tools, "{'type':'array'}",
-          "Functions that the model may call; other kinds of tools are ignored."),
+          "Functions and custom tools that the model may call; other kinds are ignored."),
     OTHER("metadata", read_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
           "Comes back in the response."),
     OTHER("truncation", read_truncation, "{'enum':['disabled']}", "Nothing is left out."),

@@ -129,23 +129,25 @@ out:
     return st;
 }
 
-static enum osp_status read_call(struct response_input *in, const json_t *item)
+/* kind: "function" or "custom", which has its text in `member`. */
+static enum osp_status read_call(struct response_input *in, const json_t *item, const char *kind,
+                                 const char *member)
 {
     char joined[TOOL_NAME_BYTES];
-    const json_t *id, *arguments;
+    const json_t *id, *text;
     json_t *calls, *call;
     const char *name;
     enum osp_status st;
 
     TRY(input_string(in, item, "call_id", &id));
     TRY(read_name(in, item, joined, &name));
-    TRY(input_string(in, item, "arguments", &arguments));
+    TRY(input_string(in, item, member, &text));
     TRY(open_message(in, NULL, NULL, NULL));
     if (!json_object_get(in->open, "tool_calls"))
         TRY(set_open(in, "tool_calls", json_array()));
     calls = json_object_get(in->open, "tool_calls");
-    call = json_pack("{s:O,s:s,s:{s:s,s:O}}", "id", id, "type", "function", "function", "name",
-                     name, "arguments", arguments);
+    call = json_pack("{s:O,s:s,s:{s:s,s:O}}", "id", id, "type", kind, kind, "name", name, member,
+                     text);
     if (!call || json_array_append_new(calls, call) != 0)
         return input_no_memory();
     note_origin(in, (int)json_array_size(calls) - 1);
@@ -266,7 +268,7 @@ static enum osp_status ignore_item(struct response_input *in, const char *type)
     if (!response_is_foreign_item(type))
         return input_bad(in, ".type",
                          "\"%.40s\" is not one of message, function_call, function_call_output, "
-                         "reasoning, item_reference",
+                         "custom_tool_call, custom_tool_call_output, reasoning, item_reference",
                          type);
     snprintf(name, sizeof name, "input.%s", type);
     fields_note_ignored(in->params, name);
@@ -287,8 +289,10 @@ static enum osp_status read_item(struct response_input *in, json_t *item)
     if (strcmp(name, "message") == 0)
         return read_message(in, item);
     if (strcmp(name, "function_call") == 0)
-        return read_call(in, item);
-    if (strcmp(name, "function_call_output") == 0)
+        return read_call(in, item, "function", "arguments");
+    if (strcmp(name, "custom_tool_call") == 0)
+        return read_call(in, item, "custom", "input");
+    if (str_in_list("function_call_output,custom_tool_call_output", name))
         return read_output(in, item);
     if (strcmp(name, "reasoning") == 0)
         return read_reasoning(in, item);
@@ -305,6 +309,10 @@ static const char *id_kind(const char *type)
         return "fc";
     if (strcmp(type, "function_call_output") == 0)
         return "fco";
+    if (strcmp(type, "custom_tool_call") == 0)
+        return "ctc";
+    if (strcmp(type, "custom_tool_call_output") == 0)
+        return "ctco";
     return strcmp(type, "reasoning") == 0 ? "rs" : "msg";
 }
 

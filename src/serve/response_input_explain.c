@@ -42,7 +42,7 @@ static enum osp_status explain_message(const struct response_input *in, const ch
         return st;
     if (sscanf(text + n, ".tool_calls[%d]%n", &call, &n_call) != 1 || n_call == 0)
         call = -1, n_call = 0;
-    rest = without(text + n + n_call, ".function");
+    rest = without(without(text + n + n_call, ".function"), ".custom");
     id = id_place(&rest, call >= 0);
     return fail(st, "%s%s%s", input_place(item_of(in, message, call), place), id, rest);
 }
@@ -55,7 +55,7 @@ static enum osp_status explain_tool(const int *tools, size_t n_tools, const char
     if (sscanf(text, "tools[%d]%n", &tool, &n) != 1 || n == 0 || tool < 0 ||
         (size_t)tool >= n_tools)
         return st;
-    return fail(st, "tools[%d]%s", tools[tool], without(text + n, ".function"));
+    return fail(st, "tools[%d]%s", tools[tool], without(without(text + n, ".function"), ".custom"));
 }
 
 /* A place within response_format or, with the chat's members, text.format. */

@@ -16,7 +16,14 @@ static const struct {
     [ITEM_MESSAGE] = {"msg", "response.output_text.delta", "response.output_text.done"},
     [ITEM_CALL] = {"fc", "response.function_call_arguments.delta",
                    "response.function_call_arguments.done"},
+    [ITEM_CUSTOM] = {"ctc", "response.custom_tool_call_input.delta",
+                     "response.custom_tool_call_input.done"},
 };
+
+static bool is_call(const struct response_writer *w)
+{
+    return w->open == ITEM_CALL || w->open == ITEM_CUSTOM;
+}
 
 #define SUMMARY "response.reasoning_summary_"
 
@@ -101,15 +108,17 @@ static void put_call(const struct response_writer *w, struct buf *out)
         reply_put_string(out, w->spaced->space);
     }
     put_name(w, out);
-    buf_puts(out, ",\"arguments\":");
+    buf_puts(out, w->open == ITEM_CUSTOM ? ",\"input\":" : ",\"arguments\":");
     put_text(out, &w->text);
 }
 
 /* status "in_progress": it has just begun, and has no content yet. */
 static void put_item(const struct response_writer *w, const char *status, struct buf *out)
 {
-    static const char *const types[] = {
-        [ITEM_REASONING] = "reasoning", [ITEM_MESSAGE] = "message", [ITEM_CALL] = "function_call"};
+    static const char *const types[] = {[ITEM_REASONING] = "reasoning",
+                                        [ITEM_MESSAGE] = "message",
+                                        [ITEM_CALL] = "function_call",
+                                        [ITEM_CUSTOM] = "custom_tool_call"};
     bool is_begun = strcmp(status, "in_progress") == 0;
 
     buf_printf(out, "{\"id\":\"%s\",\"type\":\"%s\",\"status\":\"%s\"", w->item_id, types[w->open],
@@ -154,7 +163,7 @@ static void begin_about(struct response_writer *w, const char *type, const char 
 
 static const char *index_of(const struct response_writer *w)
 {
-    return w->open == ITEM_CALL ? NULL : "content_index";
+    return is_call(w) ? NULL : "content_index";
 }
 
 static void tell_part(struct response_writer *w, const char *type, struct buf *out)
@@ -189,7 +198,7 @@ static bool has_summary(const struct response_writer *w)
 static void tell_begun(struct response_writer *w, struct buf *out)
 {
     tell_item(w, "response.output_item.added", "in_progress", out);
-    if (w->open != ITEM_CALL)
+    if (!is_call(w))
         tell_part(w, "response.content_part.added", out);
     if (has_summary(w))
         tell_summary_part(w, SUMMARY "part.added", out);
@@ -219,16 +228,19 @@ static void tell_summary_done(struct response_writer *w, struct buf *out)
 
 static void tell_done(struct response_writer *w, const char *status, struct buf *out)
 {
-    bool is_call = w->open == ITEM_CALL;
+    static const char *const members[] = {[ITEM_REASONING] = "text",
+                                          [ITEM_MESSAGE] = "text",
+                                          [ITEM_CALL] = "arguments",
+                                          [ITEM_CUSTOM] = "input"};
 
-    tell_string(w, KINDS[w->open].done, index_of(w), is_call ? "arguments" : "text",
-                buf_text(&w->text), w->text.size_bytes, out);
+    tell_string(w, KINDS[w->open].done, index_of(w), members[w->open], buf_text(&w->text),
+                w->text.size_bytes, out);
     if (w->open == ITEM_MESSAGE)
         put_scores(out, &w->scores);
-    if (is_call)
+    if (w->open == ITEM_CALL)
         put_name(w, out);
     response_end_event(out);
-    if (!is_call)
+    if (!is_call(w))
         tell_part(w, "response.content_part.done", out);
     if (has_summary(w))
         tell_summary_done(w, out);
@@ -277,7 +289,8 @@ static bool begin_item(struct response_writer *w, enum response_item_kind kind,
     w->open = kind;
     w->is_preamble = event->is_preamble;
     response_new_id(w->item_id, KINDS[kind].id);
-    if (kind == ITEM_CALL) {
+    if (is_call(w)) {
+        w->input = (struct custom_input){0};
         w->call_id = mem_strdup(event->call_id);
         w->name = mem_strdup(event->name);
         w->spaced = w->tools ? response_tools_find(w->tools, w->name) : NULL;
@@ -289,7 +302,9 @@ static bool begin_item(struct response_writer *w, enum response_item_kind kind,
 
 bool response_begin_call(struct response_writer *w, const struct osp_event *event, struct buf *out)
 {
-    return begin_item(w, ITEM_CALL, event, out);
+    const bool is_custom = w->tools && custom_names_have(&w->tools->custom, event->name);
+
+    return begin_item(w, is_custom ? ITEM_CUSTOM : ITEM_CALL, event, out);
 }
 
 /* The scores of this event alone, for its delta; then they are added to the item's. */
@@ -324,4 +339,26 @@ bool response_add_text(struct response_writer *w, enum response_item_kind kind,
         tell_delta(w, event, &fresh, out);
     buf_release(&fresh);
     return fits;
+}
+
+/* What the piece adds to a custom tool's input. */
+static bool add_input(struct response_writer *w, const struct osp_event *event, struct buf *out)
+{
+    const size_t before = w->text.size_bytes;
+    struct osp_event added = *event;
+
+    custom_input_push(&w->input, event->text, event->n_bytes, &w->text);
+    added.text = buf_text(&w->text) + before;
+    added.n_bytes = w->text.size_bytes - before;
+    if (w->streams && added.n_bytes > 0)
+        tell_delta(w, &added, NULL, out);
+    return !w->text.overflow;
+}
+
+bool response_add_arguments(struct response_writer *w, const struct osp_event *event,
+                            struct buf *out)
+{
+    if (w->open == ITEM_CUSTOM)
+        return add_input(w, event, out);
+    return response_add_text(w, ITEM_CALL, event, out);
 }

@@ -13,6 +13,9 @@ CHECKED bool response_close_item(struct response_writer *w, bool is_cut, struct 
 /* Appends the event's text to an item of that kind, and of that phase, which is begun if another is open. */
 CHECKED bool response_add_text(struct response_writer *w, enum response_item_kind kind,
                                const struct osp_event *event, struct buf *out);
+/* To the call that is open. */
+CHECKED bool response_add_arguments(struct response_writer *w, const struct osp_event *event,
+                                    struct buf *out);
 CHECKED bool response_begin_call(struct response_writer *w, const struct osp_event *event,
                                  struct buf *out);
 

@@ -95,6 +95,34 @@ static enum osp_status read_space(struct response_tools *t, struct request_param
     return OSP_OK;
 }
 
+/* Whether its input can be held to its format. */
+static bool is_holdable(const json_t *tool)
+{
+    const json_t *format = json_object_get(tool, "format");
+    const char *type = type_of(format);
+    const char *syntax = json_string_value(json_object_get(format, "syntax"));
+
+    if (!type || strcmp(type, "grammar") != 0)
+        return true; /* text; or wrong, as the chat will say */
+    return syntax && strcmp(syntax, "regex") == 0;
+}
+
+/* The flat form as the chat has it. */
+static void offer_custom(struct response_tools *t, int place, const json_t *tool)
+{
+    static const char *const members[] = {"name", "description", "format"};
+    json_t *custom = json_object();
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (json_object_get(tool, members[i]))
+            json_object_set(custom, members[i], json_object_get(tool, members[i]));
+    if (name_of(tool))
+        custom_names_add(&t->custom, name_of(tool));
+    mem_grow(&t->places, t->n, &t->n_max, sizeof *t->places);
+    t->places[t->n++] = place;
+    json_array_append_new(t->chat, json_pack("{s:s,s:o}", "type", "custom", "custom", custom));
+}
+
 static enum osp_status read_one(struct response_tools *t, struct request_params *p, int place,
                                 const json_t *tool)
 {
@@ -106,12 +134,15 @@ static enum osp_status read_one(struct response_tools *t, struct request_params 
         return fail(OSP_EINVAL, "tools[%d].type: must be a string", place);
     if (strcmp(type, "namespace") == 0)
         return read_space(t, p, place, tool);
-    if (strcmp(type, "function") != 0) {
+    if (strcmp(type, "function") != 0 && (strcmp(type, "custom") != 0 || !is_holdable(tool))) {
         ignore(p, type);
         return OSP_OK;
     }
     json_array_append(t->told, (json_t *)tool);
-    offer(t, place, tool, NULL);
+    if (strcmp(type, "custom") == 0)
+        offer_custom(t, place, tool);
+    else
+        offer(t, place, tool, NULL);
     return OSP_OK;
 }
 
@@ -152,6 +183,7 @@ void response_tools_release(struct response_tools *t)
         free(t->spaced[i].space);
         free(t->spaced[i].name);
     }
+    custom_names_release(&t->custom);
     free(t->spaced);
     free(t->places);
     *t = (struct response_tools){0};

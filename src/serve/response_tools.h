@@ -1,9 +1,10 @@
-/* The tools of a /v1/responses request: functions, and namespaces of functions, which is how agents offer those of
+/* The tools of a /v1/responses request: functions, custom tools, and namespaces of functions, which is how agents offer those of
  * their servers. The model sees one list of functions; one of a namespace is called by both names in one. Other kinds
  * of tools are ignored, and noted. */
 #ifndef SERVE_RESPONSE_TOOLS_H
 #define SERVE_RESPONSE_TOOLS_H
 
+#include "serve/custom_input.h"
 #include "serve/json_fields.h"
 
 enum { TOOL_NAME_BYTES = 64 + 1 /* as the engine allows them */ };
@@ -19,6 +20,7 @@ struct response_tools {
     json_t *chat; /* as a chat completion has them */
     int *places;  /* (n) where in the request each of `chat` came from: tools[i] */
     size_t n, n_max;
+    struct custom_names custom; /* those of free text */
     struct spaced_tool *spaced; /* (n_spaced) */
     size_t n_spaced, n_spaced_max;
 };

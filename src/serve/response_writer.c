@@ -146,7 +146,7 @@ bool response_hear(struct response_writer *w, const struct osp_event *event, str
     case OSP_EVENT_TOOL_CALL:
         return response_begin_call(w, event, out);
     case OSP_EVENT_TOOL_ARGS:
-        return response_add_text(w, ITEM_CALL, event, out);
+        return response_add_arguments(w, event, out);
     case OSP_EVENT_DONE:
         return hear_done(w, event, out);
     case OSP_EVENT_NONE:

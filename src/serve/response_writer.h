@@ -17,7 +17,7 @@ enum {
 /* What the reasoning's text is put into before it is sent as "encrypted_content". */
 #define RESPONSE_SEAL "osprey1."
 
-enum response_item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL };
+enum response_item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL, ITEM_CUSTOM };
 
 struct response_writer {
     /* Set by the caller after response_writer_init(), all borrowed. */
@@ -41,6 +41,7 @@ struct response_writer {
     char item_id[RESPONSE_ID_BYTES];
     char *call_id, *name;
     const struct spaced_tool *spaced; /* the function that is called, if it is of a namespace */
+    struct custom_input input;        /* of ITEM_CUSTOM: how far its arguments are read */
     struct buf text, scores;          /* of the open item */
     struct buf output;                /* the items that have ended, with commas */
     struct response_item *items;      /* (n_items) in `output` */

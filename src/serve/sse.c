@@ -28,13 +28,34 @@ static void put_call(struct reply *r, const struct osp_event *event, struct buf 
 {
     buf_printf(out, "%s\"tool_calls\":[{\"index\":%d,\"id\":", r->began ? "" : ",", r->n_calls++);
     reply_put_string(out, event->call_id);
-    buf_puts(out, ",\"type\":\"function\",\"function\":{\"name\":");
+    r->in_custom = custom_names_have(r->custom, event->name);
+    r->input = (struct custom_input){0};
+    buf_puts(out, r->in_custom ? ",\"type\":\"custom\",\"custom\":{\"name\":"
+                               : ",\"type\":\"function\",\"function\":{\"name\":");
     reply_put_string(out, event->name);
-    buf_puts(out, ",\"arguments\":\"\"}}]");
+    buf_puts(out, r->in_custom ? ",\"input\":\"\"}}]" : ",\"arguments\":\"\"}}]");
+}
+
+static void put_input(struct reply *r, const struct osp_event *event, struct buf *out)
+{
+    struct buf text;
+
+    buf_init(&text, REPLY_TEXT_BYTES_MAX);
+    custom_input_push(&r->input, event->text, event->n_bytes, &text);
+    buf_printf(out, "%s\"tool_calls\":[{\"index\":%d,\"custom\":{\"input\":", r->began ? "" : ",",
+               r->n_calls - 1);
+    buf_json_string(out, buf_text(&text), text.size_bytes);
+    buf_puts(out, "}}]");
+    out->overflow = out->overflow || text.overflow;
+    buf_release(&text);
 }
 
 static void put_arguments(struct reply *r, const struct osp_event *event, struct buf *out)
 {
+    if (r->in_custom) {
+        put_input(r, event, out);
+        return;
+    }
     buf_printf(out,
                "%s\"tool_calls\":[{\"index\":%d,\"function\":{\"arguments\":", r->began ? "" : ",",
                r->n_calls - 1);
