@@ -488,7 +488,8 @@ struct osp_event {
      * whole answer. Valid until the request is closed. */
     const int32_t *tokens;
     int n_tokens;
-    /* TEXT, if they were asked for: of the tokens whose text comes with this event or begins in one before it.
+    /* TEXT, if they were asked for: of the tokens whose text comes with this event or begins in one before it. DONE,
+     * raw: of those behind all text, which have none, as the stop token that ended it.
      * Valid until the request's next call. */
     const struct osp_logprob *logprobs;
     int n_logprobs;

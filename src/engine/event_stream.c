@@ -296,6 +296,12 @@ void event_stream_push(struct event_stream *s, int32_t token, const struct osp_l
     look_for_losses(s);
 }
 
+void event_stream_push_end(struct event_stream *s, const struct osp_logprob *score)
+{
+    if (s->reader == NULL)
+        add_score(s, score, s->n_answer_bytes, s->n_pending);
+}
+
 void event_stream_finish(struct event_stream *s)
 {
     forget_heard(s);
@@ -316,6 +322,20 @@ bool event_stream_stopped(const struct event_stream *s)
     return s->stop.found != NULL || s->has_call;
 }
 
+static void take_scores(struct event_stream *s, size_t end, struct osp_event *out)
+{
+    if (end <= s->n_scores_heard)
+        return;
+    out->logprobs = s->scores + s->n_scores_heard;
+    out->n_logprobs = (int)(end - s->n_scores_heard);
+    s->n_scores_heard = end;
+}
+
+void event_stream_rest(struct event_stream *s, struct osp_event *out)
+{
+    take_scores(s, s->n_scores, out);
+}
+
 bool event_stream_next(struct event_stream *s, struct osp_event *out)
 {
     const struct pending_event *e;
@@ -329,11 +349,8 @@ bool event_stream_next(struct event_stream *s, struct osp_event *out)
                               .stop_token = -1};
     out->text = s->text.data + e->text;
     out->n_bytes = e->n_bytes;
-    if (e->kind == OSP_EVENT_TEXT && e->scores_end > s->n_scores_heard) {
-        out->logprobs = s->scores + s->n_scores_heard;
-        out->n_logprobs = (int)(e->scores_end - s->n_scores_heard);
-        s->n_scores_heard = e->scores_end;
-    }
+    if (e->kind == OSP_EVENT_TEXT)
+        take_scores(s, e->scores_end, out);
     if (e->kind == OSP_EVENT_TOOL_CALL) {
         out->name = s->text.data + e->name;
         out->call_id = s->text.data + e->call_id;

@@ -63,6 +63,8 @@ void event_stream_release(struct event_stream *s); /* accepts a zeroed one */
 
 /* score: the token's, whose lists outlive the stream; `offset` is set here. NULL: events tell none. */
 void event_stream_push(struct event_stream *s, int32_t token, const struct osp_logprob *score);
+/* A token that is not part of the answer, but ended it: with a raw one's score. */
+void event_stream_push_end(struct event_stream *s, const struct osp_logprob *score);
 void event_stream_finish(struct event_stream *s); /* no token follows */
 /* True once a stop string was found or the one call has ended: the answer is over. */
 bool event_stream_stopped(const struct event_stream *s);
@@ -70,5 +72,7 @@ bool event_stream_stopped(const struct event_stream *s);
 bool event_stream_broken(const struct event_stream *s);
 /* The next event that tokens have brought; its strings are valid until the next push. False: none. */
 bool event_stream_next(struct event_stream *s, struct osp_event *out);
+/* Gives `out` the scores that no event has told of. */
+void event_stream_rest(struct event_stream *s, struct osp_event *out);
 
 #endif

@@ -90,7 +90,9 @@ static void read_token(struct osp_request *r)
     bool is_stop = is_textless_stop(r);
     int32_t token = r->seq.tokens[r->n_read++];
 
-    if (!is_stop)
+    if (is_stop)
+        event_stream_push_end(&r->stream, scores_at(&r->scores, i, token, &score));
+    else
         event_stream_push(&r->stream, token, scores_at(&r->scores, i, token, &score));
 }
 
@@ -153,6 +155,8 @@ static bool last_event(struct osp_request *r, struct osp_event *out)
         *out = error_event(r);
     else
         *out = done_event(r);
+    if (out->kind == OSP_EVENT_DONE && r->stream.reader == NULL)
+        event_stream_rest(&r->stream, out);
     keep_answer(r);
     r->is_over = true;
     return true;

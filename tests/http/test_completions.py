@@ -150,6 +150,46 @@ def test_echo_with_logprobs(server, client, text, max_tokens):
     assert text == plain if "bytes:" not in str(scores) else len(plain) < len(text)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_every_token_has_an_entry(server, client, stream):
+    """Also one that ends the answer, and one whose text is left out, whether text follows or not."""
+    said = HARMONY + THOUGHT
+    shown = create(client, prompt=HARMONY, max_tokens=80, extra_body={"skip_special_tokens": False})
+    ended = HARMONY + shown.choices[0].text  # its end comes next
+    for prompt, max_tokens in ((HARMONY, 1), (HARMONY, 3), (HARMONY, 80), (said, 2), (ended, 1), (ended, 9)):
+        n_prompt = len(ids_of(server, prompt))
+        arguments = {"prompt": prompt, "max_tokens": max_tokens, "logprobs": 1, "echo": True}
+        whole = create(client, **arguments)
+        n = whole.usage.completion_tokens
+        assert len(scores_of(whole)) == n_prompt + n, (prompt, max_tokens)
+        assert scores_of(whole)[-1][1] is not None
+        if prompt == ended:
+            assert n == 1 and whole.choices[0].finish_reason == "stop"
+            assert scores_of(whole)[-1][0] == "<|return|>" and whole.choices[0].text == ended
+        if stream:
+            joined = join(create(client, **arguments, stream=True))[0]
+            assert joined["tokens"] == [s[0] for s in scores_of(whole)]
+            assert joined["offsets"] == [s[3] for s in scores_of(whole)]
+
+
+def test_as_an_evaluation_harness_asks(server, client):
+    """lm-eval's way: contexts and continuations as ids, one token more, of which the last entry is."""
+    pairs = [("The capital of France is", " Paris"), ("The capital of France is", " blue"),
+             (HARMONY + "<|channel|>final<|message|>", "Paris"), ("a", "b c d e")]
+    ids = [(ids_of(server, c), ids_of(server, t)) for c, t in pairs]
+    answer = create(client, prompt=[c + t for c, t in ids], max_tokens=1, logprobs=1, echo=True, seed=1234)
+    sums = []
+    for (context, text), choice in zip(ids, answer.choices):
+        told = choice.logprobs.token_logprobs[len(context) : -1]
+        assert len(told) == len(text)
+        sums.append(sum(told))
+        greedy = all(max(t, key=t.get) == k for k, t in zip(choice.logprobs.tokens[len(context) : -1],
+                                                           choice.logprobs.top_logprobs[len(context) : -1]))
+        drawn = create(client, prompt=context, max_tokens=len(text), extra_body={"return_token_ids": True, "ignore_eos": True})
+        assert greedy == (drawn.choices[0].model_dump()["token_ids"] == text)
+    assert sums[0] > sums[1] and sums[2] > -1
+
+
 def test_a_prompts_scores_are_what_was_told_when_it_was_drawn(server, client):
     """The same tokens drawn one by one, greedily: each has what it was told when it was drawn, but for the last bits
     that rows of prompts and drawn rows differ in."""
