@@ -202,6 +202,9 @@ CUDA_OBJ := $(call object,$(CUDA_SRC))
 CU_OBJ   := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(wildcard src/cuda/*.cu))
 $(CUDA_OBJ): PART_CFLAGS = $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 
+$(BUILD)/obj/src/cuda/plugin.o: PART_CFLAGS += -DCUDA_ARCHS='"$(CUDA_ARCHS)"'
+$(BUILD)/obj/src/cuda/plugin.o: $(BUILD)/cuda-flags
+
 $(BUILD)/cuda-flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(NVCC) $(CUDA_CODE) $(CUDA_FLAGS)' | cmp -s - $@ || \

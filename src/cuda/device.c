@@ -143,6 +143,9 @@ static enum osp_status choose_card(struct gpu *gpu)
     const char *name = getenv("OSPREY_CUDA_CARD");
 
     gpu->card = card_of_capability(gpu->properties.major);
+    if (!launch_has_code())
+        return fail(OSP_EDEVICE, "cuda: %s cannot run the code of this build",
+                    gpu->properties.name);
     if (gpu->card == CARD_HOPPER && !launch_gemm_is_here())
         return fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
                     gpu->properties.name);

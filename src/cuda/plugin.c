@@ -20,14 +20,15 @@ out:
     return st;
 }
 
-/* The kernels' code is there for this card: any of them will tell. */
+/* The kernels' code is there for this card. No kernel is asked: that would make a context, which takes half a gigabyte
+ * of the card also in a process that only wants to know, as one does whose worker has the model. */
 static enum osp_status check_code(void)
 {
     struct cudaDeviceProp p;
     enum osp_status st;
 
     TRY(gpu_check(cudaGetDeviceProperties(&p, 0), "properties of the device"));
-    if (card_of_capability(p.major) == N_CARDS || !launch_has_code())
+    if (card_of_capability(p.major) == N_CARDS || !card_has_code(CUDA_ARCHS, p.major, p.minor))
         return fail(
             OSP_EDEVICE,
             "cuda: %s has capability %d.%d, for which this build has no code (see docs/cuda.md)",

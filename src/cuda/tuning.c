@@ -1,6 +1,7 @@
 #include "cuda/tuning.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 const struct kernel_text kernel_texts[N_KERNELS] = {
@@ -35,6 +36,21 @@ enum card card_of_capability(int major)
     while (card < N_CARDS && (major < majors[card].from || major > majors[card].to))
         card++;
     return (enum card)card;
+}
+
+bool card_has_code(const char *archs, int major, int minor)
+{
+    char *behind;
+
+    for (const char *at = archs; *at != '\0'; at = behind + strcspn(behind, " ")) {
+        const long arch = strtol(at, &behind, 10);
+
+        if (behind == at)
+            return false; /* blanks at the end */
+        if (arch / 10 == major && (*behind == 'a' ? arch % 10 == minor : arch % 10 <= minor))
+            return true;
+    }
+    return false;
 }
 
 enum card card_of_name(const char *name)

@@ -149,6 +149,9 @@ const struct tuning_row *tuning_find(const struct tuning_key *key, const struct 
 
 /* N_CARDS: none of ours. */
 enum card card_of_capability(int major);
+/* Whether machine code of these architectures, "80 90a" as nvcc names them, is for a card of that capability: it runs
+ * on later minor ones too, but with an "a" on that one alone. */
+bool card_has_code(const char *archs, int major, int minor);
 /* "AMPERE"; N_CARDS: none of ours. */
 enum card card_of_name(const char *name);
 

@@ -179,6 +179,12 @@ static void test_cards(void **state)
     assert_int_equal(card_of_capability(10), CARD_BLACKWELL);
     assert_int_equal(card_of_capability(12), CARD_BLACKWELL_RTX);
     assert_int_equal(card_of_capability(13), N_CARDS);
+    assert_true(card_has_code("80 90a 121a", 9, 0));
+    assert_true(card_has_code("80 90a 121a", 8, 0) && card_has_code("80 90a 121a", 8, 9));
+    assert_true(card_has_code("80 90a 121a", 12, 1) && card_has_code(" 90a  121a ", 12, 1));
+    assert_false(card_has_code("80 90a 121a", 12, 0) || card_has_code("80 90a 121a", 7, 5));
+    assert_false(card_has_code("86 120a", 8, 0) || card_has_code("120a", 12, 1));
+    assert_false(card_has_code("", 9, 0) || card_has_code(" ", 9, 0));
     assert_int_equal(card_of_name("AMPERE"), CARD_AMPERE);
     assert_int_equal(card_of_name("BLACKWELL_RTX"), CARD_BLACKWELL_RTX);
     assert_int_equal(card_of_name("Ampere or Ada"), N_CARDS);
