@@ -1,6 +1,8 @@
 /* That the bits of a generated row do not depend on how many rows are beside it: sequences whose pages hold
  * the same random keys and values go on by one token, one by one, and then together in steps of many sizes,
  * told, recorded and replayed, with rows of a prompt behind them and without. Every logit must be the same.
+ * And where the device runs ahead: sequences that draw step by step, told of each token, and then with steps that
+ * begin while the one before runs and take its tokens on the device. Every token and log-probability must be the same.
  *
  *     check_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
  *                                                             osprey-nano, all, 200 tokens
@@ -189,6 +191,116 @@ static int check(struct model *m, int n_rows_max)
     return n_bad;
 }
 
+/* ---- steps that begin while another one runs ---- */
+
+enum { AHEAD_STEPS = 40 };
+static const int ahead_counts[] = {1, 3, 5, 17, 64};
+enum { N_AHEAD_COUNTS = sizeof(ahead_counts) / sizeof(ahead_counts[0]) };
+
+struct draws {
+    int32_t tokens[AHEAD_STEPS][SEQS_MAX];
+    float logprobs[AHEAD_STEPS][SEQS_MAX];
+};
+
+/* Row of sequence s among n in step k: in every second step the last one comes first. */
+static int row_of(int s, int n, int k)
+{
+    return k % 2 == 0 ? s : n - 1 - s;
+}
+
+/* Step k of n sequences, as `last` tells or as the step before draws. Positions come again after PROMPT_ROWS steps,
+ * for as far reach the pages. */
+static struct batch *batch_at_step(int n, int k, int vocab, const int32_t *last)
+{
+    struct batch *b = batch_of(0, n, 0, vocab);
+    const int n_pages = pages_each();
+
+    for (int s = 0; s < n; s++) {
+        const int row = row_of(s, n, k), position = context + k % PROMPT_ROWS;
+        struct batch_sample *sample = (struct batch_sample *)BATCH_SAMPLES(b) + row;
+
+        for (int g = 0; g < N_PAGE_GROUPS; g++)
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[BATCH_SEQS(b)[row].table[g] + p] = p * (n_seqs + 1) + s;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = position;
+        if (k > 0)
+            ((int32_t *)BATCH_TOKENS(b))[row] =
+                last != NULL ? last[s] : batch_token_drawn(row_of(s, n, k - 1));
+        sample->temperature = 1;
+        sample->seed = (uint64_t)s;
+        sample->position = (uint32_t)(k + 1);
+    }
+    return b;
+}
+
+static void keep_draws(struct model *m, struct draws *out, int n, int k)
+{
+    struct drawn d;
+
+    must(model_drawn(m, &d));
+    for (int s = 0; s < n; s++) {
+        out->tokens[k][s] = d.tokens[row_of(s, n, k)];
+        out->logprobs[k][s] = d.logprobs[row_of(s, n, k)];
+    }
+}
+
+static void draw_told(struct model *m, struct draws *out, int n)
+{
+    for (int k = 0; k < AHEAD_STEPS; k++) {
+        struct batch *b =
+            batch_at_step(n, k, model_config(m)->vocab_size, k > 0 ? out->tokens[k - 1] : NULL);
+
+        run(m, b);
+        keep_draws(m, out, n, k);
+        free(b);
+    }
+}
+
+static void draw_ahead(struct model *m, struct draws *out, int n)
+{
+    uint64_t ticket = 0, before;
+
+    for (int k = 0; k <= AHEAD_STEPS; k++) {
+        before = ticket;
+        if (k < AHEAD_STEPS) {
+            struct batch *b = batch_at_step(n, k, model_config(m)->vocab_size, NULL);
+
+            must(model_step(m, b, &ticket));
+            free(b);
+        }
+        if (k == 0)
+            continue;
+        must(model_wait(m, before));
+        keep_draws(m, out, n, k - 1);
+    }
+}
+
+static int check_ahead(struct model *m)
+{
+    struct draws *told = mem_new(sizeof(*told)), *have = mem_new(sizeof(*have));
+    struct device_info info;
+    int n_bad = 0, n_draws = 0;
+
+    model_device_info(m, &info);
+    for (int i = 0; i < N_AHEAD_COUNTS && info.runs_ahead; i++) {
+        const int n = ahead_counts[i];
+
+        draw_told(m, told, n);
+        draw_ahead(m, have, n);
+        for (int k = 0; k < AHEAD_STEPS; k++) {
+            n_bad += memcmp(told->tokens[k], have->tokens[k], (size_t)n * sizeof(int32_t)) != 0 ||
+                     memcmp(told->logprobs[k], have->logprobs[k], (size_t)n * sizeof(float)) != 0;
+            n_draws += n;
+        }
+    }
+    free(told);
+    free(have);
+    if (info.runs_ahead)
+        printf("%d draws of steps that begin while another one runs: %s\n", n_draws,
+               n_bad == 0 ? "the same" : "FAILED");
+    return n_bad;
+}
+
 /* ---- times ---- */
 
 static int compare_times(const void *a, const void *b)
@@ -256,7 +368,7 @@ int main(int argc, char **argv)
     expected = mem_new((size_t)n_seqs * sizeof(*expected));
     m = open_shape(device, shape, n_layers);
     if (!is_timed)
-        n_bad = check(m, ROWS_CHECKED);
+        n_bad = check(m, ROWS_CHECKED) + check_ahead(m);
     for (int i = 6; i < argc; i++)
         for (enum row_kind kind = ROW_PROMPT; kind <= ROW_GENERATED; kind++)
             time_rows(m, atoi(argv[i]), kind);

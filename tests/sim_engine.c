@@ -80,6 +80,7 @@ static struct odds random_odds(void)
                      .is_async = pick(10) > 0};
 
     o.is_async = o.is_async && o.is_behind; /* else there is nothing to do meanwhile */
+    o.is_ahead = o.is_behind && world.seed % 3 != 0;
     o.long_answers = !o.short_answers && pick(o.few_pages ? 4 : 2) > 0;
     return o;
 }
@@ -231,8 +232,9 @@ int main(int argc, char **argv)
            ", due %" PRId64 ", tokens of prompts scored %" PRId64 "\n",
            totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,
            totals.n_cached, totals.n_shared, totals.n_dues, totals.n_scored);
-    printf("planned ahead and taken %" PRId64 ", left while a step was under way %" PRId64 "\n",
-           totals.n_ahead, totals.n_left);
+    printf("planned ahead and taken %" PRId64 ", of these sent %" PRId64 " with %" PRId64
+           " rows for nobody, left while a step was under way %" PRId64 "\n",
+           totals.n_ahead, totals.n_sent, totals.n_void_rows, totals.n_left);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",
            totals.n_device, totals.n_nan, totals.n_timeouts, totals.n_cuts);

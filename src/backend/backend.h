@@ -37,6 +37,19 @@ struct device_info {
     const char *pack_layout;
     /* step_end() returns before the step has run, so that the host has time until step_wait(). */
     bool runs_behind;
+    /* And a step may begin while one step before it is under way, whose draws can be its tokens; drawn() tells what
+     * came of each. */
+    bool runs_ahead;
+};
+
+/* What came of a step, in the host's memory, and its time by the device's clock: the device had everything of the
+ * step at begin_ns, and all its results at end_ns. */
+struct drawn {
+    const int32_t *tokens;
+    const float *logprobs; /* (R) each, */
+    const int32_t *top_tokens;
+    const float *top_logprobs; /* and (R, SAMPLE_TOP_MAX), if a sample asked for them */
+    uint64_t begin_ns, end_ns;
 };
 
 /* Of the device's own; all zero where it works in the host's. */
@@ -115,10 +128,16 @@ struct backend_ops {
     /* Ends the loading of weights and takes all that: no later step of a shape that is not larger asks for
      * more. May be left out, but then any step can fail with OSP_ENOMEM. */
     enum osp_status (*step_reserve)(struct backend *be, const struct step_shape *shape);
-    /* *b is read until step_end() returns. Between step_end() and step_wait() nothing else is called. */
+    /* *b is read until step_end() returns. Between step_end() and step_wait() nothing else is called, but for one
+     * more step_begin() and step_end() of a device that runs ahead, whose steps are then waited for in order. */
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
+    /* Whether that step has ended, or the device has failed; waits for nothing. Only of devices that run ahead. */
+    bool (*step_has_ended)(struct backend *be, uint64_t ticket);
+    /* Of the step that was last waited for, until the next but one has begun. Only of devices that run ahead; of all
+     * others the tensors of its sample stage are read. */
+    enum osp_status (*drawn)(struct backend *be, struct drawn *out);
     enum osp_status (*embed)(struct backend *be, const struct embed_args *a);
     enum osp_status (*attn_in)(struct backend *be, const struct attn_in_args *a);
     enum osp_status (*attn)(struct backend *be, const struct attn_args *a);

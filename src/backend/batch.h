@@ -77,7 +77,7 @@ struct batch_sample {
 struct batch {
     int64_t size_bytes; /* of the whole block, header included */
     int32_t n_rows, n_seqs, n_samples, n_pages, n_seen, n_biases, n_mask_words;
-    int32_t offset_tokens;    /* int32_t[T]: token id of the row */
+    int32_t offset_tokens;    /* int32_t[T]: token id of the row, or batch_token_drawn() */
     int32_t offset_positions; /* int32_t[T] */
     int32_t offset_row_seq;   /* int32_t[T]: index of its sequence */
     int32_t offset_kinds;     /* int32_t[T]: enum row_kind */
@@ -88,6 +88,19 @@ struct batch {
     int32_t offset_biases;    /* struct batch_bias[n_biases] */
     int32_t offset_masks;     /* uint32_t[n_mask_words] */
 };
+
+/* In place of a token's id: the token that sample i of the step before draws, taken there by a device that runs
+ * ahead (backend.h); a draw that fails gives id 0. */
+static inline HOST_DEVICE int32_t batch_token_drawn(int i)
+{
+    return -1 - i;
+}
+
+/* The sample that a token < 0 stands for. */
+static inline HOST_DEVICE int batch_token_sample(int32_t token)
+{
+    return -1 - token;
+}
 
 /* Typed views into the block. */
 static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t offset)

@@ -14,6 +14,7 @@ struct checked {
     struct backend *be;
     struct backend_options limits;
     const struct batch *batch; /* of the step in progress, else NULL */
+    int n_samples;             /* of the last step that began */
 };
 
 static struct checked *checked(struct backend *be)
@@ -169,7 +170,10 @@ static enum osp_status checked_step_begin(struct backend *be, const struct batch
     struct checked *c = checked(be);
 
     batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
+    for (int i = 0; i < b->n_rows; i++)
+        assert(batch_token_sample(BATCH_TOKENS(b)[i]) < c->n_samples);
     c->batch = b;
+    c->n_samples = b->n_samples;
     return c->ops->step_begin(c->be, b, out);
 }
 
@@ -187,6 +191,22 @@ static enum osp_status checked_step_wait(struct backend *be, uint64_t ticket)
     return checked(be)->ops->step_wait(checked(be)->be, ticket);
 }
 
+static bool checked_step_has_ended(struct backend *be, uint64_t ticket)
+{
+    struct checked *c = checked(be);
+
+    assert(c->ops->step_has_ended != NULL); /* it said that it runs ahead */
+    return c->ops->step_has_ended(c->be, ticket);
+}
+
+static enum osp_status checked_drawn(struct backend *be, struct drawn *out)
+{
+    struct checked *c = checked(be);
+
+    assert(c->ops->drawn != NULL);
+    return c->ops->drawn(c->be, out);
+}
+
 static enum osp_status checked_embed(struct backend *be, const struct embed_args *a)
 {
     const struct checked *c = checked(be);
@@ -198,7 +218,7 @@ static enum osp_status checked_embed(struct backend *be, const struct embed_args
     assert(is_rows(&a->x, b->n_rows, width) && is_rows(&a->y, b->n_rows, width));
     assert(is_vector(&a->norm, width));
     for (int i = 0; i < b->n_rows; i++)
-        assert(BATCH_TOKENS(b)[i] >= 0 && BATCH_TOKENS(b)[i] < a->table.dim[0]);
+        assert(BATCH_TOKENS(b)[i] < a->table.dim[0]);
     return c->ops->embed(c->be, a);
 }
 
@@ -441,6 +461,8 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .step_begin = checked_step_begin,                                         \
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \
+                         .step_has_ended = checked_step_has_ended,                                 \
+                         .drawn = checked_drawn,                                                   \
                          STAGE_LIST(CHECKED_STAGE).costs = checked_costs},
 
 static const struct backend_ops ops_of[N_DEVICES] = {DEVICE_LIST(CHECKED_DEVICE)};

@@ -8,7 +8,7 @@
 #include "backend/batch.h"
 #include "base/log.h"
 
-enum { PLUGIN_VERSION = 3 };
+enum { PLUGIN_VERSION = 4 };
 
 /* What the program lends to the plug-in. */
 struct plugin_host {
@@ -22,6 +22,7 @@ struct plugin_host {
     X(backend_options)                                                                             \
     X(device_memory)                                                                               \
     X(device_info)                                                                                 \
+    X(drawn)                                                                                       \
     X(kernel_use)                                                                                  \
     X(probe)                                                                                       \
     X(stage_cost)                                                                                  \

@@ -130,8 +130,7 @@ static void cuda_close(struct backend *be)
             (void)cudaEventDestroy(gpu->span[i]);
     gpu_rooms_release(gpu);
     (void)cudaFree(gpu->n_experts_read);
-    (void)cudaFreeHost(gpu->n_experts_read_host);
-    (void)cudaFreeHost(gpu->staging);
+    gpu_turns_release(gpu);
     if (gpu->stream != NULL)
         (void)cudaStreamDestroy(gpu->stream);
     free(gpu);
@@ -228,9 +227,6 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
                   "a counter"));
-    TRY(gpu_check(cudaMallocHost((void **)&gpu->n_experts_read_host, sizeof(uint64_t)),
-                  "a counter"));
-    *gpu->n_experts_read_host = 0;
     *out = (struct backend *)gpu;
 out:
     if (st != OSP_OK)
@@ -243,7 +239,8 @@ static void cuda_info(const struct backend *be, struct device_info *out)
     const struct gpu *gpu = (const struct gpu *)be;
 
     *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem,
-                                .runs_behind = true};
+                                .runs_behind = true,
+                                .runs_ahead = true};
     snprintf(out->name, sizeof(out->name), "%.80s, capability %d.%d, %d multiprocessors",
              gpu->properties.name, gpu->properties.major, gpu->properties.minor,
              gpu->properties.multiProcessorCount);
@@ -279,7 +276,7 @@ static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_ma
 
     memcpy(out, gpu->costs, (size_t)n * sizeof(*out));
     if (n > STAGE_experts)
-        out[STAGE_experts].bytes += (double)*gpu->n_experts_read_host * gpu->expert_bytes;
+        out[STAGE_experts].bytes += (double)gpu->n_experts_read_then * gpu->expert_bytes;
     return n;
 }
 
@@ -322,4 +319,6 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .step_begin = gpu_step_begin,
                                     .step_end = gpu_step_end,
                                     .step_wait = gpu_step_wait,
+                                    .step_has_ended = gpu_step_has_ended,
+                                    .drawn = gpu_drawn,
                                     STAGE_LIST(STAGE_OPERATION).costs = cuda_costs};

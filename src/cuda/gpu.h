@@ -95,6 +95,24 @@ struct waiting {
     struct experts_args experts;
 };
 
+/* A step from its begin until it was waited for, and the host's memory for what goes to the device and comes back:
+ * two of them take turns, so that one can be filled while the step of the other one runs. */
+struct turn {
+    uint64_t ticket;
+    bool is_running; /* its times were not taken */
+    cudaEvent_t done;
+    char *batch; /* random numbers and the batch; pinned, as are */
+    size_t batch_bytes;
+    struct step_results *results;
+    /* as of the step's end */
+    struct graph *graph; /* NULL: it has none */
+    enum timing timing;
+    bool is_spanned;
+    size_t n_marks;
+};
+
+enum { N_TURNS = 2 };
+
 enum mode { MODE_EAGER, MODE_RECORDING, MODE_REPLAYING };
 
 struct gpu {
@@ -106,9 +124,12 @@ struct gpu {
     const struct batch *batch;     /* of the step in progress; borrowed */
     const struct batch *on_device; /* the same, in the device's memory */
     const double *uniforms;        /* (R), on the device: the random numbers of its samples */
-    char *staging; /* host memory that the device can read: the batch goes through it */
-    size_t staging_bytes;
-    struct loader *loader; /* of large weights; NULL: none is on its way */
+    struct turn turns[N_TURNS];
+    struct turn *turn;          /* of the step that began last */
+    struct turn *heard;         /* of the step that was last waited for; NULL: none was */
+    struct sample_args sampled; /* of the step in progress; data NULL: it does not sample */
+    bool has_top;               /* a sample of it asks for the likeliest tokens */
+    struct loader *loader;      /* of large weights; NULL: none is on its way */
 #define ROOM_MEMBER(name) struct gpu_room name;
     ROOM_LIST(ROOM_MEMBER)
 #undef ROOM_MEMBER
@@ -120,18 +141,17 @@ struct gpu {
     const struct rope *rotations_of; /* NULL at the start of a step */
     struct packed *packed;
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
-    uint64_t *n_experts_read_host; /* and a copy of it, as of the last step */
-    double expert_bytes;           /* of one expert's weights */
-    cudaEvent_t span[2];           /* around a step whose stages are not timed */
-    bool is_spanned;               /* the step in progress has them */
-    struct mark *marks;            /* of the step, (n_marks), and one behind */
-    size_t n_marks, marks_room;    /* marks_room: that have an event */
-    bool is_running;               /* a step whose times were not taken */
-    struct graph *graphs;          /* (GRAPHS_MAX), those without steps are free */
-    unsigned expected;             /* kernels of the table that the step in progress launches */
-    struct graph *graph;           /* of the step in progress; NULL: it has none */
-    enum mode mode;                /* of the step in progress */
-    struct waiting waiting;        /* between its stages */
+    uint64_t n_experts_read_then; /* and what it was behind the last step */
+    double expert_bytes;          /* of one expert's weights */
+    cudaEvent_t span[2];          /* around a step whose stages are not timed */
+    bool is_spanned;              /* the step in progress has them */
+    struct mark *marks;           /* of the step, (n_marks), and one behind */
+    size_t n_marks, marks_room;   /* marks_room: that have an event */
+    struct graph *graphs;         /* (GRAPHS_MAX), those without steps are free */
+    unsigned expected;            /* kernels of the table that the step in progress launches */
+    struct graph *graph;          /* of the step in progress; NULL: it has none */
+    enum mode mode;               /* of the step in progress */
+    struct waiting waiting;       /* between its stages */
     enum timing timing;
     uint64_t ticket; /* of the last step that ended */
     struct stage_cost costs[N_STAGES];
@@ -157,14 +177,18 @@ CHECKED enum osp_status gpu_step_reserve(struct backend *be, const struct step_s
 void gpu_rooms_release(struct gpu *gpu);
 
 /* step.c */
-CHECKED enum osp_status gpu_staging_need(struct gpu *gpu, size_t size_bytes);
+/* Host memory for batches of so many bytes, with what is in front of them, in both turns. */
+CHECKED enum osp_status gpu_turns_need(struct gpu *gpu, size_t size_bytes);
+void gpu_turns_release(struct gpu *gpu);
 CHECKED enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum step *out);
 CHECKED enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket);
 CHECKED enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket);
+bool gpu_step_has_ended(struct backend *be, uint64_t ticket);
+CHECKED enum osp_status gpu_drawn(struct backend *be, struct drawn *out);
 
 /* times.c */
 /* Waits for the step, and takes its times: those of the last timed one where it was not timed. */
-CHECKED enum osp_status gpu_step_finish(struct gpu *gpu);
+CHECKED enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t);
 /* Notes that what follows belongs to this stage. */
 CHECKED enum osp_status gpu_mark(struct gpu *gpu, enum stage stage);
 

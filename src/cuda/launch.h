@@ -27,6 +27,36 @@ void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
 void launch_generate(cudaStream_t stream, void *out, const struct generated_bytes *values,
                      int64_t first, int64_t n);
 
+/* ---- handover.cu: memory of the host is pinned, and the device sees it ---- */
+
+/* What a step leaves in the host's memory. */
+struct step_results {
+    uint64_t begin_ns, end_ns, n_experts_read;
+    /* (R) tokens, (R) log-probabilities, (R, SAMPLE_TOP_MAX) each of the likeliest; R as many as there may be */
+    int32_t lists[];
+};
+
+struct take_launch {
+    const void *from; /* of the host */
+    void *to;
+    int64_t n_bytes;      /* whole pieces of 16 */
+    const int32_t *drawn; /* by the step before, in place of tokens < 0; NULL: there are none, */
+    int64_t first_token;  /* where tokens begin, counted in ints */
+    int n_tokens;
+    struct step_results *results; /* of the host */
+};
+/* The batch comes to its place; its tokens are all known then. */
+void launch_take(cudaStream_t stream, const struct take_launch *l);
+
+struct give_launch {
+    struct sample_args args;
+    int n_samples, n_samples_max;
+    bool has_top;
+    const uint64_t *n_experts_read;
+    struct step_results *results; /* of the host */
+};
+void launch_give(cudaStream_t stream, const struct give_launch *l);
+
 /* ---- probe.cu ---- */
 
 /* Reads the bytes once. */

@@ -51,7 +51,7 @@ static int64_t rows_listed(const struct step_shape *s)
 
 static int64_t bytes_of_batch_room(const struct step_shape *s)
 {
-    return uniforms_bytes(s->counts.n_samples) + batch_bytes(s->counts);
+    return handed_bytes(s->counts.n_samples, batch_bytes(s->counts));
 }
 
 static int64_t bytes_of_rotations(const struct step_shape *s)
@@ -166,7 +166,7 @@ enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *sh
     ROOM_LIST(ROOM_TAKE)
 #undef ROOM_TAKE
     TRY(clear_cells(gpu));
-    TRY(gpu_staging_need(gpu, gpu->batch_room.size_bytes));
+    TRY(gpu_turns_need(gpu, gpu->batch_room.size_bytes));
     gpu->has_rooms = true;
 out:
     return st;

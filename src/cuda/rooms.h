@@ -13,6 +13,12 @@ static inline int64_t uniforms_bytes(int64_t n_samples)
     return n_samples * (int64_t)sizeof(double);
 }
 
+/* These and a batch, in whole pieces of handover.cu. */
+static inline int64_t handed_bytes(int64_t n_samples, int64_t batch_bytes)
+{
+    return (uniforms_bytes(n_samples) + batch_bytes + 15) / 16 * 16;
+}
+
 static inline int64_t rotations_bytes(int64_t n_rows, int64_t head_width)
 {
     return n_rows * head_width * (int64_t)sizeof(float);

@@ -5,43 +5,136 @@
 #include "cuda/gpu.h"
 #include "cuda/rooms.h"
 
-enum osp_status gpu_staging_need(struct gpu *gpu, size_t size_bytes)
-{
-    enum osp_status st;
+/* ---- turns ---- */
 
-    if (size_bytes <= gpu->staging_bytes)
+static enum osp_status results_need(struct gpu *gpu, struct turn *t)
+{
+    const size_t n = (size_t)gpu->limits.n_samples_max * (2 + 2 * SAMPLE_TOP_MAX);
+    enum osp_status st = OSP_OK;
+
+    if (t->results != NULL)
         return OSP_OK;
-    (void)cudaFreeHost(gpu->staging);
-    gpu->staging = NULL;
-    gpu->staging_bytes = 0;
-    TRY(gpu_check(cudaMallocHost((void **)&gpu->staging, size_bytes), "memory for batches"));
-    gpu->staging_bytes = size_bytes;
+    TRY(gpu_check(
+        cudaMallocHost((void **)&t->results, sizeof(struct step_results) + n * sizeof(int32_t)),
+        "memory for results"));
+    memset(t->results, 0, sizeof(*t->results));
+    TRY(gpu_check(cudaEventCreateWithFlags(&t->done, cudaEventDisableTiming), "an event"));
 out:
     return st;
 }
 
-/* The random numbers of the batch's samples and the batch, in one copy: each always in the same place. */
-static enum osp_status upload(struct gpu *gpu, const struct batch *b)
+static enum osp_status turn_need(struct gpu *gpu, struct turn *t, size_t size_bytes)
 {
-    const size_t before_bytes = (size_t)uniforms_bytes(gpu->limits.n_samples_max);
-    const size_t all_bytes = before_bytes + (size_t)b->size_bytes;
-    const struct batch_sample *samples = BATCH_SAMPLES(b);
     enum osp_status st;
 
-    TRY(gpu_staging_need(gpu, all_bytes));
-    TRY(gpu_room_need(gpu, &gpu->batch_room, (int64_t)all_bytes, "the batch"));
-    memcpy(gpu->staging + before_bytes, b, (size_t)b->size_bytes);
-    memset(gpu->staging, 0, before_bytes);
+    TRY(results_need(gpu, t));
+    if (size_bytes <= t->batch_bytes)
+        return OSP_OK;
+    (void)cudaFreeHost(t->batch);
+    t->batch = NULL;
+    t->batch_bytes = 0;
+    TRY(gpu_check(cudaMallocHost((void **)&t->batch, size_bytes), "memory for batches"));
+    t->batch_bytes = size_bytes;
+out:
+    return st;
+}
+
+enum osp_status gpu_turns_need(struct gpu *gpu, size_t size_bytes)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < N_TURNS; i++)
+        TRY(turn_need(gpu, &gpu->turns[i], size_bytes));
+out:
+    return st;
+}
+
+void gpu_turns_release(struct gpu *gpu)
+{
+    for (struct turn *t = gpu->turns; t < gpu->turns + N_TURNS; t++) {
+        (void)cudaFreeHost(t->batch);
+        (void)cudaFreeHost(t->results);
+        if (t->done != NULL)
+            (void)cudaEventDestroy(t->done);
+    }
+}
+
+/* The one that is not under way, or the older one, which ends first. Times are taken of a step before another one is
+ * in the stream, whose events are the same. */
+static enum osp_status take_turn(struct gpu *gpu)
+{
+    struct turn *last = gpu->turn, *next = &gpu->turns[(gpu->ticket + 1) % N_TURNS];
+    enum osp_status st;
+
+    TRY(gpu_step_finish(gpu, next));
+    if (last != NULL && (last->timing == TIMED || last->is_spanned))
+        TRY(gpu_step_finish(gpu, last));
+    gpu->turn = next;
+out:
+    return st;
+}
+
+/* ---- the batch ---- */
+
+/* Whether a row has what the step before draws. */
+static bool has_drawn(const struct batch *b)
+{
+    for (int row = 0; row < b->n_rows; row++)
+        if (BATCH_TOKENS(b)[row] < 0)
+            return true;
+    return false;
+}
+
+static bool has_top(const struct batch *b)
+{
     for (int i = 0; i < b->n_samples; i++)
-        ((double *)(void *)gpu->staging)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
-    TRY(gpu_check(cudaMemcpyAsync(gpu->batch_room.data, gpu->staging, all_bytes,
-                                  cudaMemcpyHostToDevice, gpu->stream),
-                  "the batch to the device"));
+        if (BATCH_SAMPLES(b)[i].n_top > 0)
+            return true;
+    return false;
+}
+
+/* The random numbers of the batch's samples and the batch: each always in the same place. */
+static enum osp_status upload(struct gpu *gpu, const struct batch *b)
+{
+    const int64_t before_bytes = uniforms_bytes(gpu->limits.n_samples_max);
+    const int64_t all_bytes = handed_bytes(gpu->limits.n_samples_max, b->size_bytes);
+    const struct batch_sample *samples = BATCH_SAMPLES(b);
+    struct turn *t = gpu->turn;
+    struct take_launch l;
+    enum osp_status st;
+
+    TRY(turn_need(gpu, t, (size_t)all_bytes));
+    TRY(gpu_room_need(gpu, &gpu->batch_room, all_bytes, "the batch"));
+    memcpy(t->batch + before_bytes, b, (size_t)b->size_bytes);
+    for (int i = 0; i < b->n_samples; i++)
+        ((double *)(void *)t->batch)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
+    l = (struct take_launch){.from = t->batch,
+                             .to = gpu->batch_room.data,
+                             .n_bytes = all_bytes,
+                             .first_token =
+                                 (before_bytes + b->offset_tokens) / (int64_t)sizeof(int32_t),
+                             .n_tokens = b->n_rows,
+                             .results = t->results};
+    if (has_drawn(b))
+        l.drawn = gpu->sampled.tokens.data;
+    launch_take(gpu->stream, &l);
+    TRY(gpu_check(cudaGetLastError(), "the batch to the device"));
     gpu->uniforms = gpu->batch_room.data;
     gpu->on_device =
         (const struct batch *)(const void *)((const char *)gpu->batch_room.data + before_bytes);
 out:
     return st;
+}
+
+/* Kernels that are told one by one may read the batch before the kernel in front of them has ended (pdl.cuh); behind
+ * anything else than a kernel they do not. A graph begins when all before it has ended. */
+static enum osp_status part_from_stages(struct gpu *gpu)
+{
+    if (gpu->mode != MODE_EAGER)
+        return OSP_OK;
+    return gpu_check(cudaMemcpyAsync(&gpu->turn->results->n_experts_read, gpu->n_experts_read,
+                                     sizeof(uint64_t), cudaMemcpyDeviceToHost, gpu->stream),
+                     "the batch to the device");
 }
 
 /* A step whose stages failed while it was recorded leaves the stream recording. */
@@ -79,18 +172,41 @@ enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum s
     struct gpu *gpu = gpu_of(be);
     enum osp_status st;
 
-    TRY(gpu_step_finish(gpu));
+    TRY(take_turn(gpu));
     end_abandoned(gpu);
     TRY(gpu_pack_end(gpu));
     TRY(count_generated(b, &gpu->n_generated));
     TRY(upload(gpu, b));
+    if (!gpu->limits.repeats_steps)
+        gpu->sampled = (struct sample_args){0};
     gpu->batch = b;
+    gpu->has_top = has_top(b);
     gpu_few_begin(gpu);
     gpu->rotations_of = NULL;
     gpu->mxfp8_of = NULL;
     TRY(gpu_graph_begin(gpu, b, out));
+    TRY(part_from_stages(gpu));
     if (gpu->mode != MODE_REPLAYING)
         gpu->n_marks = 0;
+out:
+    return st;
+}
+
+/* Behind all of the step. */
+static enum osp_status give_results(struct gpu *gpu)
+{
+    const struct give_launch l = {.args = gpu->sampled,
+                                  .n_samples =
+                                      gpu->sampled.tokens.data != NULL ? gpu->batch->n_samples : 0,
+                                  .n_samples_max = gpu->limits.n_samples_max,
+                                  .has_top = gpu->has_top,
+                                  .n_experts_read = gpu->n_experts_read,
+                                  .results = gpu->turn->results};
+    enum osp_status st;
+
+    launch_give(gpu->stream, &l);
+    TRY(gpu_check(cudaGetLastError(), "results from the device"));
+    TRY(gpu_check(cudaEventRecord(gpu->turn->done, gpu->stream), "an event"));
 out:
     return st;
 }
@@ -98,6 +214,7 @@ out:
 enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket)
 {
     struct gpu *gpu = gpu_of(be);
+    struct turn *t = gpu->turn;
     enum osp_status st;
 
     if (gpu->mode != MODE_REPLAYING) {
@@ -105,19 +222,53 @@ enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket)
         TRY(gpu_check(cudaGetLastError(), "what stages had left"));
         TRY(gpu_mark(gpu, (enum stage)0)); /* where the last stage ends */
     }
-    gpu->batch = NULL;
     TRY(gpu_graph_end(gpu));
-    TRY(gpu_check(cudaMemcpyAsync(gpu->n_experts_read_host, gpu->n_experts_read, sizeof(uint64_t),
-                                  cudaMemcpyDeviceToHost, gpu->stream),
-                  "a counter"));
-    gpu->is_running = true;
-    *ticket = ++gpu->ticket;
+    TRY(give_results(gpu));
+    gpu->batch = NULL;
+    t->graph = gpu->graph;
+    t->timing = gpu->timing;
+    t->is_spanned = gpu->is_spanned;
+    t->n_marks = gpu->n_marks;
+    t->is_running = true;
+    *ticket = t->ticket = ++gpu->ticket;
 out:
     return st;
 }
 
 enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 {
-    (void)ticket; /* steps end in order */
-    return gpu_step_finish(gpu_of(be));
+    struct gpu *gpu = gpu_of(be);
+    struct turn *t = &gpu->turns[ticket % N_TURNS];
+
+    gpu->heard = t->ticket == ticket ? t : NULL; /* NULL: the step after next has its turn */
+    return gpu_step_finish(gpu, t);
+}
+
+/* What failed is told by the wait. */
+bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
+{
+    const struct turn *t = &gpu_of(be)->turns[ticket % N_TURNS];
+
+    if (t->ticket != ticket || !t->is_running || cudaEventQuery(t->done) != cudaErrorNotReady)
+        return true;
+    (void)cudaGetLastError(); /* which is that it has not */
+    return false;
+}
+
+enum osp_status gpu_drawn(struct backend *be, struct drawn *out)
+{
+    const struct gpu *gpu = gpu_of(be);
+    const int64_t n = gpu->limits.n_samples_max;
+    const int32_t *lists;
+
+    if (gpu->heard == NULL)
+        return fail(OSP_EINTERNAL, "cuda: results are asked for that were not waited for in time");
+    lists = gpu->heard->results->lists;
+    *out = (struct drawn){.tokens = lists,
+                          .logprobs = (const float *)(lists + n),
+                          .top_tokens = lists + 2 * n,
+                          .top_logprobs = (const float *)(lists + (2 + SAMPLE_TOP_MAX) * n),
+                          .begin_ns = gpu->heard->results->begin_ns,
+                          .end_ns = gpu->heard->results->end_ns};
+    return OSP_OK;
 }

@@ -29,11 +29,12 @@ out:
     return st;
 }
 
-static enum osp_status read_times(const struct gpu *gpu, int64_t time_ns[N_STAGES])
+static enum osp_status read_times(const struct gpu *gpu, const struct turn *t,
+                                  int64_t time_ns[N_STAGES])
 {
     enum osp_status st = OSP_OK;
 
-    for (size_t i = 0; i + 1 < gpu->n_marks; i++) {
+    for (size_t i = 0; i + 1 < t->n_marks; i++) {
         float time_ms;
 
         TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->marks[i].begin, gpu->marks[i + 1].begin),
@@ -44,13 +45,13 @@ out:
     return st;
 }
 
-static enum osp_status read_span(struct gpu *gpu)
+static enum osp_status read_span(const struct gpu *gpu, const struct turn *t)
 {
     float time_ms;
     enum osp_status st;
 
     TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->span[0], gpu->span[1]), "a step's time"));
-    gpu->graph->step_ns = (double)time_ms * 1e6;
+    t->graph->step_ns = (double)time_ms * 1e6;
 out:
     return st;
 }
@@ -71,21 +72,22 @@ static void share_times(struct graph *g, bool is_timed, int64_t time_ns[N_STAGES
                          : g->step[i].time_ns;
 }
 
-enum osp_status gpu_step_finish(struct gpu *gpu)
+enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t)
 {
     int64_t time_ns[N_STAGES] = {0};
     enum osp_status st;
 
-    if (!gpu->is_running)
+    if (!t->is_running)
         return OSP_OK;
-    gpu->is_running = false;
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "a step"));
-    if (gpu->timing == TIMED)
-        TRY(read_times(gpu, time_ns));
-    if (gpu->is_spanned)
-        TRY(read_span(gpu));
-    if (gpu->graph != NULL)
-        share_times(gpu->graph, gpu->timing == TIMED, time_ns);
+    t->is_running = false;
+    TRY(gpu_check(cudaEventSynchronize(t->done), "a step"));
+    gpu->n_experts_read_then = t->results->n_experts_read;
+    if (t->timing == TIMED)
+        TRY(read_times(gpu, t, time_ns));
+    if (t->is_spanned)
+        TRY(read_span(gpu, t));
+    if (t->graph != NULL)
+        share_times(t->graph, t->timing == TIMED, time_ns);
     for (int i = 0; i < N_STAGES; i++)
         gpu->costs[i].time_ns += time_ns[i];
 out:

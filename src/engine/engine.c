@@ -2,7 +2,9 @@
  * runs. */
 #include "engine/engine_tell.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -10,6 +12,10 @@
 /* Masks of requests that are held to a form are made before the next step begins for so long; the others' are made
  * while it runs, and they join the one after it. */
 static const uint64_t MASKS_BETWEEN_STEPS_NS = 100000;
+/* A step is sent so long before the one under way is thought to end, or an eighth of that, if it is more. */
+static const double SEND_BEFORE_END_NS = 1e6;
+/* Till then it is looked so often whether that one has ended already. */
+static const int64_t LOOK_NS = 250000;
 
 /* How often a device that is idle is asked whether it still works, and how long that may take. */
 static const int64_t IDLE_CHECK_NS = 250000000;
@@ -105,12 +111,48 @@ static struct osp_request *wait_for_request(struct osp_engine *e)
     return r;
 }
 
+/* When the step after the one under way is to be sent; 0: at once. */
+static uint64_t send_ns(const struct osp_engine *e)
+{
+    const struct step_plan *plan = e->sched.under_way;
+    double step_ns;
+
+    if (plan == NULL || !e->runs_ahead || e->options.no_async_scheduling)
+        return 0;
+    step_ns =
+        step_cost_predict(&e->sched.cost, plan->n_rows - plan->n_prompt_rows, plan->n_prompt_rows);
+    if (step_ns < 2 * SEND_BEFORE_END_NS)
+        return 0;
+    return plan->begin_ns + (uint64_t)(step_ns - fmax(SEND_BEFORE_END_NS, step_ns / 8));
+}
+
+/* What comes while a step runs is in the next one, which is therefore not sent long before this one ends. The step may
+ * end much sooner than it was thought to. */
+static void wait_to_send(struct osp_engine *e)
+{
+    const uint64_t until_ns = send_ns(e);
+
+    while (!atomic_load(&e->closing)) {
+        const uint64_t now_ns = clock_ns();
+        const int64_t left_ns = (int64_t)(until_ns - now_ns);
+        struct osp_request *r;
+
+        if (now_ns >= until_ns || model_has_ended(e->model->model, e->ticket))
+            return;
+        r = queue_wait_pop(e->inbox, left_ns < LOOK_NS ? left_ns : LOOK_NS);
+        if (r != NULL)
+            take_in(e, r);
+    }
+}
+
 /* Waits for work if there is none. False: the engine closes. */
 static bool wait_for_work(struct osp_engine *e)
 {
     struct osp_request *r;
 
-    if (sched_any(&e->sched) == NULL) {
+    if (e->sched.under_way != NULL) {
+        wait_to_send(e);
+    } else if (sched_any(&e->sched) == NULL) {
         r = wait_for_request(e);
         if (r != NULL)
             take_in(e, r);
@@ -129,8 +171,9 @@ static void drain_inbox(struct osp_engine *e)
 static bool asks_for_top(const struct step_plan *plan)
 {
     for (int i = 0; i < plan->n_parts; i++)
-        if ((plan->parts[i].draws && plan->parts[i].seq->draw.n_top > 0) ||
-            (plan->parts[i].n_told > 0 && plan->parts[i].seq->n_top_scored > 0))
+        if (plan->parts[i].seq != NULL &&
+            ((plan->parts[i].draws && plan->parts[i].seq->draw.n_top > 0) ||
+             (plan->parts[i].n_told > 0 && plan->parts[i].seq->n_top_scored > 0)))
             return true;
     return false;
 }
@@ -163,9 +206,40 @@ static enum osp_status submit(struct osp_engine *e, const struct step_plan *plan
 {
     enum osp_status st;
 
+    if (plan->is_sent) {
+        e->ticket = e->next_ticket;
+        return OSP_OK;
+    }
     TRY(move_pages(e, plan));
     if (plan->n_parts > 0)
         TRY(model_step(e->model->model, sched_batch(&e->sched, e->batch_memory), &e->ticket));
+out:
+    return st;
+}
+
+/* Counts by the device's clock: from one step's results to the batch of the next one it had nothing to do. */
+static void count_drawn(struct osp_engine *e, const struct drawn *d)
+{
+    e->device_ns += d->end_ns - d->begin_ns;
+    if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
+        e->idle_ns += d->begin_ns - e->device_end_ns;
+    e->device_end_ns = d->end_ns;
+}
+
+static enum osp_status take_drawn(struct osp_engine *e, const struct step_plan *plan)
+{
+    const size_t n = (size_t)(plan->n_told + plan->n_draws);
+    struct drawn d;
+    enum osp_status st;
+
+    TRY(model_drawn(e->model->model, &d));
+    memcpy(e->tokens, d.tokens, n * sizeof *d.tokens);
+    memcpy(e->logprobs, d.logprobs, n * sizeof *d.logprobs);
+    if (asks_for_top(plan)) {
+        memcpy(e->top_tokens, d.top_tokens, n * SAMPLE_TOP_MAX * sizeof *d.top_tokens);
+        memcpy(e->top_logprobs, d.top_logprobs, n * SAMPLE_TOP_MAX * sizeof *d.top_logprobs);
+    }
+    count_drawn(e, &d);
 out:
     return st;
 }
@@ -177,6 +251,8 @@ static enum osp_status collect(struct osp_engine *e, const struct step_plan *pla
     enum osp_status st;
 
     TRY(model_wait(m, e->ticket));
+    if (e->runs_ahead)
+        return take_drawn(e, plan);
     if (n_samples > 0)
         TRY(model_tokens(m, n_samples, e->tokens, e->logprobs));
     if (asks_for_top(plan))
@@ -193,10 +269,11 @@ static uint64_t limit_of(const struct osp_engine *e, const struct step_plan *pla
                       1e9);
 }
 
-/* The device has had nothing to do since it gave the last results, though there was work. */
+/* The device has had nothing to do since it gave the last results, though there was work. One that runs ahead says
+ * so itself. */
 static void count_idle(struct osp_engine *e, uint64_t until_ns)
 {
-    if (e->results_ns != 0)
+    if (e->results_ns != 0 && !e->runs_ahead)
         e->idle_ns += until_ns - e->results_ns;
     e->results_ns = 0;
 }
@@ -205,7 +282,7 @@ static void count_idle(struct osp_engine *e, uint64_t until_ns)
 static bool start_step(struct osp_engine *e)
 {
     const struct step_plan *plan = sched_plan(&e->sched, clock_ns());
-    uint64_t begin_ns = clock_ns();
+    uint64_t begin_ns = plan->is_sent ? e->results_ns : clock_ns();
     enum osp_status status;
 
     if (plan->n_parts > 0)
@@ -217,7 +294,7 @@ static bool start_step(struct osp_engine *e)
         return false;
     }
     if (plan->n_parts == 0) {
-        e->results_ns = 0;
+        e->results_ns = e->device_end_ns = 0;
         return false;
     }
     e->begun_ns = clock_ns();
@@ -231,6 +308,8 @@ static void count_step(struct osp_engine *e, uint64_t asked_ns)
 {
     const uint64_t done_ns = e->runs_behind ? 0 : asked_ns - e->begun_ns;
 
+    if (e->runs_ahead)
+        return; /* count_drawn() */
     e->device_ns += e->results_ns - e->sched.under_way->begin_ns - done_ns;
     e->idle_ns += done_ns;
 }
@@ -260,18 +339,37 @@ static void commit_step(struct osp_engine *e, uint64_t now_ns)
     metrics_step(&e->metrics, plan->n_rows, plan_has_prompt(plan), (double)step_ns * 1e-9);
 }
 
-/* What can be done for the next step before this one's tokens are known. */
-static void plan_ahead(struct osp_engine *e)
+/* The next step goes to the device behind the one under way, which gives it its tokens there. */
+static bool send(struct osp_engine *e, const struct batch *b)
 {
-    if (sched_plan(&e->sched, clock_ns())->n_parts > 0)
-        (void)sched_batch(&e->sched, e->batch_memory);
+    const enum osp_status status = model_step(e->model->model, b, &e->next_ticket);
+
+    if (status != OSP_OK) {
+        watch_end(e);
+        die(e, status);
+        return false;
+    }
+    sched_sent(&e->sched);
+    return true;
+}
+
+/* What can be done for the next step before this one's tokens are known. False: the device has failed. */
+static bool plan_ahead(struct osp_engine *e)
+{
+    const struct batch *b;
+
+    if (sched_plan(&e->sched, clock_ns())->n_parts == 0)
+        return true;
+    b = sched_batch(&e->sched, e->batch_memory);
+    return !e->runs_ahead || !sched_can_send(&e->sched) || send(e, b);
 }
 
 /* The device gets the next step before anybody is told of this one, and what is short of it: masks, as far as they are
  * made at once. */
 static void go_on(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
-    masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
+    if (!e->sched.plan->is_sent)
+        masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
     start_step(e);
     tell_step(e, done, now_ns);
     masks_make_all(e);
@@ -289,8 +387,8 @@ static void advance(struct osp_engine *e)
         if (!start_step(e) || is_async)
             return;
     }
-    if (is_async)
-        plan_ahead(e);
+    if (is_async && !plan_ahead(e))
+        return;
     plan = e->sched.under_way;
     if (!end_step(e))
         return;

@@ -33,17 +33,18 @@ struct osp_engine {
     void *batch_memory;
     char *host_pages[N_PAGE_GROUPS]; /* (n_host_pages) of requests that gave way */
     size_t host_page_bytes[N_PAGE_GROUPS];
-    int32_t *tokens;                    /* (n_seqs_max) drawn in the last step */
-    float *logprobs;                    /* (n_seqs_max) */
-    int32_t *top_tokens;                /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
-    float *top_logprobs;                /* likewise */
-    uint64_t ticket;                    /* of the step under way */
-    bool runs_behind;                   /* the device: see struct device_info */
-    uint64_t device_ns;                 /* of all steps, in which the device had something to do; */
-    uint64_t idle_ns;                   /* and in which it had not, though there was work */
-    uint64_t begun_ns;                  /* when model_step() returned for the step under way */
-    uint64_t results_ns;                /* when the last step's came; 0: nothing was to do since */
-    bool has_news;                      /* since the last notify */
+    int32_t *tokens;              /* (n_seqs_max) drawn in the last step */
+    float *logprobs;              /* (n_seqs_max) */
+    int32_t *top_tokens;          /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
+    float *top_logprobs;          /* likewise */
+    uint64_t ticket, next_ticket; /* of the step under way, and of one that was sent */
+    bool runs_behind, runs_ahead; /* the device: see struct device_info */
+    uint64_t device_ns;           /* of all steps, in which the device had something to do; */
+    uint64_t idle_ns;             /* and in which it had not, though there was work */
+    uint64_t begun_ns;            /* when model_step() returned for the step under way */
+    uint64_t results_ns;          /* when the last step's came; 0: nothing was to do since, */
+    uint64_t device_end_ns;       /* and when it ended by the clock of a device that runs ahead */
+    bool has_news;                /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };
 

@@ -167,6 +167,7 @@ static enum osp_status open_parts(struct osp_engine *e)
         return remote_engine_open(e->model->remote, &e->options);
     model_device_info(e->model->model, &device);
     e->runs_behind = device.runs_behind;
+    e->runs_ahead = device.runs_ahead;
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     TRY(sched_init(&e->sched, &e->limits));

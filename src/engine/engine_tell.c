@@ -49,10 +49,7 @@ static void count_end(struct osp_engine *e, const struct seq *q, uint64_t now_ns
 
 bool plan_has_prompt(const struct step_plan *plan)
 {
-    for (int i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].first < plan->parts[i].seq->n_prompt)
-            return true;
-    return false;
+    return plan->n_prompt_rows > 0;
 }
 
 static void measure_parts(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
@@ -61,6 +58,8 @@ static void measure_parts(struct osp_engine *e, const struct step_plan *plan, ui
         const struct step_part *part = &plan->parts[i];
         const struct seq *q = part->seq;
 
+        if (q == NULL)
+            continue;
         metrics_part(&e->metrics, &request_of(q)->marks, q, part->draws && q->end != SEQ_END_FAILED,
                      now_ns);
         if (q->state == SEQ_ENDED)
@@ -162,9 +161,10 @@ static void keep_scores(struct osp_engine *e, const struct step_plan *plan)
         const struct step_part *part = &plan->parts[i];
         const struct seq *q = part->seq;
 
-        keep_prompt_scores(e, part, sample);
+        if (q != NULL)
+            keep_prompt_scores(e, part, sample);
         sample += part->n_told;
-        if (has_drawn(part)) {
+        if (q != NULL && has_drawn(part)) {
             struct score score = score_at(e, sample);
 
             scores_write(&request_of(q)->scores, q->n_tokens - 1 - q->n_prompt, &score);
@@ -209,7 +209,8 @@ void tell_step(struct osp_engine *e, const struct step_plan *plan, uint64_t now_
     measure_parts(e, plan, now_ns);
     engine_publish_stats(e);
     for (int i = 0; i < plan->n_parts; i++)
-        publish_part(e, &plan->parts[i]);
+        if (plan->parts[i].seq != NULL)
+            publish_part(e, &plan->parts[i]);
 }
 
 void tell_notify(struct osp_engine *e)

@@ -172,8 +172,18 @@ static void running_unlink(struct sched *s, struct seq *q)
     memmove(s->running + i, s->running + i + 1, (size_t)(s->n_running - i) * sizeof(struct seq *));
 }
 
+/* What was sent runs, but for nobody. */
+static void void_part(struct step_plan *plan, const struct seq *q)
+{
+    for (int i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].seq == q)
+            plan->parts[i].seq = NULL;
+}
+
 static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
 {
+    if (s->plan->is_sent && !s->plan->has_begun)
+        void_part(s->plan, q);
     q->end = end;
     q->is_under_way = q->is_awaited = false;
     s->plan->holds = false;
@@ -333,7 +343,7 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
 {
     struct step_plan *plan = s->plan;
 
-    if (plan_holds(plan))
+    if (plan_holds(plan) || (plan->is_sent && !plan->has_begun))
         return plan;
     plan_clear(plan);
     plan->is_ahead = s->under_way != NULL;
@@ -360,11 +370,29 @@ static void charge(struct seq *q)
     q->n_charged = q->n_stored;
 }
 
+bool sched_can_send(const struct sched *s)
+{
+    const struct step_plan *plan = s->plan;
+
+    return s->under_way != NULL && plan_holds(plan) && plan->n_moves == 0 && plan->batch != NULL;
+}
+
+void sched_sent(struct sched *s)
+{
+    assert(sched_can_send(s));
+    s->plan->is_sent = true;
+    s->n_sent++;
+}
+
 /* Whatever reads its rows or has its pages next comes to the device after it. */
-static void begin_part(struct sched *s, const struct step_part *part)
+static void begin_part(struct sched *s, const struct step_part *part, int sample)
 {
     struct seq *q = part->seq;
 
+    if (q == NULL) {
+        s->n_void_rows += part->n_rows;
+        return;
+    }
     if (part->first < q->n_prompt)
         s->n_prompt_tokens += part->n_rows;
     q->n_stored += part->n_rows;
@@ -376,21 +404,26 @@ static void begin_part(struct sched *s, const struct step_part *part)
     pages_stored(s, q);
     q->is_under_way = true;
     q->is_awaited = part->draws;
+    q->awaited_sample = sample;
 }
 
 void sched_begin(struct sched *s, uint64_t now_ns)
 {
     struct step_plan *plan = s->plan;
+    int n_samples = 0;
 
     assert(s->under_way == NULL);
-    assert(plan->holds && !plan->has_begun);
+    assert((plan->holds || plan->is_sent) && !plan->has_begun);
     plan->begin_ns = now_ns;
     plan->has_begun = true;
     s->n_planned_ahead += plan->is_ahead;
     s->under_way = plan;
     s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
-    for (int i = 0; i < plan->n_parts; i++)
-        begin_part(s, &plan->parts[i]);
+    for (int i = 0; i < plan->n_parts; i++) {
+        n_samples += plan->parts[i].n_told; /* in front of the one that draws */
+        begin_part(s, &plan->parts[i], n_samples);
+        n_samples += plan->parts[i].draws;
+    }
 }
 
 static bool is_among(const int32_t *ids, int n, int32_t id)
@@ -443,7 +476,8 @@ static struct step_plan *end_step(struct sched *s)
     assert(plan != NULL);
     s->under_way = NULL;
     for (int i = 0; i < plan->n_parts; i++)
-        plan->parts[i].seq->is_under_way = plan->parts[i].seq->is_awaited = false;
+        if (plan->parts[i].seq != NULL)
+            plan->parts[i].seq->is_under_way = plan->parts[i].seq->is_awaited = false;
     return plan;
 }
 
@@ -466,6 +500,10 @@ void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
     for (int i = 0; i < plan->n_parts; i++) {
         struct seq *q = plan->parts[i].seq;
 
+        if (q == NULL) {
+            next += plan->parts[i].n_told + plan->parts[i].draws;
+            continue;
+        }
         commit_told(s, q, next, plan->parts[i].n_told);
         next += plan->parts[i].n_told;
         if (plan->parts[i].draws && q->state != SEQ_ENDED)

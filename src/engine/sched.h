@@ -106,7 +106,8 @@ struct seq {
     int n_rows;                 /* of it in the step that is planned */
     int n_scored;         /* is_scored: positions whose logits were told of, or are under way */
     bool is_under_way;    /* has rows in the step under way, */
-    bool is_awaited;      /* which draws its next token */
+    bool is_awaited;      /* which draws its next token, */
+    int awaited_sample;   /* as this one of its samples */
     enum seq_end leaving; /* ends so, whatever that is; SEQ_END_NONE: it goes on */
     bool needs_mask;      /* is held, and its last token has not made a mask yet */
     int n_charged;        /* positions that its client was charged for */
@@ -129,7 +130,8 @@ void seq_release(struct seq *q); /* accepts a zeroed one; it must hold no page *
 /* One sequence's rows in a step: positions [first, first + n_rows). The last of them may have a token that the
  * step under way draws. */
 struct step_part {
-    struct seq *seq;
+    struct seq
+        *seq; /* NULL: it has left since the step was sent, and nobody wants what these rows give */
     int first, n_rows;
     bool draws; /* a token is drawn from the last row */
     int n_told; /* rows, the last ones but for one that draws: the token behind each is known, and scored */
@@ -157,7 +159,8 @@ struct step_plan {
     int n_parts, n_rows, n_prompt_rows, n_draws, n_told, n_pages;
     uint64_t begin_ns;
     bool has_begun;
-    bool is_ahead;       /* made while the step before was under way */
+    bool is_ahead;       /* made while the step before was under way, */
+    bool is_sent;        /* and given to the device then: it begins as it is, whoever leaves */
     bool holds;          /* nothing has changed since it was made */
     struct batch *batch; /* laid out, but for tokens that were not known then; NULL: not yet */
 };
@@ -180,6 +183,8 @@ struct sched {
     struct step_plan *under_way; /* of the step that has begun and is not committed; NULL: none */
     int n_moves_max;
     int64_t n_planned_ahead; /* steps that began as they were planned while another one ran */
+    int64_t n_sent,
+        n_void_rows; /* of them, those that were sent then; and rows of theirs for nobody */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
     int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_computed_again;
 };
@@ -214,7 +219,14 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
 /* The plan's moves are done. They are to be even if it has no parts: the prefix cache may have kept their pages of one
  * that has left. */
 void sched_moved(struct sched *s);
-/* The planned step, in which all tokens are known, is on its way: what comes later finds its rows stored. */
+/* Whether the step that was planned ahead, and whose batch is laid out, can be given to the device while the one
+ * before is under way: it moves no page, and nothing but tokens depends on what that one draws. */
+bool sched_can_send(const struct sched *s);
+/* It was. Until it begins, when the step under way is committed, sched_plan() gives the same plan; who leaves
+ * meanwhile has no part in it any more. */
+void sched_sent(struct sched *s);
+/* The planned step, in which all tokens are known or which was sent, is on its way: what comes later finds its rows
+ * stored. */
 void sched_begin(struct sched *s, uint64_t now_ns);
 /* The step under way has run; tokens: (n_told + n_draws) of the batch's samples. A token < 0 is a failed draw.
  * Sequences that end leave the scheduler, but the plan's parts still name them, until sched_plan() is called. */
@@ -225,7 +237,8 @@ void sched_abandon(struct sched *s);
 void sched_mask_made(struct sched *s, struct seq *q);
 
 /* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there. While a step is
- * under way as much of it as can be known, to be called again when all is: NULL if that is too little. */
+ * under way tokens that it draws are batch_token_drawn(), until it is called again when they are known; NULL if more
+ * than tokens depends on them. */
 int64_t sched_batch_bytes_max(const struct sched_limits *l);
 const struct batch *sched_batch(struct sched *s, void *memory);
 

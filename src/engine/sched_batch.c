@@ -21,8 +21,6 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
  * as it came. Far above any logit, and far from overflow. */
 static const float KNOWN_BIAS = 1e30F;
 
-enum { UNKNOWN = -1 }; /* in place of a token that the step under way draws */
-
 /* Writable views of a block that is being filled, and how far it is filled. */
 struct filling {
     struct batch *batch;
@@ -58,7 +56,9 @@ static void fill_rows(struct filling *f, const struct step_part *part)
         int position = part->first + i;
         int row = f->n_rows++;
 
-        f->tokens[row] = position < part->seq->n_tokens ? part->seq->tokens[position] : UNKNOWN;
+        f->tokens[row] = position < part->seq->n_tokens
+                             ? part->seq->tokens[position]
+                             : batch_token_drawn(part->seq->awaited_sample);
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
         f->kinds[row] = position < part->seq->n_prompt ? ROW_PROMPT : ROW_GENERATED;
@@ -156,7 +156,7 @@ static void fill_unknown(const struct step_plan *plan)
         const struct step_part *part = &plan->parts[i];
         int row = seqs[i].first_row + seqs[i].n_rows - 1;
 
-        if (tokens[row] == UNKNOWN)
+        if (tokens[row] < 0)
             tokens[row] = part->seq->tokens[part->first + part->n_rows - 1];
     }
 }
@@ -169,7 +169,7 @@ const struct batch *sched_batch(struct sched *s, void *memory)
         return NULL;
     if (plan->batch == NULL)
         plan->batch = lay_out(plan, memory);
-    else if (s->under_way == NULL)
+    else if (s->under_way == NULL && !plan->is_sent)
         fill_unknown(plan);
     return plan->batch;
 }

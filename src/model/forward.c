@@ -36,6 +36,16 @@ enum osp_status model_wait(struct model *m, uint64_t ticket)
     return m->ops->step_wait(m->be, ticket);
 }
 
+bool model_has_ended(struct model *m, uint64_t ticket)
+{
+    return m->ops->step_has_ended(m->be, ticket);
+}
+
+enum osp_status model_drawn(struct model *m, struct drawn *out)
+{
+    return m->ops->drawn(m->be, out);
+}
+
 enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens, float *logprobs)
 {
     const size_t size_bytes = (size_t)n_samples * sizeof(int32_t);

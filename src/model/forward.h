@@ -70,6 +70,10 @@ CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, 
                                         char *host);
 CHECKED enum osp_status model_page_write(struct model *m, enum page_group group, int page,
                                          const char *host);
+/* Whether the step has ended, on a device that runs ahead. */
+bool model_has_ended(struct model *m, uint64_t ticket);
+/* What came of the step that was last waited for, on a device that runs ahead; until the next but one begins. */
+CHECKED enum osp_status model_drawn(struct model *m, struct drawn *out);
 /* Copies out what the last step drew: (R) tokens and log-probabilities. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);

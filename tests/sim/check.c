@@ -486,4 +486,6 @@ void check_at_end(void)
     totals.n_again += s->n_computed_again;
     totals.n_cached += s->n_cached_tokens;
     totals.n_ahead += s->n_planned_ahead;
+    totals.n_sent += s->n_sent;
+    totals.n_void_rows += s->n_void_rows;
 }

@@ -10,8 +10,9 @@ enum { VOCAB = 300000 };
 static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
-static int32_t drawn[LIVE_MAX], results[LIVE_MAX]; /* results: behind the step's end */
-static float logprobs[LIVE_MAX];
+static int32_t drawn[2][LIVE_MAX]; /* of step n in n % 2 */
+static int32_t results[LIVE_MAX];  /* behind a step's end */
+static float scores[2][LIVE_MAX], logprobs[LIVE_MAX];
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
 
 uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash)
@@ -87,6 +88,18 @@ static void check_owner(const struct batch *b, const struct batch_seq *s, int g,
     world.writer[g][page] = part + 1;
 }
 
+/* The row's token, where the step before draws it, too; 0 where that failed. */
+static int32_t token_of(const struct batch *b, int row)
+{
+    const int32_t token = BATCH_TOKENS(b)[row];
+
+    if (token >= 0)
+        return token;
+    CHECK(world.is_under_way);
+    CHECK(batch_token_sample(token) < LIVE_MAX);
+    return drawn[(world.n_begun + 1) % 2][batch_token_sample(token)];
+}
+
 static void store_row(const struct batch *b, int row, int part, const struct seq *q)
 {
     const struct batch_seq *s = &BATCH_SEQS(b)[part];
@@ -94,7 +107,7 @@ static void store_row(const struct batch *b, int row, int part, const struct seq
     uint64_t before = position > 0 ? *slot(b, s, GROUP_FULL, position - 1) : 0;
     uint64_t token_hash = position > 0 ? before >> 24 : salt_hash(q->salt);
     uint64_t stamp =
-        stamp_of(next_token_hash(token_hash, BATCH_TOKENS(b)[row]),
+        stamp_of(next_token_hash(token_hash, token_of(b, row)),
                  next_kind_hash(before & 0xFFFFFF, BATCH_KINDS(b)[row] == ROW_GENERATED, position));
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
@@ -131,6 +144,12 @@ static void read_row(const struct batch *b, int row, int part, const struct call
     }
 }
 
+/* Behind an answer that ends in the step under way: the row's results are for nobody. */
+static bool is_void(const struct caller *c, const struct batch *b, int row)
+{
+    return BATCH_TOKENS(b)[row] < 0 && BATCH_POSITIONS(b)[row] >= c->n_all;
+}
+
 static void run_part(const struct batch *b, int part, const struct step_part *p)
 {
     const struct caller *c = caller_of(p->seq);
@@ -146,11 +165,11 @@ static void run_part(const struct batch *b, int part, const struct step_part *p)
 
         CHECK(BATCH_ROW_SEQ(b)[row] == part);
         CHECK(BATCH_POSITIONS(b)[row] == position);
-        CHECK(BATCH_TOKENS(b)[row] == c->tokens[position]);
+        CHECK(token_of(b, row) == c->tokens[position] || is_void(c, b, row));
         CHECK((BATCH_KINDS(b)[row] == ROW_GENERATED) == (position >= c->n_prompt));
         store_row(b, row, part, p->seq);
     }
-    for (int i = 0; i < s->n_rows; i++)
+    for (int i = 0; i < s->n_rows && !is_void(c, b, s->first_row + i); i++)
         if (i == 0 || i == s->n_rows - 1 || pick(8) == 0)
             read_row(b, s->first_row + i, part, c);
 }
@@ -176,13 +195,20 @@ static void draw_all(const struct batch *b)
 
         if (is_told(b, d)) {
             CHECK(c->is_scored && (int)d->position < c->n_prompt);
-            drawn[i] = BATCH_BIASES(b)[d->first_bias].id;
-            logprobs[i] = score_of(stamp);
+            drawn[world.n_begun % 2][i] = BATCH_BIASES(b)[d->first_bias].id;
+            scores[world.n_begun % 2][i] = score_of(stamp);
             continue;
         }
         CHECK(d->seed == c->id);
-        drawn[i] = draw(d->seed, (int)d->position, stamp, c->is_exact);
+        drawn[world.n_begun % 2][i] = draw(d->seed, (int)d->position, stamp, c->is_exact);
     }
+}
+
+static void die(void)
+{
+    world.is_broken = true;
+    world.is_under_way = false;
+    world.n_waited = world.n_begun;
 }
 
 static enum osp_status sim_step_begin(struct backend *be, const struct batch *b, enum step *out)
@@ -191,7 +217,8 @@ static enum osp_status sim_step_begin(struct backend *be, const struct batch *b,
 
     (void)be;
     *out = STEP_REPLAY;
-    CHECK(!world.is_under_way);
+    CHECK(world.n_begun == world.n_waited + world.is_under_way);
+    CHECK(!world.is_under_way || world.odds.is_ahead);
     CHECK(b->n_seqs == plan->n_parts && b->n_rows == plan->n_rows && b->n_rows > 0);
     CHECK(b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->size_bytes <= sched_batch_bytes_max(&world.engine->limits));
@@ -207,14 +234,14 @@ static enum osp_status sim_step_begin(struct backend *be, const struct batch *b,
     totals.n_rows += b->n_rows;
     if (!chance(2 * world.odds.device))
         return OSP_OK;
-    world.is_broken = true;
+    die();
     return fail(OSP_EDEVICE, "the made-up device has failed");
 }
 
 static enum osp_status sim_step_end(struct backend *be, uint64_t *ticket)
 {
     (void)be;
-    *ticket = 1;
+    *ticket = world.n_begun++;
     memset(results, 0x55, sizeof results);
     world.is_under_way = true;
     return OSP_OK;
@@ -223,21 +250,30 @@ static enum osp_status sim_step_end(struct backend *be, uint64_t *ticket)
 static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
-    CHECK(ticket == 1);
     CHECK(world.is_under_way);
-    world.is_under_way = false;
+    CHECK(ticket == world.n_waited);
+    world.is_under_way = ++world.n_waited < world.n_begun;
     sim_now_ns += 1 + (uint64_t)pick(20000000);
     if (chance(world.odds.jump))
         sim_now_ns += 3600000000000u;
-    memcpy(results, drawn, sizeof results);
+    memcpy(results, drawn[ticket % 2], sizeof results);
+    memcpy(logprobs, scores[ticket % 2], sizeof logprobs);
     if (world.odds.is_async) {
         check_in_step();
         callers_cancel(); /* others do not wait for the step's end */
     }
     if (!chance(2 * world.odds.device))
         return OSP_OK;
-    world.is_broken = true;
+    die();
     return fail(OSP_EDEVICE, "the made-up device has failed in a step");
+}
+
+static enum osp_status sim_drawn(struct backend *be, struct drawn *out)
+{
+    (void)be;
+    *out = (struct drawn){
+        .tokens = results, .logprobs = logprobs, .begin_ns = sim_now_ns, .end_ns = sim_now_ns};
+    return OSP_OK;
 }
 
 static enum osp_status sim_move(struct backend *be, void *to, const void *from, size_t size_bytes)
@@ -251,7 +287,8 @@ static enum osp_status sim_move(struct backend *be, void *to, const void *from, 
 static void sim_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
-    *out = (struct device_info){.name = "made up", .runs_behind = world.odds.is_behind};
+    *out = (struct device_info){
+        .name = "made up", .runs_behind = world.odds.is_behind, .runs_ahead = world.odds.is_ahead};
 }
 
 static int sim_costs(const struct backend *be, struct stage_cost *out, int n_max)
@@ -270,6 +307,7 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .step_begin = sim_step_begin,
                                            .step_end = sim_step_end,
                                            .step_wait = sim_step_wait,
+                                           .drawn = sim_drawn,
                                            .costs = sim_costs};
 
 struct osp_model *sim_model(struct osp_tokenizer *tokenizer)

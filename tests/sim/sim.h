@@ -48,7 +48,8 @@ struct caller {
 struct odds {
     int arrive, cancel, leave, nan, device, jump, limit; /* 1 in n; 0: never */
     bool same_priority, short_answers, long_answers, few_pages;
-    bool is_behind, is_async; /* the device; the engine */
+    bool is_behind, is_ahead; /* the device; */
+    bool is_async;            /* the engine */
 };
 
 struct world {
@@ -64,12 +65,14 @@ struct world {
     int64_t dues, admissions;
     int writer[N_PAGE_GROUPS][PAGES_MAX]; /* part of the step that writes a page, from 1 */
     bool is_under_way;                    /* a step, on the device */
+    uint64_t n_begun, n_waited;           /* steps of the device */
 };
 
 struct totals {
     int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
     int64_t n_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
     int64_t n_scored; /* tokens of prompts whose scores were as they must be */
+    int64_t n_sent, n_void_rows;
 };
 
 extern struct world world;

@@ -11,17 +11,26 @@
 
 enum { N_KINDS = 8, ANSWER_TOKENS = 40 };
 
-/* The CPU's steps, which a test can keep from ending; seen from the engine they run behind it, or not. */
+/* The CPU's steps, which a test can keep from ending; seen from the engine they run within model_step(), behind it, or
+ * ahead, too: two at a time, the second with what the first one draws. */
+enum way { WITHIN, BEHIND, AHEAD };
 static const struct backend_ops *real;
 static struct backend_ops behind;
-static bool runs_behind;
+static enum way way;
+static const struct sample_args *sample;
+static struct {
+    int32_t tokens[8], top_tokens[8 * SAMPLE_TOP_MAX];
+    float logprobs[8], top_logprobs[8 * SAMPLE_TOP_MAX];
+} results[2];                                       /* of step n in n % 2 */
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
+static atomic_int n_sent; /* of them, those that began while another one ran */
 static atomic_bool fails; /* the wait that is under way, or the next, and reads */
 
 static void behind_info(const struct backend *be, struct device_info *out)
 {
     real->info(be, out);
-    out->runs_behind = runs_behind;
+    out->runs_behind = way != WITHIN;
+    out->runs_ahead = way == AHEAD;
 }
 
 /* On the engine's thread, where a test cannot fail. */
@@ -33,21 +42,83 @@ static void must_be_at_rest(void)
     }
 }
 
+/* A copy of the batch with the tokens that the step before drew. */
+static const struct batch *with_tokens(const struct batch *b, int step)
+{
+    static _Alignas(8) char memory[1 << 20];
+    struct batch *copy = (struct batch *)(void *)memory;
+    int32_t *tokens;
+
+    if (b->size_bytes > (int64_t)sizeof memory)
+        abort();
+    memcpy(memory, b, (size_t)b->size_bytes);
+    tokens = (int32_t *)(void *)(memory + copy->offset_tokens);
+    for (int i = 0; i < b->n_rows; i++)
+        if (tokens[i] < 0)
+            tokens[i] = results[(step + 1) % 2].tokens[batch_token_sample(tokens[i])];
+    return copy;
+}
+
 static enum osp_status behind_begin(struct backend *be, const struct batch *b, enum step *out)
 {
-    must_be_at_rest();
+    const int step = atomic_load(&n_begun);
+
+    if (way != AHEAD || step > atomic_load(&n_waited) + 1)
+        must_be_at_rest();
+    atomic_fetch_add(&n_sent, step > atomic_load(&n_waited));
     atomic_fetch_add(&n_begun, 1);
-    return real->step_begin(be, b, out);
+    return real->step_begin(be, way == AHEAD ? with_tokens(b, step) : b, out);
+}
+
+/* The CPU has done the step, and the next one's results come to the same place. */
+static enum osp_status behind_end(struct backend *be, uint64_t *ticket)
+{
+    const enum osp_status st = real->step_end(be, ticket);
+    const size_t n = (size_t)sample->tokens.dim[0];
+
+    if (n > sizeof results->tokens / sizeof results->tokens[0])
+        abort();
+    *ticket = (uint64_t)atomic_load(&n_begun) - 1;
+    memcpy(results[*ticket % 2].tokens, sample->tokens.data, n * sizeof(int32_t));
+    memcpy(results[*ticket % 2].logprobs, sample->logprobs.data, n * sizeof(float));
+    memcpy(results[*ticket % 2].top_tokens, sample->top_tokens.data,
+           n * SAMPLE_TOP_MAX * sizeof(int32_t));
+    memcpy(results[*ticket % 2].top_logprobs, sample->top_logprobs.data,
+           n * SAMPLE_TOP_MAX * sizeof(float));
+    return st;
 }
 
 static enum osp_status behind_wait(struct backend *be, uint64_t ticket)
 {
     while (atomic_load(&n_waited) >= atomic_load(&waits_at_most))
         sched_yield();
-    atomic_fetch_add(&n_waited, 1);
+    if (ticket != (uint64_t)atomic_fetch_add(&n_waited, 1)) {
+        fprintf(stderr, "steps are waited for in another order\n");
+        abort();
+    }
     if (atomic_load(&fails))
         return fail(OSP_EDEVICE, "the test let a step fail");
     return real->step_wait(be, ticket);
+}
+
+static bool behind_has_ended(struct backend *be, uint64_t ticket)
+{
+    (void)be;
+    return ticket < (uint64_t)atomic_load(&waits_at_most);
+}
+
+static enum osp_status behind_drawn(struct backend *be, struct drawn *out)
+{
+    const int step = atomic_load(&n_waited) - 1;
+
+    (void)be;
+    *out = (struct drawn){.tokens = results[step % 2].tokens,
+                          .logprobs = results[step % 2].logprobs,
+                          .top_tokens = results[step % 2].top_tokens,
+                          .top_logprobs = results[step % 2].top_logprobs,
+                          .begin_ns = 10 * (uint64_t)step + 1,
+                          .end_ns = 10 * (uint64_t)step + 8};
+    return OSP_OK;
 }
 
 static enum osp_status behind_read(struct backend *be, void *dst, const void *src, size_t n_bytes)
@@ -58,7 +129,7 @@ static enum osp_status behind_read(struct backend *be, void *dst, const void *sr
     return real->read(be, dst, src, n_bytes);
 }
 
-static struct osp_model *open_model(bool is_behind, int n_seqs_max)
+static struct osp_model *open_model(enum way how, int n_seqs_max)
 {
     struct osp_model *model = fixture_model(
         (struct osp_model_options){.context_tokens_max = 512, .n_seqs_max = n_seqs_max});
@@ -67,10 +138,15 @@ static struct osp_model *open_model(bool is_behind, int n_seqs_max)
     behind = *real;
     behind.info = behind_info;
     behind.step_begin = behind_begin;
+    behind.step_end = behind_end;
     behind.step_wait = behind_wait;
+    behind.step_has_ended = behind_has_ended;
+    behind.drawn = behind_drawn;
     behind.read = behind_read;
     model->model->ops = &behind;
-    runs_behind = is_behind;
+    way = how;
+    sample = &model->model->sample;
+    atomic_store(&n_sent, 0);
     atomic_store(&n_begun, 0);
     atomic_store(&n_waited, 0);
     atomic_store(&waits_at_most, INT32_MAX);
@@ -130,9 +206,9 @@ static struct osp_request *submit_kind(struct osp_engine *engine, int kind)
     return submit(engine, lengths[kind], &opt);
 }
 
-static void hear_kinds(struct heard *out, bool is_behind, bool is_async, int n_seqs_max)
+static void hear_kinds(struct heard *out, enum way how, bool is_async, int n_seqs_max)
 {
-    struct osp_model *model = open_model(is_behind, n_seqs_max);
+    struct osp_model *model = open_model(how, n_seqs_max);
     struct osp_engine *engine = open_engine(model, is_async);
     struct osp_request *r[N_KINDS];
     struct osp_engine_stats stats;
@@ -144,7 +220,9 @@ static void hear_kinds(struct heard *out, bool is_behind, bool is_async, int n_s
     osp_engine_get_stats(engine, &stats);
     assert_int_equal(stats.n_requests_done, N_KINDS);
     assert_int_equal(stats.n_running, 0);
-    assert_int_equal(atomic_load(&n_begun), atomic_load(&n_waited));
+    while (atomic_load(&n_begun) != atomic_load(&n_waited))
+        sched_yield(); /* the last step that was sent is for nobody */
+    assert_int_equal(atomic_load(&n_sent) > 0, how == AHEAD && is_async);
     assert_true(stats.device_seconds > 0 && stats.device_idle_seconds > 0);
     osp_engine_close(engine);
     osp_model_close(model);
@@ -163,9 +241,9 @@ static void test_the_same_as_one_after_the_other(void **state)
     struct heard want[N_KINDS], have[N_KINDS];
 
     (void)state;
-    hear_kinds(want, false, false, 8);
-    for (int way = 0; way < 4; way++) {
-        hear_kinds(have, way % 2 == 0, true, way < 2 ? 8 : 2);
+    hear_kinds(want, WITHIN, false, 8);
+    for (int turn = 0; turn < 8; turn++) {
+        hear_kinds(have, (enum way)(turn % 3), turn < 6, turn < 3 ? 8 : 2);
         for (int i = 0; i < N_KINDS; i++) {
             assert_same_bytes(&have[i].tokens, &want[i].tokens);
             assert_same_bytes(&have[i].text, &want[i].text);
@@ -211,16 +289,16 @@ static void wait_for(atomic_int *count, int n)
 /* With the third step under way, which does not end, the second one's token is heard; and the third has begun. */
 static void test_tokens_are_told_while_the_next_step_runs(void **state)
 {
-    struct osp_model *model = open_model(true, 2);
+    const enum way how = *(const enum way *)*state;
+    struct osp_model *model = open_model(how, 2);
     struct osp_engine *engine = open_engine(model, true);
     struct osp_request *r;
     struct heard h;
 
-    (void)state;
     atomic_store(&waits_at_most, 2);
     r = submit(engine, 5, &steady);
     assert_int_equal(hear_tokens(r, 2), 2);
-    wait_for(&n_begun, 3);
+    wait_for(&n_begun, 3 + (how == AHEAD));
     assert_int_equal(atomic_load(&n_waited), 2);
     atomic_store(&waits_at_most, INT32_MAX);
     hear_all(&h, r);
@@ -233,15 +311,15 @@ static void test_tokens_are_told_while_the_next_step_runs(void **state)
 /* A cancel, and a request that comes, while a step runs: no further step for the one, the next one for the other. */
 static void test_cancel_and_arrival_while_a_step_runs(void **state)
 {
-    struct osp_model *model = open_model(true, 1);
+    const enum way how = *(const enum way *)*state;
+    struct osp_model *model = open_model(how, 1);
     struct osp_engine *engine = open_engine(model, true);
     struct osp_request *a, *b;
     struct heard h;
 
-    (void)state;
     atomic_store(&waits_at_most, 2);
     a = submit(engine, 5, &steady);
-    wait_for(&n_begun, 3);
+    wait_for(&n_begun, 3 + (how == AHEAD));
     osp_cancel(a);
     b = submit(engine, 6, &steady);
     atomic_store(&waits_at_most, 3);
@@ -249,8 +327,8 @@ static void test_cancel_and_arrival_while_a_step_runs(void **state)
     assert_int_equal(h.last.finish, OSP_FINISH_CANCELED);
     assert_int_equal(h.last.usage.n_generated_tokens, 3); /* of the step that ran */
     heard_release(&h);
-    wait_for(&n_begun, 4);
-    atomic_store(&waits_at_most, 4);
+    wait_for(&n_begun, 4 + (how == AHEAD));
+    atomic_store(&waits_at_most, 4 + (how == AHEAD));
     assert_int_equal(hear_tokens(b, 1), 1);
     atomic_store(&waits_at_most, INT32_MAX);
     hear_all(&h, b);
@@ -262,12 +340,12 @@ static void test_cancel_and_arrival_while_a_step_runs(void **state)
 
 static void test_a_step_that_fails_while_it_runs(void **state)
 {
-    struct osp_model *model = open_model(true, 1);
+    const enum way how = *(const enum way *)*state;
+    struct osp_model *model = open_model(how, 1);
     struct osp_engine *engine = open_engine(model, true);
     struct osp_request *running, *waiting;
     struct heard h;
 
-    (void)state;
     atomic_store(&waits_at_most, 2);
     running = submit(engine, 5, &steady);
     waiting = submit(engine, 5, &steady);
@@ -323,29 +401,37 @@ static void *let_go_when_closing(void *arg)
 /* The engine waits for the step, and for no other. */
 static void test_close_while_a_step_runs(void **state)
 {
-    struct osp_model *model = open_model(true, 2);
+    const enum way how = *(const enum way *)*state;
+    struct osp_model *model = open_model(how, 2);
     struct osp_engine *engine = open_engine(model, true);
     struct osp_request *r[2];
     pthread_t other;
 
-    (void)state;
     atomic_store(&waits_at_most, 2);
     for (int i = 0; i < 2; i++)
         r[i] = submit(engine, 5, &steady);
-    wait_for(&n_begun, 3);
+    wait_for(&n_begun, 3 + (how == AHEAD));
     for (int i = 0; i < 2; i++)
         osp_request_close(r[i]);
     assert_int_equal(pthread_create(&other, NULL, let_go_when_closing, engine), 0);
     osp_engine_close(engine);
     pthread_join(other, NULL);
-    assert_int_equal(atomic_load(&n_begun), 3);
-    assert_int_equal(atomic_load(&n_waited), 3);
+    assert_int_equal(atomic_load(&n_begun), 3 + (how == AHEAD));
+    assert_int_equal(atomic_load(&n_waited), atomic_load(&n_begun));
     osp_model_close(model);
 }
 
+static enum way ways[] = {WITHIN, BEHIND, AHEAD};
+
+#define by_way(test, how) cmocka_unit_test_prestate(test, &ways[how])
+
 UNIT_MAIN(cmocka_unit_test(test_the_same_as_one_after_the_other),
-          cmocka_unit_test(test_tokens_are_told_while_the_next_step_runs),
-          cmocka_unit_test(test_cancel_and_arrival_while_a_step_runs),
-          cmocka_unit_test(test_a_step_that_fails_while_it_runs),
-          cmocka_unit_test(test_a_failure_that_nobody_waits_for),
-          cmocka_unit_test(test_close_while_a_step_runs))
+          by_way(test_tokens_are_told_while_the_next_step_runs, BEHIND),
+          by_way(test_tokens_are_told_while_the_next_step_runs, AHEAD),
+          by_way(test_cancel_and_arrival_while_a_step_runs, BEHIND),
+          by_way(test_cancel_and_arrival_while_a_step_runs, AHEAD),
+          by_way(test_a_step_that_fails_while_it_runs, BEHIND),
+          by_way(test_a_step_that_fails_while_it_runs, AHEAD),
+          by_way(test_a_failure_that_nobody_waits_for, BEHIND),
+          by_way(test_a_failure_that_nobody_waits_for, AHEAD),
+          by_way(test_close_while_a_step_runs, BEHIND), by_way(test_close_while_a_step_runs, AHEAD))

@@ -99,8 +99,8 @@ static void test_all_go_on(void **state)
     b = sched_batch(&f.sched, f.memory);
     assert_int_equal(BATCH_POSITIONS(b)[0], 6);
     assert_int_equal(BATCH_SAMPLES(b)[0].position, 7);
-    assert_int_equal(BATCH_TOKENS(b)[0], -1);
-    assert_int_equal(BATCH_TOKENS(b)[1], -1);
+    assert_int_equal(BATCH_TOKENS(b)[0], batch_token_drawn(0));
+    assert_int_equal(BATCH_TOKENS(b)[1], batch_token_drawn(1));
     commit(&f, 21, 22);
     assert_ptr_equal(plan(&f), ahead);
     assert_ptr_equal(sched_batch(&f.sched, f.memory), b);
@@ -332,7 +332,98 @@ static void test_counts_have_the_last_token(void **state)
     fixture_close(&f);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_all_go_on), cmocka_unit_test(test_an_end_makes_room),
+/* ---- steps that the device has before the one under way ends ---- */
+
+static void send(struct fixture *f)
+{
+    assert_true(plan(f)->n_parts > 0);
+    assert_non_null(sched_batch(&f->sched, f->memory));
+    assert_true(sched_can_send(&f->sched));
+    sched_sent(&f->sched);
+}
+
+/* A step that was sent begins as it is: who ended has rows in it that nobody hears of, and who came waits. */
+static void test_a_sent_step_begins_as_it_is(void **state)
+{
+    struct fixture f;
+    const struct step_plan *sent;
+
+    (void)state;
+    fixture_open(&f, 3, 64);
+    add(&f, 0, 5, 10);
+    add(&f, 1, 5, 10);
+    begin(&f);
+    send(&f);
+    sent = f.sched.plan;
+    add(&f, 2, 4, 10);
+    commit(&f, STOP_ID, 30);
+    assert_int_equal(f.seqs[0].end, SEQ_END_STOP);
+    assert_int_equal(f.seqs[0].pages[GROUP_FULL].n, 0);
+    assert_ptr_equal(plan(&f), sent);
+    assert_int_equal(sent->n_rows, 2);
+    assert_null(sent->parts[0].seq);
+    assert_ptr_equal(sent->parts[1].seq, &f.seqs[1]);
+    assert_int_equal(BATCH_TOKENS(sent->batch)[0], batch_token_drawn(0));
+    begin(&f);
+    assert_int_equal(f.sched.n_void_rows, 1);
+    assert_int_equal(f.seqs[1].awaited_sample, 1);
+    assert_int_equal(plan(&f)->n_rows, 1 + 4);
+    assert_int_equal(BATCH_TOKENS(sched_batch(&f.sched, f.memory))[0], batch_token_drawn(1));
+    commit(&f, 77, 31); /* 77 is for nobody */
+    assert_int_equal(f.seqs[0].n_tokens, 6);
+    assert_int_equal(f.seqs[1].tokens[6], 31);
+    assert_int_equal(f.sched.n_generated_tokens, 3);
+    fixture_close(&f);
+}
+
+/* Whoever leaves in whichever way: under way, in the sent step alone, or by a draw that failed. */
+static void test_all_leave_a_sent_step(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 3, 64);
+    add(&f, 0, 5, 10);
+    add(&f, 1, 5, 10);
+    begin(&f);
+    add(&f, 2, 4, 10);
+    send(&f);
+    assert_int_equal(f.sched.plan->n_parts, 3);
+    assert_true(sched_remove(&f.sched, &f.seqs[2], SEQ_END_CANCELED));
+    assert_false(sched_remove(&f.sched, &f.seqs[0], SEQ_END_TIMEOUT));
+    commit(&f, 20, DRAW_NOT_FINITE);
+    assert_int_equal(f.seqs[0].end, SEQ_END_TIMEOUT);
+    assert_int_equal(f.seqs[1].end, SEQ_END_FAILED);
+    assert_null(sched_any(&f.sched));
+    begin(&f);
+    assert_int_equal(f.sched.n_void_rows, 1 + 1 + 4);
+    commit(&f, 1, 2);
+    assert_int_equal(plan(&f)->n_parts, 0);
+    assert_int_equal(f.sched.n_ended, 3);
+    fixture_close(&f);
+}
+
+/* Not before the tokens are known: what counts them, or has a mask. */
+static void test_what_cannot_be_sent(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    q = add(&f, 0, 5, 10);
+    assert_false(sched_can_send(&f.sched)); /* nothing is under way */
+    q->is_held = true;
+    begin(&f);
+    assert_true(plan(&f)->n_parts > 0);
+    assert_null(sched_batch(&f.sched, f.memory));
+    assert_false(sched_can_send(&f.sched));
+    fixture_close(&f);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_a_sent_step_begins_as_it_is),
+          cmocka_unit_test(test_all_leave_a_sent_step), cmocka_unit_test(test_what_cannot_be_sent),
+          cmocka_unit_test(test_all_go_on), cmocka_unit_test(test_an_end_makes_room),
           cmocka_unit_test(test_a_failed_draw), cmocka_unit_test(test_the_length_is_foreseen),
           cmocka_unit_test(test_leaving), cmocka_unit_test(test_its_own_end_comes_first),
           cmocka_unit_test(test_arrivals_are_planned_for),
