@@ -421,11 +421,39 @@ static void test_close_while_a_step_runs(void **state)
     osp_model_close(model);
 }
 
+/* A step that is thought to be long: the next one is not sent before its end is near, or there, so that who comes
+ * meanwhile is in it. */
+static void test_who_comes_is_in_the_next_step(void **state)
+{
+    struct osp_model *model = open_model(AHEAD, 2);
+    struct osp_engine *engine = open_engine(model, true);
+    struct osp_request *a, *b;
+    struct heard h;
+
+    (void)state;
+    step_cost_learn(&engine->sched.cost, 1, 0, 100e9); /* the engine's thread waits for a request */
+    atomic_store(&waits_at_most, 1);
+    a = submit(engine, 5, &steady);
+    wait_for(&n_waited, 1);
+    b = submit(engine, 6, &steady);
+    assert_int_equal(atomic_load(&n_begun), 2);
+    atomic_store(&waits_at_most, 3);
+    assert_int_equal(hear_tokens(b, 1), 1);
+    atomic_store(&waits_at_most, INT32_MAX);
+    hear_all(&h, a);
+    heard_release(&h);
+    hear_all(&h, b);
+    heard_release(&h);
+    osp_engine_close(engine);
+    osp_model_close(model);
+}
+
 static enum way ways[] = {WITHIN, BEHIND, AHEAD};
 
 #define by_way(test, how) cmocka_unit_test_prestate(test, &ways[how])
 
 UNIT_MAIN(cmocka_unit_test(test_the_same_as_one_after_the_other),
+          cmocka_unit_test(test_who_comes_is_in_the_next_step),
           by_way(test_tokens_are_told_while_the_next_step_runs, BEHIND),
           by_way(test_tokens_are_told_while_the_next_step_runs, AHEAD),
           by_way(test_cancel_and_arrival_while_a_step_runs, BEHIND),
