@@ -180,6 +180,7 @@ void gpu_rooms_release(struct gpu *gpu);
 /* Host memory for batches of so many bytes, with what is in front of them, in both turns. */
 CHECKED enum osp_status gpu_turns_need(struct gpu *gpu, size_t size_bytes);
 void gpu_turns_release(struct gpu *gpu);
+CHECKED enum osp_status gpu_handover_try(struct gpu *gpu);
 CHECKED enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum step *out);
 CHECKED enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket);
 CHECKED enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket);

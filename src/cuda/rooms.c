@@ -167,6 +167,7 @@ enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *sh
 #undef ROOM_TAKE
     TRY(clear_cells(gpu));
     TRY(gpu_turns_need(gpu, gpu->batch_room.size_bytes));
+    TRY(gpu_handover_try(gpu));
     gpu->has_rooms = true;
 out:
     return st;

@@ -137,6 +137,25 @@ static enum osp_status part_from_stages(struct gpu *gpu)
                      "the batch to the device");
 }
 
+/* Loads the kernels of handover.cu before a request waits for them. */
+enum osp_status gpu_handover_try(struct gpu *gpu)
+{
+    struct turn *t = &gpu->turns[0];
+    const struct take_launch take = {.from = t->batch,
+                                     .to = gpu->batch_room.data,
+                                     .n_bytes = handed_bytes(0, 1),
+                                     .results = t->results};
+    const struct give_launch give = {.n_experts_read = gpu->n_experts_read, .results = t->results};
+    enum osp_status st;
+
+    launch_take(gpu->stream, &take);
+    launch_give(gpu->stream, &give);
+    TRY(gpu_check(cudaGetLastError(), "batches and results"));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "batches and results"));
+out:
+    return st;
+}
+
 /* A step whose stages failed while it was recorded leaves the stream recording. */
 static void end_abandoned(struct gpu *gpu)
 {

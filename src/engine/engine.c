@@ -224,6 +224,7 @@ static void count_drawn(struct osp_engine *e, const struct drawn *d)
     if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
         e->idle_ns += d->begin_ns - e->device_end_ns;
     e->device_end_ns = d->end_ns;
+    e->step_ns = d->end_ns - d->begin_ns;
 }
 
 static enum osp_status take_drawn(struct osp_engine *e, const struct step_plan *plan)
@@ -325,6 +326,8 @@ static bool end_step(struct osp_engine *e)
         return false;
     }
     e->results_ns = clock_ns();
+    if (e->runs_ahead) /* what lay between two steps is no part of one, nor how late its end was noticed */
+        e->sched.under_way->begin_ns = e->results_ns - e->step_ns;
     count_step(e, asked_ns);
     osp_model_publish_costs(e->model);
     return true;

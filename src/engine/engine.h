@@ -43,7 +43,8 @@ struct osp_engine {
     uint64_t idle_ns;             /* and in which it had not, though there was work */
     uint64_t begun_ns;            /* when model_step() returned for the step under way */
     uint64_t results_ns;          /* when the last step's came; 0: nothing was to do since, */
-    uint64_t device_end_ns;       /* and when it ended by the clock of a device that runs ahead */
+    uint64_t step_ns;             /* what that took by the clock of a device that runs ahead, */
+    uint64_t device_end_ns;       /* and when it ended there */
     bool has_news;                /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };

@@ -13,6 +13,7 @@ static struct osp_model shell;
 static int32_t drawn[2][LIVE_MAX]; /* of step n in n % 2 */
 static int32_t results[LIVE_MAX];  /* behind a step's end */
 static float scores[2][LIVE_MAX], logprobs[LIVE_MAX];
+static uint64_t begun_ns, ended_ns; /* of the step that was last waited for */
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
 
 uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash)
@@ -253,9 +254,11 @@ static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
     CHECK(world.is_under_way);
     CHECK(ticket == world.n_waited);
     world.is_under_way = ++world.n_waited < world.n_begun;
+    begun_ns = sim_now_ns;
     sim_now_ns += 1 + (uint64_t)pick(20000000);
     if (chance(world.odds.jump))
         sim_now_ns += 3600000000000u;
+    ended_ns = sim_now_ns;
     memcpy(results, drawn[ticket % 2], sizeof results);
     memcpy(logprobs, scores[ticket % 2], sizeof logprobs);
     if (world.odds.is_async) {
@@ -272,7 +275,7 @@ static enum osp_status sim_drawn(struct backend *be, struct drawn *out)
 {
     (void)be;
     *out = (struct drawn){
-        .tokens = results, .logprobs = logprobs, .begin_ns = sim_now_ns, .end_ns = sim_now_ns};
+        .tokens = results, .logprobs = logprobs, .begin_ns = begun_ns, .end_ns = ended_ns};
     return OSP_OK;
 }
 
