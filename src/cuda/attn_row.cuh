@@ -11,7 +11,8 @@ enum {
     WARPS = ATTN_GROUP_UNITS,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    SPLITS_AT_ONCE = 8, /* loads under way where splits are added */
+    SPLITS_AT_ONCE = 8,  /* loads under way where splits are added */
+    SPLITS_NEAR_MAX = 8, /* of a row, that meet in shared memory */
     PAIR_BYTES = 16,
     QUERY_PARTS = 3,
     HEAD_STRIDE = ATTN_WIDTH + 4, /* floats; 4: lanes of a warp write to different banks */
@@ -263,14 +264,22 @@ struct query {
     uint32_t parts[QUERY_PARTS][STEPS][2];
 };
 
-/* Head g of the block; heads that it has not are zeros. */
+/* Where head g of the block lies, or its last one. */
+static __device__ __forceinline__ const float *query_of_block(const struct attn_launch &l,
+                                                              const struct block &k)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+
+    return (const float *)l.args.q.data + k.row * l.args.q.dim[1] +
+           (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
+}
+
+/* It; heads that the block has not are zeros. */
 template <int DTYPE>
-static __device__ __forceinline__ void load_query(struct query *q, const struct attn_launch &l,
+static __device__ __forceinline__ void load_query(struct query *q, const float *head,
                                                   const struct block &k)
 {
     const int g = threadIdx.x % WARP_LANES / 4;
-    const float *head = (const float *)l.args.q.data + k.row * l.args.q.dim[1] +
-                        (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
     const float factor = g < k.n_heads ? meet_factor<DTYPE>() : 0.0f;
 
 #pragma unroll
@@ -643,6 +652,36 @@ static __device__ __forceinline__ struct sums sum_splits(const struct attn_launc
             all.out.x = __fmaf_rn(out[i].x, factor, all.out.x);
             all.out.y = __fmaf_rn(out[i].y, factor, all.out.y);
         }
+    }
+    return all;
+}
+
+/* ---- splits that meet in shared memory ---- */
+
+/* What a split has left, until the last one has. */
+struct walked {
+    float2 out[THREADS];
+    float2 numbers[WARPS]; /* of a head: the largest score, and the sum of weights */
+};
+
+/* As sum_splits(). */
+static __device__ __forceinline__ struct sums sum_walked(const struct walked *splits, int n_splits)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const float2 of_split =
+        lane < n_splits ? splits[lane].numbers[head] : make_float2(-INFINITY, 0.0f);
+    struct sums all = {};
+    float add;
+
+    all.largest = warp_max(of_split.x);
+    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
+    all.weights = warp_sum(__fmul_rn(of_split.y, add));
+    for (int split = 0; split < n_splits; split++) {
+        const float2 out = splits[split].out[threadIdx.x];
+        const float factor = __shfl_sync(ALL_LANES, add, split);
+
+        all.out.x = __fmaf_rn(out.x, factor, all.out.x);
+        all.out.y = __fmaf_rn(out.y, factor, all.out.y);
     }
     return all;
 }

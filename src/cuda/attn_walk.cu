@@ -9,16 +9,9 @@
 #include "cuda/attn_row.cuh"
 
 enum {
-    PAIR = 2, /* units of a warp's ring, weighed together */
-    SPLITS_MAX = 8,
+    PAIR = 2,              /* units of a warp's ring, weighed together */
     BLOCKS_AT_LEAST = 256, /* of a launch: fewer leave multiprocessors idle */
     ROOM_BYTES = ATTN_HEADS * HEAD_STRIDE * (int)sizeof(float)
-};
-
-/* What a split has left, until the last one has. */
-struct walked {
-    float2 out[THREADS];
-    float2 numbers[WARPS]; /* of a head: the largest score, and the sum of weights */
 };
 
 /* A warp's next pair of units. */
@@ -65,28 +58,6 @@ static __device__ __forceinline__ void pages_of(int32_t pages[PAIR], const struc
         pages[i] = page_of(k, index + i * k.step);
 }
 
-/* As sum_splits(). */
-static __device__ __forceinline__ struct sums sum_walked(const struct walked *splits, int n_splits)
-{
-    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const float2 of_split =
-        lane < n_splits ? splits[lane].numbers[head] : make_float2(-INFINITY, 0.0f);
-    struct sums all = {};
-    float add;
-
-    all.largest = warp_max(of_split.x);
-    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
-    all.weights = warp_sum(__fmul_rn(of_split.y, add));
-    for (int split = 0; split < n_splits; split++) {
-        const float2 out = splits[split].out[threadIdx.x];
-        const float factor = __shfl_sync(ALL_LANES, add, split);
-
-        all.out.x = __fmaf_rn(out.x, factor, all.out.x);
-        all.out.y = __fmaf_rn(out.y, factor, all.out.y);
-    }
-    return all;
-}
-
 /* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by this name. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
@@ -122,7 +93,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         copy_pair<DTYPE>(rings, k, next.index, pages);
     go_on(&next, k);
     pages_of(pages, k, next.index);
-    load_query<DTYPE>(&q, l, k);
+    load_query<DTYPE>(&q, query_of_block(l, k), k);
     for (int split = 0; split < k.n_splits; split++) {
         struct state st = {{}, {-INFINITY, -INFINITY}, {}};
 
@@ -153,7 +124,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)WARPS * (PAIR * unit<DTYPE>::BYTES + ROOM_BYTES) +
-                                SPLITS_MAX * sizeof(struct walked);
+                                SPLITS_NEAR_MAX * sizeof(struct walked);
     static const cudaError_t is_set =
         cudaFuncSetAttribute((const void *)attn_decode<DTYPE>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
@@ -166,7 +137,7 @@ template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct 
 
 bool launch_attn_walk(cudaStream_t stream, const struct attn_launch *l)
 {
-    if (l->n_splits == 1 || l->n_splits > SPLITS_MAX ||
+    if (l->n_splits == 1 || l->n_splits > SPLITS_NEAR_MAX ||
         l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
         return false;
     if (l->args.kv.dtype == DTYPE_F8)

@@ -35,14 +35,17 @@ struct candidates {
 static __device__ __forceinline__ struct candidates candidates_of(const float *scores,
                                                                   int n_experts)
 {
+    const float *from = scores + threadIdx.x % WARP_LANES;
+    const int n_left = n_experts - (int)(threadIdx.x % WARP_LANES);
+    float held[SCORES_HELD];
     struct candidates c;
 
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++) {
-        const int e = i * WARP_LANES + threadIdx.x % WARP_LANES;
-
-        c.orders[i] = e < n_experts ? order_of(__ldcg(scores + e)) : 0;
-    }
+    for (int i = 0; i < SCORES_HELD; i++)
+        held[i] = i * WARP_LANES < n_left ? __ldcg(from + i * WARP_LANES) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        c.orders[i] = i * WARP_LANES < n_left ? order_of(held[i]) : 0;
     return c;
 }
 
@@ -123,15 +126,25 @@ static __device__ __forceinline__ struct by_lane chosen_by_lane(const float *sco
     return mine;
 }
 
+/* gate_of() of every lane's rank: every lane calls it. */
+static __device__ __forceinline__ float gate_of_lane(const struct by_lane &mine, int n_ranks)
+{
+    float sum = 0.0f;
+
+#pragma unroll 1
+    for (int rank = 0; rank < n_ranks; rank++)
+        sum += __shfl_sync(ALL_LANES, mine.weight, rank);
+    return mine.weight / sum;
+}
+
 /* One warp chooses for its block, without the weights of the choice; a barrier follows. */
-static __device__ __forceinline__ struct by_lane
-choose_for_block(int *ids, const struct decode_experts &p, int token)
+static __device__ __forceinline__ struct by_lane choose_for_block(int *ids, const float *scores,
+                                                                  int n_experts, int n_ranks)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const struct by_lane mine =
-        chosen_by_lane(p.scores + token * p.n_experts, p.n_experts, p.n_ranks);
+    const struct by_lane mine = chosen_by_lane(scores, n_experts, n_ranks);
 
-    if (lane < p.n_ranks)
+    if (lane < n_ranks)
         ids[lane] = mine.id;
     return mine;
 }

@@ -49,4 +49,20 @@ static __device__ __forceinline__ float load_of_block(uint32_t at, int rank)
     return v;
 }
 
+/* Two numbers to the same place there. */
+static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, float2 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("{\n"
+                 ".reg .u32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.v2.f32 [there], {%2, %3};\n"
+                 "}" ::"r"(at),
+                 "r"(rank), "f"(v.x), "f"(v.y)
+                 : "memory");
+#else
+    (void)at, (void)rank, (void)v;
+#endif
+}
+
 #endif

@@ -1,24 +1,22 @@
-/* What the decode products share: activations as fragments in shared memory, a warp's share of a product,
- * and the sums of the warps.
+/* What the decode products share beside their rows (decode_rows.cuh): a warp's share of a product, and the sums of the
+ * warps.
  *
  * A block multiplies TILES tiles of 16 rows, all columns of them, with up to 8 COLS tokens. Its warps take
  * every eighth unit of 64 columns, out of their rings (ring.cuh); their sums are added in order. The same
  * operations in the same order as in matmul.cu: a token's bits depend on neither the kernel nor the tokens
  * beside it.
  *
- * Activations: (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers
- * of its four columns of k at once. Sums: (part, warp, tile, token, 16 rows) floats. */
+ * Sums: (part, warp, tile, token, 16 rows) floats. */
 #ifndef CUDA_DECODE_CUH
 #define CUDA_DECODE_CUH
 
 #include "cuda/decode.h"
 #include "cuda/decode_launch.cuh"
+#include "cuda/decode_rows.cuh"
 #include "cuda/mma.cuh"
-#include "cuda/norm.cuh"
 #include "cuda/ring.cuh"
 
-enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2, COLUMN_TOKENS = 8 };
-static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows itself");
+enum { COLUMN_TOKENS = 8 };
 
 /* MXFP4 codes enter the product as 2^-14 times their value. */
 static const float CODE_UNIT = 16384.0f;
@@ -48,222 +46,6 @@ static __device__ __forceinline__ float scale_at(uint32_t codes, int i)
     const uint32_t exponent = i == 3 ? codes >> 1 : codes << (23 - 8 * i);
 
     return __uint_as_float(max(exponent & 0x7F800000u, 0x00400000u));
-}
-
-/* ---- activations ---- */
-
-static inline HOST_DEVICE int fragments_bytes(int n_units, int n_tokens)
-{
-    return n_units * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES;
-}
-
-/* Where number k of a token lies. */
-static __device__ __forceinline__ int fragment_at(int k, int token, int n_tokens)
-{
-    return (k / MXFP4_BLOCK * n_tokens + token) * TOKEN_BLOCK_BYTES + k % MXFP4_BLOCK * 2;
-}
-
-static __device__ __forceinline__ uint16_t half_bits(float x)
-{
-    return __half_as_ushort(__float2half_rn(within_f16(x)));
-}
-
-static __device__ __forceinline__ const float *source_row(const struct decode_rows &rows, int token)
-{
-    const int row = rows.gather == NULL ? token : rows.gather[token * rows.gather_stride];
-
-    return rows.x + (int64_t)row * rows.n;
-}
-
-/* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it, behind
- * pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces of eight numbers
- * are under way. */
-template <bool IS_MXFP4, int AT_ONCE>
-static __device__ __forceinline__ void copy_rows(char *fragments, const struct decode_rows &rows,
-                                                 int first, int n_tokens, int n_units)
-{
-    const int n_pieces = n_units * UNIT_COLUMNS / 8, n = n_tokens * n_pieces;
-
-    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
-        float4 v[AT_ONCE][2];
-
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
-                      k = (i - token * n_pieces) * 8;
-
-            v[j][0] = v[j][1] = make_float4(0, 0, 0, 0);
-            if (i < n && k < rows.n) {
-                const float4 *from = (const float4 *)(source_row(rows, first + token) + k);
-
-                v[j][0] = __ldcg(from);
-                v[j][1] = __ldcg(from + 1);
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
-                      k = (i - token * n_pieces) * 8;
-            const float4 low = v[j][0], high = v[j][1];
-
-            if (i < n)
-                *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) =
-                    IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
-                                          pair_f16(high.x, high.y), pair_f16(high.z, high.w))
-                             : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
-                                          pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
-        }
-    }
-}
-
-/* The same of rows of which each number is the sum of TERMS of bf16. */
-template <int TERMS, int AT_ONCE>
-static __device__ __forceinline__ void split_rows(char *fragments, const struct decode_rows &rows,
-                                                  int first, int n_tokens, int n_units)
-{
-    const int n_pieces = n_units * UNIT_COLUMNS / 8, n = n_tokens * n_pieces;
-    const int term_bytes = fragments_bytes(n_units, n_tokens);
-
-    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
-        float v[AT_ONCE][8];
-
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
-                      k = (i - token * n_pieces) * 8;
-            const bool is_there = i < n && k < rows.n;
-            const float4 *from = (const float4 *)(source_row(rows, first + (is_there ? token : 0)) +
-                                                  (is_there ? k : 0));
-
-            ((float4 *)v[j])[0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
-            ((float4 *)v[j])[1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
-                      k = (i - token * n_pieces) * 8;
-            char *to = fragments + fragment_at(k, token, n_tokens);
-
-#pragma unroll
-            for (int term = 0; term < TERMS && i < n; term++)
-                *(uint4 *)(to + term * term_bytes) = make_uint4(
-                    take_bf16(v[j]), take_bf16(v[j] + 2), take_bf16(v[j] + 4), take_bf16(v[j] + 6));
-        }
-    }
-}
-
-enum {
-    NORM_PIECE = 4, /* of a row's numbers, which a thread norms at once */
-    NORM_PIECES = NORM_HELD / NORM_PIECE
-};
-
-/* The norm's weights of pieces threadIdx.x + i NORM_THREADS as they lie there, so that nobody waits for them before
- * they are used: they may be asked for before pdl_wait(). */
-struct piece_weights {
-    uint4 at[NORM_PIECES];
-};
-
-static __device__ __forceinline__ struct piece_weights hold_pieces(const struct decode_vector &w,
-                                                                   int n)
-{
-    struct piece_weights held;
-
-#pragma unroll
-    for (int i = 0; i < NORM_PIECES; i++) {
-        const int piece = threadIdx.x + i * NORM_THREADS;
-
-        held.at[i] = make_uint4(0, 0, 0, 0);
-        if (w.kind == VECTOR_F32 && piece * NORM_PIECE < n)
-            held.at[i] = ((const uint4 *)w.data)[piece];
-        if (w.kind == VECTOR_BF16 && piece * NORM_PIECE < n)
-            *(uint2 *)&held.at[i] = ((const uint2 *)w.data)[piece];
-    }
-    return held;
-}
-
-static __device__ __forceinline__ float4 weights_of_piece(uint4 bits, bool is_f32)
-{
-    return is_f32
-               ? make_float4(__uint_as_float(bits.x), __uint_as_float(bits.y),
-                             __uint_as_float(bits.z), __uint_as_float(bits.w))
-               : make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u),
-                             __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xFFFF0000u));
-}
-
-/* Four numbers in each of their terms. */
-template <bool IS_MXFP4, int TERMS>
-static __device__ __forceinline__ void put_piece(char *to, int term_bytes, float4 y)
-{
-    float v[NORM_PIECE] = {y.x, y.y, y.z, y.w};
-
-#pragma unroll
-    for (int term = 0; term < TERMS; term++) {
-        uint2 both;
-
-        if (IS_MXFP4) {
-            both = make_uint2(pair_f16(v[0], v[1]), pair_f16(v[2], v[3]));
-        } else {
-            both.x = take_bf16(v);
-            both.y = take_bf16(v + 2);
-        }
-        *(uint2 *)(to + term * term_bytes) = both;
-    }
-}
-
-/* The same as copy_rows() of rows that are normed, one after the other, in TERMS numbers each. A row is asked for
- * twice at once, in the order of the norm's sum and by pieces of four: what runs behind the sum is short. */
-template <bool IS_MXFP4, int TERMS>
-static __device__ __forceinline__ void
-norm_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
-          const struct piece_weights &weights, bool stores_y, float *room)
-{
-    const int term_bytes = fragments_bytes(n_units, n_tokens);
-
-    for (int token = 0; token < n_tokens; token++) {
-        const float *x = source_row(rows, first + token);
-        const struct norm_held held = norm_hold(x, rows.n);
-        float4 pieces[NORM_PIECES];
-        float factor;
-
-#pragma unroll
-        for (int i = 0; i < NORM_PIECES; i++) {
-            const int piece = threadIdx.x + i * NORM_THREADS;
-
-            pieces[i] = piece * NORM_PIECE < rows.n ? __ldcg((const float4 *)x + piece)
-                                                    : make_float4(0, 0, 0, 0);
-        }
-        factor = norm_factor(&held, x, rows.n, rows.eps, room);
-#pragma unroll
-        for (int i = 0; i < NORM_PIECES; i++) {
-            const int piece = threadIdx.x + i * NORM_THREADS;
-            const float4 w = weights_of_piece(weights.at[i], rows.norm.kind == VECTOR_F32);
-            const float4 y =
-                make_float4(normed(pieces[i].x, factor, w.x), normed(pieces[i].y, factor, w.y),
-                            normed(pieces[i].z, factor, w.z), normed(pieces[i].w, factor, w.w));
-
-            if (piece * NORM_PIECE < n_units * UNIT_COLUMNS)
-                put_piece<IS_MXFP4, TERMS>(
-                    fragments + fragment_at(piece * NORM_PIECE, token, n_tokens), term_bytes, y);
-            if (stores_y && piece * NORM_PIECE < rows.n)
-                ((float4 *)(rows.y + (first + token) * rows.n))[piece] = y;
-        }
-    }
-}
-
-/* Either of them, and the barrier. */
-template <bool IS_MXFP4, int TERMS>
-static __device__ __forceinline__ void
-put_rows(char *fragments, const struct decode_rows &rows, int first, int n_tokens, int n_units,
-         const struct piece_weights &weights, bool stores_y, float *room)
-{
-    if (rows.norm.kind != VECTOR_NONE)
-        norm_rows<IS_MXFP4, TERMS>(fragments, rows, first, n_tokens, n_units, weights, stores_y,
-                                   room);
-    else if (TERMS > 1)
-        split_rows<TERMS, 3>(fragments, rows, first, n_tokens, n_units);
-    else
-        copy_rows<IS_MXFP4, 4>(fragments, rows, first, n_tokens, n_units);
-    __syncthreads();
 }
 
 /* ---- products ---- */
@@ -371,6 +153,31 @@ static __device__ __forceinline__ float sum_of_terms(const float terms[TERMS][4]
     return sum;
 }
 
+enum { WHOLE_STAGES = 6 }; /* of rings that are made for a whole walk */
+
+/* acc += all units of a walk of one part that lies in the ring as a whole: nothing is asked for, so that the loads of
+ * one unit need not wait for the products of another. */
+template <class SHAPE, int COLS, int TERMS>
+static __device__ __forceinline__ void
+multiply_whole(float acc[SHAPE::TILES][COLS * TERMS][4], const struct ring<SHAPE> &r, int tile,
+               const char *fragments, int term_bytes, int n_tokens)
+{
+    const char *slot = r.slots;
+
+    copy_wait<0>();
+    __syncwarp();
+#pragma unroll 2
+    for (int unit = threadIdx.x / WARP_LANES; unit < r.n_units; unit += RING_WARPS) {
+        struct unit_held<SHAPE> held;
+
+        hold_unit<SHAPE>(&held, slot, tile);
+        multiply_unit<SHAPE, COLS, TERMS>(
+            acc, held, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
+            n_tokens);
+        slot += SHAPE::STAGE_BYTES;
+    }
+}
+
 /* acc = this warp's units of the walk's next part times the tokens, term by term. */
 template <class SHAPE, int COLS, int TERMS, class PARTS>
 static __device__ __forceinline__ void
@@ -380,6 +187,11 @@ multiply_terms(float acc[SHAPE::TILES][COLS * TERMS][4], struct ring<SHAPE> *r, 
 #pragma unroll
     for (int i = 0; i < SHAPE::TILES * COLS * TERMS * 4; i++)
         acc[i / 4 / (COLS * TERMS)][i / 4 % (COLS * TERMS)][i % 4] = 0.0f;
+    if (SHAPE::STAGES >= WHOLE_STAGES && r->n_walk_parts == 1 &&
+        r->n_units <= SHAPE::STAGES * RING_WARPS) {
+        multiply_whole<SHAPE, COLS, TERMS>(acc, *r, tile, fragments, term_bytes, n_tokens);
+        return;
+    }
     for (int unit = threadIdx.x / WARP_LANES; unit < r->n_units; unit += RING_WARPS) {
         char *slot = r->slots + r->slot * SHAPE::STAGE_BYTES;
         struct unit_held<SHAPE> held;

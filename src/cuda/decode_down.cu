@@ -31,18 +31,19 @@ enum {
 static_assert((int)BLOCK_ROWS * (int)DECODE_ACTIVE_MAX <= (int)RING_THREADS,
               "a thread a row and rank");
 static_assert((int)HALVES * (int)SCALE_LANES <= (int)HALF_LANES, "one copy for all scales");
+static_assert((int)DECODE_ACTIVE_MAX % (int)SET == 0, "ranks in whole sets");
 static_assert((int)SET * (int)BLOCK_ROWS * 4 <= (int)UNIT_FRAGMENTS_BYTES,
               "sums replace fragments");
 
 /* What stage route was asked for, and what this one read. */
-static __device__ void store_choice(const struct decode_experts &p, int token,
-                                    const struct chosen &c)
+static __device__ void store_choice(const struct decode_experts &p, int token, const int *ids,
+                                    const float *gates)
 {
     const int rank = threadIdx.x;
 
     if (rank < p.n_ranks) {
-        p.ids[token * p.n_ranks + rank] = c.ids[rank];
-        p.gates[token * p.n_ranks + rank] = gate_of(c, rank, p.n_ranks);
+        p.ids[token * p.n_ranks + rank] = ids[rank];
+        p.gates[token * p.n_ranks + rank] = gates[rank];
     }
     if (token == 0 && rank == 0)
         *p.n_read += (uint64_t)(p.n_tokens * p.n_ranks);
@@ -222,6 +223,29 @@ static __device__ __forceinline__ float sum_of_row(const char *fragments, int se
     return sum * CODE_UNIT;
 }
 
+/* Of a row, rank by rank, a set at once. */
+static __device__ __forceinline__ float
+gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS], int n_ranks,
+          int row)
+{
+    float sum = 0.0f;
+
+#pragma unroll 1
+    for (int first = 0; first < n_ranks; first += SET) {
+        float gate[SET], number[SET];
+
+#pragma unroll
+        for (int i = 0; i < SET; i++) { /* there is room for all ranks, and for whole sets */
+            gate[i] = gates[first + i];
+            number[i] = of_rank[first + i][row];
+        }
+#pragma unroll
+        for (int i = 0; i < SET; i++)
+            sum = first + i < n_ranks ? __fmaf_rn(gate[i], number[i], sum) : sum;
+    }
+    return sum;
+}
+
 /* acc = a warp's units of a set times its inputs. When rehearsing, the walk is asked for STAGES units, and one is
  * multiplied, whatever is there, and is left in the ring. */
 template <int STAGES>
@@ -272,8 +296,8 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     down_kernel(const __grid_constant__ struct decode_experts p)
 {
     extern __shared__ uint4 shared[];
-    __shared__ struct chosen chosen;
-    __shared__ float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS];
+    __shared__ int ids[DECODE_ACTIVE_MAX];
+    __shared__ float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS], gates[DECODE_ACTIVE_MAX];
     const int n_ranks = p.n_ranks, token = blockIdx.y, n_units = p.down.n_units;
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int set_bytes = down_set_bytes(n_units);
@@ -287,15 +311,17 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     int tile_scales[HALVES];
 
     if (w == 0) {
-        const struct by_lane mine = choose_for_block(chosen.ids, p, token);
+        const struct by_lane mine =
+            choose_for_block(ids, p.scores + token * p.n_experts, p.n_experts, n_ranks);
+        const float gate = gate_of_lane(mine, n_ranks);
 
         if (lane < n_ranks)
-            chosen.weights[lane] = mine.weight;
+            gates[lane] = gate;
     }
     __syncthreads();
-    walk_begin(&walk, p, chosen.ids, (char *)shared);
+    walk_begin(&walk, p, ids, (char *)shared);
     if (is_summed)
-        bias = vector_at(p.bias_down, chosen.ids[rank_of_thread], row);
+        bias = vector_at(p.bias_down, ids[rank_of_thread], row);
 #pragma unroll
     for (int j = 0; j < HALVES; j++)
         tile_scales[j] = HALVES * MXFP4_TILE_BYTES + j * PAIR_SCALES_BYTES + lane / 4 * LANE_BYTES +
@@ -321,7 +347,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
             char *inputs = fragments + set * set_bytes;
             float acc[PAIRS][HALVES][4];
 
-            multiply_units(acc, &walk, p, chosen.ids, is_real, tile_scales, inputs);
+            multiply_units(acc, &walk, p, ids, is_real, tile_scales, inputs);
             put_halves((float *)(inputs + w * UNIT_FRAGMENTS_BYTES), acc);
         }
         __syncthreads();
@@ -330,10 +356,8 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
                 sum_of_row(fragments, set_bytes, rank_of_thread, row_of_thread) + bias;
         __syncthreads();
         if (is_summed && rank_of_thread == 0) {
-            float sum = 0.0f;
+            const float sum = gated_sum(gates, of_rank, n_ranks, row_of_thread);
 
-            for (int rank = 0; rank < n_ranks; rank++)
-                sum = __fmaf_rn(gate_of(chosen, rank, n_ranks), of_rank[rank][row_of_thread], sum);
             if (is_real && p.x != NULL)
                 p.x[at] = before + sum;
             else if (is_real)
@@ -341,7 +365,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         }
     }
     if (blockIdx.x == 0)
-        store_choice(p, token, chosen);
+        store_choice(p, token, ids, gates);
     copy_wait<0>();
 }
 

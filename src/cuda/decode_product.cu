@@ -14,7 +14,7 @@ enum { BLOCKS_OF_A_PROCESSOR = 2, BUFFERS = 2 };
 static constexpr int blocks_at_once(int n_sums)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
-    return n_sums > 32 ? 1 : n_sums > 16 ? 2 : 3;
+    return n_sums > 32 ? 1 : n_sums > 8 ? 2 : 3;
 #else
     return n_sums > 16 ? 2 : 3;
 #endif
@@ -66,15 +66,16 @@ static __device__ __forceinline__ struct place place_at(const struct decode_prod
 }
 
 /* Grid: blocks that share the items, groups of TOKENS tokens. */
-template <class SHAPE, int TOKENS, int TERMS>
+template <class SHAPE, int TOKENS, int TERMS, int KIND>
 static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TILES *TOKENS))
     product_kernel(const __grid_constant__ struct decode_product p, int n_items)
 {
     enum { COLS = (TOKENS + COLUMN_TOKENS - 1) / COLUMN_TOKENS };
     extern __shared__ uint4 shared[];
-    __shared__ float room[RING_WARPS];
+    __shared__ __align__(16) float room[NORM_ROOM];
     const int n_units = p.w.n_units;
-    const int first = (int)blockIdx.y * TOKENS, n_tokens = min((int)TOKENS, p.n_tokens - first);
+    const int first = (int)blockIdx.y * TOKENS;
+    const int n_tokens = KIND == ROWS_ANY ? min((int)TOKENS, p.n_tokens - first) : 1;
     const int term_bytes = fragments_bytes(n_units, n_tokens);
     char *fragments = (char *)shared + SHAPE::BYTES;
     float *sums = (float *)(fragments + TERMS * term_bytes);
@@ -85,18 +86,19 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     struct ring<SHAPE> ring;
 
     ring_begin(&ring, (char *)shared, items, n_parts, n_units);
-    const struct piece_weights weights = hold_pieces(p.rows.norm, p.rows.n);
+    struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);
     /* What is added to the first sums of this thread. */
     const struct place mine = place_at<SHAPE>(p, threadIdx.x, 0, first, n_tokens);
     const float bias = mine.out != NULL ? vector_at(p.bias, 0, mine.row) : 0.0f;
     float before = 0.0f;
 
+    settle_rows<KIND>(&ready);
     pdl_wait();
     pdl_launch_dependents();
+    put_rows<SHAPE::IS_MXFP4, TERMS, KIND>(fragments, p.rows, ready, first, n_tokens, n_units,
+                                           room);
     if (p.adds && mine.out != NULL)
-        before = __ldcg(mine.out);
-    put_rows<SHAPE::IS_MXFP4, TERMS>(fragments, p.rows, first, n_tokens, n_units, weights,
-                                     blockIdx.x == 0 && p.rows.y != NULL, room);
+        before = __ldcg(mine.out); /* under the product */
     for (int part = 0; part < n_parts; part++) {
         float *sums_of_part = sums + part % BUFFERS * part_sums(SHAPE::TILES, n_tokens);
         float acc[SHAPE::TILES][COLS][4];
@@ -107,7 +109,8 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
         __syncthreads();
         for (int i = threadIdx.x; i < SHAPE::TILES * n_tokens * TILE_ROWS; i += RING_THREADS) {
             const bool is_mine = part == 0 && i == (int)threadIdx.x;
-            const struct place to = place_at<SHAPE>(p, i, part, first, n_tokens);
+            const struct place to =
+                KIND != ROWS_ANY && is_mine ? mine : place_at<SHAPE>(p, i, part, first, n_tokens);
             float sum;
 
             if (to.out == NULL)
@@ -122,8 +125,8 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     copy_wait<0>();
 }
 
-template <class SHAPE, int TOKENS, int TERMS>
-static bool launch_tokens(const cudaStream_t *stream, const struct decode_product *p)
+template <class SHAPE, int TOKENS, int TERMS, int KIND>
+static bool launch_kind(const cudaStream_t *stream, const struct decode_product *p)
 {
     static const int n_processors = decode_processors();
     const int n_units = p->w.n_units;
@@ -134,11 +137,24 @@ static bool launch_tokens(const cudaStream_t *stream, const struct decode_produc
         SHAPE::BYTES + TERMS * fragments_bytes(n_units, n_tokens) +
         BUFFERS * part_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
 
-    return decode_launch<product_kernel<SHAPE, TOKENS, TERMS>>(
+    return decode_launch<product_kernel<SHAPE, TOKENS, TERMS, KIND>>(
         stream,
         dim3((unsigned)(n_items < n_blocks_max ? n_items : n_blocks_max),
              (unsigned)units_of(p->n_tokens, TOKENS)),
         shared_bytes, *p, n_items);
+}
+
+template <class SHAPE, int TOKENS, int TERMS>
+static bool launch_tokens(const cudaStream_t *stream, const struct decode_product *p)
+{
+    if constexpr (TOKENS <= COLUMN_TOKENS) {
+        if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
+            return launch_kind<SHAPE, TOKENS, TERMS, ONE_NORMED_ROW>(stream, p);
+        if (TERMS == 1 && p->n_tokens == 1)
+            return launch_kind < SHAPE, TOKENS, TERMS,
+                   TERMS == 1 ? ONE_PLAIN_ROW : ROWS_ANY > (stream, p);
+    }
+    return launch_kind<SHAPE, TOKENS, TERMS, ROWS_ANY>(stream, p);
 }
 
 template <class SHAPE>

@@ -97,16 +97,23 @@ static __device__ __forceinline__ void store_pair(const struct decode_qkv &p, co
     ((float *)pair.to)[pair.high] = high;
 }
 
+/* Of a thread. Beside a block of the down product, which takes 112 of 256 threads, there is then room for two blocks
+ * of the kernel for one row: all of them begin early. */
+static constexpr int registers_of(int kind, bool is_small)
+{
+    return !is_small ? 128 : kind == ROWS_ANY ? 88 : 72;
+}
+
 /* Grid: halves of heads, groups of 8 COLS tokens. */
-template <class SHAPE, int COLS>
-static __global__ void __launch_bounds__(RING_THREADS, COLS == 1 && SHAPE::IS_MXFP4 ? 3 : 2)
+template <class SHAPE, int COLS, int KIND>
+static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXFP4))
     qkv_kernel(const __grid_constant__ struct decode_qkv p)
 {
     extern __shared__ uint4 shared[];
-    __shared__ float room[RING_WARPS];
+    __shared__ __align__(16) float room[NORM_ROOM];
     const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
     const int first = (int)blockIdx.y * COLS * COLUMN_TOKENS;
-    const int n_tokens = min(COLS * (int)COLUMN_TOKENS, p.n_tokens - first);
+    const int n_tokens = KIND == ROWS_ANY ? min(COLS * (int)COLUMN_TOKENS, p.n_tokens - first) : 1;
     const int n = n_tokens * TILE_ROWS, i = threadIdx.x;
     char *fragments = (char *)shared + SHAPE::BYTES;
     float *sums = (float *)(fragments + fragments_bytes(n_units, n_tokens));
@@ -117,20 +124,20 @@ static __global__ void __launch_bounds__(RING_THREADS, COLS == 1 && SHAPE::IS_MX
     struct pair pair = {};
 
     ring_begin(&ring, (char *)shared, h, 1, n_units);
-    const struct piece_weights weights = hold_pieces(p.rows.norm, p.rows.n);
+    struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);
 
     if (i < n)
         pair = pair_of(p, h, token, d);
+    settle_rows<KIND>(&ready);
     pdl_wait();
     pdl_launch_dependents();
+    put_rows<SHAPE::IS_MXFP4, 1, KIND>(fragments, p.rows, ready, first, n_tokens, n_units, room);
     if (i < n && h.job < 2) {
         const float *rotation = p.rotations + token * DECODE_HEAD_WIDTH;
 
         pair.cosine = __ldcg(rotation + d);
         pair.sine = __ldcg(rotation + HALF + d);
     }
-    put_rows<SHAPE::IS_MXFP4, 1>(fragments, p.rows, first, n_tokens, n_units, weights,
-                                 blockIdx.x == 0 && p.rows.y != NULL, room);
     multiply_part<SHAPE, COLS, 1>(acc, &ring, h, h.tile, fragments, 0, n_tokens);
     put_sums<SHAPE::TILES, COLS>(sums, acc, n_tokens);
     __syncthreads();
@@ -140,7 +147,7 @@ static __global__ void __launch_bounds__(RING_THREADS, COLS == 1 && SHAPE::IS_MX
     copy_wait<0>();
 }
 
-template <class SHAPE, int COLS>
+template <class SHAPE, int COLS, int KIND>
 static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
 {
     const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_max = COLS * COLUMN_TOKENS;
@@ -148,7 +155,7 @@ static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
     const int64_t shared_bytes = SHAPE::BYTES + fragments_bytes(n_units, n_tokens) +
                                  part_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
 
-    return decode_launch<qkv_kernel<SHAPE, COLS>>(
+    return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(
         &stream,
         dim3((unsigned)((p->n_q + 2 * p->n_kv) * BLOCKS_OF_A_HEAD),
              (unsigned)units_of(p->n_tokens, n_max)),
@@ -157,8 +164,10 @@ static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
 
 template <class SHAPE> static bool launch_shape(cudaStream_t stream, const struct decode_qkv *p)
 {
-    return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1>(stream, p)
-                                        : launch_columns<SHAPE, 2>(stream, p);
+    if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
+        return launch_columns<SHAPE, 1, ONE_NORMED_ROW>(stream, p);
+    return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1, ROWS_ANY>(stream, p)
+                                        : launch_columns<SHAPE, 2, ROWS_ANY>(stream, p);
 }
 
 bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p)

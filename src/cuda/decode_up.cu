@@ -16,7 +16,8 @@ enum {
     UP_THREADS = UP_WARPS * WARP_LANES,
     UP_ITEMS = 3,      /* of a round */
     UP_REGISTERS = 96, /* so that not two are on a multiprocessor */
-    BUFFERS = 2        /* of sums: one is read while the next is filled */
+    BUFFERS = 2,       /* of sums: one is read while the next is filled */
+    UP_ITEMS_MAX = 1 << 20
 };
 static_assert((int)UP_ITEMS * (int)RING_WARPS % (int)UP_WARPS == 0, "each warp has as many chains");
 
@@ -25,13 +26,16 @@ struct up_items {
     const struct decode_matrix *w;
     const int *ids; /* of the experts, by rank */
     int n, n_of_expert, n_units;
+    float per_expert; /* 1 / n_of_expert */
 };
 
+/* The quotient is that of whole numbers while there are fewer than UP_ITEMS_MAX of them: half an item keeps it away
+ * from the next one. A division would take forty instructions, in front of the first weights. */
 static __device__ __forceinline__ int item_of(const struct up_items &items, int i, int *rank)
 {
     const int item = i * (int)gridDim.x + (int)blockIdx.x;
 
-    *rank = item / items.n_of_expert;
+    *rank = (int)(((float)item + 0.5f) * items.per_expert);
     return item - *rank * items.n_of_expert;
 }
 
@@ -39,25 +43,31 @@ static __device__ __forceinline__ int item_of(const struct up_items &items, int 
 template <class SHAPE> struct up_walk {
     char *slots;
     const unsigned char *at;
-    int slot, chain, unit;
+    int slot, chain, unit, rank;
 };
 
+/* `at` is then where the chain begins in the first expert. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_to(struct up_walk<SHAPE> *walk,
                                                const struct up_items &items, int chain)
 {
-    int rank;
-
     while (chain < items.n * RING_WARPS && chain % RING_WARPS >= items.n_units)
         chain += UP_WARPS;
     walk->chain = chain;
     walk->unit = chain % RING_WARPS;
-    if (chain >= items.n * RING_WARPS)
-        return;
-    const int row = item_of(items, chain / RING_WARPS, &rank);
 
-    walk->at = items.w->units + items.ids[rank] * items.w->matrix_bytes +
-               (int64_t)(row * items.w->n_units + walk->unit) * SHAPE::UNIT_BYTES;
+    const int row = item_of(items, chain / RING_WARPS, &walk->rank);
+
+    walk->at = items.w->units + (int64_t)(row * items.w->n_units + walk->unit) * SHAPE::UNIT_BYTES;
+}
+
+/* And in the one that it is about, when the experts are known. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_into(struct up_walk<SHAPE> *walk,
+                                                 const struct up_items &items)
+{
+    if (walk->chain < items.n * RING_WARPS)
+        walk->at += items.ids[walk->rank] * items.w->matrix_bytes;
 }
 
 /* Asks for the next unit of the walk, if there is one. */
@@ -69,20 +79,33 @@ static __device__ __forceinline__ void walk_fill(struct up_walk<SHAPE> *walk,
         copy_tiles<SHAPE>(slot, walk->at, 0);
         walk->at += RING_WARPS * SHAPE::UNIT_BYTES;
         walk->unit += RING_WARPS;
-        if (walk->unit >= items.n_units)
+        if (walk->unit >= items.n_units) {
             walk_to(walk, items, walk->chain + UP_WARPS);
+            walk_into(walk, items);
+        }
     }
     copy_commit();
+}
+
+/* Before the experts are known: all that can be worked out then. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_prepare(struct up_walk<SHAPE> *walk,
+                                                    const struct up_items &items, char *slots)
+{
+    walk->slots = slots + threadIdx.x / WARP_LANES * SHAPE::WARP_BYTES;
+    walk->slot = 0;
+    walk_to(walk, items, threadIdx.x / WARP_LANES);
+    settle(walk->at);
+    settle(walk->rank);
+    settle(walk->unit);
 }
 
 /* The walk begins: as many units as there are slots are asked for. */
 template <class SHAPE>
 static __device__ __forceinline__ void walk_begin(struct up_walk<SHAPE> *walk,
-                                                  const struct up_items &items, char *slots)
+                                                  const struct up_items &items)
 {
-    walk->slots = slots + threadIdx.x / WARP_LANES * SHAPE::WARP_BYTES;
-    walk->slot = 0;
-    walk_to(walk, items, threadIdx.x / WARP_LANES);
+    walk_into(walk, items);
 #pragma unroll 1
     for (int i = 0; i < SHAPE::STAGES; i++)
         walk_fill(walk, items, walk->slots + i * SHAPE::STAGE_BYTES);
@@ -97,18 +120,18 @@ static __device__ __forceinline__ void bring_row(char *fragments, const float *x
         PIECES = (DECODE_WIDTH_MAX / 4 + THREADS - 1) / THREADS
     };
     const int thread = (int)threadIdx.x - WARP_LANES;
+    const int n_left = n / 4 - thread, n_put_left = n_units * (UNIT_COLUMNS / 4) - thread;
+    const float4 *from = (const float4 *)x + thread;
+    uint2 *to = (uint2 *)fragments + thread;
     float4 held[PIECES];
 
 #pragma unroll
-    for (int i = 0; i < PIECES; i++) {
-        const int k = (thread + i * THREADS) * 4;
-
-        held[i] = k < n ? __ldcg((const float4 *)(x + k)) : make_float4(0, 0, 0, 0);
-    }
+    for (int i = 0; i < PIECES; i++)
+        held[i] = i * THREADS < n_left ? __ldcg(from + i * THREADS) : make_float4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < PIECES; i++)
-        if (thread + i * THREADS < n_units * UNIT_COLUMNS / 4)
-            ((uint2 *)fragments)[thread + i * THREADS] =
+        if (i * THREADS < n_put_left)
+            to[i * THREADS] =
                 make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
 }
 
@@ -151,19 +174,29 @@ static __global__ void __maxnreg__(UP_REGISTERS)
     const int token = blockIdx.y, warp = threadIdx.x / WARP_LANES;
     char *fragments = (char *)shared + UP_WARPS * SHAPE::WARP_BYTES;
     float *sums = (float *)(fragments + fragments_bytes(p.up.n_units, 1));
+    const int n_of_expert = (p.up.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
     const struct up_items items = {
-        &p.up, ids, (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x,
-        (p.up.n_rows + UNIT_ROWS - 1) / UNIT_ROWS, p.up.n_units};
+        &p.up,
+        ids,
+        (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x,
+        n_of_expert,
+        p.up.n_units,
+        1.0f / (float)n_of_expert};
+    const float *y = p.y + token * p.n_columns;
+    const float *scores = p.scores + token * p.n_experts;
     struct up_walk<SHAPE> walk;
 
+    walk_prepare(&walk, items, (char *)shared);
+    settle(y);
+    settle(scores);
     pdl_wait();
     pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
     if (warp == 0)
-        (void)choose_for_block(ids, p, token);
+        (void)choose_for_block(ids, scores, p.n_experts, p.n_ranks);
     else
-        bring_row(fragments, p.y + token * p.n_columns, p.n_columns, p.up.n_units);
+        bring_row(fragments, y, p.n_columns, p.up.n_units);
     __syncthreads();
-    walk_begin(&walk, items, (char *)shared);
+    walk_begin(&walk, items);
     for (int first = 0; first < items.n; first += UP_ITEMS) {
         float *sums_of_round = sums + first / UP_ITEMS % BUFFERS * UP_ITEMS * ITEM_SUMS;
         const int end = min(items.n, first + UP_ITEMS), i = first + (int)threadIdx.x / GATED;
@@ -206,7 +239,8 @@ bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
         UP_WARPS * up_shape::WARP_BYTES + fragments_bytes(p->up.n_units, 1) +
         BUFFERS * UP_ITEMS * part_sums(up_shape::TILES, 1) * (int64_t)sizeof(float);
 
-    return decode_launch_of<up_kernel<up_shape>>(
-        &stream, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens), UP_THREADS,
-        shared_bytes, *p, n_items);
+    return n_items < UP_ITEMS_MAX &&
+           decode_launch_of<up_kernel<up_shape>>(
+               &stream, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens),
+               UP_THREADS, shared_bytes, *p, n_items);
 }

@@ -117,6 +117,14 @@ static __device__ __forceinline__ void load_unit(struct unit_bf16 *out, const un
         out->words[i] = at[i * WARP_LANES];
 }
 
+/* pair_f16() number by number: with its one instruction the kernel of two columns has a register too few. */
+static __device__ __forceinline__ uint32_t pair_apart(float x, float y)
+{
+    const __half2 pair = __floats2half2_rn(within_f16(x), within_f16(y));
+
+    return *reinterpret_cast<const uint32_t *>(&pair);
+}
+
 /* acc += the unit's columns, which begin at k0, times tokens. */
 template <int COLS, int TERMS>
 static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct unit_mxfp4 &unit,
@@ -138,8 +146,8 @@ static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct
             float v[8], d[4] = {0, 0, 0, 0};
 
             load_x(v, x[c], k, n);
-            mma_f16(d, a0, pair_f16(v[0], v[1]), pair_f16(v[2], v[3]));
-            mma_f16(d, a1, pair_f16(v[4], v[5]), pair_f16(v[6], v[7]));
+            mma_f16(d, a0, pair_apart(v[0], v[1]), pair_apart(v[2], v[3]));
+            mma_f16(d, a1, pair_apart(v[4], v[5]), pair_apart(v[6], v[7]));
             acc[c][0] = __fmaf_rn(d[0], low_scale, acc[c][0]);
             acc[c][1] = __fmaf_rn(d[1], low_scale, acc[c][1]);
             acc[c][2] = __fmaf_rn(d[2], high_scale, acc[c][2]);

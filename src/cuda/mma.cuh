@@ -34,11 +34,13 @@ static __device__ __forceinline__ float within_f16(float x)
     return x > largest ? largest : x < -largest ? -largest : x;
 }
 
+/* The same of two numbers, as FP16. */
 static __device__ __forceinline__ uint32_t pair_f16(float x, float y)
 {
-    const __half2 pair = __floats2half2_rn(within_f16(x), within_f16(y));
+    uint32_t pair;
 
-    return *reinterpret_cast<const uint32_t *>(&pair);
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(y), "f"(x));
+    return pair;
 }
 
 static __device__ __forceinline__ uint32_t pair_bf16(float x, float y)

@@ -76,18 +76,32 @@ static __device__ __forceinline__ struct norm_held weights_hold(const struct ten
     return held;
 }
 
-/* 1 / sqrt(mean of squares + eps); `room` as of block_sum(). */
-static __device__ __forceinline__ float norm_factor(const struct norm_held *held, const float *x,
-                                                    int64_t n, float eps, float *room)
+/* Of this thread's elements that are held. */
+static __device__ __forceinline__ float squares_held(const struct norm_held *held)
 {
     float squares = 0.0f;
 
 #pragma unroll
     for (int i = 0; i < NORM_HELD; i++)
         squares = __fmaf_rn(held->at[i], held->at[i], squares);
+    return squares;
+}
+
+/* 1 / sqrt(mean of squares + eps) of their sum, one multiplication and one instruction: what norms waits for it. */
+static __device__ __forceinline__ float factor_of(float squares, float inverse_n, float eps)
+{
+    return rsqrtf(__fmaf_rn(squares, inverse_n, eps));
+}
+
+/* `room` as of block_sum(). */
+static __device__ __forceinline__ float norm_factor(const struct norm_held *held, const float *x,
+                                                    int64_t n, float eps, float *room)
+{
+    float squares = squares_held(held);
+
     for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
         squares = __fmaf_rn(x[i], x[i], squares);
-    return 1.0f / sqrtf(block_sum(squares, room) / (float)n + eps);
+    return factor_of(block_sum(squares, room), 1.0f / (float)n, eps);
 }
 
 static __device__ __forceinline__ float normed(float x, float factor, float weight)

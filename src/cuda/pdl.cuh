@@ -24,6 +24,27 @@ static __device__ __forceinline__ void pdl_launch_dependents(void)
 #endif
 }
 
+/* Has a value worked out where this stands, in front of pdl_wait(), where there is time, not behind it. */
+template <typename T> static __device__ __forceinline__ void settle(T *&pointer)
+{
+    asm volatile("" : "+l"(pointer));
+}
+
+static __device__ __forceinline__ void settle(int &number)
+{
+    asm volatile("" : "+r"(number));
+}
+
+static __device__ __forceinline__ void settle(float &number)
+{
+    asm volatile("" : "+f"(number));
+}
+
+static __device__ __forceinline__ void settle(float4 &numbers)
+{
+    asm volatile("" : "+f"(numbers.x), "+f"(numbers.y), "+f"(numbers.z), "+f"(numbers.w));
+}
+
 static inline int pdl_is_supported(void)
 {
     return device_attribute(cudaDevAttrComputeCapabilityMajor) >= PDL_CAPABILITY_MIN;

@@ -34,6 +34,7 @@ template <class SHAPE> struct ring {
     char *slots; /* of this warp */
     int slot;    /* next to be multiplied, and then filled */
     int part, n_parts, unit, n_units;
+    int n_walk_parts;        /* of all warps, also of one that has no unit */
     const unsigned char *at; /* of the part: its first tile in its first unit */
 };
 
@@ -102,6 +103,7 @@ static __device__ __forceinline__ void ring_begin(struct ring<SHAPE> *r, char *s
     r->slots = slots + warp * SHAPE::WARP_BYTES;
     r->slot = 0;
     r->part = 0;
+    r->n_walk_parts = n_parts;
     r->n_parts = warp < n_units ? n_parts : 0;
     r->unit = warp;
     r->n_units = n_units;
