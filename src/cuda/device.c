@@ -122,12 +122,6 @@ static void cuda_close(struct backend *be)
     gpu_graphs_drop(gpu);
     free(gpu->graphs);
     gpu_pack_release(gpu);
-    for (size_t i = 0; i < gpu->marks_room; i++)
-        (void)cudaEventDestroy(gpu->marks[i].begin);
-    free(gpu->marks);
-    for (int i = 0; i < 2; i++)
-        if (gpu->span[i] != NULL)
-            (void)cudaEventDestroy(gpu->span[i]);
     gpu_rooms_release(gpu);
     (void)cudaFree(gpu->n_experts_read);
     gpu_turns_release(gpu);

@@ -45,6 +45,13 @@ struct mark {
     enum stage stage;
 };
 
+/* Of a step whose stages are timed, and one behind. A graph has its own, as each turn has for steps without one: a
+ * step may begin before the times of the one before are taken. */
+struct marks {
+    struct mark *list; /* (n) */
+    size_t n, room;    /* room: that have an event */
+};
+
 /* What pack() made, kept until the device closes. */
 struct packed {
     struct packed *next;
@@ -70,7 +77,7 @@ struct graph {
     cudaGraphExec_t exec[N_TIMINGS];  /* NULL: not recorded yet */
     cudaGraph_t recorded;             /* what the first of them was made of */
     unsigned expected;                /* kernels of the table in it, as bits */
-    size_t n_marks;                   /* of the timed one */
+    struct marks marks;               /* of the timed one */
     struct stage_cost step[N_STAGES]; /* of one step; times as of the last one that was timed */
     double step_ns; /* of a whole step without the stages' events; 0: not yet known */
 };
@@ -104,11 +111,12 @@ struct turn {
     char *batch; /* random numbers and the batch; pinned, as are */
     size_t batch_bytes;
     struct step_results *results;
+    struct marks told;   /* of a step that is told */
+    cudaEvent_t span[2]; /* around one whose stages are not timed */
     /* as of the step's end */
-    struct graph *graph; /* NULL: it has none */
-    enum timing timing;
+    struct graph *graph;       /* NULL: it has none */
+    const struct marks *marks; /* NULL: its stages are not timed */
     bool is_spanned;
-    size_t n_marks;
 };
 
 enum { N_TURNS = 2 };
@@ -143,10 +151,8 @@ struct gpu {
     uint64_t *n_experts_read; /* on the device: experts whose weights were read, of all calls; */
     uint64_t n_experts_read_then; /* and what it was behind the last step */
     double expert_bytes;          /* of one expert's weights */
-    cudaEvent_t span[2];          /* around a step whose stages are not timed */
-    bool is_spanned;              /* the step in progress has them */
-    struct mark *marks;           /* of the step, (n_marks), and one behind */
-    size_t n_marks, marks_room;   /* marks_room: that have an event */
+    bool is_spanned;              /* the step in progress has a span around it, */
+    struct marks *marks;          /* or these between its stages; NULL: it has not */
     struct graph *graphs;         /* (GRAPHS_MAX), those without steps are free */
     unsigned expected;            /* kernels of the table that the step in progress launches */
     struct graph *graph;          /* of the step in progress; NULL: it has none */
@@ -190,6 +196,7 @@ CHECKED enum osp_status gpu_drawn(struct backend *be, struct drawn *out);
 /* times.c */
 /* Waits for the step, and takes its times: those of the last timed one where it was not timed. */
 CHECKED enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t);
+void gpu_marks_release(struct marks *m);
 /* Notes that what follows belongs to this stage. */
 CHECKED enum osp_status gpu_mark(struct gpu *gpu, enum stage stage);
 

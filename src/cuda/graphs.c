@@ -28,8 +28,21 @@ static struct graph_key key_of(const struct batch *b)
     return key;
 }
 
-static void drop(struct graph *g)
+/* Times of a step that is still under way are lost. */
+static void forget(struct gpu *gpu, const struct graph *g)
 {
+    for (struct turn *t = gpu->turns; t < gpu->turns + N_TURNS; t++) {
+        if (t->marks == &g->marks)
+            t->marks = NULL;
+        if (t->graph == g)
+            t->graph = NULL;
+    }
+}
+
+static void drop(struct gpu *gpu, struct graph *g)
+{
+    forget(gpu, g);
+    gpu_marks_release(&g->marks);
     for (int i = 0; i < N_TIMINGS; i++)
         if (g->exec[i] != NULL)
             (void)cudaGraphExecDestroy(g->exec[i]);
@@ -41,7 +54,7 @@ static void drop(struct graph *g)
 void gpu_graphs_drop(struct gpu *gpu)
 {
     for (int i = 0; i < GRAPHS_MAX && gpu->graphs != NULL; i++)
-        drop(&gpu->graphs[i]);
+        drop(gpu, &gpu->graphs[i]);
 }
 
 /* The graph of this key; a free one or the one that was not used for longest takes it. */
@@ -57,7 +70,7 @@ static struct graph *graph_of(struct gpu *gpu, struct graph_key key)
         if (g->last_step < oldest->last_step)
             oldest = g;
     }
-    drop(oldest);
+    drop(gpu, oldest);
     oldest->key = key;
     return oldest;
 }
@@ -71,6 +84,8 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     gpu->mode = MODE_EAGER;
     gpu->timing = TIMED;
     gpu->is_spanned = false;
+    gpu->marks = &gpu->turn->told;
+    gpu->turn->told.n = 0;
     if (!gpu->limits.repeats_steps)
         return OSP_OK;
     if (gpu->graphs == NULL)
@@ -83,9 +98,9 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
         return OSP_OK; /* memory grows in this one */
     gpu->timing = gpu->graph->n_steps % TIMED_EVERY == TIMED_AT ? TIMED : UNTIMED;
     gpu->is_spanned = gpu->graph->n_steps % TIMED_EVERY == SPANNED_AT;
+    gpu->marks = gpu->timing == TIMED ? &gpu->graph->marks : NULL;
     if (gpu->graph->exec[gpu->timing] != NULL) {
         gpu->mode = MODE_REPLAYING;
-        gpu->n_marks = gpu->timing == TIMED ? gpu->graph->n_marks : 0;
         *out = STEP_REPLAY;
         return OSP_OK;
     }
@@ -93,6 +108,8 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
                   "recording a step"));
     gpu->mode = MODE_RECORDING;
     gpu->expected = 0;
+    if (gpu->marks != NULL)
+        gpu->marks->n = 0;
     for (int i = 0; i < N_STAGES; i++) /* what it adds is told apart at its end */
         gpu->graph->step[i] = (struct stage_cost){.n_calls = gpu->costs[i].n_calls,
                                                   .time_ns = gpu->graph->step[i].time_ns,
@@ -108,8 +125,6 @@ static enum osp_status end_recording(struct gpu *gpu)
     enum osp_status st;
 
     gpu->mode = MODE_EAGER;
-    if (gpu->timing == TIMED)
-        gpu->graph->n_marks = gpu->n_marks;
     for (int i = 0; i < N_STAGES; i++) {
         struct stage_cost *step = &gpu->graph->step[i];
 
@@ -142,13 +157,14 @@ static void count_replay(struct gpu *gpu)
 
 static enum osp_status span(struct gpu *gpu, int end)
 {
+    cudaEvent_t *event = &gpu->turn->span[end];
     enum osp_status st = OSP_OK;
 
     if (!gpu->is_spanned)
         return OSP_OK;
-    if (gpu->span[end] == NULL)
-        TRY(gpu_check(cudaEventCreate(&gpu->span[end]), "an event"));
-    TRY(gpu_check(cudaEventRecord(gpu->span[end], gpu->stream), "an event"));
+    if (*event == NULL)
+        TRY(gpu_check(cudaEventCreate(event), "an event"));
+    TRY(gpu_check(cudaEventRecord(*event, gpu->stream), "an event"));
 out:
     return st;
 }

@@ -56,19 +56,20 @@ void gpu_turns_release(struct gpu *gpu)
         (void)cudaFreeHost(t->results);
         if (t->done != NULL)
             (void)cudaEventDestroy(t->done);
+        for (int i = 0; i < 2; i++)
+            if (t->span[i] != NULL)
+                (void)cudaEventDestroy(t->span[i]);
+        gpu_marks_release(&t->told);
     }
 }
 
-/* The one that is not under way, or the older one, which ends first. Times are taken of a step before another one is
- * in the stream, whose events are the same. */
+/* The one that is not under way, or the older one, which ends first. */
 static enum osp_status take_turn(struct gpu *gpu)
 {
-    struct turn *last = gpu->turn, *next = &gpu->turns[(gpu->ticket + 1) % N_TURNS];
+    struct turn *next = &gpu->turns[(gpu->ticket + 1) % N_TURNS];
     enum osp_status st;
 
     TRY(gpu_step_finish(gpu, next));
-    if (last != NULL && (last->timing == TIMED || last->is_spanned))
-        TRY(gpu_step_finish(gpu, last));
     gpu->turn = next;
 out:
     return st;
@@ -205,8 +206,6 @@ enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum s
     gpu->mxfp8_of = NULL;
     TRY(gpu_graph_begin(gpu, b, out));
     TRY(part_from_stages(gpu));
-    if (gpu->mode != MODE_REPLAYING)
-        gpu->n_marks = 0;
 out:
     return st;
 }
@@ -245,9 +244,8 @@ enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket)
     TRY(give_results(gpu));
     gpu->batch = NULL;
     t->graph = gpu->graph;
-    t->timing = gpu->timing;
+    t->marks = gpu->marks;
     t->is_spanned = gpu->is_spanned;
-    t->n_marks = gpu->n_marks;
     t->is_running = true;
     *ticket = t->ticket = ++gpu->ticket;
 out:

@@ -3,54 +3,61 @@
 
 #include "cuda/gpu.h"
 
+void gpu_marks_release(struct marks *m)
+{
+    for (size_t i = 0; i < m->room; i++)
+        (void)cudaEventDestroy(m->list[i].begin);
+    free(m->list);
+    *m = (struct marks){0};
+}
+
 /* Notes where a stage begins; the events are kept for later steps, and a graph has them as its own. */
 enum osp_status gpu_mark(struct gpu *gpu, enum stage stage)
 {
     const unsigned flags =
         gpu->mode == MODE_RECORDING ? cudaEventRecordExternal : cudaEventRecordDefault;
+    struct marks *m = gpu->marks;
     enum osp_status st;
 
-    if (gpu->timing == UNTIMED)
+    if (m == NULL)
         return OSP_OK;
-    if (gpu->n_marks == gpu->marks_room) {
-        struct mark *marks = realloc(gpu->marks, (gpu->marks_room + 1) * sizeof(*marks));
+    if (m->n == m->room) {
+        struct mark *list = realloc(m->list, (m->room + 1) * sizeof(*list));
 
-        if (marks == NULL)
+        if (list == NULL)
             return fail(OSP_ENOMEM, "no memory for the times of stages");
-        gpu->marks = marks;
-        TRY(gpu_check(cudaEventCreate(&marks[gpu->n_marks].begin), "an event"));
-        gpu->marks_room++;
+        m->list = list;
+        TRY(gpu_check(cudaEventCreate(&list[m->n].begin), "an event"));
+        m->room++;
     }
-    gpu->marks[gpu->n_marks].stage = stage;
-    TRY(gpu_check(cudaEventRecordWithFlags(gpu->marks[gpu->n_marks].begin, gpu->stream, flags),
-                  "an event"));
-    gpu->n_marks++;
+    m->list[m->n].stage = stage;
+    TRY(gpu_check(cudaEventRecordWithFlags(m->list[m->n].begin, gpu->stream, flags), "an event"));
+    m->n++;
 out:
     return st;
 }
 
-static enum osp_status read_times(const struct gpu *gpu, const struct turn *t,
-                                  int64_t time_ns[N_STAGES])
+static enum osp_status read_times(const struct marks *m, int64_t time_ns[N_STAGES])
 {
     enum osp_status st = OSP_OK;
 
-    for (size_t i = 0; i + 1 < t->n_marks; i++) {
+    for (size_t i = 0; i + 1 < m->n; i++) {
         float time_ms;
 
-        TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->marks[i].begin, gpu->marks[i + 1].begin),
+        TRY(gpu_check(cudaEventElapsedTime(&time_ms, m->list[i].begin, m->list[i + 1].begin),
                       "the time of a stage"));
-        time_ns[gpu->marks[i].stage] += (int64_t)((double)time_ms * 1e6);
+        time_ns[m->list[i].stage] += (int64_t)((double)time_ms * 1e6);
     }
 out:
     return st;
 }
 
-static enum osp_status read_span(const struct gpu *gpu, const struct turn *t)
+static enum osp_status read_span(const struct turn *t)
 {
     float time_ms;
     enum osp_status st;
 
-    TRY(gpu_check(cudaEventElapsedTime(&time_ms, gpu->span[0], gpu->span[1]), "a step's time"));
+    TRY(gpu_check(cudaEventElapsedTime(&time_ms, t->span[0], t->span[1]), "a step's time"));
     t->graph->step_ns = (double)time_ms * 1e6;
 out:
     return st;
@@ -82,12 +89,12 @@ enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t)
     t->is_running = false;
     TRY(gpu_check(cudaEventSynchronize(t->done), "a step"));
     gpu->n_experts_read_then = t->results->n_experts_read;
-    if (t->timing == TIMED)
-        TRY(read_times(gpu, t, time_ns));
-    if (t->is_spanned)
-        TRY(read_span(gpu, t));
+    if (t->marks != NULL)
+        TRY(read_times(t->marks, time_ns));
+    if (t->is_spanned && t->graph != NULL)
+        TRY(read_span(t));
     if (t->graph != NULL)
-        share_times(t->graph, t->timing == TIMED, time_ns);
+        share_times(t->graph, t->marks != NULL, time_ns);
     for (int i = 0; i < N_STAGES; i++)
         gpu->costs[i].time_ns += time_ns[i];
 out:
