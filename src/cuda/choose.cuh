@@ -6,6 +6,10 @@
 #include "cuda/decode.h"
 #include "cuda/sums.cuh"
 
+/* Of code that a block goes through before its inputs are there, without them: what was not run in this layer yet comes
+ * from memory, line after line. */
+enum { REHEARSAL, PERFORMANCE, N_PASSES };
+
 enum { SCORES_HELD = DECODE_EXPERTS_MAX / WARP_LANES };
 
 /* The experts of a token, and exp(logit - largest logit) of each; `rank` is counted from the best. */

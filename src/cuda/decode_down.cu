@@ -10,8 +10,6 @@
 #include "cuda/choose.cuh"
 #include "cuda/decode.cuh"
 
-enum { REHEARSAL, PERFORMANCE, N_PASSES };
-
 enum {
     HALVES = 3,
     HALF_LANES = WARP_LANES / 2,

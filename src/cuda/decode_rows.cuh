@@ -13,6 +13,7 @@
 #include "cuda/ring.cuh"
 
 enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2 };
+static_assert(NORM_HELD % 2 == 0, "a thread's numbers are put by two");
 static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows itself");
 
 static inline HOST_DEVICE int fragments_bytes(int n_units, int n_tokens)
@@ -205,16 +206,15 @@ template <int KIND> static __device__ __forceinline__ void settle_rows(struct ro
         settle(ready->weights[i]);
 }
 
-/* A number in each of its terms. */
+/* Term by term of two numbers, each term's register as the two would lie beside each other. */
 template <bool IS_MXFP4, int TERMS>
-static __device__ __forceinline__ void put_number(char *to, int term_bytes, float y)
+static __device__ __forceinline__ void terms_of(uint32_t out[TERMS], float x, float y)
 {
-    float v[2] = {y, 0.0f};
+    float v[2] = {x, y};
 
 #pragma unroll
     for (int term = 0; term < TERMS; term++)
-        *(uint16_t *)(to + term * term_bytes) =
-            (uint16_t)(IS_MXFP4 ? pair_f16(y, 0.0f) : take_bf16(v));
+        out[term] = IS_MXFP4 ? pair_f16(x, y) : take_bf16(v);
 }
 
 enum {
@@ -246,14 +246,30 @@ put_normed(char *to, int term_bytes, const struct decode_rows &rows, const struc
         factor_of(sum_of_threads(squares_held(&held), room), ready.inverse_n, rows.eps);
 
 #pragma unroll
-    for (int i = 0; i < NORM_HELD; i++) {
-        const float number = normed(held.at[i], factor, ready.weights[i]);
+    for (int i = 0; i < NORM_HELD; i += 2) { /* by two: one instruction rounds two numbers */
+        const float low = normed(held.at[i], factor, ready.weights[i]);
+        const float high = normed(held.at[i + 1], factor, ready.weights[i + 1]);
+        const bool has_low = i * NORM_THREADS < ready.n_put_left;
+        const bool has_high = (i + 1) * NORM_THREADS < ready.n_put_left;
+        uint32_t terms[TERMS];
 
-        if (i * NORM_THREADS < ready.n_put_left)
-            put_number<IS_MXFP4, TERMS>(to + i * ready.step_bytes, term_bytes, number);
-        if (y != NULL && i * NORM_THREADS < ready.n_left)
-            y[i * NORM_THREADS] = number;
+        terms_of<IS_MXFP4, TERMS>(terms, low, high);
+#pragma unroll
+        for (int term = 0; term < TERMS; term++) {
+            char *at = to + term * term_bytes + i * ready.step_bytes;
+
+            if (has_low)
+                *(uint16_t *)at = (uint16_t)terms[term];
+            if (has_high)
+                *(uint16_t *)(at + ready.step_bytes) = (uint16_t)(terms[term] >> 16);
+        }
     }
+    if (y == NULL)
+        return;
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i++)
+        if (i * NORM_THREADS < ready.n_left)
+            y[i * NORM_THREADS] = normed(held.at[i], factor, ready.weights[i]);
 }
 
 /* The same as copy_rows() of rows that are normed, each by all threads. */

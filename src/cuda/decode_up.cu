@@ -6,7 +6,9 @@
  * one there is room for one of the next, which starts while this one runs and asks for its weights then.
  *
  * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their sums are added
- * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round. */
+ * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round.
+ *
+ * A block goes through the choice twice, as decode_down.cu does: first of nothing, while the router still runs. */
 #include "cuda/choose.cuh"
 #include "cuda/decode.cuh"
 #include "cuda/swiglu.cuh"
@@ -189,13 +191,20 @@ static __global__ void __maxnreg__(UP_REGISTERS)
     walk_prepare(&walk, items, (char *)shared);
     settle(y);
     settle(scores);
-    pdl_wait();
-    pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
-    if (warp == 0)
-        (void)choose_for_block(ids, scores, p.n_experts, p.n_ranks);
-    else
-        bring_row(fragments, y, p.n_columns, p.up.n_units);
-    __syncthreads();
+#pragma unroll 1
+    for (int pass = REHEARSAL; pass < N_PASSES; pass++) {
+        const bool is_real = pass == PERFORMANCE;
+
+        if (is_real) {
+            pdl_wait();
+            pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
+        }
+        if (warp == 0)
+            (void)choose_for_block(ids, scores, is_real ? p.n_experts : 0, p.n_ranks);
+        else
+            bring_row(fragments, y, is_real ? p.n_columns : 0, p.up.n_units);
+        __syncthreads();
+    }
     walk_begin(&walk, items);
     for (int first = 0; first < items.n; first += UP_ITEMS) {
         float *sums_of_round = sums + first / UP_ITEMS % BUFFERS * UP_ITEMS * ITEM_SUMS;
