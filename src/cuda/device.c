@@ -247,7 +247,7 @@ static void cuda_info(const struct backend *be, struct device_info *out)
     static enum osp_status marked_##stage(struct backend *be, const struct stage##_args *a)        \
     {                                                                                              \
         struct gpu *gpu = gpu_of(be);                                                              \
-        struct stage_cost *cost = &gpu->costs[STAGE_##stage];                                      \
+        struct stage_cost *cost = &gpu->turn->work[STAGE_##stage];                                 \
         struct work work = {0};                                                                    \
         enum osp_status st;                                                                        \
                                                                                                    \

@@ -111,6 +111,8 @@ struct turn {
     char *batch; /* random numbers and the batch; pinned, as are */
     size_t batch_bytes;
     struct step_results *results;
+    struct stage_cost
+        work[N_STAGES];  /* what the step does, but for its time: counted when it has ended */
     struct marks told;   /* of a step that is told */
     cudaEvent_t span[2]; /* around one whose stages are not timed */
     /* as of the step's end */

@@ -110,11 +110,6 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     gpu->expected = 0;
     if (gpu->marks != NULL)
         gpu->marks->n = 0;
-    for (int i = 0; i < N_STAGES; i++) /* what it adds is told apart at its end */
-        gpu->graph->step[i] = (struct stage_cost){.n_calls = gpu->costs[i].n_calls,
-                                                  .time_ns = gpu->graph->step[i].time_ns,
-                                                  .bytes = gpu->costs[i].bytes,
-                                                  .flops = gpu->costs[i].flops};
 out:
     return st;
 }
@@ -126,11 +121,12 @@ static enum osp_status end_recording(struct gpu *gpu)
 
     gpu->mode = MODE_EAGER;
     for (int i = 0; i < N_STAGES; i++) {
+        const struct stage_cost *work = &gpu->turn->work[i];
         struct stage_cost *step = &gpu->graph->step[i];
 
-        step->n_calls = gpu->costs[i].n_calls - step->n_calls;
-        step->bytes = gpu->costs[i].bytes - step->bytes;
-        step->flops = gpu->costs[i].flops - step->flops;
+        step->n_calls = work->n_calls;
+        step->bytes = work->bytes;
+        step->flops = work->flops;
     }
     TRY(gpu_check(cudaStreamEndCapture(gpu->stream, &recorded), "recording a step"));
     TRY(gpu_check(cudaGraphInstantiate(&gpu->graph->exec[gpu->timing], recorded, 0),
@@ -149,9 +145,9 @@ out:
 static void count_replay(struct gpu *gpu)
 {
     for (int i = 0; i < N_STAGES; i++) {
-        gpu->costs[i].n_calls += gpu->graph->step[i].n_calls;
-        gpu->costs[i].bytes += gpu->graph->step[i].bytes;
-        gpu->costs[i].flops += gpu->graph->step[i].flops;
+        gpu->turn->work[i].n_calls = gpu->graph->step[i].n_calls;
+        gpu->turn->work[i].bytes = gpu->graph->step[i].bytes;
+        gpu->turn->work[i].flops = gpu->graph->step[i].flops;
     }
 }
 

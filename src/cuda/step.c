@@ -70,6 +70,7 @@ static enum osp_status take_turn(struct gpu *gpu)
     enum osp_status st;
 
     TRY(gpu_step_finish(gpu, next));
+    memset(next->work, 0, sizeof(next->work));
     gpu->turn = next;
 out:
     return st;

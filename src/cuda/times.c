@@ -95,8 +95,12 @@ enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t)
         TRY(read_span(t));
     if (t->graph != NULL)
         share_times(t->graph, t->marks != NULL, time_ns);
-    for (int i = 0; i < N_STAGES; i++)
+    for (int i = 0; i < N_STAGES; i++) {
+        gpu->costs[i].n_calls += t->work[i].n_calls;
+        gpu->costs[i].bytes += t->work[i].bytes;
+        gpu->costs[i].flops += t->work[i].flops;
         gpu->costs[i].time_ns += time_ns[i];
+    }
 out:
     return st;
 }
