@@ -65,4 +65,20 @@ static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, flo
 #endif
 }
 
+/* Sixteen bytes; the block there has begun. */
+static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, uint4 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("{\n"
+                 ".reg .u32 there;\n"
+                 "mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.v4.u32 [there], {%2, %3, %4, %5};\n"
+                 "}" ::"r"(at),
+                 "r"(rank), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
+#else
+    (void)at, (void)rank, (void)v;
+#endif
+}
+
 #endif

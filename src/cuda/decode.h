@@ -17,6 +17,7 @@ extern "C" {
 enum {
     DECODE_FEW_MAX = 4,       /* rows of a step whose entries have blocks of their own */
     DECODE_ROWS_MAX = 256,    /* of a step that these kernels take */
+    DECODE_JOINED_MAX = 64,   /* whose join the router's kernel does: more do not run at once */
     DECODE_EXPERTS_MAX = 128, /* four scores a lane */
     DECODE_ACTIVE_MAX = 8,
     DECODE_WIDTH_MAX = 3072, /* columns of a row that a block norms in registers */
@@ -96,6 +97,8 @@ struct decode_wide {
 };
 /* stream NULL: only gives whether the card has the shared memory for it. */
 bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p);
+/* The same of 33 to 64 tokens with MXFP4 matrices that all multiprocessors together can hold. */
+bool launch_decode_held(const cudaStream_t *stream, const struct decode_wide *p);
 /* The same of one MXFP4 matrix, without heads: made for long ones. */
 bool launch_decode_head(const cudaStream_t *stream, const struct decode_wide *p);
 
@@ -129,6 +132,18 @@ struct decode_route {
 };
 /* On Hopper alone. stream NULL: only gives whether the card has the shared memory for it. */
 bool launch_decode_route(const cudaStream_t *stream, const struct decode_route *p);
+
+/* The join in front of it, by the same kernel: x += h, and y = norm(x), also as FP16 in whole units. */
+struct decode_join {
+    const float *h;
+    float *x, *y;
+    uint16_t *normed;          /* NULL: not wanted */
+    struct decode_vector norm; /* F32 or BF16 */
+    float eps;
+};
+/* y are p's rows. Where launch_decode_route() takes p, this does. */
+void launch_decode_join_route(cudaStream_t stream, const struct decode_route *p,
+                              const struct decode_join *join);
 
 /* Stages route (behind the router's product) and experts, of MXFP4 weights. */
 struct decode_experts {

@@ -1,34 +1,9 @@
 /* The join behind the grouped experts of a decode step (decode_grouped.cu): x += the sum of a token's parts in the order
  * of their rank, and y = norm(x); or h = that sum. A block a token; bound by latency. */
 #include "cuda/decode.cuh"
+#include "cuda/norm_weights.cuh"
 
 enum { RANKS_AT_ONCE = 4 };
-static_assert((int)DECODE_WIDTH_MAX == NORM_HELD * NORM_THREADS, "a row in registers");
-
-/* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
-static __device__ __forceinline__ struct norm_held hold_weights(const struct decode_vector &w,
-                                                                int n)
-{
-    struct norm_held held;
-
-    if (w.kind == VECTOR_BF16) {
-#pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
-            const int at = threadIdx.x + i * NORM_THREADS;
-
-            held.at[i] =
-                at < n ? __uint_as_float((uint32_t)((const uint16_t *)w.data)[at] << 16) : 0.0f;
-        }
-    } else {
-#pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
-            const int at = threadIdx.x + i * NORM_THREADS;
-
-            held.at[i] = at < n && w.kind == VECTOR_F32 ? ((const float *)w.data)[at] : 0.0f;
-        }
-    }
-    return held;
-}
 
 /* A token's entries and gates from a rank on, the last one again where there is none. */
 struct ranks {

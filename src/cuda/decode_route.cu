@@ -2,11 +2,13 @@
  * each row's experts, in one kernel, with the bits of decode_product.cu and of the choice elsewhere.
  *
  * By clusters of eight blocks: a block has an eighth of the columns, all experts and TOKENS
- * tokens, of which it adds up one, whose experts it then chooses. A warp has a tile of 16 experts. The weights are asked
- * for before the kernel in front has ended. Bound by latency. */
+ * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is left to this kernel, it does
+ * that for its token, too, and puts the row's columns where they are multiplied, into the shared memory of all eight.
+ * A warp has a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by latency. */
 #include "cuda/choose.cuh"
 #include "cuda/cluster.cuh"
 #include "cuda/columns.cuh"
+#include "cuda/norm_weights.cuh"
 
 enum {
     EIGHTHS = RING_WARPS,
@@ -99,6 +101,66 @@ static __device__ __forceinline__ void split_tokens(char *to, const struct decod
     }
 }
 
+/* ---- the join ---- */
+
+/* Where piece `piece` of unit `unit` lies in its block, behind the tokens' beginning. */
+static __device__ __forceinline__ uint32_t piece_at(int unit, int piece, int token)
+{
+    return (uint32_t)(unit / EIGHTHS * UNIT_TERMS_BYTES + piece / BLOCK_PIECES * TERM_BLOCK_BYTES +
+                      token * TOKEN_BLOCK_BYTES + piece % BLOCK_PIECES * LANE_BYTES);
+}
+
+/* The block's token, joined and normed, to `row`; zeros behind it, and where there is no such token. */
+static __device__ __forceinline__ void join_token(float *row, const struct decode_join &j,
+                                                  const struct norm_held &weights, int n, int token,
+                                                  bool is_there, float *room)
+{
+    const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS, n_there = is_there ? n : 0;
+    struct norm_held held = norm_hold(j.x + (int64_t)token * n, n_there);
+    const struct norm_held added = norm_hold(j.h + (int64_t)token * n, n_there);
+    float factor;
+
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i++)
+        held.at[i] += added.at[i];
+    factor = norm_factor(&held, NULL, n, j.eps, room);
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i++) {
+        const int at = threadIdx.x + i * NORM_THREADS;
+        const float y = at < n_there ? normed(held.at[i], factor, weights.at[i]) : 0.0f;
+
+        if (at < n_rounded)
+            row[at] = y;
+        if (at < n_there) {
+            j.x[(int64_t)token * n + at] = held.at[i];
+            j.y[(int64_t)token * n + at] = y;
+        }
+        if (is_there && j.normed != NULL && at < n_rounded)
+            j.normed[(int64_t)token * n_rounded + at] = half_bits(y);
+    }
+}
+
+/* A row's pieces, each number as the sum of three, to the blocks whose columns they are. */
+static __device__ __forceinline__ void send_row(const float *row, uint32_t tokens, int n_units,
+                                                int token)
+{
+    for (int i = threadIdx.x; i < n_units * UNIT_PIECES; i += RING_THREADS) {
+        const int unit = i / UNIT_PIECES, piece = i % UNIT_PIECES;
+        const uint32_t to = tokens + piece_at(unit, piece, token);
+        float v[PIECE];
+
+        ((float4 *)v)[0] = ((const float4 *)row)[i * 2];
+        ((float4 *)v)[1] = ((const float4 *)row)[i * 2 + 1];
+#pragma unroll
+        for (int term = 0; term < TERMS; term++) {
+            const uint32_t a = take_bf16(v), b = take_bf16(v + 2), c = take_bf16(v + 4);
+            const uint32_t d = take_bf16(v + 6);
+
+            store_to_block(to + term * UNIT_TERM_BYTES, unit % EIGHTHS, make_uint4(a, b, c, d));
+        }
+    }
+}
+
 /* ---- products and sums ---- */
 
 /* acc = the warp's tile times the tokens, term by term. */
@@ -177,11 +239,14 @@ static __device__ __forceinline__ void choose_experts(const struct decode_route 
 
 /* ---- the kernel. Grid: clusters, TOKENS tokens each ---- */
 
+template <bool JOINS>
 static __global__ void __launch_bounds__(RING_THREADS, 1)
-    route_kernel(const __grid_constant__ struct decode_route p)
+    route_kernel(const __grid_constant__ struct decode_route p,
+                 const __grid_constant__ struct decode_join join)
 {
-    extern __shared__ uint4 shared[];
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ float sums[TOKENS * DECODE_EXPERTS_MAX];
+    __shared__ float row[JOINS ? (int)DECODE_WIDTH_MAX : 1], room[NORM_THREADS / WARP_LANES];
     const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
     const int n_units = units_of_eighth(p.w.n_units, rank);
     const int token = (int)blockIdx.x / EIGHTHS * TOKENS + rank;
@@ -189,7 +254,10 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
     const bool is_busy = warp < tiles_of(p);
     float acc[TERMS][4] = {}, bias[SCORES_HELD] = {};
+    struct norm_held weights_of_norm = {};
 
+    if (JOINS)
+        cluster_arrive(); /* who writes to others' shared memory knows that they have begun */
     if (is_busy)
         fill_tiles(tiles, p, rank, n_units);
     copy_commit();
@@ -198,11 +266,23 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         for (int i = 0; i < SCORES_HELD; i++)
             if (i * WARP_LANES + (int)threadIdx.x < p.n_experts)
                 bias[i] = vector_at(p.bias, 0, i * WARP_LANES + threadIdx.x);
+    if (JOINS)
+        weights_of_norm = hold_weights(join.norm, p.rows.n);
     pdl_wait();
     pdl_launch_dependents();
-    split_tokens((char *)shared + weights_bytes(p), p, rank, n_units);
-    copy_wait<0>();
-    __syncthreads();
+    if (JOINS) {
+        join_token(row, join, weights_of_norm, p.rows.n, token, token < p.n_tokens, room);
+        __syncthreads();
+        cluster_wait();
+        send_row(row, weights + weights_bytes(p), p.w.n_units, rank);
+        copy_wait<0>();
+        cluster_arrive();
+        cluster_wait();
+    } else {
+        split_tokens((char *)shared + weights_bytes(p), p, rank, n_units);
+        copy_wait<0>();
+        __syncthreads();
+    }
     if (is_busy)
         multiply_eighth(acc, tiles, weights + weights_bytes(p), n_units);
     put_eighth(sums, acc);
@@ -215,18 +295,36 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     cluster_wait();
 }
 
-bool launch_decode_route(const cudaStream_t *stream, const struct decode_route *p)
+template <bool JOINS>
+static bool launch(const cudaStream_t *stream, const struct decode_route *p,
+                   const struct decode_join *join)
 {
-    static const int n_at_once =
-        clusters_at_once<route_kernel>(RING_THREADS, EIGHTHS,
-                                       DECODE_WIDTH_MAX / UNIT_COLUMNS / EIGHTHS *
-                                           (RING_WARPS * BF16_TILE_BYTES + UNIT_TERMS_BYTES));
+    static const int n_at_once = clusters_at_once<route_kernel<JOINS>>(
+        RING_THREADS, EIGHTHS,
+        DECODE_WIDTH_MAX / UNIT_COLUMNS / EIGHTHS *
+            (RING_WARPS * BF16_TILE_BYTES + UNIT_TERMS_BYTES));
 
     if (n_at_once == 0 || p->w.n_units > DECODE_WIDTH_MAX / UNIT_COLUMNS ||
         p->n_experts > DECODE_EXPERTS_MAX || p->n_ranks > DECODE_ACTIVE_MAX)
         return false;
     if (stream != NULL)
-        pdl_launch_clusters(route_kernel, dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS),
-                            RING_THREADS, (size_t)shared_bytes(*p), *stream, EIGHTHS, *p);
+        pdl_launch_clusters(route_kernel<JOINS>,
+                            dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS), RING_THREADS,
+                            (size_t)shared_bytes(*p), *stream, EIGHTHS, *p, *join);
     return true;
+}
+
+bool launch_decode_route(const cudaStream_t *stream, const struct decode_route *p)
+{
+    const struct decode_join none = {};
+
+    /* both, as what is asked for now may be launched with a join */
+    return stream == NULL ? launch<false>(NULL, p, &none) && launch<true>(NULL, p, &none)
+                          : launch<false>(stream, p, &none);
+}
+
+void launch_decode_join_route(cudaStream_t stream, const struct decode_route *p,
+                              const struct decode_join *join)
+{
+    (void)launch<true>(&stream, p, join);
 }

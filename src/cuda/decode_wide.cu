@@ -12,7 +12,7 @@
  * Bytes: the weights once for TOKENS_MAX tokens (from L2 after the first), and all tokens' rows from L2 for
  * each block. Bound by L2 and by latency. */
 #include "cuda/columns.cuh"
-#include "cuda/place.cuh"
+#include "cuda/heads.cuh"
 
 enum {
     SUMS_STRIDE = 20, /* floats from a token's 16 sums to the next's: no two lanes in one bank */
@@ -269,36 +269,6 @@ static __device__ __forceinline__ void store_rows(const struct decode_wide &p,
 
 /* ---- heads ---- */
 
-/* Where a token's keys and values go. */
-struct slot_of_token {
-    int page, slot;
-};
-
-static __device__ __forceinline__ struct slot_of_token slot_of(const struct decode_heads &h,
-                                                               int token)
-{
-    const int position = BATCH_POSITIONS(h.batch)[token];
-    const struct batch_seq *seq = &BATCH_SEQS(h.batch)[BATCH_ROW_SEQ(h.batch)[token]];
-
-    return slot_of_token{
-        BATCH_PAGES(
-            h.batch)[seq->table[h.group] + position / PAGE_TOKENS - seq->first_page[h.group]],
-        position % PAGE_TOKENS};
-}
-
-static __device__ __forceinline__ void put_cached(char *side, bool is_bf16, int which, int slot,
-                                                  int d, float x)
-{
-    const int n = is_bf16 ? 2 : 1;
-    const int64_t at =
-        kv_word(n, DECODE_HEAD_WIDTH, which, slot, d) * n + (which == 0 ? d : slot) % n;
-
-    if (is_bf16)
-        ((__nv_bfloat16 *)side)[at] = __float2bfloat16_rn(x);
-    else
-        ((float *)side)[at] = x;
-}
-
 /* A thread has two rows, which are each other's partners in the rotation, for every so many tokens. */
 template <class W>
 static __device__ __forceinline__ void
@@ -307,7 +277,7 @@ store_heads(const struct decode_wide &p, const struct wide_item &item, const flo
 {
     enum { PAIRS = W::ROWS / 2, HALF = DECODE_HEAD_WIDTH / 2 };
     const struct decode_heads &h = p.heads;
-    const int i = threadIdx.x % PAIRS, d = item.tile * TILE_ROWS + i, which = item.job - 1;
+    const int i = threadIdx.x % PAIRS, d = item.tile * TILE_ROWS + i;
 
     for (int token = threadIdx.x / PAIRS; token < item.n_tokens; token += RING_THREADS / PAIRS) {
         const float *rotation = h.rotations + (item.first + token) * DECODE_HEAD_WIDTH + d;
@@ -316,20 +286,10 @@ store_heads(const struct decode_wide &p, const struct wide_item &item, const flo
 
         if (item.job < 2)
             rotate_pair(&low, &high, __ldcg(rotation), __ldcg(rotation + HALF));
-        if (item.job == 0) {
-            float *q = p.out[0] + (int64_t)(item.first + token) * p.out_width[0] +
-                       item.unit_row * DECODE_HEAD_WIDTH + d;
-
-            q[0] = low;
-            q[HALF] = high;
-            continue;
-        }
-        const struct slot_of_token to = slots[token];
-        char *side =
-            h.pages + ((int64_t)(to.page * 2 + which) * h.n_kv + item.unit_row) * h.side_bytes;
-
-        put_cached(side, h.is_cache_bf16, which, to.slot, d, low);
-        put_cached(side, h.is_cache_bf16, which, to.slot, d + HALF, high);
+        put_pair(h, slots[token], item.job, item.unit_row, d,
+                 p.out[0] + (int64_t)(item.first + token) * p.out_width[0] +
+                     item.unit_row * DECODE_HEAD_WIDTH,
+                 low, high);
     }
 }
 

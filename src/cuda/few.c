@@ -1,7 +1,7 @@
 /* Stages of a step of a few rows, on the kernels of decode.h. These do parts of several stages at once, so
  * a stage may leave something to the next: the product of attn_out and the last product of experts to the
- * join that adds them to the residual stream; a join's norm to the product that takes its rows; and the
- * choice of experts to the experts. What is left waits in gpu->waiting; when something else comes than what
+ * join that adds them to the residual stream; a join's norm to the product that takes its rows; the join
+ * behind attn_out, of more rows than a few, to the router; and the choice of experts to the experts. What is left waits in gpu->waiting; when something else comes than what
  * it waits for, gpu_few_flush() does it alone. At the end of a step all that stages promise is there, but for
  * the normed rows that the head took. */
 #include <string.h>
@@ -124,6 +124,7 @@ out:
 void gpu_few_begin(struct gpu *gpu)
 {
     gpu->waiting.what = WAITING_NONE;
+    gpu->waiting.out = NULL;
 }
 
 enum osp_status gpu_few_flush(struct gpu *gpu)
@@ -146,6 +147,9 @@ enum osp_status gpu_few_flush(struct gpu *gpu)
     } else if (what == WAITING_PARTS) {
         TRY(grouped_of(gpu, &w->experts, &w->route, &g));
         launch_decode_join(gpu->stream, &g, &(struct decode_rows){0});
+    } else if (what == WAITING_JOIN) {
+        launch_join(gpu->stream, &w->join, gpu->batch->n_rows, w->rounded,
+                    w->rounded == NULL ? 0 : gpu->n_generated);
     } else if (what == WAITING_NORM) {
         launch_norm(gpu->stream, &w->join, gpu->batch->n_rows);
     } else if (what == WAITING_CHOICE) {
@@ -249,7 +253,25 @@ out:
     return st;
 }
 
-/* By a kernel that chooses, too. */
+bool gpu_few_put_off_join(struct gpu *gpu, const struct join_args *a, uint16_t *rounded)
+{
+    struct waiting *w = &gpu->waiting;
+    const bool is_of_out = w->out == a->h.data;
+    const int n = gpu->batch->n_rows;
+
+    w->out = NULL;
+    if (!is_of_out || is_few(gpu) || n > DECODE_JOINED_MAX || n != gpu->n_generated ||
+        !is_even(a->x.dim[1]) || a->norm.layout == LAYOUT_PACKED || !is_vector(&a->norm) ||
+        gpu_row_of_table(gpu, STAGE_route, WEIGHTS_BF16, ROW_GENERATED, n)->kernel !=
+            KERNEL_DECODE_ROUTE)
+        return false;
+    w->what = WAITING_JOIN;
+    w->join = *a;
+    w->rounded = rounded;
+    return true;
+}
+
+/* By a kernel that chooses, too, and joins first where that was left to it. */
 static bool route_and_choose(struct gpu *gpu, const struct route_args *a)
 {
     struct decode_route p = {.rows = {.x = a->y.data, .n = (int32_t)a->y.dim[1]},
@@ -261,12 +283,23 @@ static bool route_and_choose(struct gpu *gpu, const struct route_args *a)
                              .n_tokens = gpu->batch->n_rows,
                              .n_experts = (int32_t)a->scores.dim[1],
                              .n_ranks = (int32_t)a->ids.dim[1]};
+    const struct waiting *w = &gpu->waiting;
+    const bool joins = w->what == WAITING_JOIN && w->join.y.data == a->y.data;
 
     if (!is_even(a->y.dim[1]) || !is_vector(&a->br) ||
         !is_meant(gpu, STAGE_route, &a->wr, p.n_tokens, KERNEL_DECODE_ROUTE) ||
-        !launch_decode_route(NULL, &p) || !are_rows_ready(gpu, &a->y))
+        !launch_decode_route(NULL, &p) || (!joins && !are_rows_ready(gpu, &a->y)))
         return false;
-    (void)launch_decode_route(&gpu->stream, &p);
+    if (joins)
+        launch_decode_join_route(gpu->stream, &p,
+                                 &(struct decode_join){.h = w->join.h.data,
+                                                       .x = w->join.x.data,
+                                                       .y = w->join.y.data,
+                                                       .normed = w->rounded,
+                                                       .norm = vector_of(&w->join.norm),
+                                                       .eps = w->join.eps});
+    else
+        (void)launch_decode_route(&gpu->stream, &p);
     gpu->expected |= SET(KERNEL_DECODE_ROUTE);
     gpu->waiting.what = WAITING_CHOSEN;
     gpu->waiting.route = *a;

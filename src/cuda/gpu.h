@@ -88,6 +88,7 @@ enum { GRAPHS_MAX = 64 }; /* a few sizes of decode batches, each for a few lengt
 enum waiting_for {
     WAITING_NONE,
     WAITING_OUT,    /* attn_out: its product */
+    WAITING_JOIN,   /* join behind attn_out: all of it */
     WAITING_NORM,   /* join: y; x is there */
     WAITING_CHOICE, /* route: ids and gates; scores are there */
     WAITING_CHOSEN, /* route: nothing, but the experts know that they come next */
@@ -96,8 +97,10 @@ enum waiting_for {
 };
 struct waiting {
     enum waiting_for what;
+    const void *out; /* h, where attn_out left it and no join came since; NULL: nowhere */
     struct attn_out_args attn_out;
     struct join_args join;
+    uint16_t *rounded; /* where that join leaves y as FP16, too; NULL: nowhere */
     struct route_args route;
     struct experts_args experts;
 };
@@ -209,6 +212,8 @@ CHECKED enum osp_status gpu_few_flush(struct gpu *gpu);
 bool gpu_few_attn_in(struct gpu *gpu, const struct attn_in_args *a, const float *rotations);
 bool gpu_few_attn_out(struct gpu *gpu, const struct attn_out_args *a);
 CHECKED enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *is_taken);
+/* Whether the join, of which it is known where it leaves y as FP16, is left to the router's kernel. */
+bool gpu_few_put_off_join(struct gpu *gpu, const struct join_args *a, uint16_t *rounded);
 bool gpu_few_route(struct gpu *gpu, const struct route_args *a);
 CHECKED enum osp_status gpu_few_experts(struct gpu *gpu, const struct experts_args *a,
                                         bool *is_taken);

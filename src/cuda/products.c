@@ -68,6 +68,7 @@ static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum ro
     row = gpu_row_of_table(gpu, stage, gpu_format_of(&m->w[0]), kind, m->n_tokens);
     switch (row->kernel) {
     case KERNEL_DECODE_WIDE:
+    case KERNEL_DECODE_HELD:
     case KERNEL_DECODE_HEAD:
         TRY(gpu_wide_product(gpu, m, row->kernel, &is_taken));
         break;

@@ -125,6 +125,7 @@ enum osp_status gpu_attn_out(struct gpu *gpu, const struct attn_out_args *a, str
         return OSP_OK;
     TRY(gpu_few_flush(gpu));
     TRY(product_launch(gpu, STAGE_attn_out, &m));
+    gpu->waiting.out = a->h.data;
 out:
     return st;
 }
@@ -147,6 +148,8 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
         a->x.dim[1] % MXFP4_BLOCK == 0)
         return gpu_mxfp8_join(gpu, a);
     TRY(gpu_rounded_room(gpu, &a->y, &rounded));
+    if (gpu_few_put_off_join(gpu, a, rounded))
+        goto out;
     launch_join(gpu->stream, a, gpu->batch->n_rows, rounded,
                 rounded == NULL ? 0 : gpu->n_generated);
 out:

@@ -72,6 +72,7 @@ enum {
                SET(STAGE_logits),
     LARGE = PRODUCTS & ~SET(STAGE_logits), /* of a prompt's rows */
     MATRICES = LARGE & ~SET(STAGE_experts),
+    ATTN_PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out),
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_CARDS = SET(N_CARDS) - 1,
@@ -80,6 +81,7 @@ enum {
 
 #define WHY_EARLY      "weights are asked for before their inputs are there"
 #define WHY_WIDE       "rows are rounded once, weights expanded once for 32 tokens"
+#define WHY_HELD       "all multiprocessors together hold the weights, and tokens come past them"
 #define WHY_ONE_SOURCE "one source for all cards, the same sums for any number of tokens"
 #define WHY_MATRICES   "prompts: tiles of 256, 128 or 64 rows, those that end first (prompt_sm90.c)"
 #define WHY_MXFP8      "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
@@ -123,8 +125,20 @@ const struct tuning_row tuning_rows[] = {
      KERNEL_DECODE_PRODUCT, .tile = {16, 4, 64}, .why = WHY_EARLY},
     {SET(STAGE_route), ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_GENERATED), 5, 256,
      KERNEL_DECODE_PRODUCT, .tile = {16, 4, 64}, .why = WHY_EARLY},
-    {SET(STAGE_attn_in) | SET(STAGE_attn_out), ALL_CARDS, PACKED, SET(ROW_GENERATED), 5,
-     TUNING_ROWS_MAX, KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
+    {SET(STAGE_attn_in), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 47,
+     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
+    {SET(STAGE_attn_in), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 48, 64,
+     KERNEL_DECODE_HELD, .tile = {96, 32, 64}, .why = WHY_HELD},
+    {SET(STAGE_attn_out), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 32,
+     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
+    {SET(STAGE_attn_out), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 33, 64,
+     KERNEL_DECODE_HELD, .tile = {48, 32, 64}, .why = WHY_HELD},
+    {ATTN_PRODUCTS, SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 65, TUNING_ROWS_MAX,
+     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
+    {ATTN_PRODUCTS, SET(CARD_HOPPER), SET(WEIGHTS_BF16), SET(ROW_GENERATED), 5, TUNING_ROWS_MAX,
+     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
+    {ATTN_PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_GENERATED), 5, TUNING_ROWS_MAX,
+     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
     {SET(STAGE_logits), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 17,
      TUNING_ROWS_MAX, KERNEL_DECODE_HEAD, .tile = {32, 32, 64},
      .why = "32 tokens stay in a multiprocessor: they are read once, not for every 64 rows"},

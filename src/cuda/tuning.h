@@ -59,6 +59,7 @@ enum family {
     X(DECODE_ENTRIES, MMA, "up_kernel", "blocks share the experts of a token; rings of cp.async")  \
     X(DECODE_GROUPED, MMA, "grouped_kernel", "an expert for all its tokens; rings of cp.async")    \
     X(DECODE_WIDE, MMA, "wide_kernel", "rounded rows and weights through one ring of cp.async")    \
+    X(DECODE_HELD, MMA, "held_kernel", "a block keeps its weights, and tokens come past them")     \
     X(DECODE_HEAD, MMA, "head_kernel", "a block keeps its tokens, and weights come past them")     \
     X(DECODE_ROUTE, MMA, "route_kernel",                                                           \
       "eight blocks share the columns, and each chooses for a row; sums in their shared memory")   \

@@ -83,6 +83,8 @@ static bool launch(const cudaStream_t *stream, const struct decode_wide *p, enum
 {
     if (*kernel == KERNEL_DECODE_HEAD && launch_decode_head(stream, p))
         return true;
+    if (*kernel == KERNEL_DECODE_HELD && launch_decode_held(stream, p))
+        return true;
     *kernel = KERNEL_DECODE_WIDE;
     return launch_decode_wide(stream, p);
 }
@@ -112,6 +114,9 @@ enum osp_status gpu_wide_attn_in(struct gpu *gpu, const struct attn_in_args *a,
 {
     struct decode_wide p = product_of(m);
     const struct decode_rows rows = {.x = m->x, .n = (int32_t)matrix_columns(&m->w[0])};
+    enum kernel kernel =
+        gpu_row_of_table(gpu, STAGE_attn_in, gpu_format_of(&m->w[0]), ROW_GENERATED, m->n_tokens)
+            ->kernel;
     enum osp_status st = OSP_OK;
 
     p.heads = (struct decode_heads){
@@ -123,19 +128,17 @@ enum osp_status gpu_wide_attn_in(struct gpu *gpu, const struct attn_in_args *a,
         .group = a->group,
         .is_cache_bf16 = a->kv.dtype == DTYPE_BF16,
     };
-    *is_taken =
-        gpu->n_generated == gpu->batch->n_rows &&
-        (a->kv.dtype == DTYPE_BF16 || a->kv.dtype == DTYPE_F32) &&
-        a->kv.dim[4] == DECODE_HEAD_WIDTH && takes(m) && m->w[1].dtype == m->w[0].dtype &&
-        m->w[2].dtype == m->w[0].dtype &&
-        gpu_row_of_table(gpu, STAGE_attn_in, gpu_format_of(&m->w[0]), ROW_GENERATED, m->n_tokens)
-                ->kernel == KERNEL_DECODE_WIDE &&
-        launch_decode_wide(NULL, &p);
+    *is_taken = gpu->n_generated == gpu->batch->n_rows &&
+                (a->kv.dtype == DTYPE_BF16 || a->kv.dtype == DTYPE_F32) &&
+                a->kv.dim[4] == DECODE_HEAD_WIDTH && takes(m) && m->w[1].dtype == m->w[0].dtype &&
+                m->w[2].dtype == m->w[0].dtype &&
+                (kernel == KERNEL_DECODE_WIDE || kernel == KERNEL_DECODE_HELD) &&
+                launch(NULL, &p, &kernel);
     if (!*is_taken)
         goto out;
     TRY(round_rows(gpu, &rows, m->n_tokens, p.is_mxfp4, &p.rows));
-    (void)launch_decode_wide(&gpu->stream, &p);
-    gpu->expected |= SET(KERNEL_DECODE_WIDE);
+    (void)launch(&gpu->stream, &p, &kernel);
+    gpu->expected |= SET(kernel);
 out:
     return st;
 }
