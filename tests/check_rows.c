@@ -72,7 +72,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
 static void set_kinds(struct batch *b, int n, enum row_kind kind)
 {
     for (int row = 0; row < n; row++)
-        ((int32_t *)BATCH_KINDS(b))[row] = kind;
+        ((int32_t *)BATCH_KINDS(b))[row] = (int32_t)kind;
 }
 
 /* Generated rows of n sequences from `first` on at position `context`, and perhaps a prompt of one more. */

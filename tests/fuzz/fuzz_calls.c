@@ -461,7 +461,7 @@ static void go_on(struct request *r, const struct heard *h)
         const struct message *m = &h->messages[i];
         const struct harmony_text arguments = {buf_text(&m->text), m->text.size_bytes},
                                   result = {"1", 1};
-        char id[16], name[HARMONY_NAME_BYTES_MAX + 1];
+        char id[32], name[HARMONY_NAME_BYTES_MAX + 1];
 
         if (m->part != PART_TOOL_CALL || m->terminator < 0)
             continue;
