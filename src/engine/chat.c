@@ -181,10 +181,11 @@ out:
 
 void chat_make_preamble(struct osp_chat *chat)
 {
-    struct harmony_message *last = &chat->messages[chat->n_messages - 1];
+    struct harmony_message *last;
 
     if (!chat->may_be_preamble)
         return;
+    last = &chat->messages[chat->n_messages - 1]; /* there is one: it may be a preamble */
     if (last->content.n_bytes == 0)
         chat->n_messages--;
     else
