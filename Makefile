@@ -267,6 +267,7 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 
 # Preloaded by tests into the program, to make a card fail (tests/fault); it needs no CUDA to be made.
 $(CARD_FAULT): $(BUILD)/obj/tests/fault/card_fault.o
+	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -shared -o $@ $^ -ldl -pthread
 
