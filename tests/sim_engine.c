@@ -162,21 +162,24 @@ static void live_once(struct osp_model *model, uint64_t seed)
     world_close();
 }
 
-/* ---- what is said on the way: log lines of failures that were made up, and of asserts ---- */
+/* ---- what is said on the way: log lines of failures that were made up, and of asserts; and how a crash ends ---- */
 
 static int words_fd;
 
+/* A crash may have left the heap in any state: nothing here takes memory. */
 static void tell_words(int signal_number)
 {
-    char words[400];
+    char words[400], told[600];
     off_t size = lseek(words_fd, 0, SEEK_END), at = size > 399 ? size - 399 : 0;
     ssize_t n = pread(words_fd, words, sizeof words - 1, at);
 
-    (void)signal_number;
     words[n > 0 ? n : 0] = '\0';
-    printf("sim_engine: violation in schedule %" PRIu64 ": %s\nagain: sim_engine 1 %" PRIu64 "\n",
-           world.seed, words, world.seed);
-    fflush(stdout);
+    n = snprintf(told, sizeof told,
+                 "sim_engine: violation in schedule %" PRIu64 ": %s%s\nagain: sim_engine 1 %" PRIu64
+                 "\n",
+                 world.seed, signal_number == SIGABRT ? "" : "memory that is not there; ", words,
+                 world.seed);
+    n = write(STDOUT_FILENO, told, (size_t)n);
     _exit(1);
 }
 
@@ -188,6 +191,7 @@ static void catch_words(void)
     words_fd = fileno(words);
     CHECK(dup2(words_fd, STDERR_FILENO) == STDERR_FILENO);
     CHECK(signal(SIGABRT, tell_words) != SIG_ERR);
+    CHECK(signal(SIGSEGV, tell_words) != SIG_ERR && signal(SIGBUS, tell_words) != SIG_ERR);
 }
 
 static void forget_words(void)

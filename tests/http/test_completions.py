@@ -11,12 +11,21 @@ HARMONY = "<|start|>user<|message|>What is the capital of France?<|end|><|start|
 THOUGHT = "<|channel|>analysis<|message|>"
 
 
-def post(server, body, path="/v1/completions"):
-    request = urllib.request.Request(
+def request_of(server, body, path):
+    return urllib.request.Request(
         f"{server.url}{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
+
+
+def chunks_of(server, body, path="/v1/completions"):
+    """The answer as a stream, piece by piece as it was sent."""
+    with urllib.request.urlopen(request_of(server, {**body, "stream": True}, path), timeout=60) as answer:
+        return [json.loads(p[6:]) for p in answer.read().decode().split("\n\n") if p.startswith("data: {")]
+
+
+def post(server, body, path="/v1/completions"):
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request_of(server, body, path), timeout=60) as answer:
             return answer.status, json.load(answer), answer.headers
     except urllib.error.HTTPError as error:
         return error.code, json.load(error), error.headers
@@ -237,13 +246,7 @@ def test_echo_with_logprobs_as_a_stream(client, max_tokens):
     arguments = {"prompt": [ODD, "Hello"], "max_tokens": max_tokens, "logprobs": 1, "echo": True, "n": 2, "seed": 4}
     whole = create(client, **arguments)
     joined = join(create(client, **arguments, stream=True))
-    for c in whole.choices:
-        assert joined[c.index] == {
-            "text": c.text,
-            "tokens": c.logprobs.tokens,
-            "offsets": c.logprobs.text_offset,
-            "finish": c.finish_reason,
-        }
+    assert joined == choices_of(whole)
 
 
 def test_a_prompt_that_is_no_text(server, client):
@@ -323,16 +326,7 @@ def test_stop_reason(server, client):
         _, answer, _ = post(server, {**body, **more})
         assert answer["choices"][0]["finish_reason"] == "stop"
         assert answer["choices"][0]["stop_reason"] == reason
-        with urllib.request.urlopen(
-            urllib.request.Request(
-                f"{server.url}/v1/completions",
-                json.dumps({**body, **more, "stream": True}).encode(),
-                {"Content-Type": "application/json"},
-            ),
-            timeout=60,
-        ) as streamed:
-            last = [p for p in streamed.read().decode().split("\n\n") if p.startswith("data: {")][-1]
-        assert json.loads(last[6:])["choices"][0]["stop_reason"] == reason
+        assert chunks_of(server, {**body, **more})[-1]["choices"][0]["stop_reason"] == reason
 
 
 def test_stop_reason_of_chats(server):
@@ -342,16 +336,20 @@ def test_stop_reason_of_chats(server):
         _, answer, _ = post(server, {**body, **more}, "/v1/chat/completions")
         assert answer["choices"][0]["stop_reason"] == reason, more
         assert answer["choices"][0]["finish_reason"] == "stop"
-        with urllib.request.urlopen(
-            urllib.request.Request(
-                f"{server.url}/v1/chat/completions",
-                json.dumps({**body, **more, "stream": True}).encode(),
-                {"Content-Type": "application/json"},
-            ),
-            timeout=60,
-        ) as streamed:
-            chunks = [json.loads(p[6:]) for p in streamed.read().decode().split("\n\n") if p.startswith("data: {")]
+        chunks = chunks_of(server, {**body, **more}, "/v1/chat/completions")
         assert chunks[-1]["choices"][0]["stop_reason"] == reason
+
+
+def choices_of(answer):
+    return {
+        c.index: {
+            "text": c.text,
+            "tokens": c.logprobs.tokens,
+            "offsets": c.logprobs.text_offset,
+            "finish": c.finish_reason,
+        }
+        for c in answer.choices
+    }
 
 
 def join(chunks):
@@ -383,14 +381,7 @@ def test_a_stream_is_the_whole_in_pieces(client):
     assert len({c.id for c in chunks}) == 1
     assert {c.object for c in chunks} == {"text_completion"}
     joined = join(chunks)
-    assert sorted(joined) == [0, 1, 2, 3]
-    for c in whole.choices:
-        assert joined[c.index] == {
-            "text": c.text,
-            "tokens": c.logprobs.tokens,
-            "offsets": c.logprobs.text_offset,
-            "finish": c.finish_reason,
-        }
+    assert sorted(joined) == [0, 1, 2, 3] and joined == choices_of(whole)
     assert chunks[-1].choices == [] and all(c.usage is None for c in chunks[:-1])
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
     assert chunks[-1].usage.prompt_tokens == whole.usage.prompt_tokens
@@ -455,18 +446,11 @@ def test_ids_come_back(server):
     _, whole, _ = post(server, body)
     assert [c["prompt_token_ids"] for c in whole["choices"]] == [ids_of(server, p) for p in body["prompt"]]
     assert [len(c["token_ids"]) for c in whole["choices"]] == [4, 4]
-    request = urllib.request.Request(
-        f"{server.url}/v1/completions",
-        json.dumps({**body, "stream": True}).encode(),
-        {"Content-Type": "application/json"},
-    )
     ids, prompts = {0: [], 1: []}, {0: [], 1: []}
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        for line in answer.read().decode().split("\n\n"):
-            if line.startswith("data: {"):
-                for c in json.loads(line[6:])["choices"]:
-                    ids[c["index"]] += c["token_ids"]
-                    prompts[c["index"]] += c.get("prompt_token_ids", [])
+    for chunk in chunks_of(server, body):
+        for c in chunk["choices"]:
+            ids[c["index"]] += c["token_ids"]
+            prompts[c["index"]] += c.get("prompt_token_ids", [])
     for c in whole["choices"]:
         assert ids[c["index"]] == c["token_ids"]
         assert prompts[c["index"]] == c["prompt_token_ids"]
@@ -482,21 +466,13 @@ def test_timings_and_usage_so_far(server, client):
         ("completions", {"prompt": HARMONY}),
         ("chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}),
     ):
-        request = urllib.request.Request(
-            f"{server.url}/v1/{path}",
-            json.dumps(
-                {
-                    **body,
-                    "max_tokens": 9,
-                    "stream": True,
-                    "timings_per_token": True,
-                    "stream_options": {"include_usage": True, "continuous_usage_stats": True},
-                }
-            ).encode(),
-            {"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            chunks = [json.loads(p[6:]) for p in answer.read().decode().split("\n\n") if p.startswith("data: {")]
+        asked = {
+            **body,
+            "max_tokens": 9,
+            "timings_per_token": True,
+            "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        }
+        chunks = chunks_of(server, asked, f"/v1/{path}")
         counts = [c["usage"]["completion_tokens"] for c in chunks]
         assert counts == sorted(counts) and counts[0] < counts[-1] == 9
         assert all("timings" in c for c in chunks)
