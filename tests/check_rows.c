@@ -1,14 +1,17 @@
 /* That the bits of a generated row do not depend on how many rows are beside it: sequences whose pages hold
  * the same random keys and values go on by one token, one by one, and then together in steps of many sizes,
- * told, recorded and replayed, with rows of a prompt behind them and without. Every logit must be the same.
+ * told, recorded and replayed, with rows of a prompt behind them and without. Every logit must be the same, those of
+ * the prompt's last row as when it is alone, too.
  * And where the device runs ahead: sequences that draw step by step, told of each token, and then with steps that
  * begin while the one before runs and take its tokens on the device. Every token and log-probability must be the same.
  *
  *     check_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
  *                                                             osprey-nano, all, 200 tokens
- *     check_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...     also prints what a step of so many rows takes,
- *                                                             by stage, us, and what it takes when they are
- *                                                             rows of prompts, which may be added up in any order */
+ *     check_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...     prints what a step of so many rows takes, by
+ *                                                             stage, us, and what it takes when they are rows of
+ *                                                             prompts, which may be added up in any order;
+ *                                                             256+512: with 512 rows of a prompt behind 256
+ *     check_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...   the same without those that are all of prompts */
 #include <math.h>
 
 #include "base/clock.h"
@@ -22,12 +25,13 @@ enum { SEQS_MAX = 256, PROMPT_ROWS = 20, FILL_BYTES = 1 << 24, REPEATS = 4, STEP
 static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 130};
 enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 130 };
 
-static int context, n_seqs;
-static uint64_t *expected; /* (n_seqs): of a row's logits when it is alone */
+static int context, n_seqs, prompt_rows = PROMPT_ROWS;
+static uint64_t *expected;          /* (n_seqs): of a row's logits when it is alone, */
+static uint64_t expected_of_prompt; /* and of the last row of PROMPT_ROWS */
 
 static int pages_each(void)
 {
-    return steps_pages(context + PROMPT_ROWS);
+    return steps_pages(context + PROMPT_ROWS > prompt_rows ? context + PROMPT_ROWS : prompt_rows);
 }
 
 /* ---- the model ---- */
@@ -53,7 +57,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
     struct model_options opt = {.dummy_shape = shape,
                                 .dummy_layers = n_layers,
                                 .device = device,
-                                .n_rows_max = n_seqs + PROMPT_ROWS,
+                                .n_rows_max = n_seqs + prompt_rows,
                                 .n_samples_max = n_seqs + 1,
                                 .kv_dtype = DTYPE_BF16, /* as fill_pages() writes them */
                                 .mxfp4_parts = MXFP4_ALL};
@@ -68,7 +72,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
 
 /* ---- steps ---- */
 
-/* Rows (enum row_kind) of n sequences from `first` on at position `context`. */
+/* The first n rows are of this kind. */
 static void set_kinds(struct batch *b, int n, enum row_kind kind)
 {
     for (int row = 0; row < n; row++)
@@ -106,7 +110,7 @@ static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
         ((int32_t *)BATCH_POSITIONS(b))[row] = is_prompt ? row - n : context;
         ((int32_t *)BATCH_ROW_SEQ(b))[row] = is_prompt ? n : row;
         ((int32_t *)BATCH_TOKENS(b))[row] =
-            (int32_t)(rng_bits(2, (uint64_t)(is_prompt ? SEQS_MAX + row : first + row), 0) %
+            (int32_t)(rng_bits(2, (uint64_t)(is_prompt ? SEQS_MAX + row - n : first + row), 0) %
                       (uint64_t)vocab);
     }
     return b;
@@ -135,48 +139,61 @@ static bool are_finite(const float *logits, int vocab)
 
 /* ---- the check ---- */
 
-static int alone(struct model *m, float *logits, int n)
+/* Runs the batch; out gets a hash of each sample's logits. Gives how many samples have logits that are not finite. */
+static int hash_samples(struct model *m, const struct batch *b, float *logits, uint64_t *out)
 {
     const int vocab = model_config(m)->vocab_size;
     int n_bad = 0;
 
-    for (int s = 0; s < n; s++) {
-        struct batch *b = batch_of(s, 1, 0, vocab);
+    run(m, b);
+    must(model_logits(m, b->n_samples, logits));
+    for (int s = 0; s < b->n_samples; s++) {
+        out[s] = hash_of(logits + (size_t)s * (size_t)vocab, vocab);
+        n_bad += !are_finite(logits + (size_t)s * (size_t)vocab, vocab);
+    }
+    return n_bad;
+}
 
-        run(m, b);
-        must(model_logits(m, 1, logits));
-        expected[s] = hash_of(logits, vocab);
-        n_bad += !are_finite(logits, vocab);
+static int alone(struct model *m, float *logits, int n)
+{
+    const int vocab = model_config(m)->vocab_size;
+    struct batch *b = batch_of(0, 0, PROMPT_ROWS, vocab);
+    int n_bad = hash_samples(m, b, logits, &expected_of_prompt);
+
+    free(b);
+    for (int s = 0; s < n; s++) {
+        b = batch_of(s, 1, 0, vocab);
+        n_bad += hash_samples(m, b, logits, &expected[s]);
         free(b);
     }
     if (n_bad > 0)
-        printf("%d of %d rows alone are not finite\n", n_bad, n);
+        printf("%d of %d rows alone are not finite\n", n_bad, n + 1);
     return n_bad;
 }
 
 static int together(struct model *m, float *logits, int n, int n_prompt)
 {
-    const int vocab = model_config(m)->vocab_size;
-    struct batch *b = batch_of(0, n, n_prompt, vocab);
+    struct batch *b = batch_of(0, n, n_prompt, model_config(m)->vocab_size);
+    uint64_t have[ROWS_CHECKED + 1];
     int n_bad = 0;
 
     for (int repeat = 0; repeat < REPEATS; repeat++) {
-        run(m, b);
-        must(model_logits(m, n, logits));
+        n_bad += hash_samples(m, b, logits, have);
         for (int s = 0; s < n; s++)
-            n_bad += hash_of(logits + (size_t)s * (size_t)vocab, vocab) != expected[s];
+            n_bad += have[s] != expected[s];
+        n_bad += n_prompt > 0 && have[n] != expected_of_prompt;
     }
     free(b);
     if (n_bad > 0)
         printf("%d rows, %d of a prompt: %d of %d rows have other bits than alone\n", n, n_prompt,
-               n_bad, n * REPEATS);
+               n_bad, (n + (n_prompt > 0)) * REPEATS);
     return n_bad;
 }
 
 static int check(struct model *m, int n_rows_max)
 {
     const int vocab = model_config(m)->vocab_size;
-    float *logits = mem_new((size_t)n_rows_max * (size_t)vocab * sizeof(float));
+    float *logits = mem_new((size_t)(n_rows_max + 1) * (size_t)vocab * sizeof(float));
     int n_bad = alone(m, logits, n_rows_max);
 
     for (int i = 0; i < N_ROW_COUNTS; i++) {
@@ -186,7 +203,7 @@ static int check(struct model *m, int n_rows_max)
         n_bad += together(m, logits, row_counts[i], PROMPT_ROWS);
     }
     free(logits);
-    printf("rows alone and in steps of up to %d: %s\n", n_rows_max,
+    printf("rows alone and in steps of up to %d, and a prompt's last beside them: %s\n", n_rows_max,
            n_bad == 0 ? "the same bits" : "FAILED");
     return n_bad;
 }
@@ -322,15 +339,19 @@ static void print_stages(const struct stage_cost *before, const struct stage_cos
     printf("\n");
 }
 
-static void time_rows(struct model *m, int n, enum row_kind kind)
+struct timed_rows {
+    int n, n_prompt; /* n_prompt: behind them, of a prompt */
+};
+
+static void time_rows(struct model *m, struct timed_rows r, enum row_kind kind)
 {
     enum { STAGES_MAX = 32 };
     struct stage_cost before[STAGES_MAX], after[STAGES_MAX];
-    struct batch *b = batch_of(0, n, 0, model_config(m)->vocab_size);
+    struct batch *b = batch_of(0, r.n, r.n_prompt, model_config(m)->vocab_size);
     uint64_t times[STEPS_TIMED];
     int n_stages;
 
-    set_kinds(b, n, kind);
+    set_kinds(b, r.n, kind);
     for (int i = 0; i < REPEATS; i++)
         run(m, b);
     (void)model_costs(m, before, STAGES_MAX);
@@ -343,35 +364,75 @@ static void time_rows(struct model *m, int n, enum row_kind kind)
     n_stages = model_costs(m, after, STAGES_MAX);
     free(b);
     qsort(times, STEPS_TIMED, sizeof(times[0]), compare_times);
-    printf("%4d %s: %8.1f us, %7.0f tok/s:", n, kind == ROW_PROMPT ? "prompt rows" : "rows",
-           (double)times[STEPS_TIMED / 2] * 1e-3, n * 1e9 / (double)times[STEPS_TIMED / 2]);
+    printf("%4d", r.n);
+    if (r.n_prompt > 0)
+        printf("+%d", r.n_prompt);
+    printf(" %s: %8.1f us, %7.0f tok/s:", kind == ROW_PROMPT ? "prompt rows" : "rows",
+           (double)times[STEPS_TIMED / 2] * 1e-3, r.n * 1e9 / (double)times[STEPS_TIMED / 2]);
     print_stages(before, after, n_stages);
+}
+
+static bool read_rows(struct timed_rows *out, const char *words)
+{
+    char *end;
+
+    out->n = (int)strtol(words, &end, 10);
+    out->n_prompt = *end == '+' ? (int)strtol(end + 1, &end, 10) : 0;
+    return *end == '\0' && out->n >= 1 && out->n <= SEQS_MAX && out->n_prompt >= 0;
+}
+
+/* The words behind "time" or "generated": what the model has to have room for; false: they mean nothing. */
+static bool need_rows(int n, char **words)
+{
+    struct timed_rows r;
+
+    n_seqs = 1;
+    for (int i = 0; i < n; i++) {
+        if (!read_rows(&r, words[i]))
+            return false;
+        n_seqs = r.n > n_seqs ? r.n : n_seqs;
+        prompt_rows = r.n_prompt > prompt_rows ? r.n_prompt : prompt_rows;
+    }
+    return true;
+}
+
+static void time_all(struct model *m, int n, char **words, bool is_generated_alone)
+{
+    struct timed_rows r;
+
+    for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
+        if (!is_generated_alone && r.n_prompt == 0)
+            time_rows(m, r, ROW_PROMPT);
+        time_rows(m, r, ROW_GENERATED);
+    }
 }
 
 int main(int argc, char **argv)
 {
     const char *device = argc > 1 ? argv[1] : "auto", *shape = argc > 2 ? argv[2] : "osprey-nano";
     const int n_layers = argc > 3 ? atoi(argv[3]) : 0;
-    const bool is_timed = argc > 5 && strcmp(argv[5], "time") == 0;
+    const bool is_generated_alone = argc > 5 && strcmp(argv[5], "generated") == 0;
+    const bool is_timed = is_generated_alone || (argc > 5 && strcmp(argv[5], "time") == 0);
     struct model *m;
     int n_bad = 0;
 
     context = argc > 4 ? atoi(argv[4]) : 200;
     n_seqs = ROWS_CHECKED;
-    for (int i = 6; i < argc; i++)
-        n_seqs = atoi(argv[i]) > n_seqs ? atoi(argv[i]) : n_seqs;
-    if (n_seqs > SEQS_MAX || context < PROMPT_ROWS) {
-        fprintf(stderr, "at most %d rows, and a context of at least %d tokens\n", SEQS_MAX,
-                PROMPT_ROWS);
+    if (context < PROMPT_ROWS || (argc > 5 && !is_timed) ||
+        (is_timed && !need_rows(argc - 6, argv + 6))) {
+        fprintf(
+            stderr,
+            "check_rows [DEVICE [SHAPE [LAYERS [CONTEXT [time|generated ROWS...]]]]]: at most %d "
+            "rows, and a context of at least %d tokens\n",
+            SEQS_MAX, PROMPT_ROWS);
         return 2;
     }
     expected = mem_new((size_t)n_seqs * sizeof(*expected));
     m = open_shape(device, shape, n_layers);
-    if (!is_timed)
+    if (is_timed)
+        time_all(m, argc - 6, argv + 6, is_generated_alone);
+    else
         n_bad = check(m, ROWS_CHECKED) + check_ahead(m);
-    for (int i = 6; i < argc; i++)
-        for (enum row_kind kind = ROW_PROMPT; kind <= ROW_GENERATED; kind++)
-            time_rows(m, atoi(argv[i]), kind);
     model_close(m);
     free(expected);
     return n_bad > 0;

@@ -109,6 +109,11 @@ static void test_prompts(void **state)
     k.kind = ROW_PROMPT;
     k.card = CARD_AMPERE;
     assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_MMA);
+    /* The head's sums are alike for both: those who generate beside a prompt keep their kernel. */
+    k.stage = STAGE_logits;
+    k.card = CARD_HOPPER;
+    k.n_rows = 64;
+    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_DECODE_HEAD);
 }
 
 static enum kernel kernel_of_tile(enum card card, int tile_rows)
