@@ -102,6 +102,9 @@ static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
     l->n_splits = attn_splits(l->n_units);
     if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
         TRY(gpu_rounded_room(gpu, &l->args.att, &l->rounded));
+    l->n_rows = n;
+    if (launch_attn_walk(gpu->stream, l)) /* however many they are: splits meet in their block */
+        goto out;
     if (l->n_splits > 1) {
         n_at_once = attn_rows_at_once(&l->args, n);
         TRY(cells_need(gpu, l, n_at_once));
