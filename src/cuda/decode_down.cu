@@ -293,7 +293,7 @@ template <int STAGES>
 static __global__ void __maxnreg__(DOWN_REGISTERS)
     down_kernel(const __grid_constant__ struct decode_experts p)
 {
-    extern __shared__ uint4 shared[];
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ int ids[DECODE_ACTIVE_MAX];
     __shared__ float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS], gates[DECODE_ACTIVE_MAX];
     const int n_ranks = p.n_ranks, token = blockIdx.y, n_units = p.down.n_units;

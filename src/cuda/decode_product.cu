@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
     product_kernel(const __grid_constant__ struct decode_product p, int n_items)
 {
     enum { COLS = (TOKENS + COLUMN_TOKENS - 1) / COLUMN_TOKENS };
-    extern __shared__ uint4 shared[];
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ __align__(16) float room[NORM_ROOM];
     const int n_units = p.w.n_units;
     const int first = (int)blockIdx.y * TOKENS;

@@ -109,7 +109,7 @@ template <class SHAPE, int COLS, int KIND>
 static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXFP4))
     qkv_kernel(const __grid_constant__ struct decode_qkv p)
 {
-    extern __shared__ uint4 shared[];
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ __align__(16) float room[NORM_ROOM];
     const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
     const int first = (int)blockIdx.y * COLS * COLUMN_TOKENS;
@@ -129,8 +129,11 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     if (i < n)
         pair = pair_of(p, h, token, d);
     settle_rows<KIND>(&ready);
+    if (KIND != ROWS_ANY) /* blocks of attention for more rows would be in the way of these */
+        pdl_launch_dependents();
     pdl_wait();
-    pdl_launch_dependents();
+    if (KIND == ROWS_ANY)
+        pdl_launch_dependents();
     put_rows<SHAPE::IS_MXFP4, 1, KIND>(fragments, p.rows, ready, first, n_tokens, n_units, room);
     if (i < n && h.job < 2) {
         const float *rotation = p.rotations + token * DECODE_HEAD_WIDTH;

@@ -171,7 +171,7 @@ static __global__ void __maxnreg__(UP_REGISTERS)
         GATED = SHAPE::TILES * TILE_ROWS / 2,
         ITEM_SUMS = RING_WARPS * SHAPE::TILES * TILE_ROWS
     };
-    extern __shared__ uint4 shared[];
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
     __shared__ int ids[DECODE_ACTIVE_MAX];
     const int token = blockIdx.y, warp = threadIdx.x / WARP_LANES;
     char *fragments = (char *)shared + UP_WARPS * SHAPE::WARP_BYTES;
