@@ -6,9 +6,9 @@
  *     build/head_cuda [rows...] */
 #include <cstdlib>
 
+#include "filled.h"
 #include "graph_times.h"
 #include "cuda/decode.h"
-#include "cuda/layout.h"
 
 enum { WIDTH = 2880, VOCABULARY = 201088, LAUNCHES = 4, ROWS_MAX = 256 };
 
@@ -18,37 +18,12 @@ static const struct {
 } kernels[] = {{"wide", launch_decode_wide}, {"head", launch_decode_head}};
 enum { N_KERNELS = 2 };
 
-/* Codes and scales of MXFP4 units, or numbers of 16 bits of both signs around one. */
-static __global__ void fill(uint32_t *words, int64_t n, bool is_mxfp4)
-{
-    for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < n;
-         i += gridDim.x * (int64_t)blockDim.x) {
-        uint64_t x = (uint64_t)(i + 1) * 0x9E3779B97F4A7C15u;
-
-        x ^= x >> 31, x *= 0xBF58476D1CE4E5B9u, x ^= x >> 27, x *= 0x94D049BB133111EBu;
-        x ^= x >> 31;
-        words[i] = !is_mxfp4 ? ((uint32_t)x & 0x83FF83FFu) | 0x38003800u
-                   : i * 4 % MXFP4_UNIT_BYTES < MXFP4_SCALES_OFFSET
-                       ? (uint32_t)x
-                       : 0x75757575u + ((uint32_t)x & 0x01010101u);
-    }
-}
-
-static void *filled(int64_t n_bytes, bool is_mxfp4)
-{
-    void *at;
-
-    CHECK(cudaMalloc(&at, (size_t)n_bytes));
-    fill<<<2048, 256>>>((uint32_t *)at, n_bytes / 4, is_mxfp4);
-    return at;
-}
-
 static struct decode_wide product_of(int n_rows, float *out)
 {
     static const int n_units = (int)units_of(WIDTH, UNIT_COLUMNS);
-    static void *const head =
-        filled(units_of(VOCABULARY, UNIT_ROWS) * n_units * MXFP4_UNIT_BYTES, true);
-    static void *const rows = filled((int64_t)ROWS_MAX * n_units * UNIT_COLUMNS * 2, false);
+    static char *const head =
+        filled(units_of(VOCABULARY, UNIT_ROWS) * n_units * MXFP4_UNIT_BYTES, true, 0);
+    static char *const rows = filled((int64_t)ROWS_MAX * n_units * UNIT_COLUMNS * 2, false, 0);
     struct decode_wide p = {};
 
     p.n_jobs = 1, p.n_tokens = n_rows, p.is_mxfp4 = true;

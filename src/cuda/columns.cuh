@@ -193,4 +193,70 @@ static __device__ __forceinline__ void multiply_columns(float acc[COLS][4], uint
     }
 }
 
+/* acc += a unit's tiles times its tokens. Addresses are the lane's; of the scales, from a tile's to the next one's
+ * SCALES_STEP bytes. */
+template <int TILES, int COLS, int SCALES_STEP>
+static __device__ __forceinline__ void multiply_tiles(float acc[TILES][COLS][4], uint32_t tiles,
+                                                      uint32_t scales, uint32_t tokens)
+{
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        uint4 columns[COLS];
+
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+            columns[c] = load_shared<0>(tokens + (block * COLS + c) * WARP_LANES * LANE_BYTES);
+#pragma unroll
+        for (int i = 0; i < TILES; i++) {
+            const uint2 both = load_shared_pair<0>(tiles + i * MXFP4_TILE_BYTES + block * 8);
+            const uint32_t codes = load_shared_half<0>(scales + i * SCALES_STEP + block * 2);
+
+            multiply_columns<COLS>(acc[i], both.x, both.y, scale_at(codes, 0), scale_at(codes, 1),
+                                   columns);
+        }
+    }
+}
+
+/* ---- sums of a block: (eighth of the units, tile, token, 16 rows) ---- */
+
+enum {
+    SUMS_STRIDE = 20 /* floats from a token's 16 sums to the next's: no two lanes in one bank */
+};
+
+template <int TILES, int COLS>
+static __device__ __forceinline__ int sum_at(int eighth, int tile, int token)
+{
+    return ((eighth * TILES + tile) * COLS * COLUMN_TOKENS + token) * SUMS_STRIDE;
+}
+
+/* Those of this warp, which has an eighth. */
+template <int TILES, int COLS>
+static __device__ __forceinline__ void put_columns(float *sums, const float acc[TILES][COLS][4])
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    float2 *to = (float2 *)(sums + sum_at<TILES, COLS>(warp, 0, lane % 4 * 2)) + lane / 4;
+
+#pragma unroll
+    for (int i = 0; i < TILES; i++)
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+                to[sum_at<TILES, COLS>(0, i, c * COLUMN_TOKENS + k) / 2] =
+                    make_float2(acc[i][c][k], acc[i][c][k + 2]);
+}
+
+/* Of a token and the block's row i, all eighths in their order. */
+template <int TILES, int COLS, bool IS_MXFP4>
+static __device__ __forceinline__ float sum_of_eighths(const float *sums, int token, int i)
+{
+    const float *from = sums + sum_at<TILES, COLS>(0, i / TILE_ROWS, token) + i % TILE_ROWS;
+    float sum = 0.0f;
+
+#pragma unroll
+    for (int eighth = 0; eighth < RING_WARPS; eighth++)
+        sum += from[sum_at<TILES, COLS>(eighth, 0, 0)];
+    return IS_MXFP4 ? sum * CODE_UNIT : sum;
+}
+
 #endif

@@ -119,27 +119,11 @@ static __device__ __forceinline__ void multiply(float acc[shape::TILES][COLS][4]
                                                 uint32_t tokens, int tile)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const uint32_t words = slot + lane * LANE_BYTES;
-    const uint32_t scales =
-        slot + shape::SCALES_AT + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2;
 
-#pragma unroll
-    for (int block = 0; block < UNIT_BLOCKS; block++) {
-        uint4 columns[COLS];
-
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-            columns[c] =
-                load_shared<0>(tokens + (block * TOKENS + c * COLUMN_TOKENS) * TOKEN_BLOCK_BYTES);
-#pragma unroll
-        for (int i = 0; i < shape::TILES; i++) {
-            const uint2 both = load_shared_pair<0>(words + i * MXFP4_TILE_BYTES + block * 8);
-            const uint32_t codes = load_shared_half<0>(scales + (i * UNIT_BLOCKS + block) * 2);
-
-            multiply_columns<COLS>(acc[i], both.x, both.y, scale_at(codes, 0), scale_at(codes, 1),
-                                   columns);
-        }
-    }
+    multiply_tiles<shape::TILES, COLS, UNIT_BLOCKS * 2>(
+        acc, slot + lane * LANE_BYTES,
+        slot + shape::SCALES_AT + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2,
+        tokens);
 }
 
 static __device__ __forceinline__ void store(const struct decode_wide &p, int pair, int first,

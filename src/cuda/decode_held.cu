@@ -22,7 +22,6 @@ enum {
     TILE_SCALES = UNIT_BLOCKS * 2, /* bytes that a group of lanes has of a tile's scales */
     TILE_SCALES_BYTES = TILE_ROWS / 2 * TILE_SCALES,
     ROTATIONS_BYTES = TOKENS * DECODE_HEAD_WIDTH * (int)sizeof(float),
-    SUMS_STRIDE = 20, /* floats from a token's 16 sums to the next's: no two lanes in one bank */
     ROWS_MIN = TOKENS + 1,
     ROWS_MAX = 2 * TOKENS
 };
@@ -237,65 +236,7 @@ static __device__ __forceinline__ uint32_t scales_behind(uint32_t tiles_at)
     return tiles_at / LANE_BYTES / TILE_SCALES * TILE_SCALES;
 }
 
-/* acc += a unit's tiles times its tokens; addresses are the lane's. */
-template <class H>
-static __device__ __forceinline__ void multiply(float acc[H::TILES][COLS][4], uint32_t tiles,
-                                                uint32_t scales, uint32_t tokens)
-{
-#pragma unroll
-    for (int block = 0; block < UNIT_BLOCKS; block++) {
-        uint4 columns[COLS];
-
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-            columns[c] =
-                load_shared<0>(tokens + (block * TOKENS + c * COLUMN_TOKENS) * TOKEN_BLOCK_BYTES);
-#pragma unroll
-        for (int i = 0; i < H::TILES; i++) {
-            const uint2 both = load_shared_pair<0>(tiles + i * MXFP4_TILE_BYTES + block * 8);
-            const uint32_t codes = load_shared_half<0>(scales + i * TILE_SCALES_BYTES + block * 2);
-
-            multiply_columns<COLS>(acc[i], both.x, both.y, scale_at(codes, 0), scale_at(codes, 1),
-                                   columns);
-        }
-    }
-}
-
-/* ---- sums: (eighth, tile, token, 16 rows) ---- */
-
-template <class H> static __device__ __forceinline__ int sum_at(int eighth, int tile, int token)
-{
-    return ((eighth * H::TILES + tile) * TOKENS + token) * SUMS_STRIDE;
-}
-
-template <class H>
-static __device__ __forceinline__ void put_held(float *sums, const float acc[H::TILES][COLS][4])
-{
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    float2 *to = (float2 *)(sums + sum_at<H>(warp, 0, lane % 4 * 2)) + lane / 4;
-
-#pragma unroll
-    for (int i = 0; i < H::TILES; i++)
-#pragma unroll
-        for (int c = 0; c < COLS; c++)
-#pragma unroll
-            for (int k = 0; k < 2; k++)
-                to[sum_at<H>(0, i, c * COLUMN_TOKENS + k) / 2] =
-                    make_float2(acc[i][c][k], acc[i][c][k + 2]);
-}
-
-/* Of the block's row i, all eighths in their order. */
-template <class H>
-static __device__ __forceinline__ float sum_of(const float *sums, int token, int i)
-{
-    const float *from = sums + sum_at<H>(0, i / TILE_ROWS, token) + i % TILE_ROWS;
-    float sum = 0.0f;
-
-#pragma unroll
-    for (int eighth = 0; eighth < EIGHTHS; eighth++)
-        sum += from[sum_at<H>(eighth, 0, 0)];
-    return sum * CODE_UNIT;
-}
+/* ---- results ---- */
 
 template <class H>
 static __device__ __forceinline__ void store_rows(const struct decode_wide &p,
@@ -310,7 +251,7 @@ static __device__ __forceinline__ void store_rows(const struct decode_wide &p,
 
         if (t.is_there && row < p.w[t.job].n_rows && first + token < p.n_tokens)
             p.out[t.job][(int64_t)(first + token) * p.out_width[t.job] + row] =
-                sum_of<H>(sums, token, i) + notes.biases[i];
+                sum_of_eighths<H::TILES, COLS, true>(sums, token, i) + notes.biases[i];
     }
 }
 
@@ -327,8 +268,9 @@ store_heads(const struct decode_wide &p, const struct held_notes<H> &notes, cons
         const struct held_tile t = notes.tiles[i / TILE_ROWS];
         const int d = t.tile * TILE_ROWS + i % TILE_ROWS;
         const float *rotation = rotations + token * DECODE_HEAD_WIDTH + d;
-        float low = sum_of<H>(sums, token, i) + notes.biases[i];
-        float high = sum_of<H>(sums, token, i + PAIRS) + notes.biases[i + PAIRS];
+        float low = sum_of_eighths<H::TILES, COLS, true>(sums, token, i) + notes.biases[i];
+        float high =
+            sum_of_eighths<H::TILES, COLS, true>(sums, token, i + PAIRS) + notes.biases[i + PAIRS];
 
         if (!t.is_there || first + token >= p.n_tokens)
             continue;
@@ -381,8 +323,9 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     for (int unit = warp; unit < n_units; unit += EIGHTHS) {
         copy_wait<H::STAGES - 1>();
         __syncwarp();
-        multiply<H>(acc, base + tiles_at, base + rooms.scales_at + scales_behind(tiles_at),
-                    slot + lane * LANE_BYTES);
+        multiply_tiles<H::TILES, COLS, TILE_SCALES_BYTES>(
+            acc, base + tiles_at, base + rooms.scales_at + scales_behind(tiles_at),
+            slot + lane * LANE_BYTES);
         __syncwarp();
         if (unit + H::STAGES * EIGHTHS < n_units)
             fill_tokens(&stream, p, slot, n_tokens);
@@ -392,7 +335,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
     }
     copy_wait<0>();
     __syncthreads(); /* sums lie where weights and rings were */
-    put_held<H>((float *)shared, acc);
+    put_columns<H::TILES, COLS>((float *)shared, acc);
     __syncthreads();
     if (IS_HEADS)
         store_heads<H>(p, notes, (const float *)shared,

@@ -14,10 +14,7 @@
 #include "cuda/columns.cuh"
 #include "cuda/heads.cuh"
 
-enum {
-    SUMS_STRIDE = 20, /* floats from a token's 16 sums to the next's: no two lanes in one bank */
-    ROUND_THREADS = 256
-};
+enum { ROUND_THREADS = 256 };
 
 /* ---- rounding ---- */
 
@@ -212,41 +209,12 @@ static __device__ __forceinline__ void multiply_slot(float acc[W::SHAPE::TILES][
     }
 }
 
-/* ---- sums ---- */
+/* ---- results ---- */
 
-template <class W> static __device__ __forceinline__ int sum_at(int warp, int tile, int token)
-{
-    return ((warp * W::SHAPE::TILES + tile) * W::TOKENS + token) * SUMS_STRIDE;
-}
-
-template <class W>
-static __device__ __forceinline__ void put_wide(float *sums,
-                                                const float acc[W::SHAPE::TILES][W::COLS][4])
-{
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    float2 *to = (float2 *)(sums + sum_at<W>(warp, 0, lane % 4 * 2)) + lane / 4;
-
-#pragma unroll
-    for (int i = 0; i < W::SHAPE::TILES; i++)
-#pragma unroll
-        for (int c = 0; c < W::COLS; c++)
-#pragma unroll
-            for (int k = 0; k < 2; k++)
-                to[sum_at<W>(0, i, c * COLUMN_TOKENS + k) / 2] =
-                    make_float2(acc[i][c][k], acc[i][c][k + 2]);
-}
-
-/* The sum of all warps for a token and the block's row i. */
 template <class W>
 static __device__ __forceinline__ float sum_of(const float *sums, int token, int i)
 {
-    const float *from = sums + sum_at<W>(0, i / TILE_ROWS, token) + i % TILE_ROWS;
-    float sum = 0.0f;
-
-#pragma unroll
-    for (int warp = 0; warp < RING_WARPS; warp++)
-        sum += from[sum_at<W>(warp, 0, 0)];
-    return W::SHAPE::IS_MXFP4 ? sum * CODE_UNIT : sum;
+    return sum_of_eighths<W::SHAPE::TILES, W::COLS, W::SHAPE::IS_MXFP4>(sums, token, i);
 }
 
 /* Every thread has one row of weights, for every so many tokens. */
@@ -346,7 +314,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
     }
     copy_wait<0>();
     __syncthreads(); /* sums lie where the rings were */
-    put_wide<W>((float *)shared, acc);
+    put_columns<SHAPE::TILES, W::COLS>((float *)shared, acc);
     __syncthreads();
     if (IS_HEADS)
         store_heads<W>(p, item, (const float *)shared, biases, slots_of_tokens);
