@@ -6,6 +6,7 @@
  * the weights and the tokens' inputs, and goes on over the ends of rows and jobs: the stream ends only with the
  * stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
 #include "cuda/columns.cuh"
+#include "cuda/copy_once.cuh"
 #include "cuda/swiglu.cuh"
 
 enum {
@@ -176,6 +177,8 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
     walk_turn<G>(w, s);
 }
 
+#define BY_POLICY COPY_ONCE_BY("%12")
+
 /* Asks for the walk's next unit and the tokens' columns, if there is one, into the slot; WEIGHTS or TOKENS alone, where
  * the walk begins. As one piece of code without branches: they, and what the assembler puts in front of each of them,
  * were a fifteenth of the loop. */
@@ -194,18 +197,18 @@ static __device__ __forceinline__ void fill(const struct walk *w, const struct s
                      ".reg .pred on, scales;\n"
                      "setp.ne.s32 on, %2, 0;\n"
                      "setp.lt.and.s32 scales, %3, %4, on;\n"
-                     "@on cp.async.cg.shared.global [%0], [%1 + %6], 16;\n"
-                     "@on cp.async.cg.shared.global [%0 + %5], [%1 + %7], 16;\n"
-                     "@on cp.async.cg.shared.global [%0 + 2 * %5], [%1 + %8], 16;\n"
-                     "@on cp.async.cg.shared.global [%0 + 3 * %5], [%1 + %9], 16;\n"
-                     "@scales cp.async.cg.shared.global [%0 + %10], [%1 + %11], 16;\n"
+                     "@on " COPY_ONCE " [%0], [%1 + %6], 16" BY_POLICY ";\n"
+                     "@on " COPY_ONCE " [%0 + %5], [%1 + %7], 16" BY_POLICY ";\n"
+                     "@on " COPY_ONCE " [%0 + 2 * %5], [%1 + %8], 16" BY_POLICY ";\n"
+                     "@on " COPY_ONCE " [%0 + 3 * %5], [%1 + %9], 16" BY_POLICY ";\n"
+                     "@scales " COPY_ONCE " [%0 + %10], [%1 + %11], 16" BY_POLICY ";\n"
                      "}" ::"r"(to),
                      "l"(w->weights), "r"(w->n_items), "r"(lane), "n"((int)(SCALE_LANES)),
                      "n"((int)(MXFP4_TILE_BYTES)), "n"((int)(-MIDDLE)),
                      "n"((int)(MXFP4_TILE_BYTES - MIDDLE)),
                      "n"((int)(2 * MXFP4_TILE_BYTES - MIDDLE)),
                      "n"((int)(3 * MXFP4_TILE_BYTES - MIDDLE)), "n"((int)(MXFP4_SCALES_OFFSET)),
-                     "n"((int)(MXFP4_SCALES_OFFSET - MIDDLE))
+                     "n"((int)(MXFP4_SCALES_OFFSET - MIDDLE)), "l"(LEAVES_FIRST)
                      : "memory");
     if (TOKENS)
         asm volatile("{\n"
