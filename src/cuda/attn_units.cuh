@@ -4,6 +4,7 @@
 #define CUDA_ATTN_UNITS_CUH
 
 #include "cuda/attn.cuh"
+#include "cuda/copy_once.cuh"
 #include "cuda/sums.cuh"
 
 enum { QUERY_PARTS = 3, PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS };
@@ -28,7 +29,9 @@ static __device__ __forceinline__ void copy_rows(char *side, const char *from, i
 {
     const int lane = threadIdx.x % WARP_LANES;
 
-    copy_async(side + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
+    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(side));
+
+    copy_once(to + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
 }
 
 template <int DTYPE> struct unit {

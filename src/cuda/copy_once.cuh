@@ -3,7 +3,7 @@
  *
  * Said on Hopper alone, where it has run. ptxas of CUDA 13.0 makes an illegal instruction of such a copy to an address
  * that it knows as the sum of a register and a uniform one ("[R + UR0], desc[UR1]" in its text, LDGSTS.UR in
- * tools/check_sass). */
+ * tools/check_sass): of a place in shared memory it must not see how it came to be. */
 #ifndef CUDA_COPY_ONCE_CUH
 #define CUDA_COPY_ONCE_CUH
 
@@ -20,5 +20,19 @@
 
 /* What createpolicy makes of evict_first, for all addresses. */
 static const uint64_t LEAVES_FIRST = 0x12F0000000000000u;
+
+/* The same address in shared memory, which is not 0, of which ptxas does not see how it came to be. */
+static __device__ __forceinline__ uint32_t unseen(uint32_t shared)
+{
+    return max(shared, 1u);
+}
+
+/* Asks for sixteen bytes. */
+static __device__ __forceinline__ void copy_once(uint32_t to, const void *from)
+{
+    asm volatile(COPY_ONCE " [%0], [%1], 16" COPY_ONCE_BY("%2") ";" ::"r"(to), "l"(from),
+                 "l"(LEAVES_FIRST)
+                 : "memory");
+}
 
 #endif

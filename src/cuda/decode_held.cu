@@ -11,6 +11,7 @@
  * Bytes: the weights once for each 32 tokens, and those tokens for each block, from L2. Bound by L2 and by products.
  * H200, 2026-11-22, 64 rows of gpt-oss-120b: QKV 14.1 us, the output product 10.5, by decode_wide.cu 16.4 and 12.3. */
 #include "cuda/columns.cuh"
+#include "cuda/copy_once.cuh"
 #include "cuda/heads.cuh"
 
 enum {
@@ -166,7 +167,7 @@ static __device__ __forceinline__ void fill_tiles(uint32_t shared, const struct 
 
 #pragma unroll 1
         for (int u = warp; u < n_units; u += EIGHTHS) {
-            copy_at(to, from);
+            copy_once(unseen(to), from);
             if (lane < TILE_ROWS / 2)
                 copy_word_at(scales_to, scales);
             from += EIGHTHS * MXFP4_UNIT_BYTES;
@@ -362,6 +363,8 @@ bool launch_decode_held(const cudaStream_t *stream, const struct decode_wide *p)
 {
     if (!p->is_mxfp4 || p->n_tokens < ROWS_MIN || p->n_tokens > ROWS_MAX)
         return false;
-    return p->heads.pages != NULL ? launch<held_shape<6, 2>, true>(stream, p)
-                                  : launch<held_shape<3, 3>, false>(stream, p);
+    if (p->heads.pages != NULL)
+        return launch<held_shape<6, 2>, true>(stream, p);
+    return launch<held_shape<3, 3>, false>(stream, p) ||
+           launch<held_shape<6, 2>, false>(stream, p); /* QKV whose heads go to pages of F8 */
 }
