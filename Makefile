@@ -97,7 +97,13 @@ CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 # Kernels in a fifth of the room. Drivers before CUDA 12.4 cannot read them so; those of 13, which its nvcc needs, can.
 CUDA_SMALL  = $(call once,CUDA_SMALL,$(NVCC) --version | sed -nE 's/.*release (1[3-9]|[2-9][0-9])\..*/--compress-mode=size/p')
-CUDA_FLAGS  = -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $(CUDA_SMALL)
+CUDA_FLAGS  = -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $(CUDA_SMALL) $(CUDA_FREE)
+# Kernels that may add up in any order (src/cuda/order.h), to measure what the same tokens cost: never where programs look.
+CUDA_FREE_ORDER ?=
+ifneq ($(CUDA_FREE_ORDER),)
+CUDA_FREE  := -DCUDA_FREE_ORDER
+$(if $(filter build,$(BUILD)),$(error CUDA_FREE_ORDER wants a folder of its own: make cuda-free))
+endif
 CUDA_LINK   = $(NVCC) -shared -cudart static -Xlinker -z,defs $(CUDA_CODE)
 # For an aarch64 host: CUDA_ARM names the folder whose lib/ has its CUDA runtime.
 ARM_CXX    ?= aarch64-linux-gnu-g++
@@ -200,10 +206,10 @@ $(BUILD)/osprey: $(MAIN_OBJ) $(BUILD)/libapp.a $(BUILD)/libosprey.a
 # The plug-in has its own copy of what it needs of base; fail() is the program's (src/cuda/host.c).
 CUDA_OBJ := $(call object,$(CUDA_SRC))
 CU_OBJ   := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(wildcard src/cuda/*.cu))
-$(CUDA_OBJ): PART_CFLAGS = $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
+$(CUDA_OBJ): PART_CFLAGS = $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include) $(CUDA_FREE)
+$(CUDA_OBJ): $(BUILD)/cuda-flags
 
 $(BUILD)/obj/src/cuda/plugin.o: PART_CFLAGS += -DCUDA_ARCHS='"$(CUDA_ARCHS)"'
-$(BUILD)/obj/src/cuda/plugin.o: $(BUILD)/cuda-flags
 
 $(BUILD)/cuda-flags: FORCE
 	@mkdir -p $(@D)
@@ -231,7 +237,7 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a \
 	@echo "  LD    $@"
 	@$(NVCC) -cudart static $(CUDA_CODE) -o $@ $^ -lm
 
-.PHONY: no-cuda cuda-all cuda-arm
+.PHONY: no-cuda cuda-all cuda-arm cuda-free
 no-cuda:
 	@echo "  the CUDA plug-in is left out: nvcc is not found (NVCC=PATH names it)"
 
@@ -246,6 +252,9 @@ cuda-arm: ## Cross-compile the CUDA plug-in for an aarch64 host, such as the DGX
 	@arm=$$(tools/cuda_arm.sh $(NVCC) $(ARM_CXX) build/cuda-arm $(VENV)/bin/python) && \
 	    $(MAKE) BUILD=build-aarch64 CC=$(ARM_CXX:g++=gcc) CUDA_ARM=$$arm build-aarch64/osprey-cuda.so && \
 	    echo "for an aarch64 host: build-aarch64/osprey-cuda.so"
+
+cuda-free: ## Build build-free/osprey-cuda.so, without the rule of the same tokens, to measure what that costs
+	@$(MAKE) BUILD=build-free CUDA_FREE_ORDER=1 build-free/osprey-cuda.so
 
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/obj/src/cuda/choice.o

@@ -122,7 +122,7 @@ static struct attn_launch launch_of(const struct setting *c, const struct batch 
     l.n_seqs = b->n_seqs;
     l.n_group = H / K;
     l.n_units = attn_units_level(c->window > 0 && n_units > 9 ? 9 : n_units);
-    l.n_splits = attn_splits(l.n_units);
+    l.n_splits = attn_splits(l.n_units, ATTN_SPLITS_MAX);
     l.cells = cells;
     return l;
 }

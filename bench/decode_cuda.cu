@@ -234,7 +234,7 @@ static struct attn_launch attn_of(const struct layer *l, int n_tokens, int n_row
               (const int32_t *)batch_at(a.batch, b->offset_pages),
               (const struct batch_seq *)batch_at(a.batch, b->offset_seqs)};
     a.n_rows = a.n_seqs = n_rows, a.n_group = HEADS / KV_HEADS;
-    a.n_units = attn_units_level(n), a.n_splits = attn_splits(a.n_units);
+    a.n_units = attn_units_level(n), a.n_splits = attn_splits(a.n_units, ATTN_SPLITS_MAX);
     a.cells = cells;
     return a;
 }

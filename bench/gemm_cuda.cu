@@ -176,6 +176,7 @@ static struct gemm gemm_of(const struct tensor *w, bool is_exact, int T)
     const enum rounding rounding = w->dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16
                                    : is_exact              ? ROUNDS_TO_3_BF16
                                                            : ROUNDS_TO_BF16;
+    const struct operand_source from = {x, w->dim[1], NULL, 0};
     struct gemm g = {};
 
     g.w[0] = *w;
@@ -185,7 +186,7 @@ static struct gemm gemm_of(const struct tensor *w, bool is_exact, int T)
     g.n_jobs = 1;
     g.n_tokens = T;
     g.x = operand_for(operand_rows(T), w->dim[1], rounding);
-    launch_operand(stream, &g.x, x, T, w->dim[1], NULL, 1);
+    launch_operand(stream, &g.x, &from, T, NULL, 1);
     return g;
 }
 
@@ -304,6 +305,7 @@ static void free_experts(struct experts *e)
 static void measure_experts(int T)
 {
     const int n = T * A;
+    const struct operand_source from = {x, C, NULL, 0};
     struct experts e = experts_for(n);
     unsigned long long first = 0;
 
@@ -313,7 +315,7 @@ static void measure_experts(int T)
 
         e.up.shape = e.down.shape = (enum gemm_shape)s;
         launch_expert_lists(stream, &e.lists, e.ids, e.gates, n, E, n_tokens_max);
-        launch_operand(stream, &e.up.x, x, T, C, e.lists.place, A);
+        launch_operand(stream, &e.up.x, &from, T, e.lists.place, A);
         CHECK(cudaMemsetAsync(out, 0xFF, (size_t)n * C * 4, stream));
         launch_gemm(stream, &e.up);
         launch_gemm(stream, &e.down);

@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include "backend/args.h"
+#include "cuda/order.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,12 +65,13 @@ static inline HOST_DEVICE int attn_units(int first, int end)
 }
 
 /* Splits of a row that sees n units. Split s has the groups of ATTN_GROUP_UNITS units s, s + splits, s + 2 splits
- * and so on: splits that run at the same time read what lies together. */
-static inline HOST_DEVICE int attn_splits(int n_units)
+ * and so on: splits that run at the same time read what lies together. n_most: ATTN_SPLITS_MAX, or fewer where the
+ * order is free. */
+static inline HOST_DEVICE int attn_splits(int n_units, int n_most)
 {
     const int n_each = ATTN_GROUP_UNITS * ATTN_SPLIT_GROUPS, n = (n_units + n_each - 1) / n_each;
 
-    return n < ATTN_SPLITS_MAX ? n : (int)ATTN_SPLITS_MAX;
+    return n < n_most ? n : n_most;
 }
 
 /* The next number of units at which a launch changes: graphs serve all that are not above it. */

@@ -50,7 +50,7 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->end = position + 1;
     k->first = a.window_tokens > 0 ? max(k->end - a.window_tokens, 0) : 0;
     n_units = attn_units(k->first, k->end);
-    k->n_splits = attn_splits(n_units);
+    k->n_splits = attn_splits(n_units, IS_ORDER_FREE ? l.n_splits : (int)ATTN_SPLITS_MAX);
     k->unit = k->first / ATTN_UNIT_KEYS + blockIdx.x * ATTN_GROUP_UNITS;
     k->unit_end = k->first / ATTN_UNIT_KEYS + n_units;
     k->step = k->n_splits * ATTN_GROUP_UNITS;

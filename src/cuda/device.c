@@ -136,6 +136,8 @@ static enum osp_status choose_card(struct gpu *gpu)
     const char *name = getenv("OSPREY_CUDA_CARD");
 
     gpu->card = card_of_capability(gpu->properties.major);
+    if (IS_ORDER_FREE)
+        log_warn("cuda: built without the rule of the same tokens, for measurements alone");
     if (!launch_has_code())
         return fail(OSP_EDEVICE, "cuda: %s cannot run the code of this build",
                     gpu->properties.name);

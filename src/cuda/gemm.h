@@ -99,10 +99,18 @@ struct operand {
     enum rounding rounding;
 };
 
-/* Puts row i of x, (n_rows, n_columns) floats, to the operand's rows place[i * n_copies ..], or, without
- * places, to row i. */
-void launch_operand(cudaStream_t stream, const struct operand *to, const float *x, int n_rows,
-                    int64_t n_columns, const int32_t *place, int n_copies);
+/* Rows of n_columns floats. */
+struct operand_source {
+    const float *x;
+    int64_t n_columns;
+    const int32_t *gather; /* row i is row gather[i * gather_stride] of x; NULL: row i */
+    int gather_stride;
+};
+
+/* Puts row i of n_rows to the operand's rows place[i * n_copies ..], or, without places, to row i. */
+void launch_operand(cudaStream_t stream, const struct operand *to,
+                    const struct operand_source *from, int n_rows, const int32_t *place,
+                    int n_copies);
 
 /* ---- tiles.cu: which rows of an operand meet which expert ---- */
 

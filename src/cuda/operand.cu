@@ -7,8 +7,7 @@ enum { THREADS_MAX = 384, PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES };
 
 struct conversion {
     struct operand to;
-    const float *x;
-    int64_t n_columns;
+    struct operand_source from;
     const int32_t *place;
     int n_copies;
 };
@@ -46,7 +45,7 @@ template <enum rounding ROUNDING>
 static __device__ void put_piece(const struct conversion &c, int64_t from, int64_t chunk, int piece,
                                  float2 v[4])
 {
-    const int64_t n_chunks = units_of(c.n_columns, UNIT_COLUMNS);
+    const int64_t n_chunks = units_of(c.from.n_columns, UNIT_COLUMNS);
     const int n_terms = rounding_terms(ROUNDING);
 
 #pragma unroll
@@ -68,8 +67,10 @@ template <enum rounding ROUNDING>
 static __global__ void __launch_bounds__(THREADS_MAX)
     to_operand(const __grid_constant__ struct conversion c)
 {
-    const float *x = c.x + blockIdx.x * c.n_columns;
-    const int64_t n_pieces = units_of(c.n_columns, UNIT_COLUMNS) * PIECES;
+    const struct operand_source &f = c.from;
+    const int64_t row = f.gather == NULL ? blockIdx.x : f.gather[blockIdx.x * f.gather_stride];
+    const float *x = f.x + row * f.n_columns;
+    const int64_t n_pieces = units_of(c.from.n_columns, UNIT_COLUMNS) * PIECES;
 
     for (int64_t i = threadIdx.x; i < n_pieces; i += blockDim.x) {
         const int64_t chunk = i / PIECES;
@@ -80,15 +81,16 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 
 #pragma unroll
         for (int t = 0; t < 4; t++)
-            v[t] = two_of(x, column + t * 8, c.n_columns);
+            v[t] = two_of(x, column + t * 8, c.from.n_columns);
         put_piece<ROUNDING>(c, blockIdx.x, chunk, piece, v);
     }
 }
 
-void launch_operand(cudaStream_t stream, const struct operand *to, const float *x, int n_rows,
-                    int64_t n_columns, const int32_t *place, int n_copies)
+void launch_operand(cudaStream_t stream, const struct operand *to,
+                    const struct operand_source *from, int n_rows, const int32_t *place,
+                    int n_copies)
 {
-    const struct conversion c = {*to, x, n_columns, place, n_copies};
+    const struct conversion c = {*to, *from, place, n_copies};
 
     switch (to->rounding) {
     case ROUNDS_TO_F16:

@@ -122,11 +122,16 @@ bool product_is_apart(const struct gpu *gpu, enum stage stage, const struct tens
            (GEMM_KERNELS | SET(KERNEL_GEMM_MMA) | SET(KERNEL_MXFP8_MATMUL));
 }
 
+int product_rows_in_front(const struct gpu *gpu)
+{
+    return IS_ORDER_FREE && gpu->n_generated < gpu->batch->n_rows ? 0 : gpu->n_generated;
+}
+
 static enum osp_status launch_kinds(struct gpu *gpu, enum stage stage, const struct matmul *m)
 {
-    const int n_generated = gpu->n_generated;
-    const struct matmul generated = tokens_of(m, 0, n_generated);
-    const struct matmul prompt = tokens_of(m, n_generated, m->n_tokens - n_generated);
+    const int n_front = product_rows_in_front(gpu);
+    const struct matmul generated = tokens_of(m, 0, n_front);
+    const struct matmul prompt = tokens_of(m, n_front, m->n_tokens - n_front);
     enum osp_status st;
 
     TRY(launch_product(gpu, stage, ROW_GENERATED, &generated));

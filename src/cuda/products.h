@@ -20,6 +20,8 @@ const struct tuning_row *product_prompt_row(const struct gpu *gpu, enum stage st
                                             const struct tensor *w);
 /* and whether that is a kernel for prompts alone. */
 bool product_is_apart(const struct gpu *gpu, enum stage stage, const struct tensor *w);
+/* Rows of the step that have another: the generated ones. Where the order is free (order.h), none beside a prompt's. */
+int product_rows_in_front(const struct gpu *gpu);
 
 /* ---- stage_experts.c: products over each expert's entries ---- */
 

@@ -36,6 +36,7 @@ int64_t prompt_row_tiles(const struct matmul *m, int tile_rows)
 enum osp_status prompt_product(struct gpu *gpu, const struct matmul *m, struct gemm *out)
 {
     const int64_t n_columns = matrix_columns(&m->w[0]);
+    const struct operand_source from = {m->x, n_columns, m->gather, m->gather_stride};
     enum osp_status st;
 
     *out = (struct gemm){
@@ -49,7 +50,7 @@ enum osp_status prompt_product(struct gpu *gpu, const struct matmul *m, struct g
         out->out_width[i] = m->out_width[i];
     }
     TRY(operand_need(gpu, &gpu->operand, &out->x, operand_rows(gpu->limits.n_rows_max), n_columns));
-    launch_operand(gpu->stream, &out->x, m->x, m->n_tokens, n_columns, NULL, 1);
+    launch_operand(gpu->stream, &out->x, &from, m->n_tokens, NULL, 1);
 out:
     return st;
 }
@@ -88,6 +89,7 @@ enum osp_status prompt_experts_begin(struct gpu *gpu, const struct experts_args 
     const int n_experts = (int)a->w_up.dim[0], n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
     const int64_t n_listed = listed_rows(n, n_experts);
     const int64_t n_listed_max = listed_rows(gpu->limits.n_rows_max * n_ranks, n_experts);
+    const struct operand_source from = {.x = a->y.data, .n_columns = a->y.dim[1]};
     struct gemm *up = &out->up, *down = &out->down;
     struct expert_lists lists;
     enum osp_status st;
@@ -107,7 +109,7 @@ enum osp_status prompt_experts_begin(struct gpu *gpu, const struct experts_args 
     down->out_width[0] = a->parts.dim[1];
     launch_expert_lists(gpu->stream, &lists, a->ids.data, a->gates.data, n, n_experts,
                         n_tile_tokens);
-    launch_operand(gpu->stream, &up->x, a->y.data, n_rows, a->y.dim[1], lists.place, n_ranks);
+    launch_operand(gpu->stream, &up->x, &from, n_rows, lists.place, n_ranks);
 out:
     return st;
 }

@@ -6,7 +6,10 @@
 #include "cuda/layout.h"
 #include "cuda/rooms.h"
 
-enum { PLAIN_BLOCKS_WANTED = 264 }; /* two a multiprocessor of the largest card */
+enum {
+    BLOCKS_WANTED = 264,     /* two a multiprocessor of the largest card */
+    FREE_BLOCKS_WANTED = 128 /* of generated rows, where the order is free: more were slower */
+};
 
 int gpu_attn_units(const struct batch *b)
 {
@@ -86,11 +89,19 @@ static enum osp_status run_plain(struct gpu *gpu, struct attn_launch *l)
 
     /* a window may begin in the middle of a split */
     l->n_splits = n_tokens / ATTN_PLAIN_SPLIT_TOKENS + 2;
-    if (n_blocks < PLAIN_BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= ATTN_PARTS_BYTES_MAX)
+    if (n_blocks < BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= ATTN_PARTS_BYTES_MAX)
         TRY(parts_need(gpu, l, l->n_rows * row_parts_bytes(l)));
     launch_attn_plain(gpu->stream, l);
 out:
     return st;
+}
+
+/* As the number of rows must not tell, all that a row has; where the order is free, what a share of the card gives it. */
+static int splits_at_most(int n_blocks)
+{
+    const int n = IS_ORDER_FREE ? (FREE_BLOCKS_WANTED + n_blocks - 1) / n_blocks : ATTN_SPLITS_MAX;
+
+    return n < ATTN_SPLITS_MAX ? n : ATTN_SPLITS_MAX;
 }
 
 /* The first n rows. */
@@ -99,7 +110,7 @@ static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
     int n_at_once = n;
     enum osp_status st = OSP_OK;
 
-    l->n_splits = attn_splits(l->n_units);
+    l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
     if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
         TRY(gpu_rounded_room(gpu, &l->args.att, &l->rounded));
     l->n_rows = n;

@@ -54,15 +54,33 @@ out:
     return st;
 }
 
+/* Those of prompts, by kernels of their own. */
+static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct experts_args *a,
+                                             const struct tuning_row *row, int n_rows)
+{
+    gpu->expected |= SET(row->kernel);
+    switch (row->kernel) {
+    case KERNEL_MXFP8_MATMUL:
+        return gpu_mxfp8_experts(gpu, a, n_rows, row->tile.rows);
+    case KERNEL_GEMM_MMA:
+        return gpu_mma_experts(gpu, a, n_rows);
+    default:
+        return gpu_sm90_experts(gpu, a, n_rows, row->tile.rows);
+    }
+}
+
 /* The rows in front, by the kernels that take rows of either kind. */
 static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
 {
+    const struct tuning_row *row =
+        gpu_row_of_table(gpu, STAGE_experts, gpu_format_of(&a->w_up), ROW_GENERATED, n_rows);
     struct grouped_experts e;
     bool is_taken = false;
     enum osp_status st = OSP_OK;
 
-    if (gpu_row_of_table(gpu, STAGE_experts, gpu_format_of(&a->w_up), ROW_GENERATED, n_rows)
-            ->kernel == KERNEL_DECODE_GROUPED)
+    if (SET(row->kernel) & GEMM_KERNELS) /* where the order is free */
+        return launch_prompt_experts(gpu, a, row, n_rows);
+    if (row->kernel == KERNEL_DECODE_GROUPED)
         TRY(gpu_grouped_experts(gpu, a, n_rows, &is_taken));
     if (is_taken) {
         gpu->expected |= SET(KERNEL_DECODE_GROUPED);
@@ -95,21 +113,6 @@ static struct experts_args experts_behind(const struct experts_args *a, int n)
     return rest;
 }
 
-/* Those of prompts, by kernels of their own. */
-static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct experts_args *a,
-                                             const struct tuning_row *row, int n_rows)
-{
-    gpu->expected |= SET(row->kernel);
-    switch (row->kernel) {
-    case KERNEL_MXFP8_MATMUL:
-        return gpu_mxfp8_experts(gpu, a, n_rows, row->tile.rows);
-    case KERNEL_GEMM_MMA:
-        return gpu_mma_experts(gpu, a, n_rows);
-    default:
-        return gpu_sm90_experts(gpu, a, n_rows, row->tile.rows);
-    }
-}
-
 /* Bytes of weights are added up on the device, which alone knows how many experts it read. */
 enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struct work *work)
 {
@@ -117,7 +120,7 @@ enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struc
     const struct tuning_row *up = product_prompt_row(gpu, STAGE_experts, &a->w_up);
     const bool is_split = product_is_apart(gpu, STAGE_experts, &a->w_up) &&
                           up->kernel == product_prompt_row(gpu, STAGE_experts, &a->w_down)->kernel;
-    const int n_first = is_split ? gpu->n_generated : n_rows;
+    const int n_first = is_split ? product_rows_in_front(gpu) : n_rows;
     const struct experts_args rest = experts_behind(a, n_first);
     bool is_taken;
     enum osp_status st;

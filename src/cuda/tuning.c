@@ -76,7 +76,8 @@ enum {
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
     ALL_CARDS = SET(N_CARDS) - 1,
-    BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED)
+    BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED),
+    FREE_HOPPER = IS_ORDER_FREE ? SET(CARD_HOPPER) : 0 /* no card, where the order is not free */
 };
 
 #define WHY_EARLY      "weights are asked for before their inputs are there"
@@ -84,10 +85,16 @@ enum {
 #define WHY_HELD       "all multiprocessors together hold the weights, and tokens come past them"
 #define WHY_ONE_SOURCE "one source for all cards, the same sums for any number of tokens"
 #define WHY_MATRICES   "prompts: tiles of 256, 128 or 64 rows, those that end first (prompt_sm90.c)"
+#define WHY_FREE       "the order is free, and this is faster"
 #define WHY_MXFP8      "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
 
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
 const struct tuning_row tuning_rows[] = {
+    {ATTN_PRODUCTS, FREE_HOPPER, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 256, TUNING_ROWS_MAX,
+     KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE},
+    {SET(STAGE_logits), FREE_HOPPER, SET(WEIGHTS_MXFP4), BOTH_KINDS, 33, TUNING_ROWS_MAX,
+     KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE},
+
     {SET(STAGE_embed), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_EMBED,
      .why = "the only one"},
     {SET(STAGE_join), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_JOIN,

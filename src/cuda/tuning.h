@@ -3,13 +3,15 @@
  * test_cuda_tuning holds that exactly one kernel is meant for everything that can be asked.
  *
  * A row's bits must not depend on the rows beside it, so kernels that change with the number of rows of one
- * kind have to sum alike; prompt and generated rows may have kernels that do not. */
+ * kind have to sum alike; prompt and generated rows may have kernels that do not. Where the order is free (order.h), the
+ * first rows of the table stand before that. */
 #ifndef CUDA_TUNING_H
 #define CUDA_TUNING_H
 
 #include <stdbool.h>
 
 #include "backend/args.h"
+#include "cuda/order.h"
 
 enum stage {
 #define STAGE_ENUM(stage) STAGE_##stage,

@@ -116,6 +116,20 @@ static void test_prompts(void **state)
     assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_DECODE_HEAD);
 }
 
+/* The kernels of prompts add up in another order than those of a row alone: no number of generated rows may have them,
+ * but in the build that is there to measure what that costs. */
+static void test_generated_rows_keep_their_order(void **state)
+{
+    const unsigned other =
+        GEMM_KERNELS | SET(KERNEL_GEMM_MMA) | SET(KERNEL_MXFP8_MATMUL) | SET(KERNEL_ATTN_SM90);
+
+    (void)state;
+    assert_int_equal(IS_ORDER_FREE, 0);
+    for (int i = 0; i < n_tuning_rows; i++)
+        if (tuning_rows[i].cards && tuning_rows[i].kinds & SET(ROW_GENERATED))
+            assert_false(other & SET(tuning_rows[i].kernel));
+}
+
 static enum kernel kernel_of_tile(enum card card, int tile_rows)
 {
     const struct tuning_key k = {.stage = STAGE_experts,
@@ -205,6 +219,6 @@ static void test_symbols_differ(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_one_kernel_for_everything), cmocka_unit_test(test_wishes),
-          cmocka_unit_test(test_prompts), cmocka_unit_test(test_tiles),
-          cmocka_unit_test(test_words), cmocka_unit_test(test_cards),
+          cmocka_unit_test(test_prompts), cmocka_unit_test(test_generated_rows_keep_their_order),
+          cmocka_unit_test(test_tiles), cmocka_unit_test(test_words), cmocka_unit_test(test_cards),
           cmocka_unit_test(test_symbols_differ))
