@@ -13,7 +13,8 @@ enum {
     SEQS_MAX = 16384, /* a row of every step each; its row of logits is planned like all else */
     BATCH_TOKENS_DEFAULT = 512,
     BATCH_TOKENS_CARD =
-        2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s */
+        2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s; */
+    BATCH_TOKENS_SEQ = 16, /* or so many for each request, where those are more */
     BATCH_TOKENS_MAX = 16384,
     CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
     CONTEXT_WANTED_TOKENS =
@@ -59,6 +60,18 @@ out:
     return st;
 }
 
+/* Of a card that many share prompts come in fewer, fuller steps: each of these costs those who generate a step of theirs. */
+static int batch_default(int n_seqs_max, bool is_card)
+{
+    const int n = n_seqs_max * BATCH_TOKENS_SEQ;
+
+    if (!is_card)
+        return BATCH_TOKENS_DEFAULT;
+    return n < BATCH_TOKENS_CARD      ? BATCH_TOKENS_CARD
+           : n < BATCH_TOKENS_MAX / 2 ? n
+                                      : BATCH_TOKENS_MAX / 2;
+}
+
 static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
 {
     p->n_seqs_max = w->n_seqs_max;
@@ -66,7 +79,7 @@ static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
     if (p->n_seqs_max == 0)
         p->n_seqs_max = SEQS_DEFAULT;
     if (p->n_batch_tokens_max == 0)
-        p->n_batch_tokens_max = w->is_card ? BATCH_TOKENS_CARD : BATCH_TOKENS_DEFAULT;
+        p->n_batch_tokens_max = batch_default(p->n_seqs_max, w->is_card);
     if (p->n_seqs_max > p->n_batch_tokens_max && w->n_seqs_max == 0)
         p->n_seqs_max = p->n_batch_tokens_max;
     if (p->n_batch_tokens_max < p->n_seqs_max)

@@ -34,7 +34,7 @@ enum {
 
 /* While somebody generates, a step is planned to take no longer than this, or than this many steps
  * of the generated rows alone, whichever is more. */
-#define STEP_PROTECTED_NS     50e6
+#define STEP_PROTECTED_NS     100e6
 #define STEP_PROTECTED_FACTOR 4.0
 
 struct sched_limits {

@@ -80,6 +80,24 @@ static void test_plenty_of_memory_gives_the_models_context(void **state)
                      2 * 8 * sched_window_pages(128) + sched_chunk_pages(512) + 8 * 2048 / 8);
 }
 
+/* Rows of a step, where nobody says: of a card for each request, too. */
+static void test_steps_of_cards(void **state)
+{
+    static const struct {
+        int n_seqs_max, n_rows;
+    } cases[] = {{0, 2048}, {8, 2048}, {128, 2048}, {256, 4096}, {1024, 8192}, {9000, 9000}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct memory_plan p = plan((struct memory_wish){.n_seqs_max = cases[i].n_seqs_max,
+                                                         .context_tokens_max = 4096,
+                                                         .is_card = true},
+                                    1000000 * GB);
+
+        assert_int_equal(p.n_batch_tokens_max, cases[i].n_rows);
+    }
+}
+
 static void test_context_is_cut_to_the_memory(void **state)
 {
     struct memory_plan p = plan((struct memory_wish){0}, 32 * GB);
@@ -421,6 +439,7 @@ static void test_share_of_a_card(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_plenty_of_memory_gives_the_models_context),
+          cmocka_unit_test(test_steps_of_cards),
           cmocka_unit_test(test_context_is_cut_to_the_memory),
           cmocka_unit_test(test_wishes_are_kept),
           cmocka_unit_test(test_the_cache_counts_true_bytes),
