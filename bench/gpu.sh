@@ -57,7 +57,7 @@ for wanted in "$@"; do
     together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 1024 --tg 256 -b 2048 --runs 1 \
         --warmup-runs 0 ;;
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy --shape gpt-oss-120b \
-        --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 -b 2048 --max-queue 1024 ;;
+        --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 --max-queue 1024 ;;
     files)
         [ -e "$FILES/config.json" ] || python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
         row files "$FILES" --tokenizer tests/golden/tokenizer/o200k_base.tiktoken --pp 128 --tg 32 --runs 1
