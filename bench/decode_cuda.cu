@@ -1,9 +1,10 @@
 /* Times the kernels of a decode step on a card: layers of gpt-oss-120b's shape with weights of their own,
  * as one graph of dependent launches, as few.c puts them into a stream. Prints us a layer for the parts
- * that it is asked for: q (norm, QKV, pages), a (attention), o (projection), r (router), u, d (experts).
+ * that it is asked for: q (norm, QKV, pages), a (attention), p (projection and router) or o (projection) and r (router),
+ * u, d (experts, which choose by what p left where it is there).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
- *         build/obj/src/cuda/{decode_qkv,decode_product,decode_up,decode_down,attn_decode}.cu.o \
+ *         build/obj/src/cuda/{decode_qkv,decode_out,decode_product,decode_up,decode_down,attn_decode,attn_walk}.cu.o \
  *         build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>
@@ -76,7 +77,7 @@ static struct layer layers[LAYERS];
 static float *x, *y, *q, *att, *scores, *gates, *h, *rotations, *sinks;
 static int32_t *ids;
 static uint16_t *gated;
-static uint64_t *n_read;
+static uint64_t *n_read, *sums;
 static char *cells;
 static struct batch *batch_host;
 static const struct batch *batch_device;
@@ -136,6 +137,7 @@ static void make_layers(int n_tokens, int n_rows)
     gates = zeros(ROWS_MAX * ACTIVE), ids = (int32_t *)zeros(ROWS_MAX * ACTIVE);
     gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
     rotations = (float *)filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
+    sums = (uint64_t *)zeros(DECODE_FEW_MAX * 2 * ROUTER_ROW_SUMS + 1024);
     cells = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_CELL_BYTES / 4);
 }
 
@@ -175,6 +177,7 @@ static struct decode_qkv qkv_of(const struct layer *l, int n_rows)
     p.side_bytes = kv_side_bytes(DTYPE_BF16, HEAD);
     p.n_q = HEADS, p.n_kv = KV_HEADS, p.n_tokens = n_rows, p.group = GROUP_FULL;
     p.is_mxfp4 = p.is_cache_bf16 = true;
+    p.router_sums = sums;
     return p;
 }
 
@@ -189,6 +192,17 @@ static struct decode_product o_of(const struct layer *l, int n_rows)
     return p;
 }
 
+static struct decode_out out_of(const struct layer *l, int n_rows)
+{
+    struct decode_out o = {};
+
+    o.p = o_of(l, n_rows);
+    o.router = matrix(l->router, 0, EXPERTS, WIDTH);
+    o.norm = bf16(l->norm, WIDTH);
+    o.sums = sums;
+    return o;
+}
+
 static struct decode_product router_of(const struct layer *l, int n_rows)
 {
     struct decode_product p = {};
@@ -200,7 +214,7 @@ static struct decode_product router_of(const struct layer *l, int n_rows)
     return p;
 }
 
-static struct decode_experts experts_of(const struct layer *l, int n_rows)
+static struct decode_experts experts_of(const struct layer *l, int n_rows, bool has_sums)
 {
     struct decode_experts p = {};
 
@@ -211,6 +225,9 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows)
     p.y = y, p.scores = scores, p.units = gated, p.x = x, p.h = h, p.ids = ids, p.gates = gates;
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
+    if (has_sums)
+        p.choice = {sums, x, bf16(l->norm, WIDTH),
+                    bf16(l->bias + 131072, EXPERTS), 1e-5f};
     return p;
 }
 
@@ -242,7 +259,7 @@ static struct attn_launch attn_of(const struct layer *l, int n_tokens, int n_row
 static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_tokens, int n_rows)
 {
     const struct layer *l = &layers[i];
-    const struct decode_experts e = experts_of(l, n_rows);
+    const struct decode_experts e = experts_of(l, n_rows, strchr(parts, 'p') != NULL);
 
     for (const char *part = parts; *part != '\0'; part++) {
         bool is_done = true;
@@ -254,6 +271,9 @@ static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_to
             const bool is_full = *part == 'f' || (*part == 'a' && i % 2 == 1);
             const struct attn_launch p = attn_of(l, n_tokens, n_rows, is_full ? 0 : WINDOW);
             launch_attn_decode(stream, &p);
+        } else if (*part == 'p') {
+            const struct decode_out p = out_of(l, n_rows);
+            is_done = launch_decode_out(stream, &p);
         } else if (*part == 'o' || *part == 'r') {
             const struct decode_product p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
             is_done = launch_decode_product(stream, &p);
@@ -281,7 +301,7 @@ static void measure(cudaStream_t stream, const char *parts, int n_tokens, int n_
 int main(int argc, char **argv)
 {
     const int n_tokens = argc > 1 ? atoi(argv[1]) : 2048, n_rows = argc > 2 ? atoi(argv[2]) : 1;
-    static const char *const all[] = {"qaorud", "qwor", "qfor"};
+    static const char *const all[] = {"qapud", "qwp", "qfp"};
     cudaStream_t stream;
 
     if (n_tokens < 1 || n_rows < 1 || n_rows > ROWS_MAX) {

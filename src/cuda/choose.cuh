@@ -110,10 +110,8 @@ struct by_lane {
 };
 
 /* The first n_ranks experts of a token, a lane each: every warp for itself. */
-static __device__ __forceinline__ struct by_lane chosen_by_lane(const float *scores, int n_experts,
-                                                                int n_ranks)
+static __device__ __forceinline__ struct by_lane chosen_by_lane(struct candidates c, int n_ranks)
 {
-    struct candidates c = candidates_of(scores, n_experts);
     struct by_lane mine = {0, 0.0f};
     float largest = 0.0f;
 
@@ -142,11 +140,11 @@ static __device__ __forceinline__ float gate_of_lane(const struct by_lane &mine,
 }
 
 /* One warp chooses for its block, without the weights of the choice; a barrier follows. */
-static __device__ __forceinline__ struct by_lane choose_for_block(int *ids, const float *scores,
-                                                                  int n_experts, int n_ranks)
+static __device__ __forceinline__ struct by_lane
+choose_for_block(int *ids, const struct candidates &c, int n_ranks)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const struct by_lane mine = chosen_by_lane(scores, n_experts, n_ranks);
+    const struct by_lane mine = chosen_by_lane(c, n_ranks);
 
     if (lane < n_ranks)
         ids[lane] = mine.id;

@@ -31,18 +31,18 @@ static __device__ __forceinline__ void cluster_wait(void)
 #endif
 }
 
-/* A number in the shared memory of block `rank`; `at` is the address of the same place in one's own. */
-static __device__ __forceinline__ float load_of_block(uint32_t at, int rank)
+/* A whole number in the shared memory of block `rank`; `at` is the address of the same place in one's own. */
+static __device__ __forceinline__ long long load_of_block(uint32_t at, int rank)
 {
-    float v = 0.0f;
+    long long v = 0;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("{\n"
                  ".reg .u32 there;\n"
                  "mapa.shared::cluster.u32 there, %1, %2;\n"
-                 "ld.shared::cluster.f32 %0, [there];\n"
+                 "ld.shared::cluster.s64 %0, [there];\n"
                  "}"
-                 : "=f"(v)
+                 : "=l"(v)
                  : "r"(at), "r"(rank)
                  : "memory");
 #endif
@@ -65,7 +65,12 @@ static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, flo
 #endif
 }
 
-/* Sixteen bytes; the block there has begun. */
+/* Eight or sixteen bytes; the block there has begun. */
+static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, uint2 v)
+{
+    store_to_block(at, rank, make_float2(__uint_as_float(v.x), __uint_as_float(v.y)));
+}
+
 static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, uint4 v)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

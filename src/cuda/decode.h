@@ -66,6 +66,35 @@ bool launch_decode_product(cudaStream_t stream, const struct decode_product *p);
 /* What that would give. */
 bool decode_product_fits(const struct decode_product *p);
 
+/* Where the router's products of generated rows are done by columns (router.cuh): the sums that a row's logits are made
+ * of, those of its squares behind them, in some copies that blocks add to by turns. */
+enum {
+    ROUTER_COPIES = 2,
+    ROUTER_SQUARES_AT = DECODE_EXPERTS_MAX,
+    ROUTER_COPY_SUMS = DECODE_EXPERTS_MAX + 16, /* in whole lines */
+    ROUTER_ROW_SUMS = ROUTER_COPIES * ROUTER_COPY_SUMS
+};
+
+/* Stage attn_out with the join behind it and the router's products, of DECODE_FEW_MAX rows at most: x += the product,
+ * and the router's sums of x times the norm's weights. */
+struct decode_out {
+    struct decode_product p; /* adds to x: out */
+    struct decode_matrix router;
+    struct decode_vector norm; /* F32 or BF16 */
+    uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): added to */
+};
+bool launch_decode_out(cudaStream_t stream, const struct decode_out *p);
+/* All sums to zero. */
+void launch_clear_sums(cudaStream_t stream, uint64_t *sums);
+
+/* What the logits are made of by those who choose. */
+struct decode_choice {
+    const uint64_t *sums;            /* (T, ROUTER_ROW_SUMS); NULL: the logits are there */
+    const float *x;                  /* (T, n_columns): what y is the norm of */
+    struct decode_vector norm, bias; /* F32 or BF16; no bias: VECTOR_NONE */
+    float eps;
+};
+
 /* The rows of x as FP16, where they meet MXFP4 weights, or BF16: (n_tokens, units beside each other, 64). */
 void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_rows *rows,
                        int n_tokens, bool is_mxfp4);
@@ -116,14 +145,18 @@ struct decode_qkv {
     int32_t n_tokens;
     enum page_group group;
     bool is_mxfp4, is_cache_bf16;
+    uint64_t *router_sums; /* (T, ROUTER_ROW_SUMS) to be zeros; NULL: none */
 };
 bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p);
 
-/* Stage route of many rows: products in three terms, as launch_decode_product() has them where is_exact, and the
- * choice behind them. */
+/* Stage route of any number of rows: products by columns, and the choice behind them. */
 struct decode_route {
-    struct decode_rows rows; /* neither gathered nor normed */
-    struct decode_matrix w;  /* BF16 */
+    const float *x; /* (T, n) */
+    int32_t n;
+    struct decode_vector norm; /* F32 or BF16: the rows are norm(x); VECTOR_NONE: they are x */
+    const float *
+        factors; /* (T): of that norm; NULL where it is none, or where the join is left to the kernel */
+    struct decode_matrix w; /* BF16 */
     struct decode_vector bias;
     float *scores; /* (T, n_experts) */
     int32_t *ids;  /* (T, A) */
@@ -141,15 +174,20 @@ struct decode_join {
     struct decode_vector norm; /* F32 or BF16 */
     float eps;
 };
-/* y are p's rows. Where launch_decode_route() takes p, this does. */
+/* p's rows are x. Where launch_decode_route() takes p, this does. */
 void launch_decode_join_route(cudaStream_t stream, const struct decode_route *p,
                               const struct decode_join *join);
+
+/* rows.cu: launch_join() where `adds`, else launch_norm(); with `factors` the norm is by parts (part_norm.cuh), and leaves
+ * its factors of all rows there. Rows of DECODE_WIDTH_MAX at most then. */
+void launch_join_factors(cudaStream_t stream, const struct join_args *a, bool adds, int n_rows,
+                         uint16_t *rounded, int n_rounded, float *factors);
 
 /* Stages route (behind the router's product) and experts, of MXFP4 weights. */
 struct decode_experts {
     struct decode_matrix up, down;
     struct decode_vector bias_up, bias_down;
-    const float *y;      /* (T, n_columns) */
+    float *y;            /* (T, n_columns); where the choice has sums, the up product makes it */
     const float *scores; /* (T, n_experts); of grouped ones NULL: ids and gates are there */
     uint16_t *units;     /* (T*A, n_units) FP16: room */
     float *x, *h;        /* (T, n_columns): the result is added to x; NULL: stored in h */
@@ -158,6 +196,7 @@ struct decode_experts {
     uint64_t *n_read;    /* experts whose weights were read, added up over all calls */
     int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
     float limit, alpha;
+    struct decode_choice choice; /* of those that are not grouped */
 };
 bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p);
 bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p);

@@ -7,8 +7,7 @@
  *
  * A block goes through its code twice: first without inputs, while the kernel in front of it still runs, for
  * code that was not run in this layer yet comes from memory, line after line. */
-#include "cuda/choose.cuh"
-#include "cuda/decode.cuh"
+#include "cuda/router.cuh"
 
 enum {
     HALVES = 3,
@@ -45,6 +44,23 @@ static __device__ void store_choice(const struct decode_experts &p, int token, c
     }
     if (token == 0 && rank == 0)
         *p.n_read += (uint64_t)(p.n_tokens * p.n_ranks);
+}
+
+/* A token's logits, by one warp. */
+template <bool HAS_SUMS>
+static __device__ __forceinline__ struct candidates token_candidates(const struct decode_experts &p,
+                                                                     int token)
+{
+    if constexpr (HAS_SUMS) {
+        const uint64_t *from = p.choice.sums + token * ROUTER_ROW_SUMS;
+        const struct router_sums sums = router_hold(from);
+        float biases[SCORES_HELD];
+
+        router_biases(biases, p.choice.bias, p.n_experts);
+        return router_candidates(sums, router_factor(from, 1.0f / (float)p.n_columns, p.choice.eps),
+                                 biases, p.n_experts);
+    }
+    return candidates_of(p.scores + token * p.n_experts, p.n_experts);
 }
 
 /* Half tile i of the block; beyond the matrix its last one. */
@@ -92,18 +108,20 @@ static __device__ __forceinline__ void walk_fill(struct down_walk<STAGES> *walk,
                                                  char *slot)
 {
     const int lane = threadIdx.x % WARP_LANES, of_half = lane % HALF_LANES;
-    char *scales = slot + HALVES * MXFP4_TILE_BYTES + of_half / SCALE_LANES * PAIR_SCALES_BYTES +
-                   (lane / HALF_LANES * SCALE_LANES + lane % SCALE_LANES) * LANE_BYTES;
+    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
+    const uint32_t scales = to + HALVES * MXFP4_TILE_BYTES - lane * LANE_BYTES +
+                            of_half / SCALE_LANES * PAIR_SCALES_BYTES +
+                            (lane / HALF_LANES * SCALE_LANES + lane % SCALE_LANES) * LANE_BYTES;
 
     if (walk->rank < p.n_ranks) {
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
 #pragma unroll
             for (int j = 0; j < HALVES; j++)
-                copy_async(slot + i * PAIR_BYTES + (j * WARP_LANES + lane) * LANE_BYTES,
-                           walk->at[i] + half_offset(p, j));
+                copy_once(to + i * PAIR_BYTES + j * WARP_LANES * LANE_BYTES,
+                          walk->at[i] + half_offset(p, j));
             if (of_half < HALVES * SCALE_LANES)
-                copy_async(scales + i * PAIR_BYTES, walk->at[i] + walk->scales_offset);
+                copy_once(scales + i * PAIR_BYTES, walk->at[i] + walk->scales_offset);
             walk->at[i] += RING_WARPS * MXFP4_UNIT_BYTES;
         }
         walk->unit += RING_WARPS;
@@ -289,7 +307,7 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
 }
 
 /* Grid: blocks of HALVES half tiles, tokens. */
-template <int STAGES>
+template <int STAGES, bool HAS_SUMS>
 static __global__ void __maxnreg__(DOWN_REGISTERS)
     down_kernel(const __grid_constant__ struct decode_experts p)
 {
@@ -310,7 +328,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
 
     if (w == 0) {
         const struct by_lane mine =
-            choose_for_block(ids, p.scores + token * p.n_experts, p.n_experts, n_ranks);
+            choose_for_block(ids, token_candidates<HAS_SUMS>(p, token), n_ranks);
         const float gate = gate_of_lane(mine, n_ranks);
 
         if (lane < n_ranks)
@@ -369,15 +387,21 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
 
 enum { DOWN_STAGES = 2 }; /* three leave no room for two blocks of the next layer's products */
 
-static bool down(const cudaStream_t *stream, const struct decode_experts *p)
+template <bool HAS_SUMS>
+static bool down_of(const cudaStream_t *stream, const struct decode_experts *p)
 {
     const int64_t shared_bytes =
         RING_WARPS * DOWN_STAGES * PAIRS * PAIR_BYTES +
         (p->n_ranks + SET - 1) / SET * (int64_t)down_set_bytes(p->down.n_units);
 
-    return decode_launch<down_kernel<DOWN_STAGES>>(
+    return decode_launch<down_kernel<DOWN_STAGES, HAS_SUMS>>(
         stream, dim3((unsigned)units_of(p->down.n_rows, BLOCK_ROWS), (unsigned)p->n_tokens),
         shared_bytes, *p);
+}
+
+static bool down(const cudaStream_t *stream, const struct decode_experts *p)
+{
+    return p->choice.sums != NULL ? down_of<true>(stream, p) : down_of<false>(stream, p);
 }
 
 bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p)

@@ -51,7 +51,7 @@ static int clusters_at_once(int n_threads, unsigned n_blocks, int64_t shared_byt
 /* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing but the
  * question is answered where there is no stream. */
 template <auto KERNEL, typename... Args>
-static bool decode_launch_of(const cudaStream_t *stream, dim3 grid, int n_threads,
+static bool decode_launch_of(const cudaStream_t *stream, dim3 grid, dim3 n_threads,
                              int64_t shared_bytes, const Args &...args)
 {
     static const int64_t shared_bytes_max = allow_shared((const void *)KERNEL);

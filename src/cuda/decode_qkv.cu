@@ -104,6 +104,16 @@ static constexpr int registers_of(int kind, bool is_small)
     return !is_small ? 128 : kind == ROWS_ANY ? 88 : 72;
 }
 
+/* Those who add to them come behind attention, and who read them last came before this kernel. */
+static __device__ __forceinline__ void clear_router_sums(const struct decode_qkv &p)
+{
+    uint4 *to = (uint4 *)p.router_sums;
+
+    if (to != NULL && blockIdx.x == gridDim.x - 1 && blockIdx.y == 0)
+        for (int i = threadIdx.x; i < p.n_tokens * ROUTER_ROW_SUMS / 2; i += RING_THREADS)
+            to[i] = make_uint4(0, 0, 0, 0);
+}
+
 /* Grid: halves of heads, groups of 8 COLS tokens. */
 template <class SHAPE, int COLS, int KIND>
 static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXFP4))
@@ -147,6 +157,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     if (i < n)
         store_pair(p, h, pair, sum_of_warps<SHAPE::IS_MXFP4>(sums, i, SHAPE::TILES, n_tokens),
                    sum_of_warps<SHAPE::IS_MXFP4>(sums, n + i, SHAPE::TILES, n_tokens));
+    clear_router_sums(p);
     copy_wait<0>();
 }
 

@@ -1,19 +1,20 @@
-/* Stage route of 17 and more generated rows: the router's BF16 matrix times rows in three terms, and the choice of
- * each row's experts, in one kernel, with the bits of decode_product.cu and of the choice elsewhere.
+/* Stage route of generated rows where the output product has not done it: the router's BF16 matrix times rows in three
+ * terms, by columns (router.cuh), and the choice of each row's experts, in one kernel, with the bits of decode_out.cu
+ * and of the choice elsewhere.
  *
  * By clusters of eight blocks: a block has an eighth of the columns, all experts and TOKENS
  * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is left to this kernel, it does
  * that for its token, too, and puts the row's columns where they are multiplied, into the shared memory of all eight.
  * A warp has a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by latency. */
-#include "cuda/choose.cuh"
 #include "cuda/cluster.cuh"
 #include "cuda/columns.cuh"
 #include "cuda/norm_weights.cuh"
+#include "cuda/router.cuh"
 
 enum {
     EIGHTHS = RING_WARPS,
     TOKENS = EIGHTHS, /* of a cluster: one a block */
-    TERMS = 3,
+    TERMS = ROUTER_TERMS,
     TILE_PIECES = BF16_TILE_BYTES / (WARP_LANES * LANE_BYTES),
     TERM_BLOCK_BYTES = TOKENS * TOKEN_BLOCK_BYTES,
     UNIT_TERM_BYTES = UNIT_BLOCKS * TERM_BLOCK_BYTES,
@@ -32,7 +33,7 @@ static inline HOST_DEVICE int tiles_of(const struct decode_route &p)
     return (p.n_experts + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-/* Weights (warp, unit), then tokens (unit, term, block, token, 32 numbers). */
+/* Weights (warp, unit), then tokens (unit, term, block, token, lane of four, half of the block, four numbers). */
 static inline HOST_DEVICE int weights_bytes(const struct decode_route &p)
 {
     return tiles_of(p) * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
@@ -44,6 +45,12 @@ static inline HOST_DEVICE int shared_bytes(const struct decode_route &p)
 }
 
 /* ---- weights and tokens ---- */
+
+/* Where a piece of a tile's block lies, so that a part's eight pieces for two rows of lanes are in eight banks. */
+static __device__ __forceinline__ int piece_place(int piece)
+{
+    return piece ^ (piece / WARP_LANES % 2 * 2);
+}
 
 /* Asks for this warp's tile of all units of the eighth. */
 static __device__ __forceinline__ void fill_tiles(uint32_t to, const struct decode_route &p,
@@ -57,10 +64,53 @@ static __device__ __forceinline__ void fill_tiles(uint32_t to, const struct deco
     for (int unit = 0; unit < n_units; unit++) {
 #pragma unroll
         for (int i = 0; i < TILE_PIECES; i++)
-            copy_at(to + (i * WARP_LANES + lane) * LANE_BYTES, from + i * WARP_LANES * LANE_BYTES);
+            copy_at(to + piece_place(i * WARP_LANES + lane) * LANE_BYTES,
+                    from + i * WARP_LANES * LANE_BYTES);
         to += BF16_TILE_BYTES;
         from += EIGHTHS * BF16_UNIT_BYTES;
     }
+}
+
+/* The next term of four numbers. */
+static __device__ __forceinline__ uint2 pairs_of(float v[4])
+{
+    const uint32_t low = take_bf16(v);
+
+    return make_uint2(low, take_bf16(v + 2));
+}
+
+/* Eight columns of a row from k on, times the norm's weights and ROUTER_UNITS. */
+static __device__ __forceinline__ void weigh(float v[PIECE], const struct decode_vector &norm,
+                                             int k)
+{
+    float g[PIECE];
+
+    if (norm.kind == VECTOR_F32) {
+        ((float4 *)g)[0] = ((const float4 *)((const float *)norm.data + k))[0];
+        ((float4 *)g)[1] = ((const float4 *)((const float *)norm.data + k))[1];
+    } else if (norm.kind == VECTOR_BF16) {
+        const uint4 from = *(const uint4 *)((const uint16_t *)norm.data + k);
+        const uint32_t words[PIECE / 2] = {from.x, from.y, from.z, from.w};
+
+#pragma unroll
+        for (int i = 0; i < PIECE; i++)
+            g[i] = __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
+    } else {
+#pragma unroll
+        for (int i = 0; i < PIECE; i++)
+            g[i] = 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < PIECE; i++)
+        v[i] *= g[i] * ROUTER_UNITS;
+}
+
+/* Where eight columns, piece `piece` of a unit, lie of a token behind the unit's beginning: the first four. The others
+ * are a lane further on. */
+static __device__ __forceinline__ int piece_at(int piece, int token)
+{
+    return piece / BLOCK_PIECES * TERM_BLOCK_BYTES + token * TOKEN_BLOCK_BYTES +
+           piece % 2 * (2 * LANE_BYTES) + piece % BLOCK_PIECES / 2 * (LANE_BYTES / 2);
 }
 
 /* The tokens' columns of the eighth, each number as the sum of three; zeros where there is none. */
@@ -78,42 +128,38 @@ static __device__ __forceinline__ void split_tokens(char *to, const struct decod
             const int i = i0 + j * RING_THREADS, token = first + i % UNIT_ITEMS / UNIT_PIECES;
             const int k =
                 (rank + i / UNIT_ITEMS * EIGHTHS) * UNIT_COLUMNS + i % UNIT_PIECES * PIECE;
-            const bool is_there = i < n && token < p.n_tokens && k < p.rows.n;
-            const float4 *from =
-                (const float4 *)(p.rows.x + (is_there ? (int64_t)token * p.rows.n + k : 0));
+            const bool is_there = i < n && token < p.n_tokens && k < p.n;
+            const float4 *from = (const float4 *)(p.x + (is_there ? (int64_t)token * p.n + k : 0));
 
             ((float4 *)v[j])[0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
             ((float4 *)v[j])[1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
+            if (is_there)
+                weigh(v[j], p.norm, k);
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
             const int i = i0 + j * RING_THREADS, piece = i % UNIT_PIECES;
             char *at = to + i / UNIT_ITEMS * UNIT_TERMS_BYTES +
-                       piece / BLOCK_PIECES * TERM_BLOCK_BYTES +
-                       i % UNIT_ITEMS / UNIT_PIECES * TOKEN_BLOCK_BYTES +
-                       piece % BLOCK_PIECES * LANE_BYTES;
+                       piece_at(piece, i % UNIT_ITEMS / UNIT_PIECES);
 
 #pragma unroll
-            for (int term = 0; term < TERMS && i < n; term++)
-                *(uint4 *)(at + term * UNIT_TERM_BYTES) = make_uint4(
-                    take_bf16(v[j]), take_bf16(v[j] + 2), take_bf16(v[j] + 4), take_bf16(v[j] + 6));
+            for (int term = 0; term < TERMS && i < n; term++) {
+                uint2 *first_four = (uint2 *)(at + term * UNIT_TERM_BYTES);
+
+                *first_four = pairs_of(v[j]);
+                first_four[LANE_BYTES / sizeof(*first_four)] = pairs_of(v[j] + 4);
+            }
         }
     }
 }
 
 /* ---- the join ---- */
 
-/* Where piece `piece` of unit `unit` lies in its block, behind the tokens' beginning. */
-static __device__ __forceinline__ uint32_t piece_at(int unit, int piece, int token)
-{
-    return (uint32_t)(unit / EIGHTHS * UNIT_TERMS_BYTES + piece / BLOCK_PIECES * TERM_BLOCK_BYTES +
-                      token * TOKEN_BLOCK_BYTES + piece % BLOCK_PIECES * LANE_BYTES);
-}
-
-/* The block's token, joined and normed, to `row`; zeros behind it, and where there is no such token. */
-static __device__ __forceinline__ void join_token(float *row, const struct decode_join &j,
-                                                  const struct norm_held &weights, int n, int token,
-                                                  bool is_there, float *room)
+/* The block's token, joined, to `row`, times the norm's weights and ROUTER_UNITS; zeros behind it, and where there is no such token. Gives
+ * the norm's factor. */
+static __device__ __forceinline__ float join_token(float *row, const struct decode_join &j,
+                                                   const struct norm_held &weights, int n,
+                                                   int token, bool is_there, struct squares *room)
 {
     const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS, n_there = is_there ? n : 0;
     struct norm_held held = norm_hold(j.x + (int64_t)token * n, n_there);
@@ -123,14 +169,14 @@ static __device__ __forceinline__ void join_token(float *row, const struct decod
 #pragma unroll
     for (int i = 0; i < NORM_HELD; i++)
         held.at[i] += added.at[i];
-    factor = norm_factor(&held, NULL, n, j.eps, room);
+    factor = factor_by_parts(held, n, j.eps, room);
 #pragma unroll
     for (int i = 0; i < NORM_HELD; i++) {
         const int at = threadIdx.x + i * NORM_THREADS;
         const float y = at < n_there ? normed(held.at[i], factor, weights.at[i]) : 0.0f;
 
         if (at < n_rounded)
-            row[at] = y;
+            row[at] = at < n_there ? held.at[i] * (weights.at[i] * ROUTER_UNITS) : 0.0f;
         if (at < n_there) {
             j.x[(int64_t)token * n + at] = held.at[i];
             j.y[(int64_t)token * n + at] = y;
@@ -138,6 +184,7 @@ static __device__ __forceinline__ void join_token(float *row, const struct decod
         if (is_there && j.normed != NULL && at < n_rounded)
             j.normed[(int64_t)token * n_rounded + at] = half_bits(y);
     }
+    return factor;
 }
 
 /* A row's pieces, each number as the sum of three, to the blocks whose columns they are. */
@@ -146,25 +193,24 @@ static __device__ __forceinline__ void send_row(const float *row, uint32_t token
 {
     for (int i = threadIdx.x; i < n_units * UNIT_PIECES; i += RING_THREADS) {
         const int unit = i / UNIT_PIECES, piece = i % UNIT_PIECES;
-        const uint32_t to = tokens + piece_at(unit, piece, token);
+        const uint32_t to = tokens + unit / EIGHTHS * UNIT_TERMS_BYTES + piece_at(piece, token);
         float v[PIECE];
 
         ((float4 *)v)[0] = ((const float4 *)row)[i * 2];
         ((float4 *)v)[1] = ((const float4 *)row)[i * 2 + 1];
 #pragma unroll
         for (int term = 0; term < TERMS; term++) {
-            const uint32_t a = take_bf16(v), b = take_bf16(v + 2), c = take_bf16(v + 4);
-            const uint32_t d = take_bf16(v + 6);
-
-            store_to_block(to + term * UNIT_TERM_BYTES, unit % EIGHTHS, make_uint4(a, b, c, d));
+            store_to_block(to + term * UNIT_TERM_BYTES, unit % EIGHTHS, pairs_of(v));
+            store_to_block(to + term * UNIT_TERM_BYTES + LANE_BYTES, unit % EIGHTHS,
+                           pairs_of(v + 4));
         }
     }
 }
 
 /* ---- products and sums ---- */
 
-/* acc = the warp's tile times the tokens, term by term. */
-static __device__ __forceinline__ void multiply_eighth(float acc[TERMS][4], uint32_t tiles,
+/* sums = those of the warp's tile times the tokens. */
+static __device__ __forceinline__ void multiply_eighth(long long sums[4], uint32_t tiles,
                                                        uint32_t tokens, int n_units)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -172,39 +218,51 @@ static __device__ __forceinline__ void multiply_eighth(float acc[TERMS][4], uint
     for (int unit = 0; unit < n_units; unit++)
 #pragma unroll
         for (int block = 0; block < UNIT_BLOCKS; block++) {
-            const uint32_t words =
-                tiles + unit * BF16_TILE_BYTES + block * BF16_BLOCK_BYTES + lane * LANE_BYTES;
-            const uint4 w0 = load_shared<0>(words);
-            const uint4 w1 = load_shared<WARP_LANES * LANE_BYTES>(words);
+            const uint32_t words = tiles + unit * BF16_TILE_BYTES + block * BF16_BLOCK_BYTES;
+            uint4 z[TERMS];
 
 #pragma unroll
             for (int term = 0; term < TERMS; term++)
-                multiply_bf16(acc[term], w0, w1,
-                              load_shared<0>(tokens + unit * UNIT_TERMS_BYTES +
-                                             term * UNIT_TERM_BYTES + block * TERM_BLOCK_BYTES +
-                                             lane * LANE_BYTES));
+                z[term] = load_shared<0>(tokens + unit * UNIT_TERMS_BYTES + term * UNIT_TERM_BYTES +
+                                         block * TERM_BLOCK_BYTES + lane * LANE_BYTES);
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const uint4 w =
+                    load_shared<0>(words + piece_place(router_piece(half)) * LANE_BYTES);
+                uint2 of_half[TERMS];
+                float part[4];
+
+#pragma unroll
+                for (int term = 0; term < TERMS; term++)
+                    of_half[term] = half == 0 ? make_uint2(z[term].x, z[term].y)
+                                              : make_uint2(z[term].z, z[term].w);
+                router_part(part, w, of_half);
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    sums[i] += router_fixed(part[i]);
+            }
         }
 }
 
-/* Sums: (token, expert). The terms of an eighth, the smallest first. */
-static __device__ __forceinline__ void put_eighth(float *sums, const float acc[TERMS][4])
+/* Sums: (token, expert). */
+static __device__ __forceinline__ void put_eighth(long long *to, const long long sums[4])
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int row = warp * TILE_ROWS + lane / 4 * 2;
 
 #pragma unroll
     for (int k = 0; k < 2; k++)
-        *(float2 *)(sums + (lane % 4 * 2 + k) * DECODE_EXPERTS_MAX + row) =
-            make_float2(sum_of_terms<TERMS>(acc, k), sum_of_terms<TERMS>(acc, k + 2));
+        *(longlong2 *)(to + (lane % 4 * 2 + k) * DECODE_EXPERTS_MAX + row) =
+            make_longlong2(sums[k], sums[k + 2]);
 }
 
 /* One warp: the scores of the block's token, and its experts. */
 static __device__ __forceinline__ void choose_experts(const struct decode_route &p, uint32_t sums,
-                                                      const float bias[SCORES_HELD], int token,
-                                                      int rank)
+                                                      const float bias[SCORES_HELD], float factor,
+                                                      int token, int rank)
 {
     const int lane = threadIdx.x;
-    float parts[SCORES_HELD][EIGHTHS];
+    long long parts[SCORES_HELD][EIGHTHS];
     struct candidates c;
     struct chosen chosen;
 
@@ -213,20 +271,21 @@ static __device__ __forceinline__ void choose_experts(const struct decode_route 
 #pragma unroll
         for (int eighth = 0; eighth < EIGHTHS; eighth++)
             parts[i][eighth] = load_of_block(
-                sums + (rank * DECODE_EXPERTS_MAX + i * WARP_LANES + lane) * (int)sizeof(float),
+                sums + (rank * DECODE_EXPERTS_MAX + i * WARP_LANES + lane) * (int)sizeof(long long),
                 eighth);
 #pragma unroll
     for (int i = 0; i < SCORES_HELD; i++) {
         const int e = i * WARP_LANES + lane;
-        float sum = 0.0f;
+        long long sum = 0;
+        float logit;
 
 #pragma unroll
         for (int eighth = 0; eighth < EIGHTHS; eighth++)
             sum += parts[i][eighth];
-        sum += bias[i];
-        c.orders[i] = e < p.n_experts ? order_of(sum) : 0;
+        logit = router_logit(sum, factor, bias[i]);
+        c.orders[i] = e < p.n_experts ? order_of(logit) : 0;
         if (e < p.n_experts && token < p.n_tokens)
-            p.scores[token * p.n_experts + e] = sum;
+            p.scores[token * p.n_experts + e] = logit;
     }
     if (token >= p.n_tokens)
         return;
@@ -245,15 +304,17 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
                  const __grid_constant__ struct decode_join join)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
-    __shared__ float sums[TOKENS * DECODE_EXPERTS_MAX];
-    __shared__ float row[JOINS ? (int)DECODE_WIDTH_MAX : 1], room[NORM_THREADS / WARP_LANES];
+    __shared__ __align__(16) long long sums_of_block[TOKENS * DECODE_EXPERTS_MAX];
+    __shared__ __align__(16) float row[JOINS ? (int)DECODE_WIDTH_MAX : 4];
+    __shared__ struct squares room[NORM_PARTS];
     const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
     const int n_units = units_of_eighth(p.w.n_units, rank);
     const int token = (int)blockIdx.x / EIGHTHS * TOKENS + rank;
     const uint32_t weights = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
     const bool is_busy = warp < tiles_of(p);
-    float acc[TERMS][4] = {}, bias[SCORES_HELD] = {};
+    long long sums[4] = {};
+    float bias[SCORES_HELD] = {}, factor = 1.0f;
     struct norm_held weights_of_norm = {};
 
     if (JOINS)
@@ -267,11 +328,11 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
             if (i * WARP_LANES + (int)threadIdx.x < p.n_experts)
                 bias[i] = vector_at(p.bias, 0, i * WARP_LANES + threadIdx.x);
     if (JOINS)
-        weights_of_norm = hold_weights(join.norm, p.rows.n);
+        weights_of_norm = hold_weights(join.norm, p.n);
     pdl_wait();
     pdl_launch_dependents();
     if (JOINS) {
-        join_token(row, join, weights_of_norm, p.rows.n, token, token < p.n_tokens, room);
+        factor = join_token(row, join, weights_of_norm, p.n, token, token < p.n_tokens, room);
         __syncthreads();
         cluster_wait();
         send_row(row, weights + weights_bytes(p), p.w.n_units, rank);
@@ -279,17 +340,20 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
         cluster_arrive();
         cluster_wait();
     } else {
+        if (p.factors != NULL && token < p.n_tokens)
+            factor = __ldcg(p.factors + token);
         split_tokens((char *)shared + weights_bytes(p), p, rank, n_units);
         copy_wait<0>();
         __syncthreads();
     }
     if (is_busy)
-        multiply_eighth(acc, tiles, weights + weights_bytes(p), n_units);
-    put_eighth(sums, acc);
+        multiply_eighth(sums, tiles, weights + weights_bytes(p), n_units);
+    put_eighth(sums_of_block, sums);
     cluster_arrive();
     cluster_wait();
     if (warp == 0)
-        choose_experts(p, (uint32_t)__cvta_generic_to_shared(sums), bias, token, rank);
+        choose_experts(p, (uint32_t)__cvta_generic_to_shared(sums_of_block), bias, factor, token,
+                       rank);
     __syncwarp();
     cluster_arrive(); /* the shared memory stays until all have read it */
     cluster_wait();

@@ -8,9 +8,11 @@
  * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their sums are added
  * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round.
  *
+ * Where the output product has left sums (decode_out.cu), the first warp has the row's logits of them, the others norm
+ * the row by them, and one block of a token leaves it in y.
+ *
  * A block goes through the choice twice, as decode_down.cu does: first of nothing, while the router still runs. */
-#include "cuda/choose.cuh"
-#include "cuda/decode.cuh"
+#include "cuda/router.cuh"
 #include "cuda/swiglu.cuh"
 
 enum {
@@ -113,29 +115,133 @@ static __device__ __forceinline__ void walk_begin(struct up_walk<SHAPE> *walk,
         walk_fill(walk, items, walk->slots + i * SHAPE::STAGE_BYTES);
 }
 
-/* A row of inputs, as fragments: all warps but the first. */
+/* Of the warps that bring a row: all but the first. */
+enum {
+    ROW_THREADS = UP_THREADS - WARP_LANES,
+    ROW_PIECES = (DECODE_WIDTH_MAX / 4 + ROW_THREADS - 1) / ROW_THREADS
+};
+
+static __device__ __forceinline__ int row_thread(void)
+{
+    return (int)threadIdx.x - WARP_LANES;
+}
+
+/* A row of inputs, as fragments. */
 static __device__ __forceinline__ void bring_row(char *fragments, const float *x, int n,
                                                  int n_units)
 {
-    enum {
-        THREADS = UP_THREADS - WARP_LANES,
-        PIECES = (DECODE_WIDTH_MAX / 4 + THREADS - 1) / THREADS
-    };
-    const int thread = (int)threadIdx.x - WARP_LANES;
-    const int n_left = n / 4 - thread, n_put_left = n_units * (UNIT_COLUMNS / 4) - thread;
-    const float4 *from = (const float4 *)x + thread;
-    uint2 *to = (uint2 *)fragments + thread;
-    float4 held[PIECES];
+    const int n_left = n / 4 - row_thread();
+    const int n_put_left = n_units * (UNIT_COLUMNS / 4) - row_thread();
+    const float4 *from = (const float4 *)x + row_thread();
+    uint2 *to = (uint2 *)fragments + row_thread();
+    float4 held[ROW_PIECES];
 
 #pragma unroll
-    for (int i = 0; i < PIECES; i++)
-        held[i] = i * THREADS < n_left ? __ldcg(from + i * THREADS) : make_float4(0, 0, 0, 0);
+    for (int i = 0; i < ROW_PIECES; i++)
+        held[i] =
+            i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
 #pragma unroll
-    for (int i = 0; i < PIECES; i++)
-        if (i * THREADS < n_put_left)
-            to[i * THREADS] =
+    for (int i = 0; i < ROW_PIECES; i++)
+        if (i * ROW_THREADS < n_put_left)
+            to[i * ROW_THREADS] =
                 make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
 }
+
+/* ---- the row and the choice, where the output product has left sums ---- */
+
+/* What a thread knows before the row is there: the norm's weights, or, of the first warp, the router's biases. */
+struct row_known {
+    float4 weights[ROW_PIECES];
+    float biases[SCORES_HELD];
+    float inverse_n;
+};
+
+/* Weights i to i + 3, zeros behind the last. */
+static __device__ __forceinline__ float4 weights_at(const struct decode_vector &v, int i, int n)
+{
+    float4 w = make_float4(0, 0, 0, 0);
+
+    if (i < n && v.kind == VECTOR_F32) {
+        w = *(const float4 *)((const float *)v.data + i);
+    } else if (i < n) {
+        const uint2 bits = *(const uint2 *)((const uint16_t *)v.data + i);
+
+        w = make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u),
+                        __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xFFFF0000u));
+    }
+    return w;
+}
+
+static __device__ __forceinline__ void know_row(struct row_known *known,
+                                                const struct decode_experts &p)
+{
+    *known = {};
+    known->inverse_n = 1.0f / (float)p.n_columns;
+    if (threadIdx.x < WARP_LANES)
+        router_biases(known->biases, p.choice.bias, p.n_experts);
+    else
+#pragma unroll
+        for (int i = 0; i < ROW_PIECES; i++)
+            known->weights[i] =
+                weights_at(p.choice.norm, (row_thread() + i * ROW_THREADS) * 4, p.n_columns);
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        settle(known->weights[i]);
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        settle(known->biases[i]);
+    settle(known->inverse_n);
+}
+
+/* A row of inputs, normed, as fragments, and in y, unless that is NULL: all warps but the first. */
+static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
+                                                const uint64_t *sums, float *y,
+                                                const struct decode_experts &p,
+                                                const struct row_known &known, int n)
+{
+    const int n_left = n / 4 - row_thread();
+    const int n_put_left = p.up.n_units * (UNIT_COLUMNS / 4) - row_thread();
+    const float4 *from = (const float4 *)x + row_thread();
+    uint2 *to = (uint2 *)fragments + row_thread();
+    float4 held[ROW_PIECES];
+    float factor;
+
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        held[i] =
+            i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
+    factor = router_factor(sums, known.inverse_n, p.choice.eps);
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++) {
+        const float4 w = known.weights[i];
+
+        held[i] = make_float4(normed(held[i].x, factor, w.x), normed(held[i].y, factor, w.y),
+                              normed(held[i].z, factor, w.z), normed(held[i].w, factor, w.w));
+        if (i * ROW_THREADS < n_put_left)
+            to[i * ROW_THREADS] =
+                make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
+    }
+    if (y == NULL)
+        return;
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        if (i * ROW_THREADS < n_left)
+            ((float4 *)y)[row_thread() + i * ROW_THREADS] = held[i];
+}
+
+/* One warp. */
+static __device__ __forceinline__ void choose_of_sums(int *ids, const uint64_t *sums,
+                                                      const struct decode_experts &p,
+                                                      const struct row_known &known, int n_experts)
+{
+    const struct router_sums held = router_hold(sums);
+    const float factor = router_factor(sums, known.inverse_n, p.choice.eps);
+
+    (void)choose_for_block(ids, router_candidates(held, factor, known.biases, n_experts),
+                           p.n_ranks);
+}
+
+/* ---- products ---- */
 
 /* acc = the units of a chain times the token. */
 template <class SHAPE>
@@ -163,7 +269,7 @@ multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
 
 /* Grid: blocks that share the items of a token, tokens. The gated units are left as FP16, as the next product
  * takes them. */
-template <class SHAPE>
+template <class SHAPE, bool HAS_SUMS>
 static __global__ void __maxnreg__(UP_REGISTERS)
     up_kernel(const __grid_constant__ struct decode_experts p, int n_items)
 {
@@ -184,13 +290,21 @@ static __global__ void __maxnreg__(UP_REGISTERS)
         n_of_expert,
         p.up.n_units,
         1.0f / (float)n_of_expert};
-    const float *y = p.y + token * p.n_columns;
-    const float *scores = p.scores + token * p.n_experts;
+    const float *row = (HAS_SUMS ? p.choice.x : p.y) + token * p.n_columns;
+    const float *scores = p.scores + (HAS_SUMS ? 0 : token * p.n_experts);
+    const uint64_t *router = p.choice.sums + token * ROUTER_ROW_SUMS;
+    float *y = HAS_SUMS && blockIdx.x == 0 ? p.y + token * p.n_columns : NULL;
     struct up_walk<SHAPE> walk;
+    struct row_known known;
 
     walk_prepare(&walk, items, (char *)shared);
-    settle(y);
-    settle(scores);
+    settle(row);
+    if (HAS_SUMS) {
+        know_row(&known, p);
+        settle(router);
+    } else {
+        settle(scores);
+    }
 #pragma unroll 1
     for (int pass = REHEARSAL; pass < N_PASSES; pass++) {
         const bool is_real = pass == PERFORMANCE;
@@ -199,10 +313,16 @@ static __global__ void __maxnreg__(UP_REGISTERS)
             pdl_wait();
             pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
         }
-        if (warp == 0)
-            (void)choose_for_block(ids, scores, is_real ? p.n_experts : 0, p.n_ranks);
+        if (HAS_SUMS && warp == 0)
+            choose_of_sums(ids, router, p, known, is_real ? p.n_experts : 0);
+        else if (HAS_SUMS)
+            norm_row(fragments, row, router, is_real ? y : NULL, p, known,
+                     is_real ? p.n_columns : 0);
+        else if (warp == 0)
+            (void)choose_for_block(ids, candidates_of(scores, is_real ? p.n_experts : 0),
+                                   p.n_ranks);
         else
-            bring_row(fragments, y, is_real ? p.n_columns : 0, p.up.n_units);
+            bring_row(fragments, row, is_real ? p.n_columns : 0, p.up.n_units);
         __syncthreads();
     }
     walk_begin(&walk, items);
@@ -238,7 +358,7 @@ static __global__ void __maxnreg__(UP_REGISTERS)
 
 typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> up_shape;
 
-bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
+template <bool HAS_SUMS> static bool up(cudaStream_t stream, const struct decode_experts *p)
 {
     static const int n_processors = decode_processors();
     const int n_items = (int)units_of(p->up.n_rows, UNIT_ROWS) * p->n_ranks;
@@ -249,7 +369,12 @@ bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
         BUFFERS * UP_ITEMS * part_sums(up_shape::TILES, 1) * (int64_t)sizeof(float);
 
     return n_items < UP_ITEMS_MAX &&
-           decode_launch_of<up_kernel<up_shape>>(
+           decode_launch_of<up_kernel<up_shape, HAS_SUMS>>(
                &stream, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens),
                UP_THREADS, shared_bytes, *p, n_items);
+}
+
+bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
+{
+    return p->choice.sums != NULL ? up<true>(stream, p) : up<false>(stream, p);
 }

@@ -1,7 +1,8 @@
 /* Stages of a step of a few rows, on the kernels of decode.h. These do parts of several stages at once, so
- * a stage may leave something to the next: the product of attn_out and the last product of experts to the
- * join that adds them to the residual stream; a join's norm to the product that takes its rows; the join
- * behind attn_out, of more rows than a few, to the router; and the choice of experts to the experts. What is left waits in gpu->waiting; when something else comes than what
+ * a stage may leave something to the next: the product of attn_out, and the join behind it, to the router, whose products
+ * are in its end; the last product of experts to the join that adds it to the residual stream; a join's norm to the
+ * product that takes its rows, or to the experts; the join behind attn_out, of more rows than a few, to the router; and
+ * the choice of experts to the experts. What is left waits in gpu->waiting; when something else comes than what
  * it waits for, gpu_few_flush() does it alone. At the end of a step all that stages promise is there, but for
  * the normed rows that the head took. */
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "backend/kv_page.h"
 #include "cuda/few.h"
 #include "cuda/gpu.h"
+#include "cuda/products.h"
 #include "cuda/rooms.h"
 
 /* Whether the table means this kernel for a product of the step in progress. */
@@ -18,12 +20,6 @@ static bool is_meant(const struct gpu *gpu, enum stage stage, const struct tenso
     return w->layout == LAYOUT_PACKED && n_rows > 0 && n_rows <= DECODE_ROWS_MAX &&
            gpu->n_generated == gpu->batch->n_rows &&
            gpu_row_of_table(gpu, stage, gpu_format_of(w), ROW_GENERATED, n_rows)->kernel == kernel;
-}
-
-/* Rows are read and normed in pieces that come out even. */
-static bool is_even(int64_t n_columns)
-{
-    return n_columns % DECODE_COLUMNS_OF == 0 && n_columns <= DECODE_WIDTH_MAX;
 }
 
 /* Few enough for every block to norm all rows, and for an entry to have blocks of its own. */
@@ -54,21 +50,7 @@ static bool is_for_rows(const struct gpu *gpu, const struct tensor *y)
     return w->what == WAITING_NONE || (w->what == WAITING_NORM && w->join.y.data == y->data);
 }
 
-/* y is there when it gives true, or rows_of() will norm it. */
-static bool are_rows_ready(struct gpu *gpu, const struct tensor *y)
-{
-    struct waiting *w = &gpu->waiting;
-
-    if (!is_for_rows(gpu, y))
-        return false;
-    if (w->what == WAITING_NORM && !is_few(gpu)) {
-        launch_norm(gpu->stream, &w->join, gpu->batch->n_rows);
-        w->what = WAITING_NONE;
-    }
-    return true;
-}
-
-static struct decode_product out_product(const struct gpu *gpu, const struct attn_out_args *a)
+struct decode_product few_out_product(const struct gpu *gpu, const struct attn_out_args *a)
 {
     return (struct decode_product){
         .rows = {.x = a->att.data, .n = (int32_t)a->att.dim[1]},
@@ -79,6 +61,35 @@ static struct decode_product out_product(const struct gpu *gpu, const struct att
         .n_tokens = gpu->batch->n_rows,
         .is_mxfp4 = a->wo.dtype == DTYPE_MXFP4,
     };
+}
+
+/* attn_out's product, added to the x of the join that waits; gives whether the card has room for it. */
+static bool add_out(struct gpu *gpu)
+{
+    struct waiting *w = &gpu->waiting;
+    struct decode_product p = few_out_product(gpu, &w->attn_out);
+
+    p.out = w->join.x.data;
+    p.adds = true;
+    w->what = WAITING_NORM;
+    gpu->expected |= SET(KERNEL_DECODE_PRODUCT);
+    return launch_decode_product(gpu->stream, &p);
+}
+
+/* y is there when it gives true, or rows_of() will norm it. */
+static bool are_rows_ready(struct gpu *gpu, const struct tensor *y)
+{
+    struct waiting *w = &gpu->waiting;
+
+    if (w->what == WAITING_ADDED && w->join.y.data == y->data && !add_out(gpu))
+        return false;
+    if (!is_for_rows(gpu, y))
+        return false;
+    if (w->what == WAITING_NORM && !is_few(gpu)) {
+        launch_norm(gpu->stream, &w->join, gpu->batch->n_rows);
+        w->what = WAITING_NONE;
+    }
+    return true;
 }
 
 /* The result goes to h. `route` NULL: experts are chosen. */
@@ -104,6 +115,7 @@ static struct decode_experts experts_of(const struct gpu *gpu, const struct expe
         .n_units = (int32_t)a->w_down.dim[2],
         .limit = a->limit,
         .alpha = a->alpha,
+        .choice = few_choice(gpu),
     };
 }
 
@@ -123,8 +135,11 @@ out:
 
 void gpu_few_begin(struct gpu *gpu)
 {
-    gpu->waiting.what = WAITING_NONE;
-    gpu->waiting.out = NULL;
+    struct waiting *w = &gpu->waiting;
+
+    w->what = WAITING_NONE;
+    w->out = NULL;
+    w->has_factors = w->has_sums = w->are_sums_zeros = false;
 }
 
 enum osp_status gpu_few_flush(struct gpu *gpu)
@@ -133,13 +148,22 @@ enum osp_status gpu_few_flush(struct gpu *gpu)
     const enum waiting_for what = w->what;
     bool is_done = true;
     struct decode_grouped g;
+    float *factors;
     enum osp_status st = OSP_OK;
 
     w->what = WAITING_NONE;
     if (what == WAITING_OUT) {
-        const struct decode_product p = out_product(gpu, &w->attn_out);
+        const struct decode_product p = few_out_product(gpu, &w->attn_out);
 
+        gpu->expected |= SET(KERNEL_DECODE_PRODUCT);
         is_done = launch_decode_product(gpu->stream, &p);
+        w->out = w->attn_out.h.data;
+    } else if (what == WAITING_ADDED) {
+        is_done = add_out(gpu);
+        TRY(few_norm_now(gpu));
+    } else if (what == WAITING_SUMS) {
+        TRY(few_norm_now(gpu));
+        few_launch_route(gpu, &w->route);
     } else if (what == WAITING_DOWN) {
         const struct decode_experts p = experts_of(gpu, &w->experts, &w->route);
 
@@ -148,10 +172,11 @@ enum osp_status gpu_few_flush(struct gpu *gpu)
         TRY(grouped_of(gpu, &w->experts, &w->route, &g));
         launch_decode_join(gpu->stream, &g, &(struct decode_rows){0});
     } else if (what == WAITING_JOIN) {
-        launch_join(gpu->stream, &w->join, gpu->batch->n_rows, w->rounded,
-                    w->rounded == NULL ? 0 : gpu->n_generated);
+        TRY(gpu_few_factors(gpu, &w->join, w->is_join_of_out, &factors));
+        launch_join_factors(gpu->stream, &w->join, true, gpu->batch->n_rows, w->rounded,
+                            w->rounded == NULL ? 0 : gpu->n_generated, factors);
     } else if (what == WAITING_NORM) {
-        launch_norm(gpu->stream, &w->join, gpu->batch->n_rows);
+        TRY(few_norm_now(gpu));
     } else if (what == WAITING_CHOICE) {
         launch_pick(gpu->stream, &w->route, gpu->batch->n_rows);
     }
@@ -177,7 +202,7 @@ bool gpu_few_attn_in(struct gpu *gpu, const struct attn_in_args *a, const float 
         .is_cache_bf16 = a->kv.dtype == DTYPE_BF16,
     };
 
-    if (a->kv.dim[4] != DECODE_HEAD_WIDTH || a->kv.dtype == DTYPE_F8 || !is_even(a->y.dim[1]))
+    if (a->kv.dim[4] != DECODE_HEAD_WIDTH || a->kv.dtype == DTYPE_F8 || !few_is_even(a->y.dim[1]))
         return false;
     for (int i = 0; i < 3; i++) {
         if (a->wqkv[i].dtype != a->wqkv[0].dtype || !is_vector(&a->bqkv[i]) ||
@@ -189,8 +214,12 @@ bool gpu_few_attn_in(struct gpu *gpu, const struct attn_in_args *a, const float 
     if (!are_rows_ready(gpu, &a->y))
         return false;
     p.rows = rows_of(gpu, &a->y);
+    if (gpu_row_of_table(gpu, STAGE_route, WEIGHTS_BF16, ROW_GENERATED, p.n_tokens)->kernel ==
+        KERNEL_DECODE_OUT)
+        p.router_sums = gpu->router.data; /* NULL in a first step without rooms */
     if (!launch_decode_qkv(gpu->stream, &p))
         return false;
+    gpu->waiting.are_sums_zeros = p.router_sums != NULL;
     gpu->expected |= SET(KERNEL_DECODE_QKV);
     gpu->waiting.what = WAITING_NONE;
     return true;
@@ -198,20 +227,19 @@ bool gpu_few_attn_in(struct gpu *gpu, const struct attn_in_args *a, const float 
 
 bool gpu_few_attn_out(struct gpu *gpu, const struct attn_out_args *a)
 {
-    const struct decode_product p = out_product(gpu, a);
+    const struct decode_product p = few_out_product(gpu, a);
 
     if (gpu->waiting.what != WAITING_NONE || a->att.dim[1] % DECODE_COLUMNS_OF != 0 ||
         !is_vector(&a->bo) ||
         !is_meant(gpu, STAGE_attn_out, &a->wo, p.n_tokens, KERNEL_DECODE_PRODUCT) ||
         !decode_product_fits(&p))
         return false;
-    gpu->expected |= SET(KERNEL_DECODE_PRODUCT);
     gpu->waiting.what = WAITING_OUT;
     gpu->waiting.attn_out = *a;
     return true;
 }
 
-/* The product that waits, added to x; gives whether there was one that makes these rows of h. */
+/* The product that waits, added to x, or put off further; gives whether there was one that makes these rows of h. */
 enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *is_taken)
 {
     struct waiting *w = &gpu->waiting;
@@ -219,6 +247,7 @@ enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *i
     enum osp_status st = OSP_OK;
 
     *is_taken = false;
+    w->has_factors = false;
     if (w->what == WAITING_PARTS && w->experts.h.data == a->h.data) {
         TRY(grouped_of(gpu, &w->experts, &w->route, &g));
         TRY(gpu_rounded_room(gpu, &a->y, &g.normed));
@@ -231,13 +260,13 @@ enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *i
         return OSP_OK;
     }
     if (w->what == WAITING_OUT && w->attn_out.h.data == a->h.data) {
-        struct decode_product p = out_product(gpu, &w->attn_out);
-
-        p.out = a->x.data;
-        p.adds = true;
-        TRY(gpu_mark(gpu, STAGE_attn_out));
-        *is_taken = launch_decode_product(gpu->stream, &p);
-    } else if (w->what == WAITING_DOWN && w->experts.h.data == a->h.data) {
+        w->what = WAITING_ADDED;
+        w->join = *a;
+        w->is_join_of_out = true;
+        *is_taken = true;
+        return OSP_OK;
+    }
+    if (w->what == WAITING_DOWN && w->experts.h.data == a->h.data) {
         struct decode_experts p = experts_of(gpu, &w->experts, &w->route);
 
         p.x = a->x.data;
@@ -247,66 +276,32 @@ enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *i
     if (*is_taken) {
         w->what = WAITING_NORM;
         w->join = *a;
+        w->is_join_of_out = false;
         TRY(gpu_mark(gpu, STAGE_join));
     }
 out:
     return st;
 }
 
-bool gpu_few_put_off_join(struct gpu *gpu, const struct join_args *a, uint16_t *rounded)
+bool gpu_few_put_off_join(struct gpu *gpu, const struct join_args *a, uint16_t *rounded,
+                          bool is_of_out)
 {
     struct waiting *w = &gpu->waiting;
-    const bool is_of_out = w->out == a->h.data;
     const int n = gpu->batch->n_rows;
 
-    w->out = NULL;
     if (!is_of_out || is_few(gpu) || n > DECODE_JOINED_MAX || n != gpu->n_generated ||
-        !is_even(a->x.dim[1]) || a->norm.layout == LAYOUT_PACKED || !is_vector(&a->norm) ||
+        !few_is_plain(a) ||
         gpu_row_of_table(gpu, STAGE_route, WEIGHTS_BF16, ROW_GENERATED, n)->kernel !=
             KERNEL_DECODE_ROUTE)
         return false;
     w->what = WAITING_JOIN;
     w->join = *a;
+    w->is_join_of_out = true;
     w->rounded = rounded;
     return true;
 }
 
-/* By a kernel that chooses, too, and joins first where that was left to it. */
-static bool route_and_choose(struct gpu *gpu, const struct route_args *a)
-{
-    struct decode_route p = {.rows = {.x = a->y.data, .n = (int32_t)a->y.dim[1]},
-                             .w = matrix_of(&a->wr),
-                             .bias = vector_of(&a->br),
-                             .scores = a->scores.data,
-                             .ids = a->ids.data,
-                             .gates = a->gates.data,
-                             .n_tokens = gpu->batch->n_rows,
-                             .n_experts = (int32_t)a->scores.dim[1],
-                             .n_ranks = (int32_t)a->ids.dim[1]};
-    const struct waiting *w = &gpu->waiting;
-    const bool joins = w->what == WAITING_JOIN && w->join.y.data == a->y.data;
-
-    if (!is_even(a->y.dim[1]) || !is_vector(&a->br) ||
-        !is_meant(gpu, STAGE_route, &a->wr, p.n_tokens, KERNEL_DECODE_ROUTE) ||
-        !launch_decode_route(NULL, &p) || (!joins && !are_rows_ready(gpu, &a->y)))
-        return false;
-    if (joins)
-        launch_decode_join_route(gpu->stream, &p,
-                                 &(struct decode_join){.h = w->join.h.data,
-                                                       .x = w->join.x.data,
-                                                       .y = w->join.y.data,
-                                                       .normed = w->rounded,
-                                                       .norm = vector_of(&w->join.norm),
-                                                       .eps = w->join.eps});
-    else
-        (void)launch_decode_route(&gpu->stream, &p);
-    gpu->expected |= SET(KERNEL_DECODE_ROUTE);
-    gpu->waiting.what = WAITING_CHOSEN;
-    gpu->waiting.route = *a;
-    return true;
-}
-
-bool gpu_few_route(struct gpu *gpu, const struct route_args *a)
+enum osp_status gpu_few_route(struct gpu *gpu, const struct route_args *a, int *n_rows)
 {
     struct decode_product p = {.w = matrix_of(&a->wr),
                                .bias = vector_of(&a->br),
@@ -315,27 +310,36 @@ bool gpu_few_route(struct gpu *gpu, const struct route_args *a)
                                .n_tokens = gpu->batch->n_rows,
                                .is_exact = true};
 
-    if (route_and_choose(gpu, a))
-        return true;
+    *n_rows = 0;
+    if (product_rows_in_front(gpu) == 0)
+        return OSP_OK;
+    if (few_is_by_columns(gpu, a)) {
+        *n_rows = gpu->n_generated;
+        return few_route_by_columns(gpu, a);
+    }
+    gpu->waiting.has_sums = false;
     /* Its blocks norm four rows each, however many there are. */
-    if (!is_for_rows(gpu, &a->y) || a->wr.dtype != DTYPE_BF16 || !is_even(a->y.dim[1]) ||
+    if (gpu->waiting.what == WAITING_ADDED)
+        (void)are_rows_ready(gpu, &a->y);
+    if (!is_for_rows(gpu, &a->y) || a->wr.dtype != DTYPE_BF16 || !few_is_even(a->y.dim[1]) ||
         !is_vector(&a->br) ||
         !is_meant(gpu, STAGE_route, &a->wr, p.n_tokens, KERNEL_DECODE_PRODUCT))
-        return false;
+        return OSP_OK;
     p.rows = rows_of(gpu, &a->y);
     if (!launch_decode_product(gpu->stream, &p))
-        return false;
+        return OSP_OK;
     gpu->expected |= SET(KERNEL_DECODE_PRODUCT);
     gpu->waiting.what = WAITING_CHOICE;
     gpu->waiting.route = *a;
-    return true;
+    *n_rows = p.n_tokens;
+    return OSP_OK;
 }
 
 /* Whether the kernels know such experts. */
 static bool are_known(const struct experts_args *a)
 {
     return gpu_format_of(&a->w_up) == WEIGHTS_MXFP4 && gpu_format_of(&a->w_down) == WEIGHTS_MXFP4 &&
-           is_vector(&a->b_up) && is_vector(&a->b_down) && is_even(a->h.dim[1]) &&
+           is_vector(&a->b_up) && is_vector(&a->b_down) && few_is_even(a->h.dim[1]) &&
            a->w_down.dim[2] % DECODE_COLUMNS_OF == 0 && a->w_up.dim[0] <= DECODE_EXPERTS_MAX &&
            a->ids.dim[1] <= DECODE_ACTIVE_MAX;
 }
@@ -346,7 +350,7 @@ static bool takes_experts(const struct gpu *gpu, const struct experts_args *a)
     const int n_rows = gpu->batch->n_rows;
     const enum kernel kernel = is_few(gpu) ? KERNEL_DECODE_ENTRIES : KERNEL_DECODE_GROUPED;
 
-    return (w->what == WAITING_CHOICE || (w->what == WAITING_CHOSEN && !is_few(gpu))) &&
+    return (w->what == WAITING_CHOICE || w->what == WAITING_CHOSEN || w->what == WAITING_SUMS) &&
            w->route.ids.data == a->ids.data && w->route.gates.data == a->gates.data &&
            is_meant(gpu, STAGE_experts, &a->w_up, n_rows, kernel) &&
            is_meant(gpu, STAGE_experts, &a->w_down, n_rows, kernel) && are_known(a);
@@ -431,7 +435,7 @@ bool gpu_few_logits(struct gpu *gpu, const struct logits_args *a)
                                .n_tokens = gpu->batch->n_samples,
                                .is_mxfp4 = a->head.dtype == DTYPE_MXFP4};
 
-    if (!is_even(a->y.dim[1]) ||
+    if (!few_is_even(a->y.dim[1]) ||
         !is_meant(gpu, STAGE_logits, &a->head, p.n_tokens, KERNEL_DECODE_PRODUCT) ||
         !are_rows_ready(gpu, &a->y))
         return false;

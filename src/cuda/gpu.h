@@ -32,6 +32,8 @@ struct gpu_room {
     X(bins)    /* of rows that are drawn with top_k or top_p */                                    \
     X(rounded) /* generated rows as their products take them: wide.c */                            \
     X(jobs)    /* of the experts of few rows */                                                    \
+    X(router)  /* of few rows: what the output product leaves to the choice (few.c) */             \
+    X(factors) /* of the norms of a join's rows (few_route.c) */                                   \
     X(raw)     /* weights to be packed */
 
 /* What a stage touches, for the share of the roofline. */
@@ -88,9 +90,11 @@ enum { GRAPHS_MAX = 64 }; /* a few sizes of decode batches, each for a few lengt
 enum waiting_for {
     WAITING_NONE,
     WAITING_OUT,    /* attn_out: its product */
+    WAITING_ADDED,  /* attn_out and the join behind it: all of both */
     WAITING_JOIN,   /* join behind attn_out: all of it */
     WAITING_NORM,   /* join: y; x is there */
     WAITING_CHOICE, /* route: ids and gates; scores are there */
+    WAITING_SUMS,   /* route: ids and gates, and the join's y; the router's sums are there */
     WAITING_CHOSEN, /* route: nothing, but the experts know that they come next */
     WAITING_DOWN,   /* experts: the second product, and ids and gates of route */
     WAITING_PARTS   /* experts: the sum of a token's parts */
@@ -100,9 +104,14 @@ struct waiting {
     const void *out; /* h, where attn_out left it and no join came since; NULL: nowhere */
     struct attn_out_args attn_out;
     struct join_args join;
-    uint16_t *rounded; /* where that join leaves y as FP16, too; NULL: nowhere */
+    bool is_join_of_out; /* it is the one behind attn_out */
+    uint16_t *rounded;   /* where that join leaves y as FP16, too; NULL: nowhere */
     struct route_args route;
     struct experts_args experts;
+    struct join_args normed; /* the join whose norm's factors are in their room, */
+    bool has_factors;        /* if the last one has them */
+    bool has_sums,
+        are_sums_zeros; /* of the router: the experts choose by them; they are ready for the next layer */
 };
 
 /* A step from its begin until it was waited for, and the host's memory for what goes to the device and comes back:
@@ -212,9 +221,16 @@ CHECKED enum osp_status gpu_few_flush(struct gpu *gpu);
 bool gpu_few_attn_in(struct gpu *gpu, const struct attn_in_args *a, const float *rotations);
 bool gpu_few_attn_out(struct gpu *gpu, const struct attn_out_args *a);
 CHECKED enum osp_status gpu_few_join(struct gpu *gpu, const struct join_args *a, bool *is_taken);
-/* Whether the join, of which it is known where it leaves y as FP16, is left to the router's kernel. */
-bool gpu_few_put_off_join(struct gpu *gpu, const struct join_args *a, uint16_t *rounded);
-bool gpu_few_route(struct gpu *gpu, const struct route_args *a);
+/* Whether the join, of which it is known where it leaves y as FP16, is left to the router's kernel; is_of_out: it is the
+ * one behind attn_out. */
+bool gpu_few_put_off_join(struct gpu *gpu, const struct join_args *a, uint16_t *rounded,
+                          bool is_of_out);
+/* *n_rows: the first ones, whose scores are there or will be made from what waits; all of them: and so with ids and
+ * gates. */
+CHECKED enum osp_status gpu_few_route(struct gpu *gpu, const struct route_args *a, int *n_rows);
+/* Where this join, whose launch comes next, leaves its norm's factors; NULL: it does not. */
+CHECKED enum osp_status gpu_few_factors(struct gpu *gpu, const struct join_args *a, bool is_of_out,
+                                        float **out);
 CHECKED enum osp_status gpu_few_experts(struct gpu *gpu, const struct experts_args *a,
                                         bool *is_taken);
 bool gpu_few_logits(struct gpu *gpu, const struct logits_args *a);
@@ -281,7 +297,7 @@ CHECKED enum osp_status gpu_sm90_experts(struct gpu *gpu, const struct experts_a
 CHECKED enum osp_status gpu_mma_product(struct gpu *gpu, const struct matmul *m);
 CHECKED enum osp_status gpu_mma_experts(struct gpu *gpu, const struct experts_args *a, int n_rows);
 /* prompt_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of their rows. */
-CHECKED enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a);
+CHECKED enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a, float *factors);
 CHECKED enum osp_status gpu_mxfp8_product(struct gpu *gpu, const struct matmul *m, int tile_rows);
 CHECKED enum osp_status gpu_mxfp8_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
                                           int tile_rows);

@@ -140,6 +140,15 @@ out:
     return st;
 }
 
+/* Of prompts alone, where they are taken apart. */
+enum osp_status product_launch_prompts(struct gpu *gpu, enum stage stage, const struct matmul *m)
+{
+    const int n_front = product_rows_in_front(gpu);
+    const struct matmul part = tokens_of(m, n_front, m->n_tokens - n_front);
+
+    return launch_product(gpu, stage, ROW_PROMPT, &part);
+}
+
 /* One launch where the jobs have one layout and type, as of most checkpoints; else one each. */
 enum osp_status product_launch(struct gpu *gpu, enum stage stage, const struct matmul *m)
 {

@@ -15,6 +15,10 @@ void product_add(struct matmul *m, const struct tensor *w, const struct tensor *
 /* All jobs, of whatever types. */
 CHECKED enum osp_status product_launch(struct gpu *gpu, enum stage stage, const struct matmul *m);
 
+/* Of the step's rows of prompts alone, where product_is_apart(). */
+CHECKED enum osp_status product_launch_prompts(struct gpu *gpu, enum stage stage,
+                                               const struct matmul *m);
+
 /* What the table means for the step's rows of prompts, */
 const struct tuning_row *product_prompt_row(const struct gpu *gpu, enum stage stage,
                                             const struct tensor *w);

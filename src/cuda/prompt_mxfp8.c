@@ -17,14 +17,14 @@ out:
 }
 
 /* The norm's rows of prompts stay as MXFP8 for the products that come next. */
-enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a)
+enum osp_status gpu_mxfp8_join(struct gpu *gpu, const struct join_args *a, float *factors)
 {
     const int64_t width = a->y.dim[1];
     struct mxfp8_rows x;
     enum osp_status st;
 
     TRY(rows_of(gpu, &gpu->mxfp8, &x, gpu->limits.n_rows_max, width));
-    launch_join_mxfp8(gpu->stream, a, gpu->batch->n_rows, &x, gpu->n_generated);
+    launch_join_mxfp8(gpu->stream, a, gpu->batch->n_rows, &x, gpu->n_generated, factors);
     gpu->mxfp8_of = (const float *)a->y.data + gpu->n_generated * width;
 out:
     return st;

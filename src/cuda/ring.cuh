@@ -8,6 +8,7 @@
 #ifndef CUDA_RING_CUH
 #define CUDA_RING_CUH
 
+#include "cuda/copy_once.cuh"
 #include "cuda/layout.h"
 
 enum { RING_WARPS = 8, RING_THREADS = RING_WARPS * WARP_LANES };
@@ -38,14 +39,6 @@ template <class SHAPE> struct ring {
     const unsigned char *at; /* of the part: its first tile in its first unit */
 };
 
-static __device__ __forceinline__ void copy_async(void *shared, const void *global)
-{
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
-                     (uint32_t)__cvta_generic_to_shared(shared)),
-                 "l"(global)
-                 : "memory");
-}
-
 static __device__ __forceinline__ void copy_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -62,17 +55,18 @@ template <class SHAPE>
 static __device__ __forceinline__ void copy_tiles(char *slot, const unsigned char *at, int tile)
 {
     const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
 
 #pragma unroll
     for (int i = 0; i < SHAPE::TILES; i++)
 #pragma unroll
         for (int piece = 0; piece < SHAPE::TILE_PIECES; piece++)
-            copy_async(slot + ((i * SHAPE::TILE_PIECES + piece) * WARP_LANES + lane) * LANE_BYTES,
-                       at + i * SHAPE::STRIDE * SHAPE::TILE_BYTES +
-                           (piece * WARP_LANES + lane) * LANE_BYTES);
+            copy_once(to + (i * SHAPE::TILE_PIECES + piece) * WARP_LANES * LANE_BYTES,
+                      at + i * SHAPE::STRIDE * SHAPE::TILE_BYTES +
+                          (piece * WARP_LANES + lane) * LANE_BYTES);
     if (SHAPE::IS_MXFP4 && lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
-        copy_async(slot + SHAPE::SCALES_AT + lane * LANE_BYTES,
-                   at + MXFP4_SCALES_OFFSET - tile * SHAPE::TILE_BYTES + lane * LANE_BYTES);
+        copy_once(to + SHAPE::SCALES_AT,
+                  at + MXFP4_SCALES_OFFSET - tile * SHAPE::TILE_BYTES + lane * LANE_BYTES);
 }
 
 /* Asks for the next unit of the walk, if there is one, into the slot. */

@@ -130,6 +130,17 @@ static int64_t bytes_of_jobs(const struct step_shape *s)
     return decode_jobs_bytes(DECODE_ROWS_MAX * s->n_active);
 }
 
+static int64_t bytes_of_router(const struct step_shape *s)
+{
+    (void)s;
+    return router_bytes();
+}
+
+static int64_t bytes_of_factors(const struct step_shape *s)
+{
+    return s->counts.n_rows * (int64_t)sizeof(float);
+}
+
 static int64_t bytes_of_raw(const struct step_shape *s)
 {
     (void)s; /* only while weights are packed */

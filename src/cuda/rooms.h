@@ -62,6 +62,13 @@ static inline int64_t attn_cells_bytes(const struct attn_args *a, int64_t n_rows
     return n_rows * attn_row_blocks(a) * ATTN_CELL_BYTES;
 }
 
+/* ---- the router's sums of few rows ---- */
+
+static inline int64_t router_bytes(void)
+{
+    return DECODE_FEW_MAX * ROUTER_ROW_SUMS * (int64_t)sizeof(uint64_t);
+}
+
 /* ---- lists of experts: entries are T*A ---- */
 
 static inline int64_t grouping_bytes(int64_t n_entries, int64_t n_experts)

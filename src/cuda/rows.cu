@@ -2,10 +2,10 @@
  * row; bound by memory, a few kilobytes a row, so in decoding by the launch. */
 #include <cuda_fp8.h>
 
-#include "cuda/launch.h"
+#include "cuda/decode.h"
 #include "cuda/mma.cuh"
 #include "cuda/mxfp8.cuh"
-#include "cuda/norm.cuh"
+#include "cuda/part_norm.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/place.cuh"
 
@@ -19,15 +19,21 @@ static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float
 
 /* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps) weight.
  * Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of mxfp8, too; `rounded`, unless
- * NULL, gets it as FP16, with zeros up to whole units of columns. */
+ * NULL, gets it as FP16, with zeros up to whole units of columns. With `factor_at` the norm is by parts, and its factor
+ * goes there. */
 template <bool IS_MXFP8>
 static __device__ void norm_row(float *y, float *x, const struct norm_held *held,
                                 const struct norm_held &weights, const struct tensor *weight,
                                 int64_t n, float eps, const struct mxfp8_rows &mxfp8, int64_t row,
-                                uint16_t *rounded)
+                                uint16_t *rounded, float *factor_at)
 {
     __shared__ float room[NORM_THREADS / WARP_LANES];
-    const float factor = norm_factor(held, x, n, eps, room);
+    __shared__ struct squares squares_room[NORM_PARTS];
+    const float factor = factor_at != NULL ? factor_by_parts(*held, n, eps, squares_room)
+                                           : norm_factor(held, x, n, eps, room);
+
+    if (factor_at != NULL && threadIdx.x == 0)
+        *factor_at = factor;
 
 #pragma unroll
     for (int i = 0; i < NORM_HELD; i++) {
@@ -67,7 +73,7 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
         x[i] = weight_at(&a.table, 0, token, i);
     norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps, {}, 0,
-                    NULL);
+                    NULL, NULL);
 }
 
 void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
@@ -81,7 +87,7 @@ void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t
 static __global__ void __launch_bounds__(NORM_THREADS)
     join(const __grid_constant__ struct join_args a, const float *h,
          const __grid_constant__ struct mxfp8_rows mxfp8, int first_row, uint16_t *rounded,
-         int n_rounded)
+         int n_rounded, float *factors)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
@@ -104,36 +110,41 @@ static __global__ void __launch_bounds__(NORM_THREADS)
         rounded += blockIdx.x * units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
     else
         rounded = NULL;
+    if (factors != NULL)
+        factors += blockIdx.x;
     if (mxfp8.codes != NULL && (int)blockIdx.x >= first_row)
         norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps,
-                       mxfp8, (int)blockIdx.x - first_row, rounded);
+                       mxfp8, (int)blockIdx.x - first_row, rounded, factors);
     else
         norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps,
-                        {}, 0, rounded);
+                        {}, 0, rounded, factors);
+}
+
+void launch_join_factors(cudaStream_t stream, const struct join_args *a, bool adds, int n_rows,
+                         uint16_t *rounded, int n_rounded, float *factors)
+{
+    const struct mxfp8_rows none = {};
+
+    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a,
+               adds ? (const float *)a->h.data : NULL, none, 0, rounded, n_rounded, factors);
 }
 
 void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,
                  int n_rounded)
 {
-    const struct mxfp8_rows none = {};
-
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, none,
-               0, rounded, n_rounded);
+    launch_join_factors(stream, a, true, n_rows, rounded, n_rounded, NULL);
 }
 
 void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
-                       const struct mxfp8_rows *to, int first_row)
+                       const struct mxfp8_rows *to, int first_row, float *factors)
 {
     pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, *to,
-               first_row, (uint16_t *)NULL, 0);
+               first_row, (uint16_t *)NULL, 0, factors);
 }
 
 void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows)
 {
-    const struct mxfp8_rows none = {};
-
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)NULL, none, 0,
-               (uint16_t *)NULL, 0);
+    launch_join_factors(stream, a, false, n_rows, NULL, 0, NULL);
 }
 
 /* ---- rotation ---- */

@@ -134,7 +134,8 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
 {
     const double n = (double)gpu->batch->n_rows * (double)a->x.dim[1];
     uint16_t *rounded;
-    bool is_taken;
+    float *factors;
+    bool is_taken, is_of_out;
     enum osp_status st;
 
     work->bytes = 16 * n;
@@ -143,15 +144,20 @@ enum osp_status gpu_join(struct gpu *gpu, const struct join_args *a, struct work
     if (is_taken)
         goto out;
     TRY(gpu_few_flush(gpu));
+    is_of_out = gpu->waiting.out == a->h.data;
+    gpu->waiting.out = NULL;
     gpu->rounded_of = NULL;
     if (gpu->choice.mxfp4.family == FAMILY_NATIVE && gpu->n_generated < gpu->batch->n_rows &&
-        a->x.dim[1] % MXFP4_BLOCK == 0)
-        return gpu_mxfp8_join(gpu, a);
+        a->x.dim[1] % MXFP4_BLOCK == 0) {
+        TRY(gpu_few_factors(gpu, a, is_of_out, &factors));
+        return gpu_mxfp8_join(gpu, a, factors);
+    }
     TRY(gpu_rounded_room(gpu, &a->y, &rounded));
-    if (gpu_few_put_off_join(gpu, a, rounded))
+    if (gpu_few_put_off_join(gpu, a, rounded, is_of_out))
         goto out;
-    launch_join(gpu->stream, a, gpu->batch->n_rows, rounded,
-                rounded == NULL ? 0 : gpu->n_generated);
+    TRY(gpu_few_factors(gpu, a, is_of_out, &factors));
+    launch_join_factors(gpu->stream, a, true, gpu->batch->n_rows, rounded,
+                        rounded == NULL ? 0 : gpu->n_generated, factors);
 out:
     return st;
 }
@@ -159,13 +165,16 @@ out:
 enum osp_status gpu_route(struct gpu *gpu, const struct route_args *a, struct work *work)
 {
     struct matmul m = {.n_tokens = gpu->batch->n_rows, .x = a->y.data, .is_exact = true};
+    int n_taken;
     enum osp_status st;
 
     product_add(&m, &a->wr, &a->br, a->scores.data, a->scores.dim[1], work);
-    if (gpu_few_route(gpu, a))
+    TRY(gpu_few_route(gpu, a, &n_taken));
+    if (n_taken == m.n_tokens)
         return OSP_OK;
     TRY(gpu_few_flush(gpu));
-    TRY(product_launch(gpu, STAGE_route, &m));
+    TRY(n_taken > 0 ? product_launch_prompts(gpu, STAGE_route, &m)
+                    : product_launch(gpu, STAGE_route, &m));
     launch_pick(gpu->stream, a, gpu->batch->n_rows);
 out:
     return st;

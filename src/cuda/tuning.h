@@ -58,6 +58,7 @@ enum family {
     X(DECODE_QKV, MMA, "qkv_kernel",                                                               \
       "norm, products, rotation and pages in one; rings of cp.async")                              \
     X(DECODE_PRODUCT, MMA, "product_kernel", "norm before, residual behind; rings of cp.async")    \
+    X(DECODE_OUT, MMA, "out_kernel", "residual behind, and the router's products of what it made") \
     X(DECODE_ENTRIES, MMA, "up_kernel", "blocks share the experts of a token; rings of cp.async")  \
     X(DECODE_GROUPED, MMA, "grouped_kernel", "an expert for all its tokens; rings of cp.async")    \
     X(DECODE_WIDE, MMA, "wide_kernel", "rounded rows and weights through one ring of cp.async")    \
