@@ -22,8 +22,8 @@
 
 enum { SEQS_MAX = 256, PROMPT_ROWS = 20, FILL_BYTES = 1 << 24, REPEATS = 4, STEPS_TIMED = 9 };
 
-static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 130};
-enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 130 };
+static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 128, 129, 256};
+enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 256 };
 
 static int context, n_seqs, prompt_rows = PROMPT_ROWS;
 static uint64_t *expected;          /* (n_seqs): of a row's logits when it is alone, */
