@@ -120,13 +120,15 @@ void clients_leave(struct clients *c, struct client *client)
         forget(c, c->idle.first);
 }
 
-/* The least counter among those who wait; with nobody waiting, that of the last one admitted. */
+/* The least counter among those who wait for their turn; with nobody waiting, the most that one had when it was admitted.
+ * Who gave way does not count: its turn is next whatever it was served, and its counter may be far behind, for others were
+ * served alone while it ran. */
 static int64_t least_served(const struct clients *c)
 {
     int64_t least = INT64_MAX;
 
     for (const struct client *i = c->live.first; i != NULL; i = i->after)
-        if (i->n_waiting > 0 && i->served < least)
+        if (i->n_fresh > 0 && i->served < least)
             least = i->served;
     return least == INT64_MAX ? c->last_served : least;
 }
@@ -135,6 +137,6 @@ void client_lift(struct clients *c, struct client *client)
 {
     int64_t least = least_served(c);
 
-    if (client->n_waiting == 0 && client->served < least)
+    if (client->n_fresh == 0 && client->served < least)
         client->served = least;
 }

@@ -21,6 +21,7 @@ struct client {
     char *key;      /* owned */
     int64_t served; /* SERVED_ units */
     int n_live, n_waiting;
+    int n_fresh; /* of the waiting: never admitted, so that what was served decides among them */
     struct client *next_in_bucket;
     struct client *before, *after; /* in the list of the live or of the idle, oldest first */
 };
@@ -33,7 +34,7 @@ struct client_list {
 struct clients {
     struct client *bucket[CLIENT_BUCKETS];
     struct client_list live, idle;
-    int64_t last_served; /* counter of the client that was admitted last, as it was then */
+    int64_t last_served; /* the most that a client had when it was admitted */
 };
 
 void clients_release(struct clients *c); /* accepts a zeroed one; no client may be live */

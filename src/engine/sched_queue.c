@@ -29,6 +29,7 @@ void queue_insert(struct sched *s, struct seq *q)
     q->n_passed = 0;
     q->due = 0;
     q->client->n_waiting++;
+    q->client->n_fresh += q->n_preempted == 0;
 }
 
 void queue_unlink(struct sched *s, struct seq *q)
@@ -46,6 +47,7 @@ void queue_unlink(struct sched *s, struct seq *q)
     s->n_due -= q->due > 0;
     assert(q->client->n_waiting > 0);
     q->client->n_waiting--;
+    q->client->n_fresh -= q->n_preempted == 0;
 }
 
 static bool goes_before(const struct seq *a, const struct seq *b)
@@ -94,7 +96,8 @@ void queue_admit(struct sched *s, struct seq *q)
     assert(q->n_passed <= sched_passes_bound(&s->limits, q));
     for (struct seq *i = s->first_waiting; i != q; i = i->after)
         pass(s, i);
-    s->clients.last_served = q->client->served;
+    if (q->client->served > s->clients.last_served)
+        s->clients.last_served = q->client->served;
     queue_unlink(s, q);
     q->admission = ++s->n_admissions;
 }

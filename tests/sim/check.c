@@ -379,7 +379,8 @@ static void check_served(void)
         CHECK(least[k] < 0 || now[k] - before.served[k] == least[k]);
 }
 
-/* The bound of docs/engine.md: between clients that wait, where nothing but fairness decides. */
+/* The bound of docs/engine.md: between clients that wait, where nothing but fairness decides. Who gave way is next
+ * whatever its client was served. */
 static void check_fair(void)
 {
     const struct sched_limits *l = &sched()->limits;
@@ -388,7 +389,7 @@ static void check_fair(void)
     if (!world.odds.same_priority || world.dues > 0)
         return;
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
-        if (waits(c)) {
+        if (waits(c) && c->request->seq.n_preempted == 0) {
             int64_t served = c->request->seq.client->served;
 
             most = served > most ? served : most;

@@ -401,6 +401,49 @@ static void test_clients_are_served_alike(void **state)
     fixture_close(&f);
 }
 
+static struct seq *add_long(struct fixture *f, int i, int n_prompt, int n_answer,
+                            const char *client)
+{
+    static const int32_t prompt[PROMPT_MAX];
+    struct seq *q = &f->seqs[i];
+
+    assert_int_equal(seq_init(q, &f->sched.limits, prompt, n_prompt, n_prompt + n_answer), OSP_OK);
+    q->is_uncached = true;
+    q->client_key = client;
+    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
+    return q;
+}
+
+/* While one client's only request runs, the other is served alone; then the one gives way and waits. What it asks for
+ * next has not saved that up: it begins with what the other had when it was admitted. */
+static void test_a_long_request_saves_nothing_up(void **state)
+{
+    struct fixture f;
+    struct seq *q;
+    int64_t served;
+
+    (void)state;
+    fixture_open(&f, 2, 128, 6);
+    q = add_long(&f, 0, 20, 250, "one");
+    q->priority = 5; /* so that it gives way, though it is older */
+    run(&f, 1);
+    for (int i = 0; i < 4; i++) {
+        add_long(&f, 1, 100, 1, "other");
+        run(&f, STOP_ID + 1);
+        assert_int_equal(f.seqs[1].state, SEQ_ENDED);
+        seq_release(&f.seqs[1]);
+    }
+    q = add_long(&f, 1, 100, 250, "other");
+    served = q->client->served;
+    for (int i = 0; i < 400 && f.seqs[0].n_preempted == 0; i++)
+        run(&f, STOP_ID + 1);
+    assert_int_equal(f.seqs[0].n_preempted, 1);
+    assert_int_equal(f.seqs[0].state, SEQ_WAITING);
+    assert_true(f.seqs[0].client->served < served);
+    assert_int_equal(add_long(&f, 2, 10, 2, "one")->client->served, served);
+    fixture_close(&f);
+}
+
 /* One of low priority sees better ones come all the time: after three of them it has every second
  * place. */
 static void test_nobody_is_passed_for_ever(void **state)
@@ -542,6 +585,7 @@ UNIT_MAIN(cmocka_unit_test(test_prompt_in_chunks_then_decode),
           cmocka_unit_test(test_remove_waiting_and_running), cmocka_unit_test(test_ignore_stop),
           cmocka_unit_test(test_times_are_those_given), cmocka_unit_test(test_priority_goes_first),
           cmocka_unit_test(test_clients_are_served_alike),
+          cmocka_unit_test(test_a_long_request_saves_nothing_up),
           cmocka_unit_test(test_nobody_is_passed_for_ever),
           cmocka_unit_test(test_prompts_leave_time_to_generate),
           cmocka_unit_test(test_oldest_prompt_has_its_part), cmocka_unit_test(test_deadlines),
