@@ -217,11 +217,13 @@ struct decode_grouped {
     int32_t *n_jobs;         /* (1) */
     struct decode_job *jobs; /* (T*A) */
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
+    int32_t job_tokens;      /* at most of a job: decode_grouped_fits() */
 };
 void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p);
 bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p);
 bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p);
-bool decode_grouped_fits(const struct decode_grouped *p);
+/* Whether the card has the shared memory for these; says how many tokens a job may have. */
+bool decode_grouped_fits(struct decode_grouped *p);
 /* The sum of the parts, added to e.x and normed by rows.norm into rows.y; e.x NULL: stored in e.h. */
 void launch_decode_join(cudaStream_t stream, const struct decode_grouped *p,
                         const struct decode_rows *rows);

@@ -1,5 +1,5 @@
 /* The lists of the grouped experts of a decode step (decode_grouped.cu), by one block: every token's experts, chosen
- * here unless the router did, and for each expert its entries, tokens in their order, in jobs of DECODE_JOB_TOKENS.
+ * here unless the router did, and for each expert its entries, tokens in their order, in jobs of job_tokens.
  * Bound by latency. */
 #include "cuda/choose.cuh"
 #include "cuda/pdl.cuh"
@@ -26,7 +26,7 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
 {
     enum { JOB_BIT = 12, ACTIVE_BIT = 24, MASK = (1 << JOB_BIT) - 1 };
     __shared__ uint32_t room[GROUP_WARPS];
-    const int e = threadIdx.x, n_jobs = (count + DECODE_JOB_TOKENS - 1) / DECODE_JOB_TOKENS;
+    const int e = threadIdx.x, n_jobs = (count + p.job_tokens - 1) / p.job_tokens;
     uint32_t all;
     const uint32_t before = sum_before((uint32_t)count | (uint32_t)n_jobs << JOB_BIT |
                                            (count > 0 ? 1u : 0u) << ACTIVE_BIT,
@@ -38,8 +38,8 @@ static __device__ void list_jobs(const struct decode_grouped &p, int count,
     for (int i = 0; i < n_jobs; i++) {
         struct decode_job *to = &p.jobs[at.job + i];
 
-        *(int4 *)to = make_int4(e, at.entry + i * DECODE_JOB_TOKENS,
-                                min(count - i * DECODE_JOB_TOKENS, (int)DECODE_JOB_TOKENS), 0);
+        *(int4 *)to = make_int4(e, at.entry + i * p.job_tokens,
+                                min(count - i * p.job_tokens, p.job_tokens), 0);
         for (int token = 0; token < DECODE_JOB_TOKENS; token += 4)
             *(int4 *)&to->tokens[token] = make_int4(0, 0, 0, 0);
     }
@@ -115,8 +115,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
             continue;
         const int at = chunks.of[chunk][id] + rank;
 
-        p.jobs[first[id].job + at / DECODE_JOB_TOKENS].tokens[at % DECODE_JOB_TOKENS] =
-            i / p.e.n_ranks;
+        p.jobs[first[id].job + at / p.job_tokens].tokens[at % p.job_tokens] = i / p.e.n_ranks;
         p.entry[i] = first[id].entry + at;
     }
 }
