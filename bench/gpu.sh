@@ -54,7 +54,8 @@ for wanted in "$@"; do
     decode-120b-bf16) large decode-120b-bf16 --pp 2048 --tg 128 --stages --kernels ;;
     decode-120b-32k) large decode-120b-32k --mxfp4-layers all --depth 30720 --pp 2048 --tg 128 -b 2048 --stages ;;
     prefill-120b) large prefill-120b --mxfp4-layers all --pp 2048,8192 --tg 2 -b 8192 --stages --kernels ;;
-    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 1024 --tg 256 -b 2048 --runs 1 \
+    # the middle one of the steps is at a context of 1,024
+    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 896 --tg 256 -b 2048 --runs 1 \
         --warmup-runs 0 ;;
     served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy --shape gpt-oss-120b \
         --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 --max-queue 1024 ;;
