@@ -4,7 +4,7 @@
  * and values (and the share of what an H200 reads at most), and Tflop/s.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
- *         build/obj/src/cuda/attn_{decode,prompt,sm90}.cu.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/attn_{decode,walk,window,prompt,sm90}.cu.o build/obj/src/backend/batch.o
  *     build/attn_cuda [brief|decode|prompt]... */
 #include <cstdio>
 #include <cstdlib>

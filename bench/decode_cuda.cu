@@ -4,7 +4,7 @@
  * u, d (experts, which choose by what p left where it is there).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
- *         build/obj/src/cuda/{decode_qkv,decode_out,decode_product,decode_up,decode_down,attn_decode,attn_walk}.cu.o \
+ *         build/obj/src/cuda/{decode_qkv,decode_out,decode_product,decode_up,decode_down,attn_decode,attn_walk,attn_window}.cu.o \
  *         build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>

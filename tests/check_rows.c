@@ -11,7 +11,9 @@
  *                                                             stage, us, and what it takes when they are rows of
  *                                                             prompts, which may be added up in any order;
  *                                                             256+512: with 512 rows of a prompt behind 256
- *     check_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...   the same without those that are all of prompts */
+ *     check_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...   the same without those that are all of prompts
+ *
+ * With CHECK_KV=f8 pages are of F8, else of BF16. */
 #include <math.h>
 
 #include "base/clock.h"
@@ -29,6 +31,13 @@ static int context, n_seqs, prompt_rows = PROMPT_ROWS;
 static uint64_t *expected;          /* (n_seqs): of a row's logits when it is alone, */
 static uint64_t expected_of_prompt; /* and of the last row of PROMPT_ROWS */
 
+static enum dtype kv_dtype(void)
+{
+    const char *name = getenv("CHECK_KV");
+
+    return name != NULL && strcmp(name, "f8") == 0 ? DTYPE_F8 : DTYPE_BF16;
+}
+
 static int pages_each(void)
 {
     return steps_pages(context + PROMPT_ROWS > prompt_rows ? context + PROMPT_ROWS : prompt_rows);
@@ -36,13 +45,15 @@ static int pages_each(void)
 
 /* ---- the model ---- */
 
+/* Numbers of BF16, or scales of F8, from 0.25 to 0.5, both signs; as codes of F8 they are of all sizes up to 1.875. */
 static void fill_pages(struct model *m)
 {
+    const unsigned mask = kv_dtype() == DTYPE_F8 ? 0x803F : 0x807F; /* no code is NaN */
     uint16_t *random = mem_new(FILL_BYTES);
     size_t n;
 
     for (size_t i = 0; i < FILL_BYTES / sizeof(*random); i++)
-        random[i] = (uint16_t)((rng_bits(1, i, 0) & 0x807F) | 0x3E80); /* 0.25 to 0.5, both signs */
+        random[i] = (uint16_t)((rng_bits(1, i, 0) & mask) | 0x3E80);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         for (size_t i = 0; i < m->pages[g].size_bytes; i += n) {
             n = m->pages[g].size_bytes - i;
@@ -59,7 +70,7 @@ static struct model *open_shape(const char *device, const char *shape, int n_lay
                                 .device = device,
                                 .n_rows_max = n_seqs + prompt_rows,
                                 .n_samples_max = n_seqs + 1,
-                                .kv_dtype = DTYPE_BF16, /* as fill_pages() writes them */
+                                .kv_dtype = kv_dtype(), /* as fill_pages() writes them */
                                 .mxfp4_parts = MXFP4_ALL};
     struct model *m;
 

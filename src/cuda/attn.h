@@ -104,6 +104,8 @@ void launch_attn_plain(cudaStream_t stream, const struct attn_launch *l);
 void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l);
 /* The same, by a block a row and head; false: not for so few rows or so many keys. */
 bool launch_attn_walk(cudaStream_t stream, const struct attn_launch *l);
+/* The same, of one split; false: not for so few rows or so many keys. */
+bool launch_attn_window(cudaStream_t stream, const struct attn_launch *l);
 /* Rows of prompts, of the same pages; generated rows are left out. All rows of the batch. By mma.sync, */
 void launch_attn_prompt(cudaStream_t stream, const struct attn_launch *l);
 /* and by wgmma, on Hopper alone. */

@@ -45,6 +45,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
     int32_t
         pages[STAGES]; /* then AT_ONCE: of the next copies, so that these need not wait for them */
     const float *head = query_of_block(l, k);
+    const struct source from = source_of<DTYPE>(k, first);
     struct query q;
     uint32_t n_uses;
     int stage = 0;
@@ -57,13 +58,15 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
         if (!is_written(k, first + i * k.step))
-            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step, pages[i]);
+            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), from, pages[i],
+                             first + i * k.step < k.unit_end);
     settle(head);
     pdl_wait(); /* in one place: a warp with a wait more would have the others wait with it */
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
         if (is_written(k, first + i * k.step))
-            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), k, first + i * k.step, pages[i]);
+            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), from, pages[i],
+                             first + i * k.step < k.unit_end);
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         pages[i] = page_of(k, first + (STAGES + i) * k.step);
@@ -81,7 +84,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {
-            copy_unit<DTYPE>(at[i], k, index + (STAGES + i) * k.step, pages[i]);
+            copy_unit<DTYPE>(at[i], from, pages[i], index + (STAGES + i) * k.step < k.unit_end);
             pages[i] = page_of(k, index + (STAGES + AT_ONCE + i) * k.step);
         }
         stage = stage + AT_ONCE < STAGES ? stage + AT_ONCE : 0;
@@ -131,12 +134,13 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         }
         return;
     }
-    const float sink = load_sink(l, k);
+    const int head = threadIdx.x / WARP_LANES; /* as many as warps */
+    const float sink = load_sink(l, k, head);
 
     tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_NEAR > (&st, rings, l, k) + 1;
-    put_sums(&s, stage_of<DTYPE>(rings, 0), &st);
+    put_sums(&s, stage_of<DTYPE>(rings, 0), &st, head);
     __syncthreads();
-    sums = sum_warps<DTYPE>(&s, rings, unit<DTYPE>::BYTES);
+    sums = sum_warps<DTYPE>(&s, rings, unit<DTYPE>::BYTES, head);
     if (IS_NEAR) {
         cluster_wait();
         if (k.n_splits > 1)
@@ -145,17 +149,17 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
         cluster_arrive();
         cluster_wait();
         if ((int)blockIdx.x == k.n_splits - 1)
-            finish(l, k, k.n_splits > 1 ? sum_walked(splits, k.n_splits) : sums, sink);
+            finish(l, k, k.n_splits > 1 ? sum_walked(splits, k.n_splits) : sums, sink, head);
         return;
     }
     if (k.n_splits == 1) {
-        finish(l, k, sums, sink);
+        finish(l, k, sums, sink, head);
         return;
     }
     hand_over(l, sums, tag);
     if ((int)blockIdx.x < k.n_splits - 1)
         return;
-    finish(l, k, sum_splits(l, k.n_splits, tag), sink);
+    finish(l, k, sum_splits(l, k.n_splits, tag), sink, head);
     __syncthreads(); /* all have come: nobody asks for the old number any more */
     if (threadIdx.x == 0)
         *(uint32_t *)cell_of_block(l) = tag;
@@ -193,7 +197,7 @@ template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct 
 
 void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l)
 {
-    if (launch_attn_walk(stream, l))
+    if (launch_attn_walk(stream, l) || launch_attn_window(stream, l))
         return;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(stream, l);

@@ -18,6 +18,7 @@ enum {
 };
 static_assert((int)WARPS == (int)ATTN_HEADS, "a warp merges a head");
 static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "a lane has a split");
+static_assert((int)WARPS % (int)PAGE_UNITS == 0, "a warp's units have one place in their pages");
 
 /* Which row, heads and keys a block works on. */
 struct block {
@@ -30,7 +31,14 @@ struct block {
     const int32_t *pages; /* page of position p: pages[p / P] */
     const char *keys;     /* of this head in page 0, */
     int64_t values_bytes; /* from there to its values, */
-    int64_t page_bytes;   /* and to the next page */
+    uint32_t page_bytes;  /* and to the next page */
+};
+
+/* Where a lane copies from: a warp's units have one place in their pages. */
+struct source {
+    const char *keys, *values; /* in page 0 */
+    uint32_t page_bytes;
+    int unit;
 };
 
 /* false: there is nothing to do. */
@@ -60,7 +68,8 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
     k->keys = kv_side(&a.kv, 0, 0, kv_head);
     k->values_bytes = kv_side(&a.kv, 0, 1, kv_head) - k->keys;
-    k->page_bytes = kv_side(&a.kv, 1, 0, kv_head) - k->keys;
+    k->page_bytes = (uint32_t)(kv_side(&a.kv, 1, 0, kv_head) - k->keys);
+    settle(k->pages);
     return true;
 }
 
@@ -167,17 +176,30 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
 /* The page of a unit; any page where there is no such unit. */
 static __device__ __forceinline__ int32_t page_of(const struct block &k, int index)
 {
-    return k.pages[min(index, k.unit_end - 1) / PAGE_UNITS];
+    return k.pages[(unsigned)min(index, k.unit_end - 1) / PAGE_UNITS];
+}
+
+/* Of the units of this warp, as they are in any page. */
+template <int DTYPE>
+static __device__ __forceinline__ struct source source_of(const struct block &k, int index)
+{
+    const int at = index % PAGE_UNITS;
+    struct source from = {k.keys + at * unit<DTYPE>::SIDE_BYTES,
+                          k.keys + k.values_bytes + at * unit<DTYPE>::TILE_BYTES, k.page_bytes, at};
+
+    settle(from.keys);
+    settle(from.values);
+    return from;
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void copy_unit(char *ring, const struct block &k, int index,
-                                                 int32_t page)
+static __device__ __forceinline__ void copy_unit(char *ring, const struct source &from,
+                                                 int32_t page, bool is_there)
 {
-    const char *keys = k.keys + page * k.page_bytes;
+    const uint64_t at = (uint64_t)(uint32_t)page * from.page_bytes;
 
-    if (index < k.unit_end)
-        unit<DTYPE>::copy(ring, keys, keys + k.values_bytes, index % PAGE_UNITS);
+    if (is_there)
+        unit<DTYPE>::copy(ring, from.keys + at, from.values + at, from.unit);
     copies_commit();
 }
 
@@ -194,17 +216,16 @@ struct shared {
     float largest[WARPS][ATTN_HEADS], weights[WARPS][ATTN_HEADS];
 };
 
-/* This thread's two columns of head `warp`, with the largest score and the sum of weights. */
+/* This thread's two columns of a head, with the largest score and the sum of weights. */
 struct sums {
     float2 out;
     float largest, weights;
 };
 
-/* A warp's sums to its room. */
-static __device__ void put_sums(struct shared *s, char *room, struct state *st)
+/* The sums of warp `warp` to its room. */
+static __device__ void put_sums(struct shared *s, char *room, struct state *st, int warp)
 {
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int g = lane / 4, t = lane % 4;
+    const int lane = threadIdx.x % WARP_LANES, g = lane / 4, t = lane % 4;
     float *out = (float *)room;
 
 #pragma unroll
@@ -224,9 +245,10 @@ static __device__ void put_sums(struct shared *s, char *room, struct state *st)
 
 /* The first warp's room, and from there to each next one's. */
 template <int DTYPE>
-static __device__ struct sums sum_warps(const struct shared *s, const char *rooms, int room_bytes)
+static __device__ struct sums sum_warps(const struct shared *s, const char *rooms, int room_bytes,
+                                        int head)
 {
-    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES;
     struct sums all = {{0.0f, 0.0f}, s->largest[0][head], 0.0f};
 
 #pragma unroll
@@ -247,19 +269,17 @@ static __device__ struct sums sum_warps(const struct shared *s, const char *room
     return all;
 }
 
-/* Of this thread's head: from memory that was read a step ago, so asked for in advance. */
+/* Of a head: from memory that was read a step ago, so asked for in advance. */
 static __device__ __forceinline__ float load_sink(const struct attn_launch &l,
-                                                  const struct block &k)
+                                                  const struct block &k, int head)
 {
-    const int head = threadIdx.x / WARP_LANES;
-
     return head < k.n_heads ? ((const float *)l.args.sinks.data)[k.first_head + head] : 0.0f;
 }
 
 static __device__ void finish(const struct attn_launch &l, const struct block &k, struct sums sums,
-                              float sink)
+                              float sink, int head)
 {
-    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES;
     float *att = (float *)l.args.att.data + k.row * l.args.att.dim[1];
     float largest, add, total;
 

@@ -46,16 +46,16 @@ template <> struct unit<DTYPE_BF16> {
         TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
     };
 
+    /* Of a unit of a page, where its keys begin, and its values in the first tile. */
     static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
-                                                int unit)
+                                                int)
     {
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
-            copy_rows(ring, keys + unit * SIDE_BYTES + i * TILE_BYTES, i * TILE_ROWS);
+            copy_rows(ring, keys + i * TILE_BYTES, i * TILE_ROWS);
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
-            copy_rows(ring + SIDE_BYTES, values + (i * PAGE_UNITS + unit) * TILE_BYTES,
-                      i * TILE_ROWS);
+            copy_rows(ring + SIDE_BYTES, values + i * PAGE_UNITS * TILE_BYTES, i * TILE_ROWS);
     }
     /* The slot of score i of this lane. */
     static __device__ __forceinline__ int slot_of(int i)
@@ -128,16 +128,15 @@ template <> struct unit<DTYPE_F8> {
 
 #pragma unroll
         for (int i = 0; i < STEPS; i += 2) { /* two tiles of four rows */
-            copy_rows(ring, keys + unit * SIDE_BYTES + i * TILE_BYTES, i * TILE_ROWS);
+            copy_rows(ring, keys + i * TILE_BYTES, i * TILE_ROWS);
             copy_rows(ring + SIDE_BYTES,
-                      values + ((i + tile) * PAGE_UNITS + unit) * TILE_BYTES + at -
-                          lane * COPY_BYTES,
+                      values + (i + tile) * PAGE_UNITS * TILE_BYTES + at - lane * COPY_BYTES,
                       i * TILE_ROWS);
         }
         if (lane < 2 * SCALES_BYTES / COPY_BYTES)
             copy_async(ring + 2 * SIDE_BYTES + lane * COPY_BYTES,
-                       (lane < 4 ? keys : values) + SIDE_BYTES * PAGE_UNITS + unit * SCALES_BYTES +
-                           lane % 4 * COPY_BYTES);
+                       (lane < 4 ? keys - unit * SIDE_BYTES : values - unit * TILE_BYTES) +
+                           SIDE_BYTES * PAGE_UNITS + unit * SCALES_BYTES + lane % 4 * COPY_BYTES);
     }
     static __device__ __forceinline__ int slot_of(int i)
     {

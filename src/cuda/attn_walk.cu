@@ -42,12 +42,14 @@ template <int DTYPE> static __device__ __forceinline__ char *unit_room(char *rin
 }
 
 template <int DTYPE>
-static __device__ __forceinline__ void copy_pair(char *rings, const struct block &k, int index,
+static __device__ __forceinline__ void copy_pair(char *rings, const struct source &from,
+                                                 const struct block &k, int index,
                                                  const int32_t pages[PAIR])
 {
 #pragma unroll
     for (int i = 0; i < PAIR; i++)
-        copy_unit<DTYPE>(unit_room<DTYPE>(rings, i), k, index + i * k.step, pages[i]);
+        copy_unit<DTYPE>(unit_room<DTYPE>(rings, i), from, pages[i],
+                         index + i * k.step < k.unit_end);
 }
 
 static __device__ __forceinline__ void pages_of(int32_t pages[PAIR], const struct block &k,
@@ -81,16 +83,17 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
             pdl_wait(); /* who waits for this kernel waits for those before it */
         return;
     }
-    const float sink = load_sink(l, k);
+    const float sink = load_sink(l, k, warp);
     struct place next = {0, k.unit + warp};
+    const struct source from = source_of<DTYPE>(k, next.index);
     const bool is_late = is_written(k, next.index + k.step);
 
     pages_of(pages, k, next.index);
     if (!is_late)
-        copy_pair<DTYPE>(rings, k, next.index, pages);
+        copy_pair<DTYPE>(rings, from, k, next.index, pages);
     pdl_wait();
     if (is_late)
-        copy_pair<DTYPE>(rings, k, next.index, pages);
+        copy_pair<DTYPE>(rings, from, k, next.index, pages);
     go_on(&next, k);
     pages_of(pages, k, next.index);
     load_query<DTYPE>(&q, query_of_block(l, k), k);
@@ -103,13 +106,13 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
             if (index + warp < k.unit_end)
                 add_units<DTYPE, PAIR>(&st, q, at, k, index + warp, scale);
             __syncwarp();
-            copy_pair<DTYPE>(rings, k, next.index, pages);
+            copy_pair<DTYPE>(rings, from, k, next.index, pages);
             go_on(&next, k);
             pages_of(pages, k, next.index);
         }
-        put_sums(&s, rooms + warp * ROOM_BYTES, &st);
+        put_sums(&s, rooms + warp * ROOM_BYTES, &st, warp);
         __syncthreads();
-        sums = sum_warps<DTYPE>(&s, rooms, ROOM_BYTES);
+        sums = sum_warps<DTYPE>(&s, rooms, ROOM_BYTES, warp);
         splits[split].out[threadIdx.x] = sums.out;
         if (threadIdx.x % WARP_LANES == 0)
             splits[split].numbers[warp] = make_float2(sums.largest, sums.weights);
@@ -118,7 +121,7 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     copies_wait<0>();
     if (k.n_splits > 1)
         sums = sum_walked(splits, k.n_splits);
-    finish(l, k, sums, sink);
+    finish(l, k, sums, sink, warp);
 }
 
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
