@@ -136,6 +136,7 @@ static bool is_same(cudaStream_t stream, char part, int n_rows)
     for (int k = 0; k < N_KERNELS; k++) {
         CHECK(cudaMemset(left[k].out, 0xEE, (size_t)out_bytes));
         CHECK(cudaMemset(left[k].pages, 0xEE, (size_t)pages_bytes));
+        CHECK(cudaDeviceSynchronize()); /* the stream does not wait for them */
         launch(stream, part, 0, n_rows, k);
         CHECK(cudaStreamSynchronize(stream));
         CHECK(cudaGetLastError());
