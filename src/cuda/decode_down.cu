@@ -262,8 +262,8 @@ gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS]
     return sum;
 }
 
-/* acc = a warp's units of a set times its inputs. When rehearsing, the walk is asked for STAGES units, and one is
- * multiplied, whatever is there, and is left in the ring. */
+/* acc = a warp's units of a set times its inputs. When rehearsing, the walk is asked for STAGES units, and what lies in
+ * the last slot before its unit is asked for is multiplied, whatever it is. */
 template <int STAGES>
 static __device__ __forceinline__ void
 multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
@@ -271,7 +271,8 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
                const int tile_scales[HALVES], const char *inputs)
 {
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    const int first = is_real ? w : w - STAGES * RING_WARPS, end = is_real ? p.down.n_units : w + 1;
+    const int first = is_real ? w : w - (STAGES - 1) * RING_WARPS;
+    const int end = is_real ? p.down.n_units : w + 1;
 
 #pragma unroll
     for (int i = 0; i < PAIRS * HALVES * 4; i++)
@@ -297,10 +298,8 @@ multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,
                 }
             __syncwarp();
         }
-        if (is_real || unit < 0) {
-            walk_fill(walk, p, ids, slot);
-            walk->slot = walk->slot + 1 == STAGES ? 0 : walk->slot + 1;
-        }
+        walk_fill(walk, p, ids, slot);
+        walk->slot = walk->slot + 1 == STAGES ? 0 : walk->slot + 1;
         if (unit >= 0)
             multiply_set(acc, words, scales, inputs + unit * UNIT_FRAGMENTS_BYTES);
     }
