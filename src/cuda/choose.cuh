@@ -115,6 +115,7 @@ static __device__ __forceinline__ struct by_lane chosen_by_lane(struct candidate
     struct by_lane mine = {0, 0.0f};
     float largest = 0.0f;
 
+#pragma unroll 1 /* less code, which comes from memory, line after line */
     for (int rank = 0; rank < n_ranks; rank++) {
         uint32_t best;
         const int id = take_best(&c, &best);

@@ -24,6 +24,14 @@ static __device__ __forceinline__ void cluster_arrive(void)
 #endif
 }
 
+/* The same where nothing was written but by arrivals_init(). */
+static __device__ __forceinline__ void cluster_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+
 static __device__ __forceinline__ void cluster_wait(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -31,23 +39,80 @@ static __device__ __forceinline__ void cluster_wait(void)
 #endif
 }
 
-/* A whole number in the shared memory of block `rank`; `at` is the address of the same place in one's own. */
-static __device__ __forceinline__ long long load_of_block(uint32_t at, int rank)
+/* ---- what is sent: the block there waits at its barrier until so many bytes have come ---- */
+
+/* Where a place of one's own shared memory lies in block `rank`. */
+static __device__ __forceinline__ uint32_t place_in_block(uint32_t at, int rank)
 {
-    long long v = 0;
+    uint32_t there = at;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("{\n"
-                 ".reg .u32 there;\n"
-                 "mapa.shared::cluster.u32 there, %1, %2;\n"
-                 "ld.shared::cluster.s64 %0, [there];\n"
-                 "}"
-                 : "=l"(v)
-                 : "r"(at), "r"(rank)
-                 : "memory");
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
 #endif
-    return v;
+    return there;
 }
+
+/* A barrier for n_bytes that others send, by one thread; others may send when the cluster has met behind it. */
+static __device__ __forceinline__ void arrivals_init(uint32_t barrier, int n_bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n"
+                 "fence.mbarrier_init.release.cluster;\n"
+                 "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(n_bytes)
+                 : "memory");
+#else
+    (void)barrier, (void)n_bytes;
+#endif
+}
+
+/* Until all have come. */
+static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t have_come;
+
+    do {
+        asm volatile("{\n"
+                     ".reg .pred all;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 all, [%1], 0;\n"
+                     "selp.u32 %0, 1, 0, all;\n"
+                     "}"
+                     : "=r"(have_come)
+                     : "r"(barrier)
+                     : "memory");
+    } while (!have_come);
+#else
+    (void)barrier;
+#endif
+}
+
+/* Sixteen bytes; both are places in the block that they go to. */
+static __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, uint4 v)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 "
+                 "[%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(barrier)
+                 : "memory");
+#else
+    (void)to, (void)barrier, (void)v;
+#endif
+}
+
+static __device__ __forceinline__ void send(uint32_t to, uint32_t barrier, long long a, long long b)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 "
+                 "[%0], {%1, %2}, [%3];" ::"r"(to),
+                 "l"(a), "l"(b), "r"(barrier)
+                 : "memory");
+#else
+    (void)to, (void)barrier, (void)a, (void)b;
+#endif
+}
+
+/* ---- what is stored: seen behind the cluster's next meeting ---- */
 
 /* Two numbers to the same place there. */
 static __device__ __forceinline__ void store_to_block(uint32_t at, int rank, float2 v)

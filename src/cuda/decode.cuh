@@ -290,6 +290,17 @@ static __device__ __forceinline__ int upper_at(const struct decode_vector &v, in
            k % 2;
 }
 
+/* Element i as it lies there, so that nobody waits for it before it is used: of 16 bits, or of F32 its bits. */
+static __device__ __forceinline__ uint32_t vector_bits(const struct decode_vector &v, int matrix,
+                                                       int i)
+{
+    if (v.kind == VECTOR_NONE)
+        return 0;
+    if (v.kind == VECTOR_F32)
+        return ((const uint32_t *)v.data)[matrix * v.n + i];
+    return ((const uint16_t *)v.data)[upper_at(v, matrix, i)];
+}
+
 static __device__ __forceinline__ float vector_at(const struct decode_vector &v, int matrix, int i)
 {
     if (v.kind == VECTOR_NONE)

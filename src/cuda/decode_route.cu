@@ -4,36 +4,23 @@
  *
  * By clusters of eight blocks: a block has an eighth of the columns, all experts and TOKENS
  * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is left to this kernel, it does
- * that for its token, too, and puts the row's columns where they are multiplied, into the shared memory of all eight.
+ * that for its token, too, and sends the row's columns to where they are multiplied, the shared memory of all eight; the
+ * norm's factor and the row itself are worked out while these are under way. Sums are sent to the block that adds them up.
  * A warp has a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by latency. */
-#include "cuda/cluster.cuh"
-#include "cuda/columns.cuh"
-#include "cuda/norm_weights.cuh"
-#include "cuda/router.cuh"
+#include "cuda/fixed.h"
+#include "cuda/route_rows.cuh"
 
-enum {
-    EIGHTHS = RING_WARPS,
-    TOKENS = EIGHTHS, /* of a cluster: one a block */
-    TERMS = ROUTER_TERMS,
-    TILE_PIECES = BF16_TILE_BYTES / (WARP_LANES * LANE_BYTES),
-    TERM_BLOCK_BYTES = TOKENS * TOKEN_BLOCK_BYTES,
-    UNIT_TERM_BYTES = UNIT_BLOCKS * TERM_BLOCK_BYTES,
-    UNIT_TERMS_BYTES = TERMS * UNIT_TERM_BYTES
-};
-static_assert((int)TOKENS == (int)COLUMN_TOKENS, "a column of products");
+enum { TILE_PIECES = BF16_TILE_BYTES / (WARP_LANES * LANE_BYTES) };
 static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile");
-
-static inline HOST_DEVICE int units_of_eighth(int n_units, int rank)
-{
-    return (n_units - rank + EIGHTHS - 1) / EIGHTHS;
-}
+static_assert((int)DECODE_EXPERTS_MAX <= (int)RING_THREADS - (int)ROW_THREADS,
+              "who adds up a score holds no row");
 
 static inline HOST_DEVICE int tiles_of(const struct decode_route &p)
 {
     return (p.n_experts + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-/* Weights (warp, unit), then tokens (unit, term, block, token, lane of four, half of the block, four numbers). */
+/* Weights (warp, unit), then tokens (route_rows.cuh). */
 static inline HOST_DEVICE int weights_bytes(const struct decode_route &p)
 {
     return tiles_of(p) * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
@@ -44,23 +31,23 @@ static inline HOST_DEVICE int shared_bytes(const struct decode_route &p)
     return weights_bytes(p) + units_of_eighth(p.w.n_units, 0) * UNIT_TERMS_BYTES;
 }
 
-/* ---- weights and tokens ---- */
-
 /* Where a piece of a tile's block lies, so that a part's eight pieces for two rows of lanes are in eight banks. */
 static __device__ __forceinline__ int piece_place(int piece)
 {
     return piece ^ (piece / WARP_LANES % 2 * 2);
 }
 
-/* Asks for this warp's tile of all units of the eighth. */
-static __device__ __forceinline__ void fill_tiles(uint32_t to, const struct decode_route &p,
-                                                  int rank, int n_units)
+/* Asks for a tile of all units of the eighth. */
+static __device__ __forceinline__ void fill_tile(uint32_t to, const struct decode_route &p,
+                                                 int tile, int rank, int n_units)
 {
-    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int lane = threadIdx.x % WARP_LANES;
     const unsigned char *from =
-        p.w.units + (int64_t)(warp / UNIT_TILES * p.w.n_units + rank) * BF16_UNIT_BYTES +
-        warp % UNIT_TILES * BF16_TILE_BYTES + lane * LANE_BYTES;
+        p.w.units + (int64_t)(tile / UNIT_TILES * p.w.n_units + rank) * BF16_UNIT_BYTES +
+        tile % UNIT_TILES * BF16_TILE_BYTES + lane * LANE_BYTES;
 
+    to += tile * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
+#pragma unroll 1
     for (int unit = 0; unit < n_units; unit++) {
 #pragma unroll
         for (int i = 0; i < TILE_PIECES; i++)
@@ -71,292 +58,247 @@ static __device__ __forceinline__ void fill_tiles(uint32_t to, const struct deco
     }
 }
 
-/* The next term of four numbers. */
-static __device__ __forceinline__ uint2 pairs_of(float v[4])
-{
-    const uint32_t low = take_bf16(v);
-
-    return make_uint2(low, take_bf16(v + 2));
-}
-
-/* Eight columns of a row from k on, times the norm's weights and ROUTER_UNITS. */
-static __device__ __forceinline__ void weigh(float v[PIECE], const struct decode_vector &norm,
-                                             int k)
-{
-    float g[PIECE];
-
-    if (norm.kind == VECTOR_F32) {
-        ((float4 *)g)[0] = ((const float4 *)((const float *)norm.data + k))[0];
-        ((float4 *)g)[1] = ((const float4 *)((const float *)norm.data + k))[1];
-    } else if (norm.kind == VECTOR_BF16) {
-        const uint4 from = *(const uint4 *)((const uint16_t *)norm.data + k);
-        const uint32_t words[PIECE / 2] = {from.x, from.y, from.z, from.w};
-
-#pragma unroll
-        for (int i = 0; i < PIECE; i++)
-            g[i] = __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xFFFF0000u);
-    } else {
-#pragma unroll
-        for (int i = 0; i < PIECE; i++)
-            g[i] = 1.0f;
-    }
-#pragma unroll
-    for (int i = 0; i < PIECE; i++)
-        v[i] *= g[i] * ROUTER_UNITS;
-}
-
-/* Where eight columns, piece `piece` of a unit, lie of a token behind the unit's beginning: the first four. The others
- * are a lane further on. */
-static __device__ __forceinline__ int piece_at(int piece, int token)
-{
-    return piece / BLOCK_PIECES * TERM_BLOCK_BYTES + token * TOKEN_BLOCK_BYTES +
-           piece % 2 * (2 * LANE_BYTES) + piece % BLOCK_PIECES / 2 * (LANE_BYTES / 2);
-}
-
-/* The tokens' columns of the eighth, each number as the sum of three; zeros where there is none. */
-static __device__ __forceinline__ void split_tokens(char *to, const struct decode_route &p,
-                                                    int rank, int n_units)
-{
-    enum { AT_ONCE = 2, UNIT_ITEMS = UNIT_PIECES * TOKENS };
-    const int first = (int)blockIdx.x / EIGHTHS * TOKENS, n = n_units * UNIT_ITEMS;
-
-    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
-        float v[AT_ONCE][PIECE];
-
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, token = first + i % UNIT_ITEMS / UNIT_PIECES;
-            const int k =
-                (rank + i / UNIT_ITEMS * EIGHTHS) * UNIT_COLUMNS + i % UNIT_PIECES * PIECE;
-            const bool is_there = i < n && token < p.n_tokens && k < p.n;
-            const float4 *from = (const float4 *)(p.x + (is_there ? (int64_t)token * p.n + k : 0));
-
-            ((float4 *)v[j])[0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
-            ((float4 *)v[j])[1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
-            if (is_there)
-                weigh(v[j], p.norm, k);
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const int i = i0 + j * RING_THREADS, piece = i % UNIT_PIECES;
-            char *at = to + i / UNIT_ITEMS * UNIT_TERMS_BYTES +
-                       piece_at(piece, i % UNIT_ITEMS / UNIT_PIECES);
-
-#pragma unroll
-            for (int term = 0; term < TERMS && i < n; term++) {
-                uint2 *first_four = (uint2 *)(at + term * UNIT_TERM_BYTES);
-
-                *first_four = pairs_of(v[j]);
-                first_four[LANE_BYTES / sizeof(*first_four)] = pairs_of(v[j] + 4);
-            }
-        }
-    }
-}
-
-/* ---- the join ---- */
-
-/* The block's token, joined, to `row`, times the norm's weights and ROUTER_UNITS; zeros behind it, and where there is no such token. Gives
- * the norm's factor. */
-static __device__ __forceinline__ float join_token(float *row, const struct decode_join &j,
-                                                   const struct norm_held &weights, int n,
-                                                   int token, bool is_there, struct squares *room)
-{
-    const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS, n_there = is_there ? n : 0;
-    struct norm_held held = norm_hold(j.x + (int64_t)token * n, n_there);
-    const struct norm_held added = norm_hold(j.h + (int64_t)token * n, n_there);
-    float factor;
-
-#pragma unroll
-    for (int i = 0; i < NORM_HELD; i++)
-        held.at[i] += added.at[i];
-    factor = factor_by_parts(held, n, j.eps, room);
-#pragma unroll
-    for (int i = 0; i < NORM_HELD; i++) {
-        const int at = threadIdx.x + i * NORM_THREADS;
-        const float y = at < n_there ? normed(held.at[i], factor, weights.at[i]) : 0.0f;
-
-        if (at < n_rounded)
-            row[at] = at < n_there ? held.at[i] * (weights.at[i] * ROUTER_UNITS) : 0.0f;
-        if (at < n_there) {
-            j.x[(int64_t)token * n + at] = held.at[i];
-            j.y[(int64_t)token * n + at] = y;
-        }
-        if (is_there && j.normed != NULL && at < n_rounded)
-            j.normed[(int64_t)token * n_rounded + at] = half_bits(y);
-    }
-    return factor;
-}
-
-/* A row's pieces, each number as the sum of three, to the blocks whose columns they are. */
-static __device__ __forceinline__ void send_row(const float *row, uint32_t tokens, int n_units,
-                                                int token)
-{
-    for (int i = threadIdx.x; i < n_units * UNIT_PIECES; i += RING_THREADS) {
-        const int unit = i / UNIT_PIECES, piece = i % UNIT_PIECES;
-        const uint32_t to = tokens + unit / EIGHTHS * UNIT_TERMS_BYTES + piece_at(piece, token);
-        float v[PIECE];
-
-        ((float4 *)v)[0] = ((const float4 *)row)[i * 2];
-        ((float4 *)v)[1] = ((const float4 *)row)[i * 2 + 1];
-#pragma unroll
-        for (int term = 0; term < TERMS; term++) {
-            store_to_block(to + term * UNIT_TERM_BYTES, unit % EIGHTHS, pairs_of(v));
-            store_to_block(to + term * UNIT_TERM_BYTES + LANE_BYTES, unit % EIGHTHS,
-                           pairs_of(v + 4));
-        }
-    }
-}
-
 /* ---- products and sums ---- */
+
+enum { UNIT_HALVES = 2 * UNIT_BLOCKS };
+
+/* The warp's tile of a unit times the tokens, 16 columns each. */
+static __device__ __forceinline__ void multiply_unit(float parts[UNIT_HALVES][4], uint32_t words,
+                                                     uint32_t tokens)
+{
+    const uint32_t at = tokens + threadIdx.x % WARP_LANES * (LANE_BYTES / 2);
+
+#pragma unroll
+    for (int i = 0; i < UNIT_HALVES; i++) {
+        const uint4 w = load_shared<0>(words + i / 2 * BF16_BLOCK_BYTES +
+                                       piece_place(router_piece(i % 2)) * LANE_BYTES);
+        uint2 z[TERMS];
+
+#pragma unroll
+        for (int term = 0; term < TERMS; term++)
+            z[term] = load_shared_pair<0>(at + term * UNIT_TERM_BYTES + i * HALF_BLOCK_BYTES);
+        router_part(parts[i], w, z);
+    }
+}
+
+/* The sums of a warp's tile, as the sums of fixed_of(), or, where these do not hold a part, by router_fixed(). */
+struct tile_sums {
+    uint32_t high[4], low[4], other;
+};
+
+static __device__ __forceinline__ void add_parts(struct tile_sums *sums,
+                                                 const float parts[UNIT_HALVES][4])
+{
+#pragma unroll
+    for (int i = 0; i < UNIT_HALVES * 4; i++) {
+        const struct fixed_float fixed = fixed_of(parts[i / 4][i % 4]);
+
+        sums->high[i % 4] += fixed.high;
+        sums->low[i % 4] += fixed.low;
+        sums->other |= fixed.other;
+    }
+}
 
 /* sums = those of the warp's tile times the tokens. */
 static __device__ __forceinline__ void multiply_eighth(long long sums[4], uint32_t tiles,
                                                        uint32_t tokens, int n_units)
 {
-    const int lane = threadIdx.x % WARP_LANES;
+    struct tile_sums of_tile = {};
 
-    for (int unit = 0; unit < n_units; unit++)
-#pragma unroll
-        for (int block = 0; block < UNIT_BLOCKS; block++) {
-            const uint32_t words = tiles + unit * BF16_TILE_BYTES + block * BF16_BLOCK_BYTES;
-            uint4 z[TERMS];
+#pragma unroll 1 /* what runs once comes from memory, line after line: less code is faster */
+    for (int unit = 0; unit < n_units; unit++) {
+        float parts[UNIT_HALVES][4];
 
+        multiply_unit(parts, tiles + unit * BF16_TILE_BYTES, tokens + unit * UNIT_TERMS_BYTES);
+        add_parts(&of_tile, parts);
+    }
 #pragma unroll
-            for (int term = 0; term < TERMS; term++)
-                z[term] = load_shared<0>(tokens + unit * UNIT_TERMS_BYTES + term * UNIT_TERM_BYTES +
-                                         block * TERM_BLOCK_BYTES + lane * LANE_BYTES);
+    for (int i = 0; i < 4; i++)
+        sums[i] = fixed_sum(of_tile.high[i], of_tile.low[i], n_units * UNIT_HALVES);
+    if (!__any_sync(ALL_LANES, (of_tile.other & FIXED_OTHER) != 0))
+        return;
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const uint4 w =
-                    load_shared<0>(words + piece_place(router_piece(half)) * LANE_BYTES);
-                uint2 of_half[TERMS];
-                float part[4];
+    for (int i = 0; i < 4; i++)
+        sums[i] = 0;
+#pragma unroll 1
+    for (int unit = 0; unit < n_units; unit++) {
+        float parts[UNIT_HALVES][4];
 
+        multiply_unit(parts, tiles + unit * BF16_TILE_BYTES, tokens + unit * UNIT_TERMS_BYTES);
 #pragma unroll
-                for (int term = 0; term < TERMS; term++)
-                    of_half[term] = half == 0 ? make_uint2(z[term].x, z[term].y)
-                                              : make_uint2(z[term].z, z[term].w);
-                router_part(part, w, of_half);
-#pragma unroll
-                for (int i = 0; i < 4; i++)
-                    sums[i] += router_fixed(part[i]);
-            }
-        }
+        for (int i = 0; i < UNIT_HALVES * 4; i++)
+            sums[i % 4] += router_fixed(parts[i / 4][i % 4]);
+    }
 }
 
-/* Sums: (token, expert). */
-static __device__ __forceinline__ void put_eighth(long long *to, const long long sums[4])
+/* Where a lane's sums go: a token's to its block, in this block's eighth. Sums there: (eighth, expert). */
+struct sums_plan {
+    uint32_t to[2], barrier[2];
+};
+
+static __device__ __forceinline__ struct sums_plan plan_sums(uint32_t sums, uint32_t barrier)
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const int row = warp * TILE_ROWS + lane / 4 * 2;
+    struct sums_plan plan;
 
 #pragma unroll
-    for (int k = 0; k < 2; k++)
-        *(longlong2 *)(to + (lane % 4 * 2 + k) * DECODE_EXPERTS_MAX + row) =
-            make_longlong2(sums[k], sums[k + 2]);
+    for (int k = 0; k < 2; k++) {
+        plan.to[k] = place_in_block(sums + (cluster_rank() * DECODE_EXPERTS_MAX + row) *
+                                               (int)sizeof(long long),
+                                    lane % 4 * 2 + k);
+        plan.barrier[k] = place_in_block(barrier, lane % 4 * 2 + k);
+    }
+    return plan;
 }
 
-/* One warp: the scores of the block's token, and its experts. */
-static __device__ __forceinline__ void choose_experts(const struct decode_route &p, uint32_t sums,
-                                                      const float bias[SCORES_HELD], float factor,
-                                                      int token, int rank)
+static __device__ __forceinline__ void send_sums(const struct sums_plan &plan,
+                                                 const long long sums[4])
+{
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        send(plan.to[k], plan.barrier[k], sums[k], sums[k + 2]);
+}
+
+/* The scores of the block's token, in their order: of a thread, which is an expert's. */
+static __device__ __forceinline__ void add_sums(uint32_t *orders, const struct decode_route &p,
+                                                const long long *sums, uint32_t bias_bits,
+                                                float factor, int token)
+{
+    const int e = threadIdx.x;
+    const bool is_expert = e < p.n_experts;
+    long long sum = 0;
+    float logit;
+
+#pragma unroll
+    for (int i = 0; i < EIGHTHS; i++)
+        sum += is_expert ? sums[i * DECODE_EXPERTS_MAX + e] : 0;
+    logit = router_logit(sum, factor,
+                         __uint_as_float(p.bias.kind == VECTOR_F32 ? bias_bits : bias_bits << 16));
+    orders[e] = is_expert ? order_of(logit) : 0;
+    if (is_expert)
+        p.scores[token * p.n_experts + e] = logit;
+}
+
+/* One warp: the token's experts. Not in line, so that it is one code for the rehearsal, too, which stores nothing: while
+ * others join rows the first warp goes through it, for code comes from memory, line after line. */
+static __device__ __noinline__ void choose_experts(const uint32_t *orders, int32_t *ids,
+                                                   float *gates, int n_ranks, bool is_real)
 {
     const int lane = threadIdx.x;
-    long long parts[SCORES_HELD][EIGHTHS];
     struct candidates c;
-    struct chosen chosen;
 
 #pragma unroll
     for (int i = 0; i < SCORES_HELD; i++)
-#pragma unroll
-        for (int eighth = 0; eighth < EIGHTHS; eighth++)
-            parts[i][eighth] = load_of_block(
-                sums + (rank * DECODE_EXPERTS_MAX + i * WARP_LANES + lane) * (int)sizeof(long long),
-                eighth);
-#pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++) {
-        const int e = i * WARP_LANES + lane;
-        long long sum = 0;
-        float logit;
+        c.orders[i] = orders[i * WARP_LANES + lane];
+    const struct by_lane mine = chosen_by_lane(c, n_ranks);
+    const float gate = gate_of_lane(mine, n_ranks);
 
-#pragma unroll
-        for (int eighth = 0; eighth < EIGHTHS; eighth++)
-            sum += parts[i][eighth];
-        logit = router_logit(sum, factor, bias[i]);
-        c.orders[i] = e < p.n_experts ? order_of(logit) : 0;
-        if (e < p.n_experts && token < p.n_tokens)
-            p.scores[token * p.n_experts + e] = logit;
+    if (lane < n_ranks && is_real) {
+        ids[lane] = mine.id;
+        gates[lane] = gate;
     }
-    if (token >= p.n_tokens)
-        return;
-    choose(&chosen, c, p.n_ranks);
-    if (lane < p.n_ranks) {
-        p.ids[token * p.n_ranks + lane] = id_of(chosen, lane);
-        p.gates[token * p.n_ranks + lane] = gate_of(chosen, lane, p.n_ranks);
-    }
+}
+
+/* The first threads meet: one for each expert. */
+static __device__ __forceinline__ void experts_meet(void)
+{
+    asm volatile("bar.sync 1, %0;" ::"n"((int)DECODE_EXPERTS_MAX) : "memory");
 }
 
 /* ---- the kernel. Grid: clusters, TOKENS tokens each ---- */
 
+/* What comes from the cluster's blocks. */
+struct arrivals {
+    uint64_t tokens, sums;
+};
+
 template <bool JOINS>
 static __global__ void __launch_bounds__(RING_THREADS, 1)
     route_kernel(const __grid_constant__ struct decode_route p,
-                 const __grid_constant__ struct decode_join join)
+                 const __grid_constant__ struct decode_join join, float inverse_n)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
-    __shared__ __align__(16) long long sums_of_block[TOKENS * DECODE_EXPERTS_MAX];
-    __shared__ __align__(16) float row[JOINS ? (int)DECODE_WIDTH_MAX : 4];
+    __shared__ __align__(16) long long sums_of_token[EIGHTHS * DECODE_EXPERTS_MAX];
     __shared__ struct squares room[NORM_PARTS];
+    __shared__ struct arrivals arrivals;
+    __shared__ uint32_t orders[DECODE_EXPERTS_MAX];
     const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
     const int n_units = units_of_eighth(p.w.n_units, rank);
     const int token = (int)blockIdx.x / EIGHTHS * TOKENS + rank;
+    const bool is_there = token < p.n_tokens;
     const uint32_t weights = (uint32_t)__cvta_generic_to_shared(shared);
+    const uint32_t tokens = weights + weights_bytes(p);
     const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
-    const bool is_busy = warp < tiles_of(p);
+    const bool has_row = (int)threadIdx.x >= RING_THREADS - ROW_THREADS;
+    const int n_fillers = JOINS ? (RING_THREADS - ROW_THREADS) / WARP_LANES : (int)RING_WARPS;
+    const uint32_t tokens_come = (uint32_t)__cvta_generic_to_shared(&arrivals.tokens);
+    const uint32_t sums_come = (uint32_t)__cvta_generic_to_shared(&arrivals.sums);
+    const struct sums_plan to_sums =
+        plan_sums((uint32_t)__cvta_generic_to_shared(sums_of_token), sums_come);
     long long sums[4] = {};
-    float bias[SCORES_HELD] = {}, factor = 1.0f;
-    struct norm_held weights_of_norm = {};
+    float factor = 1.0f;
+    uint32_t bias_bits = 0;
+    struct row_plan plan;
+    struct row_held row = {}, norm = {};
 
-    if (JOINS)
-        cluster_arrive(); /* who writes to others' shared memory knows that they have begun */
-    if (is_busy)
-        fill_tiles(tiles, p, rank, n_units);
+    if (threadIdx.x == 0) {
+        arrivals_init(tokens_come, n_units * UNIT_TERMS_BYTES);
+        arrivals_init(sums_come, tiles_of(p) * TILE_ROWS * EIGHTHS * (int)sizeof(sums[0]));
+    }
+    cluster_begin(); /* who sends to others knows that they have begun */
+    if (JOINS && has_row)
+        plan = plan_row(p, join, token, tokens, tokens_come);
+    else
+        for (int tile = warp; tile < tiles_of(p); tile += n_fillers)
+            fill_tile(weights, p, tile, rank, n_units);
     copy_commit();
-    if (warp == 0)
-#pragma unroll
-        for (int i = 0; i < SCORES_HELD; i++)
-            if (i * WARP_LANES + (int)threadIdx.x < p.n_experts)
-                bias[i] = vector_at(p.bias, 0, i * WARP_LANES + threadIdx.x);
-    if (JOINS)
-        weights_of_norm = hold_weights(join.norm, p.n);
+    if ((int)threadIdx.x < p.n_experts)
+        bias_bits = vector_bits(p.bias, 0, threadIdx.x);
     pdl_wait();
     pdl_launch_dependents();
+    if (JOINS && has_row) {
+        row = join_row(plan, join);
+#pragma unroll
+        for (int i = 0; i < PIECES_HELD; i++)
+            weights_of(norm.at[i], plan.norm[i], join.norm.kind);
+    } else if (JOINS && warp == 0) {
+        choose_experts(orders, p.ids, p.gates, p.n_ranks, false);
+    }
+    cluster_wait();
     if (JOINS) {
-        factor = join_token(row, join, weights_of_norm, p.n, token, token < p.n_tokens, room);
-        __syncthreads();
-        cluster_wait();
-        send_row(row, weights + weights_bytes(p), p.w.n_units, rank);
+        struct squares squares = {0, 0};
+
+        if (has_row) {
+            send_row(row, norm, plan, p.w.n_units);
+            squares = squares_of_row(row);
+        }
         copy_wait<0>();
-        cluster_arrive();
-        cluster_wait();
+        factor = factor_of_squares(squares, inverse_n, join.eps, room);
+        arrivals_wait(tokens_come);
     } else {
-        if (p.factors != NULL && token < p.n_tokens)
+        if (p.factors != NULL && is_there)
             factor = __ldcg(p.factors + token);
         split_tokens((char *)shared + weights_bytes(p), p, rank, n_units);
         copy_wait<0>();
         __syncthreads();
     }
-    if (is_busy)
-        multiply_eighth(sums, tiles, weights + weights_bytes(p), n_units);
-    put_eighth(sums_of_block, sums);
-    cluster_arrive();
-    cluster_wait();
-    if (warp == 0)
-        choose_experts(p, (uint32_t)__cvta_generic_to_shared(sums_of_block), bias, factor, token,
-                       rank);
-    __syncwarp();
-    cluster_arrive(); /* the shared memory stays until all have read it */
-    cluster_wait();
+    if (warp < tiles_of(p)) {
+        multiply_eighth(sums, tiles, tokens, n_units);
+        send_sums(to_sums, sums);
+    }
+    if (JOINS && has_row && is_there)
+        store_row(row, norm, plan, join, factor, p.w.n_units, token);
+    if (threadIdx.x < DECODE_EXPERTS_MAX) {
+        /* where there is no token, too: the shared memory stays until then */
+        arrivals_wait(sums_come);
+        if (is_there)
+            add_sums(orders, p, sums_of_token, bias_bits, factor, token);
+        experts_meet();
+    }
+    if (is_there && warp == 0)
+        choose_experts(orders, p.ids + token * p.n_ranks, p.gates + token * p.n_ranks, p.n_ranks,
+                       true);
 }
 
 template <bool JOINS>
@@ -374,7 +316,8 @@ static bool launch(const cudaStream_t *stream, const struct decode_route *p,
     if (stream != NULL)
         pdl_launch_clusters(route_kernel<JOINS>,
                             dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS), RING_THREADS,
-                            (size_t)shared_bytes(*p), *stream, EIGHTHS, *p, *join);
+                            (size_t)shared_bytes(*p), *stream, EIGHTHS, *p, *join,
+                            1.0f / (float)p->n);
     return true;
 }
 

@@ -64,15 +64,13 @@ static __device__ __forceinline__ float part_of_held(const struct norm_held &hel
     return parts[0];
 }
 
-/* norm_factor() by parts, of a row that is held as a whole. `room`: NORM_PARTS squares. */
-static __device__ __forceinline__ float factor_by_parts(const struct norm_held &held, int64_t n,
-                                                        float eps, struct squares *room)
+/* The norm's factor of a row of whose squares each thread has some. `room`: NORM_PARTS squares, which nobody
+ * reads any more. */
+static __device__ __forceinline__ float factor_of_squares(struct squares s, float inverse_n,
+                                                          float eps, struct squares *room)
 {
-    struct squares s = squares_of_part(part_of_held(held));
-
     s.whole = warp_sum(s.whole);
     s.rest = warp_sum(s.rest);
-    __syncthreads();
     if (threadIdx.x % WARP_LANES == 0)
         room[threadIdx.x / WARP_LANES] = s;
     __syncthreads();
@@ -82,7 +80,17 @@ static __device__ __forceinline__ float factor_by_parts(const struct norm_held &
         s.whole += room[warp].whole;
         s.rest += room[warp].rest;
     }
-    return factor_of(sum_of_squares(s), 1.0f / (float)n, eps);
+    return factor_of(sum_of_squares(s), inverse_n, eps);
+}
+
+/* norm_factor() by parts, of a row that is held as a whole. */
+static __device__ __forceinline__ float factor_by_parts(const struct norm_held &held, int64_t n,
+                                                        float eps, struct squares *room)
+{
+    const struct squares s = squares_of_part(part_of_held(held));
+
+    __syncthreads();
+    return factor_of_squares(s, 1.0f / (float)n, eps, room);
 }
 
 #endif
