@@ -136,7 +136,7 @@ FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OBJ  := $(patsubst %.c,$(BUILD)/obj/%.o,$(FUZZ_SRC))
 PROGRAM   := $(if $(MAIN_OBJ),$(BUILD)/osprey)
 SHARED    := $(BUILD)/$(SONAME)
-FORMATTED := $(wildcard include/*.h src/*/*.[ch] src/cuda/*.cu src/cuda/*.cuh tests/*.[ch] tests/*/*.[ch] examples/*.c)
+FORMATTED := $(wildcard include/*.h src/*/*.[ch] src/cuda/*.cu src/cuda/*.cuh bench/*.cu tests/*.[ch] tests/*/*.[ch] examples/*.c)
 VENV      := build/venv
 
 # ---- building ---------------------------------------------------------------------------------

@@ -226,8 +226,7 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows, bool 
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
     if (has_sums)
-        p.choice = {sums, x, bf16(l->norm, WIDTH),
-                    bf16(l->bias + 131072, EXPERTS), 1e-5f};
+        p.choice = {sums, x, bf16(l->norm, WIDTH), bf16(l->bias + 131072, EXPERTS), 1e-5f};
     return p;
 }
 

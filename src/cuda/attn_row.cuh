@@ -173,6 +173,18 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
         add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
 }
 
+/* A kernel's begin; false: there is nothing to do for the block. Who waits for this kernel waits for those before it, so one
+ * block without work waits, too. */
+static __device__ __forceinline__ bool begin_block(struct block *k, const struct attn_launch &l)
+{
+    pdl_launch_dependents();
+    if (block_of(k, l))
+        return true;
+    if (blockIdx.y + blockIdx.z == 0)
+        pdl_wait();
+    return false;
+}
+
 /* The page of a unit; any page where there is no such unit. */
 static __device__ __forceinline__ int32_t page_of(const struct block &k, int index)
 {

@@ -77,12 +77,8 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     struct query q;
     struct sums sums = {};
 
-    pdl_launch_dependents();
-    if (!block_of(&k, l)) {
-        if (blockIdx.y + blockIdx.z == 0)
-            pdl_wait(); /* who waits for this kernel waits for those before it */
+    if (!begin_block(&k, l))
         return;
-    }
     const float sink = load_sink(l, k, warp);
     struct place next = {0, k.unit + warp};
     const struct source from = source_of<DTYPE>(k, next.index);

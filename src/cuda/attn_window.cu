@@ -75,12 +75,8 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     struct block k;
     struct query q;
 
-    pdl_launch_dependents();
-    if (!block_of(&k, l)) {
-        if (blockIdx.y + blockIdx.z == 0)
-            pdl_wait(); /* who waits for this kernel waits for those before it */
+    if (!begin_block(&k, l))
         return;
-    }
     const float *head = query_of_block(l, k);
 
     u.first = k.unit + warp;

@@ -53,15 +53,6 @@ static __device__ __forceinline__ void copy_or_zero_at(uint32_t to, const void *
                  : "memory");
 }
 
-/* That, through the first-level cache: of what a block reads again for its next item. */
-template <int TO>
-static __device__ __forceinline__ void copy_or_zero(uint32_t to, const void *from, bool is_there)
-{
-    asm volatile("cp.async.ca.shared.global [%0 + %2], [%1], 16, %3;" ::"r"(to), "l"(from), "n"(TO),
-                 "r"(is_there ? LANE_BYTES : 0)
-                 : "memory");
-}
-
 template <int AT> static __device__ __forceinline__ uint4 load_shared(uint32_t from)
 {
     uint4 v;

@@ -329,10 +329,4 @@ static __device__ __forceinline__ float2 pair_of_bits(const struct decode_vector
                : make_float2(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u));
 }
 
-static __device__ __forceinline__ float2 vector_pair_at(const struct decode_vector &v, int matrix,
-                                                        int i)
-{
-    return pair_of_bits(v, vector_pair_bits(v, matrix, i));
-}
-
 #endif

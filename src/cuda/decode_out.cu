@@ -129,41 +129,6 @@ static constexpr int registers_of(int kind)
     return kind == ROWS_ANY ? 80 : 56;
 }
 
-/* The row as fragments, by all groups. */
-template <bool IS_MXFP4, int GROUPS>
-static __device__ __forceinline__ void share_row(char *fragments, const float *x, int n,
-                                                 int n_units)
-{
-    enum { NUMBERS = 8, AT_ONCE = 2 / GROUPS, THREADS = GROUPS * RING_THREADS };
-    const int n_pieces = n_units * UNIT_COLUMNS / NUMBERS;
-    const int first = (int)(threadIdx.y * RING_THREADS + threadIdx.x);
-
-#pragma unroll 1
-    for (int i = first; i < n_pieces; i += THREADS * AT_ONCE) {
-        float4 v[AT_ONCE][2];
-
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const float4 *from = (const float4 *)x + 2 * (i + j * THREADS);
-            const bool is_there = i + j * THREADS < n / NUMBERS;
-
-            v[j][0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
-            v[j][1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; j++) {
-            const float4 low = v[j][0], high = v[j][1];
-
-            if (i + j * THREADS < n_pieces)
-                ((uint4 *)fragments)[i + j * THREADS] =
-                    IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
-                                          pair_f16(high.x, high.y), pair_f16(high.z, high.w))
-                             : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
-                                          pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
-        }
-    }
-}
-
 /* Grid: GROUPS tiles of 16 rows. A block: RING_THREADS, groups. */
 template <class SHAPE, int KIND, int GROUPS>
 static __global__ void __maxnreg__(registers_of(KIND))
@@ -211,7 +176,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
     if (KIND == ROWS_ANY)
         copy_rows<SHAPE::IS_MXFP4, 4>(fragments, p.rows, 0, n_tokens, n_units);
     else
-        share_row<SHAPE::IS_MXFP4, GROUPS>(fragments, p.rows.x, p.rows.n, n_units);
+        copy_row<SHAPE::IS_MXFP4, GROUPS>(fragments, p.rows.x, p.rows.n, n_units);
     __syncthreads();
 #pragma unroll
     for (int k = 0; k < N; k++)

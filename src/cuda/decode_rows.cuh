@@ -39,6 +39,17 @@ static __device__ __forceinline__ const float *source_row(const struct decode_ro
     return rows.x + (int64_t)row * rows.n;
 }
 
+/* Eight numbers as pairs: of FP16 beside MXFP4 weights, else of BF16. */
+template <bool IS_MXFP4> static __device__ __forceinline__ uint4 pairs_of_piece(const float4 v[2])
+{
+    const float4 low = v[0], high = v[1];
+
+    return IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
+                                 pair_f16(high.x, high.y), pair_f16(high.z, high.w))
+                    : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
+                                 pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
+}
+
 /* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it, behind
  * pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces of eight numbers
  * are under way. */
@@ -68,48 +79,38 @@ static __device__ __forceinline__ void copy_rows(char *fragments, const struct d
         for (int j = 0; j < AT_ONCE; j++) {
             const int i = i0 + j * RING_THREADS, token = i / n_pieces,
                       k = (i - token * n_pieces) * 8;
-            const float4 low = v[j][0], high = v[j][1];
 
             if (i < n)
                 *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) =
-                    IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
-                                          pair_f16(high.x, high.y), pair_f16(high.z, high.w))
-                             : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
-                                          pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
+                    pairs_of_piece<IS_MXFP4>(v[j]);
         }
     }
 }
 
-/* The same of one row, x: its fragments lie in the order of its numbers. */
-template <bool IS_MXFP4>
+/* The same of one row, x, by a block of GROUPS groups of RING_THREADS: its fragments lie in the order of its numbers. */
+template <bool IS_MXFP4, int GROUPS = 1>
 static __device__ __forceinline__ void copy_row(char *fragments, const float *x, int n, int n_units)
 {
-    enum { AT_ONCE = 2, PIECE_NUMBERS = 8 };
+    enum { AT_ONCE = 2 / GROUPS, PIECE_NUMBERS = 8, THREADS = GROUPS * RING_THREADS };
     const int n_pieces = n_units * UNIT_COLUMNS / PIECE_NUMBERS;
+    const int first = (int)(threadIdx.y * RING_THREADS + threadIdx.x);
 
 #pragma unroll 1
-    for (int i = threadIdx.x; i < n_pieces; i += RING_THREADS * AT_ONCE) {
-        const float4 *from = (const float4 *)x + 2 * i;
+    for (int i = first; i < n_pieces; i += THREADS * AT_ONCE) {
         float4 v[AT_ONCE][2];
 
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
-            v[j][0] = v[j][1] = make_float4(0, 0, 0, 0);
-            if (i + j * RING_THREADS < n / PIECE_NUMBERS) {
-                v[j][0] = __ldcg(from + 2 * j * RING_THREADS);
-                v[j][1] = __ldcg(from + 2 * j * RING_THREADS + 1);
-            }
+            const float4 *from = (const float4 *)x + 2 * (i + j * THREADS);
+            const bool is_there = i + j * THREADS < n / PIECE_NUMBERS;
+
+            v[j][0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
+            v[j][1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
-            const float4 low = v[j][0], high = v[j][1];
-
-            if (i + j * RING_THREADS < n_pieces)
-                ((uint4 *)fragments)[i + j * RING_THREADS] =
-                    IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
-                                          pair_f16(high.x, high.y), pair_f16(high.z, high.w))
-                             : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
-                                          pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
+            if (i + j * THREADS < n_pieces)
+                ((uint4 *)fragments)[i + j * THREADS] = pairs_of_piece<IS_MXFP4>(v[j]);
         }
     }
 }
