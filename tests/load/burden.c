@@ -6,6 +6,8 @@
  *     burden slow PORT N SECONDS                       N each of slow heads, slow bodies, slow readers,
  *                                                      and one that asks /health every 10 ms
  *     burden disconnects PORT N AT_ONCE MS             N clients that leave at random points within MS
+ *     burden hostile PORT SECONDS N KEY                N attacking connections of all kinds (hostile.c)
+ *     burden good PORT SECONDS KEY                     one client that asks /health and chats
  *
  * `streams` prints {"event":"all_begun"} first, once every stream has had a token. */
 #include <signal.h>
@@ -18,6 +20,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "clients.h"
+#include "hostile.h"
 
 enum { HEADER_TOKENS = 3, SECOND_MS = 1000 };
 
@@ -396,6 +399,8 @@ static const struct scenario {
     {"overload", 3, run_overload},
     {"slow", 2, run_slow},
     {"disconnects", 3, run_disconnects},
+    {"hostile", 3, run_hostile},
+    {"good", 2, run_good},
 };
 
 int main(int argc, char **argv)

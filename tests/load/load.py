@@ -31,12 +31,12 @@ MIB = 1 << 20
 class Server:
     """One server with a step time, and what can be asked of it from outside."""
 
-    def __init__(self, step_ms, *options, control=None):
+    def __init__(self, step_ms, *options, control=None, program=PROGRAM):
         environment = {**os.environ, "OSPREY_FAKE_STEP_MS": str(step_ms)}
         if control:
             environment["OSPREY_FAKE_CONTROL"] = str(control)
         self.process = subprocess.Popen(
-            [str(PROGRAM), "serve", "--port", "0", *(() if "--log-level" in options else ("--log-level", "warn")), *map(str, options)],
+            [str(program), "serve", "--port", "0", *(() if "--log-level" in options else ("--log-level", "warn")), *map(str, options)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -271,6 +271,38 @@ def disconnects(n, at_once=200):
     return seen, promises
 
 
+# What docs/limits.md allows clients to make the server hold, in MiB: bodies, answers that wait to be
+# sent, and for each connection; then what the engine's process and the heap's fragmentation add.
+HOSTILE_MIB = {"bodies": 256, "answers": 256, "connection": 1, "rest": 128}
+
+
+def hostile(n, seconds, base_s, slack=1, program=PROGRAM, step_ms=10):
+    """Hostile clients of all kinds at once (tests/load/hostile.c), and a good one beside them."""
+    promises = Promises()
+    with Server(
+        step_ms, "--api-key", "good,hostile", "--max-model-len", 4096, "--worker", "on", program=program
+    ) as server:  # fmt: skip
+        alone = last_line(burden(server, "good", base_s, "good"))
+        before = server.resident()
+        clients = burden(server, "hostile", seconds + 2, n, "hostile")
+        resident = Watch(server.resident, 0.5)
+        beside = last_line(burden(server, "good", seconds, "good"))
+        seen = {"alone": alone, "beside": beside, "hostile": last_line(clients)}
+        seen["resident_before"], seen["resident_peak"] = before, max(resident.stop())
+        seen["restarts"] = server.health()["restarts"]
+        limit = HOSTILE_MIB["bodies"] + HOSTILE_MIB["answers"] + HOSTILE_MIB["rest"] + n * HOSTILE_MIB["connection"]
+        promises.equal("bad answers to the good client", beside["health"]["bad"] + beside["chat"]["bad"], 0)
+        promises.most("p99 of the good client's /health, ms", beside["health"]["ms_p99"], 50 * slack)
+        promises.most(
+            "p99 of the good client's chat, beside and alone",
+            beside["chat"]["ms_p99"] / max(alone["chat"]["ms_p99"], step_ms), 2 * slack,
+        )  # fmt: skip
+        promises.most("MiB of resident memory for all", (seen["resident_peak"] - before) / MIB, limit)
+        promises.equal("restarts of the engine", seen["restarts"], 0)
+        promises.equal("exit status", server.stop(), 0)
+    return seen, promises
+
+
 def drain(n, step_ms=100, tokens=60, slack=1):
     """SIGTERM while n streams run; then twice."""
     promises = Promises()
@@ -303,6 +335,8 @@ SCENARIOS = {
     "overload": lambda minutes: overload(60),
     "slow": lambda minutes: slow(1000, 75),
     "disconnects": lambda minutes: disconnects(100000),
+    "hostile": lambda minutes: hostile(500, int(minutes * 60), 60),
+    "hostile-nano": lambda minutes: hostile(500, int(minutes * 60), 60, program=BUILD / "osprey"),
     "drain": lambda minutes: drain(256),
 }
 SHORT = {
@@ -310,6 +344,7 @@ SHORT = {
     "overload": lambda minutes: overload(5, slack=10, n_seqs=64, step_ms=100),
     "slow": lambda minutes: slow(100, 4, slack=10),
     "disconnects": lambda minutes: disconnects(3000),
+    "hostile": lambda minutes: hostile(130, 8, 4, slack=10),
     "drain": lambda minutes: drain(256, tokens=30, slack=8),
 }
 
