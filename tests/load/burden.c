@@ -395,12 +395,8 @@ static const struct scenario {
     int n_words;
     int (*run)(int port, char **argv);
 } SCENARIOS[] = {
-    {"streams", 3, run_streams},
-    {"overload", 3, run_overload},
-    {"slow", 2, run_slow},
-    {"disconnects", 3, run_disconnects},
-    {"hostile", 3, run_hostile},
-    {"good", 2, run_good},
+    {"streams", 3, run_streams},         {"overload", 3, run_overload}, {"slow", 2, run_slow},
+    {"disconnects", 3, run_disconnects}, {"hostile", 3, run_hostile},   {"good", 2, run_good},
 };
 
 int main(int argc, char **argv)
