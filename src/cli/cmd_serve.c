@@ -16,7 +16,7 @@ struct serve_args {
     const char *host, *names, *api_key, *api_key_file, *allowed_origins, *log_level;
     int port, queue, request_s, limit_s, idle_s, stall_s, shutdown_s;
     int stored, stored_age_s;
-    int64_t body_bytes_max, stored_bytes_max;
+    int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
     const char *effort, *date, *template_kwargs;
     bool no_prefix_cache, no_async_scheduling, quiet;
@@ -32,6 +32,7 @@ static const struct serve_args DEFAULTS = {
     .stall_s = SERVE_STALL_MS_DEFAULT / 1000,
     .shutdown_s = SERVE_SHUTDOWN_MS_DEFAULT / 1000,
     .body_bytes_max = SERVE_BODY_BYTES_DEFAULT,
+    .answers_bytes_max = SERVE_ANSWERS_BYTES_DEFAULT,
     .stored = SERVE_STORED_RESPONSES_DEFAULT,
     .stored_bytes_max = SERVE_STORED_BYTES_DEFAULT,
     .stored_age_s = SERVE_STORED_AGE_S_DEFAULT,
@@ -57,7 +58,8 @@ static const struct option_row OPTIONS[] = {
     TEXT_ROW(T, api_key_file, "api-key-file", NULL, "FILE",
              "file of such keys, one a line; lines that begin with # are none"),
     TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",
-             "web pages of other hosts that may call, such as https://chat.example.org; * = all"),
+             "origins of web pages that may call, such as https://chat.example.org; requests with "
+             "their names as Host may, too; * = all"),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
@@ -78,6 +80,14 @@ static const struct option_row OPTIONS[] = {
             "requests that may wait; more get 429 with Retry-After (default 256)"),
     BYTES_ROW(T, body_bytes_max, "max-body", NULL, 1024, 1 << 30,
               "largest request body; larger ones get 413 (default 4M)"),
+    BYTES_ROW(T, bodies_bytes_max, "max-body-total", NULL, 1024, (int64_t)1 << 40,
+              "memory of all request bodies that are being received or read, beyond 64K each; a "
+              "request above it gets 503 with Retry-After (default 64 times --max-body, at least "
+              "256M)"),
+    BYTES_ROW(T, answers_bytes_max, "max-answer-total", NULL, SERVE_ANSWERS_BYTES_MIN,
+              (int64_t)1 << 40,
+              "memory of all answers that clients have not read yet; above it the slowest readers "
+              "are dropped (default 512M)"),
     INT_ROW(T, stored, "max-stored-responses", NULL, 0, 65536, "N",
             "answers of /v1/responses that are kept for previous_response_id; those that were not "
             "used for longest go first (default 1024; 0: none)"),
@@ -174,6 +184,8 @@ static struct serve_options options_of(struct serving *s)
         .api_key_file = args->api_key_file,
         .allowed_origins = args->allowed_origins,
         .body_bytes_max = (size_t)args->body_bytes_max,
+        .bodies_bytes_max = (size_t)args->bodies_bytes_max,
+        .answers_bytes_max = (size_t)args->answers_bytes_max,
         .request_timeout_ms = args->request_s * 1000,
         .request_limit_ms = args->limit_s * 1000,
         .idle_timeout_ms = args->idle_s * 1000,

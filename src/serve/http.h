@@ -35,7 +35,15 @@ enum { HTTP_TICK_MS = 250 };
     X(n_gone, "osprey:http_disconnects_total", "counter",                                          \
       "Clients that left before their answer was complete.")                                       \
     X(n_slow, "osprey:http_slow_readers_total", "counter",                                         \
-      "Clients cut off because they did not read their answer.")
+      "Clients cut off because they did not read their answer.")                                   \
+    X(n_body_bytes, "osprey:http_body_bytes", "gauge",                                             \
+      "Memory reserved for request bodies, beyond 64 KiB each.")                                   \
+    X(n_bodies_refused, "osprey:http_bodies_refused_total", "counter",                             \
+      "Requests answered with 503: request bodies used all memory that they may use.")             \
+    X(n_queue_bytes, "osprey:http_queue_bytes", "gauge",                                           \
+      "Memory of answers that clients have not read yet.")                                         \
+    X(n_answers_refused, "osprey:http_answers_refused_total", "counter",                           \
+      "Answers replaced by 503: unread answers used all memory that they may use.")
 
 struct http_counts {
 #define HTTP_COUNT_MEMBER(member, name, type, text) int64_t member;
@@ -46,13 +54,18 @@ struct http_counts {
 
 struct http_options {
     const char *host;
-    int port; /* 0: one that is free */
-    size_t body_bytes_max;
+    int port;                /* 0: one that is free */
+    size_t body_bytes_max;   /* of one request */
+    size_t bodies_bytes_max; /* of all bodies, beyond HTTP_BODY_FREE_BYTES each */
+    size_t queue_bytes_max;  /* of all answers that clients have not read yet */
     int request_timeout_ms;  /* from a request's first byte to its last */
-    int idle_timeout_ms;     /* between requests */
+    int idle_timeout_ms;     /* between requests, from the last byte of an answer */
     int stall_timeout_ms;    /* a client that takes no bytes */
     int shutdown_timeout_ms; /* for running responses, after the first signal */
     void *ctx;
+    /* A request's head has been read, and nothing of its body is kept. False: refused; it has
+     * called http_respond(), and the connection is closed when a body would follow. */
+    bool (*on_head)(void *ctx, struct http_exchange *x);
     void (*on_request)(void *ctx, struct http_exchange *x);
     void (*on_wake)(void *ctx);                       /* after http_wake() */
     void (*on_tick)(void *ctx);                       /* every HTTP_TICK_MS */
@@ -67,6 +80,9 @@ CHECKED enum osp_status http_open(struct http_server **out, const struct http_op
 void http_close(struct http_server *s); /* accepts NULL */
 void http_free(struct http_server *s); /* when nobody can call http_wake() any more; accepts NULL */
 int http_port(const struct http_server *s);
+/* Whether only this machine can reach the address that was bound: 127.0.0.0/8 or ::1, also as an
+ * IPv4 address in IPv6, and whatever the name in http_options' host resolved to. */
+bool http_is_loopback(const struct http_server *s);
 /* Answers until a signal (SIGINT, SIGTERM) or http_stop(); `on_ready` is called when clients can
  * connect. *forced_out: a second signal came, so clients were cut off. */
 CHECKED enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx),
@@ -88,8 +104,13 @@ void http_unhold(struct http_server *s);
 /* ---- one exchange ---- */
 
 const struct http_request *http_exchange_request(const struct http_exchange *x);
-/* Gives the caller the body, NUL-terminated, to free(). */
+/* In on_head: the API key that came with the request, and a smaller limit for its body. */
+void http_exchange_set_key(struct http_exchange *x, int key_index);
+void http_exchange_limit_body(struct http_exchange *x, size_t n_bytes_max);
+/* Gives the caller the body, NUL-terminated, for http_body_free(). */
 char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes);
+/* Any thread may call, until http_free(). Accepts NULL. */
+void http_body_free(struct http_server *s, char *body, size_t n_bytes);
 /* For the access log: "tokens=12/34". Copied. */
 void http_exchange_note(struct http_exchange *x, const char *note);
 /* gone(ctx): the client left before the response was complete; the exchange must not be used again. */
@@ -100,6 +121,10 @@ void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), voi
 void http_add_header(struct http_exchange *x, const char *name, const char *value);
 void http_respond(struct http_exchange *x, int status, const char *content_type, const char *body,
                   size_t n_bytes);
+/* The same for a large body: takes the memory of `body`, which is empty then, and copies
+ * nothing. */
+void http_respond_buf(struct http_exchange *x, int status, const char *content_type,
+                      struct buf *body);
 /* A response whose length is not known yet. A client that does not read is dropped when more is written while
  * more than HTTP_STREAM_QUEUE_BYTES_MAX wait for it, which calls `gone` from within http_stream_write(). */
 void http_stream_begin(struct http_exchange *x, int status, const char *content_type);
@@ -108,6 +133,16 @@ void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes
 void http_stream_set_ping(struct http_exchange *x, const char *ping);
 void http_stream_end(struct http_exchange *x);
 
-enum { HTTP_STREAM_QUEUE_BYTES_MAX = 256 << 10, HTTP_PING_SECONDS = 15 };
+enum {
+    HTTP_STREAM_QUEUE_BYTES_MAX = 256 << 10,
+    HTTP_PIPELINE_QUEUE_BYTES_MAX = 64
+                                    << 10, /* unread bytes above which a connection's next request
+                                                 is not read */
+    HTTP_WHOLE_FREE_BYTES = 256 << 10, /* a whole answer up to this size is sent even when unread
+                                          answers use all memory that they may use */
+    HTTP_READ_RATE_MIN = 4 << 10, /* bytes a second that a client must take of a whole answer, on
+                                     average: a reader of single bytes would hold 64 MiB for ever */
+    HTTP_PING_SECONDS = 15
+};
 
 #endif

@@ -9,12 +9,9 @@
 #include "base/memory.h"
 
 enum {
-    PENDING_BYTES_MAX =
-        HTTP_READ_BYTES, /* what a client may send ahead while its request is answered;
-                                            more stays in the kernel */
-    SEND_BYTES =
-        64 << 10 /* what the kernel may keep for a client that reads slowly (Linux doubles it);
-                             left alone it would be megabytes for each */
+    PENDING_BYTES_MAX = HTTP_READ_BYTES, /* what a client may send ahead while its request is
+                                            answered; more stays in the kernel */
+    LINGER_MS = 2000
 };
 
 static void pump(struct http_conn *c);
@@ -55,15 +52,14 @@ void http_conn_close(struct http_conn *c)
     if (c->state == CONN_CLOSED)
         return;
     c->state = CONN_CLOSED;
+    http_queue_forget(c);
     uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     if (!was_busy)
         return;
     c->server->n_busy--;
     c->server->counts.n_gone++;
-    log_info("http id=%s method=%s path=%s status=%d gone=1 ms=%.1f", c->parser.request.id,
-             c->parser.request.method, c->parser.request.path, x->status,
-             (double)(clock_ns() - x->start_ns) * 1e-6);
+    http_log_gone(x);
     if (x->gone)
         x->gone(x->gone_ctx);
 }
@@ -103,15 +99,16 @@ static void read_stop(struct http_conn *c)
     c->reading = false;
 }
 
-/* The client sends no more. What it has sent in full is still answered. */
+/* The client sends no more. What it has sent in full is still answered, and all answers are
+ * sent. */
 static void on_eof(struct http_conn *c)
 {
     c->eof = true;
     read_stop(c);
     if (c->state == CONN_BUSY)
         http_watch_eof(c);
-    else
-        http_conn_close(c);
+    else if (c->pending.size_bytes == 0)
+        http_conn_finish(c);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n_bytes, const uv_buf_t *data)
@@ -142,7 +139,7 @@ static void lend(struct http_conn *c)
 
     c->state = CONN_BUSY;
     s->n_busy++;
-    http_exchange_begin(c);
+    c->exchange.start_ns = clock_ns();
     http_watch_busy(c);
     s->opt.on_request(s->opt.ctx, &c->exchange);
 }
@@ -165,10 +162,36 @@ static void await_rest(struct http_conn *c)
         http_conn_write(c, "HTTP/1.1 100 Continue\r\n\r\n", 25);
     }
     if (c->state != CONN_CLOSED && c->eof)
-        http_conn_close(c);
+        http_conn_finish(c);
 }
 
-/* Parses one request of what has come; false when there is none yet. */
+/* False: the handlers have refused the request. */
+static bool is_admitted(struct http_conn *c)
+{
+    http_exchange_begin(c);
+    return c->server->opt.on_head(c->server->opt.ctx, &c->exchange);
+}
+
+/* A body follows: nothing of it is kept before its sender, destination and length are known. */
+static void on_head(struct http_conn *c)
+{
+    if (!is_admitted(c))
+        return;
+    if (!http_parse_admit(&c->parser))
+        http_refuse(c, c->parser.error_status, c->parser.error);
+    else if (c->pending.size_bytes == 0)
+        await_rest(c);
+}
+
+static void on_done(struct http_conn *c)
+{
+    const bool had_body = c->exchange.conn != NULL; /* then on_head() has begun it */
+
+    if (had_body || is_admitted(c))
+        lend(c);
+}
+
+/* Parses up to the end of a head or of a request; false when neither has come yet. */
 static bool pump_one(struct http_conn *c)
 {
     enum http_parse_result result;
@@ -179,11 +202,20 @@ static bool pump_one(struct http_conn *c)
         consume(c, used);
     if (result == HTTP_PARSE_MORE)
         await_rest(c);
+    else if (result == HTTP_PARSE_HEAD)
+        on_head(c);
     else if (result == HTTP_PARSE_BAD)
         http_refuse(c, c->parser.error_status, c->parser.error);
     else
-        lend(c);
+        on_done(c);
     return result != HTTP_PARSE_MORE;
+}
+
+/* Between requests or in one, and not while the client leaves earlier answers unread. */
+static bool may_parse(const struct http_conn *c)
+{
+    return (c->state == CONN_IDLE || c->state == CONN_READING) &&
+           http_queued(c) <= HTTP_PIPELINE_QUEUE_BYTES_MAX;
 }
 
 /* Answers what has come, request by request: a loop, because a handler that responds at once comes
@@ -193,14 +225,24 @@ static void pump(struct http_conn *c)
     if (c->pumping)
         return;
     c->pumping = true;
-    while (c->state == CONN_IDLE || c->state == CONN_READING)
+    while (may_parse(c))
         if (c->pending.size_bytes == 0 || !pump_one(c))
             break;
     c->pumping = false;
-    if (c->state == CONN_BUSY && c->pending.size_bytes >= PENDING_BYTES_MAX)
+    if (c->state == CONN_CLOSED)
+        return;
+    if (c->pending.size_bytes >= PENDING_BYTES_MAX)
         read_stop(c);
-    else if (c->state != CONN_CLOSED)
+    else
         read_start(c);
+}
+
+void http_conn_sent(struct http_conn *c)
+{
+    if (http_queued(c) == 0 && c->state == CONN_IDLE)
+        http_watch_idle(c);
+    if (may_parse(c) && (c->pending.size_bytes > 0 || !c->reading))
+        pump(c);
 }
 
 /* ---- after a response ---- */
@@ -217,15 +259,16 @@ static void on_shutdown(uv_shutdown_t *request, int status)
 }
 
 /* Closing with unread bytes in the kernel would reset the connection and could take the response
- * from the client, so the reading goes on for a moment after the last byte is written. */
+ * from the client, so the reading goes on for a moment after the last byte is written; where a
+ * body was refused, as long as the client may take to send it. */
 static void linger(struct http_conn *c)
 {
-    enum { LINGER_MS = 2000 };
+    const bool has_body_to_come = c->parser.head_done && !c->parser.done;
     uv_shutdown_t *request = mem_new(sizeof *request);
 
     c->state = CONN_LINGER;
     buf_release(&c->pending);
-    http_watch_start(c, LINGER_MS);
+    http_watch_start(c, has_body_to_come ? c->server->opt.request_timeout_ms : LINGER_MS);
     read_start(c);
     request->data = c;
     if (uv_shutdown(request, (uv_stream_t *)&c->tcp, on_shutdown) == 0)
@@ -234,11 +277,19 @@ static void linger(struct http_conn *c)
     http_conn_close(c);
 }
 
+void http_conn_finish(struct http_conn *c)
+{
+    if (http_queued(c) == 0)
+        http_conn_close(c);
+    else if (c->state != CONN_LINGER)
+        linger(c);
+}
+
 static void next_request(struct http_conn *c)
 {
     http_parse_reset(&c->parser);
     c->state = CONN_IDLE;
-    http_watch_start(c, c->server->opt.idle_timeout_ms);
+    http_watch_idle(c);
     if (c->eof && c->pending.size_bytes == 0)
         linger(c);
     else
@@ -261,42 +312,9 @@ void http_conn_exchange_done(struct http_conn *c)
     http_server_settle(c->server);
 }
 
-/* ---- a new one ---- */
-
-static struct http_conn *conn_new(struct http_server *s)
+void http_conn_open(struct http_conn *c)
 {
-    struct http_conn *c = mem_new(sizeof *c);
-
-    c->server = s;
-    c->n_handles = 2;
-    c->next = s->connections;
-    if (c->next)
-        c->next->prev = c;
-    s->connections = c;
-    s->n_connections++;
-    http_parse_init(&c->parser, s->opt.body_bytes_max);
     buf_init(&c->pending, PENDING_BYTES_MAX + HTTP_READ_BYTES);
-    uv_tcp_init(&s->loop, &c->tcp);
-    uv_timer_init(&s->loop, &c->timer);
-    c->tcp.data = c;
-    c->timer.data = c;
-    return c;
-}
-
-void http_conn_accept(struct http_server *s)
-{
-    struct http_conn *c = conn_new(s);
-    int send_bytes = SEND_BYTES;
-
-    s->counts.n_accepted++;
-    if (uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp) != 0 ||
-        s->n_connections > s->n_connections_max) {
-        s->counts.n_over++;
-        http_conn_close(c);
-        return;
-    }
-    uv_tcp_nodelay(&c->tcp, 1);
-    uv_send_buffer_size((uv_handle_t *)&c->tcp, &send_bytes);
-    http_watch_start(c, s->opt.request_timeout_ms);
+    http_watch_start(c, c->server->opt.request_timeout_ms);
     read_start(c);
 }

@@ -12,8 +12,7 @@ static struct http_parser *parser_of(llhttp_t *l)
     return (struct http_parser *)l->data;
 }
 
-/* Notes the first error; gives what makes llhttp stop. */
-static int reject(struct http_parser *p, int status, const char *why)
+int http_parse_reject(struct http_parser *p, int status, const char *why)
 {
     if (!p->error) {
         p->error_status = status;
@@ -22,12 +21,17 @@ static int reject(struct http_parser *p, int status, const char *why)
     return HPE_USER;
 }
 
-static int reject_size(struct http_parser *p)
+int http_parse_reject_size(struct http_parser *p)
 {
-    snprintf(p->error_text, sizeof p->error_text,
-             "the body is larger than this server accepts, %zu bytes (--max-body)",
-             p->body_bytes_max);
-    return reject(p, 413, p->error_text);
+    const size_t limit = p->request.body.limit_bytes;
+
+    if (limit == p->body_bytes_max)
+        snprintf(p->error_text, sizeof p->error_text,
+                 "the body is larger than this server accepts, %zu bytes (--max-body)", limit);
+    else
+        snprintf(p->error_text, sizeof p->error_text,
+                 "the body is larger than this request may have, %zu bytes", limit);
+    return http_parse_reject(p, 413, p->error_text);
 }
 
 /* ---- the head ---- */
@@ -36,7 +40,7 @@ static int on_url(llhttp_t *l, const char *at, size_t n_bytes)
 {
     return buf_append(&parser_of(l)->value, at, n_bytes)
                ? 0
-               : reject(parser_of(l), 414, "the request target is too long");
+               : http_parse_reject(parser_of(l), 414, "the request target is too long");
 }
 
 static int on_url_complete(llhttp_t *l)
@@ -53,11 +57,13 @@ static int on_field(llhttp_t *l, const char *at, size_t n_bytes)
     struct http_parser *p = parser_of(l);
 
     if (!p->head_done)
-        return buf_append(&p->name, at, n_bytes) ? 0 : reject(p, 431, "a header field is too long");
+        return buf_append(&p->name, at, n_bytes)
+                   ? 0
+                   : http_parse_reject(p, 431, "a header field is too long");
     p->n_trailer_bytes += n_bytes;
     return p->n_trailer_bytes <= HTTP_TRAILER_BYTES_MAX
                ? 0
-               : reject(p, 431, "the trailer fields are larger than 4 KiB");
+               : http_parse_reject(p, 431, "the trailer fields are larger than 4 KiB");
 }
 
 static int on_value(llhttp_t *l, const char *at, size_t n_bytes)
@@ -66,7 +72,9 @@ static int on_value(llhttp_t *l, const char *at, size_t n_bytes)
 
     if (p->head_done)
         return on_field(l, at, n_bytes);
-    return buf_append(&p->value, at, n_bytes) ? 0 : reject(p, 431, "a header field is too long");
+    return buf_append(&p->value, at, n_bytes)
+               ? 0
+               : http_parse_reject(p, 431, "a header field is too long");
 }
 
 static const struct {
@@ -103,81 +111,13 @@ static int on_value_complete(llhttp_t *l)
     int result = 0;
 
     if (field != HTTP_FIELD_OTHER && p->request.fields[field])
-        result = FIELDS[field].once ? reject(p, 400, "a header field is given twice") : 0;
+        result =
+            FIELDS[field].once ? http_parse_reject(p, 400, "a header field is given twice") : 0;
     else if (field != HTTP_FIELD_OTHER)
         p->request.fields[field] = trimmed_copy(&p->value);
     buf_clear(&p->name);
     buf_clear(&p->value);
     return result;
-}
-
-/* "http://host/path?query" or "/path?query" or, for OPTIONS, "*". */
-static int split_target(struct http_parser *p)
-{
-    struct http_request *r = &p->request;
-    const char *target = r->target;
-    const char *path = target;
-
-    if (!target)
-        return reject(p, 400, "the request has no target");
-    if (strncasecmp(target, "http://", 7) == 0) {
-        path = target + 7 + strcspn(target + 7, "/?");
-        r->authority = mem_strndup(target + 7, (size_t)(path - target - 7));
-    }
-    if (strcmp(target, "*") == 0 && strcmp(r->method, "OPTIONS") != 0)
-        return reject(p, 400, "the target * is for OPTIONS only");
-    if (*path != '/' && *path != '*' && !(r->authority && (*path == '\0' || *path == '?')))
-        return reject(p, 400, "the request target must begin with /");
-    r->path =
-        *path == '/' || *path == '*' ? mem_strndup(path, strcspn(path, "?")) : mem_strdup("/");
-    return 0;
-}
-
-static int check_host(struct http_parser *p)
-{
-    const struct http_request *r = &p->request;
-    const char *host = r->fields[HTTP_HOST];
-    char name[256];
-
-    if (!host)
-        return r->http_1_0 ? 0 : reject(p, 400, "an HTTP/1.1 request must have a Host field");
-    if ((*host && !http_host_name(host, name, sizeof name)) ||
-        (r->authority && !http_host_name(r->authority, name, sizeof name)))
-        return reject(p, 400, "the Host field is not host:port");
-    return 0;
-}
-
-static int check_length(struct http_parser *p)
-{
-    const char *length = p->request.fields[HTTP_CONTENT_LENGTH];
-    const char *encoding = p->request.fields[HTTP_TRANSFER_ENCODING];
-
-    if (length && encoding)
-        return reject(p, 400, "both Content-Length and Transfer-Encoding are given");
-    if (encoding && p->request.http_1_0)
-        return reject(p, 400, "Transfer-Encoding needs HTTP/1.1");
-    if (encoding && strcasecmp(encoding, "chunked") != 0)
-        return reject(p, 501, "the only Transfer-Encoding understood is chunked");
-    if (!length)
-        return 0;
-    if (*length == '\0' || strlen(length) > 19 || length[strspn(length, "0123456789")] != '\0')
-        return reject(p, 400, "Content-Length is not a number");
-    if (strtoull(length, NULL, 10) > p->body_bytes_max)
-        return reject_size(p);
-    return 0;
-}
-
-static int check_body_form(struct http_parser *p)
-{
-    const char *coding = p->request.fields[HTTP_CONTENT_ENCODING];
-    const char *expect = p->request.fields[HTTP_EXPECT];
-
-    if (coding && strcasecmp(coding, "identity") != 0)
-        return reject(p, 415, "Content-Encoding is not supported: send the body as it is");
-    if (expect && strcasecmp(expect, "100-continue") != 0)
-        return reject(p, 417, "the only Expect understood is 100-continue");
-    p->wants_continue = expect && !p->request.http_1_0;
-    return 0;
 }
 
 static int on_head(llhttp_t *l)
@@ -188,18 +128,74 @@ static int on_head(llhttp_t *l)
     l->upgrade = 0; /* an offered upgrade is declined by ignoring it, RFC 9110 7.8 */
     p->request.method = llhttp_method_name((llhttp_method_t)l->method);
     p->request.http_1_0 = l->http_minor == 0;
-    if (split_target(p) != 0 || check_host(p) != 0 || check_length(p) != 0)
-        return HPE_USER;
-    return check_body_form(p);
+    return http_head_check(p) ? 0 : HPE_USER;
 }
 
 /* ---- the body ---- */
 
+/* 0 for a chunked body. on_head() has checked the text. */
+static size_t declared_bytes(const struct http_parser *p)
+{
+    const char *length = p->request.fields[HTTP_CONTENT_LENGTH];
+
+    return length ? (size_t)strtoull(length, NULL, 10) : 0;
+}
+
+/* Charges the budget for a body of so many bytes in all. */
+static bool charge(struct http_parser *p, size_t n_body_bytes)
+{
+    const size_t wanted = http_body_charge(n_body_bytes);
+
+    if (!p->budget || wanted <= p->n_charged)
+        return true;
+    if (!http_budget_take(p->budget, wanted - p->n_charged)) {
+        snprintf(
+            p->error_text, sizeof p->error_text,
+            "request bodies use %zu bytes of memory, limit is %zu (--max-body-total); try again",
+            http_budget_used(p->budget), p->budget->bytes_max);
+        (void)http_parse_reject(p, 503, p->error_text);
+        return false;
+    }
+    p->n_charged = wanted;
+    return true;
+}
+
+bool http_parse_admit(struct http_parser *p)
+{
+    const size_t n_bytes = declared_bytes(p);
+
+    if (n_bytes > p->request.body.limit_bytes) {
+        (void)http_parse_reject_size(p);
+        return false;
+    }
+    return charge(p, n_bytes);
+}
+
+void http_parse_limit_body(struct http_parser *p, size_t n_bytes_max)
+{
+    if (n_bytes_max < p->request.body.limit_bytes)
+        p->request.body.limit_bytes = n_bytes_max;
+}
+
+char *http_parse_take_body(struct http_parser *p, size_t *n_bytes)
+{
+    *n_bytes = p->request.body.size_bytes;
+    p->n_charged = 0;
+    return buf_take(&p->request.body);
+}
+
 static int on_body(llhttp_t *l, const char *at, size_t n_bytes)
 {
     struct http_parser *p = parser_of(l);
+    struct buf *body = &p->request.body;
 
-    return buf_append(&p->request.body, at, n_bytes) ? 0 : reject_size(p);
+    if (n_bytes > body->limit_bytes - body->size_bytes)
+        return http_parse_reject_size(p);
+    if (!charge(p, body->size_bytes + n_bytes))
+        return HPE_USER;
+    return buf_append(body, at, n_bytes)
+               ? 0
+               : http_parse_reject(p, 503, "no memory for the body; try again");
 }
 
 static int on_chunk(llhttp_t *l)
@@ -216,7 +212,7 @@ static int on_extension(llhttp_t *l, const char *at, size_t n_bytes)
     p->n_extension_bytes += n_bytes;
     return p->n_extension_bytes <= HTTP_CHUNK_EXTENSION_BYTES_MAX
                ? 0
-               : reject(p, 400, "a chunk extension is larger than 256 bytes");
+               : http_parse_reject(p, 400, "a chunk extension is larger than 256 bytes");
 }
 
 static int on_done(llhttp_t *l)
@@ -245,9 +241,10 @@ static llhttp_settings_t SETTINGS = {
     .on_message_complete = on_done,
 };
 
-void http_parse_init(struct http_parser *p, size_t body_bytes_max)
+void http_parse_init(struct http_parser *p, size_t body_bytes_max, struct http_budget *budget)
 {
-    *p = (struct http_parser){.body_bytes_max = body_bytes_max};
+    *p = (struct http_parser){
+        .body_bytes_max = body_bytes_max, .budget = budget, .request.key_index = -1};
     llhttp_init(&p->llhttp, HTTP_REQUEST, &SETTINGS);
     p->llhttp.data = p;
     http_lines_init(&p->lines);
@@ -258,6 +255,9 @@ void http_parse_init(struct http_parser *p, size_t body_bytes_max)
 
 void http_parse_release(struct http_parser *p)
 {
+    if (p->budget)
+        http_budget_give(p->budget, p->n_charged);
+    p->n_charged = 0;
     http_request_release(&p->request);
     buf_release(&p->name);
     buf_release(&p->value);
@@ -266,9 +266,10 @@ void http_parse_release(struct http_parser *p)
 void http_parse_reset(struct http_parser *p)
 {
     size_t body_bytes_max = p->body_bytes_max;
+    struct http_budget *budget = p->budget;
 
     http_parse_release(p);
-    http_parse_init(p, body_bytes_max);
+    http_parse_init(p, body_bytes_max, budget);
 }
 
 static enum http_parse_result bad_bytes(struct http_parser *p)
@@ -276,10 +277,10 @@ static enum http_parse_result bad_bytes(struct http_parser *p)
     llhttp_errno_t code = llhttp_get_errno(&p->llhttp);
 
     if (code == HPE_INVALID_METHOD)
-        (void)reject(p, 501, "the method is unknown");
+        (void)http_parse_reject(p, 501, "the method is unknown");
     if (code == HPE_INVALID_VERSION)
-        (void)reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
-    (void)reject(p, 400, llhttp_get_error_reason(&p->llhttp));
+        (void)http_parse_reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+    (void)http_parse_reject(p, 400, llhttp_get_error_reason(&p->llhttp));
     return HTTP_PARSE_BAD;
 }
 
@@ -305,13 +306,13 @@ static enum http_parse_result parse_head(struct http_parser *p, const char *data
     size_t n_head = *used;
 
     if (lines == HTTP_LINES_BAD) {
-        (void)reject(p, p->lines.error_status, p->lines.error);
+        (void)http_parse_reject(p, p->lines.error_status, p->lines.error);
         return HTTP_PARSE_BAD;
     }
     result = parse(p, data, n_head, used);
     *used = n_head;
     if (result != HTTP_PARSE_BAD && p->head_done != (lines == HTTP_LINES_END)) {
-        (void)reject(p, 400, "the end of the request's head is ambiguous");
+        (void)http_parse_reject(p, 400, "the end of the request's head is ambiguous");
         return HTTP_PARSE_BAD;
     }
     return result;
@@ -320,14 +321,11 @@ static enum http_parse_result parse_head(struct http_parser *p, const char *data
 enum http_parse_result http_parse_feed(struct http_parser *p, const char *data, size_t n_bytes,
                                        size_t *used)
 {
-    enum http_parse_result result = HTTP_PARSE_MORE;
-    size_t n_head = 0, n_body = 0;
+    enum http_parse_result result;
 
     p->began = p->began || n_bytes > 0;
-    if (!p->head_done)
-        result = parse_head(p, data, n_bytes, &n_head);
-    if (result == HTTP_PARSE_MORE && n_head < n_bytes)
-        result = parse(p, data + n_head, n_bytes - n_head, &n_body);
-    *used = n_head + n_body;
-    return result;
+    if (p->head_done)
+        return parse(p, data, n_bytes, used);
+    result = parse_head(p, data, n_bytes, used);
+    return result == HTTP_PARSE_MORE && p->head_done ? HTTP_PARSE_HEAD : result;
 }

@@ -13,7 +13,10 @@ enum {
     HTTP_FIELDS_MAX = 100,
     HTTP_TRAILER_BYTES_MAX = 4 << 10,
     HTTP_CHUNK_EXTENSION_BYTES_MAX = 256, /* of one chunk */
-    HTTP_REQUEST_ID_BYTES_MAX = 128
+    HTTP_REQUEST_ID_BYTES_MAX = 128,
+    HTTP_BODY_FREE_BYTES = 64 << 10 /* of each body, which the budget for all bodies does not
+                                       count: a chat of usual size is read even when large bodies
+                                       use it up */
 };
 
 /* Header fields that are kept. X(member, name, may appear only once) */
@@ -48,6 +51,7 @@ struct http_request {
     char id[HTTP_REQUEST_ID_BYTES_MAX +
             1]; /* the client's x-request-id if it is sane, or a new one */
     bool http_1_0, keep_alive;
+    int key_index; /* of the API key that the request came with; -1: none */
     struct buf body;
 };
 

@@ -57,9 +57,19 @@ static enum osp_status resolve(struct http_server *s, struct sockaddr_storage *o
     return OSP_OK;
 }
 
-static enum osp_status find_port(struct http_server *s)
+static bool is_loopback(const struct sockaddr_storage *address)
 {
-    struct sockaddr_storage address;
+    const struct in6_addr *ip6 = &((const struct sockaddr_in6 *)address)->sin6_addr;
+
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(ip6) || (IN6_IS_ADDR_V4MAPPED(ip6) && ip6->s6_addr[12] == 127);
+}
+
+/* The address is asked for: --host may be a name, or one of many spellings. */
+static enum osp_status find_address(struct http_server *s)
+{
+    struct sockaddr_storage address = {0};
     int size = sizeof address;
     int error = uv_tcp_getsockname(&s->listener, (struct sockaddr *)&address, &size);
 
@@ -68,6 +78,7 @@ static enum osp_status find_port(struct http_server *s)
                     uv_strerror(error));
     s->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
                                                   : ((struct sockaddr_in *)&address)->sin_port);
+    s->is_loopback = is_loopback(&address);
     return OSP_OK;
 }
 
@@ -83,7 +94,7 @@ static enum osp_status bind_listener(struct http_server *s)
     if (error)
         return fail(OSP_EIO, "cannot listen on %s port %d: %s", s->opt.host, s->opt.port,
                     uv_strerror(error));
-    return find_port(s);
+    return find_address(s);
 }
 
 static void on_async(uv_async_t *async)
@@ -123,6 +134,7 @@ enum osp_status http_open(struct http_server **out, const struct http_options *o
     enum osp_status st;
 
     s->opt = *opt;
+    s->bodies.bytes_max = opt->bodies_bytes_max;
     uv_loop_init(&s->loop);
     open_handles(s);
     raise_file_limit(s);
@@ -139,6 +151,11 @@ enum osp_status http_open(struct http_server **out, const struct http_options *o
 int http_port(const struct http_server *s)
 {
     return s->port;
+}
+
+bool http_is_loopback(const struct http_server *s)
+{
+    return s->is_loopback;
 }
 
 /* ---- ending ---- */
@@ -163,7 +180,7 @@ static void close_idle(struct http_server *s)
     for (struct http_conn *c = s->connections, *next; c; c = next) {
         next = c->next;
         if (c->state == CONN_IDLE || c->state == CONN_READING)
-            http_conn_close(c);
+            http_conn_finish(c);
     }
 }
 
@@ -253,6 +270,8 @@ void http_get_counts(const struct http_server *s, struct http_counts *out)
     *out = s->counts;
     out->n_open = s->n_connections;
     out->n_busy = s->n_busy;
+    out->n_body_bytes = (int64_t)atomic_load(&s->bodies.used_bytes);
+    out->n_queue_bytes = (int64_t)s->n_queue_bytes;
 }
 
 /* ---- running ---- */
@@ -261,6 +280,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct http_server *s = timer->data;
 
+    (void)http_queue_make_space(s, 0);
     s->opt.on_tick(s->opt.ctx);
 }
 
@@ -278,8 +298,7 @@ enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx), boo
         return fail(OSP_EIO, "cannot listen on %s port %d: %s", s->opt.host, s->opt.port,
                     uv_strerror(error));
     signal(SIGPIPE, SIG_IGN);
-    if (s->opt.on_tick)
-        uv_timer_start(&s->tick_timer, on_tick, HTTP_TICK_MS, HTTP_TICK_MS);
+    uv_timer_start(&s->tick_timer, on_tick, HTTP_TICK_MS, HTTP_TICK_MS);
     on_ready(s->opt.ctx);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     *forced_out = s->n_stops > 1;

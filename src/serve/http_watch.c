@@ -1,6 +1,7 @@
-/* The one timer of a connection. Before a request: its deadline. While a response is produced: a tick
- * that finds clients which take no bytes, sends pings, and asks the kernel about those that have
- * closed their side. */
+/* The one timer of a connection. Before a request: its deadline. While a response is produced: a
+ * tick that finds clients which take no bytes, sends pings, and asks the kernel about those that
+ * have closed their side. While an answer is being sent and no request follows: a tick, too; the
+ * time between requests begins when the answer has been sent. */
 #include "serve/http_conn.h"
 
 #include <string.h>
@@ -20,15 +21,12 @@ static bool is_reset(struct http_conn *c)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
 }
 
-static bool is_stalled(struct http_conn *c)
+/* Often enough for http_is_stalled(). */
+static int stall_check_ms(const struct http_conn *c)
 {
-    size_t queued = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
-    uint64_t now_ms = uv_now(&c->server->loop);
+    const int stall_ms = c->server->opt.stall_timeout_ms;
 
-    if (queued == 0 || queued < c->stall_queue_bytes || c->stall_queue_bytes == 0)
-        c->stall_since_ms = now_ms;
-    c->stall_queue_bytes = queued;
-    return now_ms - c->stall_since_ms >= (uint64_t)c->server->opt.stall_timeout_ms;
+    return stall_ms < TICK_MS ? stall_ms : TICK_MS;
 }
 
 static void ping(struct http_conn *c)
@@ -44,7 +42,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct http_conn *c = timer->data;
 
-    if (is_stalled(c)) {
+    if (http_is_stalled(c)) {
         http_conn_drop(c);
         return;
     }
@@ -62,8 +60,7 @@ static void on_tick(uv_timer_t *timer)
 void http_watch_busy(struct http_conn *c)
 {
     c->tick_ms = TICK_MS;
-    c->stall_queue_bytes = 0;
-    c->stall_since_ms = c->last_write_ms = uv_now(&c->server->loop);
+    c->last_write_ms = uv_now(&c->server->loop);
     uv_timer_start(&c->timer, on_tick, TICK_MS, 0);
 }
 
@@ -87,8 +84,10 @@ static void on_deadline(uv_timer_t *timer)
 
     if (c->state == CONN_READING && c->parser.began)
         http_refuse(c, 408, "the request did not arrive in time");
-    else if (c->state == CONN_LINGER && !is_stalled(c) && c->stall_queue_bytes > 0)
-        http_watch_start(c, TICK_MS); /* the response is still on its way */
+    else if (http_is_stalled(c))
+        http_conn_drop(c);
+    else if (http_queued(c) > 0)
+        http_watch_start(c, stall_check_ms(c)); /* the response is still on its way */
     else
         http_conn_close(c);
 }
@@ -96,4 +95,9 @@ static void on_deadline(uv_timer_t *timer)
 void http_watch_start(struct http_conn *c, int timeout_ms)
 {
     uv_timer_start(&c->timer, on_deadline, (uint64_t)timeout_ms, 0);
+}
+
+void http_watch_idle(struct http_conn *c)
+{
+    http_watch_start(c, http_queued(c) > 0 ? stall_check_ms(c) : c->server->opt.idle_timeout_ms);
 }

@@ -1,4 +1,4 @@
-/* Responses: heads, whole bodies, streams in chunks, and the access log. */
+/* Responses: heads, whole bodies, streams in chunks. */
 #include "serve/http_conn.h"
 
 #include <stdio.h>
@@ -8,124 +8,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/memory.h"
-#include "base/rng.h"
 #include "serve/errors.h"
 
 enum { HEAD_BYTES_MAX = 16 << 10 };
 
-/* ---- bytes ---- */
-
-struct write_request {
-    uv_write_t uv;
-    char data[];
-};
-
-static void on_written(uv_write_t *request, int status)
-{
-    struct http_conn *c = request->handle->data;
-
-    free(request);
-    if (status < 0)
-        http_conn_close(c);
-}
-
-/* Copies and queues; a failure closes the connection. */
-void http_conn_write(struct http_conn *c, const char *data, size_t n_bytes)
-{
-    struct write_request *w;
-    uv_buf_t bytes;
-
-    if (c->state == CONN_CLOSED || n_bytes == 0)
-        return;
-    w = malloc(sizeof *w + n_bytes);
-    if (!w) {
-        http_conn_close(c);
-        return;
-    }
-    memcpy(w->data, data, n_bytes);
-    bytes = uv_buf_init(w->data, (unsigned)n_bytes);
-    c->last_write_ms = uv_now(&c->server->loop);
-    if (uv_write(&w->uv, (uv_stream_t *)&c->tcp, &bytes, 1, on_written) == 0)
-        return;
-    free(w);
-    http_conn_close(c);
-}
-
-/* ---- the exchange ---- */
-
-static bool is_sane_id(const char *id)
-{
-    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:");
-
-    return n > 0 && id[n] == '\0' && n <= HTTP_REQUEST_ID_BYTES_MAX;
-}
-
-static void set_id(struct http_request *r)
-{
-    const char *id = r->fields[HTTP_REQUEST_ID];
-
-    if (id && is_sane_id(id))
-        snprintf(r->id, sizeof r->id, "%s", id);
-    else
-        snprintf(r->id, sizeof r->id, "req-%016llx", (unsigned long long)rng_entropy());
-}
-
-void http_exchange_begin(struct http_conn *c)
-{
-    c->exchange = (struct http_exchange){.conn = c, .start_ns = clock_ns()};
-    buf_init(&c->exchange.headers, HEAD_BYTES_MAX);
-    set_id(&c->parser.request);
-}
-
-void http_exchange_release(struct http_exchange *x)
-{
-    buf_release(&x->headers);
-    free(x->note);
-    *x = (struct http_exchange){0};
-}
-
-const struct http_request *http_exchange_request(const struct http_exchange *x)
-{
-    return &x->conn->parser.request;
-}
-
-char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes)
-{
-    struct buf *body = &x->conn->parser.request.body;
-
-    *n_bytes = body->size_bytes;
-    return buf_take(body);
-}
-
-void http_exchange_note(struct http_exchange *x, const char *note)
-{
-    free(x->note);
-    x->note = mem_strdup(note);
-}
-
-void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
-{
-    x->gone = gone;
-    x->gone_ctx = ctx;
-}
-
-void http_add_header(struct http_exchange *x, const char *name, const char *value)
-{
-    buf_printf(&x->headers, "%s: %s\r\n", name, value);
-}
-
-static void finish(struct http_exchange *x)
-{
-    struct http_conn *c = x->conn;
-    const struct http_request *r = &c->parser.request;
-
-    c->server->counts.n_responses[x->status / 100]++;
-    log_info("http id=%s method=%s path=%s status=%d bytes=%llu ms=%.1f%s%s", r->id, r->method,
-             r->path, x->status, (unsigned long long)x->n_body_bytes,
-             (double)(clock_ns() - x->start_ns) * 1e-6, x->note ? " " : "", x->note ? x->note : "");
-    http_conn_exchange_done(c);
-}
+/* Of a 503 for lack of memory: a client that reads or sends at a usual speed is done by then. */
+#define RETRY_AFTER_S "1"
 
 /* ---- heads ---- */
 
@@ -199,34 +87,82 @@ static bool is_head_request(const struct http_exchange *x)
     return method && strcmp(method, "HEAD") == 0;
 }
 
+/* Takes `body`, to free(). */
 static void write_response(struct http_exchange *x, int status, const char *content_type,
-                           const char *body, size_t n_bytes)
+                           char *body, size_t n_bytes)
 {
-    struct buf out;
+    struct buf head;
 
-    buf_init(&out, 2 * HEAD_BYTES_MAX + n_bytes);
-    put_head(&out, x, status, content_type);
+    buf_init(&head, 2 * HEAD_BYTES_MAX);
+    put_head(&head, x, status, content_type);
     if (status != 204)
-        buf_printf(&out, "content-length: %zu\r\n", n_bytes);
-    buf_puts(&out, "\r\n");
-    if (!is_head_request(x))
-        buf_append(&out, body, n_bytes);
+        buf_printf(&head, "content-length: %zu\r\n", n_bytes);
+    buf_puts(&head, "\r\n");
     x->n_body_bytes = n_bytes;
-    if (out.overflow)
-        http_conn_close(x->conn); /* out of memory */
-    else
-        http_conn_write(x->conn, out.data, out.size_bytes);
-    buf_release(&out);
+    if (is_head_request(x)) {
+        free(body);
+        body = NULL;
+        n_bytes = 0;
+    }
+    http_conn_write_body(x->conn, buf_text(&head), head.size_bytes, body, n_bytes);
+    buf_release(&head);
+}
+
+/* Takes what `e` becomes as JSON. */
+static void write_error(struct http_exchange *x, const struct api_error *e)
+{
+    struct buf body;
+    size_t n_bytes;
+
+    buf_init(&body, HEAD_BYTES_MAX);
+    api_error_json(&body, e);
+    buf_putc(&body, '\n');
+    n_bytes = body.size_bytes;
+    if (e->http_status == 503)
+        http_add_header(x, "retry-after", RETRY_AFTER_S);
+    write_response(x, e->http_status, "application/json", buf_take(&body), n_bytes);
+}
+
+/* A large answer for which unread ones leave no memory is replaced by an error. */
+static bool has_space(struct http_exchange *x, size_t n_bytes)
+{
+    struct http_server *s = x->conn->server;
+    struct api_error e;
+
+    if (n_bytes <= HTTP_WHOLE_FREE_BYTES || http_queue_make_space(s, n_bytes))
+        return true;
+    s->counts.n_answers_refused++;
+    api_error_set(&e, 503, "answer_memory_exhausted",
+                  "answers that clients have not read use %zu bytes of memory, limit is %zu "
+                  "(--max-answer-total), and this answer has %zu; try again",
+                  s->n_queue_bytes, s->opt.queue_bytes_max, n_bytes);
+    write_error(x, &e);
+    return false;
+}
+
+void http_respond_buf(struct http_exchange *x, int status, const char *content_type,
+                      struct buf *body)
+{
+    struct http_conn *c = x->conn;
+    const size_t n_bytes = body->size_bytes;
+
+    if (has_space(x, n_bytes))
+        write_response(x, status, content_type, buf_take(body), n_bytes);
+    if (c->state != CONN_CLOSED)
+        http_exchange_finish(x);
 }
 
 void http_respond(struct http_exchange *x, int status, const char *content_type, const char *body,
                   size_t n_bytes)
 {
-    struct http_conn *c = x->conn;
+    struct buf copy;
 
-    write_response(x, status, content_type, body, n_bytes);
-    if (c->state != CONN_CLOSED)
-        finish(x);
+    buf_init(&copy, n_bytes);
+    if (buf_append(&copy, body, n_bytes))
+        http_respond_buf(x, status, content_type, &copy);
+    else
+        http_conn_close(x->conn); /* out of memory */
+    buf_release(&copy);
 }
 
 /* What requests that never come to a handler are refused with. */
@@ -236,15 +172,11 @@ static const char *refusal_code(int status)
         int status;
         const char *code;
     } CODES[] = {
-        {400, "malformed_request"},
-        {408, "request_timeout"},
-        {413, "body_too_large"},
-        {414, "url_too_long"},
-        {415, "unsupported_media_type"},
-        {417, "expectation_failed"},
-        {431, "headers_too_large"},
-        {501, "not_implemented"},
-        {505, "http_version_not_supported"},
+        {400, "malformed_request"},      {408, "request_timeout"},
+        {413, "body_too_large"},         {414, "url_too_long"},
+        {415, "unsupported_media_type"}, {417, "expectation_failed"},
+        {431, "headers_too_large"},      {501, "not_implemented"},
+        {503, "body_memory_exhausted"},  {505, "http_version_not_supported"},
     };
 
     for (size_t i = 0; i < sizeof CODES / sizeof CODES[0]; i++)
@@ -253,27 +185,31 @@ static const char *refusal_code(int status)
     return NULL;
 }
 
+static void count_refusal(struct http_counts *counts, int status)
+{
+    if (status == 408)
+        counts->n_late++;
+    else if (status == 503)
+        counts->n_bodies_refused++;
+    else
+        counts->n_malformed++;
+    counts->n_responses[status / 100]++;
+}
+
 void http_refuse(struct http_conn *c, int status, const char *why)
 {
     struct http_request *r = &c->parser.request;
     struct api_error e;
-    struct buf body;
 
     http_exchange_begin(c);
     r->keep_alive = false;
     r->method = r->method ? r->method : "-";
-    buf_init(&body, HEAD_BYTES_MAX);
     api_error_set(&e, status, refusal_code(status), "%s", why);
-    api_error_json(&body, &e);
-    buf_putc(&body, '\n');
-    write_response(&c->exchange, status, "application/json", buf_text(&body), body.size_bytes);
-    buf_release(&body);
+    write_error(&c->exchange, &e);
     if (c->state == CONN_CLOSED)
         return;
-    c->server->counts.n_malformed += status != 408;
-    c->server->counts.n_late += status == 408;
-    c->server->counts.n_responses[status / 100]++;
-    log_info("http id=%s refused status=%d reason=\"%s\"", r->id, status, why);
+    count_refusal(&c->server->counts, status);
+    http_log_refused(&c->exchange, status, why);
     http_conn_exchange_done(c);
 }
 
@@ -314,7 +250,7 @@ static void write_chunk(struct http_conn *c, const char *data, size_t n_bytes)
 void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes)
 {
     struct http_conn *c = x->conn;
-    size_t queued = uv_stream_get_write_queue_size((uv_stream_t *)&c->tcp);
+    const size_t queued = http_queued(c);
 
     if (n_bytes == 0)
         return;
@@ -337,6 +273,8 @@ void http_stream_end(struct http_exchange *x)
 
     if (x->chunked)
         http_conn_write(c, "0\r\n\r\n", 5);
-    if (c->state != CONN_CLOSED)
-        finish(x);
+    if (c->state == CONN_CLOSED)
+        return;
+    http_queue_restart(c); /* from here on the client alone decides how fast it is sent */
+    http_exchange_finish(x);
 }

@@ -24,7 +24,7 @@ static void job_free(struct job *job)
     free(job->choices);
     free(job->state);
     request_params_release(&job->params);
-    free(job->body);
+    http_body_free(job->server->http, job->body, job->n_body_bytes);
     free(job);
 }
 
@@ -133,14 +133,14 @@ struct osp_usage job_usage(const struct job *job)
     return sum;
 }
 
-static void answer_whole(struct job *job, const struct buf *out)
+static void answer_whole(struct job *job, struct buf *out)
 {
     if (out->overflow) {
         api_error_set(&job->error, 500, NULL, "the answer is larger than the server can send");
         api_error_respond(job->x, &job->error);
         return;
     }
-    http_respond(job->x, 200, "application/json", buf_text(out), out->size_bytes);
+    http_respond_buf(job->x, 200, "application/json", out);
 }
 
 /* All choices are done. */

@@ -116,6 +116,6 @@ void job_work(void *ctx)
                       "the body is too intricate: its JSON needs more than %zu MiB of memory",
                       json_budget_for(job->n_body_bytes) >> 20);
     }
-    free(job->body);
+    http_body_free(job->server->http, job->body, job->n_body_bytes);
     job->body = NULL;
 }

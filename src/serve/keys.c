@@ -96,12 +96,16 @@ static bool is_same(const char *given, size_t n_given, const char *key)
     return difference == 0;
 }
 
-bool keys_have(const struct keys *k, const char *given)
+/* Compares every key, and chooses the index without a branch on the result. */
+int keys_find(const struct keys *k, const char *given)
 {
     const size_t n_given = strlen(given);
-    unsigned char found = 0;
+    unsigned found = 0; /* index + 1 of the first that is the same */
 
-    for (int i = 0; i < k->n; i++)
-        found |= is_same(given, n_given, k->items[i]);
-    return found != 0;
+    for (int i = 0; i < k->n; i++) {
+        const unsigned is_first = is_same(given, n_given, k->items[i]) & (found == 0);
+
+        found |= (unsigned)(i + 1) & (0U - is_first);
+    }
+    return (int)found - 1;
 }

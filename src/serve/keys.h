@@ -21,8 +21,8 @@ CHECKED enum osp_status keys_add_list(struct keys *k, const char *list);
 CHECKED enum osp_status keys_add_file(struct keys *k, const char *path);
 void keys_release(struct keys *k); /* accepts a zeroed one */
 
-/* Whether `given` is one of them. The time that takes depends on the length of `given` and on how many keys of which
- * lengths there are, not on what they say. */
-bool keys_have(const struct keys *k, const char *given);
+/* Index of `given` among them, or -1. The time this takes depends on the length of `given` and
+ * on how many keys of which lengths there are, not on their contents. */
+int keys_find(const struct keys *k, const char *given);
 
 #endif

@@ -193,7 +193,10 @@ static const struct {
     {"429", "Too many requests wait; Retry-After tells when to come again.", TO_NAMED},
     {"500", "The answer outgrew the server's limits.", TO_BODIES},
     {"501", "Not implemented yet.", TO_BODIES},
-    {"503", "The model is being loaded, the server ends, or the engine has failed.", TO_ALL},
+    {"503",
+     "The model is being loaded, the server ends, its memory for bodies or answers is used up, "
+     "or the engine has failed.",
+     TO_ALL},
     {"504", "The server's time limit for requests is over.", TO_NAMED},
 };
 

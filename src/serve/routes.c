@@ -1,5 +1,6 @@
 #include "serve/routes.h"
 
+#include <assert.h>
 #include <string.h>
 #include <strings.h>
 
@@ -33,13 +34,12 @@ static bool is_open(const struct http_request *r)
     return strcmp(r->path, "/health") == 0 || web_page_wanted(r);
 }
 
-static bool has_key(const struct server *s, const struct http_request *r)
+/* -1: none that is right. */
+static int find_key(const struct server *s, const struct http_request *r)
 {
     const char *given = r->fields[HTTP_AUTHORIZATION];
 
-    if (s->keys.n == 0 || is_open(r))
-        return true;
-    return given && strncasecmp(given, "Bearer ", 7) == 0 && keys_have(&s->keys, given + 7);
+    return given && strncasecmp(given, "Bearer ", 7) == 0 ? keys_find(&s->keys, given + 7) : -1;
 }
 
 static void refuse(struct http_exchange *x, int http_status, const char *code, const char *why)
@@ -182,46 +182,96 @@ static void answer_otherwise(struct http_exchange *x, const struct http_request 
     buf_release(&methods);
 }
 
-static void route(struct server *s, struct http_exchange *x, const struct http_request *r)
+/* NULL: none. */
+static const struct route *find_route(const struct http_request *r, struct span *name)
 {
-    for (int i = 0; i < N_ROUTES; i++) {
-        char name[NAME_BYTES_MAX];
-        struct span part;
+    for (int i = 0; i < N_ROUTES; i++)
+        if (match(&ROUTES[i], r->path, name) && is_method(&ROUTES[i], r->method))
+            return &ROUTES[i];
+    return NULL;
+}
 
-        if (!match(&ROUTES[i], r->path, &part) || !is_method(&ROUTES[i], r->method))
-            continue;
-        if (decode(name, part))
-            ROUTES[i].handler(s, x, name);
-        else
-            refuse(x, 400, "invalid_url", "the path has a bad % escape or too long a name");
-        return;
+/* ---- a request's head ---- */
+
+static bool origin_admitted(struct server *s, struct http_exchange *x, const struct http_request *r)
+{
+    const struct origin_rule rule = {.bind_host = s->opt.host,
+                                     .allowed_origins = s->opt.allowed_origins,
+                                     .checks_host = http_is_loopback(s->http) || s->keys.n == 0,
+                                     .is_page = web_page_wanted(r)};
+    const char *why = origin_refusal(&rule, r);
+
+    if (why)
+        refuse(x, 403, "forbidden_origin", why);
+    else if (!rule.is_page)
+        allow_origin(x, r);
+    return why == NULL;
+}
+
+static bool key_admitted(struct server *s, struct http_exchange *x, const struct http_request *r)
+{
+    const int key = find_key(s, r);
+
+    http_exchange_set_key(x, key);
+    if (s->keys.n == 0 || key >= 0 || is_open(r) || strcmp(r->method, "OPTIONS") == 0)
+        return true;
+    http_add_header(x, "www-authenticate", "Bearer");
+    refuse(x, 401, "invalid_api_key",
+           "the API key is missing or wrong: send Authorization: Bearer KEY");
+    return false;
+}
+
+static bool route_admitted(struct http_exchange *x, const struct http_request *r)
+{
+    char name[NAME_BYTES_MAX];
+    struct span part;
+
+    if (!find_route(r, &part))
+        answer_otherwise(x, r);
+    else if (!decode(name, part))
+        refuse(x, 400, "invalid_url", "the path has a bad % escape or too long a name");
+    else
+        return true;
+    return false;
+}
+
+/* Only POST reads its body. What others send with it is read and ignored while it is small, and
+ * not at all from clients without the key. */
+static void limit_body(const struct server *s, struct http_exchange *x,
+                       const struct http_request *r)
+{
+    if (s->keys.n > 0 && r->key_index < 0)
+        http_exchange_limit_body(x, 0);
+    else if (strcmp(r->method, "POST") != 0)
+        http_exchange_limit_body(x, HTTP_BODY_FREE_BYTES);
+}
+
+bool routes_admit(struct server *s, struct http_exchange *x)
+{
+    const struct http_request *r = http_exchange_request(x);
+
+    if (!origin_admitted(s, x, r) || !key_admitted(s, x, r))
+        return false;
+    if (!s->engine && !is_open(r)) {
+        refuse(x, 503, "loading", "the model is being loaded; /health tells when that is done");
+        return false;
     }
-    answer_otherwise(x, r);
+    if (!route_admitted(x, r))
+        return false;
+    limit_body(s, x, r);
+    return true;
 }
 
 void routes_dispatch(struct server *s, struct http_exchange *x)
 {
     const struct http_request *r = http_exchange_request(x);
-    const char *why =
-        origin_refusal(&(struct origin_rule){.bind_host = s->opt.host,
-                                             .allowed_origins = s->opt.allowed_origins,
-                                             .is_page = web_page_wanted(r)},
-                       r);
+    char name[NAME_BYTES_MAX] = "";
+    struct span part;
+    const struct route *route = find_route(r, &part);
 
-    if (why) {
-        refuse(x, 403, "forbidden_origin", why);
-        return;
-    }
-    allow_origin(x, r);
-    if (!has_key(s, r) && strcmp(r->method, "OPTIONS") != 0) {
-        http_add_header(x, "www-authenticate", "Bearer");
-        refuse(x, 401, "invalid_api_key",
-               "the API key is missing or wrong: send Authorization: Bearer KEY");
-    } else if (!s->engine && !is_open(r)) {
-        refuse(x, 503, "loading", "the model is being loaded; /health tells when that is done");
-    } else {
-        route(s, x, r);
-    }
+    assert(route);
+    (void)decode(name, part); /* it could be decoded when the request was admitted */
+    route->handler(s, x, name);
 }
 
 void route_index(struct server *s, struct http_exchange *x, const char *name)

@@ -11,7 +11,10 @@
 ROUTE_LIST(ROUTE_DECLARE)
 #undef ROUTE_DECLARE
 
-/* Checks who calls, then finds the handler; answers with an error itself when there is none. */
+/* From the request's head: checks who calls and whether a handler is there. False: it has
+ * answered. */
+bool routes_admit(struct server *s, struct http_exchange *x);
+/* Calls the handler of a request that routes_admit() has admitted. */
 void routes_dispatch(struct server *s, struct http_exchange *x);
 
 #endif

@@ -12,6 +12,11 @@
 enum {
     SERVE_PORT_DEFAULT = 8000,
     SERVE_BODY_BYTES_DEFAULT = 4 << 20,
+    SERVE_BODIES_LARGEST =
+        64, /* largest bodies that may be there at a time, by default, and at least */
+    SERVE_BODIES_BYTES_MIN = 256 << 20,
+    SERVE_ANSWERS_BYTES_MIN = 64 << 20, /* the largest answer */
+    SERVE_ANSWERS_BYTES_DEFAULT = 512 << 20,
     SERVE_REQUEST_MS_DEFAULT = 10000,
     SERVE_IDLE_MS_DEFAULT = 30000,
     SERVE_STALL_MS_DEFAULT = 10000,
@@ -36,6 +41,8 @@ struct serve_options {
     const char *api_key_file;    /* one a line; NULL: none. Without any key nobody needs one */
     const char *allowed_origins; /* web pages that may call, separated by commas; "*" = all */
     size_t body_bytes_max;
+    size_t bodies_bytes_max;  /* of all requests, beyond 64 KiB each; 0: SERVE_BODIES_... */
+    size_t answers_bytes_max; /* of all answers that clients have not read yet; 0: the default */
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
     int request_limit_ms;     /* from a request's arrival to its answer's end; 0: none */
     bool no_async_scheduling; /* as osp_engine_options has it */

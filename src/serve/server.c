@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/memory.h"
 #include "serve/job.h"
 #include "serve/conversation.h"
@@ -21,6 +22,11 @@ bool server_has_model(const struct server *s, const char *name)
 }
 
 /* ---- what the HTTP side calls ---- */
+
+static bool on_head(void *ctx, struct http_exchange *x)
+{
+    return routes_admit(ctx, x);
+}
 
 static void on_request(void *ctx, struct http_exchange *x)
 {
@@ -72,6 +78,17 @@ static void tell_url(const struct server *s, void (*tell)(void *ctx, const char 
     if (tell)
         tell(s->opt.ctx, url);
     free(url);
+}
+
+static void warn_if_open(const struct server *s)
+{
+    const bool bracket = strchr(s->opt.host, ':') != NULL;
+
+    if (s->keys.n == 0 && !http_is_loopback(s->http))
+        log_warn(
+            "listening on %s%s%s:%d without an API key: anyone who can reach this address can use "
+            "the model; set --api-key or --api-key-file",
+            bracket ? "[" : "", s->opt.host, bracket ? "]" : "", http_port(s->http));
 }
 
 /* The engine's thread calls it after a step. */
@@ -134,6 +151,7 @@ static void on_listening(void *ctx)
     struct server *s = ctx;
 
     s->is_loading = true;
+    warn_if_open(s);
     tell_url(s, s->opt.on_listening);
     http_work(s->http, load, loaded, s);
 }
@@ -156,6 +174,22 @@ static enum osp_status take_names(struct server *s)
     return OSP_OK;
 }
 
+/* A limit that a single request could not keep would refuse it for ever. */
+static enum osp_status memory_limits(struct serve_options *opt)
+{
+    const size_t usual = SERVE_BODIES_LARGEST * opt->body_bytes_max;
+
+    if (opt->bodies_bytes_max == 0)
+        opt->bodies_bytes_max = usual > SERVE_BODIES_BYTES_MIN ? usual : SERVE_BODIES_BYTES_MIN;
+    if (opt->answers_bytes_max == 0)
+        opt->answers_bytes_max = SERVE_ANSWERS_BYTES_DEFAULT;
+    if (opt->bodies_bytes_max < opt->body_bytes_max)
+        return fail(OSP_EINVAL,
+                    "--max-body-total is %zu bytes: it must be at least --max-body, %zu bytes",
+                    opt->bodies_bytes_max, opt->body_bytes_max);
+    return OSP_OK;
+}
+
 enum osp_status serve_open(struct server **out, const struct serve_options *opt)
 {
     struct server *s = mem_new(sizeof *s);
@@ -165,6 +199,7 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
     s->opt = *opt;
     if (!s->opt.host)
         s->opt.host = "127.0.0.1";
+    TRY(memory_limits(&s->opt));
     s->responses =
         response_store_new(&(struct response_limits){.n_max = opt->stored_responses_max,
                                                      .bytes_max = opt->stored_bytes_max,
@@ -179,11 +214,14 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
                                 .host = s->opt.host,
                                 .port = opt->port,
                                 .body_bytes_max = opt->body_bytes_max,
+                                .bodies_bytes_max = s->opt.bodies_bytes_max,
+                                .queue_bytes_max = s->opt.answers_bytes_max,
                                 .request_timeout_ms = opt->request_timeout_ms,
                                 .idle_timeout_ms = opt->idle_timeout_ms,
                                 .stall_timeout_ms = opt->stall_timeout_ms,
                                 .shutdown_timeout_ms = opt->shutdown_timeout_ms,
                                 .ctx = s,
+                                .on_head = on_head,
                                 .on_request = on_request,
                                 .on_wake = on_wake,
                                 .on_tick = on_tick,

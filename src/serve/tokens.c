@@ -287,11 +287,11 @@ static void job_done(void *ctx)
         api_error_respond(job->x, &job->error);
     else if (job->x) {
         api_warn_ignored(job->x, &job->ignored);
-        http_respond(job->x, 200, "application/json", buf_text(&job->out), job->out.size_bytes);
+        http_respond_buf(job->x, 200, "application/json", &job->out);
     }
     buf_release(&job->ignored);
     buf_release(&job->out);
-    free(job->body);
+    http_body_free(job->server->http, job->body, job->n_body_bytes);
     free(job);
 }
 

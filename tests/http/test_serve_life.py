@@ -111,7 +111,7 @@ def test_log_lines(start_server):
     server.client().chat.completions.create(model="osprey-nano", messages=TASK, max_tokens=3)
     assert server.stop() == 0
     line = next(x for x in server.log if "/v1/chat/completions" in x and " http " in x)
-    assert re.search(r"id=req-\w+ method=POST path=/v1/chat/completions status=200 ", line)
+    assert re.search(r"id=req-\w+ peer=127\.0\.0\.1:\d+ key=- method=POST path=/v1/chat/completions status=200 ", line)
     assert re.search(r" ms=[\d.]+ finish=length prompt_tokens=\d+ tokens=3 ", line)
 
 

@@ -8,51 +8,134 @@
 #include "serve/json_fields.h"
 #include "serve/origin.h"
 
-static bool allowed(const char *bind_host, const char *list, const char *host, const char *origin)
+static bool allowed(struct origin_rule rule, const char *host, const char *origin)
 {
     struct http_request r = {0};
 
     r.fields[HTTP_HOST] = (char *)host;
     r.fields[HTTP_ORIGIN] = (char *)origin;
-    return origin_refusal(&(struct origin_rule){.bind_host = bind_host, .allowed_origins = list},
-                          &r) == NULL;
+    return origin_refusal(&rule, &r) == NULL;
 }
 
+static bool host_allowed(const char *bind_host, const char *list, const char *host)
+{
+    const struct origin_rule rule = {
+        .bind_host = bind_host, .allowed_origins = list, .checks_host = true};
+
+    return allowed(rule, host, NULL);
+}
+
+static bool origin_allowed(const char *list, const char *host, const char *origin)
+{
+    return allowed((struct origin_rule){.bind_host = "0.0.0.0", .allowed_origins = list}, host,
+                   origin);
+}
+
+/* Where the address is a loopback address or there is no key. */
 static void test_hosts(void **state)
 {
+    static const char *const right[] = {"localhost:8000", "LOCALHOST",     "127.0.0.1:8000",
+                                        "[::1]:8000",     "192.168.1.7",   "203.0.113.66",
+                                        "app.localhost",  "printer.local", "gpu.internal:80",
+                                        "osprey",         "osprey_1:8000"};
+    static const char *const wrong[] = {"evil.example",
+                                        "localhost.evil.example",
+                                        "127.0.0.1.evil.example",
+                                        "local.evil.example",
+                                        "evil%2eexample",
+                                        "xlocal.example",
+                                        ".local",
+                                        ".",
+                                        "evil.example.",
+                                        ""};
+
     (void)state;
-    assert_true(allowed("127.0.0.1", NULL, "localhost:8000", NULL));
-    assert_true(allowed("127.0.0.1", NULL, "LOCALHOST", NULL));
-    assert_true(allowed("127.0.0.1", NULL, "127.0.0.1:8000", NULL));
-    assert_true(allowed("localhost", NULL, "[::1]:8000", NULL));
-    assert_true(allowed("::1", NULL, "192.168.1.7", NULL));
-    assert_false(allowed("127.0.0.1", NULL, "evil.example", NULL));
-    assert_false(allowed("127.0.0.1", NULL, "localhost.evil.example", NULL));
-    assert_false(allowed("127.0.0.1", NULL, "127.0.0.1.evil.example", NULL));
-    assert_false(allowed("127.0.0.1", NULL, "", NULL));
-    assert_false(allowed("127.0.0.1", NULL, NULL, NULL));
-    assert_true(allowed("0.0.0.0", NULL, "llm.example.org", NULL));
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
+        if (!host_allowed("127.0.0.1", NULL, right[i]))
+            fail_msg("Host: %s is refused", right[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (host_allowed("127.0.0.1", "https://a.example", wrong[i]))
+            fail_msg("Host: %s is allowed", wrong[i]);
+    assert_false(host_allowed("127.0.0.1", NULL, NULL));
+    assert_true(host_allowed("llm.example.org", NULL, "LLM.example.org:8000"));
+    assert_true(host_allowed("0.0.0.0", "https://a.example,http://b.example:81", "b.example"));
+    assert_true(host_allowed("0.0.0.0", "[\"https://a.example\", \"b.example\"]", "b.example:9"));
+    assert_false(host_allowed("0.0.0.0", "https://a.example", "b.example"));
+    assert_true(host_allowed("0.0.0.0", "*", "b.example"));
+    assert_true(allowed((struct origin_rule){.bind_host = "0.0.0.0"}, "llm.example.org", NULL));
 }
 
-static void test_origins(void **state)
+static void test_origins_of_this_machine(void **state)
+{
+    static const char *const right[] = {"http://localhost:3000", "http://[::1]",
+                                        "https://127.8.9.10:1",  "tauri://localhost",
+                                        "http://app.localhost",  "http://[::ffff:127.0.0.1]"};
+    static const char *const wrong[] = {"https://evil.example",
+                                        "null",
+                                        "https://localhost.evil.example",
+                                        "https://localhost@evil.example",
+                                        "localhost",
+                                        "http://203.0.113.66",
+                                        "http://128.0.0.1",
+                                        "http://[::2]",
+                                        "http://192.168.1.7",
+                                        "http://127.0.0.1.evil.example",
+                                        "http://osprey",
+                                        "http://localhost/path"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
+        if (!origin_allowed(NULL, "localhost:8000", right[i]))
+            fail_msg("Origin: %s is refused", right[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        if (origin_allowed(NULL, "localhost:8000", wrong[i]))
+            fail_msg("Origin: %s is allowed", wrong[i]);
+}
+
+/* Host and port as in Host; a port that is left out is the scheme's. */
+static void test_origins_of_this_server(void **state)
+{
+    static const struct {
+        const char *host, *origin;
+        bool is_same;
+    } cases[] = {
+        {"llm.example.org", "https://llm.example.org", true},
+        {"llm.example.org", "http://llm.example.org", true},
+        {"llm.example.org:80", "http://llm.example.org", true},
+        {"LLM.example.org", "http://llm.example.org:80", true},
+        {"llm.example.org:443", "https://llm.example.org", true},
+        {"llm.example.org:80", "https://llm.example.org", false},
+        {"llm.example.org:8000", "http://llm.example.org:8000", true},
+        {"llm.example.org:8000", "http://llm.example.org", false},
+        {"llm.example.org:8000", "http://llm.example.org:8001", false},
+        {"llm.example.org", "ftp://llm.example.org", false},
+        {"llm.example.org", "https://other.example.org", false},
+        {"203.0.113.66:8000", "http://203.0.113.66:8000", true},
+        {"203.0.113.66:8000", "http://203.0.113.66", false},
+        {"[2001:db8::7]:8000", "http://[2001:db8::7]:8000", true},
+        {"[2001:db8::7]", "http://[2001:db8::7]:80", true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (origin_allowed(NULL, cases[i].host, cases[i].origin) != cases[i].is_same)
+            fail_msg("Host: %s, Origin: %s", cases[i].host, cases[i].origin);
+}
+
+static void test_origins_of_the_list(void **state)
 {
     (void)state;
-    assert_true(allowed("127.0.0.1", NULL, "localhost", "http://localhost:3000"));
-    assert_true(allowed("127.0.0.1", NULL, "localhost", "http://[::1]"));
-    assert_false(allowed("127.0.0.1", NULL, "localhost", "https://evil.example"));
-    assert_false(allowed("127.0.0.1", NULL, "localhost", "null"));
-    assert_false(allowed("127.0.0.1", NULL, "localhost", "https://localhost.evil.example"));
-    assert_false(allowed("127.0.0.1", NULL, "localhost", "https://localhost@evil.example"));
-    assert_true(allowed("127.0.0.1", "[\"https://a.example\", \"https://b.example\"]", "localhost",
-                        "https://b.example"));
-    assert_true(allowed("127.0.0.1", "[\"*\"]", "localhost", "https://b.example"));
-    assert_false(allowed("127.0.0.1", "[\"https://a.example\"]", "localhost", "https://b.example"));
-    assert_true(allowed("127.0.0.1", "https://a.example,https://b.example", "localhost",
-                        "https://b.example"));
-    assert_false(allowed("127.0.0.1", "https://a.example", "localhost", "https://a.example.evil"));
-    assert_true(allowed("127.0.0.1", "*", "localhost", "https://c.example"));
-    assert_true(allowed("0.0.0.0", NULL, "llm.example.org", "https://llm.example.org"));
-    assert_false(allowed("0.0.0.0", NULL, "llm.example.org", "https://other.example.org"));
+    assert_true(origin_allowed("[\"https://a.example\", \"https://b.example\"]", "localhost",
+                               "https://b.example"));
+    assert_true(origin_allowed("[\"*\"]", "localhost", "https://b.example"));
+    assert_false(origin_allowed("[\"https://a.example\"]", "localhost", "https://b.example"));
+    assert_true(
+        origin_allowed("https://a.example,https://b.example", "localhost", "https://b.example"));
+    assert_false(origin_allowed("https://a.example", "localhost", "https://a.example.evil"));
+    assert_true(origin_allowed("*", "localhost", "https://c.example"));
+    assert_true(origin_allowed("*", "localhost", "null"));
+    assert_true(origin_allowed("null", "localhost", "null"));
+    assert_true(origin_allowed(" https://a.example , https://b.example", "x", "https://b.example"));
 }
 
 static enum osp_status read_into(struct request_params *p, const char *json)
@@ -380,8 +463,10 @@ static void test_every_budget(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_every_budget), cmocka_unit_test(test_hosts),
-          cmocka_unit_test(test_origins), cmocka_unit_test(test_fields),
-          cmocka_unit_test(test_lengths), cmocka_unit_test(test_defaults_stay),
-          cmocka_unit_test(test_field_abuse), cmocka_unit_test(test_draw_fields),
-          cmocka_unit_test(test_draw_fields_that_are_wrong), cmocka_unit_test(test_too_many_stops),
-          cmocka_unit_test(test_tool_choice), cmocka_unit_test(test_budget))
+          cmocka_unit_test(test_origins_of_this_machine),
+          cmocka_unit_test(test_origins_of_this_server), cmocka_unit_test(test_origins_of_the_list),
+          cmocka_unit_test(test_fields), cmocka_unit_test(test_lengths),
+          cmocka_unit_test(test_defaults_stay), cmocka_unit_test(test_field_abuse),
+          cmocka_unit_test(test_draw_fields), cmocka_unit_test(test_draw_fields_that_are_wrong),
+          cmocka_unit_test(test_too_many_stops), cmocka_unit_test(test_tool_choice),
+          cmocka_unit_test(test_budget))
