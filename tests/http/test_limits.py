@@ -83,6 +83,44 @@ def test_pipelining_without_reading(start_server, accept):
         assert resident(server) - before < 8 * MIB
 
 
+def get(path, accept=b"*/*"):
+    return b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nAccept: " + accept + b"\r\n\r\n"
+
+
+HOARDS = {
+    "pages": get(b"/", b"text/html") * 2000,
+    "documents": get(b"/openapi.json") * 2000,
+    "small answers": get(b"/health") * 5000,
+    "unknown paths": get(b"/nothing") * 5000,
+    "a head": b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: %s\r\n" % (b"x" * 7900) * 2,
+    "a small body": b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n\r\n" + b" " * 65535,
+    "a page, then a body": get(b"/", b"text/html") * 5
+    + b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65536\r\n\r\n"
+    + b" " * 65535,
+}
+
+
+@pytest.mark.parametrize("name", HOARDS)
+def test_memory_of_a_connection(start_server, name):
+    """At most 1 MiB, whatever is sent and not read."""
+    server = start_server("--stall-timeout", "60", "--request-timeout", "60", "-q")
+    n = 60
+    before = resident(server)
+    sockets = []
+    for _ in range(n):
+        s = connect(server, receive_bytes=16384)
+        s.settimeout(0.1)
+        try:
+            s.sendall(HOARDS[name])
+        except TimeoutError:
+            pass  # the server has stopped to read
+        sockets.append(s)
+    assert server.health()["status"] == "ok"
+    assert resident(server) - before < n * MIB
+    for s in sockets:
+        s.close()
+
+
 # ---- bodies ----
 
 
