@@ -1,8 +1,8 @@
 # The one Makefile of osprey. `make help` lists the targets; docs/building.md explains them.
 #
 # Folders under src/ decide where a file goes: cli and serve make the program, everything else
-# libosprey. Adding a .c file there, a tests/unit/test_*.c or a check program tests/*.c needs no edit
-# here.
+# libosprey. Adding a .c file there or in a sub-folder, a tests/unit/test_*.c or a check program
+# tests/*.c needs no edit here.
 
 MAKEFLAGS += --no-print-directory
 BUILD  ?= build
@@ -98,7 +98,7 @@ CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 # Kernels in a fifth of the room. Drivers before CUDA 12.4 cannot read them so; those of 13, which its nvcc needs, can.
 CUDA_SMALL  = $(call once,CUDA_SMALL,$(NVCC) --version | sed -nE 's/.*release (1[3-9]|[2-9][0-9])\..*/--compress-mode=size/p')
 CUDA_FLAGS  = -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $(CUDA_SMALL) $(CUDA_FREE)
-# Kernels that may add up in any order (src/cuda/order.h), to measure what the same tokens cost: never where programs look.
+# Kernels that may add up in any order (src/cuda/common/order.h), to measure what the same tokens cost: never where programs look.
 CUDA_FREE_ORDER ?=
 ifneq ($(CUDA_FREE_ORDER),)
 CUDA_FREE  := -DCUDA_FREE_ORDER
@@ -118,9 +118,10 @@ PLUGIN     := $(if $(CUDA_ARCHS),$(if $(NVCC),$(BUILD)/osprey-cuda.so,no-cuda))
 # ---- files ------------------------------------------------------------------------------------
 
 object = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
-APP_SRC   := $(wildcard src/cli/*.c src/serve/*.c)
-CUDA_SRC  := $(wildcard src/cuda/*.c)
-LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS) $(CUDA_SRC),$(wildcard src/*/*.c))
+in_folder = $(wildcard $(1)/*.$(2) $(1)/*/*.$(2))
+APP_SRC   := $(call in_folder,src/cli,c) $(call in_folder,src/serve,c)
+CUDA_SRC  := $(call in_folder,src/cuda,c)
+LIB_SRC   := $(filter-out $(APP_SRC) $(OTHER_KERNELS) $(CUDA_SRC),$(call in_folder,src/*,c))
 UNIT_SRC  := $(wildcard tests/unit/test_*.c)
 CHECK_SRC := $(wildcard tests/*.c)
 APP_OBJ   := $(call object,$(filter-out src/cli/main.c,$(APP_SRC))) $(LLHTTP_OBJ)
@@ -136,7 +137,7 @@ FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OBJ  := $(patsubst %.c,$(BUILD)/obj/%.o,$(FUZZ_SRC))
 PROGRAM   := $(if $(MAIN_OBJ),$(BUILD)/osprey)
 SHARED    := $(BUILD)/$(SONAME)
-FORMATTED := $(wildcard include/*.h src/*/*.[ch] src/cuda/*.cu src/cuda/*.cuh bench/*.cu tests/*.[ch] tests/*/*.[ch] examples/*.c)
+FORMATTED := $(wildcard include/*.h $(foreach e,[ch] cu cuh,src/*/*.$(e) src/*/*/*.$(e)) bench/*.cu tests/*.[ch] tests/*/*.[ch] examples/*.c)
 VENV      := build/venv
 
 # ---- building ---------------------------------------------------------------------------------
@@ -203,13 +204,13 @@ $(BUILD)/osprey: $(MAIN_OBJ) $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@echo "  LD    $@"
 	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
-# The plug-in has its own copy of what it needs of base; fail() is the program's (src/cuda/host.c).
+# The plug-in has its own copy of what it needs of base; fail() is the program's (src/cuda/device/host.c).
 CUDA_OBJ := $(call object,$(CUDA_SRC))
-CU_OBJ   := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(wildcard src/cuda/*.cu))
+CU_OBJ   := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(call in_folder,src/cuda,cu))
 $(CUDA_OBJ): PART_CFLAGS = $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include) $(CUDA_FREE)
 $(CUDA_OBJ): $(BUILD)/cuda-flags
 
-$(BUILD)/obj/src/cuda/plugin.o: PART_CFLAGS += -DCUDA_ARCHS='"$(CUDA_ARCHS)"'
+$(BUILD)/obj/src/cuda/device/plugin.o: PART_CFLAGS += -DCUDA_ARCHS='"$(CUDA_ARCHS)"'
 
 $(BUILD)/cuda-flags: FORCE
 	@mkdir -p $(@D)
@@ -257,7 +258,7 @@ cuda-free: ## Build build-free/osprey-cuda.so, without the rule of the same toke
 	@$(MAKE) BUILD=build-free CUDA_FREE_ORDER=1 build-free/osprey-cuda.so
 
 # The part of the plug-in that needs no CUDA.
-$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/tuning.o $(BUILD)/obj/src/cuda/choice.o
+$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/choice.o
 
 # The program with a device that computes nothing, and the clients that burden it (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags

@@ -15,7 +15,7 @@
 extern "C" {
 #include "backend/kv_page.h"
 }
-#include "cuda/attn.h"
+#include "cuda/attention/attn.h"
 
 static __global__ void nothing(void)
 {

@@ -16,9 +16,9 @@
 extern "C" {
 #include "backend/kv_page.h"
 }
-#include "cuda/attn.h"
-#include "cuda/decode.h"
-#include "cuda/layout.h"
+#include "cuda/attention/attn.h"
+#include "cuda/decode/decode.h"
+#include "cuda/common/layout.h"
 
 enum {
     WIDTH = 2880,

@@ -3,7 +3,7 @@
 #define BENCH_FILLED_H
 
 #include "check_cuda.h"
-#include "cuda/layout.h"
+#include "cuda/common/layout.h"
 
 /* Codes and scales of MXFP4 units, or numbers of 16 bits of both signs around one. */
 static __global__ void fill(uint32_t *words, int64_t n, bool is_mxfp4, uint32_t seed)

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "check_cuda.h"
-#include "cuda/gemm.h"
+#include "cuda/prefill/gemm.h"
 
 enum { C = 2880, F = 2880, QKV = 5120, HEADS = 4096, E = 128, A = 4, T_MAX = 8192, THREADS = 256 };
 static const size_t POOL_BYTES = (size_t)4 << 30;

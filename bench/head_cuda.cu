@@ -8,7 +8,7 @@
 
 #include "filled.h"
 #include "graph_times.h"
-#include "cuda/decode.h"
+#include "cuda/decode/decode.h"
 
 enum { WIDTH = 2880, VOCABULARY = 201088, LAUNCHES = 4, ROWS_MAX = 256 };
 

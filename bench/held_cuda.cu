@@ -13,7 +13,7 @@
 extern "C" {
 #include "backend/kv_page.h"
 }
-#include "cuda/decode.h"
+#include "cuda/decode/decode.h"
 
 enum {
     WIDTH = 2880,

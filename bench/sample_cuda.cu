@@ -14,7 +14,7 @@
 extern "C" {
 #include "backend/batch.h"
 }
-#include "cuda/launch.h"
+#include "cuda/common/launch.h"
 
 enum { V = 201088, ROWS_MAX = 64, SEEN = 2000, BIASES = 300, LAUNCHES = 20, RUNS = 8 };
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cuda/block_scaled.h"
-#include "cuda/mxfp8.h"
+#include "cuda/common/block_scaled.h"
+#include "cuda/common/mxfp8.h"
 
 enum { EXPERTS = 5, RANKS = 2, TOKENS_MAX = 300 };
 

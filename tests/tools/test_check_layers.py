@@ -19,6 +19,9 @@ CLEAN = {
     "src/serve/serve.h": "\n",
     "src/cli/main.c": '#include "serve/serve.h"\n#include "osprey.h"\n#include <histedit.h>\n',
     "src/cpu/kernels_avx2.c": "#include <immintrin.h>\n",
+    "src/cuda/common/launch.h": '#include "backend/backend.h"\n',
+    "src/cuda/decode/decode.h": '#include "cuda/common/launch.h"\n',
+    "src/cuda/program/step.c": '#include "cuda/decode/decode.h"\n',
     "examples/embed.c": "#include <osprey.h>\n#include <stdio.h>\n",
 }
 
@@ -36,6 +39,11 @@ PLANTED = [
     ("src/model/bad.c", "  #  if defined(__AVX2__)\n", "platform #if"),
     ("src/model/bad.c", "#include <boost/any.h>\n", "neither libc nor a known library"),
     ("src/extra/bad.c", "\n", "no such folder"),
+    ("src/cuda/bad.c", "\n", "no such folder"),
+    ("src/cuda/extra/bad.c", "\n", "no such folder"),
+    ("src/base/extra/bad.c", "\n", "no such folder"),
+    ("src/cuda/common/bad.h", '#include "cuda/decode/decode.h"\n', "cuda/common may not include"),
+    ("src/cuda/decode/bad.h", '#include "cuda/prefill/gemm.h"\n', "of cuda it may include common"),
     ("include/bad.h", "#include <uv.h>\n", "never in include/"),
     ("include/bad.h", '#include "base/status.h"\n', "only the public headers"),
     ("examples/bad.c", '#include "base/status.h"\n', "only the public headers"),

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "cuda/block_scaled.h"
+#include "cuda/common/block_scaled.h"
 
 enum { ROWS = PRODUCT_ROWS, COLUMNS = PRODUCT_COLUMNS, K = MXFP4_BLOCK };
 

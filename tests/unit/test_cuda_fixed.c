@@ -1,5 +1,5 @@
-/* Whole numbers of floats by sums of floats (cuda/fixed.h), against the C library's rounding. */
-#include "cuda/fixed.h"
+/* Whole numbers of floats by sums of floats (cuda/common/fixed.h), against the C library's rounding. */
+#include "cuda/common/fixed.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "cuda/layout.h"
+#include "cuda/common/layout.h"
 
 enum { COLUMNS_MAX = 200 };
 

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "cuda/choice.h"
-#include "cuda/tuning.h"
+#include "cuda/device/choice.h"
+#include "cuda/device/tuning.h"
 
 enum { N_ROWS_MAX = 8192 };
 

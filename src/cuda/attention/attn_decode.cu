@@ -1,0 +1,206 @@
+/* Stage attn for generated rows: for query row t and head h, over the keys j that the row sees,
+ *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
+ *                                                      / (exp(sink - M) + sum exp(s_j - M)).
+ *
+ * A block takes one row, one key/value head with up to eight of its query heads, and one split of the keys.
+ * Its warps take units of 16 keys in turns. A unit's keys are the 16-row operand A of the matrix
+ * instruction and the query heads its eight columns; then its values, turned, are A, and the weights the
+ * columns: a weight's register comes from the score's by a transpose between lanes. Words of pages are
+ * fragment registers as they lie there. Each warp copies the units that it will need into a ring of its
+ * own, those of earlier steps before it waits for the kernel before it.
+ *
+ * Queries are sums of three bf16 numbers and weights of two, keys and values are exact: float32 but for the
+ * last bits. A code of F8 is a bf16 number 2^-120 times its value.
+ *
+ * The warps' sums are added in order of the warps. Where a row has several splits, each hands its sums over, and
+ * the block of the last split adds them in order, and the sink: in its shared memory where few rows have few splits,
+ * which are the blocks of a cluster then, or through memory, where it waits for blocks with lower numbers, which
+ * began before it. All of it depends on the row's position alone.
+ *
+ * Bytes: the keys and values that a row sees, once; bound by them from about 16,384 tokens on, by the length of the
+ * chain from query to sum before. H200, 2026-11-22, BF16, us a layer in a chain of launches: 2.5 with a window of
+ * 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 % of reading alone), 66.2 at 131,072 (87 %). */
+#include "cuda/attention/attn_row.cuh"
+#include "cuda/common/cluster.cuh"
+
+enum {
+    NEAR_ROWS_MAX = 2,   /* of a launch whose rows' splits are clusters */
+    RING_BYTES = 9 << 10 /* of a warp, at most, where it has more than one unit */
+};
+
+/* Stage i of this warp's ring. */
+template <int DTYPE> static __device__ __forceinline__ char *stage_of(char *rings, int i)
+{
+    return rings + (i * WARPS + (int)threadIdx.x / WARP_LANES) * unit<DTYPE>::BYTES;
+}
+
+/* AT_ONCE units in turn. Gives how often the cell of the block's row was used. */
+template <int DTYPE, int STAGES, int AT_ONCE, bool IS_NEAR>
+static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *rings,
+                                                    const struct attn_launch &l,
+                                                    const struct block &k)
+{
+    const int first = k.unit + (int)threadIdx.x / WARP_LANES;
+    const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
+    int32_t
+        pages[STAGES]; /* then AT_ONCE: of the next copies, so that these need not wait for them */
+    const float *head = query_of_block(l, k);
+    const struct source from = source_of<DTYPE>(k, first);
+    struct query q;
+    uint32_t n_uses;
+    int stage = 0;
+
+    static_assert(STAGES % AT_ONCE == 0, "the ring is walked in whole turns");
+
+#pragma unroll
+    for (int i = 0; i < STAGES; i++)
+        pages[i] = page_of(k, first + i * k.step);
+#pragma unroll
+    for (int i = 0; i < STAGES; i++)
+        if (!is_written(k, first + i * k.step))
+            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), from, pages[i],
+                             first + i * k.step < k.unit_end);
+    settle(head);
+    pdl_wait(); /* in one place: a warp with a wait more would have the others wait with it */
+#pragma unroll
+    for (int i = 0; i < STAGES; i++)
+        if (is_written(k, first + i * k.step))
+            copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), from, pages[i],
+                             first + i * k.step < k.unit_end);
+#pragma unroll
+    for (int i = 0; i < AT_ONCE; i++)
+        pages[i] = page_of(k, first + (STAGES + i) * k.step);
+    n_uses = !IS_NEAR && k.n_splits > 1 ? __ldcg((const uint32_t *)cell_of_block(l)) : 0;
+    load_query<DTYPE>(&q, head, k);
+    for (int index = first; index < k.unit_end; index += AT_ONCE * k.step) {
+        char *at[AT_ONCE];
+
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            at[i] = stage_of<DTYPE>(rings, stage + i);
+        copies_wait<STAGES - AT_ONCE>();
+        __syncwarp();
+        add_units<DTYPE, AT_ONCE>(st, q, at, k, index, scale);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            copy_unit<DTYPE>(at[i], from, pages[i], index + (STAGES + i) * k.step < k.unit_end);
+            pages[i] = page_of(k, index + (STAGES + AT_ONCE + i) * k.step);
+        }
+        stage = stage + AT_ONCE < STAGES ? stage + AT_ONCE : 0;
+    }
+    copies_wait<0>();
+    __syncwarp();
+    return n_uses;
+}
+
+/* A split's sums to the block of the last one, in a cluster. */
+static __device__ __forceinline__ void leave_near(struct walked *splits, int n_splits,
+                                                  struct sums sums)
+{
+    struct walked *mine = splits + blockIdx.x;
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+
+    store_to_block((uint32_t)__cvta_generic_to_shared(&mine->out[threadIdx.x]), n_splits - 1,
+                   sums.out);
+    if (lane == 0)
+        store_to_block((uint32_t)__cvta_generic_to_shared(&mine->numbers[head]), n_splits - 1,
+                       make_float2(sums.largest, sums.weights));
+}
+
+/* Grid: splits, with IS_NEAR the blocks of a cluster, blocks of a row, rows. */
+template <int DTYPE, int STAGES, bool IS_NEAR>
+static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+    attn_decode(const __grid_constant__ struct attn_launch l)
+{
+    extern __shared__ __align__(16) char rings[];
+    __shared__ struct shared s;
+    struct walked *const splits = (struct walked *)(rings + STAGES * WARPS * unit<DTYPE>::BYTES);
+    struct state st = {{}, {-INFINITY, -INFINITY}, {}};
+    struct block k;
+    struct sums sums;
+    uint32_t tag;
+
+    pdl_launch_dependents();
+    if (IS_NEAR)
+        cluster_arrive(); /* this block has begun: others may store into it */
+    if (!block_of(&k, l)) {
+        if (blockIdx.x + blockIdx.y + blockIdx.z == 0)
+            pdl_wait(); /* who waits for this kernel waits for those before it */
+        if (IS_NEAR) {
+            cluster_wait();
+            cluster_arrive();
+            cluster_wait();
+        }
+        return;
+    }
+    const int head = threadIdx.x / WARP_LANES; /* as many as warps */
+    const float sink = load_sink(l, k, head);
+
+    tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_NEAR > (&st, rings, l, k) + 1;
+    put_sums(&s, stage_of<DTYPE>(rings, 0), &st, head);
+    __syncthreads();
+    sums = sum_warps<DTYPE>(&s, rings, unit<DTYPE>::BYTES, head);
+    if (IS_NEAR) {
+        cluster_wait();
+        if (k.n_splits > 1)
+            leave_near(splits, k.n_splits, sums);
+        __syncwarp();
+        cluster_arrive();
+        cluster_wait();
+        if ((int)blockIdx.x == k.n_splits - 1)
+            finish(l, k, k.n_splits > 1 ? sum_walked(splits, k.n_splits) : sums, sink, head);
+        return;
+    }
+    if (k.n_splits == 1) {
+        finish(l, k, sums, sink, head);
+        return;
+    }
+    hand_over(l, sums, tag);
+    if ((int)blockIdx.x < k.n_splits - 1)
+        return;
+    finish(l, k, sum_splits(l, k.n_splits, tag), sink, head);
+    __syncthreads(); /* all have come: nobody asks for the old number any more */
+    if (threadIdx.x == 0)
+        *(uint32_t *)cell_of_block(l) = tag;
+}
+
+template <int DTYPE, int STAGES, bool IS_NEAR>
+static void launch_stages(cudaStream_t stream, const struct attn_launch *l)
+{
+    const size_t shared_bytes = (size_t)STAGES * WARPS * unit<DTYPE>::BYTES +
+                                (IS_NEAR ? SPLITS_NEAR_MAX * sizeof(struct walked) : 0);
+    static const cudaError_t is_set =
+        cudaFuncSetAttribute((const void *)attn_decode<DTYPE, STAGES, IS_NEAR>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
+
+    (void)is_set; /* the launch fails if it is an error */
+    pdl_launch_clusters(
+        attn_decode<DTYPE, STAGES, IS_NEAR>,
+        dim3((unsigned)l->n_splits, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
+        dim3(THREADS), shared_bytes, stream, IS_NEAR ? (unsigned)l->n_splits : 1, *l);
+}
+
+template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+{
+    enum { STAGES = RING_BYTES / unit<DTYPE>::BYTES / 2 * 2 };
+
+    /* Rows with one unit a warp may be in either, with the same bits; others have pairs. */
+    if (l->n_units <= l->n_splits * WARPS)
+        launch_stages<DTYPE, 1, false>(stream, l);
+    else if (l->n_splits > 1 && l->n_splits <= SPLITS_NEAR_MAX && l->n_rows <= NEAR_ROWS_MAX &&
+             pdl_is_supported())
+        launch_stages<DTYPE, STAGES, true>(stream, l);
+    else
+        launch_stages<DTYPE, STAGES, false>(stream, l);
+}
+
+void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l)
+{
+    if (launch_attn_walk(stream, l) || launch_attn_window(stream, l))
+        return;
+    if (l->args.kv.dtype == DTYPE_F8)
+        launch_dtype<DTYPE_F8>(stream, l);
+    else
+        launch_dtype<DTYPE_BF16>(stream, l);
+}

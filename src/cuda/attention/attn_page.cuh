@@ -1,0 +1,142 @@
+/* Attention of prompts by mma.sync: a page of keys and values in shared memory, as it lies in the cache but for the
+ * order of 16-byte pieces, and fragments of operand B from it. */
+#ifndef CUDA_ATTENTION_ATTN_PAGE_CUH
+#define CUDA_ATTENTION_ATTN_PAGE_CUH
+
+#include "cuda/attention/attn_block.cuh"
+
+enum {
+    PAGE_THREADS = 128,                    /* of a block: all copy */
+    GROUPS = PAGE_TOKENS / 32,             /* of keys; as many halves of the columns */
+    PIECES = WORDS_ROW_BYTES / COPY_BYTES, /* of a row of words */
+    TILES_OF_SIDE = PAGE_TOKENS / KV_COLUMNS
+};
+
+template <int DTYPE> struct page {
+    enum {
+        PARTS = DTYPE == DTYPE_F8 ? 4 : 2, /* elements of a word */
+        ROWS = ATTN_WIDTH / PARTS,         /* of a tile */
+        TILE_BYTES = ROWS * WORDS_ROW_BYTES,
+        SIDE_BYTES = TILES_OF_SIDE * TILE_BYTES,
+        SCALES_BYTES = DTYPE == DTYPE_F8 ? PAGE_TOKENS * 4 : 0,
+        BYTES = 2 * (SIDE_BYTES + SCALES_BYTES)
+    };
+
+    /* Lanes read pairs of rows of values that are `apart`: the eight pieces of a pair are turned by it, so that
+     * lanes which read at once meet all banks. Copies stay within 128 bytes. */
+    static __device__ __forceinline__ int value_offset(int row, int piece)
+    {
+        const int pair = row / 2, apart = DTYPE == DTYPE_F8 ? 1 : 2;
+
+        return pair * 2 * WORDS_ROW_BYTES +
+               ((row % 2 * PIECES + piece) ^ (pair / apart % 4 * 2)) * COPY_BYTES;
+    }
+    static __device__ __forceinline__ void copy_side(char *stage, const char *side, bool is_values)
+    {
+#pragma unroll
+        for (int i = 0; i < SIDE_BYTES / COPY_BYTES / PAGE_THREADS; i++) {
+            const int at = i * PAGE_THREADS + (int)threadIdx.x, row = at / PIECES % ROWS;
+
+            copy_async(
+                stage + at / PIECES / ROWS * TILE_BYTES +
+                    (is_values ? value_offset(row, at % PIECES) : piece_offset(row, at % PIECES)),
+                side + at * COPY_BYTES);
+        }
+        if ((int)threadIdx.x < SCALES_BYTES / COPY_BYTES)
+            copy_async(stage + SIDE_BYTES + threadIdx.x * COPY_BYTES,
+                       side + SIDE_BYTES + threadIdx.x * COPY_BYTES);
+    }
+    static __device__ __forceinline__ void copy(char *stage, const char *keys, const char *values)
+    {
+        copy_side(stage, keys, false);
+        copy_side(stage + SIDE_BYTES + SCALES_BYTES, values, true);
+    }
+
+    /* Values of slots outside of [first, end) may be anything: they become zeros. */
+    static __device__ void clear(char *stage, int first, int end)
+    {
+        char *side = stage + SIDE_BYTES + SCALES_BYTES;
+
+        for (int at = threadIdx.x; at < TILES_OF_SIDE * ROWS * PIECES; at += PAGE_THREADS) {
+            const int row = at / PIECES % ROWS;
+            uint4 *words =
+                (uint4 *)(side + at / PIECES / ROWS * TILE_BYTES + value_offset(row, at % PIECES));
+            uint32_t mask = 0;
+
+            for (int i = 0; i < PARTS; i++)
+                if (row * PARTS + i >= first && row * PARTS + i < end)
+                    mask |= (uint32_t)((1ull << 32 / PARTS) - 1) << i * (32 / PARTS);
+            words->x &= mask, words->y &= mask, words->z &= mask, words->w &= mask;
+        }
+        for (int slot = threadIdx.x; slot < SCALES_BYTES / 4; slot += PAGE_THREADS)
+            if (slot < first || slot >= end)
+                ((float *)(side + SIDE_BYTES))[slot] = 0.0f;
+    }
+};
+
+/* Registers b[0] and b[1] of four fragments that follow each other. */
+struct fragments {
+    uint32_t b[2][4];
+};
+
+/* From words of two at both places, or words of four at the first. */
+template <int DTYPE>
+static __device__ __forceinline__ void load_fragments(struct fragments *f, const char *first,
+                                                      const char *second)
+{
+    const uint4 words = *(const uint4 *)first;
+
+    if (DTYPE == DTYPE_F8) {
+        f->b[0][0] = even_codes(words.x), f->b[0][1] = even_codes(words.y);
+        f->b[0][2] = even_codes(words.z), f->b[0][3] = even_codes(words.w);
+        f->b[1][0] = odd_codes(words.x), f->b[1][1] = odd_codes(words.y);
+        f->b[1][2] = odd_codes(words.z), f->b[1][3] = odd_codes(words.w);
+    } else {
+        const uint4 more = *(const uint4 *)second;
+
+        f->b[0][0] = words.x, f->b[0][1] = words.y, f->b[0][2] = words.z, f->b[0][3] = words.w;
+        f->b[1][0] = more.x, f->b[1][1] = more.y, f->b[1][2] = more.z, f->b[1][3] = more.w;
+    }
+}
+
+/* Where a lane reads: keys, and the even and odd rows of values; the rest of each place is a constant. */
+struct places {
+    const char *keys, *values[2];
+};
+
+template <int DTYPE>
+static __device__ __forceinline__ void find_places(struct places *p, const char *stage)
+{
+    const int lane = threadIdx.x % WARP_LANES, t = lane % 4, piece = lane / 4 % 4;
+    const int row = DTYPE == DTYPE_F8 ? 2 * t : 4 * t;
+    const char *side = stage + lane / 16 * page<DTYPE>::TILE_BYTES;
+
+    p->keys = side + piece_offset(t, piece);
+    side += page<DTYPE>::SIDE_BYTES + page<DTYPE>::SCALES_BYTES;
+    p->values[0] = side + page<DTYPE>::value_offset(row, piece);
+    p->values[1] = side + page<DTYPE>::value_offset(row + 1, piece);
+}
+
+/* Of the keys of group i, columns 16 step to 16 step + 15. */
+template <int DTYPE>
+static __device__ __forceinline__ void key_fragments(struct fragments *f, const struct places &p,
+                                                     int i, int step)
+{
+    const int row = (DTYPE == DTYPE_F8 ? 4 : 8) * step;
+    const char *first = p.keys + 2 * i * page<DTYPE>::TILE_BYTES + row * WORDS_ROW_BYTES;
+
+    load_fragments<DTYPE>(f, first, first + 4 * WORDS_ROW_BYTES);
+}
+
+/* Of half i of the columns, the keys 8 t + 4 step + {0, 1, 2, 3} of a group. */
+template <int DTYPE>
+static __device__ __forceinline__ void value_fragments(struct fragments *f, const struct places &p,
+                                                       int i, int group, int step)
+{
+    const int row = DTYPE == DTYPE_F8 ? 8 * group : 16 * group + 2 * step;
+    const int at = 2 * i * page<DTYPE>::TILE_BYTES + row * WORDS_ROW_BYTES;
+
+    load_fragments<DTYPE>(f, p.values[DTYPE == DTYPE_F8 ? step : 0] + at, p.values[1] + at);
+}
+
+#endif

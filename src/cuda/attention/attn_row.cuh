@@ -1,0 +1,426 @@
+/* Attention of a generated row by the warps of a block: what a block works on, a warp over its units, the sums of the
+ * warps in order, and the splits of a row, which hand their sums over to the last. attn_decode.cu says how. */
+#ifndef CUDA_ATTENTION_ATTN_ROW_CUH
+#define CUDA_ATTENTION_ATTN_ROW_CUH
+
+#include "cuda/attention/attn_units.cuh"
+#include "cuda/common/pdl.cuh"
+#include "cuda/common/sums.cuh"
+
+enum {
+    WARPS = ATTN_GROUP_UNITS,
+    THREADS = WARPS * WARP_LANES,
+    BLOCKS_PER_SM = 2,
+    SPLITS_AT_ONCE = 8,  /* loads under way where splits are added */
+    SPLITS_NEAR_MAX = 8, /* of a row, that meet in shared memory */
+    PAIR_BYTES = 16,
+    HEAD_STRIDE = ATTN_WIDTH + 4 /* floats; 4: lanes of a warp write to different banks */
+};
+static_assert((int)WARPS == (int)ATTN_HEADS, "a warp merges a head");
+static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "a lane has a split");
+static_assert((int)WARPS % (int)PAGE_UNITS == 0, "a warp's units have one place in their pages");
+
+/* Which row, heads and keys a block works on. */
+struct block {
+    int row, first_head, n_heads;
+    int first, end;       /* keys seen */
+    int unit, step;       /* the first of this split, and from there to its next group */
+    int unit_end;         /* of the row */
+    int n_splits;         /* of the row */
+    int written;          /* keys from this position on are written in this step */
+    const int32_t *pages; /* page of position p: pages[p / P] */
+    const char *keys;     /* of this head in page 0, */
+    int64_t values_bytes; /* from there to its values, */
+    uint32_t page_bytes;  /* and to the next page */
+};
+
+/* Where a lane copies from: a warp's units have one place in their pages. */
+struct source {
+    const char *keys, *values; /* in page 0 */
+    uint32_t page_bytes;
+    int unit;
+};
+
+/* false: there is nothing to do. */
+static __device__ __forceinline__ bool block_of(struct block *k, const struct attn_launch &l)
+{
+    const struct attn_args &a = l.args;
+    const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
+    const int part = blockIdx.y % n_parts;
+    const int row = l.first_row + blockIdx.z, position = l.rows.positions[row];
+    const int kind = l.rows.kinds[row], kv_head = (int)blockIdx.y / n_parts;
+    const struct batch_seq *seq = &l.rows.seqs[l.rows.row_seq[row]];
+    int n_units;
+
+    k->row = row;
+    k->first_head = kv_head * n_group + part * ATTN_HEADS;
+    k->n_heads = min(n_group - part * ATTN_HEADS, (int)ATTN_HEADS);
+    k->end = position + 1;
+    k->first = a.window_tokens > 0 ? max(k->end - a.window_tokens, 0) : 0;
+    n_units = attn_units(k->first, k->end);
+    k->n_splits = attn_splits(n_units, IS_ORDER_FREE ? l.n_splits : (int)ATTN_SPLITS_MAX);
+    k->unit = k->first / ATTN_UNIT_KEYS + blockIdx.x * ATTN_GROUP_UNITS;
+    k->unit_end = k->first / ATTN_UNIT_KEYS + n_units;
+    k->step = k->n_splits * ATTN_GROUP_UNITS;
+    if (kind != ROW_GENERATED || (int)blockIdx.x >= k->n_splits)
+        return false;
+    k->written = position - (row - seq->first_row); /* its rows follow each other */
+    k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
+    k->keys = kv_side(&a.kv, 0, 0, kv_head);
+    k->values_bytes = kv_side(&a.kv, 0, 1, kv_head) - k->keys;
+    k->page_bytes = (uint32_t)(kv_side(&a.kv, 1, 0, kv_head) - k->keys);
+    settle(k->pages);
+    return true;
+}
+
+/* Where the splits of this block's row meet; it begins with the number of times that they did. */
+static __device__ __forceinline__ char *cell_of_block(const struct attn_launch &l)
+{
+    return l.cells + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_CELL_BYTES;
+}
+
+/* ---- a warp over its units ---- */
+
+/* Where head g of the block lies, or its last one. */
+static __device__ __forceinline__ const float *query_of_block(const struct attn_launch &l,
+                                                              const struct block &k)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+
+    return (const float *)l.args.q.data + k.row * l.args.q.dim[1] +
+           (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
+}
+
+/* It; heads that the block has not are zeros. */
+template <int DTYPE>
+static __device__ __forceinline__ void load_query(struct query *q, const float *head,
+                                                  const struct block &k)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+    const float factor = g < k.n_heads ? meet_factor<DTYPE>() : 0.0f;
+
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        float x[2][2];
+
+        unit<DTYPE>::query_columns(x, head, step);
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            x[i][0] *= factor, x[i][1] *= factor;
+#pragma unroll
+            for (int part = 0; part < QUERY_PARTS; part++)
+                q->parts[part][step][i] = take_bf16(x[i]);
+        }
+    }
+}
+
+/* Scores of a unit in powers of two; of keys that the row does not see: none. */
+template <int DTYPE>
+static __device__ __forceinline__ void seen_scores(float s[4], const struct query &q,
+                                                   const char *ring, const struct block &k,
+                                                   int index, float scale)
+{
+    const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
+
+    scores_of<DTYPE>(s, q, ring);
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int at = unit<DTYPE>::slot_of(i);
+
+        s[i] = __fmul_rn(s[i], __fmul_rn(scale, unit<DTYPE>::key_scale(ring, at)));
+        s[i] = at >= first && at < end ? s[i] : -INFINITY;
+    }
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void add_unit(struct state *st, float s[4], const char *ring,
+                                                const struct block &k, int index)
+{
+    const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
+    uint32_t seen[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
+
+    if (first > 0 || end < ATTN_UNIT_KEYS)
+        unit<DTYPE>::seen_mask(seen, first, end);
+#pragma unroll
+    for (int i = 0; i < 4 && DTYPE == DTYPE_F8; i++) {
+        const int at = unit<DTYPE>::slot_of(i);
+        const float factor = unit<DTYPE>::value_scale(ring, at) * meet_factor<DTYPE>();
+
+        s[i] = at >= first && at < end ? __fmul_rn(s[i], factor) : 0.0f;
+    }
+    add_values<DTYPE>(st, s, ring, seen);
+}
+
+/* N units, of which the last may be missing. */
+template <int DTYPE, int N>
+static __device__ __forceinline__ void add_units(struct state *st, const struct query &q,
+                                                 char *const rings[N], const struct block &k,
+                                                 int index, float scale)
+{
+    const bool has_last = N == 1 || index + (N - 1) * k.step < k.unit_end;
+    float s[N][4];
+
+    seen_scores<DTYPE>(s[0], q, rings[0], k, index, scale);
+    s[N - 1][0] = N > 1 ? -INFINITY : s[0][0];
+    s[N - 1][1] = N > 1 ? -INFINITY : s[0][1];
+    s[N - 1][2] = N > 1 ? -INFINITY : s[0][2];
+    s[N - 1][3] = N > 1 ? -INFINITY : s[0][3];
+    if (N > 1 && has_last)
+        seen_scores<DTYPE>(s[N - 1], q, rings[N - 1], k, index + (N - 1) * k.step, scale);
+    weigh<N>(st, s);
+    add_unit<DTYPE>(st, s[0], rings[0], k, index);
+    if (N > 1 && has_last)
+        add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
+}
+
+/* A kernel's begin; false: there is nothing to do for the block. Who waits for this kernel waits for those before it, so one
+ * block without work waits, too. */
+static __device__ __forceinline__ bool begin_block(struct block *k, const struct attn_launch &l)
+{
+    pdl_launch_dependents();
+    if (block_of(k, l))
+        return true;
+    if (blockIdx.y + blockIdx.z == 0)
+        pdl_wait();
+    return false;
+}
+
+/* The page of a unit; any page where there is no such unit. */
+static __device__ __forceinline__ int32_t page_of(const struct block &k, int index)
+{
+    return k.pages[(unsigned)min(index, k.unit_end - 1) / PAGE_UNITS];
+}
+
+/* Of the units of this warp, as they are in any page. */
+template <int DTYPE>
+static __device__ __forceinline__ struct source source_of(const struct block &k, int index)
+{
+    const int at = index % PAGE_UNITS;
+    struct source from = {k.keys + at * unit<DTYPE>::SIDE_BYTES,
+                          k.keys + k.values_bytes + at * unit<DTYPE>::TILE_BYTES, k.page_bytes, at};
+
+    settle(from.keys);
+    settle(from.values);
+    return from;
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void copy_unit(char *ring, const struct source &from,
+                                                 int32_t page, bool is_there)
+{
+    const uint64_t at = (uint64_t)(uint32_t)page * from.page_bytes;
+
+    if (is_there)
+        unit<DTYPE>::copy(ring, from.keys + at, from.values + at, from.unit);
+    copies_commit();
+}
+
+/* Whether this step writes keys of the unit, which are then there behind pdl_wait() only. */
+static __device__ __forceinline__ bool is_written(const struct block &k, int index)
+{
+    return (index + 1) * ATTN_UNIT_KEYS > k.written;
+}
+
+/* ---- a block, and the row ---- */
+
+/* Shared by all threads, beside the rings. */
+struct shared {
+    float largest[WARPS][ATTN_HEADS], weights[WARPS][ATTN_HEADS];
+};
+
+/* This thread's two columns of a head, with the largest score and the sum of weights. */
+struct sums {
+    float2 out;
+    float largest, weights;
+};
+
+/* The sums of warp `warp` to its room. */
+static __device__ void put_sums(struct shared *s, char *room, struct state *st, int warp)
+{
+    const int lane = threadIdx.x % WARP_LANES, g = lane / 4, t = lane % 4;
+    float *out = (float *)room;
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        const float weights = heads_sum(st->weights[h]);
+
+        if (g == 0) {
+            s->largest[warp][2 * t + h] = st->largest[h];
+            s->weights[warp][2 * t + h] = weights;
+        }
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            *(float2 *)(out + (2 * t + h) * HEAD_STRIDE + 16 * i + 2 * g) =
+                make_float2(st->out[i][h], st->out[i][2 + h]);
+    }
+}
+
+/* The first warp's room, and from there to each next one's. */
+template <int DTYPE>
+static __device__ struct sums sum_warps(const struct shared *s, const char *rooms, int room_bytes,
+                                        int head)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    struct sums all = {{0.0f, 0.0f}, s->largest[0][head], 0.0f};
+
+#pragma unroll
+    for (int w = 1; w < WARPS; w++)
+        all.largest = fmaxf(all.largest, s->largest[w][head]);
+#pragma unroll
+    for (int w = 0; w < WARPS; w++) {
+        const float add = power_of_two(s->largest[w][head] - all.largest);
+        const float2 out =
+            ((const float2 *)(rooms + w * room_bytes))[head * HEAD_STRIDE / 2 + lane];
+
+        all.weights = __fmaf_rn(s->weights[w][head], add, all.weights);
+        all.out.x = __fmaf_rn(out.x, add, all.out.x);
+        all.out.y = __fmaf_rn(out.y, add, all.out.y);
+    }
+    all.out.x = __fmul_rn(all.out.x, inverse_factor<DTYPE>());
+    all.out.y = __fmul_rn(all.out.y, inverse_factor<DTYPE>());
+    return all;
+}
+
+/* Of a head: from memory that was read a step ago, so asked for in advance. */
+static __device__ __forceinline__ float load_sink(const struct attn_launch &l,
+                                                  const struct block &k, int head)
+{
+    return head < k.n_heads ? ((const float *)l.args.sinks.data)[k.first_head + head] : 0.0f;
+}
+
+static __device__ void finish(const struct attn_launch &l, const struct block &k, struct sums sums,
+                              float sink, int head)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    float *att = (float *)l.args.att.data + k.row * l.args.att.dim[1];
+    float largest, add, total;
+
+    if (head >= k.n_heads)
+        return;
+    sink *= LOG2_E;
+    largest = fmaxf(sink, sums.largest);
+    add = power_of_two(sums.largest - largest);
+    total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
+    const int column = (k.first_head + head) * ATTN_WIDTH + 2 * lane;
+    const float2 out = make_float2(__fdiv_rn(__fmul_rn(sums.out.x, add), total),
+                                   __fdiv_rn(__fmul_rn(sums.out.y, add), total));
+
+    *(float2 *)(att + column) = out;
+    if (l.rounded != NULL)
+        *(uint32_t *)(l.rounded + k.row * l.args.att.dim[1] + column) = pair_f16(out.x, out.y);
+}
+
+/* ---- splits of a row: each hands its sums over to the last ---- */
+
+/* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags has the numbers,
+ * so that nobody needs a fence or a counter. */
+static __device__ __forceinline__ void put_tagged(char *to, float x, float y, uint32_t tag)
+{
+    const uint64_t high = (uint64_t)tag << 32;
+
+    asm volatile("st.relaxed.gpu.global.v2.b64 [%0], {%1, %2};" ::"l"(to),
+                 "l"(high | __float_as_uint(x)), "l"(high | __float_as_uint(y))
+                 : "memory");
+}
+
+/* false: it is not there yet. */
+static __device__ __forceinline__ bool get_tagged(float2 *out, const char *from, uint32_t tag)
+{
+    uint64_t x, y;
+
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(x), "=l"(y)
+                 : "l"(from)
+                 : "memory");
+    *out = make_float2(__uint_as_float((uint32_t)x), __uint_as_float((uint32_t)y));
+    return (uint32_t)(x >> 32) == tag && (uint32_t)(y >> 32) == tag;
+}
+
+/* Of a split: (heads, D) sums, then (heads, 2) numbers, in pairs. */
+static __device__ __forceinline__ char *handed_by(const struct attn_launch &l, int split)
+{
+    return cell_of_block(l) + ATTN_CELL_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
+}
+
+static __device__ __forceinline__ void hand_over(const struct attn_launch &l, struct sums sums,
+                                                 uint32_t tag)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    char *to = handed_by(l, blockIdx.x);
+
+    if (lane == 0)
+        put_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
+    put_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
+}
+
+/* Waits for the splits of the row, which all began before this block. */
+static __device__ __forceinline__ struct sums sum_splits(const struct attn_launch &l, int n_splits,
+                                                         uint32_t tag)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    float2 of_split = {-INFINITY, 0.0f};
+    struct sums all = {};
+    float add;
+
+    if (lane < n_splits)
+        while (!get_tagged(&of_split, handed_by(l, lane) + (THREADS + head) * PAIR_BYTES, tag))
+            ;
+    __syncwarp();
+    all.largest = warp_max(of_split.x);
+    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
+    all.weights = warp_sum(__fmul_rn(of_split.y, add));
+    for (int first = 0; first < n_splits; first += SPLITS_AT_ONCE) {
+        float2 out[SPLITS_AT_ONCE] = {};
+        bool is_there;
+
+        do {
+            is_there = true;
+#pragma unroll
+            for (int i = 0; i < SPLITS_AT_ONCE; i++)
+                if (first + i < n_splits)
+                    is_there &= get_tagged(&out[i],
+                                           handed_by(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
+        } while (!is_there);
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < SPLITS_AT_ONCE; i++) {
+            const float factor = __shfl_sync(ALL_LANES, add, first + i);
+
+            all.out.x = __fmaf_rn(out[i].x, factor, all.out.x);
+            all.out.y = __fmaf_rn(out[i].y, factor, all.out.y);
+        }
+    }
+    return all;
+}
+
+/* ---- splits that meet in shared memory ---- */
+
+/* What a split has left, until the last one has. */
+struct walked {
+    float2 out[THREADS];
+    float2 numbers[WARPS]; /* of a head: the largest score, and the sum of weights */
+};
+
+/* As sum_splits(). */
+static __device__ __forceinline__ struct sums sum_walked(const struct walked *splits, int n_splits)
+{
+    const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const float2 of_split =
+        lane < n_splits ? splits[lane].numbers[head] : make_float2(-INFINITY, 0.0f);
+    struct sums all = {};
+    float add;
+
+    all.largest = warp_max(of_split.x);
+    add = power_of_two(__fadd_rn(of_split.x, -all.largest));
+    all.weights = warp_sum(__fmul_rn(of_split.y, add));
+    for (int split = 0; split < n_splits; split++) {
+        const float2 out = splits[split].out[threadIdx.x];
+        const float factor = __shfl_sync(ALL_LANES, add, split);
+
+        all.out.x = __fmaf_rn(out.x, factor, all.out.x);
+        all.out.y = __fmaf_rn(out.y, factor, all.out.y);
+    }
+    return all;
+}
+
+#endif

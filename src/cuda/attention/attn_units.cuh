@@ -1,0 +1,308 @@
+/* Units of keys and values as operands of the matrix instruction, for attention of generated rows: how they lie in pages
+ * and rings, a query's scores with the keys of one, and weights with its values. attn_decode.cu says how. */
+#ifndef CUDA_ATTENTION_ATTN_UNITS_CUH
+#define CUDA_ATTENTION_ATTN_UNITS_CUH
+
+#include "cuda/attention/attn.cuh"
+#include "cuda/common/copy_once.cuh"
+#include "cuda/common/sums.cuh"
+
+enum { QUERY_PARTS = 3, PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS };
+
+/* ---- how they lie, and their words as fragments ---- */
+
+/* The words of two slots (of keys) or columns (of values): pair g of a row of words. */
+static __device__ __forceinline__ uint2 words_at(const char *side, int row)
+{
+    const int g = threadIdx.x % WARP_LANES / 4;
+
+    return *(const uint2 *)(side + piece_offset(row, g / 2) + g % 2 * 8);
+}
+
+static __device__ __forceinline__ uint32_t word_at(const char *side, int row, int column)
+{
+    return *(const uint32_t *)(side + piece_offset(row, column / 4) + column % 4 * KV_WORD_BYTES);
+}
+
+/* This lane's part of copies from one end of `from` to the other, to rows of words. */
+static __device__ __forceinline__ void copy_rows(char *side, const char *from, int first_row)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(side));
+
+    copy_once(to + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
+}
+
+template <int DTYPE> struct unit {
+};
+
+/* Words of two. Rows g and g + 8 of operand A are the slots g and g + 8. */
+template <> struct unit<DTYPE_BF16> {
+    enum {
+        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH * 2,
+        BYTES = 2 * SIDE_BYTES,
+        TILE_BYTES = SIDE_BYTES / STEPS,
+        TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
+    };
+
+    /* Of a unit of a page, where its keys begin, and its values in the first tile. */
+    static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
+                                                int)
+    {
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            copy_rows(ring, keys + i * TILE_BYTES, i * TILE_ROWS);
+#pragma unroll
+        for (int i = 0; i < STEPS; i++)
+            copy_rows(ring + SIDE_BYTES, values + i * PAGE_UNITS * TILE_BYTES, i * TILE_ROWS);
+    }
+    /* The slot of score i of this lane. */
+    static __device__ __forceinline__ int slot_of(int i)
+    {
+        return threadIdx.x % WARP_LANES / 4 + i / 2 * 8;
+    }
+    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
+    {
+        const int t = threadIdx.x % 4;
+
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            a[i] = word_at(ring, 8 * step + i / 2 * 4 + t, slot_of(i % 2 * 2));
+    }
+    /* The columns of a query that meet key_fragment(): 16 step + 2 t + {0, 1}, and + {8, 9}. */
+    static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
+    {
+        const int t = threadIdx.x % 4;
+        const float2 low = *(const float2 *)(head + 16 * step + 2 * t);
+        const float2 high = *(const float2 *)(head + 16 * step + 2 * t + 8);
+
+        x[0][0] = low.x, x[0][1] = low.y, x[1][0] = high.x, x[1][1] = high.y;
+    }
+    /* Slots 2 t + {0, 1} and 2 t + {8, 9}. */
+    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
+                                                          const uint32_t seen[2])
+    {
+        const int row = 8 * tile + threadIdx.x % 4;
+        const uint2 low = words_at(ring + SIDE_BYTES, row);
+        const uint2 high = words_at(ring + SIDE_BYTES, row + 4);
+
+        a[0] = low.x & seen[0], a[1] = low.y & seen[0];
+        a[2] = high.x & seen[1], a[3] = high.y & seen[1];
+    }
+    static __device__ __forceinline__ void seen_mask(uint32_t seen[2], int first, int end)
+    {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const int slot = 2 * (threadIdx.x % 4) + 8 * i;
+
+            seen[i] = (slot >= first && slot < end ? 0xFFFFu : 0) |
+                      (slot + 1 >= first && slot + 1 < end ? 0xFFFF0000u : 0);
+        }
+    }
+    static __device__ __forceinline__ float key_scale(const char *, int)
+    {
+        return 1.0f;
+    }
+    static __device__ __forceinline__ float value_scale(const char *, int)
+    {
+        return 1.0f;
+    }
+};
+
+/* Words of four; the scales of the keys, then of the values, behind both sides. Rows g and g + 8 of operand A are
+ * the slots 2 g and 2 g + 1. */
+template <> struct unit<DTYPE_F8> {
+    enum {
+        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH,
+        SCALES_BYTES = ATTN_UNIT_KEYS * 4,
+        BYTES = 2 * SIDE_BYTES + 2 * SCALES_BYTES,
+        TILE_BYTES = SIDE_BYTES / STEPS,
+        TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
+    };
+
+    static __device__ __forceinline__ void copy(char *ring, const char *keys, const char *values,
+                                                int unit)
+    {
+        const int lane = threadIdx.x % WARP_LANES, tile = lane / 16, at = lane % 16 * COPY_BYTES;
+
+#pragma unroll
+        for (int i = 0; i < STEPS; i += 2) { /* two tiles of four rows */
+            copy_rows(ring, keys + i * TILE_BYTES, i * TILE_ROWS);
+            copy_rows(ring + SIDE_BYTES,
+                      values + (i + tile) * PAGE_UNITS * TILE_BYTES + at - lane * COPY_BYTES,
+                      i * TILE_ROWS);
+        }
+        if (lane < 2 * SCALES_BYTES / COPY_BYTES)
+            copy_async(ring + 2 * SIDE_BYTES + lane * COPY_BYTES,
+                       (lane < 4 ? keys - unit * SIDE_BYTES : values - unit * TILE_BYTES) +
+                           SIDE_BYTES * PAGE_UNITS + unit * SCALES_BYTES + lane % 4 * COPY_BYTES);
+    }
+    static __device__ __forceinline__ int slot_of(int i)
+    {
+        return threadIdx.x % WARP_LANES / 4 * 2 + i / 2;
+    }
+    static __device__ __forceinline__ void fragment(uint32_t a[4], uint2 words)
+    {
+        a[0] = even_codes(words.x), a[1] = even_codes(words.y);
+        a[2] = odd_codes(words.x), a[3] = odd_codes(words.y);
+    }
+    static __device__ __forceinline__ void key_fragment(uint32_t a[4], const char *ring, int step)
+    {
+        fragment(a, words_at(ring, 4 * step + threadIdx.x % 4));
+    }
+    /* 16 step + 4 t + {0, 2}, and + {1, 3}. */
+    static __device__ __forceinline__ void query_columns(float x[2][2], const float *head, int step)
+    {
+        const float4 all = *(const float4 *)(head + 16 * step + 4 * (threadIdx.x % 4));
+
+        x[0][0] = all.x, x[0][1] = all.z, x[1][0] = all.y, x[1][1] = all.w;
+    }
+    /* Slots 4 t + {0, 2} and 4 t + {1, 3}. */
+    static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
+                                                          const uint32_t seen[2])
+    {
+        uint2 words = words_at(ring + SIDE_BYTES, 4 * tile + threadIdx.x % 4);
+
+        words.x &= seen[0], words.y &= seen[0];
+        fragment(a, words);
+    }
+    static __device__ __forceinline__ void seen_mask(uint32_t seen[2], int first, int end)
+    {
+        seen[0] = 0;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int slot = 4 * (threadIdx.x % 4) + i;
+
+            seen[0] |= slot >= first && slot < end ? 0xFFu << 8 * i : 0;
+        }
+        seen[1] = seen[0];
+    }
+    static __device__ __forceinline__ float key_scale(const char *ring, int slot)
+    {
+        return ((const float *)(ring + 2 * SIDE_BYTES))[slot];
+    }
+    static __device__ __forceinline__ float value_scale(const char *ring, int slot)
+    {
+        return ((const float *)(ring + 2 * SIDE_BYTES + SCALES_BYTES))[slot];
+    }
+};
+
+/* ---- what a warp makes of them ---- */
+
+/* With g = lane / 4 and t = lane % 4: of heads 2 t and 2 t + 1, columns 16 i + 2 g and 16 i + 2 g + 1 of
+ * sums at out[i][0], [2] and out[i][1], [3]. Scores count in powers of two. */
+struct state {
+    float out[STEPS][4];
+    float largest[2];
+    float weights[2]; /* their sum over this lane's slots */
+};
+
+struct query {
+    uint32_t parts[QUERY_PARTS][STEPS][2];
+};
+
+/* Slot slot_of(i) at s[i], of head 2 t + i % 2. */
+template <int DTYPE>
+static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
+                                                 const char *ring)
+{
+    float sums[QUERY_PARTS][4] = {};
+
+#pragma unroll
+    for (int step = 0; step < STEPS; step++) {
+        uint32_t a[4];
+
+        unit<DTYPE>::key_fragment(a, ring, step);
+#pragma unroll
+        for (int part = 0; part < QUERY_PARTS; part++)
+            mma_bf16(sums[part], a, q.parts[part][step][0], q.parts[part][step][1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        s[i] = __fadd_rn(__fadd_rn(sums[2][i], sums[1][i]), sums[0][i]);
+}
+
+/* Largest over the lanes that have the same heads. */
+static __device__ __forceinline__ float heads_max(float x)
+{
+#pragma unroll
+    for (int step = 4; step < WARP_LANES; step *= 2)
+        x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, step));
+    return x;
+}
+
+static __device__ __forceinline__ float heads_sum(float x)
+{
+#pragma unroll
+    for (int step = 4; step < WARP_LANES; step *= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, step);
+    return x;
+}
+
+/* An 8 x 8 matrix of 16-bit numbers, rows and columns changed. */
+static __device__ __forceinline__ uint32_t turned(uint32_t x)
+{
+    uint32_t y;
+
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+
+/* s: scores of N units to weights; sums so far are brought to the new largest scores. */
+template <int N> static __device__ __forceinline__ void weigh(struct state *st, float s[N][4])
+{
+    float keep[2];
+
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float most = st->largest[h], sum = 0.0f;
+
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            most = fmaxf(most, fmaxf(s[i][h], s[i][2 + h]));
+        most = heads_max(most);
+        keep[h] = power_of_two(__fadd_rn(st->largest[h], -most));
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            s[i][h] = power_of_two(__fadd_rn(s[i][h], -most));
+            s[i][2 + h] = power_of_two(__fadd_rn(s[i][2 + h], -most));
+            sum = __fadd_rn(sum, __fadd_rn(s[i][h], s[i][2 + h]));
+        }
+        st->weights[h] = __fmaf_rn(st->weights[h], keep[h], sum);
+        st->largest[h] = most;
+    }
+    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
+        return;
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) {
+        st->out[i][0] = __fmul_rn(st->out[i][0], keep[0]);
+        st->out[i][1] = __fmul_rn(st->out[i][1], keep[1]);
+        st->out[i][2] = __fmul_rn(st->out[i][2], keep[0]);
+        st->out[i][3] = __fmul_rn(st->out[i][3], keep[1]);
+    }
+}
+
+template <int DTYPE>
+static __device__ __forceinline__ void add_values(struct state *st, const float s[4],
+                                                  const char *ring, const uint32_t seen[2])
+{
+    float pairs[2][2] = {{s[0], s[1]}, {s[2], s[3]}};
+    uint32_t b[2][2];
+
+#pragma unroll
+    for (int part = 0; part < 2; part++)
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+            b[part][i] = turned(take_bf16(pairs[i]));
+#pragma unroll
+    for (int i = 0; i < STEPS; i++) {
+        uint32_t a[4];
+
+        unit<DTYPE>::value_fragment(a, ring, i, seen);
+        mma_bf16(st->out[i], a, b[1][0], b[1][1]);
+        mma_bf16(st->out[i], a, b[0][0], b[0][1]);
+    }
+}
+
+#endif

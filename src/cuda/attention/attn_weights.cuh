@@ -1,0 +1,75 @@
+/* Attention of prompts: from scores to weights, in the registers of a lane that has eight numbers of four scores,
+ * s[i][j]: two keys (j % 2) of each of two rows (j / 2) for each i. A row lies in the four lanes of a quad. */
+#ifndef CUDA_ATTENTION_ATTN_WEIGHTS_CUH
+#define CUDA_ATTENTION_ATTN_WEIGHTS_CUH
+
+#include "cuda/attention/attn_block.cuh"
+
+/* How many numbers of four a lane has of a page's 64 keys. */
+enum { SCORES = PAGE_TOKENS / 8 };
+static_assert((int)PAGE_TOKENS == (int)ATTN_WIDTH, "as many of scores as of sums");
+
+/* s: scores of one row to weights; `scale` makes powers of two of them. Gives what sums so far are to be
+ * multiplied with. */
+static __device__ __forceinline__ float weigh(float s[SCORES][4], int which, float *largest,
+                                              float *weights, float scale)
+{
+    const float before = __fmul_rn(*largest, scale);
+    float most = *largest, base, keep, sum = 0.0f;
+
+#pragma unroll
+    for (int i = 0; i < SCORES; i++)
+        most = fmaxf(most, fmaxf(s[i][2 * which], s[i][2 * which + 1]));
+    most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 1));
+    most = fmaxf(most, __shfl_xor_sync(ALL_LANES, most, 2));
+    base = most == -INFINITY ? 0.0f : __fmul_rn(most, scale); /* nothing seen yet */
+    keep = power_of_two(__fadd_rn(before, -base));            /* 1 where nothing is larger */
+#pragma unroll
+    for (int i = 0; i < SCORES; i++)
+#pragma unroll
+        for (int j = 2 * which; j < 2 * which + 2; j++) {
+            s[i][j] = power_of_two(__fmaf_rn(s[i][j], scale, -base));
+            sum += s[i][j];
+        }
+    *weights = __fmaf_rn(*weights, keep, sum);
+    *largest = most;
+    return keep;
+}
+
+/* Only where a largest score grew: what a page adds to others' rows must leave this one as it is. */
+static __device__ __forceinline__ void follow(float out[SCORES][4], const float keep[2])
+{
+    if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
+        return;
+#pragma unroll
+    for (int i = 0; i < SCORES; i++) {
+        out[i][0] = __fmul_rn(out[i][0], keep[0]), out[i][1] = __fmul_rn(out[i][1], keep[0]);
+        out[i][2] = __fmul_rn(out[i][2], keep[1]), out[i][3] = __fmul_rn(out[i][3], keep[1]);
+    }
+}
+
+/* A row's sums when all keys were seen: what they are to be multiplied with, and divided by. */
+struct attn_end {
+    float factor, total;
+};
+
+/* `weights` is the lane's part. */
+static __device__ __forceinline__ struct attn_end end_of(float largest, float weights, float scale,
+                                                         float sink)
+{
+    const float own = largest * scale, most = fmaxf(own, sink);
+    struct attn_end end = {power_of_two(own - most), 0.0f};
+
+    weights += __shfl_xor_sync(ALL_LANES, weights, 1);
+    weights += __shfl_xor_sync(ALL_LANES, weights, 2);
+    end.total = __fmaf_rn(weights, end.factor, power_of_two(sink - most));
+    return end;
+}
+
+/* In powers of two. */
+static __device__ __forceinline__ float sink_of(const struct attn_args &a, int head)
+{
+    return ((const float *)a.sinks.data)[head] * LOG2_E;
+}
+
+#endif

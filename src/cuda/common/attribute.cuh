@@ -1,0 +1,16 @@
+/* What the host's code asks the card that is in use; 0: it does not say. */
+#ifndef CUDA_COMMON_ATTRIBUTE_CUH
+#define CUDA_COMMON_ATTRIBUTE_CUH
+
+#include <cuda_runtime.h>
+
+static inline int device_attribute(enum cudaDeviceAttr attribute)
+{
+    int device = 0, value = 0;
+
+    (void)cudaGetDevice(&device);
+    (void)cudaDeviceGetAttribute(&value, attribute, device);
+    return value;
+}
+
+#endif

@@ -1,0 +1,383 @@
+/* Skinny products: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], or swiglu of pairs of rows.
+ *
+ * Weights are the A operand of mma.sync.m16n8k16, laid out for it (layout.h); tokens are its columns,
+ * eight a product. MXFP4: codes become FP16 in registers, x is rounded to FP16, and the scale of a row's
+ * block is applied to the products of that block (a power of two: exact). BF16: x is rounded to BF16, or,
+ * for the router, taken as three BF16 numbers that add up to it.
+ *
+ * A block computes one tile of 16 rows for up to 16 tokens at a time; its eight warps take every eighth
+ * unit of 64 columns, and their sums are added in order. Which unit a warp takes depends on the shape
+ * alone, and a column of the product on nothing beside it: a token's bits are the same in any batch.
+ *
+ * Bytes: the weights as stored, once for 16 tokens (from L2 after the first). Bound by memory for few
+ * tokens. Not tuned yet: a warp has a few loads under way, and large batches read weights again.
+ *
+ * Weights in other layouts (F32) take a plain kernel: a warp a row, in float32. */
+#include "cuda/common/launch.h"
+#include "cuda/common/layout.h"
+#include "cuda/common/mma.cuh"
+#include "cuda/common/swiglu.cuh"
+
+enum {
+    WARPS = 8,
+    THREADS = WARPS * WARP_LANES,
+    COLUMN_TOKENS = 8,   /* of one product */
+    TOKEN_BLOCKS_MAX = 8 /* blocks that share the tokens of a large batch */
+};
+
+enum format { FORMAT_BF16, FORMAT_BF16_EXACT, FORMAT_MXFP4 };
+
+/* MXFP4 codes enter the product as 2^-14 times their value. */
+static const float CODE_UNIT = 16384.0f;
+
+/* One tile of rows and whose tokens it meets. */
+struct task {
+    int job;
+    int64_t row;    /* the tile's first */
+    int64_t expert; /* 0: one matrix */
+    int first, n;   /* entries */
+};
+
+static __device__ bool find_task(const struct matmul &a, struct task *out)
+{
+    int64_t tile = blockIdx.x;
+    int job = 0;
+
+    while (job + 1 < a.n_jobs && tile >= units_of(matrix_rows(&a.w[job]), TILE_ROWS))
+        tile -= units_of(matrix_rows(&a.w[job++]), TILE_ROWS);
+    out->job = job;
+    out->row = tile * TILE_ROWS;
+    out->expert = 0;
+    out->first = 0;
+    out->n = a.n_tokens;
+    if (a.first == NULL)
+        return true;
+    if ((int)blockIdx.y >= *a.n_active)
+        return false;
+    out->expert = a.active[blockIdx.y];
+    out->first = a.first[out->expert];
+    out->n = a.first[out->expert + 1] - out->first;
+    return true;
+}
+
+static __device__ const float *row_of_x(const struct matmul &a, int entry)
+{
+    const int64_t row = a.gather == NULL ? entry : a.gather[(int64_t)entry * a.gather_stride];
+
+    return a.x + row * matrix_columns(&a.w[0]);
+}
+
+/* Eight floats of a row from column k on, zeros beyond its end; x NULL: zeros. */
+static __device__ __forceinline__ void load_x(float out[8], const float *x, int64_t k, int64_t n)
+{
+    if (x != NULL && k + 8 <= n && n % 4 == 0) {
+        const float4 low = *reinterpret_cast<const float4 *>(x + k);
+        const float4 high = *reinterpret_cast<const float4 *>(x + k + 4);
+
+        out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
+        out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        out[i] = x != NULL && k + i < n ? x[k + i] : 0.0f;
+}
+
+/* What a lane holds of one unit of its tile. */
+struct unit_mxfp4 {
+    enum {
+        AT_ONCE = 4
+    }; /* units that a warp has under way: with all warps enough for the memory */
+    uint4 codes;
+    uint32_t scales;
+};
+struct unit_bf16 {
+    enum { AT_ONCE = 2 };
+    uint4 words[2 * UNIT_BLOCKS]; /* (block, product) */
+};
+
+static __device__ __forceinline__ void load_unit(struct unit_mxfp4 *out, const unsigned char *unit,
+                                                 int tile)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    out->codes = reinterpret_cast<const uint4 *>(unit + tile * MXFP4_TILE_BYTES)[lane];
+    out->scales = *reinterpret_cast<const uint32_t *>(
+        unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES + tile * UNIT_BLOCKS * 2);
+}
+
+static __device__ __forceinline__ void load_unit(struct unit_bf16 *out, const unsigned char *unit,
+                                                 int tile)
+{
+    const uint4 *at =
+        reinterpret_cast<const uint4 *>(unit + tile * BF16_TILE_BYTES) + threadIdx.x % WARP_LANES;
+
+#pragma unroll
+    for (int i = 0; i < 2 * UNIT_BLOCKS; i++)
+        out->words[i] = at[i * WARP_LANES];
+}
+
+/* pair_f16() number by number: with its one instruction the kernel of two columns has a register too few. */
+static __device__ __forceinline__ uint32_t pair_apart(float x, float y)
+{
+    const __half2 pair = __floats2half2_rn(within_f16(x), within_f16(y));
+
+    return *reinterpret_cast<const uint32_t *>(&pair);
+}
+
+/* acc += the unit's columns, which begin at k0, times tokens. */
+template <int COLS, int TERMS>
+static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct unit_mxfp4 &unit,
+                                                const float *const x[COLS], int64_t k0, int64_t n)
+{
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        const int64_t k = k0 + block * MXFP4_BLOCK + threadIdx.x % 4 * 8;
+        const float low_scale = scale_of(unit.scales >> block * 16 & 255);
+        const float high_scale = scale_of(unit.scales >> (block * 16 + 8) & 255);
+        uint32_t low[4], high[4];
+
+        halves_of_word(low, block == 0 ? unit.codes.x : unit.codes.z);
+        halves_of_word(high, block == 0 ? unit.codes.y : unit.codes.w);
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            const uint32_t a0[4] = {low[0], high[0], low[1], high[1]};
+            const uint32_t a1[4] = {low[2], high[2], low[3], high[3]};
+            float v[8], d[4] = {0, 0, 0, 0};
+
+            load_x(v, x[c], k, n);
+            mma_f16(d, a0, pair_apart(v[0], v[1]), pair_apart(v[2], v[3]));
+            mma_f16(d, a1, pair_apart(v[4], v[5]), pair_apart(v[6], v[7]));
+            acc[c][0] = __fmaf_rn(d[0], low_scale, acc[c][0]);
+            acc[c][1] = __fmaf_rn(d[1], low_scale, acc[c][1]);
+            acc[c][2] = __fmaf_rn(d[2], high_scale, acc[c][2]);
+            acc[c][3] = __fmaf_rn(d[3], high_scale, acc[c][3]);
+        }
+    }
+}
+
+/* TERMS bf16 numbers stand for one of x, with sums of their own. */
+template <int COLS, int TERMS>
+static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
+                                                const struct unit_bf16 &unit,
+                                                const float *const x[COLS], int64_t k0, int64_t n)
+{
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        const int64_t k = k0 + block * MXFP4_BLOCK + threadIdx.x % 4 * 8;
+        const uint4 w0 = unit.words[block * 2], w1 = unit.words[block * 2 + 1];
+        const uint32_t a0[4] = {w0.x, w0.y, w0.z, w0.w}, a1[4] = {w1.x, w1.y, w1.z, w1.w};
+
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            float v[8];
+
+            load_x(v, x[c], k, n);
+#pragma unroll
+            for (int term = 0; term < TERMS; term++) {
+                uint32_t b[4];
+
+#pragma unroll
+                for (int i = 0; i < 4; i++)
+                    b[i] = TERMS == 1 ? pair_bf16(v[2 * i], v[2 * i + 1]) : take_bf16(v + 2 * i);
+                mma_bf16(acc[c * TERMS + term], a0, b[0], b[1]);
+                mma_bf16(acc[c * TERMS + term], a1, b[2], b[3]);
+            }
+        }
+    }
+}
+
+/* acc += every WARPS-th unit of the tile's rows from this warp's first on, in order; a few units are
+ * asked for before the first of them is used. */
+template <typename UNIT, int COLS, int TERMS>
+static __device__ __forceinline__ void
+add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int size_bytes,
+          const float *const x[COLS], int64_t n)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200
+    /* their memory asks for less, and 16 tokens would want more registers than there are */
+    enum { AT_ONCE = COLS == 1 ? (int)UNIT::AT_ONCE : UNIT::AT_ONCE / 2 };
+#else
+    enum { AT_ONCE = UNIT::AT_ONCE };
+#endif
+    const int n_units = (int)units_of(n, UNIT_COLUMNS), warp = threadIdx.x / WARP_LANES;
+
+    for (int first = warp; first < n_units; first += WARPS * AT_ONCE) {
+        UNIT held[AT_ONCE];
+
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (first + i * WARPS < n_units)
+                load_unit(&held[i], units + (int64_t)(first + i * WARPS) * size_bytes, tile);
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++)
+            if (first + i * WARPS < n_units)
+                add_unit<COLS, TERMS>(acc, held[i], x, (int64_t)(first + i * WARPS) * UNIT_COLUMNS,
+                                      n);
+    }
+}
+
+static __device__ float bias_at(const struct tensor *bias, int64_t expert, int64_t row)
+{
+    if (bias->data == NULL)
+        return 0.0f;
+    return bias->n_dims == 1 ? weight_at(bias, 0, 0, row) : weight_at(bias, 0, expert, row);
+}
+
+/* Stores the products of rows `row` and row + 1, which may lie beyond the end, with an entry. */
+static __device__ void finish(const struct matmul &a, const struct task &task, int64_t row,
+                              int entry, float even, float odd)
+{
+    const int64_t n_rows = matrix_rows(&a.w[task.job]);
+    float *out = a.out[task.job] + (int64_t)entry * a.out_width[task.job];
+
+    if (row >= n_rows)
+        return;
+    even += bias_at(&a.bias[task.job], task.expert, row);
+    if (row + 1 < n_rows)
+        odd += bias_at(&a.bias[task.job], task.expert, row + 1);
+    if (a.is_swiglu) {
+        out[row / 2] = swiglu(even, odd, a.limit, a.alpha);
+        return;
+    }
+    out[row] = even;
+    if (row + 1 < n_rows)
+        out[row + 1] = odd;
+}
+
+template <int FORMAT, int COLS>
+static __global__ void __launch_bounds__(THREADS)
+    matmul_kernel(const __grid_constant__ struct matmul a)
+{
+    enum { TOKENS = COLS * COLUMN_TOKENS, TERMS = FORMAT == FORMAT_BF16_EXACT ? 3 : 1 };
+    __shared__ float sums[WARPS][COLS][WARP_LANES][4];
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    struct task task;
+
+    if (!find_task(a, &task))
+        return;
+    const struct tensor *w = &a.w[task.job];
+    const int64_t n = matrix_columns(w), n_units = units_of(n, UNIT_COLUMNS);
+    const int size_bytes = unit_bytes(w->dtype), tile = (int)(task.row % UNIT_ROWS / TILE_ROWS);
+    const unsigned char *units = (const unsigned char *)w->data + task.expert * matrix_bytes(w) +
+                                 task.row / UNIT_ROWS * n_units * size_bytes;
+
+    for (int t0 = blockIdx.z * TOKENS; t0 < task.n; t0 += gridDim.z * TOKENS) {
+        const float *x[COLS];
+        float acc[COLS * TERMS][4] = {};
+
+#pragma unroll
+        for (int c = 0; c < COLS; c++) {
+            const int token = t0 + c * COLUMN_TOKENS + lane / 4;
+
+            x[c] = token < task.n ? row_of_x(a, task.first + token) : NULL;
+        }
+        if (FORMAT == FORMAT_MXFP4)
+            add_units<unit_mxfp4, COLS, 1>(acc, units, tile, size_bytes, x, n);
+        else
+            add_units<unit_bf16, COLS, TERMS>(acc, units, tile, size_bytes, x, n);
+#pragma unroll
+        for (int c = 0; c < COLS; c++)
+            for (int i = 0; i < 4; i++)
+                sums[warp][c][lane][i] =
+                    TERMS == 1 ? acc[c][i]
+                               : __fadd_rn(__fadd_rn(acc[c * TERMS + TERMS - 1][i],
+                                                     acc[c * TERMS + TERMS / 2][i]),
+                                           acc[c * TERMS][i]); /* the smallest first */
+        __syncthreads();
+        if (threadIdx.x < COLS * WARP_LANES * 2) {
+            const int c = threadIdx.x / (WARP_LANES * 2), l = threadIdx.x / 2 % WARP_LANES;
+            const int i = threadIdx.x % 2, token = t0 + c * COLUMN_TOKENS + l % 4 * 2 + i;
+            float even = 0.0f, odd = 0.0f;
+
+            for (int k = 0; k < WARPS; k++) {
+                even += sums[k][c][l][i];
+                odd += sums[k][c][l][i + 2];
+            }
+            if (FORMAT == FORMAT_MXFP4) {
+                even *= CODE_UNIT;
+                odd *= CODE_UNIT;
+            }
+            if (token < task.n)
+                finish(a, task, task.row + l / 4 * 2, task.first + token, even, odd);
+        }
+        __syncthreads();
+    }
+}
+
+static __device__ float plain_dot(const struct tensor *w, const struct task &task, int64_t row,
+                                  const float *x)
+{
+    float sum = 0.0f;
+
+    for (int64_t k = threadIdx.x % WARP_LANES; k < matrix_columns(w); k += WARP_LANES)
+        sum = __fmaf_rn(weight_at(w, task.expert, row, k), x[k], sum);
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xFFFFFFFFu, sum, step);
+    return sum;
+}
+
+/* A warp computes one pair of rows of the tile with one token after the other. */
+static __global__ void __launch_bounds__(THREADS)
+    plain_kernel(const __grid_constant__ struct matmul a)
+{
+    struct task task;
+
+    if (!find_task(a, &task))
+        return;
+    const struct tensor *w = &a.w[task.job];
+    const int64_t row = task.row + threadIdx.x / WARP_LANES * 2;
+
+    if (row >= matrix_rows(w))
+        return;
+    for (int token = blockIdx.z; token < task.n; token += gridDim.z) {
+        const float *x = row_of_x(a, task.first + token);
+        const float even = plain_dot(w, task, row, x);
+        const float odd = row + 1 < matrix_rows(w) ? plain_dot(w, task, row + 1, x) : 0.0f;
+
+        if (threadIdx.x % WARP_LANES == 0)
+            finish(a, task, row, task.first + token, even, odd);
+    }
+}
+
+template <int FORMAT>
+static void launch_format(cudaStream_t stream, dim3 grid, const struct matmul *m)
+{
+    if (m->n_tokens <= COLUMN_TOKENS)
+        matmul_kernel<FORMAT, 1><<<grid, THREADS, 0, stream>>>(*m);
+    else
+        matmul_kernel<FORMAT, 2><<<grid, THREADS, 0, stream>>>(*m);
+}
+
+static dim3 grid_of(const struct matmul *m)
+{
+    const int64_t n_token_blocks = units_of(m->n_tokens, 2 * COLUMN_TOKENS);
+    int64_t n_tiles = 0;
+    dim3 grid;
+
+    for (int i = 0; i < m->n_jobs; i++)
+        n_tiles += units_of(matrix_rows(&m->w[i]), TILE_ROWS);
+    grid.x = (unsigned)n_tiles;
+    grid.y = m->first == NULL ? 1 : (unsigned)m->n_active_max;
+    if (m->first == NULL)
+        grid.z = n_token_blocks < TOKEN_BLOCKS_MAX ? (unsigned)n_token_blocks
+                                                   : (unsigned)TOKEN_BLOCKS_MAX;
+    return grid;
+}
+
+void launch_matmul_simt(cudaStream_t stream, const struct matmul *m)
+{
+    plain_kernel<<<grid_of(m), THREADS, 0, stream>>>(*m);
+}
+
+void launch_matmul(cudaStream_t stream, const struct matmul *m)
+{
+    const dim3 grid = grid_of(m);
+
+    if (m->w[0].dtype == DTYPE_MXFP4)
+        launch_format<FORMAT_MXFP4>(stream, grid, m);
+    else if (m->is_exact)
+        launch_format<FORMAT_BF16_EXACT>(stream, grid, m);
+    else
+        launch_format<FORMAT_BF16>(stream, grid, m);
+}

@@ -1,0 +1,65 @@
+/* Prompts' rows as MXFP8, and their products with MXFP4 weights by block-scaled matrix instructions: native
+ * on sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh). Launchers put their kernels into the
+ * stream and return; pointers are the device's unless they say host. */
+#ifndef CUDA_COMMON_MXFP8_H
+#define CUDA_COMMON_MXFP8_H
+
+#include "cuda/common/launch.h"
+#include "cuda/common/layout.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Rows of e4m3 codes, in each block of 32 in the order of mxfp8_order() (block_scaled.h), and their
+ * blocks' scales. */
+struct mxfp8_rows {
+    uint8_t *codes;    /* (rows, n_columns) */
+    uint8_t *scales;   /* (rows, mxfp8_scales_stride(n_columns)) */
+    int64_t n_columns; /* a multiple of 32 */
+};
+
+/* A row's scales begin at a multiple of 4. */
+static inline HOST_DEVICE int64_t mxfp8_scales_stride(int64_t n_columns)
+{
+    return units_of(n_columns, MXFP4_BLOCK * 4) * 4;
+}
+
+static inline HOST_DEVICE int64_t mxfp8_bytes(int64_t n_rows, int64_t n_columns)
+{
+    return n_rows * (n_columns + mxfp8_scales_stride(n_columns));
+}
+
+/* Rows that lie at `data`, of mxfp8_bytes(n_rows, n_columns), aligned to 16. */
+static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_rows,
+                                                          int64_t n_columns)
+{
+    struct mxfp8_rows rows;
+
+    rows.codes = (uint8_t *)data;
+    rows.scales = rows.codes + n_rows * n_columns;
+    rows.n_columns = n_columns;
+    return rows;
+}
+
+/* mxfp8.cu: x, (n_rows, n_columns) floats, to MXFP8: the bits of mxfp8_block(). */
+void launch_mxfp8_rows(cudaStream_t stream, const struct mxfp8_rows *to, const float *x,
+                       int n_rows);
+
+/* rows.cu: launch_join(), whose rows from first_row on go to rows 0 and on of `to`, too; `factors` as of
+ * launch_join_factors(). */
+void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
+                       const struct mxfp8_rows *to, int first_row, float *factors);
+
+/* gemm_sm120.cu */
+
+/* m's product with `x` in place of m->x, all its weights packed MXFP4; with m->is_swiglu the gated units
+ * go to `units` in place of m->out. A token's bits depend neither on the tokens beside it nor on the
+ * tile, of 64 or 128 rows of weights and 128 tokens. */
+void launch_mxfp8_matmul(cudaStream_t stream, const struct matmul *m, const struct mxfp8_rows *x,
+                         const struct mxfp8_rows *units, int tile_rows);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,110 @@
+/* A warp's ring of weights on their way: cp.async copies the next units of its walk into shared memory
+ * while it multiplies one. A lane reads back what it copied itself, but for the scales of MXFP4, which
+ * eight lanes copy for all.
+ *
+ * A walk is some parts one after the other, each TILES tiles (the first, and every STRIDE-th of their
+ * units) of all units beside each other; of a part the warp takes every WARPS-th unit. Where a part begins
+ * is said by an overload of part_weights(), so that the ring runs on from one part to the next. */
+#ifndef CUDA_COMMON_RING_CUH
+#define CUDA_COMMON_RING_CUH
+
+#include "cuda/common/copy_once.cuh"
+#include "cuda/common/layout.h"
+
+enum { RING_WARPS = 8, RING_THREADS = RING_WARPS * WARP_LANES };
+
+/* What a ring is made of, as a type. */
+template <int DTYPE_, int TILES_, int STRIDE_, int STAGES_> struct ring_shape {
+    enum {
+        DTYPE = DTYPE_,
+        TILES = TILES_,
+        STRIDE = STRIDE_,
+        STAGES = STAGES_,
+        IS_MXFP4 = DTYPE_ == DTYPE_MXFP4,
+        UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
+        TILE_BYTES = IS_MXFP4 ? MXFP4_TILE_BYTES : BF16_TILE_BYTES,
+        TILE_PIECES = TILE_BYTES / (WARP_LANES * LANE_BYTES), /* a lane's 16 bytes of a tile */
+        SCALES_AT = TILES * TILE_BYTES,
+        STAGE_BYTES = SCALES_AT + (IS_MXFP4 ? MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET : 0),
+        WARP_BYTES = STAGES * STAGE_BYTES,
+        BYTES = RING_WARPS * WARP_BYTES
+    };
+};
+
+template <class SHAPE> struct ring {
+    char *slots; /* of this warp */
+    int slot;    /* next to be multiplied, and then filled */
+    int part, n_parts, unit, n_units;
+    int n_walk_parts;        /* of all warps, also of one that has no unit */
+    const unsigned char *at; /* of the part: its first tile in its first unit */
+};
+
+static __device__ __forceinline__ void copy_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Until no more than N of this thread's groups are under way. */
+template <int N> static __device__ __forceinline__ void copy_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* Asks for the tiles of one unit; `at` is the first of them, `tile` its number in the unit. */
+template <class SHAPE>
+static __device__ __forceinline__ void copy_tiles(char *slot, const unsigned char *at, int tile)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
+
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES; i++)
+#pragma unroll
+        for (int piece = 0; piece < SHAPE::TILE_PIECES; piece++)
+            copy_once(to + (i * SHAPE::TILE_PIECES + piece) * WARP_LANES * LANE_BYTES,
+                      at + i * SHAPE::STRIDE * SHAPE::TILE_BYTES +
+                          (piece * WARP_LANES + lane) * LANE_BYTES);
+    if (SHAPE::IS_MXFP4 && lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
+        copy_once(to + SHAPE::SCALES_AT,
+                  at + MXFP4_SCALES_OFFSET - tile * SHAPE::TILE_BYTES + lane * LANE_BYTES);
+}
+
+/* Asks for the next unit of the walk, if there is one, into the slot. */
+template <class SHAPE, class PARTS>
+static __device__ __forceinline__ void ring_fill(struct ring<SHAPE> *r, const PARTS &parts,
+                                                 char *slot)
+{
+    if (r->part < r->n_parts) {
+        copy_tiles<SHAPE>(slot, r->at + (int64_t)r->unit * SHAPE::UNIT_BYTES,
+                          part_tile(parts, r->part));
+        r->unit += RING_WARPS;
+        if (r->unit >= r->n_units) {
+            r->unit = threadIdx.x / WARP_LANES;
+            if (++r->part < r->n_parts)
+                r->at = part_weights(parts, r->part);
+        }
+    }
+    copy_commit();
+}
+
+/* The walk begins: as many units as there are slots are asked for. */
+template <class SHAPE, class PARTS>
+static __device__ __forceinline__ void ring_begin(struct ring<SHAPE> *r, char *slots,
+                                                  const PARTS &parts, int n_parts, int n_units)
+{
+    const int warp = threadIdx.x / WARP_LANES;
+
+    r->slots = slots + warp * SHAPE::WARP_BYTES;
+    r->slot = 0;
+    r->part = 0;
+    r->n_walk_parts = n_parts;
+    r->n_parts = warp < n_units ? n_parts : 0;
+    r->unit = warp;
+    r->n_units = n_units;
+    if (r->n_parts > 0)
+        r->at = part_weights(parts, 0);
+    for (int i = 0; i < SHAPE::STAGES; i++)
+        ring_fill(r, parts, r->slots + i * SHAPE::STAGE_BYTES);
+}
+
+#endif

@@ -1,0 +1,58 @@
+/* Sums and maxima over a block in an order that depends on its size alone. Every thread calls them, and
+ * every thread gets the result. `room` is shared memory for a value a warp. */
+#ifndef CUDA_COMMON_SUMS_CUH
+#define CUDA_COMMON_SUMS_CUH
+
+#include "cuda/common/layout.h"
+
+static const unsigned ALL_LANES = 0xFFFFFFFFu;
+
+template <typename T> static __device__ __forceinline__ T warp_sum(T value)
+{
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        value += __shfl_xor_sync(ALL_LANES, value, step);
+    return value;
+}
+
+/* NaN counts as nothing. */
+static __device__ __forceinline__ float warp_max(float value)
+{
+    for (int step = WARP_LANES / 2; step > 0; step /= 2)
+        value = fmaxf(value, __shfl_xor_sync(ALL_LANES, value, step));
+    return value;
+}
+
+template <typename T> static __device__ T block_sum(T value, T *room)
+{
+    const unsigned lane = threadIdx.x % WARP_LANES;
+
+    value = warp_sum(value);
+    __syncthreads();
+    if (lane == 0)
+        room[threadIdx.x / WARP_LANES] = value;
+    __syncthreads();
+    return warp_sum(lane < blockDim.x / WARP_LANES ? room[lane] : (T)0);
+}
+
+/* Sum of the values of the threads before this one; *all gets that of all. */
+template <typename T>
+static __device__ __forceinline__ T sum_before(T value, T *room, int n_warps, T *all)
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    T sum = value, of_warps;
+
+    for (int step = 1; step < WARP_LANES; step *= 2) {
+        const T other = __shfl_up_sync(ALL_LANES, sum, step);
+
+        sum += lane >= step ? other : 0;
+    }
+    __syncthreads();
+    if (lane == WARP_LANES - 1)
+        room[warp] = sum;
+    __syncthreads();
+    of_warps = lane < n_warps ? room[lane] : (T)0;
+    *all = warp_sum(of_warps);
+    return warp_sum(lane < warp ? of_warps : (T)0) + sum - value;
+}
+
+#endif

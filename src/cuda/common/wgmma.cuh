@@ -1,0 +1,208 @@
+/* Hopper's own instructions, one a function: products of a warpgroup, bulk copies and the barriers that they
+ * arrive at. Only for sm_90a.
+ *
+ * D (64 x N, float32) += A (64 x 16, registers) B (16 x N, shared memory). Warp w of the group holds rows
+ * 16 w to 16 w + 15 of A and D, as mma.sync.m16n8k16 holds its operands (mma.cuh): D's register 4 i + j is
+ * register j of columns 8 i to 8 i + 7. B lies as N rows of 16 consecutive numbers out of 64, 128 bytes a
+ * row, the 16-byte pieces of row r at place piece ^ r % 8, the tile at a multiple of 1,024 bytes. */
+#ifndef CUDA_COMMON_WGMMA_CUH
+#define CUDA_COMMON_WGMMA_CUH
+
+#include <stdint.h>
+
+/* ---- barriers in shared memory; addresses are those of the shared window ---- */
+
+static __device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+static __device__ __forceinline__ void barrier_init(uint32_t barrier, int n_arrivals)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals)
+                 : "memory");
+}
+
+/* Makes the barriers' beginnings visible to the copy engine. */
+static __device__ __forceinline__ void barriers_are_ready(void)
+{
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/* Every thread that read or wrote arrives by itself, not one lane for its warp: __syncwarp() in front of that
+ * lane's arrival may leave no instruction but a NOP, and racecheck takes the other lanes for unordered. It is not
+ * slower. */
+static __device__ __forceinline__ void barrier_arrive(uint32_t barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/* Arrives, and lets the barrier wait for as many bytes of bulk copies. */
+static __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t n_bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                 "r"(n_bytes)
+                 : "memory");
+}
+
+/* Waits for the end of the phase with this parity. */
+static __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity)
+{
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+}
+
+/* ---- bulk copies: sizes and addresses are multiples of 16 bytes ---- */
+
+static __device__ __forceinline__ void bulk_load(uint32_t to, const void *from, uint32_t n_bytes,
+                                                 uint32_t barrier)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], "
+                 "%2, [%3];" ::"r"(to),
+                 "l"(from), "r"(n_bytes), "r"(barrier)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void bulk_store(void *to, uint32_t from, uint32_t n_bytes)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+                 "cp.async.bulk.commit_group;" ::"l"(to),
+                 "r"(from), "r"(n_bytes)
+                 : "memory");
+}
+
+/* The thread's bulk stores have read shared memory. */
+static __device__ __forceinline__ void bulk_stores_read(void)
+{
+    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+static __device__ __forceinline__ void bulk_stores_wait(void)
+{
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+/* The thread's writes to shared memory come before what the copy engine reads. */
+static __device__ __forceinline__ void before_bulk(void)
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/* ---- registers of a warpgroup's threads ---- */
+
+template <int N> static __device__ __forceinline__ void registers_more(void)
+{
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+template <int N> static __device__ __forceinline__ void registers_less(void)
+{
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
+}
+
+/* ---- products ---- */
+
+/* Between writing registers of A or D and the product that takes them. */
+static __device__ __forceinline__ void wgmma_fence(void)
+{
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+static __device__ __forceinline__ void wgmma_commit(void)
+{
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/* Waits until at most N of the groups that were committed are under way. */
+template <int N> static __device__ __forceinline__ void wgmma_wait(void)
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+/* Keeps the compiler from moving uses of D before a wait. */
+template <int N> static __device__ __forceinline__ void wgmma_settle(float (&d)[N])
+{
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
+/* Of a tile of B as above: rows of 8 are 1,024 bytes apart, 128-byte swizzle. */
+static __device__ __forceinline__ uint64_t descriptor_of(uint32_t tile)
+{
+    return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 |
+           (tile & 0x3FFFF) >> 4;
+}
+
+#define OUT_4(d, i)  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define OUT_8(d, i)  OUT_4(d, i), OUT_4(d, i + 4)
+#define OUT_16(d, i) OUT_8(d, i), OUT_8(d, i + 8)
+#define OUT_32(d, i) OUT_16(d, i), OUT_16(d, i + 16)
+
+#define NAMES_0  "%0, %1, %2, %3, %4, %5, %6, %7"
+#define NAMES_8  ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define NAMES_16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define NAMES_24 ", %24, %25, %26, %27, %28, %29, %30, %31"
+#define NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39"
+#define NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
+#define NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
+#define NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
+
+/* X(N, names of D's registers, D's registers, names of A's and of B's descriptor) */
+#define WGMMA_WIDTHS(X)                                                                            \
+    X(16, NAMES_0, (OUT_8(d, 0)), "%8, %9, %10, %11", "%12")                                       \
+    X(32, NAMES_0 NAMES_8, (OUT_16(d, 0)), "%16, %17, %18, %19", "%20")                            \
+    X(48, NAMES_0 NAMES_8 NAMES_16, (OUT_16(d, 0), OUT_8(d, 16)), "%24, %25, %26, %27", "%28")     \
+    X(64, NAMES_0 NAMES_8 NAMES_16 NAMES_24, (OUT_32(d, 0)), "%32, %33, %34, %35", "%36")          \
+    X(80, NAMES_0 NAMES_8 NAMES_16 NAMES_24 NAMES_32, (OUT_32(d, 0), OUT_8(d, 32)),                \
+      "%40, %41, %42, %43", "%44")                                                                 \
+    X(96, NAMES_0 NAMES_8 NAMES_16 NAMES_24 NAMES_32 NAMES_40, (OUT_32(d, 0), OUT_16(d, 32)),      \
+      "%48, %49, %50, %51", "%52")                                                                 \
+    X(112, NAMES_0 NAMES_8 NAMES_16 NAMES_24 NAMES_32 NAMES_40 NAMES_48,                           \
+      (OUT_32(d, 0), OUT_16(d, 32), OUT_8(d, 48)), "%56, %57, %58, %59", "%60")                    \
+    X(128, NAMES_0 NAMES_8 NAMES_16 NAMES_24 NAMES_32 NAMES_40 NAMES_48 NAMES_56,                  \
+      (OUT_32(d, 0), OUT_32(d, 32)), "%64, %65, %66, %67", "%68")
+
+#define WITHOUT_PARENTHESES(...) __VA_ARGS__
+#define WGMMA_TEXT(width, type, names_d, names_a, name_b)                                          \
+    "{\n.reg .pred adds;\nsetp.eq.b32 adds, 0, 0;\n"                                               \
+    "wgmma.mma_async.sync.aligned.m64n" #width "k16.f32." type "." type " {" names_d               \
+    "}, {" names_a "}, " name_b ", adds, 1, 1, 0;\n}"
+#define WGMMA_ASM(width, type, names_d, out_d, names_a, name_b)                                    \
+    asm volatile(WGMMA_TEXT(width, type, names_d, names_a, name_b)                                 \
+                 : WITHOUT_PARENTHESES out_d                                                       \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define WGMMA_OF_WIDTH(width, names_d, out_d, names_a, name_b)                                     \
+    if constexpr (WIDTH == width && IS_F16)                                                        \
+        WGMMA_ASM(width, "f16", names_d, out_d, names_a, name_b);                                  \
+    if constexpr (WIDTH == width && !IS_F16)                                                       \
+        WGMMA_ASM(width, "bf16", names_d, out_d, names_a, name_b);
+
+#define NEW_4(d, i)  "=f"(d[i]), "=f"(d[i + 1]), "=f"(d[i + 2]), "=f"(d[i + 3])
+#define NEW_16(d, i) NEW_4(d, i), NEW_4(d, i + 4), NEW_4(d, i + 8), NEW_4(d, i + 12)
+
+/* d = a b, of bf16 numbers and 64 columns: what d held does not count, nor where it came from. */
+static __device__ __forceinline__ void wgmma_first(float d[32], const uint32_t a[4], uint64_t b)
+{
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, 0, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "{" NAMES_0 NAMES_8 NAMES_16 NAMES_24
+                 "}, {%32, %33, %34, %35}, %36, adds, 1, 1, 0;\n}"
+                 : NEW_16(d, 0), NEW_16(d, 16)
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+/* d += a b, of WIDTH columns. */
+template <bool IS_F16, int WIDTH>
+static __device__ __forceinline__ void wgmma(float d[WIDTH / 2], const uint32_t a[4], uint64_t b)
+{
+    WGMMA_WIDTHS(WGMMA_OF_WIDTH)
+}
+
+#endif

@@ -1,0 +1,462 @@
+/* Stage experts of a decode step of many rows: every expert that has tokens is read once for up to
+ * DECODE_JOB_TOKENS of them. decode_group.cu lists which, and decode_join.cu adds a token's parts up.
+ *
+ * A job is an expert and some of its entries (tokens at it, in the order of tokens). Blocks, two a
+ * multiprocessor, share all rows of all jobs evenly and take their rows one after the other. A job's tokens lie in
+ * shared memory (grouped_tokens.cuh). A warp's ring brings the weights, and goes on over the ends of rows and jobs: the
+ * stream ends only with the stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
+#include "cuda/common/copy_once.cuh"
+#include "cuda/decode/grouped_tokens.cuh"
+#include "cuda/common/swiglu.cuh"
+
+enum {
+    BLOCKS_OF_A_PROCESSOR = 2,
+    ROWS = UNIT_ROWS, /* of an item; each thread stores one of them, or a pair */
+    PAIRS = ROWS / 2,
+    STAGES = 2,  /* of a warp's ring */
+    BUFFERS = 2, /* of sums: how many items the first warp may be ahead of the last. Of more than */
+    BUFFER_TOKENS = DECODE_JOB_TOKENS / BUFFERS, /* tokens an item has both */
+    NOTES =
+        32, /* items that a warp may have asked for: of a narrow matrix not all have units for it */
+    SCALE_LANES =
+        (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES, /* that copy a unit's scales */
+    MIDDLE = MXFP4_UNIT_BYTES / 2 / LANE_BYTES * LANE_BYTES /* distances in copies have 12 bits */
+};
+static_assert((int)DECODE_JOB_TOKENS * (int)PAIRS <= (int)RING_THREADS,
+              "a thread a pair of a token");
+static_assert((int)DECODE_JOB_TOKENS <= (int)COLUMN_TOKENS, "a job is a column of products");
+
+/* ---- the walk over all rows of all jobs ---- */
+
+/* What a block has in shared memory. Addresses are those of ld.shared, 32 bits wide. */
+enum {
+    SCALES_AT = STAGES * MXFP4_UNIT_BYTES, /* of the unit at hand, as floats: (lane, 4) */
+    NOTES_AT = SCALES_AT + WARP_LANES * LANE_BYTES,
+    WARP_BYTES = NOTES_AT + NOTES * LANE_BYTES,
+    SUMS_AT = RING_WARPS * WARP_BYTES,
+    SUMS_BYTES = RING_WARPS * ROWS * BUFFER_TOKENS * 4,
+    BARRIERS_AT = SUMS_AT + BUFFERS * SUMS_BYTES,
+    ZEROS_AT = (BARRIERS_AT + 2 * BUFFERS * 8 + TOKEN_BLOCK_BYTES - 1) / TOKEN_BLOCK_BYTES *
+               TOKEN_BLOCK_BYTES,
+    TOKENS_AT = ZEROS_AT + ZEROS_BYTES
+};
+static_assert((STAGES + 1) * (int)RING_WARPS <= (int)NOTES, "room for all notes");
+
+/* What all of a kernel's walks have in common. */
+struct source {
+    const struct decode_matrix *w;
+    int n_rows; /* of units, of a matrix */
+};
+
+/* An item: a row of units of a job. */
+struct item {
+    int expert, first, n, row;
+};
+
+/* A warp's ring over the items. Pointers are the lane's own. */
+struct walk {
+    const struct decode_job *job;
+    int4 at, next;                /* heads of jobs: the next one is asked for early */
+    int row, n_items;             /* n_items: from this one on */
+    const unsigned char *weights; /* of the next unit, MIDDLE bytes on */
+    uint32_t slots, slot;         /* slot: the next to be multiplied, and then filled */
+    uint32_t note;                /* where the next item is noted */
+    int unit;                     /* the next one of the item */
+};
+
+/* Which eighth of a row's units a warp has: they are taken in turns, as some have one more. */
+static __device__ __forceinline__ int eighth_of(int row)
+{
+    return (int)((threadIdx.x / WARP_LANES + (unsigned)row) % RING_WARPS);
+}
+
+/* For when the item is multiplied. */
+static __device__ __forceinline__ void note_item(struct walk *w)
+{
+    if (threadIdx.x % WARP_LANES == 0)
+        store_shared(w->note, make_uint4((uint32_t)w->at.x, (uint32_t)w->at.y, (uint32_t)w->at.z,
+                                         (uint32_t)w->row));
+    w->note = w->note == w->slots + NOTES_AT + (NOTES - 1) * LANE_BYTES ? w->slots + NOTES_AT
+                                                                        : w->note + LANE_BYTES;
+}
+
+/* To the first unit of a job's row. */
+static __device__ __forceinline__ void enter_job(struct walk *w, const struct source &s)
+{
+    w->unit = eighth_of(w->row);
+    w->weights = s.w->units + w->at.x * s.w->matrix_bytes +
+                 (int64_t)(w->row * s.w->n_units + w->unit) * MXFP4_UNIT_BYTES + MIDDLE +
+                 threadIdx.x % WARP_LANES * LANE_BYTES;
+}
+
+/* To the same of the next row. */
+static __device__ __forceinline__ void enter_row(struct walk *w, const struct source &s)
+{
+    const int unit = eighth_of(w->row), step = unit - w->unit;
+
+    w->weights += (int64_t)(s.w->n_units + step) * MXFP4_UNIT_BYTES;
+    w->unit = unit;
+}
+
+/* Behind the last unit of an item: the first of the next one that has any for this warp. */
+static __device__ __forceinline__ void walk_turn(struct walk *w, const struct source &s)
+{
+    while (w->unit >= s.w->n_units) {
+        if (--w->n_items == 0)
+            return;
+        if (++w->row < s.n_rows) {
+            enter_row(w, s);
+        } else {
+            w->row = 0;
+            w->job++;
+            w->at = w->next;
+            if (w->n_items > s.n_rows)
+                w->next = job_head(w->job + 1);
+            enter_job(w, s);
+        }
+        note_item(w);
+    }
+}
+
+static __device__ __forceinline__ void walk_begin(struct walk *w, const struct source &s,
+                                                  const struct decode_job *jobs, int first,
+                                                  int n_items, uint32_t shared)
+{
+    w->job = jobs + first / s.n_rows;
+    w->row = first % s.n_rows;
+    w->n_items = n_items;
+    w->slots = w->slot = shared + threadIdx.x / WARP_LANES * WARP_BYTES;
+    w->note = w->slots + NOTES_AT;
+    if (n_items == 0)
+        return;
+    w->at = job_head(w->job);
+    if (n_items > s.n_rows - w->row)
+        w->next = job_head(w->job + 1);
+    enter_job(w, s);
+    note_item(w);
+    walk_turn(w, s);
+}
+
+#define BY_POLICY COPY_ONCE_BY("%12")
+
+/* Asks for the walk's next unit, if there is one, into the slot. As one piece of code without branches: they, and what
+ * the assembler puts in front of each of them, were a fifteenth of the loop. */
+static __device__ __forceinline__ void fill(const struct walk *w)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    asm volatile("{\n"
+                 ".reg .pred on, scales;\n"
+                 "setp.ne.s32 on, %2, 0;\n"
+                 "setp.lt.and.s32 scales, %3, %4, on;\n"
+                 "@on " COPY_ONCE " [%0], [%1 + %6], 16" BY_POLICY ";\n"
+                 "@on " COPY_ONCE " [%0 + %5], [%1 + %7], 16" BY_POLICY ";\n"
+                 "@on " COPY_ONCE " [%0 + 2 * %5], [%1 + %8], 16" BY_POLICY ";\n"
+                 "@on " COPY_ONCE " [%0 + 3 * %5], [%1 + %9], 16" BY_POLICY ";\n"
+                 "@scales " COPY_ONCE " [%0 + %10], [%1 + %11], 16" BY_POLICY ";\n"
+                 "}" ::"r"(w->slot + lane * LANE_BYTES),
+                 "l"(w->weights), "r"(w->n_items), "r"(lane), "n"((int)(SCALE_LANES)),
+                 "n"((int)(MXFP4_TILE_BYTES)), "n"((int)(-MIDDLE)),
+                 "n"((int)(MXFP4_TILE_BYTES - MIDDLE)), "n"((int)(2 * MXFP4_TILE_BYTES - MIDDLE)),
+                 "n"((int)(3 * MXFP4_TILE_BYTES - MIDDLE)), "n"((int)(MXFP4_SCALES_OFFSET)),
+                 "n"((int)(MXFP4_SCALES_OFFSET - MIDDLE)), "l"(LEAVES_FIRST)
+                 : "memory");
+}
+
+/* To the next unit, if there is one, and to the next slot. */
+static __device__ __forceinline__ void walk_on(struct walk *w, const struct source &s)
+{
+    if (w->n_items > 0) {
+        w->weights += RING_WARPS * MXFP4_UNIT_BYTES;
+        w->unit += RING_WARPS;
+        if (w->unit >= s.w->n_units)
+            walk_turn(w, s);
+    }
+    w->slot = w->slot == w->slots + (STAGES - 1) * MXFP4_UNIT_BYTES ? w->slots
+                                                                    : w->slot + MXFP4_UNIT_BYTES;
+}
+
+/* acc = this warp's units of an item times the job's tokens. A lane makes floats of four scales, and gets
+ * those of its rows. */
+static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4], struct walk *w,
+                                                     const struct source &s, int row,
+                                                     struct token_columns columns)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t scales = w->slots + SCALES_AT;
+
+#pragma unroll
+    for (int i = 0; i < UNIT_TILES * 4; i++)
+        acc[i / 4][0][i % 4] = 0.0f;
+    columns.at += (unsigned)eighth_of(row) * columns.step;
+    for (int unit = eighth_of(row); unit < s.w->n_units; unit += RING_WARPS) {
+        const uint32_t slot = w->slot, at = slot + lane * LANE_BYTES;
+        uint4 words[UNIT_TILES], tokens[UNIT_BLOCKS];
+
+        copy_wait<STAGES - 1>();
+        __syncwarp();
+        const uint32_t codes = load_shared_word<MXFP4_SCALES_OFFSET>(slot + lane * 4);
+
+        store_shared(scales + lane * LANE_BYTES,
+                     make_float4(scale_at(codes, 0), scale_at(codes, 1), scale_at(codes, 2),
+                                 scale_at(codes, 3)));
+        tokens[0] = load_shared<0>(columns.at);
+        tokens[1] = load_shared<TOKEN_BLOCK_BYTES>(columns.at);
+        columns.at += RING_WARPS * columns.step;
+#pragma unroll
+        for (int i = 0; i < UNIT_TILES; i++)
+            words[i] = load_shared<0>(at + i * MXFP4_TILE_BYTES);
+        __syncwarp();
+        fill(w);
+        copy_commit();
+        walk_on(w, s);
+#pragma unroll
+        for (int i = 0; i < UNIT_TILES; i++) {
+            const uint4 bits = load_shared<0>(scales + (lane / 4 * UNIT_TILES + i) * LANE_BYTES);
+
+            multiply_columns<1>(acc[i], words[i].x, words[i].y, __uint_as_float(bits.x),
+                                __uint_as_float(bits.y), &tokens[0]);
+            multiply_columns<1>(acc[i], words[i].z, words[i].w, __uint_as_float(bits.z),
+                                __uint_as_float(bits.w), &tokens[1]);
+        }
+    }
+}
+
+/* ---- products ---- */
+
+/* What is added to the sums of this lane's two rows: those of a gate and its up, or neighbours of down. It is
+ * asked for before the products, and stays as it lies there until they have ended. */
+template <bool IS_UP>
+static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p,
+                                                  const struct item &item)
+{
+    const int row = item.row * UNIT_ROWS + (int)threadIdx.x % WARP_LANES * 2;
+
+    if (row >= (IS_UP ? p.e.up.n_rows : p.e.down.n_rows))
+        return make_uint2(0, 0);
+    return vector_pair_bits(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
+}
+
+/* Sums: (token, eighth of the units, row). Two neighbouring rows' of all eighths, in their order. */
+static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int token, int pair)
+{
+    const float2 *from = (const float2 *)(sums + token * RING_WARPS * ROWS) + pair;
+    float2 sum = make_float2(0.0f, 0.0f);
+
+#pragma unroll
+    for (int eighth = 0; eighth < RING_WARPS; eighth++) {
+        const float2 part = from[eighth * ROWS / 2];
+
+        sum.x += part.x;
+        sum.y += part.y;
+    }
+    return make_float2(sum.x * CODE_UNIT, sum.y * CODE_UNIT);
+}
+
+/* A lane's sums of the first n tokens. */
+static __device__ __forceinline__ void put_item(float *sums, const float acc[UNIT_TILES][1][4],
+                                                int eighth, int n)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    float2 *to = (float2 *)(sums + (lane % 4 * 2 * RING_WARPS + eighth) * ROWS) + lane / 4;
+
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        if (lane % 4 * 2 + k < n)
+#pragma unroll
+            for (int i = 0; i < UNIT_TILES; i++)
+                to[(k * RING_WARPS * ROWS + i * TILE_ROWS) / 2] =
+                    make_float2(acc[i][0][k], acc[i][0][k + 2]);
+}
+
+/* An item's results, by one warp: gated units, as FP16, or parts. */
+template <bool IS_UP>
+static __device__ __forceinline__ void
+store_item(const struct decode_grouped &p, const struct item &item, const float *sums, uint2 bits)
+{
+    const float2 bias = pair_of_bits(IS_UP ? p.e.bias_up : p.e.bias_down, bits);
+    const int pair = threadIdx.x % WARP_LANES, column = item.row * PAIRS + pair; /* of pairs */
+
+    if (column >= (IS_UP ? p.e.n_units : p.e.n_columns / 2))
+        return;
+    for (int token = 0; token < item.n; token++) {
+        const float2 sum = pair_of_sums(sums, token, pair);
+        const float2 both = make_float2(sum.x + bias.x, sum.y + bias.y);
+
+        if (IS_UP)
+            p.e.units[(item.first + token) * p.e.n_units + column] =
+                half_bits(swiglu(both.x, both.y, p.e.limit, p.e.alpha));
+        else
+            ((float2 *)(p.parts + (item.first + token) * p.e.n_columns))[column] = both;
+    }
+}
+
+/* Warps meet at their sums alone. Item i's sums are in buffer i % BUFFERS: `full` when all warps have put
+ * theirs, and `empty` again when one of them, in turns, has stored the item. */
+struct meeting {
+    uint32_t full, empty; /* barriers of the first buffer */
+    int buffer, turn;     /* turn: how often all buffers were used */
+    bool was_wide;        /* the last item: it has the other buffer, too */
+};
+
+static __device__ __forceinline__ struct meeting meeting_of(uint32_t shared)
+{
+    const struct meeting m = {shared + BARRIERS_AT, shared + BARRIERS_AT + BUFFERS * 8, 0, 0,
+                              false};
+
+    if (threadIdx.x == 0)
+        for (int i = 0; i < BUFFERS; i++) {
+            meeting_init(m.full + i * 8, RING_THREADS);
+            meeting_init(m.empty + i * 8, WARP_LANES);
+        }
+    return m;
+}
+
+/* Until an item's sums have their room, which begins at a buffer's token. */
+static __device__ __forceinline__ int meeting_begin(struct meeting *m, bool is_wide)
+{
+    static_assert((int)BUFFERS == 2, "there is one other");
+    const int is_second = m->buffer, turn_of_other = m->turn - 1 + is_second;
+
+    meeting_wait(m->empty + m->buffer * 8, m->turn % 2 ^ 1);
+    if ((is_wide || m->was_wide) && turn_of_other >= 0)
+        meeting_wait(m->empty + (is_second ^ 1) * 8, turn_of_other % 2);
+    m->was_wide = is_wide;
+    return is_wide ? 0 : m->buffer * SUMS_BYTES;
+}
+
+static __device__ __forceinline__ void meeting_end(struct meeting *m)
+{
+    m->turn += m->buffer;
+    m->buffer ^= 1;
+}
+
+/* IS_EVEN: the tokens' numbers fill whole units of columns.
+ * The jobs are listed before `up` begins, and `down` begins behind that: its first weights come while `up` ends. */
+template <bool IS_UP, bool IS_EVEN>
+static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
+    grouped_kernel(const __grid_constant__ struct decode_grouped p, int n_slots)
+{
+    extern __shared__ uint4 shared[];
+    const struct decode_matrix &w = IS_UP ? p.e.up : p.e.down;
+    const int n_rows = (w.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    const struct source source = {&w, n_rows};
+    const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
+    const struct token_room room = {IS_UP ? (const char *)p.rows : (const char *)p.e.units,
+                                    IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
+                                    IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
+                                    IS_EVEN,
+                                    !IS_UP,
+                                    w.n_units,
+                                    shared_at + ZEROS_AT,
+                                    shared_at + TOKENS_AT,
+                                    n_slots};
+    struct meeting meeting = meeting_of(shared_at);
+    struct token_columns columns = {};
+    struct jobs_held held = {};
+    struct walk walk;
+
+    if (threadIdx.x < ZEROS_BYTES / LANE_BYTES)
+        shared[ZEROS_AT / LANE_BYTES + threadIdx.x] = make_uint4(0, 0, 0, 0);
+    if (IS_UP)
+        pdl_wait();
+    const int64_t n_items = (int64_t)__ldcg(p.n_jobs) * n_rows;
+    const int first = (int)(n_items * blockIdx.x / gridDim.x);
+    const int n_parts = (int)(n_items * (blockIdx.x + 1) / gridDim.x) - first;
+    const int n_first = n_rows - first % n_rows; /* items of the first job */
+
+    if (IS_UP && n_parts > 0)
+        hold_jobs(&held, room, p.jobs + first / n_rows, n_parts > n_first);
+    walk_begin(&walk, source, p.jobs, first, n_parts, shared_at);
+    for (int i = 0; i < STAGES; i++) {
+        fill(&walk);
+        copy_commit();
+        walk_on(&walk, source);
+    }
+    if (!IS_UP)
+        pdl_wait();
+    pdl_launch_dependents();
+    if (!IS_UP && n_parts > 0)
+        hold_jobs(&held, room, p.jobs + first / n_rows, n_parts > n_first);
+    copy_wait<IS_UP ? STAGES - 1 : 0>();
+    __syncthreads();
+    for (int part = 0; part < n_parts; part++) {
+        const uint4 note = load_shared<0>(walk.slots + NOTES_AT + part % NOTES * LANE_BYTES);
+        const struct item item = {(int)note.x, (int)note.y, (int)note.z, (int)note.w};
+        const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
+        const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
+        float acc[UNIT_TILES][1][4];
+
+        if (part > 0 && item.row == 0)
+            next_job(&held, room, n_parts - part > n_rows);
+        if (part == 0 || item.row == 0)
+            columns = columns_of(held, room);
+        multiply_item(acc, &walk, source, item.row, columns);
+
+        float *sums =
+            (float *)((char *)shared + SUMS_AT + meeting_begin(&meeting, item.n > BUFFER_TOKENS));
+
+        put_item(sums, acc, eighth_of(item.row), item.n);
+        meeting_arrive(meeting.full + meeting.buffer * 8);
+        if (stores) {
+            meeting_wait(meeting.full + meeting.buffer * 8, meeting.turn % 2);
+            store_item<IS_UP>(p, item, sums, bias);
+            meeting_arrive(meeting.empty + meeting.buffer * 8);
+        }
+        meeting_end(&meeting);
+    }
+    copy_wait<0>();
+}
+
+/* ---- launches ---- */
+
+/* Slots for tokens beside the rest: where so many blocks as should be on a multiprocessor have room for a job each, and
+ * else where one has. */
+static int slots_of(const struct decode_matrix *w)
+{
+    static const int of_processor =
+        device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / BLOCKS_OF_A_PROCESSOR -
+        device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    static const int of_block = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    const int stride = token_stride(w->n_units), n = (of_processor - TOKENS_AT) / stride;
+
+    return min(n >= DECODE_JOB_TOKENS ? n : (of_block - TOKENS_AT) / stride,
+               2 * (int)DECODE_JOB_TOKENS);
+}
+
+template <bool IS_UP, bool IS_EVEN>
+static bool launch_of(const cudaStream_t *stream, const struct decode_grouped *p)
+{
+    static const int n_processors = decode_processors();
+    const dim3 grid((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors));
+    const struct decode_matrix *w = IS_UP ? &p->e.up : &p->e.down;
+    const int n_slots = slots_of(w);
+
+    return n_slots >= 1 &&
+           decode_launch<grouped_kernel<IS_UP, IS_EVEN>>(
+               stream, grid, TOKENS_AT + n_slots * token_stride(w->n_units), *p, n_slots);
+}
+
+template <bool IS_UP> static bool launch(const cudaStream_t *stream, const struct decode_grouped *p)
+{
+    if constexpr (!IS_UP)
+        if (p->e.n_units % UNIT_COLUMNS != 0)
+            return launch_of<false, false>(stream, p);
+    return launch_of<IS_UP, true>(stream, p);
+}
+
+bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p)
+{
+    return launch<true>(&stream, p);
+}
+
+bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p)
+{
+    return launch<false>(&stream, p);
+}
+
+bool decode_grouped_fits(struct decode_grouped *p)
+{
+    p->job_tokens = min((int)DECODE_JOB_TOKENS, min(slots_of(&p->e.up), slots_of(&p->e.down)));
+    return launch<true>(NULL, p) && launch<false>(NULL, p);
+}

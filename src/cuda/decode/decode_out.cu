@@ -1,0 +1,252 @@
+/* Stages attn_out, join and route of a few rows: the output product with bias and residual, and behind it the router's
+ * products of the columns that a block has made (router.cuh), and their squares (part_norm.cuh), which it adds to the
+ * rows' sums.
+ *
+ * A group of eight warps has one tile of 16 rows of the output matrix, all columns, as in decode_product.cu and with its
+ * bits; its warps then have 16 experts each. A block has one or two groups. All weights are asked for before the kernel in front has ended. Bound by latency. */
+#include "cuda/decode/router.cuh"
+
+enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
+static_assert((int)PART_COLUMNS == (int)TILE_ROWS,
+              "a tile of the output matrix is a part of the router's");
+static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile of experts");
+
+/* Numbers of a row of which a lane has one: column lane % 16 of token lane / 16, and of the next ones. */
+template <int KIND> struct made {
+    enum { N = KIND == ROWS_ANY ? DECODE_FEW_MAX / LANE_TOKENS : 1 };
+    float at[N];
+};
+
+/* The walk of a block: one tile. */
+struct out_tile {
+    const unsigned char *weights;
+    int tile;
+};
+
+static __device__ __forceinline__ int part_tile(const struct out_tile &t, int)
+{
+    return t.tile;
+}
+
+static __device__ __forceinline__ const unsigned char *part_weights(const struct out_tile &t, int)
+{
+    return t.weights;
+}
+
+/* This warp's 16 experts times the group's columns, as fragments. */
+static __device__ __forceinline__ uint4 router_weights(const struct decode_matrix &w, int n_units,
+                                                       int part)
+{
+    const int tile = threadIdx.x / WARP_LANES;
+    const int unit = tile / UNIT_TILES * n_units + part / TILE_PARTS;
+    const int in_unit = tile % UNIT_TILES * BF16_TILE_BYTES +
+                        part % TILE_PARTS / 2 * BF16_BLOCK_BYTES +
+                        router_piece(part % 2) * LANE_BYTES;
+
+    return *(const uint4 *)(w.units + (int64_t)unit * BF16_UNIT_BYTES + in_unit);
+}
+
+/* The four columns of the lane's token, in terms: z are the block's numbers. */
+template <int KIND>
+static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
+                                                   const struct made<KIND> &z, int n_tokens)
+{
+    const int lane = threadIdx.x % WARP_LANES, token = lane / 4;
+    float v[4];
+
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int from = token % LANE_TOKENS * TILE_ROWS + lane % 4 * 4 + i;
+
+        v[i] = 0.0f;
+#pragma unroll
+        for (int k = 0; k < made<KIND>::N; k++) {
+            const float there = __shfl_sync(ALL_LANES, z.at[k], from);
+
+            v[i] = token / LANE_TOKENS == k && token < n_tokens ? there : v[i];
+        }
+    }
+#pragma unroll
+    for (int term = 0; term < ROUTER_TERMS; term++) {
+        const uint32_t low = take_bf16(v);
+
+        out[term] = make_uint2(low, take_bf16(v + 2));
+    }
+}
+
+static __device__ __forceinline__ void add_to(uint64_t *sum, long long part)
+{
+    atomicAdd((unsigned long long *)sum, (unsigned long long)part);
+}
+
+/* The squares of the block's numbers, by one warp. */
+template <int KIND>
+static __device__ __forceinline__ void add_squares(uint64_t *sums, const struct made<KIND> &x,
+                                                   int n_tokens)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+#pragma unroll
+    for (int k = 0; k < made<KIND>::N; k++) {
+        const struct squares s = squares_of_part(part_of_lanes(x.at[k]));
+        const int token = k * LANE_TOKENS + lane / TILE_ROWS;
+        uint64_t *to = sums + token * ROUTER_ROW_SUMS +
+                       blockIdx.x % ROUTER_COPIES * ROUTER_COPY_SUMS + ROUTER_SQUARES_AT;
+
+        if (token < n_tokens && lane % TILE_ROWS < 2) /* two words beside each other at once */
+            add_to(to + lane % TILE_ROWS, lane % TILE_ROWS == 0 ? s.whole : s.rest);
+    }
+}
+
+/* A warp's products to the rows' sums. */
+template <int KIND>
+static __device__ __forceinline__ void add_part(uint64_t *sums, const float part[4], int n_tokens)
+{
+    const int lane = threadIdx.x % WARP_LANES, t = lane % 4;
+    uint64_t *to = sums + blockIdx.x % ROUTER_COPIES * ROUTER_COPY_SUMS +
+                   threadIdx.x / WARP_LANES * TILE_ROWS + lane / 4 * 2;
+
+    if constexpr (KIND == ROWS_ANY) {
+#pragma unroll
+        for (int k = 0; k < 2; k++)
+            if (2 * t + k < n_tokens) {
+                add_to(to + (2 * t + k) * ROUTER_ROW_SUMS, router_fixed(part[k]));
+                add_to(to + (2 * t + k) * ROUTER_ROW_SUMS + 1, router_fixed(part[k + 2]));
+            }
+    } else { /* a line of sums at once */
+        const float odd = __shfl_up_sync(ALL_LANES, part[2], 1);
+
+        if (t < 2)
+            add_to(to + t, router_fixed(t == 0 ? part[0] : odd));
+    }
+}
+
+/* Of a thread. Beside a block of one row, two tiles and 512 threads, there is then room for one of the up product, which
+ * so begins while this kernel runs; beside two blocks of a tile each on some multiprocessors and none on others there was
+ * not. */
+static constexpr int registers_of(int kind)
+{
+    return kind == ROWS_ANY ? 80 : 56;
+}
+
+/* Grid: GROUPS tiles of 16 rows. A block: RING_THREADS, groups. */
+template <class SHAPE, int KIND, int GROUPS>
+static __global__ void __maxnreg__(registers_of(KIND))
+    out_kernel(const __grid_constant__ struct decode_out o)
+{
+    enum { N = made<KIND>::N };
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    const struct decode_product &p = o.p;
+    const int group = GROUPS == 1 ? 0 : (int)threadIdx.y;
+    const int part_of_row = (int)blockIdx.x * GROUPS + group;
+    const int n_units = p.w.n_units, tile = part_of_row % UNIT_TILES;
+    const int n_tokens = KIND == ROWS_ANY ? p.n_tokens : 1;
+    const int lane = threadIdx.x % WARP_LANES, warp = threadIdx.x / WARP_LANES;
+    const int column = part_of_row * TILE_ROWS + lane % TILE_ROWS;
+    const bool has_column = column < p.w.n_rows, is_routing = warp * TILE_ROWS < o.router.n_rows;
+    const struct out_tile walk = {
+        p.w.units + (int64_t)(part_of_row / UNIT_TILES * n_units) * SHAPE::UNIT_BYTES +
+            tile * SHAPE::TILE_BYTES,
+        tile};
+    char *fragments = (char *)shared + GROUPS * SHAPE::BYTES;
+    float *sums =
+        (float *)(fragments + fragments_bytes(n_units, n_tokens)) + group * part_sums(1, n_tokens);
+    float *x = p.out + lane / TILE_ROWS * p.out_width + column;
+    struct made<KIND> before = {}, made = {}, z = {
+    };
+    struct ring<SHAPE> ring;
+    float acc[1][1][4], bias = 0.0f, weight = 0.0f;
+    uint4 router = make_uint4(0, 0, 0, 0);
+
+    ring_begin(&ring, (char *)shared + group * SHAPE::BYTES, walk, 1, n_units);
+    struct rows_ready ready = ready_rows(p.rows, 0, n_tokens, n_units);
+
+    if (is_routing)
+        router = router_weights(o.router, o.router.n_units, part_of_row);
+    if (has_column) {
+        bias = vector_at(p.bias, 0, column);
+        weight = plain_at(o.norm, column) * ROUTER_UNITS;
+    }
+    settle_rows<KIND>(&ready);
+    settle(x);
+    settle(bias);
+    settle(weight);
+    pdl_wait();
+    pdl_launch_dependents();
+    if (KIND == ROWS_ANY)
+        copy_rows<SHAPE::IS_MXFP4, 4>(fragments, p.rows, 0, n_tokens, n_units);
+    else
+        copy_row<SHAPE::IS_MXFP4, GROUPS>(fragments, p.rows.x, p.rows.n, n_units);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens)
+            before.at[k] = __ldcg(x + k * LANE_TOKENS * p.out_width); /* under the product */
+    multiply_part<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
+    put_sums<1, 1>(sums, acc, n_tokens);
+    __syncthreads();
+    /* All warps add up all of the block's numbers: each needs them, and a barrier would take longer. */
+#pragma unroll
+    for (int k = 0; k < N; k++)
+        if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {
+            made.at[k] =
+                before.at[k] +
+                (sum_of_warps<SHAPE::IS_MXFP4>(sums, k * WARP_LANES + lane, 1, n_tokens) + bias);
+            if (warp == RING_WARPS - 1)
+                x[k * LANE_TOKENS * p.out_width] = made.at[k];
+            z.at[k] = made.at[k] * weight;
+        }
+    if (is_routing) {
+        uint2 terms[ROUTER_TERMS];
+        float part[4];
+
+        fragment_of<KIND>(terms, z, n_tokens);
+        router_part(part, router, terms);
+        add_part<KIND>(o.sums, part, n_tokens);
+    }
+    if (warp == RING_WARPS - 1)
+        add_squares<KIND>(o.sums, made, n_tokens);
+    copy_wait<0>();
+}
+
+template <class SHAPE, int KIND, int GROUPS>
+static bool launch_kind(cudaStream_t stream, const struct decode_out *o)
+{
+    const struct decode_product *p = &o->p;
+    const int64_t shared_bytes = GROUPS * SHAPE::BYTES +
+                                 fragments_bytes(p->w.n_units, p->n_tokens) +
+                                 GROUPS * part_sums(1, p->n_tokens) * (int64_t)sizeof(float);
+
+    return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(
+        &stream, dim3((unsigned)units_of(p->w.n_rows, GROUPS * TILE_ROWS)),
+        dim3(RING_THREADS, GROUPS), shared_bytes, *o);
+}
+
+template <class SHAPE, int GROUPS>
+static bool launch_shape(cudaStream_t stream, const struct decode_out *o)
+{
+    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS>(stream, o)
+                              : launch_kind<SHAPE, ROWS_ANY, 1>(stream, o);
+}
+
+bool launch_decode_out(cudaStream_t stream, const struct decode_out *o)
+{
+    return o->p.is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>, GROUPS_MXFP4>(stream, o)
+                         : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>, 1>(stream, o);
+}
+
+/* ---- sums of zero, where no kernel in front has left them ---- */
+
+static __global__ void clear_sums(uint4 *sums, int n)
+{
+    pdl_wait();
+    pdl_launch_dependents();
+    for (int i = threadIdx.x; i < n; i += blockDim.x)
+        sums[i] = make_uint4(0, 0, 0, 0);
+}
+
+void launch_clear_sums(cudaStream_t stream, uint64_t *sums)
+{
+    pdl_launch(clear_sums, 1, RING_THREADS, 0, stream, (uint4 *)sums,
+               (int)(DECODE_FEW_MAX * ROUTER_ROW_SUMS * sizeof(*sums) / sizeof(uint4)));
+}

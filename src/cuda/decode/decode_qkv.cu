@@ -1,0 +1,191 @@
+/* Stage attn_in of a few rows in one kernel: norm, the three products, rotation, and keys and values into
+ * their pages.
+ *
+ * A head is the 64 rows of one row of units. A block takes two of its four tiles, 16 rows and those 32
+ * further on, which are each other's partners in the rotation. */
+#include <cuda_bf16.h>
+
+#include "cuda/decode/decode.cuh"
+#include "cuda/common/place.cuh"
+
+enum { HALF = DECODE_HEAD_WIDTH / 2, BLOCKS_OF_A_HEAD = HALF / TILE_ROWS };
+static_assert(2 * (int)COLUMN_TOKENS * (int)TILE_ROWS <= (int)RING_THREADS, "a thread a pair");
+static_assert((int)DECODE_HEAD_WIDTH == (int)UNIT_ROWS, "a head is a row of units");
+
+/* Which head of q, k or v a block works on. */
+struct head {
+    const unsigned char *weights;
+    int job, index, tile;
+};
+
+template <class SHAPE>
+static __device__ __forceinline__ struct head head_of_block(const struct decode_qkv &p, int n_units)
+{
+    const int i = (int)blockIdx.x / BLOCKS_OF_A_HEAD;
+    struct head h;
+
+    h.job = i < p.n_q ? 0 : i < p.n_q + p.n_kv ? 1 : 2;
+    h.index = h.job == 0 ? i : h.job == 1 ? i - p.n_q : i - p.n_q - p.n_kv;
+    h.tile = (int)blockIdx.x % BLOCKS_OF_A_HEAD;
+    h.weights = p.units[h.job] + (int64_t)(h.index * n_units) * SHAPE::UNIT_BYTES +
+                h.tile * SHAPE::TILE_BYTES;
+    return h;
+}
+
+static __device__ __forceinline__ const unsigned char *part_weights(const struct head &h, int)
+{
+    return h.weights;
+}
+
+static __device__ __forceinline__ int part_tile(const struct head &h, int)
+{
+    return h.tile;
+}
+
+/* A thread's pair of rows of a token: where they go, and what is done to them. */
+struct pair {
+    float bias_low, bias_high, cosine, sine;
+    int low, high; /* elements behind `to` */
+    void *to;
+};
+
+static __device__ __forceinline__ int element_of(bool is_bf16, int which, int slot, int d)
+{
+    return (int)(is_bf16 ? kv_word(2, DECODE_HEAD_WIDTH, which, slot, d) * 2 +
+                               (which == 0 ? d : slot) % 2
+                         : kv_word(1, DECODE_HEAD_WIDTH, which, slot, d));
+}
+
+/* What depends on weights and the batch alone: asked for before pdl_wait(). */
+static __device__ __forceinline__ struct pair pair_of(const struct decode_qkv &p,
+                                                      const struct head &h, int token, int d)
+{
+    const int row = h.index * DECODE_HEAD_WIDTH + d, which = h.job - 1;
+    struct pair pair = {vector_at(p.bias[h.job], 0, row), vector_at(p.bias[h.job], 0, row + HALF),
+                        1.0f, 0.0f};
+
+    if (h.job == 0) {
+        pair.to = p.q + (int64_t)token * p.n_q * DECODE_HEAD_WIDTH;
+        pair.low = row;
+        pair.high = row + HALF;
+        return pair;
+    }
+    const int position = BATCH_POSITIONS(p.batch)[token], slot = position % PAGE_TOKENS;
+    const struct batch_seq *seq = &BATCH_SEQS(p.batch)[BATCH_ROW_SEQ(p.batch)[token]];
+    const int page = BATCH_PAGES(
+        p.batch)[seq->table[p.group] + position / PAGE_TOKENS - seq->first_page[p.group]];
+
+    pair.to = p.pages + ((int64_t)(page * 2 + which) * p.n_kv + h.index) * p.side_bytes;
+    pair.low = element_of(p.is_cache_bf16, which, slot, d);
+    pair.high = element_of(p.is_cache_bf16, which, slot, d + HALF);
+    return pair;
+}
+
+static __device__ __forceinline__ void store_pair(const struct decode_qkv &p, const struct head &h,
+                                                  const struct pair &pair, float low, float high)
+{
+    low += pair.bias_low;
+    high += pair.bias_high;
+    if (h.job < 2)
+        rotate_pair(&low, &high, pair.cosine, pair.sine);
+    if (h.job > 0 && p.is_cache_bf16) {
+        ((__nv_bfloat16 *)pair.to)[pair.low] = __float2bfloat16_rn(low);
+        ((__nv_bfloat16 *)pair.to)[pair.high] = __float2bfloat16_rn(high);
+        return;
+    }
+    ((float *)pair.to)[pair.low] = low;
+    ((float *)pair.to)[pair.high] = high;
+}
+
+/* Of a thread. Beside a block of the down product, which takes 112 of 256 threads, there is then room for two blocks
+ * of the kernel for one row: all of them begin early. */
+static constexpr int registers_of(int kind, bool is_small)
+{
+    return !is_small ? 128 : kind == ROWS_ANY ? 88 : 72;
+}
+
+/* Those who add to them come behind attention, and who read them last came before this kernel. */
+static __device__ __forceinline__ void clear_router_sums(const struct decode_qkv &p)
+{
+    uint4 *to = (uint4 *)p.router_sums;
+
+    if (to != NULL && blockIdx.x == gridDim.x - 1 && blockIdx.y == 0)
+        for (int i = threadIdx.x; i < p.n_tokens * ROUTER_ROW_SUMS / 2; i += RING_THREADS)
+            to[i] = make_uint4(0, 0, 0, 0);
+}
+
+/* Grid: halves of heads, groups of 8 COLS tokens. */
+template <class SHAPE, int COLS, int KIND>
+static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXFP4))
+    qkv_kernel(const __grid_constant__ struct decode_qkv p)
+{
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ __align__(16) float room[NORM_ROOM];
+    const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
+    const int first = (int)blockIdx.y * COLS * COLUMN_TOKENS;
+    const int n_tokens = KIND == ROWS_ANY ? min(COLS * (int)COLUMN_TOKENS, p.n_tokens - first) : 1;
+    const int n = n_tokens * TILE_ROWS, i = threadIdx.x;
+    char *fragments = (char *)shared + SHAPE::BYTES;
+    float *sums = (float *)(fragments + fragments_bytes(n_units, n_tokens));
+    const struct head h = head_of_block<SHAPE>(p, n_units);
+    const int token = first + i / TILE_ROWS, d = h.tile * TILE_ROWS + i % TILE_ROWS;
+    struct ring<SHAPE> ring;
+    float acc[SHAPE::TILES][COLS][4];
+    struct pair pair = {};
+
+    ring_begin(&ring, (char *)shared, h, 1, n_units);
+    struct rows_ready ready = ready_rows(p.rows, first, n_tokens, n_units);
+
+    if (i < n)
+        pair = pair_of(p, h, token, d);
+    settle_rows<KIND>(&ready);
+    if (KIND != ROWS_ANY) /* blocks of attention for more rows would be in the way of these */
+        pdl_launch_dependents();
+    pdl_wait();
+    if (KIND == ROWS_ANY)
+        pdl_launch_dependents();
+    put_rows<SHAPE::IS_MXFP4, 1, KIND>(fragments, p.rows, ready, first, n_tokens, n_units, room);
+    if (i < n && h.job < 2) {
+        const float *rotation = p.rotations + token * DECODE_HEAD_WIDTH;
+
+        pair.cosine = __ldcg(rotation + d);
+        pair.sine = __ldcg(rotation + HALF + d);
+    }
+    multiply_part<SHAPE, COLS, 1>(acc, &ring, h, h.tile, fragments, 0, n_tokens);
+    put_sums<SHAPE::TILES, COLS>(sums, acc, n_tokens);
+    __syncthreads();
+    if (i < n)
+        store_pair(p, h, pair, sum_of_warps<SHAPE::IS_MXFP4>(sums, i, SHAPE::TILES, n_tokens),
+                   sum_of_warps<SHAPE::IS_MXFP4>(sums, n + i, SHAPE::TILES, n_tokens));
+    clear_router_sums(p);
+    copy_wait<0>();
+}
+
+template <class SHAPE, int COLS, int KIND>
+static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
+{
+    const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_max = COLS * COLUMN_TOKENS;
+    const int n_tokens = p->n_tokens < n_max ? p->n_tokens : n_max;
+    const int64_t shared_bytes = SHAPE::BYTES + fragments_bytes(n_units, n_tokens) +
+                                 part_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
+
+    return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(
+        &stream,
+        dim3((unsigned)((p->n_q + 2 * p->n_kv) * BLOCKS_OF_A_HEAD),
+             (unsigned)units_of(p->n_tokens, n_max)),
+        shared_bytes, *p);
+}
+
+template <class SHAPE> static bool launch_shape(cudaStream_t stream, const struct decode_qkv *p)
+{
+    if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
+        return launch_columns<SHAPE, 1, ONE_NORMED_ROW>(stream, p);
+    return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1, ROWS_ANY>(stream, p)
+                                        : launch_columns<SHAPE, 2, ROWS_ANY>(stream, p);
+}
+
+bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p)
+{
+    return p->is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 2, 2, 6>>(stream, p)
+                       : launch_shape<ring_shape<DTYPE_BF16, 2, 2, 3>>(stream, p);
+}

@@ -1,0 +1,316 @@
+/* The rows that a decode product takes, as fragments in shared memory: as they are, in terms, or normed.
+ *
+ * (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers of its four columns of k at
+ * once. Where a kernel is for one row, all that is known before the row is there is worked out in front of pdl_wait():
+ * what runs behind it runs once, in every layer, and everybody waits for it. */
+#ifndef CUDA_DECODE_DECODE_ROWS_CUH
+#define CUDA_DECODE_DECODE_ROWS_CUH
+
+#include "cuda/decode/decode.h"
+#include "cuda/common/mma.cuh"
+#include "cuda/common/norm.cuh"
+#include "cuda/common/pdl.cuh"
+#include "cuda/common/ring.cuh"
+
+enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2 };
+static_assert(NORM_HELD % 2 == 0, "a thread's numbers are put by two");
+static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows itself");
+
+static inline HOST_DEVICE int fragments_bytes(int n_units, int n_tokens)
+{
+    return n_units * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES;
+}
+
+/* Where number k of a token lies. */
+static __device__ __forceinline__ int fragment_at(int k, int token, int n_tokens)
+{
+    return (k / MXFP4_BLOCK * n_tokens + token) * TOKEN_BLOCK_BYTES + k % MXFP4_BLOCK * 2;
+}
+
+static __device__ __forceinline__ uint16_t half_bits(float x)
+{
+    return __half_as_ushort(__float2half_rn(within_f16(x)));
+}
+
+static __device__ __forceinline__ const float *source_row(const struct decode_rows &rows, int token)
+{
+    const int row = rows.gather == NULL ? token : rows.gather[token * rows.gather_stride];
+
+    return rows.x + (int64_t)row * rows.n;
+}
+
+/* Eight numbers as pairs: of FP16 beside MXFP4 weights, else of BF16. */
+template <bool IS_MXFP4> static __device__ __forceinline__ uint4 pairs_of_piece(const float4 v[2])
+{
+    const float4 low = v[0], high = v[1];
+
+    return IS_MXFP4 ? make_uint4(pair_f16(low.x, low.y), pair_f16(low.z, low.w),
+                                 pair_f16(high.x, high.y), pair_f16(high.z, high.w))
+                    : make_uint4(pair_bf16(low.x, low.y), pair_bf16(low.z, low.w),
+                                 pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
+}
+
+/* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it, behind
+ * pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces of eight numbers
+ * are under way. */
+template <bool IS_MXFP4, int AT_ONCE>
+static __device__ __forceinline__ void copy_rows(char *fragments, const struct decode_rows &rows,
+                                                 int first, int n_tokens, int n_units)
+{
+    const int n_pieces = n_units * UNIT_COLUMNS / 8, n = n_tokens * n_pieces;
+
+    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
+        float4 v[AT_ONCE][2];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+
+            v[j][0] = v[j][1] = make_float4(0, 0, 0, 0);
+            if (i < n && k < rows.n) {
+                const float4 *from = (const float4 *)(source_row(rows, first + token) + k);
+
+                v[j][0] = __ldcg(from);
+                v[j][1] = __ldcg(from + 1);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+
+            if (i < n)
+                *(uint4 *)(fragments + fragment_at(k, token, n_tokens)) =
+                    pairs_of_piece<IS_MXFP4>(v[j]);
+        }
+    }
+}
+
+/* The same of one row, x, by a block of GROUPS groups of RING_THREADS: its fragments lie in the order of its numbers. */
+template <bool IS_MXFP4, int GROUPS = 1>
+static __device__ __forceinline__ void copy_row(char *fragments, const float *x, int n, int n_units)
+{
+    enum { AT_ONCE = 2 / GROUPS, PIECE_NUMBERS = 8, THREADS = GROUPS * RING_THREADS };
+    const int n_pieces = n_units * UNIT_COLUMNS / PIECE_NUMBERS;
+    const int first = (int)(threadIdx.y * RING_THREADS + threadIdx.x);
+
+#pragma unroll 1
+    for (int i = first; i < n_pieces; i += THREADS * AT_ONCE) {
+        float4 v[AT_ONCE][2];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const float4 *from = (const float4 *)x + 2 * (i + j * THREADS);
+            const bool is_there = i + j * THREADS < n / PIECE_NUMBERS;
+
+            v[j][0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
+            v[j][1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            if (i + j * THREADS < n_pieces)
+                ((uint4 *)fragments)[i + j * THREADS] = pairs_of_piece<IS_MXFP4>(v[j]);
+        }
+    }
+}
+
+/* The same of rows of which each number is the sum of TERMS of bf16. */
+template <int TERMS, int AT_ONCE>
+static __device__ __forceinline__ void split_rows(char *fragments, const struct decode_rows &rows,
+                                                  int first, int n_tokens, int n_units)
+{
+    const int n_pieces = n_units * UNIT_COLUMNS / 8, n = n_tokens * n_pieces;
+    const int term_bytes = fragments_bytes(n_units, n_tokens);
+
+    for (int i0 = threadIdx.x; i0 < n; i0 += RING_THREADS * AT_ONCE) {
+        float v[AT_ONCE][8];
+
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+            const bool is_there = i < n && k < rows.n;
+            const float4 *from = (const float4 *)(source_row(rows, first + (is_there ? token : 0)) +
+                                                  (is_there ? k : 0));
+
+            ((float4 *)v[j])[0] = is_there ? __ldcg(from) : make_float4(0, 0, 0, 0);
+            ((float4 *)v[j])[1] = is_there ? __ldcg(from + 1) : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; j++) {
+            const int i = i0 + j * RING_THREADS, token = i / n_pieces,
+                      k = (i - token * n_pieces) * 8;
+            char *to = fragments + fragment_at(k, token, n_tokens);
+
+#pragma unroll
+            for (int term = 0; term < TERMS && i < n; term++)
+                *(uint4 *)(to + term * term_bytes) = make_uint4(
+                    take_bf16(v[j]), take_bf16(v[j] + 2), take_bf16(v[j] + 4), take_bf16(v[j] + 6));
+        }
+    }
+}
+
+/* Of a kernel's rows, so that it has no code for others. */
+enum rows_kind { ROWS_ANY, ONE_PLAIN_ROW, ONE_NORMED_ROW };
+
+/* What a thread knows of its numbers of the rows, threadIdx.x + i NORM_THREADS, before they are there. */
+struct rows_ready {
+    const float *x;           /* the first row */
+    float *y;                 /* where it is left, normed, of the block that does it */
+    float weights[NORM_HELD]; /* of the norm */
+    float inverse_n;
+    int n_left, n_put_left; /* from the first number on: of a row, and of fragments */
+    int at, step_bytes;     /* of the first number's fragment, and from there to the next one's */
+};
+
+static __device__ __forceinline__ struct rows_ready ready_rows(const struct decode_rows &rows,
+                                                               int first, int n_tokens, int n_units)
+{
+    const int thread = threadIdx.x;
+    struct rows_ready ready = {source_row(rows, first) + thread,
+                               blockIdx.x == 0 && rows.y != NULL ? rows.y + first * rows.n + thread
+                                                                 : NULL,
+                               {},
+                               1.0f / (float)rows.n,
+                               rows.n - thread,
+                               n_units * UNIT_COLUMNS - thread,
+                               fragment_at(thread, 0, n_tokens),
+                               fragment_at(NORM_THREADS, 0, n_tokens)};
+
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i++) {
+        const int at = thread + i * NORM_THREADS;
+
+        if (rows.norm.kind == VECTOR_F32 && at < rows.n)
+            ready.weights[i] = ((const float *)rows.norm.data)[at];
+        if (rows.norm.kind == VECTOR_BF16 && at < rows.n)
+            ready.weights[i] =
+                __uint_as_float((uint32_t)((const uint16_t *)rows.norm.data)[at] << 16);
+    }
+    return ready;
+}
+
+/* In front of pdl_wait(): what runs behind it runs once, and is waited for. */
+template <int KIND> static __device__ __forceinline__ void settle_rows(struct rows_ready *ready)
+{
+    if (KIND == ROWS_ANY)
+        return;
+    settle(ready->x);
+    settle(ready->y);
+    settle(ready->inverse_n);
+    settle(ready->n_left);
+    settle(ready->n_put_left);
+    settle(ready->at);
+#pragma unroll
+    for (int i = 0; i < NORM_HELD && KIND == ONE_NORMED_ROW; i++)
+        settle(ready->weights[i]);
+}
+
+/* Term by term of two numbers, each term's register as the two would lie beside each other. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void terms_of(uint32_t out[TERMS], float x, float y)
+{
+    float v[2] = {x, y};
+
+#pragma unroll
+    for (int term = 0; term < TERMS; term++)
+        out[term] = IS_MXFP4 ? pair_f16(x, y) : take_bf16(v);
+}
+
+enum {
+    NORM_WARPS = NORM_THREADS / WARP_LANES,
+    NORM_ROOM = 2 * NORM_WARPS /* floats: those of one row are read while the next one's are put */
+};
+static_assert((int)NORM_WARPS == 8, "sum_of_threads() adds eight sums");
+
+/* block_sum(), in its order, with one barrier; `room` is another one than the last time. */
+static __device__ __forceinline__ float sum_of_threads(float value, float *room)
+{
+    value = warp_sum(value);
+    if (threadIdx.x % WARP_LANES == 0)
+        room[threadIdx.x / WARP_LANES] = value;
+    __syncthreads();
+
+    const float4 a = ((const float4 *)room)[0], b = ((const float4 *)room)[1];
+
+    return ((a.x + b.x) + (a.z + b.z)) + ((a.y + b.y) + (a.w + b.w));
+}
+
+/* What is held of a row, normed: as fragments, and as it is in y, unless that is NULL. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void
+put_normed(char *to, int term_bytes, const struct decode_rows &rows, const struct rows_ready &ready,
+           const struct norm_held &held, float *y, float *room)
+{
+    const float factor =
+        factor_of(sum_of_threads(squares_held(&held), room), ready.inverse_n, rows.eps);
+
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i += 2) { /* by two: one instruction rounds two numbers */
+        const float low = normed(held.at[i], factor, ready.weights[i]);
+        const float high = normed(held.at[i + 1], factor, ready.weights[i + 1]);
+        const bool has_low = i * NORM_THREADS < ready.n_put_left;
+        const bool has_high = (i + 1) * NORM_THREADS < ready.n_put_left;
+        uint32_t terms[TERMS];
+
+        terms_of<IS_MXFP4, TERMS>(terms, low, high);
+#pragma unroll
+        for (int term = 0; term < TERMS; term++) {
+            char *at = to + term * term_bytes + i * ready.step_bytes;
+
+            if (has_low)
+                *(uint16_t *)at = (uint16_t)terms[term];
+            if (has_high)
+                *(uint16_t *)(at + ready.step_bytes) = (uint16_t)(terms[term] >> 16);
+        }
+    }
+    if (y == NULL)
+        return;
+#pragma unroll
+    for (int i = 0; i < NORM_HELD; i++)
+        if (i * NORM_THREADS < ready.n_left)
+            y[i * NORM_THREADS] = normed(held.at[i], factor, ready.weights[i]);
+}
+
+/* The same as copy_rows() of rows that are normed, each by all threads. */
+template <bool IS_MXFP4, int TERMS>
+static __device__ __forceinline__ void norm_rows(char *fragments, const struct decode_rows &rows,
+                                                 const struct rows_ready &ready, int first,
+                                                 int n_tokens, int n_units, float *room)
+{
+    const int term_bytes = fragments_bytes(n_units, n_tokens);
+
+#pragma unroll 1
+    for (int token = 0; token < n_tokens; token++) {
+        const float *x = n_tokens == 1 ? ready.x : source_row(rows, first + token) + threadIdx.x;
+        struct norm_held held;
+
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++)
+            held.at[i] = i * NORM_THREADS < ready.n_left ? __ldcg(x + i * NORM_THREADS) : 0.0f;
+        put_normed<IS_MXFP4, TERMS>(
+            fragments + ready.at + token * TOKEN_BLOCK_BYTES, term_bytes, rows, ready, held,
+            ready.y == NULL ? NULL : ready.y + token * rows.n, room + token % 2 * (int)NORM_WARPS);
+    }
+}
+
+/* Rows as a product takes them, and the barrier. `room`: NORM_ROOM floats in whole lines of 16 bytes. */
+template <bool IS_MXFP4, int TERMS, int KIND>
+static __device__ __forceinline__ void put_rows(char *fragments, const struct decode_rows &rows,
+                                                const struct rows_ready &ready, int first,
+                                                int n_tokens, int n_units, float *room)
+{
+    if (KIND == ONE_PLAIN_ROW && TERMS == 1)
+        copy_row<IS_MXFP4>(fragments, ready.x - threadIdx.x, rows.n, n_units);
+    else if (KIND == ONE_NORMED_ROW || (KIND == ROWS_ANY && rows.norm.kind != VECTOR_NONE))
+        norm_rows<IS_MXFP4, TERMS>(fragments, rows, ready, first, KIND == ROWS_ANY ? n_tokens : 1,
+                                   n_units, room);
+    else if (TERMS > 1)
+        split_rows<TERMS, 3>(fragments, rows, first, n_tokens, n_units);
+    else
+        copy_rows<IS_MXFP4, 4>(fragments, rows, first, n_tokens, n_units);
+    __syncthreads();
+}
+
+#endif

@@ -1,0 +1,380 @@
+/* Stages route and experts of a few rows, first kernel: top-A of the router's logits, gate and up with SwiGLU.
+ * The second is decode_down.cu.
+ *
+ * An entry is a token at one of its experts; nothing is grouped: two tokens at the same expert read it twice,
+ * the second from L2. Each of the two kernels has about one block a multiprocessor, and beside a block of this
+ * one there is room for one of the next, which starts while this one runs and asks for its weights then.
+ *
+ * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their sums are added
+ * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round.
+ *
+ * Where the output product has left sums (decode_out.cu), the first warp has the row's logits of them, the others norm
+ * the row by them, and one block of a token leaves it in y.
+ *
+ * A block goes through the choice twice, as decode_down.cu does: first of nothing, while the router still runs. */
+#include "cuda/decode/router.cuh"
+#include "cuda/common/swiglu.cuh"
+
+enum {
+    UP_WARPS = 12,
+    UP_THREADS = UP_WARPS * WARP_LANES,
+    UP_ITEMS = 3,      /* of a round */
+    UP_REGISTERS = 96, /* so that not two are on a multiprocessor */
+    BUFFERS = 2,       /* of sums: one is read while the next is filled */
+    UP_ITEMS_MAX = 1 << 20
+};
+static_assert((int)UP_ITEMS * (int)RING_WARPS % (int)UP_WARPS == 0, "each warp has as many chains");
+
+/* A block's items: rows of units, every gridDim.x-th of those of a token's experts one after the other. */
+struct up_items {
+    const struct decode_matrix *w;
+    const int *ids; /* of the experts, by rank */
+    int n, n_of_expert, n_units;
+    float per_expert; /* 1 / n_of_expert */
+};
+
+/* The quotient is that of whole numbers while there are fewer than UP_ITEMS_MAX of them: half an item keeps it away
+ * from the next one. A division would take forty instructions, in front of the first weights. */
+static __device__ __forceinline__ int item_of(const struct up_items &items, int i, int *rank)
+{
+    const int item = i * (int)gridDim.x + (int)blockIdx.x;
+
+    *rank = (int)(((float)item + 0.5f) * items.per_expert);
+    return item - *rank * items.n_of_expert;
+}
+
+/* A warp's ring, and what it asks for next. */
+template <class SHAPE> struct up_walk {
+    char *slots;
+    const unsigned char *at;
+    int slot, chain, unit, rank;
+};
+
+/* `at` is then where the chain begins in the first expert. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_to(struct up_walk<SHAPE> *walk,
+                                               const struct up_items &items, int chain)
+{
+    while (chain < items.n * RING_WARPS && chain % RING_WARPS >= items.n_units)
+        chain += UP_WARPS;
+    walk->chain = chain;
+    walk->unit = chain % RING_WARPS;
+
+    const int row = item_of(items, chain / RING_WARPS, &walk->rank);
+
+    walk->at = items.w->units + (int64_t)(row * items.w->n_units + walk->unit) * SHAPE::UNIT_BYTES;
+}
+
+/* And in the one that it is about, when the experts are known. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_into(struct up_walk<SHAPE> *walk,
+                                                 const struct up_items &items)
+{
+    if (walk->chain < items.n * RING_WARPS)
+        walk->at += items.ids[walk->rank] * items.w->matrix_bytes;
+}
+
+/* Asks for the next unit of the walk, if there is one. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_fill(struct up_walk<SHAPE> *walk,
+                                                 const struct up_items &items, char *slot)
+{
+    if (walk->chain < items.n * RING_WARPS) {
+        copy_tiles<SHAPE>(slot, walk->at, 0);
+        walk->at += RING_WARPS * SHAPE::UNIT_BYTES;
+        walk->unit += RING_WARPS;
+        if (walk->unit >= items.n_units) {
+            walk_to(walk, items, walk->chain + UP_WARPS);
+            walk_into(walk, items);
+        }
+    }
+    copy_commit();
+}
+
+/* Before the experts are known: all that can be worked out then. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_prepare(struct up_walk<SHAPE> *walk,
+                                                    const struct up_items &items, char *slots)
+{
+    walk->slots = slots + threadIdx.x / WARP_LANES * SHAPE::WARP_BYTES;
+    walk->slot = 0;
+    walk_to(walk, items, threadIdx.x / WARP_LANES);
+    settle(walk->at);
+    settle(walk->rank);
+    settle(walk->unit);
+}
+
+/* The walk begins: as many units as there are slots are asked for. */
+template <class SHAPE>
+static __device__ __forceinline__ void walk_begin(struct up_walk<SHAPE> *walk,
+                                                  const struct up_items &items)
+{
+    walk_into(walk, items);
+#pragma unroll 1
+    for (int i = 0; i < SHAPE::STAGES; i++)
+        walk_fill(walk, items, walk->slots + i * SHAPE::STAGE_BYTES);
+}
+
+/* Of the warps that bring a row: all but the first. */
+enum {
+    ROW_THREADS = UP_THREADS - WARP_LANES,
+    ROW_PIECES = (DECODE_WIDTH_MAX / 4 + ROW_THREADS - 1) / ROW_THREADS
+};
+
+static __device__ __forceinline__ int row_thread(void)
+{
+    return (int)threadIdx.x - WARP_LANES;
+}
+
+/* A row of inputs, as fragments. */
+static __device__ __forceinline__ void bring_row(char *fragments, const float *x, int n,
+                                                 int n_units)
+{
+    const int n_left = n / 4 - row_thread();
+    const int n_put_left = n_units * (UNIT_COLUMNS / 4) - row_thread();
+    const float4 *from = (const float4 *)x + row_thread();
+    uint2 *to = (uint2 *)fragments + row_thread();
+    float4 held[ROW_PIECES];
+
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        held[i] =
+            i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        if (i * ROW_THREADS < n_put_left)
+            to[i * ROW_THREADS] =
+                make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
+}
+
+/* ---- the row and the choice, where the output product has left sums ---- */
+
+/* What a thread knows before the row is there: the norm's weights, or, of the first warp, the router's biases. */
+struct row_known {
+    float4 weights[ROW_PIECES];
+    float biases[SCORES_HELD];
+    float inverse_n;
+};
+
+/* Weights i to i + 3, zeros behind the last. */
+static __device__ __forceinline__ float4 weights_at(const struct decode_vector &v, int i, int n)
+{
+    float4 w = make_float4(0, 0, 0, 0);
+
+    if (i < n && v.kind == VECTOR_F32) {
+        w = *(const float4 *)((const float *)v.data + i);
+    } else if (i < n) {
+        const uint2 bits = *(const uint2 *)((const uint16_t *)v.data + i);
+
+        w = make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xFFFF0000u),
+                        __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xFFFF0000u));
+    }
+    return w;
+}
+
+static __device__ __forceinline__ void know_row(struct row_known *known,
+                                                const struct decode_experts &p)
+{
+    *known = {};
+    known->inverse_n = 1.0f / (float)p.n_columns;
+    if (threadIdx.x < WARP_LANES)
+        router_biases(known->biases, p.choice.bias, p.n_experts);
+    else
+#pragma unroll
+        for (int i = 0; i < ROW_PIECES; i++)
+            known->weights[i] =
+                weights_at(p.choice.norm, (row_thread() + i * ROW_THREADS) * 4, p.n_columns);
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        settle(known->weights[i]);
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        settle(known->biases[i]);
+    settle(known->inverse_n);
+}
+
+/* A row of inputs, normed, as fragments, and in y, unless that is NULL: all warps but the first. */
+static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
+                                                const uint64_t *sums, float *y,
+                                                const struct decode_experts &p,
+                                                const struct row_known &known, int n)
+{
+    const int n_left = n / 4 - row_thread();
+    const int n_put_left = p.up.n_units * (UNIT_COLUMNS / 4) - row_thread();
+    const float4 *from = (const float4 *)x + row_thread();
+    uint2 *to = (uint2 *)fragments + row_thread();
+    float4 held[ROW_PIECES];
+    float factor;
+
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        held[i] =
+            i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
+    factor = router_factor(sums, known.inverse_n, p.choice.eps);
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++) {
+        const float4 w = known.weights[i];
+
+        held[i] = make_float4(normed(held[i].x, factor, w.x), normed(held[i].y, factor, w.y),
+                              normed(held[i].z, factor, w.z), normed(held[i].w, factor, w.w));
+        if (i * ROW_THREADS < n_put_left)
+            to[i * ROW_THREADS] =
+                make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
+    }
+    if (y == NULL)
+        return;
+#pragma unroll
+    for (int i = 0; i < ROW_PIECES; i++)
+        if (i * ROW_THREADS < n_left)
+            ((float4 *)y)[row_thread() + i * ROW_THREADS] = held[i];
+}
+
+/* One warp. */
+static __device__ __forceinline__ void choose_of_sums(int *ids, const uint64_t *sums,
+                                                      const struct decode_experts &p,
+                                                      const struct row_known &known, int n_experts)
+{
+    const struct router_sums held = router_hold(sums);
+    const float factor = router_factor(sums, known.inverse_n, p.choice.eps);
+
+    (void)choose_for_block(ids, router_candidates(held, factor, known.biases, n_experts),
+                           p.n_ranks);
+}
+
+/* ---- products ---- */
+
+/* acc = the units of a chain times the token. */
+template <class SHAPE>
+static __device__ __forceinline__ void
+multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
+               const struct up_items &items, int w, const char *fragments)
+{
+#pragma unroll
+    for (int i = 0; i < SHAPE::TILES * 4; i++)
+        acc[i / 4][0][i % 4] = 0.0f;
+    for (int unit = w; unit < items.n_units; unit += RING_WARPS) {
+        char *slot = walk->slots + walk->slot * SHAPE::STAGE_BYTES;
+        struct unit_held<SHAPE> held;
+
+        copy_wait<SHAPE::STAGES - 1>();
+        __syncwarp();
+        hold_unit<SHAPE>(&held, slot, 0);
+        __syncwarp();
+        walk_fill(walk, items, slot);
+        walk->slot = walk->slot + 1 == SHAPE::STAGES ? 0 : walk->slot + 1;
+        multiply_unit<SHAPE, 1, 1>(acc, held, fragments + unit * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, 0,
+                                   1);
+    }
+}
+
+/* Grid: blocks that share the items of a token, tokens. The gated units are left as FP16, as the next product
+ * takes them. */
+template <class SHAPE, bool HAS_SUMS>
+static __global__ void __maxnreg__(UP_REGISTERS)
+    up_kernel(const __grid_constant__ struct decode_experts p, int n_items)
+{
+    enum {
+        GATED = SHAPE::TILES * TILE_ROWS / 2,
+        ITEM_SUMS = RING_WARPS * SHAPE::TILES * TILE_ROWS
+    };
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ int ids[DECODE_ACTIVE_MAX];
+    const int token = blockIdx.y, warp = threadIdx.x / WARP_LANES;
+    char *fragments = (char *)shared + UP_WARPS * SHAPE::WARP_BYTES;
+    float *sums = (float *)(fragments + fragments_bytes(p.up.n_units, 1));
+    const int n_of_expert = (p.up.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
+    const struct up_items items = {
+        &p.up,
+        ids,
+        (n_items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x,
+        n_of_expert,
+        p.up.n_units,
+        1.0f / (float)n_of_expert};
+    const float *row = (HAS_SUMS ? p.choice.x : p.y) + token * p.n_columns;
+    const float *scores = p.scores + (HAS_SUMS ? 0 : token * p.n_experts);
+    const uint64_t *router = p.choice.sums + token * ROUTER_ROW_SUMS;
+    float *y = HAS_SUMS && blockIdx.x == 0 ? p.y + token * p.n_columns : NULL;
+    struct up_walk<SHAPE> walk;
+    struct row_known known;
+
+    walk_prepare(&walk, items, (char *)shared);
+    settle(row);
+    if (HAS_SUMS) {
+        know_row(&known, p);
+        settle(router);
+    } else {
+        settle(scores);
+    }
+#pragma unroll 1
+    for (int pass = REHEARSAL; pass < N_PASSES; pass++) {
+        const bool is_real = pass == PERFORMANCE;
+
+        if (is_real) {
+            pdl_wait();
+            pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
+        }
+        if (HAS_SUMS && warp == 0)
+            choose_of_sums(ids, router, p, known, is_real ? p.n_experts : 0);
+        else if (HAS_SUMS)
+            norm_row(fragments, row, router, is_real ? y : NULL, p, known,
+                     is_real ? p.n_columns : 0);
+        else if (warp == 0)
+            (void)choose_for_block(ids, candidates_of(scores, is_real ? p.n_experts : 0),
+                                   p.n_ranks);
+        else
+            bring_row(fragments, row, is_real ? p.n_columns : 0, p.up.n_units);
+        __syncthreads();
+    }
+    walk_begin(&walk, items);
+    for (int first = 0; first < items.n; first += UP_ITEMS) {
+        float *sums_of_round = sums + first / UP_ITEMS % BUFFERS * UP_ITEMS * ITEM_SUMS;
+        const int end = min(items.n, first + UP_ITEMS), i = first + (int)threadIdx.x / GATED;
+        int rank;
+        const int unit = item_of(items, i, &rank) * GATED + (int)threadIdx.x % GATED;
+        const bool is_mine = i < end && unit < p.n_units;
+        const uint2 bias_bits =
+            is_mine ? vector_pair_bits(p.bias_up, ids[rank], unit * 2) : make_uint2(0, 0);
+
+        for (int chain = first * RING_WARPS + warp; chain < end * RING_WARPS; chain += UP_WARPS) {
+            float acc[SHAPE::TILES][1][4];
+
+            multiply_chain<SHAPE>(acc, &walk, items, chain % RING_WARPS, fragments);
+            put_sums_of<SHAPE::TILES, 1>(sums_of_round + (chain / RING_WARPS - first) * ITEM_SUMS,
+                                         acc, chain % RING_WARPS, 1);
+        }
+        __syncthreads();
+        if (is_mine) {
+            const float *from = sums_of_round + (i - first) * ITEM_SUMS;
+            const float2 bias = pair_of_bits(p.bias_up, bias_bits);
+            const int at = threadIdx.x % GATED * 2;
+
+            p.units[(token * p.n_ranks + rank) * p.n_units + unit] = half_bits(swiglu(
+                sum_of_warps<true>(from, at, SHAPE::TILES, 1) + bias.x,
+                sum_of_warps<true>(from, at + 1, SHAPE::TILES, 1) + bias.y, p.limit, p.alpha));
+        }
+    }
+    copy_wait<0>();
+}
+
+typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> up_shape;
+
+template <bool HAS_SUMS> static bool up(cudaStream_t stream, const struct decode_experts *p)
+{
+    static const int n_processors = decode_processors();
+    const int n_items = (int)units_of(p->up.n_rows, UNIT_ROWS) * p->n_ranks;
+    const int n_blocks_max = n_processors > p->n_tokens ? n_processors / p->n_tokens : 1;
+    const int n_of_block = (int)units_of(n_items, n_blocks_max);
+    const int64_t shared_bytes =
+        UP_WARPS * up_shape::WARP_BYTES + fragments_bytes(p->up.n_units, 1) +
+        BUFFERS * UP_ITEMS * part_sums(up_shape::TILES, 1) * (int64_t)sizeof(float);
+
+    return n_items < UP_ITEMS_MAX &&
+           decode_launch_of<up_kernel<up_shape, HAS_SUMS>>(
+               &stream, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens),
+               UP_THREADS, shared_bytes, *p, n_items);
+}
+
+bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
+{
+    return p->choice.sums != NULL ? up<true>(stream, p) : up<false>(stream, p);
+}

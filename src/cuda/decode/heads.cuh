@@ -1,0 +1,60 @@
+/* Where keys and values of heads of DECODE_HEAD_WIDTH go: what the kernels of decode_wide.cu and decode_held.cu have in
+ * common behind their sums. */
+#ifndef CUDA_DECODE_HEADS_CUH
+#define CUDA_DECODE_HEADS_CUH
+
+#include <cuda_bf16.h>
+
+#include "cuda/decode/decode.h"
+#include "cuda/common/place.cuh"
+
+/* Where a token's keys and values go. */
+struct slot_of_token {
+    int page, slot;
+};
+
+static __device__ __forceinline__ struct slot_of_token slot_of(const struct decode_heads &h,
+                                                               int token)
+{
+    const int position = BATCH_POSITIONS(h.batch)[token];
+    const struct batch_seq *seq = &BATCH_SEQS(h.batch)[BATCH_ROW_SEQ(h.batch)[token]];
+
+    return slot_of_token{
+        BATCH_PAGES(
+            h.batch)[seq->table[h.group] + position / PAGE_TOKENS - seq->first_page[h.group]],
+        position % PAGE_TOKENS};
+}
+
+static __device__ __forceinline__ void put_cached(char *side, bool is_bf16, int which, int slot,
+                                                  int d, float x)
+{
+    const int n = is_bf16 ? 2 : 1;
+    const int64_t at =
+        kv_word(n, DECODE_HEAD_WIDTH, which, slot, d) * n + (which == 0 ? d : slot) % n;
+
+    if (is_bf16)
+        ((__nv_bfloat16 *)side)[at] = __float2bfloat16_rn(x);
+    else
+        ((float *)side)[at] = x;
+}
+
+/* Numbers d and d + HALF of head `head` of q, k or v (the job) to where they go; q: the head's place in a token's row. */
+static __device__ __forceinline__ void put_pair(const struct decode_heads &h,
+                                                const struct slot_of_token &to, int job, int head,
+                                                int d, float *q, float low, float high)
+{
+    enum { HALF = DECODE_HEAD_WIDTH / 2 };
+
+    if (job == 0) {
+        q[d] = low;
+        q[d + HALF] = high;
+        return;
+    }
+    const int which = job - 1;
+    char *side = h.pages + ((int64_t)(to.page * 2 + which) * h.n_kv + head) * h.side_bytes;
+
+    put_cached(side, h.is_cache_bf16, which, to.slot, d, low);
+    put_cached(side, h.is_cache_bf16, which, to.slot, d + HALF, high);
+}
+
+#endif

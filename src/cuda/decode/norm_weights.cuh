@@ -1,0 +1,35 @@
+/* The weights of a norm of rows that a block of NORM_THREADS has in registers. */
+#ifndef CUDA_DECODE_NORM_WEIGHTS_CUH
+#define CUDA_DECODE_NORM_WEIGHTS_CUH
+
+#include "cuda/decode/decode.h"
+#include "cuda/common/norm.cuh"
+
+static_assert((int)DECODE_WIDTH_MAX == NORM_HELD * NORM_THREADS, "a row in registers");
+
+/* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
+static __device__ __forceinline__ struct norm_held hold_weights(const struct decode_vector &w,
+                                                                int n)
+{
+    struct norm_held held;
+
+    if (w.kind == VECTOR_BF16) {
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++) {
+            const int at = threadIdx.x + i * NORM_THREADS;
+
+            held.at[i] =
+                at < n ? __uint_as_float((uint32_t)((const uint16_t *)w.data)[at] << 16) : 0.0f;
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < NORM_HELD; i++) {
+            const int at = threadIdx.x + i * NORM_THREADS;
+
+            held.at[i] = at < n && w.kind == VECTOR_F32 ? ((const float *)w.data)[at] : 0.0f;
+        }
+    }
+    return held;
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* The router's logits of a generated row, by columns: logit = factor * (w . (g x)) + bias, where g are the weights of
+ * the norm in front and factor is 1 / sqrt(mean of x^2 + eps). So a kernel that has made some columns of x can multiply
+ * them before the others are there.
+ *
+ * The sum over columns has no order, so that a row has the same bits whoever adds it up: 16 columns, beginning at a
+ * multiple of 16, are multiplied by one instruction for each of the three bf16 terms of g x; their sum is rounded once
+ * to a whole number of ROUTER_UNIT (g is multiplied by ROUTER_UNITS before, exactly), and whole numbers are added. 2^31 units of 1 hold any model's sums (rows of
+ * 1e5 give less than 1e7), and 2^-32 is far below the last bit of the smallest (rows of 1e-2 give 1e-3). A part beyond
+ * that is cut to the largest number, and sums wrap: logits of such a row mean nothing, but are the same everywhere. So it
+ * is with a NaN, which is whatever whole number the card makes of it; the row's own numbers keep it. */
+#ifndef CUDA_DECODE_ROUTER_CUH
+#define CUDA_DECODE_ROUTER_CUH
+
+#include "cuda/decode/choose.cuh"
+#include "cuda/decode/decode.cuh"
+#include "cuda/decode/part_norm.cuh"
+
+enum { ROUTER_TERMS = 3, TILE_PARTS = UNIT_COLUMNS / PART_COLUMNS };
+
+static const float ROUTER_UNITS = 4294967296.0f, ROUTER_UNIT = 1.0f / 4294967296.0f;
+
+/* Of a part of rows that were multiplied by ROUTER_UNITS. */
+static __device__ __forceinline__ long long router_fixed(float part)
+{
+    return __float2ll_rn(part);
+}
+
+static __device__ __forceinline__ float router_logit(long long sum, float factor, float bias)
+{
+    return __fmaf_rn(__ll2float_rn(sum) * ROUTER_UNIT, factor, bias);
+}
+
+/* Of 32 columns of a packed tile, (product, lane) pieces: which one holds columns 4 t to 4 t + 3 of its half `half`
+ * for the rows of this lane's group. */
+static __device__ __forceinline__ int router_piece(int half)
+{
+    const int lane = threadIdx.x % WARP_LANES, t = lane % 4;
+
+    return t % 2 * WARP_LANES + lane / 4 * 4 + half * 2 + t / 2;
+}
+
+/* out = 16 experts, whose weights are w, times 16 columns of 8 rows, of which the lane has four columns of one in terms;
+ * the smallest terms first. */
+static __device__ __forceinline__ void router_part(float out[4], uint4 w,
+                                                   const uint2 z[ROUTER_TERMS])
+{
+    const uint32_t a[4] = {w.x, w.y, w.z, w.w};
+
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        out[i] = 0.0f;
+#pragma unroll
+    for (int term = ROUTER_TERMS - 1; term >= 0; term--)
+        mma_bf16(out, a, z[term].x, z[term].y);
+}
+
+/* ---- what those need who choose ---- */
+
+/* A lane's part of a row's sums: experts lane, lane + 32, ...; and the squares. */
+struct router_sums {
+    long long of[SCORES_HELD];
+};
+
+static __device__ __forceinline__ long long sum_of_copies(const uint64_t *sum)
+{
+    long long copies[ROUTER_COPIES], all = 0;
+
+#pragma unroll
+    for (int i = 0; i < ROUTER_COPIES; i++)
+        copies[i] = __ldcg((const long long *)sum + i * ROUTER_COPY_SUMS);
+#pragma unroll
+    for (int i = 0; i < ROUTER_COPIES; i++)
+        all += copies[i];
+    return all;
+}
+
+/* Of an expert that is not there zero, as nobody adds to it. */
+static __device__ __forceinline__ struct router_sums router_hold(const uint64_t *sums)
+{
+    struct router_sums held;
+
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        held.of[i] = sum_of_copies(sums + i * WARP_LANES + threadIdx.x % WARP_LANES);
+    return held;
+}
+
+static __device__ __forceinline__ float router_factor(const uint64_t *sums, float inverse_n,
+                                                      float eps)
+{
+    const struct squares s = {sum_of_copies(sums + ROUTER_SQUARES_AT),
+                              sum_of_copies(sums + ROUTER_SQUARES_AT + 1)};
+
+    return factor_of(sum_of_squares(s), inverse_n, eps);
+}
+
+/* Element i of a vector that is not packed. */
+static __device__ __forceinline__ float plain_at(const struct decode_vector &v, int i)
+{
+    float x = 0.0f;
+
+    if (v.kind == VECTOR_F32)
+        x = ((const float *)v.data)[i];
+    else if (v.kind == VECTOR_BF16)
+        x = __uint_as_float((uint32_t)((const uint16_t *)v.data)[i] << 16);
+    return x;
+}
+
+static __device__ __forceinline__ struct candidates
+router_candidates(const struct router_sums &sums, float factor, const float biases[SCORES_HELD],
+                  int n_experts)
+{
+    const int n_left = n_experts - (int)(threadIdx.x % WARP_LANES);
+    struct candidates c;
+
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        c.orders[i] =
+            i * WARP_LANES < n_left ? order_of(router_logit(sums.of[i], factor, biases[i])) : 0;
+    return c;
+}
+
+/* Of a vector that is not packed. */
+static __device__ __forceinline__ void
+router_biases(float out[SCORES_HELD], const struct decode_vector &bias, int n_experts)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+#pragma unroll
+    for (int i = 0; i < SCORES_HELD; i++)
+        out[i] = i * WARP_LANES < n_experts - lane ? plain_at(bias, i * WARP_LANES + lane) : 0.0f;
+}
+
+#endif

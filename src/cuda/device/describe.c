@@ -1,0 +1,148 @@
+/* The card in words, and which kernel each stage uses on it, for how many rows, and why. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cuda/device/gpu.h"
+
+enum { ROWS_LOOKED_AT = 8192, LINE_BYTES = 256 };
+
+struct writer {
+    describe_fn *put;
+    void *ctx;
+};
+
+static void put_memory(const struct writer *w)
+{
+    struct device_memory m;
+    char line[LINE_BYTES];
+
+    if (cudaGetLastError() != cudaSuccess || gpu_memory(&m) != OSP_OK)
+        return;
+    snprintf(line, sizeof(line), "%.1f GB, %.1f GB free%s", (double)m.total_bytes * 1e-9,
+             (double)m.free_bytes * 1e-9, m.is_unified ? ", shared with the host" : "");
+    w->put(w->ctx, "memory", line);
+}
+
+/* "580.159.04", as the kernel module says; "" where it does not. */
+static void read_module_version(char out[32])
+{
+    FILE *f = fopen("/proc/driver/nvidia/version", "re");
+    char line[LINE_BYTES];
+
+    out[0] = '\0';
+    if (f == NULL)
+        return;
+    if (fgets(line, sizeof(line), f) != NULL)
+        for (char *word = strtok(line, " \t\n"); word != NULL && out[0] == '\0';
+             word = strtok(NULL, " \t\n"))
+            if (word[0] >= '0' && word[0] <= '9' && strchr(word, '.') != NULL)
+                snprintf(out, 32, "%.31s", word);
+    fclose(f);
+}
+
+static void put_driver(const struct writer *w)
+{
+    int driver = 0, runtime = 0;
+    char version[32], line[LINE_BYTES];
+
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    read_module_version(version);
+    snprintf(line, sizeof(line), "%s%sfor CUDA %d.%d; this build's runtime is CUDA %d.%d", version,
+             version[0] != '\0' ? ", " : "", driver / 1000, driver % 1000 / 10, runtime / 1000,
+             runtime % 1000 / 10);
+    w->put(w->ctx, "driver", line);
+}
+
+/* ---- kernels ---- */
+
+static const char *const stage_names[N_STAGES] = {
+#define STAGE_NAME(stage) #stage,
+    STAGE_LIST(STAGE_NAME)
+#undef STAGE_NAME
+};
+
+static const struct tuning_row *row_of(const struct gpu *gpu, struct tuning_key k)
+{
+    const struct wish wish = choice_of(&gpu->choice, k.stage, k.format);
+
+    return tuning_find(&k, &wish);
+}
+
+static void put_range(const struct writer *w, const struct tuning_row *row,
+                      const struct tuning_key *first, int last_rows, bool is_any_kind)
+{
+    static const char *const formats[N_FORMATS] = {[WEIGHTS_NONE] = "",
+                                                   [WEIGHTS_BF16] = ", BF16",
+                                                   [WEIGHTS_MXFP4] = ", MXFP4",
+                                                   [WEIGHTS_OTHER] = ", F32"};
+    const struct kernel_text *k = &kernel_texts[row->kernel];
+    char key[LINE_BYTES], tile[64] = "", line[LINE_BYTES], to[16] = " or more";
+
+    if (last_rows < ROWS_LOOKED_AT)
+        snprintf(to, sizeof(to), " to %d", last_rows);
+    snprintf(key, sizeof(key), "%s%s, %d%s rows%s", stage_names[first->stage],
+             formats[first->format], first->n_rows, to,
+             is_any_kind                 ? ""
+             : first->kind == ROW_PROMPT ? " of prompts"
+                                         : " generated");
+    if (row->tile.rows > 0)
+        snprintf(tile, sizeof(tile), ", tile %d x %d x %d", row->tile.rows, row->tile.tokens,
+                 row->tile.columns);
+    snprintf(line, sizeof(line), "%s (%s%s): %s", k->symbol,
+             k->family == FAMILY_AUTO ? "float32" : family_words[k->family], tile, row->why);
+    w->put(w->ctx, key, line);
+}
+
+static bool is_any_kind(const struct gpu *gpu, struct tuning_key k)
+{
+    const struct tuning_row *row = row_of(gpu, k);
+
+    k.kind = k.kind == ROW_PROMPT ? ROW_GENERATED : ROW_PROMPT;
+    return row_of(gpu, k) == row;
+}
+
+/* A line for each run of row counts that have one kernel; of kinds that have the same, one line. */
+static void put_kind(const struct writer *w, const struct gpu *gpu, struct tuning_key k)
+{
+    while (k.n_rows <= ROWS_LOOKED_AT) {
+        const struct tuning_row *row = row_of(gpu, k);
+        const bool both = is_any_kind(gpu, k);
+        const struct tuning_key first = k;
+
+        while (k.n_rows <= ROWS_LOOKED_AT && row_of(gpu, k) == row && is_any_kind(gpu, k) == both)
+            k.n_rows++;
+        if (!both || k.kind == ROW_GENERATED)
+            put_range(w, row, &first, k.n_rows - 1, both);
+    }
+}
+
+static void put_stage(const struct writer *w, const struct gpu *gpu, enum stage stage)
+{
+    const unsigned formats = stage_formats(stage) ? stage_formats(stage) : SET(WEIGHTS_NONE);
+
+    for (int f = 0; f < N_FORMATS; f++)
+        for (int kind = ROW_GENERATED; kind >= ROW_PROMPT && formats & SET(f); kind--)
+            put_kind(w, gpu,
+                     (struct tuning_key){.stage = stage,
+                                         .card = gpu->card,
+                                         .format = (enum weight_format)f,
+                                         .kind = (enum row_kind)kind,
+                                         .n_rows = 1});
+}
+
+void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
+{
+    const struct cudaDeviceProp *p = &gpu->properties;
+    const struct writer w = {put, ctx};
+    char line[LINE_BYTES];
+
+    snprintf(line, sizeof(line), "%.100s, capability %d.%d, %d multiprocessors", p->name, p->major,
+             p->minor, p->multiProcessorCount);
+    put(ctx, "card", line);
+    put(ctx, "class", card_texts[gpu->card]);
+    put_memory(&w);
+    put_driver(&w);
+    for (int stage = 0; stage < N_STAGES; stage++)
+        put_stage(&w, gpu, (enum stage)stage);
+}

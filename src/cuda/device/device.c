@@ -1,0 +1,319 @@
+/* A CUDA card as a device: its memory, its life, and the table of its operations. Stages are put into one stream
+ * while a step is told, and run behind the host; step_wait waits for the last. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cuda/device/gpu.h"
+
+enum osp_status gpu_check(cudaError_t error, const char *what)
+{
+    if (error == cudaSuccess)
+        return OSP_OK;
+    return fail(error == cudaErrorMemoryAllocation ? OSP_ENOMEM : OSP_EDEVICE, "cuda: %s: %s (%s)",
+                what, cudaGetErrorString(error), cudaGetErrorName(error));
+}
+
+/* ---- memory ---- */
+
+static enum osp_status cuda_alloc(struct backend *be, struct mem *out, size_t size_bytes)
+{
+    enum osp_status st;
+
+    (void)be;
+    *out = (struct mem){0};
+    if (size_bytes == 0)
+        return OSP_OK;
+    TRY(gpu_check(cudaMalloc(&out->data, size_bytes), "device memory"));
+    out->size_bytes = size_bytes;
+out:
+    return st;
+}
+
+static void cuda_release(struct backend *be, struct mem *m)
+{
+    (void)be;
+    (void)cudaFree(m->data);
+    *m = (struct mem){0};
+}
+
+/* Behind everything that is in the stream, and done when it returns. */
+static enum osp_status move(struct backend *be, void *dst, const void *src, size_t size_bytes,
+                            const char *what)
+{
+    struct gpu *gpu = gpu_of(be);
+    enum osp_status st;
+
+    TRY(gpu_check(cudaMemcpyAsync(dst, src, size_bytes, cudaMemcpyDefault, gpu->stream), what));
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
+out:
+    return st;
+}
+
+static enum osp_status cuda_write(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    return move(be, dst, src, size_bytes, "a copy to the device");
+}
+
+static enum osp_status cuda_read(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    return move(be, dst, src, size_bytes, "a copy from the device");
+}
+
+static enum osp_status cuda_copy(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    return move(be, dst, src, size_bytes, "a copy on the device");
+}
+
+static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const struct tensor *host)
+{
+    return gpu_pack(gpu_of(be), out, host);
+}
+
+static enum osp_status cuda_generate(struct backend *be, struct tensor *out,
+                                     const struct tensor *host, const struct generated *values)
+{
+    return gpu_generate(gpu_of(be), out, host, values);
+}
+
+static int64_t cuda_pack_bytes(const struct backend *be, const struct tensor *host)
+{
+    (void)be;
+    return gpu_pack_bytes(host);
+}
+
+static enum osp_status cuda_kv_dtype(const struct backend_options *opt, enum dtype *out)
+{
+    (void)opt;
+    if (*out == DTYPE_I16)
+        return fail(OSP_EINVAL, "KV cache type int16: CPUs have it, CUDA devices have not");
+    if (*out == DTYPE_NONE)
+        *out = DTYPE_BF16;
+    return OSP_OK;
+}
+
+enum osp_status gpu_memory(struct device_memory *out)
+{
+    size_t n_free, n_all;
+    int is_integrated = 0;
+    enum osp_status st;
+
+    TRY(gpu_check(cudaMemGetInfo(&n_free, &n_all), "free memory"));
+    TRY(gpu_check(cudaDeviceGetAttribute(&is_integrated, cudaDevAttrIntegrated, 0),
+                  "kind of memory"));
+    *out = (struct device_memory){
+        .total_bytes = (int64_t)n_all, .free_bytes = (int64_t)n_free, .is_unified = is_integrated};
+out:
+    return st;
+}
+
+/* ---- life ---- */
+
+static void cuda_close(struct backend *be)
+{
+    struct gpu *gpu = gpu_of(be);
+
+    if (gpu == NULL)
+        return;
+    if (gpu->stream != NULL)
+        (void)cudaStreamSynchronize(gpu->stream);
+    gpu_graphs_drop(gpu);
+    free(gpu->graphs);
+    gpu_pack_release(gpu);
+    gpu_rooms_release(gpu);
+    (void)cudaFree(gpu->n_experts_read);
+    gpu_turns_release(gpu);
+    if (gpu->stream != NULL)
+        (void)cudaStreamDestroy(gpu->stream);
+    free(gpu);
+}
+
+/* The card, or for tests another one, whose rows of the table are to run here. */
+static enum osp_status choose_card(struct gpu *gpu)
+{
+    const char *name = getenv("OSPREY_CUDA_CARD");
+
+    gpu->card = card_of_capability(gpu->properties.major);
+    if (IS_ORDER_FREE)
+        log_warn("cuda: built without the rule of the same tokens, for measurements alone");
+    if (!launch_has_code())
+        return fail(OSP_EDEVICE, "cuda: %s cannot run the code of this build",
+                    gpu->properties.name);
+    if (gpu->card == CARD_HOPPER && !launch_gemm_is_here())
+        return fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
+                    gpu->properties.name);
+    if (name == NULL || name[0] == '\0')
+        return OSP_OK;
+    if (card_of_name(name) == N_CARDS ||
+        (card_of_name(name) == CARD_HOPPER && gpu->card != CARD_HOPPER))
+        return fail(OSP_EINVAL, "OSPREY_CUDA_CARD is %s: no card whose kernels run on %s", name,
+                    gpu->properties.name);
+    gpu->card = card_of_name(name);
+    log_warn("OSPREY_CUDA_CARD: kernels as on %s", card_texts[gpu->card]);
+    return OSP_OK;
+}
+
+static enum osp_status choose_kernels(struct gpu *gpu)
+{
+    char note[CHOICE_NOTE_BYTES];
+    enum osp_status st;
+
+    TRY(choice_read(&gpu->choice, &gpu->limits.kernels, gpu->card, note));
+    if (note[0] != '\0')
+        log_warn("%s", note);
+out:
+    return st;
+}
+
+/* Whether the wish, if only by its tile, is for the native products. */
+static bool asks_for_native(const struct gpu *gpu)
+{
+    struct tuning_key key = {
+        .stage = STAGE_experts, .card = gpu->card, .format = WEIGHTS_MXFP4, .kind = ROW_PROMPT};
+    bool is_native = false;
+
+    for (key.n_rows = 1; key.n_rows <= 1 << 16; key.n_rows *= 2)
+        is_native =
+            is_native ||
+            kernel_texts[tuning_find(&key, &gpu->choice.mxfp4)->kernel].family == FAMILY_NATIVE;
+    return is_native;
+}
+
+/* Rows as MXFP8 and native products come together: there is neither without the other. */
+static enum osp_status choose_rows(struct gpu *gpu)
+{
+    const enum family family = gpu->choice.mxfp4.family;
+
+    if (gpu->limits.has_mxfp8_rows && family != FAMILY_AUTO && family != FAMILY_NATIVE)
+        return fail(OSP_EINVAL, "--mxfp4-activation mxfp8 needs --mxfp4-backend native, not %s",
+                    family_words[family]);
+    if (!gpu->limits.has_mxfp8_rows && !asks_for_native(gpu))
+        return OSP_OK;
+    gpu->choice.mxfp4.family = FAMILY_NATIVE;
+    if (gpu->card != CARD_BLACKWELL_RTX)
+        log_warn("prompts' rows as MXFP8: %s has no block-scaled matrix instructions; they are "
+                 "emulated, and prompts are slow",
+                 gpu->properties.name);
+    return OSP_OK;
+}
+
+static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
+{
+    static const char *const names[N_STAGES] = {
+#define STAGE_NAME(stage) #stage,
+        STAGE_LIST(STAGE_NAME)
+#undef STAGE_NAME
+    };
+    struct gpu *gpu = calloc(1, sizeof(*gpu));
+    enum osp_status st;
+
+    if (gpu == NULL)
+        return fail(OSP_ENOMEM, "no memory for the device");
+    gpu->limits = *opt;
+    for (int i = 0; i < N_STAGES; i++)
+        gpu->costs[i].stage = names[i];
+    TRY(gpu_check(cudaSetDevice(0), "the first device"));
+    TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
+    TRY(choose_card(gpu));
+    TRY(choose_kernels(gpu));
+    TRY(choose_rows(gpu));
+    TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
+    TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
+    TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
+                  "a counter"));
+    *out = (struct backend *)gpu;
+out:
+    if (st != OSP_OK)
+        cuda_close((struct backend *)gpu);
+    return st;
+}
+
+static void cuda_info(const struct backend *be, struct device_info *out)
+{
+    const struct gpu *gpu = (const struct gpu *)be;
+
+    *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem,
+                                .runs_behind = true,
+                                .runs_ahead = true};
+    snprintf(out->name, sizeof(out->name), "%.80s, capability %d.%d, %d multiprocessors",
+             gpu->properties.name, gpu->properties.major, gpu->properties.minor,
+             gpu->properties.multiProcessorCount);
+}
+
+/* ---- stages ---- */
+
+/* A stage as the seam calls it: noted, launched, checked, and accounted for. */
+#define MARKED_STAGE(stage)                                                                        \
+    static enum osp_status marked_##stage(struct backend *be, const struct stage##_args *a)        \
+    {                                                                                              \
+        struct gpu *gpu = gpu_of(be);                                                              \
+        struct stage_cost *cost = &gpu->turn->work[STAGE_##stage];                                 \
+        struct work work = {0};                                                                    \
+        enum osp_status st;                                                                        \
+                                                                                                   \
+        TRY(gpu_mark(gpu, STAGE_##stage));                                                         \
+        TRY(gpu_##stage(gpu, a, &work));                                                           \
+        TRY(gpu_check(cudaGetLastError(), #stage));                                                \
+        cost->n_calls++;                                                                           \
+        cost->bytes += work.bytes;                                                                 \
+        cost->flops += work.flops;                                                                 \
+    out:                                                                                           \
+        return st;                                                                                 \
+    }
+STAGE_LIST(MARKED_STAGE)
+#undef MARKED_STAGE
+
+static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    const struct gpu *gpu = (const struct gpu *)be;
+    const int n = n_max < N_STAGES ? n_max : N_STAGES;
+
+    memcpy(out, gpu->costs, (size_t)n * sizeof(*out));
+    if (n > STAGE_experts)
+        out[STAGE_experts].bytes += (double)gpu->n_experts_read_then * gpu->expert_bytes;
+    return n;
+}
+
+static enum osp_status cuda_kernels(const struct backend *be, struct kernel_use *out, int n_max,
+                                    int *n)
+{
+    return gpu_kernels((const struct gpu *)be, out, n_max, n);
+}
+
+static void cuda_describe(const struct backend *be, describe_fn *put, void *ctx)
+{
+    gpu_describe((const struct gpu *)be, put, ctx);
+}
+
+static enum osp_status cuda_probe(struct backend *be, struct probe *out)
+{
+    return gpu_probe(gpu_of(be), out);
+}
+
+#define STAGE_OPERATION(stage) .stage = marked_##stage,
+const struct backend_ops gpu_ops = {.name = "cuda",
+                                    .open = cuda_open,
+                                    .close = cuda_close,
+                                    .info = cuda_info,
+                                    .alloc = cuda_alloc,
+                                    .release = cuda_release,
+                                    .write = cuda_write,
+                                    .read = cuda_read,
+                                    .copy = cuda_copy,
+                                    .pack = cuda_pack,
+                                    .generate = cuda_generate,
+                                    .pack_bytes = cuda_pack_bytes,
+                                    .kv_dtype = cuda_kv_dtype,
+                                    .memory = gpu_memory,
+                                    .step_bytes = gpu_step_bytes,
+                                    .step_reserve = gpu_step_reserve,
+                                    .describe = cuda_describe,
+                                    .kernels = cuda_kernels,
+                                    .probe = cuda_probe,
+                                    .step_begin = gpu_step_begin,
+                                    .step_end = gpu_step_end,
+                                    .step_wait = gpu_step_wait,
+                                    .step_has_ended = gpu_step_has_ended,
+                                    .drawn = gpu_drawn,
+                                    STAGE_LIST(STAGE_OPERATION).costs = cuda_costs};

@@ -1,0 +1,65 @@
+/* The probe's products on Hopper: warp groups' own instruction, from registers and one tile in shared memory, as
+ * prompts use it. The numbers differ from each other, for zeros draw less power and so run faster. */
+#include "cuda/common/launch.h"
+#include "cuda/common/layout.h"
+#include "cuda/common/wgmma.cuh"
+
+enum {
+    GROUPS = 2, /* warp groups of a block */
+    THREADS = GROUPS * 4 * WARP_LANES,
+    WIDTH = 128,             /* columns of a product */
+    TILE_WORDS = WIDTH * 32, /* 64 numbers a column */
+    STEPS = 4,               /* products of k = 16 over a tile */
+    ROUNDS = 2048,
+    PRODUCT_FLOPS = 2 * 64 * WIDTH * 16
+};
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+/* Two bf16 numbers between -2 and 2. */
+static __device__ uint32_t some_bf16(uint32_t i)
+{
+    i = (i ^ i >> 15) * 0x2C1B3C6Du;
+    i = (i ^ i >> 12) * 0x297A2D39u;
+    return (i & 0x803F803Fu) | 0x3F803F80u;
+}
+#endif
+
+static __global__ void __launch_bounds__(THREADS) multiply_sm90(uint32_t *out)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    __shared__ __align__(1024) uint32_t tile[TILE_WORDS];
+    const uint32_t base = shared_address(tile);
+    uint32_t a[4];
+    float d[WIDTH / 2] = {};
+    float sum = 0;
+
+    for (int i = threadIdx.x; i < TILE_WORDS; i += THREADS)
+        tile[i] = some_bf16((uint32_t)i);
+    for (int i = 0; i < 4; i++)
+        a[i] = some_bf16(threadIdx.x * 4 + (uint32_t)i);
+    before_bulk();
+    __syncthreads();
+    wgmma_settle(d);
+    for (int round = 0; round < ROUNDS; round++) {
+        wgmma_fence();
+#pragma unroll
+        for (int step = 0; step < STEPS; step++)
+            wgmma<false, WIDTH>(d, a, descriptor_of(base + (uint32_t)step * 32));
+        wgmma_commit();
+        wgmma_wait<0>();
+        wgmma_settle(d);
+    }
+    for (int i = 0; i < WIDTH / 2; i++)
+        sum += d[i];
+    if (sum == 1.0f) /* so that nothing is left out */
+        *out = 1;
+#else
+    (void)out;
+#endif
+}
+
+double launch_probe_sm90(cudaStream_t stream, void *room, int n_blocks)
+{
+    multiply_sm90<<<(unsigned)n_blocks, THREADS, 0, stream>>>((uint32_t *)room);
+    return (double)n_blocks * GROUPS * ROUNDS * STEPS * PRODUCT_FLOPS;
+}

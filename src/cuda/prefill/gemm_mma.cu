@@ -1,0 +1,135 @@
+/* Products of many rows where there is no wgmma, by mma.sync.m16n8k16: the same operands, lists of experts and ends
+ * as in gemm_sm90.cu (gemm.h).
+ *
+ * A block of four or eight warps has a tile of 128 rows of W and 128, 64 or 32 tokens. Units of W as they are packed
+ * and the tokens' operand come through a ring in shared memory by cp.async, 64 columns at a time. W is operand A:
+ * a lane's 16 bytes of a tile become fragments in registers once for all tokens of the warp, MXFP4 as in
+ * gemm_weights.cuh; the operand's pieces are fragments of B as ldmatrix reads them.
+ *
+ * Each sum runs over all columns in order, in one accumulator: its bits depend on nothing but its row and its
+ * token. Flops 2 rows columns tokens; bound by the tensor cores from some hundred tokens on one matrix. Bytes of a
+ * tile for each 64 columns: 34 a row of MXFP4 or 128 of BF16, and 128 a token. */
+#include "cuda/prefill/gemm_mma_ends.cuh"
+
+enum { BAND_TILES = 8 }; /* of tokens that go over the rows together: what they read is in L2 */
+
+/* ---- which tile ---- */
+
+/* Rows of the operand of token tile `id`, and their expert's matrix. */
+static __device__ __forceinline__ bool find_tokens(const struct gemm &g, int id, int n_each,
+                                                   struct tile *out)
+{
+    int n = g.n_tokens, first = 0;
+
+    out->expert = 0;
+    if (g.experts != NULL) {
+        if (id >= g.experts[*g.n_active].first_tile)
+            return false;
+        const struct expert_rows e = g.experts[expert_of(g, 1, id)];
+
+        out->expert = e.expert;
+        first = e.first_row;
+        n = e.n_rows;
+        id -= e.first_tile;
+    }
+    out->first = first + id * n_each;
+    out->n = min(n_each, n - id * n_each);
+    out->width = n_each;
+    return out->n > 0;
+}
+
+static __device__ __forceinline__ bool find_mma_tile(const struct launch_plan &p, int n_each,
+                                                     struct tile *out)
+{
+    const int band = blockIdx.x / (BAND_TILES * p.n_row_tiles);
+    const int rest = blockIdx.x - band * BAND_TILES * p.n_row_tiles;
+    const int n_in_band = min((int)BAND_TILES, p.n_token_tiles - band * BAND_TILES);
+    const int row_tile = rest / n_in_band;
+
+    out->job = 0;
+    while (out->job + 1 < p.g.n_jobs && row_tile >= p.jobs[out->job + 1].first_tile)
+        out->job++;
+    out->row = (row_tile - p.jobs[out->job].first_tile) * MMA_ROWS;
+    return find_tokens(p.g, band * BAND_TILES + rest % n_in_band, n_each, out);
+}
+
+/* ---- the kernel ---- */
+
+template <enum format FORMAT, class SHARE>
+static __global__ void __launch_bounds__(SHARE::THREADS, 2)
+    prompt_mma_kernel(const __grid_constant__ struct launch_plan p, int n_stages)
+{
+    extern __shared__ __align__(128) unsigned char room[];
+    const struct my_part mine = my_part_of<SHARE>();
+    const uint32_t info = shared_address(room), ring = info + MMA_INFO_BYTES;
+    float d[SHARE::ROW_TILES][SHARE::COLS][4] = {};
+    int less[SHARE::ROW_TILES][2];
+    struct lane_ends<SHARE> ends;
+    struct tile tile;
+
+    if (!find_mma_tile(p, SHARE::TOKENS, &tile))
+        return;
+    const struct feed f = feed_of<FORMAT>(p, tile);
+
+    look_rows_up<FORMAT>(p, tile, info);
+    find_less<SHARE>(less, mine, info);
+    add_tile<FORMAT, SHARE>(d, f, f.n_units * rounding_terms(p.g.x.rounding), n_stages, ring, mine,
+                            less);
+    find_lane_ends<FORMAT, SHARE>(&ends, mine, info);
+    if (p.g.units.data != NULL)
+        put_gated<SHARE>(p, tile, d, mine, ends);
+    else if (p.g.out_width[tile.job] % 2 == 0 && tile.row + MMA_ROWS <= p.jobs[tile.job].n_rows)
+        put_sums<SHARE, true>(p, tile, d, mine, ends);
+    else
+        put_sums<SHARE, false>(p, tile, d, mine, ends);
+}
+
+/* ---- host ---- */
+
+/* X(tokens, the warps' sharing) */
+#define MMA_SHAPES(X)                                                                              \
+    X(32, sharing<1, 4, 8>)                                                                        \
+    X(64, sharing<2, 4, 8>)                                                                        \
+    X(128, sharing<4, 8, 4>)
+
+static const struct {
+    int n_tokens, n_threads;
+    void (*kernel[2])(struct launch_plan, int);
+    int stage_bytes[2];
+} mma_shapes[] = {
+#define MMA_SHAPE(tokens, ...)                                                                     \
+    {tokens,                                                                                       \
+     __VA_ARGS__::THREADS,                                                                         \
+     {prompt_mma_kernel<FORMAT_BF16, __VA_ARGS__>, prompt_mma_kernel<FORMAT_MXFP4, __VA_ARGS__>},  \
+     {mma_stage_bytes<FORMAT_BF16, tokens>(), mma_stage_bytes<FORMAT_MXFP4, tokens>()}},
+    MMA_SHAPES(MMA_SHAPE)
+#undef MMA_SHAPE
+};
+enum { N_MMA_SHAPES = sizeof(mma_shapes) / sizeof(mma_shapes[0]) };
+
+/* Two blocks to a multiprocessor where their shared memory allows it. */
+static int stages_that_fit(int stage_bytes)
+{
+    const int reserved = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+    const int half = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - reserved;
+    const int n = (half - MMA_INFO_BYTES) / stage_bytes;
+
+    return n < MMA_STAGES_MIN ? MMA_STAGES_MIN : n > MMA_STAGES_MAX ? MMA_STAGES_MAX : n;
+}
+
+void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tiles)
+{
+    const int format = g->w[0].dtype == DTYPE_MXFP4 ? FORMAT_MXFP4 : FORMAT_BF16;
+    const struct launch_plan p = plan_of(g, MMA_ROWS, n_token_tiles);
+    int shape = 0, n_stages, shared_bytes;
+
+    while (shape + 1 < N_MMA_SHAPES && mma_shapes[shape].n_tokens < g->n_tile_tokens)
+        shape++;
+    n_stages = stages_that_fit(mma_shapes[shape].stage_bytes[format]);
+    shared_bytes = MMA_INFO_BYTES + n_stages * mma_shapes[shape].stage_bytes[format];
+    (void)cudaFuncSetAttribute((const void *)mma_shapes[shape].kernel[format],
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+    mma_shapes[shape]
+        .kernel[format]<<<p.n_row_tiles * n_token_tiles, mma_shapes[shape].n_threads, shared_bytes,
+                          stream>>>(p, n_stages);
+}

@@ -1,0 +1,253 @@
+/* A tile's products by mma.sync (gemm_mma.cu): how a block's warps share it, the ring that brings weights and tokens,
+ * and the sums. */
+#ifndef CUDA_PREFILL_GEMM_MMA_TILE_CUH
+#define CUDA_PREFILL_GEMM_MMA_TILE_CUH
+
+#include "cuda/prefill/gemm_ends.cuh"
+#include "cuda/common/ring.cuh"
+
+enum {
+    MMA_ROWS = 128, /* of W in a tile: with swiglu one chunk of the next operand */
+    MMA_UNITS = MMA_ROWS / UNIT_ROWS,
+    MMA_STAGES_MIN = 2,
+    MMA_STAGES_MAX = 4,
+    MMA_INFO_BYTES = MMA_ROWS * ROW_INFO_BYTES
+};
+
+/* How a block's warps share a tile: ROW_TILES tiles of 16 rows and COLS columns of 8 tokens each. */
+template <int ROW_TILES_, int COLS_, int WARPS_> struct sharing {
+    enum {
+        ROW_TILES = ROW_TILES_,
+        COLS = COLS_,
+        THREADS = WARPS_ * WARP_LANES,
+        ROW_WARPS = MMA_ROWS / TILE_ROWS / ROW_TILES,
+        TOKENS = WARPS_ / ROW_WARPS * COLS * 8
+    };
+};
+
+/* ---- the ring ---- */
+
+static __device__ __forceinline__ void copy_16(uint32_t shared, const void *global)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
+}
+
+template <enum format FORMAT> static HOST_DEVICE constexpr int packed_bytes(void)
+{
+    return FORMAT == FORMAT_MXFP4 ? (int)MXFP4_UNIT_BYTES : (int)BF16_UNIT_BYTES;
+}
+
+template <enum format FORMAT, int TOKENS> static HOST_DEVICE constexpr int mma_stage_bytes(void)
+{
+    return TOKENS * OPERAND_ROW_BYTES + MMA_UNITS * packed_bytes<FORMAT>();
+}
+
+/* What a thread copies of each chunk: pieces of the operand, and of units of W. */
+struct feed {
+    const char *operand;
+    const unsigned char *unit;
+    int chunk_bytes;      /* of the operand: a step has some 10,000 rows at most */
+    int row_bytes;        /* of units of the same rows */
+    int n_tokens;         /* of the tile */
+    int n_units, unit_at; /* of a row; the next: it starts again for each term */
+    bool is_full;         /* both rows of units are there */
+};
+
+template <enum format FORMAT>
+static __device__ __forceinline__ struct feed feed_of(const struct launch_plan &p,
+                                                      const struct tile &tile)
+{
+    const struct job *job = &p.jobs[tile.job];
+    const int n_units = (int)units_of(matrix_columns(&p.g.w[0]), UNIT_COLUMNS);
+    const int row_bytes = n_units * packed_bytes<FORMAT>();
+
+    return {.operand = (const char *)p.g.x.data + (int64_t)tile.first * OPERAND_ROW_BYTES +
+                       threadIdx.x * OPERAND_PIECE_BYTES,
+            .unit = job->data + tile.expert * job->matrix_bytes +
+                    (int64_t)(tile.row / UNIT_ROWS) * row_bytes + threadIdx.x * LANE_BYTES,
+            .chunk_bytes = (int)p.g.x.n_rows * OPERAND_ROW_BYTES,
+            .row_bytes = row_bytes,
+            .n_tokens = tile.n,
+            .n_units = n_units,
+            .unit_at = 0,
+            .is_full = tile.row + MMA_ROWS <= job->n_padded_rows};
+}
+
+/* Asks for the next chunk. What has no source keeps what it was: nobody looks at its products. */
+template <enum format FORMAT, class SHARE>
+static __device__ __forceinline__ void load_chunk(struct feed *f, uint32_t stage)
+{
+    enum {
+        UNIT_PIECES = packed_bytes<FORMAT>() / LANE_BYTES,
+        ROW_PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES
+    };
+    const uint32_t to = stage + threadIdx.x * LANE_BYTES,
+                   units = to + SHARE::TOKENS * OPERAND_ROW_BYTES;
+
+#pragma unroll
+    for (int i = 0; i < SHARE::TOKENS * ROW_PIECES; i += SHARE::THREADS)
+        if ((int)(threadIdx.x + i) / ROW_PIECES < f->n_tokens)
+            copy_16(to + i * OPERAND_PIECE_BYTES, f->operand + i * OPERAND_PIECE_BYTES);
+#pragma unroll
+    for (int u = 0; u < MMA_UNITS; u++)
+#pragma unroll
+        for (int i = 0; i < UNIT_PIECES; i += SHARE::THREADS)
+            if ((i + SHARE::THREADS <= UNIT_PIECES || threadIdx.x < UNIT_PIECES - i) &&
+                (u == 0 || f->is_full))
+                copy_16(units + u * packed_bytes<FORMAT>() + i * LANE_BYTES,
+                        f->unit + u * f->row_bytes + i * LANE_BYTES);
+    f->operand += f->chunk_bytes;
+    f->unit += packed_bytes<FORMAT>();
+    if (++f->unit_at == f->n_units) {
+        f->unit_at = 0;
+        f->unit -= f->row_bytes;
+    }
+}
+
+/* ---- products ---- */
+
+/* Four fragment registers: two of each of two columns of tokens. */
+static __device__ __forceinline__ void load_matrices(uint32_t b[4], uint32_t address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"(address)
+                 : "memory");
+}
+
+static __device__ __forceinline__ uint2 load_8(uint32_t address)
+{
+    uint2 v;
+
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(address));
+    return v;
+}
+
+/* The warp's place in its tile. */
+struct my_part {
+    int row_tile, col; /* its first */
+};
+
+template <class SHARE> static __device__ __forceinline__ struct my_part my_part_of(void)
+{
+    const int warp = threadIdx.x / WARP_LANES;
+
+    return {warp % SHARE::ROW_WARPS * SHARE::ROW_TILES, warp / SHARE::ROW_WARPS * SHARE::COLS};
+}
+
+/* Fragments of both products of a block of 32 columns of one tile of rows. */
+template <enum format FORMAT>
+static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t units, int row_tile,
+                                                  int block, const int less[2])
+{
+    const int lane = threadIdx.x % WARP_LANES, tile = row_tile % UNIT_TILES;
+    const uint32_t unit = units + row_tile / UNIT_TILES * packed_bytes<FORMAT>();
+
+    if constexpr (FORMAT == FORMAT_MXFP4) {
+        const uint2 codes = load_8(unit + tile * MXFP4_TILE_BYTES + lane * LANE_BYTES + block * 8);
+        const uint32_t scales =
+            load_4(unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
+                   tile * UNIT_BLOCKS * 2) >>
+            block * 16;
+        const uint32_t even = relative_scale(scales & 255, less[0]);
+        const uint32_t odd = relative_scale(scales >> 8 & 255, less[1]);
+        uint32_t low[4], high[4];
+
+        halves_of_word(low, codes.x);
+        halves_of_word(high, codes.y);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[i / 2][i % 2 * 2] = times_f16(low[i], even);
+            a[i / 2][i % 2 * 2 + 1] = times_f16(high[i], odd);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < 2; i++) {
+            const uint4 words = load_16(unit + tile * BF16_TILE_BYTES + block * BF16_BLOCK_BYTES +
+                                        (i * WARP_LANES + lane) * LANE_BYTES);
+
+            a[i][0] = words.x, a[i][1] = words.y, a[i][2] = words.z, a[i][3] = words.w;
+        }
+    }
+}
+
+/* d += the stage's 64 columns. */
+template <enum format FORMAT, class SHARE>
+static __device__ __forceinline__ void add_chunk(float (&d)[SHARE::ROW_TILES][SHARE::COLS][4],
+                                                 uint32_t stage, struct my_part mine,
+                                                 const int (&less)[SHARE::ROW_TILES][2])
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const uint32_t units = stage + SHARE::TOKENS * OPERAND_ROW_BYTES;
+    /* of the pair of columns at hand: the lane's row of one of four matrices */
+    const uint32_t row = stage + (mine.col * 8 + lane / 16 * 8 + lane % 8) * OPERAND_ROW_BYTES;
+
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        uint32_t a[SHARE::ROW_TILES][2][4];
+
+#pragma unroll
+        for (int r = 0; r < SHARE::ROW_TILES; r++)
+            load_block<FORMAT>(a[r], units, mine.row_tile + r, block, less[r]);
+#pragma unroll
+        for (int product = 0; product < 2; product++) {
+            const int piece = (block * 2 + product) * 2 + lane / 8 % 2;
+            const uint32_t at = row + (piece ^ lane % 8) * OPERAND_PIECE_BYTES;
+
+#pragma unroll
+            for (int c = 0; c < SHARE::COLS; c += 2) {
+                uint32_t b[4];
+
+                load_matrices(b, at + c * 8 * OPERAND_ROW_BYTES);
+#pragma unroll
+                for (int r = 0; r < SHARE::ROW_TILES; r++)
+#pragma unroll
+                    for (int i = 0; i < 2; i++) {
+                        if (FORMAT == FORMAT_MXFP4)
+                            mma_f16(d[r][c + i], a[r][product], b[2 * i], b[2 * i + 1]);
+                        else
+                            mma_bf16(d[r][c + i], a[r][product], b[2 * i], b[2 * i + 1]);
+                    }
+            }
+        }
+    }
+}
+
+/* Until the chunk that is oldest of n_stages - 1 is there. */
+static __device__ __forceinline__ void wait_for_oldest(int n_stages)
+{
+    if (n_stages == 2)
+        copy_wait<0>();
+    else if (n_stages == 3)
+        copy_wait<1>();
+    else
+        copy_wait<2>();
+}
+
+template <enum format FORMAT, class SHARE>
+static __device__ __forceinline__ void
+add_tile(float (&d)[SHARE::ROW_TILES][SHARE::COLS][4], struct feed f, int n_chunks, int n_stages,
+         uint32_t ring, struct my_part mine, const int (&less)[SHARE::ROW_TILES][2])
+{
+    const uint32_t bytes = mma_stage_bytes<FORMAT, SHARE::TOKENS>();
+    const uint32_t end = ring + n_stages * bytes;
+    uint32_t from = ring, to = ring;
+
+    for (int chunk = 0; chunk < n_stages - 1; chunk++, to += bytes) {
+        if (chunk < n_chunks)
+            load_chunk<FORMAT, SHARE>(&f, to);
+        copy_commit();
+    }
+    for (int chunk = 0; chunk < n_chunks; chunk++) {
+        wait_for_oldest(n_stages);
+        __syncthreads(); /* and all have left the stage that is filled next */
+        if (chunk + n_stages - 1 < n_chunks)
+            load_chunk<FORMAT, SHARE>(&f, to);
+        copy_commit();
+        add_chunk<FORMAT, SHARE>(d, from, mine, less);
+        from = from + bytes == end ? ring : from + bytes;
+        to = to + bytes == end ? ring : to + bytes;
+    }
+}
+
+#endif

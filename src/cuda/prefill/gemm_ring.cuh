@@ -1,0 +1,128 @@
+/* The ring of gemm_sm90.cu in shared memory, and the warps that fill it. A stage is a tile of the operand and the
+ * units of W that meet it. */
+#ifndef CUDA_PREFILL_GEMM_RING_CUH
+#define CUDA_PREFILL_GEMM_RING_CUH
+
+#include "cuda/prefill/gemm_tile.cuh"
+#include "cuda/common/wgmma.cuh"
+
+/* Addresses in shared memory. `staging` and `info` are a consumer's own. */
+struct ring {
+    uint32_t operand, units, staging, info, full, empty, turns;
+    int stage;
+    uint32_t parity;  /* of the barriers' phase */
+    uint32_t n_turns; /* of a consumer, that it had */
+};
+
+/* One thread of the block makes it ready for all. */
+template <class FORM>
+static __device__ __forceinline__ void ring_init(struct ring *r, const void *room)
+{
+    r->operand = shared_address(room);
+    if (r->operand % SWIZZLE_BYTES != 0)
+        __trap();
+    r->staging = r->operand + FORM::STAGES * FORM::TILE_BYTES;
+    r->units = r->staging + CONSUMERS * FORM::TILE_BYTES;
+    r->info = r->units + FORM::STAGES * FORM::TILE_UNITS * FORM::UNIT_BYTES;
+    r->full = r->info + CONSUMERS * FORM::ROWS_INFO_BYTES;
+    r->empty = r->full + STAGES_MAX * 8;
+    r->turns = r->empty + STAGES_MAX * 8;
+    r->stage = 0;
+    r->parity = 0;
+    r->n_turns = 0;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < FORM::STAGES; i++) {
+            barrier_init(r->full + i * 8, FORM::TILE_UNITS);
+            barrier_init(r->empty + i * 8, (FORM::IS_BY_TURNS ? 1 : CONSUMERS) * GROUP_THREADS);
+        }
+        for (int i = 0; i < CONSUMERS; i++)
+            barrier_init(r->turns + i * 8, GROUP_THREADS);
+        barriers_are_ready();
+    }
+    __syncthreads();
+}
+
+template <class FORM> static __device__ __forceinline__ void advance(struct ring *r)
+{
+    if (++r->stage == FORM::STAGES) {
+        r->stage = 0;
+        r->parity ^= 1;
+    }
+}
+
+/* Past n stages that are another's. */
+template <class FORM> static __device__ __forceinline__ void skip(struct ring *r, int n)
+{
+    const int at = r->stage + n;
+
+    r->stage = at % FORM::STAGES;
+    r->parity ^= at / FORM::STAGES & 1;
+}
+
+/* Waits for the group's turn: barriers tell phases apart only by their parity, so a group may look at a stage only
+ * when the other has had all that come before. The first turn is the first group's. */
+static __device__ __forceinline__ void turn_wait(struct ring *r, int group)
+{
+    barrier_wait(r->turns + group * 8, (r->n_turns + (group == 0 ? 1 : 0)) & 1);
+    r->n_turns++;
+}
+
+/* The group has seen all of its stages come. */
+static __device__ __forceinline__ void turn_pass(const struct ring &r, int group)
+{
+    barrier_arrive(r.turns + (1 - group) * 8);
+}
+
+template <class FORM>
+static __device__ __forceinline__ uint32_t unit_at(const struct ring &r, int stage, int unit)
+{
+    return r.units + (stage * FORM::TILE_UNITS + unit) * FORM::UNIT_BYTES;
+}
+
+template <class FORM>
+static __device__ __forceinline__ uint32_t operand_at(const struct ring &r, int stage)
+{
+    return r.operand + stage * FORM::TILE_BYTES;
+}
+
+/* Of the operand, all terms. */
+static __device__ __forceinline__ int chunks_of(const struct gemm &g)
+{
+    return (int)units_of(matrix_columns(&g.w[0]), UNIT_COLUMNS) * rounding_terms(g.x.rounding);
+}
+
+/* One thread of each of the first TILE_UNITS warps of the group: a unit of W each, and the first the operand
+ * too. */
+template <class FORM, int... WIDTHS>
+static __device__ __forceinline__ void produce(const struct launch_plan &p, struct ring r, int warp)
+{
+    const int n_units = (int)units_of(matrix_columns(&p.g.w[0]), UNIT_COLUMNS);
+    const int n_chunks = chunks_of(p.g);
+    const int64_t chunk_bytes = p.g.x.n_rows * OPERAND_ROW_BYTES;
+    struct tile tile;
+
+    for (int id = blockIdx.x; find_tile<FORM, WIDTHS...>(p, id, &tile); id += gridDim.x) {
+        const int row = tile.row + warp * UNIT_ROWS;
+        const unsigned char *unit =
+            matrix_of(p, tile) + (int64_t)row / UNIT_ROWS * n_units * FORM::UNIT_BYTES;
+        const char *operand = (const char *)p.g.x.data + (int64_t)tile.first * OPERAND_ROW_BYTES;
+        const uint32_t unit_bytes = row < p.jobs[tile.job].n_padded_rows ? FORM::UNIT_BYTES : 0;
+        const uint32_t operand_bytes = warp == 0 ? tile.width * OPERAND_ROW_BYTES : 0;
+
+        for (int chunk = 0; chunk < n_chunks; chunk++) {
+            const uint32_t full = r.full + r.stage * 8;
+
+            barrier_wait(r.empty + r.stage * 8, r.parity ^ 1);
+            barrier_expect(full, unit_bytes + operand_bytes);
+            if (operand_bytes > 0)
+                bulk_load(operand_at<FORM>(r, r.stage), operand + chunk * chunk_bytes,
+                          operand_bytes, full);
+            if (unit_bytes > 0)
+                bulk_load(unit_at<FORM>(r, r.stage, warp),
+                          unit + (int64_t)(chunk % n_units) * FORM::UNIT_BYTES, unit_bytes, full);
+            advance<FORM>(&r);
+        }
+    }
+}
+
+#endif

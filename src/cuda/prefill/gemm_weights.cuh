@@ -1,0 +1,149 @@
+/* What the kernel of gemm_sm90.cu takes from the weights: operand A in registers, and what goes with a row. */
+#ifndef CUDA_PREFILL_GEMM_WEIGHTS_CUH
+#define CUDA_PREFILL_GEMM_WEIGHTS_CUH
+
+#include "cuda/prefill/gemm_tile.cuh"
+
+/* ---- operand A ---- */
+
+static __device__ __forceinline__ uint4 load_16(uint32_t address)
+{
+    uint4 v;
+
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(address));
+    return v;
+}
+
+static __device__ __forceinline__ uint32_t load_4(uint32_t address)
+{
+    uint32_t v;
+
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address));
+    return v;
+}
+
+static __device__ __forceinline__ uint32_t times_f16(uint32_t x, uint32_t y)
+{
+    uint32_t product;
+
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(x), "r"(y));
+    return product;
+}
+
+/* 2^15 times a scale relative to its row's largest, twice, as FP16; `less` is 30 minus the largest's code. */
+static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int less)
+{
+    return (uint32_t)max((int)code + less, 0) * 0x04000400u;
+}
+
+/* A lane's part of a unit: fragments of the K_STEPS products. `less` is for its even row and its odd one. */
+static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint4 codes,
+                                                    uint32_t scales, const int less[2])
+{
+#pragma unroll
+    for (int block = 0; block < UNIT_BLOCKS; block++) {
+        const uint32_t even = relative_scale(scales >> block * 16 & 255, less[0]);
+        const uint32_t odd = relative_scale(scales >> (block * 16 + 8) & 255, less[1]);
+        uint32_t low[4], high[4];
+
+        halves_of_word(low, block == 0 ? codes.x : codes.z);
+        halves_of_word(high, block == 0 ? codes.y : codes.w);
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            a[block * 2 + i / 2][i % 2 * 2] = times_f16(low[i], even);
+            a[block * 2 + i / 2][i % 2 * 2 + 1] = times_f16(high[i], odd);
+        }
+    }
+}
+
+/* The same from the unit in shared memory. */
+template <class FORM>
+static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t unit, int warp,
+                                              const int less[2])
+{
+    const int lane = threadIdx.x % WARP_LANES;
+
+    if constexpr (FORM::IS_MXFP4) {
+        const uint4 codes = load_16(unit + warp * MXFP4_TILE_BYTES + lane * LANE_BYTES);
+        const uint32_t scales =
+            load_4(unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
+                   warp * UNIT_BLOCKS * 2);
+
+        expand_mxfp4(a, codes, scales, less);
+    } else {
+#pragma unroll
+        for (int i = 0; i < K_STEPS; i++) {
+            const uint4 words =
+                load_16(unit + warp * BF16_TILE_BYTES + (i * WARP_LANES + lane) * LANE_BYTES);
+
+            a[i][0] = words.x, a[i][1] = words.y, a[i][2] = words.z, a[i][3] = words.w;
+        }
+    }
+}
+
+/* ---- rows ---- */
+
+/* What the products need of a thread's rows: two of each unit of its group. */
+template <class FORM> struct my_rows {
+    int less[FORM::UNITS][2]; /* 30 minus the code of the largest scale */
+};
+
+/* All threads of the group. */
+static __device__ __forceinline__ void group_sync(int group)
+{
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"((int)GROUP_THREADS) : "memory");
+}
+
+static __device__ __forceinline__ void store_8(uint32_t to, uint32_t low, uint32_t high)
+{
+    asm volatile("st.shared.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(low), "r"(high) : "memory");
+}
+
+static __device__ __forceinline__ float bias_at(const struct launch_plan &p,
+                                                const struct tile &tile, int row)
+{
+    const struct tensor *bias = &p.g.bias[tile.job];
+
+    if (bias->data == NULL || row >= p.jobs[tile.job].n_rows)
+        return 0.0f;
+    return bias->n_dims == 1 ? weight_at(bias, 0, 0, row) : weight_at(bias, 0, tile.expert, row);
+}
+
+/* The first of a thread's rows, of those of its group; its unit is the group's first. */
+static __device__ __forceinline__ int my_row(void)
+{
+    const int thread = threadIdx.x % GROUP_THREADS;
+
+    return thread / WARP_LANES * TILE_ROWS + thread % WARP_LANES / 4 * 2;
+}
+
+/* The group's rows begin at first_row of the tile's job. Each thread looks one up for all: 30 minus the code of
+ * its largest scale, and its bias. */
+template <class FORM>
+static __device__ __forceinline__ void find_rows(const struct launch_plan &p,
+                                                 const struct tile &tile, int first_row, int group,
+                                                 uint32_t info, struct my_rows<FORM> *out)
+{
+    const struct job *job = &p.jobs[tile.job];
+    const int thread = threadIdx.x % GROUP_THREADS, row = first_row + thread;
+    int top = 127;
+
+    if (thread < FORM::GROUP_ROWS) {
+        if (FORM::IS_MXFP4 && row < job->n_padded_rows)
+            top = matrix_of(p, tile)[job->tops_offset + row];
+        store_8(info + thread * ROW_INFO_BYTES, (uint32_t)(30 - top),
+                __float_as_uint(bias_at(p, tile, row)));
+    }
+    group_sync(group);
+#pragma unroll
+    for (int u = 0; u < FORM::UNITS; u++) {
+        const uint4 two = load_16(info + (my_row() + u * UNIT_ROWS) * ROW_INFO_BYTES);
+
+        out->less[u][0] = (int)two.x;
+        out->less[u][1] = (int)two.z;
+    }
+}
+
+#endif

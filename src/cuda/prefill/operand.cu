@@ -1,0 +1,106 @@
+/* Rows of floats to operands (gemm.h): a thread makes one piece of 16 bytes, and writes it wherever the row
+ * goes. Reads 4 bytes a number and writes 2 a copy: bound by memory. */
+#include "cuda/prefill/gemm.h"
+#include "cuda/common/mma.cuh"
+
+enum { THREADS_MAX = 384, PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES };
+
+struct conversion {
+    struct operand to;
+    struct operand_source from;
+    const int32_t *place;
+    int n_copies;
+};
+
+/* Numbers `column` and the next one of a row. */
+static __device__ float2 two_of(const float *x, int64_t column, int64_t n)
+{
+    if (n % 2 == 0 && column < n)
+        return *reinterpret_cast<const float2 *>(x + column);
+    return make_float2(column < n ? x[column] : 0.0f, column + 1 < n ? x[column + 1] : 0.0f);
+}
+
+/* The next term of a piece's numbers, which is taken away from them. */
+template <enum rounding ROUNDING> static __device__ uint4 take_piece(float2 v[4])
+{
+    uint32_t words[4];
+
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+        if (ROUNDING == ROUNDS_TO_3_BF16) {
+            float two[2] = {v[t].x, v[t].y};
+
+            words[t] = take_bf16(two);
+            v[t] = make_float2(two[0], two[1]);
+        } else {
+            words[t] =
+                ROUNDING == ROUNDS_TO_F16 ? pair_f16(v[t].x, v[t].y) : pair_bf16(v[t].x, v[t].y);
+        }
+    }
+    return make_uint4(words[0], words[1], words[2], words[3]);
+}
+
+/* A piece of all copies of a row, and of all terms. */
+template <enum rounding ROUNDING>
+static __device__ void put_piece(const struct conversion &c, int64_t from, int64_t chunk, int piece,
+                                 float2 v[4])
+{
+    const int64_t n_chunks = units_of(c.from.n_columns, UNIT_COLUMNS);
+    const int n_terms = rounding_terms(ROUNDING);
+
+#pragma unroll
+    for (int term = 0; term < n_terms; term++) {
+        const uint4 words = take_piece<ROUNDING>(v);
+
+        for (int copy = 0; copy < c.n_copies; copy++) {
+            const int64_t row = c.place == NULL ? from : c.place[from * c.n_copies + copy];
+            const int64_t at = operand_piece_offset(c.to.n_rows, row,
+                                                    chunk + (n_terms - 1 - term) * n_chunks, piece);
+
+            *reinterpret_cast<uint4 *>((char *)c.to.data + at) = words;
+        }
+    }
+}
+
+/* blockIdx.x is the row. */
+template <enum rounding ROUNDING>
+static __global__ void __launch_bounds__(THREADS_MAX)
+    to_operand(const __grid_constant__ struct conversion c)
+{
+    const struct operand_source &f = c.from;
+    const int64_t row = f.gather == NULL ? blockIdx.x : f.gather[blockIdx.x * f.gather_stride];
+    const float *x = f.x + row * f.n_columns;
+    const int64_t n_pieces = units_of(c.from.n_columns, UNIT_COLUMNS) * PIECES;
+
+    for (int64_t i = threadIdx.x; i < n_pieces; i += blockDim.x) {
+        const int64_t chunk = i / PIECES;
+        const int piece = (int)(i % PIECES);
+        const int64_t column =
+            chunk * UNIT_COLUMNS + piece / 4 * MXFP4_BLOCK + piece / 2 % 2 * 4 + piece % 2 * 2;
+        float2 v[4];
+
+#pragma unroll
+        for (int t = 0; t < 4; t++)
+            v[t] = two_of(x, column + t * 8, c.from.n_columns);
+        put_piece<ROUNDING>(c, blockIdx.x, chunk, piece, v);
+    }
+}
+
+void launch_operand(cudaStream_t stream, const struct operand *to,
+                    const struct operand_source *from, int n_rows, const int32_t *place,
+                    int n_copies)
+{
+    const struct conversion c = {*to, *from, place, n_copies};
+
+    switch (to->rounding) {
+    case ROUNDS_TO_F16:
+        to_operand<ROUNDS_TO_F16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        break;
+    case ROUNDS_TO_BF16:
+        to_operand<ROUNDS_TO_BF16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        break;
+    case ROUNDS_TO_3_BF16:
+        to_operand<ROUNDS_TO_3_BF16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        break;
+    }
+}

@@ -1,0 +1,251 @@
+/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all V
+ * logits, with those of the likeliest tokens where they are asked for.
+ *
+ * A row is first surveyed by many blocks, a chunk of ids each: the largest logit, the sum of exponentials,
+ * then penalties, biases and mask (sample.cuh), and, where the row is drawn and not greedy, the weight of
+ * what is drawn from, or with top_k or top_p how it is spread over bins. Then one block a row finishes: with
+ * the largest logit, with a walk through one chunk, or in a bin (sample_rank.cuh).
+ *
+ * The rules are the CPU's (src/cpu/sample.c, sample_edit.c), with the same random number for the same seed and
+ * position: weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
+ * that holds top_p of what is left; min_p; then a walk over what remains, by falling weight after top_k or
+ * top_p, else by id. Sums of weights are integers, in units of 2^-40 of the largest, so that they are the same
+ * in any order. */
+#include "cuda/sampling/sample_rank.cuh"
+
+static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "a thread a chunk");
+
+struct shared {
+    union {
+        float floats[WARPS];
+        double doubles[WARPS];
+        unsigned long long masses[WARPS];
+    } room;
+    int ids[WARPS];
+    unsigned long long target;
+    int found;
+};
+
+/* ---- chunks ---- */
+
+/* The kernels of a step whose rows are all plain have no code for others, whose registers would cost time. */
+template <bool HAS_SPECIAL>
+static __global__ void __launch_bounds__(CHUNK_THREADS)
+    survey(const __grid_constant__ struct sample_launch l)
+{
+    __shared__ union {
+        float floats[CHUNK_WARPS];
+        double doubles[CHUNK_WARPS];
+    } room;
+    __shared__ int ids[CHUNK_WARPS];
+    const bool is_special = HAS_SPECIAL && sample_is_special(l.samples + blockIdx.y);
+    const struct sample_part part = part_of(l);
+    struct sample_chunk c = {-INFINITY, 0x7FFFFFFF, 0, 0.0f, 0.0, 0};
+    bool is_broken = false;
+    double sum = 0;
+
+    pdl_launch_dependents();
+    pdl_wait();
+#pragma unroll 8
+    for (int i = part.first + threadIdx.x; i < part.end; i += CHUNK_THREADS) {
+        const float value = __ldcg(part.z + i);
+
+        is_broken = is_broken || isnan(value);
+        if (i < l.args.n_valid && value > c.largest) {
+            c.largest = value;
+            c.id = i;
+        }
+    }
+    is_broken = block_best(&c.largest, &c.id, room.floats, ids, is_broken) || c.largest == INFINITY;
+    c.state = (is_broken ? SAMPLE_BROKEN : 0) | (isfinite(c.largest) ? SAMPLE_FINITE : 0);
+    c.base = isfinite(c.largest) ? c.largest : 0.0f;
+#pragma unroll 8
+    for (int i = part.first + threadIdx.x; i < part.end; i += CHUNK_THREADS)
+        sum += (double)expf(__ldcg(part.z + i) - c.base);
+    c.sum = block_sum(sum, room.doubles);
+    if (is_special) {
+        const struct best edited = edit_chunk(l, {c.largest, c.id});
+
+        c.largest = edited.largest;
+        c.id = edited.id;
+        clear_bins(l);
+    }
+    if (threadIdx.x == 0)
+        chunks_of(l.chunks, blockIdx.y)[blockIdx.x] = c;
+}
+
+/* ---- draws by rising id ---- */
+
+/* The masses of a row's chunks, where it is drawn from by a walk, or its bins. */
+template <bool HAS_SPECIAL>
+static __global__ void __launch_bounds__(CHUNK_THREADS)
+    weigh(const __grid_constant__ struct sample_launch l)
+{
+    __shared__ float floats[CHUNK_WARPS];
+    __shared__ int ids[CHUNK_WARPS];
+    __shared__ unsigned long long room[CHUNK_WARPS];
+    const struct batch_sample wish = l.samples[blockIdx.y];
+    const struct sample_part part = part_of(l);
+    const int end = min(part.end, l.args.n_valid);
+    struct row r = {part.z, l.args.n_valid, 0.0f, wish.temperature, NULL};
+    unsigned long long sum = 0;
+    int best;
+
+    pdl_launch_dependents();
+    pdl_wait();
+    if (!(wish.temperature > 0.0f) || (!HAS_SPECIAL && !is_plain(wish)))
+        return;
+    best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
+    if (best < 0)
+        return;
+    r.largest = r.z[best];
+    if (HAS_SPECIAL && !is_plain(wish)) {
+        fill_bins(l, r.largest);
+        return;
+    }
+#pragma unroll 8
+    for (int i = part.first + threadIdx.x; i < end; i += CHUNK_THREADS) {
+        const float weight = weight_of(r, i);
+
+        sum += key_of(weight, i) >= least_key(wish) ? mass_of(weight) : 0;
+    }
+    sum = block_sum(sum, room);
+    if (threadIdx.x == 0)
+        chunks_of(l.chunks, blockIdx.y)[blockIdx.x].mass = sum;
+}
+
+/* The first id of [first, end) with which the sum of the masses of keys >= lowest, by rising id, reaches
+ * the target. */
+static __device__ int walk_ids(struct shared *s, const struct row &r, int first, int end,
+                               unsigned long long lowest, unsigned long long target)
+{
+    const int n_each = (end - first + THREADS - 1) / THREADS;
+    const int from = first + threadIdx.x * n_each, to = min(from + n_each, end);
+    unsigned long long sum = 0, before, all;
+
+    for (int i = from; i < to; i++) {
+        const float weight = weight_of(r, i);
+
+        sum += key_of(weight, i) >= lowest ? mass_of(weight) : 0;
+    }
+    before = sum_before(sum, s->room.masses, WARPS, &all);
+    if (before < target && before + sum >= target)
+        for (int i = from; i < to && before < target; i++) {
+            const float weight = weight_of(r, i);
+
+            before += key_of(weight, i) >= lowest ? mass_of(weight) : 0;
+            s->found = i;
+        }
+    __syncthreads();
+    return s->found;
+}
+
+static __device__ int draw_plain(struct shared *s, const struct row &r,
+                                 const struct batch_sample &sample,
+                                 const struct sample_chunk *chunks, int n_ids, double uniform)
+{
+    const unsigned long long mass =
+        threadIdx.x < SAMPLE_CHUNKS ? __ldcg(&chunks[threadIdx.x].mass) : 0;
+    unsigned long long all, before = sum_before(mass, s->room.masses, WARPS, &all);
+    const unsigned long long target = target_of(uniform, all);
+
+    if (before < target && before + mass >= target) {
+        s->found = threadIdx.x;
+        s->target = target - before;
+    }
+    __syncthreads();
+    const int first = s->found * n_ids;
+
+    return walk_ids(s, r, first, min(first + n_ids, r.n), least_key(sample), s->target);
+}
+
+/* ln of the sum of exponentials over that of `largest`. */
+static __device__ double log_sum(struct shared *s, const struct sample_chunk *chunks, float largest)
+{
+    double sum = 0;
+
+    if (threadIdx.x < SAMPLE_CHUNKS)
+        sum = __dmul_rn(
+            __ldcg(&chunks[threadIdx.x].sum), /* by itself: both kernels give the same bits */
+            exp((double)__ldcg(&chunks[threadIdx.x].base) - (double)largest));
+    return log(block_sum(sum, s->room.doubles));
+}
+
+/* What log-probabilities are counted from, of a row that is not as it came: its largest logit then. */
+static __device__ __noinline__ float largest_that_came(float *floats,
+                                                       const struct sample_chunk *chunks)
+{
+    const bool is_finite =
+        threadIdx.x < SAMPLE_CHUNKS && (__ldcg(&chunks[threadIdx.x].state) & SAMPLE_FINITE) != 0;
+    float largest = warp_max(is_finite ? __ldcg(&chunks[threadIdx.x].base) : -INFINITY);
+
+    __syncthreads();
+    if (threadIdx.x % WARP_LANES == 0)
+        floats[threadIdx.x / WARP_LANES] = largest;
+    __syncthreads();
+    largest = floats[0];
+    for (int w = 1; w < WARPS; w++)
+        largest = fmaxf(largest, floats[w]);
+    return largest;
+}
+
+static __device__ void write_result(const struct sample_args &a, int token, float logprob)
+{
+    if (threadIdx.x != 0)
+        return;
+    ((int32_t *)a.tokens.data)[blockIdx.x] = token;
+    ((float *)a.logprobs.data)[blockIdx.x] = logprob;
+}
+
+template <bool HAS_SPECIAL>
+static __global__ void __launch_bounds__(THREADS, 1)
+    sample(const __grid_constant__ struct sample_launch l)
+{
+    __shared__ struct shared s;
+    const int n_all = (int)l.args.logits.dim[1];
+    const float *z = (const float *)l.args.logits.data + (int64_t)blockIdx.x * n_all;
+    const struct batch_sample wish = l.samples[blockIdx.x];
+    const bool is_edited = HAS_SPECIAL && sample_is_edited(&wish);
+    const int n_top = HAS_SPECIAL ? wish.n_top : 0;
+    const struct sample_chunk *chunks = chunks_of(l.chunks, blockIdx.x);
+    int best, token;
+
+    pdl_launch_dependents();
+    pdl_wait();
+    best = token = largest_of(s.room.floats, s.ids, chunks);
+    if (best == DRAW_NOT_FINITE || (best < 0 && n_top == 0)) {
+        write_result(l.args, best, __uint_as_float(0x7FC00000u));
+        return;
+    }
+    if (best >= 0 && wish.temperature > 0.0f) {
+        const struct row r = {z, l.args.n_valid, z[best], wish.temperature, NULL};
+
+        token = !HAS_SPECIAL || is_plain(wish)
+                    ? draw_plain(&s, r, wish, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
+                    : draw_ranked(l, z[best]);
+    }
+    const float base = is_edited ? largest_that_came(s.room.floats, chunks) : z[best];
+    const double sum = log_sum(&s, chunks, base);
+
+    if (n_top > 0)
+        tell_top(l, n_top, base, sum);
+    if (token < 0) {
+        write_result(l.args, token, __uint_as_float(0x7FC00000u));
+        return;
+    }
+    const float raw = is_edited ? logit_that_came(l, z, token) : z[token];
+
+    write_result(l.args, token, (float)((double)(raw - base) - sum));
+}
+
+void launch_sample(cudaStream_t stream, const struct sample_launch *l)
+{
+    const dim3 grid(SAMPLE_CHUNKS, (unsigned)l->n_samples);
+
+    pdl_launch(l->has_special ? survey<true> : survey<false>, grid, CHUNK_THREADS, 0, stream, *l);
+    pdl_launch(l->has_special ? weigh<true> : weigh<false>, grid, CHUNK_THREADS, 0, stream, *l);
+    if (l->has_special && l->n_samples <= LISTED_ROWS)
+        pdl_launch(collect, grid, CHUNK_THREADS, 0, stream, *l);
+    pdl_launch(l->has_special ? sample<true> : sample<false>, (unsigned)l->n_samples, THREADS, 0,
+               stream, *l);
+}

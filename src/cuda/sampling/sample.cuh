@@ -1,0 +1,338 @@
+/* What sample.cu needs besides draws: chunks of a row, their edits (penalties, biases and mask), and the
+ * likeliest tokens. A chunk's block edits its own ids in place, and puts the logits that were there into the
+ * device's copy of the batch, where log-probabilities find them. Plain rows pass all of it by. */
+#ifndef CUDA_SAMPLING_SAMPLE_CUH
+#define CUDA_SAMPLING_SAMPLE_CUH
+
+#include "backend/edit.h"
+#include "cuda/common/launch.h"
+#include "cuda/common/pdl.cuh"
+#include "cuda/common/sums.cuh"
+
+enum {
+    CHUNK_THREADS = 256,
+    CHUNK_WARPS = CHUNK_THREADS / WARP_LANES,
+    TILE_EACH =
+        8, /* ids a thread looks at in one go, for the likeliest; a chunk of 201,088 ids has 6.1 a thread */
+    TILE = CHUNK_THREADS * TILE_EACH
+};
+
+/* ---- chunks ---- */
+
+static __device__ __forceinline__ int chunk_ids(int n_all)
+{
+    return (n_all + SAMPLE_CHUNKS - 1) / SAMPLE_CHUNKS;
+}
+
+/* A row's chunks, in the order of their ids. */
+static __device__ __forceinline__ struct sample_chunk *chunks_of(struct sample_chunk *chunks,
+                                                                 int row)
+{
+    return chunks + (int64_t)row * SAMPLE_CHUNKS;
+}
+
+/* The ids of this block: chunk x of row y. */
+struct sample_part {
+    float *z; /* the whole row's */
+    int first, end;
+};
+
+static __device__ __forceinline__ struct sample_part part_of(const struct sample_launch &l)
+{
+    const int n_all = (int)l.args.logits.dim[1], n_ids = chunk_ids(n_all);
+    const int first = blockIdx.x * n_ids;
+
+    return {(float *)l.args.logits.data + (int64_t)blockIdx.y * n_all, first,
+            min(first + n_ids, n_all)};
+}
+
+/* ---- the largest ---- */
+
+/* The better of two, ties to the lower id. */
+static __device__ __forceinline__ void take_best(float *best, int *id, float other, int other_id)
+{
+    if (other > *best || (other == *best && other_id < *id)) {
+        *best = other;
+        *id = other_id;
+    }
+}
+
+static __device__ __forceinline__ void warp_best(float *best, int *id)
+{
+    for (int step = WARP_LANES / 2; step > 0; step /= 2) {
+        const float other = __shfl_xor_sync(ALL_LANES, *best, step);
+        const int other_id = __shfl_xor_sync(ALL_LANES, *id, step);
+
+        take_best(best, id, other, other_id);
+    }
+}
+
+/* Of all threads, for all of them; gives whether one had the flag. */
+static __device__ __forceinline__ bool block_best(float *best, int *id, float *floats, int *ids,
+                                                  bool flag)
+{
+    warp_best(best, id);
+    if (threadIdx.x % WARP_LANES == 0) {
+        floats[threadIdx.x / WARP_LANES] = *best;
+        ids[threadIdx.x / WARP_LANES] = *id;
+    }
+    flag = __syncthreads_or(flag);
+    for (unsigned w = 0; w < blockDim.x / WARP_LANES; w++)
+        take_best(best, id, floats[w], ids[w]);
+    __syncthreads();
+    return flag;
+}
+
+/* The lowest id among the largest logits of what is drawn from, or an enum draw_failure. */
+static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
+{
+    const bool is_chunk = threadIdx.x < SAMPLE_CHUNKS;
+    float best = is_chunk ? __ldcg(&chunks[threadIdx.x].largest) : -INFINITY;
+    int id = is_chunk ? __ldcg(&chunks[threadIdx.x].id) : 0x7FFFFFFF;
+    const int state = is_chunk ? __ldcg(&chunks[threadIdx.x].state) : 0;
+
+    if (block_best(&best, &id, floats, ids, state & SAMPLE_BROKEN))
+        return DRAW_NOT_FINITE;
+    if (isfinite(best))
+        return id;
+    return __syncthreads_or(state & SAMPLE_FINITE) ? DRAW_NOTHING_ALLOWED : DRAW_NOT_FINITE;
+}
+
+/* ---- the likeliest tokens: a chunk's, then the row's ---- */
+
+/* Falls with the logit, then rises with the id; no id's is 0. */
+static __device__ __forceinline__ uint64_t top_key(float z, int id)
+{
+    const unsigned bits = __float_as_uint(z + 0.0f); /* -0 is 0 */
+    const unsigned rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+
+    return (uint64_t)rising << 32 | (0xFFFFFFFFu - (unsigned)id);
+}
+
+static __device__ __forceinline__ int top_id(uint64_t key)
+{
+    return (int)(0xFFFFFFFFu - (unsigned)(key & 0xFFFFFFFFu));
+}
+
+static __device__ __forceinline__ float top_logit(uint64_t key)
+{
+    const unsigned rising = (unsigned)(key >> 32);
+
+    return __uint_as_float(rising & 0x80000000u ? rising & 0x7FFFFFFFu : ~rising);
+}
+
+/* How many of n keys are larger. */
+static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys, int n)
+{
+    int rank = 0;
+
+    for (int i = 0; i < n; i++)
+        rank += keys[i] > key;
+    return rank;
+}
+
+/* The n_top largest keys of a chunk, falling; 0 behind the last. A tile at a time: the threads with the largest
+ * heads bring all theirs, and meet what earlier tiles left. */
+static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int n_top)
+{
+    __shared__ uint64_t heads[CHUNK_THREADS];
+    __shared__ uint64_t found[SAMPLE_TOP_MAX * (TILE_EACH + 1)];
+    __shared__ uint64_t best[SAMPLE_TOP_MAX];
+    const struct sample_part part = part_of(l);
+    const int end = min(part.end, l.args.n_valid), n_found = SAMPLE_TOP_MAX * (TILE_EACH + 1);
+    uint64_t keys[TILE_EACH];
+
+    if (threadIdx.x < SAMPLE_TOP_MAX)
+        best[threadIdx.x] = 0;
+    for (int tile = part.first; tile < end; tile += TILE) {
+        uint64_t head = 0, key;
+        int rank;
+
+#pragma unroll
+        for (int i = 0; i < TILE_EACH; i++) {
+            const int id = tile + i * CHUNK_THREADS + threadIdx.x;
+
+            keys[i] = id < end ? top_key(__ldcg(part.z + id), id) : 0;
+            head = max(head, keys[i]);
+        }
+        heads[threadIdx.x] = head;
+        for (int i = threadIdx.x; i < n_found; i += CHUNK_THREADS)
+            found[i] = 0;
+        __syncthreads();
+        rank = rank_of(head, heads, CHUNK_THREADS);
+        if (head != 0 && rank < n_top)
+#pragma unroll
+            for (int i = 0; i < TILE_EACH; i++)
+                found[rank * TILE_EACH + i] = keys[i];
+        if (threadIdx.x < n_top)
+            found[SAMPLE_TOP_MAX * TILE_EACH + threadIdx.x] = best[threadIdx.x];
+        __syncthreads();
+        key = threadIdx.x < n_found ? found[threadIdx.x] : 0;
+        rank = rank_of(key, found, n_found);
+        if (key != 0 && rank < n_top)
+            best[rank] = key;
+        __syncthreads();
+    }
+    __syncthreads();
+    if (threadIdx.x < n_top)
+        l.tops[((int64_t)blockIdx.y * SAMPLE_CHUNKS + blockIdx.x) * SAMPLE_TOP_MAX + threadIdx.x] =
+            best[threadIdx.x];
+}
+static_assert(SAMPLE_TOP_MAX * (TILE_EACH + 1) <= (int)CHUNK_THREADS, "a thread a candidate");
+
+/* The block of a row: its likeliest tokens are in the chunks with the n_top largest first ones. */
+static __device__ __noinline__ void tell_top(const struct sample_launch &l, int n_top, float base,
+                                             double log_sum)
+{
+    __shared__ uint64_t heads[SAMPLE_CHUNKS];
+    __shared__ uint64_t found[SAMPLE_TOP_MAX * SAMPLE_TOP_MAX];
+    __shared__ int chunks[SAMPLE_TOP_MAX];
+    const uint64_t *tops = l.tops + (int64_t)blockIdx.x * SAMPLE_CHUNKS * SAMPLE_TOP_MAX;
+    int32_t *ids = (int32_t *)l.args.top_tokens.data + (int64_t)blockIdx.x * SAMPLE_TOP_MAX;
+    float *logprobs = (float *)l.args.top_logprobs.data + (int64_t)blockIdx.x * SAMPLE_TOP_MAX;
+    const int n_found = n_top * n_top, t = threadIdx.x;
+    uint64_t key;
+    int rank;
+
+    if (t < SAMPLE_CHUNKS)
+        heads[t] = __ldcg(tops + t * SAMPLE_TOP_MAX);
+    if (t < n_top) {
+        chunks[t] = -1;
+        ids[t] = -1;
+        logprobs[t] = __uint_as_float(0x7FC00000u);
+    }
+    __syncthreads();
+    if (t < SAMPLE_CHUNKS && heads[t] != 0) {
+        rank = rank_of(heads[t], heads, SAMPLE_CHUNKS);
+        if (rank < n_top)
+            chunks[rank] = t;
+    }
+    __syncthreads();
+    if (t < n_found)
+        found[t] = chunks[t / n_top] < 0
+                       ? 0
+                       : __ldcg(tops + chunks[t / n_top] * SAMPLE_TOP_MAX + t % n_top);
+    __syncthreads();
+    key = t < n_found ? found[t] : 0;
+    rank = key == 0 ? n_top : rank_of(key, found, n_found);
+    if (rank < n_top) {
+        ids[rank] = top_id(key);
+        logprobs[rank] = (float)((double)(top_logit(key) - base) - log_sum);
+    }
+}
+
+/* ---- edits ---- */
+
+/* Entries of a list that may be of ids [first, end): [*from, *to). Their ids rise; each is two words. */
+static __device__ void find_entries(const int32_t *list, int n, const struct sample_part &part,
+                                    int *from, int *to)
+{
+    const int n_each = (n + CHUNK_THREADS - 1) / CHUNK_THREADS, mine = threadIdx.x * n_each;
+    const int id = mine < n ? __ldcg(list + 2 * (int64_t)mine) : 0x7FFFFFFF;
+    const int n_before = __syncthreads_count(id < part.first);
+    const int n_until = __syncthreads_count(id < part.end);
+
+    *from = max(n_before - 1, 0) * n_each;
+    *to = min(n_until * n_each, n);
+}
+
+static __device__ void penalise(struct batch_seen *seen, const struct batch_sample &wish,
+                                const struct sample_part &part)
+{
+    int from, to;
+
+    find_entries(&seen->id, wish.n_seen, part, &from, &to);
+    for (int i = from + threadIdx.x; i < to; i += CHUNK_THREADS) {
+        const int id = __ldcg(&seen[i].id);
+
+        if (id >= part.first && id < part.end) {
+            const float z = __ldcg(part.z + id);
+
+            part.z[id] = penalised_logit(z, __ldcg(&seen[i].n_generated), &wish);
+            seen[i].n_generated = (int32_t)__float_as_uint(z);
+        }
+    }
+}
+
+static __device__ void add_biases(struct batch_bias *biases, const struct batch_sample &wish,
+                                  const struct sample_part &part)
+{
+    int from, to;
+
+    find_entries(&biases->id, wish.n_biases, part, &from, &to);
+    for (int i = from + threadIdx.x; i < to; i += CHUNK_THREADS) {
+        const int id = __ldcg(&biases[i].id);
+
+        if (id >= part.first && id < part.end) {
+            const float z = __ldcg(part.z + id);
+
+            part.z[id] = z + __ldcg(&biases[i].bias);
+            biases[i].bias = z;
+        }
+    }
+}
+
+struct best {
+    float largest;
+    int id;
+};
+
+/* What a special row needs of a chunk: its likeliest tokens, its edits, and the best logit after them. */
+static __device__ __noinline__ struct best edit_chunk(const struct sample_launch &l,
+                                                      struct best as_it_came)
+{
+    __shared__ float floats[CHUNK_WARPS];
+    __shared__ int ids[CHUNK_WARPS];
+    const struct batch_sample &wish = l.samples[blockIdx.y];
+    const struct sample_part part = part_of(l);
+    const uint32_t *mask =
+        wish.n_mask_words > 0 ? BATCH_MASKS(l.batch) + wish.first_mask_word : NULL;
+    struct best best = {-INFINITY, 0x7FFFFFFF};
+
+    if (wish.n_top > 0)
+        chunk_top(l, wish.n_top);
+    if (!sample_is_edited(&wish))
+        return as_it_came;
+    __syncthreads(); /* all have read the chunk as it came */
+    if (wish.n_seen > 0)
+        penalise((struct batch_seen *)BATCH_SEEN(l.batch) + wish.first_seen, wish, part);
+    __syncthreads();
+    if (wish.n_biases > 0)
+        add_biases((struct batch_bias *)BATCH_BIASES(l.batch) + wish.first_bias, wish, part);
+    __syncthreads();
+    for (int i = part.first + threadIdx.x; i < min(part.end, l.args.n_valid); i += CHUNK_THREADS) {
+        const bool is_allowed = mask == NULL || mask_allows(mask, i);
+        const float value = is_allowed ? __ldcg(part.z + i) : -INFINITY;
+
+        if (!is_allowed)
+            part.z[i] = value;
+        take_best(&best.largest, &best.id, value, i);
+    }
+    block_best(&best.largest, &best.id, floats, ids, false);
+    return best;
+}
+
+/* A token's logit before it was edited. Every thread gets it. */
+static __device__ __noinline__ float logit_that_came(const struct sample_launch &l, const float *z,
+                                                     int token)
+{
+    __shared__ float found;
+    const struct batch_sample &wish = l.samples[blockIdx.x];
+    const struct batch_seen *seen = BATCH_SEEN(l.batch) + wish.first_seen;
+    const struct batch_bias *biases = BATCH_BIASES(l.batch) + wish.first_bias;
+
+    if (threadIdx.x == 0)
+        found = z[token];
+    __syncthreads();
+    for (int i = threadIdx.x; i < wish.n_biases; i += blockDim.x)
+        if (__ldcg(&biases[i].id) == token)
+            found = __ldcg(&biases[i].bias);
+    __syncthreads(); /* penalties came first */
+    for (int i = threadIdx.x; i < wish.n_seen; i += blockDim.x)
+        if (__ldcg(&seen[i].id) == token)
+            found = __uint_as_float((unsigned)__ldcg(&seen[i].n_generated));
+    __syncthreads();
+    return found;
+}
+
+#endif

@@ -1,0 +1,345 @@
+/* Bins of a row's candidates, for draws behind top_k or top_p: by falling weight, ties to the lower id.
+ *
+ * A candidate's key is its weight's bits and then its id turned round. The chunks' blocks count the row's candidates,
+ * and add up their masses, by the first bits of their keys; then they find in which bins the k-th candidate, the
+ * share and the random number lie, and list what is there. What follows is the row's block's: sample_rank.cuh.
+ * Masses are integers, so that sums are the same in any order. */
+#ifndef CUDA_SAMPLING_SAMPLE_BINS_CUH
+#define CUDA_SAMPLING_SAMPLE_BINS_CUH
+
+#include "cuda/sampling/sample.cuh"
+
+enum {
+    LISTED_ROWS =
+        16, /* with more, every row's block looks through its own sooner than lists are made */
+    THREADS = 1024, /* of the block that finishes a row */
+    WARPS = THREADS / WARP_LANES,
+    BIN_BITS = 11, /* of the first bins: those of weights up to 1, with four bits of the fraction */
+    BIN_SHIFT = 32 + 19,
+    SORTED_MAX = THREADS, /* candidates of a bin that are sorted, one a thread */
+    PASS_UNROLL = 16
+};
+static_assert((int)SAMPLE_BINS == 1 << BIN_BITS && (int)SAMPLE_BINS == 2 * THREADS,
+              "two bins a thread");
+static_assert(0x3F800000 >> (BIN_SHIFT - 32) < (int)SAMPLE_BINS, "a weight of 1 has a bin");
+
+static const float MASS_UNIT = 1099511627776.0f; /* 2^40 */
+
+/* A row of logits and what is drawn from. */
+struct row {
+    const float *z;
+    int n; /* valid ids */
+    float largest, temperature;
+    const struct sample_bins *bins; /* where it is drawn by falling weight */
+};
+
+static __device__ float weight_of(const struct row &r, int id)
+{
+    return expf((r.z[id] - r.largest) / r.temperature);
+}
+
+static __device__ unsigned long long key_of(float weight, int id)
+{
+    return (unsigned long long)__float_as_uint(weight) << 32 | (0xFFFFFFFFu - (unsigned)id);
+}
+
+static __device__ int id_of(unsigned long long key)
+{
+    return (int)(0xFFFFFFFFu - (unsigned)(key & 0xFFFFFFFFu));
+}
+
+static __device__ unsigned long long mass_of(float weight)
+{
+    return (unsigned long long)__float2ull_rn(weight * MASS_UNIT);
+}
+
+/* Whether a draw is a walk by rising id over all that min_p leaves. */
+static __device__ __forceinline__ bool is_plain(const struct batch_sample &sample)
+{
+    return !sample_is_ranked(&sample);
+}
+
+/* The key that min_p sets. */
+static __device__ __forceinline__ unsigned long long least_key(const struct batch_sample &sample)
+{
+    return sample.min_p > 0.0f ? (unsigned long long)__float_as_uint(sample.min_p) << 32 : 0;
+}
+
+/* The candidate that a random number names among a mass. */
+static __device__ __forceinline__ unsigned long long target_of(double uniform,
+                                                               unsigned long long mass)
+{
+    const unsigned long long target = (unsigned long long)(uniform * (double)mass) + 1;
+
+    return target < mass ? target : mass;
+}
+
+/* ---- bins in shared memory ---- */
+
+/* A 64-bit sum is two words, since the memory adds words only: who makes the low one overflow carries. */
+struct bins {
+    unsigned counts[SAMPLE_BINS], low[SAMPLE_BINS], high[SAMPLE_BINS];
+};
+
+static __device__ __forceinline__ void add_to_bin(struct bins *b, unsigned bin,
+                                                  unsigned long long mass)
+{
+    const unsigned low = (unsigned)mass;
+    const unsigned before = atomicAdd(&b->low[bin], low);
+    const unsigned high = (unsigned)(mass >> 32) + (before + low < before);
+
+    atomicAdd(&b->counts[bin], 1u);
+    if (high != 0)
+        atomicAdd(&b->high[bin], high);
+}
+
+static __device__ __forceinline__ unsigned long long mass_of_bin(const struct bins *b, unsigned bin)
+{
+    return (unsigned long long)b->high[bin] << 32 | b->low[bin];
+}
+
+/* The bins of a row, of all its chunks. */
+static __device__ __forceinline__ struct sample_bins *bins_of(const struct sample_launch &l,
+                                                              int row)
+{
+    return l.bins + row;
+}
+
+/* A chunk's share of what must be zero before chunks add to it. */
+static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
+{
+    const int n_each = SAMPLE_BINS / SAMPLE_CHUNKS, bin = blockIdx.x * n_each + threadIdx.x;
+    struct sample_bins *bins = bins_of(l, blockIdx.y);
+
+    if (threadIdx.x < n_each) {
+        bins->masses[bin] = 0;
+        bins->counts[bin] = 0;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        bins->n_listed = gridDim.y <= LISTED_ROWS ? 0 : SAMPLE_LISTED_MAX + 1;
+}
+static_assert((int)SAMPLE_BINS % (int)SAMPLE_CHUNKS == 0, "as many a chunk");
+
+/* A chunk's candidates, added to those of the row. */
+static __device__ __noinline__ void fill_bins(const struct sample_launch &l, float largest)
+{
+    __shared__ struct bins b;
+    const struct sample_part part = part_of(l);
+    const struct row r = {part.z, l.args.n_valid, largest, l.samples[blockIdx.y].temperature, NULL};
+    struct sample_bins *bins = bins_of(l, blockIdx.y);
+
+    for (int i = threadIdx.x; i < SAMPLE_BINS; i += CHUNK_THREADS)
+        b.counts[i] = b.low[i] = b.high[i] = 0;
+    __syncthreads();
+#pragma unroll 4
+    for (int i = part.first + threadIdx.x; i < min(part.end, r.n); i += CHUNK_THREADS) {
+        const float weight = weight_of(r, i);
+
+        add_to_bin(&b, (unsigned)(key_of(weight, i) >> BIN_SHIFT), mass_of(weight));
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < SAMPLE_BINS; i += CHUNK_THREADS)
+        if (b.counts[i] != 0) {
+            atomicAdd(&bins->counts[i], b.counts[i]);
+            atomicAdd((unsigned long long *)&bins->masses[i], mass_of_bin(&b, (unsigned)i));
+        }
+}
+
+/* ---- the bins that matter: every chunk's block finds them, and lists its own candidates there ---- */
+
+enum { BINS_EACH = SAMPLE_BINS / CHUNK_THREADS };
+
+struct chooser {
+    unsigned long long room[CHUNK_WARPS];
+    unsigned long long above, mass; /* of the bin that was found last */
+    int bin;
+    int first[SAMPLE_RANGES_MAX], last[SAMPLE_RANGES_MAX], n;
+};
+
+/* What a thread knows of its bins, which fall. */
+struct share {
+    unsigned long long before_mass, before_count;
+    unsigned long long masses[BINS_EACH];
+    unsigned counts[BINS_EACH];
+};
+
+static __device__ __forceinline__ int bin_of_share(int i)
+{
+    return SAMPLE_BINS - 1 - ((int)threadIdx.x * BINS_EACH + i);
+}
+
+/* The bin with which the sum reaches the target, and what lies above it. */
+static __device__ void locate(struct chooser *c, const struct share &s, unsigned long long target,
+                              bool by_count)
+{
+    unsigned long long mass = s.before_mass, count = s.before_count;
+
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < BINS_EACH; i++) {
+        const unsigned long long sum = by_count ? count : mass;
+        const unsigned long long mine = by_count ? s.counts[i] : s.masses[i];
+
+        if (sum < target && sum + mine >= target) {
+            c->bin = bin_of_share(i);
+            c->above = mass;
+            c->mass = s.masses[i];
+        }
+        mass += s.masses[i];
+        count += s.counts[i];
+    }
+    __syncthreads();
+}
+
+/* The same for one bin. */
+static __device__ void locate_bin(struct chooser *c, const struct share &s, int bin)
+{
+    unsigned long long mass = s.before_mass;
+
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < BINS_EACH; i++) {
+        if (bin_of_share(i) == bin) {
+            c->bin = bin;
+            c->above = mass;
+            c->mass = s.masses[i];
+        }
+        mass += s.masses[i];
+    }
+    __syncthreads();
+}
+
+static __device__ void add_range(struct chooser *c, int first, int last)
+{
+    if (threadIdx.x == 0) {
+        c->first[c->n] = first;
+        c->last[c->n++] = last;
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ unsigned long long share_of(float top_p, unsigned long long mass)
+{
+    const unsigned long long share = (unsigned long long)ceil((double)top_p * (double)mass);
+
+    return share > 0 ? share : 1;
+}
+
+/* A mass that is known to lie between two: where it ends. */
+static __device__ void locate_between(struct chooser *c, const struct share &s,
+                                      unsigned long long low, unsigned long long high,
+                                      unsigned long long *least, unsigned long long *most)
+{
+    int last;
+
+    locate(c, s, low, false);
+    last = c->bin;
+    *least = c->above;
+    locate(c, s, high, false);
+    *most = c->above + c->mass;
+    add_range(c, c->bin, last);
+}
+
+/* Which bins draw_ranked() will look into, as far as sums over bins tell. */
+static __device__ void choose_ranges(struct chooser *c, const struct share &s,
+                                     const struct batch_sample &wish, int n, double uniform,
+                                     unsigned long long all)
+{
+    unsigned long long low = all, high = all, least, most;
+
+    if (threadIdx.x == 0)
+        c->n = 0;
+    if (wish.top_k > 0 && wish.top_k < n) {
+        locate(c, s, (unsigned long long)wish.top_k, true);
+        low = c->above;
+        high = c->above + c->mass;
+        add_range(c, c->bin, c->bin);
+    }
+    if (wish.top_p < 1.0f) {
+        locate_between(c, s, share_of(wish.top_p, low), share_of(wish.top_p, high), &least, &most);
+        low = least;
+        high = most;
+    }
+    if (wish.min_p > 0.0f) {
+        locate_bin(c, s, (int)(least_key(wish) >> BIN_SHIFT));
+        low = min(low, c->above);
+        high = min(high, c->above + c->mass);
+        add_range(c, c->bin, c->bin);
+    }
+    locate_between(c, s, low > 0 ? target_of(uniform, low) : 1, target_of(uniform, high), &least,
+                   &most);
+}
+
+static __device__ void list_candidates(const struct sample_launch &l, const struct chooser &c,
+                                       float largest)
+{
+    __shared__ unsigned n_mine, first;
+    const struct sample_part part = part_of(l);
+    const struct row r = {part.z, l.args.n_valid, largest, l.samples[blockIdx.y].temperature, NULL};
+    struct sample_bins *bins = bins_of(l, blockIdx.y);
+
+    for (int base = part.first; base < min(part.end, r.n); base += CHUNK_THREADS) {
+        const int id = base + threadIdx.x;
+        unsigned long long key = 0;
+        unsigned mine = 0;
+        bool is_wanted = false;
+
+        if (id < min(part.end, r.n)) {
+            key = key_of(weight_of(r, id), id);
+            for (int i = 0; i < c.n; i++)
+                is_wanted = is_wanted || ((int)(key >> BIN_SHIFT) >= c.first[i] &&
+                                          (int)(key >> BIN_SHIFT) <= c.last[i]);
+        }
+        if (threadIdx.x == 0)
+            n_mine = 0;
+        if (!__syncthreads_or(is_wanted))
+            continue;
+        if (is_wanted)
+            mine = atomicAdd(&n_mine, 1u);
+        __syncthreads();
+        if (threadIdx.x == 0)
+            first = atomicAdd(&bins->n_listed, n_mine);
+        __syncthreads();
+        if (is_wanted && first + mine < SAMPLE_LISTED_MAX)
+            bins->listed[first + mine] = key;
+    }
+}
+
+static __global__ void __launch_bounds__(CHUNK_THREADS)
+    collect(const __grid_constant__ struct sample_launch l)
+{
+    __shared__ float floats[CHUNK_WARPS];
+    __shared__ int ids[CHUNK_WARPS];
+    __shared__ struct chooser c;
+    const struct batch_sample &wish = l.samples[blockIdx.y];
+    struct sample_bins *bins = bins_of(l, blockIdx.y);
+    unsigned long long mass = 0, count = 0, all_mass, all_count;
+    struct share s;
+    int best;
+
+    pdl_launch_dependents();
+    pdl_wait();
+    if (is_plain(wish))
+        return;
+    best = largest_of(floats, ids, chunks_of(l.chunks, blockIdx.y));
+    if (best < 0)
+        return;
+#pragma unroll
+    for (int i = 0; i < BINS_EACH; i++) {
+        s.masses[i] = __ldcg(&bins->masses[bin_of_share(i)]);
+        s.counts[i] = __ldcg(&bins->counts[bin_of_share(i)]);
+        mass += s.masses[i];
+        count += s.counts[i];
+    }
+    s.before_mass = sum_before(mass, c.room, CHUNK_WARPS, &all_mass);
+    s.before_count = sum_before(count, c.room, CHUNK_WARPS, &all_count);
+    choose_ranges(&c, s, wish, l.args.n_valid, l.uniforms[blockIdx.y], all_mass);
+    if (blockIdx.x == 0 && threadIdx.x < c.n) {
+        bins->first_bin[threadIdx.x] = c.first[threadIdx.x];
+        bins->last_bin[threadIdx.x] = c.last[threadIdx.x];
+        bins->n_ranges = c.n;
+    }
+    list_candidates(l, c, part_of(l).z[best]);
+}
+
+#endif

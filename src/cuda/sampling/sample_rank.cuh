@@ -1,0 +1,266 @@
+/* A draw behind top_k or top_p, by the block of a row: the bin in which the k-th candidate, the share, or the random
+ * number lies is gathered, from the list that the chunks' blocks made of it (sample_bins.cuh) or else from the row, and
+ * sorted; one that has more candidates than can be sorted is divided by the next bits of their keys first. */
+#ifndef CUDA_SAMPLING_SAMPLE_RANK_CUH
+#define CUDA_SAMPLING_SAMPLE_RANK_CUH
+
+#include "cuda/sampling/sample_bins.cuh"
+
+struct ranking {
+    union {
+        struct bins bins;
+        unsigned long long sorted[SORTED_MAX]; /* keys, falling */
+    } u;
+    unsigned long long room[WARPS];
+    /* of what was found last: the keys that begin with `prefix`, and what lies above all of them */
+    unsigned long long prefix, above_mass, mass;
+    unsigned above, count, n_sorted;
+    unsigned long long key;
+};
+
+/* What a sum by falling key is to reach. */
+struct goal {
+    unsigned long long target;
+    bool by_count; /* of candidates; else of masses */
+};
+
+/* What a thread knows of its two bins, the higher one first. */
+struct pair {
+    unsigned long long masses[2];
+    unsigned counts[2];
+};
+
+/* The bin in which the sum reaches the goal, all keys above the bins counted in; the threads' bins fall. */
+static __device__ void choose_bin(struct ranking *s, const struct pair &p, const struct goal &goal,
+                                  int shift)
+{
+    unsigned long long all_mass, all_count;
+    const unsigned long long mass =
+        s->above_mass + sum_before(p.masses[0] + p.masses[1], s->room, WARPS, &all_mass);
+    const unsigned long long count =
+        s->above +
+        sum_before((unsigned long long)p.counts[0] + p.counts[1], s->room, WARPS, &all_count);
+    unsigned long long sum = goal.by_count ? count : mass;
+
+    __syncthreads(); /* all have read what is above */
+    for (int i = 0; i < 2; i++) {
+        const unsigned long long mine = goal.by_count ? p.counts[i] : p.masses[i];
+
+        if (sum < goal.target && sum + mine >= goal.target) {
+            s->prefix |= (unsigned long long)(SAMPLE_BINS - 1 - (2 * threadIdx.x + i)) << shift;
+            s->above_mass = mass + (i == 0 ? 0 : p.masses[0]);
+            s->above = (unsigned)count + (i == 0 ? 0 : p.counts[0]);
+            s->count = p.counts[i];
+            s->mass = p.masses[i];
+        }
+        sum += mine;
+    }
+    __syncthreads();
+}
+
+static __device__ __forceinline__ bool is_listed(const struct sample_bins *bins, int bin)
+{
+    bool is_in = false;
+
+    if (__ldcg(&bins->n_listed) <= SAMPLE_LISTED_MAX)
+        for (int i = 0; i < __ldcg(&bins->n_ranges); i++)
+            is_in =
+                is_in || (bin >= __ldcg(&bins->first_bin[i]) && bin <= __ldcg(&bins->last_bin[i]));
+    return is_in;
+}
+
+/* Calls use(key, weight) for every valid id whose key has these bits from `shift` on: of the list, or of the
+ * whole row. There, logits that cannot have them are passed by without their weight: what log() gives is widened
+ * by more than all roundings together. */
+template <typename Use>
+static __device__ __forceinline__ void for_prefix(const struct row &r, unsigned long long prefix,
+                                                  int shift, Use use)
+{
+    if (is_listed(r.bins, (int)(prefix >> BIN_SHIFT))) {
+        const unsigned n = __ldcg(&r.bins->n_listed);
+
+        for (unsigned i = threadIdx.x; i < n; i += THREADS) {
+            const unsigned long long key = __ldcg(&r.bins->listed[i]);
+
+            if (key >> shift == prefix >> shift)
+                use(key, __uint_as_float((unsigned)(key >> 32)));
+        }
+        return;
+    }
+    const unsigned long long last = prefix | ((1ull << shift) - 1);
+    const float low = __uint_as_float((unsigned)(prefix >> 32)),
+                high = __uint_as_float((unsigned)(last >> 32));
+    const float z_low = r.largest + r.temperature * logf(low);
+    const float z_high = r.largest + r.temperature * logf(high);
+    const float wide = 1e-3f * r.temperature + 1e-5f * fabsf(r.largest);
+    const float from = z_low - wide - 1e-5f * fabsf(z_low),
+                to = z_high + wide + 1e-5f * fabsf(z_high);
+
+    for (int base = threadIdx.x; base < r.n; base += THREADS * PASS_UNROLL) {
+        float z[PASS_UNROLL];
+
+#pragma unroll
+        for (int i = 0; i < PASS_UNROLL; i++)
+            z[i] = base + i * THREADS < r.n ? __ldcg(r.z + base + i * THREADS) : -INFINITY;
+#pragma unroll
+        for (int i = 0; i < PASS_UNROLL; i++) {
+            const int id = base + i * THREADS;
+
+            if (id < r.n && !(z[i] < from) && !(z[i] > to)) { /* a NaN bound passes all */
+                const float weight = expf((z[i] - r.largest) / r.temperature);
+                const unsigned long long key = key_of(weight, id);
+
+                if (key >> shift == prefix >> shift)
+                    use(key, weight);
+            }
+        }
+    }
+}
+
+/* Divides the keys that begin with s->prefix by their next bits, and chooses among those bins; gives the new shift. */
+static __device__ __noinline__ int divide(struct ranking *s, const struct row &r,
+                                          const struct goal &goal, int shift)
+{
+    const int next = max(shift - BIN_BITS, 0);
+    struct bins *bins = &s->u.bins;
+    struct pair p;
+
+    for (int i = threadIdx.x; i < SAMPLE_BINS; i += THREADS)
+        bins->counts[i] = bins->low[i] = bins->high[i] = 0;
+    __syncthreads();
+    for_prefix(r, s->prefix, shift, [&](unsigned long long key, float weight) {
+        add_to_bin(bins, (unsigned)(key >> next) & ((1u << (shift - next)) - 1), mass_of(weight));
+    });
+    __syncthreads();
+    for (int i = 0; i < 2; i++) {
+        const unsigned bin = SAMPLE_BINS - 1 - (2 * threadIdx.x + i);
+
+        p.masses[i] = mass_of_bin(bins, bin);
+        p.counts[i] = bins->counts[bin];
+    }
+    choose_bin(s, p, goal, next);
+    return next;
+}
+
+/* Falling; one key a thread, which gets its own of the sorted ones. Neighbours of a warp meet in registers. */
+static __device__ unsigned long long sort_keys(unsigned long long *keys)
+{
+    const unsigned t = threadIdx.x;
+    unsigned long long mine = keys[t];
+
+    for (unsigned size = 2; size <= SORTED_MAX; size *= 2)
+        for (unsigned step = size / 2; step > 0; step /= 2) {
+            const bool wants_larger = ((t & step) == 0) == ((t & size) == 0);
+            unsigned long long other;
+
+            if (step < WARP_LANES) {
+                other = __shfl_xor_sync(ALL_LANES, mine, step);
+            } else {
+                __syncthreads();
+                keys[t] = mine;
+                __syncthreads();
+                other = keys[t ^ step];
+            }
+            mine = wants_larger == (other > mine) ? other : mine;
+        }
+    return mine;
+}
+
+/* The key with which the sum reaches the goal, and the mass down to it, both in s. */
+static __device__ __noinline__ void find_key(struct ranking *s, const struct row &r,
+                                             const struct pair &first, const struct goal &goal)
+{
+    int shift = BIN_SHIFT;
+    unsigned long long key, mass, all, before;
+    bool is_massless;
+
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        s->prefix = 0;
+        s->above_mass = 0;
+        s->above = 0;
+    }
+    __syncthreads();
+    choose_bin(s, first, goal, shift);
+    while (s->count > SORTED_MAX && s->mass > 0)
+        shift = divide(s, r, goal, shift);
+    is_massless = s->mass == 0;
+    __syncthreads();
+    if (is_massless) { /* candidates that no draw can reach: all of them stay */
+        if (threadIdx.x == 0) {
+            s->key = s->prefix;
+            s->mass = s->above_mass;
+        }
+        __syncthreads();
+        return;
+    }
+    s->u.sorted[threadIdx.x] = 0;
+    if (threadIdx.x == 0)
+        s->n_sorted = 0;
+    __syncthreads();
+    for_prefix(r, s->prefix, shift, [&](unsigned long long found, float) {
+        s->u.sorted[atomicAdd(&s->n_sorted, 1u) % SORTED_MAX] = found;
+    });
+    __syncthreads();
+    key = sort_keys(s->u.sorted);
+    mass = key == 0 ? 0 : mass_of(__uint_as_float((unsigned)(key >> 32)));
+    before = s->above_mass + sum_before(mass, s->room, WARPS, &all);
+    if (key != 0 && (goal.by_count ? s->above + threadIdx.x + 1 == goal.target
+                                   : before < goal.target && before + mass >= goal.target)) {
+        s->key = key;
+        s->mass = before + mass;
+    }
+    __syncthreads();
+}
+
+/* The mass of the keys from this one on: of all bins above its own, and of what it has there. */
+static __device__ __noinline__ unsigned long long mass_from(struct ranking *s, const struct row &r,
+                                                            const struct pair &first,
+                                                            unsigned long long lowest)
+{
+    const int bin = (int)(lowest >> BIN_SHIFT);
+    unsigned long long sum = 0;
+
+    for (int i = 0; i < 2; i++)
+        sum += SAMPLE_BINS - 1 - (2 * (int)threadIdx.x + i) > bin ? first.masses[i] : 0;
+    for_prefix(
+        r, (unsigned long long)bin << BIN_SHIFT, BIN_SHIFT,
+        [&](unsigned long long key, float weight) { sum += key >= lowest ? mass_of(weight) : 0; });
+    return block_sum(sum, s->room);
+}
+
+static __device__ __noinline__ int draw_ranked(const struct sample_launch &l, float largest)
+{
+    const struct batch_sample &wish = l.samples[blockIdx.x];
+    const struct row r = {(const float *)l.args.logits.data +
+                              (int64_t)blockIdx.x * l.args.logits.dim[1],
+                          l.args.n_valid, largest, wish.temperature, bins_of(l, blockIdx.x)};
+    __shared__ struct ranking s;
+    const struct sample_bins *bins = bins_of(l, blockIdx.x);
+    unsigned long long lowest = 0, mass;
+    struct pair first;
+
+    for (int i = 0; i < 2; i++) {
+        const unsigned bin = SAMPLE_BINS - 1 - (2 * threadIdx.x + i);
+
+        first.masses[i] = __ldcg(&bins->masses[bin]);
+        first.counts[i] = __ldcg(&bins->counts[bin]);
+    }
+    (void)sum_before(first.masses[0] + first.masses[1], s.room, WARPS, &mass);
+    if (wish.top_k > 0 && wish.top_k < r.n) {
+        find_key(&s, r, first, {(unsigned long long)wish.top_k, true});
+        lowest = s.key;
+        mass = s.mass;
+    }
+    if (wish.top_p < 1.0f) {
+        find_key(&s, r, first, {share_of(wish.top_p, mass), false});
+        lowest = max(lowest, s.key);
+        mass = s.mass;
+    }
+    if (least_key(wish) > lowest)
+        mass = mass_from(&s, r, first, least_key(wish));
+    find_key(&s, r, first, {target_of(l.uniforms[blockIdx.x], mass), false});
+    return id_of(s.key);
+}
+
+#endif

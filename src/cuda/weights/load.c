@@ -1,0 +1,268 @@
+/* Large weights from the host's memory, which usually maps a file, to the device: a few threads take chunks
+ * in turn, bring their pages in, copy them to memory that the device can read, and send them off on a
+ * stream each, while the next chunk is read. What the stages' stream does later waits for all of it. */
+#include "cuda/weights/load.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cuda/device/host.h"
+
+enum {
+    CHUNK_BYTES = 4 << 20,
+    LANES_MAX = 16,  /* of them 8 GB/s each are more than PCIe takes */
+    LANE_CHUNKS = 2, /* one is sent while the next is read */
+    N_ROOMS = 2      /* one is packed while the next is filled */
+};
+
+/* A thread and its stream. */
+struct lane {
+    struct loader *l;
+    pthread_t thread;
+    cudaStream_t stream;
+    char *chunks[LANE_CHUNKS];
+    cudaEvent_t sent[LANE_CHUNKS]; /* the chunk may be written again */
+    int turn;
+};
+
+struct loader {
+    cudaStream_t stages;
+    struct lane lanes[LANES_MAX];
+    int n_lanes, n_threads; /* that are there; whose thread runs */
+    struct gpu_room rooms[N_ROOMS];
+    cudaEvent_t emptied[N_ROOMS]; /* what was in the room has been packed */
+    int room;
+
+    pthread_mutex_t lock;
+    pthread_cond_t given, taken;
+    /* Of the load in progress, under the lock: */
+    char *to;
+    const char *from;
+    size_t n_bytes, n_claimed;
+    int n_busy;
+    bool stop;
+    cudaError_t error;
+    bool is_unreadable;
+};
+
+/* ---- a lane ---- */
+
+/* Brings pages in without a fault for each, and tells of a disk that fails where reading would end the
+ * process. Systems that do not know how are read all the same. */
+static bool bring_in(const char *from, size_t n_bytes)
+{
+#ifdef MADV_POPULATE_READ
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t begin = (uintptr_t)from / page * page;
+
+    return madvise((void *)begin, (uintptr_t)from + n_bytes - begin, MADV_POPULATE_READ) == 0 ||
+           errno == EINVAL || errno == ENOSYS;
+#else
+    (void)from;
+    (void)n_bytes;
+    return true;
+#endif
+}
+
+static cudaError_t send(struct lane *lane, char *to, const char *from, size_t n_bytes)
+{
+    const int i = lane->turn++ % LANE_CHUNKS;
+    cudaError_t e = cudaEventSynchronize(lane->sent[i]);
+
+    if (e == cudaSuccess) {
+        memcpy(lane->chunks[i], from, n_bytes);
+        e = cudaMemcpyAsync(to, lane->chunks[i], n_bytes, cudaMemcpyHostToDevice, lane->stream);
+    }
+    return e == cudaSuccess ? cudaEventRecord(lane->sent[i], lane->stream) : e;
+}
+
+/* With the lock held; false: there is nothing to do. */
+static bool claim(struct loader *l, size_t *at, size_t *n)
+{
+    *at = l->n_claimed;
+    *n = l->n_bytes - *at < CHUNK_BYTES ? l->n_bytes - *at : CHUNK_BYTES;
+    l->n_claimed += *n;
+    return *n > 0;
+}
+
+static void *lane_main(void *arg)
+{
+    struct lane *lane = arg;
+    struct loader *l = lane->l;
+    size_t at, n;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        char *to = l->to;
+        const char *from = l->from;
+        cudaError_t e = cudaSuccess;
+        bool is_readable;
+
+        if (!claim(l, &at, &n)) {
+            pthread_cond_wait(&l->given, &l->lock);
+            continue;
+        }
+        l->n_busy++;
+        pthread_mutex_unlock(&l->lock);
+        is_readable = bring_in(from + at, n);
+        if (is_readable)
+            e = send(lane, to + at, from + at, n);
+        pthread_mutex_lock(&l->lock);
+        l->is_unreadable = l->is_unreadable || !is_readable;
+        l->error = l->error == cudaSuccess ? e : l->error;
+        if (--l->n_busy == 0)
+            pthread_cond_signal(&l->taken);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+static enum osp_status lane_open(struct loader *l)
+{
+    struct lane *lane = &l->lanes[l->n_lanes++];
+    enum osp_status st;
+
+    lane->l = l;
+    TRY(gpu_check(cudaStreamCreateWithFlags(&lane->stream, cudaStreamNonBlocking), "a stream"));
+    for (int i = 0; i < LANE_CHUNKS; i++) {
+        TRY(gpu_check(cudaMallocHost((void **)&lane->chunks[i], CHUNK_BYTES),
+                      "memory for weights"));
+        TRY(gpu_check(cudaEventCreateWithFlags(&lane->sent[i], cudaEventDisableTiming),
+                      "an event"));
+    }
+    if (pthread_create(&lane->thread, NULL, lane_main, lane) != 0)
+        return fail(OSP_ENOMEM, "no thread for loading weights");
+    l->n_threads++;
+out:
+    return st;
+}
+
+static void lane_close(struct lane *lane)
+{
+    for (int i = 0; i < LANE_CHUNKS; i++) {
+        (void)cudaFreeHost(lane->chunks[i]);
+        if (lane->sent[i] != NULL)
+            (void)cudaEventDestroy(lane->sent[i]);
+    }
+    if (lane->stream != NULL)
+        (void)cudaStreamDestroy(lane->stream);
+}
+
+/* ---- the loader ---- */
+
+static int lanes_wanted(int n_threads)
+{
+    const long n_cpus = n_threads > 0 ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n_cpus < 1 ? 1 : n_cpus > LANES_MAX ? LANES_MAX : (int)n_cpus;
+}
+
+enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads)
+{
+    struct loader *l = calloc(1, sizeof(*l));
+    const int n_lanes = lanes_wanted(n_threads);
+    enum osp_status st;
+
+    if (l == NULL)
+        return fail(OSP_ENOMEM, "no memory for loading weights");
+    l->stages = stages;
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->given, NULL);
+    pthread_cond_init(&l->taken, NULL);
+    for (int i = 0; i < N_ROOMS; i++)
+        TRY(gpu_check(cudaEventCreateWithFlags(&l->emptied[i], cudaEventDisableTiming),
+                      "an event"));
+    while (l->n_lanes < n_lanes)
+        TRY(lane_open(l));
+    *out = l;
+out:
+    if (st != OSP_OK)
+        loader_close(l);
+    return st;
+}
+
+void loader_close(struct loader *l)
+{
+    if (l == NULL)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stop = true;
+    pthread_cond_broadcast(&l->given);
+    pthread_mutex_unlock(&l->lock);
+    for (int i = 0; i < l->n_threads; i++)
+        pthread_join(l->lanes[i].thread, NULL);
+    (void)cudaStreamSynchronize(l->stages);
+    for (int i = 0; i < l->n_lanes; i++)
+        lane_close(&l->lanes[i]);
+    for (int i = 0; i < N_ROOMS; i++) {
+        (void)cudaFree(l->rooms[i].data);
+        if (l->emptied[i] != NULL)
+            (void)cudaEventDestroy(l->emptied[i]);
+    }
+    pthread_cond_destroy(&l->given);
+    pthread_cond_destroy(&l->taken);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+enum osp_status loader_room(struct loader *l, char **out, size_t size_bytes)
+{
+    struct gpu_room *room;
+    enum osp_status st = OSP_OK;
+
+    l->room = (l->room + 1) % N_ROOMS;
+    room = &l->rooms[l->room];
+    if (size_bytes > room->size_bytes) {
+        TRY(gpu_check(cudaStreamSynchronize(l->stages), "packing weights"));
+        (void)cudaFree(room->data);
+        *room = (struct gpu_room){0};
+        TRY(gpu_check(cudaMalloc(&room->data, size_bytes), "memory for weights to be packed"));
+        room->size_bytes = size_bytes;
+    }
+    for (int i = 0; i < l->n_lanes; i++)
+        TRY(gpu_check(cudaStreamWaitEvent(l->lanes[i].stream, l->emptied[l->room], 0),
+                      "packing weights"));
+    *out = room->data;
+out:
+    return st;
+}
+
+enum osp_status loader_emptied(struct loader *l)
+{
+    return gpu_check(cudaEventRecord(l->emptied[l->room], l->stages), "packing weights");
+}
+
+static enum osp_status wait_for_lanes(struct loader *l)
+{
+    enum osp_status st = OSP_OK;
+
+    pthread_mutex_lock(&l->lock);
+    while (l->n_claimed < l->n_bytes || l->n_busy > 0)
+        pthread_cond_wait(&l->taken, &l->lock);
+    pthread_mutex_unlock(&l->lock);
+    if (l->is_unreadable)
+        return fail(OSP_EIO, "the weights' file cannot be read");
+    TRY(gpu_check(l->error, "weights to the device"));
+    for (int i = 0; i < l->n_lanes; i++)
+        for (int k = 0; k < LANE_CHUNKS; k++)
+            TRY(gpu_check(cudaStreamWaitEvent(l->stages, l->lanes[i].sent[k], 0),
+                          "weights to the device"));
+out:
+    return st;
+}
+
+enum osp_status loader_copy(struct loader *l, char *to, const char *from, size_t n_bytes)
+{
+    pthread_mutex_lock(&l->lock);
+    l->to = to;
+    l->from = from;
+    l->n_bytes = n_bytes;
+    l->n_claimed = 0;
+    pthread_cond_broadcast(&l->given);
+    pthread_mutex_unlock(&l->lock);
+    return wait_for_lanes(l);
+}
