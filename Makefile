@@ -113,7 +113,11 @@ CUDA_CROSS := -ccbin $(ARM_CXX) -isystem $(CUDA_HOME)/include
 CUDA_LINK   = $(ARM_CXX) -shared -Wl,-z,defs
 CUDA_LINK_LIBS := $(CUDA_ARM)/lib/libcudart_static.a -ldl -lrt -lpthread -lm
 endif
-PLUGIN     := $(if $(CUDA_ARCHS),$(if $(NVCC),$(BUILD)/osprey-cuda.so,no-cuda))
+# `make run` alone needs the plug-in only where there is a GPU to run on; CUDA=1 builds it all the same.
+CUDA       ?=
+HAS_GPU    := $(wildcard /dev/nvidiactl /dev/dxg)
+WANTS_CUDA := $(filter-out run,$(or $(MAKECMDGOALS),build))$(CUDA)$(HAS_GPU)
+PLUGIN     := $(if $(CUDA_ARCHS),$(if $(NVCC),$(if $(WANTS_CUDA),$(BUILD)/osprey-cuda.so,no-gpu),no-cuda))
 
 # ---- files ------------------------------------------------------------------------------------
 
@@ -145,8 +149,15 @@ VENV      := build/venv
 .PHONY: build
 build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) $(PLUGIN) ## Build libosprey and build/osprey (the default)
 
+# Says what is missing before the first test program fails to compile.
+.PHONY: has-libraries
+has-libraries:
+	@$(PKG_CONFIG) --exists cmocka $(LIB_PKGS) $(APP_PKGS) || \
+	    { echo "libraries for the tests are missing (pkg-config does not find all of cmocka $(LIB_PKGS) $(APP_PKGS));" \
+	           "run 'make setup' first" >&2; exit 1; }
+
 .PHONY: tests
-tests: build $(UNITS) $(CHECKS) $(LOAD) $(CARD_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(CARD_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
 
 COMPILE = $(CC) $(CFLAGS) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -238,9 +249,12 @@ $(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a \
 	@echo "  LD    $@"
 	@$(NVCC) -cudart static $(CUDA_CODE) -o $@ $^ -lm
 
-.PHONY: no-cuda cuda-all cuda-arm cuda-free
+.PHONY: no-gpu no-cuda cuda-all cuda-arm cuda-free
 no-cuda:
 	@echo "  the CUDA plug-in is left out: nvcc is not found (NVCC=PATH names it)"
+
+no-gpu:
+	@echo "  the CUDA plug-in is left out: this machine has no GPU (CUDA=1 builds it)"
 
 cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows, and name the rest
 	@known=$$($(NVCC) --list-gpu-code) && has= && lacks= && for a in $(CUDA_ARCHS_ALL); do \
