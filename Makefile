@@ -87,6 +87,24 @@ KERNELS       := $(KERNELS_$(ARCH))
 OTHER_KERNELS := $(patsubst %,src/cpu/kernels_%.c,\
                    $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
 
+# ---- hardening ----------------------------------------------------------------------------------
+# What a memory error must get past, in every object and every link; tests/tools/test_hardening.py reads it in
+# what was built. The C library's checks need optimisation, and the sanitizers have their own; a distribution
+# that asks for a level of them in CFLAGS keeps its own.
+
+HARDEN_x86_64  := -fcf-protection=full
+HARDEN_aarch64 := -mbranch-protection=standard
+OPTIMISED := $(filter-out -O0,$(lastword $(filter -O%,$(CFLAGS))))
+FORTIFY   := $(if $(findstring -fsanitize,$(CFLAGS))$(findstring _FORTIFY_SOURCE,$(CFLAGS)),,\
+               $(if $(OPTIMISED),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
+HARDEN    := -fstack-protector-strong $(HARDEN_$(ARCH)) $(FORTIFY)
+# -z shstk: start-up objects of some C libraries (Debian 12) do not say that shadow stacks suit them, though they do;
+# one such object takes the mark off the program. There is no such promise about their branch targets (IBT).
+HARDEN_LINK_x86_64 := -Wl,-z,shstk
+HARDEN_LINK  := -Wl,-z,relro,-z,now,-z,noexecstack $(HARDEN_LINK_$(ARCH))
+LINK_PROGRAM  = $(CC) $(CFLAGS) -pie $(HARDEN_LINK)
+LINK_SHARED   = $(CC) $(CFLAGS) -shared $(HARDEN_LINK)
+
 # ---- the CUDA plug-in -------------------------------------------------------------------------
 # Built where nvcc is found, for CUDA_ARCHS; none: left out. The program loads it at run time.
 
@@ -97,20 +115,21 @@ CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 # Kernels in a fifth of the room. Drivers before CUDA 12.4 cannot read them so; those of 13, which its nvcc needs, can.
 CUDA_SMALL  = $(call once,CUDA_SMALL,$(NVCC) --version | sed -nE 's/.*release (1[3-9]|[2-9][0-9])\..*/--compress-mode=size/p')
-CUDA_FLAGS  = -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra $(CUDA_SMALL) $(CUDA_FREE)
+CUDA_FLAGS  = -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+              $(addprefix -Xcompiler ,$(HARDEN)) $(CUDA_SMALL) $(CUDA_FREE)
 # Kernels that may add up in any order (src/cuda/common/order.h), to measure what the same tokens cost: never where programs look.
 CUDA_FREE_ORDER ?=
 ifneq ($(CUDA_FREE_ORDER),)
 CUDA_FREE  := -DCUDA_FREE_ORDER
 $(if $(filter build,$(BUILD)),$(error CUDA_FREE_ORDER wants a folder of its own: make cuda-free))
 endif
-CUDA_LINK   = $(NVCC) -shared -cudart static -Xlinker -z,defs $(CUDA_CODE)
+CUDA_LINK   = $(NVCC) -shared -cudart static -Xlinker -z,defs,-z,relro,-z,now,-z,noexecstack $(CUDA_CODE)
 # For an aarch64 host: CUDA_ARM names the folder whose lib/ has its CUDA runtime.
 ARM_CXX    ?= aarch64-linux-gnu-g++
 CUDA_ARM   ?=
 ifneq ($(CUDA_ARM),)
 CUDA_CROSS := -ccbin $(ARM_CXX) -isystem $(CUDA_HOME)/include
-CUDA_LINK   = $(ARM_CXX) -shared -Wl,-z,defs
+CUDA_LINK   = $(ARM_CXX) -shared -Wl,-z,defs,-z,relro,-z,now,-z,noexecstack
 CUDA_LINK_LIBS := $(CUDA_ARM)/lib/libcudart_static.a -ldl -lrt -lpthread -lm
 endif
 # `make run` alone needs the plug-in only where there is a GPU to run on; CUDA=1 builds it all the same.
@@ -159,7 +178,7 @@ has-libraries:
 .PHONY: tests
 tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(CARD_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
 
-COMPILE = $(CC) $(CFLAGS) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
+COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
 # Objects are made again when the compiler or its flags change.
 $(BUILD)/flags: FORCE
@@ -189,7 +208,7 @@ $(BUILD)/obj/src/serve/web.o: $(wildcard src/serve/web/*)
 $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	@$(CC) $(CFLAGS) -fPIC -w $(LLHTTP_CFLAGS) -c -o $@ $<
+	@$(CC) $(CFLAGS) $(HARDEN) -fPIC -w $(LLHTTP_CFLAGS) -c -o $@ $<
 
 $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -209,11 +228,11 @@ $(BUILD)/libapp.a: $(APP_OBJ)
 
 $(SHARED): $(LIB_OBJ)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -shared -Wl,-soname,$(SONAME) -o $@ $^ $(LIB_LIBS)
+	@$(LINK_SHARED) -Wl,-soname,$(SONAME) -o $@ $^ $(LIB_LIBS)
 
 $(BUILD)/osprey: $(MAIN_OBJ) $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
+	@$(LINK_PROGRAM) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
 # The plug-in has its own copy of what it needs of base; fail() is the program's (src/cuda/device/host.c).
 CUDA_OBJ := $(call object,$(CUDA_SRC))
@@ -282,18 +301,18 @@ $(BUILD)/tests/osprey-fake: $(MAIN_OBJ) $(BUILD)/obj/tests/load/fake_device.o \
                                  $(BUILD)/obj/tests/load/checked.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
+	@$(LINK_PROGRAM) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_device.c,$(wildcard tests/load/*.c))) \
                             $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -o $@ $^ $(LIB_LIBS)
+	@$(LINK_PROGRAM) -o $@ $^ $(LIB_LIBS)
 
 # Preloaded by tests into the program, to make a card fail (tests/fault); it needs no CUDA to be made.
 $(CARD_FAULT): $(BUILD)/obj/tests/fault/card_fault.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -shared -o $@ $^ -ldl -pthread
+	@$(LINK_SHARED) -o $@ $^ -ldl -pthread
 
 # The parts of the simulator.
 SIM_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/sim/*.c))
@@ -317,13 +336,13 @@ $(BUILD)/tests/unit/test_step_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
+	@$(LINK_PROGRAM) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
 
 # Only with a compiler that has libFuzzer; see the goal fuzz.
 $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
+	@$(LINK_PROGRAM) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
 -include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c tests/answers/*.c tests/fault/*.c))
@@ -420,7 +439,7 @@ $(BUILD)/alone/check_backend: $(BUILD)/obj/tests/check_backend.o $(CHECK_PARTS)
 $(ALONE): $(ALONE_OBJ)
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(CFLAGS) -static -o $@ $^ -lm -pthread
+	@$(CC) $(CFLAGS) -static $(HARDEN_LINK) -o $@ $^ -lm -pthread
 
 .PHONY: alone check-neon
 alone: $(ALONE)
