@@ -5,8 +5,11 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/printable.h"
 
 enum { LOG_LINE_BYTES_MAX = 2048 }; /* longer lines are cut */
 
@@ -38,20 +41,17 @@ static size_t put_prefix(char *line, size_t size_bytes, enum log_level level)
 
 void log_line(enum log_level level, const char *format, ...)
 {
-    char line[LOG_LINE_BYTES_MAX];
-    size_t used, room;
+    char line[LOG_LINE_BYTES_MAX], text[LOG_LINE_BYTES_MAX] = "";
+    size_t used;
     va_list args;
-    int n;
 
     if (level > log_get_level())
         return;
-    used = put_prefix(line, sizeof line, level);
-    room = sizeof line - used - 1; /* one byte is kept for the newline */
     va_start(args, format);
-    n = vsnprintf(line + used, room, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (n > 0)
-        used += (size_t)n < room ? (size_t)n : room - 1;
+    used = put_prefix(line, sizeof line, level);
+    used += printable(line + used, sizeof line - used - 1, text, strlen(text)); /* 1: the newline */
     line[used++] = '\n';
     if (write(STDERR_FILENO, line, used) < 0)
         return; /* nobody is left to be told */

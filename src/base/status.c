@@ -5,6 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/printable.h"
+#include "base/utf8.h"
+
 static _Thread_local char message[FAIL_MESSAGE_BYTES_MAX];
 
 struct status_row {
@@ -26,6 +29,15 @@ static const struct status_row *row_of(enum osp_status code)
     return &rows[(size_t)code < n_rows ? code : OSP_EINTERNAL];
 }
 
+/* A character that the limit has cut in two is left out. */
+static size_t whole_characters(const char *text)
+{
+    const size_t n_bytes = strlen(text);
+
+    return n_bytes + 1 < FAIL_MESSAGE_BYTES_MAX ? n_bytes
+                                                : n_bytes - utf8_incomplete_tail(text, n_bytes);
+}
+
 enum osp_status fail(enum osp_status code, const char *format, ...)
 {
     char fresh[FAIL_MESSAGE_BYTES_MAX]; /* arguments may point into the old message */
@@ -34,7 +46,7 @@ enum osp_status fail(enum osp_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(fresh, sizeof fresh, format, args);
     va_end(args);
-    memcpy(message, fresh, sizeof message);
+    printable(message, sizeof message, fresh, whole_characters(fresh));
     return code;
 }
 

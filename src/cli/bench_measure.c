@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/quality.h"
 
 enum { FIRST_PROMPT_TOKENS = 16 };
@@ -105,9 +106,9 @@ static void describe_model(struct bench *b)
     r->kv_cache_dtype = b->info.kv_cache_dtype;
     r->load_seconds = b->info.load_seconds;
     r->model = b->name = mem_strdup(b->info.name); /* they outlive the model */
-    r->path = b->path = mem_strdup(b->info.path);
+    r->path = b->path = printable_new(b->info.path);
     r->device = b->device = mem_strdup(b->info.device);
-    bench_model_hash(r->model_hash, r->path, r->model, b->info.n_layers);
+    bench_model_hash(r->model_hash, b->info.path, r->model, b->info.n_layers);
 }
 
 static enum osp_status open_local(struct bench *b, const struct option_rest *rest)
@@ -137,7 +138,7 @@ static enum osp_status open_server(struct bench *b, const struct option_rest *re
 
     TRY(bench_http_open(&b->http, &opt));
     b->source = bench_http_source(b->http);
-    b->report.model = bench_http_model(b->http);
+    b->report.model = b->name = printable_new(bench_http_model(b->http));
     b->report.url = b->args->url;
 out:
     return st;

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/bench.h"
 
 enum { RESULT_BYTES_MAX = 256 << 20 };
@@ -59,7 +60,7 @@ static void read_rest(struct saved_bench *out, const json_t *root)
     const json_t *quality = json_object_get(root, "quality");
     const char *model = json_string_value(json_object_get(root, "model"));
 
-    out->model = mem_strdup(model != NULL ? model : "");
+    out->model = printable_new(model != NULL ? model : "");
     out->peak_bytes = (int64_t)number_in(root, "process", "peak_bytes");
     out->ready_seconds = number_in(root, "start", "ready_s");
     out->has_quality = quality != NULL;
@@ -76,7 +77,7 @@ enum osp_status saved_bench_parse(struct saved_bench *out, const char *json, siz
     json_t *root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES, &error);
     enum osp_status st;
 
-    *out = (struct saved_bench){.label = mem_strdup(name)};
+    *out = (struct saved_bench){.label = printable_new(name)};
     if (root == NULL) {
         st = fail(OSP_EFORMAT, "%s: line %d: %s", name, error.line, error.text);
         goto out;
@@ -101,7 +102,7 @@ enum osp_status saved_bench_read(struct saved_bench *out, const char *path)
     TRY(file_read(&json, &n_bytes, path, RESULT_BYTES_MAX));
     TRY(saved_bench_parse(out, json, n_bytes, path));
     free(out->label);
-    out->label = mem_strdup(slash != NULL ? slash + 1 : path);
+    out->label = printable_new(slash != NULL ? slash + 1 : path);
 out:
     free(json);
     return st;

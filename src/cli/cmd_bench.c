@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_output.h"
 #include "cli/commands.h"
@@ -130,11 +131,13 @@ static void join_words(char out[COMMAND_BYTES_MAX], int argc, char **argv)
     static const char KEY[] = "--api-key";
     size_t at = (size_t)snprintf(out, COMMAND_BYTES_MAX, "osprey");
 
-    for (int i = 0; i < argc && at < COMMAND_BYTES_MAX; i++) {
+    for (int i = 0; i < argc && at + 1 < COMMAND_BYTES_MAX; i++) {
         bool secret = strncmp(argv[i], "--api-key=", sizeof KEY) == 0 ||
                       (i > 0 && strcmp(argv[i - 1], KEY) == 0);
+        const char *word = secret ? "***" : argv[i];
 
-        at += (size_t)snprintf(out + at, COMMAND_BYTES_MAX - at, " %s", secret ? "***" : argv[i]);
+        out[at++] = ' ';
+        at += printable(out + at, COMMAND_BYTES_MAX - at, word, strlen(word));
     }
 }
 

@@ -6,6 +6,7 @@
 #include "cli/model_args.h"
 #include "cli/commands.h"
 #include "cli/read_input.h"
+#include "cli/terminal.h"
 
 struct tokenize_args {
     struct model_args model;
@@ -36,7 +37,9 @@ static enum osp_status print_pieces(const struct osp_tokenizer *t, const int32_t
             return st;
         buf_init(&line, SIZE_MAX / 2);
         buf_json_string(&line, text, n_bytes);
-        printf("%d\t%s\n", (int)ids[i], buf_text(&line));
+        buf_putc(&line, '\n');
+        printf("%d\t", (int)ids[i]);
+        terminal_write(stdout, buf_text(&line), line.size_bytes);
         buf_release(&line);
         osp_free(text);
     }

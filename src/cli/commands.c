@@ -1,8 +1,10 @@
 #include "cli/commands.h"
 
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "cli/nearest.h"
 
 #define COMMAND_ROW(name) &command_##name,
@@ -34,6 +36,9 @@ const char *command_nearest(const char *name)
 
 int command_fail(int code, const char *message)
 {
-    fprintf(stderr, "osprey: %s\n", message);
+    char *shown = printable_new(message); /* it may have words of the command line in it */
+
+    fprintf(stderr, "osprey: %s\n", shown);
+    free(shown);
     return code;
 }

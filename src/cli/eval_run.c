@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "cli/eval.h"
 
 enum {
@@ -93,6 +94,14 @@ out:
     return st;
 }
 
+static void put_shown(const char *before, const char *text, const char *behind)
+{
+    char *shown = printable_new(text);
+
+    fprintf(stderr, "%s%s%s", before, shown, behind);
+    free(shown);
+}
+
 static void show_wrong(struct run *r, const struct eval_task *t, const struct eval_answer *a)
 {
     char *expect;
@@ -100,11 +109,14 @@ static void show_wrong(struct run *r, const struct eval_task *t, const struct ev
     if (r->n_wrong_shown++ >= r->opt->n_wrong_shown)
         return;
     expect = json_dumps(t->expect, JSON_COMPACT);
-    fprintf(stderr, "%s%s: expected %s\n", r->opt->progress ? "\r\033[K" : "", t->id, expect);
-    if (a->n_calls > 0)
-        fprintf(stderr, "    called %s %s\n", a->name, buf_text(&a->args));
-    else
-        fprintf(stderr, "    said \"%s\"\n", buf_text(&a->text));
+    put_shown(r->opt->progress ? "\r\033[K" : "", t->id, "");
+    put_shown(": expected ", expect, "\n");
+    if (a->n_calls > 0) {
+        put_shown("    called ", a->name, "");
+        put_shown(" ", buf_text(&a->args), "\n");
+    } else {
+        put_shown("    said \"", buf_text(&a->text), "\"\n");
+    }
     free(expect);
 }
 

@@ -1,8 +1,12 @@
 #include "cli/terminal.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/printable.h"
+#include "base/utf8.h"
 
 static bool has_style(FILE *f)
 {
@@ -17,32 +21,39 @@ void terminal_dim(FILE *f, bool on)
         fputs(on ? "\033[2m" : "\033[0m", f);
 }
 
-/* Bytes of a control character at s (C0 but newline and tab, DEL, C1 as UTF-8), or 0. */
-static size_t control_bytes(const unsigned char *s, size_t n_bytes)
+/* Lines, tabs and the marks of right-to-left scripts are a text's own; what else is hidden could move the cursor or
+ * show the text in another order than it has. */
+static bool is_shown(uint32_t code_point)
 {
-    if ((s[0] < ' ' && s[0] != '\n' && s[0] != '\t') || s[0] == 0x7f)
-        return 1;
-    return n_bytes >= 2 && s[0] == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f ? 2 : 0;
+    return code_point == '\n' || code_point == '\t' || code_point == 0x061C ||
+           code_point == 0x200E || code_point == 0x200F || !printable_is_hidden(code_point);
 }
 
-static void put_safely(FILE *f, const unsigned char *s, size_t n_bytes)
+static void put_safely(FILE *f, const char *s, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes;) {
-        size_t n_control = control_bytes(s + i, n_bytes - i);
+        uint32_t code_point;
+        bool valid;
+        const size_t n = utf8_read(s + i, n_bytes - i, &code_point, &valid);
 
-        if (n_control)
-            fputs("\xef\xbf\xbd", f); /* U+FFFD */
+        if (valid && is_shown(code_point))
+            fwrite(s + i, 1, n, f);
         else
-            fputc(s[i], f);
-        i += n_control ? n_control : 1;
+            fputs("\xef\xbf\xbd", f); /* U+FFFD */
+        i += n;
     }
+}
+
+void terminal_write(FILE *f, const char *text, size_t n_bytes)
+{
+    if (isatty(fileno(f)))
+        put_safely(f, text, n_bytes);
+    else
+        fwrite(text, 1, n_bytes, f);
 }
 
 void terminal_put(FILE *f, const char *text, size_t n_bytes)
 {
-    if (isatty(fileno(f)))
-        put_safely(f, (const unsigned char *)text, n_bytes);
-    else
-        fwrite(text, 1, n_bytes, f);
+    terminal_write(f, text, n_bytes);
     fflush(f);
 }

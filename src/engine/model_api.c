@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "engine/bundled.h"
 #include "engine/host_memory.h"
 #include "engine/kv_dtype.h"
@@ -159,13 +160,17 @@ out:
 static char *last_part(const char *path)
 {
     size_t n = strlen(path), begin;
+    char *name, *shown;
 
     while (n > 1 && path[n - 1] == '/')
         n--;
     begin = n;
     while (begin > 0 && path[begin - 1] != '/')
         begin--;
-    return mem_strndup(path + begin, n - begin);
+    name = mem_strndup(path + begin, n - begin);
+    shown = printable_new(name); /* it is shown in logs, on terminals and to clients */
+    free(name);
+    return shown;
 }
 
 static enum osp_status find_path(struct osp_model *m, const char *given)

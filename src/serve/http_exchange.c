@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "base/rng.h"
 
 enum { HEADERS_BYTES_MAX = 16 << 10 }; /* of what the handlers add to a head */
@@ -87,7 +88,12 @@ void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), voi
 
 void http_add_header(struct http_exchange *x, const char *name, const char *value)
 {
-    buf_printf(&x->headers, "%s: %s\r\n", name, value);
+    const size_t n_before = x->headers.size_bytes;
+
+    /* A line break in the value would begin another header; one that does not fit is left out whole. */
+    if (!buf_printf(&x->headers, "%s: ", name) ||
+        !printable_append(&x->headers, value, strlen(value)) || !buf_puts(&x->headers, "\r\n"))
+        x->headers.size_bytes = n_before;
 }
 
 /* ---- the access log ---- */

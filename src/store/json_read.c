@@ -32,14 +32,6 @@ const char *json_type_text(const json_t *json)
     return "null";
 }
 
-/* jansson quotes the file in its messages: nothing there may steer the reader's terminal. */
-static void blank_controls(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            *text = '?';
-}
-
 /* jansson leaves long keys out of its message: the string that ends before `position` is the key. */
 static enum osp_status fail_duplicate(const char *path, const char *text, size_t position)
 {
@@ -54,7 +46,6 @@ static enum osp_status fail_duplicate(const char *path, const char *text, size_t
         begin--;
     memcpy(key, text + begin, end - begin);
     key[end - begin] = '\0';
-    blank_controls(key);
     return fail(OSP_EFORMAT, "%s: JSON: duplicate key \"%s\", expected once in an object", path,
                 key);
 }
@@ -69,11 +60,9 @@ enum osp_status json_parse_object(json_t **out, const char *path, const char *te
         return fail_duplicate(path, text, (size_t)error.position);
     if (!json && error.line < 0)
         return fail(OSP_ENOMEM, "%s: no memory for its JSON", path);
-    if (!json) {
-        blank_controls(error.text);
+    if (!json)
         return fail(OSP_EFORMAT, "%s: JSON, line %d column %d: %s", path, error.line, error.column,
                     error.text);
-    }
     if (!json_is_object(json)) {
         fail(OSP_EFORMAT, "%s: JSON is %s, expected an object", path, json_type_text(json));
         json_decref(json);
