@@ -256,6 +256,7 @@ $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUI
                          $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
+	@chmod go-w $(@D) $(BUILD)/flags $@ # whatever the umask: others' writing would have it refused (base/trusted.h)
 
 # Check programs of the kernels alone; they need a card.
 CUDA_CHECK_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda/*.c))

@@ -8,6 +8,7 @@ set -euo pipefail
 build=$1
 out=$2
 limit_mib=60
+umask 022 # what others may write is not loaded as a plug-in (docs/cuda.md)
 
 rm -rf "$out"
 mkdir -p "$out"/{bin,lib,libexec,models,tests/unit}
@@ -85,6 +86,9 @@ osprey: an engine for OpenAI's gpt-oss models. This folder runs without installa
     bin/osprey --help               everything else
     bench/scaling.sh                how speed grows with threads, on this machine
     ./run-tests                     the tests, on this machine
+
+With a GPU plug-in (lib/osprey-cuda.so): it is loaded only where lib/ and itself belong to root or to the user who
+runs the program. As root, unpack with tar --no-same-owner, or chown -R root this folder.
 
 Packed on $(. /etc/os-release && echo "$PRETTY_NAME") for $(uname -m).
 EOT

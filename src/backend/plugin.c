@@ -1,5 +1,6 @@
-/* Finds, loads and checks plug-ins. They lie beside the program, in its folder's parent, or below
- * ../lib/osprey; $OSPREY_PLUGIN_DIR names another folder, and then the only one. */
+/* Finds, loads and checks plug-ins. They lie beside the program or in ../lib/osprey; for programs in the folder tests/
+ * of a build, in that build's folder too. $OSPREY_PLUGIN_DIR names another folder, and then the only one. A plug-in
+ * runs with all rights of this process, so it must pass base/trusted.h, wherever it lies. */
 #include "backend/plugin.h"
 
 #include <dlfcn.h>
@@ -9,10 +10,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES_MAX = 512, N_PLACES = 3 };
+#include "base/trusted.h"
+
+enum { PATH_BYTES_MAX = 4096, FILE_NAME_BYTES = 64 };
 
 static const char SYMBOL[] = "osprey_plugin";
-static const char *const places[N_PLACES] = {"", "/..", "/../lib/osprey"};
+static const char TESTS[] = "/tests";     /* folder of a build's test programs */
+static const char BUILD_MARK[] = "flags"; /* the Makefile writes it into a build's folder */
 
 /* What the first call found, kept for the later ones. */
 static struct {
@@ -23,44 +27,73 @@ static struct {
     char message[FAIL_MESSAGE_BYTES_MAX];
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Folder of the running program; "." when the system does not say. */
-static void program_folder(char out[PATH_BYTES_MAX])
+/* Folder of the running program; false when the system does not say, or it is too long to add to. */
+static bool program_folder(char out[PATH_BYTES_MAX])
 {
-    const ssize_t n = readlink("/proc/self/exe", out, PATH_BYTES_MAX - 1);
+    const ssize_t n = readlink("/proc/self/exe", out, PATH_BYTES_MAX - FILE_NAME_BYTES);
     char *slash;
 
-    out[n > 0 ? n : 0] = '\0';
+    if (n <= 0 || n >= PATH_BYTES_MAX - FILE_NAME_BYTES)
+        return false;
+    out[n] = '\0';
     slash = strrchr(out, '/');
     if (slash == NULL)
-        strcpy(out, ".");
-    else
-        *slash = '\0';
+        return false;
+    *slash = '\0';
+    return true;
 }
 
-/* Path number i of the places to look at; false when there are no more. */
-static bool path_at(char out[2 * PATH_BYTES_MAX], int i, const char *device)
+/* Whether another folder than the program's own may have its plug-in: that of the build which the program is a test
+ * of, and which nobody else can have made to look like one. */
+static bool is_build(const char *folder)
 {
-    const char *given = getenv("OSPREY_PLUGIN_DIR");
-    char folder[PATH_BYTES_MAX];
+    int fd;
 
+    if (trusted_open(&fd, folder, BUILD_MARK) != OSP_OK)
+        return false;
+    close(fd);
+    return true;
+}
+
+/* Folder number i of those to look into, "" for none there; false when there are no more. */
+static bool folder_at(char out[PATH_BYTES_MAX], int i)
+{
+    const char *given =
+        secure_getenv("OSPREY_PLUGIN_DIR"); /* not of whoever called a setuid program */
+    size_t n;
+
+    out[0] = '\0';
     if (given != NULL && given[0] != '\0') {
-        snprintf(out, 2 * PATH_BYTES_MAX, "%.500s/osprey-%s.so", given, device);
+        snprintf(out, PATH_BYTES_MAX, "%s", given);
         return i == 0;
     }
-    program_folder(folder);
-    if (i < N_PLACES)
-        snprintf(out, 2 * PATH_BYTES_MAX, "%s%s/osprey-%s.so", folder, places[i], device);
-    return i < N_PLACES;
+    if (i > 2 || !program_folder(out))
+        return false;
+    n = strlen(out);
+    if (i == 1) {
+        strcpy(out + n, "/../lib/osprey"); /* within FILE_NAME_BYTES */
+    } else if (i == 2) {
+        const bool is_test = n > strlen(TESTS) && strcmp(out + n - strlen(TESTS), TESTS) == 0;
+
+        out[is_test ? n - strlen(TESTS) : 0] = '\0';
+        if (is_test && !is_build(out))
+            out[0] = '\0';
+    }
+    return true;
 }
 
 static enum osp_status fail_not_found(const char *device)
 {
-    char path[2 * PATH_BYTES_MAX], all[FAIL_MESSAGE_BYTES_MAX / 2] = "";
+    char folder[PATH_BYTES_MAX], all[FAIL_MESSAGE_BYTES_MAX / 2] = "";
     size_t n = 0;
 
-    for (int i = 0; path_at(path, i, device) && n < sizeof(all); i++)
-        n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i > 0 ? ", " : "", path);
-    return fail(OSP_ENOTFOUND, "device \"%s\": its plug-in is not here, tried %s", device, all);
+    for (int i = 0; folder_at(folder, i) && n < sizeof(all); i++)
+        if (folder[0] != '\0')
+            n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", i > 0 ? ", " : "", folder);
+    return fail(OSP_ENOTFOUND,
+                "device \"%s\": there is no osprey-%s.so in %s; OSPREY_PLUGIN_DIR names another "
+                "folder",
+                device, device, all);
 }
 
 static enum osp_status check(const struct plugin *p, const char *path)
@@ -75,36 +108,59 @@ static enum osp_status check(const struct plugin *p, const char *path)
     return OSP_OK;
 }
 
-static enum osp_status load(const struct backend_ops **out, const char *path)
+static enum osp_status start(const struct backend_ops **out, void *object, const char *path)
 {
     static const struct plugin_host host = {.fail = fail, .log_line = log_line};
-    void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const struct plugin *p;
+    const struct plugin *p = dlsym(object, SYMBOL);
     enum osp_status st;
 
-    if (object == NULL)
-        return fail(OSP_EDEVICE, "%s", dlerror());
-    p = dlsym(object, SYMBOL);
     if (p == NULL)
-        st = fail(OSP_EDEVICE, "%s: no symbol %s", path, SYMBOL);
-    else
-        st = check(p, path);
-    if (st == OSP_OK)
-        st = p->start(&host);
-    if (st == OSP_OK)
-        *out = p->ops; /* stays loaded until the process ends */
-    else
-        dlclose(object);
+        return fail(OSP_EDEVICE, "%s: no symbol %s", path, SYMBOL);
+    TRY(check(p, path));
+    TRY(p->start(&host));
+    *out = p->ops;
+out:
     return st;
 }
 
+/* Loads what was checked, by its descriptor: by its name it could be another file by now. */
+static enum osp_status load(const struct backend_ops **out, int fd, const char *path)
+{
+    char checked[32];
+    enum osp_status st;
+    void *object;
+
+    snprintf(checked, sizeof(checked), "/proc/self/fd/%d", fd);
+    object = dlopen(checked, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL)
+        return fail(OSP_EDEVICE, "%s: cannot be loaded: %s", path, dlerror());
+    st = start(out, object, path);
+    if (st != OSP_OK)
+        dlclose(object); /* else it stays loaded until the process ends */
+    return st;
+}
+
+/* The first that is there is loaded or refused: a refused one is not passed over for another. */
 static enum osp_status find(const struct backend_ops **out, const char *device)
 {
-    char path[2 * PATH_BYTES_MAX];
+    char folder[PATH_BYTES_MAX], name[FILE_NAME_BYTES], path[PATH_BYTES_MAX + FILE_NAME_BYTES];
+    int fd;
 
-    for (int i = 0; path_at(path, i, device); i++)
-        if (access(path, R_OK) == 0)
-            return load(out, path);
+    snprintf(name, sizeof(name), "osprey-%s.so", device);
+    for (int i = 0; folder_at(folder, i); i++) {
+        enum osp_status st = OSP_ENOTFOUND;
+
+        if (folder[0] != '\0')
+            st = trusted_open(&fd, folder, name);
+        if (st == OSP_ENOTFOUND)
+            continue;
+        if (st != OSP_OK)
+            return fail_within(st, "device \"%s\": its plug-in is not loaded", device);
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        st = load(out, fd, path);
+        close(fd);
+        return st;
+    }
     return fail_not_found(device);
 }
 

@@ -13,9 +13,13 @@ static const char *const device_names[N_DEVICES] = {
 
 static const struct backend_ops *find_auto(void)
 {
-    if (device_check(DEVICE_cuda) == OSP_OK)
+    const enum osp_status st = device_check(DEVICE_cuda);
+
+    if (st == OSP_OK)
         return checked_ops(DEVICE_cuda);
-    log_debug("device auto: the CPU, because %s", fail_message());
+    /* Without a plug-in or a GPU that is as it should be; a plug-in that was refused is not. */
+    log_line(st == OSP_EIO ? LOG_WARN : LOG_DEBUG, "device auto: the CPU, because %s",
+             fail_message());
     return checked_ops(DEVICE_cpu);
 }
 

@@ -45,24 +45,39 @@ static enum osp_status open_to_read(int *out, size_t *size_bytes, const char *pa
     return OSP_OK;
 }
 
+static enum osp_status map(struct file_map *out, int fd, size_t size_bytes, const char *path)
+{
+    void *data = NULL;
+
+    if (size_bytes)
+        data = mmap(NULL, size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return fail_errno(path, "cannot map");
+    *out = (struct file_map){.data = data, .size_bytes = size_bytes};
+    return OSP_OK;
+}
+
 enum osp_status file_map_open(struct file_map *out, const char *path)
 {
     enum osp_status st;
     size_t size_bytes;
-    void *data = NULL;
     int fd;
 
     st = open_to_read(&fd, &size_bytes, path);
     if (st != OSP_OK)
         return st;
-    if (size_bytes)
-        data = mmap(NULL, size_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        st = fail_errno(path, "cannot map");
-    else
-        *out = (struct file_map){.data = data, .size_bytes = size_bytes};
+    st = map(out, fd, size_bytes, path);
     close(fd);
     return st;
+}
+
+enum osp_status file_map_descriptor(struct file_map *out, int fd, const char *path)
+{
+    struct stat info;
+
+    if (fstat(fd, &info) != 0)
+        return fail_errno(path, "cannot stat");
+    return map(out, fd, (size_t)info.st_size, path);
 }
 
 void file_map_close(struct file_map *m)

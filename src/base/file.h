@@ -13,6 +13,8 @@ struct file_map {
     size_t size_bytes;
 };
 CHECKED enum osp_status file_map_open(struct file_map *out, const char *path);
+/* Of an open file, which stays the caller's; `path` is for messages. */
+CHECKED enum osp_status file_map_descriptor(struct file_map *out, int fd, const char *path);
 void file_map_close(struct file_map *m); /* accepts a zeroed mapping */
 
 /* Gives the caller a NUL-terminated copy to free(); OSP_ELIMIT when larger than limit_bytes. */
