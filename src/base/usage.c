@@ -21,7 +21,7 @@ static int64_t count_files(void)
 static void read_memory(struct usage_figures *out)
 {
     long page_bytes = sysconf(_SC_PAGESIZE), n_virtual, n_resident;
-    FILE *file = fopen("/proc/self/statm", "r");
+    FILE *file = fopen("/proc/self/statm", "re");
 
     if (!file)
         return;

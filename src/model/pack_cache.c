@@ -11,11 +11,16 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/trusted.h"
 #include "model/pack_file.h"
 #include "model/quantize.h"
 #include "model/weight_table.h"
 
-enum { KEY_BYTES_MAX = 1 << 20, CONFIG_BYTES_MAX = 1 << 20 };
+enum {
+    KEY_BYTES_MAX = 1 << 20,
+    CONFIG_BYTES_MAX = 1 << 20,
+    FOLDER_MODE = 0700 /* a folder that others may write is not trusted, whatever the umask */
+};
 
 /* ---- what is packed ---- */
 
@@ -117,10 +122,10 @@ static enum osp_status make_folders(const char *path)
     for (char *at = copy + 1; *at; at++)
         if (*at == '/') {
             *at = '\0';
-            (void)mkdir(copy, 0777);
+            (void)mkdir(copy, FOLDER_MODE);
             *at = '/';
         }
-    (void)mkdir(copy, 0777);
+    (void)mkdir(copy, FOLDER_MODE);
     free(copy);
     return path_is_folder(path)
                ? OSP_OK
@@ -147,6 +152,10 @@ static enum osp_status make_path(struct pack_cache *out, const char *folder)
         return fail(OSP_EINVAL, "the cache of packed weights: neither XDG_CACHE_HOME nor HOME is "
                                 "set; name a folder");
     TRY(make_folders(place));
+    if (trusted_folder_check(place) != OSP_OK) {
+        log_warn("packed weights are neither read nor kept: %s", fail_message());
+        goto out;
+    }
     out->path = mem_printf("%s/%016" PRIx64 ".pack", place,
                            hash_bytes(HASH_START, out->key, strlen(out->key)));
 out:
@@ -200,7 +209,8 @@ enum osp_status pack_cache_open(struct pack_cache *out, struct weights *w,
         return OSP_OK;
     TRY(make_key(out, c, opt, info.pack_layout));
     TRY(make_path(out, opt->folder));
-    look(out);
+    if (out->path)
+        look(out);
 out:
     return st;
 }

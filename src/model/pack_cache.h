@@ -29,7 +29,8 @@ struct pack_cache_options {
     struct backend *be;
 };
 
-/* Looks for the file. When it is there and whole, is_mapped is set. A broken one is a warning. */
+/* Looks for the file. When it is there and whole, is_mapped is set. A broken one is a warning, and so is
+ * a file or folder that others can write (base/trusted.h): then none is read, and in such a folder none is kept. */
 CHECKED enum osp_status pack_cache_open(struct pack_cache *out, struct weights *w,
                                         const struct checkpoint *c,
                                         const struct pack_cache_options *opt);

@@ -3,6 +3,7 @@
 #include "model/pack_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/trusted.h"
 
 enum {
     ALIGN_BYTES = 4096,      /* of a piece: a page of its own, and more than any load wants */
@@ -148,6 +150,23 @@ out:
     return st;
 }
 
+/* Whoever wrote the file decides what the model answers, and its samples alone are compared. */
+static enum osp_status map_trusted(struct file_map *map, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? mem_strndup(path, (size_t)(slash - path) + 1) : mem_strdup(".");
+    int fd = -1;
+    enum osp_status st;
+
+    TRY(trusted_open(&fd, folder, slash ? slash + 1 : path));
+    TRY(file_map_descriptor(map, fd, path));
+out:
+    if (fd >= 0)
+        close(fd);
+    free(folder);
+    return st;
+}
+
 enum osp_status pack_file_read(struct file_map *map, const char *path, const char *key,
                                struct pack_piece *pieces, size_t n)
 {
@@ -155,7 +174,7 @@ enum osp_status pack_file_read(struct file_map *map, const char *path, const cha
 
     if (strlen(key) > KEY_BYTES_MAX || n > PIECES_MAX)
         return fail(OSP_ELIMIT, "%s: a key of %zu bytes and %zu pieces", path, strlen(key), n);
-    TRY(file_map_open(map, path));
+    TRY(map_trusted(map, path));
     TRY(check(map, path, key, pieces, n));
 out:
     if (st != OSP_OK)
@@ -219,7 +238,7 @@ enum osp_status pack_file_write(const char *path, const char *key, const struct 
                                 size_t n)
 {
     char *temporary = mem_printf("%s.partial-XXXXXX", path);
-    int fd = mkstemp(temporary);
+    int fd = mkostemp(temporary, O_CLOEXEC);
     unsigned char *header = NULL;
     size_t n_bytes;
     enum osp_status st;

@@ -98,3 +98,14 @@ def test_control_flow_marks_of_what_is_linked(path):
     start = subprocess.run(["gcc", "-print-file-name=crti.o"], text=True, capture_output=True)
     if start.returncode == 0 and "IBT" in readelf(start.stdout.strip(), "-n"):
         assert re.search(r"x86 feature:.*IBT", notes)  # start-up objects that lack it take it off
+
+
+def test_descriptors_are_closed_at_exec():
+    """The worker process and other programs get no file of ours that they were not given."""
+    left_open = re.compile(r'\bmkstemp\(|\bfopen\([^;]*"[rwa]b?\+?"\)|\b(?:open|openat|open64|mkostemp)\((?!.*O_CLOEXEC)[^;]*O_')
+    found = []
+    for path in sorted((ROOT / "src").rglob("*.[ch]")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if left_open.search(line):
+                found.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()}")
+    assert not found

@@ -3,6 +3,8 @@
 #include "model/pack_cache.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "checkpoint_edit.h"
 #include "model/model.h"
@@ -109,6 +111,48 @@ static void test_damage_is_noticed(void **state)
     succeeds(pack_file_read(&map, path, "key", pieces, 2));
     file_map_close(&map);
     free(bytes);
+    free(path);
+    folder_remove(folder);
+}
+
+/* A file that another user can write, or a folder in which one can be put, is as good as any other's. */
+static void test_file_that_others_can_write(void **state)
+{
+    static const mode_t modes[] = {0620, 0602, 0666}, folder_modes[] = {0770, 0707, 01777};
+    char *folder = folder_new(), *path = path_join(folder, "x.pack");
+    char *link = path_join(folder, "link.pack");
+    struct file_map map = {.data = NULL};
+    struct pack_piece pieces[2];
+    struct stat info;
+
+    (void)state;
+    pieces_fill(pieces);
+    succeeds(pack_file_write(path, "key", pieces, 2));
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0600);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(path, modes[i]), 0);
+        assert_int_equal(pack_file_read(&map, path, "key", pieces, 2), OSP_EIO);
+        assert_non_null(strstr(fail_message(), "x.pack: refused: its mode"));
+    }
+    assert_int_equal(chmod(path, 0600), 0);
+    for (size_t i = 0; i < sizeof folder_modes / sizeof folder_modes[0]; i++) {
+        assert_int_equal(chmod(folder, folder_modes[i]), 0);
+        assert_int_equal(pack_file_read(&map, path, "key", pieces, 2), OSP_EIO);
+        assert_non_null(strstr(fail_message(), "chmod go-w"));
+    }
+    assert_int_equal(chmod(folder, 0700), 0);
+    if (geteuid() == 0) { /* the only one who can give a file away */
+        assert_int_equal(chown(path, 54321, 0), 0);
+        assert_int_equal(pack_file_read(&map, path, "key", pieces, 2), OSP_EIO);
+        assert_non_null(strstr(fail_message(), "it belongs to user id 54321, expected root"));
+        assert_int_equal(chown(path, 0, 0), 0);
+    }
+    assert_int_equal(symlink("/dev/zero", link), 0);
+    assert_int_equal(pack_file_read(&map, link, "key", pieces, 2), OSP_EIO);
+    succeeds(pack_file_read(&map, path, "key", pieces, 2));
+    file_map_close(&map);
+    free(link);
     free(path);
     folder_remove(folder);
 }
@@ -253,6 +297,59 @@ static void test_broken_file_is_made_again(void **state)
     folder_remove(cache);
 }
 
+static int n_files(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int n = 0;
+
+    assert_non_null(dir);
+    for (struct dirent *e = readdir(dir); e; e = readdir(dir))
+        n += !is_hidden(e);
+    closedir(dir);
+    return n;
+}
+
+/* A file that can be no other's doing is made again; in a folder that others can write none is read or kept. */
+static void test_places_that_others_can_write(void **state)
+{
+    char *cache = folder_new(), *inner = path_join(cache, "a/b"), *name, *path;
+    struct model *m = open_with(MODEL, inner, MXFP4_NONE);
+    const bool has_layout = packs(m);
+    struct stat info;
+
+    (void)state;
+    model_close(m);
+    if (has_layout) {
+        name = only_file(inner);
+        path = path_join(inner, name);
+        assert_int_equal(stat(inner, &info), 0);
+        assert_int_equal(info.st_mode & 07777, 0700);
+        assert_int_equal(chmod(path, 0666), 0);
+        m = open_with(MODEL, inner, MXFP4_NONE);
+        assert_false(m->pack_cache.is_mapped);
+        model_close(m);
+        assert_int_equal(stat(path, &info), 0); /* made again */
+        assert_int_equal(info.st_mode & 07777, 0600);
+        assert_int_equal(chmod(inner, 0777), 0);
+        m = open_with(MODEL, inner, MXFP4_NONE);
+        assert_false(m->pack_cache.is_mapped);
+        assert_null(m->pack_cache.path);
+        model_close(m);
+        assert_int_equal(unlink(path), 0);
+        m = open_with(MODEL, inner, MXFP4_NONE);
+        model_close(m);
+        assert_int_equal(n_files(inner), 0);
+        free(path);
+        free(name);
+    }
+    rmdir(inner);
+    free(inner);
+    inner = path_join(cache, "a");
+    rmdir(inner);
+    free(inner);
+    folder_remove(cache);
+}
+
 /* No folder for it is an error; one that cannot be written to only costs the next start. */
 static void test_places(void **state)
 {
@@ -276,4 +373,6 @@ static void test_places(void **state)
 UNIT_MAIN(cmocka_unit_test(test_file_comes_back), cmocka_unit_test(test_file_of_others_is_refused),
           cmocka_unit_test(test_damage_is_noticed), cmocka_unit_test(test_second_start_maps),
           cmocka_unit_test(test_other_weights_have_another_file),
-          cmocka_unit_test(test_broken_file_is_made_again), cmocka_unit_test(test_places))
+          cmocka_unit_test(test_broken_file_is_made_again), cmocka_unit_test(test_places),
+          cmocka_unit_test(test_file_that_others_can_write),
+          cmocka_unit_test(test_places_that_others_can_write))
