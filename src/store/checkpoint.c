@@ -44,6 +44,11 @@ static enum osp_status open_files(struct checkpoint *c, const struct shard_list 
             return st;
         c->n_files++;
         c->n_tensors += (int64_t)c->files[i].n_tensors;
+        if (c->n_tensors > CHECKPOINT_TENSORS_MAX)
+            return fail(OSP_ELIMIT,
+                        "%s: the first %d files have %lld tensors, at most %d are "
+                        "allowed in a checkpoint",
+                        c->path, c->n_files, (long long)c->n_tensors, CHECKPOINT_TENSORS_MAX);
         c->data_bytes += (int64_t)c->files[i].data_bytes;
         c->file_bytes += (int64_t)c->files[i].size_bytes;
     }
@@ -51,23 +56,39 @@ out:
     return st;
 }
 
-static enum osp_status check_unique_in(const struct checkpoint *c, int a, int b)
+/* A tensor's name and the file that has it. */
+struct holder {
+    const char *name;
+    int file;
+};
+
+static int compare_holders(const void *a, const void *b)
 {
-    for (size_t i = 0; i < c->files[a].n_tensors; i++)
-        if (st_file_find(&c->files[b], c->files[a].tensors[i].name))
-            return fail(OSP_EFORMAT, "%s: tensor %s: found again in %s, expected once",
-                        c->files[b].path, c->files[a].tensors[i].name, c->files[a].path);
-    return OSP_OK;
+    const struct holder *x = a, *y = b;
+    const int order = strcmp(x->name, y->name);
+
+    return order != 0 ? order : x->file - y->file;
 }
 
+/* Sorted by name, two of one name are neighbours. Within one file there are none: its header was checked. */
 static enum osp_status check_unique(const struct checkpoint *c)
 {
-    enum osp_status st = OSP_OK;
+    struct holder *all = NULL;
+    size_t n = 0;
+    enum osp_status st;
 
-    for (int a = 0; a < c->n_files; a++)
-        for (int b = a + 1; b < c->n_files; b++)
-            TRY(check_unique_in(c, a, b));
+    TRY(mem_try_array(&all, (size_t)c->n_tensors, sizeof *all, "names of tensors"));
+    for (int i = 0; i < c->n_files; i++)
+        for (size_t t = 0; t < c->files[i].n_tensors; t++)
+            all[n++] = (struct holder){c->files[i].tensors[t].name, i};
+    if (n > 0)
+        qsort(all, n, sizeof *all, compare_holders);
+    for (size_t i = 1; i < n && st == OSP_OK; i++)
+        if (strcmp(all[i - 1].name, all[i].name) == 0)
+            st = fail(OSP_EFORMAT, "%s: tensor %s: found again in %s, expected once",
+                      c->files[all[i].file].path, all[i].name, c->files[all[i - 1].file].path);
 out:
+    free(all);
     return st;
 }
 

@@ -5,6 +5,9 @@
 #include "store/hf_config.h"
 #include "store/safetensors.h"
 
+/* Of all shards together; gpt-oss-120b has 687. Each takes up to 0.4 kB of memory. */
+enum { CHECKPOINT_TENSORS_MAX = 1 << 18 };
+
 struct checkpoint {
     char *path; /* folder that holds config.json and the shards */
     struct gptoss_config config;

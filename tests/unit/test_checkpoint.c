@@ -2,6 +2,9 @@
 #include "store/checkpoint.h"
 
 #include <assert.h>
+#include <time.h>
+
+#include "base/buf.h"
 
 #include "checkpoint_edit.h"
 #include "model/validate.h"
@@ -12,6 +15,9 @@
 #define INDEX  "model.safetensors.index.json"
 #define SINGLE "model.safetensors"
 #define Q1     "model.layers.1.self_attn.q_proj.weight"
+
+/* Of CPU time, which other programs do not lengthen much; every pair of files took 3.8 s, sorting takes 0.2 s. */
+#define MANY_LIMIT_S 2.0
 
 enum edit_kind {
     NO_EDIT,
@@ -535,6 +541,77 @@ static void test_parts_of_original(void **state)
     folder_remove(folder);
 }
 
+/* ---- many shards ---- */
+
+enum { MANY_SHARDS = 1000, EACH_TENSORS = 64 };
+
+static int number_of(int shard, int tensor)
+{
+    return tensor * MANY_SHARDS + shard; /* neighbours by name lie in different files */
+}
+
+/* Tensors without data; `again` of the last shard has the name of one in the first. */
+static void many_write(const char *folder, bool again)
+{
+    struct buf header, index;
+
+    buf_init(&index, 16 << 20);
+    buf_puts(&index, "{\"weight_map\": {");
+    for (int shard = 0; shard < MANY_SHARDS; shard++) {
+        char name[64];
+
+        buf_init(&header, 1 << 20);
+        snprintf(name, sizeof name, "model-%05d.safetensors", shard);
+        for (int t = 0; t < EACH_TENSORS; t++) {
+            const bool copy = again && shard == MANY_SHARDS - 1 && t == EACH_TENSORS - 1;
+            const int number = copy ? number_of(0, 0) : number_of(shard, t);
+
+            buf_printf(&header,
+                       "%s\"model.layers.of.a.long.name.%06d\":{\"dtype\":\"U8\",\"shape\":[0],"
+                       "\"data_offsets\":[0,0]}",
+                       t > 0 ? "," : "{", number);
+            if (!copy)
+                buf_printf(&index, "%s\"model.layers.of.a.long.name.%06d\":\"%s\"",
+                           number > 0 ? "," : "", number, name);
+        }
+        buf_putc(&header, '}');
+        shard_write(folder, name, buf_text(&header), "", 0);
+        buf_release(&header);
+    }
+    buf_puts(&index, "}}");
+    text_write(folder, INDEX, buf_text(&index));
+    buf_release(&index);
+}
+
+static double cpu_seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+/* As many files as are allowed at all cost what they have of names, not each what all others have. */
+static void test_many_shards(void **state)
+{
+    char *folder = checkpoint_copy("hf");
+    struct checkpoint c;
+    double begin;
+
+    (void)state;
+    many_write(folder, false);
+    begin = cpu_seconds();
+    if (checkpoint_open(&c, folder) != OSP_OK)
+        fail_msg("%s", fail_message());
+    assert_int_equal(c.n_tensors, MANY_SHARDS * EACH_TENSORS);
+    if (cpu_seconds() - begin > MANY_LIMIT_S)
+        fail_msg("%d shards took %.1f s of CPU time", MANY_SHARDS, cpu_seconds() - begin);
+    checkpoint_close(&c);
+    many_write(folder, true);
+    assert_failure(checkpoint_open(&c, folder), OSP_EFORMAT, "twice",
+                   (const char *const[]){"model-00999.safetensors: tensor ",
+                                         "000000: found again in", "model-00000.safetensors"},
+                   3);
+    folder_remove(folder);
+}
+
 /* ---- reading everything ---- */
 
 struct steps {
@@ -611,5 +688,6 @@ UNIT_MAIN(cmocka_unit_test(test_damages_have_clear_errors),
           cmocka_unit_test(test_every_layout_opens),
           cmocka_unit_test(test_saved_rotary_tables_are_ignored),
           cmocka_unit_test(test_missing_folder), cmocka_unit_test(test_parts_of_original),
-          cmocka_unit_test(test_prefetch_reads_all), cmocka_unit_test(test_prefetch_tells_progress),
+          cmocka_unit_test(test_many_shards), cmocka_unit_test(test_prefetch_reads_all),
+          cmocka_unit_test(test_prefetch_tells_progress),
           cmocka_unit_test(test_prefetch_notices_a_cut_file))
