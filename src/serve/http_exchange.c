@@ -88,12 +88,10 @@ void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), voi
 
 void http_add_header(struct http_exchange *x, const char *name, const char *value)
 {
-    const size_t n_before = x->headers.size_bytes;
+    char *shown = printable_new(value); /* a line break would begin another header */
 
-    /* A line break in the value would begin another header; one that does not fit is left out whole. */
-    if (!buf_printf(&x->headers, "%s: ", name) ||
-        !printable_append(&x->headers, value, strlen(value)) || !buf_puts(&x->headers, "\r\n"))
-        x->headers.size_bytes = n_before;
+    buf_printf(&x->headers, "%s: %s\r\n", name, shown); /* all of it, or nothing */
+    free(shown);
 }
 
 /* ---- the access log ---- */
