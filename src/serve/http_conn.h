@@ -26,7 +26,9 @@ struct http_server {
     bool is_loopback;
     int port, n_connections, n_connections_max, n_busy, n_holds, n_stops;
     bool draining, finished;
+    bool gave_up;                      /* work had not ended at the end of all time-outs */
     struct http_conn *connections;     /* a doubly linked list */
+    struct http_work *works;           /* likewise */
     char read_buffer[HTTP_READ_BYTES]; /* one for all: libuv reads and hands over in one go */
 };
 

@@ -11,8 +11,17 @@
 
 enum {
     BACKLOG = 4096,
-    FILES_KEPT = 64, /* descriptors for everything that is not a connection */
-    ABORT_MS = 1000  /* for the last error events to be written */
+    FILES_KEPT = 64 /* descriptors for everything that is not a connection */
+};
+
+/* On a thread of libuv's pool. */
+struct http_work {
+    uv_work_t uv;
+    struct http_server *server;
+    struct http_work *prev, *next;
+    void (*work)(void *ctx);
+    void (*done)(void *ctx);
+    void *ctx;
 };
 
 /* ---- opening ---- */
@@ -206,21 +215,35 @@ static void close_connections(struct http_server *s)
     }
 }
 
+static void cancel_works(struct http_server *s)
+{
+    for (struct http_work *w = s->works; w; w = w->next)
+        http_work_cancel(w);
+}
+
+/* Whoever sent the signal counts on an end within the time-out: what still runs is left behind. */
 static void on_abort_time(uv_timer_t *timer)
 {
     struct http_server *s = timer->data;
 
     close_connections(s);
     http_server_settle(s);
+    if (s->n_holds == 0)
+        return;
+    log_warn("shutdown: %d requests have not ended %d ms after --shutdown-timeout; leaving them",
+             s->n_holds, HTTP_ABORT_MS);
+    s->gave_up = true;
+    uv_stop(&s->loop);
 }
 
 static void on_shutdown_time(uv_timer_t *timer)
 {
     struct http_server *s = timer->data;
 
+    cancel_works(s);
     s->opt.on_stop(s->opt.ctx, HTTP_STOP_ABORT);
     if (!s->finished)
-        uv_timer_start(timer, on_abort_time, ABORT_MS, 0);
+        uv_timer_start(timer, on_abort_time, HTTP_ABORT_MS, 0);
 }
 
 void http_stop(struct http_server *s)
@@ -252,6 +275,7 @@ void http_close(struct http_server *s)
         return;
     s->finished = true;
     close_connections(s);
+    cancel_works(s);
     close_handles(s);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
@@ -301,7 +325,7 @@ enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx), boo
     uv_timer_start(&s->tick_timer, on_tick, HTTP_TICK_MS, HTTP_TICK_MS);
     on_ready(s->opt.ctx);
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    *forced_out = s->n_stops > 1;
+    *forced_out = s->n_stops > 1 || s->gave_up;
     return OSP_OK;
 }
 
@@ -326,38 +350,60 @@ void http_unhold(struct http_server *s)
 
 /* ---- work on other threads ---- */
 
-struct work {
-    uv_work_t uv;
-    struct http_server *server;
-    void (*work)(void *ctx);
-    void (*done)(void *ctx);
-    void *ctx;
-};
+static void link_work(struct http_work *w)
+{
+    struct http_server *s = w->server;
+
+    w->next = s->works;
+    if (w->next)
+        w->next->prev = w;
+    s->works = w;
+}
+
+static void unlink_work(struct http_work *w)
+{
+    if (w->prev)
+        w->prev->next = w->next;
+    else
+        w->server->works = w->next;
+    if (w->next)
+        w->next->prev = w->prev;
+}
 
 static void on_work(uv_work_t *request)
 {
-    struct work *w = request->data;
+    struct http_work *w = request->data;
 
     w->work(w->ctx);
 }
 
 static void on_work_done(uv_work_t *request, int status)
 {
-    struct work *w = request->data;
+    struct http_work *w = request->data;
     struct http_server *s = w->server;
 
     (void)status;
+    unlink_work(w);
     w->done(w->ctx);
     free(w);
     http_unhold(s);
 }
 
-void http_work(struct http_server *s, void (*work)(void *ctx), void (*done)(void *ctx), void *ctx)
+struct http_work *http_work(struct http_server *s, void (*work)(void *ctx), void (*done)(void *ctx),
+                            void *ctx)
 {
-    struct work *w = mem_new(sizeof *w);
+    struct http_work *w = mem_new(sizeof *w);
 
-    *w = (struct work){.server = s, .work = work, .done = done, .ctx = ctx};
+    *w = (struct http_work){.server = s, .work = work, .done = done, .ctx = ctx};
     w->uv.data = w;
+    link_work(w);
     http_hold(s);
     uv_queue_work(&s->loop, &w->uv, on_work, on_work_done);
+    return w;
+}
+
+/* libuv refuses it for work that runs or has ended, and then nothing changes. */
+void http_work_cancel(struct http_work *w)
+{
+    (void)uv_cancel((uv_req_t *)&w->uv);
 }

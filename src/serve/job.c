@@ -39,8 +39,11 @@ static void job_gone(void *ctx)
     struct job *job = ctx;
 
     job->x = NULL;
+    atomic_store(&job->is_gone, true);
     if (job->heard)
         job_cancel(job);
+    else
+        http_work_cancel(job->work);
 }
 
 static void job_link(struct job *job)
@@ -358,12 +361,16 @@ static void begin_answer(struct job *job)
     buf_release(&out);
 }
 
-/* The worker is through with it. */
+/* The worker is through with it, or it never was begun. */
 static void job_submitted(void *ctx)
 {
     struct job *job = ctx;
 
     job->server->n_submitting--;
+    if (job->server->is_aborted) {
+        job->status = OSP_EUNAVAILABLE;
+        unavailable_closing(job->server, &job->error);
+    }
     if (job->status != OSP_OK) {
         if (job->error.http_status == 429)
             admission_refused(job->server, &job->error);
@@ -421,9 +428,11 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     job->x = x;
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     job->deadline_ns = deadline_of(s);
+    job->status = OSP_ECANCELED; /* unless the worker thread comes to it */
+    atomic_init(&job->is_gone, false);
     s->n_submitting++;
     if (kind->open)
         kind->open(job);
     http_exchange_on_gone(x, job_gone, job);
-    http_work(s->http, job_work, job_submitted, job);
+    job->work = http_work(s->http, job_work, job_submitted, job);
 }

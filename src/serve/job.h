@@ -3,11 +3,12 @@
  * stepped, whole or streamed (job.c), until the last choice is done, the client has gone or the time is up. What
  * differs is a struct job_kind: how the body becomes requests, and how events become JSON.
  *
- * The worker thread and the loop never have a job at the same time. */
+ * The worker thread and the loop never have a job at the same time, but for is_gone. */
 #ifndef SERVE_JOB_H
 #define SERVE_JOB_H
 
 #include <jansson.h>
+#include <stdatomic.h>
 
 #include "serve/errors.h"
 #include "serve/json_fields.h"
@@ -63,6 +64,8 @@ struct job {
     struct api_error error; /* http_status 0: not set */
     uint64_t deadline_ns;   /* --request-time-limit; UINT64_MAX: none */
     bool heard;             /* the worker is through with it: the requests are the loop's */
+    struct http_work *work; /* until then */
+    atomic_bool is_gone;    /* set by the loop for the worker: nobody waits for the answer */
     struct job *prev, *next;
 };
 
@@ -81,7 +84,8 @@ void jobs_close(struct server *s);  /* after the loop: whatever is left */
 
 /* ---- on the worker thread ---- */
 
-void job_work(void *ctx); /* reads and submits, sets `status` and `error`; ctx is the job */
+/* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_gone is set. */
+void job_work(void *ctx);
 
 /* Adds params.n_choices requests for one prompt. The first has the seed that was given, the others those that
  * follow it. */

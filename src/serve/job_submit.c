@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/memory.h"
 #include "serve/json_budget.h"
 
@@ -16,6 +17,12 @@ static enum osp_status check_model(const struct job *job)
         return OSP_OK;
     return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
                 job->params.model, s->names[0]);
+}
+
+/* Between two steps that may take long. */
+static enum osp_status check_wanted(const struct job *job)
+{
+    return atomic_load(&job->is_gone) ? fail(OSP_ECANCELED, "the client has gone") : OSP_OK;
 }
 
 /* Room for the choices of one more prompt. Gives the index of the first. */
@@ -52,6 +59,7 @@ enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat)
     for (int i = first; i < job->n_choices; i++) {
         struct osp_request_options opt = options_of(job, i - first);
 
+        TRY(check_wanted(job));
         opt.prompt_logprobs = opt.prompt_logprobs && i == first; /* they are told once */
         TRY(osp_submit_chat(&job->choices[i].request, job->server->engine, chat, &opt));
     }
@@ -67,6 +75,7 @@ enum osp_status job_add_tokens(struct job *job, const int32_t *ids, size_t n_ids
     for (int i = first; i < job->n_choices; i++) {
         struct osp_request_options opt = options_of(job, i - first);
 
+        TRY(check_wanted(job));
         TRY(osp_submit_tokens(&job->choices[i].request, job->server->engine, ids, n_ids, &opt));
     }
 out:
@@ -88,7 +97,9 @@ static enum osp_status read_and_submit(struct job *job)
     enum osp_status st;
 
     job->params.options = job->server->opt.defaults;
+    TRY(check_wanted(job));
     TRY(json_body_read(&job->json, job->body, job->n_body_bytes));
+    TRY(check_wanted(job));
     TRY(fields_read(&job->params, job->kind->fields, job->json));
     TRY(check_model(job));
     TRY(job->kind->submit(job));
@@ -103,19 +114,15 @@ void job_work(void *ctx)
     struct job *job = ctx;
     enum osp_status memory;
 
+    cancel_begin(&job->is_gone);
     json_budget_begin(json_budget_for(job->n_body_bytes));
     job->status = read_and_submit(job);
     json_decref(job->json);
     job->json = NULL;
     memory = json_budget_end();
-    if (memory == OSP_ENOMEM) { /* what was read, and perhaps submitted, may lack something */
-        job->status = fail(OSP_ENOMEM, "no memory for the JSON of a request");
-        api_error_from_status(&job->error, job->status, osp_error());
-    } else if (memory == OSP_ELIMIT && job->status != OSP_OK) {
-        api_error_set(&job->error, 400, "invalid_value",
-                      "the body is too intricate: its JSON needs more than %zu MiB of memory",
-                      json_budget_for(job->n_body_bytes) >> 20);
-    }
+    cancel_end();
+    if (memory != OSP_OK)
+        job->status = json_budget_failure(job->status, memory, job->n_body_bytes, &job->error);
     http_body_free(job->server->http, job->body, job->n_body_bytes);
     job->body = NULL;
 }

@@ -4,6 +4,8 @@
 #include <malloc.h>
 #include <stdlib.h>
 
+#include "serve/errors.h"
+
 static _Thread_local struct {
     bool on, exceeded, failed;
     size_t used_bytes, limit_bytes;
@@ -69,4 +71,18 @@ size_t json_budget_for(size_t body_bytes)
     enum { FACTOR = 24, AT_LEAST = 1 << 20 };
 
     return body_bytes * FACTOR + AT_LEAST;
+}
+
+enum osp_status json_budget_failure(enum osp_status st, enum osp_status memory, size_t body_bytes,
+                                    struct api_error *out)
+{
+    if (memory == OSP_ENOMEM) { /* what was read, and perhaps submitted, may lack something */
+        api_error_set(out, 503, NULL, "no memory for the JSON of a request");
+        return OSP_ENOMEM;
+    }
+    if (st != OSP_OK)
+        api_error_set(out, 400, "invalid_value",
+                      "the body is too intricate: its JSON needs more than %zu MiB of memory",
+                      json_budget_for(body_bytes) >> 20);
+    return st;
 }

@@ -78,6 +78,11 @@ static double share(double part, double whole)
       f->stored.n_bytes)                                                                           \
     X("osprey:requests_refused_total", "counter", "Requests answered with 429.",                   \
       f->server->n_refused)                                                                        \
+    X("osprey:tokenize_requests", "gauge",                                                         \
+      "Tokenization requests that wait or run (/tokenize, /detokenize).", f->server->tokens.n)     \
+    X("osprey:tokenize_canceled_total", "counter",                                                 \
+      "Tokenization requests whose clients left first, or that the shutdown ended.",               \
+      f->server->tokens.n_canceled)                                                                \
     X("osprey:requests_over_time_total", "counter", "Requests ended by --request-time-limit.",     \
       f->server->n_over_time)
 

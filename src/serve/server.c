@@ -35,6 +35,7 @@ static void on_request(void *ctx, struct http_exchange *x)
 
 static void on_wake(void *ctx)
 {
+    token_jobs_hear(ctx);
     jobs_hear(ctx);
 }
 
@@ -54,10 +55,13 @@ static void on_stop(void *ctx, enum http_stop level)
 {
     struct server *s = ctx;
 
-    if (level == HTTP_STOP_ABORT)
+    if (level == HTTP_STOP_ABORT) {
+        s->is_aborted = true;
+        token_jobs_cancel(s);
         jobs_cancel(s);
-    else if (s->is_loading)
+    } else if (s->is_loading) {
         http_stop(s->http);
+    }
 }
 
 /* A wildcard address is none that a client can use. */
@@ -248,6 +252,7 @@ void serve_close(struct server *s)
     if (!s)
         return;
     http_close(s->http);
+    token_jobs_close(s);
     close_engine(s);
     http_free(s->http);
     response_store_free(s->responses);

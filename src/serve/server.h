@@ -9,6 +9,7 @@
 #include "serve/http.h"
 #include "serve/keys.h"
 #include "serve/serve.h"
+#include "serve/token_job.h"
 
 enum { SERVER_NAMES_MAX = 8 };
 
@@ -52,6 +53,8 @@ struct server {
     struct job *hear_next;            /* where hearing goes on; NULL: at the first */
     struct response_store *responses; /* those that are kept; owned */
     int n_submitting;                 /* jobs that worker threads read */
+    struct token_queue tokens;        /* requests that only convert tokens */
+    bool is_aborted;                  /* the shutdown's time is up: nothing more is begun */
     int64_t n_refused, n_over_time;   /* requests: with 429, by their time limit */
     struct status_line status_line;
 };

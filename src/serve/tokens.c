@@ -1,44 +1,20 @@
-/* /tokenize and /detokenize: text or a conversation to ids and back, as vLLM's, and with llama-server's `content`. The
- * work is done on another thread, as a prompt may be long. */
+/* /tokenize and /detokenize: text or a conversation to ids and back, as vLLM's, and with llama-server's `content`. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/memory.h"
 #include "serve/conversation.h"
 #include "serve/errors.h"
 #include "serve/field_schemas.h"
-#include "serve/json_budget.h"
-#include "serve/json_in.h"
 #include "serve/json_types.h"
 #include "serve/openapi.h"
 #include "serve/routes.h"
 
-enum {
-    TOKENS_ANSWER_BYTES_MAX = 64 << 20,
-    DETOKENIZED_IDS_MAX = 1 << 20 /* far above any context */
-};
+enum { DETOKENIZED_IDS_MAX = 1 << 20 /* far above any context */ };
 
-struct tokens_job;
-
-/* /tokenize or /detokenize. */
-struct tokens_kind {
-    const struct field_set *fields;
-    enum osp_status (*answer)(const struct tokens_job *job, const json_t *body, struct buf *out);
-};
-
-struct tokens_job {
-    struct server *server;
-    struct http_exchange *x; /* NULL once the client has gone */
-    char *body;
-    size_t n_body_bytes;
-    const struct tokens_kind *kind;
-    struct buf out, ignored; /* names of fields that nothing reads */
-    enum osp_status status;
-    struct api_error error;
-};
-
-static const struct osp_tokenizer *tokenizer_of(const struct tokens_job *job)
+static const struct osp_tokenizer *tokenizer_of(const struct token_job *job)
 {
     return osp_model_tokenizer(job->server->loading.made.model);
 }
@@ -74,7 +50,7 @@ static enum osp_status read_flag(bool *out, const json_t *body, const char *name
 
 /* ---- /tokenize ---- */
 
-static enum osp_status encode_chat(const struct tokens_job *job, int32_t **ids, size_t *n)
+static enum osp_status encode_chat(const struct token_job *job, int32_t **ids, size_t *n)
 {
     struct osp_chat *chat = NULL;
     enum osp_status st;
@@ -86,7 +62,7 @@ out:
     return st;
 }
 
-static enum osp_status encode(const struct tokens_job *job, const json_t *body, int32_t **ids,
+static enum osp_status encode(const struct token_job *job, const json_t *body, int32_t **ids,
                               size_t *n)
 {
     bool with_specials = false;
@@ -108,10 +84,22 @@ out:
     return st;
 }
 
-static void put_strings(const struct tokens_job *job, const int32_t *ids, size_t n, struct buf *out)
+/* Nobody reads what is written from then on. */
+static enum osp_status canceled(void)
+{
+    return fail(OSP_ECANCELED, "the client has gone");
+}
+
+static void put_ids(const int32_t *ids, size_t n, struct buf *out)
+{
+    for (size_t i = 0; i < n && !cancel_is_set(); i++)
+        buf_printf(out, "%s%d", i > 0 ? "," : "", (int)ids[i]);
+}
+
+static void put_strings(const struct token_job *job, const int32_t *ids, size_t n, struct buf *out)
 {
     buf_puts(out, ",\"token_strs\":[");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !cancel_is_set(); i++) {
         char scratch[OSP_TOKEN_SCRATCH_BYTES];
         const char *bytes = "";
         size_t n_bytes = 0;
@@ -124,7 +112,7 @@ static void put_strings(const struct tokens_job *job, const int32_t *ids, size_t
     buf_puts(out, "]");
 }
 
-static enum osp_status answer_tokenize(const struct tokens_job *job, const json_t *body,
+static enum osp_status answer_tokenize(const struct token_job *job, const json_t *body,
                                        struct buf *out)
 {
     bool wants_strings = false;
@@ -136,12 +124,12 @@ static enum osp_status answer_tokenize(const struct tokens_job *job, const json_
     TRY(encode(job, body, &ids, &n));
     buf_printf(out, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", n,
                job->server->info.context_tokens_max);
-    for (size_t i = 0; i < n; i++)
-        buf_printf(out, "%s%d", i > 0 ? "," : "", (int)ids[i]);
+    put_ids(ids, n, out);
     buf_puts(out, "]");
     if (wants_strings)
         put_strings(job, ids, n, out);
     buf_puts(out, "}\n");
+    st = cancel_is_set() ? canceled() : OSP_OK;
 out:
     osp_free(ids);
     return st;
@@ -168,7 +156,7 @@ out:
     return st;
 }
 
-static enum osp_status answer_detokenize(const struct tokens_job *job, const json_t *body,
+static enum osp_status answer_detokenize(const struct token_job *job, const json_t *body,
                                          struct buf *out)
 {
     int32_t *ids = NULL;
@@ -178,22 +166,25 @@ static enum osp_status answer_detokenize(const struct tokens_job *job, const jso
 
     TRY(read_ids(&ids, &n, json_object_get(body, "tokens")));
     st = osp_detokenize(tokenizer_of(job), ids, n, &text, &n_bytes);
+    if (st == OSP_ECANCELED)
+        goto out;
     if (st != OSP_OK) {
         st = fail(OSP_EINVAL, "tokens: one of them is not of the vocabulary");
         goto out;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && !cancel_is_set(); i++) {
         buf_puts(out, i == 0 ? "{\"prompt\":" : ",\"content\":");
         buf_json_string(out, text, n_bytes);
     }
     buf_puts(out, "}\n");
+    st = cancel_is_set() ? canceled() : OSP_OK;
 out:
     osp_free(text);
     free(ids);
     return st;
 }
 
-/* ---- both ---- */
+/* ---- routes ---- */
 
 #define OTHER(name, form, text) FIELD_OTHER_ROW(name, 0, field_no_matter, form, text)
 #define FLAG(name, text)        FIELD_READ_ROW(name, 0, FIELD_FLAG, 0, 0, field_no_matter, NULL, text)
@@ -220,25 +211,10 @@ static const struct field DETOKENIZE_FIELDS[] = {
 const struct field_set detokenize_fields = {
     .own = DETOKENIZE_FIELDS, .n_own = sizeof DETOKENIZE_FIELDS / sizeof DETOKENIZE_FIELDS[0]};
 
-static enum osp_status check_model(const struct tokens_job *job, const json_t *body)
-{
-    const json_t *model = json_object_get(body, "model");
-
-    if (model == NULL || json_is_null(model))
-        return OSP_OK;
-    if (!json_is_string(model))
-        return fail(OSP_EINVAL, "model: must be a string");
-    if (!server_has_model(job->server, json_string_value(model)))
-        return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
-                    json_string_value(model), job->server->names[0]);
-    return OSP_OK;
-}
-
 /* A conversation's own fields are read with it, as those of a chat completion are. */
-static void note_unknown(struct tokens_job *job, const json_t *body)
+static const struct field_set *tokenize_fields_of(const json_t *body)
 {
     const json_t *messages = json_object_get(body, "messages");
-    const bool is_chat = messages != NULL && !json_is_null(messages);
     static const struct field CHAT_FIELDS[] = {
         FLAG("parse_special", NULL),
         FLAG("return_token_strs", NULL),
@@ -249,95 +225,23 @@ static void note_unknown(struct tokens_job *job, const json_t *body)
                                              .own = CHAT_FIELDS,
                                              .n_own = sizeof CHAT_FIELDS / sizeof CHAT_FIELDS[0]};
 
-    fields_note_unknown(&job->ignored, is_chat ? &of_chat : job->kind->fields, body);
-}
-
-static enum osp_status read_and_answer(struct tokens_job *job)
-{
-    json_t *body = NULL;
-    enum osp_status st;
-
-    TRY(json_body_read(&body, job->body, job->n_body_bytes));
-    TRY(check_model(job, body));
-    note_unknown(job, body);
-    TRY(job->kind->answer(job, body, &job->out));
-    if (job->out.overflow)
-        st = fail(OSP_ELIMIT, "the answer is larger than %d MiB", TOKENS_ANSWER_BYTES_MAX >> 20);
-out:
-    json_decref(body);
-    return st;
-}
-
-static void job_work(void *ctx)
-{
-    struct tokens_job *job = ctx;
-
-    json_budget_begin(json_budget_for(job->n_body_bytes));
-    job->status = read_and_answer(job);
-    if (job->status != OSP_OK)
-        api_error_from_status(&job->error, job->status, osp_error());
-    (void)json_budget_end();
-}
-
-static void job_done(void *ctx)
-{
-    struct tokens_job *job = ctx;
-
-    if (job->x && job->status != OSP_OK)
-        api_error_respond(job->x, &job->error);
-    else if (job->x) {
-        api_warn_ignored(job->x, &job->ignored);
-        http_respond_buf(job->x, 200, "application/json", &job->out);
-    }
-    buf_release(&job->ignored);
-    buf_release(&job->out);
-    http_body_free(job->server->http, job->body, job->n_body_bytes);
-    free(job);
-}
-
-static void job_gone(void *ctx)
-{
-    struct tokens_job *job = ctx;
-
-    job->x = NULL;
-}
-
-static void begin(struct server *s, struct http_exchange *x, const struct tokens_kind *kind)
-{
-    struct tokens_job *job;
-    struct api_error e;
-
-    if (!http_request_is_json(http_exchange_request(x))) {
-        api_error_set(&e, 415, "unsupported_media_type",
-                      "the body must come with Content-Type: application/json");
-        api_error_respond(x, &e);
-        return;
-    }
-    job = mem_new(sizeof *job);
-    job->server = s;
-    job->x = x;
-    job->kind = kind;
-    buf_init(&job->ignored, IGNORED_BYTES_MAX);
-    buf_init(&job->out, TOKENS_ANSWER_BYTES_MAX);
-    job->body = http_exchange_take_body(x, &job->n_body_bytes);
-    http_exchange_on_gone(x, job_gone, job);
-    http_work(s->http, job_work, job_done, job);
+    return messages != NULL && !json_is_null(messages) ? &of_chat : &tokenize_fields;
 }
 
 void route_tokenize(struct server *s, struct http_exchange *x, const char *name)
 {
-    static const struct tokens_kind kind = {&tokenize_fields, answer_tokenize};
+    static const struct token_kind kind = {&tokenize_fields, answer_tokenize, tokenize_fields_of};
 
     (void)name;
-    begin(s, x, &kind);
+    token_job_start(s, x, &kind);
 }
 
 void route_detokenize(struct server *s, struct http_exchange *x, const char *name)
 {
-    static const struct tokens_kind kind = {&detokenize_fields, answer_detokenize};
+    static const struct token_kind kind = {&detokenize_fields, answer_detokenize, NULL};
 
     (void)name;
-    begin(s, x, &kind);
+    token_job_start(s, x, &kind);
 }
 
 void route_version(struct server *s, struct http_exchange *x, const char *name)

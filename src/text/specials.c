@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/memory.h"
 
 void specials_release(struct specials *s)
@@ -97,6 +98,8 @@ size_t specials_search(const struct specials *s, const char *text, size_t n_text
     for (size_t at = 0; at < n_text_bytes; at++) {
         if (!s->begins[(unsigned char)text[at]])
             continue;
+        if (cancel_is_set()) /* whoever encodes what lies before sees that, too */
+            break;
         *id = longest_name(s, text + at, n_text_bytes - at, n_bytes);
         if (*id >= 0)
             return at;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -174,6 +175,8 @@ static enum osp_status encode_ordinary(const struct tokenizer *t, const char *te
     enum osp_status st = OSP_OK;
 
     for (size_t start = 0, end; start < n_bytes; start = end) {
+        if (cancel_is_set())
+            return fail(OSP_ECANCELED, "encoding was canceled at byte %zu of %zu", start, n_bytes);
         end = split_next(text, n_bytes, start);
         TRY(bpe_encode(&t->vocab, text + start, end - start, out));
     }
@@ -314,6 +317,8 @@ enum osp_status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, 
     size_t n_bytes;
 
     for (size_t i = 0; i < n; i++) {
+        if (cancel_is_set())
+            return fail(OSP_ECANCELED, "decoding was canceled at token %zu of %zu", i, n);
         TRY(tokenizer_bytes(t, ids[i], scratch, &bytes, &n_bytes));
         if (!buf_append(out, bytes, n_bytes))
             TRY(buf_failure(out, "the text of tokens"));
