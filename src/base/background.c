@@ -21,14 +21,15 @@ struct background {
     int nice;
 };
 
-/* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling thread. Where the system
- * refuses, the thread runs at the usual priority. */
+/* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling thread. A process that gives
+ * way even more stays as it is; where the system refuses, the thread runs at the usual priority. */
 static void *background_main(void *ctx)
 {
     struct background *b = ctx;
     struct task *task;
 
-    (void)setpriority(PRIO_PROCESS, 0, b->nice);
+    if (getpriority(PRIO_PROCESS, 0) < b->nice)
+        (void)setpriority(PRIO_PROCESS, 0, b->nice);
     while ((task = queue_wait_pop(b->tasks, -1)) != NULL) {
         task->fn(task->ctx);
         free(task);

@@ -1,5 +1,7 @@
 """Starting, stopping, keys, names, and what a pasted command line of another server does."""
 
+import json
+import random
 import re
 import signal
 import socket
@@ -53,6 +55,46 @@ def test_a_deadline_ends_streams_with_an_error(start_server):
     assert server.stop() == 0
     thread.join(60)
     assert errors and "shutting down" in str(errors[0])
+
+
+def queue_long_texts(server, path, field, n):
+    """n requests of 4 MiB, sent in full: half a minute of work and more."""
+    text = "".join(random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=(4 << 20) - 200))
+    body = json.dumps({field: text, "max_tokens": 1, "truncate_prompt_tokens": 10}).encode()
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    connections = []
+    for _ in range(n):
+        connections.append(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+        connections[-1].sendall(head.encode() + b"\r\n\r\n" + body)
+    return connections
+
+
+def status_line(connection):
+    data = b""
+    try:
+        while block := connection.recv(4096):
+            data += block
+    except ConnectionError:
+        pass
+    return data.decode().split("\r\n")[0]
+
+
+@pytest.mark.parametrize("path, n", [("/tokenize", 200), ("/v1/completions", 60)])
+@pytest.mark.parametrize("stay", [True, False])
+def test_queued_work_does_not_delay_the_end(start_server, path, n, stay):
+    """Neither with its clients there nor without them."""
+    server = start_server("--shutdown-timeout", "2", "--max-queue", "100")
+    connections = queue_long_texts(server, path, "prompt", n)
+    if not stay:
+        for connection in connections:
+            connection.close()
+    began = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    lines = [status_line(c) for c in connections] if stay else []
+    assert server.process.wait(60) == 0
+    assert time.monotonic() - began < 2 + 1 + 2  # the time-out, what is allowed behind it, a busy machine
+    if stay:
+        assert any("503" in line for line in lines), lines
 
 
 def test_no_clients_no_waiting(start_server):

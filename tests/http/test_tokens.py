@@ -1,6 +1,11 @@
 """/tokenize, /detokenize and /version, as vLLM's and llama-server's clients call them."""
 
+import functools
 import json
+import random
+import re
+import socket
+import time
 import urllib.error
 import urllib.request
 
@@ -107,3 +112,127 @@ def test_other_types_and_methods(server):
 def test_version(server):
     with urllib.request.urlopen(server.url + "/version", timeout=20) as answer:
         assert json.load(answer)["version"]
+
+
+# ---- long texts beside chats ----
+
+LONG_BYTES = 4 << 20  # with its braces what --max-body lets in
+
+
+def raw(path, body):
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+@functools.cache
+def long_request():
+    """A text without any space: the most work for its size, most of a second on a fast core."""
+    letters = random.Random(1).choices("abcdefghijklmnopqrstuvwxyz", k=LONG_BYTES - 100)
+    return raw("/tokenize", json.dumps({"prompt": "".join(letters)}).encode())
+
+
+def send(server, request):
+    """The connection, once the server has taken all of the request. A refusal may come before that."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(request)
+    return connection
+
+
+def read_all(connection):
+    data = b""
+    while block := connection.recv(1 << 20):
+        data += block
+    return data.decode()
+
+
+def metric(server, name):
+    text = urllib.request.urlopen(f"{server.url}/metrics", timeout=20).read().decode()
+    return float(re.search(rf"^{name}(?:{{.*}})? (\S+)$", text, re.M)[1])
+
+
+def one_token_chat_s(server):
+    began = time.monotonic()
+    server.client().chat.completions.create(model="osprey-nano", messages=QUESTION, max_tokens=1)
+    return time.monotonic() - began
+
+
+def test_a_chat_does_not_wait_for_long_texts(start_server):
+    """Forty at once. On other threads than that of low priority they held a chat up for a dozen times one's time."""
+    server, request = start_server(), long_request()
+    one_token_chat_s(server)
+    idle_s = min(one_token_chat_s(server) for _ in range(3))
+    began = time.monotonic()
+    assert read_all(send(server, request)).startswith("HTTP/1.1 200")
+    one_s = time.monotonic() - began
+    connections = [send(server, request) for _ in range(40)]
+    took_s = one_token_chat_s(server)
+    for connection in connections:
+        connection.close()
+    assert took_s < 10 * idle_s + 0.5 + 2 * one_s, (took_s, idle_s, one_s)
+    assert server.stop() == 0
+
+
+def test_too_many_are_refused_and_those_that_leave_are_forgotten(start_server):
+    server, request = start_server(), long_request()
+    connections = [send(server, request) for _ in range(20)]  # more than 64 MiB
+    refused = read_all(connections[-1])
+    head, _, body = refused.partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 429"), head
+    assert 1 <= int(re.search(r"retry-after: (\d+)", head)[1]) <= 60
+    error = json.loads(body)["error"]
+    assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limit_exceeded")
+    assert "limit is 67108864" in error["message"]
+    n_refused, n_waiting = metric(server, "osprey:requests_refused_total"), metric(server, "osprey:tokenize_requests")
+    assert n_refused >= 4 and 2 <= n_waiting <= 16
+    assert server.client().chat.completions.create(model="osprey-nano", messages=QUESTION, max_tokens=1).choices
+    for connection in connections:
+        connection.close()
+    began = time.monotonic()
+    while metric(server, "osprey:tokenize_requests") > 0:
+        assert time.monotonic() - began < 30
+        time.sleep(0.01)
+    assert metric(server, "osprey:tokenize_canceled_total") >= n_waiting - 1  # one may have been answered meanwhile
+    assert post(server, "/tokenize", {"prompt": "Hello world"})[0] == 200
+    assert server.stop() == 0
+
+
+def test_many_short_ones_are_refused_by_their_number(start_server):
+    """Behind one that is long."""
+    server = start_server()
+    first = send(server, long_request())
+    connections = [send(server, raw("/tokenize", b'{"prompt": "a"}')) for _ in range(80)]
+    heads = [read_all(c).split("\r\n")[0] for c in connections]
+    assert {h.split()[1] for h in heads} <= {"200", "429"}
+    assert read_all(first).startswith("HTTP/1.1 200")  # at a low priority: it is there until the others have come
+    assert sum("429" in h for h in heads) == 80 - 63, heads
+    assert server.stop() == 0
+
+
+def test_keys_have_equal_shares(start_server):
+    """One key's texts fill half of the places; the other's short one runs before most of them."""
+    server = start_server(environment={"OSPREY_API_KEY": "one,two"})
+
+    def with_key(request, key):
+        return request.replace(b"Host:", f"Authorization: Bearer {key}\r\nHost:".encode(), 1)
+
+    connections = [send(server, with_key(long_request(), "one")) for _ in range(8)]
+    for _ in range(40):
+        connections.append(send(server, with_key(raw("/tokenize", b'{"prompt": "a"}'), "one")))
+    assert read_all(connections[-1]).startswith("HTTP/1.1 429")
+    other = read_all(send(server, with_key(raw("/tokenize", b'{"prompt": "a"}'), "two")))
+    assert other.startswith("HTTP/1.1 200")
+    text = with_key(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", "two")
+    n_waiting = int(re.search(r"^osprey:tokenize_requests{.*} (\d+)", read_all(send(server, text)), re.M)[1])
+    assert n_waiting > 30  # of the first key's 32
+    for connection in connections:
+        connection.close()
+    assert server.stop() == 0
+
+
+def test_an_intricate_body_is_the_clients_fault(server):
+    body = b'{"prompt": "a", "x": [' + b"{}," * 1000000 + b"1]}"
+    status, error = post(server, "/tokenize", body)
+    assert status == 400 and "too intricate" in error["message"]

@@ -8,6 +8,7 @@
  *     BUSY    submitting gives OSP_EBUSY
  *     FULL    likewise while two requests are there
  *     LONG    submitting gives OSP_ELIMIT
+ *     STUCK   submitting takes until fake_let_go is set
  *     else    reasoning "thinking", then "Hello", " world" */
 #include <assert.h>
 #include <pthread.h>
@@ -49,7 +50,9 @@ struct osp_engine {
 };
 
 static atomic_bool fake_engine_dead, fake_engine_restarts;
-static atomic_int fake_seen_temperature_milli; /* of the last request; -1 = the default */
+static atomic_bool fake_let_go;
+static atomic_int fake_n_stuck, fake_n_submits; /* calls: that are STUCK now; all so far */
+static atomic_int fake_seen_temperature_milli;  /* of the last request; -1 = the default */
 
 const char *osp_version(void)
 {
@@ -233,7 +236,8 @@ enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model
     struct osp_engine *e = mem_new(sizeof *e);
 
     (void)model;
-    fake_engine_dead = fake_engine_restarts = false; /* tests may share a process */
+    fake_engine_dead = fake_engine_restarts = fake_let_go = false; /* tests may share a process */
+    fake_n_stuck = fake_n_submits = 0;
     fake_seen_temperature_milli = 0;
     e->opt = *opt;
     pthread_mutex_init(&e->mutex, NULL);
@@ -341,6 +345,17 @@ static enum osp_status fake_refusal(struct osp_engine *e, const char *json)
     return OSP_OK;
 }
 
+static void fake_wait(const char *json)
+{
+    fake_n_submits++;
+    if (!strstr(json, "STUCK"))
+        return;
+    fake_n_stuck++;
+    while (!fake_let_go)
+        nanosleep(&(struct timespec){.tv_nsec = FAKE_TICK_NS}, NULL);
+    fake_n_stuck--;
+}
+
 static enum osp_status fake_submit(struct osp_request **out, struct osp_engine *e, const char *json,
                                    const struct osp_request_options *opt)
 {
@@ -348,6 +363,7 @@ static enum osp_status fake_submit(struct osp_request **out, struct osp_engine *
     struct osp_request *r;
 
     *out = NULL;
+    fake_wait(json);
     if (st != OSP_OK)
         return st;
     fake_seen_temperature_milli =

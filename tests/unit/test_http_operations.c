@@ -194,9 +194,100 @@ static void test_a_later_choice_is_refused(void **state)
     finish(&f);
 }
 
+/* ---- ends ---- */
+
+enum { POOL_THREADS = 4 }; /* libuv's */
+
+/* Occupies every worker thread with a request whose submission does not return. */
+static void occupy_workers(struct fixture *f, int fds[POOL_THREADS])
+{
+    char *bytes = chat_text("{\"messages\":[],\"x\":\"STUCK\"}");
+
+    for (int i = 0; i < POOL_THREADS; i++) {
+        fds[i] = dial(f);
+        say(fds[i], bytes);
+    }
+    while (fake_n_stuck < POOL_THREADS)
+        nanosleep(&(struct timespec){.tv_nsec = FAKE_TICK_NS}, NULL);
+    free(bytes);
+}
+
+static void hang_up(const int fds[POOL_THREADS])
+{
+    for (int i = 0; i < POOL_THREADS; i++)
+        close(fds[i]);
+}
+
+/* The end comes within the time-out though worker threads are stuck; who waits for one is told before. */
+static void test_stuck_work_does_not_hold_the_end(void **state)
+{
+    struct fixture f;
+    char *bytes = chat_text("{\"messages\":[]}");
+    int fds[POOL_THREADS], waiting;
+    uint64_t begin_ns;
+    struct buf out;
+
+    (void)state;
+    start(&f, usual_options());
+    occupy_workers(&f, fds);
+    waiting = dial(&f);
+    say(waiting, bytes);
+    expect(&f, request_text("GET", "/health", "", ""), "200 OK", NULL); /* it has been read */
+    begin_ns = clock_ns();
+    kill(getpid(), SIGTERM);
+    buf_init(&out, ANSWER_BYTES_MAX);
+    assert_true(hear(waiting, &out, "\r\n\r\n"));
+    expect_in(buf_text(&out), "503 Service Unavailable");
+    pthread_join(f.thread, NULL);
+    assert_true(clock_ns() - begin_ns <
+                5000000000u); /* 0.3 s and HTTP_ABORT_MS, on a busy machine */
+    assert_int_equal(f.st, OSP_OK);
+    assert_true(f.forced);
+    assert_int_equal(fake_n_submits, POOL_THREADS);
+    fake_let_go = true;
+    serve_close(f.server);
+    buf_release(&out);
+    hang_up(fds);
+    close(waiting);
+    free(bytes);
+}
+
+/* A request that waits for a worker thread goes with its client: nobody reads its body. */
+static void test_who_leaves_is_not_read(void **state)
+{
+    struct fixture f;
+    char *bytes = chat_text("{\"messages\":[]}");
+    int fds[POOL_THREADS], waiting;
+    char *answer;
+
+    (void)state;
+    start(&f, usual_options());
+    occupy_workers(&f, fds);
+    waiting = dial(&f);
+    say(waiting, bytes);
+    expect(&f, request_text("GET", "/health", "", ""), "200 OK", NULL);
+    close(waiting);
+    for (bool is_gone = false; !is_gone;) {
+        char *get = request_text("GET", "/metrics", "", "");
+
+        answer = ask(&f, get);
+        is_gone = strstr(answer, "\nosprey:http_disconnects_total 1\n") != NULL;
+        free(answer);
+        free(get);
+    }
+    fake_let_go = true;
+    expect(&f, chat_text("{\"messages\":[]}"), "200 OK", NULL); /* behind the one that left */
+    assert_int_equal(fake_n_submits, POOL_THREADS + 1);
+    finish(&f);
+    hang_up(fds);
+    free(bytes);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the_key),
           cmocka_unit_test(test_retry_after_is_the_backlog),
           cmocka_unit_test(test_retry_after_of_an_engine_that_failed),
           cmocka_unit_test(test_retry_after_of_a_server_that_ends),
           cmocka_unit_test(test_time_limit), cmocka_unit_test(test_a_slow_reader_is_cut_off),
-          cmocka_unit_test(test_a_later_choice_is_refused))
+          cmocka_unit_test(test_a_later_choice_is_refused),
+          cmocka_unit_test(test_stuck_work_does_not_hold_the_end),
+          cmocka_unit_test(test_who_leaves_is_not_read))
