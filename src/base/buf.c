@@ -2,6 +2,7 @@
  * further appends fail too, so that what was written is always a prefix of what was meant. */
 #include "base/buf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,15 @@ void buf_clear(struct buf *b)
     b->overflow = b->no_memory = false;
     if (b->data)
         b->data[0] = '\0';
+}
+
+void buf_cut(struct buf *b, size_t n_bytes)
+{
+    assert(n_bytes <= b->size_bytes);
+    b->size_bytes = n_bytes;
+    if (b->data)
+        b->data[n_bytes] = '\0';
+    b->overflow = b->no_memory = false;
 }
 
 /* And for the NUL. */
@@ -181,6 +191,23 @@ bool buf_json_string(struct buf *b, const char *s, size_t n_bytes)
     }
     buf_append(b, s + plain, n_bytes - plain);
     return buf_putc(b, '"');
+}
+
+size_t buf_json_bytes(const char *s, size_t n_bytes)
+{
+    size_t n_written = 0;
+    char scratch[8];
+
+    for (size_t i = 0; i < n_bytes;) {
+        uint32_t code_point;
+        bool valid;
+        size_t n = utf8_read(s + i, n_bytes - i, &code_point, &valid);
+        const char *instead = valid ? json_escape((unsigned char)s[i], scratch) : "\xEF\xBF\xBD";
+
+        n_written += instead ? strlen(instead) : n;
+        i += n;
+    }
+    return n_written;
 }
 
 enum osp_status ids_failure(const struct ids *v, const char *what)

@@ -18,8 +18,9 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t limit_bytes);
-void buf_release(struct buf *b);                 /* accepts a zeroed buffer; leaves it empty */
-void buf_clear(struct buf *b);                   /* keeps the memory */
+void buf_release(struct buf *b);             /* accepts a zeroed buffer; leaves it empty */
+void buf_clear(struct buf *b);               /* keeps the memory */
+void buf_cut(struct buf *b, size_t n_bytes); /* back to its first n bytes; forgets an overflow */
 bool buf_prepare(struct buf *b, size_t n_bytes); /* room for n more: appending them will not fail */
 bool buf_append(struct buf *b, const void *data, size_t n_bytes);
 bool buf_puts(struct buf *b, const char *s);
@@ -32,6 +33,8 @@ char *buf_take(struct buf *b);             /* gives the caller the string to fre
 
 /* Appends a JSON string literal with its quotes; bytes that are not UTF-8 become U+FFFD. */
 bool buf_json_string(struct buf *b, const char *s, size_t n_bytes);
+/* Bytes of that literal without its quotes. */
+size_t buf_json_bytes(const char *s, size_t n_bytes);
 
 /* A growable array of token ids with a limit, same rules. */
 struct ids {

@@ -59,6 +59,7 @@ static void begin_choice(struct job *job, struct reply *all, int i)
     r->head = all[0].head; /* the same of all, the first one's own */
     r->index = i;
     r->options = &job->params.options;
+    r->room = job->params.stream ? NULL : &job->room;
     r->custom = &((struct chat_state *)job->state)->custom;
     r->tokens = osp_model_tokenizer(job->server->loading.made.model);
     if (job->params.prompt_scores && i == 0)
@@ -68,6 +69,8 @@ static void begin_choice(struct job *job, struct reply *all, int i)
         r->tokenizer = r->tokens;
     r->tells_ids = job->params.return_token_ids;
     osp_request_prompt(job->choices[0].request, &r->prompt, &r->n_prompt);
+    if (i == 0 && r->tells_ids)
+        reply_take_prompt(r->room, "", 0, r->n_prompt);
 }
 
 static void chat_begin(struct job *job, struct buf *out)

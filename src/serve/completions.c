@@ -302,6 +302,7 @@ static void begin_choice(struct job *job, int i)
     r->extras = job->params.extras;
     r->options = &job->params.options;
     r->request = job->choices[i].request;
+    r->room = job->params.stream ? NULL : &job->room;
     r->tokens = tokenizer_of(job);
     r->n_top_prompt = job->params.prompt_scores ? job->params.n_top_prompt : -1;
     r->has_prompt_scores = c->echo && job->params.options.logprobs;
@@ -312,6 +313,8 @@ static void begin_choice(struct job *job, int i)
     r->n_prompt = prompt->n_ids;
     if (c->echo)
         text_reply_echo(r, prompt->text, prompt->n_bytes);
+    reply_take_prompt(r->room, c->echo ? prompt->text : "", c->echo ? prompt->n_bytes : 0,
+                      r->tells_ids ? prompt->n_ids : 0);
 }
 
 static void begin(struct job *job, struct buf *out)

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 enum {
-    OUT_BYTES_MAX = 64 << 20,   /* of a whole answer as JSON */
+    OUT_BYTES_MAX = ANSWER_BYTES_MAX,
     HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
     HEAR_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10
@@ -21,6 +21,7 @@ static void job_free(struct job *job)
     for (int i = 0; i < job->n_choices; i++)
         osp_request_close(job->choices[i].request);
     job->kind->release(job);
+    job_forget_kept(job);
     free(job->choices);
     free(job->state);
     request_params_release(&job->params);
@@ -136,10 +137,19 @@ struct osp_usage job_usage(const struct job *job)
     return sum;
 }
 
+/* Of a whole answer that has overflown its buffer. */
+static void set_unsendable(struct job *job, const struct buf *out)
+{
+    if (!out->no_memory)
+        job_set_too_large(job);
+    else
+        api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
+}
+
 static void answer_whole(struct job *job, struct buf *out)
 {
     if (out->overflow) {
-        api_error_set(&job->error, 500, NULL, "the answer is larger than the server can send");
+        set_unsendable(job, out);
         api_error_respond(job->x, &job->error);
         return;
     }
@@ -180,9 +190,41 @@ static void fail_torn(struct job *job, struct buf *out)
     fail_all(job, out);
 }
 
+/* The answer is as long as it may be: this choice ends as at max_tokens. What it has is whole. */
+static void end_at_limit(struct job *job, struct job_choice *c, struct buf *out)
+{
+    struct osp_event done = {
+        .kind = OSP_EVENT_DONE, .finish = OSP_FINISH_LENGTH, .is_cut = true, .stop_token = -1};
+
+    osp_cancel(c->request);
+    osp_request_usage(c->request, &done.usage);
+    c->is_over = true;
+    job->n_over++;
+    c->finish = done.finish;
+    c->usage = done.usage;
+    if (!job->kind->hear(job, (int)(c - job->choices), &done, out))
+        fail_torn(job, out);
+}
+
+/* No room for an event, or no memory. What comes with a choice's first event is of the prompt. */
+static void refuse_event(struct job *job, struct job_choice *c, bool is_first, struct buf *out)
+{
+    if (!job->room.is_full) {
+        fail_torn(job, out);
+    } else if (is_first && job->params.options.prompt_logprobs) {
+        job_set_too_large(job);
+        fail_all(job, out);
+    } else {
+        end_at_limit(job, c, out);
+    }
+}
+
 static void take_event(struct job *job, struct job_choice *c, const struct osp_event *event,
                        struct buf *out)
 {
+    const bool is_first = !c->has_begun;
+
+    c->has_begun = true;
     if (event->kind == OSP_EVENT_ERROR) {
         api_error_from_status(&job->error, event->status, event->text ? event->text : "");
         fail_all(job, out);
@@ -191,8 +233,7 @@ static void take_event(struct job *job, struct job_choice *c, const struct osp_e
         unavailable_closing(job->server, &job->error);
         fail_all(job, out);
     } else if (!job->kind->hear(job, (int)(c - job->choices), event, out)) {
-        api_error_set(&job->error, 500, NULL, "the answer is larger than the server can keep");
-        fail_all(job, out);
+        refuse_event(job, c, is_first, out);
     } else if (out->overflow) {
         fail_torn(job, out);
     }
@@ -210,6 +251,8 @@ static void job_take(struct job *job, struct job_choice *c, const struct osp_eve
     }
     if (job->x)
         take_event(job, c, event, out);
+    if (job->x && !job_count_kept(job))
+        fail_all(job, out);
     if (job->x && job->n_over == job->n_choices)
         answer_done(job, out);
 }
@@ -358,6 +401,10 @@ static void begin_answer(struct job *job)
         http_stream_set_ping(job->x, ": ping\n\n");
     if (job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    if (!job->params.stream && job->room.is_full) { /* of the prompts */
+        job_set_too_large(job);
+        fail_all(job, &out);
+    }
     buf_release(&out);
 }
 
@@ -428,6 +475,7 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     job->x = x;
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     job->deadline_ns = deadline_of(s);
+    job_room_init(job);
     job->status = OSP_ECANCELED; /* unless the worker thread comes to it */
     atomic_init(&job->is_gone, false);
     s->n_submitting++;

@@ -13,6 +13,7 @@
 #include "serve/errors.h"
 #include "serve/json_fields.h"
 #include "serve/json_in.h"
+#include "serve/reply.h"
 #include "serve/server.h"
 
 struct job;
@@ -31,7 +32,7 @@ struct job_kind {
      * writes is what a stream begins with. */
     void (*begin)(struct job *job, struct buf *out);
     /* An event of choices[i], DONE too: bytes of the stream, or kept for the whole answer. No ERROR, and
-     * no DONE that is canceled. False: the answer outgrew its limits. */
+     * no DONE that is canceled. False: there is no room for it (job->room.is_full) or no memory. */
     bool (*hear)(struct job *job, int i, const struct osp_event *event, struct buf *out);
     /* All choices are done: the whole answer, or what a stream ends with. */
     void (*end)(struct job *job, struct buf *out);
@@ -43,6 +44,7 @@ struct job_kind {
 struct job_choice {
     struct osp_request *request; /* NULL: not submitted */
     bool same_prompt;            /* as the choice before it: usage counts it once */
+    bool has_begun;              /* it has given an event */
     bool is_over;                /* it has given its last event */
     enum osp_finish finish;      /* of one that is done */
     struct osp_usage usage;
@@ -57,6 +59,9 @@ struct job {
     size_t n_body_bytes;
     json_t *json; /* the body, an object; the worker thread's alone */
     struct request_params params;
+    struct answer_room room;    /* of a whole answer */
+    size_t prompt_bytes;        /* that it will have of the prompts, at least */
+    size_t n_kept_bytes;        /* of it, so far: as server->n_kept_bytes counts them */
     struct job_choice *choices; /* (n_choices) owned */
     int n_choices, n_over;
     const char *effort;     /* that the conversation's prompt says; NULL: there is none */
@@ -82,7 +87,18 @@ void jobs_cancel(struct server *s); /* the shutdown's time is up: end them with 
 void jobs_tick(struct server *s);   /* ends those whose time is up */
 void jobs_close(struct server *s);  /* after the loop: whatever is left */
 
+/* job_room.c */
+void job_room_init(struct job *job);
+void job_set_too_large(struct job *job); /* the error: what was asked for does not fit */
+/* Counts what is kept of the answer. False: all answers take too much, and the error says so. */
+CHECKED bool job_count_kept(struct job *job);
+void job_forget_kept(struct job *job);
+
 /* ---- on the worker thread ---- */
+
+/* job_room.c: what the answer will have of this choice's prompt, beside that of those before. OSP_EINVAL: it cannot
+ * fit. */
+CHECKED enum osp_status job_check_prompt(struct job *job, const struct osp_request *request);
 
 /* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_gone is set. */
 void job_work(void *ctx);

@@ -62,6 +62,8 @@ enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat)
         TRY(check_wanted(job));
         opt.prompt_logprobs = opt.prompt_logprobs && i == first; /* they are told once */
         TRY(osp_submit_chat(&job->choices[i].request, job->server->engine, chat, &opt));
+        if (i == first) /* its prompt is told once */
+            TRY(job_check_prompt(job, job->choices[i].request));
     }
 out:
     return st;
@@ -77,6 +79,7 @@ enum osp_status job_add_tokens(struct job *job, const int32_t *ids, size_t n_ids
 
         TRY(check_wanted(job));
         TRY(osp_submit_tokens(&job->choices[i].request, job->server->engine, ids, n_ids, &opt));
+        TRY(job_check_prompt(job, job->choices[i].request));
     }
 out:
     return st;

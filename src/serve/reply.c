@@ -106,6 +106,47 @@ void reply_put_extras(struct buf *out, const struct reply_extras *e, const struc
 
 /* ---- a whole answer ---- */
 
+bool answer_room_take(struct answer_room *room, size_t n_bytes)
+{
+    if (room == NULL)
+        return true;
+    if (n_bytes > room->left_bytes) {
+        room->is_full = true;
+        return false;
+    }
+    room->left_bytes -= n_bytes;
+    return true;
+}
+
+void reply_take_prompt(struct answer_room *room, const char *text, size_t n_bytes, size_t n_ids)
+{
+    enum { ID_BYTES = 7 }; /* six digits and a comma */
+
+    (void)!answer_room_take(room, buf_json_bytes(text, n_bytes) + n_ids * ID_BYTES);
+}
+
+/* What the event's text takes of the answer's JSON. */
+static size_t text_json_bytes(const struct osp_event *event)
+{
+    enum { CALL_JSON_BYTES = 128 }; /* around a call's id and name */
+
+    switch (event->kind) {
+    case OSP_EVENT_REASONING:
+        return 2 * buf_json_bytes(event->text, event->n_bytes); /* under both of its names */
+    case OSP_EVENT_TEXT:
+    case OSP_EVENT_TOOL_ARGS:
+        return buf_json_bytes(event->text, event->n_bytes);
+    case OSP_EVENT_TOOL_CALL:
+        return CALL_JSON_BYTES + strlen(event->call_id) +
+               buf_json_bytes(event->name, strlen(event->name));
+    case OSP_EVENT_DONE:
+    case OSP_EVENT_NONE:
+    case OSP_EVENT_ERROR:
+        break;
+    }
+    return 0;
+}
+
 /* A model may write any number of calls. */
 static bool keep_call(struct reply *r, const struct osp_event *event)
 {
@@ -137,10 +178,8 @@ static bool keep_arguments(struct reply *r, const struct osp_event *event)
     return !call->arguments.overflow;
 }
 
-bool reply_keep(struct reply *r, const struct osp_event *event)
+static bool keep_text(struct reply *r, const struct osp_event *event)
 {
-    if (!reply_add_scores(&r->scores, r, event) || !reply_add_ids(&r->ids, r, event))
-        return false;
     switch (event->kind) {
     case OSP_EVENT_REASONING:
         return buf_append(&r->reasoning, event->text, event->n_bytes);
@@ -151,14 +190,32 @@ bool reply_keep(struct reply *r, const struct osp_event *event)
     case OSP_EVENT_TOOL_ARGS:
         return keep_arguments(r, event);
     case OSP_EVENT_DONE:
-        r->finish = event->finish;
-        r->stop = reply_stop_reason(event, r->options);
-        break;
     case OSP_EVENT_NONE:
     case OSP_EVENT_ERROR:
         break;
     }
     return true;
+}
+
+bool reply_keep(struct reply *r, const struct osp_event *event)
+{
+    const size_t n_scores = r->scores.size_bytes, n_ids = r->ids.size_bytes;
+    const bool is_done = event->kind == OSP_EVENT_DONE;
+    bool fits = reply_add_scores(&r->scores, r, event) && reply_add_ids(&r->ids, r, event);
+
+    fits = fits &&
+           answer_room_take(r->room, r->scores.size_bytes - n_scores + r->ids.size_bytes - n_ids +
+                                         text_json_bytes(event)) &&
+           keep_text(r, event);
+    if (!fits) {
+        buf_cut(&r->scores, n_scores);
+        buf_cut(&r->ids, n_ids);
+    }
+    if (is_done) {
+        r->finish = fits ? event->finish : OSP_FINISH_LENGTH;
+        r->stop = reply_stop_reason(event, r->options);
+    }
+    return fits || is_done;
 }
 
 static void put_call(struct buf *out, const struct reply_call *call)

@@ -7,9 +7,26 @@
 #include "osprey.h"
 
 enum {
-    REPLY_TEXT_BYTES_MAX = 16 << 20,  /* of one answer; 131,072 tokens are about 0.6 MB */
-    REPLY_SCORES_BYTES_MAX = 64 << 20 /* of its tokens' log-probabilities as JSON */
+    /* Of a whole answer as JSON, over all its choices: what is kept of it until it is sent, and what is sent. 131,072
+     * tokens of text are about 0.6 MB, each token with 20 top_logprobs is 2 KB. */
+    ANSWER_BYTES_MAX = 64 << 20,
+    ANSWER_REST_BYTES =
+        1 << 20, /* of that: heads, usage, and what each choice has besides the model's output */
+    REPLY_TEXT_BYTES_MAX =
+        ANSWER_BYTES_MAX, /* of each part of a choice; the answer's own limit comes first */
+    REPLY_SCORES_BYTES_MAX = ANSWER_BYTES_MAX
 };
+
+/* By how much the JSON of an answer may still grow. Shared by its choices. */
+struct answer_room {
+    size_t left_bytes;
+    bool is_full; /* something did not fit */
+};
+
+/* False: there are not so many bytes left. room NULL: there is no limit. */
+CHECKED bool answer_room_take(struct answer_room *room, size_t n_bytes);
+/* For what an answer has of its prompt, text and ids: room->is_full where it does not fit. */
+void reply_take_prompt(struct answer_room *room, const char *text, size_t n_bytes, size_t n_ids);
 
 /* What every answer, and every chunk of one, begins with. */
 struct reply_head {
@@ -46,7 +63,9 @@ struct reply {
     int index; /* of the choice; set after reply_init() */
     bool streams;
     struct reply_extras extras;
-    bool began;                    /* the first chunk, which names the role, is out */
+    struct answer_room
+        *room;  /* of a whole answer, set after reply_init(); borrowed; NULL: no limit */
+    bool began; /* the first chunk, which names the role, is out */
     struct buf reasoning, content; /* of a whole answer */
     /* What is told besides, if it is asked for: set after reply_init(), borrowed. */
     const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not */
@@ -82,7 +101,8 @@ void reply_stream_end(const struct reply_head *head, const struct reply_extras *
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
-/* Keeps an event for reply_whole(); false when the answer outgrew its limits. */
+/* Keeps an event for reply_whole(). False: there is no room for it (room->is_full) or no memory, and nothing of it is
+ * kept. DONE always is kept; where its tokens do not fit, the answer has ended by its length. */
 CHECKED bool reply_keep(struct reply *r, const struct osp_event *event);
 /* Of n choices that have kept all their events. */
 void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);

@@ -281,10 +281,32 @@ bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out
     return !w->output.overflow;
 }
 
+/* For an item without its text. */
+static bool has_item_room(struct response_writer *w, const struct osp_event *event)
+{
+    size_t n = RESPONSE_ITEM_JSON_BYTES;
+
+    if (event->kind == OSP_EVENT_TOOL_CALL)
+        n += strlen(event->call_id) + buf_json_bytes(event->name, strlen(event->name));
+    return answer_room_take(w->room, n);
+}
+
+/* For text of the open item: as often as the item has it, once in base64, and with its scores. */
+static bool has_text_room(struct response_writer *w, const char *text, size_t n_bytes,
+                          size_t n_scores_bytes)
+{
+    const bool is_reasoning = w->open == ITEM_REASONING;
+    const size_t n = buf_json_bytes(text, n_bytes);
+
+    return answer_room_take(w->room, n + (is_reasoning && w->tells_summary ? n : 0) +
+                                         (is_reasoning && w->tells_seal ? 4 * n_bytes / 3 + 4 : 0) +
+                                         n_scores_bytes);
+}
+
 static bool begin_item(struct response_writer *w, enum response_item_kind kind,
                        const struct osp_event *event, struct buf *out)
 {
-    if (!response_close_item(w, false, out))
+    if (!response_close_item(w, false, out) || !has_item_room(w, event))
         return false;
     w->open = kind;
     w->is_preamble = event->is_preamble;
@@ -307,13 +329,18 @@ bool response_begin_call(struct response_writer *w, const struct osp_event *even
     return begin_item(w, is_custom ? ITEM_CUSTOM : ITEM_CALL, event, out);
 }
 
-/* The scores of this event alone, for its delta; then they are added to the item's. */
-static bool add_scores(struct response_writer *w, const struct osp_event *event, struct buf *fresh)
+/* The scores of this event alone, for its delta. */
+static bool list_scores(const struct response_writer *w, const struct osp_event *event,
+                        struct buf *fresh)
 {
-    if (!w->tokenizer || event->n_logprobs == 0)
+    return !w->tokenizer || event->n_logprobs == 0 || reply_put_tokens(fresh, w->tokenizer, event);
+}
+
+/* They are added to the item's. */
+static bool add_scores(struct response_writer *w, const struct buf *fresh)
+{
+    if (fresh->size_bytes == 0)
         return true;
-    if (!reply_put_tokens(fresh, w->tokenizer, event))
-        return false;
     buf_puts(&w->scores, w->scores.size_bytes > 0 ? "," : "");
     return buf_append(&w->scores, buf_text(fresh), fresh->size_bytes);
 }
@@ -333,8 +360,10 @@ bool response_add_text(struct response_writer *w, enum response_item_kind kind,
 
     if (!is_more_of_it(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
         return false; /* arguments of no call */
-    buf_init(&fresh, RESPONSE_SCORES_BYTES_MAX);
-    fits = buf_append(&w->text, event->text, event->n_bytes) && add_scores(w, event, &fresh);
+    buf_init(&fresh, ANSWER_BYTES_MAX);
+    fits = list_scores(w, event, &fresh) &&
+           has_text_room(w, event->text, event->n_bytes, fresh.size_bytes + 1) &&
+           buf_append(&w->text, event->text, event->n_bytes) && add_scores(w, &fresh);
     if (fits && w->streams)
         tell_delta(w, event, &fresh, out);
     buf_release(&fresh);
@@ -347,6 +376,8 @@ static bool add_input(struct response_writer *w, const struct osp_event *event, 
     const size_t before = w->text.size_bytes;
     struct osp_event added = *event;
 
+    if (!has_text_room(w, event->text, event->n_bytes, 0)) /* the input is shorter than its JSON */
+        return false;
     custom_input_push(&w->input, event->text, event->n_bytes, &w->text);
     added.text = buf_text(&w->text) + before;
     added.n_bytes = w->text.size_bytes - before;

@@ -5,14 +5,11 @@
 #define SERVE_RESPONSE_WRITER_H
 
 #include "osprey.h"
+#include "serve/reply.h"
 #include "serve/response_store.h"
 #include "serve/response_tools.h"
 
-enum {
-    RESPONSE_TEXT_BYTES_MAX = 16 << 20,   /* of an item; 131,072 tokens are about 0.6 MB */
-    RESPONSE_SCORES_BYTES_MAX = 64 << 20, /* of its tokens' log-probabilities as JSON */
-    RESPONSE_JSON_BYTES_MAX = 96 << 20    /* of all items */
-};
+enum { RESPONSE_ITEM_JSON_BYTES = 512 /* what an item has besides its text and names, at most */ };
 
 /* What the reasoning's text is put into before it is sent as "encrypted_content". */
 #define RESPONSE_SEAL "osprey1."
@@ -25,6 +22,7 @@ struct response_writer {
     const char *echo;                   /* ,"name":value of what the request said */
     const struct response_tools *tools; /* that may be called; NULL: no names of theirs are known */
     const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not told */
+    struct answer_room *room;              /* of all items, streamed or not; NULL: no limit */
     bool streams;
     bool tells_seal;    /* reasoning comes as encrypted_content, too */
     bool tells_summary; /* and as its own summary */
@@ -56,7 +54,8 @@ void response_new_id(char out[RESPONSE_ID_BYTES], const char *kind);
 
 /* What a stream begins with. */
 void response_begin(struct response_writer *w, struct buf *out);
-/* An event of the engine, DONE too; `out` gets the stream's. False: the answer outgrew its limits. */
+/* An event of the engine, DONE too; `out` gets the stream's. False: there is no room for it (room->is_full) or no
+ * memory; DONE with OSP_FINISH_LENGTH can still end the response. */
 CHECKED bool response_hear(struct response_writer *w, const struct osp_event *event,
                            struct buf *out);
 /* After DONE: the last event of a stream, or the whole response. */

@@ -1,5 +1,6 @@
 /* POST /v1/responses: a response as a job. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -27,6 +28,8 @@ static void begin(struct job *job, struct buf *out)
     w->model = job_model(job);
     w->echo = s->echo;
     w->tools = &s->tools;
+    w->room = &job->room;
+    (void)!answer_room_take(w->room, strlen(s->echo)); /* a longer one leaves room for nothing */
     w->streams = job->params.stream;
     w->tells_seal = s->tells_seal;
     w->tells_summary = s->tells_summary;

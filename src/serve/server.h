@@ -53,6 +53,7 @@ struct server {
     struct job *hear_next;            /* where hearing goes on; NULL: at the first */
     struct response_store *responses; /* those that are kept; owned */
     int n_submitting;                 /* jobs that worker threads read */
+    size_t n_kept_bytes;              /* of answers that are sent whole, of all jobs */
     struct token_queue tokens;        /* requests that only convert tokens */
     bool is_aborted;                  /* the shutdown's time is up: nothing more is begun */
     int64_t n_refused, n_over_time;   /* requests: with 429, by their time limit */

@@ -189,17 +189,57 @@ static void forget_scores(struct text_reply *r)
 
 /* ---- answers ---- */
 
-bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
+enum { N_PARTS = 6 };
+
+/* All that grows with the answer. */
+static void list_parts(struct text_reply *r, struct buf *parts[N_PARTS])
+{
+    struct text_scores *s = &r->scores;
+
+    memcpy(parts,
+           (struct buf *[]){&r->text, &r->ids, &s->tokens, &s->logprobs, &s->tops, &s->offsets},
+           N_PARTS * sizeof *parts);
+}
+
+static bool keep(struct text_reply *r, const struct osp_event *event)
 {
     if (event->kind == OSP_EVENT_TEXT && !buf_append(&r->text, event->text, event->n_bytes))
         return false;
-    if (event->kind == OSP_EVENT_DONE) {
-        r->finish = event->finish;
-        r->stop = reply_stop_reason(event, r->options);
-    }
     for (int i = 0; r->tells_ids && i < event->n_tokens; i++)
         buf_printf(&r->ids, "%s%d", r->ids.size_bytes > 0 ? "," : "", (int)event->tokens[i]);
     return !r->ids.overflow && add_scores(r, r->n_echo_bytes, event);
+}
+
+/* The text takes what its JSON does; all else is JSON already. */
+static size_t added_bytes(const struct osp_event *event, struct buf *parts[N_PARTS],
+                          const size_t sizes[N_PARTS])
+{
+    size_t n =
+        event->kind == OSP_EVENT_TEXT ? buf_json_bytes(event->text, event->n_bytes) : (size_t)0;
+
+    for (int i = 1; i < N_PARTS; i++)
+        n += parts[i]->size_bytes - sizes[i];
+    return n;
+}
+
+bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
+{
+    const bool is_done = event->kind == OSP_EVENT_DONE;
+    struct buf *parts[N_PARTS];
+    size_t sizes[N_PARTS];
+    bool fits;
+
+    list_parts(r, parts);
+    for (int i = 0; i < N_PARTS; i++)
+        sizes[i] = parts[i]->size_bytes;
+    fits = keep(r, event) && answer_room_take(r->room, added_bytes(event, parts, sizes));
+    for (int i = 0; i < N_PARTS && !fits; i++)
+        buf_cut(parts[i], sizes[i]);
+    if (is_done) {
+        r->finish = fits ? event->finish : OSP_FINISH_LENGTH;
+        r->stop = reply_stop_reason(event, r->options);
+    }
+    return fits || is_done;
 }
 
 static void put_ids(struct buf *out, const struct text_reply *r)

@@ -25,6 +25,8 @@ struct text_reply {
     bool has_prompt_scores;             /* they come before the answer's own, with echo */
     int n_top_prompt; /* prompt_logprobs: so many of the likeliest; -1: it was not given */
 
+    struct answer_room
+        *room;  /* of a whole answer, set after text_reply_init(); borrowed; NULL: no limit */
     bool began; /* the first chunk is out */
     struct buf
         text; /* of a whole answer, and of one with scores; the prompt's is in front with echo */
@@ -43,7 +45,7 @@ void text_reply_release(struct text_reply *r); /* accepts a zeroed one */
 
 /* The prompt's text comes first in the answer's. */
 void text_reply_echo(struct text_reply *r, const char *text, size_t n_bytes);
-/* Keeps an event; false when the answer outgrew its limits. */
+/* Keeps an event, as reply_keep() does. */
 CHECKED bool text_reply_keep(struct text_reply *r, const struct osp_event *event);
 /* A chunk of what was kept since the one before. */
 void text_reply_chunk(struct text_reply *r, const struct reply_head *head,
