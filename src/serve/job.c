@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 enum {
-    OUT_BYTES_MAX = ANSWER_BYTES_MAX,
+    OUT_BYTES_MAX = REPLY_BYTES_MAX,
     HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
     HEAR_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10

@@ -6,7 +6,7 @@ enum {
     ALL_ANSWERS_BYTES_MAX = 1 << 30,
     /* An answer that is smaller goes on when that is reached. */
     SMALL_ANSWER_BYTES = 1 << 20,
-    ROOM_BYTES = ANSWER_BYTES_MAX - ANSWER_REST_BYTES,
+    ROOM_BYTES = REPLY_BYTES_MAX - REPLY_REST_BYTES,
     /* The least that JSON takes of a prompt: for a log-probability, as of prompt_logprobs or within the lists of echo
      * with logprobs; for a token's id. */
     PROMPT_LOGPROB_BYTES = 48,
@@ -35,7 +35,7 @@ static enum osp_status too_large(const struct job *job)
     return fail(OSP_EINVAL,
                 "%s: the answer would be larger than %d MiB, the limit of an answer that is not "
                 "streamed; ask for less of it, or for fewer choices",
-                largest_field(job), ANSWER_BYTES_MAX >> 20);
+                largest_field(job), REPLY_BYTES_MAX >> 20);
 }
 
 void job_set_too_large(struct job *job)

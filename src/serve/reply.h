@@ -9,12 +9,12 @@
 enum {
     /* Of a whole answer as JSON, over all its choices: what is kept of it until it is sent, and what is sent. 131,072
      * tokens of text are about 0.6 MB, each token with 20 top_logprobs is 2 KB. */
-    ANSWER_BYTES_MAX = 64 << 20,
-    ANSWER_REST_BYTES =
+    REPLY_BYTES_MAX = 64 << 20,
+    REPLY_REST_BYTES =
         1 << 20, /* of that: heads, usage, and what each choice has besides the model's output */
     REPLY_TEXT_BYTES_MAX =
-        ANSWER_BYTES_MAX, /* of each part of a choice; the answer's own limit comes first */
-    REPLY_SCORES_BYTES_MAX = ANSWER_BYTES_MAX
+        REPLY_BYTES_MAX, /* of each part of a choice; the answer's own limit comes first */
+    REPLY_SCORES_BYTES_MAX = REPLY_BYTES_MAX
 };
 
 /* By how much the JSON of an answer may still grow. Shared by its choices. */

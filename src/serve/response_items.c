@@ -360,7 +360,7 @@ bool response_add_text(struct response_writer *w, enum response_item_kind kind,
 
     if (!is_more_of_it(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
         return false; /* arguments of no call */
-    buf_init(&fresh, ANSWER_BYTES_MAX);
+    buf_init(&fresh, REPLY_BYTES_MAX);
     fits = list_scores(w, event, &fresh) &&
            has_text_room(w, event->text, event->n_bytes, fresh.size_bytes + 1) &&
            buf_append(&w->text, event->text, event->n_bytes) && add_scores(w, &fresh);

@@ -21,9 +21,9 @@ void response_writer_init(struct response_writer *w)
     *w = (struct response_writer){
         .model = "", .echo = "", .created_unix_s = clock_unix_s(), .open = ITEM_NONE};
     response_new_id(w->id, "resp");
-    buf_init(&w->text, ANSWER_BYTES_MAX);
-    buf_init(&w->scores, ANSWER_BYTES_MAX);
-    buf_init(&w->output, ANSWER_BYTES_MAX);
+    buf_init(&w->text, REPLY_BYTES_MAX);
+    buf_init(&w->scores, REPLY_BYTES_MAX);
+    buf_init(&w->output, REPLY_BYTES_MAX);
 }
 
 void response_writer_release(struct response_writer *w)

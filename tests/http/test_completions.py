@@ -542,3 +542,14 @@ def test_fields_of_chats_are_unknown_here(server):
 def test_a_wrong_model(server):
     status, answer, _ = post(server, {"prompt": "a", "model": "gpt-9"})
     assert status == 404 and answer["error"]["code"] == "model_not_found"
+
+
+def test_what_cannot_fit_is_refused_at_once(server):
+    """128 choices with 20 log-probabilities of each token of a prompt: more than an answer may have."""
+    body = {"prompt": [[1000] * 3000] * 8, "n": 16, "max_tokens": 1, "prompt_logprobs": 20}
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request_of(server, body, "/v1/completions"), timeout=120)
+    error = json.load(caught.value)["error"]
+    assert (caught.value.code, error["param"], error["code"]) == (400, "prompt_logprobs", "invalid_value")
+    assert "larger than 64 MiB" in error["message"]
+    server.wait_idle()

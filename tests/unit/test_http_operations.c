@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include "http_fixture.h"
+#include "serve/job.h"
 
 static void test_metrics(void **state)
 {
@@ -283,6 +284,55 @@ static void test_who_leaves_is_not_read(void **state)
     free(bytes);
 }
 
+/* ---- large answers ---- */
+
+/* Sixteen choices that never end: together they get what one answer may have, and end there by their length. */
+static void test_choices_share_one_limit(void **state)
+{
+    enum { N_CHOICES = 16, ALL_BYTES = 80 << 20 };
+    char *bytes = chat_text("{\"messages\":[],\"x\":\"FLOOD\",\"n\":16}");
+    int n_length = 0, fd;
+    struct fixture f;
+    struct buf out;
+
+    (void)state;
+    start(&f, usual_options());
+    fd = dial(&f);
+    buf_init(&out, ALL_BYTES);
+    say(fd, bytes);
+    assert_true(hear(fd, &out, NULL));
+    assert_memory_equal(buf_text(&out), "HTTP/1.1 200 OK", 15);
+    for (const char *at = buf_text(&out); (at = strstr(at, "\"finish_reason\":\"length\"")); at++)
+        n_length++;
+    assert_int_equal(n_length, N_CHOICES);
+    assert_true(out.size_bytes > (60 << 20) && out.size_bytes < (64 << 20) + 4096);
+    expect_in(buf_text(&out), "\"prompt_tokens\":7");
+    expect_idle(&f);
+    finish(&f);
+    buf_release(&out);
+    close(fd);
+    free(bytes);
+}
+
+/* All answers together: a large one ends with a 503, a small one goes on. */
+static void test_all_answers_have_one_limit(void **state)
+{
+    struct server server = {.n_kept_bytes = (size_t)1 << 30};
+    struct job job = {.server = &server};
+
+    (void)state;
+    job_room_init(&job);
+    assert_true(job_count_kept(&job));
+    assert_true(answer_room_take(&job.room, 1 << 20));
+    assert_true(job_count_kept(&job));
+    assert_true(answer_room_take(&job.room, 1));
+    assert_false(job_count_kept(&job));
+    assert_int_equal(job.error.http_status, 503);
+    assert_string_equal(job.error.code, "overloaded");
+    job_forget_kept(&job);
+    assert_int_equal(server.n_kept_bytes, (size_t)1 << 30);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the_key),
           cmocka_unit_test(test_retry_after_is_the_backlog),
           cmocka_unit_test(test_retry_after_of_an_engine_that_failed),
@@ -290,4 +340,6 @@ UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the
           cmocka_unit_test(test_time_limit), cmocka_unit_test(test_a_slow_reader_is_cut_off),
           cmocka_unit_test(test_a_later_choice_is_refused),
           cmocka_unit_test(test_stuck_work_does_not_hold_the_end),
-          cmocka_unit_test(test_who_leaves_is_not_read))
+          cmocka_unit_test(test_who_leaves_is_not_read),
+          cmocka_unit_test(test_choices_share_one_limit),
+          cmocka_unit_test(test_all_answers_have_one_limit))
