@@ -286,16 +286,15 @@ static void test_who_leaves_is_not_read(void **state)
 
 /* ---- large answers ---- */
 
-/* Sixteen choices that never end: together they get what one answer may have, and end there by their length. */
-static void test_choices_share_one_limit(void **state)
+/* Sixteen choices that never end: together they get what one answer may have, and end there by their length. Takes the
+ * request's text. */
+static void expect_one_limit(char *bytes)
 {
     enum { N_CHOICES = 16, ALL_BYTES = 80 << 20 };
-    char *bytes = chat_text("{\"messages\":[],\"x\":\"FLOOD\",\"n\":16}");
     int n_length = 0, fd;
     struct fixture f;
     struct buf out;
 
-    (void)state;
     start(&f, usual_options());
     fd = dial(&f);
     buf_init(&out, ALL_BYTES);
@@ -312,6 +311,14 @@ static void test_choices_share_one_limit(void **state)
     buf_release(&out);
     close(fd);
     free(bytes);
+}
+
+static void test_choices_share_one_limit(void **state)
+{
+    (void)state;
+    expect_one_limit(chat_text("{\"messages\":[],\"x\":\"FLOOD\",\"n\":16}"));
+    expect_one_limit(request_text("POST", "/v1/completions", "Content-Type: application/json\r\n",
+                                  "{\"prompt\":\"FLOOD\",\"n\":16}"));
 }
 
 /* All answers together: a large one ends with a 503, a small one goes on. */

@@ -637,6 +637,39 @@ static void test_forms_of_reasoning(void **state)
     buf_release(&out);
 }
 
+/* Whatever the room, the items stay within it, and a response that is full can still be ended. */
+static void test_items_stay_within_their_room(void **state)
+{
+    const struct osp_event events[] = {
+        text(OSP_EVENT_REASONING, "a \"quoted\" thought\n"),
+        text(OSP_EVENT_TEXT, "\x01\x02 and \xC3\xA9"),
+        {.kind = OSP_EVENT_TOOL_CALL, .name = "function \"f\"", .call_id = "call_1"},
+        text(OSP_EVENT_TOOL_ARGS, "{\"x\":\"\\n\"}"),
+    };
+    const struct osp_event cut = {
+        .kind = OSP_EVENT_DONE, .finish = OSP_FINISH_LENGTH, .is_cut = true};
+    enum { ROOM_MAX = 6000, ROOM_STEP = 37 };
+
+    (void)state;
+    for (size_t room_bytes = 0; room_bytes < ROOM_MAX; room_bytes += ROOM_STEP) {
+        struct answer_room room = {.left_bytes = room_bytes};
+        struct response_writer w;
+        struct buf out;
+
+        buf_init(&out, OUT_BYTES);
+        response_writer_init(&w);
+        w.streams = w.tells_summary = w.tells_seal = true;
+        w.room = &room;
+        for (size_t i = 0; response_hear(&w, &events[i / 3 % COUNT(events)], &out); i++)
+            continue;
+        assert_true(room.is_full);
+        assert_true(response_hear(&w, &cut, &out));
+        assert_true(w.output.size_bytes <= room_bytes && w.is_done && !w.output.overflow);
+        response_writer_release(&w);
+        buf_release(&out);
+    }
+}
+
 static void test_a_failure(void **state)
 {
     const struct osp_event a = text(OSP_EVENT_TEXT, "a"), args = text(OSP_EVENT_TOOL_ARGS, "x");
@@ -663,4 +696,5 @@ static void test_a_failure(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_random_streams), cmocka_unit_test(test_word_for_word),
-          cmocka_unit_test(test_forms_of_reasoning), cmocka_unit_test(test_a_failure))
+          cmocka_unit_test(test_forms_of_reasoning),
+          cmocka_unit_test(test_items_stay_within_their_room), cmocka_unit_test(test_a_failure))

@@ -283,6 +283,73 @@ static void test_many_calls_in_a_whole_answer(void **state)
     reply_release(&r);
 }
 
+/* Two choices share a room: what does not fit is not there by half, and the end always is. */
+static void test_choices_stay_within_their_room(void **state)
+{
+    const struct osp_event events[] = {
+        text_event(OSP_EVENT_REASONING, "\"\n"),
+        text_event(OSP_EVENT_TEXT, "\x01 \xC3\xA9"),
+        {.kind = OSP_EVENT_TOOL_CALL, .name = "f\"", .call_id = "c"},
+        text_event(OSP_EVENT_TOOL_ARGS, "{\"x\":1}"),
+    };
+    enum {
+        ROOM_MAX = 4000,
+        ROOM_STEP = 41,
+        REST = 1024,
+        N_EVENTS = sizeof events / sizeof *events
+    };
+    static const int32_t ids[] = {7, 1234};
+
+    (void)state;
+    for (size_t room_bytes = 0; room_bytes < ROOM_MAX; room_bytes += ROOM_STEP) {
+        struct answer_room room = {.left_bytes = room_bytes};
+        struct osp_event done = done_event(OSP_FINISH_STOP);
+        struct buf out, unused;
+        struct reply r[2];
+        bool fits = true;
+
+        begin(&r[0], &out, false, false);
+        begin(&r[1], &unused, false, false);
+        r[0].room = r[1].room = &room;
+        r[0].tells_ids = r[1].tells_ids = true;
+        for (size_t i = 0; fits; i++) {
+            struct osp_event event = events[i / 2 % N_EVENTS];
+
+            event.tokens = ids;
+            event.n_tokens = 2;
+            fits = reply_keep(&r[i % 2], &event);
+        }
+        assert_true(room.is_full);
+        done.tokens = ids;
+        done.n_tokens = 2;
+        room.left_bytes = 0;
+        assert_true(reply_keep(&r[0], &done) && reply_keep(&r[1], &done));
+        assert_int_equal(r[0].finish, OSP_FINISH_LENGTH);
+        assert_int_equal(r[0].ids.size_bytes % 7, r[0].ids.size_bytes > 0 ? 6 : 0); /* "7,1234," */
+        reply_whole(r, 2, &usage, &out);
+        assert_true(out.size_bytes <= room_bytes + REST);
+        buf_release(&out);
+        reply_release(&r[0]);
+        reply_release(&r[1]);
+    }
+}
+
+static void test_bytes_of_strings(void **state)
+{
+    static const char *const strings[] = {"", "plain", "\"\\\n\x01", "\xC3\xA9 \xF0\x9F",
+                                          "\xFF\xFE"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
+        struct buf out;
+
+        buf_init(&out, 100);
+        buf_json_string(&out, strings[i], strlen(strings[i]));
+        assert_int_equal(buf_json_bytes(strings[i], strlen(strings[i])) + 2, out.size_bytes);
+        buf_release(&out);
+    }
+}
+
 static void test_errors(void **state)
 {
     static const struct {
@@ -319,4 +386,5 @@ static void test_errors(void **state)
 UNIT_MAIN(cmocka_unit_test(test_two_choices), cmocka_unit_test(test_scores_and_ids),
           cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
           cmocka_unit_test(test_whole), cmocka_unit_test(test_many_calls_in_a_whole_answer),
-          cmocka_unit_test(test_errors))
+          cmocka_unit_test(test_choices_stay_within_their_room),
+          cmocka_unit_test(test_bytes_of_strings), cmocka_unit_test(test_errors))
