@@ -107,8 +107,8 @@ static const struct option_row OPTIONS[] = {
     SECONDS_ROW(stall_s, "stall-timeout", 1,
                 "for a client that takes no bytes of its answer (default 10)"),
     SECONDS_ROW(shutdown_s, "shutdown-timeout", 0,
-                "for running answers after SIGTERM or Ctrl-C; a second one ends them at once "
-                "(default 30)"),
+                "for running answers after SIGTERM or Ctrl-C; the process ends a second later at "
+                "most, and at once at a second signal (default 30)"),
     LOG_LEVEL_ROWS(T),
     {0},
 };
