@@ -11,7 +11,6 @@
 #include "store/json_read.h"
 
 enum {
-    CONFIG_BYTES_MAX = 1024 * 1024, /* as for reading */
     /* Digits of a real: those of every number that a person writes come back, and no others. */
     JSON_STYLE = JSON_INDENT(2) | JSON_REAL_PRECISION(15)
 };
@@ -157,7 +156,7 @@ enum osp_status config_write(char **out, const struct gptoss_config *c, const ch
     if (c->is_original_layout)
         config = hf_config_of(c);
     else
-        TRY(json_read_file(&config, path, CONFIG_BYTES_MAX));
+        TRY(json_read_file(&config, path, &config_json_limits));
     set_quantization(config, parts);
     *out = json_dumps(config, JSON_STYLE);
     if (!*out)

@@ -11,8 +11,6 @@
 #include "store/hf_rope.h"
 #include "store/json_read.h"
 
-enum { CONFIG_BYTES_MAX = 1024 * 1024 }; /* of a config file; gpt-oss has 2 KB */
-
 /* A whole number of config.json and the member of struct gptoss_config that it fills. */
 struct int_field {
     size_t offset;
@@ -299,7 +297,7 @@ static enum osp_status read_config(struct gptoss_config *c, const char *path)
     json_t *json = NULL;
     enum osp_status st;
 
-    TRY(json_read_file(&json, path, CONFIG_BYTES_MAX));
+    TRY(json_read_file(&json, path, &config_json_limits));
     o.json = json;
     TRY(is_original(json) ? read_original(c, &o) : read_hf(c, &o));
 out:
@@ -313,7 +311,7 @@ static enum osp_status read_generation_config(struct gptoss_config *c, const cha
     json_t *json = NULL;
     enum osp_status st;
 
-    TRY(json_read_file(&json, path, CONFIG_BYTES_MAX));
+    TRY(json_read_file(&json, path, &config_json_limits));
     o.json = json;
     TRY(read_stop_ids(c, &o));
 out:

@@ -50,11 +50,18 @@ static enum osp_status fail_duplicate(const char *path, const char *text, size_t
                 key);
 }
 
-enum osp_status json_parse_object(json_t **out, const char *path, const char *text, size_t n_bytes)
+const struct json_limits config_json_limits = {
+    .file_bytes = 1 << 20, .memory_bytes = 8 << 20, .string_bytes = 64 << 10, .depth = 32};
+
+enum osp_status json_parse_object(json_t **out, const char *path, const char *text, size_t n_bytes,
+                                  const struct json_limits *limits)
 {
     json_error_t error;
-    json_t *json = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    json_t *json;
 
+    if (json_limits_check(limits, text, n_bytes) != OSP_OK)
+        return fail_within(OSP_ELIMIT, "%s", path);
+    json = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json && json_error_code(&error) == json_error_duplicate_key &&
         (size_t)error.position <= n_bytes)
         return fail_duplicate(path, text, (size_t)error.position);
@@ -72,14 +79,14 @@ enum osp_status json_parse_object(json_t **out, const char *path, const char *te
     return OSP_OK;
 }
 
-enum osp_status json_read_file(json_t **out, const char *path, size_t limit_bytes)
+enum osp_status json_read_file(json_t **out, const char *path, const struct json_limits *limits)
 {
     enum osp_status st;
     char *text = NULL;
     size_t n_bytes = 0;
 
-    TRY(file_read(&text, &n_bytes, path, limit_bytes));
-    TRY(json_parse_object(out, path, text, n_bytes));
+    TRY(file_read(&text, &n_bytes, path, limits->file_bytes));
+    TRY(json_parse_object(out, path, text, n_bytes, limits));
 out:
     free(text);
     return st;

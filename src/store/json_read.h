@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/json_limits.h"
 #include "base/status.h"
 
 /* An object of a file; `where` is "" or the path of keys down to it with a trailing dot. */
@@ -26,11 +27,15 @@ struct json_number_rule {
     double otherwise, min, max; /* allowed: min < value <= max */
 };
 
-/* Parses bytes strictly (no duplicate keys, one value only, an object). Gives a reference to
- * json_decref(). */
+/* Parses bytes strictly (no duplicate keys, one value only, an object), once they were found within the limits. Gives
+ * a reference to json_decref(). */
 CHECKED enum osp_status json_parse_object(json_t **out, const char *path, const char *text,
-                                          size_t n_bytes);
-CHECKED enum osp_status json_read_file(json_t **out, const char *path, size_t limit_bytes);
+                                          size_t n_bytes, const struct json_limits *limits);
+CHECKED enum osp_status json_read_file(json_t **out, const char *path,
+                                       const struct json_limits *limits);
+
+/* Of config.json and generation_config.json: gpt-oss's have 2 KB. */
+extern const struct json_limits config_json_limits;
 
 const char *json_type_text(const json_t *json); /* "a string", "an integer", "nothing" */
 

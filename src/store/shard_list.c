@@ -11,11 +11,13 @@
 #include "store/json_read.h"
 
 enum {
-    INDEX_BYTES_MAX =
-        8 * 1024 * 1024,       /* 0.06 MB for gpt-oss-120b; see SAFETENSORS_HEADER_BYTES_MAX */
     FILE_NAME_BYTES_MAX = 255, /* as the usual file systems */
     PART_NAME_BYTES = 64
 };
+
+/* gpt-oss-120b's has 0.06 MB; an entry is a name and a file, and 8 MiB have room for 80,000. */
+static const struct json_limits index_limits = {
+    .file_bytes = 8 << 20, .memory_bytes = 64 << 20, .string_bytes = 4096, .depth = 16};
 
 static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
@@ -102,7 +104,7 @@ static enum osp_status read_index(struct shard_list *l)
     const char *tensor;
     json_t *value;
 
-    TRY(json_read_file(&l->index, l->index_path, INDEX_BYTES_MAX));
+    TRY(json_read_file(&l->index, l->index_path, &index_limits));
     if (!json_is_object(weight_map(l)) || json_object_size(weight_map(l)) == 0)
         return fail(OSP_EFORMAT, "%s: weight_map is %s, expected an object with tensors",
                     l->index_path,

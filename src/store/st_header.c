@@ -13,6 +13,12 @@ enum {
     RANGE_OFFSETS = 2 /* begin, end */
 };
 
+/* As many tensors as are allowed take 1.9 kB each as they are reckoned; __metadata__ may have long strings. */
+static const struct json_limits header_limits = {.file_bytes = SAFETENSORS_HEADER_BYTES_MAX,
+                                                 .memory_bytes = 128 << 20,
+                                                 .string_bytes = 1 << 20,
+                                                 .depth = 16};
+
 /* Where a tensor's bytes lie, relative to the start of the data. */
 struct extent {
     size_t begin, end;
@@ -302,7 +308,7 @@ enum osp_status st_header_read(struct st_file *f, const unsigned char *bytes)
     enum osp_status st;
 
     TRY(locate(&h, bytes));
-    TRY(json_parse_object(&root, f->path, h.text, h.n_bytes));
+    TRY(json_parse_object(&root, f->path, h.text, h.n_bytes, &header_limits));
     TRY(check_metadata(&h, json_object_get(root, "__metadata__")));
     TRY(read_entries(&h, root));
     TRY(check_coverage(&h));

@@ -15,7 +15,7 @@
 #include "text/vocab.h"
 #include "text/vocab_files.h"
 
-enum { FILE_BYTES_MAX = 256 << 20 }; /* the published tokenizer.json has 28 MB */
+enum { FILE_BYTES_MAX = 64 << 20 }; /* gpt-oss's tokenizer.json has 28 MB */
 
 struct tokenizer {
     struct vocab vocab;

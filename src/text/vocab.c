@@ -7,19 +7,23 @@
 
 #include "base/memory.h"
 
-enum { SLOTS_MIN = 1024, N_PAIRS = 256 * 256 };
+enum {
+    SLOTS_MIN = 1024,
+    N_PAIRS = 256 * 256,
+    PROBES_MAX = 1024 /* of one token in a half-empty table; o200k's longest way has some dozens */
+};
 
 enum osp_status vocab_init(struct vocab *v, int32_t n_ordinary, int32_t size, size_t bytes_max)
 {
     enum osp_status st;
 
+    if (bytes_max > VOCAB_BYTES_MAX)
+        bytes_max =
+            VOCAB_BYTES_MAX; /* files have more text than tokens: vocab_define() counts those */
     *v = (struct vocab){.n_ordinary = n_ordinary, .size = size, .capacity_bytes = bytes_max};
     if (n_ordinary < 1 || size < n_ordinary || size > VOCAB_TOKENS_MAX)
         return fail(OSP_ELIMIT, "vocabulary has %d ordinary of %d tokens, limit is %d",
                     (int)n_ordinary, (int)size, VOCAB_TOKENS_MAX);
-    if (bytes_max > VOCAB_BYTES_MAX)
-        return fail(OSP_ELIMIT, "vocabulary has up to %zu bytes, limit is %d", bytes_max,
-                    VOCAB_BYTES_MAX);
     TRY(mem_try_array(&v->bytes, bytes_max, 1, "vocabulary"));
     TRY(mem_try_array(&v->spans, (size_t)size, sizeof *v->spans, "vocabulary"));
 out:
@@ -48,7 +52,7 @@ enum osp_status vocab_define(struct vocab *v, int64_t id, const char *bytes, siz
         return fail(OSP_EFORMAT, "token %lld has %zu bytes, needs 1..%d", (long long)id, n_bytes,
                     VOCAB_TOKEN_BYTES_MAX);
     if (n_bytes > v->capacity_bytes - v->n_bytes)
-        return fail(OSP_EFORMAT, "tokens have more than %zu bytes", v->capacity_bytes);
+        return fail(OSP_ELIMIT, "tokens have more than %zu bytes together", v->capacity_bytes);
     *span = (struct vocab_span){(uint32_t)v->n_bytes, (uint32_t)n_bytes};
     memcpy(v->bytes + v->n_bytes, bytes, n_bytes);
     v->n_bytes += n_bytes;
@@ -131,6 +135,8 @@ static enum osp_status index_one(struct vocab *v, int32_t id)
                     (int)v->n_ordinary - 1);
     key = key_of(bytes, n_bytes);
     slot = slot_of(v, bytes, n_bytes, key);
+    if ((((uint32_t)(slot - v->slots) - first_slot(v, key, n_bytes)) & v->slot_mask) > PROBES_MAX)
+        return fail(OSP_ELIMIT, "over %d tokens share the hash of token %d", PROBES_MAX, (int)id);
     if (slot->id >= 0)
         return fail(OSP_EFORMAT, "tokens %d and %d are the same bytes", (int)slot->id, (int)id);
     *slot = (struct vocab_slot){key, (uint32_t)n_bytes, id};

@@ -3,6 +3,7 @@
 #include "text/vocab_files.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "base/json_limits.h"
 #include "base/memory.h"
 #include "text/split.h"
 #include "text/vocab_json.h"
@@ -183,7 +185,17 @@ out:
     return st;
 }
 
-/* The text with the lists empty, so that jansson has little to do. */
+static void put_newlines_of(struct buf *out, const char *text, size_t n_bytes)
+{
+    const char *const end = text + n_bytes;
+
+    while ((text = memchr(text, '\n', (size_t)(end - text))) != NULL) {
+        buf_putc(out, '\n');
+        text++;
+    }
+}
+
+/* The text with the lists empty but for their newlines, so that jansson has little to do, and tells the right line. */
 static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
                             const struct vocab_lists *lists)
 {
@@ -200,22 +212,36 @@ static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
         if (!list->n_bytes)
             continue;
         buf_append(out, at, (size_t)(list->at - at));
-        buf_puts(out, *list->at == '{' ? "{}" : "[]");
+        buf_putc(out, *list->at);
+        put_newlines_of(out, list->at, list->n_bytes);
+        buf_putc(out, *list->at == '{' ? '}' : ']');
         at = list->at + list->n_bytes;
     }
     buf_append(out, at, (size_t)(data + n_bytes - at));
 }
 
-/* What is wrong with the file as a whole, whose places are those of the message. */
-static enum osp_status fail_json(const char *data, size_t n_bytes)
-{
-    json_error_t error = {.text = "not JSON"};
-    json_t *root = json_loadb(data, n_bytes, JSON_REJECT_DUPLICATES, &error);
+/* Everything but the lists: SPECIALS_MAX control tokens are reckoned with 14 MiB. */
+static const struct json_limits rest_limits = {.file_bytes =
+                                                   SIZE_MAX, /* the tokenizer's limit holds */
+                                               .memory_bytes = 32 << 20,
+                                               .string_bytes = 1 << 20,
+                                               .depth = 32};
 
-    json_decref(root);
-    if (error.line < 0)
+static enum osp_status parse_rest(json_t **out, const struct buf *rest)
+{
+    json_error_t error;
+    enum osp_status st;
+
+    if (rest->overflow)
+        return buf_failure(rest, "the text without its lists");
+    TRY(json_limits_check(&rest_limits, buf_text(rest), rest->size_bytes));
+    *out = json_loadb(buf_text(rest), rest->size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (*out == NULL && error.line < 0)
         return fail(OSP_ENOMEM, "no memory for its JSON");
-    return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
+    if (*out == NULL)
+        return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
+out:
+    return st;
 }
 
 enum osp_status vocab_read_json(struct vocab *v, struct specials *s, const char *data,
@@ -223,16 +249,19 @@ enum osp_status vocab_read_json(struct vocab *v, struct specials *s, const char 
 {
     struct vocab_lists lists;
     struct buf rest;
-    json_error_t error;
     json_t *root = NULL;
+    int line, column;
     enum osp_status st;
 
     buf_init(&rest, n_bytes + 1);
-    if (vocab_lists_find(&lists, data, n_bytes)) {
-        leave_lists_out(&rest, data, n_bytes, &lists);
-        root = json_loadb(buf_text(&rest), rest.size_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!vocab_lists_find(&lists, data, n_bytes)) {
+        scan_where(data, lists.wrong_at, &line, &column);
+        return fail(OSP_EFORMAT, "line %d, column %d: not JSON", line, column);
     }
-    st = root ? read_root(v, s, root, &lists) : fail_json(data, n_bytes);
+    leave_lists_out(&rest, data, n_bytes, &lists);
+    TRY(parse_rest(&root, &rest));
+    TRY(read_root(v, s, root, &lists));
+out:
     json_decref(root);
     buf_release(&rest);
     return st;

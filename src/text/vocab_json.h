@@ -9,9 +9,10 @@
 struct vocab_lists {
     const char *text;               /* of the whole file, for the places in messages */
     struct json_span vocab, merges; /* n_bytes 0: is not there, or of another kind */
+    const char *wrong_at;           /* where the text is not JSON */
 };
 
-/* Finds them. False when the text is not JSON as far as looked at. */
+/* Finds them. False, with the place, when the text is not JSON as far as looked at. */
 bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes);
 
 /* Writes the bytes that a byte-level string, escapes and all, stands for and gives their number; -1 if

@@ -93,21 +93,30 @@ static bool find_in_model(struct vocab_lists *out, struct json_scan *s)
     return scan_mark(s, '}');
 }
 
+static bool find_in_root(struct vocab_lists *out, struct json_scan *s)
+{
+    struct json_span key, value;
+
+    if (!scan_mark(s, '{'))
+        return false;
+    do {
+        if (!scan_string(s, &key) || !scan_mark(s, ':'))
+            return false;
+        if (is_key(key, "model") ? !find_in_model(out, s) : !scan_value(s, &value))
+            return false;
+    } while (scan_mark(s, ','));
+    return scan_mark(s, '}');
+}
+
 bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes)
 {
     struct json_scan s = {text, text + n_bytes};
-    struct json_span key, value;
+    bool found;
 
     *out = (struct vocab_lists){.text = text};
-    if (!scan_mark(&s, '{'))
-        return false;
-    do {
-        if (!scan_string(&s, &key) || !scan_mark(&s, ':'))
-            return false;
-        if (is_key(key, "model") ? !find_in_model(out, &s) : !scan_value(&s, &value))
-            return false;
-    } while (scan_mark(&s, ','));
-    return scan_mark(&s, '}');
+    found = find_in_root(out, &s);
+    out->wrong_at = found ? NULL : s.at;
+    return found;
 }
 
 enum osp_status vocab_list_wrong(const struct vocab_lists *lists, const struct json_scan *s,

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+enum { MERGES_MAX = 1 << 22 }; /* gpt-oss's list has 446,189 */
+
 struct pair {
     struct json_span left, right;
 };
@@ -133,9 +135,11 @@ enum osp_status check_merges(const struct vocab *v, const struct vocab_lists *li
         return vocab_list_wrong(lists, &s, "a list");
     if (scan_peek(&s) == ']')
         return check_count(&splits, 0);
-    do
+    do {
+        if (n == MERGES_MAX)
+            return fail(OSP_ELIMIT, "model.merges: more than %d pairs", MERGES_MAX);
         TRY(check_merge(&splits, &s, n++));
-    while (scan_mark(&s, ','));
+    } while (scan_mark(&s, ','));
     if (!scan_mark(&s, ']'))
         return vocab_list_wrong(lists, &s, "a comma or the end of the merges");
     st = check_count(&splits, n);

@@ -612,6 +612,26 @@ static void test_many_shards(void **state)
     folder_remove(folder);
 }
 
+/* An index whose file is within its limit and whose values are not. */
+static void test_index_has_a_budget(void **state)
+{
+    char *folder = checkpoint_copy("hf");
+    struct checkpoint c;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 8 << 20);
+    buf_puts(&b, "{\"a\":[");
+    while (b.size_bytes + 16 < b.limit_bytes)
+        buf_puts(&b, "[],");
+    buf_puts(&b, "0]}");
+    text_write(folder, INDEX, buf_text(&b));
+    assert_failure(checkpoint_open(&c, folder), OSP_ELIMIT, "budget",
+                   (const char *const[]){INDEX, "more bytes of memory than the limit of"}, 2);
+    buf_release(&b);
+    folder_remove(folder);
+}
+
 /* ---- reading everything ---- */
 
 struct steps {
@@ -688,6 +708,6 @@ UNIT_MAIN(cmocka_unit_test(test_damages_have_clear_errors),
           cmocka_unit_test(test_every_layout_opens),
           cmocka_unit_test(test_saved_rotary_tables_are_ignored),
           cmocka_unit_test(test_missing_folder), cmocka_unit_test(test_parts_of_original),
-          cmocka_unit_test(test_many_shards), cmocka_unit_test(test_prefetch_reads_all),
-          cmocka_unit_test(test_prefetch_tells_progress),
+          cmocka_unit_test(test_many_shards), cmocka_unit_test(test_index_has_a_budget),
+          cmocka_unit_test(test_prefetch_reads_all), cmocka_unit_test(test_prefetch_tells_progress),
           cmocka_unit_test(test_prefetch_notices_a_cut_file))

@@ -2,6 +2,7 @@
  * assumed where they are silent, and what is refused. */
 #include "store/hf_config.h"
 
+#include "base/buf.h"
 #include "checkpoint_edit.h"
 #include "model/config.h"
 
@@ -312,6 +313,34 @@ static void test_bad_configs_are_refused(void **state)
     }
 }
 
+/* Small values by the hundred thousand, in each file that is read whole. */
+static void test_configs_have_a_budget(void **state)
+{
+    static const char *const names[] = {"config.json", "generation_config.json"};
+    struct gptoss_config c;
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 1 << 20);
+    buf_puts(&b, "{\"a\":[");
+    while (b.size_bytes + 16 < b.limit_bytes)
+        buf_puts(&b, "{},");
+    buf_puts(&b, "0]}");
+    for (size_t i = 0; i < 2; i++) {
+        char *folder = checkpoint_copy("hf");
+
+        text_write(folder, names[i], buf_text(&b));
+        assert_failure(gptoss_config_read(&c, folder), OSP_ELIMIT, names[i],
+                       (const char *const[]){names[i], "more bytes of memory than the limit of"},
+                       2);
+        text_write(folder, names[i], "{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[0");
+        assert_failure(gptoss_config_read(&c, folder), OSP_ELIMIT, names[i],
+                       (const char *const[]){names[i], "nested deeper than the limit of 32"}, 2);
+        folder_remove(folder);
+    }
+    buf_release(&b);
+}
+
 static void test_missing_config(void **state)
 {
     struct gptoss_config c;
@@ -324,4 +353,4 @@ static void test_missing_config(void **state)
 UNIT_MAIN(cmocka_unit_test(test_layouts_agree), cmocka_unit_test(test_original_config),
           cmocka_unit_test(test_silent_configs_are_gpt_oss), cmocka_unit_test(test_values_are_read),
           cmocka_unit_test(test_stop_ids), cmocka_unit_test(test_bad_configs_are_refused),
-          cmocka_unit_test(test_missing_config))
+          cmocka_unit_test(test_configs_have_a_budget), cmocka_unit_test(test_missing_config))

@@ -122,6 +122,27 @@ static void test_bad_headers_are_refused(void **state)
     }
 }
 
+/* A header within its length whose tree would not be. */
+static void test_header_has_a_budget(void **state)
+{
+    const size_t n = SAFETENSORS_HEADER_BYTES_MAX;
+    char *header = malloc(n + 1);
+    struct st_file f;
+    struct image m;
+    size_t at;
+
+    (void)state;
+    assert_non_null(header);
+    at = (size_t)sprintf(header, "{\"a\":[");
+    for (; at + 5 < n; at += 3)
+        memcpy(header + at, "{},", 3);
+    strcpy(header + at, "0]}");
+    assert_failure(open_header(&f, &m, header, 0), OSP_ELIMIT, "budget",
+                   (const char *const[]){"x.safetensors: line 1", "more bytes of memory"}, 2);
+    free(m.bytes);
+    free(header);
+}
+
 static void test_header_length_is_checked(void **state)
 {
     static const uint64_t lengths[] = {UINT64_MAX, UINT64_MAX - 7, (uint64_t)1 << 63,
@@ -252,6 +273,7 @@ static void test_missing_file_and_folder(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_bad_headers_are_refused),
+          cmocka_unit_test(test_header_has_a_budget),
           cmocka_unit_test(test_header_length_is_checked), cmocka_unit_test(test_good_file_is_read),
           cmocka_unit_test(test_file_without_tensors_is_read),
           cmocka_unit_test(test_long_names_are_refused),

@@ -1,7 +1,10 @@
 /* Vocabulary files that are not as they should be: each has its clear error and leaks nothing. */
 #include "unit.h"
 
+#include <sys/resource.h>
+
 #include "base/file.h"
+#include "text/vocab.h"
 #include "tokenizer_file.h"
 
 /* What is replaced in the small tokenizer.json, and what the message must then say. */
@@ -84,7 +87,7 @@ static void assert_refused(const struct corruption *c)
     enum osp_status st;
     struct buf b;
 
-    buf_init(&b, 1 << 20);
+    buf_init(&b, 4 << 20);
     put_tokenizer_json(&b);
     replace_once(&b, c->old, c->new);
     st = open_bytes(&t, b.data, b.size_bytes);
@@ -154,6 +157,147 @@ static void test_long_token(void **state)
     c.new = b.data;
     assert_refused(&c);
     buf_release(&b);
+}
+
+/* ---- limits ---- */
+
+/* Resident memory at the peak of this process, which tests/run_units starts for each test. */
+static size_t peak_bytes(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (size_t)usage.ru_maxrss * 1024;
+}
+
+/* The small file, with as many small values in a member that nobody reads as 20 MiB hold, and then `end`. */
+static void bomb(struct buf *b, const char *piece, const char *end)
+{
+    struct buf small;
+
+    buf_init(&small, 1 << 20);
+    put_tokenizer_json(&small);
+    buf_puts(b, "{\"x\":[");
+    while (b->size_bytes < 20 << 20)
+        buf_puts(b, piece);
+    buf_printf(b, "0]%s,%s", end, buf_text(&small) + 1);
+    buf_release(&small);
+}
+
+static void assert_bomb_refused(const char *piece, const char *end, enum osp_status status)
+{
+    enum { ALLOWED_BYTES = 400 << 20 };
+    struct tokenizer *t = NULL;
+    struct buf b;
+
+    buf_init(&b, 32 << 20);
+    bomb(&b, piece, end);
+    assert_int_equal(open_bytes(&t, b.data, b.size_bytes), status);
+    buf_release(&b);
+    if (peak_bytes() > ALLOWED_BYTES)
+        fail_msg("%s: %zu MiB of memory at the peak", piece, peak_bytes() >> 20);
+}
+
+/* 20 MiB of "{}" took 1.6 GB, in a file that is whole and in one that is broken behind them. */
+static void test_small_values_are_not_made_in_millions(void **state)
+{
+    (void)state;
+    assert_bomb_refused("{},", "", OSP_ELIMIT);
+    assert_non_null(strstr(fail_message(), "line 1, column "));
+    assert_non_null(strstr(fail_message(), "would take more bytes of memory than the limit of"));
+    assert_bomb_refused("{},", "]", OSP_EFORMAT);
+    assert_bomb_refused("[[],[]],", "", OSP_ELIMIT);
+    assert_bomb_refused("{\"a\":{\"b\":1}},", "", OSP_ELIMIT);
+}
+
+static void test_nesting_and_long_strings(void **state)
+{
+    struct corruption c = {"\"normalizer\":null", NULL, OSP_ELIMIT, "nested deeper than the limit"};
+    struct buf b;
+
+    (void)state;
+    buf_init(&b, 4 << 20);
+    buf_puts(&b, "\"normalizer\":");
+    for (int i = 0; i < 100; i++)
+        buf_putc(&b, '[');
+    for (int i = 0; i < 100; i++)
+        buf_putc(&b, ']');
+    c.new = b.data;
+    assert_refused(&c);
+    buf_clear(&b);
+    buf_puts(&b, "\"normalizer\":\"");
+    for (int i = 0; i < 1 << 20; i++)
+        buf_putc(&b, 'x');
+    buf_puts(&b, "x\"");
+    c.new = b.data;
+    c.says = "a string of more bytes than the limit";
+    assert_refused(&c);
+    buf_release(&b);
+}
+
+static void test_size_of_the_file(void **state)
+{
+    char path[] = "/tmp/osprey-test-XXXXXX";
+    struct tokenizer *t = NULL;
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, (64 << 20) + 1), 0);
+    close(fd);
+    assert_int_equal(tokenizer_open(&t, path), OSP_ELIMIT);
+    assert_non_null(strstr(fail_message(), "67108865 bytes, limit is 67108864"));
+    unlink(path);
+}
+
+static uint64_t inverse_of_odd(uint64_t x)
+{
+    uint64_t y = x; /* right in its last three bits; each round doubles them */
+
+    for (int i = 0; i < 5; i++)
+        y *= 2 - x * y;
+    return y;
+}
+
+/* Tokens of eight bytes that a known hash puts into one slot: comparing each with all before is no start. */
+static void test_tokens_of_one_hash(void **state)
+{
+    enum { N = 100000 };
+    const uint64_t inverse = inverse_of_odd(0x9E3779B97F4A7C15u);
+    struct vocab v = {.bytes = NULL};
+
+    (void)state;
+    assert_int_equal(vocab_init(&v, 256 + N, 256 + N, 256 + 8 * N), OSP_OK);
+    for (int i = 0; i < 256; i++) {
+        const char byte = (char)i;
+
+        assert_int_equal(vocab_define(&v, i, &byte, 1), OSP_OK);
+    }
+    for (uint64_t i = 0; i < N; i++) {
+        const uint64_t hash = (i + 1) << 32, key = (hash ^ hash >> 32) * inverse - 8;
+        char bytes[8];
+
+        memcpy(bytes, &key, 8);
+        assert_int_equal(vocab_define(&v, (int64_t)(256 + i), bytes, 8), OSP_OK);
+    }
+    assert_int_equal(vocab_index(&v), OSP_ELIMIT);
+    assert_non_null(strstr(fail_message(), "share the hash of token"));
+    vocab_release(&v);
+}
+
+/* More text than tokens is allowed: files are indented. More tokens than memory for them is not. */
+static void test_bytes_of_all_tokens(void **state)
+{
+    struct vocab v = {.bytes = NULL};
+    static char token[VOCAB_TOKEN_BYTES_MAX];
+    const int n = VOCAB_BYTES_MAX / VOCAB_TOKEN_BYTES_MAX;
+
+    (void)state;
+    assert_int_equal(vocab_init(&v, n + 1, n + 1, (size_t)1 << 26), OSP_OK);
+    for (int i = 0; i < n; i++)
+        assert_int_equal(vocab_define(&v, i, token, sizeof token), OSP_OK);
+    assert_int_equal(vocab_define(&v, n, token, 1), OSP_ELIMIT);
+    vocab_release(&v);
 }
 
 /* ---- .tiktoken ---- */
@@ -232,4 +376,7 @@ static void test_paths(void **state)
 
 UNIT_MAIN(cmocka_unit_test(test_corrupt_tokenizer_json), cmocka_unit_test(test_other_spellings),
           cmocka_unit_test(test_every_truncation), cmocka_unit_test(test_long_token),
+          cmocka_unit_test(test_small_values_are_not_made_in_millions),
+          cmocka_unit_test(test_nesting_and_long_strings), cmocka_unit_test(test_size_of_the_file),
+          cmocka_unit_test(test_tokens_of_one_hash), cmocka_unit_test(test_bytes_of_all_tokens),
           cmocka_unit_test(test_corrupt_tiktoken), cmocka_unit_test(test_paths))
