@@ -329,7 +329,8 @@ enum {
     OSP_LOGIT_BIASES_MAX = 1024,
     OSP_LOGIT_BIAS_MAX = 100, /* either way */
     OSP_TOP_LOGPROBS_MAX = 20,
-    OSP_CLIENT_BYTES_MAX = 256
+    OSP_CLIENT_BYTES_MAX = 256, /* also of a user */
+    OSP_SALT_BYTES_MAX = 320    /* a server's own salt can stand before a client's */
 };
 
 struct osp_logit_bias {
@@ -392,11 +393,14 @@ struct osp_request_options {
     bool prompt_logprobs;
     int top_prompt_logprobs;
     bool prompt_only; /* it ends with its prompt, as OSP_FINISH_LENGTH: no token is drawn */
-    int priority;     /* lower goes first */
-    /* Whose share of the engine this takes: clients that wait are served alike. At most
-     * OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
+    int priority;     /* lower goes first, among the requests of one client */
+    /* Whose share of the engine this takes: clients that wait are served alike, whatever their requests'
+     * priorities. At most OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
     const char *client;
-    /* Prompts with different salts never share a prefix. At most OSP_CLIENT_BYTES_MAX; NULL: none. */
+    /* Whose part of the client's share: its users that wait are served alike. At most OSP_CLIENT_BYTES_MAX; NULL:
+     * all who give none are one user. */
+    const char *user;
+    /* Prompts with different salts never share a prefix. At most OSP_SALT_BYTES_MAX; NULL: none. */
     const char *cache_salt;
     bool no_prefix_cache; /* takes nothing from the prefix cache and leaves nothing there */
     /* A request with a seed takes from the prefix cache only what its own prompt would compute, bit for

@@ -81,6 +81,7 @@ static struct odds random_odds(void)
 
     o.is_async = o.is_async && o.is_behind; /* else there is nothing to do meanwhile */
     o.is_ahead = o.is_behind && world.seed % 3 != 0;
+    o.many_users = world.seed % 4 == 1;
     o.long_answers = !o.short_answers && pick(o.few_pages ? 4 : 2) > 0;
     return o;
 }
@@ -233,9 +234,9 @@ int main(int argc, char **argv)
     osp_tokenizer_close(tokenizer);
     printf("admissions %" PRId64 ", gave way %" PRId64 ", pages swapped %" PRId64
            ", rows again %" PRId64 ", cached tokens %" PRId64 ", pages shared %" PRId64
-           ", due %" PRId64 ", tokens of prompts scored %" PRId64 "\n",
+           ", due %" PRId64 " and keys %" PRId64 ", tokens of prompts scored %" PRId64 "\n",
            totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,
-           totals.n_cached, totals.n_shared, totals.n_dues, totals.n_scored);
+           totals.n_cached, totals.n_shared, totals.n_dues, totals.n_key_dues, totals.n_scored);
     printf("planned ahead and taken %" PRId64 ", of these sent %" PRId64 " with %" PRId64
            " rows for nobody, left while a step was under way %" PRId64 "\n",
            totals.n_ahead, totals.n_sent, totals.n_void_rows, totals.n_left);

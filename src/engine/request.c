@@ -22,6 +22,7 @@ static void request_free(struct osp_request *r)
     free(r->message);
     free(r->form_message);
     free(r->client);
+    free(r->user);
     free(r->salt);
     free(r);
 }

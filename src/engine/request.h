@@ -32,10 +32,10 @@ struct osp_request {
 
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct outbox outbox;     /* under the lock */
-    char *message;            /* set once, before the outbox ends with a failure */
-    char *client, *salt;      /* what seq.client_key and seq.salt point to */
-    struct answer_form *form; /* NULL: it is held to none; the engine's thread's */
+    struct outbox outbox;       /* under the lock */
+    char *message;              /* set once, before the outbox ends with a failure */
+    char *client, *user, *salt; /* what seq.client_key, .user_key and .salt point to */
+    struct answer_form *form;   /* NULL: it is held to none; the engine's thread's */
     enum osp_status
         form_status;    /* why there can be no mask for the next token; the same thread's, */
     char *form_message; /* as is this */

@@ -147,8 +147,8 @@ enum osp_status sched_add(struct sched *s, struct seq *q)
 
     assert(q->state == SEQ_WAITING);
     assert(sched_can_fit(&s->limits, q->n_tokens_max));
-    TRY(clients_join(&q->client, &s->clients, q->client_key));
-    client_lift(&s->clients, q->client);
+    TRY(clients_join(&q->user, &s->clients, q->client_key, q->user_key));
+    q->client = q->user->parent;
     q->arrival = ++s->n_arrivals;
     queue_insert(s, q);
     s->plan->holds = false;
@@ -192,8 +192,8 @@ static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
         running_unlink(s, q);
     else
         queue_unlink(s, q);
-    clients_leave(&s->clients, q->client);
-    q->client = NULL;
+    clients_leave(&s->clients, q->user);
+    q->client = q->user = NULL;
     q->state = SEQ_ENDED;
     s->n_ended++;
 }
@@ -260,28 +260,56 @@ struct seq *sched_expired(const struct sched *s, uint64_t now_ns)
 
 /* ---- who gives way to whom ---- */
 
-static bool stays_before(const struct seq *a, const struct seq *b)
+static bool is_kept(const struct seq *q)
 {
-    bool a_is_kept = a->n_preempted >= PREEMPTIONS_MAX,
-         b_is_kept = b->n_preempted >= PREEMPTIONS_MAX;
+    return q->n_preempted >= PREEMPTIONS_MAX;
+}
 
-    if (a_is_kept != b_is_kept)
-        return a_is_kept;
-    if (a->priority != b->priority && !a_is_kept)
+/* Of two of one client. */
+static bool own_stays_before(const struct seq *a, const struct seq *b)
+{
+    if (is_kept(a) != is_kept(b))
+        return is_kept(a);
+    if (a->priority != b->priority && !is_kept(a))
         return a->priority < b->priority;
     return a->arrival < b->arrival;
+}
+
+/* Of any two, when they have their ranks. A client's second one gives way before any client's first: whoever runs
+ * little cannot be put out by the priorities or the number of another client's requests. */
+static bool stays_before(const struct seq *a, const struct seq *b)
+{
+    if (is_kept(a) != is_kept(b))
+        return is_kept(a);
+    if (a->rank != b->rank && !is_kept(a))
+        return a->rank < b->rank;
+    return a->arrival < b->arrival;
+}
+
+/* In place; from one step to the next little changes. */
+static void sort_order(struct sched *s, bool (*before)(const struct seq *a, const struct seq *b))
+{
+    for (int i = 1; i < s->n_order; i++) {
+        struct seq *q = s->order[i];
+        int k = i;
+
+        for (; k > 0 && before(q, s->order[k - 1]); k--)
+            s->order[k] = s->order[k - 1];
+        s->order[k] = q;
+    }
 }
 
 static void put_in_order(struct sched *s)
 {
     s->n_order = s->n_running;
     for (int i = 0; i < s->n_running; i++) {
-        int k = i;
-
-        for (; k > 0 && stays_before(s->running[i], s->order[k - 1]); k--)
-            s->order[k] = s->order[k - 1];
-        s->order[k] = s->running[i];
+        s->order[i] = s->running[i];
+        s->running[i]->client->n_running = 0;
     }
+    sort_order(s, own_stays_before);
+    for (int i = 0; i < s->n_order; i++)
+        s->order[i]->rank = s->order[i]->client->n_running++;
+    sort_order(s, stays_before);
 }
 
 static void plan_part(struct sched *s, struct seq *q)
@@ -366,7 +394,7 @@ static void charge(struct seq *q)
 
     if (q->n_stored <= q->n_charged)
         return; /* what is computed again was paid for */
-    q->client->served += (int64_t)unit * (q->n_stored - q->n_charged);
+    client_charge(q->user, (int64_t)unit * (q->n_stored - q->n_charged));
     q->n_charged = q->n_stored;
 }
 

@@ -4,11 +4,12 @@
  *
  * Policy (docs/engine.md): every running sequence that generates gets its row in every step; what is
  * left of the step's budget goes to prompts in chunks, few enough rows that those who generate need
- * not wait long. Who waits is admitted by priority, then by what the client was served, then by
- * arrival, and nobody is passed by more than a known number of later ones. A sequence is admitted when
- * the pages of its prompt are free or only cached; it takes more as it grows. When there are none, those
- * of lowest priority, then the youngest, give way: their pages go to the host's memory (moves of the plan),
- * or are computed again in the arithmetic that made them. The first in that order always goes on. */
+ * not wait long. The client that was served least is next, and of its requests the one of the first priority,
+ * then of the user that was served least, then the oldest; nobody is passed more often than a known number of
+ * times. A sequence is admitted when the pages of its prompt are free or only cached; it takes more as it grows.
+ * When there are none, those of the client that runs most give way, of these the one of the last priority, then
+ * the youngest: their pages go to the host's memory (moves of the plan), or are computed again in the arithmetic
+ * that made them. The first in that order always goes on. */
 #ifndef ENGINE_SCHED_H
 #define ENGINE_SCHED_H
 
@@ -24,8 +25,9 @@ enum {
     SCHED_TURN_IDS_MAX = 4,
     PREEMPTIONS_MAX =
         3, /* who gave way so often does so no more for later ones, whatever their priority */
-    /* Later requests that may be admitted before one that waits. Then every second place is for those
-     * who were passed so often, in that order: sched_passes_bound(). */
+    /* Later requests of the same client that may be admitted before one that waits, and requests of other
+     * clients before one of a client of which some wait. Then every second place is for those who were passed
+     * so often, in that order: sched_passes_bound(). */
     PASSES_MAX_DEFAULT = 1024,
     PROMPT_ROWS_MIN = 16, /* of prompts in every step, however slow the machine */
     OLDEST_PROMPT_PART =
@@ -87,8 +89,9 @@ struct seq {
     bool ignore_stop;   /* of the limits' stop ids; */
     int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
     int n_stop_ids;
-    int priority;           /* lower goes first */
-    const char *client_key; /* whose share it takes; borrowed; NULL: of those who give none */
+    int priority;           /* lower goes first, among the requests of one client */
+    const char *client_key; /* whose share it takes; borrowed; NULL: of those who give none; */
+    const char *user_key;   /* and which part of that; likewise */
     uint64_t deadline_ns;   /* 0: none */
     enum seq_state state;
     enum seq_end end;
@@ -97,13 +100,12 @@ struct seq {
     void *owner; /* the scheduler never looks at it */
 
     /* the scheduler's own */
-    struct client *client;
-    int64_t arrival, admission; /* numbers in order */
-    int n_passed;               /* later ones that were admitted while it waited */
-    int64_t due;                /* number in order of having been passed too often; 0: not yet */
-    int n_due_before;           /* that were due then and still waited */
-    struct seq *before, *after; /* in the queue */
-    int n_rows;                 /* of it in the step that is planned */
+    struct client *client, *user; /* user->parent is the client */
+    int64_t arrival, admission;   /* numbers in order */
+    struct passes passes;         /* by later ones of the client that were admitted */
+    int rank;                     /* so many of its client give way after it */
+    struct seq *before, *after;   /* in the queue */
+    int n_rows;                   /* of it in the step that is planned */
     int n_scored;         /* is_scored: positions whose logits were told of, or are under way */
     bool is_under_way;    /* has rows in the step under way, */
     bool is_awaited;      /* which draws its next token, */
@@ -174,8 +176,8 @@ struct sched {
     struct seq **order;   /* (n_order) the same, who gives way last first; NULL: it gave way */
     int n_running, n_order;
     struct seq *first_waiting, *last_waiting; /* in order of arrival */
-    int n_waiting, n_due;                     /* of them, those who were passed too often */
-    int64_t n_arrivals, n_admissions, n_dues; /* so far */
+    int n_waiting;
+    int64_t n_arrivals, n_admissions; /* so far */
     struct clients clients;
     struct step_cost cost;
     struct step_plan plans[2];
@@ -199,8 +201,9 @@ int sched_chunk_pages(int n_batch_tokens_max);
 /* True when a sequence of n_tokens_max can be admitted to an empty scheduler. */
 bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
 
-/* How often a sequence can have been passed when it is admitted. */
-int64_t sched_passes_bound(const struct sched_limits *l, const struct seq *q);
+/* How often a sequence, by others of its client, or a client, by other clients, can have been passed when it is
+ * admitted. */
+int64_t sched_passes_bound(const struct sched_limits *l, const struct passes *p);
 
 /* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */
 CHECKED enum osp_status sched_add(struct sched *s, struct seq *q);

@@ -1,21 +1,15 @@
-/* Clients by key, and the counter that a client takes up its place with. */
+/* Clients and users by key, and the counters that they take up their places with. */
 #include "engine/sched_clients.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/str.h"
 
-static struct client **bucket_of(struct clients *c, const char *key)
-{
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-
-    for (const char *s = key; *s != '\0'; s++)
-        hash = (hash ^ (unsigned char)*s) * 1099511628211u;
-    return &c->bucket[hash % CLIENT_BUCKETS];
-}
+/* ---- lists ---- */
 
 static void list_append(struct client_list *l, struct client *client)
 {
@@ -42,37 +36,66 @@ static void list_unlink(struct client_list *l, struct client *client)
     l->n--;
 }
 
+/* ---- finding, making, forgetting ---- */
+
+/* The NUL parts a client's key from its user's. */
+static uint64_t hash_of(const struct client *parent, const char *key)
+{
+    return hash_bytes(parent->parent == NULL ? HASH_START : parent->hash, key, strlen(key) + 1);
+}
+
+static struct client **bucket_of(struct clients *c, uint64_t hash)
+{
+    return &c->bucket[hash % CLIENT_BUCKETS];
+}
+
+/* An idle one, with its children, which are idle too. */
 static void forget(struct clients *c, struct client *client)
 {
-    struct client **link = bucket_of(c, client->key);
+    struct client **link = bucket_of(c, client->hash);
 
+    assert(client->n_live == 0);
+    while (client->idle.first != NULL)
+        forget(c, client->idle.first);
     while (*link != client)
         link = &(*link)->next_in_bucket;
     *link = client->next_in_bucket;
-    list_unlink(&c->idle, client);
+    list_unlink(&client->parent->idle, client);
     free(client->key);
     free(client);
 }
 
 void clients_release(struct clients *c)
 {
-    assert(c->live.n == 0);
-    while (c->idle.first != NULL)
-        forget(c, c->idle.first);
+    assert(c->root.n_live == 0);
+    while (c->root.idle.first != NULL)
+        forget(c, c->root.idle.first);
 }
 
-static struct client *find(struct clients *c, const char *key)
+static struct client *find(struct clients *c, const struct client *parent, const char *key)
 {
-    struct client *client = *bucket_of(c, key);
+    struct client *client = *bucket_of(c, hash_of(parent, key));
 
-    while (client != NULL && strcmp(client->key, key) != 0)
+    while (client != NULL && (client->parent != parent || strcmp(client->key, key) != 0))
         client = client->next_in_bucket;
     return client;
 }
 
-static enum osp_status make(struct client **out, struct clients *c, const char *key)
+/* The oldest idle ones make room; the new one is the latest. */
+static void remember(struct clients *c, struct client *client)
 {
-    struct client **bucket = bucket_of(c, key), *client;
+    struct client *parent = client->parent;
+    const int n_max = parent == &c->root ? CLIENTS_IDLE_MAX : USERS_IDLE_MAX;
+
+    list_append(&parent->idle, client);
+    if (parent->idle.n > n_max)
+        forget(c, parent->idle.first);
+}
+
+static enum osp_status make(struct client **out, struct clients *c, struct client *parent,
+                            const char *key)
+{
+    struct client **bucket, *client;
     enum osp_status st;
 
     TRY(mem_try_array(&client, 1, sizeof *client, "a client's place"));
@@ -81,62 +104,112 @@ static enum osp_status make(struct client **out, struct clients *c, const char *
         free(client);
         return st;
     }
+    client->parent = parent;
+    client->hash = hash_of(parent, key);
+    bucket = bucket_of(c, client->hash);
     client->next_in_bucket = *bucket;
     *bucket = client;
-    list_append(&c->idle, client);
+    remember(c, client);
     *out = client;
 out:
     return st;
 }
 
-enum osp_status clients_join(struct client **out, struct clients *c, const char *key)
+static enum osp_status find_or_make(struct client **out, struct clients *c, struct client *parent,
+                                    const char *key)
 {
-    struct client *client;
-    enum osp_status st = OSP_OK;
-
-    if (key == NULL)
-        key = "";
-    client = find(c, key);
-    if (client == NULL)
-        TRY(make(&client, c, key));
-    if (client->n_live++ == 0) {
-        list_unlink(&c->idle, client);
-        list_append(&c->live, client);
-    }
-    *out = client;
-out:
-    return st;
+    *out = find(c, parent, key != NULL ? key : "");
+    return *out != NULL ? OSP_OK : make(out, c, parent, key != NULL ? key : "");
 }
 
-void clients_leave(struct clients *c, struct client *client)
-{
-    assert(client->n_live > 0);
-    if (--client->n_live > 0)
-        return;
-    assert(client->n_waiting == 0);
-    list_unlink(&c->live, client);
-    list_append(&c->idle, client);
-    if (c->idle.n > CLIENTS_IDLE_MAX)
-        forget(c, c->idle.first);
-}
+/* ---- taking a place ---- */
 
-/* The least counter among those who wait for their turn; with nobody waiting, the most that one had when it was admitted.
- * Who gave way does not count: its turn is next whatever it was served, and its counter may be far behind, for others were
- * served alone while it ran. */
-static int64_t least_served(const struct clients *c)
+/* The least counter among the children that wait for their turn; with nobody waiting, the most that one had when it was
+ * admitted. Who gave way does not count: its counter may be far behind, for others were served alone while it ran. */
+static int64_t least_served(const struct client *parent)
 {
     int64_t least = INT64_MAX;
 
-    for (const struct client *i = c->live.first; i != NULL; i = i->after)
+    for (const struct client *i = parent->live.first; i != NULL; i = i->after)
         if (i->n_fresh > 0 && i->served < least)
             least = i->served;
-    return least == INT64_MAX ? c->last_served : least;
+    return least == INT64_MAX ? parent->last_served : least;
 }
 
-void client_lift(struct clients *c, struct client *client)
+static void lift(struct client *client)
 {
-    int64_t least = least_served(c);
+    int64_t least = least_served(client->parent);
 
     if (client->n_fresh == 0 && client->served < least)
         client->served = least;
+}
+
+static void go_live(struct client *client)
+{
+    if (client->n_live++ > 0 || client->parent == NULL)
+        return;
+    list_unlink(&client->parent->idle, client);
+    list_append(&client->parent->live, client);
+}
+
+enum osp_status clients_join(struct client **user, struct clients *c, const char *client,
+                             const char *user_key)
+{
+    struct client *of;
+    enum osp_status st;
+
+    TRY(find_or_make(&of, c, &c->root, client));
+    TRY(find_or_make(user, c, of, user_key));
+    lift(of);
+    lift(*user);
+    for (struct client *i = *user; i != NULL; i = i->parent)
+        go_live(i);
+out:
+    return st;
+}
+
+/* Users first, so that a client that is idle has idle users only. */
+void clients_leave(struct clients *c, struct client *user)
+{
+    for (struct client *i = user, *parent; i != NULL; i = parent) {
+        parent = i->parent;
+        assert(i->n_live > 0);
+        if (--i->n_live > 0 || parent == NULL)
+            continue;
+        assert(i->n_waiting == 0);
+        list_unlink(&parent->live, i);
+        remember(c, i);
+    }
+}
+
+/* ---- counting ---- */
+
+void client_waits(struct client *user, bool is_fresh)
+{
+    for (struct client *i = user; i != NULL; i = i->parent) {
+        i->n_waiting++;
+        i->n_fresh += is_fresh;
+    }
+}
+
+void client_waits_no_more(struct client *user, bool is_fresh)
+{
+    for (struct client *i = user; i != NULL; i = i->parent) {
+        assert(i->n_waiting > 0);
+        i->n_waiting--;
+        i->n_fresh -= is_fresh;
+    }
+}
+
+void client_admitted(struct client *user)
+{
+    for (struct client *i = user; i->parent != NULL; i = i->parent)
+        if (i->served > i->parent->last_served)
+            i->parent->last_served = i->served;
+}
+
+void client_charge(struct client *user, int64_t units)
+{
+    for (struct client *i = user; i != NULL; i = i->parent)
+        i->served += units;
 }

@@ -1,13 +1,16 @@
-/* The waiting line: priority, then the client that was served least, then arrival; and the bound. */
+/* The queue: the client that was served least; of its requests priority, then the user that was served least, then
+ * arrival; and the bounds. */
 #include "engine/sched_queue.h"
 
 #include <assert.h>
 
-int64_t sched_passes_bound(const struct sched_limits *l, const struct seq *q)
+int64_t sched_passes_bound(const struct sched_limits *l, const struct passes *p)
 {
     /* Every second place is for those who are due, in their order; both kinds may be later ones. */
-    return q->due == 0 ? l->passes_max : l->passes_max + 2 * ((int64_t)q->n_due_before + 1);
+    return p->due == 0 ? l->passes_max : l->passes_max + 2 * ((int64_t)p->n_due_before + 1);
 }
+
+/* ---- in and out ---- */
 
 void queue_insert(struct sched *s, struct seq *q)
 {
@@ -26,10 +29,14 @@ void queue_insert(struct sched *s, struct seq *q)
     else
         s->first_waiting = q;
     s->n_waiting++;
-    q->n_passed = 0;
-    q->due = 0;
-    q->client->n_waiting++;
-    q->client->n_fresh += q->n_preempted == 0;
+    q->passes = (struct passes){0};
+    client_waits(q->user, q->n_preempted == 0);
+}
+
+static void stop_counting(struct line *line, struct passes *p)
+{
+    line->n_due -= p->due > 0;
+    *p = (struct passes){0};
 }
 
 void queue_unlink(struct sched *s, struct seq *q)
@@ -44,60 +51,116 @@ void queue_unlink(struct sched *s, struct seq *q)
         s->last_waiting = q->before;
     q->before = q->after = NULL;
     s->n_waiting--;
-    s->n_due -= q->due > 0;
-    assert(q->client->n_waiting > 0);
-    q->client->n_waiting--;
-    q->client->n_fresh -= q->n_preempted == 0;
+    stop_counting(&q->client->line, &q->passes);
+    client_waits_no_more(q->user, q->n_preempted == 0);
+    if (q->client->n_waiting == 0)
+        stop_counting(&s->clients.root.line, &q->client->passes);
 }
 
+/* ---- who is next ---- */
+
+static bool is_for_due(const struct line *l)
+{
+    return l->n_due > 0 && l->n_admissions % 2 == 0;
+}
+
+static const struct client *first_due_client(const struct sched *s)
+{
+    const struct client *first = NULL;
+
+    for (const struct client *i = s->clients.root.live.first; i != NULL; i = i->after)
+        if (i->passes.due > 0 && (first == NULL || i->passes.due < first->passes.due))
+            first = i;
+    return first;
+}
+
+/* Of those that were served least, the one with the oldest request. */
+static const struct client *next_client(const struct sched *s)
+{
+    const struct client *best = s->first_waiting->client;
+
+    if (is_for_due(&s->clients.root.line))
+        return first_due_client(s);
+    for (const struct seq *q = s->first_waiting; q != NULL; q = q->after)
+        if (q->client->served < best->served)
+            best = q->client;
+    return best;
+}
+
+/* Of two of one client. */
 static bool goes_before(const struct seq *a, const struct seq *b)
 {
     if (a->priority != b->priority)
         return a->priority < b->priority;
     if ((a->n_preempted > 0) != (b->n_preempted > 0))
         return a->n_preempted > 0; /* what was begun is finished first */
-    if (a->client->served != b->client->served)
-        return a->client->served < b->client->served;
+    if (a->user->served != b->user->served)
+        return a->user->served < b->user->served;
     return a->arrival < b->arrival;
 }
 
-static struct seq *first_due(const struct sched *s)
+static bool is_due_before(const struct seq *a, const struct seq *b)
 {
-    struct seq *first = NULL;
-
-    for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
-        if (q->due > 0 && (first == NULL || q->due < first->due))
-            first = q;
-    return first;
+    return a->passes.due > 0 && (b->passes.due == 0 || a->passes.due < b->passes.due);
 }
 
 struct seq *queue_next(const struct sched *s)
 {
-    struct seq *best = s->first_waiting;
+    const struct client *client;
+    struct seq *best = NULL;
+    bool by_due;
 
-    if (s->n_due > 0 && s->n_admissions % 2 == 0)
-        return first_due(s);
+    if (s->first_waiting == NULL)
+        return NULL;
+    client = next_client(s);
+    by_due = is_for_due(&client->line);
     for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
-        if (goes_before(q, best))
+        if (q->client == client &&
+            (best == NULL || (by_due ? is_due_before(q, best) : goes_before(q, best))))
             best = q;
     return best;
 }
 
-static void pass(struct sched *s, struct seq *q)
+/* ---- admission ---- */
+
+static void pass(struct line *line, struct passes *p, int n_max)
 {
-    if (++q->n_passed != s->limits.passes_max)
+    if (++p->n != n_max)
         return;
-    q->due = ++s->n_dues;
-    q->n_due_before = s->n_due++;
+    p->due = ++line->n_dues;
+    p->n_due_before = line->n_due++;
+}
+
+/* Another client is passed once, at its oldest request. */
+static void pass_client(struct sched *s, struct client *client)
+{
+    if (client->passed_by == s->n_admissions)
+        return;
+    client->passed_by = s->n_admissions;
+    pass(&s->clients.root.line, &client->passes, s->limits.passes_max);
+}
+
+/* The older ones of q's client, and the other clients. */
+static void pass_others(struct sched *s, const struct seq *q)
+{
+    for (struct seq *i = s->first_waiting; i != NULL; i = i->after)
+        if (i->client != q->client)
+            pass_client(s, i->client);
+        else if (i->arrival < q->arrival)
+            pass(&q->client->line, &i->passes, s->limits.passes_max);
 }
 
 void queue_admit(struct sched *s, struct seq *q)
 {
-    assert(q->n_passed <= sched_passes_bound(&s->limits, q));
-    for (struct seq *i = s->first_waiting; i != q; i = i->after)
-        pass(s, i);
-    if (q->client->served > s->clients.last_served)
-        s->clients.last_served = q->client->served;
-    queue_unlink(s, q);
+    struct client *client = q->client;
+
+    assert(q->passes.n <= sched_passes_bound(&s->limits, &q->passes));
+    assert(client->passes.n <= sched_passes_bound(&s->limits, &client->passes));
     q->admission = ++s->n_admissions;
+    pass_others(s, q);
+    stop_counting(&s->clients.root.line, &client->passes);
+    client_admitted(q->user);
+    queue_unlink(s, q);
+    client->line.n_admissions++;
+    s->clients.root.line.n_admissions++;
 }

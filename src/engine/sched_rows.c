@@ -77,24 +77,43 @@ static int prompt_rows_max(const struct sched *s, int n_generated)
     return n < PROMPT_ROWS_MIN ? min_int(PROMPT_ROWS_MIN, n_free) : n;
 }
 
-static bool prompt_goes_before(const struct seq *a, const struct seq *b)
+/* Of two of one client. */
+static bool own_prompt_goes_before(const struct seq *a, const struct seq *b)
 {
     if (a->priority != b->priority)
         return a->priority < b->priority;
-    if (a->client->served != b->client->served)
-        return a->client->served < b->client->served;
+    if (a->user->served != b->user->served)
+        return a->user->served < b->user->served;
     return a->arrival < b->arrival;
 }
 
-/* Who of those with rows left comes first; NULL: none has. */
-static struct seq *next_prompt(const struct sched *s, const struct giving *g)
+/* The client whose prompt comes first: of those with rows left the one that was served least, of equals the one with
+ * the oldest of them; NULL: none has. */
+static const struct client *next_client(const struct sched *s, const struct giving *g)
 {
-    struct seq *best = NULL;
+    const struct seq *best = NULL;
 
     for (int i = 0; i < s->n_running; i++) {
+        const struct seq *q = s->running[i];
+
+        if (rows_open(g, q) > 0 &&
+            (best == NULL || q->client->served < best->client->served ||
+             (q->client->served == best->client->served && q->arrival < best->arrival)))
+            best = q;
+    }
+    return best != NULL ? best->client : NULL;
+}
+
+static struct seq *next_prompt(const struct sched *s, const struct giving *g)
+{
+    const struct client *client = next_client(s, g);
+    struct seq *best = NULL;
+
+    for (int i = 0; i < s->n_running && client != NULL; i++) {
         struct seq *q = s->running[i];
 
-        if (rows_open(g, q) > 0 && (best == NULL || prompt_goes_before(q, best)))
+        if (q->client == client && rows_open(g, q) > 0 &&
+            (best == NULL || own_prompt_goes_before(q, best)))
             best = q;
     }
     return best;

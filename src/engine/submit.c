@@ -96,6 +96,14 @@ static enum osp_status check_count(const char *name, int value, int max)
     return OSP_OK;
 }
 
+static enum osp_status check_text(const char *name, const char *text, size_t n_bytes_max)
+{
+    if (text != NULL && strlen(text) > n_bytes_max)
+        return fail(OSP_EINVAL, "%s has %zu bytes, at most %zu are allowed", name, strlen(text),
+                    n_bytes_max);
+    return OSP_OK;
+}
+
 static enum osp_status check_stop_tokens(const struct osp_request_options *opt, int n_ids)
 {
     enum osp_status st;
@@ -123,12 +131,9 @@ static enum osp_status check_options(const struct osp_request_options *opt, int 
     if (opt->timeout_ms < 0 || opt->timeout_ms > TIMEOUT_MS_MAX)
         return fail(OSP_EINVAL, "timeout_ms is %lld, must be in 0 (none) to %lld",
                     (long long)opt->timeout_ms, (long long)TIMEOUT_MS_MAX);
-    if (opt->client != NULL && strlen(opt->client) > OSP_CLIENT_BYTES_MAX)
-        return fail(OSP_EINVAL, "the client's key has %zu bytes, at most %d are allowed",
-                    strlen(opt->client), OSP_CLIENT_BYTES_MAX);
-    if (opt->cache_salt != NULL && strlen(opt->cache_salt) > OSP_CLIENT_BYTES_MAX)
-        return fail(OSP_EINVAL, "the cache's salt has %zu bytes, at most %d are allowed",
-                    strlen(opt->cache_salt), OSP_CLIENT_BYTES_MAX);
+    TRY(check_text("client", opt->client, OSP_CLIENT_BYTES_MAX));
+    TRY(check_text("user", opt->user, OSP_CLIENT_BYTES_MAX));
+    TRY(check_text("cache_salt", opt->cache_salt, OSP_SALT_BYTES_MAX));
     TRY(check_sampling(&opt->sampling));
 out:
     return st;
@@ -166,9 +171,12 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
     q->priority = opt->priority;
     if (opt->client != NULL)
         TRY(str_copy(&r->client, opt->client, "the client's key"));
+    if (opt->user != NULL)
+        TRY(str_copy(&r->user, opt->user, "the user's key"));
     if (opt->cache_salt != NULL)
         TRY(str_copy(&r->salt, opt->cache_salt, "the cache's salt"));
     q->client_key = r->client;
+    q->user_key = r->user;
     q->salt = r->salt;
     q->is_uncached = opt->no_prefix_cache;
     q->is_exact = opt->sampling.has_seed && !opt->reuse_generated;

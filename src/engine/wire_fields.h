@@ -72,6 +72,7 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     VALUE(bool, prompt_only)                                                                       \
     VALUE(int, priority)                                                                           \
     TEXT(client)                                                                                   \
+    TEXT(user)                                                                                     \
     TEXT(cache_salt)                                                                               \
     VALUE(bool, no_prefix_cache)                                                                   \
     VALUE(bool, reuse_generated)                                                                   \

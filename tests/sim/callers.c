@@ -4,6 +4,7 @@
 #define STOP_LETTER sim_letter[LETTERS - 1]
 
 static const char *const KEYS[KEYS_MAX] = {NULL, "ann", "bob"};
+static const char *const USERS[USERS_MAX] = {NULL, "u1", "u2", "u3", "u4"};
 static const char *const SALTS[] = {NULL, "salt"};
 
 struct caller *caller_of(const struct seq *q)
@@ -132,7 +133,14 @@ static void arrive(struct caller *c)
     c->n_prompt = make_prompt(c->tokens, prompt_max(world.engine->limits.context_tokens_max));
     opt.tokens_max = pick(10) == 0 ? 0 : n_answer;
     opt.priority = world.odds.same_priority ? 0 : pick(3) - 1;
-    opt.client = KEYS[pick(KEYS_MAX)];
+    c->key = pick(KEYS_MAX);
+    opt.client = KEYS[c->key];
+    /* Not picked, so that schedules stay what their numbers say. */
+    if (world.odds.many_users)
+        c->user = c->key == 0 ? (int)(c->id % USERS_MAX) : 0;
+    else
+        c->user = (int)(c->id % 2);
+    opt.user = USERS[c->user];
     opt.cache_salt = SALTS[pick(5) == 0];
     opt.no_prefix_cache = pick(12) == 0;
     opt.sampling.has_seed = pick(2) == 0;

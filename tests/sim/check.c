@@ -2,7 +2,7 @@
 #include "sim.h"
 
 static struct {
-    int64_t served[KEYS_MAX], n_steps;
+    int64_t served[KEYS_MAX], user_served[KEYS_MAX][USERS_MAX], n_steps;
     bool was_under_way;
 } before;
 
@@ -22,9 +22,9 @@ static bool waits(const struct caller *c)
            c->request->seq.client != NULL;
 }
 
-static int key_of(const struct seq *q)
+static int key_named(const struct client *client)
 {
-    return q->client_key == NULL ? 0 : q->client_key[0] == 'a' ? 1 : 2;
+    return client->key[0] == '\0' ? 0 : client->key[0] == 'a' ? 1 : 2;
 }
 
 /* ---- pages ---- */
@@ -198,6 +198,37 @@ static void check_counts(void)
 
 /* ---- admission: the rule of docs/engine.md over again ---- */
 
+/* The requests that wait, by arrival. */
+struct queue_list {
+    struct caller *at[LIVE_MAX];
+    int n;
+};
+
+static bool key_waits(const struct queue_list *l, int key)
+{
+    for (int i = 0; i < l->n; i++)
+        if (l->at[i]->key == key)
+            return true;
+    return false;
+}
+
+/* The one that was served least, of equals the one whose request is the oldest; every second time the first of the
+ * due. */
+static int next_key(const struct queue_list *l)
+{
+    int best = l->at[0]->key, due = -1;
+
+    for (int i = 0; i < l->n; i++)
+        if (before.served[l->at[i]->key] < before.served[best])
+            best = l->at[i]->key;
+    for (int k = 0; k < KEYS_MAX; k++)
+        if (world.key_turn[k].due > 0 &&
+            (due < 0 || world.key_turn[k].due < world.key_turn[due].due))
+            due = k;
+    return due >= 0 && world.admissions % 2 == 0 ? due : best;
+}
+
+/* Of two of one key. */
 static bool goes_before(const struct caller *a, const struct caller *b)
 {
     const struct seq *p = &a->request->seq, *q = &b->request->seq;
@@ -206,47 +237,87 @@ static bool goes_before(const struct caller *a, const struct caller *b)
         return p->priority < q->priority;
     if ((a->n_preempted > 0) != (b->n_preempted > 0))
         return a->n_preempted > 0;
-    if (before.served[key_of(p)] != before.served[key_of(q)])
-        return before.served[key_of(p)] < before.served[key_of(q)];
+    if (before.user_served[a->key][a->user] != before.user_served[b->key][b->user])
+        return before.user_served[a->key][a->user] < before.user_served[b->key][b->user];
     return p->arrival < q->arrival;
 }
 
-static struct caller *next_of(struct caller **list, int n)
+static struct caller *next_of(const struct queue_list *l)
 {
     struct caller *best = NULL, *due = NULL;
+    int key;
 
-    for (int i = 0; i < n; i++) {
-        if (best == NULL || goes_before(list[i], best))
-            best = list[i];
-        if (list[i]->due > 0 && (due == NULL || list[i]->due < due->due))
-            due = list[i];
+    if (l->n == 0)
+        return NULL;
+    key = next_key(l);
+    for (int i = 0; i < l->n; i++) {
+        struct caller *c = l->at[i];
+
+        if (c->key != key)
+            continue;
+        if (best == NULL || goes_before(c, best))
+            best = c;
+        if (c->turn.due > 0 && (due == NULL || c->turn.due < due->turn.due))
+            due = c;
     }
-    return due != NULL && world.admissions % 2 == 0 ? due : best;
+    return due != NULL && world.key_admissions[key] % 2 == 0 ? due : best;
 }
 
-static int n_due(struct caller **list, int n)
+static int n_due(const struct queue_list *l, int key)
 {
     int n_found = 0;
 
-    for (int i = 0; i < n; i++)
-        n_found += list[i]->due > 0;
+    for (int i = 0; i < l->n; i++)
+        n_found += l->at[i]->key == key && l->at[i]->turn.due > 0;
     return n_found;
 }
 
-/* x is admitted: whom it passes. */
-static void pass_by(struct caller **list, int n, const struct caller *x)
+static int n_due_keys(void)
 {
-    for (int arrival_order = 0; arrival_order < n; arrival_order++) {
-        struct caller *c = list[arrival_order];
+    int n_found = 0;
 
-        if (c == x || c->request->seq.arrival > x->request->seq.arrival)
-            continue;
-        if (++c->n_passed != sched()->limits.passes_max)
-            continue;
-        c->n_due_before = n_due(list, n);
-        c->due = ++world.dues;
-        totals.n_dues++;
+    for (int k = 0; k < KEYS_MAX; k++)
+        n_found += world.key_turn[k].due > 0;
+    return n_found;
+}
+
+static void pass(struct turn *t, int n_others_due, int64_t *dues, int64_t *total)
+{
+    if (++t->n_passed != sched()->limits.passes_max)
+        return;
+    t->n_due_before = n_others_due;
+    t->due = ++*dues;
+    ++*total;
+}
+
+/* x is admitted: which older ones of its key, and which other keys, it passes. */
+static void pass_by(const struct queue_list *l, const struct caller *x)
+{
+    for (int i = 0; i < l->n; i++) {
+        struct caller *c = l->at[i];
+
+        if (c->key == x->key && c->request->seq.arrival < x->request->seq.arrival)
+            pass(&c->turn, n_due(l, x->key), &world.key_dues[x->key], &totals.n_dues);
     }
+}
+
+/* In the order of their oldest requests. */
+static void pass_keys_by(const struct queue_list *l, const struct caller *x)
+{
+    bool is_passed[KEYS_MAX] = {false};
+
+    for (int i = 0; i < l->n; i++) {
+        const int k = l->at[i]->key;
+
+        if (k != x->key && !is_passed[k])
+            pass(&world.key_turn[k], n_due_keys(), &world.dues, &totals.n_key_dues);
+        is_passed[k] = true;
+    }
+}
+
+static void check_bound(const struct turn *t)
+{
+    CHECK(t->n_passed <= sched()->limits.passes_max + 2 * (t->n_due_before + 1));
 }
 
 static void sort_by_arrival(struct caller **list, int n)
@@ -270,47 +341,91 @@ static bool has_waited(const struct caller *c)
            (q->state != SEQ_ENDED || q->admission > world.admissions);
 }
 
+/* A key of which nothing waits is not passed any more. */
+static void forget_passes(const struct queue_list *l)
+{
+    for (int k = 0; k < KEYS_MAX; k++)
+        if (!key_waits(l, k))
+            world.key_turn[k] = (struct turn){0};
+}
+
 /* Those whom the step admitted must be the first in the order that the rule gives. */
 static void check_admissions(int64_t n_before)
 {
-    struct caller *list[LIVE_MAX];
-    int n = 0;
+    struct queue_list l = {.n = 0};
 
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine && has_waited(c))
-            list[n++] = c;
-    sort_by_arrival(list, n);
+            l.at[l.n++] = c;
+    sort_by_arrival(l.at, l.n);
+    forget_passes(&l);
     for (int64_t k = n_before + 1; k <= sched()->n_admissions; k++) {
-        struct caller *x = next_of(list, n);
+        struct caller *x = next_of(&l);
         int at = 0;
 
         CHECK(x != NULL && x->request->seq.admission == k);
-        CHECK(x->n_passed <= sched()->limits.passes_max + 2 * (x->n_due_before + 1));
-        pass_by(list, n, x);
+        check_bound(&x->turn);
+        check_bound(&world.key_turn[x->key]);
+        pass_by(&l, x);
+        pass_keys_by(&l, x);
         world.admissions++;
+        world.key_admissions[x->key]++;
         totals.n_admissions++;
-        while (list[at] != x)
+        while (l.at[at] != x)
             at++;
-        memmove(list + at, list + at + 1, (size_t)(--n - at) * sizeof *list);
-        x->n_passed = x->n_due_before = 0;
-        x->due = 0;
+        memmove(l.at + at, l.at + at + 1, (size_t)(--l.n - at) * sizeof *l.at);
+        x->turn = world.key_turn[x->key] = (struct turn){0};
         x->is_admitted = true;
     }
+    forget_passes(&l);
 }
 
 /* ---- giving way ---- */
 
-static bool stays_before(const struct caller *a, const struct caller *b)
+static bool is_kept(const struct caller *c)
+{
+    return c->n_preempted >= PREEMPTIONS_MAX;
+}
+
+/* Of two of one key. */
+static bool own_stays_before(const struct caller *a, const struct caller *b)
 {
     const struct seq *p = &a->request->seq, *q = &b->request->seq;
-    bool a_is_kept = a->n_preempted >= PREEMPTIONS_MAX,
-         b_is_kept = b->n_preempted >= PREEMPTIONS_MAX;
 
-    if (a_is_kept != b_is_kept)
-        return a_is_kept;
-    if (p->priority != q->priority && !a_is_kept)
+    if (is_kept(a) != is_kept(b))
+        return is_kept(a);
+    if (p->priority != q->priority && !is_kept(a))
         return p->priority < q->priority;
     return p->arrival < q->arrival;
+}
+
+/* How many of its key gave way after c when somebody did: those that ran before the turn and do so after it, or gave
+ * way. Who came or left in the turn may have run then or not. */
+static void find_rank(const struct caller *c, int *least, int *most)
+{
+    *least = *most = 0;
+    for (const struct caller *i = world.caller; i < world.caller + LIVE_MAX; i++) {
+        bool runs_still;
+
+        if (i == c || i->request == NULL || !i->is_mine || i->key != c->key ||
+            !(i->ran || i->is_admitted) || !own_stays_before(i, c))
+            continue;
+        runs_still = i->request->seq.state != SEQ_ENDED && !i->is_admitted;
+        *least += runs_still;
+        ++*most;
+    }
+}
+
+/* A key's second one gives way before any key's first, whatever their priorities. */
+static bool may_stay_before(const struct caller *a, const struct caller *b)
+{
+    int least, most, unused;
+
+    if (a->key == b->key || is_kept(a) || is_kept(b))
+        return own_stays_before(a, b);
+    find_rank(a, &least, &unused);
+    find_rank(b, &unused, &most);
+    return least < most || (least == most && a->request->seq.arrival < b->request->seq.arrival);
 }
 
 /* Those who had pages and kept them come before who gave way. */
@@ -319,7 +434,7 @@ static void check_gave_way(const struct caller *gone)
     for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine && c->ran && c->n_stored > 0 &&
             c->request->seq.n_preempted == c->n_preempted && sched()->limits.window_tokens > 1)
-            CHECK(stays_before(c, gone));
+            CHECK(may_stay_before(c, gone));
 }
 
 static void check_giving_way(void)
@@ -331,16 +446,27 @@ static void check_giving_way(void)
 
 /* ---- fairness ---- */
 
-static void note_list(int64_t *served, const struct client_list *l)
+typedef int64_t user_counts[KEYS_MAX][USERS_MAX];
+
+static void note_users(int64_t *served, const struct client_list *l)
 {
     for (const struct client *i = l->first; i != NULL; i = i->after)
-        served[i->key[0] == '\0' ? 0 : i->key[0] == 'a' ? 1 : 2] = i->served;
+        served[i->key[0] == '\0' ? 0 : i->key[1] - '0'] = i->served;
 }
 
-static void note_served(int64_t *served)
+static void note_list(int64_t *served, user_counts users, const struct client_list *l)
 {
-    note_list(served, &sched()->clients.live);
-    note_list(served, &sched()->clients.idle);
+    for (const struct client *i = l->first; i != NULL; i = i->after) {
+        served[key_named(i)] = i->served;
+        note_users(users[key_named(i)], &i->live);
+        note_users(users[key_named(i)], &i->idle);
+    }
+}
+
+static void note_served(int64_t *served, user_counts users)
+{
+    note_list(served, users, &sched()->clients.root.live);
+    note_list(served, users, &sched()->clients.root.idle);
 }
 
 static int64_t charge_of(struct caller *c)
@@ -358,44 +484,70 @@ static int64_t charge_of(struct caller *c)
     return charge;
 }
 
-/* Every client was charged for what it was given, once. Positions that a request found in the cache after
- * it gave way are no charge either. */
+static void charge(int64_t *sum, int64_t units, bool is_known)
+{
+    *sum = is_known ? *sum + units : INT64_MIN / 2;
+}
+
+/* Every key and every user was charged for what it was given, once. Positions that a request found in the cache
+ * after it gave way are no charge either. */
 static void check_served(void)
 {
     int64_t now[KEYS_MAX], least[KEYS_MAX] = {0};
+    user_counts users, least_users = {{0}};
 
     memcpy(now, before.served, sizeof now);
-    note_served(now);
+    memcpy(users, before.user_served, sizeof users);
+    note_served(now, users);
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++) {
         int was = c->n_charged;
+        int64_t units;
+        bool is_known;
 
         if (c->request == NULL || !c->is_mine)
             continue;
-        least[key_of(&c->request->seq)] += charge_of(c);
-        if (c->request->seq.n_preempted > 0 && c->n_charged > was)
-            least[key_of(&c->request->seq)] = INT64_MIN / 2; /* some of it may have been found */
+        units = charge_of(c);
+        is_known = c->request->seq.n_preempted == 0 || c->n_charged <= was;
+        charge(&least[c->key], units, is_known);
+        charge(&least_users[c->key][c->user], units, is_known);
     }
-    for (int k = 0; k < KEYS_MAX; k++)
+    for (int k = 0; k < KEYS_MAX; k++) {
         CHECK(least[k] < 0 || now[k] - before.served[k] == least[k]);
+        for (int u = 0; u < USERS_MAX; u++)
+            CHECK(least_users[k][u] < 0 ||
+                  users[k][u] - before.user_served[k][u] == least_users[k][u]);
+    }
 }
 
-/* The bound of docs/engine.md: between clients that wait, where nothing but fairness decides. Who gave way is next
- * whatever its client was served. */
+struct spread {
+    int64_t most, least;
+};
+
+static void spread_over(struct spread *s, int64_t served)
+{
+    s->most = s->least == INT64_MAX || served > s->most ? served : s->most;
+    s->least = served < s->least ? served : s->least;
+}
+
+/* The bound of docs/engine.md: between keys that wait, however many users they have and whatever the priorities; and
+ * between the users of a key, where nothing but fairness decides. Who gave way does not count. */
 static void check_fair(void)
 {
     const struct sched_limits *l = &sched()->limits;
-    int64_t most = -1, least = INT64_MAX;
+    const int64_t bound = (int64_t)l->n_seqs_max * SERVED_GENERATED * l->context_tokens_max;
+    struct spread keys = {0, INT64_MAX}, users[KEYS_MAX];
 
-    if (!world.odds.same_priority || world.dues > 0)
-        return;
+    for (int k = 0; k < KEYS_MAX; k++)
+        users[k] = keys;
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (waits(c) && c->request->seq.n_preempted == 0) {
-            int64_t served = c->request->seq.client->served;
-
-            most = served > most ? served : most;
-            least = served < least ? served : least;
+            spread_over(&keys, c->request->seq.client->served);
+            spread_over(&users[c->key], c->request->seq.user->served);
         }
-    CHECK(most - least <= (int64_t)l->n_seqs_max * SERVED_GENERATED * l->context_tokens_max);
+    CHECK(world.dues > 0 || keys.most - keys.least <= bound || keys.least == INT64_MAX);
+    for (int k = 0; k < KEYS_MAX && world.odds.same_priority; k++)
+        CHECK(world.key_dues[k] > 0 || users[k].most - users[k].least <= bound ||
+              users[k].least == INT64_MAX);
 }
 
 /* ---- the three times ---- */
@@ -424,7 +576,8 @@ void check_before_step(void)
     check_counts();
     check_fair();
     memset(before.served, 0, sizeof before.served);
-    note_served(before.served);
+    memset(before.user_served, 0, sizeof before.user_served);
+    note_served(before.served, before.user_served);
     before.n_steps = sched()->n_steps;
     before.was_under_way = world.is_under_way;
 }
@@ -476,7 +629,7 @@ void check_at_end(void)
     const struct sched *s = sched();
 
     CHECK(s->n_running == 0 && s->n_waiting == 0);
-    CHECK(s->clients.live.n == 0);
+    CHECK(s->clients.root.live.n == 0 && s->clients.root.n_waiting == 0);
     check_pages();
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         CHECK(s->pages[g].n_free + s->pages[g].n_idle == s->pages[g].n_pages);

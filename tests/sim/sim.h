@@ -18,7 +18,14 @@ enum {
     PAGES_MAX = 160, /* of a group */
     LETTERS = 26,
     N_BASES = 3, /* texts that prompts begin with */
-    KEYS_MAX = 3
+    KEYS_MAX = 3,
+    USERS_MAX = 5 /* of a key */
+};
+
+/* How often a request was passed by those of its key, or a key by others. */
+struct turn {
+    int n_passed, n_due_before;
+    int64_t due;
 };
 
 /* A client's request, and all that is known of it without the engine. */
@@ -40,14 +47,15 @@ struct caller {
     bool ran, is_mine; /* is_mine: still in the engine */
     bool is_admitted;  /* since then */
     /* the rule of admission, kept apart from the engine's own books */
-    int n_passed, n_due_before;
-    int64_t due;
+    int key, user;
+    struct turn turn;
 };
 
 /* What happens in a schedule, by chance. */
 struct odds {
     int arrive, cancel, leave, nan, device, jump, limit; /* 1 in n; 0: never */
     bool same_priority, short_answers, long_answers, few_pages;
+    bool many_users;          /* of the first key */
     bool is_behind, is_ahead; /* the device; */
     bool is_async;            /* the engine */
 };
@@ -63,6 +71,8 @@ struct world {
     int64_t n_turns;
     bool is_broken; /* the device has failed */
     int64_t dues, admissions;
+    struct turn key_turn[KEYS_MAX];
+    int64_t key_dues[KEYS_MAX], key_admissions[KEYS_MAX]; /* among the requests of each */
     int writer[N_PAGE_GROUPS][PAGES_MAX]; /* part of the step that writes a page, from 1 */
     bool is_under_way;                    /* a step, on the device */
     uint64_t n_begun, n_waited;           /* steps of the device */
@@ -70,7 +80,7 @@ struct world {
 
 struct totals {
     int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
-    int64_t n_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
+    int64_t n_dues, n_key_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
     int64_t n_scored; /* tokens of prompts whose scores were as they must be */
     int64_t n_sent, n_void_rows;
 };

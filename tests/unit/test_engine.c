@@ -208,7 +208,10 @@ static void test_refusals(void **state)
     bad = steady;
     memset(key, 'k', sizeof key - 1);
     bad.client = key;
-    assert_refused(engine, ids, 10, bad, OSP_EINVAL, "has 257 bytes");
+    assert_refused(engine, ids, 10, bad, OSP_EINVAL, "client has 257 bytes");
+    bad = steady;
+    bad.user = key;
+    assert_refused(engine, ids, 10, bad, OSP_EINVAL, "user has 257 bytes");
     bad = steady;
     bad.stop[0] = "";
     bad.n_stop = 1;

@@ -135,7 +135,7 @@ static void test_refusals(void **state)
     struct osp_model *model = fixture_model((struct osp_model_options){.context_tokens_max = 512});
     struct osp_engine *engine = open_engine(model, (struct osp_engine_options){0});
     struct osp_request_options opt = steady;
-    char salt[OSP_CLIENT_BYTES_MAX + 2] = "";
+    char salt[OSP_SALT_BYTES_MAX + 2] = "";
     struct osp_request *r;
     int32_t id = 100;
 
@@ -143,7 +143,7 @@ static void test_refusals(void **state)
     memset(salt, 's', sizeof salt - 1);
     opt.cache_salt = salt;
     assert_int_equal(osp_submit_tokens(&r, engine, &id, 1, &opt), OSP_EINVAL);
-    assert_non_null(strstr(osp_error(), "has 257 bytes"));
+    assert_non_null(strstr(osp_error(), "cache_salt has 321 bytes, at most 320"));
     osp_engine_close(engine);
     osp_model_close(model);
 }

@@ -253,6 +253,7 @@ static void ask(struct asked *a, struct osp_engine *engine, const char *body, bo
                                       .raw = raw,
                                       .ignore_stop_tokens = true,
                                       .client = name,
+                                      .user = name,
                                       .cache_salt = name};
     struct osp_request *r = NULL;
     struct osp_chat *chat = NULL;

@@ -1,0 +1,270 @@
+/* Shares of clients and of their users: in the queue, for prompts' rows, for pages; and what is remembered of them. */
+#include "unit.h"
+
+#include <stdio.h>
+
+#include "engine/sched.h"
+
+enum { TOKEN = 1, STOP_ID = 9, SEQS_MAX = 128, TEXT_BYTES = 32 };
+
+struct fixture {
+    struct sched sched;
+    struct seq seqs[SEQS_MAX];
+    char users[SEQS_MAX][TEXT_BYTES];
+    uint64_t now_ns;
+};
+
+static void fixture_open(struct fixture *f, int n_seqs_max, int n_full_pages)
+{
+    struct sched_limits l = {
+        .n_seqs_max = n_seqs_max,
+        .n_batch_tokens_max = 64,
+        .context_tokens_max = 512,
+        .window_tokens = 128,
+        .passes_max = PASSES_MAX_DEFAULT,
+        .stop_ids = {STOP_ID},
+        .n_stop_ids = 1,
+    };
+
+    memset(f, 0, sizeof *f);
+    l.n_pages[GROUP_FULL] = n_full_pages;
+    l.n_pages[GROUP_WINDOW] = n_seqs_max * sched_window_pages(128) + sched_chunk_pages(64);
+    assert_int_equal(sched_init(&f->sched, &l), OSP_OK);
+}
+
+static void fixture_close(struct fixture *f)
+{
+    struct seq *q;
+
+    while ((q = sched_any(&f->sched)) != NULL)
+        sched_remove(&f->sched, q, SEQ_END_CANCELED);
+    for (int i = 0; i < SEQS_MAX; i++)
+        seq_release(&f->seqs[i]);
+    sched_release(&f->sched);
+}
+
+struct wanted {
+    int n_prompt, n_answer, priority;
+    const char *client, *user;
+};
+
+static struct seq *add(struct fixture *f, int i, struct wanted w)
+{
+    static const int32_t prompt[512];
+    struct seq *q = &f->seqs[i];
+
+    seq_release(q);
+    assert_int_equal(seq_init(q, &f->sched.limits, prompt, w.n_prompt, w.n_prompt + w.n_answer),
+                     OSP_OK);
+    q->is_uncached = true;
+    q->priority = w.priority;
+    q->client_key = w.client;
+    if (w.user != NULL) {
+        snprintf(f->users[i], sizeof f->users[i], "%s", w.user);
+        q->user_key = f->users[i];
+    }
+    assert_int_equal(sched_add(&f->sched, q), OSP_OK);
+    return q;
+}
+
+/* Plans and runs a step in which every draw gives `token`. */
+static void run(struct fixture *f, int32_t token)
+{
+    int32_t tokens[SEQS_MAX];
+    const struct step_plan *plan;
+
+    for (int i = 0; i < SEQS_MAX; i++)
+        tokens[i] = token;
+    f->now_ns += 10;
+    plan = sched_plan(&f->sched, f->now_ns);
+    if (plan->n_parts == 0)
+        return;
+    sched_begin(&f->sched, f->now_ns);
+    sched_commit(&f->sched, tokens, f->now_ns + 5);
+}
+
+/* Ends the one that runs, admits the next and gives it. */
+static const struct seq *next(struct fixture *f)
+{
+    if (f->sched.n_running > 0)
+        run(f, STOP_ID);
+    run(f, TOKEN);
+    assert_int_equal(f->sched.n_running, 1);
+    return f->sched.running[0];
+}
+
+/* A hundred users of one client, each with a request of the best priority there is, wait beside one user of another
+ * client that asks again whenever it was served: both clients are served alike. */
+static void test_users_divide_their_clients_share(void **state)
+{
+    struct fixture f;
+    int n_served[2] = {0, 0};
+
+    (void)state;
+    fixture_open(&f, 1, 64);
+    for (int i = 0; i < 100; i++) {
+        char user[TEXT_BYTES];
+
+        snprintf(user, sizeof user, "user %d", i);
+        add(&f, i, (struct wanted){10, 4, INT32_MIN, "many", user});
+    }
+    add(&f, 100, (struct wanted){10, 4, 0, "one", NULL});
+    for (int i = 0; i < 100; i++) {
+        const struct seq *q = next(&f);
+        const bool is_one = q == &f.seqs[100] || q == &f.seqs[101];
+
+        n_served[is_one]++;
+        if (is_one)
+            add(&f, q == &f.seqs[100] ? 101 : 100, (struct wanted){10, 4, 0, "one", NULL});
+        assert_in_range(n_served[0] - n_served[1] + 1, 0, 2);
+    }
+    fixture_close(&f);
+}
+
+/* And the users of a client are, among each other: one that asked ten times before the other came is not ahead. */
+static void test_users_of_a_client_are_served_alike(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 1, 64);
+    for (int i = 0; i < 10; i++)
+        add(&f, i, (struct wanted){10, 4, 0, "c", "much"});
+    assert_ptr_equal(next(&f), &f.seqs[0]);
+    add(&f, 10, (struct wanted){10, 4, 0, "c", "little"});
+    add(&f, 11, (struct wanted){10, 4, 0, "c", "little"});
+    assert_ptr_equal(next(&f), &f.seqs[10]);
+    assert_ptr_equal(next(&f), &f.seqs[1]);
+    assert_ptr_equal(next(&f), &f.seqs[11]);
+    fixture_close(&f);
+}
+
+/* Two clients may name their users alike. */
+static void test_users_of_one_name(void **state)
+{
+    struct fixture f;
+    struct seq *a, *b;
+
+    (void)state;
+    fixture_open(&f, 2, 64);
+    a = add(&f, 0, (struct wanted){10, 4, 0, "a", "bc"});
+    b = add(&f, 1, (struct wanted){10, 4, 0, "b", "bc"});
+    assert_ptr_not_equal(a->user, b->user);
+    assert_ptr_not_equal(a->user, add(&f, 2, (struct wanted){10, 4, 0, "ab", "c"})->user);
+    assert_ptr_equal(a->user, add(&f, 3, (struct wanted){10, 4, 0, "a", "bc"})->user);
+    run(&f, TOKEN);
+    assert_int_equal(a->user->served, 10);
+    assert_int_equal(a->client->served, 10);
+    fixture_close(&f);
+}
+
+/* Rows of prompts: the client that was served least comes before one with better priorities. */
+static void test_prompt_rows_go_by_client(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 3, 64);
+    add(&f, 0, (struct wanted){400, 4, 0, "long", NULL});
+    run(&f, TOKEN); /* 64 rows of its prompt */
+    add(&f, 2, (struct wanted){32, 4, 7, "short", NULL});
+    add(&f, 1, (struct wanted){400, 4, -5, "long", NULL});
+    run(&f, TOKEN);
+    assert_int_equal(f.seqs[0].n_stored, 64 + 16); /* admitted first: a quarter in any case */
+    assert_int_equal(f.seqs[1].n_stored, 16);      /* gives way last: likewise */
+    assert_int_equal(f.seqs[2].n_stored, 32);      /* all that is left */
+    fixture_close(&f);
+}
+
+/* Pages run out: of a client with three sequences two give way, whatever their priorities, before the only one of
+ * another client does, which is younger than they are. */
+static void test_priority_puts_no_other_client_out(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 4, 12); /* which two of them need */
+    for (int i = 0; i < 3; i++)
+        add(&f, i, (struct wanted){50, 300, -100 - i, "many", NULL});
+    add(&f, 3, (struct wanted){50, 300, 0, "one", NULL});
+    run(&f, TOKEN);
+    assert_int_equal(f.sched.n_running, 4);
+    for (int i = 0; i < 400 && f.seqs[3].state == SEQ_RUNNING; i++)
+        run(&f, TOKEN);
+    assert_int_equal(f.seqs[3].state, SEQ_ENDED);
+    assert_int_equal(f.seqs[3].n_preempted, 0);
+    assert_int_equal(f.seqs[2].n_preempted, 0); /* the best priority of its client */
+    assert_true(f.seqs[0].n_preempted > 0 && f.seqs[1].n_preempted > 0);
+    fixture_close(&f);
+}
+
+/* New clients come all the time and begin with the least that one who waits was served: one that was served more is
+ * passed by no more of them than the limit says. */
+static void test_a_client_is_not_passed_for_ever(void **state)
+{
+    struct fixture f;
+    int n_passed = 0;
+
+    (void)state;
+    fixture_open(&f, 1, 64);
+    f.sched.limits.passes_max = 5;
+    add(&f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
+    for (int i = 0; i < 5; i++)
+        run(&f, TOKEN);
+    add(&f, 100, (struct wanted){10, 4, 0, "first", NULL});
+    add(&f, 1, (struct wanted){10, 4, 0, "ahead", NULL});
+    for (int i = 2; f.seqs[1].state == SEQ_WAITING; i++) {
+        char client[SEQS_MAX][TEXT_BYTES];
+
+        assert_in_range(i, 2, 99);
+        snprintf(client[i], sizeof client[i], "new %d", i);
+        f.sched.clients.root.last_served = 0;
+        add(&f, i, (struct wanted){10, 4, 0, client[i], NULL});
+        (void)next(&f);
+        n_passed += f.seqs[1].state == SEQ_WAITING;
+    }
+    assert_in_range(n_passed, 5, 7);
+    fixture_close(&f);
+}
+
+/* Thousands of users of one client do not make what another client was served forgotten, nor that of their own. */
+static void test_what_is_remembered(void **state)
+{
+    static struct clients c;
+    struct client *user, *other;
+
+    (void)state;
+    assert_int_equal(clients_join(&other, &c, "other", NULL), OSP_OK);
+    client_charge(other, 1000);
+    clients_leave(&c, other);
+    for (int i = 0; i < 3 * CLIENTS_IDLE_MAX; i++) {
+        char name[TEXT_BYTES];
+
+        snprintf(name, sizeof name, "user %d", i);
+        assert_int_equal(clients_join(&user, &c, "many", name), OSP_OK);
+        client_charge(user, 1);
+        clients_leave(&c, user);
+        assert_true(user->parent->idle.n <= USERS_IDLE_MAX);
+    }
+    assert_int_equal(user->parent->served, 3 * CLIENTS_IDLE_MAX);
+    assert_int_equal(c.root.idle.n, 2);
+    assert_int_equal(clients_join(&user, &c, "other", NULL), OSP_OK);
+    assert_int_equal(user->parent->served, 1000);
+    clients_leave(&c, user);
+    for (int i = 0; i < 2 * CLIENTS_IDLE_MAX; i++) {
+        char name[TEXT_BYTES];
+
+        snprintf(name, sizeof name, "client %d", i);
+        assert_int_equal(clients_join(&user, &c, name, "u"), OSP_OK);
+        clients_leave(&c, user);
+        assert_true(c.root.idle.n <= CLIENTS_IDLE_MAX);
+    }
+    clients_release(&c);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_users_divide_their_clients_share),
+          cmocka_unit_test(test_users_of_a_client_are_served_alike),
+          cmocka_unit_test(test_users_of_one_name), cmocka_unit_test(test_prompt_rows_go_by_client),
+          cmocka_unit_test(test_priority_puts_no_other_client_out),
+          cmocka_unit_test(test_a_client_is_not_passed_for_ever),
+          cmocka_unit_test(test_what_is_remembered))
