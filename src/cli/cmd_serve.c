@@ -19,7 +19,7 @@ struct serve_args {
     int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
     const char *effort, *date, *template_kwargs;
-    bool no_prefix_cache, no_async_scheduling, quiet;
+    bool no_prefix_cache, share_prefix_cache, no_async_scheduling, quiet;
 };
 
 static const struct serve_args DEFAULTS = {
@@ -97,6 +97,9 @@ static const struct option_row OPTIONS[] = {
                 "after which one that was not used is forgotten (default 86400)"),
     FLAG_ROW(T, no_prefix_cache, "no-prefix-cache", "--no-enable-prefix-caching,--no-cache-prompt",
              "compute every prompt anew, unless a request asks for \"cache_prompt\": true"),
+    FLAG_ROW(T, share_prefix_cache, "share-prefix-cache", NULL,
+             "with several API keys: a prompt also takes what other keys' requests left in the "
+             "prefix cache, and cached_tokens then tells a key what others have asked"),
     FLAG_ROW(T, no_async_scheduling, "no-async-scheduling", NULL,
              "plan a step, and tell clients of it, when no other one runs; answers are the same"),
     SECONDS_ROW(request_s, "request-timeout", 1, "for a request to arrive whole (default 10)"),
@@ -182,6 +185,7 @@ static struct serve_options options_of(struct serving *s)
         .names = args->names ? args->names : model_args_cache_name(&args->model, s->rest),
         .api_key = args->api_key,
         .api_key_file = args->api_key_file,
+        .share_prefix_cache = args->share_prefix_cache,
         .allowed_origins = args->allowed_origins,
         .body_bytes_max = (size_t)args->body_bytes_max,
         .bodies_bytes_max = (size_t)args->bodies_bytes_max,

@@ -3,7 +3,12 @@
 
 #include <math.h>
 
-enum { RETRY_AFTER_S_MAX = 600 };
+enum {
+    RETRY_AFTER_S_MAX = 600,
+    /* Of several keys one may hold so many times as many places of the queue as are left: alone four fifths of it,
+     * and however many do so, one that has none yet finds one. */
+    QUEUE_SHARE = 4
+};
 
 /* Until what waits now is done, at the speed of late; a second while nothing has been measured. */
 static int retry_after_s(const struct server *s)
@@ -24,20 +29,39 @@ void admission_refused(struct server *s, struct api_error *e)
     s->n_refused++;
 }
 
-bool admission_refuses(struct server *s, struct api_error *out)
+void admission_count(struct server *s, int key_index, int n)
 {
-    struct osp_engine_stats stats;
-    int n_free, n_come = s->n_submitting;
+    if (key_index >= 0)
+        s->n_unanswered[key_index] += n;
+}
 
-    if (s->opt.queue_requests_max == 0) /* the engine's own limit */
+static bool is_over_share(const struct server *s, int key_index, int n_left)
+{
+    return s->keys.n > 1 && key_index >= 0 &&
+           s->n_unanswered[key_index] >= (int64_t)QUEUE_SHARE * n_left;
+}
+
+bool admission_refuses(struct server *s, int key_index, struct api_error *out)
+{
+    const int n_max = s->opt.queue_requests_max;
+    struct osp_engine_stats stats;
+    int n_free, n_come = s->n_submitting, n_left;
+
+    if (n_max == 0) /* the engine's own limit */
         return false;
     osp_engine_get_stats(s->engine, &stats);
     n_free = stats.n_running < stats.n_seqs_max ? stats.n_seqs_max - stats.n_running : 0;
-    if (stats.n_waiting < s->opt.queue_requests_max &&
-        stats.n_waiting + n_come < s->opt.queue_requests_max + n_free)
+    n_left = n_max + n_free - stats.n_waiting - n_come;
+    if (stats.n_waiting >= n_max || n_left <= 0)
+        api_error_set(out, 429, "rate_limit_exceeded", "%d requests are waiting, limit is %d",
+                      stats.n_waiting + n_come, n_max);
+    else if (is_over_share(s, key_index, n_left))
+        api_error_set(out, 429, "rate_limit_exceeded",
+                      "%d requests of this API key are waiting; the %d places that are left of "
+                      "--max-queue %d are for other keys",
+                      s->n_unanswered[key_index], n_left, n_max);
+    else
         return false;
-    api_error_set(out, 429, "rate_limit_exceeded", "%d requests are waiting, limit is %d",
-                  stats.n_waiting + n_come, s->opt.queue_requests_max);
     admission_refused(s, out);
     return true;
 }

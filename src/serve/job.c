@@ -16,8 +16,15 @@ enum {
 
 /* ---- on the loop ---- */
 
+static void count_unanswered(struct job *job, int n)
+{
+    admission_count(job->server, job->caller.key_index, n - job->n_unanswered);
+    job->n_unanswered = n;
+}
+
 static void job_free(struct job *job)
 {
+    count_unanswered(job, 0);
     for (int i = 0; i < job->n_choices; i++)
         osp_request_close(job->choices[i].request);
     job->kind->release(job);
@@ -220,11 +227,8 @@ static void refuse_event(struct job *job, struct job_choice *c, bool is_first, s
 }
 
 static void take_event(struct job *job, struct job_choice *c, const struct osp_event *event,
-                       struct buf *out)
+                       bool is_first, struct buf *out)
 {
-    const bool is_first = !c->has_begun;
-
-    c->has_begun = true;
     if (event->kind == OSP_EVENT_ERROR) {
         api_error_from_status(&job->error, event->status, event->text ? event->text : "");
         fail_all(job, out);
@@ -243,6 +247,11 @@ static void take_event(struct job *job, struct job_choice *c, const struct osp_e
 static void job_take(struct job *job, struct job_choice *c, const struct osp_event *event,
                      struct buf *out)
 {
+    const bool is_first = !c->has_begun;
+
+    if (is_first) /* it waits no more */
+        count_unanswered(job, job->n_unanswered - 1);
+    c->has_begun = true;
     c->is_over = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
     job->n_over += c->is_over;
     if (event->kind == OSP_EVENT_DONE) {
@@ -250,7 +259,7 @@ static void job_take(struct job *job, struct job_choice *c, const struct osp_eve
         c->usage = event->usage;
     }
     if (job->x)
-        take_event(job, c, event, out);
+        take_event(job, c, event, is_first, out);
     if (job->x && !job_count_kept(job))
         fail_all(job, out);
     if (job->x && job->n_over == job->n_choices)
@@ -426,6 +435,7 @@ static void job_submitted(void *ctx)
         job_free(job);
         return;
     }
+    count_unanswered(job, job->n_choices);
     job_link(job);
     if (job->x)
         begin_answer(job);
@@ -463,7 +473,7 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
 
     if (is_unanswerable(s, x))
         return;
-    if (admission_refuses(s, &e)) {
+    if (admission_refuses(s, http_exchange_request(x)->key_index, &e)) {
         api_error_respond(x, &e);
         return;
     }
@@ -473,11 +483,13 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     job->params.own = job->state;
     job->server = s;
     job->x = x;
+    caller_init(&job->caller, x);
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     job->deadline_ns = deadline_of(s);
     job_room_init(job);
     job->status = OSP_ECANCELED; /* unless the worker thread comes to it */
     atomic_init(&job->is_gone, false);
+    count_unanswered(job, 1);
     s->n_submitting++;
     if (kind->open)
         kind->open(job);

@@ -10,6 +10,7 @@
 #include <jansson.h>
 #include <stdatomic.h>
 
+#include "serve/caller.h"
 #include "serve/errors.h"
 #include "serve/json_fields.h"
 #include "serve/json_in.h"
@@ -44,8 +45,8 @@ struct job_kind {
 struct job_choice {
     struct osp_request *request; /* NULL: not submitted */
     bool same_prompt;            /* as the choice before it: usage counts it once */
-    bool has_begun;              /* it has given an event */
-    bool is_over;                /* it has given its last event */
+    bool has_begun;              /* it has given an event; */
+    bool is_over;                /* its last one */
     enum osp_finish finish;      /* of one that is done */
     struct osp_usage usage;
 };
@@ -55,6 +56,7 @@ struct job {
     void *state; /* (kind->state_bytes) owned */
     struct server *server;
     struct http_exchange *x; /* NULL once the client has gone or has its answer */
+    struct caller caller;
     char *body;
     size_t n_body_bytes;
     json_t *json; /* the body, an object; the worker thread's alone */
@@ -64,6 +66,7 @@ struct job {
     size_t n_kept_bytes;        /* of it, so far: as server->n_kept_bytes counts them */
     struct job_choice *choices; /* (n_choices) owned */
     int n_choices, n_over;
+    int n_unanswered;       /* requests, as admission_count() knows them */
     const char *effort;     /* that the conversation's prompt says; NULL: there is none */
     enum osp_status status; /* of reading and submitting */
     struct api_error error; /* http_status 0: not set */

@@ -104,6 +104,7 @@ static enum osp_status read_and_submit(struct job *job)
     TRY(json_body_read(&job->json, job->body, job->n_body_bytes));
     TRY(check_wanted(job));
     TRY(fields_read(&job->params, job->kind->fields, job->json));
+    caller_apply(&job->caller, &job->server->keys, &job->params);
     TRY(check_model(job));
     TRY(job->kind->submit(job));
 out:

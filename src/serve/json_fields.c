@@ -157,16 +157,16 @@ static enum osp_status read_cache_salt(struct request_params *p, const char *fie
     return OSP_OK;
 }
 
-/* Whom the engine's time is shared between; users whose names begin alike that far share theirs. */
+/* Whom a client's share of the engine is divided between; users whose names begin alike that far are one. */
 static enum osp_status read_user(struct request_params *p, const char *field, const json_t *v)
 {
     if (!json_is_string(v))
         return fail(OSP_EINVAL, "%s: must be a string", field);
-    if (p->client == NULL && json_string_length(v) > 0) {
+    if (p->user == NULL && json_string_length(v) > 0) {
         const char *user = json_string_value(v);
 
-        p->client = mem_strndup(user, strnlen(user, OSP_CLIENT_BYTES_MAX));
-        p->options.client = p->client;
+        p->user = mem_strndup(user, strnlen(user, OSP_CLIENT_BYTES_MAX));
+        p->options.user = p->user;
     }
     return OSP_OK;
 }
@@ -292,8 +292,9 @@ static const struct field FIELDS[] = {
          "false: the prompt takes nothing from the prefix cache and leaves nothing there."),
     READ("cache_salt", FOR_ALL, FIELD_OTHER, 1, OSP_CLIENT_BYTES_MAX, read_cache_salt,
          "{'type':'string','minLength':1,'maxLength':#}",
-         "Only prompts with the same salt share a prefix."),
-    WHOLE("priority", FOR_ALL, options.priority, INT_MIN, INT_MAX, "Lower goes first."),
+         "Only prompts of the same API key and with the same salt share a prefix."),
+    WHOLE("priority", FOR_ALL, options.priority, INT_MIN, INT_MAX,
+          "Lower goes first, among the requests of one API key, or of one address without keys."),
     READ("stop", FOR_LISTS, FIELD_OTHER, 0, OSP_STOP_STRINGS_MAX, read_stop,
          "{'anyOf':[{'type':'string','minLength':1},{'type':'array','items':{'type':'string',"
          "'minLength':1},'maxItems':#}]}",
@@ -347,7 +348,8 @@ static const struct field FIELDS[] = {
          "'additionalProperties':{'type':'string','maxLength':512}}",
          "Without effect."),
     OTHER("user", FOR_ALL, read_user, "{'type':'string'}",
-          "Whose share of the engine the request takes: users that wait are served alike."),
+          "Users of one API key, or of one address without keys, divide its share of the engine: "
+          "those that wait are served alike."),
     OTHER("safety_identifier", FOR_ALL, read_user, "{'type':'string'}", "The newer name of user."),
     OTHER("prompt_cache_key", FOR_ALL, check_string, "{'type':'string'}",
           "Without effect: prompts share what they have in common anyway."),

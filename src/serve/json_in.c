@@ -34,7 +34,7 @@ void request_params_release(struct request_params *p)
     free(p->biases);
     free(p->allowed);
     free(p->form_text);
-    free(p->client);
+    free(p->user);
     free(p->salt);
     for (int i = 0; i < p->options.n_tools; i++)
         free(p->tools[i]);

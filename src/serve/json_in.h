@@ -16,8 +16,8 @@ struct request_params {
     char *model;                   /* NULL: none named */
     struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: none */
     int32_t *allowed;
-    char *form_text; /* owned: options.form_text; so is options.client's and .cache_salt's text: */
-    char *client, *salt;
+    char *form_text; /* owned: options.form_text; so is options.user's and .cache_salt's text: */
+    char *user, *salt;
     char **tools;  /* owned: options.tools */
     int n_choices; /* 0: not said, 1 */
     bool stream, return_token_ids;

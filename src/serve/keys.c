@@ -1,10 +1,14 @@
 #include "serve/keys.h"
 
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/rng.h"
 
 static enum osp_status add(struct keys *k, const char *key, size_t n_bytes)
 {
@@ -77,11 +81,20 @@ out:
     return st == OSP_OK ? st : fail_within(st, "--api-key-file");
 }
 
+void keys_make_salts(struct keys *k)
+{
+    k->salts = mem_new((size_t)k->n * sizeof *k->salts);
+    for (int i = 0; i < k->n; i++)
+        snprintf(k->salts[i], sizeof k->salts[i], "%016" PRIx64 "%016" PRIx64, rng_entropy(),
+                 rng_entropy());
+}
+
 void keys_release(struct keys *k)
 {
     for (int i = 0; i < k->n; i++)
         free(k->items[i]);
     free(k->items);
+    free(k->salts);
     *k = (struct keys){0};
 }
 
@@ -96,16 +109,16 @@ static bool is_same(const char *given, size_t n_given, const char *key)
     return difference == 0;
 }
 
-/* Compares every key, and chooses the index without a branch on the result. */
+/* From the last to the first, so that of two that are the same the first is found. */
 int keys_find(const struct keys *k, const char *given)
 {
     const size_t n_given = strlen(given);
-    unsigned found = 0; /* index + 1 of the first that is the same */
+    unsigned found = UINT_MAX;
 
-    for (int i = 0; i < k->n; i++) {
-        const unsigned is_first = is_same(given, n_given, k->items[i]) & (found == 0);
+    for (int i = k->n - 1; i >= 0; i--) {
+        const unsigned mask = 0U - is_same(given, n_given, k->items[i]);
 
-        found |= (unsigned)(i + 1) & (0U - is_first);
+        found = (found & ~mask) | ((unsigned)i & mask);
     }
-    return (int)found - 1;
+    return (int)found;
 }

@@ -39,6 +39,7 @@ struct serve_options {
     const char *names;           /* of the model, separated by commas; NULL: the model's own */
     const char *api_key;         /* one or several with commas; NULL: none */
     const char *api_key_file;    /* one a line; NULL: none. Without any key nobody needs one */
+    bool share_prefix_cache;     /* between keys; else each sees what its own requests left there */
     const char *allowed_origins; /* web pages that may call, separated by commas; "*" = all */
     size_t body_bytes_max;
     size_t bodies_bytes_max;  /* of all requests, beyond 64 KiB each; 0: SERVE_BODIES_... */

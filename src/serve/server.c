@@ -214,6 +214,9 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
         TRY(keys_add_list(&s->keys, opt->api_key));
     if (opt->api_key_file)
         TRY(keys_add_file(&s->keys, opt->api_key_file));
+    s->n_unanswered = mem_new((size_t)(s->keys.n + 1) * sizeof *s->n_unanswered);
+    if (s->keys.n > 1 && !opt->share_prefix_cache)
+        keys_make_salts(&s->keys);
     TRY(http_open(&s->http, &(struct http_options){
                                 .host = s->opt.host,
                                 .port = opt->port,
@@ -259,6 +262,7 @@ void serve_close(struct server *s)
     for (int i = 0; i < s->n_names; i++)
         free(s->names[i]);
     keys_release(&s->keys);
+    free(s->n_unanswered);
     free(s);
 }
 

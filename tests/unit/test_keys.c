@@ -32,9 +32,9 @@ static void remove_files(void)
     rmdir(folder);
 }
 
-static bool has(const struct keys *k, const char *given)
+static void expect_none(const struct keys *k, const char *given)
 {
-    return keys_find(k, given) >= 0;
+    assert_int_equal(keys_find(k, given), -1);
 }
 
 static void test_list(void **state)
@@ -42,12 +42,20 @@ static void test_list(void **state)
     struct keys k = {0};
 
     (void)state;
-    assert_false(has(&k, ""));
+    assert_int_equal(keys_find(&k, ""), -1);
     assert_int_equal(keys_add_list(&k, "first,second"), OSP_OK);
     assert_int_equal(k.n, 2);
-    assert_true(has(&k, "first") && has(&k, "second"));
-    assert_false(has(&k, "firs") || has(&k, "first,") || has(&k, "firstfirst"));
-    assert_false(has(&k, "") || has(&k, "First") || has(&k, "first,second"));
+    assert_int_equal(keys_find(&k, "first"), 0);
+    assert_int_equal(keys_find(&k, "second"), 1);
+    expect_none(&k, "firs");
+    expect_none(&k, "first,");
+    expect_none(&k, "firstfirst");
+    expect_none(&k, "");
+    expect_none(&k, "First");
+    expect_none(&k, "first,second");
+    assert_int_equal(keys_add_list(&k, "third,second"), OSP_OK);
+    assert_int_equal(keys_find(&k, "third"), 2);
+    assert_int_equal(keys_find(&k, "second"), 1); /* the first of two */
     keys_release(&k);
 }
 
@@ -67,7 +75,7 @@ static void test_what_is_no_key(void **state)
     assert_int_equal(keys_add_list(&k, long_key), OSP_EINVAL);
     long_key[KEY_BYTES_MAX] = '\0';
     assert_int_equal(keys_add_list(&k, long_key), OSP_OK);
-    assert_true(has(&k, long_key));
+    assert_int_equal(keys_find(&k, long_key), 0);
     keys_release(&k);
     free(long_key);
 }
@@ -82,8 +90,12 @@ static void test_file(void **state)
     assert_int_equal(keys_add_list(&k, "first"), OSP_OK);
     assert_int_equal(keys_add_file(&k, file_of(fine, sizeof fine - 1)), OSP_OK);
     assert_int_equal(k.n, 4);
-    assert_true(has(&k, "first") && has(&k, "alpha") && has(&k, "beta,gamma") && has(&k, "delta"));
-    assert_false(has(&k, "# of the team") || has(&k, "beta"));
+    assert_int_equal(keys_find(&k, "first"), 0);
+    assert_int_equal(keys_find(&k, "alpha"), 1);
+    assert_int_equal(keys_find(&k, "beta,gamma"), 2);
+    assert_int_equal(keys_find(&k, "delta"), 3);
+    expect_none(&k, "# of the team");
+    expect_none(&k, "beta");
     keys_release(&k);
     assert_int_equal(keys_add_file(&k, file_of(text, sizeof text - 1)), OSP_EINVAL); /* spaces */
     keys_release(&k);
@@ -117,6 +129,24 @@ static void test_too_many(void **state)
     keys_release(&k);
 }
 
-UNIT_MAIN(cmocka_unit_test(test_list), cmocka_unit_test(test_what_is_no_key),
-          cmocka_unit_test(test_file), cmocka_unit_test(test_files_without_keys),
-          cmocka_unit_test(test_too_many))
+static void test_salts(void **state)
+{
+    struct keys k = {0}, again = {0};
+
+    (void)state;
+    assert_int_equal(keys_add_list(&k, "a,b"), OSP_OK);
+    assert_int_equal(keys_add_list(&again, "a,b"), OSP_OK);
+    keys_make_salts(&k);
+    keys_make_salts(&again);
+    for (int i = 0; i < k.n; i++) {
+        assert_int_equal(strlen(k.salts[i]), KEY_SALT_BYTES - 1);
+        assert_string_not_equal(k.salts[i], k.salts[1 - i]);
+        assert_string_not_equal(k.salts[i], again.salts[i]);
+    }
+    keys_release(&k);
+    keys_release(&again);
+}
+
+UNIT_MAIN(cmocka_unit_test(test_list), cmocka_unit_test(test_salts),
+          cmocka_unit_test(test_what_is_no_key), cmocka_unit_test(test_file),
+          cmocka_unit_test(test_files_without_keys), cmocka_unit_test(test_too_many))

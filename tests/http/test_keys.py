@@ -1,0 +1,255 @@
+"""Several API keys: none sees another's text through the caches, and none takes more than its share of the engine."""
+
+import concurrent.futures
+import http.client
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+
+import pytest
+
+TEXT = "The lighthouse keeper counted seventeen grey gulls on the rail and wrote that down. " * 6
+CITY = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 20}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+ANSWERS = {"max_tokens": 8, "seed": 1, "temperature": 0}
+
+
+@pytest.fixture
+def two_keys(start_server):
+    def start(*options):
+        return start_server("--api-key", "first,second", *options)
+
+    return start
+
+
+def ask(server, key, path="/v1/chat/completions", **body):
+    """Gives the answer's JSON, or the status of an error."""
+    request = urllib.request.Request(
+        server.url + path,
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def cached(server, key, **more):
+    """Tokens of a chat's prompt that were found in the prefix cache."""
+    messages = [{"role": "user", "content": TEXT}]
+    usage = ask(server, key, messages=messages, **ANSWERS, **more)["usage"]
+    return usage["prompt_tokens_details"]["cached_tokens"]
+
+
+def test_a_key_does_not_see_what_another_one_asked(two_keys):
+    server = two_keys()
+    assert cached(server, "first") == 0
+    whole = cached(server, "first")
+    assert whole > 50
+    assert cached(server, "second") == 0
+    assert cached(server, "second") == whole
+
+
+def test_salts_within_a_key(two_keys):
+    server = two_keys()
+    assert cached(server, "first", cache_salt="s") == 0
+    whole = cached(server, "first", cache_salt="s")
+    assert whole > 50
+    assert cached(server, "first") == 0
+    assert cached(server, "first", cache_salt="t") == 0
+    assert cached(server, "second", cache_salt="s") == 0
+    longest = "s" * 256
+    assert cached(server, "first", cache_salt=longest) == 0
+    assert cached(server, "first", cache_salt=longest) == whole
+    assert cached(server, "first", cache_salt=longest[:-1]) == 0
+
+
+@pytest.mark.parametrize("path, field", [("/v1/completions", "prompt"), ("/v1/responses", "input")])
+def test_other_endpoints(two_keys, path, field):
+    server = two_keys()
+
+    def found(key):
+        body = {"max_output_tokens": 4} if field == "input" else {"max_tokens": 4}
+        usage = ask(server, key, path, temperature=0, seed=1, **{field: TEXT}, **body)["usage"]
+        details = usage.get("prompt_tokens_details") or usage["input_tokens_details"]
+        return details["cached_tokens"]
+
+    assert found("first") == 0
+    whole = found("first")
+    assert whole > 50
+    assert found("second") == 0
+    assert found("second") == whole
+
+
+def test_share_prefix_cache(two_keys):
+    server = two_keys("--share-prefix-cache")
+    assert cached(server, "first") == 0
+    assert cached(server, "second") > 50
+    assert cached(server, "second", cache_salt="own") == 0
+
+
+def test_one_key_and_none(start_server):
+    """Nothing changes there: whoever calls shares the cache."""
+    for server in (start_server("--api-key", "only"), start_server()):
+        assert cached(server, "only") == 0
+        assert cached(server, "only") > 50
+
+
+def metric(server, name):
+    request = urllib.request.Request(server.url + "/metrics", headers={"Authorization": "Bearer first"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return float(re.search(rf"^{name}(?:{{.*}})? (\S+)$", answer.read().decode(), re.M)[1])
+
+
+def test_answers_are_replayed_to_their_own_key(two_keys):
+    """What the model wrote is looked for by the key, too: another key's conversation is rendered from its text."""
+    server = two_keys()
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": CITY, "strict": True}}
+    asked = {"tools": [tool], "tool_choice": "required", "temperature": 0}
+    messages = [{"role": "user", "content": "What is the weather in Paris?"}]
+    said = ask(server, "first", messages=messages, max_tokens=400, **asked)["choices"][0]["message"]
+    call = said["tool_calls"][0]
+    messages += [said, {"role": "tool", "tool_call_id": call["id"], "content": "Sunny."}]
+    for key, hits in (("second", 0), ("first", 1)):
+        before = metric(server, "osprey:replay_hits_total")
+        assert ask(server, key, messages=messages, max_tokens=1, **asked)["usage"]
+        assert metric(server, "osprey:replay_hits_total") - before == hits, key
+
+
+# ---- shares ----
+
+
+class Asker:
+    """Requests in threads of their own, each under an id by which the server's log names it when it is answered."""
+
+    def __init__(self, server):
+        self.server = server
+        self.pool = concurrent.futures.ThreadPoolExecutor(64)
+        self.n = 0
+
+    def ask(self, name, key, address="127.0.0.1", **body):
+        headers = {
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {key}",
+            "X-Request-Id": f"{name}-{self.n}",
+        }
+        self.n += 1
+        body = json.dumps({"prompt": name, "ignore_eos": True, "max_tokens": 8, **body})
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.server.port, timeout=120, source_address=(address, 0)
+        )
+
+        def get():
+            connection.request("POST", "/v1/completions", body, headers)
+            assert connection.getresponse().read()
+            connection.close()
+
+        return self.pool.submit(get)
+
+    def answered(self):
+        """Names in the order in which they were answered."""
+        found = (re.search(r"http id=([a-z]+)-\d+ .*status=200", line) for line in self.server.log)
+        return [m[1] for m in found if m]
+
+
+def in_turn(server, many, few):
+    """Sixteen requests wait, then four of another client come, which are served in turn with those."""
+    asker = Asker(server)
+    ahead = asker.ask("ahead", **many(0), max_tokens=2500)
+    server.wait_until(lambda h: h["running"] == 1, "the first one runs")
+    asked = [asker.ask("many", **many(i)) for i in range(16)]
+    server.wait_until(lambda h: h["waiting"] == 16, "all wait")
+    asked += [asker.ask("few", **few) for _ in range(4)]
+    server.wait_until(lambda h: h["waiting"] == 20, "the others wait, too")
+    for one in (ahead, *asked):
+        one.result()
+    server.wait_idle()
+    assert server.stop() == 0
+    order = asker.answered()
+    assert order[0] == "ahead" and len(order) == 21
+    assert order[1:11].count("few") == 4, order
+
+
+CHOSEN = {
+    "users": lambda i: {"user": f"user {i}"},
+    "priority": lambda i: {"priority": -1000},
+    "both": lambda i: {"safety_identifier": f"user {i}", "priority": -(2**31)},
+}
+
+
+@pytest.mark.parametrize("chosen", CHOSEN)
+def test_users_and_priority_do_not_raise_a_keys_share(two_keys, chosen):
+    in_turn(two_keys("-np", "1"), lambda i: {"key": "first", **CHOSEN[chosen](i)}, {"key": "second"})
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::"])
+def test_nor_an_addresss_without_keys(start_server, host):
+    """There are no keys: the share belongs to the address, whatever tokens clients send."""
+    if host == "::" and not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    server = start_server("-np", "1", "--host", host)
+    in_turn(
+        server,
+        lambda i: {"key": f"any {i}".replace(" ", "-"), **CHOSEN["both"](i)},
+        {"key": "x", "address": "127.0.0.2"},
+    )
+
+
+def test_priority_and_users_within_a_key(start_server):
+    """There they mean what they did: lower goes first, then the user that was served least."""
+    server = start_server("--api-key", "only", "-np", "1")
+    asker = Asker(server)
+    asked = [asker.ask("ahead", "only", max_tokens=2500)]
+    server.wait_until(lambda h: h["running"] == 1, "the first one runs")
+    for name, body in (("low", {"priority": 1}), ("a", {"user": "a"}), ("a", {"user": "a"}), ("b", {"user": "b"})):
+        asked.append(asker.ask(name, "only", **body))
+        server.wait_until(lambda h: h["waiting"] == len(asked) - 1, "it waits")
+    for one in asked:
+        one.result()
+    assert server.stop() == 0
+    assert asker.answered() == ["ahead", "a", "b", "a", "low"]
+
+
+def test_a_key_cannot_fill_the_queue(two_keys):
+    """However many requests one key sends, another one's finds a place."""
+    server = two_keys("-np", "1", "--max-queue", "20")
+    body = {"prompt": "x", "ignore_eos": True, "max_tokens": 3000, "stream": True}
+    open_streams, refused = [], []
+
+    def send(key):
+        request = urllib.request.Request(
+            f"{server.url}/v1/completions",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
+        )
+        try:
+            open_streams.append(urllib.request.urlopen(request, timeout=120))
+            return 200
+        except urllib.error.HTTPError as error:
+            refused.append(json.load(error)["error"]["message"])
+            return error.code
+
+    assert send("first") == 200
+    server.wait_until(lambda h: h["running"] == 1, "one runs")
+    statuses = [send("first") for _ in range(40)]
+    assert statuses.count(200) in range(14, 18), statuses  # four fifths of 20 places
+    assert all(status in (200, 429) for status in statuses)
+    assert any("requests of this API key are waiting" in message for message in refused), refused
+    assert send("second") == 200
+    assert send("first") == 429
+    for stream in open_streams:
+        stream.close()
+    server.wait_idle()
+    assert [send("first") for _ in range(8)] == [200] * 8  # what has left is counted no more
+    for stream in open_streams[-8:]:
+        stream.close()
+    server.wait_idle()
+    assert server.stop() == 0
