@@ -394,11 +394,12 @@ struct osp_request_options {
     int top_prompt_logprobs;
     bool prompt_only; /* it ends with its prompt, as OSP_FINISH_LENGTH: no token is drawn */
     int priority;     /* lower goes first, among the requests of one client */
-    /* Whose share of the engine this takes: clients that wait are served alike, whatever their requests'
-     * priorities. At most OSP_CLIENT_BYTES_MAX; NULL: all who give none are one client. */
+    /* Whose share of the engine this takes: clients that wait are served alike, whatever their
+     * requests' priorities. At most OSP_CLIENT_BYTES_MAX; NULL: all who give none are one
+     * client. */
     const char *client;
-    /* Whose part of the client's share: its users that wait are served alike. At most OSP_CLIENT_BYTES_MAX; NULL:
-     * all who give none are one user. */
+    /* Whose part of the client's share: its users that wait are served alike. At most
+     * OSP_CLIENT_BYTES_MAX; NULL: all who give none are one user. */
     const char *user;
     /* Prompts with different salts never share a prefix. At most OSP_SALT_BYTES_MAX; NULL: none. */
     const char *cache_salt;

@@ -53,8 +53,7 @@ static const struct foreign_option FOREIGN[] = {
     {"--numa,--cpu-mask,-C,--cpu-range,-Cr,--cpu-strict", FOREIGN_ONE, NULL, "use --cpu-affinity"},
     {"--stream-interval", FOREIGN_ONE, NULL, "every token is sent as it comes"},
     {"--scheduling-policy", FOREIGN_ONE, NULL,
-     "API keys take turns; within one a request's priority comes first, then its users take turns, "
-     "then comes the order of arrival"},
+     "API keys take turns; of one key priority comes first, then users take turns, then arrival"},
     {"--enable-prefix-caching,--cache-prompt,--cache-idle-slots", FOREIGN_NONE, NULL,
      "serve has a prefix cache, which its --no-prefix-cache turns off"},
     {"--prefix-caching-hash-algo,--cache-reuse,--cache-ram,-cram,--ctx-checkpoints,-ctxcp,"

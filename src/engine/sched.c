@@ -275,8 +275,9 @@ static bool own_stays_before(const struct seq *a, const struct seq *b)
     return a->arrival < b->arrival;
 }
 
-/* Of any two, when they have their ranks. A client's second one gives way before any client's first: whoever runs
- * little cannot be put out by the priorities or the number of another client's requests. */
+/* Of any two, when they have their ranks. A client's second one gives way before any client's
+ * first: whoever runs little cannot be put out by the priorities or the number of another
+ * client's requests. */
 static bool stays_before(const struct seq *a, const struct seq *b)
 {
     if (is_kept(a) != is_kept(b))

@@ -4,12 +4,13 @@
  *
  * Policy (docs/engine.md): every running sequence that generates gets its row in every step; what is
  * left of the step's budget goes to prompts in chunks, few enough rows that those who generate need
- * not wait long. The client that was served least is next, and of its requests the one of the first priority,
- * then of the user that was served least, then the oldest; nobody is passed more often than a known number of
- * times. A sequence is admitted when the pages of its prompt are free or only cached; it takes more as it grows.
- * When there are none, those of the client that runs most give way, of these the one of the last priority, then
- * the youngest: their pages go to the host's memory (moves of the plan), or are computed again in the arithmetic
- * that made them. The first in that order always goes on. */
+ * not wait long. The client that was served least is next, and of its requests the one of the
+ * lowest priority number, then of the user that was served least, then the oldest; nobody is passed
+ * more often than a known number of times. A sequence is admitted when the pages of its prompt are
+ * free or only cached; it takes more as it grows. When there are none, those of the client that runs
+ * most give way, of these the one of the highest priority number, then the youngest: their pages go
+ * to the host's memory (moves of the plan), or are computed again in the arithmetic that made them.
+ * The first in that order always goes on. */
 #ifndef ENGINE_SCHED_H
 #define ENGINE_SCHED_H
 
@@ -25,9 +26,9 @@ enum {
     SCHED_TURN_IDS_MAX = 4,
     PREEMPTIONS_MAX =
         3, /* who gave way so often does so no more for later ones, whatever their priority */
-    /* Later requests of the same client that may be admitted before one that waits, and requests of other
-     * clients before one of a client of which some wait. Then every second place is for those who were passed
-     * so often, in that order: sched_passes_bound(). */
+    /* Later requests of the same client that may be admitted before one that waits, and requests
+     * of other clients before one of a client of which some wait. Then every second place is for
+     * those who were passed so often, in that order: sched_passes_bound(). */
     PASSES_MAX_DEFAULT = 1024,
     PROMPT_ROWS_MIN = 16, /* of prompts in every step, however slow the machine */
     OLDEST_PROMPT_PART =
@@ -201,8 +202,8 @@ int sched_chunk_pages(int n_batch_tokens_max);
 /* True when a sequence of n_tokens_max can be admitted to an empty scheduler. */
 bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
 
-/* How often a sequence, by others of its client, or a client, by other clients, can have been passed when it is
- * admitted. */
+/* How often a sequence, by others of its client, or a client, by other clients, can have been
+ * passed when it is admitted. */
 int64_t sched_passes_bound(const struct sched_limits *l, const struct passes *p);
 
 /* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */

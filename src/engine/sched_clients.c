@@ -124,8 +124,9 @@ static enum osp_status find_or_make(struct client **out, struct clients *c, stru
 
 /* ---- taking a place ---- */
 
-/* The least counter among the children that wait for their turn; with nobody waiting, the most that one had when it was
- * admitted. Who gave way does not count: its counter may be far behind, for others were served alone while it ran. */
+/* The least counter among the children that wait for their turn; with nobody waiting, the most
+ * that one had when it was admitted. Who gave way does not count: its counter may be far behind,
+ * for others were served alone while it ran. */
 static int64_t least_served(const struct client *parent)
 {
     int64_t least = INT64_MAX;

@@ -1,8 +1,8 @@
-/* What each client was served, and each user of it: a tree of two levels. A share of the engine belongs to a
- * client, an API key for example, which whoever runs the engine names; the users of a client, whom the client
- * names, divide that share. Each has a counter of tokens, and among those of one parent the one with the least
- * goes first. One that comes back after a pause begins no lower than those who wait, so that a pause saves
- * nothing up. Owned by the scheduler. */
+/* What each client was served, and each user of it: a tree of two levels. A share of the engine
+ * belongs to a client, an API key for example, which whoever runs the engine names; the users of
+ * a client, whom the client names, divide that share. Each has a counter of tokens, and among
+ * those of one parent the one with the least goes first. One that comes back after a pause
+ * begins no lower than those who wait, so that a pause saves nothing up. Owned by the scheduler. */
 #ifndef ENGINE_SCHED_CLIENTS_H
 #define ENGINE_SCHED_CLIENTS_H
 
@@ -66,9 +66,9 @@ struct clients {
 };
 
 void clients_release(struct clients *c); /* accepts a zeroed one; no client may be live */
-/* The user of that client (NULL counts as ""), for a request that will wait; one clients_leave() each. It takes up
- * its place: one of which nothing waits begins with the least counter of those that wait beside it.
- * OSP_ENOMEM: there is none for one that is new. */
+/* The user of that client (NULL counts as ""), for a request that will wait; one clients_leave()
+ * each. It takes up its place: one of which nothing waits begins with the least counter of those
+ * that wait beside it. OSP_ENOMEM: there is none for one that is new. */
 CHECKED enum osp_status clients_join(struct client **user, struct clients *c, const char *client,
                                      const char *user_key);
 void clients_leave(struct clients *c, struct client *user);

@@ -1,5 +1,5 @@
-/* The queue: the client that was served least; of its requests priority, then the user that was served least, then
- * arrival; and the bounds. */
+/* The queue: the client that was served least; of its requests priority, then the user that was
+ * served least, then arrival; and the bounds. */
 #include "engine/sched_queue.h"
 
 #include <assert.h>

@@ -87,8 +87,8 @@ static bool own_prompt_goes_before(const struct seq *a, const struct seq *b)
     return a->arrival < b->arrival;
 }
 
-/* The client whose prompt comes first: of those with rows left the one that was served least, of equals the one with
- * the oldest of them; NULL: none has. */
+/* The client whose prompt comes first: of those with rows left the one that was served least, of
+ * equals the one with the oldest of them; NULL: none has. */
 static const struct client *next_client(const struct sched *s, const struct giving *g)
 {
     const struct seq *best = NULL;

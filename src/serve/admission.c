@@ -5,8 +5,8 @@
 
 enum {
     RETRY_AFTER_S_MAX = 600,
-    /* Of several keys one may hold so many times as many places of the queue as are left: alone four fifths of it,
-     * and however many do so, one that has none yet finds one. */
+    /* Of several keys one may hold so many times as many places of the queue as are left: alone
+     * four fifths of it, and however many do so, one that has none yet finds one. */
     QUEUE_SHARE = 4
 };
 
@@ -35,33 +35,62 @@ void admission_count(struct server *s, int key_index, int n)
         s->n_unanswered[key_index] += n;
 }
 
-static bool is_over_share(const struct server *s, int key_index, int n_left)
+/* Of the queue, with those that can run at once; *n_waiting: that wait, or are still being read. */
+static int places_left(const struct server *s, int *n_waiting)
 {
-    return s->keys.n > 1 && key_index >= 0 &&
-           s->n_unanswered[key_index] >= (int64_t)QUEUE_SHARE * n_left;
+    struct osp_engine_stats stats;
+    int n_free;
+
+    osp_engine_get_stats(s->engine, &stats);
+    n_free = stats.n_running < stats.n_seqs_max ? stats.n_seqs_max - stats.n_running : 0;
+    *n_waiting = stats.n_waiting + s->n_submitting;
+    if (stats.n_waiting >= s->opt.queue_requests_max)
+        return 0;
+    return s->opt.queue_requests_max + n_free - *n_waiting;
+}
+
+static bool is_over_share(const struct server *s, int key_index, int n_unanswered, int n_left)
+{
+    return s->keys.n > 1 && key_index >= 0 && n_unanswered >= (int64_t)QUEUE_SHARE * n_left;
+}
+
+static void tell_share(const struct server *s, int n_unanswered, struct api_error *out)
+{
+    api_error_set(out, 429, "rate_limit_exceeded",
+                  "%d requests of this API key are waiting, and its share of the %d places "
+                  "(--max-queue) is used up; the others are for other keys",
+                  n_unanswered, s->opt.queue_requests_max);
 }
 
 bool admission_refuses(struct server *s, int key_index, struct api_error *out)
 {
-    const int n_max = s->opt.queue_requests_max;
-    struct osp_engine_stats stats;
-    int n_free, n_come = s->n_submitting, n_left;
+    int n_left, n_waiting;
 
-    if (n_max == 0) /* the engine's own limit */
+    if (s->opt.queue_requests_max == 0) /* the engine's own limit */
         return false;
-    osp_engine_get_stats(s->engine, &stats);
-    n_free = stats.n_running < stats.n_seqs_max ? stats.n_seqs_max - stats.n_running : 0;
-    n_left = n_max + n_free - stats.n_waiting - n_come;
-    if (stats.n_waiting >= n_max || n_left <= 0)
+    n_left = places_left(s, &n_waiting);
+    if (n_left <= 0)
         api_error_set(out, 429, "rate_limit_exceeded", "%d requests are waiting, limit is %d",
-                      stats.n_waiting + n_come, n_max);
-    else if (is_over_share(s, key_index, n_left))
-        api_error_set(out, 429, "rate_limit_exceeded",
-                      "%d requests of this API key are waiting; the %d places that are left of "
-                      "--max-queue %d are for other keys",
-                      s->n_unanswered[key_index], n_left, n_max);
+                      n_waiting, s->opt.queue_requests_max);
+    else if (key_index >= 0 && is_over_share(s, key_index, s->n_unanswered[key_index], n_left))
+        tell_share(s, s->n_unanswered[key_index], out);
     else
         return false;
     admission_refused(s, out);
+    return true;
+}
+
+/* As if the last of them were the one that asks. */
+bool admission_was_too_much(const struct server *s, int key_index, int n, struct api_error *out)
+{
+    int n_left, n_waiting, n_before;
+
+    if (s->opt.queue_requests_max == 0 || key_index < 0 || n < 2)
+        return false;
+    n_left = places_left(s, &n_waiting) + 1;
+    n_before = s->n_unanswered[key_index] - 1;
+    if (!is_over_share(s, key_index, n_before, n_left))
+        return false;
+    tell_share(s, n_before - n + 1, out);
     return true;
 }

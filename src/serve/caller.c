@@ -23,8 +23,8 @@ void caller_init(struct caller *c, const struct http_exchange *x)
     snprintf(c->client, sizeof c->client, "address %s", address);
 }
 
-/* A key's salt is random, secret and always as long: two salts of two keys are never the same text, and nobody can
- * make one that has the same hash as another key's. */
+/* A key's salt is random, secret and always as long: two salts of two keys are never the same
+ * text, and nobody can make one that has the same hash as another key's. */
 static void salt_by_key(const struct caller *c, const struct keys *keys,
                         struct request_params *params)
 {

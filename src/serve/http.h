@@ -118,7 +118,8 @@ const struct http_request *http_exchange_request(const struct http_exchange *x);
 /* In on_head: the API key that came with the request, from keys_find(), and a smaller limit for its body. */
 void http_exchange_set_key(struct http_exchange *x, int key_index);
 void http_exchange_limit_body(struct http_exchange *x, size_t n_bytes_max);
-/* The client's IP address, of IPv6 the first 64 bits, which all addresses of a host have in common; "": not known. */
+/* The client's IP address, of IPv6 the first 64 bits, which all addresses of a host have in
+ * common; "": not known. */
 void http_exchange_network(const struct http_exchange *x, char out[HTTP_ADDRESS_BYTES]);
 /* Gives the caller the body, NUL-terminated, for http_body_free(). */
 char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes);

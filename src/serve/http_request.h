@@ -49,7 +49,7 @@ struct http_request {
     char *authority;                /* of an absolute target, else NULL: use HTTP_HOST */
     char *fields[HTTP_FIELD_COUNT]; /* NULL = absent; of several, the first */
     char id[HTTP_REQUEST_ID_BYTES_MAX +
-            1];    /* the client's x-request-id if it is sane, or a new one */
+            1]; /* the client's x-request-id if it is sane, or a new one */
     bool http_1_0, keep_alive;
     int key_index; /* of the API key that the request came with; -1: none */
     struct buf body;

@@ -427,6 +427,10 @@ static void job_submitted(void *ctx)
         job->status = OSP_EUNAVAILABLE;
         unavailable_closing(job->server, &job->error);
     }
+    count_unanswered(job, job->status == OSP_OK ? job->n_choices : 0);
+    if (job->status == OSP_OK &&
+        admission_was_too_much(job->server, job->caller.key_index, job->n_unanswered, &job->error))
+        job->status = OSP_EBUSY;
     if (job->status != OSP_OK) {
         if (job->error.http_status == 429)
             admission_refused(job->server, &job->error);
@@ -435,7 +439,6 @@ static void job_submitted(void *ctx)
         job_free(job);
         return;
     }
-    count_unanswered(job, job->n_choices);
     job_link(job);
     if (job->x)
         begin_answer(job);

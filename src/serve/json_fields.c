@@ -157,7 +157,8 @@ static enum osp_status read_cache_salt(struct request_params *p, const char *fie
     return OSP_OK;
 }
 
-/* Whom a client's share of the engine is divided between; users whose names begin alike that far are one. */
+/* Whom a client's share of the engine is divided between; users whose names begin alike that far
+ * are one. */
 static enum osp_status read_user(struct request_params *p, const char *field, const json_t *v)
 {
     if (!json_is_string(v))

@@ -25,7 +25,8 @@ CHECKED enum osp_status keys_add_list(struct keys *k, const char *list);
 /* Adds those of a file, one a line; empty lines and those that begin with # are none. A file without a key is
  * OSP_EINVAL: it would leave the server open. */
 CHECKED enum osp_status keys_add_file(struct keys *k, const char *path);
-/* Gives each key a salt for the prefix cache, random and of this process, when all keys are there. */
+/* Gives each key a salt for the prefix cache, random and of this process, when all keys are
+ * there. */
 void keys_make_salts(struct keys *k);
 void keys_release(struct keys *k); /* accepts a zeroed one */
 

@@ -53,20 +53,24 @@ struct server {
     struct job *hear_next;            /* where hearing goes on; NULL: at the first */
     struct response_store *responses; /* those that are kept; owned */
     int n_submitting;                 /* jobs that worker threads read */
-    int *n_unanswered;                /* (keys.n) requests of each key without an event yet; owned */
-    size_t n_kept_bytes;              /* of answers that are sent whole, of all jobs */
-    struct token_queue tokens;        /* requests that only convert tokens */
-    bool is_aborted;                  /* the shutdown's time is up: nothing more is begun */
-    int64_t n_refused, n_over_time;   /* requests: with 429, by their time limit */
+    int *n_unanswered;              /* (keys.n) requests of each key without an event yet; owned */
+    size_t n_kept_bytes;            /* of answers that are sent whole, of all jobs */
+    struct token_queue tokens;      /* requests that only convert tokens */
+    bool is_aborted;                /* the shutdown's time is up: nothing more is begun */
+    int64_t n_refused, n_over_time; /* requests: with 429, by their time limit */
     struct status_line status_line;
 };
 
 bool server_has_model(const struct server *s, const char *name);
 
-/* admission.c: true when the queue is full, counting those that are still being read, or when the key has its share
- * of it: *out then is the 429, before a worker thread has spent time on the request. */
+/* admission.c: true when the queue is full, counting those that are still being read, or when
+ * the key has its share of it: *out then is the 429, before a worker thread has spent time on
+ * the request. */
 bool admission_refuses(struct server *s, int key_index, struct api_error *out);
-/* So many more, or fewer, requests of the key of which nothing was answered yet; -1: there are no keys. */
+/* The same of a body that was n requests, which are submitted and counted by now. */
+bool admission_was_too_much(const struct server *s, int key_index, int n, struct api_error *out);
+/* So many more, or fewer, requests of the key of which nothing was answered yet; -1: there are
+ * no keys. */
 void admission_count(struct server *s, int key_index, int n);
 /* Completes a 429 of the engine's own, and counts it. */
 void admission_refused(struct server *s, struct api_error *e);

@@ -218,38 +218,65 @@ def test_priority_and_users_within_a_key(start_server):
     assert asker.answered() == ["ahead", "a", "b", "a", "low"]
 
 
-def test_a_key_cannot_fill_the_queue(two_keys):
-    """However many requests one key sends, another one's finds a place."""
-    server = two_keys("-np", "1", "--max-queue", "20")
-    body = {"prompt": "x", "ignore_eos": True, "max_tokens": 3000, "stream": True}
-    open_streams, refused = [], []
+class Streams:
+    """Answers that are begun and never read."""
 
-    def send(key):
+    def __init__(self, server):
+        self.server = server
+        self.open, self.refused = [], []
+
+    def send(self, key, **more):
+        body = {"prompt": "x", "ignore_eos": True, "max_tokens": 3000, "stream": True, **more}
         request = urllib.request.Request(
-            f"{server.url}/v1/completions",
+            f"{self.server.url}/v1/completions",
             json.dumps(body).encode(),
             {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
         )
         try:
-            open_streams.append(urllib.request.urlopen(request, timeout=120))
+            self.open.append(urllib.request.urlopen(request, timeout=120))
             return 200
         except urllib.error.HTTPError as error:
-            refused.append(json.load(error)["error"]["message"])
+            self.refused.append(json.load(error)["error"]["message"])
             return error.code
 
-    assert send("first") == 200
+    def leave(self):
+        for stream in self.open:
+            stream.close()
+        self.open = []
+        self.server.wait_idle()
+
+
+def test_a_key_cannot_fill_the_queue(two_keys):
+    """However many requests one key sends, another one's finds a place."""
+    server = two_keys("-np", "1", "--max-queue", "20")
+    streams = Streams(server)
+    assert streams.send("first") == 200
     server.wait_until(lambda h: h["running"] == 1, "one runs")
-    statuses = [send("first") for _ in range(40)]
+    statuses = [streams.send("first") for _ in range(40)]
     assert statuses.count(200) in range(14, 18), statuses  # four fifths of 20 places
     assert all(status in (200, 429) for status in statuses)
-    assert any("requests of this API key are waiting" in message for message in refused), refused
-    assert send("second") == 200
-    assert send("first") == 429
-    for stream in open_streams:
-        stream.close()
-    server.wait_idle()
-    assert [send("first") for _ in range(8)] == [200] * 8  # what has left is counted no more
-    for stream in open_streams[-8:]:
-        stream.close()
-    server.wait_idle()
+    assert all("requests of this API key are waiting" in message for message in streams.refused), streams.refused
+    assert streams.send("second") == 200
+    assert streams.send("first") == 429
+    streams.leave()
+    assert [streams.send("first") for _ in range(8)] == [200] * 8  # what has left is counted no more
+    streams.leave()
+    assert server.stop() == 0
+
+
+def test_nor_with_many_prompts_in_one_body(two_keys):
+    server = two_keys("-np", "1", "--max-queue", "20")
+    streams = Streams(server)
+    assert streams.send("first") == 200
+    server.wait_until(lambda h: h["running"] == 1, "one runs")
+    assert streams.send("first", n=16) == 200
+    assert streams.send("first", n=2) == 429
+    assert streams.send("second") == 200
+    streams.leave()
+    assert streams.send("first") == 200
+    server.wait_until(lambda h: h["running"] == 1, "one runs")
+    assert streams.send("first", prompt=["x"] * 20) == 429
+    server.wait_until(lambda h: h["waiting"] == 0, "what was refused has left")
+    assert streams.send("second") == 200
+    streams.leave()
     assert server.stop() == 0

@@ -212,8 +212,8 @@ static bool key_waits(const struct queue_list *l, int key)
     return false;
 }
 
-/* The one that was served least, of equals the one whose request is the oldest; every second time the first of the
- * due. */
+/* The one that was served least, of equals the one whose request is the oldest; every second
+ * time the first of the due. */
 static int next_key(const struct queue_list *l)
 {
     int best = l->at[0]->key, due = -1;
@@ -399,8 +399,8 @@ static bool own_stays_before(const struct caller *a, const struct caller *b)
     return p->arrival < q->arrival;
 }
 
-/* How many of its key gave way after c when somebody did: those that ran before the turn and do so after it, or gave
- * way. Who came or left in the turn may have run then or not. */
+/* How many of its key gave way after c when somebody did: those that ran before the turn and do
+ * so after it, or gave way. Who came or left in the turn may have run then or not. */
 static void find_rank(const struct caller *c, int *least, int *most)
 {
     *least = *most = 0;
@@ -489,8 +489,8 @@ static void charge(int64_t *sum, int64_t units, bool is_known)
     *sum = is_known ? *sum + units : INT64_MIN / 2;
 }
 
-/* Every key and every user was charged for what it was given, once. Positions that a request found in the cache
- * after it gave way are no charge either. */
+/* Every key and every user was charged for what it was given, once. Positions that a request
+ * found in the cache after it gave way are no charge either. */
 static void check_served(void)
 {
     int64_t now[KEYS_MAX], least[KEYS_MAX] = {0};
@@ -529,8 +529,9 @@ static void spread_over(struct spread *s, int64_t served)
     s->least = served < s->least ? served : s->least;
 }
 
-/* The bound of docs/engine.md: between keys that wait, however many users they have and whatever the priorities; and
- * between the users of a key, where nothing but fairness decides. Who gave way does not count. */
+/* The bound of docs/engine.md: between keys that wait, however many users they have and whatever
+ * the priorities; and between the users of a key, where nothing but fairness decides. Who gave
+ * way does not count. */
 static void check_fair(void)
 {
     const struct sched_limits *l = &sched()->limits;

@@ -1,4 +1,5 @@
-/* Shares of clients and of their users: in the queue, for prompts' rows, for pages; and what is remembered of them. */
+/* Shares of clients and of their users: in the queue, for prompts' rows, for pages; and what is
+ * remembered of them. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -93,8 +94,9 @@ static const struct seq *next(struct fixture *f)
     return f->sched.running[0];
 }
 
-/* A hundred users of one client, each with a request of the best priority there is, wait beside one user of another
- * client that asks again whenever it was served: both clients are served alike. */
+/* A hundred users of one client, each with a request of the best priority there is, wait beside
+ * one user of another client that asks again whenever it was served: both clients are served
+ * alike. */
 static void test_users_divide_their_clients_share(void **state)
 {
     struct fixture f;
@@ -121,7 +123,8 @@ static void test_users_divide_their_clients_share(void **state)
     fixture_close(&f);
 }
 
-/* And the users of a client are, among each other: one that asked ten times before the other came is not ahead. */
+/* And the users of a client are, among each other: one that asked ten times before the other
+ * came is not ahead. */
 static void test_users_of_a_client_are_served_alike(void **state)
 {
     struct fixture f;
@@ -176,8 +179,8 @@ static void test_prompt_rows_go_by_client(void **state)
     fixture_close(&f);
 }
 
-/* Pages run out: of a client with three sequences two give way, whatever their priorities, before the only one of
- * another client does, which is younger than they are. */
+/* Pages run out: of a client with three sequences two give way, whatever their priorities,
+ * before the only one of another client does, which is younger than they are. */
 static void test_priority_puts_no_other_client_out(void **state)
 {
     struct fixture f;
@@ -198,8 +201,8 @@ static void test_priority_puts_no_other_client_out(void **state)
     fixture_close(&f);
 }
 
-/* New clients come all the time and begin with the least that one who waits was served: one that was served more is
- * passed by no more of them than the limit says. */
+/* New clients come all the time and begin with the least that one who waits was served: one that
+ * was served more is passed by no more of them than the limit says. */
 static void test_a_client_is_not_passed_for_ever(void **state)
 {
     struct fixture f;
@@ -227,7 +230,8 @@ static void test_a_client_is_not_passed_for_ever(void **state)
     fixture_close(&f);
 }
 
-/* Thousands of users of one client do not make what another client was served forgotten, nor that of their own. */
+/* Thousands of users of one client do not make what another client was served forgotten, nor
+ * that of their own. */
 static void test_what_is_remembered(void **state)
 {
     static struct clients c;
