@@ -202,8 +202,9 @@ struct osp_request;
 
 struct osp_engine_options {
     int queue_requests_max; /* waiting requests before OSP_EBUSY; 0: 256 */
-    /* Called from the engine's thread, at most once a step, when requests have new events; must
-     * not block and must not call into osprey, but for osp_model_stage_costs(). May be NULL. */
+    /* Called from the engine's threads, perhaps from two at once, when requests have new events: at most once a step,
+     * and when a request with a grammar is accepted or refused. Must not block and must not call into osprey, but for
+     * osp_model_stage_costs(). May be NULL. */
     void (*notify)(void *ctx);
     void *notify_ctx;
     /* Memory of the host for pages of requests that give way when the KV cache is full; beyond it they are
@@ -424,16 +425,25 @@ struct osp_request_options {
      * {"must":b,"one":b,"functions":[{"name":"f","schema":{...}},...]}, a schema only of those that are strict.
      * Copied; NULL: anything may be. osp_submit_chat makes its own from what stands above. */
     const char *calls;
+    /* For callers that must not block: submitting does not wait until the engine has compiled the grammars that the
+     * answer is held to. osp_request_accepted() tells when it has, or what is wrong with them. */
+    bool no_wait;
 };
 
-/* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue
- * is full, OSP_ELIMIT when the prompt can never fit (with both numbers). */
+/* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue of requests, or
+ * that of grammars to be compiled, is full; OSP_ELIMIT when the prompt can never fit (with both numbers). One with a
+ * form, or with functions that are strict or must be called, waits until its grammars are compiled. */
 OSP_API enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
                                         const struct osp_chat *chat,
                                         const struct osp_request_options *opt);
 OSP_API enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *engine,
                                           const int32_t *ids, size_t n,
                                           const struct osp_request_options *opt);
+
+/* OSP_OK: the engine has the request; of one that was submitted with no_wait, its grammars are compiled. OSP_ETIMEOUT:
+ * not within timeout_ms (-1 = forever, 0 = just look). Else why it was refused, as submitting says it otherwise, and as
+ * OSP_EVENT_ERROR will. */
+OSP_API enum osp_status osp_request_accepted(struct osp_request *request, int64_t timeout_ms);
 
 enum osp_event_kind {
     OSP_EVENT_NONE,

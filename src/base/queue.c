@@ -14,7 +14,7 @@ struct queue {
     pthread_cond_t changed;
     void **items; /* (capacity) */
     size_t capacity, first, n;
-    bool ended;
+    bool ended, woken;
 };
 
 struct queue *queue_new(size_t capacity)
@@ -87,11 +87,20 @@ void *queue_wait_pop(struct queue *q, int64_t timeout_ns)
     void *item;
 
     pthread_mutex_lock(&q->lock);
-    while (q->n == 0 && !q->ended && in_time)
+    while (q->n == 0 && !q->ended && !q->woken && in_time)
         in_time = condition_wait(&q->changed, &q->lock, deadline_ns);
+    q->woken = false;
     item = pop_locked(q);
     pthread_mutex_unlock(&q->lock);
     return item;
+}
+
+void queue_wake(struct queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->woken = true;
+    pthread_cond_signal(&q->changed);
+    pthread_mutex_unlock(&q->lock);
 }
 
 void queue_end(struct queue *q)

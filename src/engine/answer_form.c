@@ -30,6 +30,10 @@ struct answer_form {
     int32_t closing;             /* IN_FREE */
     int n_messages, n_calls;
     int n_heard;
+    int32_t token;     /* the last one, if it is still to be read; */
+    bool has_token;    /* and then */
+    bool needs_fill;   /* the mask is not that for the next draw */
+    bool is_long_work; /* the last mask took more than MASK_QUICK_STEPS */
 
     int32_t stops[CONSTRAINT_STOPS_MAX]; /* of a final message, or of all of the answer */
     int n_stops;
@@ -39,11 +43,26 @@ struct answer_form {
 
 /* ---- masks ---- */
 
-static enum osp_status fill(struct answer_form *f)
+static enum osp_status fill_held(struct answer_form *f, enum mask_effort effort, bool *made)
+{
+    bool was_quick;
+    enum osp_status st;
+
+    TRY(constraint_mask_within(f->held, f->mask, MASK_QUICK_STEPS, &was_quick));
+    f->is_long_work = !was_quick;
+    *made = was_quick || effort == MASK_WHOLE;
+    if (!was_quick && effort == MASK_WHOLE)
+        TRY(constraint_mask(f->held, f->mask));
+out:
+    return st;
+}
+
+static enum osp_status fill(struct answer_form *f, enum mask_effort effort, bool *made)
 {
     const struct token_index *x = f->tools->index;
     enum osp_status st = OSP_OK;
 
+    *made = true;
     memset(f->mask, 0, f->n_words * sizeof *f->mask);
     switch (f->place) {
     case AT_START:
@@ -59,7 +78,7 @@ static enum osp_status fill(struct answer_form *f)
         mask_set(f->mask, f->closing);
         break;
     case IN_HELD:
-        TRY(constraint_mask(f->held, f->mask));
+        TRY(fill_held(f, effort, made));
         break;
     case AFTER_ALL:
         break;
@@ -101,6 +120,7 @@ static void enter(struct answer_form *f, enum place place)
 {
     constraint_free(f->held);
     f->held = NULL;
+    f->is_long_work = false;
     f->place = place;
 }
 
@@ -211,17 +231,47 @@ static enum osp_status move(struct answer_form *f, int32_t token)
     return OSP_OK;
 }
 
-enum osp_status answer_form_hear(struct answer_form *f, int32_t token)
+void answer_form_take(struct answer_form *f, int32_t token)
 {
-    bool was_free = f->place == IN_FREE;
-    enum osp_status st;
-
     f->n_heard++;
-    TRY(move(f, token));
-    if (!was_free || f->place != IN_FREE)
-        TRY(fill(f));
+    f->token = token;
+    f->has_token = true;
+}
+
+/* What cannot be quick is not tried. */
+static bool is_long(const struct answer_form *f)
+{
+    return f->place == IN_HELD &&
+           (f->is_long_work || constraint_n_readings(f->held) > MASK_QUICK_READINGS);
+}
+
+enum osp_status answer_form_make(struct answer_form *f, enum mask_effort effort, bool *made)
+{
+    const bool was_free = f->place == IN_FREE;
+    enum osp_status st = OSP_OK;
+
+    *made = false;
+    if (effort == MASK_QUICK && is_long(f))
+        return OSP_OK;
+    if (f->has_token) {
+        f->has_token = false;
+        TRY(move(f, f->token));
+        f->needs_fill = !was_free || f->place != IN_FREE;
+    }
+    *made = true;
+    if (f->needs_fill)
+        TRY(fill(f, effort, made));
+    f->needs_fill = !*made;
 out:
     return st;
+}
+
+enum osp_status answer_form_hear(struct answer_form *f, int32_t token)
+{
+    bool made;
+
+    answer_form_take(f, token);
+    return answer_form_make(f, MASK_WHOLE, &made);
 }
 
 int answer_form_heard(const struct answer_form *f)
@@ -276,7 +326,7 @@ out:
 
 static enum osp_status begin(struct answer_form *f, const struct answer_form_wish *wish)
 {
-    bool is_harmony;
+    bool is_harmony, made;
     enum osp_status st;
 
     if (f->n_words < f->tools->index->n_words)
@@ -290,7 +340,7 @@ static enum osp_status begin(struct answer_form *f, const struct answer_form_wis
     TRY(keep_limit(f));
     if (!is_harmony)
         TRY(enter_held(f, f->grammar, f->stops, f->n_stops));
-    st = fill(f);
+    st = fill(f, MASK_WHOLE, &made);
 out:
     return st;
 }

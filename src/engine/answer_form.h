@@ -33,7 +33,21 @@ CHECKED enum osp_status answer_form_new(struct answer_form **out,
 void answer_form_free(struct answer_form *f); /* accepts NULL */
 /* How many tokens of the answer it has heard. */
 int answer_form_heard(const struct answer_form *f);
-/* Fills the mask for the next draw. OSP_ELIMIT: the form is too ambiguous for this answer. */
+/* Takes the answer's next token. Its mask, that for the next draw, is to be made now. */
+void answer_form_take(struct answer_form *f, int32_t token);
+
+enum mask_effort {
+    MASK_QUICK, /* not more than MASK_QUICK_STEPS; nothing where that is known not to do */
+    MASK_WHOLE  /* as long as it takes: at most CONSTRAINT_STEPS_MAX and some ms more */
+};
+/* Of an engine whose others wait meanwhile: 0.2 to 0.4 ms. A usual mask within a string takes 10,000 to 30,000. */
+enum { MASK_QUICK_STEPS = 1 << 16, MASK_QUICK_READINGS = 32 };
+
+/* Fills the mask for the next draw; *made false: that takes more. OSP_ELIMIT: the form is too ambiguous for this
+ * answer. */
+CHECKED enum osp_status answer_form_make(struct answer_form *f, enum mask_effort effort,
+                                         bool *made);
+/* Both of it, as long as it takes. */
 CHECKED enum osp_status answer_form_hear(struct answer_form *f, int32_t token);
 
 #endif

@@ -12,6 +12,11 @@
 /* Masks of requests that are held to a form are made before the next step begins for so long; the others' are made
  * while it runs, and they join the one after it. */
 static const uint64_t MASKS_BETWEEN_STEPS_NS = 100000;
+/* The engine's thread makes them for so long, or for a quarter of the last step if that is more; a mask thread makes
+ * what is left then, and what takes long (mask_thread.h), so that others are not held up. */
+static const uint64_t MASKS_NS_MIN = 1000000;
+/* Cancels and time limits are looked for so often while all that there is waits for that thread. */
+static const int64_t MASKS_WAIT_NS = 10000000;
 /* A step is sent so long before the one under way is thought to end, or an eighth of that, if it is more. */
 static const double SEND_BEFORE_END_NS = 1e6;
 /* Till then it is looked so often whether that one has ended already. */
@@ -156,6 +161,10 @@ static bool wait_for_work(struct osp_engine *e)
         r = wait_for_request(e);
         if (r != NULL)
             take_in(e, r);
+    } else if (e->awaits_masks) {
+        r = queue_wait_pop(e->inbox, MASKS_WAIT_NS);
+        if (r != NULL)
+            take_in(e, r);
     }
     return !atomic_load(&e->closing);
 }
@@ -294,6 +303,7 @@ static bool start_step(struct osp_engine *e)
         die(e, status);
         return false;
     }
+    e->awaits_masks = plan->n_parts == 0 && e->n_masks_away > 0;
     if (plan->n_parts == 0) {
         e->results_ns = e->device_end_ns = 0;
         return false;
@@ -338,6 +348,7 @@ static void commit_step(struct osp_engine *e, uint64_t now_ns)
     const struct step_plan *plan = e->sched.under_way;
     const uint64_t step_ns = now_ns - plan->begin_ns;
 
+    e->last_step_ns = step_ns;
     sched_commit(&e->sched, e->tokens, now_ns);
     metrics_step(&e->metrics, plan->n_rows, plan_has_prompt(plan), (double)step_ns * 1e-9);
 }
@@ -367,6 +378,13 @@ static bool plan_ahead(struct osp_engine *e)
     return !e->runs_ahead || !sched_can_send(&e->sched) || send(e, b);
 }
 
+static void make_masks(struct osp_engine *e)
+{
+    const uint64_t share_ns = e->last_step_ns / 4;
+
+    masks_make_all(e, clock_ns() + (share_ns > MASKS_NS_MIN ? share_ns : MASKS_NS_MIN));
+}
+
 /* The device gets the next step before anybody is told of this one, and what is short of it: masks, as far as they are
  * made at once. */
 static void go_on(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
@@ -375,7 +393,7 @@ static void go_on(struct osp_engine *e, const struct step_plan *done, uint64_t n
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
     start_step(e);
     tell_step(e, done, now_ns);
-    masks_make_all(e);
+    make_masks(e);
 }
 
 /* With steps one after the other: all of one. Else the end of the one under way, and the next one's begin. */
@@ -386,7 +404,7 @@ static void advance(struct osp_engine *e)
     uint64_t now_ns;
 
     if (e->sched.under_way == NULL) {
-        masks_make_all(e);
+        make_masks(e);
         if (!start_step(e) || is_async)
             return;
     }
@@ -403,7 +421,7 @@ static void advance(struct osp_engine *e)
         go_on(e, plan, now_ns);
     } else {
         tell_step(e, plan, now_ns);
-        masks_make_all(e);
+        make_masks(e);
     }
 }
 

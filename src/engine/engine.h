@@ -8,6 +8,9 @@
 #include "engine/model_api.h"
 #include "engine/request.h"
 
+struct grammar_queue;
+struct mask_thread;
+
 struct osp_engine {
     /* for every thread */
     struct osp_model
@@ -15,6 +18,8 @@ struct osp_engine {
     struct osp_engine_options options; /* immutable, as are the limits */
     struct sched_limits limits;
     struct queue *inbox; /* of requests; the engine holds a reference to each */
+    struct grammar_queue *grammars; /* compiles before requests come into the inbox */
+    struct mask_thread *masks;      /* makes the masks that take long */
     atomic_bool closing, alive;
     pthread_mutex_t lock;
     int64_t n_submitted, n_left_queue; /* under the lock: their difference waits */
@@ -45,6 +50,9 @@ struct osp_engine {
     uint64_t results_ns;          /* when the last step's came; 0: nothing was to do since, */
     uint64_t step_ns;             /* what that took by the clock of a device that runs ahead, */
     uint64_t device_end_ns;       /* and when it ended there */
+    int n_masks_away;             /* requests whose mask the mask thread makes */
+    uint64_t last_step_ns;        /* what the last step took */
+    bool awaits_masks;            /* nothing but those can go on */
     bool has_news;                /* since the last notify */
     char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };
@@ -70,5 +78,7 @@ void engine_publish_stats(struct osp_engine *e);
  * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */
 CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                                       const struct osp_request_options *opt);
+/* One was refused with OSP_EBUSY before it came so far. From any thread. */
+void engine_count_refusal(struct osp_engine *e);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "base/memory.h"
 #include "engine/engine.h"
+#include "engine/grammar_queue.h"
+#include "engine/mask_thread.h"
 #include "engine/remote.h"
 
 enum {
@@ -45,6 +47,13 @@ enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
     st = enqueue(e, r);
     pthread_mutex_unlock(&e->lock);
     return st;
+}
+
+void engine_count_refusal(struct osp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->n_refused++;
+    pthread_mutex_unlock(&e->lock);
 }
 
 /* ---- opening and closing ---- */
@@ -180,6 +189,8 @@ static enum osp_status open_parts(struct osp_engine *e)
     TRY(mem_try_array(&e->top_logprobs, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_logprobs,
                       "their log-probabilities"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
+    e->grammars = grammar_queue_new(e);
+    e->masks = mask_thread_new(e->inbox);
     engine_publish_stats(e);
 out:
     return st;
@@ -187,6 +198,8 @@ out:
 
 void engine_free(struct osp_engine *e)
 {
+    grammar_queue_free(e->grammars);
+    mask_thread_free(e->masks);
     queue_free(e->inbox);
     sched_release(&e->sched);
     free(e->batch_memory);
@@ -251,6 +264,7 @@ void osp_engine_close(struct osp_engine *engine)
     if (engine->model->remote != NULL) {
         remote_engine_close(engine->model->remote);
     } else {
+        grammar_queue_end(engine->grammars);
         queue_end(engine->inbox);
         atomic_store(&engine->closing, true);
         pthread_join(engine->thread, NULL);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "engine/engine.h"
+#include "engine/grammar_queue.h"
 #include "engine/remote.h"
 
 void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
@@ -18,6 +19,7 @@ void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_sta
     *out = e->stats;
     out->n_waiting = (int)(e->n_submitted - e->n_left_queue);
     pthread_mutex_unlock(&e->lock);
+    out->n_waiting += grammar_queue_count(e->grammars);
 }
 
 /* Under the lock: prompts that wait, and answers as long as the last ones were, row by row. */

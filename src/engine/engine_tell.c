@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "base/str.h"
+#include "engine/mask_thread.h"
+#include "engine/request_form.h"
 
 /* ---- figures ---- */
 
@@ -222,49 +223,65 @@ void tell_notify(struct osp_engine *e)
 
 /* ---- masks ---- */
 
-/* Without memory for it the request ends without it. */
-static void keep_reason(struct osp_request *r)
-{
-    if (str_copy(&r->form_message, fail_message(), "the reason of a failure") != OSP_OK)
-        r->form_message = NULL;
-}
-
-/* Of q, whose form has not heard its last token, or could not go on with it. */
-static void make_mask(struct osp_engine *e, struct seq *q)
+/* Of q, unless there can be none or the mask thread has it: here if that is quick. */
+static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
 {
     struct osp_request *r = request_of(q);
+    const int n_drawn = q->n_tokens - q->n_prompt;
 
-    if (r->form_status != OSP_OK)
+    if (r->mask_is_away || r->form_status != OSP_OK)
         return;
-    assert(answer_form_heard(r->form) + 1 == q->n_tokens - q->n_prompt);
-    r->form_status = answer_form_hear(r->form, q->tokens[q->n_tokens - 1]);
-    if (r->form_status == OSP_OK)
+    if (answer_form_heard(r->form) < n_drawn)
+        answer_form_take(r->form, q->tokens[q->n_tokens - 1]);
+    assert(answer_form_heard(r->form) == n_drawn);
+    if (has_time && request_make_mask(r, MASK_QUICK)) {
+        if (r->form_status == OSP_OK)
+            sched_mask_made(&e->sched, q);
+        return;
+    }
+    r->mask_is_away = mask_thread_push(e->masks, r);
+    e->n_masks_away += r->mask_is_away;
+    if (!r->mask_is_away && request_make_mask(r, MASK_WHOLE) && r->form_status == OSP_OK)
         sched_mask_made(&e->sched, q);
-    else
-        keep_reason(r);
+}
+
+/* Masks that the mask thread has made. A request that was canceled leaves without. */
+static void take_made(struct osp_engine *e)
+{
+    struct osp_request *r;
+
+    while (e->n_masks_away > 0 && (r = mask_thread_pop(e->masks)) != NULL) {
+        e->n_masks_away--;
+        r->mask_is_away = false;
+        if (r->seq.state != SEQ_ENDED && r->form_status == OSP_OK && !atomic_load(&r->cancel))
+            sched_mask_made(&e->sched, &r->seq);
+        request_drop(r);
+    }
 }
 
 void masks_make(struct osp_engine *e, uint64_t deadline_ns)
 {
+    take_made(e);
     for (int i = 0; i < e->sched.n_running; i++)
         if (e->sched.running[i]->needs_mask) {
             if (clock_ns() > deadline_ns)
                 return;
-            make_mask(e, e->sched.running[i]);
+            make_mask(e, e->sched.running[i], true);
         }
 }
 
-void masks_make_all(struct osp_engine *e)
+void masks_make_all(struct osp_engine *e, uint64_t deadline_ns)
 {
+    take_made(e);
     for (int i = e->sched.n_running; i-- > 0;) {
         struct seq *q = e->sched.running[i];
         struct osp_request *r = request_of(q);
 
-        if (!q->needs_mask)
+        if (!q->needs_mask || r->mask_is_away)
             continue;
         tell_notify(e);
-        make_mask(e, q);
-        if (r->form_status != OSP_OK)
+        make_mask(e, q, clock_ns() < deadline_ns);
+        if (!r->mask_is_away && r->form_status != OSP_OK)
             tell_leave(e, q, SEQ_END_FAILED, r->form_status,
                        r->form_message != NULL ? r->form_message : status_text(r->form_status));
     }

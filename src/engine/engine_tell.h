@@ -25,9 +25,11 @@ void tell_step(struct osp_engine *e, const struct step_plan *plan, uint64_t now_
 /* Calls `notify` if there is something new to hear. */
 void tell_notify(struct osp_engine *e);
 
-/* Makes the masks for the next draws of requests that are held to a form; begins none later than deadline_ns. */
+/* Makes the masks for the next draws of requests that are held to a form, or gives them to the mask thread if they
+ * take long; begins none later than deadline_ns. */
 void masks_make(struct osp_engine *e, uint64_t deadline_ns);
-/* All of them, when what is before them was told: who cannot have one ends. */
-void masks_make_all(struct osp_engine *e);
+/* All of them, when what is before them was told, those from deadline_ns on by the mask thread: who cannot have one
+ * ends. */
+void masks_make_all(struct osp_engine *e, uint64_t deadline_ns);
 
 #endif

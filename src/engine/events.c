@@ -206,6 +206,11 @@ bool osp_request_prompt_logprob(const struct osp_request *request, size_t i,
            scores_at(&request->prompt_scores, (int)i, q->tokens[i], out) != NULL;
 }
 
+enum osp_status osp_request_accepted(struct osp_request *request, int64_t timeout_ms)
+{
+    return request_wait_accepted(request, deadline_of(timeout_ms));
+}
+
 enum osp_status osp_next_event(struct osp_request *request, int64_t timeout_ms,
                                struct osp_event *out)
 {

@@ -322,6 +322,8 @@ static enum osp_status on_news(struct remote *r, struct frame *f)
     q->n_cached = news.n_cached;
     q->n_tokens += news.n_new;
     r->has_news = true;
+    if (news.is_accepted)
+        request_accept(l->request);
     if (news.end == SEQ_END_NONE)
         request_publish(l->request);
     else

@@ -71,6 +71,7 @@ static void publish(struct osp_request *r, enum osp_status status)
     r->outbox = (struct outbox){
         .n_tokens = r->seq.n_tokens,
         .n_cached = r->seq.n_cached,
+        .is_accepted = r->outbox.is_accepted || r->seq.n_tokens > r->seq.n_prompt,
         .ended = r->seq.state == SEQ_ENDED,
         .end = r->seq.end,
         .status = status,
@@ -96,6 +97,40 @@ const char *request_message(const struct osp_request *r)
 {
     return r->message != NULL ? r->message
                               : "the request failed, and there is no memory to say why";
+}
+
+void request_accept(struct osp_request *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->outbox.is_accepted = true;
+    pthread_cond_signal(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+}
+
+bool request_is_accepted(struct osp_request *r)
+{
+    bool is_accepted;
+
+    pthread_mutex_lock(&r->lock);
+    is_accepted = r->outbox.is_accepted;
+    pthread_mutex_unlock(&r->lock);
+    return is_accepted;
+}
+
+enum osp_status request_wait_accepted(struct osp_request *r, uint64_t deadline_ns)
+{
+    struct outbox now;
+
+    pthread_mutex_lock(&r->lock);
+    while (!r->outbox.is_accepted && !r->outbox.ended && deadline_ns > 0 &&
+           condition_wait(&r->changed, &r->lock, deadline_ns))
+        continue;
+    now = r->outbox;
+    pthread_mutex_unlock(&r->lock);
+    if (now.is_accepted || (now.ended && now.status == OSP_OK))
+        return OSP_OK;
+    return now.ended ? fail(now.status, "%s", request_message(r))
+                     : fail(OSP_ETIMEOUT, "the request's grammar is not compiled yet");
 }
 
 static bool has_news(const struct osp_request *r)

@@ -17,6 +17,8 @@
 struct outbox {
     int n_tokens; /* prompt and answer */
     int n_cached; /* of the prompt */
+    /* The engine has it. Until then its grammars are compiled; when it ends before, it is refused. */
+    bool is_accepted;
     bool ended;
     enum seq_end end;
     enum osp_status status; /* SEQ_END_FAILED and SEQ_END_TIMEOUT */
@@ -35,10 +37,13 @@ struct osp_request {
     struct outbox outbox;       /* under the lock */
     char *message;              /* set once, before the outbox ends with a failure */
     char *client, *user, *salt; /* what seq.client_key, .user_key and .salt point to */
-    struct answer_form *form;   /* NULL: it is held to none; the engine's thread's */
-    enum osp_status
-        form_status;    /* why there can be no mask for the next token; the same thread's, */
-    char *form_message; /* as is this */
+    /* NULL: it is held to none. Of the engine's thread, as are its mask and what follows; of the mask thread
+     * while mask_is_away. */
+    struct answer_form *form;
+    enum osp_status form_status; /* why there can be no mask for the next token, */
+    char *form_message;          /* in words */
+    bool mask_is_away;           /* the engine's thread's: a mask thread makes it (mask_thread.h) */
+    struct osp_request *next_mask; /* in a list of that */
     struct scores
         scores; /* of the answer's tokens: the engine writes them before it publishes those */
     struct scores
@@ -68,6 +73,12 @@ void request_publish(struct osp_request *r);
 void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message);
 /* That reason, once it has been told. */
 const char *request_message(const struct osp_request *r);
+
+/* The engine has r, whose grammars are compiled. From any thread. */
+void request_accept(struct osp_request *r);
+bool request_is_accepted(struct osp_request *r);
+/* Waits until it is accepted or has ended, as request_wait() does: OSP_OK, OSP_ETIMEOUT, or why it was refused. */
+CHECKED enum osp_status request_wait_accepted(struct osp_request *r, uint64_t deadline_ns);
 
 /* Client's thread: updates r->seen once it differs, waiting until `deadline_ns` of clock_ns() (0:
  * not at all, UINT64_MAX: for ever). False: nothing new by then. */

@@ -10,7 +10,9 @@
 #include "engine/chat.h"
 #include "engine/chat_replay.h"
 #include "engine/engine.h"
+#include "engine/grammar_queue.h"
 #include "engine/model_api.h"
+#include "engine/request_form.h"
 
 /* OpenAI's range; and one in which no logit of a model becomes infinite. */
 static const double PENALTY_MAX = 2, REPETITION_MIN = 0.01, REPETITION_MAX = 100;
@@ -194,75 +196,22 @@ out:
     return st;
 }
 
-/* ---- forms ---- */
+/* ---- submitting ---- */
 
-/* The field that a client knows a form by. */
-static const char *form_field(enum osp_form form)
+/* Grammars are compiled where the engine is: in a worker, when the model is elsewhere. */
+static enum osp_status hand_over(struct osp_request *r, struct osp_engine *engine,
+                                 const struct osp_request_options *opt)
 {
-    return form == OSP_FORM_REGEX    ? "regex"
-           : form == OSP_FORM_CHOICE ? "choice"
-                                     : "response_format";
-}
-
-static enum osp_status compile_form(struct grammar **out, struct form_kit *kit,
-                                    const struct osp_request_options *opt)
-{
+    const struct form_source source = form_source_of(opt);
     enum osp_status st;
 
-    if (opt->form == OSP_FORM_NONE)
-        return OSP_OK;
-    st = form_kit_grammar(kit, opt->form, opt->form_text, out);
-    if (st == OSP_ELIMIT)
-        st = OSP_EINVAL; /* of the form, and not of the prompt */
-    return st == OSP_OK ? st : fail_within(st, "%s", form_field(opt->form));
-}
-
-/* Takes the wish's calls. */
-static enum osp_status hold_to(struct osp_request *r, const struct osp_model *m,
-                               const struct sched_limits *l, struct answer_form_wish *wish)
-{
-    struct draw_lists *lists = &r->seq.lists;
-    enum osp_status st;
-
-    st = form_kit_prepare(m->forms, m->tokenizer, m->text.path, &wish->tools);
-    if (st == OSP_OK)
-        st = draw_lists_need_mask(lists, m->facts.vocab_size);
-    if (st != OSP_OK) {
-        call_rules_free(wish->calls);
-        return st;
-    }
-    wish->prompt = r->seq.tokens;
-    wish->n_prompt = r->seq.n_prompt;
-    wish->stop_ids = l->stop_ids;
-    wish->n_stop_ids = l->n_stop_ids;
-    wish->mask = lists->mask;
-    wish->n_mask_words = lists->n_mask_words;
-    r->seq.is_held = true;
-    return answer_form_new(&r->form, wish);
-}
-
-/* With a worker the form is only checked here, so that a wrong one is known at once. */
-static enum osp_status set_form(struct osp_request *r, const struct osp_engine *engine,
-                                const struct osp_request_options *opt)
-{
-    const struct osp_model *m = engine->model;
-    struct answer_form_wish wish = {.grammar = NULL};
-    enum osp_status st;
-
-    if (opt->form == OSP_FORM_NONE && opt->calls == NULL)
-        return OSP_OK;
-    if (opt->ignore_stop_tokens)
-        return fail(OSP_EINVAL, "%s: not together with ignore_eos",
-                    opt->form != OSP_FORM_NONE ? form_field(opt->form) : "tools");
-    TRY(compile_form(&wish.grammar, m->forms, opt));
-    if (opt->calls != NULL)
-        TRY(call_rules_open(&wish.calls, m->forms, opt->calls));
-    if (m->is_elsewhere)
-        call_rules_free(wish.calls);
+    r->outbox.is_accepted = form_source_is_empty(&source);
+    if (r->outbox.is_accepted || engine->grammars == NULL)
+        st = engine_submit(engine, r, opt);
     else
-        TRY(hold_to(r, m, &engine->limits, &wish));
-out:
-    grammar_drop(wish.grammar);
+        st = grammar_queue_submit(engine->grammars, r, &source);
+    if (st == OSP_OK && !opt->no_wait)
+        st = request_wait_accepted(r, UINT64_MAX);
     return st;
 }
 
@@ -276,6 +225,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
 
     TRY(check_options(opt, m->facts.vocab_size));
     TRY(check_prompt(m, stream->prompt, stream->n_prompt));
+    TRY(request_form_check(opt));
     stream->tokenizer = m->tokenizer;
     stream->raw = opt->raw;
     stream->stop = opt->stop;
@@ -287,12 +237,11 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
         &r, &engine->limits, stream,
         tokens_max_of(m, (int)stream->n_prompt, opt->prompt_only ? 1 : opt->tokens_max)));
     TRY(set_options(r, &engine->limits, opt, m->facts.vocab_size));
-    TRY(set_form(r, engine, opt));
-    TRY(engine_submit(engine, r, opt));
+    TRY(hand_over(r, engine, opt));
     *out = r;
 out:
-    if (st != OSP_OK && r != NULL)
-        request_drop(r);
+    if (st != OSP_OK)
+        osp_request_close(r);
     return st;
 }
 

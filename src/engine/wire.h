@@ -13,7 +13,7 @@
 #include "engine/sched.h"
 
 enum {
-    WIRE_VERSION = 4,
+    WIRE_VERSION = 5,
     FRAME_BYTES_MAX = 16 << 20,     /* a prompt of 2^20 tokens with room to spare */
     WIRE_QUEUE_BYTES_MAX = 64 << 20 /* that wait to be sent */
 };
@@ -83,6 +83,7 @@ struct wire_news {
     int32_t n_before,
         n_new; /* tokens, prompt included; n_new of them follow, with what scores.h keeps of each */
     int32_t has_scores, n_top;
+    int32_t is_accepted; /* the engine has it: its grammars are compiled */
     enum seq_end end; /* SEQ_END_NONE: it goes on */
     enum osp_status status;
     int32_t n_message_bytes; /* of SEQ_END_FAILED; they follow the tokens */

@@ -85,7 +85,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(const char *const *, tools)                                                               \
     HERE(int, n_tools)                                                                             \
     HERE(bool, one_tool_call)                                                                      \
-    TEXT(calls)
+    TEXT(calls)                                                                                    \
+    HERE(bool, no_wait)
 
 /* X(struct osp_<name>_options, its table) */
 #define WIRE_OPTIONS_LIST(X)                                                                       \

@@ -8,10 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/process.h"
 #include "engine/worker_parts.h"
+
+/* Frames are obeyed for so long before what they brought is sent; and while they go on without an end, a sign of life
+ * is sent so often, wherever the question for it lies among them. */
+static const uint64_t OBEY_NS_MAX = 2000000, PULSE_EVERY_NS = 100000000;
 
 /* A full pipe wakes it as well. */
 void worker_wake(void *ctx)
@@ -92,16 +97,23 @@ static enum osp_status obey(struct worker *w, struct frame *f)
     }
 }
 
+/* Obeys what was read, or what there is to read, as long as it may. */
 static enum osp_status hear(struct worker *w)
 {
+    const uint64_t end_ns = clock_ns() + OBEY_NS_MAX;
     struct frame f;
-    enum osp_status st;
+    enum osp_status st = OSP_OK;
 
-    TRY(wire_fill(&w->wire));
-    while (!w->is_over && wire_next(&w->wire, &f, &st)) {
+    if (!w->has_frames)
+        TRY(wire_fill(&w->wire));
+    w->has_frames = false;
+    while (!w->is_over && !w->has_frames && wire_next(&w->wire, &f, &st)) {
         TRY(obey(w, &f));
         TRY(frame_end(&f));
+        w->has_frames = clock_ns() >= end_ns;
     }
+    if (st == OSP_OK && w->has_frames && end_ns - w->pulse_ns > PULSE_EVERY_NS)
+        st = worker_send_figures(w);
 out:
     return st;
 }
@@ -114,11 +126,11 @@ static enum osp_status turn(struct worker *w)
                            {.fd = w->wake[0], .events = POLLIN}};
     enum osp_status st;
 
-    if (poll(fds, 2, -1) < 0)
+    if (poll(fds, 2, w->has_frames ? 0 : -1) < 0)
         return errno == EINTR ? OSP_OK : fail(OSP_EIO, "poll: %s", strerror(errno));
     if (fds[1].revents != 0)
         TRY(on_wake(w));
-    if (fds[0].revents != 0)
+    if (fds[0].revents != 0 || w->has_frames)
         TRY(hear(w));
     TRY(wire_flush(&w->wire));
 out:

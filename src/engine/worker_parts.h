@@ -14,6 +14,7 @@ struct told {
     uint64_t id;
     struct osp_request *request;
     int n_before;  /* tokens that the parent has, */
+    bool is_accepted; /* it knows that the engine has it, */
     bool has_news; /* and there is more to tell it: as look_at_requests() found */
 };
 
@@ -23,6 +24,8 @@ struct worker {
     struct told *told; /* (n_told) in no order */
     size_t n_told, told_capacity;
     int64_t n_done_told; /* requests, by the last pulse */
+    uint64_t pulse_ns;   /* when that was sent */
+    bool has_frames;     /* that were read and not obeyed yet */
     struct osp_model *model;
     struct osp_engine *engine;
     bool is_over;

@@ -30,6 +30,7 @@ static enum osp_status submit(struct worker *w, uint64_t id, const int32_t *prom
         st = osp_submit_tokens(&t.request, w->engine, prompt, (size_t)n_prompt, opt);
     if (st != OSP_OK)
         return refuse(w, id, n_prompt, st);
+    t.is_accepted = request_is_accepted(t.request);
     w->told[w->n_told++] = t;
     return OSP_OK;
 }
@@ -61,6 +62,7 @@ enum osp_status worker_submit(struct worker *w, struct frame *f)
     frame_take(f, &s, sizeof s);
     wire_take_request_options(f, &opt);
     opt.raw = true;
+    opt.no_wait = true; /* compiling is not for this thread: signs of life come from it */
     listed = take_list(&prompt, f, s.n_prompt, sizeof *prompt);
     if (listed == OSP_OK)
         listed = take_list(&biases, f, s.n_biases, sizeof *biases);

@@ -2,6 +2,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/worker_parts.h"
 
 enum osp_status worker_send(struct worker *w, enum frame_kind kind, const void *data,
@@ -16,6 +17,7 @@ static enum osp_status send_pulse(struct worker *w)
 {
     struct wire_pulse pulse = {.health = {.state = OSP_ENGINE_OK}};
 
+    w->pulse_ns = clock_ns();
     if (w->engine != NULL) {
         osp_engine_get_stats(w->engine, &pulse.stats);
         w->n_done_told = pulse.stats.n_requests_done;
@@ -116,6 +118,7 @@ static enum osp_status tell_request(struct worker *w, const struct told *t, int 
         .n_new = seen->n_tokens - n_before,
         .has_scores = r->scores.logprobs != NULL,
         .n_top = r->scores.n_top,
+        .is_accepted = t->is_accepted,
         .end = seen->ended ? seen->end : SEQ_END_NONE,
         .status = seen->status,
         .n_message_bytes = (int32_t)strnlen(message, FAIL_MESSAGE_BYTES_MAX),
@@ -137,6 +140,8 @@ static void look_at_requests(struct worker *w)
 
         t->n_before = t->request->seen.n_tokens;
         t->has_news = request_wait(t->request, 0);
+        if (!t->is_accepted && request_is_accepted(t->request))
+            t->is_accepted = t->has_news = true;
     }
 }
 

@@ -100,7 +100,7 @@ static void answer_error(struct job *job, struct buf *out)
     struct buf json;
 
     job->x = NULL;
-    if (!job->params.stream) {
+    if (!job->params.stream || !job->has_begun) {
         api_error_respond(x, &job->error);
         return;
     }
@@ -295,6 +295,59 @@ static bool choice_hear(struct job *job, struct job_choice *c, struct buf *out)
     return c->is_over;
 }
 
+static void begin_answer(struct job *job)
+{
+    struct buf out;
+
+    buf_init(&out, OUT_BYTES_MAX);
+    api_warn_ignored(job->x, &job->params.ignored);
+    if (job->effort)
+        http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
+    job->kind->begin(job, &out);
+    if (job->params.stream)
+        http_stream_begin(job->x, 200, "text/event-stream; charset=utf-8");
+    if (job->params.stream && job->x)
+        http_stream_set_ping(job->x, ": ping\n\n");
+    if (job->x && out.size_bytes > 0)
+        http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    if (!job->params.stream && job->room.is_full) { /* of the prompts */
+        job_set_too_large(job);
+        fail_all(job, &out);
+    }
+    buf_release(&out);
+}
+
+/* A request whose grammar cannot be: nothing was sent yet. */
+static void refuse(struct job *job, enum osp_status st)
+{
+    if (job->kind->explain)
+        st = job->kind->explain(st);
+    api_error_from_status(&job->error, st, osp_error());
+    if (job->error.http_status == 429)
+        admission_refused(job->server, &job->error);
+    job_cancel(job);
+    if (job->x)
+        api_error_respond(job->x, &job->error);
+    job->x = NULL;
+}
+
+/* Begins the answer once the engine has accepted all choices; false: their grammars are being compiled. */
+static bool job_begin(struct job *job)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; job->x && st == OSP_OK && i < job->n_choices; i++)
+        st = osp_request_accepted(job->choices[i].request, 0);
+    if (st == OSP_ETIMEOUT)
+        return false;
+    job->has_begun = true;
+    if (st != OSP_OK)
+        refuse(job, st);
+    if (job->x)
+        begin_answer(job);
+    return true;
+}
+
 /* Takes what the engine has for this job, and writes it in one piece. After HEAR_BYTES_MAX it is the
  * others' turn. */
 static void job_hear(struct job *job)
@@ -302,6 +355,8 @@ static void job_hear(struct job *job)
     bool all_heard = true;
     struct buf out;
 
+    if (!job->has_begun && !job_begin(job))
+        return;
     buf_init(&out, OUT_BYTES_MAX);
     for (int i = 0; i < job->n_choices; i++)
         all_heard = choice_hear(job, &job->choices[i], &out) && all_heard;
@@ -395,28 +450,6 @@ const char *job_model(const struct job *job)
     return s->names[0];
 }
 
-static void begin_answer(struct job *job)
-{
-    struct buf out;
-
-    buf_init(&out, OUT_BYTES_MAX);
-    api_warn_ignored(job->x, &job->params.ignored);
-    if (job->effort)
-        http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
-    job->kind->begin(job, &out);
-    if (job->params.stream)
-        http_stream_begin(job->x, 200, "text/event-stream; charset=utf-8");
-    if (job->params.stream && job->x)
-        http_stream_set_ping(job->x, ": ping\n\n");
-    if (job->x && out.size_bytes > 0)
-        http_stream_write(job->x, buf_text(&out), out.size_bytes);
-    if (!job->params.stream && job->room.is_full) { /* of the prompts */
-        job_set_too_large(job);
-        fail_all(job, &out);
-    }
-    buf_release(&out);
-}
-
 /* The worker is through with it, or it never was begun. */
 static void job_submitted(void *ctx)
 {
@@ -440,9 +473,7 @@ static void job_submitted(void *ctx)
         return;
     }
     job_link(job);
-    if (job->x)
-        begin_answer(job);
-    else
+    if (!job->x)
         job_cancel(job);
     job_hear(job);
 }

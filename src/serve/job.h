@@ -29,7 +29,10 @@ struct job_kind {
      * job->json, by the functions below; none, if there is nothing to generate. It fails with a message that begins with the field, or has
      * set job->error itself. */
     enum osp_status (*submit)(struct job *job);
-    /* On the loop, before anything is heard: all choices are submitted. Headers may be added; what it
+    /* On the loop: fail_message() says why a request was refused after it was submitted; it is made to name the
+     * fields that the client has sent. Gives `st` back. May be NULL. */
+    enum osp_status (*explain)(enum osp_status st);
+    /* On the loop, before anything is heard: all choices are accepted by the engine. Headers may be added; what it
      * writes is what a stream begins with. */
     void (*begin)(struct job *job, struct buf *out);
     /* An event of choices[i], DONE too: bytes of the stream, or kept for the whole answer. No ERROR, and
@@ -74,6 +77,7 @@ struct job {
     bool heard;             /* the worker is through with it: the requests are the loop's */
     struct http_work *work; /* until then */
     atomic_bool is_gone;    /* set by the loop for the worker: nobody waits for the answer */
+    bool has_begun;         /* and accepted: the answer's head may be sent */
     struct job *prev, *next;
 };
 

@@ -149,6 +149,7 @@ static const struct job_kind RESPONSES = {
     .state_bytes = sizeof(struct response_state),
     .open = response_open,
     .submit = response_submit,
+    .explain = response_format_explain,
     .begin = begin,
     .hear = hear,
     .end = end,

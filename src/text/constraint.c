@@ -175,6 +175,7 @@ void constraint_free(struct constraint *c)
     }
     free(c->now.items);
     free(c->then.items);
+    free(c->seen);
     free(c->frames);
     free(c->slots);
     free(c->beginnings.items);
@@ -192,6 +193,11 @@ bool constraint_is_done(const struct constraint *c)
     return c->is_done;
 }
 
+size_t constraint_n_readings(const struct constraint *c)
+{
+    return c->now.n;
+}
+
 /* ---- accepting ---- */
 
 static bool same(const struct reading *a, const struct reading *b)
@@ -200,18 +206,63 @@ static bool same(const struct reading *a, const struct reading *b)
            a->n_chars == b->n_chars;
 }
 
-/* Adds one that is not there yet. */
-static enum osp_status add_new(struct readings *r, struct reading reading)
+/* The slot of a reading, or the free one where it belongs. */
+static uint16_t *seen_slot(const struct constraint *c, const struct reading *r)
 {
-    for (size_t i = 0; i < r->n; i++)
-        if (same(&r->items[i], &reading))
-            return OSP_OK;
-    if (r->n == CONSTRAINT_READINGS_MAX)
+    uint32_t slot = (uint32_t)r->term * 2654435761U ^ (uint32_t)r->frame * 2246822519U ^
+                    r->state * 3266489917U ^ r->n_chars * 668265263U;
+
+    for (slot ^= slot >> 15;; slot++) {
+        uint16_t *at = &c->seen[slot % READING_SLOTS];
+
+        if (*at == 0 || same(&c->then.items[*at - 1], r))
+            return at;
+    }
+}
+
+static enum osp_status begin_seen(struct constraint *c)
+{
+    enum osp_status st = OSP_OK;
+
+    if (c->seen == NULL)
+        TRY(mem_try_array(&c->seen, READING_SLOTS, sizeof *c->seen, "an answer's readings"));
+    memset(c->seen, 0, READING_SLOTS * sizeof *c->seen);
+    for (size_t i = 0; i < c->then.n; i++)
+        *seen_slot(c, &c->then.items[i]) = (uint16_t)(i + 1);
+    c->has_seen = true;
+out:
+    return st;
+}
+
+static bool is_seen(const struct constraint *c, const struct reading *r)
+{
+    if (c->has_seen)
+        return *seen_slot(c, r) != 0;
+    for (size_t i = 0; i < c->then.n; i++)
+        if (same(&c->then.items[i], r))
+            return true;
+    return false;
+}
+
+/* Adds one that is not there yet. */
+static enum osp_status add_new(struct constraint *c, struct reading reading)
+{
+    enum osp_status st;
+
+    if (!c->has_seen && c->then.n == FEW_READINGS)
+        TRY(begin_seen(c));
+    if (is_seen(c, &reading))
+        return OSP_OK;
+    if (c->then.n == CONSTRAINT_READINGS_MAX)
         return fail(OSP_ELIMIT,
                     "the answer can be read in more than %d ways: its schema is too "
                     "ambiguous",
                     (int)CONSTRAINT_READINGS_MAX);
-    return readings_add(r, reading);
+    TRY(readings_add(&c->then, reading));
+    if (c->has_seen)
+        *seen_slot(c, &reading) = (uint16_t)c->then.n;
+out:
+    return st;
 }
 
 static enum osp_status step_one(struct constraint *c, struct reading r, unsigned char byte)
@@ -223,13 +274,13 @@ static enum osp_status step_one(struct constraint *c, struct reading r, unsigned
     enum osp_status st = OSP_OK;
 
     if (taken.lives)
-        TRY(add_new(&c->then, r));
+        TRY(add_new(c, r));
     if (!taken.ends)
         return OSP_OK;
     TRY(constraint_beginnings(c, r.frame, &first, &n, &ends));
     c->is_complete = c->is_complete || ends;
     for (size_t i = 0; i < n; i++)
-        TRY(add_new(&c->then, c->beginnings.items[first + i]));
+        TRY(add_new(c, c->beginnings.items[first + i]));
 out:
     return st;
 }
@@ -240,6 +291,7 @@ static enum osp_status step_all(struct constraint *c, unsigned char byte)
     enum osp_status st = OSP_OK;
 
     c->then.n = 0;
+    c->has_seen = false;
     c->is_complete = false;
     for (size_t i = 0; i < old.n; i++)
         TRY(step_one(c, old.items[i], byte));

@@ -40,12 +40,13 @@ walk_kind(struct walk *w, uint32_t from, uint32_t end, struct reading r, enum te
     const struct trie_node *nodes = w->trie->nodes;
     const struct term *t = &w->c->g->terms[r.term];
     uint32_t state[INDEXED_BYTES_MAX + 2], n_chars[INDEXED_BYTES_MAX + 2];
+    const int64_t steps_max = w->steps_left;
     uint32_t i = from;
     int64_t n_steps = 0;
 
     state[nodes[from].depth - 1] = r.state;
     n_chars[nodes[from].depth - 1] = r.n_chars;
-    while (i < end) {
+    while (i < end && n_steps <= steps_max) {
         const struct trie_node *node = &nodes[i];
         uint32_t q = state[node->depth - 1], n = n_chars[node->depth - 1];
         struct taken taken = reading_step(t, kind, w->json, &q, &n, node->byte);
@@ -69,8 +70,7 @@ walk_kind(struct walk *w, uint32_t from, uint32_t end, struct reading r, enum te
     }
     w->steps_left -= n_steps;
     if (w->steps_left < 0 && w->status == OSP_OK)
-        w->status =
-            fail(OSP_ELIMIT, "a token mask takes more than %d steps", (int)CONSTRAINT_STEPS_MAX);
+        w->status = OSP_ELIMIT; /* constraint_mask() says so in words */
 }
 
 static __attribute__((noinline)) void walk_literal(struct walk *w, uint32_t from, uint32_t end,
@@ -235,14 +235,16 @@ out:
     return st;
 }
 
-enum osp_status constraint_mask(struct constraint *c, uint32_t *bits)
+enum osp_status constraint_mask_within(struct constraint *c, uint32_t *bits, int64_t steps_max,
+                                       bool *made)
 {
     struct walk w = {.c = c,
                      .json = json_strings(),
                      .bits = bits,
-                     .steps_left = CONSTRAINT_STEPS_MAX,
+                     .steps_left = steps_max,
                      .status = OSP_OK};
 
+    *made = true;
     if (!c->is_done && recall(c, bits))
         return OSP_OK;
     memset(bits, 0, c->x->n_words * sizeof *bits);
@@ -250,9 +252,24 @@ enum osp_status constraint_mask(struct constraint *c, uint32_t *bits)
         return OSP_OK;
     for (size_t i = 0; i < c->now.n && w.status == OSP_OK; i++)
         mask_reading(&w, c->now.items[i]);
+    *made = w.steps_left >= 0;
     if (w.status != OSP_OK)
-        return w.status;
+        return *made ? w.status : OSP_OK;
     for (int i = 0; c->is_complete && i < c->n_stops; i++)
         mask_set(bits, c->stops[i]);
     return keep(c, bits);
+}
+
+enum osp_status constraint_mask(struct constraint *c, uint32_t *bits)
+{
+    bool made;
+    enum osp_status st;
+
+    TRY(constraint_mask_within(c, bits, CONSTRAINT_STEPS_MAX, &made));
+    if (!made)
+        st = fail(OSP_ELIMIT,
+                  "the answer's token mask takes more than %d steps: its schema is too ambiguous",
+                  (int)CONSTRAINT_STEPS_MAX);
+out:
+    return st;
 }

@@ -24,7 +24,11 @@ struct frame {
     bool ends;        /* the answer may end here */
 };
 
-enum { KEPT_MASKS = 4 };
+enum {
+    KEPT_MASKS = 4,
+    FEW_READINGS = 32, /* are searched one after the other, more by hash */
+    READING_SLOTS = 4 * CONSTRAINT_READINGS_MAX
+};
 
 /* A mask and the readings that it is for. */
 struct kept_mask {
@@ -39,6 +43,8 @@ struct constraint {
     int32_t stops[CONSTRAINT_STOPS_MAX];
     int n_stops;
     struct readings now, then; /* then: scratch */
+    uint16_t *seen;            /* (READING_SLOTS) by hash: reading of `then` + 1; while has_seen */
+    bool has_seen;
     bool is_complete, is_done;
 
     struct frame *frames;

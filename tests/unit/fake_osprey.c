@@ -439,6 +439,13 @@ static struct osp_event fake_event(struct osp_request *r)
                   : fake_text(OSP_EVENT_TEXT, n == 1 ? "Hello" : " world");
 }
 
+enum osp_status osp_request_accepted(struct osp_request *r, int64_t timeout_ms)
+{
+    (void)r;
+    (void)timeout_ms;
+    return OSP_OK;
+}
+
 enum osp_status osp_next_event(struct osp_request *r, int64_t timeout_ms, struct osp_event *out)
 {
     struct osp_engine *e = r->engine;

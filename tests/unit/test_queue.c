@@ -29,6 +29,20 @@ static void test_first_in_first_out_and_bounded(void **state)
     queue_free(NULL);
 }
 
+static void test_wake_ends_one_wait(void **state)
+{
+    struct queue *q = queue_new(2);
+
+    (void)state;
+    queue_wake(q);
+    assert_null(queue_wait_pop(q, -1)); /* it does not wait for ever */
+    queue_wake(q);
+    assert_true(queue_try_push(q, &items[0]));
+    assert_ptr_equal(queue_wait_pop(q, -1), &items[0]); /* an item is not lost */
+    assert_null(queue_wait_pop(q, 0));
+    queue_free(q);
+}
+
 static void test_wait_times_out(void **state)
 {
     struct queue *q = queue_new(1);
@@ -105,5 +119,6 @@ static void test_many_threads_on_both_sides(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_first_in_first_out_and_bounded),
-          cmocka_unit_test(test_wait_times_out), cmocka_unit_test(test_end_refuses_and_drains),
+          cmocka_unit_test(test_wake_ends_one_wait),
+        cmocka_unit_test(test_wait_times_out), cmocka_unit_test(test_end_refuses_and_drains),
           cmocka_unit_test(test_many_threads_on_both_sides))

@@ -1,0 +1,41 @@
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/memory.h"
+
+struct start {
+    void *(*run)(void *);
+    void *arg;
+};
+
+/* On Linux a priority belongs to a thread, and 0 is the one that calls. */
+static void *begin(void *arg)
+{
+    const struct start start = *(struct start *)arg;
+
+    free(arg);
+    (void)setpriority(PRIO_PROCESS, 0, THREAD_BACKGROUND_NICE);
+    return start.run(start.arg);
+}
+
+enum osp_status thread_start_background(pthread_t *out, void *(*run)(void *), void *arg,
+                                        const char *what)
+{
+    struct start *start = mem_new(sizeof *start);
+    sigset_t all, before;
+    int error;
+
+    *start = (struct start){.run = run, .arg = arg};
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(out, NULL, begin, start);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        return OSP_OK;
+    free(start);
+    return fail(OSP_ENOMEM, "%s: the thread cannot be started: %s", what, strerror(error));
+}
