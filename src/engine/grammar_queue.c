@@ -1,6 +1,7 @@
 /* The queue and its two threads. */
 #include "engine/grammar_queue.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,6 +224,15 @@ static void notify(const struct osp_engine *e)
         e->options.notify(e->options.notify_ctx);
 }
 
+static void end_late(struct osp_request *r)
+{
+    char message[96];
+
+    snprintf(message, sizeof message, "the request's time limit of %.3f s is over",
+             (double)(r->seq.deadline_ns - r->seq.times.submit_ns) * 1e-9);
+    end_request(r, SEQ_END_TIMEOUT, OSP_ETIMEOUT, message);
+}
+
 /* True: its grammars are there. */
 static bool serve(struct osp_engine *e, struct entry *entry)
 {
@@ -232,8 +242,7 @@ static bool serve(struct osp_engine *e, struct entry *entry)
     if (atomic_load(&r->cancel)) {
         end_request(r, SEQ_END_CANCELED, OSP_OK, NULL);
     } else if (is_late(r)) {
-        end_request(r, SEQ_END_TIMEOUT, OSP_ETIMEOUT,
-                    "the request's time limit is over; its grammar was still to be compiled");
+        end_late(r);
     } else {
         st = compile(e, entry);
         if (st == OSP_OK)

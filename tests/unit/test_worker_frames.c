@@ -1,0 +1,284 @@
+/* A worker's process spoken to frame by frame: while it has hundreds of new grammars to compile it gives signs of life
+ * at once, answers who wants none, and obeys cancels and its end. This program is its own worker. */
+#define UNIT_LIMIT_S 120
+#include "unit.h"
+
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "engine/wire_fields.h"
+#include "engine/worker.h"
+#include "text/tokenizer.h"
+
+#define MODEL "models/osprey-nano"
+
+enum {
+    N_GRAMMARS = 200,       /* 3 s of compiling at least */
+    PULSE_MS_MAX = 200,     /* between a question and the sign of life, */
+    FIRST_MS_MAX = 500,     /* and before a request without a grammar has its first token */
+    QUIT_MS_MAX = 5000,     /* as the supervisor allows */
+    WAIT_MS = 60000,        /* for what has no such limit */
+    ID_PLAIN = N_GRAMMARS,
+    ID_AFTER
+};
+
+struct fixture {
+    struct wire wire;
+    pid_t pid;
+    bool was_told[ID_AFTER + 1], has_ended[ID_AFTER + 1];
+    struct wire_news news[ID_AFTER + 1]; /* the last of each */
+    int n_pulses;
+    struct wire_outcome outcome;
+};
+
+/* ---- frames ---- */
+
+static void flush(struct fixture *f)
+{
+    struct pollfd fd = {.fd = f->wire.fd, .events = POLLOUT};
+
+    while (wire_has_output(&f->wire)) {
+        assert_true(poll(&fd, 1, WAIT_MS) > 0);
+        assert_int_equal(wire_flush(&f->wire), OSP_OK);
+    }
+}
+
+static void send_frame(struct fixture *f, enum frame_kind kind, const void *data, size_t n)
+{
+    wire_begin(&f->wire, kind);
+    wire_put(&f->wire, data, n);
+    assert_int_equal(wire_end(&f->wire), OSP_OK);
+}
+
+static void note_news(struct fixture *f, struct frame *frame)
+{
+    struct wire_news news;
+
+    frame_take(frame, &news, sizeof news);
+    assert_true(news.id <= ID_AFTER);
+    f->news[news.id] = news;
+    f->was_told[news.id] = true;
+    f->has_ended[news.id] = news.end != SEQ_END_NONE;
+}
+
+/* Takes what comes until *enough, or until so many ms are over; gives the ms that it took. */
+static double hear_until(struct fixture *f, const bool *enough, int ms)
+{
+    const uint64_t begin_ns = clock_ns(), end_ns = begin_ns + (uint64_t)ms * 1000000u;
+    struct pollfd fd = {.fd = f->wire.fd, .events = POLLIN};
+    struct frame frame;
+    enum osp_status st = OSP_OK;
+
+    while (!*enough && clock_ns() < end_ns) {
+        (void)poll(&fd, 1, 10);
+        assert_int_equal(wire_fill(&f->wire), OSP_OK);
+        while (wire_next(&f->wire, &frame, &st)) {
+            if (frame.kind == FRAME_NEWS)
+                note_news(f, &frame);
+            f->n_pulses += frame.kind == FRAME_PULSE;
+            if (frame.kind == FRAME_OPENED || frame.kind == FRAME_ENGINE_OPENED) {
+                frame_take(&frame, &f->outcome, sizeof f->outcome);
+                f->was_told[ID_AFTER] = true;
+            }
+        }
+        assert_int_equal(st, OSP_OK);
+    }
+    return (double)(clock_ns() - begin_ns) * 1e-6;
+}
+
+/* ---- the worker ---- */
+
+static void expect_opened(struct fixture *f)
+{
+    flush(f);
+    f->was_told[ID_AFTER] = false;
+    hear_until(f, &f->was_told[ID_AFTER], WAIT_MS);
+    assert_true(f->was_told[ID_AFTER]);
+    assert_int_equal(f->outcome.status, OSP_OK);
+    f->was_told[ID_AFTER] = false;
+}
+
+static void send_open(struct fixture *f)
+{
+    const struct osp_model_options opt = {
+        .path = MODEL, .device = "cpu", .n_threads = 1, .context_tokens_max = 1024};
+    struct wire_hello hello = wire_hello_make();
+    struct tokenizer *t;
+    char path[PATH_MAX];
+
+    assert_int_equal(tokenizer_open(&t, MODEL "/tokenizer.json"), OSP_OK);
+    hello.text.n_token_ids = tokenizer_size(t);
+    hello.text.specials = *tokenizer_specials(t);
+    tokenizer_close(t);
+    assert_non_null(realpath(MODEL "/tokenizer.json", path));
+    snprintf(hello.text.path, sizeof hello.text.path, "%s", path);
+    wire_begin(&f->wire, FRAME_OPEN);
+    wire_put(&f->wire, &hello, sizeof hello);
+    wire_put_model_options(&f->wire, &opt);
+    assert_int_equal(wire_end(&f->wire), OSP_OK);
+}
+
+static void open_worker(struct fixture *f)
+{
+    const struct osp_engine_options opt = {.queue_requests_max = 2 * N_GRAMMARS};
+    int socket;
+
+    memset(f, 0, sizeof *f);
+    log_set_level(LOG_ERROR);
+    assert_int_equal(process_start(&f->pid, &socket, WORKER_WORD), OSP_OK);
+    wire_init(&f->wire, socket);
+    send_open(f);
+    expect_opened(f);
+    wire_begin(&f->wire, FRAME_ENGINE);
+    wire_put_engine_options(&f->wire, &opt);
+    assert_int_equal(wire_end(&f->wire), OSP_OK);
+    expect_opened(f);
+}
+
+static void send_submit(struct fixture *f, uint64_t id, const char *schema)
+{
+    static const int32_t prompt[] = {100, 101, 102};
+    struct wire_submit s;
+    char client[32];
+    const struct osp_request_options opt = {.tokens_max = 4,
+                                            .form = schema != NULL ? OSP_FORM_STRICT_SCHEMA
+                                                                   : OSP_FORM_NONE,
+                                            .form_text = schema,
+                                            .client = client};
+
+    snprintf(client, sizeof client, "%d", (int)(id % 4)); /* none has too many */
+    memset(&s, 0, sizeof s);
+    s.id = id;
+    s.n_prompt = 3;
+    wire_begin(&f->wire, FRAME_SUBMIT);
+    wire_put(&f->wire, &s, sizeof s);
+    wire_put_request_options(&f->wire, &opt);
+    wire_put(&f->wire, prompt, sizeof prompt);
+    assert_int_equal(wire_end(&f->wire), OSP_OK);
+}
+
+/* 16 ms and more to compile, each. */
+static void send_grammars(struct fixture *f)
+{
+    char schema[512];
+
+    for (int i = 0; i < N_GRAMMARS; i++) {
+        snprintf(schema, sizeof schema,
+                 "{\"type\":\"object\",\"properties\":{"
+                 "\"a%d\":{\"type\":\"string\",\"pattern\":\"^.{0,50}x$\"},"
+                 "\"b%d\":{\"type\":\"string\",\"pattern\":\"^.{0,50}y$\"},"
+                 "\"c%d\":{\"type\":\"string\",\"pattern\":\"^.{0,50}z$\"}},"
+                 "\"additionalProperties\":false}",
+                 i, i, i);
+        send_submit(f, (uint64_t)i, schema);
+    }
+}
+
+static int count_ended(const struct fixture *f)
+{
+    int n = 0;
+
+    for (int i = 0; i < N_GRAMMARS; i++)
+        n += f->has_ended[i];
+    return n;
+}
+
+static void expect_pulse(struct fixture *f)
+{
+    const int n_before = f->n_pulses;
+    const uint64_t begin_ns = clock_ns();
+
+    send_frame(f, FRAME_PING, NULL, 0);
+    flush(f);
+    while (f->n_pulses == n_before && clock_ns() - begin_ns < (uint64_t)WAIT_MS * 1000000u)
+        hear_until(f, &(bool){false}, 10);
+    assert_true(clock_ns() - begin_ns < (uint64_t)PULSE_MS_MAX * 1000000u);
+}
+
+/* In an orderly way, with grammars still waiting. */
+static void expect_quit(struct fixture *f)
+{
+    const uint64_t begin_ns = clock_ns();
+    int status = -1;
+
+    send_frame(f, FRAME_QUIT, NULL, 0);
+    flush(f);
+    assert_int_equal(waitpid(f->pid, &status, 0), f->pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_true(clock_ns() - begin_ns < (uint64_t)QUIT_MS_MAX * 1000000u);
+    wire_release(&f->wire);
+}
+
+/* ---- tests ---- */
+
+static void test_signs_of_life_beside_grammars(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_worker(&f);
+    send_grammars(&f);
+    send_submit(&f, ID_PLAIN, NULL);
+    for (int i = 0; i < 5; i++)
+        expect_pulse(&f);
+    hear_until(&f, &f.was_told[ID_PLAIN], FIRST_MS_MAX);
+    assert_true(f.was_told[ID_PLAIN]);
+    assert_int_not_equal(f.news[ID_PLAIN].end, SEQ_END_FAILED);
+    assert_true(count_ended(&f) < N_GRAMMARS / 2); /* else all of this says nothing */
+    expect_quit(&f);
+}
+
+static void test_canceled_before_it_is_compiled(void **state)
+{
+    const struct wire_cancel cancel = {.id = N_GRAMMARS - 1};
+    struct fixture f;
+
+    (void)state;
+    open_worker(&f);
+    send_grammars(&f);
+    send_frame(&f, FRAME_CANCEL, &cancel, sizeof cancel);
+    flush(&f);
+    hear_until(&f, &f.has_ended[cancel.id], WAIT_MS);
+    assert_int_equal(f.news[cancel.id].end, SEQ_END_CANCELED);
+    assert_true(count_ended(&f) < N_GRAMMARS / 2);
+    send_frame(&f, FRAME_ENGINE_CLOSE, NULL, 0);
+    expect_quit(&f);
+}
+
+static void test_wrong_grammar_is_refused(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    open_worker(&f);
+    send_submit(&f, 0, "{\"type\":\"object\",\"properties\":{}}");
+    send_submit(&f, 1, "{\"type\":\"nothing\"}");
+    flush(&f);
+    hear_until(&f, &f.has_ended[1], WAIT_MS);
+    assert_int_equal(f.news[1].status, OSP_EINVAL);
+    assert_false(f.news[1].is_accepted);
+    hear_until(&f, &f.has_ended[0], WAIT_MS);
+    assert_int_equal(f.news[0].status, OSP_OK);
+    assert_true(f.news[0].is_accepted);
+    expect_quit(&f);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_signs_of_life_beside_grammars),
+        cmocka_unit_test(test_canceled_before_it_is_compiled),
+        cmocka_unit_test(test_wrong_grammar_is_refused),
+    };
+    const int status = osp_worker_main(argc, argv);
+
+    if (status >= 0)
+        return status;
+    return unit_main(tests, sizeof tests / sizeof tests[0], argc > 1 ? argv[1] : NULL);
+}
