@@ -17,6 +17,6 @@ void *queue_try_pop(struct queue *q);             /* NULL when empty */
 /* Negative = no time-out. NULL on time-out, after queue_wake(), or when the queue is empty and ended. */
 void *queue_wait_pop(struct queue *q, int64_t timeout_ns);
 void queue_wake(struct queue *q); /* who waits, or the next one who would, stops waiting */
-void queue_end(struct queue *q); /* pushes fail from now on; waiters wake */
+void queue_end(struct queue *q);  /* pushes fail from now on; waiters wake */
 
 #endif

@@ -17,7 +17,7 @@ struct osp_engine {
         *model; /* with a remote: that does all the work, and what follows `inbox` is unused */
     struct osp_engine_options options; /* immutable, as are the limits */
     struct sched_limits limits;
-    struct queue *inbox; /* of requests; the engine holds a reference to each */
+    struct queue *inbox;            /* of requests; the engine holds a reference to each */
     struct grammar_queue *grammars; /* compiles before requests come into the inbox */
     struct mask_thread *masks;      /* makes the masks that take long */
     atomic_bool closing, alive;

@@ -156,10 +156,13 @@ static enum osp_status check_new(const struct lane *l, const struct entry *e)
             !l->entries[i].is_repeat && is_same_client(l->entries[i].request, e->request);
     }
     if (n >= GRAMMARS_WAITING_MAX)
-        return fail(OSP_EBUSY, "%d new grammars (schemas, expressions, strict tools) wait to be "
-                    "compiled, limit is %d: try again later", n, (int)GRAMMARS_WAITING_MAX);
+        return fail(OSP_EBUSY,
+                    "%d new grammars (schemas, expressions, strict tools) wait to be "
+                    "compiled, limit is %d: try again later",
+                    n, (int)GRAMMARS_WAITING_MAX);
     if (n_of_client >= GRAMMARS_WAITING_MAX_PER_CLIENT)
-        return fail(OSP_EBUSY, "%d new grammars (schemas, expressions, strict tools) of this client "
+        return fail(OSP_EBUSY,
+                    "%d new grammars (schemas, expressions, strict tools) of this client "
                     "wait to be compiled, limit is %d: try again later",
                     n_of_client, (int)GRAMMARS_WAITING_MAX_PER_CLIENT);
     return OSP_OK;
@@ -176,8 +179,10 @@ static enum osp_status check_room(const struct grammar_queue *q, const struct en
         return fail(OSP_EBUSY, "%zu requests wait for their grammars, limit is %d", n,
                     q->engine->options.queue_requests_max);
     if (e->n_bytes > GRAMMARS_WAITING_BYTES_MAX - q->n_bytes)
-        return fail(OSP_EBUSY, "grammars of %zu bytes wait to be compiled, limit is %d bytes: try "
-                    "again later", q->n_bytes, (int)GRAMMARS_WAITING_BYTES_MAX);
+        return fail(OSP_EBUSY,
+                    "grammars of %zu bytes wait to be compiled, limit is %d bytes: try "
+                    "again later",
+                    q->n_bytes, (int)GRAMMARS_WAITING_BYTES_MAX);
     return kind == LANE_NEW ? check_new(&q->lanes[LANE_NEW], e) : OSP_OK;
 }
 
@@ -233,25 +238,32 @@ static void end_late(struct osp_request *r)
     end_request(r, SEQ_END_TIMEOUT, OSP_ETIMEOUT, message);
 }
 
-/* True: its grammars are there. */
-static bool serve(struct osp_engine *e, struct entry *entry)
+/* Known before it is accepted: who hears of that and sends the same again does not wait for new ones. */
+static void accept_request(struct grammar_queue *q, const struct entry *entry)
+{
+    pthread_mutex_lock(&q->lock);
+    note_known(q, entry->hash);
+    pthread_mutex_unlock(&q->lock);
+    request_accept(entry->request);
+}
+
+static void serve(struct grammar_queue *q, const struct entry *entry)
 {
     struct osp_request *r = entry->request;
-    enum osp_status st = OSP_OK;
+    enum osp_status st;
 
     if (atomic_load(&r->cancel)) {
         end_request(r, SEQ_END_CANCELED, OSP_OK, NULL);
     } else if (is_late(r)) {
         end_late(r);
     } else {
-        st = compile(e, entry);
+        st = compile(q->engine, entry);
         if (st == OSP_OK)
-            request_accept(r);
+            accept_request(q, entry);
         else
             end_request(r, SEQ_END_FAILED, st, fail_message());
     }
-    notify(e);
-    return st == OSP_OK && r->form != NULL;
+    notify(q->engine);
 }
 
 /* First what nobody waits for any more, which costs nothing; then by rounds, then by arrival. */
@@ -288,7 +300,6 @@ static void *run_lane(void *arg)
     pthread_mutex_lock(&q->lock);
     while (!q->ends) {
         struct entry e;
-        bool is_made;
 
         if (l->n == 0) {
             (void)condition_wait(&l->changed, &q->lock, UINT64_MAX);
@@ -298,12 +309,10 @@ static void *run_lane(void *arg)
         l->is_busy = true;
         l->busy_hash = e.hash;
         pthread_mutex_unlock(&q->lock);
-        is_made = serve(q->engine, &e);
+        serve(q, &e);
         entry_release(&e);
         pthread_mutex_lock(&q->lock);
         l->is_busy = false;
-        if (is_made)
-            note_known(q, e.hash);
     }
     pthread_mutex_unlock(&q->lock);
     return NULL;

@@ -84,7 +84,7 @@ struct wire_news {
         n_new; /* tokens, prompt included; n_new of them follow, with what scores.h keeps of each */
     int32_t has_scores, n_top;
     int32_t is_accepted; /* the engine has it: its grammars are compiled */
-    enum seq_end end; /* SEQ_END_NONE: it goes on */
+    enum seq_end end;    /* SEQ_END_NONE: it goes on */
     enum osp_status status;
     int32_t n_message_bytes; /* of SEQ_END_FAILED; they follow the tokens */
     struct seq_times times;

@@ -13,9 +13,9 @@
 struct told {
     uint64_t id;
     struct osp_request *request;
-    int n_before;  /* tokens that the parent has, */
+    int n_before;     /* tokens that the parent has, */
     bool is_accepted; /* it knows that the engine has it, */
-    bool has_news; /* and there is more to tell it: as look_at_requests() found */
+    bool has_news;    /* and there is more to tell it: as look_at_requests() found */
 };
 
 struct worker {

@@ -47,7 +47,8 @@ static struct osp_request_options options_of(const struct job *job, int i)
     struct osp_request_options opt = job->params.options;
 
     opt.sampling.seed += (uint64_t)i;
-    opt.no_wait = true; /* a few threads read for all clients: compiling one's schema must not hold them */
+    opt.no_wait =
+        true; /* a few threads read for all clients: compiling one's schema must not hold them */
     return opt;
 }
 

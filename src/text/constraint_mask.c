@@ -238,11 +238,8 @@ out:
 enum osp_status constraint_mask_within(struct constraint *c, uint32_t *bits, int64_t steps_max,
                                        bool *made)
 {
-    struct walk w = {.c = c,
-                     .json = json_strings(),
-                     .bits = bits,
-                     .steps_left = steps_max,
-                     .status = OSP_OK};
+    struct walk w = {
+        .c = c, .json = json_strings(), .bits = bits, .steps_left = steps_max, .status = OSP_OK};
 
     *made = true;
     if (!c->is_done && recall(c, bits))

@@ -17,8 +17,6 @@ import argparse
 import collections
 import http.client
 import json
-import multiprocessing
-import os
 import pathlib
 import statistics
 import subprocess
@@ -63,9 +61,8 @@ def post(connection, path, body):
     return connection.getresponse()
 
 
-def send_all(port, requests, results):
-    """In a process of its own: every request once, over CONNECTIONS connections."""
-    os.nice(10)
+def send_all(port, n_connections, requests):
+    """Every request once; how often each status came."""
     left, statuses, lock = iter(requests), collections.Counter(), threading.Lock()
 
     def work():
@@ -79,18 +76,31 @@ def send_all(port, requests, results):
                 answer = post(connection, request[0], json.dumps(request[1]))
                 answer.read()
                 status = answer.status
-            except OSError as error:
-                status = type(error).__name__
+            except (OSError, http.client.HTTPException) as error:
+                status = repr(error)
                 connection.close()
             with lock:
                 statuses[str(status)] += 1
 
-    threads = [threading.Thread(target=work) for _ in range(min(CONNECTIONS, len(requests)))]
+    threads = [threading.Thread(target=work) for _ in range(min(n_connections, len(requests)))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    results.put(dict(statuses))
+    return dict(statuses)
+
+
+def start_sender(port, requests, n_connections):
+    """send_all() in a process of lower priority, which prints what it gives."""
+    sender = subprocess.Popen(
+        ["nice", "-n", "10", sys.executable, __file__, "--send", str(port), str(n_connections)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    sender.stdin.write(json.dumps(requests))
+    sender.stdin.close()
+    return sender
 
 
 class Plain(threading.Thread):
@@ -135,15 +145,12 @@ def alone(port, seconds):
     return plain.stop()
 
 
-def beside(port, requests):
+def beside(port, requests, n_connections=CONNECTIONS):
     """The plain client's report while these requests are sent, and theirs."""
-    results = multiprocessing.Queue()
-    load = multiprocessing.Process(target=send_all, args=(port, requests, results))
-    begin = time.monotonic()
-    plain = Plain(port)
-    load.start()
-    statuses = results.get()
-    load.join()
+    plain, begin = Plain(port), time.monotonic()
+    sender = start_sender(port, requests, n_connections)
+    statuses = json.loads(sender.stdout.read())
+    sender.wait()
     seconds = time.monotonic() - begin
     return {"others": plain.stop(), "requests": statuses, "seconds": round(seconds, 2)}
 
@@ -182,6 +189,9 @@ def faults(report):
 
 
 def main():
+    if sys.argv[1:2] == ["--send"]:
+        print(json.dumps(send_all(int(sys.argv[2]), int(sys.argv[3]), json.load(sys.stdin))))
+        return 0
     own, _, options = " ".join(sys.argv[1:]).partition("-- ")
     parser = argparse.ArgumentParser()
     parser.add_argument("--requests", type=int, default=10000)

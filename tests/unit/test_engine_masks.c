@@ -10,7 +10,8 @@ enum {
     N_WAYS = 60, /* to read the answer, times N_PATTERNS: its mask takes 5 to 15 ms */
     N_PATTERNS = 8,
     N_TOKENS = 48,
-    SLACK_MS = 10 /* of a busy machine; the masks of a step, made one after the other, would be 40 to 120 */
+    SLACK_MS =
+        10 /* of a busy machine; the masks of a step, made one after the other, would be 40 to 120 */
 };
 
 static struct osp_model *open_nano(int n_seqs_max)
@@ -38,8 +39,7 @@ static void write_hostile(struct buf *out)
                    i > 1 ? "," : "", i);
     buf_puts(out, "]}},\"anyOf\":[");
     for (int i = 1; i <= N_WAYS; i++)
-        buf_printf(out,
-                   "%s{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/p\"},\"minItems\":%d}",
+        buf_printf(out, "%s{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/p\"},\"minItems\":%d}",
                    i > 1 ? "," : "", i);
     buf_puts(out, "]}");
 }

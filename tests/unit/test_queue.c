@@ -119,6 +119,6 @@ static void test_many_threads_on_both_sides(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_first_in_first_out_and_bounded),
-          cmocka_unit_test(test_wake_ends_one_wait),
-        cmocka_unit_test(test_wait_times_out), cmocka_unit_test(test_end_refuses_and_drains),
+          cmocka_unit_test(test_wake_ends_one_wait), cmocka_unit_test(test_wait_times_out),
+          cmocka_unit_test(test_end_refuses_and_drains),
           cmocka_unit_test(test_many_threads_on_both_sides))

@@ -19,11 +19,11 @@
 #define MODEL "models/osprey-nano"
 
 enum {
-    N_GRAMMARS = 200,       /* 3 s of compiling at least */
-    PULSE_MS_MAX = 200,     /* between a question and the sign of life, */
-    FIRST_MS_MAX = 500,     /* and before a request without a grammar has its first token */
-    QUIT_MS_MAX = 5000,     /* as the supervisor allows */
-    WAIT_MS = 60000,        /* for what has no such limit */
+    N_GRAMMARS = 200,   /* 3 s of compiling at least */
+    PULSE_MS_MAX = 200, /* between a question and the sign of life, */
+    FIRST_MS_MAX = 500, /* and before a request without a grammar has its first token */
+    QUIT_MS_MAX = 5000, /* as the supervisor allows */
+    WAIT_MS = 60000,    /* for what has no such limit */
     ID_PLAIN = N_GRAMMARS,
     ID_AFTER
 };
