@@ -5,7 +5,8 @@
 
 One client asks for plain text all the time, first alone, then beside --requests requests (10,000), each with a schema
 that nobody has sent before and that is as dear to compile as a schema of its size can be, then beside requests with
---tools (1,000) new strict functions between them. The report is JSON: times to first token of each part, median and
+--tools (1,000) new functions between them: first such as are not strict and need no grammar, which shows what the
+prompts alone cost others, then strict ones. The report is JSON: times to first token of each part, median and
 90th percentile, the ratios to those alone, how the other requests ended, and restarts of the engine's process. Exit
 status 1: a ratio of medians above 1.5, a restart, or a status that is neither 200 nor 429.
 
@@ -27,13 +28,13 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RATIO_MAX = 1.5
 TOOLS_OF_REQUEST = 20  # as many as a prompt of 4,096 tokens and CALLS_WORK_MAX have room for
-CONNECTIONS = 64
+CONNECTIONS = 256  # more than the grammars of one client that may wait: the rest hears 429
 MODEL = "osprey-nano"
 
 
-def schema(n, length=50):
-    """The n-th; three patterns whose automata take as long as compiling may (COMPILE_WORK_MAX)."""
-    names = [f"{letter}{n}" for letter in "abc"]
+def schema(n, letters="abc", length=50):
+    """The n-th; three patterns whose automata take nearly as long as compiling may (COMPILE_WORK_MAX)."""
+    names = [f"{letter}{n}" for letter in letters]
     return {
         "type": "object",
         "properties": {name: {"type": "string", "pattern": f"^.{{0,{length}}}x$"} for name in names},
@@ -47,9 +48,9 @@ def completion(n):
     return "/v1/completions", {"model": MODEL, "prompt": "a", "max_tokens": 1, "response_format": form, "user": "load"}
 
 
-def tools_chat(first, n):
+def tools_chat(first, n, strict=True):
     functions = [
-        {"type": "function", "function": {"name": f"f{i}", "strict": True, "parameters": schema(i, 8)}}
+        {"type": "function", "function": {"name": f"f{i}", "strict": strict, "parameters": schema(i, "a", 25)}}
         for i in range(first, first + n)
     ]
     ask = [{"role": "user", "content": "Hi"}]
@@ -164,10 +165,11 @@ def health(port):
 def measure(port, n_requests, n_tools, seconds):
     report = {"alone": alone(port, seconds)}
     report["schemas"] = beside(port, [completion(n) for n in range(n_requests)])
-    firsts = range(0, n_tools, TOOLS_OF_REQUEST)
-    report["tools"] = beside(port, [tools_chat(n, min(TOOLS_OF_REQUEST, n_tools - n)) for n in firsts])
+    for part, strict in (("free_tools", False), ("tools", True)):
+        firsts = range(0, n_tools, TOOLS_OF_REQUEST)
+        report[part] = beside(port, [tools_chat(n, min(TOOLS_OF_REQUEST, n_tools - n), strict) for n in firsts])
     report["health"] = health(port)
-    for part in ("schemas", "tools"):
+    for part in ("schemas", "free_tools", "tools"):
         for figure in ("median_ms", "p90_ms"):
             ratio = report[part]["others"][figure] / report["alone"][figure] if report[part]["others"]["n"] else None
             report[part][figure.replace("_ms", "_ratio")] = round(ratio, 2) if ratio else None
