@@ -11,8 +11,8 @@ struct background;
 
 typedef void background_fn(void *ctx);
 
-/* nice: 1 to 19, 19 is the lowest priority. name: of the thread, at most 15 bytes. At most n_tasks_max tasks wait. */
-CHECKED enum osp_status background_open(struct background **out, const char *name, int nice,
+/* name: of the thread (thread.h), at most 15 bytes. At most n_tasks_max tasks wait. */
+CHECKED enum osp_status background_open(struct background **out, const char *name,
                                         size_t n_tasks_max);
 /* Runs what is queued to its end first. Accepts NULL. */
 void background_close(struct background *b);

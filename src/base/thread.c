@@ -12,13 +12,15 @@ struct start {
     void *arg;
 };
 
-/* On Linux a priority belongs to a thread, and 0 is the one that calls. */
+/* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling thread. A process with an
+ * even lower priority keeps it. */
 static void *begin(void *arg)
 {
     const struct start start = *(struct start *)arg;
 
     free(arg);
-    (void)setpriority(PRIO_PROCESS, 0, THREAD_BACKGROUND_NICE);
+    if (getpriority(PRIO_PROCESS, 0) < THREAD_BACKGROUND_NICE)
+        (void)setpriority(PRIO_PROCESS, 0, THREAD_BACKGROUND_NICE);
     return start.run(start.arg);
 }
 

@@ -13,9 +13,8 @@
 #include "serve/server.h"
 
 enum {
-    TOKEN_NICE = 10,        /* a tenth of a core that a thread of usual priority wants, too */
-    JOB_BYTES = 4096,       /* what a job costs besides its body, in bytes of bodies */
-    RETRY_AFTER_S_MAX = 60, /* far above TOKEN_BODIES_BYTES_MAX at any speed */
+    JOB_BYTES = 4096,               /* what a job costs besides its body, in bytes of bodies */
+    RETRY_AFTER_S_MAX = 60,         /* far above TOKEN_BODIES_BYTES_MAX at any speed */
     USUAL_BYTES_PER_S = 8 * 1000000 /* while nothing has been measured */
 };
 
@@ -293,7 +292,7 @@ static bool is_refused(struct server *s, const struct http_exchange *x, struct a
         unavailable_closing(s, out);
     else if (is_full(s, r->key_index, r->body.size_bytes, out))
         return true;
-    else if (!q->thread && background_open(&q->thread, "tokens", TOKEN_NICE, 1) != OSP_OK)
+    else if (!q->thread && background_open(&q->thread, "tokens", 1) != OSP_OK)
         api_error_from_status(out, OSP_ENOMEM, osp_error());
     else
         return false;

@@ -7,9 +7,10 @@
 #include "base/background.h"
 #include "base/cancel.h"
 #include "base/queue.h"
+#include "base/thread.h"
 #include "tokenizer_file.h"
 
-enum { NICE = 10, WAITING_MAX = 3, FOREVER = -1 };
+enum { WAITING_MAX = 3, FOREVER = -1 };
 
 /* A task that waits until it is let go, then says that it has run. */
 struct gate {
@@ -48,7 +49,7 @@ static void test_order_and_bound(void **state)
 
     (void)state;
     seen.n = 0;
-    assert_int_equal(background_open(&b, "test", NICE, WAITING_MAX), OSP_OK);
+    assert_int_equal(background_open(&b, "test", WAITING_MAX), OSP_OK);
     assert_int_equal(background_run(b, wait_at_gate, &gate), OSP_OK);
     for (int i = 0; i < WAITING_MAX;) /* the first may not have left the queue yet */
         i += background_run(b, note_number, &numbers[i]) == OSP_OK;
@@ -73,10 +74,10 @@ static void test_priority(void **state)
     int nice = -1;
 
     (void)state;
-    assert_int_equal(background_open(&b, "test", NICE, 1), OSP_OK);
+    assert_int_equal(background_open(&b, "test", 1), OSP_OK);
     assert_int_equal(background_run(b, note_priority, &nice), OSP_OK);
     background_close(b);
-    assert_int_equal(nice, usual > NICE ? usual : NICE);
+    assert_int_equal(nice, usual > THREAD_BACKGROUND_NICE ? usual : NICE);
     assert_int_equal(getpriority(PRIO_PROCESS, 0), usual);
 }
 
