@@ -77,7 +77,7 @@ static void test_priority(void **state)
     assert_int_equal(background_open(&b, "test", 1), OSP_OK);
     assert_int_equal(background_run(b, note_priority, &nice), OSP_OK);
     background_close(b);
-    assert_int_equal(nice, usual > THREAD_BACKGROUND_NICE ? usual : NICE);
+    assert_int_equal(nice, usual > THREAD_BACKGROUND_NICE ? usual : THREAD_BACKGROUND_NICE);
     assert_int_equal(getpriority(PRIO_PROCESS, 0), usual);
 }
 
