@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -139,6 +140,19 @@ out:
     free(last);
     free(command);
     return st;
+}
+
+void process_forbid_core_dumps(void)
+{
+    /* One byte: no file is so small, and the kernel, which pipes a dump of limit 0 to a handler such as
+     * systemd-coredump all the same, does not for 1 (fs/coredump.c). */
+    enum { CORE_BYTES = 1 };
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_CORE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max < CORE_BYTES ? limit.rlim_max : CORE_BYTES;
+    (void)setrlimit(RLIMIT_CORE, &limit);
 }
 
 int process_descriptor(pid_t pid)

@@ -20,6 +20,10 @@ CHECKED enum osp_status process_start(pid_t *pid, int *socket, const char *word)
 bool process_is_child(int argc, char **argv, const char *word);
 int process_socket(void);
 
+/* This process, and those that it starts from now on, leave no core dump when they crash: it would have everything in
+ * it that they have in memory. A debugger may still attach, and may raise the limit again. */
+void process_forbid_core_dumps(void);
+
 /* A descriptor that becomes readable when the process has ended; -1 where the system has none. */
 int process_descriptor(pid_t pid);
 /* True once the process is on its way out, which may be long before it is gone: a device's driver frees

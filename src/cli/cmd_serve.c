@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "cli/commands.h"
 #include "cli/log_level.h"
 #include "cli/model_args.h"
@@ -19,7 +20,7 @@ struct serve_args {
     int64_t body_bytes_max, bodies_bytes_max, answers_bytes_max, stored_bytes_max;
     struct sampling_args sampling;
     const char *effort, *date, *template_kwargs;
-    bool no_prefix_cache, share_prefix_cache, no_async_scheduling, quiet;
+    bool no_prefix_cache, share_prefix_cache, no_async_scheduling, core_dumps, quiet;
 };
 
 static const struct serve_args DEFAULTS = {
@@ -112,6 +113,9 @@ static const struct option_row OPTIONS[] = {
     SECONDS_ROW(shutdown_s, "shutdown-timeout", 0,
                 "for running answers after SIGTERM or Ctrl-C; the process ends a second later at "
                 "most, and at once at a second signal (default 30)"),
+    FLAG_ROW(T, core_dumps, "core-dumps", NULL,
+             "leave the system's limit on core dumps as it is; they have prompts, answers and API "
+             "keys in them, so a server that crashes writes none by default"),
     LOG_LEVEL_ROWS(T),
     {0},
 };
@@ -238,6 +242,8 @@ static int cmd_serve(int argc, char **argv)
     if (options_parse(&command_serve, argc, argv, &args, &rest) != OSP_OK ||
         log_level_set(args.log_level, args.quiet) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
+    if (!args.core_dumps)
+        process_forbid_core_dumps(); /* nor does the worker process, which inherits it */
     return serve(&args, &rest, &forced) == OSP_OK ? 0 : command_fail(EXIT_FAILURE, osp_error());
 }
 
