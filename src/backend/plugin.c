@@ -1,6 +1,7 @@
-/* Finds, loads and checks plug-ins. They lie beside the program or in ../lib/osprey; for programs in the folder tests/
- * of a build, in that build's folder too. $OSPREY_PLUGIN_DIR names another folder, and then the only one. A plug-in
- * runs with all rights of this process, so it must pass base/trusted.h, wherever it lies. */
+/* Finds, loads and checks plug-ins. They lie beside the program or in ../lib/osprey; for
+ * programs in the folder tests/ of a build, in that build's folder too. $OSPREY_PLUGIN_DIR names
+ * another folder, and then the only one. A plug-in runs with all rights of this process, so it
+ * must pass base/trusted.h, wherever it lies. */
 #include "backend/plugin.h"
 
 #include <dlfcn.h>
@@ -27,7 +28,8 @@ static struct {
     char message[FAIL_MESSAGE_BYTES_MAX];
 } found = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Folder of the running program; false when the system does not say, or it is too long to add to. */
+/* Folder of the running program; false when the system does not say, or it is too long to add
+ * to. */
 static bool program_folder(char out[PATH_BYTES_MAX])
 {
     const ssize_t n = readlink("/proc/self/exe", out, PATH_BYTES_MAX - FILE_NAME_BYTES);
@@ -43,8 +45,8 @@ static bool program_folder(char out[PATH_BYTES_MAX])
     return true;
 }
 
-/* Whether another folder than the program's own may have its plug-in: that of the build which the program is a test
- * of, and which nobody else can have made to look like one. */
+/* Whether another folder than the program's own may have its plug-in: that of the build which
+ * the program is a test of, and which nobody else can have made to look like one. */
 static bool is_build(const char *folder)
 {
     int fd;

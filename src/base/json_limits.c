@@ -4,7 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of jansson's tree on a 64-bit machine, with what malloc() adds: tests/unit/test_json_limits.c compares. */
+/* Bytes of jansson's tree on a 64-bit machine, with what malloc() adds:
+ * tests/unit/test_json_limits.c compares. */
 enum {
     OBJECT_BYTES = 256, /* a hash table of eight buckets */
     ARRAY_BYTES = 144,  /* eight places */

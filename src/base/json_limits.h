@@ -1,6 +1,7 @@
-/* What a JSON text of a file may cost. A tree of values is far larger than its text: 20 MiB of "{}," take 1.6 GB in
- * jansson. One look at the text's marks, before anything is made of it, says how much its tree can take at most, how
- * deep it is nested, and how long its strings are. It does not say that the text is JSON. */
+/* What a JSON text of a file may cost. A tree of values is far larger than its text: 20 MiB of
+ * "{}," take 1.6 GB in jansson. One look at the text's marks, before anything is made of it,
+ * says how much its tree can take at most, how deep it is nested, and how long its strings are.
+ * It does not say that the text is JSON. */
 #ifndef BASE_JSON_LIMITS_H
 #define BASE_JSON_LIMITS_H
 
@@ -15,8 +16,8 @@ struct json_limits {
     int depth;           /* brackets within brackets */
 };
 
-/* At least what jansson 2.14 allocates for the tree of this text; beside it, its parser takes up to four times the
- * longest string. */
+/* At least what jansson 2.14 allocates for the tree of this text; beside it, its parser takes up
+ * to four times the longest string. */
 size_t json_memory(const char *text, size_t n_bytes);
 
 /* OSP_ELIMIT, naming the limit and where the text exceeds it. */

@@ -27,8 +27,8 @@ enum {
 
 /* ---- the parent's side ---- */
 
-/* The words up to the program's name, which is not the first when a loader was called with the program
- * as its argument. They point into `command`. */
+/* The words up to the program's name, which is not the first when a loader was called with the
+ * program as its argument. They point into `command`. */
 static int words_before(char *words[WORDS_MAX], char *command, size_t n_bytes)
 {
     const char *const end = command + n_bytes;
@@ -144,8 +144,8 @@ out:
 
 void process_forbid_core_dumps(void)
 {
-    /* One byte: no file is so small, and the kernel, which pipes a dump of limit 0 to a handler such as
-     * systemd-coredump all the same, does not for 1 (fs/coredump.c). */
+    /* One byte: no file is so small, and the kernel, which pipes a dump of limit 0 to a handler
+     * such as systemd-coredump all the same, does not for 1 (fs/coredump.c). */
     enum { CORE_BYTES = 1 };
     struct rlimit limit;
 

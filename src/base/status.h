@@ -11,8 +11,9 @@
 
 enum { FAIL_MESSAGE_BYTES_MAX = 1024 };
 
-/* Records the formatted message (cut at FAIL_MESSAGE_BYTES_MAX) for this thread; returns code. What comes from files
- * and clients may be in it as it is: the message is made one printable line (base/printable.h). */
+/* Records the formatted message (cut at FAIL_MESSAGE_BYTES_MAX) for this thread; returns code.
+ * What comes from files and clients may be in it as it is: the message is made one printable
+ * line (base/printable.h). */
 enum osp_status fail(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Puts "prefix: " in front of this thread's message; returns code. For callers that know more. */

@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Writes text as it is to a file or pipe; to a terminal with U+FFFD in place of control characters, bidirectional
- * overrides and bytes that are not UTF-8. */
+/* Writes text as it is to a file or pipe; to a terminal with U+FFFD in place of control
+ * characters, bidirectional overrides and bytes that are not UTF-8. */
 void terminal_write(FILE *f, const char *text, size_t n_bytes);
 void terminal_put(FILE *f, const char *text, size_t n_bytes); /* the same, and flushes */
 

@@ -1,5 +1,6 @@
-/* Packed weights kept in a file between starts, and mapped back: one file for a checkpoint, a choice of
- * MXFP4 layers and a device's layout. A file that does not fit in every respect is made anew. */
+/* Packed weights kept in a file between starts, and mapped back: one file for a checkpoint, a
+ * choice of MXFP4 layers and a device's layout. A file that does not fit in every respect is
+ * made anew. */
 #ifndef MODEL_PACK_CACHE_H
 #define MODEL_PACK_CACHE_H
 
@@ -29,8 +30,9 @@ struct pack_cache_options {
     struct backend *be;
 };
 
-/* Looks for the file. When it is there and whole, is_mapped is set. A broken one is a warning, and so is
- * a file or folder that others can write (base/trusted.h): then none is read, and in such a folder none is kept. */
+/* Looks for the file. When it is there and whole, is_mapped is set. A broken one is a warning,
+ * and so is a file or folder that others can write (base/trusted.h): then none is read, and in
+ * such a folder none is kept. */
 CHECKED enum osp_status pack_cache_open(struct pack_cache *out, struct weights *w,
                                         const struct checkpoint *c,
                                         const struct pack_cache_options *opt);
@@ -39,8 +41,8 @@ CHECKED enum osp_status pack_cache_open(struct pack_cache *out, struct weights *
 bool pack_cache_take(const struct pack_cache *cache, const struct tensor *host, struct tensor *out);
 /* Without: notes what the device made. */
 void pack_cache_note(struct pack_cache *cache, const struct tensor *host, const struct tensor *out);
-/* Writes what was noted, all at once or not at all; trouble is a warning, for a start must not fail by
- * it. Nothing to do when mapped or without a cache. */
+/* Writes what was noted, all at once or not at all; trouble is a warning, for a start must not
+ * fail by it. Nothing to do when mapped or without a cache. */
 void pack_cache_save(struct pack_cache *cache);
 
 void pack_cache_close(struct pack_cache *cache); /* accepts a zeroed one */

@@ -70,7 +70,8 @@ static int compare_holders(const void *a, const void *b)
     return order != 0 ? order : x->file - y->file;
 }
 
-/* Sorted by name, two of one name are neighbours. Within one file there are none: its header was checked. */
+/* Sorted by name, two of one name are neighbours. Within one file there are none: its header was
+ * checked. */
 static enum osp_status check_unique(const struct checkpoint *c)
 {
     struct holder *all = NULL;

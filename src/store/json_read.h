@@ -27,8 +27,8 @@ struct json_number_rule {
     double otherwise, min, max; /* allowed: min < value <= max */
 };
 
-/* Parses bytes strictly (no duplicate keys, one value only, an object), once they were found within the limits. Gives
- * a reference to json_decref(). */
+/* Parses bytes strictly (no duplicate keys, one value only, an object), once they were found
+ * within the limits. Gives a reference to json_decref(). */
 CHECKED enum osp_status json_parse_object(json_t **out, const char *path, const char *text,
                                           size_t n_bytes, const struct json_limits *limits);
 CHECKED enum osp_status json_read_file(json_t **out, const char *path,

@@ -11,8 +11,8 @@
 
 enum {
     SAFETENSORS_DIMS_MAX = 8,
-    /* The reference reader allows 100 MB. That of gpt-oss-120b has 0.08 MB. Parsed, a bad one could take 75 times its
-     * size, so st_header.c bounds that, too. */
+    /* The reference reader allows 100 MB. That of gpt-oss-120b has 0.08 MB. Parsed, a bad one
+     * could take 75 times its size, so st_header.c bounds that, too. */
     SAFETENSORS_HEADER_BYTES_MAX = 8 * 1024 * 1024,
     SAFETENSORS_TENSORS_MAX = 65536, /* gpt-oss-120b has 687 */
     SAFETENSORS_NAME_BYTES_MAX = 256 /* the longest of gpt-oss has 52; keeps messages readable */

@@ -13,7 +13,8 @@ enum {
     RANGE_OFFSETS = 2 /* begin, end */
 };
 
-/* As many tensors as are allowed take 1.9 kB each as they are reckoned; __metadata__ may have long strings. */
+/* As many tensors as are allowed take 1.9 kB each as they are reckoned; __metadata__ may have
+ * long strings. */
 static const struct json_limits header_limits = {.file_bytes = SAFETENSORS_HEADER_BYTES_MAX,
                                                  .memory_bytes = 128 << 20,
                                                  .string_bytes = 1 << 20,

@@ -11,7 +11,8 @@
 
 enum {
     VOCAB_TOKENS_MAX = 1 << 20, /* five times o200k */
-    /* o200k's longest has 128. The check of merges asks for every split of a token, a question of its length each. */
+    /* o200k's longest has 128. The check of merges asks for every split of a token, a question
+     * of its length each. */
     VOCAB_TOKEN_BYTES_MAX = 1 << 10,
     VOCAB_BYTES_MAX = 1 << 24 /* of all tokens together; o200k has 1.4 MB */
 };
@@ -40,7 +41,8 @@ struct vocab {
     int32_t *pair_ids; /* by first * 256 + second byte; -1: no token */
 };
 
-/* An empty vocabulary of these ids, whose tokens have at most bytes_max bytes together, and VOCAB_BYTES_MAX. */
+/* An empty vocabulary of these ids, whose tokens have at most bytes_max bytes together, and
+ * VOCAB_BYTES_MAX. */
 CHECKED enum osp_status vocab_init(struct vocab *v, int32_t n_ordinary, int32_t size,
                                    size_t bytes_max);
 void vocab_release(struct vocab *v); /* accepts a zeroed one */

@@ -195,7 +195,8 @@ static void put_newlines_of(struct buf *out, const char *text, size_t n_bytes)
     }
 }
 
-/* The text with the lists empty but for their newlines, so that jansson has little to do, and tells the right line. */
+/* The text with the lists empty but for their newlines, so that jansson has little to do, and
+ * tells the right line. */
 static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
                             const struct vocab_lists *lists)
 {

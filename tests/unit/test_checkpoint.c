@@ -16,7 +16,8 @@
 #define SINGLE "model.safetensors"
 #define Q1     "model.layers.1.self_attn.q_proj.weight"
 
-/* Of CPU time, which other programs do not lengthen much; every pair of files took 3.8 s, sorting takes 0.2 s. */
+/* Of CPU time, which other programs do not lengthen much; every pair of files took 3.8 s,
+ * sorting takes 0.2 s. */
 #define MANY_LIMIT_S 2.0
 
 enum edit_kind {
@@ -588,7 +589,8 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* As many files as are allowed at all cost what they have of names, not each what all others have. */
+/* As many files as are allowed at all cost what they have of names, not each what all others
+ * have. */
 static void test_many_shards(void **state)
 {
     char *folder = checkpoint_copy("hf");

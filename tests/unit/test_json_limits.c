@@ -1,4 +1,5 @@
-/* Limits of JSON files: what is reckoned is never less than what jansson then takes, and each limit is exact. */
+/* Limits of JSON files: what is reckoned is never less than what jansson then takes, and each
+ * limit is exact. */
 #include "base/json_limits.h"
 
 #include <jansson.h>

@@ -115,7 +115,8 @@ static void test_damage_is_noticed(void **state)
     folder_remove(folder);
 }
 
-/* A file that another user can write, or a folder in which one can be put, is as good as any other's. */
+/* A file that another user can write, or a folder in which one can be put, is as good as any
+ * other's. */
 static void test_file_that_others_can_write(void **state)
 {
     static const mode_t modes[] = {0620, 0602, 0666}, folder_modes[] = {0770, 0707, 01777};
@@ -309,7 +310,8 @@ static int n_files(const char *folder)
     return n;
 }
 
-/* A file that can be no other's doing is made again; in a folder that others can write none is read or kept. */
+/* A file that can be no other's doing is made again; in a folder that others can write none is
+ * read or kept. */
 static void test_places_that_others_can_write(void **state)
 {
     char *cache = folder_new(), *inner = path_join(cache, "a/b"), *name, *path;

@@ -1,4 +1,5 @@
-/* Strings of files and clients on the way to a terminal, a log and a header: nothing of them steers what shows them. */
+/* Strings of files and clients on the way to a terminal, a log and a header: nothing of them
+ * steers what shows them. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -11,7 +12,8 @@
 #include "cli/terminal.h"
 #include "serve/http_conn.h"
 
-/* ESC and an OSC that sets the title, BEL, a second line, C1's CSI as UTF-8 and as a byte, and an override. */
+/* ESC and an OSC that sets the title, BEL, a second line, C1's CSI as UTF-8 and as a byte, and
+ * an override. */
 #define HOSTILE                                                                                    \
     "a\x1b]0;title\x07\r\n"                                                                        \
     "E 00:00:00 forged\xc2\x9b"                                                                    \
@@ -149,7 +151,8 @@ static void test_headers(void **state)
     buf_release(&x.headers);
 }
 
-/* What a terminal gets of a model's text: its lines, tabs and right-to-left marks, and no commands. */
+/* What a terminal gets of a model's text: its lines, tabs and right-to-left marks, and no
+ * commands. */
 static void test_text_on_a_terminal(void **state)
 {
     static const char text[] = "one\n\ttwo \xd7\x90\xe2\x80\x8f " HOSTILE;

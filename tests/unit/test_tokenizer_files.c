@@ -170,7 +170,8 @@ static size_t peak_bytes(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
-/* The small file, with as many small values in a member that nobody reads as 20 MiB hold, and then `end`. */
+/* The small file, with as many small values in a member that nobody reads as 20 MiB hold, and
+ * then `end`. */
 static void bomb(struct buf *b, const char *piece, const char *end)
 {
     struct buf small;
@@ -259,7 +260,8 @@ static uint64_t inverse_of_odd(uint64_t x)
     return y;
 }
 
-/* Tokens of eight bytes that a known hash puts into one slot: comparing each with all before is no start. */
+/* Tokens of eight bytes that a known hash puts into one slot: comparing each with all before is
+ * no start. */
 static void test_tokens_of_one_hash(void **state)
 {
     enum { N = 100000 };
