@@ -186,7 +186,7 @@ def test_too_many_are_refused_and_those_that_leave_are_forgotten(start_server):
     assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limit_exceeded")
     assert "limit is 67108864" in error["message"]
     n_refused, n_waiting = metric(server, "osprey:requests_refused_total"), metric(server, "osprey:tokenize_requests")
-    assert n_refused >= 4 and 2 <= n_waiting <= 16
+    assert n_refused >= 1 and 2 <= n_waiting <= 16
     assert server.client().chat.completions.create(model="osprey-nano", messages=QUESTION, max_tokens=1).choices
     for connection in connections:
         connection.close()
