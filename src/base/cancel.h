@@ -1,6 +1,6 @@
-/* Lets one thread end another's long work early. The thread that works names a flag for the time of the work, and
- * loops over input of any length ask now and then whether it has been set; they then fail with OSP_ECANCELED. A thread
- * without a flag is never canceled. */
+/* Lets one thread end another's long work early. The thread that works names a flag for the time of
+ * the work, and loops over input of any length ask now and then whether it has been set; they then
+ * fail with OSP_ECANCELED. A thread without a flag is never canceled. */
 #ifndef BASE_CANCEL_H
 #define BASE_CANCEL_H
 

@@ -226,7 +226,7 @@ static enum osp_status serve(const struct serve_args *args, const struct option_
     TRY(serve_open(&server, &opt));
     st = serve_run(server, forced);
     if (st == OSP_OK && *forced)
-        _exit(EXIT_SUCCESS); /* the engine may be in a long step, or the model half loaded */
+        _exit(EXIT_SUCCESS); /* a step or a worker thread may take long, or the model half loaded */
 out:
     serve_close(server);
     osp_model_close(s.model);

@@ -81,8 +81,8 @@ struct http_options {
 /* Binds the address, so that a port in use is known early; listens in http_run(). Options are
  * copied, strings borrowed. */
 CHECKED enum osp_status http_open(struct http_server **out, const struct http_options *opt);
-/* Closes every connection. Work that has not begun never will, running work is waited for; http_wake() then does
- * nothing. */
+/* Closes every connection. Work that has not begun never will, running work is waited for;
+ * http_wake() then does nothing. */
 void http_close(struct http_server *s); /* accepts NULL */
 void http_free(struct http_server *s); /* when nobody can call http_wake() any more; accepts NULL */
 int http_port(const struct http_server *s);
@@ -90,8 +90,9 @@ int http_port(const struct http_server *s);
  * IPv4 address in IPv6, and whatever the name in http_options' host resolved to. */
 bool http_is_loopback(const struct http_server *s);
 /* Answers until a signal (SIGINT, SIGTERM) or http_stop(); `on_ready` is called when clients can
- * connect. *forced_out: clients were cut off and work on other threads may still run, because a second signal came, or
- * because that work had not ended HTTP_ABORT_MS after the shutdown time-out. */
+ * connect. *forced_out: clients were cut off and work on other threads may still run, because a
+ * second signal came, or because that work had not ended HTTP_ABORT_MS after the shutdown
+ * time-out. */
 CHECKED enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx),
                                  bool *forced_out);
 void http_stop(struct http_server *s); /* as the first signal does; later calls as the second */
@@ -101,11 +102,12 @@ uint64_t http_drain_left_ms(const struct http_server *s);
 void http_get_counts(const struct http_server *s, struct http_counts *out);
 void http_wake(struct http_server *s);
 
-/* Runs work(ctx) on another thread, then done(ctx) on the loop's. What it gives is valid until done() is called. */
+/* Runs work(ctx) on another thread, then done(ctx) on the loop's. What it gives is valid until
+ * done() is called. */
 struct http_work *http_work(struct http_server *s, void (*work)(void *ctx), void (*done)(void *ctx),
                             void *ctx);
-/* If work() has not begun it never will; done() is called in any case, later. Work that still waits for a thread when
- * the shutdown time-out ends is canceled so, too. */
+/* If work() has not begun it never will; done() is called in any case, later. Work that still waits
+ * for a thread when the shutdown time-out ends is canceled so, too. */
 void http_work_cancel(struct http_work *w);
 /* Between these two the loop does not end: something (a request of the engine) is still to be heard
  * through http_wake(). */

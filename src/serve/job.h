@@ -103,8 +103,8 @@ void job_forget_kept(struct job *job);
 
 /* ---- on the worker thread ---- */
 
-/* job_room.c: what the answer will have of this choice's prompt, beside that of those before. OSP_EINVAL: it cannot
- * fit. */
+/* job_room.c: what the answer will have of this choice's prompt, beside that of those before.
+ * OSP_EINVAL: it cannot fit. */
 CHECKED enum osp_status job_check_prompt(struct job *job, const struct osp_request *request);
 
 /* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_gone is set. */

@@ -1,4 +1,4 @@
-/* How large answers may become that are kept until they are sent: each of them, and all together. */
+/* How large answers may become that are kept until they are sent: each, and all together. */
 #include "serve/job.h"
 
 enum {
@@ -7,8 +7,8 @@ enum {
     /* An answer that is smaller goes on when that is reached. */
     SMALL_ANSWER_BYTES = 1 << 20,
     ROOM_BYTES = REPLY_BYTES_MAX - REPLY_REST_BYTES,
-    /* The least that JSON takes of a prompt: for a log-probability, as of prompt_logprobs or within the lists of echo
-     * with logprobs; for a token's id. */
+    /* The least that JSON takes of a prompt: for a log-probability, as of prompt_logprobs or within
+     * the lists of echo with logprobs; for a token's id. */
     PROMPT_LOGPROB_BYTES = 48,
     ECHO_LOGPROB_BYTES = 8,
     TOKEN_ID_BYTES = 2

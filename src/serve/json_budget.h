@@ -19,8 +19,9 @@ enum osp_status json_budget_end(void);
 size_t json_budget_for(size_t body_bytes);
 
 struct api_error;
-/* What a body's reading, which gave `st`, comes to when the budget ended with `memory`, which is not OSP_OK: sets the
- * error and gives its status. Text of a body that was read in spite of a limit is whole. */
+/* What a body's reading, which gave `st`, comes to when the budget ended with `memory`, which is
+ * not OSP_OK: sets the error and gives its status. Text of a body that was read in spite of a limit
+ * is whole. */
 enum osp_status json_budget_failure(enum osp_status st, enum osp_status memory, size_t body_bytes,
                                     struct api_error *out);
 

@@ -7,8 +7,9 @@
 #include "osprey.h"
 
 enum {
-    /* Of a whole answer as JSON, over all its choices: what is kept of it until it is sent, and what is sent. 131,072
-     * tokens of text are about 0.6 MB, each token with 20 top_logprobs is 2 KB. */
+    /* Of a whole answer as JSON, over all its choices: what is kept of it until it is sent, and
+     * what is sent. 131,072 tokens of text are about 0.6 MB, each token with 20 top_logprobs is 2
+     * KB. */
     REPLY_BYTES_MAX = 64 << 20,
     REPLY_REST_BYTES =
         1 << 20, /* of that: heads, usage, and what each choice has besides the model's output */
@@ -101,8 +102,9 @@ void reply_stream_end(const struct reply_head *head, const struct reply_extras *
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
-/* Keeps an event for reply_whole(). False: there is no room for it (room->is_full) or no memory, and nothing of it is
- * kept. DONE always is kept; where its tokens do not fit, the answer has ended by its length. */
+/* Keeps an event for reply_whole(). False: there is no room for it (room->is_full) or no memory,
+ * and nothing of it is kept. DONE always is kept; where its tokens do not fit, the answer has ended
+ * by its length. */
 CHECKED bool reply_keep(struct reply *r, const struct osp_event *event);
 /* Of n choices that have kept all their events. */
 void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);

@@ -54,8 +54,8 @@ void response_new_id(char out[RESPONSE_ID_BYTES], const char *kind);
 
 /* What a stream begins with. */
 void response_begin(struct response_writer *w, struct buf *out);
-/* An event of the engine, DONE too; `out` gets the stream's. False: there is no room for it (room->is_full) or no
- * memory; DONE with OSP_FINISH_LENGTH can still end the response. */
+/* An event of the engine, DONE too; `out` gets the stream's. False: there is no room for it
+ * (room->is_full) or no memory; DONE with OSP_FINISH_LENGTH can still end the response. */
 CHECKED bool response_hear(struct response_writer *w, const struct osp_event *event,
                            struct buf *out);
 /* After DONE: the last event of a stream, or the whole response. */

@@ -70,7 +70,8 @@ void serve_close(struct server *s); /* accepts NULL */
 
 /* Loads, then answers until SIGINT or SIGTERM has been obeyed; fails as load() does. *forced_out: a
  * second signal cut the clients off while the engine may still be in a step, or one came while load()
- * was under way. */
+ * was under way, or work had not ended a second after shutdown_timeout_ms: the process can exit without
+ * serve_close(), which would wait for that work. */
 CHECKED enum osp_status serve_run(struct server *s, bool *forced_out);
 
 #endif

@@ -118,7 +118,7 @@ static void dequeue(struct token_queue *q, struct token_job *job)
     job->is_waiting = false;
 }
 
-/* Start-time fair queueing: a key's jobs are due one after the other, by their sizes, from now on. */
+/* Fair queueing: a key's jobs are due one after the other, by their sizes, from now on. */
 static uint64_t due_of(const struct token_queue *q, const struct token_job *job)
 {
     uint64_t start = q->due_now;
@@ -140,7 +140,8 @@ static void respond_unavailable(struct token_job *job)
     api_error_respond(x, &job->error);
 }
 
-/* One job at a time: the thread's own queue has room for it. While there is one, the loop does not end. */
+/* One job at a time: the thread's own queue has room for it. While there is one, the loop does not
+ * end. */
 static void start_next(struct server *s)
 {
     struct token_queue *q = &s->tokens;

@@ -1,4 +1,5 @@
-/* /tokenize and /detokenize: text or a conversation to ids and back, as vLLM's, and with llama-server's `content`. */
+/* /tokenize and /detokenize: text or a conversation to ids and back, as vLLM's, and with
+ * llama-server's `content`. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

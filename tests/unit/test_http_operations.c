@@ -219,7 +219,8 @@ static void hang_up(const int fds[POOL_THREADS])
         close(fds[i]);
 }
 
-/* The end comes within the time-out though worker threads are stuck; who waits for one is told before. */
+/* The end comes within the time-out though worker threads are stuck; who waits for one is told
+ * before. */
 static void test_stuck_work_does_not_hold_the_end(void **state)
 {
     struct fixture f;
@@ -286,8 +287,8 @@ static void test_who_leaves_is_not_read(void **state)
 
 /* ---- large answers ---- */
 
-/* Sixteen choices that never end: together they get what one answer may have, and end there by their length. Takes the
- * request's text. */
+/* Sixteen choices that never end: together they get what one answer may have, and end there by
+ * their length. Takes the request's text. */
 static void expect_one_limit(char *bytes)
 {
     enum { N_CHOICES = 16, ALL_BYTES = 80 << 20 };
