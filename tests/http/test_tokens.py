@@ -200,14 +200,14 @@ def test_too_many_are_refused_and_those_that_leave_are_forgotten(start_server):
 
 
 def test_many_short_ones_are_refused_by_their_number(start_server):
-    """Behind one that is long."""
+    """Behind three that are long."""
     server = start_server()
-    first = send(server, long_request())
+    first = [send(server, long_request()) for _ in range(3)]
     connections = [send(server, raw("/tokenize", b'{"prompt": "a"}')) for _ in range(80)]
     heads = [read_all(c).split("\r\n")[0] for c in connections]
     assert {h.split()[1] for h in heads} <= {"200", "429"}
-    assert read_all(first).startswith("HTTP/1.1 200")  # at a low priority: it is there until the others have come
-    assert sum("429" in h for h in heads) == 80 - 63, heads
+    assert all(read_all(c).startswith("HTTP/1.1 200") for c in first)
+    assert 80 - 63 <= sum("429" in h for h in heads) <= 80 - 61, heads  # on a slow machine some of the three have ended
     assert server.stop() == 0
 
 

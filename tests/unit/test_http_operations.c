@@ -1,6 +1,6 @@
 /* What operators need of the server: figures, limits on time, when to come again. Real sockets, a stand-in
  * for the engine. */
-#define UNIT_LIMIT_S 30
+#define UNIT_LIMIT_S 60
 #include "unit.h"
 
 #include "http_fixture.h"
@@ -300,6 +300,7 @@ static void expect_one_limit(char *bytes)
     fd = dial(&f);
     buf_init(&out, ALL_BYTES);
     say(fd, bytes);
+    assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 4 * PATIENCE_MS), 1);
     assert_true(hear(fd, &out, NULL));
     assert_memory_equal(buf_text(&out), "HTTP/1.1 200 OK", 15);
     for (const char *at = buf_text(&out); (at = strstr(at, "\"finish_reason\":\"length\"")); at++)
