@@ -203,6 +203,9 @@ def test_many_short_ones_are_refused_by_their_number(start_server):
     """Behind three that are long."""
     server = start_server()
     first = [send(server, long_request()) for _ in range(3)]
+    began = time.monotonic()
+    while metric(server, "osprey:tokenize_requests") < 3:  # they have been read
+        assert time.monotonic() - began < 30
     connections = [send(server, raw("/tokenize", b'{"prompt": "a"}')) for _ in range(80)]
     heads = [read_all(c).split("\r\n")[0] for c in connections]
     assert {h.split()[1] for h in heads} <= {"200", "429"}
