@@ -200,6 +200,8 @@ OSP_API enum osp_status osp_chat_render(const struct osp_chat *chat, const struc
 struct osp_engine;
 struct osp_request;
 
+enum { OSP_SLOT_SHARE_MAX = 1024 };
+
 struct osp_engine_options {
     int queue_requests_max; /* waiting requests before OSP_EBUSY; 0: 256 */
     /* Called from the engine's threads, perhaps from two at once, when requests have new events: at most once a step,
@@ -213,6 +215,10 @@ struct osp_engine_options {
     bool no_prefix_cache; /* every prompt is computed anew */
     /* Steps are planned and told of one after the other, and not while others run. The tokens are the same. */
     bool no_async_scheduling;
+    /* A client (osp_request_options.client) may hold at most so many times as many of the engine's slots for running
+     * sequences as are free: with 4, one client alone runs in four fifths of them, and another one finds a free slot.
+     * 0: no limit; at most OSP_SLOT_SHARE_MAX. */
+    int client_slot_share;
 };
 
 /* Borrows the model until it is closed. `opt` may be NULL. */

@@ -140,8 +140,11 @@ static struct sched_limits limits_of(const struct osp_model *m)
     return l;
 }
 
-static enum osp_status check_queue(struct osp_engine_options *opt)
+static enum osp_status check_options(struct osp_engine_options *opt)
 {
+    if (opt->client_slot_share < 0 || opt->client_slot_share > OSP_SLOT_SHARE_MAX)
+        return fail(OSP_EINVAL, "client_slot_share is %d, must be in 0 (no limit) to %d",
+                    opt->client_slot_share, OSP_SLOT_SHARE_MAX);
     if (opt->queue_requests_max < 0 || opt->queue_requests_max > QUEUE_REQUESTS_MAX)
         return fail(OSP_EINVAL, "queue_requests_max is %d, must be in 0 (default) to %d",
                     opt->queue_requests_max, QUEUE_REQUESTS_MAX);
@@ -171,7 +174,7 @@ static enum osp_status open_parts(struct osp_engine *e)
     struct device_info device;
     enum osp_status st;
 
-    TRY(check_queue(&e->options));
+    TRY(check_options(&e->options));
     if (e->model->remote != NULL)
         return remote_engine_open(e->model->remote, &e->options);
     model_device_info(e->model->model, &device);
@@ -179,6 +182,7 @@ static enum osp_status open_parts(struct osp_engine *e)
     e->runs_ahead = device.runs_ahead;
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
+    e->limits.slot_share = e->options.client_slot_share;
     TRY(sched_init(&e->sched, &e->limits));
     TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
     TRY(alloc_host_pages(e));

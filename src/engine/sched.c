@@ -169,6 +169,7 @@ static void running_unlink(struct sched *s, struct seq *q)
         i++;
     assert(i < s->n_running);
     s->n_running--;
+    q->client->n_running--;
     memmove(s->running + i, s->running + i + 1, (size_t)(s->n_running - i) * sizeof(struct seq *));
 }
 
@@ -232,6 +233,7 @@ static void admit(struct sched *s, uint64_t now_ns)
         queue_admit(s, q);
         q->state = SEQ_RUNNING;
         s->running[s->n_running++] = q;
+        q->client->n_running++;
         if (q->n_charged < q->n_stored)
             q->n_charged = q->n_stored;
         if (q->times.admit_ns != 0)
@@ -305,11 +307,11 @@ static void put_in_order(struct sched *s)
     s->n_order = s->n_running;
     for (int i = 0; i < s->n_running; i++) {
         s->order[i] = s->running[i];
-        s->running[i]->client->n_running = 0;
+        s->running[i]->client->n_ranked = 0;
     }
     sort_order(s, own_stays_before);
     for (int i = 0; i < s->n_order; i++)
-        s->order[i]->rank = s->order[i]->client->n_running++;
+        s->order[i]->rank = s->order[i]->client->n_ranked++;
     sort_order(s, stays_before);
 }
 

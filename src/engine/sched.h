@@ -46,6 +46,7 @@ struct sched_limits {
     int n_pages[N_PAGE_GROUPS];
     int n_host_pages[N_PAGE_GROUPS]; /* for sequences that gave way */
     int passes_max;                  /* see PASSES_MAX_DEFAULT */
+    int slot_share; /* a client runs at most so many sequences for each free slot; 0: no limit */
     bool no_prefix_cache;
     int32_t turn_ids[SCHED_TURN_IDS_MAX]; /* that end a message: one may go on behind it */
     int n_turn_ids;

@@ -57,7 +57,8 @@ struct client {
     struct line line;              /* the root's: of clients; a client's: of its requests */
     struct passes passes;          /* a client's: by others, since one of its own was admitted; */
     int64_t passed_by;             /* the last admission that counted there */
-    int n_running; /* a client's: of those that were put in order of giving way so far */
+    int n_running;                 /* a client's requests, */
+    int n_ranked; /* and those of them that were put in the order of preemption so far */
 };
 
 struct clients {

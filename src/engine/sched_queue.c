@@ -64,25 +64,37 @@ static bool is_for_due(const struct line *l)
     return l->n_due > 0 && l->n_admissions % 2 == 0;
 }
 
+/* Whether the client has its share of the slots: what is left is for clients that have fewer. */
+static bool has_its_slots(const struct sched *s, const struct client *client)
+{
+    const int64_t n_left = s->limits.n_seqs_max - s->n_running;
+
+    return s->limits.slot_share > 0 && client->n_running >= s->limits.slot_share * n_left;
+}
+
 static const struct client *first_due_client(const struct sched *s)
 {
     const struct client *first = NULL;
 
     for (const struct client *i = s->clients.root.live.first; i != NULL; i = i->after)
-        if (i->passes.due > 0 && (first == NULL || i->passes.due < first->passes.due))
+        if (i->passes.due > 0 && !has_its_slots(s, i) &&
+            (first == NULL || i->passes.due < first->passes.due))
             first = i;
     return first;
 }
 
-/* Of those that were served least, the one with the oldest request. */
+/* Of those that were served least, the one with the oldest request; NULL: all that wait have their
+ * share of the slots. */
 static const struct client *next_client(const struct sched *s)
 {
-    const struct client *best = s->first_waiting->client;
+    const struct client *best = NULL;
 
     if (is_for_due(&s->clients.root.line))
-        return first_due_client(s);
+        best = first_due_client(s);
+    if (best != NULL)
+        return best;
     for (const struct seq *q = s->first_waiting; q != NULL; q = q->after)
-        if (q->client->served < best->served)
+        if (!has_its_slots(s, q->client) && (best == NULL || q->client->served < best->served))
             best = q->client;
     return best;
 }
@@ -113,6 +125,8 @@ struct seq *queue_next(const struct sched *s)
     if (s->first_waiting == NULL)
         return NULL;
     client = next_client(s);
+    if (client == NULL)
+        return NULL;
     by_due = is_for_due(&client->line);
     for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
         if (q->client == client &&
@@ -131,10 +145,10 @@ static void pass(struct line *line, struct passes *p, int n_max)
     p->n_due_before = line->n_due++;
 }
 
-/* Another client is passed once, at its oldest request. */
+/* Another client is passed once, at its oldest request; not while it has its share of the slots. */
 static void pass_client(struct sched *s, struct client *client)
 {
-    if (client->passed_by == s->n_admissions)
+    if (client->passed_by == s->n_admissions || has_its_slots(s, client))
         return;
     client->passed_by = s->n_admissions;
     pass(&s->clients.root.line, &client->passes, s->limits.passes_max);
@@ -156,6 +170,7 @@ void queue_admit(struct sched *s, struct seq *q)
 
     assert(q->passes.n <= sched_passes_bound(&s->limits, &q->passes));
     assert(client->passes.n <= sched_passes_bound(&s->limits, &client->passes));
+    assert(!has_its_slots(s, client));
     q->admission = ++s->n_admissions;
     pass_others(s, q);
     stop_counting(&s->clients.root.line, &client->passes);

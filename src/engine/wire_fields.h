@@ -49,7 +49,8 @@ typedef int32_t wire_stop_tokens[OSP_STOP_TOKENS_MAX];
     HERE(void *, notify_ctx)                                                                       \
     VALUE(int64_t, swap_bytes)                                                                     \
     VALUE(bool, no_prefix_cache)                                                                   \
-    VALUE(bool, no_async_scheduling)
+    VALUE(bool, no_async_scheduling)                                                               \
+    VALUE(int, client_slot_share)
 
 #define REQUEST_OPTION_FIELDS(TEXT, VALUE, HERE)                                                   \
     VALUE(int, tokens_max)                                                                         \

@@ -3,12 +3,7 @@
 
 #include <math.h>
 
-enum {
-    RETRY_AFTER_S_MAX = 600,
-    /* Of several keys one may hold so many times as many places of the queue as are left: alone
-     * four fifths of it, and however many do so, one that has none yet finds one. */
-    QUEUE_SHARE = 4
-};
+enum { RETRY_AFTER_S_MAX = 600 };
 
 /* Until what waits now is done, at the speed of late; a second while nothing has been measured. */
 static int retry_after_s(const struct server *s)
@@ -51,7 +46,7 @@ static int places_left(const struct server *s, int *n_waiting)
 
 static bool is_over_share(const struct server *s, int key_index, int n_unanswered, int n_left)
 {
-    return s->keys.n > 1 && key_index >= 0 && n_unanswered >= (int64_t)QUEUE_SHARE * n_left;
+    return s->keys.n > 1 && key_index >= 0 && n_unanswered >= (int64_t)CLIENT_SHARE * n_left;
 }
 
 static void tell_share(const struct server *s, int n_unanswered, struct api_error *out)

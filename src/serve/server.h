@@ -11,7 +11,13 @@
 #include "serve/serve.h"
 #include "serve/token_job.h"
 
-enum { SERVER_NAMES_MAX = 8 };
+enum {
+    SERVER_NAMES_MAX = 8,
+    /* Of several keys one may hold so many times as many places of the queue, and slots for running
+     * sequences, as are free: alone four fifths, and however many do so, a key that has none yet
+     * finds one. */
+    CLIENT_SHARE = 4
+};
 
 struct job;
 struct response_store;

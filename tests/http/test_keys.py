@@ -280,3 +280,17 @@ def test_nor_with_many_prompts_in_one_body(two_keys):
     assert streams.send("second") == 200
     streams.leave()
     assert server.stop() == 0
+
+
+def test_a_key_leaves_slots_to_others(two_keys):
+    """Answers without end of one key take four of five slots; another key's chat does not wait for one of them to end."""
+    server = two_keys("--max-num-seqs", "5")
+    endless = {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 3000, "ignore_eos": True}
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        running = [pool.submit(ask, server, "first", seed=i, temperature=1, **endless) for i in range(6)]
+        server.wait_until(lambda h: h["running"] >= 4 and h["waiting"] >= 2, "four running and two waiting")
+        assert server.health()["running"] == 4
+        answer = ask(server, "second", messages=[{"role": "user", "content": "What is the capital of France?"}])
+        assert answer["usage"]["completion_tokens"] > 0
+        assert not any(r.done() for r in running)
+        server.process.kill()  # ends the answers

@@ -201,6 +201,34 @@ static void test_priority_puts_no_other_client_out(void **state)
     fixture_close(&f);
 }
 
+/* One client's requests would fill all slots for long: with a share of four for each free slot it leaves one of
+ * five, which another client finds at once, and a third one when the second has ended. */
+static void test_a_client_leaves_slots_to_others(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    fixture_open(&f, 5, 64);
+    f.sched.limits.slot_share = 4;
+    for (int i = 0; i < 8; i++)
+        add(&f, i, (struct wanted){10, 100, -100, "many", NULL});
+    run(&f, TOKEN);
+    assert_int_equal(f.sched.n_running, 4);
+    add(&f, 8, (struct wanted){10, 30, 0, "one", NULL});
+    run(&f, TOKEN);
+    assert_int_equal(f.sched.n_running, 5);
+    assert_int_equal(f.seqs[8].state, SEQ_RUNNING);
+    add(&f, 9, (struct wanted){10, 30, 0, "two", NULL});
+    run(&f, TOKEN);
+    assert_int_equal(f.seqs[9].state, SEQ_WAITING);
+    while (f.seqs[8].state != SEQ_ENDED)
+        run(&f, TOKEN);
+    run(&f, TOKEN);
+    assert_int_equal(f.seqs[9].state, SEQ_RUNNING);
+    assert_int_equal(f.sched.n_running, 5); /* four of the many beside it, no more */
+    fixture_close(&f);
+}
+
 /* New clients come all the time and begin with the least that one who waits was served: one that
  * was served more is passed by no more of them than the limit says. */
 static void test_a_client_is_not_passed_for_ever(void **state)
@@ -270,5 +298,6 @@ UNIT_MAIN(cmocka_unit_test(test_users_divide_their_clients_share),
           cmocka_unit_test(test_users_of_a_client_are_served_alike),
           cmocka_unit_test(test_users_of_one_name), cmocka_unit_test(test_prompt_rows_go_by_client),
           cmocka_unit_test(test_priority_puts_no_other_client_out),
+          cmocka_unit_test(test_a_client_leaves_slots_to_others),
           cmocka_unit_test(test_a_client_is_not_passed_for_ever),
           cmocka_unit_test(test_what_is_remembered))
