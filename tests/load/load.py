@@ -9,6 +9,7 @@ times with room for other work on the machine. Exit status 1 when a promise is n
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -26,6 +27,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build"))
 PROGRAM, BURDEN = BUILD / "tests" / "osprey-fake", BUILD / "tests" / "burden"
 MIB = 1 << 20
+
+
+def resident_of(pid):
+    try:
+        text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return 0
+    found = re.search(r"VmRSS:\s+(\d+) kB", text)
+    return int(found[1]) * 1024 if found else 0
 
 
 class Server:
@@ -69,8 +79,14 @@ class Server:
         return sum(found)
 
     def resident(self):
-        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+) kB", text)[1]) * 1024
+        """Of the server and of its worker process, if it has one."""
+        pid = self.process.pid
+        children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        threads = [t for t in pathlib.Path(f"/proc/{pid}/task").iterdir() if t.name != str(pid)]
+        for thread in threads:  # a child belongs to the thread that made it
+            with contextlib.suppress(FileNotFoundError):
+                children += (thread / "children").read_text().split()
+        return sum(resident_of(process) for process in [str(pid), *children])
 
     def files_at_rest(self):
         """Open descriptors once the last connections, which linger for a moment, have ended."""
@@ -271,9 +287,10 @@ def disconnects(n, at_once=200):
     return seen, promises
 
 
-# What docs/limits.md allows clients to make the server hold, in MiB: bodies, answers that wait to be
-# sent, and for each connection; then what the engine's process and the heap's fragmentation add.
-HOSTILE_MIB = {"bodies": 256, "answers": 256, "connection": 1, "rest": 128}
+# Of docs/limits.md, in MiB, what these clients can make the server hold: request bodies, unread answers, one
+# tokenization and its answer, grammars and their texts, and 1 for each connection. Answers being made, stored
+# responses and the KV cache have limits of their own and are not attacked here.
+HOSTILE_MIB = {"bodies": 256, "unread answers": 512, "tokenization": 128, "grammars": 128}
 
 
 def hostile(n, seconds, base_s, slack=1, program=PROGRAM, step_ms=10):
@@ -290,7 +307,7 @@ def hostile(n, seconds, base_s, slack=1, program=PROGRAM, step_ms=10):
         seen = {"alone": alone, "beside": beside, "hostile": last_line(clients)}
         seen["resident_before"], seen["resident_peak"] = before, max(resident.stop())
         seen["restarts"] = server.health()["restarts"]
-        limit = HOSTILE_MIB["bodies"] + HOSTILE_MIB["answers"] + HOSTILE_MIB["rest"] + n * HOSTILE_MIB["connection"]
+        limit = sum(HOSTILE_MIB.values()) + n
         promises.equal("bad answers to the good client", beside["health"]["bad"] + beside["chat"]["bad"], 0)
         promises.most("p99 of the good client's /health, ms", beside["health"]["ms_p99"], 50 * slack)
         promises.most(
