@@ -1,6 +1,7 @@
 """What strangers can make the real server keep or do: unread answers, bodies without a key, pages of other sites,
 and the answers of clients that read slowly."""
 
+import contextlib
 import http.client
 import json
 import pathlib
@@ -9,6 +10,7 @@ import socket
 import time
 
 import pytest
+from conftest import PROGRAM
 
 MIB = 1 << 20
 CHAT = b'{"messages":[{"role":"user","content":"What is the capital of France?"}],"max_tokens":4}'
@@ -317,3 +319,39 @@ def test_who_asked(start_server):
     assert " key=1 method=GET path=/v1/models status=200 " in lines[str(port["first"])]
     assert " key=- method=GET path=/v1/models status=401 " in lines[str(port["wrong"])]
     assert not [x for x in server.log if "Bearer" in x or "wrong" in x]
+
+
+# ---- connections ----
+
+
+def health_on(s):
+    s.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    return s.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+
+
+def test_connections_beyond_the_limit(start_server, tmp_path):
+    """With 128 open files 64 are left for connections: one more is closed at once, and served when another one ends."""
+    program = tmp_path / "osprey"
+    program.write_text(f'#!/bin/sh\nulimit -n 128\nexec "{PROGRAM}" "$@"\n')
+    program.chmod(0o755)
+    server = start_server(program=str(program))
+    held = [connect(server) for _ in range(64)]
+    assert all(health_on(s) for s in held)
+    assert read_all(connect(server)) == b""
+    held.pop().close()
+    for _ in range(100):  # until the server has seen its end
+        with connect(server) as s, contextlib.suppress(OSError):
+            if health_on(s):
+                break
+    else:
+        raise AssertionError("no connection is taken after one has ended")
+    assert all(health_on(s) for s in held)
+
+
+def test_idle_connections_are_closed(start_server):
+    server = start_server("--idle-timeout", "1")
+    s = connect(server)
+    assert health_on(s)
+    begin = time.monotonic()
+    assert read_all(s) == b""
+    assert 0.9 < time.monotonic() - begin < 10
