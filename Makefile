@@ -84,7 +84,7 @@ FLAGS_neon_i8mm := $(FLAGS_neon)+i8mm
 # Unrolled loops under sanitizers take minutes to compile at -O3: those builds lower it.
 KERNEL_OPT    ?= -O3
 KERNELS       := $(KERNELS_$(ARCH))
-OTHER_KERNELS := $(patsubst %,src/cpu/kernels_%.c,\
+OTHER_KERNELS := $(patsubst %,src/cpu/kernels/kernels_%.c,\
                    $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
 
 # ---- hardening ----------------------------------------------------------------------------------
@@ -191,15 +191,15 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@echo "  CC    src/$*.c"
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
-$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(FLAGS_$(k))))
+$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(FLAGS_$(k))))
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
 # Made again with every commit, in a worktree too, and when files are changed: results of measurements name it.
 $(BUILD)/build-id: FORCE
 	@mkdir -p $(@D)
 	@id=$$(git describe --always --dirty 2>/dev/null); echo "$$id" | cmp -s - $@ || echo "$$id" >$@
-$(BUILD)/obj/src/cli/build_id.o: $(BUILD)/build-id
-$(BUILD)/obj/src/cli/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
+$(BUILD)/obj/src/cli/options/build_id.o: $(BUILD)/build-id
+$(BUILD)/obj/src/cli/options/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
 
 # The chat's page is part of it.
 $(BUILD)/obj/src/serve/web.o: $(wildcard src/serve/web/*)

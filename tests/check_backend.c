@@ -15,7 +15,7 @@
 
 #include "stages/harness.h"
 #include "base/pool.h"
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 
 static const char *only_stage; /* NULL: all */
 static const char *const mixture_names[N_MIXTURES] = {"prompts", "both kinds", "generated rows"};

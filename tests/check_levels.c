@@ -12,7 +12,7 @@
  * CHECK_QUICK in the environment, for builds with sanitizers: the beginnings of two paragraphs. There one position
  * can be more than the limit of the mean, which is therefore ten times as wide; nor does the share of the same
  * most likely token say much. */
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 #include "routers.h"
 #include "texts.h"
 

@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "text/constraint.h"
-#include "text/schema.h"
+#include "text/grammar/constraint.h"
+#include "text/schema/schema.h"
 
 enum {
     COSTS_MAX = 1 << 20,

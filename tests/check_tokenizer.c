@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/rng.h"
-#include "text/detok.h"
-#include "text/tokenizer.h"
+#include "text/token/detok.h"
+#include "text/token/tokenizer.h"
 
 enum { RECORD_BYTES_MAX = 1 << 28, TIME_RUNS = 5 };
 enum { HOSTILE_BYTES = 1 << 20, HOSTILE_MS_MAX = 60000 }; /* n^2 would take longer */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "text/tokenizer.h"
+#include "text/token/tokenizer.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

@@ -12,7 +12,7 @@
 #include "backend/tensor.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 
 enum {
     COLUMNS = 2880,
@@ -59,7 +59,7 @@ static void read_slice(struct bench *b, const char *data)
     b->sum += s0[0] + s0[1];
 }
 
-/* As cpu/mixed.c: some tokens after the others, four groups at once where these are few. */
+/* As cpu/matmul/mixed.c: some tokens after the others, four groups at once where these are few. */
 static void mixed_groups(struct bench *b, const char *group, int n_groups, int n_x)
 {
     const int n_most = n_x <= 4 ? 4 : 1;
@@ -77,7 +77,7 @@ static void mixed_groups(struct bench *b, const char *group, int n_groups, int n
                 .n_x = n_x - x < MIXED_TOKENS_MAX ? n_x - x : MIXED_TOKENS_MAX});
 }
 
-/* As cpu/int8_tiles.c: one token with groups far apart, several with one after the other. */
+/* As cpu/matmul/int8_tiles.c: one token with groups far apart, several with one after the other. */
 static void mxfp4_groups(struct bench *b, const char *group, int n_groups, int n_x)
 {
     const int n_at_once = n_x == 1 && n_groups >= GROUPS_AT_ONCE ? GROUPS_AT_ONCE : 1;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "text/harmony_read.h"
+#include "text/harmony/harmony_read.h"
 
 enum { STREAM_TOKENS_MAX = 1 << 20, CONTENT_BYTES_MAX = 1 << 26 };
 

@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-#include "cli/eval.h"
-#include "cli/quality.h"
+#include "cli/eval/eval.h"
+#include "cli/eval/quality.h"
 #include "divergence.h"
 #include "osprey.h"
 #include "steps.h"

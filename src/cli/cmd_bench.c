@@ -7,9 +7,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/printable.h"
-#include "cli/bench_measure.h"
-#include "cli/bench_output.h"
-#include "cli/commands.h"
+#include "cli/bench/bench_measure.h"
+#include "cli/bench/bench_output.h"
+#include "cli/options/commands.h"
 
 enum { COMMAND_BYTES_MAX = 4096, MATRIX_BYTES_MAX = 1 << 20, PLOT_FILES_MAX = 8 };
 

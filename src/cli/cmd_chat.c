@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cli/chat_session.h"
-#include "cli/commands.h"
-#include "cli/log_level.h"
-#include "cli/model_args.h"
-#include "cli/read_input.h"
-#include "cli/sampling_args.h"
+#include "cli/terminal/chat_session.h"
+#include "cli/options/commands.h"
+#include "cli/options/log_level.h"
+#include "cli/options/model_args.h"
+#include "cli/terminal/read_input.h"
+#include "cli/options/sampling_args.h"
 
 enum { EXIT_INTERRUPTED = 130 };
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "cli/commands.h"
+#include "cli/options/commands.h"
 
 /* ---- what the shells have in common ---- */
 

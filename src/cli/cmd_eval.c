@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "cli/commands.h"
-#include "cli/eval.h"
-#include "cli/model_args.h"
-#include "cli/quality.h"
+#include "cli/options/commands.h"
+#include "cli/eval/eval.h"
+#include "cli/options/model_args.h"
+#include "cli/eval/quality.h"
 
 struct eval_args {
     struct model_args model;

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "cli/help.h"
+#include "cli/options/help.h"
 
 struct help_args {
     bool man, foreign;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/progress.h"
+#include "cli/options/commands.h"
+#include "cli/terminal/progress.h"
 #include "osprey_tools.h"
 
 enum {

@@ -6,10 +6,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "cli/commands.h"
-#include "cli/log_level.h"
-#include "cli/model_args.h"
-#include "cli/sampling_args.h"
+#include "cli/options/commands.h"
+#include "cli/options/log_level.h"
+#include "cli/options/model_args.h"
+#include "cli/options/sampling_args.h"
 #include "serve/serve.h"
 
 struct serve_args {

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "cli/model_args.h"
-#include "cli/commands.h"
-#include "cli/read_input.h"
-#include "cli/terminal.h"
+#include "cli/options/model_args.h"
+#include "cli/options/commands.h"
+#include "cli/terminal/read_input.h"
+#include "cli/terminal/terminal.h"
 
 struct tokenize_args {
     struct model_args model;

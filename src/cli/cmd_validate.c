@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "base/file.h"
-#include "cli/commands.h"
-#include "cli/model_args.h"
-#include "cli/progress.h"
+#include "cli/options/commands.h"
+#include "cli/options/model_args.h"
+#include "cli/terminal/progress.h"
 #include "cli/validate_device.h"
 #include "osprey_tools.h"
 

@@ -1,6 +1,6 @@
 #include <stdio.h>
 
-#include "cli/commands.h"
+#include "cli/options/commands.h"
 #include "osprey.h"
 
 static const struct option_row OPTIONS[] = {{0}};

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "cli/commands.h"
-#include "cli/help.h"
+#include "cli/options/commands.h"
+#include "cli/options/help.h"
 #include "osprey.h"
 
 static bool asks_for_help(int argc, char **argv)

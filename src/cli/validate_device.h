@@ -2,7 +2,7 @@
 #ifndef CLI_VALIDATE_DEVICE_H
 #define CLI_VALIDATE_DEVICE_H
 
-#include "cli/model_args.h"
+#include "cli/options/model_args.h"
 #include "osprey_tools.h"
 
 enum { VALIDATE_CHECKS_MAX = 16 };

@@ -16,7 +16,7 @@
 #define ENGINE_ANSWER_HEADER_H
 
 #include "engine/calls.h"
-#include "text/phrases.h"
+#include "text/grammar/phrases.h"
 
 /* What a message is, as bits. */
 enum {

@@ -5,7 +5,7 @@
 #define ENGINE_CHAT_H
 
 #include "osprey.h"
-#include "text/harmony.h"
+#include "text/harmony/harmony.h"
 
 enum {
     CHAT_MESSAGES_MAX = 16384,               /* ten times the longest agent session seen */

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "text/harmony.h"
+#include "text/harmony/harmony.h"
 
 /* False: there is none of this name (or NULL), and *out stays. */
 bool effort_find(const char *name, enum harmony_effort *out);

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "text/harmony_read.h"
-#include "text/harmony_tools.h"
+#include "text/harmony/harmony_read.h"
+#include "text/harmony/harmony_tools.h"
 
 static const char assistant[] = "assistant";
 

@@ -3,7 +3,7 @@
 #define ENGINE_CHAT_REPLAY_H
 
 #include "engine/replay.h"
-#include "text/harmony.h"
+#include "text/harmony/harmony.h"
 
 struct chat_replay {
     struct replay *store; /* borrowed; NULL: nothing is looked up, but prompts are hashed */

@@ -5,7 +5,7 @@
 
 #include "engine/replay.h"
 #include "engine/stop_text.h"
-#include "text/harmony_read.h"
+#include "text/harmony/harmony_read.h"
 
 /* An event that waits to be heard; texts are offsets into event_stream.text. */
 struct pending_event {

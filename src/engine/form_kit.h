@@ -4,7 +4,7 @@
 #define ENGINE_FORM_KIT_H
 
 #include "osprey.h"
-#include "text/constraint.h"
+#include "text/grammar/constraint.h"
 
 enum {
     FORM_GRAMMARS_MAX = 512, /* that are kept: as many as a request may have functions */

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "engine/form_kit.h"
-#include "text/schema.h"
+#include "text/schema/schema.h"
 
 struct kept {
     enum osp_form form;

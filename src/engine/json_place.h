@@ -5,7 +5,7 @@
 #define ENGINE_JSON_PLACE_H
 
 #include "base/status.h"
-#include "text/harmony.h"
+#include "text/harmony/harmony.h"
 
 struct json_t; /* jansson's value */
 

@@ -8,7 +8,7 @@
 #include "engine/memory_plan.h"
 #include "osprey_tools.h"
 #include "engine/form_kit.h"
-#include "text/tokenizer.h"
+#include "text/token/tokenizer.h"
 
 enum { STAGE_COSTS_MAX = 16 };
 

@@ -9,7 +9,7 @@
 #define ENGINE_REPLAY_H
 
 #include "osprey.h"
-#include "text/tokenizer.h"
+#include "text/token/tokenizer.h"
 
 enum {
     REPLAY_BYTES_MAX =

@@ -9,7 +9,7 @@
 #include "engine/model_api.h"
 #include "model/validate.h"
 #include "osprey_tools.h"
-#include "text/tokenizer.h"
+#include "text/token/tokenizer.h"
 
 enum { CONTEXT_SMALL_TOKENS = 4096 }; /* what the figure is for when the host has too little */
 

@@ -7,7 +7,7 @@
 #include "engine/chat.h"
 #include "engine/request.h"
 #include "harmony_streams.h"
-#include "text/detok.h"
+#include "text/token/detok.h"
 
 enum { STOPS_MAX = 3, N_FUNCTIONS = 2 };
 

@@ -12,7 +12,7 @@
 #include "engine/answer_form.h"
 #include "serve/json_in.h"
 #include "serve/json_fields.h"
-#include "text/harmony_read.h"
+#include "text/harmony/harmony_read.h"
 
 enum {
     WALK_TOKENS = 300,

@@ -7,8 +7,8 @@
 
 #include "base/utf8.h"
 #include "engine/chat.h"
-#include "text/harmony_read.h"
-#include "text/harmony_types.h"
+#include "text/harmony/harmony_read.h"
+#include "text/harmony/harmony_types.h"
 
 enum {
     OUT_BYTES_MAX = 1 << 24,

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/constraint.h"
-#include "text/schema.h"
+#include "text/grammar/constraint.h"
+#include "text/schema/schema.h"
 
 enum { WALK_TOKENS = 40, CHOICES_MAX = 8 };
 

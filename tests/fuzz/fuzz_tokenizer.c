@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/detok.h"
-#include "text/tokenizer.h"
-#include "text/vocab_files.h"
+#include "text/token/detok.h"
+#include "text/token/tokenizer.h"
+#include "text/token/vocab_files.h"
 
 enum { OUT_BYTES_MAX = 1 << 24 };
 

@@ -18,7 +18,7 @@ CLEAN = {
     "src/model/model.c": '#include "store/checkpoint.h"\n',
     "src/serve/serve.h": "\n",
     "src/cli/main.c": '#include "serve/serve.h"\n#include "osprey.h"\n#include <histedit.h>\n',
-    "src/cpu/kernels_avx2.c": "#include <immintrin.h>\n",
+    "src/cpu/kernels/kernels_avx2.c": "#include <immintrin.h>\n",
     "src/cuda/common/launch.h": '#include "backend/backend.h"\n',
     "src/cuda/decode/decode.h": '#include "cuda/common/launch.h"\n',
     "src/cuda/program/step.c": '#include "cuda/decode/decode.h"\n',

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backend/tensor.h"
-#include "cpu/kernels.h"
+#include "cpu/kernels/kernels.h"
 
 #define LANES 16
 typedef float fvec __attribute__((vector_size(64)));
@@ -50,7 +50,7 @@ static inline void sums_v(float out[4], fvec a, fvec b, fvec c, fvec d)
     }
 }
 
-#include "cpu/kernels_float.h"
+#include "cpu/kernels/kernels_float.h"
 
 typedef int8_t bytes __attribute__((vector_size(64)));
 enum { INT8_TOKENS = 8 };
@@ -117,10 +117,10 @@ static int32_t bias_of(const int8_t *codes)
 }
 
 #define LEVEL_PRODUCTS_INT8 arranged_or_not
-#include "cpu/kernels_int8.h"
-#include "cpu/kernels_int8_many.h"
+#include "cpu/kernels/kernels_int8.h"
+#include "cpu/kernels/kernels_int8_many.h"
 
-#include "cpu/kernels_rounded.h"
+#include "cpu/kernels/kernels_rounded.h"
 
 /* ---- tiles ---- */
 
@@ -221,7 +221,7 @@ static inline table_words subtract_words(table_words from, table_words less)
 #define TILE_LOAD       tile_load
 #define TILE_STORE      tile_store
 #define TILE_DOT_BF16   tile_dot_bf16
-#include "cpu/kernels_tiles.h"
+#include "cpu/kernels/kernels_tiles.h"
 
 static const struct kernels emulated_levels[] = {
     {.name = "emulated amx",

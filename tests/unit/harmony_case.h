@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "text/harmony_read.h"
+#include "text/harmony/harmony_read.h"
 
 #define GOLDEN "tests/golden/harmony/"
 

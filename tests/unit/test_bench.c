@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "base/memory.h"
-#include "cli/bench_args.h"
-#include "cli/bench_sse.h"
+#include "cli/bench/bench_args.h"
+#include "cli/bench/bench_sse.h"
 
 static void add_all(struct samples *s, const double *values, size_t n)
 {

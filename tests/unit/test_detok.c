@@ -1,7 +1,7 @@
 /* Streaming decode: every way to cut the bytes gives the text of the whole. */
 #include "unit.h"
 
-#include "text/detok.h"
+#include "text/token/detok.h"
 
 /* Pushes bytes cut behind every position whose bit is set in `cuts`. */
 static void assert_decodes(const char *bytes, size_t n_bytes, unsigned cuts, const char *expected)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "cli/eval.h"
+#include "cli/eval/eval.h"
 
 /* ---- judging ---- */
 

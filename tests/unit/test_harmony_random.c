@@ -6,7 +6,7 @@
 
 #include "harmony_case.h"
 #include "harmony_streams.h"
-#include "text/detok.h"
+#include "text/token/detok.h"
 
 enum { STREAMS = 240000 };
 

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "harmony_case.h"
-#include "text/harmony_types.h"
+#include "text/harmony/harmony_types.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "cpu/int8_rows.h"
+#include "cpu/matmul/int8_rows.h"
 
 enum { COLUMNS = 320, BLOCKS = COLUMNS / 32 };
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "cpu/exp4.h"
-#include "cpu/kernels.h"
+#include "cpu/kernels/exp4.h"
+#include "cpu/kernels/kernels.h"
 #include "emulated_levels.h"
 
 /* Those of this machine, then those that are emulated. */

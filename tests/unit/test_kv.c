@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "cpu/kernels.h"
-#include "cpu/kv.h"
+#include "cpu/kernels/kernels.h"
+#include "cpu/stages/kv.h"
 
 static float float_of(uint32_t bits)
 {

@@ -7,10 +7,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "cli/commands.h"
-#include "cli/kernel_json.h"
-#include "cli/model_args.h"
-#include "cli/model_cache.h"
+#include "cli/options/commands.h"
+#include "cli/options/kernel_json.h"
+#include "cli/options/model_args.h"
+#include "cli/terminal/model_cache.h"
 
 struct args {
     struct model_args model;

@@ -3,11 +3,11 @@
 
 #include <stdlib.h>
 
-#include "cli/commands.h"
-#include "cli/foreign.h"
-#include "cli/help.h"
-#include "cli/model_args.h"
-#include "cli/nearest.h"
+#include "cli/options/commands.h"
+#include "cli/options/foreign.h"
+#include "cli/options/help.h"
+#include "cli/options/model_args.h"
+#include "cli/options/nearest.h"
 
 struct args {
     bool quiet;

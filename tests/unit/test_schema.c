@@ -7,9 +7,9 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "text/constraint.h"
-#include "text/regex.h"
-#include "text/schema.h"
+#include "text/grammar/constraint.h"
+#include "text/grammar/regex.h"
+#include "text/schema/schema.h"
 
 #define TOKENIZER "models/osprey-nano/tokenizer.json"
 #define SPACED    ((struct schema_options){false, false})

@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/buf.h"
-#include "text/split.h"
-#include "text/unicode_tables.h"
+#include "text/token/split.h"
+#include "text/token/unicode_tables.h"
 
 #define ACUTE "\xCC\x81"     /* M */
 #define HIRA  "\xE3\x81\x82" /* Lo */

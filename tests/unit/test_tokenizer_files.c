@@ -4,7 +4,7 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
-#include "text/vocab.h"
+#include "text/token/vocab.h"
 #include "tokenizer_file.h"
 
 /* What is replaced in the small tokenizer.json, and what the message must then say. */

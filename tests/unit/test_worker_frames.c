@@ -14,7 +14,7 @@
 #include "base/process.h"
 #include "engine/wire_fields.h"
 #include "engine/worker.h"
-#include "text/tokenizer.h"
+#include "text/token/tokenizer.h"
 
 #define MODEL "models/osprey-nano"
 

@@ -9,8 +9,8 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "text/split.h"
-#include "text/tokenizer.h"
+#include "text/token/split.h"
+#include "text/token/tokenizer.h"
 
 enum { TEST_AB = 256, TEST_BC, TEST_ABC, TEST_FIRST_SPECIAL, TEST_STARTOFTEXT = 270, TEST_SIZE };
 

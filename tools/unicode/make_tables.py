@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_tables.c: the class of every code point, as the reference sees it.
+"""Writes src/text/token/unicode_tables.c: the class of every code point, as the reference sees it.
 
 The reference is tiktoken, whose regular expressions decide where text is split. So the classes are
 asked from that very engine: tiktoken accepts any pattern, text that the pattern does not match is
@@ -102,7 +102,7 @@ def source(blocks, index):
         "/* The class of every code point. Written by tools/unicode/make_tables.py; do not edit.",
         f" * Unicode {unicode_version()}, as the regular expressions of tiktoken"
         f" {importlib.metadata.version('tiktoken')} see it, asked for all code points. */",
-        '#include "text/unicode_tables.h"',
+        '#include "text/token/unicode_tables.h"',
         "",
         "/* clang-format off */",
         f"const uint8_t unicode_block_of[UNICODE_N_BLOCKS] = {{\n{rows(index)}\n}};",

@@ -6,7 +6,7 @@
  * what is drawn from, or with top_k or top_p how it is spread over bins. Then one block a row finishes: with
  * the largest logit, with a walk through one chunk, or in a bin (sample_rank.cuh).
  *
- * The rules are the CPU's (src/cpu/sample.c, sample_edit.c), with the same random number for the same seed and
+ * The rules are the CPU's (src/cpu/stages/sample.c, sample_edit.c), with the same random number for the same seed and
  * position: weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
  * that holds top_p of what is left; min_p; then a walk over what remains, by falling weight after top_k or
  * top_p, else by id. Sums of weights are integers, in units of 2^-40 of the largest, so that they are the same

@@ -1,0 +1,290 @@
+/* Requests to a server by its chat completions, streamed. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "cli/bench/bench_curl.h"
+#include "cli/bench/bench_sse.h"
+
+enum {
+    REQUEST_TIMEOUT_S = 3600,
+    CALL_TIMEOUT_S = 60,
+    LATENCY_CALLS = 5,
+    ANSWER_BYTES_MAX = 4 << 20,
+    BODY_BYTES_MAX = 64 << 20,
+    SHORT_WORDS = 64, /* prompts that teach how many tokens words make */
+    LONG_WORDS = 512
+};
+
+struct bench_http {
+    char *base; /* ends in /v1 */
+    char *model;
+    const char *api_key;
+    bool plain_body;
+    double latency_seconds;
+    double tokens_a_word, other_tokens; /* of a prompt: of its words, of the chat's format */
+};
+
+struct bench_job {
+    char *body;
+};
+
+/* ---- small calls ---- */
+
+static void keep_bytes(void *ctx, const char *bytes, size_t n_bytes)
+{
+    buf_append(ctx, bytes, n_bytes);
+}
+
+static enum osp_status get_models(struct bench_http *h, struct buf *out)
+{
+    char *url = mem_printf("%s/models", h->base);
+    const struct bench_call call = {.url = url,
+                                    .api_key = h->api_key,
+                                    .timeout_s = CALL_TIMEOUT_S,
+                                    .on_body = keep_bytes,
+                                    .ctx = out};
+    enum osp_status st = bench_curl_call(&call);
+
+    free(url);
+    return st;
+}
+
+static enum osp_status first_model(struct bench_http *h)
+{
+    struct buf answer;
+    json_t *root = NULL;
+    const char *id;
+    enum osp_status st;
+
+    buf_init(&answer, ANSWER_BYTES_MAX);
+    TRY(get_models(h, &answer));
+    root = json_loadb(buf_text(&answer), answer.size_bytes, 0, NULL);
+    id = json_string_value(json_object_get(json_array_get(json_object_get(root, "data"), 0), "id"));
+    if (id == NULL)
+        st = fail(OSP_EFORMAT, "%s/models: lists no model; name one with --model", h->base);
+    else
+        h->model = mem_strdup(id);
+out:
+    json_decref(root);
+    buf_release(&answer);
+    return st;
+}
+
+static enum osp_status measure_latency(struct bench_http *h)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; i < LATENCY_CALLS; i++) {
+        uint64_t begin_ns = clock_ns();
+        struct buf answer;
+
+        buf_init(&answer, ANSWER_BYTES_MAX);
+        st = get_models(h, &answer);
+        buf_release(&answer);
+        if (st != OSP_OK)
+            return st;
+        h->latency_seconds += (double)(clock_ns() - begin_ns) * 1e-9 / LATENCY_CALLS;
+    }
+    return st;
+}
+
+/* ---- prompts ---- */
+
+static const char *const WORDS[] = {
+    "time",  "people", "water", "house",  "world", "school", "family", "story",
+    "night", "music",  "river", "street", "paper", "table",  "summer", "winter",
+    "light", "number", "voice", "garden", "money", "letter", "window", "morning",
+    "horse", "city",   "south", "north",  "small", "young",  "green",  "early",
+};
+enum { N_WORDS = sizeof WORDS / sizeof WORDS[0] };
+
+static void put_words(struct buf *b, int n_words, uint64_t seed)
+{
+    buf_putc(b, '"');
+    for (int i = 0; i < n_words; i++)
+        buf_printf(b, "%s%s", i > 0 ? " " : "", WORDS[rng_bits(seed, (uint64_t)i, 4) % N_WORDS]);
+    buf_putc(b, '"');
+}
+
+/* What keeps answers long and caches cold, by the names of vLLM, SGLang and llama-server. */
+static const char LONG_AND_COLD[] = ",\"ignore_eos\":true,\"min_tokens\":%d,\"cache_prompt\":false";
+
+static enum osp_status make_body(const struct bench_http *h, char **out, int n_words,
+                                 int n_answer_tokens, uint64_t seed)
+{
+    struct buf b;
+
+    buf_init(&b, BODY_BYTES_MAX);
+    buf_puts(&b, "{\"model\":");
+    buf_json_string(&b, h->model, strlen(h->model));
+    buf_puts(&b, ",\"messages\":[{\"role\":\"user\",\"content\":");
+    put_words(&b, n_words, seed);
+    buf_printf(&b,
+               "}],\"stream\":true,\"stream_options\":{\"include_usage\":true},"
+               "\"temperature\":0,\"max_tokens\":%d",
+               n_answer_tokens);
+    if (!h->plain_body)
+        buf_printf(&b, LONG_AND_COLD, n_answer_tokens);
+    buf_puts(&b, "}");
+    if (b.overflow) {
+        buf_release(&b);
+        return fail(OSP_ELIMIT, "a prompt of %d words is larger than %d bytes", n_words,
+                    (int)BODY_BYTES_MAX);
+    }
+    *out = buf_take(&b);
+    return OSP_OK;
+}
+
+static enum osp_status http_prepare(void *self, struct bench_job **out,
+                                    const struct bench_prompt *p)
+{
+    struct bench_http *h = self;
+    int n_words = (int)((p->n_tokens - h->other_tokens) / h->tokens_a_word + 0.5);
+    char *body;
+    enum osp_status st;
+
+    if (n_words < 1)
+        n_words = 1;
+    TRY(make_body(h, &body, n_words, p->n_answer_tokens, p->seed));
+    *out = mem_new(sizeof **out);
+    (*out)->body = body;
+out:
+    return st;
+}
+
+static void http_drop(void *self, struct bench_job *job)
+{
+    (void)self;
+    free(job->body);
+    free(job);
+}
+
+/* ---- a request ---- */
+
+static void on_stream(void *ctx, const char *bytes, size_t n_bytes)
+{
+    bench_sse_push(ctx, bytes, n_bytes, clock_ns());
+}
+
+static enum osp_status http_run(void *self, struct bench_job *job, struct timeline *out)
+{
+    struct bench_http *h = self;
+    struct bench_sse sse;
+    char *url = mem_printf("%s/chat/completions", h->base);
+    struct bench_call call = {.url = url,
+                              .body = job->body,
+                              .api_key = h->api_key,
+                              .timeout_s = REQUEST_TIMEOUT_S,
+                              .on_body = on_stream,
+                              .ctx = &sse};
+    enum osp_status st;
+
+    bench_sse_init(&sse, out);
+    out->start_ns = clock_ns();
+    TRY(bench_curl_call(&call));
+    if (sse.failed)
+        st = fail(OSP_EIO, "%s: %s", url, sse.error);
+    else if (out->first_chunk_ns == 0)
+        st = fail(OSP_EFORMAT, "%s: the answer has no chunk of a chat completion", url);
+out:
+    bench_sse_release(&sse);
+    free(url);
+    return st;
+}
+
+/* ---- how many tokens words make ---- */
+
+static enum osp_status count_tokens(struct bench_http *h, int n_words, double *n_tokens)
+{
+    struct timeline t = {0};
+    struct bench_job job = {.body = NULL};
+    enum osp_status st;
+
+    TRY(make_body(h, &job.body, n_words, 1, 1));
+    TRY(http_run(h, &job, &t));
+    *n_tokens = t.n_prompt_tokens;
+out:
+    timeline_release(&t);
+    free(job.body);
+    return st;
+}
+
+static enum osp_status learn_tokens(struct bench_http *h)
+{
+    double few, many;
+    enum osp_status st;
+
+    h->tokens_a_word = 1; /* of gpt-oss's vocabulary, should the server not count */
+    TRY(count_tokens(h, SHORT_WORDS, &few));
+    TRY(count_tokens(h, LONG_WORDS, &many));
+    if (few > 0 && many > few) {
+        h->tokens_a_word = (many - few) / (LONG_WORDS - SHORT_WORDS);
+        h->other_tokens = few - h->tokens_a_word * SHORT_WORDS;
+    }
+out:
+    return st;
+}
+
+/* ---- life ---- */
+
+static char *base_of(const char *url)
+{
+    size_t n = strlen(url);
+
+    while (n > 0 && url[n - 1] == '/')
+        n--;
+    if (n >= 3 && strncmp(url + n - 3, "/v1", 3) == 0)
+        return mem_strndup(url, n);
+    return mem_printf("%.*s/v1", (int)n, url);
+}
+
+enum osp_status bench_http_open(struct bench_http **out, const struct bench_http_options *opt)
+{
+    struct bench_http *h = mem_new(sizeof *h);
+    enum osp_status st;
+
+    *h = (struct bench_http){
+        .base = base_of(opt->url), .api_key = opt->api_key, .plain_body = opt->plain_body};
+    TRY(bench_curl_load());
+    if (opt->model != NULL)
+        h->model = mem_strdup(opt->model);
+    else
+        TRY(first_model(h));
+    TRY(measure_latency(h));
+    TRY(learn_tokens(h));
+    *out = h;
+out:
+    if (st != OSP_OK)
+        bench_http_close(h);
+    return st;
+}
+
+void bench_http_close(struct bench_http *h)
+{
+    if (h == NULL)
+        return;
+    free(h->base);
+    free(h->model);
+    free(h);
+}
+
+const char *bench_http_model(const struct bench_http *h)
+{
+    return h->model;
+}
+
+struct bench_source bench_http_source(struct bench_http *h)
+{
+    return (struct bench_source){
+        .self = h,
+        .latency_mode = "api",
+        .latency_seconds = h->latency_seconds,
+        .prepare = http_prepare,
+        .run = http_run,
+        .drop = http_drop,
+    };
+}

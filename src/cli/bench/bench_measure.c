@@ -1,0 +1,341 @@
+/* A measurement from the first option to the report: opens the engine or a server, runs every case, and
+ * writes down what it ran on. */
+#include "cli/bench/bench_measure.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/printable.h"
+#include "cli/eval/quality.h"
+
+enum { FIRST_PROMPT_TOKENS = 16 };
+
+struct bench {
+    const struct bench_args *args;
+    struct bench_case cases[BENCH_CASES_MAX];
+    struct bench_row rows[BENCH_CASES_MAX];
+    struct bench_report report;
+    struct osp_model *model; /* in process */
+    struct bench_local local;
+    struct bench_http *http; /* a server */
+    struct bench_source source;
+    struct probing *probing; /* of the host's, while cases run */
+    struct osp_model_info info;
+    char *name, *path, *device;
+};
+
+/* ---- progress ---- */
+
+static void say(const struct bench *b, size_t i)
+{
+    const struct bench_case *c = &b->cases[i];
+
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r[%zu/%zu] pp%d tg%d depth %d concurrency %d\033[K", i + 1,
+                b->report.n_rows, c->pp_tokens, c->tg_tokens, c->depth_tokens, c->concurrency);
+}
+
+static void say_done(void)
+{
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+}
+
+/* ---- opening ---- */
+
+/* Unless told otherwise: room for the longest request, and for as many as run at once. */
+static struct model_args fitting(const struct bench *b)
+{
+    struct model_args m = b->args->model;
+    int n_tokens = 0, n_seqs = 0;
+
+    for (size_t i = 0; i < b->report.n_rows; i++) {
+        const struct bench_case *c = &b->cases[i];
+        int n = c->depth_tokens + c->pp_tokens + c->tg_tokens;
+
+        n_tokens = n > n_tokens ? n : n_tokens;
+        n_seqs = c->concurrency > n_seqs ? c->concurrency : n_seqs;
+    }
+    if (n_tokens <= FIRST_PROMPT_TOKENS)
+        n_tokens = FIRST_PROMPT_TOKENS + 1;
+    if (m.context_tokens_max == 0)
+        m.context_tokens_max = n_tokens;
+    if (m.n_seqs_max == 0)
+        m.n_seqs_max = n_seqs;
+    return m;
+}
+
+static double alive_seconds(void)
+{
+    struct bench_process p;
+
+    return bench_process_read(&p, 0) ? p.seconds_alive : 0;
+}
+
+/* How long after the start an answer's first token can be there. */
+static enum osp_status measure_first_token(struct bench *b)
+{
+    const struct bench_prompt prompt = {.n_tokens = FIRST_PROMPT_TOKENS, .n_answer_tokens = 1};
+    struct bench_job *job = NULL;
+    struct timeline t = {0};
+    enum osp_status st;
+
+    TRY(b->source.prepare(b->source.self, &job, &prompt));
+    TRY(b->source.run(b->source.self, job, &t));
+    b->report.first_token_seconds = (double)(t.end_ns - t.start_ns) * 1e-9;
+out:
+    if (job != NULL)
+        b->source.drop(b->source.self, job);
+    timeline_release(&t);
+    return st;
+}
+
+static void describe_model(struct bench *b)
+{
+    struct bench_report *r = &b->report;
+
+    osp_model_get_info(b->model, &b->info);
+    r->n_threads = b->info.n_threads;
+    r->n_layers = b->info.n_layers;
+    r->n_parameters = b->info.n_parameters;
+    r->weight_bytes = b->info.weight_bytes;
+    r->kv_cache_bytes = b->info.kv_cache_bytes;
+    r->kv_cache_dtype = b->info.kv_cache_dtype;
+    r->load_seconds = b->info.load_seconds;
+    r->model = b->name = mem_strdup(b->info.name); /* they outlive the model */
+    r->path = b->path = printable_new(b->info.path);
+    r->device = b->device = mem_strdup(b->info.device);
+    bench_model_hash(r->model_hash, b->info.path, r->model, b->info.n_layers);
+}
+
+static enum osp_status open_local(struct bench *b, const struct option_rest *rest)
+{
+    const struct model_args args = fitting(b);
+    enum osp_status st;
+
+    TRY(model_args_open(&b->model, &args, rest, false));
+    TRY(bench_local_open(&b->local, b->model, b->args->no_async_scheduling));
+    b->report.ready_seconds = alive_seconds();
+    b->source = bench_local_source(&b->local);
+    describe_model(b);
+    TRY(measure_first_token(b));
+out:
+    return st;
+}
+
+static enum osp_status open_server(struct bench *b, const struct option_rest *rest)
+{
+    const struct bench_http_options opt = {
+        .url = b->args->url,
+        .model = rest->n > 0 ? rest->words[0] : b->args->model.path,
+        .api_key = b->args->api_key,
+        .plain_body = b->args->plain_body,
+    };
+    enum osp_status st;
+
+    TRY(bench_http_open(&b->http, &opt));
+    b->source = bench_http_source(b->http);
+    b->report.model = b->name = printable_new(bench_http_model(b->http));
+    b->report.url = b->args->url;
+out:
+    return st;
+}
+
+/* ---- measuring ---- */
+
+static void write_date(char out[24])
+{
+    time_t now = (time_t)clock_unix_s();
+    struct tm t;
+
+    gmtime_r(&now, &t);
+    strftime(out, 24, "%Y-%m-%dT%H:%M:%SZ", &t);
+}
+
+static void measure_cases(struct bench *b)
+{
+    const struct bench_run_options opt = {
+        .n_runs = b->args->n_runs,
+        .n_warmups = b->args->n_warmups,
+        .seed = (uint64_t)b->args->seed,
+        .stages = b->args->stages,
+        .probing = b->probing,
+    };
+    const int pid = b->args->server_pid;
+    const bool seen = b->http == NULL || pid > 0;
+    struct bench_process before = {0};
+    uint64_t begin_ns;
+
+    if (seen)
+        (void)bench_process_read(&before, pid);
+    begin_ns = clock_ns();
+    for (size_t i = 0; i < b->report.n_rows; i++) {
+        say(b, i);
+        bench_run_case(&b->rows[i], &b->cases[i], &b->source, &opt);
+    }
+    say_done();
+    b->report.has_process = seen && bench_process_read(&b->report.process, pid);
+    b->report.cpus_busy = (b->report.process.cpu_seconds - before.cpu_seconds) /
+                          ((double)(clock_ns() - begin_ns) * 1e-9);
+}
+
+/* With the measured model closed: it would take memory beside the two that are compared. */
+static enum osp_status measure_quality(struct bench *b, const struct option_rest *rest)
+{
+    const struct quality_options opt = {.file = b->args->quality_file, .decode = true};
+    struct bench_quality *out = &b->report.quality;
+    struct quality q;
+    enum osp_status st;
+
+    osp_model_close(b->model);
+    b->model = NULL;
+    TRY(quality_measure(&q, &b->args->model, rest, &opt));
+    *out = (struct bench_quality){
+        .measured = true,
+        .n_tokens = q.result.n_tokens,
+        .perplexity = q.result.perplexity,
+        .reference_perplexity = q.result.reference_perplexity,
+        .kl_mean = q.result.kl_mean,
+        .kl_p99 = q.result.kl_p99,
+        .same_top = q.result.same_top_share,
+    };
+out:
+    return st;
+}
+
+/* With a model of its own: its steps are looked into, which those that are replayed do not allow. */
+static enum osp_status measure_routing(struct bench *b, const struct option_rest *rest)
+{
+    static const int counts[BENCH_ROUTINGS] = {2, 4, 16, 64};
+    struct model_args args = b->args->model;
+    enum osp_status st;
+
+    osp_model_close(b->model);
+    b->model = NULL;
+    args.enforce_eager = true;
+    args.context_tokens_max = args.n_batch_tokens_max = counts[BENCH_ROUTINGS - 1];
+    args.n_seqs_max = 1;
+    TRY(model_args_open(&b->model, &args, rest, false));
+    for (int i = 0; i < BENCH_ROUTINGS; i++) {
+        struct bench_routing *r = &b->report.routing[i];
+
+        r->n_tokens = counts[i];
+        TRY(osp_model_routing(b->model, r->n_tokens, &r->mean, &r->uniform));
+    }
+    b->report.has_routing = true;
+out:
+    return st;
+}
+
+/* The threads of the probe lie as those of the model did. */
+static const char *probe_affinity(const struct bench_args *args)
+{
+    return args->model.cpu_affinity != NULL ? args->model.cpu_affinity : "auto";
+}
+
+/* A card's, in the form of the host's. */
+static enum osp_status probe_device(struct bench *b)
+{
+    struct bench_report *r = &b->report;
+    struct osp_device_peaks peaks;
+    enum osp_status st;
+
+    TRY(osp_model_peaks(b->model, &peaks));
+    r->probe = (struct probe){.read_bytes_per_s = peaks.read_bytes_per_s,
+                              .read_name = "the card",
+                              .peaks = {{peaks.flops_name, PROBE_BF16, peaks.flops_per_s}},
+                              .n_peaks = 1};
+    r->has_probe = true;
+out:
+    return st;
+}
+
+/* Between the engine's end and the model's. */
+static enum osp_status look_inside(struct bench *b)
+{
+    struct bench_report *r = &b->report;
+    enum osp_status st = OSP_OK;
+
+    if (b->args->kernels) {
+        TRY(mem_try_array(&r->kernels, BENCH_KERNELS_MAX, sizeof *r->kernels, "kernels"));
+        TRY(osp_model_kernels(b->model, r->kernels, BENCH_KERNELS_MAX, &r->n_kernels));
+    }
+    if (b->probing != NULL) {
+        probe_end(b->probing, &r->probe);
+        b->probing = NULL;
+        r->has_probe = true;
+    } else if (b->args->stages) {
+        TRY(probe_device(b));
+    }
+out:
+    return st;
+}
+
+static enum osp_status measure(struct bench *b, const struct option_rest *rest)
+{
+    struct bench_report *r = &b->report;
+    enum osp_status st;
+
+    TRY(bench_cases(b->cases, &r->n_rows, b->args));
+    r->rows = b->rows;
+    r->n_runs = b->args->n_runs;
+    r->seed = (uint64_t)b->args->seed;
+    TRY(b->args->url != NULL ? open_server(b, rest) : open_local(b, rest));
+    r->latency_mode = b->source.latency_mode;
+    r->latency_seconds = b->source.latency_seconds;
+    write_date(r->date);
+    bench_machine_read(&r->machine);
+    if (b->args->stages && r->n_threads > 0)
+        TRY(probe_begin(&b->probing, r->n_threads, probe_affinity(b->args)));
+    measure_cases(b);
+    bench_local_close(&b->local);
+    if (b->http == NULL)
+        TRY(look_inside(b));
+    if (b->args->routing && b->http == NULL)
+        TRY(measure_routing(b, rest));
+    if (b->args->quality && b->http == NULL)
+        TRY(measure_quality(b, rest));
+out:
+    return st;
+}
+
+enum osp_status bench_measure(struct bench **out, const struct bench_args *args,
+                              const struct option_rest *rest, const char *command)
+{
+    struct bench *b = mem_new(sizeof *b);
+    enum osp_status st;
+
+    b->args = args;
+    b->report.command = command;
+    TRY(measure(b, rest));
+    *out = b;
+out:
+    if (st != OSP_OK)
+        bench_free(b);
+    return st;
+}
+
+const struct bench_report *bench_report_of(const struct bench *b)
+{
+    return &b->report;
+}
+
+void bench_free(struct bench *b)
+{
+    if (b == NULL)
+        return;
+    for (size_t i = 0; i < b->report.n_rows; i++)
+        bench_row_release(&b->rows[i]);
+    probe_drop(b->probing);
+    bench_local_close(&b->local);
+    osp_model_close(b->model);
+    bench_http_close(b->http);
+    free(b->report.kernels);
+    free(b->name);
+    free(b->path);
+    free(b->device);
+    free(b);
+}

@@ -1,0 +1,330 @@
+/* Runs a case: so many requests at once, each in a thread of its own, and the arithmetic from their
+ * times to speeds. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/rng.h"
+#include "cli/bench/bench.h"
+
+static const double PEAK_WINDOW_SECONDS = 1;
+static const uint64_t READ_NS = 500 * 1000 * 1000; /* between two runs */
+
+/* ---- times ---- */
+
+void timeline_release(struct timeline *t)
+{
+    free(t->piece_ns);
+    *t = (struct timeline){0};
+}
+
+void timeline_piece(struct timeline *t, uint64_t now_ns)
+{
+    mem_grow(&t->piece_ns, t->n_pieces, &t->n_pieces_max, sizeof *t->piece_ns);
+    t->piece_ns[t->n_pieces++] = now_ns;
+}
+
+static double seconds(uint64_t begin_ns, uint64_t end_ns)
+{
+    return end_ns > begin_ns ? (double)(end_ns - begin_ns) * 1e-9 : 0;
+}
+
+static uint64_t first_token_ns(const struct timeline *t)
+{
+    return t->n_pieces > 0 ? t->piece_ns[0] : t->end_ns;
+}
+
+static uint64_t last_token_ns(const struct timeline *t)
+{
+    return t->n_pieces > 0 ? t->piece_ns[t->n_pieces - 1] : t->end_ns;
+}
+
+/* Tokens of the answer: as the engine counts, else a token a piece. */
+static double tokens_of(const struct timeline *t)
+{
+    return t->n_tokens > 0 ? (double)t->n_tokens : (double)t->n_pieces;
+}
+
+/* llama-benchy's rule: the engine's count if it is near what was asked for. */
+static double prompt_tokens_of(const struct bench_case *c, const struct timeline *t)
+{
+    double asked = c->depth_tokens + c->pp_tokens, said = t->n_prompt_tokens;
+
+    return said > 0.8 * asked && said < 1.2 * asked ? said : asked;
+}
+
+static void add_speed(struct samples *s, double tokens, double time)
+{
+    if (tokens > 0 && time > 0)
+        samples_add(s, tokens / time);
+}
+
+static void add_request(struct bench_row *row, const struct timeline *t, double latency_seconds)
+{
+    double ttfr = seconds(t->start_ns, t->first_chunk_ns != 0 ? t->first_chunk_ns : t->end_ns);
+    double ppt = ttfr > latency_seconds ? ttfr - latency_seconds : 0;
+    double ttft = seconds(t->start_ns, first_token_ns(t));
+    double e2e = seconds(t->start_ns, t->end_ns), n = tokens_of(t);
+
+    samples_add(&row->ttfr, ttfr);
+    samples_add(&row->est_ppt, ppt);
+    samples_add(&row->e2e_ttft, ttft);
+    samples_add(&row->ttft, ttfr);
+    samples_add(&row->e2el, e2e);
+    if (n > 1)
+        samples_add(&row->tpot, (e2e - ttfr) / (n - 1));
+    for (size_t i = 1; i < t->n_pieces; i++)
+        samples_add(&row->itl, seconds(t->piece_ns[i - 1], t->piece_ns[i]));
+    add_speed(&row->pp_req_throughput, prompt_tokens_of(&row->c, t), ppt);
+    add_speed(&row->tg_req_throughput, n - 1, seconds(first_token_ns(t), t->end_ns));
+    row->n_prompt_tokens = t->n_prompt_tokens;
+    row->n_tokens = (int)n;
+    row->n_short += n < row->c.tg_tokens;
+}
+
+/* ---- a run ---- */
+
+/* Most tokens in a second; a piece counts as the tokens that it has on average. */
+static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
+{
+    struct samples times = {0};
+    double n_tokens = 0, peak;
+
+    for (size_t i = 0; i < n; i++) {
+        for (size_t p = 0; p < t[i].n_pieces; p++)
+            samples_add(&times, seconds(begin_ns, t[i].piece_ns[p]));
+        n_tokens += tokens_of(&t[i]);
+    }
+    if (times.n == 0)
+        return 0;
+    peak = (double)samples_peak(&times, PEAK_WINDOW_SECONDS) * n_tokens / (double)times.n;
+    samples_release(&times);
+    return peak;
+}
+
+/* Beginning and end of the batch's two phases. */
+struct span {
+    uint64_t begin_ns, first_token_ns, last_first_token_ns, end_ns;
+    double n_prompt, n_tokens;
+};
+
+static struct span span_of(const struct bench_case *c, const struct timeline *t, size_t n)
+{
+    struct span s = {.begin_ns = UINT64_MAX, .first_token_ns = UINT64_MAX};
+
+    for (size_t i = 0; i < n; i++) {
+        uint64_t first = first_token_ns(&t[i]), last = last_token_ns(&t[i]);
+
+        s.begin_ns = t[i].start_ns < s.begin_ns ? t[i].start_ns : s.begin_ns;
+        s.first_token_ns = first < s.first_token_ns ? first : s.first_token_ns;
+        s.last_first_token_ns = first > s.last_first_token_ns ? first : s.last_first_token_ns;
+        s.end_ns = last > s.end_ns ? last : s.end_ns;
+        s.n_prompt += prompt_tokens_of(c, &t[i]);
+        s.n_tokens += tokens_of(&t[i]);
+    }
+    return s;
+}
+
+void bench_add_run(struct bench_row *row, const struct timeline *t, size_t n,
+                   double latency_seconds)
+{
+    struct span s = span_of(&row->c, t, n);
+
+    if (n == 0)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        add_request(row, &t[i], latency_seconds);
+        samples_add(&row->peak_req_throughput, peak_of(&t[i], 1, s.begin_ns));
+    }
+    samples_add(&row->peak_throughput, peak_of(t, n, s.begin_ns));
+    if (n == 1) { /* alone, the batch is the request */
+        add_speed(&row->pp_throughput, s.n_prompt, row->est_ppt.values[row->est_ppt.n - 1]);
+        add_speed(&row->tg_throughput, s.n_tokens - 1, seconds(first_token_ns(t), t->end_ns));
+        return;
+    }
+    add_speed(&row->pp_throughput, s.n_prompt, seconds(s.begin_ns, s.last_first_token_ns));
+    add_speed(&row->tg_throughput, s.n_tokens - (double)n, seconds(s.first_token_ns, s.end_ns));
+}
+
+/* ---- stages ---- */
+
+static void add_costs(struct osp_stage_cost *sum, const struct osp_stage_cost *more, int n)
+{
+    for (int i = 0; i < n; i++) {
+        sum[i].stage = more[i].stage;
+        sum[i].n_calls += more[i].n_calls;
+        sum[i].time_ns += more[i].time_ns;
+        sum[i].bytes += more[i].bytes;
+        sum[i].flops += more[i].flops;
+    }
+}
+
+static void add_split(struct bench_row *row, const struct stage_split *s)
+{
+    if (s->n_stages == 0)
+        return;
+    row->has_split = true;
+    row->n_split_runs++;
+    row->split.n_stages = s->n_stages;
+    add_costs(row->split.prefill, s->prefill, s->n_stages);
+    add_costs(row->split.decode, s->decode, s->n_stages);
+    row->split.n_decode_steps += s->n_decode_steps;
+    row->split.prefill_seconds += s->prefill_seconds;
+    row->split.decode_seconds += s->decode_seconds;
+}
+
+/* ---- threads ---- */
+
+struct runner {
+    const struct bench_source *source;
+    struct bench_job *job;
+    struct timeline timeline;
+    pthread_barrier_t *start;
+    pthread_t thread;
+    enum osp_status status;
+    char error[512];
+};
+
+static void *runner_main(void *arg)
+{
+    struct runner *r = arg;
+
+    pthread_barrier_wait(r->start);
+    r->status = r->source->run(r->source->self, r->job, &r->timeline);
+    if (r->status != OSP_OK)
+        snprintf(r->error, sizeof r->error, "%s", fail_message());
+    return NULL;
+}
+
+static void note_failure(struct bench_row *row, const char *message)
+{
+    if (row->n_failed++ == 0)
+        snprintf(row->error, sizeof row->error, "%s", message);
+}
+
+/* All requests of a run; gives how many have an answer, moved to the front of `timelines`. */
+static size_t run_together(struct bench_row *row, struct runner *runners, size_t n,
+                           struct timeline *timelines)
+{
+    pthread_barrier_t start;
+    size_t n_answered = 0;
+
+    pthread_barrier_init(&start, NULL, (unsigned)n);
+    for (size_t i = 0; i < n; i++) {
+        runners[i].start = &start;
+        if (i > 0 && pthread_create(&runners[i].thread, NULL, runner_main, &runners[i]) != 0) {
+            log_error("no thread for request %zu of %zu", i + 1, n);
+            abort(); /* those that began would wait for it for ever */
+        }
+    }
+    runner_main(&runners[0]);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0)
+            pthread_join(runners[i].thread, NULL);
+        if (runners[i].status == OSP_OK)
+            timelines[n_answered++] = runners[i].timeline;
+        else
+            note_failure(row, runners[i].error);
+    }
+    pthread_barrier_destroy(&start);
+    return n_answered;
+}
+
+/* Prompts for a run; false when one could not be made. */
+static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
+                    const struct bench_source *source, uint64_t seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct bench_prompt p = {.n_tokens = row->c.depth_tokens + row->c.pp_tokens,
+                                 .n_answer_tokens = row->c.tg_tokens,
+                                 .seed = rng_bits(seed, i, 0)};
+
+        runners[i].source = source;
+        if (source->prepare(source->self, &runners[i].job, &p) != OSP_OK) {
+            note_failure(row, fail_message());
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The share of a run's steps that was not the backend's: planning, laying out batches, handing out tokens, and
+ * whatever kept the engine's thread from running. */
+static void add_outside(struct bench_row *row, const struct bench_step_time *before,
+                        const struct bench_step_time *after)
+{
+    const double steps = after->steps_seconds - before->steps_seconds;
+    const double backend = after->backend_seconds - before->backend_seconds;
+
+    if (steps > 0)
+        samples_add(&row->outside_share, backend < steps ? 1 - backend / steps : 0);
+}
+
+static struct bench_step_time step_time_of(const struct bench_source *source)
+{
+    return source->step_time != NULL ? source->step_time(source->self)
+                                     : (struct bench_step_time){0};
+}
+
+static void run_once(struct bench_row *row, const struct bench_source *source, uint64_t seed,
+                     bool stages)
+{
+    const size_t n = (size_t)row->c.concurrency;
+    struct runner *runners = mem_new(n * sizeof *runners);
+    struct timeline *timelines = mem_new(n * sizeof *timelines);
+    struct stage_split split = {.n_stages = 0};
+    const struct bench_step_time before = step_time_of(source);
+    struct bench_step_time after;
+    size_t n_answered = 0;
+
+    row->n_requests += (int)n;
+    if (stages && n == 1)
+        runners[0].timeline.split = &split;
+    if (prepare(row, runners, n, source, seed))
+        n_answered = run_together(row, runners, n, timelines);
+    bench_add_run(row, timelines, n_answered, source->latency_seconds);
+    after = step_time_of(source);
+    add_outside(row, &before, &after);
+    if (n_answered > 0)
+        add_split(row, &split);
+    for (size_t i = 0; i < n; i++) {
+        if (runners[i].job != NULL)
+            source->drop(source->self, runners[i].job);
+        timeline_release(&runners[i].timeline);
+    }
+    free(runners);
+    free(timelines);
+}
+
+static void read_between(const struct bench_run_options *opt)
+{
+    if (opt->probing != NULL)
+        probe_read(opt->probing, READ_NS);
+}
+
+void bench_run_case(struct bench_row *out, const struct bench_case *c,
+                    const struct bench_source *source, const struct bench_run_options *opt)
+{
+    struct bench_row unused = {.c = *c};
+
+    *out = (struct bench_row){.c = *c};
+    for (int i = 0; i < opt->n_warmups; i++)
+        run_once(&unused, source, rng_bits(opt->seed, (uint64_t)i, 1), false);
+    bench_row_release(&unused);
+    for (int i = 0; i < opt->n_runs; i++) {
+        read_between(opt);
+        run_once(out, source, rng_bits(opt->seed, (uint64_t)i, 2), opt->stages);
+    }
+    read_between(opt);
+}
+
+void bench_row_release(struct bench_row *r)
+{
+#define BENCH_RELEASE(name) samples_release(&r->name);
+    BENCH_RUN_LIST(BENCH_RELEASE)
+    BENCH_REQUEST_LIST(BENCH_RELEASE)
+#undef BENCH_RELEASE
+}

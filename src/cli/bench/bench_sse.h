@@ -1,0 +1,19 @@
+/* Reads a streamed chat completion as it arrives: lines, events, what is in their JSON. */
+#ifndef CLI_BENCH_BENCH_SSE_H
+#define CLI_BENCH_BENCH_SSE_H
+
+#include "base/buf.h"
+#include "cli/bench/bench.h"
+
+struct bench_sse {
+    struct timeline *timeline; /* borrowed */
+    struct buf line;           /* that is not complete yet */
+    bool failed;               /* the stream carried an error, or a line that is none */
+    char error[512];
+};
+
+void bench_sse_init(struct bench_sse *s, struct timeline *timeline);
+void bench_sse_release(struct bench_sse *s);
+void bench_sse_push(struct bench_sse *s, const char *bytes, size_t n_bytes, uint64_t now_ns);
+
+#endif

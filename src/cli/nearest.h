@@ -1,8 +1,0 @@
-/* "Did you mean": how far two words are apart. */
-#ifndef CLI_NEAREST_H
-#define CLI_NEAREST_H
-
-/* Insertions, deletions and changes of a letter that turn one into the other (Levenshtein). */
-int word_distance(const char *a, const char *b);
-
-#endif

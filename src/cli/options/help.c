@@ -1,0 +1,136 @@
+#include "cli/options/help.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cli/options/foreign.h"
+#include "osprey.h"
+
+enum { WIDTH = 96, INDENT = 8 };
+
+static const struct command_example EXAMPLES[] = {
+    {"osprey chat", "talk to the bundled model in the terminal"},
+    {"osprey chat -p \"What is the capital of France?\"", "one answer on standard output"},
+    {"osprey serve", "the OpenAI API on http://127.0.0.1:8000"},
+    {"osprey serve gpt-oss-20b", "the same with a checkpoint from this folder"},
+    {NULL, NULL},
+};
+
+/* Words of a paragraph, broken at WIDTH. */
+static void put_wrapped(FILE *out, const char *text)
+{
+    int column = 0;
+
+    while (*text) {
+        int n = (int)strcspn(text, " ");
+        bool fits = column > 0 && column + 1 + n <= WIDTH;
+
+        fprintf(out, "%s%*s%.*s", fits || column == 0 ? "" : "\n", fits ? 1 : INDENT, "", n, text);
+        column = fits ? column + 1 + n : INDENT + n;
+        text += n + (text[n] == ' ');
+    }
+    fputc('\n', out);
+}
+
+static void put_examples(FILE *out, const struct command_example *examples)
+{
+    if (!examples || !examples->line)
+        return;
+    fputs("\nExamples:\n", out);
+    for (; examples->line; examples++)
+        fprintf(out, "    # %s\n    %s\n", examples->text, examples->line);
+}
+
+void help_program(FILE *out)
+{
+    fprintf(out,
+            "osprey %s answers with OpenAI's gpt-oss models: in the terminal and over HTTP.\n\n"
+            "Usage: osprey COMMAND [MODEL] [options]\n\nCommands:\n",
+            OSP_VERSION);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        fprintf(out, "    %-12s%s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
+    put_examples(out, EXAMPLES);
+    fputs("\nMODEL is a folder with a checkpoint; without one, the small model that comes with "
+          "osprey\n(osprey-nano) answers. \"osprey COMMAND --help\" tells about each command.\n",
+          out);
+}
+
+void help_option_names(const struct option_row *row, char out[160])
+{
+    const char *aliases = row->aliases ? row->aliases : "";
+    int n = snprintf(out, 160, "--%s%s%s", row->name, row->value ? " " : "",
+                     row->value ? row->value : "");
+
+    while (*aliases && n < 160) {
+        size_t n_alias = strcspn(aliases, ",");
+
+        if (memchr(aliases, '.', n_alias) == NULL) /* --NAME.KEY is pasted, not learned */
+            n += snprintf(out + n, (size_t)(160 - n), ", %.*s", (int)n_alias, aliases);
+        aliases += n_alias + (aliases[n_alias] == ',');
+    }
+}
+
+static void put_option(FILE *out, const struct option_row *row)
+{
+    char names[160];
+
+    help_option_names(row, names);
+    fprintf(out, "    %s\n", names);
+    put_wrapped(out, row->help);
+}
+
+void help_command(FILE *out, const struct command *command)
+{
+    fprintf(out, "osprey %s: %s\n\nUsage: osprey %s %s\n", command->name, command->summary,
+            command->name, command->usage);
+    if (command->about)
+        fprintf(out, "\n%s\n", command->about);
+    put_examples(out, command->examples);
+    if (!command->options->name)
+        return;
+    fputs("\nOptions:\n", out);
+    for (const struct option_row *row = command->options; row->name; row++)
+        put_option(out, row);
+    put_option(out, &OPTION_CONFIG);
+    fputs("\nEvery option can also come from the environment: --max-model-len as "
+          "OSPREY_MAX_MODEL_LEN.\n",
+          out);
+}
+
+/* "--flash-attn,-fa" as "--flash-attn, -fa". */
+static void put_words(FILE *out, const char *words)
+{
+    char *spaced = mem_new(2 * strlen(words) + 1), *to = spaced;
+
+    for (const char *c = words; *c; c++) {
+        *to++ = *c;
+        if (*c == ',')
+            *to++ = ' ';
+    }
+    *to = '\0';
+    put_wrapped(out, spaced);
+    free(spaced);
+}
+
+static void put_foreign(FILE *out, const struct foreign_option *option)
+{
+    if (!option->only)
+        fprintf(out, "    Ignored: %s.\n", option->why);
+    else if (!option->only[0])
+        fprintf(out, "    An error: %s.\n", option->why);
+    else
+        fprintf(out, "    Ignored if %s, otherwise an error: %s.\n", option->only, option->why);
+    put_words(out, option->words);
+}
+
+void help_foreign(FILE *out)
+{
+    fputs(
+        "Options of vLLM and llama-server that osprey does not have. Those that change nothing "
+        "are\n"
+        "ignored with one line that says so; --no-NAME and --NAME.KEY are taken as --NAME is.\n\n",
+        out);
+    for (const struct foreign_option *option = foreign_list(); option->words; option++)
+        put_foreign(out, option);
+}

@@ -1,0 +1,71 @@
+/* The manual page, written from the tables in the language of man(7). */
+#include <string.h>
+
+#include "cli/options/help.h"
+#include "osprey.h"
+
+/* Text with what man would take for markup escaped. */
+static void put_text(FILE *out, const char *text)
+{
+    for (; *text; text++)
+        if (*text == '-' || *text == '\\')
+            fprintf(out, "\\%c", *text == '\\' ? 'e' : '-');
+        else
+            fputc(*text, out);
+}
+
+static void put_option(FILE *out, const struct option_row *row)
+{
+    char names[160];
+
+    help_option_names(row, names);
+    fputs(".TP\n.B ", out);
+    put_text(out, names);
+    fputs("\n", out);
+    put_text(out, row->help);
+    fputs("\n", out);
+}
+
+static void put_examples(FILE *out, const struct command_example *examples)
+{
+    for (; examples && examples->line; examples++) {
+        fputs(".PP\n", out);
+        put_text(out, examples->text);
+        fputs(":\n.PP\n.RS\n.EX\n", out);
+        put_text(out, examples->line);
+        fputs("\n.EE\n.RE\n", out);
+    }
+}
+
+static void put_command(FILE *out, const struct command *command)
+{
+    fprintf(out, ".SS osprey %s ", command->name);
+    put_text(out, command->usage);
+    fputs("\n", out);
+    put_text(out, command->about ? command->about : command->summary);
+    fputs("\n", out);
+    put_examples(out, command->examples);
+    for (const struct option_row *row = command->options; row->name; row++)
+        put_option(out, row);
+    if (command->options->name)
+        put_option(out, &OPTION_CONFIG);
+}
+
+void help_man(FILE *out)
+{
+    fprintf(out, ".TH OSPREY 1 \"\" \"osprey %s\" \"User Commands\"\n", OSP_VERSION);
+    fputs(".SH NAME\nosprey \\- answers with OpenAI's gpt\\-oss models\n"
+          ".SH SYNOPSIS\n.B osprey\n.I COMMAND\n[\\fIMODEL\\fR] [\\fIoptions\\fR]\n"
+          ".SH DESCRIPTION\nosprey loads a gpt\\-oss checkpoint from a folder and answers with it: "
+          "in the terminal\n(osprey chat) and over the OpenAI HTTP API (osprey serve). Without a "
+          "folder it answers with\nosprey\\-nano, a small model that comes with it.\n"
+          ".SH COMMANDS\n",
+          out);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        put_command(out, COMMANDS[i]);
+    fputs(".SH ENVIRONMENT\nEvery option can also come from the environment, in capitals and with "
+          "underscores:\n\\-\\-max\\-model\\-len as\n.BR OSPREY_MAX_MODEL_LEN .\nThe command line "
+          "wins,\nand both over a\n.B \\-\\-config\nfile.\n.SH EXIT STATUS\n0 success, 1 failure, "
+          "2 a wrong command line.\n",
+          out);
+}

@@ -1,0 +1,168 @@
+#include "cli/options/model_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/options/kernel_json.h"
+#include "cli/terminal/model_cache.h"
+#include "cli/terminal/progress.h"
+
+static enum osp_status no_folder(const char *path)
+{
+    if (str_ends_with(path, ".gguf"))
+        return fail(OSP_EUNSUPPORTED,
+                    "%s: GGUF files are not read; fetch the checkpoint that it was made of, for "
+                    "example with\n    hf download openai/gpt-oss-20b --local-dir gpt-oss-20b\nand "
+                    "give its folder: gpt-oss-20b",
+                    path);
+    return fail(OSP_ENOTFOUND,
+                "%s: there is no such folder (a checkpoint is a folder with "
+                "config.json and .safetensors files)",
+                path);
+}
+
+static const char *given_path(const struct model_args *args, const struct option_rest *rest)
+{
+    return rest->n > 0 ? rest->words[0] : args->path;
+}
+
+const char *model_args_cache_name(const struct model_args *args, const struct option_rest *rest)
+{
+    const char *given = given_path(args, rest);
+
+    return given && !path_is_folder(given) && model_cache_is_name(given) ? given : NULL;
+}
+
+enum osp_status model_args_path(const char **out, const struct model_args *args,
+                                const struct option_rest *rest)
+{
+    static char *found; /* what the caller's pointer points into, until the next call */
+    const char *name = model_args_cache_name(args, rest);
+    enum osp_status st;
+
+    *out = given_path(args, rest);
+    if (name == NULL)
+        return *out == NULL || path_is_folder(*out) ? OSP_OK : no_folder(*out);
+    free(found);
+    st = model_cache_find(&found, name, args->download_dir, args->revision);
+    *out = found;
+    return st;
+}
+
+enum osp_status model_args_attention(const char **out, const struct model_args *args)
+{
+    static char *backend; /* likewise */
+    enum osp_status st = OSP_OK;
+
+    *out = args->attention_backend;
+    if (args->attention_config == NULL)
+        return OSP_OK;
+    free(backend);
+    backend = NULL;
+    TRY(kernel_json_backend(&backend, args->attention_config));
+    if (*out && backend && strcmp(*out, backend) != 0)
+        return fail(OSP_EINVAL, "--attention-backend %s and --attention-config %s differ", *out,
+                    args->attention_config);
+    *out = backend ? backend : *out;
+out:
+    return st;
+}
+
+/* Other loaders of the same files. */
+static const char *known_load_format(const char *given)
+{
+    if (!given || !str_in_list("fastsafetensors,instanttensor,runai_streamer", given))
+        return given;
+    fprintf(stderr, "osprey: --load-format %s is ignored: checkpoints are always mapped\n", given);
+    return "safetensors";
+}
+
+/* f16 is what llama-server keeps by itself: command lines name it without wanting anything else. */
+static const char *known_kv_type(const char *given)
+{
+    if (!given || strcmp(given, "f16") != 0)
+        return given;
+    fprintf(stderr, "osprey: KV cache type f16 is taken as bf16\n");
+    return "bf16";
+}
+
+enum osp_status model_args_kv_type(const char **out, const struct model_args *args)
+{
+    const char *given[] = {args->kv_cache_dtype, args->cache_type_k, args->cache_type_v};
+
+    *out = NULL;
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        if (*out && given[i] && strcmp(*out, given[i]) != 0)
+            return fail(OSP_EINVAL, "KV cache types %s and %s: keys and values have one type", *out,
+                        given[i]);
+        *out = given[i] ? given[i] : *out;
+    }
+    *out = known_kv_type(*out);
+    return OSP_OK;
+}
+
+enum osp_status model_args_sinks(bool *without, const struct model_args *args)
+{
+    const char *word = args->attention_sinks;
+
+    *without = args->no_sinks || (word != NULL && strcmp(word, "off") == 0);
+    if (word != NULL && !str_in_list("auto,on,off", word))
+        return fail(OSP_EINVAL, "--attention-sinks %s: there are auto, on, off", word);
+    if (args->no_sinks && word != NULL && strcmp(word, "on") == 0)
+        return fail(OSP_EINVAL, "--no-sinks and --attention-sinks on exclude each other");
+    return OSP_OK;
+}
+
+enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
+                                const struct option_rest *rest, bool quiet)
+{
+    struct progress progress;
+    struct osp_model_options opt = {
+        .tokenizer = args->tokenizer,
+        .device = args->device,
+        .cpu_features = args->cpu_features,
+        .cpu_affinity = args->cpu_affinity,
+        .n_threads = args->n_threads,
+        .context_tokens_max = args->context_tokens_max,
+        .n_seqs_max = args->n_seqs_max,
+        .n_batch_tokens_max = args->n_batch_tokens_max,
+        .kv_cache_bytes = args->kv_cache_bytes,
+        .mxfp4_backend = args->mxfp4_backend,
+        .moe_tile = args->moe_tile,
+        .enforce_eager = args->enforce_eager,
+        .gpu_memory_utilization = args->gpu_memory_utilization.value,
+        .mxfp4_layers = args->mxfp4_layers,
+        .pack_cache = args->pack_cache,
+        .mxfp4_activation = args->mxfp4_activation,
+        .load_format = known_load_format(args->load_format),
+        .dummy_shape = args->dummy_shape,
+        .dummy_layers = args->dummy_layers,
+        .worker = args->worker,
+        .worker_restarts_max = args->worker_restarts,
+        .worker_silence_ms = args->worker_silence_s * 1000,
+        .progress = progress_show,
+        .progress_ctx = &progress,
+    };
+    enum osp_status st;
+
+    progress_init(&progress, "loading", quiet);
+    TRY(model_args_path(&opt.path, args, rest));
+    TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
+    TRY(model_args_sinks(&opt.no_sinks, args));
+    TRY(model_args_attention(&opt.attention_backend, args));
+    st = osp_model_open(out, &opt);
+    progress_clear(&progress);
+out:
+    return st;
+}
+
+bool model_is_bundled(const struct osp_model *model)
+{
+    struct osp_model_info info;
+
+    osp_model_get_info(model, &info);
+    return strcmp(info.name, "osprey-nano") == 0;
+}

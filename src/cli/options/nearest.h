@@ -1,0 +1,8 @@
+/* "Did you mean": how far two words are apart. */
+#ifndef CLI_OPTIONS_NEAREST_H
+#define CLI_OPTIONS_NEAREST_H
+
+/* Insertions, deletions and changes of a letter that turn one into the other (Levenshtein). */
+int word_distance(const char *a, const char *b);
+
+#endif

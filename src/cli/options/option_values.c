@@ -1,0 +1,75 @@
+/* Texts as the values of options. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/options/option_parts.h"
+
+static enum osp_status bad_value(const struct option_row *row, const char *text)
+{
+    return fail(OSP_EINVAL, "--%s %s: must be a number from %.10g to %.10g", row->name, text,
+                row->min, row->max);
+}
+
+/* Of a letter at a number's end; 0 = none. Bytes go by 1024 in either case, counts as in vLLM. */
+static double unit_of(const struct option_row *row, char letter)
+{
+    const bool by_1000 = row->kind != OPTION_BYTES && islower((unsigned char)letter);
+    const double step = by_1000 ? 1000 : 1024;
+
+    switch (row->kind == OPTION_REAL ? '\0' : toupper((unsigned char)letter)) {
+    case 'K':
+        return step;
+    case 'M':
+        return step * step;
+    case 'G':
+        return step * step * step;
+    default:
+        return 0;
+    }
+}
+
+static enum osp_status set_number(const struct option_row *row, char *field, const char *text)
+{
+    char *end;
+    double number = strtod(text, &end);
+
+    if (end != text && unit_of(row, *end) > 0)
+        number *= unit_of(row, *end++);
+    if (end == text || *end || !(number >= row->min && number <= row->max) ||
+        (row->kind != OPTION_REAL && number != (double)(int64_t)number))
+        return bad_value(row, text);
+    if (row->kind == OPTION_LIMIT && number < 0)
+        number = 0;
+    if (row->kind == OPTION_INT || row->kind == OPTION_LIMIT)
+        memcpy(field, &(int){(int)number}, sizeof(int));
+    else if (row->kind == OPTION_BYTES)
+        memcpy(field, &(int64_t){(int64_t)number}, sizeof(int64_t));
+    else
+        memcpy(field, &(struct option_real){.given = true, .value = number},
+               sizeof(struct option_real));
+    return OSP_OK;
+}
+
+static enum osp_status set_flag(const struct option_row *row, char *field, const char *text)
+{
+    bool on = !text || str_in_list("1,true,yes,on", text);
+
+    if (!on && !str_in_list("0,false,no,off", text) && *text)
+        return fail(OSP_EINVAL, "--%s: %s is neither true nor false", row->name, text);
+    memcpy(field, &on, sizeof on);
+    return OSP_OK;
+}
+
+enum osp_status option_set(const struct option_row *row, void *into, const char *text)
+{
+    char *field = (char *)into + row->offset;
+
+    if (row->kind == OPTION_FLAG)
+        return set_flag(row, field, text);
+    if (row->kind != OPTION_TEXT)
+        return set_number(row, field, text);
+    memcpy(field, &text, sizeof text);
+    return OSP_OK;
+}

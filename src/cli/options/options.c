@@ -1,0 +1,351 @@
+#include "cli/options/options.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/str.h"
+#include "cli/options/commands.h"
+#include "cli/options/config_file.h"
+#include "cli/options/foreign.h"
+#include "cli/options/nearest.h"
+#include "cli/options/option_parts.h"
+
+const struct option_row OPTION_CONFIG = {
+    .name = "config",
+    .kind = OPTION_TEXT,
+    .value = "FILE",
+    .help = "read options from this file, a line each: name: value, as in vLLM's; the command line "
+            "and the "
+            "environment win",
+};
+
+/* ---- names ---- */
+
+const struct option_row *options_find(const struct option_row *rows, const char *word)
+{
+    for (const struct option_row *row = rows; row->name; row++)
+        if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, row->name) == 0) ||
+            str_in_list(row->aliases, word))
+            return row;
+    return NULL;
+}
+
+/* The nearest of a list with commas. */
+static void keep_nearest(const char *list, const char *word, int *distance, char best[64])
+{
+    while (list && *list) {
+        size_t n = strcspn(list, ",");
+        char one[64];
+
+        snprintf(one, sizeof one, "%.*s", (int)n, list);
+        if (word_distance(word, one) < *distance) {
+            *distance = word_distance(word, one);
+            memcpy(best, one, sizeof one);
+        }
+        list += n + (list[n] == ',');
+    }
+}
+
+static enum osp_status unknown_option(const struct command *command, const char *word)
+{
+    char nearest[64] = "--help";
+    int distance = INT_MAX;
+
+    for (const struct option_row *row = command->options; row->name; row++) {
+        char name[64];
+
+        snprintf(name, sizeof name, "--%s", row->name);
+        keep_nearest(name, word, &distance, nearest);
+        keep_nearest(row->aliases, word, &distance, nearest);
+    }
+    return fail(OSP_EINVAL, "%s: unknown option; the nearest is %s (osprey %s --help lists all)",
+                word, nearest, command->name);
+}
+
+/* ---- the command line ---- */
+
+/* argv in one spelling: "--name=value", "--flag", words; all owned. */
+struct plain {
+    char **argv;
+    int argc;
+    char *config; /* what --config says; owned */
+};
+
+static void plain_release(struct plain *p)
+{
+    for (int i = 0; i < p->argc; i++)
+        free(p->argv[i]);
+    free(p->argv);
+    free(p->config);
+    *p = (struct plain){0};
+}
+
+static void plain_add(struct plain *p, char *word)
+{
+    p->argv[p->argc++] = word;
+}
+
+/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives the row,
+ * the name alone and the value (NULL if it is not attached). */
+static const struct option_row *split_word(const struct option_row *rows, char *word,
+                                           const char **attached)
+{
+    const struct option_row *row = options_find(rows, word);
+    char *equals = strchr(word, '=');
+    char letter[3] = {word[0], word[1], '\0'};
+
+    *attached = NULL;
+    if (row)
+        return row;
+    if (equals) {
+        *equals = '\0';
+        *attached = equals + 1;
+        return options_find(rows, word);
+    }
+    if (word[1] != '-' && word[2] != '\0' && !foreign_find(word))
+        row = options_find(rows, letter);
+    if (!row || row->kind == OPTION_FLAG)
+        return NULL;
+    *attached = word + 2;
+    return row;
+}
+
+static enum osp_status skip_foreign(const struct command *command, const char *word,
+                                    const char *attached, char **next, int *n_used)
+{
+    const struct foreign_option *foreign = foreign_find(word);
+    const char *value = attached;
+
+    if (!foreign)
+        return unknown_option(command, word);
+    if (!attached && *next &&
+        (foreign->value == FOREIGN_ONE ||
+         (foreign->value == FOREIGN_MODE && str_in_list(FOREIGN_MODES, *next)))) {
+        value = *next;
+        ++*n_used;
+    }
+    return foreign_ignore(foreign, word, value);
+}
+
+static enum osp_status add_option(struct plain *p, const struct option_row *row, const char *word,
+                                  const char *attached, char **next, int *n_used)
+{
+    const char *value = attached;
+
+    if (row->kind == OPTION_FLAG) {
+        plain_add(p,
+                  value ? mem_printf("--%s=%s", row->name, value) : mem_printf("--%s", row->name));
+        return OSP_OK;
+    }
+    if (!value) {
+        if (!*next)
+            return fail(OSP_EINVAL, "%s: needs a value (%s)", word, row->value);
+        value = *next;
+        ++*n_used;
+    }
+    plain_add(p, mem_printf("--%s=%s", row->name, value));
+    return OSP_OK;
+}
+
+/* --config FILE, --config=FILE; false: another option. */
+static bool is_config(const char *word)
+{
+    return strncmp(word, "--config", 8) == 0 && (word[8] == '\0' || word[8] == '=');
+}
+
+static enum osp_status take_config(struct plain *p, const char *word, char **next, int *n_used)
+{
+    const char *path = word[8] == '=' ? word + 9 : *next;
+
+    if (!path)
+        return fail(OSP_EINVAL, "--config: needs a value (FILE)");
+    *n_used += word[8] != '=';
+    free(p->config);
+    p->config = mem_strdup(path);
+    return OSP_OK;
+}
+
+/* "--max_model_len=x_y" is "--max-model-len=x_y", as in vLLM and llama-server. */
+static void underscores_to_dashes(char *word)
+{
+    if (strncmp(word, "--", 2) == 0)
+        for (char *c = word; *c && *c != '='; c++)
+            *c = *c == '_' ? '-' : *c;
+}
+
+/* One word and what belongs to it; *n_used words were taken. */
+static enum osp_status take_word(struct plain *p, const struct command *command, char **at,
+                                 int *n_used)
+{
+    const struct option_row *row;
+    const char *attached;
+    enum osp_status st;
+    char *word = mem_strdup(at[0]);
+
+    *n_used = 1;
+    underscores_to_dashes(word);
+    if (word[0] != '-' || word[1] == '\0') {
+        plain_add(p, word);
+        return OSP_OK;
+    }
+    if (is_config(word) && command->options->name) {
+        st = take_config(p, word, at + 1, n_used);
+        free(word);
+        return st;
+    }
+    row = split_word(command->options, word, &attached);
+    st = row ? add_option(p, row, word, attached, at + 1, n_used)
+             : skip_foreign(command, word, attached, at + 1, n_used);
+    free(word);
+    return st;
+}
+
+static enum osp_status make_plain(struct plain *p, const struct command *command, int argc,
+                                  char **argv)
+{
+    bool words_only = false;
+
+    p->argv = mem_new(((size_t)argc + 1) * sizeof *p->argv);
+    plain_add(p, mem_strdup(argv[0]));
+    for (int i = 1, n_used = 1; i < argc; i += n_used) {
+        enum osp_status st;
+
+        n_used = 1;
+        if (words_only || strcmp(argv[i], "--") == 0) {
+            words_only = true;
+            plain_add(p, mem_strdup(argv[i]));
+            continue;
+        }
+        st = take_word(p, command, argv + i, &n_used);
+        if (st != OSP_OK)
+            return st;
+    }
+    return OSP_OK;
+}
+
+static int count_rows(const struct option_row *rows)
+{
+    int n = 0;
+
+    while (rows[n].name)
+        n++;
+    return n;
+}
+
+static struct option *long_options(const struct option_row *rows)
+{
+    int n = count_rows(rows);
+    struct option *options = mem_new(((size_t)n + 1) * sizeof *options);
+
+    for (int i = 0; i < n; i++)
+        options[i] = (struct option){.name = rows[i].name,
+                                     .has_arg = rows[i].kind == OPTION_FLAG ? optional_argument
+                                                                            : required_argument};
+    return options;
+}
+
+static enum osp_status read_plain(const struct command *command, struct plain *p, void *into)
+{
+    struct option *options = long_options(command->options);
+    enum osp_status st = OSP_OK;
+    int index = 0, code = 0;
+
+    optind = 0; /* start anew */
+    opterr = 0;
+    while (st == OSP_OK && (code = getopt_long(p->argc, p->argv, "", options, &index)) == 0)
+        st = option_set(&command->options[index], into, optarg);
+    free(options);
+    if (st == OSP_OK && code != -1)
+        return fail(OSP_EINVAL, "%s: cannot be read", p->argv[optind - 1]);
+    return st;
+}
+
+/* ---- the file ---- */
+
+/* Another command's, or one that is told not to happen and is not ours. */
+static bool is_passed_over(const struct command *command, const char *word, const char *value)
+{
+    const struct foreign_option *foreign = foreign_find(word);
+
+    if (options_find(command->options, word))
+        return false;
+    if (foreign)
+        return foreign->value == FOREIGN_NONE && str_in_list("0,false,no,off", value);
+    for (int i = 0; i < COMMAND_COUNT; i++)
+        if (options_find(COMMANDS[i]->options, word))
+            return true;
+    return false;
+}
+
+/* As if "--name=value" stood on the command line. */
+static enum osp_status take_line(struct plain *p, const struct command *command,
+                                 const struct config_line *line)
+{
+    char *words[2] = {mem_printf("--%s=%s", line->name, line->value), NULL};
+    char *name = mem_printf("--%s", line->name);
+    enum osp_status st = OSP_OK;
+    int n_used;
+
+    underscores_to_dashes(name);
+    if (is_config(name))
+        st = fail(OSP_EINVAL, "--config: a file names no other");
+    else if (!is_passed_over(command, name, line->value))
+        st = take_word(p, command, words, &n_used);
+    free(words[0]);
+    free(name);
+    return st;
+}
+
+static enum osp_status read_config(struct plain *p, const struct command *command, const char *path,
+                                   void *into)
+{
+    struct config_file file = {0};
+    struct config_line line;
+    enum osp_status st;
+    bool found;
+
+    TRY(config_file_open(&file, path));
+    /* so many words at most: a line has two bytes */
+    p->argv = mem_new((CONFIG_FILE_BYTES_MAX / 2 + 2) * sizeof *p->argv);
+    plain_add(p, mem_strdup(command->name));
+    while ((st = config_file_next(&file, &line, &found)) == OSP_OK && found) {
+        st = take_line(p, command, &line);
+        if (st != OSP_OK) {
+            st = fail_within(st, "%s, line %d", path, file.line);
+            break;
+        }
+    }
+    if (st == OSP_OK && (st = read_plain(command, p, into)) != OSP_OK)
+        st = fail_within(st, "%s", path);
+out:
+    config_file_close(&file);
+    return st;
+}
+
+enum osp_status options_parse(const struct command *command, int argc, char **argv, void *into,
+                              struct option_rest *rest)
+{
+    /* what the caller's pointers point into, until the next call */
+    static struct plain plain, from_file;
+    const char *config = getenv("OSPREY_CONFIG");
+    enum osp_status st;
+
+    plain_release(&plain);
+    plain_release(&from_file);
+    TRY(make_plain(&plain, command, argc, argv));
+    config = plain.config ? plain.config : config;
+    if (config && *config && command->options->name)
+        TRY(read_config(&from_file, command, config, into));
+    TRY(option_environment(command->options, into));
+    TRY(read_plain(command, &plain, into));
+    rest->n = plain.argc - optind;
+    rest->words = plain.argv + optind;
+    if (rest->n > command->n_words_max)
+        return fail(OSP_EINVAL, "%s: one word too many (osprey %s %s)",
+                    rest->words[command->n_words_max], command->name, command->usage);
+out:
+    return st;
+}

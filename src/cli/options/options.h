@@ -1,0 +1,86 @@
+/* One table of options a command, over getopt_long. From it come the parsing, the environment
+ * variables (OSPREY_MAX_MODEL_LEN for --max-model-len), the names in a --config file, --help, the shell
+ * completion and the manual page. An option has one name of its own and any number of the names that
+ * other servers use. */
+#ifndef CLI_OPTIONS_OPTIONS_H
+#define CLI_OPTIONS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/status.h"
+
+enum option_kind {
+    OPTION_FLAG,  /* bool */
+    OPTION_INT,   /* int: 4096, 4K (1024), 4k (1000), and so M and G */
+    OPTION_LIMIT, /* the same, and -1, which other servers write, is 0: not given */
+    OPTION_BYTES, /* int64_t: 4096, 64K, 4M, 2G (powers of 1024) */
+    OPTION_REAL,  /* struct option_real */
+    OPTION_TEXT   /* const char *: of argv or the environment */
+};
+
+/* A number whose absence matters. */
+struct option_real {
+    bool given;
+    double value;
+};
+
+struct option_row {
+    const char *name;    /* without dashes; NULL ends the table */
+    const char *aliases; /* as written, with commas: "-c,--ctx-size,-np"; or NULL */
+    enum option_kind kind;
+    size_t offset;     /* of the field in the command's struct */
+    double min, max;   /* INT, BYTES, REAL */
+    const char *value; /* what stands for the value in --help; NULL for a flag */
+    const char *help;
+};
+
+/* Rows for the members of a struct T, with the option's name, its further names or NULL, what stands for
+ * the value, and the help. */
+#define ROW(T, member, flag, also) .name = (flag), .aliases = (also), .offset = offsetof(T, member)
+#define FLAG_ROW(T, member, flag, also, text)                                                      \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = OPTION_FLAG, .help = (text)                            \
+    }
+#define TEXT_ROW(T, member, flag, also, what, text)                                                \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = OPTION_TEXT, .value = (what), .help = (text)           \
+    }
+#define NUMBER_ROW(T, member, flag, also, form, least, most, what, text)                           \
+    {                                                                                              \
+        ROW(T, member, flag, also), .kind = (form), .min = (least), .max = (most),                 \
+                                    .value = (what), .help = (text)                                \
+    }
+#define INT_ROW(T, member, flag, also, least, most, what, text)                                    \
+    NUMBER_ROW(T, member, flag, also, OPTION_INT, least, most, what, text)
+#define LIMIT_ROW(T, member, flag, also, most, what, text)                                         \
+    NUMBER_ROW(T, member, flag, also, OPTION_LIMIT, -1, most, what, text)
+#define BYTES_ROW(T, member, flag, also, least, most, text)                                        \
+    NUMBER_ROW(T, member, flag, also, OPTION_BYTES, least, most, "BYTES", text)
+#define REAL_ROW(T, member, flag, also, least, most, what, text)                                   \
+    NUMBER_ROW(T, member, flag, also, OPTION_REAL, least, most, what, text)
+
+struct command;
+
+/* What a command line said beyond its options. */
+struct option_rest {
+    int n;
+    char **words;
+};
+
+/* --config, which every command with options has. It fills no field: for what lists the options. */
+extern const struct option_row OPTION_CONFIG;
+
+/* Fills `into` from the file of --config, then the environment, then argv[1..]: what comes later wins. A file
+ * may serve several commands; what only others have is passed over. Texts and *rest are valid until the next
+ * call. Ignored options of other servers (see foreign.h) are named on standard error. OSP_EINVAL names
+ * what is wrong. For the main thread only. */
+CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
+                                      void *into, struct option_rest *rest);
+
+/* Finds a row by a name as written ("--max-model-len", "-c", "-np"); NULL = none. */
+const struct option_row *options_find(const struct option_row *rows, const char *word);
+
+#endif

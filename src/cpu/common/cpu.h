@@ -1,0 +1,102 @@
+/* Inside of the CPU backend: the device, its scratch memory, and its stages. Each stage lives in the
+ * file of its name, runs its loops on the device's pool and reports the work that it did. */
+#ifndef CPU_COMMON_CPU_H
+#define CPU_COMMON_CPU_H
+
+#include <stdatomic.h>
+
+#include "backend/backend.h"
+#include "base/pool.h"
+#include "cpu/kernels/kernels.h"
+
+/* Memory that grows and is kept: stages know their needs only when they run. */
+struct room {
+    void *data;
+    size_t size_bytes;
+};
+
+/* Where a thread's share of the tiles goes on; a cache line of its own. */
+struct share {
+    _Alignas(64) atomic_int next;
+};
+
+/* A few adjacent rows of one sequence: what one attention task works on. */
+struct row_block {
+    int32_t seq, first_row, n_rows;
+};
+
+enum stage {
+#define STAGE_ENUM(stage) STAGE_##stage,
+    STAGE_LIST(STAGE_ENUM)
+#undef STAGE_ENUM
+        N_STAGES
+};
+
+struct cpu {
+    struct pool *pool;
+    const struct kernels *kernels;
+    bool fetches_ahead; /* see kernels_fetch_ahead() */
+    struct backend_options limits;
+    const struct batch *batch; /* of the step in progress; borrowed */
+    uint64_t ticket;           /* of the last step that ended */
+    struct row_block *blocks;  /* of the batch, (n_blocks) */
+    int n_blocks;
+    struct room *workers;  /* one a thread */
+    struct room rotations; /* (T, D) f32: of the batch's positions, filled for rotations_of */
+    const struct rope *rotations_of;      /* NULL at the start of a step */
+    struct room lists;                    /* which token goes to which expert */
+    struct room jobs;                     /* matrix products of one stage */
+    struct room counts;                   /* how many tiles each of them has */
+    struct room quantised;                /* the rows that they multiply with, as int8 */
+    struct room arranged, arranged_first; /* and those by tiles; see int8_arranged.h */
+    struct room attn_tasks;               /* of attention */
+    struct room attn_parts;               /* sums of blocks whose splits are tasks of their own */
+    struct room attn_left;                /* how many splits of each are not done */
+    struct room rounded, mixed;           /* or as bf16; see rounded.h */
+    struct share *shares;                 /* one a thread */
+    struct packed *packed;                /* see pack.h */
+    struct stage_cost costs[N_STAGES];
+};
+
+/* What a stage touched, for the share of the roofline. */
+struct work {
+    double bytes, flops;
+};
+
+/* Makes *room at least that large; what it held is lost when it grows. */
+CHECKED enum osp_status room_need(struct room *room, size_t n, size_t size_bytes, const char *what);
+/* Makes every thread's room at least that large. */
+CHECKED enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_bytes,
+                                         const char *what);
+
+/* Tiles of several jobs, spread over the pool. Thread i's share of a job is the same run of tiles
+ * whenever the job has as many, so that weights can lie near the thread that reads them. */
+struct tiles {
+    const int32_t *n; /* (n_jobs): tiles of each */
+    int n_jobs;
+    int at_once; /* a thread takes a multiple of these at a time; 0 = 1 */
+};
+typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
+void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
+/* The share, of a job of n_tiles, that holds this one: tiles [*first, *end). */
+void cpu_share_of(const struct cpu *cpu, int n_tiles, int tile, int *first, int *end);
+/* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each: on
+ * several memory nodes every thread does its own share and no other, so that it lies on its node. */
+CHECKED enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles,
+                                            tiles_fn *fn, void *ctx);
+
+/* Widens n elements from element `first` of a weight to f32. */
+void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,
+               int64_t n);
+
+#define STAGE_FUNCTION(stage)                                                                      \
+    CHECKED enum osp_status cpu_##stage(struct cpu *cpu, const struct stage##_args *a,             \
+                                        struct work *work);
+STAGE_LIST(STAGE_FUNCTION)
+#undef STAGE_FUNCTION
+
+/* Rows of an attention task: enough to use a page of keys several times while it is in the cache,
+ * few enough that a short prompt still gives every thread a task. */
+enum { BLOCK_ROWS = 8 };
+
+#endif

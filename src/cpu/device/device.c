@@ -1,0 +1,278 @@
+/* The CPU as a device: memory is the host's, weights stay where they are mapped but for those that
+ * the level packs, and a step runs while its stages are called. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "cpu/matmul/pack.h"
+#include "cpu/matmul/place.h"
+#include "cpu/common/rooms.h"
+
+static struct cpu *cpu_of(struct backend *be)
+{
+    return (struct cpu *)be;
+}
+
+/* ---- memory ---- */
+
+void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int64_t first,
+               int64_t n)
+{
+    const unsigned char *data = w->data;
+
+    if (w->dtype == DTYPE_F32)
+        memcpy(out, data + 4 * first, (size_t)n * 4);
+    else if (w->dtype == DTYPE_BF16)
+        k->widen_bf16(out, data + 2 * first, n);
+    else
+        k->widen_mxfp4(out, data + first / 2,
+                       (const unsigned char *)w->scales + first / MXFP4_BLOCK, n);
+}
+
+static enum osp_status cpu_alloc(struct backend *be, struct mem *out, size_t size_bytes)
+{
+    enum osp_status st;
+
+    *out = (struct mem){0};
+    TRY(mem_try_pages(&out->data, size_bytes, 1, "device memory"));
+    out->size_bytes = size_bytes;
+    pool_spread(cpu_of(be)->pool, out->data, size_bytes);
+out:
+    return st;
+}
+
+static void cpu_release(struct backend *be, struct mem *m)
+{
+    (void)be;
+    free(m->data);
+    *m = (struct mem){0};
+}
+
+/* Write, read and copy: one memory, so they are the same. */
+static enum osp_status cpu_move(struct backend *be, void *dst, const void *src, size_t size_bytes)
+{
+    (void)be;
+    memcpy(dst, src, size_bytes);
+    return OSP_OK;
+}
+
+static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const struct tensor *host)
+{
+    enum osp_status st;
+
+    TRY(cpu_pack_tensor(cpu_of(be), out, host));
+    if (out->data == host->data)
+        TRY(cpu_place_tensor(cpu_of(be), out, host));
+out:
+    return st;
+}
+
+static int64_t cpu_pack_bytes(const struct backend *be, const struct tensor *host)
+{
+    return cpu_packed_bytes((const struct cpu *)be, host);
+}
+
+/* ---- life ---- */
+
+static void cpu_close(struct backend *be)
+{
+    struct cpu *cpu = cpu_of(be);
+
+    if (cpu == NULL)
+        return;
+    cpu_rooms_release(cpu); /* as many as the pool has threads */
+    cpu_pack_release(cpu);
+    pool_close(cpu->pool);
+    free(cpu->blocks);
+    free(cpu->shares);
+    free(cpu);
+}
+
+/* Which kernels the CPU has is a matter of its instructions. */
+static enum osp_status check_word(const char *flag, const char *word, bool is_foreign)
+{
+    if (kernel_word_is_auto(word))
+        return OSP_OK;
+    if (!is_foreign)
+        return fail(OSP_EUNSUPPORTED,
+                    "%s %s needs the device cuda; the CPU's kernels are chosen by --cpu-features",
+                    flag, word);
+    log_warn("%s %s is a kernel of vLLM: taken as auto on the CPU", flag, word);
+    return OSP_OK;
+}
+
+static enum osp_status check_words(const struct kernel_words *w)
+{
+    const char *mxfp4 = w->mxfp4_backend, *attention = w->attention_backend;
+    enum osp_status st;
+
+    TRY(check_word("--mxfp4-backend", mxfp4,
+                   mxfp4 != NULL && foreign_mxfp4_find(mxfp4) != N_FOREIGN_MXFP4));
+    TRY(check_word("--attention-backend", attention,
+                   attention != NULL && foreign_attention_is(attention)));
+    TRY(check_word("--moe-tile", w->moe_tile, false));
+out:
+    return st;
+}
+
+static enum osp_status cpu_open(struct backend **out, const struct backend_options *opt)
+{
+    static const char *const names[N_STAGES] = {
+#define STAGE_NAME(stage) #stage,
+        STAGE_LIST(STAGE_NAME)
+#undef STAGE_NAME
+    };
+    struct cpu *cpu;
+    enum osp_status st;
+
+    if (opt->has_mxfp8_rows)
+        return fail(OSP_EUNSUPPORTED,
+                    "--mxfp4-activation mxfp8 needs the device cuda; the CPU takes bf16 alone");
+    st = check_words(&opt->kernels);
+    if (st != OSP_OK)
+        return st;
+    cpu = mem_new(sizeof(*cpu));
+    cpu->limits = *opt;
+    for (int i = 0; i < N_STAGES; i++)
+        cpu->costs[i].stage = names[i];
+    TRY(kernels_choose(&cpu->kernels, opt->cpu_features));
+    cpu->fetches_ahead = kernels_fetch_ahead();
+    TRY(pool_open_bound(&cpu->pool, opt->n_threads, opt->cpu_affinity));
+    TRY(mem_try_aligned(&cpu->shares, (size_t)pool_threads(cpu->pool), sizeof(*cpu->shares),
+                        "shares of the threads"));
+    cpu->workers = mem_new((size_t)pool_threads(cpu->pool) * sizeof(*cpu->workers));
+    TRY(mem_try_array(&cpu->blocks, (size_t)opt->n_rows_max, sizeof(*cpu->blocks), "row blocks"));
+    *out = (struct backend *)cpu;
+out:
+    if (st != OSP_OK)
+        cpu_close((struct backend *)cpu);
+    return st;
+}
+
+static void cpu_info(const struct backend *be, struct device_info *out)
+{
+    const struct cpu *cpu = (const struct cpu *)be;
+    char nodes[32] = "";
+
+    if (pool_nodes(cpu->pool) > 1)
+        snprintf(nodes, sizeof(nodes), " on %d nodes", pool_nodes(cpu->pool));
+    *out =
+        (struct device_info){.n_threads = pool_threads(cpu->pool),
+                             .pack_layout = cpu->kernels->products_int8 ? CPU_PACK_LAYOUT : NULL};
+    snprintf(out->name, sizeof(out->name), "CPU, %d thread%s%s, %s kernels", out->n_threads,
+             out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
+}
+
+/* The oracle adds no rounding of its own; 16-bit integers are what levels with products of them read
+ * fastest. */
+static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
+{
+    const struct kernels *k;
+    enum osp_status st;
+
+    TRY(kernels_choose(&k, opt->cpu_features));
+    if (*out == DTYPE_NONE)
+        *out = k->attend == NULL ? DTYPE_F32 : k->attend_i16 != NULL ? DTYPE_I16 : DTYPE_BF16;
+out:
+    return st;
+}
+
+static enum osp_status cpu_memory(struct device_memory *out)
+{
+    *out = (struct device_memory){0};
+    return OSP_OK;
+}
+
+/* ---- a step ---- */
+
+static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b, enum step *out)
+{
+    struct cpu *cpu = cpu_of(be);
+    const struct batch_seq *seqs = BATCH_SEQS(b);
+
+    pool_bind_caller(cpu->pool);
+    cpu->batch = b;
+    cpu->rotations_of = NULL;
+    cpu->n_blocks = 0;
+    for (int s = 0; s < b->n_seqs; s++)
+        for (int row = 0; row < seqs[s].n_rows; row += BLOCK_ROWS) {
+            const int n_left = seqs[s].n_rows - row;
+
+            cpu->blocks[cpu->n_blocks++] =
+                (struct row_block){.seq = s,
+                                   .first_row = seqs[s].first_row + row,
+                                   .n_rows = n_left < BLOCK_ROWS ? n_left : BLOCK_ROWS};
+        }
+    *out = STEP_RECORD;
+    return OSP_OK;
+}
+
+static enum osp_status cpu_step_end(struct backend *be, uint64_t *ticket)
+{
+    struct cpu *cpu = cpu_of(be);
+
+    cpu->batch = NULL;
+    *ticket = ++cpu->ticket;
+    return OSP_OK;
+}
+
+static enum osp_status cpu_step_wait(struct backend *be, uint64_t ticket)
+{
+    (void)be;
+    (void)ticket; /* the stages' calls have waited already */
+    return OSP_OK;
+}
+
+static void account(struct stage_cost *cost, uint64_t start_ns, const struct work *work)
+{
+    cost->n_calls++;
+    cost->time_ns += (int64_t)(clock_ns() - start_ns);
+    cost->bytes += work->bytes;
+    cost->flops += work->flops;
+}
+
+/* A stage as the seam calls it: run, then add time and work to its account. */
+#define TIMED_STAGE(stage)                                                                         \
+    static enum osp_status timed_##stage(struct backend *be, const struct stage##_args *a)         \
+    {                                                                                              \
+        const uint64_t start_ns = clock_ns();                                                      \
+        struct work work = {0};                                                                    \
+        const enum osp_status st = cpu_##stage(cpu_of(be), a, &work);                              \
+                                                                                                   \
+        account(&cpu_of(be)->costs[STAGE_##stage], start_ns, &work);                               \
+        return st;                                                                                 \
+    }
+STAGE_LIST(TIMED_STAGE)
+#undef TIMED_STAGE
+
+static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max)
+{
+    const int n = n_max < N_STAGES ? n_max : N_STAGES;
+
+    memcpy(out, ((const struct cpu *)be)->costs, (size_t)n * sizeof(*out));
+    return n;
+}
+
+#define STAGE_OPERATION(stage) .stage = timed_##stage,
+const struct backend_ops cpu_backend_ops = {.name = "cpu",
+                                            .open = cpu_open,
+                                            .close = cpu_close,
+                                            .info = cpu_info,
+                                            .alloc = cpu_alloc,
+                                            .release = cpu_release,
+                                            .write = cpu_move,
+                                            .read = cpu_move,
+                                            .copy = cpu_move,
+                                            .pack = cpu_pack,
+                                            .pack_bytes = cpu_pack_bytes,
+                                            .kv_dtype = cpu_kv_dtype,
+                                            .memory = cpu_memory,
+                                            .step_bytes = cpu_step_bytes,
+                                            .step_reserve = cpu_step_reserve,
+                                            .step_begin = cpu_step_begin,
+                                            .step_end = cpu_step_end,
+                                            .step_wait = cpu_step_wait,
+                                            STAGE_LIST(STAGE_OPERATION).costs = cpu_costs};

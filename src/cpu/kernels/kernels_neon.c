@@ -1,0 +1,7 @@
+/* Level "neon": 128-bit registers and sdot for few tokens and many. */
+#include "cpu/kernels/kernels_neon.h"
+
+#include "cpu/kernels/kernels_int8.h"
+
+extern const struct kernels kernels_neon;
+const struct kernels kernels_neon = {.name = "neon", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};

@@ -1,7 +1,0 @@
-/* Level "neon": 128-bit registers and sdot for few tokens and many. */
-#include "cpu/kernels_neon.h"
-
-#include "cpu/kernels_int8.h"
-
-extern const struct kernels kernels_neon;
-const struct kernels kernels_neon = {.name = "neon", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};

@@ -1,0 +1,147 @@
+#include "cpu/matmul/float_tiles.h"
+
+enum {
+    TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
+    FEW_FLOATS = 4096,      /* of rows widened for few tokens: half the first-level cache */
+    PIECE_TOKENS = 64       /* rows of inputs that a tile is multiplied with at once */
+};
+
+/* Some rows of a tile, as floats or in place, and what they are multiplied with. */
+struct tile {
+    const struct cpu *cpu;
+    const struct matmul *m;
+    const struct float_inputs *inputs;
+    const void *w;
+    int64_t row; /* the first */
+    int n_rows;
+    bool is_bf16;
+};
+
+/* ---- how a matrix is read ---- */
+
+bool float_is_rounded(const struct kernels *k, const struct matmul *m)
+{
+    return k->products_rounded != NULL && m->w.layout == LAYOUT_ROWS && m->w.dtype == DTYPE_BF16 &&
+           !m->is_exact;
+}
+
+/* With many tokens it is quicker to widen bf16 once; the bits are the same. */
+bool float_is_in_place(const struct kernels *k, const struct matmul *m)
+{
+    return m->w.layout == LAYOUT_ROWS &&
+           (m->w.dtype == DTYPE_F32 || float_is_rounded(k, m) ||
+            (m->w.dtype == DTYPE_BF16 && k->products_bf16 != NULL && m->n_tokens <= FEW_TOKENS));
+}
+
+/* Weight rows [first, first + n) as f32, one behind the other. */
+static const float *widen_rows(const struct kernels *k, const struct matmul *m, float *room,
+                               int64_t first, int n)
+{
+    const int64_t n_columns = m->w.dim[1];
+    float column[TILE_ROWS];
+
+    if (m->w.layout == LAYOUT_ROWS) {
+        cpu_widen(k, room, &m->w, first * n_columns, n * n_columns);
+        return room;
+    }
+    for (int64_t c = 0; c < n_columns; c++) {
+        cpu_widen(k, column, &m->w, c * m->w.dim[0] + first, n);
+        for (int r = 0; r < n; r++)
+            room[r * n_columns + c] = column[r];
+    }
+    return room;
+}
+
+/* How many rows of a tile are widened before they are multiplied: an even number. */
+static int rows_at_once(const struct kernels *k, const struct matmul *m)
+{
+    const int64_t n = FEW_FLOATS / m->w.dim[1] / 2 * 2;
+
+    if (m->n_tokens > FEW_TOKENS || m->w.layout != LAYOUT_ROWS || n >= TILE_ROWS ||
+        float_is_in_place(k, m))
+        return TILE_ROWS;
+    return n < 2 ? 2 : (int)n;
+}
+
+/* ---- products ---- */
+
+static void multiply_rounded(const struct tile *t, struct patch p, float *products)
+{
+    const struct rounded *rounded = &t->inputs->rounded;
+    const uint16_t *x[PIECE_TOKENS];
+
+    for (int i = 0; i < p.n_tokens; i++)
+        x[i] = rounded->rows + matmul_input_row(t->m, p.token + i) * rounded->n_columns;
+    t->cpu->kernels->products_rounded(&(struct rounded_products){
+        .out = products,
+        .out_stride = TILE_ROWS,
+        .w = t->w,
+        .x = x,
+        .panels =
+            t->m->gather == NULL ? panels_from(rounded, matmul_input_row(t->m, p.token)) : NULL,
+        .n_rows = p.n_rows,
+        .n = (int)t->m->w.dim[1],
+        .n_x = p.n_tokens});
+}
+
+static void multiply_floats(const struct tile *t, struct patch p, float *products)
+{
+    const struct kernels *k = t->cpu->kernels;
+    const float *x[PIECE_TOKENS];
+    const struct products args = {.out = products,
+                                  .out_stride = TILE_ROWS,
+                                  .w = t->w,
+                                  .x = x,
+                                  .n_rows = p.n_rows,
+                                  .n = (int)t->m->w.dim[1],
+                                  .n_x = p.n_tokens};
+
+    for (int i = 0; i < p.n_tokens; i++)
+        x[i] = t->inputs->x + matmul_input_row(t->m, p.token + i) * t->m->w.dim[1];
+    (t->is_bf16 ? k->products_bf16 : k->products_f32)(&args);
+}
+
+/* With all tokens, piece by piece. */
+static void multiply_tile(const struct tile *t)
+{
+    float products[PIECE_TOKENS * TILE_ROWS];
+
+    for (int token = 0; token < t->m->n_tokens; token += PIECE_TOKENS) {
+        const int n_left = t->m->n_tokens - token;
+        const struct patch p = {.token = token,
+                                .n_tokens = n_left < PIECE_TOKENS ? n_left : PIECE_TOKENS,
+                                .row = t->row,
+                                .n_rows = t->n_rows};
+
+        if (float_is_rounded(t->cpu->kernels, t->m))
+            multiply_rounded(t, p, products);
+        else
+            multiply_floats(t, p, products);
+        matmul_finish(t->cpu, t->m, p, products);
+    }
+}
+
+void float_multiply(const struct cpu *cpu, const struct matmul *m,
+                    const struct float_inputs *inputs, struct tile_span tiles, int worker)
+{
+    const struct kernels *k = cpu->kernels;
+    const bool in_place = float_is_in_place(k, m), is_bf16 = in_place && m->w.dtype == DTYPE_BF16;
+    const int64_t first = (int64_t)tiles.first * TILE_ROWS, n_rows = m->w.dim[0];
+    const int64_t end =
+        (int64_t)tiles.end * TILE_ROWS < n_rows ? (int64_t)tiles.end * TILE_ROWS : n_rows;
+    const int step = rows_at_once(k, m);
+
+    for (int64_t row = first; row < end; row += step) {
+        struct tile t = {.cpu = cpu,
+                         .m = m,
+                         .inputs = inputs,
+                         .w = (const char *)m->w.data + row * m->w.dim[1] * (is_bf16 ? 2 : 4),
+                         .row = row,
+                         .n_rows = (int)(end - row < step ? end - row : step),
+                         .is_bf16 = is_bf16};
+
+        if (!in_place)
+            t.w = widen_rows(k, m, cpu->workers[worker].data, row, t.n_rows);
+        multiply_tile(&t);
+    }
+}

@@ -1,0 +1,168 @@
+#include "cpu/matmul/int8_tiles.h"
+
+#include <string.h>
+
+#include "cpu/matmul/int8_arranged.h"
+#include "cpu/matmul/pack.h"
+
+/* Rows of inputs that one group after the other is multiplied with. */
+enum {
+    PIECE_TOKENS = 64,
+    PIECE_ROUND = 16,        /* tokens: what kernels of many tokens take at once divides it */
+    PIECE_BYTES = 240 << 10, /* of them, as int8: half of the second-level cache */
+    /* Of arranged ones, by CPUs whose second-level cache has 1 MB or more. */
+    ARRANGED_TOKENS = INT8_X_MAX,
+    ARRANGED_BYTES = 480 << 10
+};
+
+/* A share of a job's groups, and what is known of the job. */
+struct share_of_job {
+    const struct cpu *cpu;
+    const struct matmul *m;
+    const struct int8_row *rows;
+    int64_t group_bytes, bias_bytes; /* of a group */
+    int first, n;                    /* groups */
+};
+
+static const uint8_t *group_at(const struct share_of_job *s, int group)
+{
+    return (const uint8_t *)s->m->w.data + group * s->group_bytes;
+}
+
+static int rows_of(const struct share_of_job *s, int group)
+{
+    return matmul_patch(s->m, 0, 1, (int64_t)group * GROUP_ROWS).n_rows;
+}
+
+static int blocks_of(const struct share_of_job *s)
+{
+    return (int)(s->m->w.dim[1] / MXFP4_BLOCK);
+}
+
+/* ---- one token ---- */
+
+/* The i-th group of a share: one of each of its GROUPS_AT_ONCE parts in turn. Each part is a stream that
+ * is read from end to end, and the CPU's prefetchers bring several streams sooner than one. */
+static int stream_group(const struct share_of_job *s, int i)
+{
+    const int n_each = s->n / GROUPS_AT_ONCE, n_longer = s->n % GROUPS_AT_ONCE;
+    const int stream = i % GROUPS_AT_ONCE;
+
+    return s->first + stream * n_each + (stream < n_longer ? stream : n_longer) +
+           i / GROUPS_AT_ONCE;
+}
+
+/* As matmul_finish(), of one token and several groups: `sums` has 16 of each. */
+static void finish_groups(const struct share_of_job *s, const int *groups, int n, float *sums)
+{
+    const struct matmul *m = s->m;
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
+    float units[GROUPS_AT_ONCE * GROUP_ROWS / 2];
+    const float *results = sums;
+
+    for (int g = 0; g < n && m->bias.data != NULL; g++) {
+        float bias[GROUP_ROWS] = {0};
+
+        cpu_widen(s->cpu->kernels, bias, &m->bias, (int64_t)groups[g] * GROUP_ROWS,
+                  rows_of(s, groups[g]));
+        for (int r = 0; r < GROUP_ROWS; r++)
+            sums[g * GROUP_ROWS + r] += bias[r];
+    }
+    if (m->epilogue == EPILOGUE_SWIGLU) {
+        s->cpu->kernels->swiglu(units, sums, n * GROUP_ROWS / 2, m->swiglu);
+        results = units;
+    }
+    for (int g = 0; g < n; g++)
+        memcpy(m->out + (ptrdiff_t)groups[g] * GROUP_ROWS / of_rows,
+               results + (ptrdiff_t)g * GROUP_ROWS / of_rows,
+               (size_t)(rows_of(s, groups[g]) / of_rows) * sizeof(float));
+}
+
+/* The i-th to (i + n)-th group. */
+static void multiply_streams(const struct share_of_job *s, int i, int n)
+{
+    float sums[GROUPS_AT_ONCE * GROUP_ROWS];
+    const int next = i + GROUPS_AT_ONCE < s->n ? i + GROUPS_AT_ONCE : i;
+    struct int8_products p = {.out = sums,
+                              .next = group_at(s, stream_group(s, next)),
+                              .x = &s->rows[matmul_input_row(s->m, 0)],
+                              .n_blocks = blocks_of(s),
+                              .n_x = 1,
+                              .n_groups = n,
+                              .fetches_ahead = s->cpu->fetches_ahead};
+    int groups[GROUPS_AT_ONCE];
+
+    for (int g = 0; g < n; g++) {
+        groups[g] = stream_group(s, i + g);
+        p.groups[g] = group_at(s, groups[g]);
+        __builtin_prefetch((const char *)s->m->bias.data + groups[g] * s->bias_bytes);
+    }
+    s->cpu->kernels->products_int8(&p);
+    finish_groups(s, groups, n, sums);
+}
+
+/* ---- several tokens ---- */
+
+static int tokens_at_once(const struct matmul *m, bool is_arranged)
+{
+    const int n_bytes = is_arranged ? ARRANGED_BYTES : PIECE_BYTES;
+    const int n_most = is_arranged ? ARRANGED_TOKENS : PIECE_TOKENS;
+    const int64_t n_fit = n_bytes / m->w.dim[1] / PIECE_ROUND * PIECE_ROUND;
+
+    return n_fit > n_most ? n_most : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
+}
+
+/* All groups times a piece of the tokens, `part`. */
+static void multiply_piece(const struct share_of_job *s, const struct packed_part *part)
+{
+    const int n = part->token_end - part->token, n_blocks = blocks_of(s);
+    float out[INT8_X_MAX * GROUP_ROWS];
+    struct int8_row x[INT8_X_MAX];
+
+    for (int t = 0; t < n; t++)
+        x[t] = s->rows[matmul_input_row(s->m, part->token + t)];
+    for (int g = part->first; g < part->end; g++) {
+        const int next = g + 1 < s->first + s->n ? g + 1 : g;
+
+        s->cpu->kernels->products_int8(&(struct int8_products){
+            .out = out,
+            .groups = {group_at(s, g)},
+            .next = group_at(s, next),
+            .x = x,
+            .arranged = n < INT8_ARRANGED_MIN || part->arranged == NULL
+                            ? NULL
+                            : part->arranged + arranged_bytes(part->token, n_blocks),
+            .n_blocks = n_blocks,
+            .n_x = n,
+            .n_groups = 1});
+        matmul_finish(s->cpu, s->m, matmul_patch(s->m, part->token, n, (int64_t)g * GROUP_ROWS),
+                      out);
+    }
+}
+
+void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct int8_row *rows,
+                   struct packed_part part)
+{
+    const int n_groups = (int)((m->w.dim[0] + GROUP_ROWS - 1) / GROUP_ROWS);
+    const int n_most = tokens_at_once(m, part.arranged != NULL);
+    struct share_of_job s = {
+        .cpu = cpu, .m = m, .rows = rows, .group_bytes = packed_group_bytes(m->w.dim[1])};
+    int end;
+
+    s.bias_bytes = m->bias.data == NULL ? 0 : GROUP_ROWS * (m->bias.dtype == DTYPE_F32 ? 4 : 2);
+    cpu_share_of(cpu, n_groups, part.first, &s.first, &end);
+    s.n = end - s.first;
+    if (m->n_tokens == 1) {
+        for (int i = part.first; i < part.end; i += GROUPS_AT_ONCE)
+            multiply_streams(&s, i - s.first,
+                             part.end - i < GROUPS_AT_ONCE ? part.end - i : GROUPS_AT_ONCE);
+        return;
+    }
+    for (int token = part.token; token < part.token_end; token += n_most) {
+        struct packed_part piece = part;
+
+        piece.token = token;
+        piece.token_end = part.token_end - token < n_most ? part.token_end : token + n_most;
+        multiply_piece(&s, &piece);
+    }
+}

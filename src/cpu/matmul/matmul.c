@@ -1,0 +1,220 @@
+/* A tile is 16 weight rows, and comes in one of five ways:
+ * - packed MXFP4 and a prompt's row, where the level has products of it with rounded inputs: see mixed.h;
+ * - packed MXFP4 and any other row: times int8 rows, which are quantised once a call; see int8_tiles.h. Values far
+ *   above the rest of their row are multiplied by themselves;
+ * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
+ * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
+ * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
+ *   so many rows at a time as the first-level cache keeps.
+ * The bits of a product do not depend on the tokens beside it, nor on how the tile is cut.
+ *
+ * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decoding is bound by memory,
+ * prefill by the multiplications; docs/performance-cpu.md has the measured shares. */
+#include "cpu/matmul/matmul.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "cpu/matmul/float_tiles.h"
+#include "cpu/matmul/int8_arranged.h"
+#include "cpu/matmul/int8_rows.h"
+#include "cpu/matmul/int8_tiles.h"
+#include "cpu/matmul/mixed.h"
+#include "cpu/matmul/pack.h"
+
+enum { TILE_ROWS = GROUP_ROWS };
+
+struct run {
+    struct cpu *cpu;
+    const struct matmul *jobs;
+    int64_t n_columns;
+    struct float_inputs floats;
+    const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
+    struct arranged arranged;    /* the same, of products with many tokens */
+    const uint16_t *mixed; /* (n_rows, n_columns): the inputs, where packed weights meet those */
+    const int32_t *kinds;  /* (n_rows) of the inputs */
+    struct tiles tiles;
+};
+
+int64_t matmul_input_row(const struct matmul *m, int token)
+{
+    return m->gather == NULL ? m->first_row + token : m->gather[token];
+}
+
+struct patch matmul_patch(const struct matmul *m, int token, int n_tokens, int64_t row)
+{
+    const int64_t n_left = m->w.dim[0] - row;
+
+    return (struct patch){token, n_tokens, row, n_left < TILE_ROWS ? (int)n_left : TILE_ROWS};
+}
+
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p, float *products)
+{
+    const struct kernels *k = cpu->kernels;
+    const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
+    float bias[TILE_ROWS] = {0};
+    float *out = m->out + p.token * m->out_width + p.row / of_rows;
+
+    if (m->bias.data != NULL) {
+        cpu_widen(k, bias, &m->bias, p.row, p.n_rows);
+        for (int t = 0; t < p.n_tokens; t++)
+            for (int r = 0; r < TILE_ROWS; r++)
+                products[t * TILE_ROWS + r] += bias[r];
+    }
+    if (m->epilogue == EPILOGUE_SWIGLU) /* results take the first half of the products' place */
+        k->swiglu(products, products, p.n_tokens * TILE_ROWS / 2, m->swiglu);
+    for (int t = 0; t < p.n_tokens; t++, out += m->out_width)
+        memcpy(out, products + t * TILE_ROWS / of_rows,
+               (size_t)(p.n_rows / of_rows) * sizeof(float));
+}
+
+/* ---- tiles ---- */
+
+static bool is_mixed(const struct run *run, const struct matmul *m, int token)
+{
+    return run->cpu->kernels->products_mixed != NULL &&
+           run->kinds[matmul_input_row(m, token)] == ROW_PROMPT;
+}
+
+/* Packed tiles [first, end) of a job, one run of tokens of the same kind after the other. */
+static void run_packed(const struct run *run, int job, int first, int end, int worker)
+{
+    const struct matmul *m = &run->jobs[job];
+    const uint8_t *arranged = arranged_of(&run->arranged, job);
+
+    for (int token = 0, behind; token < m->n_tokens; token = behind) {
+        const bool mixed = is_mixed(run, m, token);
+        struct packed_part part = {
+            .token = token, .first = first, .end = end, .arranged = arranged};
+
+        for (behind = token + 1; behind < m->n_tokens && is_mixed(run, m, behind) == mixed;)
+            behind++;
+        part.token_end = behind;
+        if (mixed)
+            mixed_multiply(run->cpu, m, run->mixed, part, worker);
+        else
+            int8_multiply(run->cpu, m, run->rows, part);
+    }
+}
+
+static void run_tiles(void *ctx, int job, int first, int end, int worker)
+{
+    const struct run *run = ctx;
+    const struct matmul *m = &run->jobs[job];
+
+    if (m->w.layout == LAYOUT_PACKED)
+        run_packed(run, job, first, end, worker);
+    else
+        float_multiply(run->cpu, m, &run->floats, (struct tile_span){first, end}, worker);
+}
+
+/* ---- a call ---- */
+
+/* Few tokens do without panels. */
+static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
+{
+    const struct rows x = {run->floats.x, n_rows, (int)run->n_columns};
+    bool is_needed = false, wants_panels = false;
+
+    for (int i = 0; i < n_jobs; i++)
+        if (run->jobs[i].n_tokens > 0 && float_is_rounded(run->cpu->kernels, &run->jobs[i])) {
+            is_needed = true;
+            wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > FEW_TOKENS;
+        }
+    return is_needed ? cpu_round(run->cpu, &run->floats.rounded, x, wants_panels) : OSP_OK;
+}
+
+static bool has_kind(struct inputs inputs, enum row_kind kind)
+{
+    for (int i = 0; i < inputs.n_rows; i++)
+        if (inputs.kinds[i] == (int32_t)kind)
+            return true;
+    return false;
+}
+
+/* The inputs as packed weights want them: a level that has mixed products has them for prompts. */
+static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_jobs)
+{
+    const struct rows x = {inputs.data, inputs.n_rows, (int)run->n_columns};
+    const bool has_mixed = run->cpu->kernels->products_mixed != NULL;
+    enum osp_status st;
+
+    if (has_mixed && has_kind(inputs, ROW_PROMPT)) {
+        TRY(cpu_workers_need(run->cpu, mixed_room_bytes(run->n_columns), 1, "tokens of an expert"));
+        TRY(cpu_round_mixed(run->cpu, &run->mixed, x));
+    }
+    if (!has_mixed || has_kind(inputs, ROW_GENERATED))
+        TRY(cpu_int8_rows(run->cpu, &run->rows, inputs.data, inputs.n_rows, run->n_columns));
+    if (!has_mixed)
+        TRY(cpu_arrange(run->cpu, &run->arranged, run->rows, run->jobs, n_jobs));
+    st = OSP_OK;
+out:
+    return st;
+}
+
+static void add_work(struct work *work, const struct matmul *m)
+{
+    const double n_out = (double)m->out_width * m->n_tokens;
+    const double n_in = (double)m->w.dim[1] * m->n_tokens;
+
+    work->bytes += (double)tensor_bytes(&m->w) + 4 * (n_in + n_out);
+    work->flops += 2 * (double)m->w.dim[0] * (double)m->w.dim[1] * m->n_tokens;
+}
+
+/* How many tiles each product has; whether one of them is packed, one widened. */
+static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packed, bool *is_widened)
+{
+    int32_t *n_tiles;
+    enum osp_status st;
+
+    TRY(room_need(&run->cpu->counts, (size_t)tiles->n_jobs, sizeof(*n_tiles), "tile counts"));
+    tiles->n = n_tiles = run->cpu->counts.data;
+    for (int i = 0; i < tiles->n_jobs; i++) {
+        const struct matmul *m = &run->jobs[i];
+
+        assert(m->w.dim[1] == run->n_columns);
+        assert(m->epilogue == EPILOGUE_BIAS || m->w.dim[0] % 2 == 0);
+        n_tiles[i] = 0;
+        if (m->n_tokens == 0)
+            continue;
+        n_tiles[i] = (int32_t)((m->w.dim[0] + TILE_ROWS - 1) / TILE_ROWS);
+        *is_packed |= m->w.layout == LAYOUT_PACKED;
+        if (m->w.layout == LAYOUT_PACKED && m->n_tokens == 1)
+            tiles->at_once = GROUPS_AT_ONCE;
+        *is_widened |= m->w.layout != LAYOUT_PACKED && !float_is_in_place(run->cpu->kernels, m);
+    }
+out:
+    return st;
+}
+
+struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x)
+{
+    return (struct inputs){x->data, cpu->batch->n_rows, BATCH_KINDS(cpu->batch)};
+}
+
+enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
+                           int n_jobs, struct work *work)
+{
+    struct run run = {.cpu = cpu,
+                      .jobs = jobs,
+                      .floats = {.x = inputs.data},
+                      .n_columns = jobs[0].w.dim[1],
+                      .kinds = inputs.kinds};
+    bool is_packed = false, is_widened = false;
+    enum osp_status st;
+
+    run.tiles.n_jobs = n_jobs;
+    TRY(plan(&run, &run.tiles, &is_packed, &is_widened));
+    if (is_widened)
+        TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
+                             "weight tiles"));
+    if (is_packed)
+        TRY(pack_inputs(&run, inputs, n_jobs));
+    TRY(round_inputs(&run, inputs.n_rows, n_jobs));
+    cpu_run_tiles(cpu, &run.tiles, run_tiles, &run);
+    for (int i = 0; i < n_jobs; i++)
+        if (jobs[i].n_tokens > 0)
+            add_work(work, &jobs[i]);
+out:
+    return st;
+}

@@ -1,0 +1,143 @@
+/* Stage experts: h = sum over the A chosen experts e, in the order of their rank, of
+ *     gate_e (Wdown_e swiglu(Wup_e y + bup_e) + bdown_e).
+ *
+ * Tokens are grouped by expert, so that each chosen expert's weights are read once a step. Entry i
+ * of the grouped order is one token at one of its experts; units and parts hold an entry a row. The
+ * last sum runs over ranks 0..A-1 of a token, whatever the grouping was. */
+#include "cpu/matmul/matmul.h"
+
+#include <string.h>
+
+#include "cpu/matmul/pack.h"
+#include "cpu/common/rooms.h"
+
+struct grouping {
+    int32_t *first;  /* (E + 1): entries of expert e are [first[e], first[e + 1]) */
+    int32_t *tokens; /* (T*A): the token of entry i */
+    int32_t *entry;  /* (T*A): the entry of token t at rank a */
+    int32_t *kinds;  /* (T*A): enum row_kind of entry i's token */
+};
+
+struct combine_run {
+    const struct experts_args *a;
+    const int32_t *entry;
+};
+
+static enum osp_status group_rooms(struct cpu *cpu, const struct experts_args *a,
+                                   struct grouping *g)
+{
+    const size_t n_experts = (size_t)a->w_up.dim[0];
+    const size_t n_entries = (size_t)cpu->limits.n_rows_max * (size_t)a->ids.dim[1];
+    enum osp_status st;
+
+    TRY(room_need(&cpu->lists, expert_lists_n(n_experts, n_entries), sizeof(int32_t),
+                  "expert lists"));
+    TRY(room_need(&cpu->jobs, n_experts, sizeof(struct matmul), "expert products"));
+    g->first = cpu->lists.data;
+    g->tokens = g->first + n_experts + 1;
+    g->entry = g->tokens + n_entries;
+    g->kinds = g->entry + n_entries;
+out:
+    return st;
+}
+
+/* Counting sort by expert, stable in the token. */
+static void group(struct grouping *g, const struct batch *b, const int32_t *ids, int n_active,
+                  int n_experts)
+{
+    const int n_rows = b->n_rows;
+
+    memset(g->first, 0, (size_t)(n_experts + 1) * sizeof(int32_t));
+    for (int i = 0; i < n_rows * n_active; i++)
+        g->first[ids[i] + 1]++;
+    for (int e = 0; e < n_experts; e++)
+        g->first[e + 1] += g->first[e];
+    for (int i = 0; i < n_rows * n_active; i++) {
+        const int32_t entry = g->first[ids[i]]++;
+
+        g->tokens[entry] = i / n_active;
+        g->entry[i] = entry;
+        g->kinds[entry] = BATCH_KINDS(b)[i / n_active];
+    }
+    memmove(g->first + 1, g->first, (size_t)n_experts * sizeof(int32_t));
+    g->first[0] = 0;
+}
+
+static struct matmul job_of(const struct tensor *w, const struct tensor *bias, int e,
+                            const struct grouping *g, int64_t out_width)
+{
+    return (struct matmul){.w = matrix_of(w, e),
+                           .bias = matrix_of(bias, e),
+                           .out_width = out_width,
+                           .n_tokens = g->first[e + 1] - g->first[e]};
+}
+
+static enum osp_status run_up(struct cpu *cpu, const struct experts_args *a,
+                              const struct grouping *g, struct work *work)
+{
+    const int n_experts = (int)a->w_up.dim[0];
+    const int64_t unit_width = a->units.dim[1];
+    struct matmul *jobs = cpu->jobs.data;
+
+    for (int e = 0; e < n_experts; e++) {
+        jobs[e] = job_of(&a->w_up, &a->b_up, e, g, unit_width);
+        jobs[e].gather = g->tokens + g->first[e];
+        jobs[e].out = (float *)a->units.data + g->first[e] * unit_width;
+        jobs[e].epilogue = EPILOGUE_SWIGLU;
+        jobs[e].swiglu = (struct swiglu){.limit = a->limit, .alpha = a->alpha};
+    }
+    return cpu_matmul(cpu, cpu_rows(cpu, &a->y), jobs, n_experts, work);
+}
+
+static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
+                                const struct grouping *g, struct work *work)
+{
+    const int n_experts = (int)a->w_up.dim[0];
+    const int64_t width = a->h.dim[1];
+    struct matmul *jobs = cpu->jobs.data;
+
+    for (int e = 0; e < n_experts; e++) {
+        jobs[e] = job_of(&a->w_down, &a->b_down, e, g, width);
+        jobs[e].first_row = g->first[e];
+        jobs[e].out = (float *)a->parts.data + g->first[e] * width;
+    }
+    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts], g->kinds}, jobs,
+                      n_experts, work);
+}
+
+static void combine_row(void *ctx, int row, int worker)
+{
+    const struct combine_run *run = ctx;
+    const int64_t width = run->a->h.dim[1], n_active = run->a->ids.dim[1];
+    const float *gates = (const float *)run->a->gates.data + row * n_active;
+    float *h = (float *)run->a->h.data + row * width;
+
+    (void)worker;
+    memset(h, 0, (size_t)width * sizeof(float));
+    for (int64_t rank = 0; rank < n_active; rank++) {
+        const int32_t entry = run->entry[row * n_active + rank];
+        const float *part = (const float *)run->a->parts.data + entry * width;
+
+        for (int64_t i = 0; i < width; i++)
+            h[i] += gates[rank] * part[i];
+    }
+}
+
+enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struct work *work)
+{
+    const int n_rows = cpu->batch->n_rows, n_active = (int)a->ids.dim[1];
+    struct grouping g;
+    struct combine_run combine = {.a = a};
+    enum osp_status st;
+
+    TRY(group_rooms(cpu, a, &g));
+    group(&g, cpu->batch, a->ids.data, n_active, (int)a->w_up.dim[0]);
+    TRY(run_up(cpu, a, &g, work));
+    TRY(run_down(cpu, a, &g, work));
+    combine.entry = g.entry;
+    pool_run(cpu->pool, combine_row, &combine, n_rows);
+    work->bytes += 4.0 * n_rows * (double)a->h.dim[1] * (n_active + 1);
+    work->flops += 2.0 * n_rows * (double)a->h.dim[1] * n_active;
+out:
+    return st;
+}

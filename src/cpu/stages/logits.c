@@ -1,0 +1,20 @@
+/* Stage logits: W y of the rows that the batch's samples name. One product; see matmul.c. */
+#include "cpu/matmul/matmul.h"
+
+enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct work *work)
+{
+    const int n_samples = cpu->batch->n_samples;
+    struct matmul job = {
+        .w = a->head, .out = a->logits.data, .out_width = a->logits.dim[1], .n_tokens = n_samples};
+    int32_t *rows;
+    enum osp_status st;
+
+    TRY(room_need(&cpu->lists, (size_t)cpu->limits.n_samples_max, sizeof(int32_t), "logit rows"));
+    rows = cpu->lists.data;
+    for (int i = 0; i < n_samples; i++)
+        rows[i] = BATCH_SAMPLES(cpu->batch)[i].row;
+    job.gather = rows;
+    TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), &job, 1, work));
+out:
+    return st;
+}

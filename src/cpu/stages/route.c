@@ -1,0 +1,63 @@
+/* Stage route: z = Wr y + br; the A largest logits of a row, falling, ties to the lower id, and the
+ * softmax over those A alone. */
+#include "cpu/kernels/exp4.h"
+#include "cpu/matmul/matmul.h"
+
+static bool is_taken(const int32_t *ids, int n, int id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* Always gives an id, whatever NaN there may be. */
+static int32_t largest_left(const float *z, int n_experts, const int32_t *ids, int n_taken)
+{
+    int32_t best = -1;
+
+    for (int e = 0; e < n_experts; e++)
+        if (!is_taken(ids, n_taken, e) && (best < 0 || z[e] > z[best]))
+            best = e;
+    return best;
+}
+
+static void pick(int32_t *ids, float *gates, int n_active, const float *z, int n_experts)
+{
+    float sum = 0;
+
+    for (int i = 0; i < n_active; i++) {
+        ids[i] = largest_left(z, n_experts, ids, i);
+        gates[i] = exp1(z[ids[i]] - z[ids[0]]);
+        sum += gates[i];
+    }
+    for (int i = 0; i < n_active; i++)
+        gates[i] /= sum;
+}
+
+static void pick_row(void *ctx, int row, int worker)
+{
+    const struct route_args *a = ctx;
+    const int64_t n_active = a->ids.dim[1], n_experts = a->scores.dim[1];
+
+    (void)worker;
+    pick((int32_t *)a->ids.data + row * n_active, (float *)a->gates.data + row * n_active,
+         (int)n_active, (const float *)a->scores.data + row * n_experts, (int)n_experts);
+}
+
+enum osp_status cpu_route(struct cpu *cpu, const struct route_args *a, struct work *work)
+{
+    const struct matmul job = {.w = a->wr,
+                               .bias = a->br,
+                               .out = a->scores.data,
+                               .out_width = a->scores.dim[1],
+                               .n_tokens = cpu->batch->n_rows,
+                               .is_exact = true};
+    struct route_args args = *a;
+    enum osp_status st;
+
+    TRY(cpu_matmul(cpu, cpu_rows(cpu, &a->y), &job, 1, work));
+    pool_run(cpu->pool, pick_row, &args, cpu->batch->n_rows);
+out:
+    return st;
+}

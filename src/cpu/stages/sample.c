@@ -1,0 +1,318 @@
+/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all
+ * V logits, with those of the likeliest tokens where they are asked for.
+ *
+ * What is drawn from is the row as it came, or a copy with penalties, biases and mask (sample_edit.c).
+ * Greedy (temperature 0): the lowest id among the largest valid logits. Otherwise, in this order:
+ * weights exp((z - max z) / temperature) over the valid ids; top_k keeps the k largest; top_p keeps
+ * the shortest prefix, by falling weight, that holds at least top_p of the weight kept so far; min_p
+ * drops weights below min_p times the largest; one uniform number of (seed, position) picks among
+ * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
+ * NaN, draws DRAW_NOT_FINITE with log-probability NaN, and one of which the edits leave nothing draws
+ * DRAW_NOTHING_ALLOWED: that sequence's failure, not the device's. */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "cpu/common/cpu.h"
+#include "cpu/kernels/exp4.h"
+#include "cpu/stages/sample.h"
+
+enum {
+    PART_LOGITS = 4096
+}; /* 16 KB: half a first-level cache; a row's parts go over the threads */
+
+/* What is known of one part of a row. */
+struct part {
+    double sum;    /* of exp(z - shift); NaN if one of them is */
+    float shift;   /* the largest of its logits, or 0 when that is not finite */
+    float largest; /* of its valid ones; -INFINITY: it has none */
+    int32_t best;  /* the lowest id that has it */
+};
+
+struct sample_run {
+    struct cpu *cpu;
+    const struct sample_args *a;
+    struct part *parts; /* (rows, n_parts) */
+    int n_parts;
+};
+
+/* The ids still in the running and their weights, in the order in which the draw walks them. */
+struct candidates {
+    float *weight;
+    int32_t *id;
+    int n;
+};
+
+/* The lowest id among the largest of n > 0 logits. */
+static int32_t largest_of(const float *z, int n, float largest)
+{
+    for (int i = 0; i < n; i++)
+        if (z[i] == largest)
+            return i;
+    return 0; /* a NaN is among them, and the sum has it */
+}
+
+static void look_at_part(void *ctx, int index, int worker)
+{
+    const struct sample_run *run = ctx;
+    const struct kernels *k = run->cpu->kernels;
+    const int n_all = (int)run->a->logits.dim[1], first = index % run->n_parts * PART_LOGITS;
+    const int n = n_all - first < PART_LOGITS ? n_all - first : PART_LOGITS;
+    const int n_left = run->a->n_valid - first, n_valid = n_left < n ? n_left : n;
+    const float *z =
+        (const float *)run->a->logits.data + (int64_t)(index / run->n_parts) * n_all + first;
+    struct part *part = &run->parts[index];
+    float copy[PART_LOGITS], shift;
+
+    (void)worker;
+    memcpy(copy, z, (size_t)n * sizeof(float));
+    part->largest = -INFINITY;
+    part->best = -1;
+    if (n_valid > 0) {
+        part->largest = k->scale(copy, n_valid, 1.0f, -INFINITY);
+        part->best = first + largest_of(z, n_valid, part->largest);
+    }
+    shift = k->scale(copy, n, 1.0f, part->largest);
+    part->shift = isfinite(shift) ? shift : 0;
+    part->sum = (double)k->exp_sum(copy, n, part->shift);
+}
+
+/* The lowest id among the largest valid logits, and the log of the sum of exp(z - the largest), in
+ * double; false for a row with a NaN, or whose largest is not finite. */
+static bool largest_and_sum(const struct sample_run *run, int row, int32_t *best, double *log_sum)
+{
+    const struct part *parts = run->parts + (int64_t)row * run->n_parts;
+    const struct part *most = parts;
+    double sum = 0;
+
+    for (int i = 1; i < run->n_parts; i++)
+        if (parts[i].largest > most->largest)
+            most = &parts[i];
+    for (int i = 0; i < run->n_parts; i++)
+        if (parts[i].sum != 0) /* 0 times infinity, else */
+            sum += parts[i].sum * exp((double)parts[i].shift - (double)most->largest);
+    *best = most->best;
+    *log_sum = log(sum);
+    return !isnan(sum) && isfinite(most->largest);
+}
+
+/* ---- order: a heap whose root is the next candidate ---- */
+
+static bool comes_before(const struct candidates *c, int i, int j)
+{
+    return c->weight[i] > c->weight[j] || (c->weight[i] == c->weight[j] && c->id[i] < c->id[j]);
+}
+
+static void swap(struct candidates *c, int i, int j)
+{
+    const float weight = c->weight[i];
+    const int32_t id = c->id[i];
+
+    c->weight[i] = c->weight[j];
+    c->id[i] = c->id[j];
+    c->weight[j] = weight;
+    c->id[j] = id;
+}
+
+/* Restores the heap of [0, n) below i. */
+static void sift(struct candidates *c, int i, int n)
+{
+    for (;;) {
+        int child = 2 * i + 1;
+
+        if (child >= n)
+            return;
+        if (child + 1 < n && comes_before(c, child + 1, child))
+            child++;
+        if (!comes_before(c, child, i))
+            return;
+        swap(c, i, child);
+        i = child;
+    }
+}
+
+/* Moves the next candidates of the heap [0, *n_heap) behind it, the last one first: n of them, or
+ * fewer that weigh enough. */
+static void take(struct candidates *c, int *n_heap, int n, double enough)
+{
+    double sum = 0;
+
+    for (; n > 0 && sum < enough; n--) {
+        sum += (double)c->weight[0];
+        swap(c, 0, --*n_heap);
+        sift(c, 0, *n_heap);
+    }
+}
+
+static void reverse(struct candidates *c, int n)
+{
+    for (int i = 0, j = n - 1; i < j; i++, j--)
+        swap(c, i, j);
+}
+
+static double weight_of(const struct candidates *c)
+{
+    double sum = 0;
+
+    for (int i = 0; i < c->n; i++)
+        sum += (double)c->weight[i];
+    return sum;
+}
+
+/* The shortest prefix that holds this share of the weight. */
+static void cut_share(struct candidates *c, double share)
+{
+    const double enough = share * weight_of(c);
+    double sum = 0;
+    int n = 0;
+
+    while (n < c->n && (n == 0 || sum < enough))
+        sum += (double)c->weight[n++];
+    c->n = n;
+}
+
+/* Keeps the top_k candidates (0 = all), then the top_p share of those, by falling weight. */
+static void keep_top(struct candidates *c, const struct batch_sample *s)
+{
+    const bool by_count = s->top_k > 0 && s->top_k < c->n;
+    const double share = (double)s->top_p;
+    int n_heap = c->n;
+
+    for (int i = c->n / 2 - 1; i >= 0; i--)
+        sift(c, i, c->n);
+    if (by_count)
+        take(c, &n_heap, s->top_k, INFINITY);
+    else
+        take(c, &n_heap, c->n, share < 1 ? share * weight_of(c) : INFINITY);
+    reverse(c, c->n);
+    c->n -= n_heap;
+    if (by_count && share < 1)
+        cut_share(c, share);
+}
+
+static void keep_min(struct candidates *c, float weight_min)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->n; i++)
+        if (c->weight[i] >= weight_min) {
+            c->weight[n] = c->weight[i];
+            c->id[n++] = c->id[i];
+        }
+    c->n = n;
+}
+
+static int32_t walk(const struct candidates *c, double uniform)
+{
+    const double goal = uniform * weight_of(c);
+    double sum = 0;
+    int last = 0;
+
+    for (int i = 0; i < c->n; i++) {
+        sum += (double)c->weight[i];
+        if (c->weight[i] > 0)
+            last = i;
+        if (sum > goal)
+            return c->id[i];
+    }
+    return c->id[last];
+}
+
+/* z: what is drawn from; it may be the weights' own memory. */
+static int32_t draw(struct candidates *c, const float *z, float largest,
+                    const struct batch_sample *s)
+{
+    for (int i = 0; i < c->n; i++) {
+        c->weight[i] = exp1((z[i] - largest) / s->temperature);
+        c->id[i] = i;
+    }
+    if (s->top_k > 0 || s->top_p < 1.0f)
+        keep_top(c, s);
+    if (s->min_p > 0.0f)
+        keep_min(c, s->min_p); /* the largest weight is 1 */
+    return walk(c, rng_uniform(s->seed, s->position, 0));
+}
+
+/* Draws from z, whose largest is at `best`. */
+static int32_t draw_from(struct candidates *c, const float *z, int32_t best,
+                         const struct batch_sample *s)
+{
+    if (!isfinite(z[best]))
+        return DRAW_NOTHING_ALLOWED;
+    return s->temperature > 0.0f ? draw(c, z, z[best], s) : best;
+}
+
+static int32_t draw_edited(const struct sample_run *run, struct candidates *c, const float *z,
+                           const struct batch_sample *s)
+{
+    float *const edited = c->weight;
+
+    memcpy(edited, z, (size_t)c->n * sizeof(float));
+    sample_edit(edited, c->n, run->cpu->batch, s);
+    return draw_from(c, edited, sample_best(edited, c->n), s);
+}
+
+static void tell_top(const struct sample_run *run, int row, int32_t best, double log_sum)
+{
+    const int n_all = (int)run->a->logits.dim[1];
+    const struct sample_row r = {.z = (const float *)run->a->logits.data + (int64_t)row * n_all,
+                                 .n = run->a->n_valid,
+                                 .best = best,
+                                 .log_sum = log_sum};
+
+    sample_top(&r, BATCH_SAMPLES(run->cpu->batch)[row].n_top,
+               (int32_t *)run->a->top_tokens.data + (int64_t)row * SAMPLE_TOP_MAX,
+               (float *)run->a->top_logprobs.data + (int64_t)row * SAMPLE_TOP_MAX);
+}
+
+static void sample_one(void *ctx, int row, int worker)
+{
+    const struct sample_run *run = ctx;
+    const struct batch_sample *s = &BATCH_SAMPLES(run->cpu->batch)[row];
+    const float *z = (const float *)run->a->logits.data + (int64_t)row * run->a->logits.dim[1];
+    struct candidates c = {.weight = run->cpu->workers[worker].data, .n = run->a->n_valid};
+    int32_t *token = (int32_t *)run->a->tokens.data + row, best;
+    float *logprob = (float *)run->a->logprobs.data + row;
+    double log_sum;
+
+    *token = DRAW_NOT_FINITE;
+    *logprob = NAN;
+    if (!largest_and_sum(run, row, &best, &log_sum))
+        return;
+    if (s->n_top > 0)
+        tell_top(run, row, best, log_sum);
+    c.id = (int32_t *)(c.weight + c.n);
+    *token = sample_is_edited(s) ? draw_edited(run, &c, z, s) : draw_from(&c, z, best, s);
+    if (*token >= 0)
+        *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
+}
+
+static size_t parts_of(size_t n_logits)
+{
+    return (n_logits + PART_LOGITS - 1) / PART_LOGITS;
+}
+
+size_t sample_lists_bytes(size_t n_samples, size_t n_logits)
+{
+    return n_samples * parts_of(n_logits) * sizeof(struct part);
+}
+
+enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct work *work)
+{
+    struct sample_run run = {
+        .cpu = cpu, .a = a, .n_parts = (int)parts_of((size_t)a->logits.dim[1])};
+    const double n = (double)cpu->batch->n_samples * (double)a->logits.dim[1];
+    enum osp_status st;
+
+    TRY(cpu_workers_need(cpu, (size_t)a->n_valid, CANDIDATE_BYTES, "candidates"));
+    TRY(room_need(&cpu->lists,
+                  sample_lists_bytes((size_t)cpu->limits.n_samples_max, (size_t)a->logits.dim[1]),
+                  1, "parts of the logits"));
+    run.parts = cpu->lists.data;
+    pool_run(cpu->pool, look_at_part, &run, cpu->batch->n_samples * run.n_parts);
+    pool_run(cpu->pool, sample_one, &run, cpu->batch->n_samples);
+    work->bytes = 4 * n;
+    work->flops = 2 * n;
+out:
+    return st;
+}

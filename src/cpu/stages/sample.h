@@ -1,0 +1,32 @@
+/* What sample.c takes from sample_edit.c. */
+#ifndef CPU_STAGES_SAMPLE_H
+#define CPU_STAGES_SAMPLE_H
+
+#include <stddef.h>
+
+#include "backend/batch.h"
+
+/* Of a thread that draws, for each id: weight and id. */
+enum { CANDIDATE_BYTES = sizeof(float) + sizeof(int32_t) };
+
+/* What is known of the parts of so many rows of logits. */
+size_t sample_lists_bytes(size_t n_samples, size_t n_logits);
+
+/* Does to n logits what the sample asks for besides temperature and what follows it. */
+void sample_edit(float *z, int n, const struct batch *b, const struct batch_sample *s);
+
+/* The lowest id among the largest of n > 0 logits without NaN. */
+int32_t sample_best(const float *z, int n);
+
+/* A row without NaN. */
+struct sample_row {
+    const float *z; /* (n) */
+    int n;
+    int32_t best;   /* its largest */
+    double log_sum; /* ln of the sum of exp(z - z[best]) over all ids, valid or not */
+};
+
+/* The n_top likeliest ids and their log-probabilities; -1 and NaN behind the last there is. */
+void sample_top(const struct sample_row *row, int n_top, int32_t *ids, float *logprobs);
+
+#endif

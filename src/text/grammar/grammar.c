@@ -1,0 +1,338 @@
+/* Building a grammar, and what must hold of it. */
+#include "text/grammar/grammar_parts.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "text/grammar/regex.h"
+
+enum { NO_EDGE = -1, NO_WAY = GRAMMAR_DEPTH_MAX + 1 };
+
+struct grammar *grammar_new(void)
+{
+    struct grammar *g = mem_new(sizeof *g);
+
+    atomic_init(&g->n_owners, 1);
+    return g;
+}
+
+struct grammar *grammar_share(struct grammar *g)
+{
+    atomic_fetch_add(&g->n_owners, 1);
+    return g;
+}
+
+void grammar_drop(struct grammar *g)
+{
+    if (g == NULL || atomic_fetch_sub(&g->n_owners, 1) > 1)
+        return;
+    for (size_t i = 0; i < g->n_terms; i++) {
+        free(g->terms[i].bytes);
+        free(g->terms[i].carry);
+        if (g->terms[i].kind == TERM_DFA)
+            dfa_free(g->terms[i].dfa);
+    }
+    free(g->terms);
+    free(g->positions);
+    free(g->edges);
+    free(g);
+}
+
+size_t grammar_bytes(const struct grammar *g)
+{
+    return sizeof *g + g->n_bytes + g->capacity_terms * sizeof *g->terms +
+           g->capacity_positions * sizeof *g->positions + g->capacity_edges * sizeof *g->edges;
+}
+
+int64_t grammar_work(const struct grammar *g)
+{
+    return g->work;
+}
+
+enum osp_status grammar_position(struct grammar *g, int32_t *position)
+{
+    enum osp_status st;
+
+    if (g->n_positions == GRAMMAR_POSITIONS_MAX)
+        return fail(OSP_ELIMIT, "it needs more than %d positions", (int)GRAMMAR_POSITIONS_MAX);
+    TRY(mem_try_grow(&g->positions, g->n_positions, &g->capacity_positions, sizeof *g->positions,
+                     "a grammar"));
+    *position = (int32_t)g->n_positions++;
+    g->positions[*position] = (struct position){.first_edge = NO_EDGE, .height = NO_WAY};
+out:
+    return st;
+}
+
+enum osp_status grammar_edge(struct grammar *g, int32_t from, enum edge_kind kind, int32_t what,
+                             int32_t to)
+{
+    enum osp_status st;
+
+    if (g->n_edges == GRAMMAR_EDGES_MAX)
+        return fail(OSP_ELIMIT, "it needs more than %d edges", (int)GRAMMAR_EDGES_MAX);
+    TRY(mem_try_grow(&g->edges, g->n_edges, &g->capacity_edges, sizeof *g->edges, "a grammar"));
+    g->edges[g->n_edges] = (struct edge){kind, what, to, g->positions[from].first_edge, NO_WAY};
+    g->positions[from].first_edge = (int32_t)g->n_edges++;
+out:
+    return st;
+}
+
+/* ---- terminals ---- */
+
+static enum osp_status add_term(struct grammar *g, struct term **out, size_t n_bytes, int32_t *term)
+{
+    enum osp_status st;
+
+    g->n_bytes += n_bytes;
+    if (g->n_bytes > GRAMMAR_BYTES_MAX)
+        return fail(OSP_ELIMIT, "it needs more than %d bytes", (int)GRAMMAR_BYTES_MAX);
+    if (g->n_terms == GRAMMAR_TERMS_MAX)
+        return fail(OSP_ELIMIT, "it needs more than %d terminals", (int)GRAMMAR_TERMS_MAX);
+    TRY(mem_try_grow(&g->terms, g->n_terms, &g->capacity_terms, sizeof *g->terms, "a grammar"));
+    *term = (int32_t)g->n_terms++;
+    *out = &g->terms[*term];
+    **out = (struct term){.kind = TERM_LITERAL};
+out:
+    return st;
+}
+
+enum osp_status grammar_literal(struct grammar *g, const char *bytes, size_t n, int32_t *term)
+{
+    struct term *t = NULL;
+    enum osp_status st;
+
+    if (n == 0)
+        return fail(OSP_EINVAL, "an empty text cannot be asked for");
+    TRY(add_term(g, &t, n, term));
+    t->bytes = mem_strndup(bytes, n);
+    t->n_bytes = (uint32_t)n;
+out:
+    return st;
+}
+
+enum osp_status grammar_dfa(struct grammar *g, struct dfa *dfa, bool in_runs, struct budget *budget,
+                            int32_t *term)
+{
+    struct term *t = NULL;
+    enum osp_status st;
+
+    st = add_term(g, &t, (size_t)dfa->n_states * (2 * dfa->n_classes + 3), term);
+    if (st != OSP_OK) {
+        dfa_free(dfa);
+        return st;
+    }
+    t->kind = TERM_DFA;
+    t->dfa = dfa;
+    return in_runs ? dfa_carry(&t->carry, dfa, budget) : OSP_OK;
+}
+
+enum osp_status grammar_string(struct grammar *g, uint32_t least, uint32_t most, int32_t *term)
+{
+    struct term *t = NULL;
+    enum osp_status st;
+
+    TRY(add_term(g, &t, 0, term));
+    t->kind = TERM_STRING;
+    t->least = least;
+    t->most = most;
+out:
+    return st;
+}
+
+/* RFC 8259, with both halves of a pair of surrogates. */
+static const char string_regex[] =
+    "\"(?:[^\"\\\\\\x00-\\x1f]|\\\\(?:[\"\\\\/bfnrt]|u(?:[0-9A-Ca-cE-Fe-f][0-9A-Fa-f]{3}|"
+    "[Dd][0-7][0-9A-Fa-f]{2}|[Dd][89ABab][0-9A-Fa-f]{2}\\\\u[Dd][C-Fc-f][0-9A-Fa-f]{2})))*\"";
+
+static struct json_strings all_strings;
+
+static void make_all_strings(void)
+{
+    struct budget budget = {COMPILE_WORK_MAX};
+    struct dfa *d;
+
+    if (regex_compile(&d, string_regex, sizeof string_regex - 1, (struct regex_options){false},
+                      &budget) != OSP_OK)
+        abort(); /* out of memory: the text is fixed */
+    all_strings.dfa = d;
+    all_strings.before = d->start;
+    all_strings.between = dfa_step(d, d->start, '"');
+    all_strings.after = dfa_step(d, all_strings.between, '"');
+}
+
+const struct json_strings *json_strings(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, make_all_strings);
+    return &all_strings;
+}
+
+/* ---- what must hold ---- */
+
+/* Calls that an edge needs: itself, and the way on. */
+static int32_t edge_height(const struct grammar *g, const struct edge *e)
+{
+    int32_t height = g->positions[e->to].height;
+
+    if (e->kind == EDGE_RULE && g->positions[e->what].height + 1 > height)
+        height = g->positions[e->what].height + 1;
+    return height < NO_WAY ? height : NO_WAY;
+}
+
+static bool lower_heights(struct grammar *g)
+{
+    bool changed = false;
+
+    for (size_t p = g->n_positions; p-- > 0;) {
+        struct position *at = &g->positions[p];
+        int32_t height = at->is_end ? 0 : NO_WAY;
+
+        for (int32_t e = at->first_edge; e >= 0; e = g->edges[e].next) {
+            g->edges[e].height = edge_height(g, &g->edges[e]);
+            if (g->edges[e].height < height)
+                height = g->edges[e].height;
+        }
+        changed = changed || height < at->height;
+        at->height = height;
+    }
+    return changed;
+}
+
+enum mark { UNSEEN, OPEN, SEEN };
+
+/* What can follow a position: the terminals, counted; on the way no position may come twice. */
+struct following {
+    const struct grammar *g;
+    struct budget *budget;
+    uint8_t *marks;    /* (n_positions) */
+    int32_t *n_follow; /* (n_positions), once SEEN */
+    int depth;
+};
+
+static enum osp_status count_following(struct following *f, int32_t position)
+{
+    int64_t n = 0;
+    enum osp_status st = OSP_OK;
+
+    if (f->marks[position] == SEEN)
+        return OSP_OK;
+    if (f->marks[position] == OPEN)
+        return fail(OSP_EINVAL, "it refers to itself without anything in between");
+    if (++f->depth > GRAMMAR_POSITIONS_MAX / 8)
+        return fail(OSP_ELIMIT, "too many places that may be left out follow each other");
+    f->marks[position] = OPEN;
+    for (int32_t e = f->g->positions[position].first_edge; e >= 0; e = f->g->edges[e].next) {
+        const struct edge *edge = &f->g->edges[e];
+        int32_t on = edge->kind == EDGE_RULE ? edge->what : edge->to;
+
+        TRY(budget_spend(f->budget, 2));
+        if (edge->kind != EDGE_TERM)
+            TRY(count_following(f, on));
+        n += edge->kind == EDGE_TERM ? 1 : f->n_follow[on];
+    }
+    if (n > GRAMMAR_CHOICES_MAX)
+        return fail(OSP_ELIMIT, "more than %d alternatives in one place", (int)GRAMMAR_CHOICES_MAX);
+    f->n_follow[position] = (int32_t)n;
+    f->marks[position] = SEEN;
+    f->depth--;
+out:
+    return st;
+}
+
+static enum osp_status check_following(const struct grammar *g, struct budget *budget)
+{
+    struct following f = {.g = g, .budget = budget};
+    enum osp_status st;
+
+    TRY(mem_try_array(&f.marks, g->n_positions, sizeof *f.marks, "a grammar"));
+    TRY(mem_try_array(&f.n_follow, g->n_positions, sizeof *f.n_follow, "a grammar"));
+    for (size_t p = g->n_positions; p-- > 0;)
+        TRY(count_following(&f, (int32_t)p));
+out:
+    free(f.marks);
+    free(f.n_follow);
+    return st;
+}
+
+enum osp_status grammar_finish(struct grammar *g, struct budget *budget)
+{
+    enum osp_status st;
+
+    TRY(check_following(g, budget));
+    do
+        TRY(budget_spend(budget, (int64_t)(g->n_positions + g->n_edges)));
+    while (lower_heights(g));
+    if (g->positions[g->start].height >= GRAMMAR_DEPTH_MAX)
+        st = fail(OSP_EINVAL, "no finite answer fits it (at most %d levels)",
+                  (int)GRAMMAR_DEPTH_MAX);
+    g->work = COMPILE_WORK_MAX - budget->work_left;
+out:
+    return st;
+}
+
+/* ---- grammars of one terminal ---- */
+
+/* start --terminal--> end. */
+static enum osp_status only(struct grammar *g, int32_t term)
+{
+    int32_t end;
+    enum osp_status st = OSP_OK;
+
+    if (g->n_positions == 0)
+        TRY(grammar_position(g, &g->start));
+    TRY(grammar_position(g, &end));
+    g->positions[end].is_end = true;
+    st = grammar_edge(g, g->start, EDGE_TERM, term, end);
+out:
+    return st;
+}
+
+enum osp_status grammar_from_choices(struct grammar **out, const char *const *choices, size_t n)
+{
+    struct grammar *g = grammar_new();
+    struct budget budget = {COMPILE_WORK_MAX};
+    int32_t term;
+    enum osp_status st = OSP_OK;
+
+    *out = NULL;
+    if (n == 0)
+        TRY(fail(OSP_EINVAL, "there is nothing to choose from"));
+    if (n > GRAMMAR_CHOICES_MAX)
+        TRY(fail(OSP_ELIMIT, "%zu choices, limit is %d", n, (int)GRAMMAR_CHOICES_MAX));
+    for (size_t i = 0; i < n; i++) {
+        TRY(grammar_literal(g, choices[i], strlen(choices[i]), &term));
+        TRY(only(g, term));
+    }
+    TRY(grammar_finish(g, &budget));
+    *out = g;
+out:
+    if (st != OSP_OK)
+        grammar_drop(g);
+    return st;
+}
+
+enum osp_status grammar_from_regex(struct grammar **out, const char *regex, size_t n_bytes)
+{
+    struct grammar *g = grammar_new();
+    struct budget budget = {COMPILE_WORK_MAX};
+    struct dfa *dfa;
+    int32_t term;
+    bool empty;
+    enum osp_status st;
+
+    *out = NULL;
+    TRY(regex_compile(&dfa, regex, n_bytes, (struct regex_options){false}, &budget));
+    empty = dfa->accepts[dfa->start];
+    TRY(grammar_dfa(g, dfa, true, &budget, &term));
+    TRY(only(g, term));
+    g->positions[g->start].is_end = empty;
+    TRY(grammar_finish(g, &budget));
+    *out = g;
+out:
+    if (st != OSP_OK)
+        grammar_drop(g);
+    return st;
+}

@@ -1,0 +1,364 @@
+/* A schema's rules: which one a value follows, and where the compiler is. */
+#include "text/schema/schema_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { POINTER_BYTES_MAX = 512 };
+
+/* ---- places ---- */
+
+/* RFC 6901: "~" and "/" of a key are "~0" and "~1". */
+static void write_place(struct buf *b, const struct place *p)
+{
+    if (p == NULL)
+        return;
+    write_place(b, p->up);
+    if (p->up == NULL) {
+        buf_puts(b, p->key);
+        return;
+    }
+    buf_putc(b, '/');
+    if (p->key == NULL)
+        buf_printf(b, "%zu", p->index);
+    for (const char *k = p->key; k != NULL && *k != '\0'; k++) {
+        if (*k == '~' || *k == '/')
+            buf_puts(b, *k == '~' ? "~0" : "~1");
+        else
+            buf_putc(b, *k);
+    }
+}
+
+enum osp_status schema_at(struct compiling *c, const struct place *place, enum osp_status code)
+{
+    struct buf pointer;
+
+    if (code == OSP_OK || c->is_placed)
+        return code;
+    c->is_placed = true;
+    buf_init(&pointer, POINTER_BYTES_MAX);
+    write_place(&pointer, place);
+    fail_within(code, "%s", pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema");
+    buf_release(&pointer);
+    return code;
+}
+
+enum osp_status schema_refuse(struct compiling *c, const struct place *place, const char *format,
+                              ...)
+{
+    char message[FAIL_MESSAGE_BYTES_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return schema_at(c, place, fail(OSP_EINVAL, "%s", message));
+}
+
+void schema_note_impossible(struct compiling *c, const struct place *place, const char *format, ...)
+{
+    char why[sizeof c->impossible / 2];
+    struct buf pointer;
+    va_list args;
+
+    if (c->impossible[0] != '\0')
+        return;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    buf_init(&pointer, sizeof c->impossible / 2);
+    write_place(&pointer, place);
+    snprintf(c->impossible, sizeof c->impossible, "%s: %s",
+             pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema", why);
+    buf_release(&pointer);
+}
+
+/* ---- references ---- */
+
+/* One step of a pointer, up to the next '/', unescaped into `key`. */
+static const char *read_step(const char *at, char *key, size_t size_bytes)
+{
+    size_t n = 0;
+
+    for (; *at != '\0' && *at != '/' && n + 1 < size_bytes; at++) {
+        key[n] = *at;
+        if (*at == '~' && (at[1] == '0' || at[1] == '1'))
+            key[n] = *++at == '0' ? '~' : '/';
+        n++;
+    }
+    key[n] = '\0';
+    return at;
+}
+
+static json_t *follow(json_t *value, const char *pointer)
+{
+    char key[POINTER_BYTES_MAX];
+
+    while (value != NULL && *pointer == '/') {
+        pointer = read_step(pointer + 1, key, sizeof key);
+        if (json_is_array(value))
+            value =
+                *key >= '0' && *key <= '9' ? json_array_get(value, strtoul(key, NULL, 10)) : NULL;
+        else
+            value = json_object_get(value, key);
+    }
+    return *pointer == '\0' ? value : NULL;
+}
+
+enum osp_status schema_resolve(struct compiling *c, const json_t *ref, const struct place *place,
+                               json_t **target)
+{
+    const struct place here = {place, "$ref", 0};
+    const char *text = json_string_value(ref);
+
+    if (text[0] != '#' || (text[1] != '\0' && text[1] != '/'))
+        return schema_refuse(c, &here,
+                             "only pointers into this schema (\"#/$defs/name\") are supported");
+    if (strchr(text, '%') != NULL)
+        return schema_refuse(c, &here, "escapes with %% are not supported");
+    *target = follow(c->root, text + 1);
+    if (!json_is_object(*target) && !json_is_boolean(*target))
+        return schema_refuse(c, &here, "there is no schema at %.200s", text);
+    return OSP_OK;
+}
+
+/* ---- values ---- */
+
+static bool has_any(const json_t *schema, const char *const *names)
+{
+    for (; *names != NULL; names++)
+        if (json_object_get(schema, *names) != NULL)
+            return true;
+    return false;
+}
+
+/* Keywords, other than annotations and definitions. */
+static int count_keywords(json_t *schema)
+{
+    const char *name;
+    json_t *value;
+    int n = 0;
+
+    json_object_foreach(schema, name, value) n += !schema_is_annotation(name) &&
+                                                  strcmp(name, "$defs") != 0 &&
+                                                  strcmp(name, "definitions") != 0;
+    return n;
+}
+
+/* A schema that is nothing but a $ref: the rule that it names, which may be one that is being made. */
+static enum osp_status value_of_ref(struct compiling *c, const json_t *ref,
+                                    const struct place *place, int32_t from, int32_t to)
+{
+    const struct place there = {NULL, json_string_value(ref) + 1, 0};
+    json_t *target;
+    int32_t start;
+    enum osp_status st;
+
+    TRY(schema_resolve(c, ref, place, &target));
+    if (json_is_false(target))
+        return schema_refuse(c, place, "no value fits false");
+    TRY(schema_rule(c, target, &there, &start));
+    st = grammar_edge(c->g, from, EDGE_RULE, start, to);
+out:
+    return st;
+}
+
+/* A schema that is nothing but an anyOf: each alternative is a value of its own, in place, so that recursion
+ * through it needs no multiplying out. */
+static enum osp_status value_of_any(struct compiling *c, json_t *list, const struct place *place,
+                                    int32_t from, int32_t to)
+{
+    const struct place here = {place, "anyOf", 0};
+    size_t i;
+    json_t *item;
+    enum osp_status st = OSP_OK;
+
+    json_array_foreach(list, i, item)
+    {
+        const struct place at = {&here, NULL, i};
+        int32_t start;
+
+        if (json_is_false(item))
+            continue;
+        TRY(schema_rule(c, item, &at, &start));
+        TRY(grammar_edge(c->g, from, EDGE_RULE, start, to));
+    }
+out:
+    return st;
+}
+
+static enum osp_status value_of_expanded(struct compiling *c, json_t *schema,
+                                         const struct place *place, int32_t from, int32_t to)
+{
+    json_t *alternatives, *item;
+    size_t i;
+    enum osp_status st;
+
+    TRY(schema_expand(c, schema, place, &alternatives));
+    json_array_append_new(c->made, alternatives);
+    if (json_array_size(alternatives) == 0)
+        schema_note_impossible(c, place, "no value fits all of it");
+    json_array_foreach(alternatives, i, item) TRY(schema_plain(c, item, place, from, to));
+out:
+    return st;
+}
+
+enum osp_status schema_value(struct compiling *c, json_t *schema, const struct place *place,
+                             int32_t from, int32_t to)
+{
+    static const char *const combining[] = {"$ref", "anyOf", "oneOf", "allOf", NULL};
+    const json_t *ref = json_object_get(schema, "$ref");
+    json_t *any = json_object_get(schema, "anyOf");
+    int32_t rule;
+    enum osp_status st;
+
+    if (json_is_false(schema))
+        return schema_refuse(c, place, "no value fits false");
+    if (json_is_true(schema)) {
+        TRY(schema_any(c, &rule));
+        return grammar_edge(c->g, from, EDGE_RULE, rule, to);
+    }
+    TRY(schema_check(c, schema, place));
+    if (ref != NULL && count_keywords(schema) == 1)
+        return value_of_ref(c, ref, place, from, to);
+    if (any != NULL && count_keywords(schema) == 1)
+        return value_of_any(c, any, place, from, to);
+    if (has_any(schema, combining))
+        return value_of_expanded(c, schema, place, from, to);
+    st = schema_plain(c, schema, place, from, to);
+out:
+    return st;
+}
+
+/* ---- rules ---- */
+
+static int32_t known(const struct compiling *c, const json_t *schema)
+{
+    for (size_t i = c->n_rules; i-- > 0;)
+        if (c->rules[i].schema == schema)
+            return c->rules[i].start;
+    return NOT_YET;
+}
+
+static enum osp_status make_rule(struct compiling *c, json_t *schema, const struct place *place,
+                                 int32_t *start)
+{
+    int32_t end;
+    enum osp_status st;
+
+    TRY(budget_spend(&c->budget, (int64_t)c->n_rules / 16 + 16));
+    TRY(grammar_position(c->g, start));
+    TRY(grammar_position(c->g, &end));
+    c->g->positions[end].is_end = true;
+    TRY(mem_try_grow(&c->rules, c->n_rules, &c->capacity_rules, sizeof *c->rules, "a schema"));
+    c->rules[c->n_rules++] = (struct known_rule){schema, *start};
+    st = schema_value(c, schema, place, *start, end);
+out:
+    return st;
+}
+
+enum osp_status schema_rule(struct compiling *c, json_t *schema, const struct place *place,
+                            int32_t *start)
+{
+    enum osp_status st;
+
+    if (json_is_true(schema))
+        return schema_any(c, start);
+    *start = known(c, schema);
+    if (*start != NOT_YET)
+        return OSP_OK;
+    if (++c->depth > SCHEMA_DEPTH_MAX)
+        return schema_at(
+            c, place, fail(OSP_ELIMIT, "schemas are nested deeper than %d", (int)SCHEMA_DEPTH_MAX));
+    st = schema_at(c, place, make_rule(c, schema, place, start));
+    c->depth--;
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static void begin(struct compiling *c, struct schema_options options)
+{
+    *c = (struct compiling){
+        .g = grammar_new(),
+        .budget = {COMPILE_WORK_MAX},
+        .options = options,
+        .made = json_array(),
+        .any_string = NOT_YET,
+        .any_value = NOT_YET,
+        .any_object = NOT_YET,
+    };
+    for (int i = 0; i < N_MARKS; i++)
+        c->marks[i] = NOT_YET;
+}
+
+/* Gives the grammar, or drops it. */
+static enum osp_status finish(struct compiling *c, struct grammar **out, enum osp_status st)
+{
+    const struct place root = {NULL, "", 0};
+
+    if (st == OSP_OK) {
+        st = grammar_finish(c->g, &c->budget);
+        if (st == OSP_EINVAL && c->impossible[0] != '\0')
+            st = fail(OSP_EINVAL, "%s", c->impossible);
+        else
+            st = schema_at(c, &root, st);
+    }
+    if (st == OSP_OK)
+        *out = c->g;
+    else
+        grammar_drop(c->g);
+    free(c->rules);
+    json_decref(c->made);
+    json_decref(c->root);
+    return st;
+}
+
+static enum osp_status parse(struct compiling *c, const char *json, size_t n_bytes)
+{
+    json_error_t error;
+
+    if (n_bytes > SCHEMA_BYTES_MAX)
+        return fail(OSP_ELIMIT, "the schema has %zu bytes, limit is %d", n_bytes,
+                    (int)SCHEMA_BYTES_MAX);
+    c->root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+    if (c->root == NULL && json_error_code(&error) == json_error_null_character)
+        return fail(OSP_EINVAL, "the schema: \\u0000 in its texts is not supported (line %d)",
+                    error.line);
+    if (c->root == NULL && json_error_code(&error) == json_error_numeric_overflow)
+        return fail(OSP_EINVAL, "the schema: %s, line %d", error.text, error.line);
+    if (c->root == NULL)
+        return fail(OSP_EINVAL, "the schema is not JSON: %s, line %d", error.text, error.line);
+    if (!json_is_object(c->root) && !json_is_boolean(c->root))
+        return fail(OSP_EINVAL, "the schema must be an object");
+    return OSP_OK;
+}
+
+enum osp_status grammar_from_schema(struct grammar **out, const char *json, size_t n_bytes,
+                                    struct schema_options options)
+{
+    const struct place root = {NULL, "", 0};
+    struct compiling c;
+    enum osp_status st;
+
+    *out = NULL;
+    begin(&c, options);
+    TRY(parse(&c, json, n_bytes));
+    if (json_is_false(c.root))
+        TRY(fail(OSP_EINVAL, "the schema: no value fits false"));
+    st = schema_rule(&c, c.root, &root, &c.g->start);
+out:
+    return finish(&c, out, st);
+}
+
+enum osp_status grammar_from_any_object(struct grammar **out, struct schema_options options)
+{
+    struct compiling c;
+
+    *out = NULL;
+    begin(&c, options);
+    return finish(&c, out, schema_any_object(&c, &c.g->start));
+}

@@ -1,0 +1,359 @@
+/* Numbers: an expression for "at least" and one for "at most", each about the digits as they are written, and
+ * the automaton of both. Without bounds a number may have an exponent; with bounds it is written without. The
+ * digits are limited, so that no answer is digits without end. */
+#include "text/schema/schema_parts.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text/grammar/regex.h"
+
+enum { FRACTION_DIGITS_MAX = 17, EXACT_DIGITS = 15, DECIMAL_BYTES = 400 };
+
+/* No exponent takes 18 digits out of what a double holds. */
+#define INTEGER_TEXT  "-?(?:0|[1-9][0-9]{0,17})"
+#define FRACTION_TEXT "(?:\\.[0-9]{1,17})?"
+#define EXPONENT_TEXT                                                                              \
+    "(?:[eE](?:\\+?(?:[0-9]{1,2}|1[0-9]{2}|2[0-7][0-9])|-(?:[0-9]{1,2}|[12][0-9]{2})))?"
+
+/* A bound without its sign, as it is written: digits before the point, without leading zeros but "0", and
+ * behind it, without zeros at the end. */
+struct decimal {
+    char whole[DECIMAL_BYTES], fraction[DECIMAL_BYTES];
+    bool is_negative, is_zero;
+};
+
+/* The shortest "%e" that reads back as the same number. */
+static void shortest(double value, char text[64])
+{
+    for (int digits = 0; digits < 18; digits++) {
+        snprintf(text, 64, "%.*e", digits, value);
+        if (strtod(text, NULL) == value)
+            return;
+    }
+}
+
+/* "1.25e-02" -> 0.0125. */
+static bool read_decimal(double value, struct decimal *d)
+{
+    char text[64], digits[64];
+    int n = 0, n_whole;
+    const char *at = text;
+
+    if (!isfinite(value) || fabs(value) >= 1e19 || (value != 0 && fabs(value) < 1e-15))
+        return false;
+    *d = (struct decimal){.is_negative = value < 0, .is_zero = value == 0};
+    shortest(fabs(value), text);
+    for (; *at != 'e' && *at != '\0'; at++)
+        if (*at != '.')
+            digits[n++] = *at;
+    n_whole = 1 + atoi(at + 1);
+    while (n > 1 && digits[n - 1] == '0')
+        n--;
+    for (int i = 0; i < n_whole; i++)
+        d->whole[i] = i < n ? digits[i] : '0';
+    if (n_whole <= 0)
+        d->whole[0] = '0';
+    if (d->is_zero)
+        return true;
+    at = d->fraction;
+    for (int i = n_whole; i < n; i++)
+        d->fraction[i - n_whole] = i < 0 ? '0' : digits[i];
+    return strlen(d->fraction) <= FRACTION_DIGITS_MAX;
+}
+
+/* Exactly, where a double would round. */
+static bool read_integer(json_int_t value, struct decimal *d)
+{
+    *d = (struct decimal){.is_negative = value < 0, .is_zero = value == 0};
+    snprintf(d->whole, sizeof d->whole, "%llu",
+             value < 0 ? 0ULL - (unsigned long long)value : (unsigned long long)value);
+    return true;
+}
+
+/* What numbers are asked for. */
+struct wish {
+    bool integer, strict;
+    int digits_max;      /* before the point */
+    size_t fraction_max; /* digits behind it */
+    char rest[40];       /* any fraction, or nothing */
+};
+
+/* ---- comparing digits ---- */
+
+static void put_digit_range(struct buf *b, char low, char high)
+{
+    buf_printf(b, "[%c-%c]", low, high);
+}
+
+/* Texts of as many digits as `digits` that are larger (smaller), as alternatives with a '|' behind each: the
+ * same up to some place, there another digit, then any. No leading zero but a lone one. */
+static void put_other_digits(struct buf *b, const char *digits, bool larger, const char *rest)
+{
+    size_t n = strlen(digits);
+
+    for (size_t i = 0; i < n; i++) {
+        char low = larger ? (char)(digits[i] + 1) : i == 0 && n > 1 ? '1' : '0';
+        char high = larger ? '9' : (char)(digits[i] - 1);
+
+        if (low > high)
+            continue;
+        buf_printf(b, "%.*s", (int)i, digits);
+        put_digit_range(b, low, high);
+        buf_printf(b, "[0-9]{%zu}%s|", n - i - 1, rest);
+    }
+}
+
+/* Whole parts that are larger. */
+static void put_larger_whole(struct buf *b, const char *whole, const char *rest, int digits_max)
+{
+    size_t n = strlen(whole);
+
+    put_other_digits(b, whole, true, rest);
+    if (n < (size_t)digits_max)
+        buf_printf(b, "[1-9][0-9]{%zu,%d}%s|", n, digits_max - 1, rest);
+}
+
+static void put_smaller_whole(struct buf *b, const char *whole, const char *rest)
+{
+    size_t n = strlen(whole);
+
+    put_other_digits(b, whole, false, rest);
+    if (n > 1)
+        buf_printf(b, "0%s|", rest);
+    if (n > 1 && n > 2)
+        buf_printf(b, "[1-9][0-9]{0,%zu}%s|", n - 2, rest);
+    else if (n == 2)
+        buf_printf(b, "[1-9]%s|", rest);
+}
+
+/* Fractions, without the point, that are larger than this one or, unless strict, the same. "" is 0. */
+static void put_larger_fraction(struct buf *b, const char *f, const struct wish *wish)
+{
+    size_t n = strlen(f), most = wish->fraction_max;
+    bool strict = wish->strict;
+
+    for (size_t i = 0; i < n; i++)
+        if (f[i] < '9') {
+            buf_printf(b, "%.*s", (int)i, f);
+            put_digit_range(b, (char)(f[i] + 1), '9');
+            buf_printf(b, "[0-9]{0,%zu}|", most - 1 - i);
+        }
+    if (!strict && n > 0)
+        buf_printf(b, "%s[0-9]{0,%zu}|", f, most - n);
+    for (size_t zeros = 0; strict && n + zeros < most; zeros++) {
+        buf_puts(b, f);
+        for (size_t i = 0; i < zeros; i++)
+            buf_putc(b, '0');
+        buf_printf(b, "[1-9][0-9]{0,%zu}|", most - 1 - n - zeros);
+    }
+}
+
+static void put_smaller_fraction(struct buf *b, const char *f, const struct wish *wish)
+{
+    size_t n = strlen(f), most = wish->fraction_max;
+
+    for (size_t i = 0; i < n; i++) {
+        if (f[i] > '0') {
+            buf_printf(b, "%.*s", (int)i, f);
+            put_digit_range(b, '0', (char)(f[i] - 1));
+            buf_printf(b, "[0-9]{0,%zu}|", most - 1 - i);
+        }
+        if (i > 0)
+            buf_printf(b, "%.*s|", (int)i, f);
+    }
+    if (!wish->strict)
+        buf_printf(b, "%s0{%d,%zu}|", f, n == 0, most - n);
+}
+
+static void drop_bar(struct buf *b)
+{
+    if (b->size_bytes > 0 && b->data[b->size_bytes - 1] == '|')
+        b->data[--b->size_bytes] = '\0';
+}
+
+/* Numbers without a sign that are at least `d`, or larger. */
+static void put_from(struct buf *b, const struct decimal *d, const struct wish *wish)
+{
+    bool integer = wish->integer, strict = wish->strict;
+
+    put_larger_whole(b, d->whole, wish->rest, wish->digits_max);
+    if (integer && !strict)
+        buf_printf(b, "%s|", d->whole);
+    if (integer)
+        return;
+    if (d->fraction[0] == '\0' && !strict) {
+        buf_printf(b, "%s%s|", d->whole, wish->rest);
+        return;
+    }
+    buf_printf(b, "%s\\.(?:", d->whole);
+    put_larger_fraction(b, d->fraction, wish);
+    drop_bar(b);
+    buf_puts(b, ")|");
+}
+
+static void put_up_to(struct buf *b, const struct decimal *d, const struct wish *wish)
+{
+    bool has_fraction = d->fraction[0] != '\0', integer = wish->integer, strict = wish->strict;
+
+    put_smaller_whole(b, d->whole, wish->rest);
+    if (!strict || has_fraction)
+        buf_printf(b, "%s|", d->whole);
+    if (integer || (strict && !has_fraction))
+        return;
+    buf_printf(b, "%s\\.(?:", d->whole);
+    put_smaller_fraction(b, d->fraction, wish);
+    drop_bar(b);
+    buf_puts(b, ")|");
+}
+
+/* ---- bounds ---- */
+
+struct bound {
+    double value;         /* NaN: there is none */
+    const json_t *number; /* as the schema has it */
+    bool strict;
+};
+
+/* All numbers without a sign. */
+static void put_any(struct buf *b, const struct wish *wish)
+{
+    buf_printf(b, "(?:0|[1-9][0-9]{0,%d})%s", wish->digits_max - 1, wish->rest);
+}
+
+/* Every number on the right side of the bound, with its sign. */
+static void put_bound(struct buf *b, const struct decimal *d, bool lower, const struct wish *wish)
+{
+    if (lower == d->is_negative && !d->is_zero) { /* the other sign is all on the right side */
+        buf_puts(b, lower ? "-(?:" : "(?:");
+        put_up_to(b, d, wish);
+        drop_bar(b);
+        buf_puts(b, lower ? ")|" : ")|-");
+        put_any(b, wish);
+    } else if (d->is_zero && !lower && !wish->strict) {
+        buf_puts(b, wish->integer ? "0|-" : "0(?:\\.0{1,17})?|-");
+        put_any(b, wish);
+    } else {
+        buf_puts(b, lower ? "(?:" : "-(?:");
+        put_from(b, d, wish);
+        drop_bar(b);
+        buf_putc(b, ')');
+    }
+}
+
+/* The tighter of "minimum" and "exclusiveMinimum". */
+static struct bound bound_of(const json_t *schema, bool lower)
+{
+    const json_t *open = json_object_get(schema, lower ? "exclusiveMinimum" : "exclusiveMaximum");
+    const json_t *closed = json_object_get(schema, lower ? "minimum" : "maximum");
+    struct bound b = {NAN, closed, false};
+
+    if (closed != NULL)
+        b.value = json_number_value(closed);
+    if (open != NULL && !(closed != NULL && (lower ? b.value > json_number_value(open)
+                                                   : b.value < json_number_value(open))))
+        b = (struct bound){json_number_value(open), open, true};
+    return b;
+}
+
+/* Bounds of an integer are integers. */
+static void to_integer(struct bound *b, bool lower)
+{
+    double whole = lower ? ceil(b->value) : floor(b->value);
+
+    b->strict = b->strict && whole == b->value;
+    b->value = whole;
+}
+
+/* Decimals of 15 digits are 15 digits as doubles, too; a longer one may be rounded to the bound that it is
+ * below, which an exclusive bound must not let happen. */
+static bool set_fraction(struct wish *wish, const struct decimal *d)
+{
+    size_t n_whole = strlen(d->whole);
+
+    wish->fraction_max = FRACTION_DIGITS_MAX;
+    wish->rest[0] = '\0';
+    if (wish->integer)
+        return true;
+    if (wish->strict && n_whole + strlen(d->fraction) >= EXACT_DIGITS)
+        return false;
+    if (wish->strict)
+        wish->fraction_max = EXACT_DIGITS - n_whole;
+    snprintf(wish->rest, sizeof wish->rest, "(?:\\.[0-9]{1,%zu})?", wish->fraction_max);
+    return true;
+}
+
+static enum osp_status bound_dfa(struct compiling *c, struct bound bound, bool lower,
+                                 struct wish wish, const struct place *place, struct dfa **out)
+{
+    struct decimal d;
+    struct buf regex;
+    enum osp_status st = OSP_OK;
+
+    buf_init(&regex, REGEX_BYTES_MAX);
+    if (wish.integer && json_is_real(bound.number))
+        to_integer(&bound, lower);
+    if (!(json_is_integer(bound.number) ? read_integer(json_integer_value(bound.number), &d)
+                                        : read_decimal(bound.value, &d)))
+        TRY(schema_refuse(c, place,
+                          "bounds of a number need fewer than 20 digits before the point and "
+                          "at most 17 behind it"));
+    wish.strict = bound.strict;
+    if (!set_fraction(&wish, &d))
+        TRY(schema_refuse(c, place, "exclusive bounds of a number need fewer than 15 digits"));
+    put_bound(&regex, &d, lower, &wish);
+    TRY(regex_compile(out, buf_text(&regex), regex.size_bytes, (struct regex_options){false},
+                      &c->budget));
+out:
+    buf_release(&regex);
+    return st;
+}
+
+/* *out: NULL when nothing is between the bounds. A bound on either side keeps the digits of the other one few: then all of 64 bits may be asked for. */
+static enum osp_status bounded(struct compiling *c, const struct bound *ends, bool integer,
+                               const struct place *place, struct dfa **out)
+{
+    bool both = !isnan(ends[0].value) && !isnan(ends[1].value);
+    struct wish wish = {.integer = integer, .digits_max = SCHEMA_DIGITS_MAX + both};
+    struct dfa *least = NULL, *most = NULL;
+    enum osp_status st = OSP_OK;
+
+    if (!isnan(ends[0].value))
+        TRY(bound_dfa(c, ends[0], true, wish, place, &least));
+    if (!isnan(ends[1].value))
+        TRY(bound_dfa(c, ends[1], false, wish, place, &most));
+    if (both) {
+        st = schema_product(c, place, out, least, most);
+    } else {
+        *out = least != NULL ? least : most;
+        least = most = NULL;
+    }
+out:
+    dfa_free(least);
+    dfa_free(most);
+    return st;
+}
+
+enum osp_status schema_number(struct compiling *c, const json_t *schema, bool integer,
+                              const struct place *place, int32_t from, int32_t to)
+{
+    static const char whole[] = INTEGER_TEXT, any[] = INTEGER_TEXT FRACTION_TEXT EXPONENT_TEXT;
+    const struct bound ends[2] = {bound_of(schema, true), bound_of(schema, false)};
+    struct dfa *dfa;
+    int32_t term;
+    enum osp_status st;
+
+    if (isnan(ends[0].value) && isnan(ends[1].value)) {
+        TRY(schema_regex_term(c, integer ? whole : any, &term));
+    } else {
+        TRY(bounded(c, ends, integer, place, &dfa));
+        if (dfa == NULL)
+            return OSP_OK;
+        TRY(grammar_dfa(c->g, dfa, false, &c->budget, &term));
+    }
+    st = grammar_edge(c->g, from, EDGE_TERM, term, to);
+out:
+    return st;
+}

@@ -1,0 +1,339 @@
+/* Objects and arrays. Properties come in the order of the schema, those that are only required behind them;
+ * any others come last. */
+#include <string.h>
+
+#include "text/grammar/regex.h"
+#include "text/schema/schema_parts.h"
+
+/* An object's parts while it is compiled. */
+struct object {
+    json_t *properties; /* owned: name -> schema, in order; names that are only required, too */
+    json_t *required;   /* owned: its keys are the names */
+    json_t *others;     /* schema of other properties, borrowed; NULL: there are none */
+    json_t *taken;      /* owned: keys are all names that "others" may not have */
+    const struct place *place;
+    int32_t to;
+};
+
+static bool are_closed(const struct compiling *c, const json_t *schema)
+{
+    const json_t *others = json_object_get(schema, "additionalProperties");
+
+    if (others != NULL)
+        return json_is_false(others);
+    return c->options.closed && json_object_get(schema, "properties") != NULL;
+}
+
+/* False: it has to have a property that it may not have. */
+static bool impossible(struct compiling *c, const struct object *o, const char *name)
+{
+    schema_note_impossible(c, o->place, "the property \"%.100s\" is required, but nothing fits it",
+                           name);
+    return false;
+}
+
+static bool collect(struct compiling *c, json_t *schema, struct object *o)
+{
+    static const char *const nothing = "additionalProperties";
+    json_t *value;
+    const char *name;
+    size_t i;
+
+    o->others = json_object_get(schema, nothing);
+    if (o->others == NULL)
+        o->others = json_true();
+    if (are_closed(c, schema))
+        o->others = NULL;
+    json_array_foreach(json_object_get(schema, "required"), i, value)
+        json_object_set_new(o->required, json_string_value(value), json_true());
+    json_object_foreach(json_object_get(schema, "properties"), name, value)
+    {
+        json_object_set_new(o->taken, name, json_true());
+        if (json_is_false(value) && json_object_get(o->required, name) != NULL)
+            return impossible(c, o, name);
+        if (!json_is_false(value))
+            json_object_set(o->properties, name, value);
+    }
+    json_object_foreach(o->required, name, value)
+    {
+        if (json_object_get(o->properties, name) != NULL)
+            continue;
+        if (o->others == NULL)
+            return impossible(c, o, name);
+        json_object_set(o->taken, name, value);
+        json_object_set(o->properties, name, o->others);
+    }
+    return true;
+}
+
+/* ---- keys of other properties ---- */
+
+static void append_quoted(struct buf *b, const char *name)
+{
+    for (; *name != '\0'; name++) {
+        if (strchr("^$\\.*+?()[]{}|/", *name) != NULL)
+            buf_putc(b, '\\');
+        buf_putc(b, *name);
+    }
+}
+
+/* Strings that are none of the names. They are spelled in the one way of regex.h: else another spelling of a
+ * name would get around its schema. */
+static enum osp_status other_key(struct compiling *c, json_t *names, int32_t *term)
+{
+    static const char anything[] = "[\\s\\S]*";
+    const struct regex_options options = {.json = true};
+    struct dfa *any = NULL, *named = NULL, *rest;
+    struct buf list;
+    const char *name;
+    json_t *value;
+    enum osp_status st;
+
+    buf_init(&list, 4 * SCHEMA_BYTES_MAX);
+    json_object_foreach(names, name, value)
+    {
+        buf_putc(&list, list.size_bytes == 0 ? '(' : '|');
+        append_quoted(&list, name);
+    }
+    buf_putc(&list, ')');
+    TRY(regex_compile(&any, anything, sizeof anything - 1, options, &c->budget));
+    TRY(regex_compile(&named, buf_text(&list), list.size_bytes, options, &c->budget));
+    TRY(dfa_product(&rest, any, named, DFA_FIRST_ONLY, &c->budget));
+    TRY(grammar_dfa(c->g, rest, true, &c->budget, term));
+out:
+    dfa_free(any);
+    dfa_free(named);
+    buf_release(&list);
+    return st;
+}
+
+/* from --"key": value--> to. */
+static enum osp_status member(struct compiling *c, int32_t key, json_t *schema,
+                              const struct place *place, int32_t from, int32_t to)
+{
+    int32_t colon, value, rule;
+    enum osp_status st;
+
+    TRY(grammar_position(c->g, &colon));
+    TRY(grammar_position(c->g, &value));
+    TRY(grammar_edge(c->g, from, EDGE_TERM, key, colon));
+    TRY(schema_mark(c, MARK_COLON, colon, value));
+    TRY(schema_rule(c, schema, place, &rule));
+    st = grammar_edge(c->g, value, EDGE_RULE, rule, to);
+out:
+    return st;
+}
+
+static enum osp_status named_member(struct compiling *c, const struct object *o, const char *name,
+                                    json_t *schema, int32_t from, int32_t to)
+{
+    const struct place properties = {o->place, "properties", 0}, at = {&properties, name, 0};
+    struct buf text;
+    int32_t key;
+    enum osp_status st;
+
+    buf_init(&text, 8 * SCHEMA_BYTES_MAX);
+    buf_json_string(&text, name, strlen(name));
+    TRY(grammar_literal(c->g, buf_text(&text), text.size_bytes, &key));
+    st = member(c, key, schema, &at, from, to);
+out:
+    buf_release(&text);
+    return st;
+}
+
+/* All others, any number: from `keys`, after a comma, back to it. */
+static enum osp_status other_members(struct compiling *c, const struct object *o, int32_t keys)
+{
+    const struct place at = {o->place, "additionalProperties", 0};
+    int32_t key, after;
+    enum osp_status st;
+
+    if (json_object_size(o->taken) == 0)
+        TRY(grammar_string(c->g, 0, UNLIMITED_CHARS, &key));
+    else
+        TRY(other_key(c, o->taken, &key));
+    TRY(grammar_position(c->g, &after));
+    TRY(member(c, key, o->others, &at, keys, after));
+    TRY(schema_mark(c, MARK_CLOSE, after, o->to));
+    st = schema_mark(c, MARK_COMMA, after, keys);
+out:
+    return st;
+}
+
+/* Index behind the last property that is required: the object may be closed from there on. */
+static size_t n_until_closable(const struct object *o)
+{
+    size_t i = 0, n = 0;
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(o->properties, name, value)
+    {
+        i++;
+        if (json_object_get(o->required, name) != NULL)
+            n = i;
+    }
+    return n;
+}
+
+/* keys[i]: the next key is that of property i or, where it may be left out, of a later one. */
+static enum osp_status members(struct compiling *c, const struct object *o, int32_t first)
+{
+    size_t i = 0, closable = n_until_closable(o);
+    const char *name;
+    json_t *value;
+    int32_t keys, next, after;
+    enum osp_status st;
+
+    TRY(grammar_position(c->g, &keys));
+    TRY(grammar_edge(c->g, first, EDGE_NOTHING, 0, keys));
+    if (closable == 0)
+        TRY(schema_mark(c, MARK_CLOSE, first, o->to));
+    json_object_foreach(o->properties, name, value)
+    {
+        i++;
+        TRY(grammar_position(c->g, &next));
+        TRY(grammar_position(c->g, &after));
+        TRY(named_member(c, o, name, value, keys, after));
+        if (json_object_get(o->required, name) == NULL)
+            TRY(grammar_edge(c->g, keys, EDGE_NOTHING, 0, next));
+        TRY(schema_mark(c, MARK_COMMA, after, next));
+        if (i >= closable)
+            TRY(schema_mark(c, MARK_CLOSE, after, o->to));
+        keys = next;
+    }
+    if (o->others != NULL)
+        st = other_members(c, o, keys);
+out:
+    return st;
+}
+
+enum osp_status schema_object(struct compiling *c, json_t *schema, const struct place *place,
+                              int32_t from, int32_t to)
+{
+    struct object o = {.properties = json_object(),
+                       .required = json_object(),
+                       .taken = json_object(),
+                       .place = place,
+                       .to = to};
+    int32_t first;
+    enum osp_status st;
+
+    json_array_append(c->made, o.properties);
+    TRY(budget_spend(&c->budget,
+                     32 * (int64_t)(json_object_size(json_object_get(schema, "properties")) +
+                                    json_array_size(json_object_get(schema, "required")) + 1)));
+    if (!collect(c, schema, &o))
+        goto out;
+    TRY(grammar_position(c->g, &first));
+    TRY(schema_mark(c, MARK_OPEN, from, first));
+    TRY(members(c, &o, first));
+out:
+    json_decref(o.properties);
+    json_decref(o.required);
+    json_decref(o.taken);
+    return st;
+}
+
+/* ---- arrays ---- */
+
+/* The schema of item i; NULL: there is none. */
+static json_t *item_schema(const json_t *schema, size_t i)
+{
+    json_t *fixed = json_array_get(json_object_get(schema, "prefixItems"), i);
+    json_t *items = json_object_get(schema, "items");
+
+    if (fixed == NULL)
+        fixed = items != NULL ? items : json_true();
+    return json_is_false(fixed) ? NULL : fixed;
+}
+
+static enum osp_status item(struct compiling *c, json_t *schema, size_t i,
+                            const struct place *place, int32_t from, int32_t to)
+{
+    bool fixed = i < json_array_size(json_object_get(schema, "prefixItems"));
+    const struct place list = {place, fixed ? "prefixItems" : "items", 0}, at = {&list, NULL, i};
+    int32_t rule;
+    enum osp_status st;
+
+    TRY(schema_rule(c, item_schema(schema, i), fixed ? &at : &list, &rule));
+    st = grammar_edge(c->g, from, EDGE_RULE, rule, to);
+out:
+    return st;
+}
+
+struct counts {
+    size_t least, most; /* items */
+    size_t listed;      /* from here on all items are alike, and none need be there */
+};
+
+static enum osp_status count_items(struct compiling *c, const json_t *schema,
+                                   const struct place *place, struct counts *n)
+{
+    size_t n_fixed = json_array_size(json_object_get(schema, "prefixItems"));
+
+    n->least = (size_t)schema_count(schema, "minItems", 0);
+    n->most = (size_t)schema_count(schema, "maxItems", INT64_MAX);
+    for (size_t i = 0; i <= n_fixed && i < n->most; i++)
+        if (item_schema(schema, i) == NULL)
+            n->most = i;
+    if (n->least > n->most)
+        schema_note_impossible(c, place, "it needs %zu items and may have %zu", n->least, n->most);
+    n->listed = n->least > n_fixed ? n->least : n_fixed;
+    if (n->most != (size_t)INT64_MAX)
+        n->listed = n->most;
+    if (n->listed > GRAMMAR_POSITIONS_MAX)
+        return schema_at(c, place,
+                         fail(OSP_ELIMIT, "%zu counted items, limit is %d", n->listed,
+                              (int)GRAMMAR_POSITIONS_MAX));
+    return OSP_OK;
+}
+
+/* The items that are counted, one position each, then any number of those that are alike. */
+static enum osp_status items(struct compiling *c, json_t *schema, const struct place *place,
+                             const struct counts *n, int32_t first, int32_t to)
+{
+    int32_t before = first, after;
+    enum osp_status st = OSP_OK;
+
+    for (size_t i = 0; i < n->listed; i++) {
+        TRY(grammar_position(c->g, &after));
+        TRY(item(c, schema, i, place, before, after));
+        if (i + 1 >= n->least)
+            TRY(schema_mark(c, MARK_CLOSE_LIST, after, to));
+        if (i + 1 == n->most)
+            return OSP_OK;
+        TRY(grammar_position(c->g, &before));
+        TRY(schema_mark(c, MARK_COMMA, after, before));
+    }
+    if (n->most == n->listed)
+        return OSP_OK;
+    TRY(grammar_position(c->g, &after));
+    TRY(item(c, schema, n->listed, place, before, after));
+    TRY(schema_mark(c, MARK_CLOSE_LIST, after, to));
+    st = schema_mark(c, MARK_COMMA, after, before);
+out:
+    return st;
+}
+
+enum osp_status schema_array(struct compiling *c, json_t *schema, const struct place *place,
+                             int32_t from, int32_t to)
+{
+    struct counts n = {0, 0, 0};
+    int32_t open, first;
+    enum osp_status st;
+
+    TRY(count_items(c, schema, place, &n));
+    if (n.least > n.most)
+        return OSP_OK;
+    TRY(grammar_position(c->g, &open));
+    TRY(grammar_position(c->g, &first));
+    TRY(schema_mark(c, MARK_OPEN_LIST, from, open));
+    TRY(grammar_edge(c->g, open, EDGE_NOTHING, 0, first));
+    if (n.least == 0)
+        TRY(schema_mark(c, MARK_CLOSE_LIST, open, to));
+    if (n.most > 0)
+        st = items(c, schema, place, &n, first, to);
+out:
+    return st;
+}

@@ -1,0 +1,156 @@
+/* Strings: lengths alone are counted while sampling; patterns, formats and lengths with them are automata,
+ * multiplied with each other. */
+#include "text/schema/schema_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "text/grammar/regex.h"
+
+#define HOUR  "(?:[01][0-9]|2[0-3])"
+#define SIXTY "[0-5][0-9]"
+#define TIME  HOUR ":" SIXTY ":" SIXTY "(?:\\.[0-9]{1,9})?(?:Z|[+-]" HOUR ":" SIXTY ")"
+#define LEAP  "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
+#define DATE                                                                                       \
+    "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|"                                \
+    "(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))|" LEAP "-02-29)"
+#define LABEL    "[A-Za-z0-9](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?"
+#define HOST     LABEL "(?:\\." LABEL "){0,4}"
+#define ATOM     "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,24}"
+#define BYTE     "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+#define IPV4     BYTE "(?:\\." BYTE "){3}"
+#define H16      "[0-9A-Fa-f]{1,4}"
+#define URI_PART "[A-Za-z0-9._~/?@!$&'()*+,;=:-]*"
+#define COUNT    "[0-9]{1,9}"
+#define DAYS     "(?:" COUNT "Y(?:" COUNT "M(?:" COUNT "D)?)?|" COUNT "M(?:" COUNT "D)?|" COUNT "D)"
+#define HOURS    "T(?:" COUNT "H(?:" COUNT "M(?:" COUNT "S)?)?|" COUNT "M(?:" COUNT "S)?|" COUNT "S)"
+
+/* What is written in each format: a part of what its standard allows, docs/structured-output.md says which. */
+static const struct {
+    const char *name, *regex;
+} formats[] = {
+    {"date", DATE},
+    {"time", TIME},
+    {"date-time", DATE "T" TIME},
+    {"duration", "P(?:" COUNT "W|" DAYS "(?:" HOURS ")?|" HOURS ")"},
+    {"email", ATOM "(?:\\." ATOM ")?@" HOST},
+    {"hostname", HOST},
+    {"ipv4", IPV4},
+    {"ipv6", "(?:(?:" H16 ":){7}" H16 "|(?:" H16 ":){1,6}:" H16 "|::(?:" H16 ":){0,5}" H16 "|::)"},
+    {"uuid", "[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}"},
+    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" HOST "(?::[0-9]{1,5})?(?:[/?]" URI_PART
+            ")?(?:#" URI_PART ")?"},
+};
+
+const char *schema_format_regex(const char *name)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
+        if (strcmp(formats[i].name, name) == 0)
+            return formats[i].regex;
+    return NULL;
+}
+
+enum osp_status schema_product(struct compiling *c, const struct place *place, struct dfa **out,
+                               const struct dfa *a, const struct dfa *b)
+{
+    enum osp_status st = dfa_product(out, a, b, DFA_BOTH, &c->budget);
+
+    if (st != OSP_EINVAL)
+        return st;
+    schema_note_impossible(c, place, "no value fits all of it");
+    return OSP_OK;
+}
+
+/* What a string must be, so far. */
+struct narrowing {
+    struct compiling *c;
+    const struct place *place;
+    struct dfa *dfa; /* owned; NULL: any string */
+    bool is_impossible;
+};
+
+static enum osp_status narrow(struct narrowing *n, const char *regex, size_t n_bytes, bool search)
+{
+    const struct regex_options options = {.json = true, .search = search};
+    struct dfa *more = NULL, *product;
+    enum osp_status st;
+
+    if (n->is_impossible)
+        return OSP_OK;
+    TRY(regex_compile(&more, regex, n_bytes, options, &n->c->budget));
+    if (n->dfa != NULL) {
+        TRY(schema_product(n->c, n->place, &product, n->dfa, more));
+        n->is_impossible = product == NULL;
+        dfa_free(n->dfa);
+        n->dfa = product;
+    } else {
+        n->dfa = more;
+        more = NULL;
+    }
+out:
+    dfa_free(more);
+    return st;
+}
+
+static enum osp_status narrow_by(struct narrowing *n, const json_t *schema, const char *keyword)
+{
+    const struct place at = {n->place, keyword, 0};
+    const json_t *value = json_object_get(schema, keyword);
+    const char *text = json_string_value(value);
+    bool is_format = strcmp(keyword, "format") == 0;
+
+    if (value == NULL)
+        return OSP_OK;
+    if (is_format && schema_format_regex(text) == NULL)
+        return schema_refuse(n->c, &at, "the format \"%.100s\" is not supported", text);
+    if (is_format)
+        return schema_at(
+            n->c, &at,
+            narrow(n, schema_format_regex(text), strlen(schema_format_regex(text)), false));
+    return schema_at(n->c, &at, narrow(n, text, json_string_length(value), true));
+}
+
+static enum osp_status narrow_by_length(struct narrowing *n, int64_t least, int64_t most)
+{
+    char regex[64];
+
+    if (least == 0 && most == UNLIMITED_CHARS)
+        return OSP_OK;
+    if (most == UNLIMITED_CHARS)
+        snprintf(regex, sizeof regex, "[\\s\\S]{%lld,}", (long long)least);
+    else
+        snprintf(regex, sizeof regex, "[\\s\\S]{%lld,%lld}", (long long)least, (long long)most);
+    return schema_at(n->c, n->place, narrow(n, regex, strlen(regex), false));
+}
+
+enum osp_status schema_string(struct compiling *c, const json_t *schema, const struct place *place,
+                              int32_t from, int32_t to)
+{
+    int64_t least = schema_count(schema, "minLength", 0);
+    int64_t most = schema_count(schema, "maxLength", UNLIMITED_CHARS);
+    struct narrowing n = {.c = c, .place = place};
+    int32_t term;
+    enum osp_status st = OSP_OK;
+
+    if (least > most) {
+        schema_note_impossible(c, place, "minLength is larger than maxLength");
+        return OSP_OK;
+    }
+    TRY(narrow_by(&n, schema, "pattern"));
+    TRY(narrow_by(&n, schema, "format"));
+    if (n.dfa != NULL)
+        TRY(narrow_by_length(&n, least, most));
+    if (n.is_impossible)
+        return OSP_OK;
+    if (n.dfa == NULL) {
+        TRY(grammar_string(c->g, (uint32_t)least, (uint32_t)most, &term));
+    } else {
+        st = grammar_dfa(c->g, n.dfa, true, &c->budget, &term);
+        n.dfa = NULL;
+        TRY(st);
+    }
+    st = grammar_edge(c->g, from, EDGE_TERM, term, to);
+out:
+    dfa_free(n.dfa);
+    return st;
+}

@@ -1,0 +1,55 @@
+/* Bytes that begin a character are held until it is whole or can no longer become one. */
+#include "text/token/detok.h"
+
+#include "base/utf8.h"
+
+static const char replacement[] = "\xEF\xBF\xBD";
+enum { REPLACEMENT_BYTES = sizeof replacement - 1 };
+
+void detok_init(struct detok *d)
+{
+    *d = (struct detok){0};
+}
+
+/* Adds one byte to what is held and appends what that settles: the whole character, or a
+ * replacement for a beginning that this byte does not continue. */
+static bool push_byte(struct detok *d, char byte, struct buf *out)
+{
+    uint32_t code_point;
+    bool valid, ok = true;
+    size_t n;
+
+    d->held[d->n_held++] = byte;
+    n = utf8_read(d->held, (size_t)d->n_held, &code_point, &valid);
+    if (!valid && n < (size_t)d->n_held) { /* the byte begins something else */
+        ok = buf_append(out, replacement, REPLACEMENT_BYTES);
+        d->held[0] = byte;
+        d->n_held = 1;
+        utf8_read(d->held, 1, &code_point, &valid);
+    }
+    if (valid) {
+        ok = buf_append(out, d->held, (size_t)d->n_held) && ok;
+        d->n_held = 0;
+    } else if (!utf8_incomplete_tail(d->held, (size_t)d->n_held)) {
+        ok = buf_append(out, replacement, REPLACEMENT_BYTES) && ok;
+        d->n_held = 0;
+    }
+    return ok;
+}
+
+bool detok_push(struct detok *d, const char *bytes, size_t n_bytes, struct buf *out)
+{
+    bool ok = true;
+
+    for (size_t i = 0; i < n_bytes; i++)
+        ok = push_byte(d, bytes[i], out) && ok;
+    return ok;
+}
+
+bool detok_finish(struct detok *d, struct buf *out)
+{
+    bool ok = !d->n_held || buf_append(out, replacement, REPLACEMENT_BYTES);
+
+    d->n_held = 0;
+    return ok;
+}

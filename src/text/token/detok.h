@@ -1,0 +1,19 @@
+/* Streaming decode: bytes of tokens in, whole UTF-8 characters out. Holds back at most 3 bytes;
+ * what can no longer become a character comes out as U+FFFD. */
+#ifndef TEXT_TOKEN_DETOK_H
+#define TEXT_TOKEN_DETOK_H
+
+#include "base/buf.h"
+
+struct detok {
+    char held[4];
+    int n_held;
+};
+
+void detok_init(struct detok *d);
+/* Appends the text that `bytes` completes. */
+bool detok_push(struct detok *d, const char *bytes, size_t n_bytes, struct buf *out);
+/* The end: what is held comes out as U+FFFD. */
+bool detok_finish(struct detok *d, struct buf *out);
+
+#endif

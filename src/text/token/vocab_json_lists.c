@@ -1,0 +1,213 @@
+/* Finds the lists of a tokenizer.json and reads its vocabulary: "token in byte-level form": id. */
+#include <pthread.h>
+#include <string.h>
+
+#include "text/token/vocab_json.h"
+
+enum {
+    SHOWN_CHARS = 80,         /* of a wrong value in a message */
+    BYTE_LEVEL_CHARS = 0x144, /* code points that stand for a byte are below */
+    CHARACTER_BYTES_MAX = 6   /* of a character as an escape */
+};
+
+/* ---- byte-level form ---- */
+
+static int16_t byte_table[BYTE_LEVEL_CHARS]; /* -1: stands for none */
+static pthread_once_t byte_table_once = PTHREAD_ONCE_INIT;
+
+/* Printable bytes stand for themselves, the others, in order, are U+0100 and up. */
+static void fill_byte_table(void)
+{
+    int next = 0x100;
+
+    for (int i = 0; i < BYTE_LEVEL_CHARS; i++)
+        byte_table[i] = -1;
+    for (int byte = 0; byte < 256; byte++) {
+        const bool is_hidden = byte <= 32 || (byte >= 127 && byte <= 160) || byte == 173;
+
+        byte_table[is_hidden ? next++ : byte] = (int16_t)byte;
+    }
+}
+
+/* All of these characters have one or two bytes. */
+static int decode_utf8(char *out, const char *text, size_t n_bytes)
+{
+    const unsigned char *at = (const unsigned char *)text, *end = at + n_bytes;
+    int n = 0;
+
+    for (; at < end; at++) {
+        unsigned code_point = *at;
+
+        if (code_point >= 0x80) {
+            if (code_point < 0xC2 || code_point > 0xDF || end - at < 2 || (at[1] & 0xC0) != 0x80)
+                return -1;
+            code_point = (code_point & 0x1F) << 6 | (*++at & 0x3F);
+        }
+        if (code_point >= BYTE_LEVEL_CHARS || byte_table[code_point] < 0 ||
+            n == VOCAB_TOKEN_BYTES_MAX)
+            return -1;
+        out[n++] = (char)byte_table[code_point];
+    }
+    return n;
+}
+
+int byte_level_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string)
+{
+    char plain[2 * VOCAB_TOKEN_BYTES_MAX];
+    size_t n_plain;
+
+    pthread_once(&byte_table_once, fill_byte_table);
+    if (string.n_bytes > (size_t)CHARACTER_BYTES_MAX * VOCAB_TOKEN_BYTES_MAX)
+        return -1;
+    if (!memchr(string.at, '\\', string.n_bytes))
+        return decode_utf8(out, string.at, string.n_bytes);
+    if (!json_unescape(plain, sizeof plain, &n_plain, string))
+        return -1;
+    return decode_utf8(out, plain, n_plain);
+}
+
+/* ---- where the lists are ---- */
+
+static bool is_key(struct json_span key, const char *name)
+{
+    return key.n_bytes == strlen(name) && memcmp(key.at, name, key.n_bytes) == 0;
+}
+
+/* The members of "model"; the last of two with one name, which jansson refuses. */
+static bool find_in_model(struct vocab_lists *out, struct json_scan *s)
+{
+    struct json_span key, value;
+
+    if (!scan_mark(s, '{'))
+        return scan_value(s, &value);
+    if (scan_mark(s, '}'))
+        return true;
+    do {
+        if (!scan_string(s, &key) || !scan_mark(s, ':') || !scan_value(s, &value))
+            return false;
+        if (is_key(key, "vocab") && *value.at == '{')
+            out->vocab = value;
+        if (is_key(key, "merges") && *value.at == '[')
+            out->merges = value;
+    } while (scan_mark(s, ','));
+    return scan_mark(s, '}');
+}
+
+static bool find_in_root(struct vocab_lists *out, struct json_scan *s)
+{
+    struct json_span key, value;
+
+    if (!scan_mark(s, '{'))
+        return false;
+    do {
+        if (!scan_string(s, &key) || !scan_mark(s, ':'))
+            return false;
+        if (is_key(key, "model") ? !find_in_model(out, s) : !scan_value(s, &value))
+            return false;
+    } while (scan_mark(s, ','));
+    return scan_mark(s, '}');
+}
+
+bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes)
+{
+    struct json_scan s = {text, text + n_bytes};
+    bool found;
+
+    *out = (struct vocab_lists){.text = text};
+    found = find_in_root(out, &s);
+    out->wrong_at = found ? NULL : s.at;
+    return found;
+}
+
+enum osp_status vocab_list_wrong(const struct vocab_lists *lists, const struct json_scan *s,
+                                 const char *expected)
+{
+    int line, column;
+
+    scan_where(lists->text, s->at, &line, &column);
+    return fail(OSP_EFORMAT, "line %d, column %d: expected %s", line, column, expected);
+}
+
+/* ---- the vocabulary ---- */
+
+struct entry {
+    struct json_span token;
+    bool has_id;
+    int64_t id;
+};
+
+static struct json_scan scan_of(struct json_span span)
+{
+    return (struct json_scan){span.at, span.at + span.n_bytes};
+}
+
+/* The next member, behind the bracket or a comma; an id of another kind is passed over. */
+static enum osp_status next_entry(const struct vocab_lists *lists, struct json_scan *s,
+                                  struct entry *out)
+{
+    struct json_span value;
+
+    if (!scan_string(s, &out->token))
+        return vocab_list_wrong(lists, s, "a token in quotes");
+    if (!scan_mark(s, ':'))
+        return vocab_list_wrong(lists, s, "a colon");
+    out->has_id = scan_int(s, &out->id);
+    if (!out->has_id && !scan_value(s, &value))
+        return vocab_list_wrong(lists, s, "an id");
+    return OSP_OK;
+}
+
+typedef enum osp_status entry_fn(void *ctx, const struct entry *e);
+
+static enum osp_status each_entry(const struct vocab_lists *lists, entry_fn *fn, void *ctx)
+{
+    struct json_scan s = scan_of(lists->vocab);
+    struct entry e;
+    enum osp_status st = OSP_OK;
+
+    if (!scan_mark(&s, '{') || scan_mark(&s, '}'))
+        return OSP_OK;
+    do {
+        TRY(next_entry(lists, &s, &e));
+        TRY(fn(ctx, &e));
+    } while (scan_mark(&s, ','));
+    if (!scan_mark(&s, '}'))
+        st = vocab_list_wrong(lists, &s, "a comma or the end of the vocabulary");
+out:
+    return st;
+}
+
+static enum osp_status count_entry(void *ctx, const struct entry *e)
+{
+    (void)e;
+    ++*(size_t *)ctx;
+    return OSP_OK;
+}
+
+enum osp_status vocab_list_count(const struct vocab_lists *lists, size_t *n_tokens)
+{
+    *n_tokens = 0;
+    return each_entry(lists, count_entry, n_tokens);
+}
+
+static enum osp_status define_entry(void *ctx, const struct entry *e)
+{
+    struct vocab *v = ctx;
+    char bytes[VOCAB_TOKEN_BYTES_MAX];
+    const int n_bytes = byte_level_decode(bytes, e->token);
+    const int shown = e->token.n_bytes < SHOWN_CHARS ? (int)e->token.n_bytes : SHOWN_CHARS;
+
+    if (n_bytes < 0)
+        return fail(OSP_EFORMAT,
+                    "model.vocab: \"%.*s\" is not a string of up to %d bytes in byte-level form",
+                    shown, e->token.at, VOCAB_TOKEN_BYTES_MAX);
+    if (!e->has_id || e->id >= v->n_ordinary)
+        return fail(OSP_EFORMAT, "model.vocab: id of \"%.*s\" is not a number in 0..%d", shown,
+                    e->token.at, (int)v->n_ordinary - 1);
+    return vocab_define(v, e->id, bytes, (size_t)n_bytes);
+}
+
+enum osp_status vocab_list_define(struct vocab *v, const struct vocab_lists *lists)
+{
+    return each_entry(lists, define_entry, v);
+}

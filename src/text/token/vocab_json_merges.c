@@ -1,0 +1,148 @@
+/* The merges of a tokenizer.json say in which order pairs are joined. osprey joins the pair whose
+ * token has the lowest id, as the reference does; here is checked that the list says the same. */
+#include "text/token/vocab_json.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+enum { MERGES_MAX = 1 << 22 }; /* gpt-oss's list has 446,189 */
+
+struct pair {
+    struct json_span left, right;
+};
+
+/* "a b" or ["a", "b"]. */
+static bool read_pair(struct pair *out, struct json_scan *s)
+{
+    struct json_span text;
+    const char *space;
+
+    if (scan_mark(s, '['))
+        return scan_string(s, &out->left) && scan_mark(s, ',') && scan_string(s, &out->right) &&
+               scan_mark(s, ']');
+    if (!scan_string(s, &text))
+        return false;
+    space = memchr(text.at, ' ', text.n_bytes);
+    if (!space)
+        return false;
+    out->left = (struct json_span){text.at, (size_t)(space - text.at)};
+    out->right = (struct json_span){space + 1, text.n_bytes - out->left.n_bytes - 1};
+    return true;
+}
+
+/* The ways in which tokens are two tokens, worked out once for each token, as the list comes to it. */
+struct splits {
+    const struct vocab *v;
+    int32_t id;                           /* of the token at hand; -1: none yet */
+    size_t n;                             /* of it and of all before */
+    bool is_split[VOCAB_TOKEN_BYTES_MAX]; /* of it, by the bytes of its first half */
+    bool is_seen[VOCAB_TOKEN_BYTES_MAX];  /* in the list */
+};
+
+static void splits_of(struct splits *s, int32_t id)
+{
+    size_t n_bytes;
+    const char *bytes = vocab_bytes(s->v, id, &n_bytes);
+
+    for (size_t i = 1; i < n_bytes;
+         i++) { /* a token's questions are asked together: each is a line of memory */
+        vocab_prefetch(s->v, bytes, i);
+        vocab_prefetch(s->v, bytes + i, n_bytes - i);
+    }
+    for (size_t i = 1; i < n_bytes; i++) {
+        s->is_split[i] =
+            vocab_find(s->v, bytes, i) >= 0 && vocab_find(s->v, bytes + i, n_bytes - i) >= 0;
+        s->is_seen[i] = false;
+        s->n += s->is_split[i];
+    }
+}
+
+/* Goes on to a token of a higher id. */
+static void splits_advance(struct splits *s, int32_t id)
+{
+    while (s->id < id)
+        splits_of(s, ++s->id);
+}
+
+/* The token at hand, which most pairs are of, or another; -1: no token. */
+static int32_t token_of(const struct splits *s, const char *bytes, size_t n_bytes)
+{
+    if (s->id >= 0) {
+        size_t n_here;
+        const char *here = vocab_bytes(s->v, s->id, &n_here);
+
+        if (n_here == n_bytes && memcmp(here, bytes, n_bytes) == 0)
+            return s->id;
+    }
+    return vocab_find(s->v, bytes, n_bytes);
+}
+
+/* Id of the token that a merge makes, or -1; *n_left: bytes of its first half. */
+static int32_t merged_token(const struct splits *splits, struct json_scan *s, int *n_left)
+{
+    char bytes[2 * VOCAB_TOKEN_BYTES_MAX];
+    struct pair pair;
+    int n_right;
+
+    if (!read_pair(&pair, s))
+        return -1;
+    *n_left = byte_level_decode(bytes, pair.left);
+    if (*n_left < 1)
+        return -1;
+    n_right = byte_level_decode(bytes + *n_left, pair.right);
+    if (n_right < 1)
+        return -1;
+    return token_of(splits, bytes, (size_t)(*n_left + n_right));
+}
+
+static enum osp_status check_count(struct splits *s, size_t n_merges)
+{
+    splits_advance(s, s->v->n_ordinary - 1);
+    if (n_merges != s->n)
+        return fail(OSP_EUNSUPPORTED,
+                    "model.merges has %zu pairs, but the ids as ranks imply %zu: every split of "
+                    "every token",
+                    n_merges, s->n);
+    return OSP_OK;
+}
+
+/* One of the list, the n-th. */
+static enum osp_status check_merge(struct splits *splits, struct json_scan *s, size_t n)
+{
+    static const char wrong[] = "model.merges[%zu] %s";
+    int n_left = 0;
+    const int32_t id = merged_token(splits, s, &n_left);
+
+    if (id >= 0 && id < splits->id)
+        return fail(OSP_EUNSUPPORTED, wrong, n, "makes a token of lower id than the one before");
+    splits_advance(splits, id);
+    if (id < 0 || !splits->is_split[n_left])
+        return fail(OSP_EFORMAT, wrong, n, "is not a pair of tokens that make a token");
+    if (splits->is_seen[n_left])
+        return fail(OSP_EFORMAT, wrong, n, "occurs twice");
+    splits->is_seen[n_left] = true;
+    return OSP_OK;
+}
+
+enum osp_status check_merges(const struct vocab *v, const struct vocab_lists *lists)
+{
+    struct splits splits = {.v = v, .id = -1};
+    struct json_scan s = {lists->merges.at, lists->merges.at + lists->merges.n_bytes};
+    enum osp_status st = OSP_OK;
+    size_t n = 0;
+
+    if (!scan_mark(&s, '['))
+        return vocab_list_wrong(lists, &s, "a list");
+    if (scan_peek(&s) == ']')
+        return check_count(&splits, 0);
+    do {
+        if (n == MERGES_MAX)
+            return fail(OSP_ELIMIT, "model.merges: more than %d pairs", MERGES_MAX);
+        TRY(check_merge(&splits, &s, n++));
+    } while (scan_mark(&s, ','));
+    if (!scan_mark(&s, ']'))
+        return vocab_list_wrong(lists, &s, "a comma or the end of the merges");
+    st = check_count(&splits, n);
+out:
+    return st;
+}
