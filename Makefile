@@ -202,7 +202,7 @@ $(BUILD)/obj/src/cli/options/build_id.o: $(BUILD)/build-id
 $(BUILD)/obj/src/cli/options/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
 
 # The chat's page is part of it.
-$(BUILD)/obj/src/serve/web.o: $(wildcard src/serve/web/*)
+$(BUILD)/obj/src/serve/web/web.o: $(wildcard src/serve/web/*)
 
 # Not ours: no warnings, and none of our language settings.
 $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags

@@ -10,7 +10,7 @@
 #include "cli/options/log_level.h"
 #include "cli/options/model_args.h"
 #include "cli/options/sampling_args.h"
-#include "serve/serve.h"
+#include "serve/core/serve.h"
 
 struct serve_args {
     struct model_args model;

@@ -1,11 +1,11 @@
 /* /metrics: the engine's and the server's figures in Prometheus' text format, under vLLM's names where they
  * mean the same, so that its dashboards show them. */
-#include "serve/routes.h"
+#include "serve/core/routes.h"
 
 #include <string.h>
 
 #include "base/usage.h"
-#include "serve/response_store.h"
+#include "serve/responses/response_store.h"
 
 enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
 

@@ -1,12 +1,12 @@
-#include "serve/routes.h"
+#include "serve/core/routes.h"
 
 #include <assert.h>
 #include <string.h>
 #include <strings.h>
 
-#include "serve/errors.h"
-#include "serve/origin.h"
-#include "serve/web.h"
+#include "serve/http/errors.h"
+#include "serve/http/origin.h"
+#include "serve/web/web.h"
 
 enum {
     NAME_BYTES_MAX = 256,

@@ -1,4 +1,4 @@
-#include "serve/server.h"
+#include "serve/core/server.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +7,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "serve/job.h"
-#include "serve/conversation.h"
-#include "serve/json_budget.h"
-#include "serve/response_store.h"
-#include "serve/routes.h"
+#include "serve/openai/job.h"
+#include "serve/openai/conversation.h"
+#include "serve/fields/json_budget.h"
+#include "serve/responses/response_store.h"
+#include "serve/core/routes.h"
 
 bool server_has_model(const struct server *s, const char *name)
 {

@@ -1,5 +1,5 @@
 /* /health: a truth that a load balancer can act on, and figures that tests can wait for. */
-#include "serve/routes.h"
+#include "serve/core/routes.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* What the log says of the whole: a line every 10 s while there is work, and the engine's health when it
  * changes. */
-#include "serve/server.h"
+#include "serve/core/server.h"
 
 #include "base/clock.h"
 #include "base/log.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "answers.h"
-#include "serve/reply.h"
+#include "serve/reply/reply.h"
 
 enum { ASSISTANT = 173781, LOOK_TOKENS_MAX = 6 /* between two looks at the events */ };
 

@@ -10,8 +10,8 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "engine/answer_form.h"
-#include "serve/json_in.h"
-#include "serve/json_fields.h"
+#include "serve/fields/json_in.h"
+#include "serve/fields/json_fields.h"
 #include "text/harmony/harmony_read.h"
 
 enum {

@@ -3,15 +3,15 @@
  *
  *     clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -std=c11 -Iinclude -Isrc \
  *         -isystem /usr/share/include/llhttp -DLLHTTP_STRICT_MODE=1 tests/fuzz/fuzz_http.c \
- *         src/serve/http_parse.c src/serve/http_head.c src/serve/http_lines.c \
- *         src/serve/http_request.c src/base/x.c \
+ *         src/serve/http/http_parse.c src/serve/http/http_head.c src/serve/http/http_lines.c \
+ *         src/serve/http/http_request.c src/base/x.c \
  *         /usr/share/llhttp/x.c -lm -pthread
  *
  * (x stands for all files of a folder.) The first byte says how large the pieces are. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/http_parse.h"
+#include "serve/http/http_parse.h"
 
 enum { BODY_BYTES_MAX = 4096 };
 

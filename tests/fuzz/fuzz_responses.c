@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/json_in.h"
-#include "serve/response_fields.h"
-#include "serve/response_input.h"
-#include "serve/response_tools.h"
+#include "serve/fields/json_in.h"
+#include "serve/responses/response_fields.h"
+#include "serve/responses/response_input.h"
+#include "serve/responses/response_tools.h"
 
 enum { STORE_BYTES = 1 << 16 };
 

@@ -12,7 +12,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "serve/serve.h"
+#include "serve/core/serve.h"
 
 #include "fake_osprey.c"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "serve/custom_input.h"
+#include "serve/reply/custom_input.h"
 
 enum { TEXT_MAX = 1 << 16 };
 

@@ -4,9 +4,9 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "serve/json_budget.h"
-#include "serve/json_fields.h"
-#include "serve/origin.h"
+#include "serve/fields/json_budget.h"
+#include "serve/fields/json_fields.h"
+#include "serve/http/origin.h"
 
 static bool allowed(struct origin_rule rule, const char *host, const char *origin)
 {

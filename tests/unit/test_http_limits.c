@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "http_fixture.h"
-#include "serve/http_conn.h"
+#include "serve/http/http_conn.h"
 
 enum { RECEIVE_BYTES = 16 << 10, ANSWER_TEXT_BYTES = 400000, BODY_BYTES = 300000 };
 

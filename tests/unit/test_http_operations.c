@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "http_fixture.h"
-#include "serve/job.h"
+#include "serve/openai/job.h"
 
 static void test_metrics(void **state)
 {

@@ -2,7 +2,7 @@
  * right status, never anything in between. */
 #include "unit.h"
 
-#include "serve/http_parse.h"
+#include "serve/http/http_parse.h"
 
 enum { BODY_MAX = 64 };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "serve/keys.h"
+#include "serve/http/keys.h"
 
 static char folder[] = "/tmp/osprey-keys-XXXXXX";
 

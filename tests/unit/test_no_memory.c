@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/memory.h"
-#include "serve/json_budget.h"
+#include "serve/fields/json_budget.h"
 
 enum { SMALL_BYTES = 32 << 10, LONG_BYTES = 40000 };
 

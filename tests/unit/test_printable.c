@@ -10,7 +10,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "cli/terminal/terminal.h"
-#include "serve/http_conn.h"
+#include "serve/http/http_conn.h"
 
 /* ESC and an OSC that sets the title, BEL, a second line, C1's CSI as UTF-8 and as a byte, and
  * an override. */

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "serve/response_input.h"
+#include "serve/responses/response_input.h"
 
 struct reading {
     struct response_store *store;

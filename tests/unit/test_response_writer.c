@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "engine/event_stream.h"
 #include "harmony_case.h"
-#include "serve/response_writer.h"
+#include "serve/responses/response_writer.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "serve/errors.h"
-#include "serve/reply.h"
+#include "serve/http/errors.h"
+#include "serve/reply/reply.h"
 
 #define HEAD                                                                                       \
     "\"created\":5,\"model\":\"m\\\"1\",\"system_fingerprint\":\"osprey-" OSP_VERSION              \

@@ -1,0 +1,151 @@
+/* Reads a body by the table of its fields. */
+#include <string.h>
+
+#include "serve/fields/json_fields.h"
+#include "serve/fields/json_types.h"
+
+static const struct field *find(const struct field_set *set, const char *name)
+{
+    const struct field *f;
+
+    for (size_t i = 0; (f = fields_at(set, i)) != NULL; i++)
+        if (strcmp(f->name, name) == 0)
+            return f;
+    return NULL;
+}
+
+static enum osp_status read_whole(int *out, const struct field *f, const json_t *v)
+{
+    json_int_t number = 0;
+    enum osp_status st = json_int(&number, f->name, v, (json_int_t)f->min, (json_int_t)f->max);
+
+    *out = (int)number;
+    return st;
+}
+
+static enum osp_status read_real(float *out, const struct field *f, const json_t *v)
+{
+    double number = 0;
+    enum osp_status st = json_number(&number, f->name, v, f->min, f->max);
+
+    *out = (float)number;
+    return st;
+}
+
+/* A value that its reader keeps is checked all the same, and goes nowhere here. */
+static enum osp_status check_and_keep(struct request_params *p, const struct field *f,
+                                      const json_t *v)
+{
+    void *at = (char *)p + f->offset;
+    bool flag;
+    int whole;
+    float real;
+
+    switch (f->type) {
+    case FIELD_FLAG:
+        return json_bool(f->read ? &flag : at, f->name, v);
+    case FIELD_WHOLE:
+        return read_whole(f->read ? &whole : at, f, v);
+    case FIELD_REAL:
+        return read_real(f->read ? &real : at, f, v);
+    case FIELD_OTHER:
+        break;
+    }
+    return OSP_OK;
+}
+
+/* The name becomes part of a header of the response: nothing but harmless characters. */
+static void put_harmless(struct buf *out, const char *name)
+{
+    static const char harmless[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+
+    for (; *name; name++)
+        buf_putc(out, strchr(harmless, *name) ? *name : '?');
+}
+
+/* Whether it is one of a list with ", ". */
+static bool is_named(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)) != NULL; at++)
+        if ((at == list || at[-1] == ' ') && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+static void note_ignored(struct buf *ignored, const char *name)
+{
+    struct buf harmless;
+
+    buf_init(&harmless, IGNORED_BYTES_MAX);
+    put_harmless(&harmless, name);
+    if (!harmless.overflow && *name && !is_named(buf_text(ignored), buf_text(&harmless)) &&
+        ignored->size_bytes + harmless.size_bytes + 2 <= IGNORED_BYTES_MAX)
+        buf_printf(ignored, "%s%s", ignored->size_bytes ? ", " : "", buf_text(&harmless));
+    buf_release(&harmless);
+}
+
+void fields_note_ignored(struct request_params *p, const char *name)
+{
+    note_ignored(&p->ignored, name);
+}
+
+void fields_note_unknown(struct buf *ignored, const struct field_set *set, const json_t *body)
+{
+    const char *name;
+    json_t *v;
+
+    json_object_foreach((json_t *)body, name, v)
+    {
+        if (find(set, name) == NULL)
+            note_ignored(ignored, name);
+    }
+}
+
+static enum osp_status read_field(struct request_params *p, const struct field_set *set,
+                                  const char *name, const json_t *v)
+{
+    const struct field *f = find(set, name);
+    enum osp_status st = OSP_OK;
+
+    if (f == NULL)
+        fields_note_ignored(p, name);
+    if (f == NULL || json_is_null(v))
+        return OSP_OK;
+    TRY(check_and_keep(p, f, v));
+    if (f->read)
+        TRY(f->read(p, f->name, v));
+out:
+    return st;
+}
+
+/* Whether what the fields say together can be done. */
+static enum osp_status check_together(const struct request_params *p)
+{
+    const struct osp_request_options *o = &p->options;
+
+    if (o->tokens_max > 0 && o->tokens_min > o->tokens_max)
+        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", o->tokens_min,
+                    o->tokens_max);
+    if (o->top_logprobs > 0 && !o->logprobs)
+        return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
+    if (p->prompt_scores && p->stream)
+        return fail(OSP_EUNSUPPORTED, "prompt_logprobs: not together with stream");
+    return OSP_OK;
+}
+
+enum osp_status fields_read(struct request_params *out, const struct field_set *set,
+                            const json_t *body)
+{
+    enum osp_status st;
+    const char *name;
+    json_t *v;
+
+    buf_init(&out->ignored, IGNORED_BYTES_MAX);
+    json_object_foreach((json_t *)body, name, v) TRY(read_field(out, set, name, v));
+    TRY(check_together(out));
+out:
+    return st;
+}

@@ -1,0 +1,108 @@
+#include "serve/http/errors.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "osprey.h"
+
+enum { ERROR_JSON_BYTES_MAX = 16 << 10 };
+
+static const char *type_of(int http_status)
+{
+    if (http_status == 429)
+        return "rate_limit_error";
+    return http_status >= 500 ? "server_error" : "invalid_request_error";
+}
+
+void api_error_set(struct api_error *e, int http_status, const char *code, const char *format, ...)
+{
+    va_list args;
+
+    *e = (struct api_error){.http_status = http_status, .type = type_of(http_status), .code = code};
+    va_start(args, format);
+    vsnprintf(e->message, sizeof e->message, format, args);
+    va_end(args);
+}
+
+/* Where a code of the table means something more precise about a request. */
+static const struct {
+    enum osp_status status;
+    int http_status;
+    const char *code;
+} REQUEST_ERRORS[] = {
+    {OSP_EINVAL, 400, "invalid_value"},
+    {OSP_EFORMAT, 400, "invalid_value"},
+    {OSP_EUNSUPPORTED, 400, "unsupported_parameter"},
+    {OSP_ELIMIT, 400, "context_length_exceeded"},
+    {OSP_ENOTFOUND, 404, "model_not_found"},
+    {OSP_EBUSY, 429, "rate_limit_exceeded"},
+};
+
+static void set_param(struct api_error *e)
+{
+    size_t n = strspn(e->message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_.[]");
+
+    if (n > 0 && n < sizeof e->param && e->message[n] == ':') {
+        memcpy(e->param, e->message, n);
+        e->param[n] = '\0';
+    }
+}
+
+void api_error_from_status(struct api_error *e, enum osp_status status, const char *message)
+{
+    api_error_set(e, osp_status_http(status), NULL, "%s", message);
+    for (size_t i = 0; i < sizeof REQUEST_ERRORS / sizeof REQUEST_ERRORS[0]; i++)
+        if (REQUEST_ERRORS[i].status == status)
+            api_error_set(e, REQUEST_ERRORS[i].http_status, REQUEST_ERRORS[i].code, "%s", message);
+    set_param(e);
+    if (status == OSP_ELIMIT && e->param[0] != '\0') /* a field's own limit, not the context's */
+        e->code = "invalid_value";
+}
+
+static void put_member(struct buf *out, const char *name, const char *value)
+{
+    buf_printf(out, ",\"%s\":", name);
+    if (value && *value)
+        buf_json_string(out, value, strlen(value));
+    else
+        buf_puts(out, "null");
+}
+
+void api_error_json(struct buf *out, const struct api_error *e)
+{
+    buf_puts(out, "{\"error\":{\"message\":");
+    buf_json_string(out, e->message, strlen(e->message));
+    put_member(out, "type", e->type);
+    put_member(out, "param", e->param);
+    put_member(out, "code", e->code);
+    buf_puts(out, "}}");
+}
+
+void api_error_respond(struct http_exchange *x, const struct api_error *e)
+{
+    char retry_after[16];
+    struct buf body;
+
+    buf_init(&body, ERROR_JSON_BYTES_MAX);
+    api_error_json(&body, e);
+    buf_putc(&body, '\n');
+    if ((e->http_status == 429 || e->http_status == 503) && e->retry_after_s >= 0) {
+        snprintf(retry_after, sizeof retry_after, "%d",
+                 e->retry_after_s > 0 ? e->retry_after_s : 1);
+        http_add_header(x, "retry-after", retry_after);
+    }
+    http_respond(x, e->http_status, "application/json", buf_text(&body), body.size_bytes);
+    buf_release(&body);
+}
+
+void api_warn_ignored(struct http_exchange *x, const struct buf *names)
+{
+    char text[512];
+
+    if (names->size_bytes == 0)
+        return;
+    snprintf(text, sizeof text, "ignored unknown fields: %s", buf_text(names));
+    http_add_header(x, "x-osprey-warning", text);
+}

@@ -1,0 +1,143 @@
+/* The exchange as its handlers use it before they respond, and its line in the access log. */
+#include "serve/http/http_conn.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/printable.h"
+#include "base/rng.h"
+
+enum { HEADERS_BYTES_MAX = 16 << 10 }; /* of what the handlers add to a head */
+
+static bool is_sane_id(const char *id)
+{
+    size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:");
+
+    return n > 0 && id[n] == '\0' && n <= HTTP_REQUEST_ID_BYTES_MAX;
+}
+
+static void set_id(struct http_request *r)
+{
+    const char *id = r->fields[HTTP_REQUEST_ID];
+
+    if (id && is_sane_id(id))
+        snprintf(r->id, sizeof r->id, "%s", id);
+    else
+        snprintf(r->id, sizeof r->id, "req-%016llx", (unsigned long long)rng_entropy());
+}
+
+void http_exchange_begin(struct http_conn *c)
+{
+    if (c->exchange.conn)
+        return;
+    c->exchange = (struct http_exchange){.conn = c, .start_ns = clock_ns()};
+    buf_init(&c->exchange.headers, HEADERS_BYTES_MAX);
+    set_id(&c->parser.request);
+}
+
+void http_exchange_release(struct http_exchange *x)
+{
+    buf_release(&x->headers);
+    free(x->note);
+    *x = (struct http_exchange){0};
+}
+
+const struct http_request *http_exchange_request(const struct http_exchange *x)
+{
+    return &x->conn->parser.request;
+}
+
+void http_exchange_set_key(struct http_exchange *x, int key_index)
+{
+    x->conn->parser.request.key_index = key_index;
+}
+
+void http_exchange_limit_body(struct http_exchange *x, size_t n_bytes_max)
+{
+    http_parse_limit_body(&x->conn->parser, n_bytes_max);
+}
+
+char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes)
+{
+    return http_parse_take_body(&x->conn->parser, n_bytes);
+}
+
+void http_body_free(struct http_server *s, char *body, size_t n_bytes)
+{
+    if (!body)
+        return;
+    free(body);
+    http_budget_give(&s->bodies, http_body_charge(n_bytes));
+}
+
+void http_exchange_note(struct http_exchange *x, const char *note)
+{
+    free(x->note);
+    x->note = mem_strdup(note);
+}
+
+void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
+{
+    x->gone = gone;
+    x->gone_ctx = ctx;
+}
+
+void http_add_header(struct http_exchange *x, const char *name, const char *value)
+{
+    char *shown = printable_new(value); /* a line break would begin another header */
+
+    buf_printf(&x->headers, "%s: %s\r\n", name, shown); /* all of it, or nothing */
+    free(shown);
+}
+
+/* ---- the access log ---- */
+
+/* The number of the key as --api-key and --api-key-file list them; "-": none. */
+static const char *key_text(const struct http_request *r, char out[16])
+{
+    if (r->key_index < 0)
+        return "-";
+    snprintf(out, 16, "%d", r->key_index + 1);
+    return out;
+}
+
+static double elapsed_ms(const struct http_exchange *x)
+{
+    return (double)(clock_ns() - x->start_ns) * 1e-6;
+}
+
+void http_log_refused(const struct http_exchange *x, int status, const char *why)
+{
+    const struct http_request *r = &x->conn->parser.request;
+    char key[16];
+
+    log_info("http id=%s peer=%s key=%s refused status=%d reason=\"%s\"", r->id, x->conn->peer,
+             key_text(r, key), status, why);
+}
+
+void http_log_gone(const struct http_exchange *x)
+{
+    const struct http_request *r = &x->conn->parser.request;
+    char key[16];
+
+    log_info("http id=%s peer=%s key=%s method=%s path=%s status=%d gone=1 ms=%.1f", r->id,
+             x->conn->peer, key_text(r, key), r->method, r->path, x->status, elapsed_ms(x));
+}
+
+void http_exchange_finish(struct http_exchange *x)
+{
+    struct http_conn *c = x->conn;
+    const struct http_request *r = &c->parser.request;
+    char key[16];
+
+    c->server->counts.n_responses[x->status / 100]++;
+    log_info("http id=%s peer=%s key=%s method=%s path=%s status=%d bytes=%llu ms=%.1f%s%s", r->id,
+             c->peer, key_text(r, key), r->method, r->path, x->status,
+             (unsigned long long)x->n_body_bytes, elapsed_ms(x), x->note ? " " : "",
+             x->note ? x->note : "");
+    http_conn_exchange_done(c);
+}

@@ -1,0 +1,86 @@
+/* What a request's head must say before its body is read: where it goes, to which host, and how
+ * its body comes. */
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/memory.h"
+#include "serve/http/http_parse.h"
+
+/* "http://host/path?query" or "/path?query" or, for OPTIONS, "*". */
+static int check_target(struct http_parser *p)
+{
+    struct http_request *r = &p->request;
+    const char *target = r->target;
+    const char *path = target;
+
+    if (!target)
+        return http_parse_reject(p, 400, "the request has no target");
+    if (strncasecmp(target, "http://", 7) == 0) {
+        path = target + 7 + strcspn(target + 7, "/?");
+        r->authority = mem_strndup(target + 7, (size_t)(path - target - 7));
+    }
+    if (strcmp(target, "*") == 0 && strcmp(r->method, "OPTIONS") != 0)
+        return http_parse_reject(p, 400, "the target * is for OPTIONS only");
+    if (*path != '/' && *path != '*' && !(r->authority && (*path == '\0' || *path == '?')))
+        return http_parse_reject(p, 400, "the request target must begin with /");
+    r->path =
+        *path == '/' || *path == '*' ? mem_strndup(path, strcspn(path, "?")) : mem_strdup("/");
+    return 0;
+}
+
+static int check_host(struct http_parser *p)
+{
+    const struct http_request *r = &p->request;
+    const char *host = r->fields[HTTP_HOST];
+    char name[256];
+
+    if (!host)
+        return r->http_1_0
+                   ? 0
+                   : http_parse_reject(p, 400, "an HTTP/1.1 request must have a Host field");
+    if ((*host && !http_host_name(host, name, sizeof name)) ||
+        (r->authority && !http_host_name(r->authority, name, sizeof name)))
+        return http_parse_reject(p, 400, "the Host field is not host:port");
+    return 0;
+}
+
+static int check_length(struct http_parser *p)
+{
+    const char *length = p->request.fields[HTTP_CONTENT_LENGTH];
+    const char *encoding = p->request.fields[HTTP_TRANSFER_ENCODING];
+
+    if (length && encoding)
+        return http_parse_reject(p, 400, "both Content-Length and Transfer-Encoding are given");
+    if (encoding && p->request.http_1_0)
+        return http_parse_reject(p, 400, "Transfer-Encoding needs HTTP/1.1");
+    if (encoding && strcasecmp(encoding, "chunked") != 0)
+        return http_parse_reject(p, 501, "the only Transfer-Encoding understood is chunked");
+    if (!length)
+        return 0;
+    if (*length == '\0' || strlen(length) > 19 || length[strspn(length, "0123456789")] != '\0')
+        return http_parse_reject(p, 400, "Content-Length is not a number");
+    if (strtoull(length, NULL, 10) > p->body_bytes_max)
+        return http_parse_reject_size(p);
+    return 0;
+}
+
+static int check_body_form(struct http_parser *p)
+{
+    const char *coding = p->request.fields[HTTP_CONTENT_ENCODING];
+    const char *expect = p->request.fields[HTTP_EXPECT];
+
+    if (coding && strcasecmp(coding, "identity") != 0)
+        return http_parse_reject(p, 415,
+                                 "Content-Encoding is not supported: send the body as it is");
+    if (expect && strcasecmp(expect, "100-continue") != 0)
+        return http_parse_reject(p, 417, "the only Expect understood is 100-continue");
+    p->wants_continue = expect && !p->request.http_1_0;
+    return 0;
+}
+
+bool http_head_check(struct http_parser *p)
+{
+    return check_target(p) == 0 && check_host(p) == 0 && check_length(p) == 0 &&
+           check_body_form(p) == 0;
+}

@@ -1,0 +1,64 @@
+/* One HTTP request as the handlers see it, and the limits under which it was read. */
+#ifndef SERVE_HTTP_HTTP_REQUEST_H
+#define SERVE_HTTP_HTTP_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+enum {
+    HTTP_TARGET_BYTES_MAX = 8 << 10,
+    HTTP_HEAD_BYTES_MAX = 16 << 10, /* request line and header fields together */
+    HTTP_FIELDS_MAX = 100,
+    HTTP_TRAILER_BYTES_MAX = 4 << 10,
+    HTTP_CHUNK_EXTENSION_BYTES_MAX = 256, /* of one chunk */
+    HTTP_REQUEST_ID_BYTES_MAX = 128,
+    HTTP_BODY_FREE_BYTES = 64 << 10 /* of each body, which the budget for all bodies does not
+                                       count: a chat of usual size is read even when large bodies
+                                       use it up */
+};
+
+/* Header fields that are kept. X(member, name, may appear only once) */
+#define HTTP_FIELD_LIST(X)                                                                         \
+    X(HTTP_HOST, "host", true)                                                                     \
+    X(HTTP_CONTENT_LENGTH, "content-length", true)                                                 \
+    X(HTTP_TRANSFER_ENCODING, "transfer-encoding", true)                                           \
+    X(HTTP_CONTENT_TYPE, "content-type", true)                                                     \
+    X(HTTP_CONTENT_ENCODING, "content-encoding", true)                                             \
+    X(HTTP_AUTHORIZATION, "authorization", true)                                                   \
+    X(HTTP_ORIGIN, "origin", true)                                                                 \
+    X(HTTP_SEC_FETCH_SITE, "sec-fetch-site", true)                                                 \
+    X(HTTP_ACCEPT, "accept", false)                                                                \
+    X(HTTP_WANTED_HEADERS, "access-control-request-headers", false)                                \
+    X(HTTP_EXPECT, "expect", false)                                                                \
+    X(HTTP_REQUEST_ID, "x-request-id", false)
+
+enum http_field {
+#define HTTP_FIELD_ENUM(member, name, once) member,
+    HTTP_FIELD_LIST(HTTP_FIELD_ENUM)
+#undef HTTP_FIELD_ENUM
+        HTTP_FIELD_COUNT,
+    HTTP_FIELD_OTHER = HTTP_FIELD_COUNT
+};
+
+struct http_request {
+    const char *method;             /* static text, "GET" */
+    char *target;                   /* as sent */
+    char *path;                     /* of the target, without query */
+    char *authority;                /* of an absolute target, else NULL: use HTTP_HOST */
+    char *fields[HTTP_FIELD_COUNT]; /* NULL = absent; of several, the first */
+    char id[HTTP_REQUEST_ID_BYTES_MAX +
+            1]; /* the client's x-request-id if it is sane, or a new one */
+    bool http_1_0, keep_alive;
+    int key_index; /* of the API key that the request came with; -1: none */
+    struct buf body;
+};
+
+bool http_request_is_json(const struct http_request *r); /* by its Content-Type */
+void http_request_release(struct http_request *r);       /* accepts a zeroed request */
+
+/* "localhost:8080" -> "localhost"; "[::1]:80" -> "::1". False when it is no host[:port]. */
+bool http_host_name(const char *host, char *out, size_t out_bytes);
+
+#endif

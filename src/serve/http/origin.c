@@ -1,0 +1,183 @@
+#include "serve/http/origin.h"
+
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { HOST_BYTES_MAX = 256, HTTP_PORT = 80, HTTPS_PORT = 443 };
+
+/* ---- names ---- */
+
+static bool is_address(const char *name)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
+}
+
+static bool ends_with(const char *name, const char *suffix)
+{
+    const size_t n = strlen(name), n_suffix = strlen(suffix);
+
+    return n > n_suffix && strcasecmp(name + n - n_suffix, suffix) == 0;
+}
+
+static bool is_localhost(const char *name)
+{
+    return strcasecmp(name, "localhost") == 0 || ends_with(name, ".localhost");
+}
+
+static bool is_loopback(const char *name)
+{
+    struct in6_addr ip6;
+    struct in_addr ip4;
+
+    if (inet_pton(AF_INET, name, &ip4) == 1)
+        return ntohl(ip4.s_addr) >> 24 == 127;
+    if (inet_pton(AF_INET6, name, &ip6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&ip6) || (IN6_IS_ADDR_V4MAPPED(&ip6) && ip6.s6_addr[12] == 127);
+    return is_localhost(name);
+}
+
+/* A name that no public DNS zone has: browsers find it on this machine or in the local network. */
+static bool is_local_name(const char *name)
+{
+    static const char LETTERS[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+
+    if (name[strspn(name, LETTERS)] != '\0')
+        return false;
+    return strchr(name, '.') == NULL || is_localhost(name) || ends_with(name, ".local") ||
+           ends_with(name, ".internal");
+}
+
+/* ---- the list ---- */
+
+/* The next item of "a,b", which vLLM writes ["a", "b"]; false at the end. */
+static bool next_item(const char **list, const char **item, size_t *n_bytes)
+{
+    static const char BETWEEN[] = ",[]\" ";
+
+    if (!*list)
+        return false;
+    *item = *list + strspn(*list, BETWEEN);
+    *n_bytes = strcspn(*item, BETWEEN);
+    *list = *item + *n_bytes;
+    return *n_bytes > 0;
+}
+
+static bool in_list(const char *list, const char *origin)
+{
+    const char *item;
+    size_t n;
+
+    while (next_item(&list, &item, &n))
+        if ((n == 1 && *item == '*') || (n == strlen(origin) && strncasecmp(item, origin, n) == 0))
+            return true;
+    return false;
+}
+
+/* Whether the list has an origin of this host, or * (then pages of any name may call anyway). */
+static bool host_in_list(const char *list, const char *host)
+{
+    char authority[HOST_BYTES_MAX], name[HOST_BYTES_MAX];
+    const char *item;
+    size_t n;
+
+    while (next_item(&list, &item, &n)) {
+        const char *begin = memmem(item, n, "://", 3);
+
+        if (n == 1 && *item == '*')
+            return true;
+        begin = begin ? begin + 3 : item;
+        n -= (size_t)(begin - item);
+        if (n == 0 || n >= sizeof authority)
+            continue;
+        memcpy(authority, begin, n);
+        authority[n] = '\0';
+        if (http_host_name(authority, name, sizeof name) && strcasecmp(name, host) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Host ---- */
+
+static const char *host_of(const struct http_request *r)
+{
+    return r->authority ? r->authority : r->fields[HTTP_HOST];
+}
+
+static bool host_allowed(const struct origin_rule *rule, const struct http_request *r)
+{
+    const char *host = host_of(r);
+    char name[HOST_BYTES_MAX];
+
+    if (!rule->checks_host || (!host && r->http_1_0))
+        return true;
+    if (!host || !http_host_name(host, name, sizeof name))
+        return false;
+    return is_address(name) || is_local_name(name) || strcasecmp(name, rule->bind_host) == 0 ||
+           host_in_list(rule->allowed_origins, name);
+}
+
+/* ---- Origin ---- */
+
+/* Of "name", "name:port" and "[address]:port", which http_host_name() has read. */
+static int port_of(const char *authority, int otherwise)
+{
+    const char *colon = strrchr(authority, ':');
+
+    if (!colon || strchr(colon, ']') || colon[1] == '\0')
+        return otherwise;
+    return atoi(colon + 1);
+}
+
+/* The same host and port: a page that this server has sent, perhaps through a proxy that adds
+ * TLS. A port that is left out is the scheme's. */
+static bool is_same_origin(const char *origin, const char *host)
+{
+    const bool is_https = strncasecmp(origin, "https://", 8) == 0;
+    const int port = is_https ? HTTPS_PORT : HTTP_PORT;
+    char name[HOST_BYTES_MAX], host_name[HOST_BYTES_MAX];
+    const char *authority;
+
+    if (!host || (!is_https && strncasecmp(origin, "http://", 7) != 0))
+        return false;
+    authority = strstr(origin, "://") + 3;
+    return http_host_name(authority, name, sizeof name) &&
+           http_host_name(host, host_name, sizeof host_name) && strcasecmp(name, host_name) == 0 &&
+           port_of(authority, port) == port_of(host, port);
+}
+
+static bool is_loopback_origin(const char *origin)
+{
+    const char *authority = strstr(origin, "://");
+    char name[HOST_BYTES_MAX];
+
+    return authority && http_host_name(authority + 3, name, sizeof name) && is_loopback(name);
+}
+
+static bool origin_allowed(const struct origin_rule *rule, const struct http_request *r)
+{
+    const char *origin = r->fields[HTTP_ORIGIN];
+    const char *site = r->fields[HTTP_SEC_FETCH_SITE];
+
+    if (!origin)
+        return !site || strcasecmp(site, "cross-site") != 0 || in_list(rule->allowed_origins, "*");
+    return in_list(rule->allowed_origins, origin) || is_loopback_origin(origin) ||
+           is_same_origin(origin, host_of(r));
+}
+
+const char *origin_refusal(const struct origin_rule *rule, const struct http_request *r)
+{
+    if (!host_allowed(rule, r))
+        return "the Host field must be localhost, an IP address, a name without dots, or end in "
+               ".localhost, .local or .internal, since this server is on a loopback address or has "
+               "no API key (allow another name by --host NAME or --allowed-origins http://NAME)";
+    if (!rule->is_page && !origin_allowed(rule, r))
+        return "a web page of another site may not call this server (allow its origin by "
+               "--allowed-origins)";
+    return NULL;
+}

@@ -1,0 +1,157 @@
+/* /v1/chat/completions: a conversation's next message, and how it becomes chunks or one answer. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "serve/openai/conversation.h"
+#include "serve/openai/job.h"
+#include "serve/openai/openapi.h"
+#include "serve/reply/reply.h"
+#include "serve/core/routes.h"
+
+struct chat_state {
+    struct reply *replies; /* (n_replies), one a choice; owned */
+    int n_replies;
+    struct custom_names custom; /* tools of free text */
+};
+
+/* ---- on the worker thread ---- */
+
+/* Those that are wrong are told of when the conversation is read. */
+static void note_custom(struct job *job)
+{
+    const json_t *tools = json_object_get(job->json, "tools");
+
+    for (size_t i = 0; i < json_array_size(tools); i++) {
+        const json_t *tool = json_array_get(tools, i);
+        const char *type = json_string_value(json_object_get(tool, "type"));
+        const char *name =
+            json_string_value(json_object_get(json_object_get(tool, "custom"), "name"));
+
+        if (type != NULL && name != NULL && strcmp(type, "custom") == 0)
+            custom_names_add(&((struct chat_state *)job->state)->custom, name);
+    }
+}
+
+static enum osp_status chat_submit(struct job *job)
+{
+    struct osp_chat *chat = NULL;
+    enum osp_status st;
+
+    note_custom(job);
+    json_decref(job->json); /* the conversation's reader parses for itself: not both at a time */
+    job->json = NULL;
+    TRY(job_refuse(job, conversation_read(&chat, job->server, job->body, job->n_body_bytes)));
+    TRY(job_add_chat(job, chat));
+out:
+    osp_chat_free(chat);
+    return st;
+}
+
+/* ---- on the loop ---- */
+
+static void begin_choice(struct job *job, struct reply *all, int i)
+{
+    struct reply *r = &all[i];
+
+    reply_init(r, job_model(job), job->params.stream);
+    r->extras = job->params.extras;
+    r->head = all[0].head; /* the same of all, the first one's own */
+    r->index = i;
+    r->options = &job->params.options;
+    r->room = job->params.stream ? NULL : &job->room;
+    r->custom = &((struct chat_state *)job->state)->custom;
+    r->tokens = osp_model_tokenizer(job->server->loading.made.model);
+    if (job->params.prompt_scores && i == 0)
+        r->scored = job->choices[0].request;
+    r->n_top_prompt = job->params.n_top_prompt;
+    if (job->params.options.logprobs)
+        r->tokenizer = r->tokens;
+    r->tells_ids = job->params.return_token_ids;
+    osp_request_prompt(job->choices[0].request, &r->prompt, &r->n_prompt);
+    if (i == 0 && r->tells_ids)
+        reply_take_prompt(r->room, "", 0, r->n_prompt);
+}
+
+static void chat_begin(struct job *job, struct buf *out)
+{
+    struct chat_state *s = job->state;
+
+    (void)out; /* nothing before the first piece of the answer */
+    s->n_replies = job->n_choices;
+    s->replies = mem_new((size_t)s->n_replies * sizeof *s->replies);
+    for (int i = 0; i < s->n_replies; i++)
+        begin_choice(job, s->replies, i);
+}
+
+/* Several choices begin together and in order: clients' accumulators number them by the order in which they come,
+ * and openai's takes the scores of a choice's first chunk twice unless it is the stream's first. */
+static void begin_choices(const struct job *job, struct buf *out)
+{
+    const struct chat_state *s = job->state;
+
+    for (int i = 0; i < s->n_replies; i++) {
+        s->replies[i].extras.usage = job_usage(job);
+        reply_stream_role(&s->replies[i], out);
+    }
+}
+
+static bool chat_hear(struct job *job, int i, const struct osp_event *event, struct buf *out)
+{
+    struct reply *r = &((struct chat_state *)job->state)->replies[i];
+
+    if (!job->params.stream)
+        return reply_keep(r, event);
+    r->extras.usage = job_usage(job);
+    if (job->n_choices > 1 && !r->began && event->kind != OSP_EVENT_NONE &&
+        event->kind != OSP_EVENT_ERROR)
+        begin_choices(job, out);
+    reply_stream(r, event, out);
+    return true;
+}
+
+static void chat_end(struct job *job, struct buf *out)
+{
+    const struct chat_state *s = job->state;
+    const struct osp_usage usage = job_usage(job);
+
+    if (job->params.stream)
+        reply_stream_end(&s->replies->head, &s->replies->extras, &usage, out);
+    else
+        reply_whole(s->replies, s->n_replies, &usage, out);
+}
+
+static void chat_put_error(struct job *job, struct buf *out, const char *error_json)
+{
+    (void)job;
+    reply_stream_error(out, error_json);
+}
+
+static void chat_release(struct job *job)
+{
+    struct chat_state *s = job->state;
+
+    for (int i = 0; i < s->n_replies; i++)
+        reply_release(&s->replies[i]);
+    free(s->replies);
+    custom_names_release(&s->custom);
+}
+
+const struct field_set chat_fields = {.endpoint = FOR_CHAT};
+
+static const struct job_kind CHAT = {
+    .fields = &chat_fields,
+    .state_bytes = sizeof(struct chat_state),
+    .submit = chat_submit,
+    .begin = chat_begin,
+    .hear = chat_hear,
+    .end = chat_end,
+    .put_error = chat_put_error,
+    .release = chat_release,
+};
+
+void route_chat(struct server *s, struct http_exchange *x, const char *name)
+{
+    (void)name;
+    job_start(s, x, &CHAT);
+}

@@ -1,0 +1,117 @@
+#include "serve/openai/conversation.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "serve/fields/json_kwargs.h"
+
+/* As a body that says nothing else: chats are read in one place. */
+static enum osp_status take_kwargs(struct osp_chat *chat, json_t *kwargs)
+{
+    json_t *body = NULL;
+    char *json = NULL;
+    enum osp_status st;
+
+    if (!json_is_object(kwargs))
+        return fail(OSP_EINVAL, "must be a JSON object like {\"reasoning_effort\": \"high\"}");
+    body = json_pack("{s:[{s:s,s:s}],s:O}", "messages", "role", "system", "content", "",
+                     "chat_template_kwargs", kwargs);
+    json = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    if (!json)
+        TRY(fail(OSP_ENOMEM, "no memory for its JSON"));
+    TRY(osp_chat_read_json(chat, json, strlen(json)));
+out:
+    free(json);
+    json_decref(body);
+    return st;
+}
+
+static void take_date(struct server *s, const json_t *date)
+{
+    if (json_is_string(date)) /* that it is one was checked */
+        snprintf(s->style.date, sizeof s->style.date, "%s", json_string_value(date));
+}
+
+static void name_ignored(const json_t *kwargs)
+{
+    const char *name;
+    json_t *v;
+
+    json_object_foreach((json_t *)kwargs, name, v)
+    {
+        if (!template_kwarg_is_known(name))
+            log_warn("--chat-template-kwargs: \"%.64s\" is ignored: Harmony has no such thing",
+                     name);
+    }
+}
+
+/* What the options say, the ones of osprey's own last; checked by a conversation that nobody has. */
+static enum osp_status take_options(struct server *s, struct osp_chat *chat)
+{
+    const struct serve_options *opt = &s->opt;
+    json_t *kwargs = NULL;
+    enum osp_status st = OSP_OK;
+
+    if (opt->template_kwargs) {
+        kwargs = json_loads(opt->template_kwargs, JSON_REJECT_DUPLICATES, NULL);
+        st = take_kwargs(chat, kwargs);
+        if (st != OSP_OK)
+            TRY(fail_within(st, "--chat-template-kwargs"));
+        take_date(s, json_object_get(kwargs, "current_date"));
+        name_ignored(kwargs);
+    }
+    if (opt->effort && (st = osp_chat_set_effort(chat, opt->effort)) != OSP_OK)
+        TRY(fail_within(st, "--reasoning-effort"));
+    if (opt->date && (st = osp_chat_set_date(chat, opt->date)) != OSP_OK)
+        TRY(fail_within(st, "--current-date"));
+    if (opt->date)
+        snprintf(s->style.date, sizeof s->style.date, "%s", opt->date);
+out:
+    json_decref(kwargs);
+    return st;
+}
+
+enum osp_status conversation_style(struct server *s)
+{
+    struct osp_chat *chat = osp_chat_new();
+    enum osp_status st;
+
+    s->style = (struct chat_style){.date = "today"};
+    TRY(take_options(s, chat));
+    s->style.effort = osp_chat_effort(chat);
+out:
+    osp_chat_free(chat);
+    return st;
+}
+
+enum osp_status conversation_new(struct osp_chat **out, const struct server *s)
+{
+    struct osp_chat *chat = osp_chat_new();
+    enum osp_status st;
+
+    *out = NULL;
+    TRY(osp_chat_set_effort(chat, s->style.effort));
+    TRY(osp_chat_set_date(chat, s->style.date));
+    *out = chat;
+    chat = NULL;
+out:
+    osp_chat_free(chat);
+    return st;
+}
+
+enum osp_status conversation_read(struct osp_chat **out, const struct server *s, const char *json,
+                                  size_t n_bytes)
+{
+    enum osp_status st;
+
+    TRY(conversation_new(out, s));
+    TRY(osp_chat_read_json(*out, json, n_bytes));
+out:
+    if (st != OSP_OK) {
+        osp_chat_free(*out);
+        *out = NULL;
+    }
+    return st;
+}

@@ -1,0 +1,532 @@
+#include "serve/openai/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+enum {
+    OUT_BYTES_MAX = REPLY_BYTES_MAX,
+    HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
+    HEAR_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
+    ERROR_JSON_BYTES_MAX = 16 << 10
+};
+
+/* ---- on the loop ---- */
+
+static void count_unanswered(struct job *job, int n)
+{
+    admission_count(job->server, job->caller.key_index, n - job->n_unanswered);
+    job->n_unanswered = n;
+}
+
+static void job_free(struct job *job)
+{
+    count_unanswered(job, 0);
+    for (int i = 0; i < job->n_choices; i++)
+        osp_request_close(job->choices[i].request);
+    job->kind->release(job);
+    job_forget_kept(job);
+    free(job->choices);
+    free(job->state);
+    request_params_release(&job->params);
+    http_body_free(job->server->http, job->body, job->n_body_bytes);
+    free(job);
+}
+
+static void job_cancel(struct job *job)
+{
+    for (int i = 0; i < job->n_choices; i++)
+        osp_cancel(job->choices[i].request);
+}
+
+static void job_gone(void *ctx)
+{
+    struct job *job = ctx;
+
+    job->x = NULL;
+    atomic_store(&job->is_gone, true);
+    if (job->heard)
+        job_cancel(job);
+    else
+        http_work_cancel(job->work);
+}
+
+static void job_link(struct job *job)
+{
+    struct server *s = job->server;
+
+    job->heard = true;
+    job->next = s->jobs;
+    if (job->next)
+        job->next->prev = job;
+    s->jobs = job;
+    http_hold(s->http);
+}
+
+static void job_end(struct job *job)
+{
+    struct server *s = job->server;
+
+    if (job->prev)
+        job->prev->next = job->next;
+    else
+        s->jobs = job->next;
+    if (job->next)
+        job->next->prev = job->prev;
+    if (s->hear_next == job)
+        s->hear_next = job->next;
+    job_free(job);
+    http_unhold(s->http);
+}
+
+static void note_usage(const struct job *job, enum osp_finish finish, const struct osp_usage *u)
+{
+    char note[160];
+
+    snprintf(note, sizeof note,
+             "finish=%s prompt_tokens=%d tokens=%d queue_ms=%.1f prompt_ms=%.1f generation_ms=%.1f",
+             osp_finish_text(finish), u->n_prompt_tokens, u->n_generated_tokens,
+             u->queue_seconds * 1e3, u->prompt_seconds * 1e3, u->generation_seconds * 1e3);
+    http_exchange_note(job->x, note);
+}
+
+/* The last event of a request that cannot be answered (any more). */
+static void answer_error(struct job *job, struct buf *out)
+{
+    struct http_exchange *x = job->x;
+    struct buf json;
+
+    job->x = NULL;
+    if (!job->params.stream || !job->has_begun) {
+        api_error_respond(x, &job->error);
+        return;
+    }
+    buf_init(&json, ERROR_JSON_BYTES_MAX);
+    api_error_json(&json, &job->error);
+    job->kind->put_error(job, out, buf_text(&json));
+    buf_release(&json);
+    job->x = x;
+    http_stream_write(x, buf_text(out), out->size_bytes);
+    if (job->x)
+        http_stream_end(x);
+    job->x = NULL;
+}
+
+struct osp_usage job_usage(const struct job *job)
+{
+    struct osp_usage sum = {0};
+
+    for (int i = 0; i < job->n_choices; i++) {
+        const struct job_choice *c = &job->choices[i];
+        const struct osp_usage *u = &c->usage;
+        struct osp_usage now;
+
+        if (!c->is_over) {
+            osp_request_usage(c->request, &now);
+            u = &now;
+        }
+        sum.n_generated_tokens += u->n_generated_tokens;
+        sum.n_reasoning_tokens += u->n_reasoning_tokens;
+        if (u->generation_seconds > sum.generation_seconds)
+            sum.generation_seconds = u->generation_seconds;
+        if (c->same_prompt)
+            continue;
+        sum.n_prompt_tokens += u->n_prompt_tokens;
+        sum.n_cached_tokens += u->n_cached_tokens;
+        if (u->queue_seconds > sum.queue_seconds)
+            sum.queue_seconds = u->queue_seconds;
+        if (u->prompt_seconds > sum.prompt_seconds)
+            sum.prompt_seconds = u->prompt_seconds;
+    }
+    return sum;
+}
+
+/* Of a whole answer that has overflown its buffer. */
+static void set_unsendable(struct job *job, const struct buf *out)
+{
+    if (!out->no_memory)
+        job_set_too_large(job);
+    else
+        api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
+}
+
+static void answer_whole(struct job *job, struct buf *out)
+{
+    if (out->overflow) {
+        set_unsendable(job, out);
+        api_error_respond(job->x, &job->error);
+        return;
+    }
+    http_respond_buf(job->x, 200, "application/json", out);
+}
+
+/* All choices are done. */
+static void answer_done(struct job *job, struct buf *out)
+{
+    struct http_exchange *x = job->x;
+    struct osp_usage usage = job_usage(job);
+
+    if (job->n_choices > 0)
+        note_usage(job, job->choices[0].finish, &usage);
+    job->kind->end(job, out);
+    if (job->params.stream) {
+        http_stream_write(x, buf_text(out), out->size_bytes);
+        if (job->x)
+            http_stream_end(x);
+    } else {
+        answer_whole(job, out);
+    }
+    job->x = NULL;
+}
+
+/* Nobody waits for the other choices any more. */
+static void fail_all(struct job *job, struct buf *out)
+{
+    job_cancel(job);
+    answer_error(job, out);
+}
+
+/* There was no memory for a piece of the stream: none of it is sent, and the client is told. */
+static void fail_torn(struct job *job, struct buf *out)
+{
+    buf_clear(out);
+    api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
+    fail_all(job, out);
+}
+
+/* The answer is as long as it may be: this choice ends as at max_tokens. What it has is whole. */
+static void end_at_limit(struct job *job, struct job_choice *c, struct buf *out)
+{
+    struct osp_event done = {
+        .kind = OSP_EVENT_DONE, .finish = OSP_FINISH_LENGTH, .is_cut = true, .stop_token = -1};
+
+    osp_cancel(c->request);
+    osp_request_usage(c->request, &done.usage);
+    c->is_over = true;
+    job->n_over++;
+    c->finish = done.finish;
+    c->usage = done.usage;
+    if (!job->kind->hear(job, (int)(c - job->choices), &done, out))
+        fail_torn(job, out);
+}
+
+/* No room for an event, or no memory. What comes with a choice's first event is of the prompt. */
+static void refuse_event(struct job *job, struct job_choice *c, bool is_first, struct buf *out)
+{
+    if (!job->room.is_full) {
+        fail_torn(job, out);
+    } else if (is_first && job->params.options.prompt_logprobs) {
+        job_set_too_large(job);
+        fail_all(job, out);
+    } else {
+        end_at_limit(job, c, out);
+    }
+}
+
+static void take_event(struct job *job, struct job_choice *c, const struct osp_event *event,
+                       bool is_first, struct buf *out)
+{
+    if (event->kind == OSP_EVENT_ERROR) {
+        api_error_from_status(&job->error, event->status, event->text ? event->text : "");
+        fail_all(job, out);
+    } else if (event->kind == OSP_EVENT_DONE && event->finish == OSP_FINISH_CANCELED) {
+        /* by nobody here: the engine closes */
+        unavailable_closing(job->server, &job->error);
+        fail_all(job, out);
+    } else if (!job->kind->hear(job, (int)(c - job->choices), event, out)) {
+        refuse_event(job, c, is_first, out);
+    } else if (out->overflow) {
+        fail_torn(job, out);
+    }
+}
+
+/* One event; the last of the last choice ends the answer. */
+static void job_take(struct job *job, struct job_choice *c, const struct osp_event *event,
+                     struct buf *out)
+{
+    const bool is_first = !c->has_begun;
+
+    if (is_first) /* it waits no more */
+        count_unanswered(job, job->n_unanswered - 1);
+    c->has_begun = true;
+    c->is_over = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
+    job->n_over += c->is_over;
+    if (event->kind == OSP_EVENT_DONE) {
+        c->finish = event->finish;
+        c->usage = event->usage;
+    }
+    if (job->x)
+        take_event(job, c, event, is_first, out);
+    if (job->x && !job_count_kept(job))
+        fail_all(job, out);
+    if (job->x && job->n_over == job->n_choices)
+        answer_done(job, out);
+}
+
+/* The engine has no (more) events for it. */
+static void job_fail(struct job *job, struct job_choice *c, enum osp_status st, struct buf *out)
+{
+    c->is_over = true;
+    job->n_over++;
+    if (!job->x)
+        return;
+    api_error_from_status(&job->error, st, osp_error());
+    fail_all(job, out);
+}
+
+/* Takes what the engine has for a choice; false: it has more. */
+static bool choice_hear(struct job *job, struct job_choice *c, struct buf *out)
+{
+    struct osp_event event;
+    enum osp_status st;
+
+    while (!c->is_over && out->size_bytes < HEAR_BYTES_MAX) {
+        st = osp_next_event(c->request, 0, &event);
+        if (st == OSP_ETIMEOUT)
+            return true;
+        if (st == OSP_OK)
+            job_take(job, c, &event, out);
+        else
+            job_fail(job, c, st, out);
+    }
+    return c->is_over;
+}
+
+static void begin_answer(struct job *job)
+{
+    struct buf out;
+
+    buf_init(&out, OUT_BYTES_MAX);
+    api_warn_ignored(job->x, &job->params.ignored);
+    if (job->effort)
+        http_add_header(job->x, "x-osprey-reasoning-effort", job->effort);
+    job->kind->begin(job, &out);
+    if (job->params.stream)
+        http_stream_begin(job->x, 200, "text/event-stream; charset=utf-8");
+    if (job->params.stream && job->x)
+        http_stream_set_ping(job->x, ": ping\n\n");
+    if (job->x && out.size_bytes > 0)
+        http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    if (!job->params.stream && job->room.is_full) { /* of the prompts */
+        job_set_too_large(job);
+        fail_all(job, &out);
+    }
+    buf_release(&out);
+}
+
+/* A request whose grammar cannot be: nothing was sent yet. */
+static void refuse(struct job *job, enum osp_status st)
+{
+    if (job->kind->explain)
+        st = job->kind->explain(st);
+    api_error_from_status(&job->error, st, osp_error());
+    if (job->error.http_status == 429)
+        admission_refused(job->server, &job->error);
+    job_cancel(job);
+    if (job->x)
+        api_error_respond(job->x, &job->error);
+    job->x = NULL;
+}
+
+/* Begins the answer once the engine has accepted all choices; false: their grammars are being compiled. */
+static bool job_begin(struct job *job)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int i = 0; job->x && st == OSP_OK && i < job->n_choices; i++)
+        st = osp_request_accepted(job->choices[i].request, 0);
+    if (st == OSP_ETIMEOUT)
+        return false;
+    job->has_begun = true;
+    if (st != OSP_OK)
+        refuse(job, st);
+    if (job->x)
+        begin_answer(job);
+    return true;
+}
+
+/* Takes what the engine has for this job, and writes it in one piece. After HEAR_BYTES_MAX it is the
+ * others' turn. */
+static void job_hear(struct job *job)
+{
+    bool all_heard = true;
+    struct buf out;
+
+    if (!job->has_begun && !job_begin(job))
+        return;
+    buf_init(&out, OUT_BYTES_MAX);
+    for (int i = 0; i < job->n_choices; i++)
+        all_heard = choice_hear(job, &job->choices[i], &out) && all_heard;
+    if (job->n_over < job->n_choices && job->x && out.size_bytes > 0)
+        http_stream_write(job->x, buf_text(&out), out.size_bytes);
+    if (job->n_choices == 0 && job->x)
+        answer_done(job, &out);
+    if (!all_heard)
+        http_wake(job->server->http);
+    buf_release(&out);
+    if (job->n_over == job->n_choices)
+        job_end(job);
+}
+
+/* In turns, so that thousands of streams do not keep the loop from everybody else. What the engine has
+ * told meanwhile is looked for in one more pass. */
+void jobs_hear(struct server *s)
+{
+    uint64_t end_ns = clock_ns() + HEAR_NS_MAX;
+    struct job *job = s->hear_next ? s->hear_next : s->jobs;
+    bool again = s->hear_next != NULL;
+
+    while (job && clock_ns() < end_ns) {
+        struct job *next = job->next;
+
+        job_hear(job);
+        job = next;
+    }
+    s->hear_next = job;
+    if (job || again)
+        http_wake(s->http);
+}
+
+/* Told at once, and not when the engine has obeyed: its step may be the reason. */
+static void job_cut(struct job *job, const struct api_error *why)
+{
+    struct buf out;
+
+    job_cancel(job);
+    if (!job->x)
+        return;
+    buf_init(&out, OUT_BYTES_MAX);
+    job->error = *why;
+    answer_error(job, &out);
+    buf_release(&out);
+}
+
+void jobs_cancel(struct server *s)
+{
+    struct api_error e;
+
+    unavailable_closing(s, &e);
+    for (struct job *job = s->jobs; job; job = job->next)
+        job_cut(job, &e);
+}
+
+void jobs_tick(struct server *s)
+{
+    uint64_t now_ns = clock_ns();
+    struct api_error e;
+
+    if (s->opt.request_limit_ms == 0)
+        return;
+    api_error_set(&e, 504, "request_time_limit",
+                  "the answer took longer than the server allows (--request-time-limit)");
+    for (struct job *job = s->jobs; job; job = job->next) {
+        if (now_ns < job->deadline_ns)
+            continue;
+        s->n_over_time += job->x != NULL;
+        job->deadline_ns = UINT64_MAX;
+        job_cut(job, &e);
+    }
+}
+
+void jobs_close(struct server *s)
+{
+    for (struct job *job = s->jobs, *next; job; job = next) {
+        next = job->next;
+        job_free(job);
+    }
+    s->jobs = NULL;
+}
+
+const char *job_model(const struct job *job)
+{
+    const struct server *s = job->server;
+
+    for (int i = 0; job->params.model && i < s->n_names; i++)
+        if (strcmp(job->params.model, s->names[i]) == 0)
+            return s->names[i];
+    return s->names[0];
+}
+
+/* The worker is through with it, or it never was begun. */
+static void job_submitted(void *ctx)
+{
+    struct job *job = ctx;
+
+    job->server->n_submitting--;
+    if (job->server->is_aborted) {
+        job->status = OSP_EUNAVAILABLE;
+        unavailable_closing(job->server, &job->error);
+    }
+    count_unanswered(job, job->status == OSP_OK ? job->n_choices : 0);
+    if (job->status == OSP_OK &&
+        admission_was_too_much(job->server, job->caller.key_index, job->n_unanswered, &job->error))
+        job->status = OSP_EBUSY;
+    if (job->status != OSP_OK) {
+        if (job->error.http_status == 429)
+            admission_refused(job->server, &job->error);
+        if (job->x)
+            api_error_respond(job->x, &job->error);
+        job_free(job);
+        return;
+    }
+    job_link(job);
+    if (!job->x)
+        job_cancel(job);
+    job_hear(job);
+}
+
+/* ---- the start ---- */
+
+static bool is_unanswerable(struct server *s, struct http_exchange *x)
+{
+    struct api_error e;
+
+    if (!http_request_is_json(http_exchange_request(x)) && !http_draining(s->http))
+        api_error_set(&e, 415, "unsupported_media_type",
+                      "the body must come with Content-Type: application/json");
+    else if (!is_unavailable(s, &e))
+        return false;
+    api_error_respond(x, &e);
+    return true;
+}
+
+static uint64_t deadline_of(const struct server *s)
+{
+    int limit_ms = s->opt.request_limit_ms;
+
+    return limit_ms == 0 ? UINT64_MAX : clock_ns() + (uint64_t)limit_ms * 1000000;
+}
+
+void job_start(struct server *s, struct http_exchange *x, const struct job_kind *kind)
+{
+    struct job *job;
+    struct api_error e;
+
+    if (is_unanswerable(s, x))
+        return;
+    if (admission_refuses(s, http_exchange_request(x)->key_index, &e)) {
+        api_error_respond(x, &e);
+        return;
+    }
+    job = mem_new(sizeof *job);
+    job->kind = kind;
+    job->state = kind->state_bytes > 0 ? mem_new(kind->state_bytes) : NULL;
+    job->params.own = job->state;
+    job->server = s;
+    job->x = x;
+    caller_init(&job->caller, x);
+    job->body = http_exchange_take_body(x, &job->n_body_bytes);
+    job->deadline_ns = deadline_of(s);
+    job_room_init(job);
+    job->status = OSP_ECANCELED; /* unless the worker thread comes to it */
+    atomic_init(&job->is_gone, false);
+    count_unanswered(job, 1);
+    s->n_submitting++;
+    if (kind->open)
+        kind->open(job);
+    http_exchange_on_gone(x, job_gone, job);
+    job->work = http_work(s->http, job_work, job_submitted, job);
+}

@@ -1,0 +1,306 @@
+#include "serve/reply/text_reply.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "serve/reply/reply_parts.h"
+
+void text_reply_init(struct text_reply *r, int index)
+{
+    *r = (struct text_reply){.index = index, .n_top_prompt = -1};
+    buf_init(&r->text, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->ids, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->scores.tokens, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->scores.logprobs, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->scores.tops, REPLY_SCORES_BYTES_MAX);
+    buf_init(&r->scores.offsets, REPLY_TEXT_BYTES_MAX);
+}
+
+void text_reply_release(struct text_reply *r)
+{
+    buf_release(&r->text);
+    buf_release(&r->ids);
+    buf_release(&r->scores.tokens);
+    buf_release(&r->scores.logprobs);
+    buf_release(&r->scores.tops);
+    buf_release(&r->scores.offsets);
+    *r = (struct text_reply){0};
+}
+
+void text_reply_echo(struct text_reply *r, const char *text, size_t n_bytes)
+{
+    buf_append(&r->text, text, n_bytes);
+    r->n_echo_bytes = n_bytes;
+}
+
+/* ---- log-probabilities ---- */
+
+/* A token's text; one that is no UTF-8 by itself is spelled out, so that no two look alike. */
+static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id)
+{
+    char scratch[OSP_TOKEN_SCRATCH_BYTES];
+    const char *bytes = "";
+    size_t n_bytes = 0;
+
+    if (osp_token_bytes(t, id, scratch, &bytes, &n_bytes) != OSP_OK)
+        n_bytes = 0; /* an id beyond the vocabulary has no text */
+    if (utf8_is_valid(bytes, n_bytes)) {
+        buf_json_string(out, bytes, n_bytes);
+        return;
+    }
+    buf_puts(out, "\"bytes:");
+    for (size_t i = 0; i < n_bytes; i++)
+        buf_printf(out, "\\\\x%02x", (unsigned char)bytes[i]);
+    buf_puts(out, "\"");
+}
+
+/* n_top: so many, though more may be known. */
+static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct osp_logprob *l,
+                    int n_top)
+{
+    bool has_own = false;
+
+    n_top = n_top < l->n_top ? n_top : l->n_top;
+    buf_puts(out, "{");
+    for (int i = 0; i < n_top; i++) {
+        has_own = has_own || l->top_tokens[i] == l->token;
+        buf_puts(out, i > 0 ? "," : "");
+        put_token(out, t, l->top_tokens[i]);
+        buf_puts(out, ":");
+        reply_put_logprob(out, l->top_logprobs[i]);
+    }
+    if (!has_own) {
+        buf_puts(out, n_top > 0 ? "," : "");
+        put_token(out, t, l->token);
+        buf_puts(out, ":");
+        reply_put_logprob(out, l->logprob);
+    }
+    buf_puts(out, "}");
+}
+
+/* Characters, not bytes, of the text before an offset; offsets rise. Of one inside of a character: before that. What
+ * is no UTF-8 is told as replacement characters, which count. */
+static size_t chars_before(struct text_reply *r, size_t offset)
+{
+    const size_t end = offset < r->text.size_bytes ? offset : r->text.size_bytes;
+
+    while (r->n_counted_bytes < end) {
+        uint32_t code_point;
+        bool valid;
+        size_t n = utf8_read(r->text.data + r->n_counted_bytes,
+                             r->text.size_bytes - r->n_counted_bytes, &code_point, &valid);
+
+        if (r->n_counted_bytes + n > end)
+            break;
+        r->n_counted_bytes += n;
+        r->n_counted_chars++;
+    }
+    return r->n_counted_chars;
+}
+
+/* has_score: all but a prompt's first token have one. offset: of the token, in the text's bytes. */
+static void add_score(struct text_reply *r, const struct osp_logprob *l, bool has_score,
+                      size_t offset)
+{
+    struct text_scores *s = &r->scores;
+    const char *comma = s->tokens.size_bytes > 0 ? "," : "";
+
+    buf_puts(&s->tokens, comma);
+    put_token(&s->tokens, r->tokenizer, l->token);
+    buf_puts(&s->logprobs, comma);
+    buf_puts(&s->tops, comma);
+    if (has_score) {
+        reply_put_logprob(&s->logprobs, l->logprob);
+        put_top(&s->tops, r->tokenizer, l,
+                r->options != NULL ? r->options->top_logprobs : l->n_top);
+    } else {
+        buf_puts(&s->logprobs, "null");
+        buf_puts(&s->tops, "null");
+    }
+    buf_printf(&s->offsets, "%s%zu", comma, chars_before(r, offset));
+}
+
+/* The first event of an answer says that all of them are known. */
+static void add_prompt_scores(struct text_reply *r)
+{
+    size_t n, offset = 0;
+    const int32_t *ids;
+
+    osp_request_prompt(r->request, &ids, &n);
+    for (size_t i = 0; i < n; i++) {
+        char scratch[OSP_TOKEN_SCRATCH_BYTES];
+        const char *bytes;
+        size_t n_bytes = 0;
+        struct osp_logprob score = {.token = ids[i]};
+        const bool has_score = osp_request_prompt_logprob(r->request, i, &score);
+
+        add_score(r, &score, has_score, offset);
+        if (osp_token_bytes(r->tokenizer, ids[i], scratch, &bytes, &n_bytes) == OSP_OK)
+            offset += n_bytes;
+    }
+    r->has_told_prompt = true;
+}
+
+/* n_before: bytes of the text in front of what the offsets count. */
+static bool add_scores(struct text_reply *r, size_t n_before, const struct osp_event *event)
+{
+    const struct text_scores *s = &r->scores;
+
+    if (r->has_prompt_scores && !r->has_told_prompt)
+        add_prompt_scores(r);
+    for (int i = 0; r->tokenizer && i < event->n_logprobs; i++)
+        add_score(r, &event->logprobs[i], true, n_before + event->logprobs[i].offset);
+    return !s->tokens.overflow && !s->logprobs.overflow && !s->tops.overflow &&
+           !s->offsets.overflow;
+}
+
+/* name: what comes before the closing quote. */
+static void put_list(struct buf *out, const char *name, const struct buf *list)
+{
+    buf_printf(out, "%s\":[", name);
+    buf_append(out, list->data, list->size_bytes);
+    buf_puts(out, "]");
+}
+
+static void put_scores(struct buf *out, const struct text_reply *r)
+{
+    const struct text_scores *s = &r->scores;
+
+    if (!r->tokenizer || (r->streams && s->tokens.size_bytes == 0)) {
+        buf_puts(out, ",\"logprobs\":null");
+        return;
+    }
+    buf_puts(out, ",\"logprobs\":{");
+    put_list(out, "\"tokens", &s->tokens);
+    put_list(out, ",\"token_logprobs", &s->logprobs);
+    put_list(out, ",\"top_logprobs", &s->tops);
+    put_list(out, ",\"text_offset", &s->offsets);
+    buf_puts(out, "}");
+}
+
+static void forget_scores(struct text_reply *r)
+{
+    buf_clear(&r->scores.tokens);
+    buf_clear(&r->scores.logprobs);
+    buf_clear(&r->scores.tops);
+    buf_clear(&r->scores.offsets);
+}
+
+/* ---- answers ---- */
+
+enum { N_PARTS = 6 };
+
+/* All that grows with the answer. */
+static void list_parts(struct text_reply *r, struct buf *parts[N_PARTS])
+{
+    struct text_scores *s = &r->scores;
+
+    memcpy(parts,
+           (struct buf *[]){&r->text, &r->ids, &s->tokens, &s->logprobs, &s->tops, &s->offsets},
+           N_PARTS * sizeof *parts);
+}
+
+static bool keep(struct text_reply *r, const struct osp_event *event)
+{
+    if (event->kind == OSP_EVENT_TEXT && !buf_append(&r->text, event->text, event->n_bytes))
+        return false;
+    for (int i = 0; r->tells_ids && i < event->n_tokens; i++)
+        buf_printf(&r->ids, "%s%d", r->ids.size_bytes > 0 ? "," : "", (int)event->tokens[i]);
+    return !r->ids.overflow && add_scores(r, r->n_echo_bytes, event);
+}
+
+/* The text takes what its JSON does; all else is JSON already. */
+static size_t added_bytes(const struct osp_event *event, struct buf *parts[N_PARTS],
+                          const size_t sizes[N_PARTS])
+{
+    size_t n =
+        event->kind == OSP_EVENT_TEXT ? buf_json_bytes(event->text, event->n_bytes) : (size_t)0;
+
+    for (int i = 1; i < N_PARTS; i++)
+        n += parts[i]->size_bytes - sizes[i];
+    return n;
+}
+
+bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
+{
+    const bool is_done = event->kind == OSP_EVENT_DONE;
+    struct buf *parts[N_PARTS];
+    size_t sizes[N_PARTS];
+    bool fits;
+
+    list_parts(r, parts);
+    for (int i = 0; i < N_PARTS; i++)
+        sizes[i] = parts[i]->size_bytes;
+    fits = keep(r, event) && answer_room_take(r->room, added_bytes(event, parts, sizes));
+    for (int i = 0; i < N_PARTS && !fits; i++)
+        buf_cut(parts[i], sizes[i]);
+    if (is_done) {
+        r->finish = fits ? event->finish : OSP_FINISH_LENGTH;
+        r->stop = reply_stop_reason(event, r->options);
+    }
+    return fits || is_done;
+}
+
+static void put_ids(struct buf *out, const struct text_reply *r)
+{
+    if (!r->tells_ids)
+        return;
+    put_list(out, ",\"token_ids", &r->ids);
+    if (r->began)
+        return;
+    buf_puts(out, ",\"prompt_token_ids\":[");
+    for (size_t i = 0; i < r->n_prompt; i++)
+        buf_printf(out, "%s%d", i > 0 ? "," : "", (int)r->prompt[i]);
+    buf_puts(out, "]");
+}
+
+/* The text from n_told_bytes on. */
+static void put_choice(struct buf *out, const struct text_reply *r, const char *finish)
+{
+    buf_printf(out, "{\"text\":");
+    buf_json_string(out, buf_text(&r->text) + r->n_told_bytes,
+                    r->text.size_bytes - r->n_told_bytes);
+    buf_printf(out, ",\"index\":%d", r->index);
+    put_scores(out, r);
+    buf_puts(out, ",\"finish_reason\":");
+    if (finish) {
+        reply_put_string(out, finish);
+        reply_put_stop_reason(out, &r->stop);
+    } else {
+        buf_puts(out, "null");
+    }
+    if (r->n_top_prompt >= 0)
+        reply_put_prompt_scores(out, r->tokens, r->request, r->n_top_prompt);
+    put_ids(out, r);
+    buf_puts(out, "}");
+}
+
+void text_reply_chunk(struct text_reply *r, const struct reply_head *head,
+                      const struct osp_event *event, struct buf *out)
+{
+    buf_puts(out, "data: ");
+    reply_put_head(out, head);
+    put_choice(out, r, event->kind == OSP_EVENT_DONE ? osp_finish_text(event->finish) : NULL);
+    buf_puts(out, "]");
+    reply_put_extras(out, &r->extras, event);
+    buf_puts(out, "}\n\n");
+    r->began = true;
+    r->n_told_bytes = r->text.size_bytes;
+    forget_scores(r);
+    buf_clear(&r->ids);
+}
+
+void text_reply_whole(const struct text_reply *r, int n, const struct reply_head *head,
+                      const struct osp_usage *usage, struct buf *out)
+{
+    reply_put_head(out, head);
+    for (int i = 0; i < n; i++) {
+        buf_puts(out, i > 0 ? "," : "");
+        put_choice(out, &r[i], osp_finish_text(r[i].finish));
+    }
+    buf_puts(out, "],\"usage\":");
+    reply_put_usage(out, usage);
+    reply_put_timings(out, usage);
+    buf_puts(out, "}\n");
+}

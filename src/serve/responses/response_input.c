@@ -1,0 +1,463 @@
+/* Items to messages. An answer of the assistant's comes in several items, reasoning, text and calls, which are one
+ * message of a chat. */
+#include "serve/responses/response_input.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/str.h"
+#include "serve/fields/json_budget.h"
+#include "serve/responses/response_input_parts.h"
+#include "serve/responses/response_tools.h"
+#include "serve/responses/response_writer.h"
+
+enum { IGNORED_NAME_BYTES = 48 }; /* longer ones are cut */
+
+void response_input_init(struct response_input *in, struct request_params *params,
+                         struct response_store *store, const char *owner)
+{
+    *in = (struct response_input){.params = params, .store = store, .owner = owner};
+    in->messages = json_array();
+    buf_init(&in->text, INPUT_TEXT_BYTES_MAX);
+}
+
+void response_input_release(struct response_input *in)
+{
+    json_decref(in->messages);
+    buf_release(&in->text);
+    free(in->origins);
+    free(in->items);
+    *in = (struct response_input){0};
+}
+
+/* ---- messages ---- */
+
+static void note_origin(struct response_input *in, int call)
+{
+    mem_grow(&in->origins, in->n_origins, &in->n_origins_max, sizeof *in->origins);
+    in->origins[in->n_origins++] =
+        (struct input_origin){(int)json_array_size(in->messages) - 1, call, in->item};
+}
+
+/* Takes `message`, also when it fails. */
+static enum osp_status add_message(struct response_input *in, json_t *message)
+{
+    if (!message || json_array_append_new(in->messages, message) != 0)
+        return input_no_memory();
+    in->open = NULL;
+    note_origin(in, -1);
+    return OSP_OK;
+}
+
+/* Takes `content`. */
+static enum osp_status add_text(struct response_input *in, const char *role, json_t *content)
+{
+    return add_message(in, json_pack("{s:s,s:o}", "role", role, "content", content));
+}
+
+/* The assistant's message that is under way, or a new one when it has one of these members already. */
+static enum osp_status open_message(struct response_input *in, const char *member_a,
+                                    const char *member_b, const char *member_c)
+{
+    const char *const members[] = {member_a, member_b, member_c};
+    bool is_taken = in->open == NULL;
+    json_t *message;
+    enum osp_status st = OSP_OK;
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        is_taken = is_taken || (members[i] && json_object_get(in->open, members[i]));
+    if (!is_taken)
+        return OSP_OK;
+    message = json_pack("{s:s}", "role", "assistant");
+    TRY(add_message(in, message));
+    in->open = message;
+out:
+    return st;
+}
+
+/* Takes `value`. */
+static enum osp_status set_open(struct response_input *in, const char *name, json_t *value)
+{
+    return value && json_object_set_new(in->open, name, value) == 0 ? OSP_OK : input_no_memory();
+}
+
+static enum osp_status read_message(struct response_input *in, const json_t *item)
+{
+    const json_t *role;
+    json_t *content = NULL, *phase = json_object_get(item, "phase");
+    const char *name;
+    enum osp_status st;
+
+    TRY(input_string(in, item, "role", &role));
+    name = json_string_value(role);
+    if (!str_in_list("user,assistant,system,developer", name))
+        return input_bad(in, ".role", "must be user, assistant, system or developer");
+    if (!input_is_phase(phase))
+        return input_bad(in, ".phase", "must be commentary or final_answer");
+    TRY(input_text(in, item, "content", &content));
+    if (strcmp(name, "assistant") != 0)
+        return add_text(in, name, content);
+    st = open_message(in, "content", "tool_calls", NULL);
+    if (st != OSP_OK) {
+        json_decref(content);
+        return st;
+    }
+    TRY(set_open(in, "content", content));
+    if (json_is_string(phase))
+        TRY(set_open(in, "phase", json_incref(phase)));
+out:
+    return st;
+}
+
+/* The name by which the model has called the function; borrowed from `out` or the item. */
+static enum osp_status read_name(const struct response_input *in, const json_t *item,
+                                 char out[TOOL_NAME_BYTES], const char **name)
+{
+    const char *space = json_string_value(json_object_get(item, "namespace"));
+    const json_t *own;
+    enum osp_status st;
+
+    TRY(input_string(in, item, "name", &own));
+    *name = json_string_value(own);
+    if (space && !response_tools_join(out, space, *name))
+        return input_bad(in, ".namespace", "with the name it is no name of a function");
+    *name = space ? out : *name;
+out:
+    return st;
+}
+
+/* kind: "function" or "custom", which has its text in `member`. */
+static enum osp_status read_call(struct response_input *in, const json_t *item, const char *kind,
+                                 const char *member)
+{
+    char joined[TOOL_NAME_BYTES];
+    const json_t *id, *text;
+    json_t *calls, *call;
+    const char *name;
+    enum osp_status st;
+
+    TRY(input_string(in, item, "call_id", &id));
+    TRY(read_name(in, item, joined, &name));
+    TRY(input_string(in, item, member, &text));
+    TRY(open_message(in, NULL, NULL, NULL));
+    if (!json_object_get(in->open, "tool_calls"))
+        TRY(set_open(in, "tool_calls", json_array()));
+    calls = json_object_get(in->open, "tool_calls");
+    call = json_pack("{s:O,s:s,s:{s:s,s:O}}", "id", id, "type", kind, kind, "name", name, member,
+                     text);
+    if (!call || json_array_append_new(calls, call) != 0)
+        return input_no_memory();
+    note_origin(in, (int)json_array_size(calls) - 1);
+out:
+    return st;
+}
+
+static enum osp_status read_output(struct response_input *in, const json_t *item)
+{
+    json_t *content = NULL;
+    const json_t *id;
+    enum osp_status st;
+
+    TRY(input_string(in, item, "call_id", &id));
+    TRY(input_text(in, item, "output", &content));
+    return add_message(
+        in, json_pack("{s:s,s:O,s:o}", "role", "tool", "tool_call_id", id, "content", content));
+out:
+    return st;
+}
+
+/* ---- reasoning ---- */
+
+/* The list's text; NULL: it has none. */
+static enum osp_status read_list(const struct response_input *in, const json_t *item,
+                                 const char *name, json_t **out)
+{
+    enum osp_status st = OSP_OK;
+
+    *out = NULL;
+    if (json_array_size(json_object_get(item, name)) == 0)
+        return OSP_OK;
+    TRY(input_text(in, item, name, out));
+    if (json_string_length(*out) == 0) {
+        json_decref(*out);
+        *out = NULL;
+    }
+out:
+    return st;
+}
+
+/* Its content, else what it was sealed as, else its summary. None: it says nothing. */
+static enum osp_status read_reasoning(struct response_input *in, const json_t *item)
+{
+    json_t *text = NULL;
+    enum osp_status st;
+
+    TRY(read_list(in, item, "content", &text));
+    if (!text && json_array_size(json_object_get(item, "summary")) == 0)
+        TRY(input_unseal(in, item, &text));
+    if (!text)
+        TRY(read_list(in, item, "summary", &text));
+    if (!text)
+        return OSP_OK;
+    st = open_message(in, "reasoning", "content", "tool_calls");
+    if (st == OSP_OK)
+        return set_open(in, "reasoning", text);
+    json_decref(text);
+out:
+    return st;
+}
+
+/* ---- items ---- */
+
+static enum osp_status read_item(struct response_input *in, json_t *item);
+
+/* So much of the store's is read, too. */
+static enum osp_status take_history(struct response_input *in, size_t n_bytes)
+{
+    char place[INPUT_PLACE_BYTES];
+
+    in->n_history_bytes += n_bytes;
+    if (in->n_history_bytes > HISTORY_BYTES_MAX)
+        return fail(OSP_EINVAL, "%s: what is kept of the conversation has more than %d MiB",
+                    input_place(in->item, place), HISTORY_BYTES_MAX >> 20);
+    json_budget_more(n_bytes * HISTORY_FACTOR);
+    return OSP_OK;
+}
+
+static enum osp_status read_reference(struct response_input *in, json_t *item)
+{
+    json_t *kept = NULL;
+    const json_t *id;
+    struct buf text;
+    bool is_there;
+    enum osp_status st;
+
+    buf_init(&text, INPUT_TEXT_BYTES_MAX);
+    TRY(input_string(in, item, "id", &id));
+    is_there = response_store_item(in->store, in->owner, json_string_value(id), clock_ns(), &text);
+    TRY(take_history(in, text.size_bytes));
+    if (is_there)
+        kept = json_loadb(buf_text(&text), text.size_bytes, JSON_ALLOW_NUL, NULL);
+    if (!is_there || text.overflow)
+        TRY(fail(OSP_EINVAL, "input[%d].id: there is no item '%.80s' here", in->item,
+                 json_string_value(id)));
+    st = kept ? read_item(in, kept) : input_no_memory();
+    if (st == OSP_OK)
+        json_object_update(item, kept); /* that is what is kept for this request */
+out:
+    json_decref(kept);
+    buf_release(&text);
+    return st;
+}
+
+bool response_is_foreign_item(const char *type)
+{
+    return str_ends_with(type, "_call") || str_ends_with(type, "_output") ||
+           strncmp(type, "mcp_", 4) == 0 || strncmp(type, "compaction", 10) == 0 ||
+           strcmp(type, "additional_tools") == 0 || strcmp(type, "program") == 0 ||
+           strcmp(type, "ghost_snapshot") == 0;
+}
+
+static enum osp_status ignore_item(struct response_input *in, const char *type)
+{
+    char name[IGNORED_NAME_BYTES];
+
+    if (!response_is_foreign_item(type))
+        return input_bad(in, ".type",
+                         "\"%.40s\" is not one of message, function_call, function_call_output, "
+                         "custom_tool_call, custom_tool_call_output, reasoning, item_reference",
+                         type);
+    snprintf(name, sizeof name, "input.%s", type);
+    fields_note_ignored(in->params, name);
+    return OSP_OK;
+}
+
+static enum osp_status read_item(struct response_input *in, json_t *item)
+{
+    const json_t *type = json_object_get(item, "type");
+    const char *name = json_string_value(type);
+
+    if (!json_is_object(item))
+        return input_bad(in, "", "must be an object");
+    if (!type || json_is_null(type))
+        name = "message";
+    if (!name)
+        return input_bad(in, ".type", "must be a string");
+    if (strcmp(name, "message") == 0)
+        return read_message(in, item);
+    if (strcmp(name, "function_call") == 0)
+        return read_call(in, item, "function", "arguments");
+    if (strcmp(name, "custom_tool_call") == 0)
+        return read_call(in, item, "custom", "input");
+    if (str_in_list("function_call_output,custom_tool_call_output", name))
+        return read_output(in, item);
+    if (strcmp(name, "reasoning") == 0)
+        return read_reasoning(in, item);
+    if (strcmp(name, "item_reference") == 0 && in->item >= 0)
+        return read_reference(in, item);
+    return ignore_item(in, name);
+}
+
+/* ---- what is kept of this request ---- */
+
+static const char *id_kind(const char *type)
+{
+    if (strcmp(type, "function_call") == 0)
+        return "fc";
+    if (strcmp(type, "function_call_output") == 0)
+        return "fco";
+    if (strcmp(type, "custom_tool_call") == 0)
+        return "ctc";
+    if (strcmp(type, "custom_tool_call_output") == 0)
+        return "ctco";
+    return strcmp(type, "reasoning") == 0 ? "rs" : "msg";
+}
+
+/* A message's text as the list that OpenAI's clients read. */
+static void list_content(json_t *item)
+{
+    const char *role = json_string_value(json_object_get(item, "role"));
+    json_t *content = json_object_get(item, "content");
+
+    if (!role || !json_is_string(content))
+        return;
+    json_object_set_new(item, "content",
+                        json_pack("[{s:s,s:O}]", "type",
+                                  strcmp(role, "assistant") == 0 ? "output_text" : "input_text",
+                                  "text", content));
+}
+
+static void complete_item(json_t *item, char id[RESPONSE_ID_BYTES])
+{
+    const json_t *given = json_object_get(item, "id");
+    const char *type = json_string_value(json_object_get(item, "type"));
+
+    if (!type)
+        json_object_set_new(item, "type", json_string(type = "message"));
+    if (json_string_length(given) > 0 && json_string_length(given) < RESPONSE_ID_BYTES) {
+        snprintf(id, RESPONSE_ID_BYTES, "%s", json_string_value(given));
+    } else {
+        response_new_id(id, id_kind(type));
+        json_object_set_new(item, "id", json_string(id));
+    }
+    list_content(item);
+    if (!json_is_string(json_object_get(item, "status")))
+        json_object_set_new(item, "status", json_string("completed"));
+}
+
+static enum osp_status keep_item(struct response_input *in, json_t *item)
+{
+    struct response_item *kept;
+    enum osp_status st = OSP_OK;
+    char *text;
+
+    mem_grow(&in->items, in->n_items, &in->n_items_max, sizeof *in->items);
+    kept = &in->items[in->n_items];
+    *kept = (struct response_item){.begin = in->text.size_bytes};
+    complete_item(item, kept->id);
+    text = json_dumps(item, JSON_COMPACT);
+    if (!text)
+        return input_no_memory();
+    kept->n_bytes = strlen(text);
+    in->n_items++;
+    if (!buf_append(&in->text, text, kept->n_bytes))
+        st = buf_failure(&in->text, "the items of a request");
+    free(text);
+    return st;
+}
+
+/* ---- all of it ---- */
+
+enum osp_status response_input_instructions(struct response_input *in, const json_t *text)
+{
+    in->item = INPUT_INSTRUCTIONS;
+    if (!text || json_is_null(text))
+        return OSP_OK;
+    if (!json_is_string(text))
+        return input_bad(in, "", "must be a string");
+    return add_text(in, "developer", json_incref((json_t *)text));
+}
+
+static enum osp_status add_stored(struct response_input *in, const struct stored_response *r)
+{
+    enum osp_status st = OSP_OK;
+    int n;
+    const struct response_item *items = stored_items(r, &n);
+
+    for (int i = 0; i < n; i++) {
+        json_t *item;
+
+        TRY(take_history(in, items[i].n_bytes));
+        item = json_loadb(stored_item_json(r, &items[i]), items[i].n_bytes, JSON_ALLOW_NUL, NULL);
+        st = item ? read_item(in, item) : input_no_memory();
+        json_decref(item);
+        TRY(st);
+    }
+out:
+    return st;
+}
+
+/* The oldest first. */
+enum osp_status response_input_before(struct response_input *in,
+                                      const struct stored_response *before)
+{
+    const struct stored_response **all = NULL;
+    size_t n = 0, n_max = 0;
+    enum osp_status st = OSP_OK;
+
+    in->item = INPUT_BEFORE;
+    for (; before; before = stored_before(before)) {
+        mem_grow(&all, n, &n_max, sizeof *all);
+        all[n++] = before;
+    }
+    while (n > 0)
+        TRY(add_stored(in, all[--n]));
+out:
+    free(all);
+    return st;
+}
+
+static enum osp_status add_one(struct response_input *in, json_t *item)
+{
+    enum osp_status st;
+
+    if (in->n_items == RESPONSE_ITEMS_MAX)
+        return fail(OSP_EINVAL, "input: more than %d items", RESPONSE_ITEMS_MAX);
+    TRY(read_item(in, item));
+    TRY(keep_item(in, item));
+out:
+    return st;
+}
+
+static enum osp_status add_string(struct response_input *in, json_t *text)
+{
+    json_t *item;
+    enum osp_status st;
+
+    in->item = INPUT_IS_STRING;
+    if (json_string_length(text) == 0)
+        return OSP_OK;
+    item = json_pack("{s:s,s:s,s:O}", "type", "message", "role", "user", "content", text);
+    st = item ? add_one(in, item) : input_no_memory();
+    json_decref(item);
+    return st;
+}
+
+enum osp_status response_input_add(struct response_input *in, json_t *input)
+{
+    enum osp_status st = OSP_OK;
+
+    if (!input || json_is_null(input))
+        return OSP_OK;
+    if (json_is_string(input))
+        return add_string(in, input);
+    if (!json_is_array(input))
+        return fail(OSP_EINVAL, "input: must be a string or a list of items");
+    for (in->item = 0; in->item < (int)json_array_size(input); in->item++)
+        TRY(add_one(in, json_array_get(input, (size_t)in->item)));
+out:
+    return st;
+}

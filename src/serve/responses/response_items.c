@@ -1,0 +1,395 @@
+/* The items of a response: their JSON, and the events that begin, fill and end them. */
+#include "serve/responses/response_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "base/memory.h"
+#include "serve/reply/reply_parts.h"
+
+/* What differs between the kinds, but for their JSON. */
+static const struct {
+    const char *id, *delta, *done; /* of the id; of the events of its text */
+} KINDS[] = {
+    [ITEM_REASONING] = {"rs", "response.reasoning_text.delta", "response.reasoning_text.done"},
+    [ITEM_MESSAGE] = {"msg", "response.output_text.delta", "response.output_text.done"},
+    [ITEM_CALL] = {"fc", "response.function_call_arguments.delta",
+                   "response.function_call_arguments.done"},
+    [ITEM_CUSTOM] = {"ctc", "response.custom_tool_call_input.delta",
+                     "response.custom_tool_call_input.done"},
+};
+
+static bool is_call(const struct response_writer *w)
+{
+    return w->open == ITEM_CALL || w->open == ITEM_CUSTOM;
+}
+
+#define SUMMARY "response.reasoning_summary_"
+
+/* ---- JSON of an item ---- */
+
+static void put_text(struct buf *out, const struct buf *text)
+{
+    buf_json_string(out, buf_text(text), text->size_bytes);
+}
+
+/* ,"logprobs":[...] of the entries in `scores`. */
+static void put_scores(struct buf *out, const struct buf *scores)
+{
+    buf_puts(out, ",\"logprobs\":[");
+    buf_append(out, buf_text(scores), scores->size_bytes);
+    buf_puts(out, "]");
+}
+
+/* The one part that the item's content has. */
+static void put_part(const struct response_writer *w, struct buf *out)
+{
+    if (w->open == ITEM_REASONING) {
+        buf_puts(out, "{\"type\":\"reasoning_text\",\"text\":");
+        put_text(out, &w->text);
+    } else {
+        buf_puts(out, "{\"type\":\"output_text\",\"text\":");
+        put_text(out, &w->text);
+        buf_puts(out, ",\"annotations\":[]");
+        put_scores(out, &w->scores);
+    }
+    buf_puts(out, "}");
+}
+
+static void put_summary_part(const struct response_writer *w, struct buf *out)
+{
+    buf_puts(out, "{\"type\":\"summary_text\",\"text\":");
+    put_text(out, &w->text);
+    buf_puts(out, "}");
+}
+
+static void put_seal(const struct response_writer *w, struct buf *out)
+{
+    buf_puts(out, ",\"encrypted_content\":\"" RESPONSE_SEAL);
+    base64_append(out, buf_text(&w->text), w->text.size_bytes);
+    buf_puts(out, "\"");
+}
+
+static void put_reasoning(const struct response_writer *w, bool is_begun, struct buf *out)
+{
+    buf_puts(out, ",\"summary\":[");
+    if (!is_begun && w->tells_summary)
+        put_summary_part(w, out);
+    buf_puts(out, "],\"content\":[");
+    if (!is_begun)
+        put_part(w, out);
+    buf_puts(out, "]");
+    if (!is_begun && w->tells_seal && w->text.size_bytes > 0)
+        put_seal(w, out);
+}
+
+static void put_message(const struct response_writer *w, bool is_begun, struct buf *out)
+{
+    buf_printf(out, ",\"role\":\"assistant\",\"phase\":\"%s\",\"content\":[",
+               w->is_preamble ? "commentary" : "final_answer");
+    if (!is_begun)
+        put_part(w, out);
+    buf_puts(out, "]");
+}
+
+static void put_name(const struct response_writer *w, struct buf *out)
+{
+    buf_puts(out, ",\"name\":");
+    reply_put_string(out, w->spaced ? w->spaced->name : w->name);
+}
+
+static void put_call(const struct response_writer *w, struct buf *out)
+{
+    buf_puts(out, ",\"call_id\":");
+    reply_put_string(out, w->call_id);
+    if (w->spaced) {
+        buf_puts(out, ",\"namespace\":");
+        reply_put_string(out, w->spaced->space);
+    }
+    put_name(w, out);
+    buf_puts(out, w->open == ITEM_CUSTOM ? ",\"input\":" : ",\"arguments\":");
+    put_text(out, &w->text);
+}
+
+/* status "in_progress": it has just begun, and has no content yet. */
+static void put_item(const struct response_writer *w, const char *status, struct buf *out)
+{
+    static const char *const types[] = {[ITEM_REASONING] = "reasoning",
+                                        [ITEM_MESSAGE] = "message",
+                                        [ITEM_CALL] = "function_call",
+                                        [ITEM_CUSTOM] = "custom_tool_call"};
+    bool is_begun = strcmp(status, "in_progress") == 0;
+
+    buf_printf(out, "{\"id\":\"%s\",\"type\":\"%s\",\"status\":\"%s\"", w->item_id, types[w->open],
+               status);
+    if (w->open == ITEM_REASONING)
+        put_reasoning(w, is_begun, out);
+    else if (w->open == ITEM_MESSAGE)
+        put_message(w, is_begun, out);
+    else
+        put_call(w, out);
+    buf_puts(out, "}");
+}
+
+/* ---- events ---- */
+
+static void put_index(const struct response_writer *w, struct buf *out)
+{
+    buf_printf(out, ",\"output_index\":%zu", w->n_items);
+}
+
+/* An event about the open item as a whole. */
+static void tell_item(struct response_writer *w, const char *type, const char *status,
+                      struct buf *out)
+{
+    response_begin_event(w, type, out);
+    put_index(w, out);
+    buf_puts(out, ",\"item\":");
+    put_item(w, status, out);
+    response_end_event(out);
+}
+
+/* An event about its content; `index_name` NULL: it has no parts. */
+static void begin_about(struct response_writer *w, const char *type, const char *index_name,
+                        struct buf *out)
+{
+    response_begin_event(w, type, out);
+    buf_printf(out, ",\"item_id\":\"%s\"", w->item_id);
+    put_index(w, out);
+    if (index_name)
+        buf_printf(out, ",\"%s\":0", index_name);
+}
+
+static const char *index_of(const struct response_writer *w)
+{
+    return is_call(w) ? NULL : "content_index";
+}
+
+static void tell_part(struct response_writer *w, const char *type, struct buf *out)
+{
+    begin_about(w, type, "content_index", out);
+    buf_puts(out, ",\"part\":");
+    put_part(w, out);
+    response_end_event(out);
+}
+
+static void tell_summary_part(struct response_writer *w, const char *type, struct buf *out)
+{
+    begin_about(w, type, "summary_index", out);
+    buf_puts(out, ",\"part\":");
+    put_summary_part(w, out);
+    response_end_event(out);
+}
+
+static void tell_string(struct response_writer *w, const char *type, const char *index_name,
+                        const char *member, const char *text, size_t n_bytes, struct buf *out)
+{
+    begin_about(w, type, index_name, out);
+    buf_printf(out, ",\"%s\":", member);
+    buf_json_string(out, text, n_bytes);
+}
+
+static bool has_summary(const struct response_writer *w)
+{
+    return w->open == ITEM_REASONING && w->tells_summary;
+}
+
+static void tell_begun(struct response_writer *w, struct buf *out)
+{
+    tell_item(w, "response.output_item.added", "in_progress", out);
+    if (!is_call(w))
+        tell_part(w, "response.content_part.added", out);
+    if (has_summary(w))
+        tell_summary_part(w, SUMMARY "part.added", out);
+}
+
+static void tell_delta(struct response_writer *w, const struct osp_event *event,
+                       const struct buf *scores, struct buf *out)
+{
+    tell_string(w, KINDS[w->open].delta, index_of(w), "delta", event->text, event->n_bytes, out);
+    if (w->open == ITEM_MESSAGE)
+        put_scores(out, scores);
+    response_end_event(out);
+    if (!has_summary(w))
+        return;
+    tell_string(w, SUMMARY "text.delta", "summary_index", "delta", event->text, event->n_bytes,
+                out);
+    response_end_event(out);
+}
+
+static void tell_summary_done(struct response_writer *w, struct buf *out)
+{
+    tell_string(w, SUMMARY "text.done", "summary_index", "text", buf_text(&w->text),
+                w->text.size_bytes, out);
+    response_end_event(out);
+    tell_summary_part(w, SUMMARY "part.done", out);
+}
+
+static void tell_done(struct response_writer *w, const char *status, struct buf *out)
+{
+    static const char *const members[] = {[ITEM_REASONING] = "text",
+                                          [ITEM_MESSAGE] = "text",
+                                          [ITEM_CALL] = "arguments",
+                                          [ITEM_CUSTOM] = "input"};
+
+    tell_string(w, KINDS[w->open].done, index_of(w), members[w->open], buf_text(&w->text),
+                w->text.size_bytes, out);
+    if (w->open == ITEM_MESSAGE)
+        put_scores(out, &w->scores);
+    if (w->open == ITEM_CALL)
+        put_name(w, out);
+    response_end_event(out);
+    if (!is_call(w))
+        tell_part(w, "response.content_part.done", out);
+    if (has_summary(w))
+        tell_summary_done(w, out);
+    tell_item(w, "response.output_item.done", status, out);
+}
+
+/* ---- one after the other ---- */
+
+static void forget_item(struct response_writer *w)
+{
+    w->open = ITEM_NONE;
+    buf_clear(&w->text);
+    buf_clear(&w->scores);
+    free(w->call_id);
+    free(w->name);
+    w->call_id = w->name = NULL;
+}
+
+bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out)
+{
+    const char *status = is_cut ? "incomplete" : "completed";
+    struct response_item *item;
+
+    if (w->open == ITEM_NONE)
+        return true;
+    if (w->streams)
+        tell_done(w, status, out);
+    if (mem_try_grow(&w->items, w->n_items, &w->n_items_max, sizeof *w->items, "items") != OSP_OK)
+        return false;
+    buf_puts(&w->output, w->n_items > 0 ? "," : "");
+    item = &w->items[w->n_items];
+    *item = (struct response_item){.begin = w->output.size_bytes, .is_output = true};
+    memcpy(item->id, w->item_id, sizeof item->id);
+    put_item(w, status, &w->output);
+    item->n_bytes = w->output.size_bytes - item->begin;
+    w->n_items++;
+    forget_item(w);
+    return !w->output.overflow;
+}
+
+/* For an item without its text. */
+static bool has_item_room(struct response_writer *w, const struct osp_event *event)
+{
+    size_t n = RESPONSE_ITEM_JSON_BYTES;
+
+    if (event->kind == OSP_EVENT_TOOL_CALL)
+        n += strlen(event->call_id) + buf_json_bytes(event->name, strlen(event->name));
+    return answer_room_take(w->room, n);
+}
+
+/* For text of the open item: as often as the item has it, once in base64, and with its scores. */
+static bool has_text_room(struct response_writer *w, const char *text, size_t n_bytes,
+                          size_t n_scores_bytes)
+{
+    const bool is_reasoning = w->open == ITEM_REASONING;
+    const size_t n = buf_json_bytes(text, n_bytes);
+
+    return answer_room_take(w->room, n + (is_reasoning && w->tells_summary ? n : 0) +
+                                         (is_reasoning && w->tells_seal ? 4 * n_bytes / 3 + 4 : 0) +
+                                         n_scores_bytes);
+}
+
+static bool begin_item(struct response_writer *w, enum response_item_kind kind,
+                       const struct osp_event *event, struct buf *out)
+{
+    if (!response_close_item(w, false, out) || !has_item_room(w, event))
+        return false;
+    w->open = kind;
+    w->is_preamble = event->is_preamble;
+    response_new_id(w->item_id, KINDS[kind].id);
+    if (is_call(w)) {
+        w->input = (struct custom_input){0};
+        w->call_id = mem_strdup(event->call_id);
+        w->name = mem_strdup(event->name);
+        w->spaced = w->tools ? response_tools_find(w->tools, w->name) : NULL;
+    }
+    if (w->streams)
+        tell_begun(w, out);
+    return true;
+}
+
+bool response_begin_call(struct response_writer *w, const struct osp_event *event, struct buf *out)
+{
+    const bool is_custom = w->tools && custom_names_have(&w->tools->custom, event->name);
+
+    return begin_item(w, is_custom ? ITEM_CUSTOM : ITEM_CALL, event, out);
+}
+
+/* The scores of this event alone, for its delta. */
+static bool list_scores(const struct response_writer *w, const struct osp_event *event,
+                        struct buf *fresh)
+{
+    return !w->tokenizer || event->n_logprobs == 0 || reply_put_tokens(fresh, w->tokenizer, event);
+}
+
+/* They are added to the item's. */
+static bool add_scores(struct response_writer *w, const struct buf *fresh)
+{
+    if (fresh->size_bytes == 0)
+        return true;
+    buf_puts(&w->scores, w->scores.size_bytes > 0 ? "," : "");
+    return buf_append(&w->scores, buf_text(fresh), fresh->size_bytes);
+}
+
+/* A preamble and the answer behind it are messages of their own. */
+static bool is_more_of_it(const struct response_writer *w, enum response_item_kind kind,
+                          const struct osp_event *event)
+{
+    return w->open == kind && (kind != ITEM_MESSAGE || w->is_preamble == event->is_preamble);
+}
+
+bool response_add_text(struct response_writer *w, enum response_item_kind kind,
+                       const struct osp_event *event, struct buf *out)
+{
+    struct buf fresh;
+    bool fits;
+
+    if (!is_more_of_it(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
+        return false; /* arguments of no call */
+    buf_init(&fresh, REPLY_BYTES_MAX);
+    fits = list_scores(w, event, &fresh) &&
+           has_text_room(w, event->text, event->n_bytes, fresh.size_bytes + 1) &&
+           buf_append(&w->text, event->text, event->n_bytes) && add_scores(w, &fresh);
+    if (fits && w->streams)
+        tell_delta(w, event, &fresh, out);
+    buf_release(&fresh);
+    return fits;
+}
+
+/* What the piece adds to a custom tool's input. */
+static bool add_input(struct response_writer *w, const struct osp_event *event, struct buf *out)
+{
+    const size_t before = w->text.size_bytes;
+    struct osp_event added = *event;
+
+    if (!has_text_room(w, event->text, event->n_bytes, 0)) /* the input is shorter than its JSON */
+        return false;
+    custom_input_push(&w->input, event->text, event->n_bytes, &w->text);
+    added.text = buf_text(&w->text) + before;
+    added.n_bytes = w->text.size_bytes - before;
+    if (w->streams && added.n_bytes > 0)
+        tell_delta(w, &added, NULL, out);
+    return !w->text.overflow;
+}
+
+bool response_add_arguments(struct response_writer *w, const struct osp_event *event,
+                            struct buf *out)
+{
+    if (w->open == ITEM_CUSTOM)
+        return add_input(w, event, out);
+    return response_add_text(w, ITEM_CALL, event, out);
+}

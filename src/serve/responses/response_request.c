@@ -1,0 +1,165 @@
+#include "serve/responses/response_request.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "serve/openai/conversation.h"
+#include "serve/fields/json_budget.h"
+#include "serve/responses/response_fields.h"
+
+const char *response_owner(const struct http_request *r)
+{
+    const char *given = r->fields[HTTP_AUTHORIZATION];
+
+    return given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : "";
+}
+
+/* ---- the response before ---- */
+
+static enum osp_status refuse_before(struct job *job, const char *id)
+{
+    api_error_set(&job->error, 400, "previous_response_not_found",
+                  "Previous response with id '%.80s' not found: it was not stored, has been "
+                  "forgotten, or is not yours.",
+                  id);
+    snprintf(job->error.param, sizeof job->error.param, "previous_response_id");
+    return OSP_ENOTFOUND;
+}
+
+static enum osp_status find_before(struct job *job, struct response_state *s)
+{
+    const char *id = json_string_value(json_object_get(job->json, "previous_response_id"));
+
+    if (!id)
+        return OSP_OK;
+    s->before = response_store_find(job->server->responses, s->owner, id, clock_ns());
+    return s->before ? OSP_OK : refuse_before(job, id);
+}
+
+/* ---- the conversation ---- */
+
+static enum osp_status read_conversation(struct job *job, struct response_input *in)
+{
+    const struct response_state *s = job->state;
+    enum osp_status st;
+
+    TRY(response_input_instructions(in, json_object_get(job->json, "instructions")));
+    TRY(response_input_before(in, s->before));
+    TRY(response_input_add(in, json_object_get(job->json, "input")));
+out:
+    return st;
+}
+
+/* What stays is what the store gets. */
+static void forget_messages(struct response_input *in)
+{
+    json_decref(in->messages);
+    in->messages = in->open = NULL;
+}
+
+static char *chat_body(const struct job *job, const struct response_input *in,
+                       const struct response_tools *tools)
+{
+    json_t *body = json_pack("{s:O}", "messages", in->messages);
+    const json_t *reasoning = json_object_get(job->json, "reasoning");
+    const json_t *format = json_object_get(json_object_get(job->json, "text"), "format");
+    char *text;
+
+    if (json_is_object(reasoning))
+        json_object_set(body, "reasoning", (json_t *)reasoning);
+    if (json_is_object(format))
+        json_object_set_new(body, "response_format", response_chat_format(format));
+    if (tools->n > 0)
+        json_object_set(body, "tools", tools->chat);
+    text = json_dumps(body, JSON_COMPACT);
+    json_decref(body);
+    return text;
+}
+
+/* The messages go before they are read as a chat, so that they are not there twice. */
+static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
+                                 struct response_input *in, const struct response_tools *tools)
+{
+    char *body = chat_body(job, in, tools);
+    enum osp_status st;
+
+    forget_messages(in);
+    if (!body)
+        return fail(OSP_ENOMEM, "no memory for the conversation of a request");
+    st = response_input_explain(in, tools->places, tools->n,
+                                conversation_read(out, job->server, body, strlen(body)));
+    free(body);
+    return st;
+}
+
+/* ---- what is told ---- */
+
+static void note_verbosity(struct job *job)
+{
+    const char *word =
+        json_string_value(json_object_get(json_object_get(job->json, "text"), "verbosity"));
+
+    if (word && strcmp(word, "medium") != 0)
+        fields_note_ignored(&job->params, "text.verbosity");
+}
+
+static bool asks_for_summary(const json_t *body)
+{
+    const json_t *reasoning = json_object_get(body, "reasoning");
+
+    return json_is_string(json_object_get(reasoning, "summary")) ||
+           json_is_string(json_object_get(reasoning, "generate_summary"));
+}
+
+static enum osp_status tell(const struct job *job, struct response_state *s,
+                            const struct response_tools *tools)
+{
+    const json_t *stored = json_object_get(job->json, "store");
+
+    s->is_stored = !json_is_false(stored) && job->server->opt.stored_responses_max > 0;
+    s->tells_seal = response_includes(job->json, "reasoning.encrypted_content");
+    s->tells_summary = asks_for_summary(job->json);
+    s->echo = response_echo(job->json, &job->params, tools->told, s->is_stored,
+                            job->server->style.effort);
+    return s->echo ? OSP_OK : fail(OSP_ENOMEM, "no memory for a response");
+}
+
+/* ---- all of it ---- */
+
+static enum osp_status read_and_submit(struct job *job)
+{
+    struct response_state *s = job->state;
+    struct osp_chat *chat = NULL;
+    enum osp_status st;
+
+    TRY(find_before(job, s));
+    TRY(job_refuse(
+        job, response_tools_read(&s->tools, &job->params, json_object_get(job->json, "tools"))));
+    TRY(job_refuse(job, read_conversation(job, &s->input)));
+    note_verbosity(job);
+    TRY(tell(job, s, &s->tools));
+    if (s->input.n_items == 0 && !s->before)
+        goto out; /* a probe: there is nothing to answer */
+    TRY(job_refuse(job, make_chat(&chat, job, &s->input, &s->tools)));
+    TRY(response_format_explain(job_add_chat(job, chat)));
+out:
+    osp_chat_free(chat);
+    return st;
+}
+
+enum osp_status response_submit(struct job *job)
+{
+    struct response_state *s = job->state;
+    enum osp_status st;
+
+    json_budget_more(json_budget_for(job->n_body_bytes)); /* of the messages, beside the body */
+    response_input_init(&s->input, &job->params, job->server->responses, s->owner);
+    st = read_and_submit(job);
+    forget_messages(&s->input);
+    response_tools_forget(&s->tools);
+    return st;
+}

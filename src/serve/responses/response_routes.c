@@ -1,0 +1,226 @@
+/* Responses that are kept: /v1/responses/{id} and what is under it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "serve/http/errors.h"
+#include "serve/responses/response_request.h"
+#include "serve/core/routes.h"
+
+enum {
+    LIST_DEFAULT = 20, /* items, as OpenAI has it */
+    LIST_MAX = 100,
+    LIST_BYTES_MAX = 256 << 20,
+    BODY_BYTES_MAX = 1 << 10,
+    QUERY_VALUE_BYTES = RESPONSE_ID_BYTES
+};
+
+static void refuse(struct http_exchange *x, const char *param, const char *why)
+{
+    struct api_error e;
+
+    api_error_set(&e, 400, "invalid_value", "%s: %s", param, why);
+    snprintf(e.param, sizeof e.param, "%s", param);
+    api_error_respond(x, &e);
+}
+
+static void refuse_unknown(struct http_exchange *x, const char *id)
+{
+    struct api_error e;
+
+    api_error_set(&e, 404, "not_found", "Response with id '%.80s' not found.", id);
+    api_error_respond(x, &e);
+}
+
+/* NULL: the client has been told. Else to response_store_drop(). */
+static const struct stored_response *find(struct server *s, struct http_exchange *x, const char *id)
+{
+    const struct stored_response *r =
+        response_store_find(s->responses, response_owner(http_exchange_request(x)), id, clock_ns());
+
+    if (!r)
+        refuse_unknown(x, id);
+    return r;
+}
+
+/* The value of name=value in the target's query; false: there is none, or it is longer. */
+static bool query(const struct http_exchange *x, const char *name, char out[QUERY_VALUE_BYTES])
+{
+    const char *at = strchr(http_exchange_request(x)->target, '?');
+    size_t n_name = strlen(name);
+
+    while (at) {
+        size_t n = strcspn(++at, "&");
+
+        if (n > n_name && strncmp(at, name, n_name) == 0 && at[n_name] == '=' &&
+            n - n_name <= QUERY_VALUE_BYTES) {
+            snprintf(out, QUERY_VALUE_BYTES, "%.*s", (int)(n - n_name - 1), at + n_name + 1);
+            return true;
+        }
+        at = at[n] == '&' ? at + n : NULL;
+    }
+    return false;
+}
+
+/* ---- GET, DELETE, cancel ---- */
+
+void route_response(struct server *s, struct http_exchange *x, const char *name)
+{
+    const struct stored_response *r;
+    char value[QUERY_VALUE_BYTES];
+    const char *json;
+    size_t n_bytes;
+
+    if (query(x, "stream", value) && strcmp(value, "true") == 0) {
+        refuse(x, "stream", "a kept response has no events any more; leave it out");
+        return;
+    }
+    r = find(s, x, name);
+    if (!r)
+        return;
+    json = stored_json(r, &n_bytes);
+    http_respond(x, 200, "application/json", json, n_bytes);
+    response_store_drop(s->responses, r);
+}
+
+void route_response_delete(struct server *s, struct http_exchange *x, const char *name)
+{
+    const char *owner = response_owner(http_exchange_request(x));
+    struct buf body;
+
+    if (!response_store_delete(s->responses, owner, name, clock_ns())) {
+        refuse_unknown(x, name);
+        return;
+    }
+    buf_init(&body, BODY_BYTES_MAX);
+    buf_puts(&body, "{\"id\":");
+    buf_json_string(&body, name, strlen(name));
+    buf_puts(&body, ",\"object\":\"response\",\"deleted\":true}\n");
+    http_respond(x, 200, "application/json", buf_text(&body), body.size_bytes);
+    buf_release(&body);
+}
+
+/* Only what runs in the background can be canceled, and nothing does: a client that closes its connection cancels
+ * its response. */
+void route_response_cancel(struct server *s, struct http_exchange *x, const char *name)
+{
+    const struct stored_response *r = find(s, x, name);
+    struct api_error e;
+
+    if (!r)
+        return;
+    api_error_set(&e, 400, "invalid_value",
+                  "Cannot cancel a synchronous response: it is over once it can be found.");
+    api_error_respond(x, &e);
+    response_store_drop(s->responses, r);
+}
+
+/* ---- input items ---- */
+
+/* What a page of the list holds: so many items from `at` on, in steps of `step`. */
+struct page {
+    int at, step, limit;
+};
+
+static bool read_limit(const struct http_exchange *x, int *limit)
+{
+    char value[QUERY_VALUE_BYTES], *end;
+    long n;
+
+    *limit = LIST_DEFAULT;
+    if (!query(x, "limit", value))
+        return true;
+    n = strtol(value, &end, 10);
+    *limit = (int)n;
+    return end != value && *end == '\0' && n >= 1 && n <= LIST_MAX;
+}
+
+/* The place behind the item `after`. */
+static bool read_after(const struct http_exchange *x, const struct response_item *items, int n,
+                       struct page *page)
+{
+    char after[QUERY_VALUE_BYTES];
+
+    if (!query(x, "after", after))
+        return true;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(items[i].id, after) != 0)
+            continue;
+        page->at = i + page->step;
+        return true;
+    }
+    return false;
+}
+
+static bool read_page(struct http_exchange *x, const struct response_item *items, int n,
+                      struct page *page)
+{
+    char order[QUERY_VALUE_BYTES] = "desc";
+
+    query(x, "order", order);
+    if (strcmp(order, "asc") != 0 && strcmp(order, "desc") != 0) {
+        refuse(x, "order", "must be asc or desc");
+        return false;
+    }
+    page->step = strcmp(order, "asc") == 0 ? 1 : -1;
+    page->at = page->step > 0 ? 0 : n - 1;
+    if (!read_limit(x, &page->limit))
+        refuse(x, "limit", "must be a whole number from 1 to 100");
+    else if (!read_after(x, items, n, page))
+        refuse(x, "after", "the response has no such item");
+    else
+        return true;
+    return false;
+}
+
+static void put_id(struct buf *out, const char *name, const struct response_item *item)
+{
+    buf_printf(out, ",\"%s\":", name);
+    if (item)
+        buf_json_string(out, item->id, strlen(item->id));
+    else
+        buf_puts(out, "null");
+}
+
+/* items: the n that came in. */
+static void put_list(const struct stored_response *r, const struct response_item *items, int n,
+                     struct page page, struct buf *out)
+{
+    const struct response_item *first = NULL, *last = NULL;
+    int at = page.at;
+
+    buf_puts(out, "{\"object\":\"list\",\"data\":[");
+    for (int i = 0; i < page.limit && at >= 0 && at < n; i++, at += page.step) {
+        last = &items[at];
+        first = first ? first : last;
+        buf_puts(out, i > 0 ? "," : "");
+        buf_append(out, stored_item_json(r, last), last->n_bytes);
+    }
+    buf_puts(out, "]");
+    put_id(out, "first_id", first);
+    put_id(out, "last_id", last);
+    buf_printf(out, ",\"has_more\":%s}\n", at >= 0 && at < n ? "true" : "false");
+}
+
+void route_response_items(struct server *s, struct http_exchange *x, const char *name)
+{
+    const struct stored_response *r = find(s, x, name);
+    const struct response_item *items;
+    struct page page = {0};
+    struct buf out;
+    int n_all, n = 0;
+
+    if (!r)
+        return;
+    items = stored_items(r, &n_all);
+    while (n < n_all && !items[n].is_output)
+        n++;
+    if (read_page(x, items, n, &page)) {
+        buf_init(&out, LIST_BYTES_MAX);
+        put_list(r, items, n, page, &out);
+        http_respond(x, 200, "application/json", buf_text(&out), out.size_bytes);
+        buf_release(&out);
+    }
+    response_store_drop(s->responses, r);
+}

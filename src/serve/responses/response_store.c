@@ -1,0 +1,381 @@
+#include "serve/responses/response_store.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/memory.h"
+
+enum { N_BUCKETS = 4096 };
+
+/* A name in the table: of a response, or of one of its items. */
+struct slot {
+    struct slot *next;
+    struct stored_response *of;
+    const char *id;
+    int item; /* -1: the response itself */
+};
+
+struct stored_response {
+    struct stored_response *before; /* held */
+    struct stored_response *newer, *older;
+    char id[RESPONSE_ID_BYTES];
+    char *owner, *json, *text;
+    size_t n_json_bytes;
+    struct response_item *items;
+    struct slot *slots; /* (1 + n_items): its own first */
+    int n_items;
+    int n_holds;    /* of the store, of those that go on from it, and of callers */
+    bool is_listed; /* can be found */
+    uint64_t used_ns;
+    size_t n_bytes;
+};
+
+struct response_store {
+    struct response_limits limits;
+    pthread_mutex_t mutex;
+    struct stored_response *newest, *oldest;
+    struct slot *buckets[N_BUCKETS];
+    int n_listed;
+    size_t n_bytes;
+};
+
+/* ---- names ---- */
+
+static struct slot **bucket_of(struct response_store *s, const char *id)
+{
+    return &s->buckets[hash_bytes(HASH_START, id, strlen(id)) % N_BUCKETS];
+}
+
+static void enter(struct response_store *s, struct slot *slot)
+{
+    struct slot **bucket = bucket_of(s, slot->id);
+
+    if (slot->id[0] == '\0')
+        return;
+    slot->next = *bucket;
+    *bucket = slot;
+}
+
+static void leave(struct response_store *s, struct slot *slot)
+{
+    struct slot **at = bucket_of(s, slot->id);
+
+    while (*at && *at != slot)
+        at = &(*at)->next;
+    if (*at)
+        *at = slot->next;
+}
+
+/* Takes as long for an owner that is almost right. */
+static bool same_owner(const char *a, const char *b)
+{
+    size_t n_a = strlen(a), n_b = strlen(b);
+    unsigned char difference = n_a != n_b;
+
+    for (size_t i = 0; i < n_a && n_b > 0; i++)
+        difference |= (unsigned char)(a[i] ^ b[i % n_b]);
+    return difference == 0;
+}
+
+static struct slot *look_up(struct response_store *s, const char *owner, const char *id,
+                            bool is_item)
+{
+    for (struct slot *slot = *bucket_of(s, id); slot; slot = slot->next)
+        if ((slot->item >= 0) == is_item && strcmp(slot->id, id) == 0 &&
+            same_owner(owner, slot->of->owner))
+            return slot;
+    return NULL;
+}
+
+/* ---- what is kept ---- */
+
+static void stored_free(struct stored_response *r)
+{
+    free(r->owner);
+    free(r->json);
+    free(r->text);
+    free(r->items);
+    free(r->slots);
+    free(r);
+}
+
+static void let_go(struct response_store *s, struct stored_response *r)
+{
+    while (r && --r->n_holds == 0) {
+        struct stored_response *before = r->before;
+
+        s->n_bytes -= r->n_bytes;
+        stored_free(r);
+        r = before;
+    }
+}
+
+static void unchain(struct response_store *s, struct stored_response *r)
+{
+    *(r->newer ? &r->newer->older : &s->newest) = r->older;
+    *(r->older ? &r->older->newer : &s->oldest) = r->newer;
+    r->newer = r->older = NULL;
+}
+
+static void chain(struct response_store *s, struct stored_response *r)
+{
+    r->older = s->newest;
+    if (s->newest)
+        s->newest->newer = r;
+    else
+        s->oldest = r;
+    s->newest = r;
+}
+
+static void unlist(struct response_store *s, struct stored_response *r)
+{
+    for (int i = 0; i <= r->n_items; i++)
+        leave(s, &r->slots[i]);
+    unchain(s, r);
+    r->is_listed = false;
+    s->n_listed--;
+    let_go(s, r);
+}
+
+static void list(struct response_store *s, struct stored_response *r)
+{
+    r->is_listed = true;
+    s->n_listed++;
+    s->n_bytes += r->n_bytes;
+    chain(s, r);
+    for (int i = 0; i <= r->n_items; i++)
+        enter(s, &r->slots[i]);
+}
+
+static bool is_too_old(const struct response_store *s, const struct stored_response *r,
+                       uint64_t now_ns)
+{
+    return now_ns > r->used_ns &&
+           now_ns - r->used_ns > (uint64_t)s->limits.age_s_max * UINT64_C(1000000000);
+}
+
+static bool is_over(const struct response_store *s)
+{
+    return s->n_listed > s->limits.n_max || s->n_bytes > s->limits.bytes_max;
+}
+
+static void keep_limits(struct response_store *s, uint64_t now_ns)
+{
+    while (s->oldest && (is_over(s) || is_too_old(s, s->oldest, now_ns)))
+        unlist(s, s->oldest);
+}
+
+static void use(struct response_store *s, struct stored_response *r, uint64_t now_ns)
+{
+    r->used_ns = now_ns;
+    unchain(s, r);
+    chain(s, r);
+}
+
+/* ---- making one ---- */
+
+static enum osp_status copy_bytes(char **out, const char *data, size_t n_bytes, const char *what)
+{
+    enum osp_status st;
+
+    TRY(mem_try_array(out, n_bytes + 1, 1, what));
+    if (n_bytes > 0)
+        memcpy(*out, data, n_bytes);
+out:
+    return st;
+}
+
+static void name_slots(struct stored_response *r)
+{
+    for (int i = 0; i <= r->n_items; i++)
+        r->slots[i] =
+            (struct slot){.of = r, .id = i == 0 ? r->id : r->items[i - 1].id, .item = i - 1};
+}
+
+static enum osp_status copy_entry(struct stored_response *r, const struct response_entry *e)
+{
+    size_t n_items = (size_t)e->n_items;
+    enum osp_status st;
+
+    TRY(copy_bytes(&r->owner, e->owner, strlen(e->owner), "a response's owner"));
+    TRY(copy_bytes(&r->json, e->json, e->n_json_bytes, "a response"));
+    TRY(copy_bytes(&r->text, e->text, e->n_text_bytes, "a response's items"));
+    TRY(mem_try_array(&r->items, n_items, sizeof *r->items, "a response's items"));
+    TRY(mem_try_array(&r->slots, n_items + 1, sizeof *r->slots, "a response's items"));
+    if (n_items > 0)
+        memcpy(r->items, e->items, n_items * sizeof *r->items);
+    r->n_items = e->n_items;
+    r->n_json_bytes = e->n_json_bytes;
+    strncpy(r->id, e->id, sizeof r->id - 1);
+    name_slots(r);
+out:
+    return st;
+}
+
+static size_t bytes_of(const struct response_entry *e)
+{
+    return sizeof(struct stored_response) + strlen(e->owner) + e->n_json_bytes + e->n_text_bytes +
+           (size_t)e->n_items * (sizeof(struct response_item) + sizeof(struct slot)) +
+           sizeof(struct slot) + 3; /* with the NUL of each text */
+}
+
+static bool can_keep(const struct response_store *s, const struct response_entry *e)
+{
+    return s->limits.n_max > 0 && e->n_items <= RESPONSE_ITEMS_MAX &&
+           strlen(e->id) < RESPONSE_ID_BYTES && bytes_of(e) <= s->limits.bytes_max;
+}
+
+bool response_store_put(struct response_store *s, const struct response_entry *e, uint64_t now_ns)
+{
+    struct stored_response *r;
+
+    if (!can_keep(s, e))
+        return false;
+    r = mem_new(sizeof *r);
+    if (copy_entry(r, e) != OSP_OK) {
+        stored_free(r);
+        return false;
+    }
+    r->n_holds = 1;
+    r->n_bytes = bytes_of(e);
+    r->used_ns = now_ns;
+    r->before = (struct stored_response *)e->before;
+    pthread_mutex_lock(&s->mutex);
+    if (r->before)
+        r->before->n_holds++;
+    list(s, r);
+    keep_limits(s, now_ns);
+    pthread_mutex_unlock(&s->mutex);
+    return true;
+}
+
+/* ---- finding ---- */
+
+/* With the mutex. */
+static struct slot *find(struct response_store *s, const char *owner, const char *id, bool is_item,
+                         uint64_t now_ns)
+{
+    struct slot *slot;
+
+    keep_limits(s, now_ns);
+    slot = look_up(s, owner, id, is_item);
+    if (slot)
+        use(s, slot->of, now_ns);
+    return slot;
+}
+
+const struct stored_response *response_store_find(struct response_store *s, const char *owner,
+                                                  const char *id, uint64_t now_ns)
+{
+    struct stored_response *r = NULL;
+    struct slot *slot;
+
+    pthread_mutex_lock(&s->mutex);
+    slot = find(s, owner, id, false, now_ns);
+    if (slot) {
+        r = slot->of;
+        r->n_holds++;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return r;
+}
+
+void response_store_drop(struct response_store *s, const struct stored_response *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&s->mutex);
+    let_go(s, (struct stored_response *)r);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+bool response_store_delete(struct response_store *s, const char *owner, const char *id,
+                           uint64_t now_ns)
+{
+    struct slot *slot;
+
+    pthread_mutex_lock(&s->mutex);
+    slot = find(s, owner, id, false, now_ns);
+    if (slot)
+        unlist(s, slot->of);
+    pthread_mutex_unlock(&s->mutex);
+    return slot != NULL;
+}
+
+bool response_store_item(struct response_store *s, const char *owner, const char *id,
+                         uint64_t now_ns, struct buf *out)
+{
+    bool was_added = false;
+    struct slot *slot;
+
+    pthread_mutex_lock(&s->mutex);
+    slot = find(s, owner, id, true, now_ns);
+    if (slot) {
+        const struct response_item *item = &slot->of->items[slot->item];
+
+        was_added = buf_append(out, slot->of->text + item->begin, item->n_bytes);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return was_added;
+}
+
+void response_store_tick(struct response_store *s, uint64_t now_ns)
+{
+    pthread_mutex_lock(&s->mutex);
+    keep_limits(s, now_ns);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void response_store_count(struct response_store *s, struct response_counts *out)
+{
+    pthread_mutex_lock(&s->mutex);
+    *out = (struct response_counts){.n = s->n_listed, .n_bytes = s->n_bytes};
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* ---- one that is held ---- */
+
+const char *stored_json(const struct stored_response *r, size_t *n_bytes)
+{
+    *n_bytes = r->n_json_bytes;
+    return r->json;
+}
+
+const struct stored_response *stored_before(const struct stored_response *r)
+{
+    return r->before;
+}
+
+const struct response_item *stored_items(const struct stored_response *r, int *n)
+{
+    *n = r->n_items;
+    return r->items;
+}
+
+const char *stored_item_json(const struct stored_response *r, const struct response_item *item)
+{
+    return r->text + item->begin;
+}
+
+/* ---- life ---- */
+
+struct response_store *response_store_new(const struct response_limits *limits)
+{
+    struct response_store *s = mem_new(sizeof *s);
+
+    s->limits = *limits;
+    pthread_mutex_init(&s->mutex, NULL);
+    return s;
+}
+
+void response_store_free(struct response_store *s)
+{
+    if (!s)
+        return;
+    while (s->oldest)
+        unlist(s, s->oldest);
+    pthread_mutex_destroy(&s->mutex);
+    free(s);
+}

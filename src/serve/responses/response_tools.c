@@ -1,0 +1,190 @@
+#include "serve/responses/response_tools.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/str.h"
+
+enum { NOTED_NAME_BYTES = 48 }; /* longer ones are cut */
+
+static const char *type_of(const json_t *tool)
+{
+    return json_string_value(json_object_get(tool, "type"));
+}
+
+static const char *name_of(const json_t *tool)
+{
+    return json_string_value(json_object_get(tool, "name"));
+}
+
+static void ignore(struct request_params *p, const char *type)
+{
+    char name[NOTED_NAME_BYTES];
+
+    snprintf(name, sizeof name, "tools.%s", type);
+    fields_note_ignored(p, name);
+}
+
+bool response_tools_join(char out[TOOL_NAME_BYTES], const char *space, const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    const char *between = str_ends_with(space, "__") ? "" : "__";
+    int n = snprintf(out, TOOL_NAME_BYTES, "%s%s%s", space, between, name);
+
+    return n > 0 && n < TOOL_NAME_BYTES && out[strspn(out, letters)] == '\0';
+}
+
+/* ---- one tool ---- */
+
+/* The flat form of a function as the chat has it, under a name of its own if that is given. */
+static json_t *chat_tool(const json_t *tool, const char *joined)
+{
+    static const char *const members[] = {"name", "description", "parameters", "strict"};
+    json_t *function = json_object();
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (json_object_get(tool, members[i]))
+            json_object_set(function, members[i], json_object_get(tool, members[i]));
+    if (joined)
+        json_object_set_new(function, "name", json_string(joined));
+    return json_pack("{s:s,s:o}", "type", "function", "function", function);
+}
+
+static void offer(struct response_tools *t, int place, const json_t *tool, const char *joined)
+{
+    mem_grow(&t->places, t->n, &t->n_max, sizeof *t->places);
+    t->places[t->n++] = place;
+    json_array_append_new(t->chat, chat_tool(tool, joined));
+}
+
+/* False: it is no function, or has no name that can be called. */
+static bool offer_spaced(struct response_tools *t, int place, const char *space, const json_t *tool)
+{
+    const char *type = type_of(tool), *name = name_of(tool);
+    struct spaced_tool *s;
+
+    mem_grow(&t->spaced, t->n_spaced, &t->n_spaced_max, sizeof *t->spaced);
+    s = &t->spaced[t->n_spaced];
+    if (!type || !name || strcmp(type, "function") != 0 ||
+        !response_tools_join(s->joined, space, name))
+        return false;
+    s->space = mem_strdup(space);
+    s->name = mem_strdup(name);
+    t->n_spaced++;
+    offer(t, place, tool, s->joined);
+    return true;
+}
+
+static enum osp_status read_space(struct response_tools *t, struct request_params *p, int place,
+                                  const json_t *tool)
+{
+    const json_t *list = json_object_get(tool, "tools");
+    const char *space = name_of(tool);
+
+    if (!space)
+        return fail(OSP_EINVAL, "tools[%d].name: must be a string", place);
+    if (!json_is_array(list))
+        return fail(OSP_EINVAL, "tools[%d].tools: must be a list", place);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!offer_spaced(t, place, space, json_array_get(list, i)))
+            ignore(p, "namespace");
+    json_array_append(t->told, (json_t *)tool);
+    return OSP_OK;
+}
+
+/* Whether its input can be held to its format. */
+static bool is_holdable(const json_t *tool)
+{
+    const json_t *format = json_object_get(tool, "format");
+    const char *type = type_of(format);
+    const char *syntax = json_string_value(json_object_get(format, "syntax"));
+
+    if (!type || strcmp(type, "grammar") != 0)
+        return true; /* text; or wrong, as the chat will say */
+    return syntax && strcmp(syntax, "regex") == 0;
+}
+
+/* The flat form as the chat has it. */
+static void offer_custom(struct response_tools *t, int place, const json_t *tool)
+{
+    static const char *const members[] = {"name", "description", "format"};
+    json_t *custom = json_object();
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (json_object_get(tool, members[i]))
+            json_object_set(custom, members[i], json_object_get(tool, members[i]));
+    if (name_of(tool))
+        custom_names_add(&t->custom, name_of(tool));
+    mem_grow(&t->places, t->n, &t->n_max, sizeof *t->places);
+    t->places[t->n++] = place;
+    json_array_append_new(t->chat, json_pack("{s:s,s:o}", "type", "custom", "custom", custom));
+}
+
+static enum osp_status read_one(struct response_tools *t, struct request_params *p, int place,
+                                const json_t *tool)
+{
+    const char *type = type_of(tool);
+
+    if (!json_is_object(tool))
+        return fail(OSP_EINVAL, "tools[%d]: must be an object", place);
+    if (!type)
+        return fail(OSP_EINVAL, "tools[%d].type: must be a string", place);
+    if (strcmp(type, "namespace") == 0)
+        return read_space(t, p, place, tool);
+    if (strcmp(type, "function") != 0 && (strcmp(type, "custom") != 0 || !is_holdable(tool))) {
+        ignore(p, type);
+        return OSP_OK;
+    }
+    json_array_append(t->told, (json_t *)tool);
+    if (strcmp(type, "custom") == 0)
+        offer_custom(t, place, tool);
+    else
+        offer(t, place, tool, NULL);
+    return OSP_OK;
+}
+
+/* ---- all of them ---- */
+
+enum osp_status response_tools_read(struct response_tools *t, struct request_params *p,
+                                    const json_t *tools)
+{
+    enum osp_status st = OSP_OK;
+
+    t->told = json_array();
+    t->chat = json_array();
+    for (size_t i = 0; i < json_array_size(tools); i++)
+        TRY(read_one(t, p, (int)i, json_array_get(tools, i)));
+out:
+    return st;
+}
+
+const struct spaced_tool *response_tools_find(const struct response_tools *t, const char *joined)
+{
+    for (size_t i = 0; i < t->n_spaced; i++)
+        if (strcmp(t->spaced[i].joined, joined) == 0)
+            return &t->spaced[i];
+    return NULL;
+}
+
+void response_tools_forget(struct response_tools *t)
+{
+    json_decref(t->told);
+    json_decref(t->chat);
+    t->told = t->chat = NULL;
+}
+
+void response_tools_release(struct response_tools *t)
+{
+    response_tools_forget(t);
+    for (size_t i = 0; i < t->n_spaced; i++) {
+        free(t->spaced[i].space);
+        free(t->spaced[i].name);
+    }
+    custom_names_release(&t->custom);
+    free(t->spaced);
+    free(t->places);
+    *t = (struct response_tools){0};
+}

@@ -1,0 +1,164 @@
+/* POST /v1/responses: a response as a job. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "serve/openai/openapi.h"
+#include "serve/responses/response_fields.h"
+#include "serve/responses/response_request.h"
+#include "serve/core/routes.h"
+
+enum { STORED_BYTES_MAX = 256 << 20 /* of a response, before the store says whether it fits */ };
+
+static void response_open(struct job *job)
+{
+    struct response_state *s = job->state;
+
+    s->owner = mem_strdup(response_owner(http_exchange_request(job->x)));
+}
+
+static void begin(struct job *job, struct buf *out)
+{
+    struct response_state *s = job->state;
+    struct response_writer *w = &s->writer;
+
+    response_writer_init(w);
+    w->model = job_model(job);
+    w->echo = s->echo;
+    w->tools = &s->tools;
+    w->room = &job->room;
+    (void)!answer_room_take(w->room, strlen(s->echo)); /* a longer one leaves room for nothing */
+    w->streams = job->params.stream;
+    w->tells_seal = s->tells_seal;
+    w->tells_summary = s->tells_summary;
+    if (job->params.options.logprobs)
+        w->tokenizer = osp_model_tokenizer(job->server->loading.made.model);
+    if (w->streams)
+        response_begin(w, out);
+}
+
+static bool hear(struct job *job, int i, const struct osp_event *event, struct buf *out)
+{
+    (void)i;
+    return response_hear(&((struct response_state *)job->state)->writer, event, out);
+}
+
+/* What came in, then what went out. */
+static bool join_items(const struct response_state *s, struct buf *text,
+                       struct response_item **items)
+{
+    const struct response_input *in = &s->input;
+    const struct response_writer *w = &s->writer;
+    size_t n = in->n_items + w->n_items;
+
+    if (mem_try_array(items, n, sizeof **items, "the items of a response") != OSP_OK)
+        return false;
+    buf_append(text, buf_text(&in->text), in->text.size_bytes);
+    buf_append(text, buf_text(&w->output), w->output.size_bytes);
+    for (size_t i = 0; i < n; i++) {
+        (*items)[i] = i < in->n_items ? in->items[i] : w->items[i - in->n_items];
+        (*items)[i].begin += i < in->n_items ? 0 : in->text.size_bytes;
+    }
+    return !text->overflow;
+}
+
+static bool put_entry(struct job *job, const struct buf *json, const struct buf *text,
+                      const struct response_item *items)
+{
+    const struct response_state *s = job->state;
+    size_t n = s->input.n_items + s->writer.n_items;
+
+    return n <= RESPONSE_ITEMS_MAX &&
+           response_store_put(job->server->responses,
+                              &(struct response_entry){.id = s->writer.id,
+                                                       .owner = s->owner,
+                                                       .json = buf_text(json),
+                                                       .n_json_bytes = json->size_bytes,
+                                                       .text = buf_text(text),
+                                                       .n_text_bytes = text->size_bytes,
+                                                       .items = items,
+                                                       .n_items = (int)n,
+                                                       .before = s->before},
+                              clock_ns());
+}
+
+static void keep(struct job *job)
+{
+    struct response_state *s = job->state;
+    struct response_item *items = NULL;
+    struct buf json, text;
+
+    buf_init(&json, STORED_BYTES_MAX);
+    buf_init(&text, STORED_BYTES_MAX);
+    response_put(&s->writer, &json);
+    buf_putc(&json, '\n');
+    if (json.overflow || !join_items(s, &text, &items) || !put_entry(job, &json, &text, items))
+        log_warn("responses id=%s is not kept: it is larger than the store", s->writer.id);
+    free(items);
+    buf_release(&json);
+    buf_release(&text);
+}
+
+/* A request without any input: there is nothing to say to it. */
+static void hear_nothing(struct response_writer *w, struct buf *out)
+{
+    const struct osp_event done = {.kind = OSP_EVENT_DONE, .finish = OSP_FINISH_STOP};
+
+    if (!response_hear(w, &done, out))
+        out->overflow = true;
+}
+
+static void end(struct job *job, struct buf *out)
+{
+    struct response_state *s = job->state;
+
+    if (job->n_choices == 0)
+        hear_nothing(&s->writer, out);
+    if (s->is_stored)
+        keep(job);
+    response_end(&s->writer, out);
+}
+
+static void put_error(struct job *job, struct buf *out, const char *error_json)
+{
+    struct response_state *s = job->state;
+
+    (void)error_json;
+    response_fail(&s->writer, job->error.message, out);
+}
+
+static void release(struct job *job)
+{
+    struct response_state *s = job->state;
+
+    response_writer_release(&s->writer);
+    response_input_release(&s->input);
+    response_tools_release(&s->tools);
+    response_store_drop(job->server->responses, s->before);
+    free(s->owner);
+    free(s->echo);
+}
+
+const struct field_set responses_fields = {
+    .endpoint = FOR_RESPONSES, .own = RESPONSE_FIELDS, .n_own = N_RESPONSE_FIELDS};
+
+static const struct job_kind RESPONSES = {
+    .fields = &responses_fields,
+    .state_bytes = sizeof(struct response_state),
+    .open = response_open,
+    .submit = response_submit,
+    .explain = response_format_explain,
+    .begin = begin,
+    .hear = hear,
+    .end = end,
+    .put_error = put_error,
+    .release = release,
+};
+
+void route_responses(struct server *s, struct http_exchange *x, const char *name)
+{
+    (void)name;
+    job_start(s, x, &RESPONSES);
+}

@@ -1,0 +1,95 @@
+/* Joins the parts of src/serve/web to one page with a strict content security policy: scripts and styles only with
+ * this answer's nonce, connections only to this server, nothing from elsewhere. The parts are in the program as the
+ * assembler reads them (the Makefile knows that this object depends on them). */
+#include "serve/web/web.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/rng.h"
+
+enum { PAGE_BYTES_MAX = 256 << 10, NONCE_BYTES = 33, POLICY_BYTES_MAX = 512 };
+
+#define PART(path) ".incbin \"src/serve/web/" path "\"\n"
+__asm__(".pushsection .rodata\n"
+        "web_page:\n" PART("page.html") ".byte 0\n"
+                                        "web_style:\n" PART(
+                                            "style.css") ".byte 0\n"
+                                                         "web_script:\n" PART("markdown.js")
+                                                             PART("stream.js") PART("store.js")
+                                                                 PART("view.js") PART(
+                                                                     "main.js") ".byte 0\n"
+                                                                                ".popsection\n");
+#define HERE __attribute__((visibility("hidden")))
+extern HERE const char web_page[], web_style[], web_script[];
+
+/* ---- who gets it ---- */
+
+bool web_page_wanted(const struct http_request *r)
+{
+    const char *accept = r->fields[HTTP_ACCEPT];
+
+    return strcmp(r->path, "/") == 0 &&
+           (strcmp(r->method, "GET") == 0 || strcmp(r->method, "HEAD") == 0) && accept &&
+           strcasestr(accept, "text/html");
+}
+
+/* ---- the page ---- */
+
+static void make_nonce(char out[NONCE_BYTES])
+{
+    snprintf(out, NONCE_BYTES, "%016llx%016llx", (unsigned long long)rng_entropy(),
+             (unsigned long long)rng_entropy());
+}
+
+/* What stands in web_page for @NAME@. */
+static const char *insertion(const char *mark, const char *nonce)
+{
+    if (strncmp(mark, "@NONCE@", 7) == 0)
+        return nonce;
+    if (strncmp(mark, "@STYLE@", 7) == 0)
+        return web_style;
+    return strncmp(mark, "@SCRIPT@", 8) == 0 ? web_script : NULL;
+}
+
+static void put_page(struct buf *out, const char *nonce)
+{
+    const char *at = web_page, *mark;
+
+    while ((mark = strchr(at, '@')) != NULL) {
+        const char *text = insertion(mark, nonce);
+
+        buf_append(out, at, (size_t)(mark - at));
+        buf_puts(out, text ? text : "@");
+        at = text ? strchr(mark + 1, '@') + 1 : mark + 1;
+    }
+    buf_puts(out, at);
+}
+
+static void add_policy(struct http_exchange *x, const char *nonce)
+{
+    char policy[POLICY_BYTES_MAX];
+
+    snprintf(policy, sizeof policy,
+             "default-src 'none'; script-src 'nonce-%s'; style-src 'nonce-%s'; img-src data:; "
+             "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+             "require-trusted-types-for 'script'; trusted-types 'none'",
+             nonce, nonce);
+    http_add_header(x, "content-security-policy", policy);
+    http_add_header(x, "referrer-policy", "no-referrer");
+    http_add_header(x, "cache-control", "no-store"); /* the nonce is for once */
+}
+
+void web_page_respond(struct http_exchange *x)
+{
+    char nonce[NONCE_BYTES];
+    struct buf page;
+
+    make_nonce(nonce);
+    buf_init(&page, PAGE_BYTES_MAX);
+    put_page(&page, nonce);
+    add_policy(x, nonce);
+    http_respond(x, 200, "text/html; charset=utf-8", buf_text(&page), page.size_bytes);
+    buf_release(&page);
+}
