@@ -100,7 +100,8 @@ struct kernel_use {
 typedef void describe_fn(void *ctx, const char *key, const char *text);
 
 struct backend_ops {
-    const char *name; /* "cpu" */
+    const char *name;    /* "cpu" */
+    bool runs_in_worker; /* its failure ends the process, so `auto` puts it into a worker process */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);
     void (*close)(struct backend *be);
     void (*info)(const struct backend *be, struct device_info *out);

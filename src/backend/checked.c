@@ -406,7 +406,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device)                                                                    \
+#define WITHOUT_BACKEND(device, in_worker)                                                                 \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -438,8 +438,9 @@ DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
 #define CHECKED_STAGE(stage) .stage = checked_##stage,
-#define CHECKED_DEVICE(device)                                                                     \
+#define CHECKED_DEVICE(device, in_worker)                                                                     \
     [DEVICE_##device] = {.name = #device,                                                          \
+                         .runs_in_worker = in_worker,                                              \
                          .open = open_##device,                                                    \
                          .close = checked_close,                                                   \
                          .info = checked_info,                                                     \
@@ -475,7 +476,7 @@ const struct backend_ops *checked_ops(enum device device)
 enum osp_status device_check(enum device device)
 {
     static enum osp_status (*const checks[N_DEVICES])(const struct backend_ops **) = {
-#define DEVICE_CHECK(device) device_ops_##device,
+#define DEVICE_CHECK(device, in_worker) device_ops_##device,
         DEVICE_LIST(DEVICE_CHECK)
 #undef DEVICE_CHECK
     };

@@ -5,11 +5,12 @@
 
 #include "backend/backend.h"
 
-/* X(device): device_ops_<device>() gives its operations, or fails where it cannot run. */
-#define DEVICE_LIST(X) X(cpu) X(cuda)
+/* X(device, runs_in_worker of backend_ops): device_ops_<device>() gives its operations, or fails where it cannot
+ * run. */
+#define DEVICE_LIST(X) X(cpu, false) X(cuda, true)
 
 enum device {
-#define DEVICE_ENUM(device) DEVICE_##device,
+#define DEVICE_ENUM(device, in_worker) DEVICE_##device,
     DEVICE_LIST(DEVICE_ENUM)
 #undef DEVICE_ENUM
         N_DEVICES

@@ -1,6 +1,6 @@
 /* The engine: one thread that owns the device and advances all requests together, one batch a step.
  * Clients reach it through its inbox and hear it through their requests' outboxes. engine.c is the
- * thread; engine_api.c opens, closes and is what clients call. */
+ * thread; engine_local.c is its parts; engine_api.c has the public functions. */
 #ifndef ENGINE_ENGINE_H
 #define ENGINE_ENGINE_H
 
@@ -11,10 +11,29 @@
 struct grammar_queue;
 struct mask_thread;
 
+struct osp_engine;
+
+/* Where an engine runs: in this process (local_engine_ops), or in a worker process (remote_engine_ops of
+ * worker/remote.h), in which case only `model`, `ops` and `options` are used here. open, start, close and release are
+ * called in this order by one thread, and close is left out when start failed; the others by any thread between start
+ * and close. */
+struct engine_ops {
+    CHECKED enum osp_status (*open)(struct osp_engine *e);
+    CHECKED enum osp_status (*start)(struct osp_engine *e);
+    void (*close)(struct osp_engine *e);
+    void (*release)(struct osp_engine *e); /* also after open has failed */
+    CHECKED enum osp_status (*submit)(struct osp_engine *e, struct osp_request *r,
+                                      const struct osp_request_options *opt);
+    void (*get_stats)(struct osp_engine *e, struct osp_engine_stats *out);
+    void (*get_metrics)(struct osp_engine *e, struct osp_engine_metrics *out);
+    void (*get_health)(struct osp_engine *e, struct osp_engine_health *out);
+};
+extern const struct engine_ops local_engine_ops; /* engine_local.c */
+
 struct osp_engine {
     /* for every thread */
-    struct osp_model
-        *model; /* with a remote: that does all the work, and what follows `inbox` is unused */
+    struct osp_model *model;
+    const struct engine_ops *ops;
     struct osp_engine_options options; /* immutable, as are the limits */
     struct sched_limits limits;
     struct queue *inbox;            /* of requests; the engine holds a reference to each */
@@ -78,6 +97,11 @@ void engine_publish_stats(struct osp_engine *e);
  * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */
 CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                                       const struct osp_request_options *opt);
+/* engine_figures.c, for local_engine_ops. */
+void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out);
+void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out);
+void local_get_health(struct osp_engine *e, struct osp_engine_health *out);
+
 /* One was refused with OSP_EBUSY before it came so far. From any thread. */
 void engine_count_refusal(struct osp_engine *e);
 

@@ -1,59 +1,18 @@
-/* Opening and closing an engine, and submitting to it; engine_figures.c tells what it does. */
-#include <signal.h>
+/* The public functions of an engine, wherever it runs (struct engine_ops). */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "engine/engine.h"
-#include "engine/grammar_queue.h"
-#include "engine/mask_thread.h"
-#include "engine/remote.h"
 
 enum {
     QUEUE_REQUESTS_DEFAULT = 256,
     QUEUE_REQUESTS_MAX = 65536 /* a prompt's tokens each: beyond this, clients should wait */
 };
 
-/* Under the lock. */
-static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
-{
-    int64_t n_waiting = e->n_submitted - e->n_left_queue;
-
-    if (n_waiting >= e->options.queue_requests_max) {
-        e->n_refused++;
-        return fail(OSP_EBUSY, "%lld requests are waiting, limit is %d", (long long)n_waiting,
-                    e->options.queue_requests_max);
-    }
-    request_retain(r);
-    if (!queue_try_push(e->inbox, r)) {
-        request_drop(r);
-        return fail(OSP_EUNAVAILABLE, "the engine is closing");
-    }
-    e->n_submitted++;
-    e->n_prompt_submitted += r->seq.n_prompt;
-    return OSP_OK;
-}
-
 enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                               const struct osp_request_options *opt)
 {
-    enum osp_status st;
-
-    if (e->model->remote != NULL)
-        return remote_submit(e->model->remote, r, opt);
-    if (!atomic_load(&e->alive))
-        return fail(OSP_EUNAVAILABLE, "the device has failed; the engine must be opened again");
-    pthread_mutex_lock(&e->lock);
-    st = enqueue(e, r);
-    pthread_mutex_unlock(&e->lock);
-    return st;
-}
-
-void engine_count_refusal(struct osp_engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    e->n_refused++;
-    pthread_mutex_unlock(&e->lock);
+    return e->ops->submit(e, r, opt);
 }
 
 /* ---- opening and closing ---- */
@@ -89,40 +48,6 @@ static void add_turn_ids(struct sched_limits *l, const struct osp_model *m)
             l->turn_ids[l->n_turn_ids++] = ids[i];
 }
 
-/* All that one sequence keeps of its window between two steps, for all of them; the rest is for full pages. */
-static void set_host_pages(struct osp_engine *e)
-{
-    const struct memory_plan *plan = &e->model->plan;
-    struct sched_limits *l = &e->limits;
-    int64_t left = e->options.swap_bytes, n;
-
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        e->host_page_bytes[g] = (size_t)e->model->facts.page_bytes[g];
-    if (left == 0)
-        left = plan->swap_bytes;
-    for (int g = N_PAGE_GROUPS - 1; g >= 0; g--) {
-        int64_t page_bytes = (int64_t)e->host_page_bytes[g];
-
-        n = g == GROUP_WINDOW ? (int64_t)l->n_seqs_max * sched_window_pages(l->window_tokens)
-                              : l->n_pages[g];
-        if (page_bytes > 0 && n > left / page_bytes)
-            n = left > 0 ? left / page_bytes : 0;
-        l->n_host_pages[g] = (int)n;
-        left -= n * page_bytes;
-    }
-}
-
-static enum osp_status alloc_host_pages(struct osp_engine *e)
-{
-    enum osp_status st = OSP_OK;
-
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        TRY(mem_try_pages(&e->host_pages[g], (size_t)e->limits.n_host_pages[g],
-                          e->host_page_bytes[g], "host memory of KV pages"));
-out:
-    return st;
-}
-
 static struct sched_limits limits_of(const struct osp_model *m)
 {
     struct sched_limits l = {
@@ -153,66 +78,9 @@ static enum osp_status check_options(struct osp_engine_options *opt)
     return OSP_OK;
 }
 
-/* Signals are the program's business: the engine's thread takes none. */
-static enum osp_status start_thread(struct osp_engine *e)
-{
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&e->thread, NULL, engine_main, e);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
-        return fail(OSP_ENOMEM, "the engine's thread cannot be started: %s", strerror(error));
-    return OSP_OK;
-}
-
-static enum osp_status open_parts(struct osp_engine *e)
-{
-    size_t n_seqs = (size_t)e->limits.n_seqs_max;
-    struct device_info device;
-    enum osp_status st;
-
-    TRY(check_options(&e->options));
-    if (e->model->remote != NULL)
-        return remote_engine_open(e->model->remote, &e->options);
-    model_device_info(e->model->model, &device);
-    e->runs_behind = device.runs_behind;
-    e->runs_ahead = device.runs_ahead;
-    set_host_pages(e);
-    e->limits.no_prefix_cache = e->options.no_prefix_cache;
-    e->limits.slot_share = e->options.client_slot_share;
-    TRY(sched_init(&e->sched, &e->limits));
-    TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
-    TRY(alloc_host_pages(e));
-    TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
-    TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
-    TRY(mem_try_array(&e->top_tokens, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_tokens,
-                      "likeliest tokens"));
-    TRY(mem_try_array(&e->top_logprobs, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_logprobs,
-                      "their log-probabilities"));
-    e->inbox = queue_new((size_t)e->options.queue_requests_max);
-    e->grammars = grammar_queue_new(e);
-    e->masks = mask_thread_new(e->inbox);
-    engine_publish_stats(e);
-out:
-    return st;
-}
-
 void engine_free(struct osp_engine *e)
 {
-    grammar_queue_free(e->grammars);
-    mask_thread_free(e->masks);
-    queue_free(e->inbox);
-    sched_release(&e->sched);
-    free(e->batch_memory);
-    for (int g = 0; g < N_PAGE_GROUPS; g++)
-        free(e->host_pages[g]);
-    free(e->tokens);
-    free(e->logprobs);
-    free(e->top_tokens);
-    free(e->top_logprobs);
+    e->ops->release(e);
     pthread_mutex_destroy(&e->lock);
     atomic_store(&e->model->claimed, false);
     free(e);
@@ -229,15 +97,18 @@ enum osp_status engine_make(struct osp_engine **out, struct osp_model *model,
         return fail(OSP_EINVAL, "%s already has an engine; a device has one owner", model->name);
     e = mem_new(sizeof *e);
     e->model = model;
+    e->limits = limits_of(model);
+    e->ops = model->engine_ops != NULL ? model->engine_ops : &local_engine_ops;
     if (opt != NULL)
         e->options = *opt;
-    e->limits = limits_of(model);
     atomic_init(&e->closing, false);
     atomic_init(&e->alive, true);
     atomic_init(&e->step_begin_ns, 0);
     atomic_init(&e->step_limit_ns, 0);
     pthread_mutex_init(&e->lock, NULL);
-    st = open_parts(e);
+    TRY(check_options(&e->options));
+    st = e->ops->open(e);
+out:
     if (st != OSP_OK)
         engine_free(e);
     else
@@ -251,8 +122,7 @@ enum osp_status osp_engine_open(struct osp_engine **out, struct osp_model *model
     enum osp_status st;
 
     TRY(engine_make(out, model, opt));
-    if (model->remote == NULL)
-        st = start_thread(*out);
+    st = (*out)->ops->start(*out);
     if (st != OSP_OK) {
         engine_free(*out);
         *out = NULL;
@@ -265,13 +135,53 @@ void osp_engine_close(struct osp_engine *engine)
 {
     if (engine == NULL)
         return;
-    if (engine->model->remote != NULL) {
-        remote_engine_close(engine->model->remote);
-    } else {
-        grammar_queue_end(engine->grammars);
-        queue_end(engine->inbox);
-        atomic_store(&engine->closing, true);
-        pthread_join(engine->thread, NULL);
-    }
+    engine->ops->close(engine);
     engine_free(engine);
+}
+
+/* ---- what it does ---- */
+
+/* Only an engine's lock changes in these. */
+static struct osp_engine *unlocked(const struct osp_engine *engine)
+{
+    return (struct osp_engine *)engine;
+}
+
+void osp_engine_get_stats(const struct osp_engine *engine, struct osp_engine_stats *out)
+{
+    engine->ops->get_stats(unlocked(engine), out);
+}
+
+void osp_engine_get_metrics(const struct osp_engine *engine, struct osp_engine_metrics *out)
+{
+    engine->ops->get_metrics(unlocked(engine), out);
+}
+
+void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_health *out)
+{
+    engine->ops->get_health(unlocked(engine), out);
+}
+
+void osp_engine_get_replay(const struct osp_engine *engine, struct osp_replay_stats *out)
+{
+    replay_get_stats(engine->model->replay, out);
+}
+
+bool osp_engine_alive(const struct osp_engine *engine)
+{
+    struct osp_engine_health health;
+
+    osp_engine_get_health(engine, &health);
+    return health.state == OSP_ENGINE_OK || health.state == OSP_ENGINE_WEDGED;
+}
+
+const char *osp_engine_state_text(enum osp_engine_state state)
+{
+    static const char *const texts[] = {
+#define STATE_TEXT(member, word) word,
+        OSP_ENGINE_STATE_LIST(STATE_TEXT)
+#undef STATE_TEXT
+    };
+
+    return texts[state];
 }

@@ -330,6 +330,7 @@ static enum osp_status open_elsewhere(struct osp_model *m, const struct osp_mode
     enum osp_status st;
 
     m->is_elsewhere = true;
+    m->engine_ops = &remote_engine_ops;
     TRY(open_format(m, opt));
     if (opt->path != NULL && !is_dummy(opt))
         absolute.path = m->path; /* later workers find it, too, wherever this process may go */

@@ -33,6 +33,7 @@ struct model_text {
     char path[MODEL_TEXT_PATH_BYTES]; /* the tokenizer's, absolute: for token masks */
 };
 
+struct engine_ops;
 struct remote;
 struct replay;
 
@@ -41,7 +42,8 @@ struct replay;
 struct osp_model {
     char *name, *path;
     struct model *model;
-    struct remote *remote;       /* the worker's process that holds the model, or NULL */
+    struct remote *remote;       /* the worker process that holds the model, or NULL */
+    const struct engine_ops *engine_ops; /* of its engine; NULL: local_engine_ops */
     struct tokenizer *tokenizer; /* NULL in a worker */
     bool is_elsewhere;           /* in a worker's process: `model` is NULL */
     struct model_text text;      /* of the tokenizer, here or in the worker's parent */

@@ -25,21 +25,18 @@ enum {
 
 /* ---- options ---- */
 
-static bool is_card(const char *device)
+static bool runs_in_worker(const char *device)
 {
-    const struct backend_ops *ops;
+    const struct backend_ops *ops = backend_find(device);
 
-    if (device != NULL && strcmp(device, "auto") != 0)
-        return strcmp(device, "cpu") != 0;
-    ops = backend_find(device);
-    return ops != NULL && strcmp(ops->name, "cpu") != 0;
+    return ops != NULL && ops->runs_in_worker;
 }
 
 enum osp_status remote_wanted(bool *out, const struct osp_model_options *opt)
 {
     const char *word = opt->worker != NULL ? opt->worker : "off";
 
-    *out = strcmp(word, "on") == 0 || (strcmp(word, "auto") == 0 && is_card(opt->device));
+    *out = strcmp(word, "on") == 0 || (strcmp(word, "auto") == 0 && runs_in_worker(opt->device));
     if (!*out && strcmp(word, "off") != 0 && strcmp(word, "auto") != 0)
         return fail(OSP_EINVAL, "worker \"%s\": there are on, off and auto", word);
     if (opt->worker_restarts_max < 0 || opt->worker_restarts_max > RESTARTS_MAX)
@@ -287,6 +284,15 @@ static enum osp_status check_room(const struct remote *r)
     return OSP_OK;
 }
 
+/* ctx: the remote. The keeper looks for canceled requests when it is woken. */
+static void note_cancel(void *ctx)
+{
+    struct remote *r = ctx;
+
+    if (!atomic_exchange(&r->has_cancels, true))
+        remote_wake(r);
+}
+
 enum osp_status remote_submit(struct remote *r, struct osp_request *request,
                               const struct osp_request_options *opt)
 {
@@ -299,7 +305,8 @@ enum osp_status remote_submit(struct remote *r, struct osp_request *request,
     if (st != OSP_OK)
         goto out;
     TRY(remote_take(r, request, &id));
-    request->remote = r;
+    request->on_cancel_ctx = r;
+    request->on_cancel = note_cancel;
     st = write_submit(r, request, opt, id);
     if (st != OSP_OK)
         remote_untake(r, id);
@@ -308,12 +315,6 @@ out:
     if (st == OSP_OK)
         remote_wake(r);
     return st;
-}
-
-void remote_cancel(struct remote *r)
-{
-    if (!atomic_exchange(&r->has_cancels, true))
-        remote_wake(r);
 }
 
 /* ---- figures ---- */

@@ -13,7 +13,7 @@
 
 struct remote;
 
-/* Whether these options ask for a worker ("on", or "auto" and the device is a card). */
+/* Whether these options ask for a worker ("on", or "auto" and a device that runs in one). */
 CHECKED enum osp_status remote_wanted(bool *out, const struct osp_model_options *opt);
 
 /* Starts the worker and waits until it has opened the model. Fails as osp_model_open() does, or when the
@@ -29,7 +29,9 @@ void remote_engine_close(struct remote *r); /* what runs is canceled */
 /* As engine_submit(); `request` was made with these options. */
 CHECKED enum osp_status remote_submit(struct remote *r, struct osp_request *request,
                                       const struct osp_request_options *opt);
-void remote_cancel(struct remote *r); /* some request's `cancel` was set */
+
+/* Of an engine whose model has a remote. */
+extern const struct engine_ops remote_engine_ops; /* remote_engine.c */
 
 void remote_get_stats(struct remote *r, struct osp_engine_stats *out);
 void remote_get_metrics(struct remote *r, struct osp_engine_metrics *out);

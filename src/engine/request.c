@@ -8,7 +8,6 @@
 #include "base/condition.h"
 #include "base/memory.h"
 #include "base/str.h"
-#include "engine/remote.h"
 
 static void request_free(struct osp_request *r)
 {
@@ -155,8 +154,8 @@ bool request_wait(struct osp_request *r, uint64_t deadline_ns)
 void osp_cancel(struct osp_request *request)
 {
     atomic_store(&request->cancel, true);
-    if (request->remote != NULL)
-        remote_cancel(request->remote);
+    if (request->on_cancel != NULL)
+        request->on_cancel(request->on_cancel_ctx);
 }
 
 void osp_request_close(struct osp_request *request)

@@ -49,7 +49,9 @@ struct osp_request {
     struct scores
         prompt_scores; /* (n_prompt) likewise, before the first of those; [0] is not set */
 
-    struct remote *remote; /* the worker's process that has it; NULL: none */
+    /* Called by osp_cancel() once `cancel` is set, from any thread; NULL: the engine looks at `cancel` between steps. */
+    void (*on_cancel)(void *ctx);
+    void *on_cancel_ctx;
 
     struct event_stream stream;
     struct outbox seen;    /* the client's copy */
