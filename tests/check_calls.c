@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "engine/answer_form.h"
+#include "engine/grammar/answer_form.h"
 
 enum {
     ROUNDS = 40,

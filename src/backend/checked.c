@@ -406,7 +406,7 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
     return plugin_ops(out, "cuda");
 }
 
-#define WITHOUT_BACKEND(device, in_worker)                                                                 \
+#define WITHOUT_BACKEND(device, in_worker)                                                         \
     static enum osp_status kv_dtype_##device(const struct backend_options *opt, enum dtype *out)   \
     {                                                                                              \
         const struct backend_ops *ops;                                                             \
@@ -438,7 +438,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
 #define CHECKED_STAGE(stage) .stage = checked_##stage,
-#define CHECKED_DEVICE(device, in_worker)                                                                     \
+#define CHECKED_DEVICE(device, in_worker)                                                          \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
                          .open = open_##device,                                                    \

@@ -1,8 +1,8 @@
 /* The chat functions of osprey.h that need no look inside of a chat. */
 #include <string.h>
 
-#include "engine/chat.h"
-#include "engine/model_api.h"
+#include "engine/chat/chat.h"
+#include "engine/core/model_api.h"
 
 static struct harmony_text text_of(const char *s)
 {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/kv_dtype.h"
-#include "engine/model_api.h"
+#include "engine/memory/kv_dtype.h"
+#include "engine/core/model_api.h"
 #include "model/routing.h"
 #include "model/selfcheck.h"
 #include "osprey_tools.h"

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 enum {
     QUEUE_REQUESTS_DEFAULT = 256,

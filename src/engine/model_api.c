@@ -1,5 +1,5 @@
 /* Opens a model: finds checkpoint and tokenizer, plans the memory, binds the weights. */
-#include "engine/model_api.h"
+#include "engine/core/model_api.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,11 @@
 #include "base/memory.h"
 #include "base/printable.h"
 #include "engine/bundled.h"
-#include "engine/host_memory.h"
-#include "engine/kv_dtype.h"
-#include "engine/memory_table.h"
-#include "engine/remote.h"
-#include "engine/replay.h"
+#include "engine/memory/host_memory.h"
+#include "engine/memory/kv_dtype.h"
+#include "engine/memory/memory_table.h"
+#include "engine/worker/remote.h"
+#include "engine/chat/replay.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
 

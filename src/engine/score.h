@@ -3,8 +3,8 @@
 #ifndef ENGINE_SCORE_H
 #define ENGINE_SCORE_H
 
-#include "engine/model_api.h"
-#include "engine/pages.h"
+#include "engine/core/model_api.h"
+#include "engine/sched/pages.h"
 
 struct scorer {
     struct osp_model *model; /* borrowed and claimed */

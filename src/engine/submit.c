@@ -7,12 +7,12 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "base/rng.h"
-#include "engine/chat.h"
-#include "engine/chat_replay.h"
-#include "engine/engine.h"
-#include "engine/grammar_queue.h"
-#include "engine/model_api.h"
-#include "engine/request_form.h"
+#include "engine/chat/chat.h"
+#include "engine/chat/chat_replay.h"
+#include "engine/core/engine.h"
+#include "engine/core/grammar_queue.h"
+#include "engine/core/model_api.h"
+#include "engine/core/request_form.h"
 
 /* OpenAI's range; and one in which no logit of a model becomes infinite. */
 static const double PENALTY_MAX = 2, REPETITION_MIN = 0.01, REPETITION_MAX = 100;

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "engine/bundled.h"
-#include "engine/model_api.h"
+#include "engine/core/model_api.h"
 
 enum {
     DECODED_BYTES_MAX = 1 << 30, /* far above any context's text */

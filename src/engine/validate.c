@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "engine/bundled.h"
-#include "engine/host_memory.h"
-#include "engine/kv_dtype.h"
-#include "engine/memory_plan.h"
-#include "engine/model_api.h"
+#include "engine/memory/host_memory.h"
+#include "engine/memory/kv_dtype.h"
+#include "engine/memory/memory_plan.h"
+#include "engine/core/model_api.h"
 #include "model/validate.h"
 #include "osprey_tools.h"
 #include "text/token/tokenizer.h"

@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "engine/chat.h"
-#include "engine/request.h"
+#include "engine/chat/chat.h"
+#include "engine/core/request.h"
 #include "harmony_streams.h"
 #include "text/token/detok.h"
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "answers.h"
-#include "engine/chat_replay.h"
+#include "engine/chat/chat_replay.h"
 
 enum { STORE_BYTES_MAX = 1 << 20, PROMPT_TOKENS_MAX = 1 << 20 };
 

@@ -9,7 +9,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "engine/answer_form.h"
+#include "engine/grammar/answer_form.h"
 #include "serve/fields/json_in.h"
 #include "serve/fields/json_fields.h"
 #include "text/harmony/harmony_read.h"

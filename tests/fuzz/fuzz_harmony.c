@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "text/harmony/harmony_read.h"
 #include "text/harmony/harmony_types.h"
 

@@ -180,6 +180,20 @@ static void check_caller(struct caller *c)
     }
 }
 
+/* Were a key alone, it would be admitted as long as it runs fewer than its share of what it leaves free; beside others
+ * it is admitted to fewer slots. */
+static void check_slots(void)
+{
+    const struct sched_limits *l = &sched()->limits;
+    int n[KEYS_MAX] = {0};
+
+    for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
+        if (runs(c))
+            n[c->key]++;
+    for (int k = 0; k < KEYS_MAX && l->slot_share > 0; k++)
+        CHECK(n[k] == 0 || n[k] - 1 < l->slot_share * (l->n_seqs_max - (n[k] - 1)));
+}
+
 static void check_counts(void)
 {
     int n_running = 0, n_waiting = 0, n_queue = 0;
@@ -193,6 +207,7 @@ static void check_counts(void)
         n_queue++;
     }
     CHECK(n_running == sched()->n_running && n_running <= sched()->limits.n_seqs_max);
+    check_slots();
     CHECK(n_waiting == sched()->n_waiting && n_queue == n_waiting);
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 
 enum {
     LIVE_MAX = 14,

@@ -1,4 +1,4 @@
-"""The tables of src/engine/wire_fields.h name every field of the public options, in order."""
+"""The tables of src/engine/worker/wire_fields.h name every field of the public options, in order."""
 import pathlib
 import re
 

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "engine/answer_form.h"
+#include "engine/grammar/answer_form.h"
 #include "text/harmony/harmony_read.h"
 
 #define TOKENIZER "models/osprey-nano/tokenizer.json"

@@ -1,7 +1,7 @@
 /* osp_chat built call by call: what each kind of message becomes in the prompt. */
 #include "unit.h"
 
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "harmony_case.h"
 
 #define SYSTEM_TEXT(effort)                                                                        \

@@ -1,7 +1,7 @@
 /* osp_chat_from_json: requests as clients send them, and errors that name the place. */
 #include "unit.h"
 
-#include "engine/chat.h"
+#include "engine/chat/chat.h"
 #include "base/clock.h"
 #include "harmony_case.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "engine/draw_lists.h"
-#include "engine/sched.h"
+#include "engine/sched/draw_lists.h"
+#include "engine/sched/sched.h"
 
 enum { VOCAB = 2048, ANSWER_TOKENS = 24, N_MIXED = 6 };
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "engine/core/engine.h"
 #include "model/model.h"
 
 enum { N_KINDS = 8, ANSWER_TOKENS = 40 };

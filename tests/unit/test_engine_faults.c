@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
-#include "engine/model_api.h"
+#include "engine/core/model_api.h"
 #include "model/model.h"
 
 enum { STEPS_BEFORE_FAULT = 3 };

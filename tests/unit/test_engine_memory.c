@@ -7,11 +7,11 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "engine/bundled.h"
-#include "engine/host_memory.h"
-#include "engine/kv_dtype.h"
-#include "engine/memory_plan.h"
-#include "engine/memory_table.h"
-#include "engine/sched.h"
+#include "engine/memory/host_memory.h"
+#include "engine/memory/kv_dtype.h"
+#include "engine/memory/memory_plan.h"
+#include "engine/memory/memory_table.h"
+#include "engine/sched/sched.h"
 
 static const int64_t GB = 1000 * 1000 * 1000;
 static const int64_t WEIGHTS = 13761264768;

@@ -2,7 +2,7 @@
  * way to others, by swapping and by computing again. */
 #include "engine_fixture.h"
 
-#include "engine/model_api.h"
+#include "engine/core/model_api.h"
 
 enum { N_TOGETHER = 6, PROMPT_TOKENS = 150, ANSWER_TOKENS = 180, FEW_PAGES = 14 };
 

@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "engine/model_api.h"
+#include "engine/core/model_api.h"
 #include "model/model.h"
 
 enum { SCRIPT_TOKENS_MAX = 200 };

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "engine/grammar_queue.h"
+#include "engine/core/grammar_queue.h"
 
 enum { QUEUE_MAX = 1000, MANY = 300, WAIT_MS = 60000 };
 

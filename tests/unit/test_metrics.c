@@ -1,7 +1,7 @@
 /* What the engine measures: how long a step should take, and the counts of its requests. */
 #include "unit.h"
 
-#include "engine/metrics.h"
+#include "engine/core/metrics.h"
 
 static const uint64_t SECOND_NS = 1000000000;
 

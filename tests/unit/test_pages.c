@@ -1,7 +1,7 @@
 /* The pool of pages and a sequence's sliding list of them. */
 #include "unit.h"
 
-#include "engine/pages.h"
+#include "engine/sched/pages.h"
 
 static void test_take_and_drop(void **state)
 {

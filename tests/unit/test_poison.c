@@ -8,7 +8,7 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "engine/model_api.h"
+#include "engine/core/model_api.h"
 #include "model/model.h"
 
 enum {

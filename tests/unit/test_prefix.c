@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
-#include "engine/sched.h"
+#include "engine/sched/sched.h"
 
 enum { CONTEXT = 16384, SEQS_MAX = 4, TURN_ID = 7, STOP_ID = 9 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "engine/sched.h"
+#include "engine/sched/sched.h"
 #include "osprey_tools.h"
 
 enum { N_LONG = 150, N_MANY = 7, TOPS = 4, PROMPT_MAX = 320 };

@@ -1,8 +1,8 @@
 /* The store of answers, and conversations that are rendered from it. */
 #include "unit.h"
 
-#include "engine/chat.h"
-#include "engine/chat_replay.h"
+#include "engine/chat/chat.h"
+#include "engine/chat/chat_replay.h"
 #include "harmony_case.h"
 
 #define COUNT(list) (sizeof(list) / sizeof((list)[0]))

@@ -1,8 +1,8 @@
 /* The client's side of a request: stop strings, and tokens to events. */
 #include "engine_fixture.h"
 
-#include "engine/event_stream.h"
-#include "engine/model_api.h"
+#include "engine/chat/event_stream.h"
+#include "engine/core/model_api.h"
 
 /* ---- stop strings ---- */
 

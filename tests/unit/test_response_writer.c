@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/rng.h"
-#include "engine/event_stream.h"
+#include "engine/chat/event_stream.h"
 #include "harmony_case.h"
 #include "serve/responses/response_writer.h"
 

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "engine/sched.h"
+#include "engine/sched/sched.h"
 
 enum { STOP_ID = 9, PROMPT_MAX = 4096, SEQS_MAX = 4 };
 

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/sched.h"
+#include "engine/sched/sched.h"
 
 enum { TOKEN = 1, STOP_ID = 9, SEQS_MAX = 128, TEXT_BYTES = 32 };
 

@@ -1,7 +1,7 @@
 /* How many rows of prompts go beside generated ones, by what steps cost. */
 #include "unit.h"
 
-#include "engine/sched_cost.h"
+#include "engine/sched/sched_cost.h"
 
 enum { ROWS_MAX = 4096 };
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
-#include "engine/wire_fields.h"
+#include "engine/worker/wire_fields.h"
 
 static void open_pair(struct wire ends[2])
 {

@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "engine/worker.h"
+#include "engine/worker/worker.h"
 #include "model/forward.h"
 #include "osprey_tools.h"
 

@@ -12,8 +12,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/process.h"
-#include "engine/wire_fields.h"
-#include "engine/worker.h"
+#include "engine/worker/wire_fields.h"
+#include "engine/worker/worker.h"
 #include "text/token/tokenizer.h"
 
 #define MODEL "models/osprey-nano"

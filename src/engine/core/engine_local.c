@@ -1,0 +1,164 @@
+/* An engine in this process: its parts, its thread, its inbox. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "engine/core/engine.h"
+#include "engine/core/grammar_queue.h"
+#include "engine/core/mask_thread.h"
+
+/* Under the lock. */
+static enum osp_status enqueue(struct osp_engine *e, struct osp_request *r)
+{
+    int64_t n_waiting = e->n_submitted - e->n_left_queue;
+
+    if (n_waiting >= e->options.queue_requests_max) {
+        e->n_refused++;
+        return fail(OSP_EBUSY, "%lld requests are waiting, limit is %d", (long long)n_waiting,
+                    e->options.queue_requests_max);
+    }
+    request_retain(r);
+    if (!queue_try_push(e->inbox, r)) {
+        request_drop(r);
+        return fail(OSP_EUNAVAILABLE, "the engine is closing");
+    }
+    e->n_submitted++;
+    e->n_prompt_submitted += r->seq.n_prompt;
+    return OSP_OK;
+}
+
+static enum osp_status submit(struct osp_engine *e, struct osp_request *r,
+                              const struct osp_request_options *opt)
+{
+    enum osp_status st;
+
+    (void)opt;
+    if (!atomic_load(&e->alive))
+        return fail(OSP_EUNAVAILABLE, "the device has failed; the engine must be opened again");
+    pthread_mutex_lock(&e->lock);
+    st = enqueue(e, r);
+    pthread_mutex_unlock(&e->lock);
+    return st;
+}
+
+void engine_count_refusal(struct osp_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->n_refused++;
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* ---- its parts ---- */
+
+/* All that one sequence keeps of its window between two steps, for all of them; the rest is for full pages. */
+static void set_host_pages(struct osp_engine *e)
+{
+    const struct memory_plan *plan = &e->model->plan;
+    struct sched_limits *l = &e->limits;
+    int64_t left = e->options.swap_bytes, n;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        e->host_page_bytes[g] = (size_t)e->model->facts.page_bytes[g];
+    if (left == 0)
+        left = plan->swap_bytes;
+    for (int g = N_PAGE_GROUPS - 1; g >= 0; g--) {
+        int64_t page_bytes = (int64_t)e->host_page_bytes[g];
+
+        n = g == GROUP_WINDOW ? (int64_t)l->n_seqs_max * sched_window_pages(l->window_tokens)
+                              : l->n_pages[g];
+        if (page_bytes > 0 && n > left / page_bytes)
+            n = left > 0 ? left / page_bytes : 0;
+        l->n_host_pages[g] = (int)n;
+        left -= n * page_bytes;
+    }
+}
+
+static enum osp_status alloc_host_pages(struct osp_engine *e)
+{
+    enum osp_status st = OSP_OK;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        TRY(mem_try_pages(&e->host_pages[g], (size_t)e->limits.n_host_pages[g],
+                          e->host_page_bytes[g], "host memory of KV pages"));
+out:
+    return st;
+}
+
+/* Signals are the program's business: the engine's thread takes none. */
+static enum osp_status start(struct osp_engine *e)
+{
+    sigset_t all, before;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    error = pthread_create(&e->thread, NULL, engine_main, e);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return fail(OSP_ENOMEM, "the engine's thread cannot be started: %s", strerror(error));
+    return OSP_OK;
+}
+
+static enum osp_status open_local(struct osp_engine *e)
+{
+    size_t n_seqs = (size_t)e->limits.n_seqs_max;
+    struct device_info device;
+    enum osp_status st;
+
+    model_device_info(e->model->model, &device);
+    e->runs_behind = device.runs_behind;
+    e->runs_ahead = device.runs_ahead;
+    set_host_pages(e);
+    e->limits.no_prefix_cache = e->options.no_prefix_cache;
+    e->limits.slot_share = e->options.client_slot_share;
+    TRY(sched_init(&e->sched, &e->limits));
+    TRY(mem_try_aligned(&e->batch_memory, (size_t)sched_batch_bytes_max(&e->limits), 1, "batch"));
+    TRY(alloc_host_pages(e));
+    TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
+    TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
+    TRY(mem_try_array(&e->top_tokens, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_tokens,
+                      "likeliest tokens"));
+    TRY(mem_try_array(&e->top_logprobs, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_logprobs,
+                      "their log-probabilities"));
+    e->inbox = queue_new((size_t)e->options.queue_requests_max);
+    e->grammars = grammar_queue_new(e);
+    e->masks = mask_thread_new(e->inbox);
+    engine_publish_stats(e);
+out:
+    return st;
+}
+
+static void close_local(struct osp_engine *e)
+{
+    grammar_queue_end(e->grammars);
+    queue_end(e->inbox);
+    atomic_store(&e->closing, true);
+    pthread_join(e->thread, NULL);
+}
+
+static void release_local(struct osp_engine *e)
+{
+    grammar_queue_free(e->grammars);
+    mask_thread_free(e->masks);
+    queue_free(e->inbox);
+    sched_release(&e->sched);
+    free(e->batch_memory);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        free(e->host_pages[g]);
+    free(e->tokens);
+    free(e->logprobs);
+    free(e->top_tokens);
+    free(e->top_logprobs);
+}
+
+const struct engine_ops local_engine_ops = {
+    .open = open_local,
+    .start = start,
+    .close = close_local,
+    .release = release_local,
+    .submit = submit,
+    .get_stats = local_get_stats,
+    .get_metrics = local_get_metrics,
+    .get_health = local_get_health,
+};

@@ -1,0 +1,83 @@
+/* struct osp_model: weights, tokenizer and memory plan; implements the model part of osprey.h. */
+#ifndef ENGINE_CORE_MODEL_API_H
+#define ENGINE_CORE_MODEL_API_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/memory/memory_plan.h"
+#include "osprey_tools.h"
+#include "engine/grammar/form_kit.h"
+#include "text/token/tokenizer.h"
+
+enum { STAGE_COSTS_MAX = 16 };
+
+/* What others than the device's owner want to know of a model: plain numbers, known once it is open. */
+struct model_facts {
+    int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads;
+    int vocab_size, window_tokens;
+    int64_t page_bytes[N_PAGE_GROUPS]; /* over all layers of the group */
+    int stop_ids[CONFIG_STOP_IDS_MAX]; /* the checkpoint's own */
+    int n_stop_ids;
+    int n_threads; /* of the host that compute */
+    int64_t n_parameters, n_active_parameters;
+    char device[sizeof((struct device_info *)0)->name];
+};
+
+enum { MODEL_TEXT_PATH_BYTES = 4096 };
+
+/* All that those who know tokens alone need of a tokenizer. */
+struct model_text {
+    int32_t n_token_ids;
+    struct special_ids specials;
+    char path[MODEL_TEXT_PATH_BYTES]; /* the tokenizer's, absolute: for token masks */
+};
+
+struct engine_ops;
+struct remote;
+struct replay;
+
+/* Immutable after opening but for its last members. `model` is touched by the thread of the one
+ * engine that has claimed it, and by nobody else while that engine is open. */
+struct osp_model {
+    char *name, *path;
+    struct model *model;
+    struct remote *remote;               /* the worker process that holds the model, or NULL */
+    const struct engine_ops *engine_ops; /* of its engine; NULL: local_engine_ops */
+    struct tokenizer *tokenizer;         /* NULL in a worker */
+    bool is_elsewhere;                   /* in a worker's process: `model` is NULL */
+    struct model_text text;              /* of the tokenizer, here or in the worker's parent */
+    struct form_kit *forms;
+    struct replay *replay; /* of answers; NULL in a worker */
+    struct memory_plan plan;
+    struct model_facts facts;
+    unsigned mxfp4_parts; /* that loading turns to MXFP4 */
+    struct device_info device;
+    double load_seconds;
+    atomic_bool claimed; /* by an engine */
+    pthread_mutex_t costs_lock;
+    struct stage_cost costs[STAGE_COSTS_MAX]; /* as of the last finished step */
+    int n_costs;
+};
+
+/* As osp_model_open(), here and now, for a worker: without a tokenizer, of which its parent told this. */
+CHECKED enum osp_status model_open_tokens(struct osp_model **out,
+                                          const struct osp_model_options *opt,
+                                          const struct model_text *text);
+
+/* Copies the stages' costs for readers in other threads; called by the engine after a step. */
+void osp_model_publish_costs(struct osp_model *m);
+
+/* "bf16" or "mxfp8"; NULL is bf16. */
+CHECKED enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text);
+
+/* What that device has; share: of a card's total, or 0. */
+CHECKED enum osp_status device_room(struct memory_room *out, const char *device, double share);
+
+/* The public tokenizer is the internal one. */
+static inline const struct tokenizer *tokenizer_of(const struct osp_tokenizer *t)
+{
+    return (const struct tokenizer *)t;
+}
+
+#endif

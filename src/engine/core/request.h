@@ -1,0 +1,89 @@
+/* A request: a client's wish, shared by the client and the engine's thread, freed with the last of
+ * their two references. The engine's thread owns `seq` from submission until it has ended the
+ * request; the client's thread owns `stream` and what follows; between them lies the outbox. */
+#ifndef ENGINE_CORE_REQUEST_H
+#define ENGINE_CORE_REQUEST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "engine/grammar/answer_form.h"
+#include "engine/chat/event_stream.h"
+#include "engine/core/metrics.h"
+#include "engine/core/scores.h"
+
+/* What the engine has told so far. The tokens themselves lie in seq.tokens, which never moves and
+ * has room for all of them, so a slow reader never holds up a step. */
+struct outbox {
+    int n_tokens; /* prompt and answer */
+    int n_cached; /* of the prompt */
+    /* The engine has it. Until then its grammars are compiled; when it ends before, it is refused. */
+    bool is_accepted;
+    bool ended;
+    enum seq_end end;
+    enum osp_status status; /* SEQ_END_FAILED and SEQ_END_TIMEOUT */
+    struct seq_times times;
+};
+
+struct osp_request {
+    atomic_int n_refs;
+    atomic_bool cancel;
+    atomic_bool is_answered; /* set before `cancel`: a stop string has ended the answer */
+    struct seq seq;
+    struct request_marks marks; /* the engine's thread's */
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct outbox outbox;       /* under the lock */
+    char *message;              /* set once, before the outbox ends with a failure */
+    char *client, *user, *salt; /* what seq.client_key, .user_key and .salt point to */
+    /* NULL: it is held to none. Of the engine's thread, as are its mask and what follows; of the mask thread
+     * while mask_is_away. */
+    struct answer_form *form;
+    enum osp_status form_status; /* why there can be no mask for the next token, */
+    char *form_message;          /* in words */
+    bool mask_is_away;           /* the engine's thread's: a mask thread makes it (mask_thread.h) */
+    struct osp_request *next_mask; /* in a list of that */
+    struct scores
+        scores; /* of the answer's tokens: the engine writes them before it publishes those */
+    struct scores
+        prompt_scores; /* (n_prompt) likewise, before the first of those; [0] is not set */
+
+    /* Called by osp_cancel() once `cancel` is set, from any thread; NULL: the engine looks at `cancel` between steps. */
+    void (*on_cancel)(void *ctx);
+    void *on_cancel_ctx;
+
+    struct event_stream stream;
+    struct outbox seen;    /* the client's copy */
+    int n_read;            /* tokens given to the stream, prompt included */
+    int n_told;            /* of them, those that went with an event */
+    struct replay *replay; /* keeps the answer; NULL: it is not kept */
+    uint64_t replay_prompt;
+    bool is_finished; /* the stream has heard that no token follows */
+    bool is_over;     /* DONE or ERROR was given */
+};
+
+/* Gives a request with one reference, the client's. Fails as event_stream_init and seq_init do. */
+CHECKED enum osp_status request_new(struct osp_request **out, const struct sched_limits *limits,
+                                    const struct event_stream_options *stream, int n_tokens_max);
+void request_retain(struct osp_request *r);
+void request_drop(struct osp_request *r);
+
+/* Engine's thread: tells the client what a step has changed in r->seq. */
+void request_publish(struct osp_request *r);
+/* Engine's thread: r->seq has ended as SEQ_END_FAILED or SEQ_END_TIMEOUT for this reason. */
+void request_publish_failure(struct osp_request *r, enum osp_status status, const char *message);
+/* That reason, once it has been told. */
+const char *request_message(const struct osp_request *r);
+
+/* The engine has r, whose grammars are compiled. From any thread. */
+void request_accept(struct osp_request *r);
+bool request_is_accepted(struct osp_request *r);
+/* Waits until it is accepted or has ended, as request_wait() does: OSP_OK, OSP_ETIMEOUT, or why it was refused. */
+CHECKED enum osp_status request_wait_accepted(struct osp_request *r, uint64_t deadline_ns);
+
+/* Client's thread: updates r->seen once it differs, waiting until `deadline_ns` of clock_ns() (0:
+ * not at all, UINT64_MAX: for ever). False: nothing new by then. */
+bool request_wait(struct osp_request *r, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,307 @@
+/* Arithmetic of the memory plan. */
+#include "engine/memory/memory_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "engine/memory/memory_advice.h"
+#include "engine/sched/sched.h"
+
+enum {
+    SEQS_DEFAULT = 8,
+    SEQS_MAX = 16384, /* a row of every step each; its row of logits is planned like all else */
+    BATCH_TOKENS_DEFAULT = 512,
+    BATCH_TOKENS_CARD =
+        2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s; */
+    BATCH_TOKENS_SEQ = 16, /* or so many for each request, where those are more */
+    BATCH_TOKENS_MAX = 16384,
+    CONTEXT_TOKENS_MAX = 1 << 24, /* keeps positions and page counts far from overflow */
+    CONTEXT_WANTED_TOKENS =
+        4096,          /* a context is not cut below this for the sake of more requests */
+    SNAPSHOT_PART = 8, /* window pages that the prefix cache may keep: 1 for so many full ones, */
+    ENDS_KEPT = 2,     /* and for each request at once as many as it has itself */
+    FREE_SHARE = 2,    /* the cache gets 1/2 of what weights and activations leave, */
+    TIGHT_SHARE = 8,   /* and 1/8 of all when the weights, which the host maps, take all */
+    SWAP_PART = 8,     /* of the KV cache's bytes */
+    ADVICE_BYTES_MAX = 512
+};
+
+static const int64_t SWAP_BYTES_MAX = (int64_t)4 << 30;
+
+static enum osp_status check_range(const char *what, int value, int max)
+{
+    if (value < 0 || value > max)
+        return fail(OSP_EINVAL, "%s is %d, must be in 0 (default) to %d", what, value, max);
+    return OSP_OK;
+}
+
+static int context_allowed(const struct gptoss_config *c)
+{
+    return c->context_tokens_max < CONTEXT_TOKENS_MAX ? c->context_tokens_max : CONTEXT_TOKENS_MAX;
+}
+
+static enum osp_status check_wish(const struct memory_wish *w, const struct gptoss_config *c)
+{
+    enum osp_status st;
+
+    TRY(check_range("n_seqs_max", w->n_seqs_max, SEQS_MAX));
+    TRY(check_range("n_batch_tokens_max", w->n_batch_tokens_max, BATCH_TOKENS_MAX));
+    if (w->kv_cache_bytes < 0)
+        return fail(OSP_EINVAL, "kv_cache_bytes is %lld, must not be negative",
+                    (long long)w->kv_cache_bytes);
+    if (w->n_batch_tokens_max > 0 && w->n_seqs_max > w->n_batch_tokens_max)
+        return fail(OSP_EINVAL, "n_batch_tokens_max is %d, must be at least n_seqs_max, %d",
+                    w->n_batch_tokens_max, w->n_seqs_max);
+    if (w->context_tokens_max < 0 || w->context_tokens_max > context_allowed(c))
+        return fail(OSP_EINVAL, "a context of %d tokens is asked for, the model allows %d",
+                    w->context_tokens_max, context_allowed(c));
+out:
+    return st;
+}
+
+/* Of a card that many share prompts come in fewer, fuller steps: each of these costs those who generate a step of theirs. */
+static int batch_default(int n_seqs_max, bool is_card)
+{
+    const int n = n_seqs_max * BATCH_TOKENS_SEQ;
+
+    if (!is_card)
+        return BATCH_TOKENS_DEFAULT;
+    return n < BATCH_TOKENS_CARD      ? BATCH_TOKENS_CARD
+           : n < BATCH_TOKENS_MAX / 2 ? n
+                                      : BATCH_TOKENS_MAX / 2;
+}
+
+static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
+{
+    p->n_seqs_max = w->n_seqs_max;
+    p->n_batch_tokens_max = w->n_batch_tokens_max;
+    if (p->n_seqs_max == 0)
+        p->n_seqs_max = SEQS_DEFAULT;
+    if (p->n_batch_tokens_max == 0)
+        p->n_batch_tokens_max = batch_default(p->n_seqs_max, w->is_card);
+    if (p->n_seqs_max > p->n_batch_tokens_max && w->n_seqs_max == 0)
+        p->n_seqs_max = p->n_batch_tokens_max;
+    if (p->n_batch_tokens_max < p->n_seqs_max)
+        p->n_batch_tokens_max = p->n_seqs_max;
+}
+
+/* n pages for each sequence, as far as such a number goes. */
+static int seq_product(const struct memory_plan *p, int n)
+{
+    int64_t all = (int64_t)p->n_seqs_max * n;
+
+    return all < INT32_MAX ? (int)all : INT32_MAX;
+}
+
+/* Pages of the full group that fit beside the window group's; 0 when not even those fit. */
+static int full_pages_max(const struct memory_plan *p, const struct gptoss_config *c,
+                          int64_t budget_bytes)
+{
+    int n_most = seq_product(p, pages_of_tokens(CONTEXT_TOKENS_MAX));
+    int64_t page_bytes = model_page_bytes(c, GROUP_FULL, p->kv_dtype) +
+                         model_page_bytes(c, GROUP_WINDOW, p->kv_dtype) / SNAPSHOT_PART;
+    int64_t left =
+        budget_bytes - p->n_pages[GROUP_WINDOW] * model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
+
+    if (left < 0)
+        return 0;
+    if (page_bytes == 0 || left / page_bytes > n_most)
+        return n_most;
+    return (int)(left / page_bytes);
+}
+
+/* The longest context of which n_seqs_max fit; at least one page, which may yet prove too much. */
+static int context_that_fits(const struct memory_plan *p, int n_full_max, int n_allowed)
+{
+    int n_pages = n_full_max / p->n_seqs_max;
+    int n_wanted = pages_of_tokens(CONTEXT_WANTED_TOKENS);
+
+    if (n_pages < n_wanted)
+        n_pages = n_wanted < n_full_max ? n_wanted : n_full_max;
+    if (n_pages < 1)
+        n_pages = 1;
+    if (n_pages >= pages_of_tokens(n_allowed))
+        return n_allowed;
+    return n_pages * PAGE_TOKENS;
+}
+
+struct budget {
+    int64_t share_bytes, most_bytes; /* what the cache should take, and could */
+};
+
+static struct budget budget_of(const struct memory_plan *p, const struct memory_wish *w,
+                               int64_t available)
+{
+    const int64_t rest = available - p->weight_bytes - p->activation_bytes;
+    const int64_t left = rest > 0 || !w->is_card ? rest : 0;
+    int64_t share = left / FREE_SHARE;
+
+    if (w->kv_cache_bytes > 0)
+        return (struct budget){w->kv_cache_bytes, w->kv_cache_bytes};
+    if (share < available / TIGHT_SHARE && !w->is_card)
+        share = available / TIGHT_SHARE;
+    return (struct budget){share, left > share ? left : share};
+}
+
+/* Of KV cache for one request of the context; kept as the plan's, which has none. */
+static enum osp_status fail_too_small(struct memory_plan *p, const struct gptoss_config *c,
+                                      int64_t has_bytes)
+{
+    const int64_t n_full = pages_of_tokens(p->context_tokens_max);
+    const int64_t n_window = p->n_pages[GROUP_WINDOW] + n_full / SNAPSHOT_PART + 1;
+    char need[16], has[16], weights[16], activations[16];
+
+    p->kv_cache_bytes = n_full * model_page_bytes(c, GROUP_FULL, p->kv_dtype) +
+                        n_window * model_page_bytes(c, GROUP_WINDOW, p->kv_dtype);
+    return fail(
+        OSP_ENOMEM,
+        "one request of %d tokens needs %s of KV cache, but only %s may be used beside %s of "
+        "weights and %s of activations",
+        p->context_tokens_max, format_bytes(need, (double)p->kv_cache_bytes),
+        format_bytes(has, (double)has_bytes), format_bytes(weights, (double)p->weight_bytes),
+        format_bytes(activations, (double)p->activation_bytes));
+}
+
+/* Pages that a card has not would fail when they are taken; those of a host are only address space yet. A share of
+ * the card is for caches that are not asked for. */
+static enum osp_status check_asked(const struct memory_plan *p, const struct memory_wish *w,
+                                   int64_t available)
+{
+    const int64_t free = w->room.free_bytes > 0 ? w->room.free_bytes : available;
+    const int64_t left = free - p->weight_bytes - p->activation_bytes;
+    char asked[16], has[16], weights[16], activations[16];
+
+    if (!w->is_card || w->kv_cache_bytes <= left)
+        return OSP_OK;
+    return fail(
+        OSP_ENOMEM,
+        "%s of KV cache are asked for, but beside %s of weights and %s of activations only %s "
+        "are free on the device",
+        format_bytes(asked, (double)w->kv_cache_bytes),
+        format_bytes(weights, (double)p->weight_bytes),
+        format_bytes(activations, (double)p->activation_bytes),
+        format_bytes(has, left > 0 ? (double)left : 0));
+}
+
+static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_config *c,
+                                    int n_context_wished, struct budget budget)
+{
+    int n_full_max = full_pages_max(p, c, budget.share_bytes);
+    int n_context;
+
+    p->context_tokens_max = n_context_wished;
+    if (n_context_wished == 0)
+        p->context_tokens_max = context_that_fits(p, n_full_max, context_allowed(c));
+    n_context = pages_of_tokens(p->context_tokens_max);
+    if (n_context > n_full_max)
+        n_full_max = full_pages_max(p, c, budget.most_bytes);
+    if (n_context > n_full_max)
+        return fail_too_small(p, c, budget.most_bytes);
+    p->n_pages[GROUP_FULL] = seq_product(p, n_context);
+    if (p->n_pages[GROUP_FULL] > n_full_max)
+        p->n_pages[GROUP_FULL] = n_full_max;
+    p->n_snapshot_pages += p->n_pages[GROUP_FULL] / SNAPSHOT_PART;
+    p->n_pages[GROUP_WINDOW] += p->n_pages[GROUP_FULL] / SNAPSHOT_PART;
+    return OSP_OK;
+}
+
+int64_t device_share_bytes(const struct device_memory *m, double share, int64_t host_bytes)
+{
+    const int64_t n_free = m->is_unified && host_bytes > m->free_bytes ? host_bytes : m->free_bytes;
+    const int64_t n_used = m->total_bytes - n_free;
+    const int64_t n_allowed = (int64_t)(share * (double)m->total_bytes) - n_used;
+
+    if (share <= 0 || n_allowed > n_free)
+        return n_free;
+    return n_allowed > 0 ? n_allowed : 0;
+}
+
+/* Pages that one sequence's tables may list: at most as if no layer had a window. */
+static int seq_pages_max(int n_context)
+{
+    return N_PAGE_GROUPS * pages_of_tokens(n_context);
+}
+
+/* Of the device's own, with tables of the longest context that may be: those of a shorter one need less. */
+static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_config *c,
+                             const struct memory_wish *w)
+{
+    const int n_context = w->context_tokens_max > 0 ? w->context_tokens_max : context_allowed(c);
+    const struct batch_counts lists = draw_lists_max(p->n_seqs_max, n_context, c->vocab_size);
+    const struct batch_counts counts = {.n_rows = p->n_batch_tokens_max,
+                                        .n_seqs = p->n_seqs_max,
+                                        .n_samples = p->n_seqs_max,
+                                        .n_pages = seq_product(p, seq_pages_max(n_context)),
+                                        .n_seen = lists.n_seen,
+                                        .n_biases = lists.n_biases,
+                                        .n_mask_words = lists.n_mask_words};
+    struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_rows);
+
+    shape.n_seq_pages = seq_pages_max(n_context);
+    shape.n_threads = w->n_threads;
+    return w->step_bytes == NULL ? 0 : w->step_bytes(&shape);
+}
+
+int64_t memory_swap_bytes(int64_t kv_cache_bytes)
+{
+    const int64_t n = kv_cache_bytes / SWAP_PART;
+
+    return n < SWAP_BYTES_MAX ? n : SWAP_BYTES_MAX;
+}
+
+enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_config *c,
+                                const struct memory_wish *wish, int64_t weight_bytes,
+                                int64_t available_bytes)
+{
+    struct memory_plan *p = out;
+    int n_own;
+    enum osp_status st;
+
+    *p = (struct memory_plan){.weight_bytes = weight_bytes,
+                              .kv_dtype = wish->kv_dtype,
+                              .kv_asked_bytes = wish->kv_cache_bytes};
+    TRY(check_wish(wish, c));
+    choose_batch(p, wish);
+    p->step_bytes = step_bytes_of(p, c, wish);
+    p->activation_bytes =
+        model_activation_bytes(c, p->n_batch_tokens_max, p->n_seqs_max) + p->step_bytes;
+    n_own = p->n_seqs_max * sched_window_pages(c->window_tokens);
+    p->n_snapshot_pages = (ENDS_KEPT - 1) * n_own;
+    p->n_pages[GROUP_WINDOW] = ENDS_KEPT * n_own + sched_chunk_pages(p->n_batch_tokens_max);
+    TRY(check_asked(p, wish, available_bytes));
+    TRY(choose_pages(p, c, wish->context_tokens_max, budget_of(p, wish, available_bytes)));
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        p->kv_cache_bytes += p->n_pages[g] * model_page_bytes(c, (enum page_group)g, p->kv_dtype);
+    p->n_seq_pages_max = seq_pages_max(p->context_tokens_max);
+    p->lists = draw_lists_max(p->n_seqs_max, p->context_tokens_max, c->vocab_size);
+    p->swap_bytes = memory_swap_bytes(p->kv_cache_bytes);
+    p->total_bytes = p->weight_bytes + p->activation_bytes + p->kv_cache_bytes;
+out:
+    return st;
+}
+
+enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
+                                 const struct memory_wish *wish, int64_t weight_bytes,
+                                 int64_t available_bytes)
+{
+    const struct memory_question q = {c, wish, weight_bytes, available_bytes, out};
+    enum osp_status st = memory_plan_try(out, c, wish, weight_bytes, available_bytes);
+    char why[FAIL_MESSAGE_BYTES_MAX];
+    struct buf advice;
+
+    if (st != OSP_ENOMEM)
+        return st;
+    snprintf(why, sizeof why, "%s", fail_message());
+    buf_init(&advice, ADVICE_BYTES_MAX);
+    memory_advice_write(&advice, &q);
+    if (advice.size_bytes > 0)
+        st = fail(OSP_ENOMEM, "%s; ask for %s", why, buf_text(&advice));
+    else
+        st = fail(OSP_ENOMEM,
+                  "%s; no limit on requests changes that: it needs a device with more free memory, "
+                  "or a checkpoint with smaller weights",
+                  why);
+    buf_release(&advice);
+    return st;
+}

@@ -1,0 +1,175 @@
+/* From the plan of a step to the block of bytes that the device gets. */
+#include "engine/sched/sched_rows.h"
+
+int64_t sched_batch_bytes_max(const struct sched_limits *l)
+{
+    int n_window = sched_window_pages(l->window_tokens) + sched_chunk_pages(l->n_batch_tokens_max);
+    int n_pages_seq = pages_of_tokens(l->context_tokens_max) + n_window;
+
+    return batch_bytes((struct batch_counts){
+        .n_rows = l->n_batch_tokens_max,
+        .n_seqs = l->n_seqs_max,
+        .n_samples = l->n_seqs_max,
+        .n_pages = l->n_seqs_max * n_pages_seq,
+        .n_seen = l->lists.n_seen,
+        .n_biases = l->lists.n_biases,
+        .n_mask_words = l->lists.n_mask_words,
+    });
+}
+
+/* Added to the logit of a token that is known: greedily, it is drawn, and its log-probability told, which is of the row
+ * as it came. Far above any logit, and far from overflow. */
+static const float KNOWN_BIAS = 1e30F;
+
+/* Writable views of a block that is being filled, and how far it is filled. */
+struct filling {
+    struct batch *batch;
+    struct batch_counts lists;
+    int32_t *tokens, *positions, *row_seq, *kinds, *pages;
+    struct batch_seq *seqs;
+    struct batch_sample *samples;
+    int n_rows, n_seqs, n_samples, n_pages;
+};
+
+static void *writable(struct batch *b, int32_t offset)
+{
+    return (char *)b + offset;
+}
+
+static struct filling filling_of(struct batch *b)
+{
+    return (struct filling){
+        .batch = b,
+        .tokens = writable(b, b->offset_tokens),
+        .positions = writable(b, b->offset_positions),
+        .row_seq = writable(b, b->offset_row_seq),
+        .kinds = writable(b, b->offset_kinds),
+        .pages = writable(b, b->offset_pages),
+        .seqs = writable(b, b->offset_seqs),
+        .samples = writable(b, b->offset_samples),
+    };
+}
+
+static void fill_rows(struct filling *f, const struct step_part *part)
+{
+    for (int i = 0; i < part->n_rows; i++) {
+        int position = part->first + i;
+        int row = f->n_rows++;
+
+        f->tokens[row] = position < part->seq->n_tokens
+                             ? part->seq->tokens[position]
+                             : batch_token_drawn(part->seq->awaited_sample);
+        f->positions[row] = position;
+        f->row_seq[row] = f->n_seqs;
+        f->kinds[row] = position < part->seq->n_prompt ? ROW_PROMPT : ROW_GENERATED;
+    }
+}
+
+static void count_lists(const struct seq *q, struct batch_counts *counts)
+{
+    draw_lists_count(&q->lists, seq_n_known(q) - q->n_prompt, counts);
+}
+
+static void fill_sample(struct filling *f, const struct seq *q)
+{
+    struct batch_sample *out = &f->samples[f->n_samples++];
+
+    *out = q->draw;
+    out->row = f->n_rows - 1;
+    out->position = (uint32_t)seq_n_known(q);
+    draw_lists_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
+}
+
+/* The row of a prompt's position, of which is told how likely the next token is. */
+static void fill_told(struct filling *f, const struct seq *q, int position, int row)
+{
+    struct batch_bias *biases = writable(f->batch, f->batch->offset_biases);
+
+    biases[f->lists.n_biases] = (struct batch_bias){q->tokens[position + 1], KNOWN_BIAS};
+    f->samples[f->n_samples++] = (struct batch_sample){.row = row,
+                                                       .top_p = 1,
+                                                       .position = (uint32_t)position + 1,
+                                                       .n_top = q->n_top_scored,
+                                                       .n_biases = 1,
+                                                       .first_seen = f->lists.n_seen,
+                                                       .first_bias = f->lists.n_biases,
+                                                       .first_mask_word = f->lists.n_mask_words};
+    f->lists.n_biases++;
+}
+
+static void fill_part(struct filling *f, const struct step_part *part)
+{
+    const int first_told = part_first_told(part);
+    struct batch_seq *seq = &f->seqs[f->n_seqs];
+
+    seq->first_row = f->n_rows;
+    seq->n_rows = part->n_rows;
+    fill_rows(f, part);
+    page_lists_write(part->seq->pages, seq, f->pages, &f->n_pages);
+    for (int i = 0; i < part->n_told; i++)
+        fill_told(f, part->seq, first_told + i, seq->first_row + first_told + i - part->first);
+    if (part->draws)
+        fill_sample(f, part->seq);
+    f->n_seqs++;
+}
+
+static struct batch *lay_out(const struct step_plan *plan, void *memory)
+{
+    struct batch_counts counts = {.n_rows = plan->n_rows,
+                                  .n_seqs = plan->n_parts,
+                                  .n_samples = plan->n_told + plan->n_draws,
+                                  .n_pages = plan->n_pages,
+                                  .n_biases = plan->n_told};
+    struct batch *b;
+    struct filling f;
+
+    for (int i = 0; i < plan->n_parts; i++)
+        if (plan->parts[i].draws)
+            count_lists(plan->parts[i].seq, &counts);
+    b = batch_init(memory, counts);
+    f = filling_of(b);
+
+    for (int i = 0; i < plan->n_parts; i++)
+        fill_part(&f, &plan->parts[i]);
+    return b;
+}
+
+/* Whether more than the token's own place depends on a token that is not known yet. */
+static bool has_open_lists(const struct step_plan *plan)
+{
+    for (int i = 0; i < plan->n_parts; i++) {
+        const struct seq *q = plan->parts[i].seq;
+
+        if (q->is_awaited && (q->lists.seen != NULL || q->is_held))
+            return true;
+    }
+    return false;
+}
+
+/* Tokens that were drawn since the batch was laid out: each is its sequence's last. */
+static void fill_unknown(const struct step_plan *plan)
+{
+    const struct batch_seq *seqs = BATCH_SEQS(plan->batch);
+    int32_t *tokens = writable(plan->batch, plan->batch->offset_tokens);
+
+    for (int i = 0; i < plan->n_parts; i++) {
+        const struct step_part *part = &plan->parts[i];
+        int row = seqs[i].first_row + seqs[i].n_rows - 1;
+
+        if (tokens[row] < 0)
+            tokens[row] = part->seq->tokens[part->first + part->n_rows - 1];
+    }
+}
+
+const struct batch *sched_batch(struct sched *s, void *memory)
+{
+    struct step_plan *plan = s->plan;
+
+    if (s->under_way != NULL && has_open_lists(plan))
+        return NULL;
+    if (plan->batch == NULL)
+        plan->batch = lay_out(plan, memory);
+    else if (s->under_way == NULL && !plan->is_sent)
+        fill_unknown(plan);
+    return plan->batch;
+}

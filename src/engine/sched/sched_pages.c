@@ -1,0 +1,234 @@
+/* Pages of sequences: taken when rows need them, given up when others need them more. */
+#include "engine/sched/sched_pages.h"
+
+#include <assert.h>
+#include <limits.h>
+
+#include "engine/sched/sched_prefix.h"
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int max_int(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static void host_lists_drop(struct sched *s, struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        page_list_drop(&q->host[g], &s->host[g]);
+        page_list_release(&q->host[g]);
+    }
+    q->is_swapped = false;
+}
+
+void plan_move(struct sched *s, struct page_move move)
+{
+    assert(s->plan->n_moves < s->n_moves_max);
+    s->plan->moves[s->plan->n_moves++] = move;
+}
+
+/* ---- giving way ---- */
+
+static int n_held(const struct seq *q)
+{
+    return q->pages[GROUP_FULL].n + q->pages[GROUP_WINDOW].n;
+}
+
+static bool host_has_room(const struct sched *s, const struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        if (s->host[g].n_free < q->pages[g].n)
+            return false;
+    return true;
+}
+
+static bool host_lists_init(struct sched *s, struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        if (page_list_init(&q->host[g], max_int(q->pages[g].n, 1)) != OSP_OK) {
+            host_lists_drop(s, q);
+            return false;
+        }
+    return true;
+}
+
+static void swap_out(struct sched *s, struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        q->host[g].first = q->pages[g].first;
+        for (int i = 0; i < q->pages[g].n; i++) {
+            int32_t slot = pages_take(&s->host[g]);
+
+            page_list_append(&q->host[g], slot);
+            plan_move(
+                s, (struct page_move){MOVE_OUT, (enum page_group)g, q->pages[g].numbers[i], slot});
+        }
+    }
+    q->is_swapped = true;
+    s->n_swapped_pages += n_held(q);
+}
+
+/* q's pages go to the host's memory, or are computed again later. */
+static void preempt(struct sched *s, struct seq *q)
+{
+    assert(q->state == SEQ_RUNNING);
+    assert(s->under_way == NULL);
+    if (n_held(q) > 0 && host_has_room(s, q) && host_lists_init(s, q))
+        swap_out(s, q);
+    else
+        q->n_stored = 0;
+    chain_leave(s, q);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        page_list_drop(&q->pages[g], &s->pages[g]);
+    q->n_rows = 0;
+    q->n_preempted++;
+    s->n_preemptions++;
+    sched_requeue(s, q);
+}
+
+/* The last in order behind `rank` that holds pages of the group. */
+static bool preempt_behind(struct sched *s, int rank, enum page_group g)
+{
+    for (int i = s->n_order - 1; i > rank; i--) {
+        struct seq *q = s->order[i];
+
+        if (q == NULL || q->pages[g].n == 0)
+            continue;
+        s->order[i] = NULL;
+        preempt(s, q);
+        return true;
+    }
+    return false;
+}
+
+static bool make_room(struct sched *s, enum page_group g, int rank)
+{
+    while (s->pages[g].n_free == 0)
+        if (!prefix_evict(&s->prefix, g) && !preempt_behind(s, rank, g))
+            return false;
+    return true;
+}
+
+/* A page that is to be written has one owner. */
+static void assert_writable(const struct sched *s, const struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        int32_t page = page_list_at(&q->pages[g], q->n_stored / PAGE_TOKENS);
+
+        assert(page < 0 || s->pages[g].page[page].n_refs == 1);
+    }
+}
+
+void pages_cover(struct sched *s, int rank)
+{
+    struct seq *q = s->order[rank];
+
+    for (int g = 0; g < N_PAGE_GROUPS && q->n_rows > 0; g++)
+        while (page_list_end(&q->pages[g]) < q->n_stored + q->n_rows) {
+            if (!make_room(s, (enum page_group)g, rank)) {
+                q->n_rows = max_int(page_list_end(&q->pages[g]) - q->n_stored, 0);
+                break;
+            }
+            page_list_append(&q->pages[g], pages_take(&s->pages[g]));
+        }
+    assert(rank > 0 || q->n_rows > 0); /* the first one always goes on */
+    assert_writable(s, q);
+}
+
+/* ---- admission ---- */
+
+/* Pages of the group that a sequence will yet take for the tokens that it has, and one to grow. */
+static int n_wanted(const struct sched *s, const struct seq *q, enum page_group g)
+{
+    int n_end = pages_of_tokens(min_int(q->n_tokens + PAGE_TOKENS, q->n_tokens_max));
+    const struct page_list *l = &q->pages[g];
+
+    if (g == GROUP_WINDOW)
+        return max_int(min_int(n_end, sched_window_pages(s->limits.window_tokens)) - l->n, 0);
+    return max_int(n_end - l->n, 0);
+}
+
+/* q, or NULL, and all who run. */
+static bool wishes_fit(const struct sched *s, const struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        int n = q != NULL ? n_wanted(s, q, (enum page_group)g) : 0;
+
+        if (g == GROUP_WINDOW)
+            n += sched_chunk_pages(s->limits.n_batch_tokens_max);
+        for (int i = 0; i < s->n_running; i++)
+            n += n_wanted(s, s->running[i], (enum page_group)g);
+        if (n > s->pages[g].n_free + s->pages[g].n_idle)
+            return false;
+    }
+    return true;
+}
+
+bool pages_fit(const struct sched *s, const struct seq *q)
+{
+    return s->n_running == 0 || wishes_fit(s, q); /* it always fits alone */
+}
+
+bool pages_suffice(const struct sched *s)
+{
+    return wishes_fit(s, NULL);
+}
+
+bool take_page(struct sched *s, struct seq *q, enum page_group g)
+{
+    if (!make_room(s, g, INT_MAX))
+        return false;
+    page_list_append(&q->pages[g], pages_take(&s->pages[g]));
+    return true;
+}
+
+static void swap_in(struct sched *s, struct seq *q)
+{
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        q->pages[g].first = q->host[g].first;
+        for (int i = 0; i < q->host[g].n; i++) {
+            bool taken = take_page(s, q, (enum page_group)g);
+
+            assert(taken);
+            plan_move(s, (struct page_move){MOVE_IN, (enum page_group)g, q->host[g].numbers[i],
+                                            q->pages[g].numbers[i]});
+        }
+    }
+    host_lists_drop(s, q);
+    chain_begin(s, q);
+}
+
+bool pages_admit(struct sched *s, struct seq *q)
+{
+    if (q->is_swapped) {
+        if (!pages_fit(s, q))
+            return false;
+        swap_in(s, q);
+        return true;
+    }
+    return chain_find(s, q);
+}
+
+/* ---- after a step, and at the end ---- */
+
+void pages_stored(struct sched *s, struct seq *q)
+{
+    chain_store(s, q);
+    page_list_slide(&q->pages[GROUP_WINDOW], &s->pages[GROUP_WINDOW],
+                    q->n_stored - s->limits.window_tokens + 1);
+}
+
+void pages_end(struct sched *s, struct seq *q)
+{
+    if (q->state == SEQ_WAITING) {
+        host_lists_drop(s, q);
+        return;
+    }
+    chain_end(s, q);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        page_list_drop(&q->pages[g], &s->pages[g]);
+}

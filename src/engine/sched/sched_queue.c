@@ -1,0 +1,181 @@
+/* The queue: the client that was served least; of its requests priority, then the user that was
+ * served least, then arrival; and the bounds. */
+#include "engine/sched/sched_queue.h"
+
+#include <assert.h>
+
+int64_t sched_passes_bound(const struct sched_limits *l, const struct passes *p)
+{
+    /* Every second place is for those who are due, in their order; both kinds may be later ones. */
+    return p->due == 0 ? l->passes_max : l->passes_max + 2 * ((int64_t)p->n_due_before + 1);
+}
+
+/* ---- in and out ---- */
+
+void queue_insert(struct sched *s, struct seq *q)
+{
+    struct seq *before = s->last_waiting;
+
+    while (before != NULL && before->arrival > q->arrival)
+        before = before->before;
+    q->before = before;
+    q->after = before != NULL ? before->after : s->first_waiting;
+    if (q->after != NULL)
+        q->after->before = q;
+    else
+        s->last_waiting = q;
+    if (before != NULL)
+        before->after = q;
+    else
+        s->first_waiting = q;
+    s->n_waiting++;
+    q->passes = (struct passes){0};
+    client_waits(q->user, q->n_preempted == 0);
+}
+
+static void stop_counting(struct line *line, struct passes *p)
+{
+    line->n_due -= p->due > 0;
+    *p = (struct passes){0};
+}
+
+void queue_unlink(struct sched *s, struct seq *q)
+{
+    if (q->before != NULL)
+        q->before->after = q->after;
+    else
+        s->first_waiting = q->after;
+    if (q->after != NULL)
+        q->after->before = q->before;
+    else
+        s->last_waiting = q->before;
+    q->before = q->after = NULL;
+    s->n_waiting--;
+    stop_counting(&q->client->line, &q->passes);
+    client_waits_no_more(q->user, q->n_preempted == 0);
+    if (q->client->n_waiting == 0)
+        stop_counting(&s->clients.root.line, &q->client->passes);
+}
+
+/* ---- who is next ---- */
+
+static bool is_for_due(const struct line *l)
+{
+    return l->n_due > 0 && l->n_admissions % 2 == 0;
+}
+
+/* Whether the client has its share of the slots: what is left is for clients that have fewer. */
+static bool has_its_slots(const struct sched *s, const struct client *client)
+{
+    const int64_t n_left = s->limits.n_seqs_max - s->n_running;
+
+    return s->limits.slot_share > 0 && client->n_running >= s->limits.slot_share * n_left;
+}
+
+static const struct client *first_due_client(const struct sched *s)
+{
+    const struct client *first = NULL;
+
+    for (const struct client *i = s->clients.root.live.first; i != NULL; i = i->after)
+        if (i->passes.due > 0 && !has_its_slots(s, i) &&
+            (first == NULL || i->passes.due < first->passes.due))
+            first = i;
+    return first;
+}
+
+/* Of those that were served least, the one with the oldest request; NULL: all that wait have their
+ * share of the slots. */
+static const struct client *next_client(const struct sched *s)
+{
+    const struct client *best = NULL;
+
+    if (is_for_due(&s->clients.root.line))
+        best = first_due_client(s);
+    if (best != NULL)
+        return best;
+    for (const struct seq *q = s->first_waiting; q != NULL; q = q->after)
+        if (!has_its_slots(s, q->client) && (best == NULL || q->client->served < best->served))
+            best = q->client;
+    return best;
+}
+
+/* Of two of one client. */
+static bool goes_before(const struct seq *a, const struct seq *b)
+{
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    if ((a->n_preempted > 0) != (b->n_preempted > 0))
+        return a->n_preempted > 0; /* what was begun is finished first */
+    if (a->user->served != b->user->served)
+        return a->user->served < b->user->served;
+    return a->arrival < b->arrival;
+}
+
+static bool is_due_before(const struct seq *a, const struct seq *b)
+{
+    return a->passes.due > 0 && (b->passes.due == 0 || a->passes.due < b->passes.due);
+}
+
+struct seq *queue_next(const struct sched *s)
+{
+    const struct client *client;
+    struct seq *best = NULL;
+    bool by_due;
+
+    if (s->first_waiting == NULL)
+        return NULL;
+    client = next_client(s);
+    if (client == NULL)
+        return NULL;
+    by_due = is_for_due(&client->line);
+    for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
+        if (q->client == client &&
+            (best == NULL || (by_due ? is_due_before(q, best) : goes_before(q, best))))
+            best = q;
+    return best;
+}
+
+/* ---- admission ---- */
+
+static void pass(struct line *line, struct passes *p, int n_max)
+{
+    if (++p->n != n_max)
+        return;
+    p->due = ++line->n_dues;
+    p->n_due_before = line->n_due++;
+}
+
+/* Another client is passed once, at its oldest request; not while it has its share of the slots. */
+static void pass_client(struct sched *s, struct client *client)
+{
+    if (client->passed_by == s->n_admissions || has_its_slots(s, client))
+        return;
+    client->passed_by = s->n_admissions;
+    pass(&s->clients.root.line, &client->passes, s->limits.passes_max);
+}
+
+/* The older ones of q's client, and the other clients. */
+static void pass_others(struct sched *s, const struct seq *q)
+{
+    for (struct seq *i = s->first_waiting; i != NULL; i = i->after)
+        if (i->client != q->client)
+            pass_client(s, i->client);
+        else if (i->arrival < q->arrival)
+            pass(&q->client->line, &i->passes, s->limits.passes_max);
+}
+
+void queue_admit(struct sched *s, struct seq *q)
+{
+    struct client *client = q->client;
+
+    assert(q->passes.n <= sched_passes_bound(&s->limits, &q->passes));
+    assert(client->passes.n <= sched_passes_bound(&s->limits, &client->passes));
+    assert(!has_its_slots(s, client));
+    q->admission = ++s->n_admissions;
+    pass_others(s, q);
+    stop_counting(&s->clients.root.line, &client->passes);
+    client_admitted(q->user);
+    queue_unlink(s, q);
+    client->line.n_admissions++;
+    s->clients.root.line.n_admissions++;
+}

@@ -1,0 +1,180 @@
+/* The worker's own process: one loop that reads its parent's frames and tells what the engine's thread
+ * has done. It ends when the socket does, or when the device has failed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "engine/worker/worker_parts.h"
+
+/* Frames are obeyed for so long before what they brought is sent; and while they go on without an end, a sign of life
+ * is sent so often, wherever the question for it lies among them. */
+static const uint64_t OBEY_NS_MAX = 2000000, PULSE_EVERY_NS = 100000000;
+
+/* A full pipe wakes it as well. */
+void worker_wake(void *ctx)
+{
+    struct worker *w = ctx;
+
+    (void)!write(w->wake[1], "", 1);
+}
+
+static void drain_wakes(struct worker *w)
+{
+    char block[64];
+
+    while (read(w->wake[0], block, sizeof block) > 0)
+        continue;
+}
+
+static enum osp_status on_wake(struct worker *w)
+{
+    drain_wakes(w);
+    if (w->is_loading)
+        return worker_tell_loading(w);
+    return w->engine != NULL ? worker_tell_engine(w) : OSP_OK;
+}
+
+/* ---- what the parent says ---- */
+
+static enum osp_status on_engine(struct worker *w, struct frame *f)
+{
+    struct wire_outcome outcome;
+    struct osp_engine_options opt;
+    enum osp_status st;
+
+    memset(&outcome, 0, sizeof outcome);
+    wire_take_engine_options(f, &opt);
+    if (w->model == NULL || w->is_loading || w->engine != NULL)
+        return fail(OSP_EFORMAT, "an engine without a model, or a second one");
+    opt.notify = worker_wake;
+    opt.notify_ctx = w;
+    outcome.status = osp_engine_open(&w->engine, w->model, &opt);
+    if (outcome.status != OSP_OK)
+        snprintf(outcome.message, sizeof outcome.message, "%s", fail_message());
+    else
+        TRY(worker_send_figures(w)); /* its figures come first */
+    st = worker_send(w, FRAME_ENGINE_OPENED, &outcome, sizeof outcome);
+out:
+    return st;
+}
+
+static void close_engine(struct worker *w)
+{
+    worker_close_requests(w);
+    osp_engine_close(w->engine);
+    w->engine = NULL;
+}
+
+static enum osp_status obey(struct worker *w, struct frame *f)
+{
+    switch (f->kind) {
+    case FRAME_OPEN:
+        return worker_open(w, f);
+    case FRAME_ENGINE:
+        return on_engine(w, f);
+    case FRAME_SUBMIT:
+        return worker_submit(w, f);
+    case FRAME_CANCEL:
+        return worker_cancel(w, f);
+    case FRAME_PING:
+        return worker_send_figures(w);
+    case FRAME_ENGINE_CLOSE:
+        close_engine(w);
+        return OSP_OK;
+    case FRAME_QUIT:
+        w->is_over = true;
+        return OSP_OK;
+    default:
+        return fail(OSP_EFORMAT, "%s is no frame for a worker", frame_name(f->kind));
+    }
+}
+
+/* Obeys what was read, or what there is to read, as long as it may. */
+static enum osp_status hear(struct worker *w)
+{
+    const uint64_t end_ns = clock_ns() + OBEY_NS_MAX;
+    struct frame f;
+    enum osp_status st = OSP_OK;
+
+    if (!w->has_frames)
+        TRY(wire_fill(&w->wire));
+    w->has_frames = false;
+    while (!w->is_over && !w->has_frames && wire_next(&w->wire, &f, &st)) {
+        TRY(obey(w, &f));
+        TRY(frame_end(&f));
+        w->has_frames = clock_ns() >= end_ns;
+    }
+    if (st == OSP_OK && w->has_frames && end_ns - w->pulse_ns > PULSE_EVERY_NS)
+        st = worker_send_figures(w);
+out:
+    return st;
+}
+
+/* ---- life ---- */
+
+static enum osp_status turn(struct worker *w)
+{
+    struct pollfd fds[] = {{.fd = w->wire.fd, .events = POLLIN},
+                           {.fd = w->wake[0], .events = POLLIN}};
+    enum osp_status st;
+
+    if (poll(fds, 2, w->has_frames ? 0 : -1) < 0)
+        return errno == EINTR ? OSP_OK : fail(OSP_EIO, "poll: %s", strerror(errno));
+    if (fds[1].revents != 0)
+        TRY(on_wake(w));
+    if (fds[0].revents != 0 || w->has_frames)
+        TRY(hear(w));
+    TRY(wire_flush(&w->wire));
+out:
+    return st;
+}
+
+/* A parent that has gone is no news: nobody is left to tell. */
+static void give_up(enum osp_status st)
+{
+    if (st == OSP_EIO)
+        _exit(EXIT_SUCCESS);
+    log_error("the worker process ends: %s", fail_message());
+    _exit(WORKER_EXIT_PROTOCOL);
+}
+
+static void worker_release(struct worker *w)
+{
+    if (w->is_loading)
+        _exit(EXIT_SUCCESS); /* loading cannot be interrupted */
+    close_engine(w);
+    osp_model_close(w->model);
+    wire_release(&w->wire);
+    close(w->wake[0]);
+    close(w->wake[1]);
+    free(w->told);
+    free(w->options_bytes);
+    free(w);
+}
+
+int osp_worker_main(int argc, char **argv)
+{
+    struct worker *w;
+    enum osp_status st = OSP_OK;
+
+    if (!process_is_child(argc, argv, WORKER_WORD))
+        return -1;
+    w = mem_new(sizeof *w);
+    wire_init(&w->wire, process_socket());
+    if (pipe2(w->wake, O_NONBLOCK | O_CLOEXEC) != 0)
+        st = fail(OSP_ENOMEM, "the worker's pipe: %s", strerror(errno));
+    while (st == OSP_OK && !w->is_over)
+        st = turn(w);
+    if (st != OSP_OK)
+        give_up(st);
+    worker_release(w);
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,112 @@
+/* The worker's requests: raw ones of the ordinary API, as its parent numbers them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "engine/worker/worker_parts.h"
+
+/* Its end is all that the parent hears of it. */
+static enum osp_status refuse(struct worker *w, uint64_t id, int n_prompt, enum osp_status status)
+{
+    struct wire_news news = {
+        .id = id,
+        .n_before = n_prompt,
+        .end = SEQ_END_FAILED,
+        .status = status,
+        .n_message_bytes = (int32_t)strlen(fail_message()),
+    };
+
+    return worker_send_news(w, &news, NULL, fail_message());
+}
+
+static enum osp_status submit(struct worker *w, uint64_t id, const int32_t *prompt, int n_prompt,
+                              const struct osp_request_options *opt)
+{
+    struct told t = {.id = id};
+    enum osp_status st;
+
+    st = mem_try_grow(&w->told, w->n_told, &w->told_capacity, sizeof *w->told, "requests");
+    if (st == OSP_OK)
+        st = osp_submit_tokens(&t.request, w->engine, prompt, (size_t)n_prompt, opt);
+    if (st != OSP_OK)
+        return refuse(w, id, n_prompt, st);
+    t.is_accepted = request_is_accepted(t.request);
+    w->told[w->n_told++] = t;
+    return OSP_OK;
+}
+
+/* A list of the frame, aligned, to free(); *out stays NULL when there is none. */
+static enum osp_status take_list(void *out, struct frame *f, int32_t n, size_t item_bytes)
+{
+    const void *bytes = frame_view(f, (size_t)(uint32_t)n * item_bytes);
+    void *list = NULL;
+    enum osp_status st = OSP_OK;
+
+    if (bytes == NULL || n == 0)
+        return OSP_OK;
+    TRY(mem_try_array(&list, (size_t)n, item_bytes, "a request's lists"));
+    memcpy(list, bytes, (size_t)n * item_bytes);
+    *(void **)out = list;
+out:
+    return st;
+}
+
+enum osp_status worker_submit(struct worker *w, struct frame *f)
+{
+    struct osp_request_options opt;
+    struct wire_submit s;
+    struct osp_logit_bias *biases = NULL;
+    int32_t *prompt = NULL, *allowed = NULL;
+    enum osp_status st, listed;
+
+    frame_take(f, &s, sizeof s);
+    wire_take_request_options(f, &opt);
+    opt.raw = true;
+    opt.no_wait = true; /* compiling is not for this thread: signs of life come from it */
+    listed = take_list(&prompt, f, s.n_prompt, sizeof *prompt);
+    if (listed == OSP_OK)
+        listed = take_list(&biases, f, s.n_biases, sizeof *biases);
+    if (listed == OSP_OK)
+        listed = take_list(&allowed, f, s.n_allowed, sizeof *allowed);
+    if (listed == OSP_ENOMEM) {
+        st = refuse(w, s.id, s.n_prompt, listed);
+        goto out;
+    }
+    TRY(frame_end(f));
+    if (w->engine == NULL) {
+        st = fail(OSP_EFORMAT, "a request without an engine");
+        goto out;
+    }
+    opt.biases = biases;
+    opt.n_biases = s.n_biases;
+    opt.allowed_tokens = allowed;
+    opt.n_allowed_tokens = s.n_allowed;
+    st = submit(w, s.id, prompt, s.n_prompt, &opt);
+out:
+    free(biases);
+    free(allowed);
+    free(prompt);
+    return st;
+}
+
+/* One that has ended meanwhile is no more. */
+enum osp_status worker_cancel(struct worker *w, struct frame *f)
+{
+    struct wire_cancel c;
+
+    frame_take(f, &c, sizeof c);
+    for (size_t i = 0; i < w->n_told; i++) {
+        if (w->told[i].id != c.id)
+            continue;
+        atomic_store(&w->told[i].request->is_answered, c.is_answered);
+        osp_cancel(w->told[i].request);
+    }
+    return OSP_OK;
+}
+
+void worker_close_requests(struct worker *w)
+{
+    for (size_t i = 0; i < w->n_told; i++)
+        osp_request_close(w->told[i].request);
+    w->n_told = 0;
+}
