@@ -2,7 +2,7 @@
  * for rows of each kind. The lists are such that editing a row again leaves it as it is.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/sample_cuda bench/sample_cuda.cu \
- *         build/obj/src/cuda/sample.cu.o build/obj/src/backend/batch.o
+ *         build/obj/src/cuda/sampling/sample.cu.o build/obj/src/backend/batch.o
  *     build/sample_cuda [brief]       brief: one row, launched once, for tools that look at memory */
 #include <cmath>
 #include <cstdio>

@@ -26,15 +26,15 @@ CLEAN = {
 }
 
 PLANTED = [
-    ("src/text/bad.c", '#include "store/checkpoint.h"\n', "text may not include store/checkpoint.h"),
-    ("src/cpu/bad.c", '#include "model/forward.h"\n', "cpu may not include"),
+    ("src/text/token/bad.c", '#include "store/checkpoint.h"\n', "text may not include store/checkpoint.h"),
+    ("src/cpu/stages/bad.c", '#include "model/forward.h"\n', "cpu may not include"),
     ("src/base/bad.c", '#include "text/x.h"\n', "base may not include text/x.h"),
     ("src/serve/bad.c", '#include "engine/x.h"\n', "serve may not include"),
     ("src/cli/bad.c", '#include "serve/http/http.h"\n', "cli may not include"),
     ("src/model/bad.c", '#include "osprey.h"\n', "model may not include osprey.h"),
     ("src/engine/bad.c", "#include <jansson.h>\n", "<jansson.h> belongs into"),
     ("src/serve/routes.c", "#include <uv.h>\n", "<uv.h> belongs into"),
-    ("src/cpu/stages.c", "#include <immintrin.h>\n", "<immintrin.h> belongs into"),
+    ("src/cpu/stages/stages.c", "#include <immintrin.h>\n", "<immintrin.h> belongs into"),
     ("src/model/bad.c", '#include "store/json.h"\n', "brings <jansson.h> into another folder"),
     ("src/model/bad.c", "  #  if defined(__AVX2__)\n", "platform #if"),
     ("src/model/bad.c", "#include <boost/any.h>\n", "neither libc nor a known library"),

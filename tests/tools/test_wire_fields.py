@@ -26,7 +26,7 @@ def members(struct):
 
 
 def rows(table):
-    text = (ROOT / "src" / "engine" / "wire_fields.h").read_text().replace("\\\n", "\n")
+    text = (ROOT / "src" / "engine" / "worker" / "wire_fields.h").read_text().replace("\\\n", "\n")
     body = re.search(rf"#define {table}\(TEXT, VALUE, HERE\)(.*?)\n\s*\n", text, re.S).group(1)
     return re.findall(r"(?:TEXT\(|(?:VALUE|HERE)\([^()]*,)\s*(\w+)\)", body)
 

@@ -19,7 +19,7 @@ import sys
 
 import tiktoken
 
-OUTPUT = pathlib.Path(__file__).resolve().parents[2] / "src" / "text" / "unicode_tables.c"
+OUTPUT = pathlib.Path(__file__).resolve().parents[2] / "src" / "text" / "token" / "unicode_tables.c"
 BLOCK = 128  # code points a block: the first block is then exactly ASCII
 N_CODE_POINTS = 0x110000
 
