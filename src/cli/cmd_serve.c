@@ -57,7 +57,7 @@ static const struct option_row OPTIONS[] = {
              "users of this machine can read them in the process list, so OSPREY_API_KEY or a file "
              "is the better place"),
     TEXT_ROW(T, api_key_file, "api-key-file", NULL, "FILE",
-             "file of such keys, one a line; lines that begin with # are none"),
+             "file with one API key on each line; lines that begin with # are comments"),
     TEXT_ROW(T, allowed_origins, "allowed-origins", "--cors-origins", "ORIGIN[,ORIGIN]",
              "origins of web pages that may call, such as https://chat.example.org; requests with "
              "their names as Host may, too; * = all"),
@@ -65,12 +65,12 @@ static const struct option_row OPTIONS[] = {
     MODEL_DEVICE_ROWS(T, model),
     MODEL_DUMMY_ROWS(T, model),
     MODEL_WORKER_ROWS(T, model),
-    SAMPLING_ROWS(T, sampling, "-s", ", for requests that do not say"),
+    SAMPLING_ROWS(T, sampling, "-s", "; default for requests that do not set it"),
     TEXT_ROW(T, effort, "reasoning-effort",
              "--effort,--chat-template-kwargs.reasoning-effort,"
              "--default-chat-template-kwargs.reasoning-effort",
              "LEVEL",
-             "low, medium or high: how long to think, for requests that do not say (default "
+             "low, medium or high: reasoning effort of requests that do not set it (default "
              "medium)"),
     TEXT_ROW(T, date, "current-date", NULL, "DATE",
              "what prompts say: a date such as 2026-01-31, today, or none; one that stays keeps "

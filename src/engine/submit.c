@@ -71,9 +71,10 @@ static enum osp_status check_prompt(const struct osp_model *m, const int32_t *id
         return fail(OSP_EINVAL, "the prompt is empty");
     if (n >= (size_t)limit)
         return fail(OSP_ELIMIT,
-                    "the prompt has %zu tokens, which leaves no room for an answer: the limit of "
-                    "prompt and answer is %d",
-                    n, limit);
+                    "This model's maximum context length is %d tokens. However, you requested %zu "
+                    "tokens (%zu in the prompt, at least 1 in the completion). Please reduce the "
+                    "length of the prompt.",
+                    limit, n + 1, n);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= n_ids)
             return fail(OSP_EINVAL, "token %zu of the prompt is %d, must be in 0 to %d", i,
@@ -113,9 +114,10 @@ static enum osp_status check_stop_tokens(const struct osp_request_options *opt, 
     TRY(check_count("n_stop_tokens", opt->n_stop_tokens, OSP_STOP_TOKENS_MAX));
     for (int i = 0; i < opt->n_stop_tokens; i++)
         if (opt->stop_tokens[i] < 0 || opt->stop_tokens[i] >= n_ids)
-            return fail(OSP_EINVAL,
-                        "stop_token_ids: token %d (entry %d) is not of the vocabulary, 0 to %d",
-                        (int)opt->stop_tokens[i], i, n_ids - 1);
+            return fail(
+                OSP_EINVAL,
+                "stop_token_ids: token %d (entry %d) is not in the vocabulary, ids are 0 to %d",
+                (int)opt->stop_tokens[i], i, n_ids - 1);
 out:
     return st;
 }

@@ -13,7 +13,7 @@ def test_question_and_answer(osprey, open_chat):
     chat.ask("What is the capital of France?")
     answer = chat.done()
     assert answer.locator(".prose").inner_text() == "Paris"
-    assert "tok/s" in answer.locator(".stats").inner_text() and "first after" in answer.locator(".stats").inner_text()
+    assert "tok/s" in answer.locator(".stats").inner_text() and "first token after" in answer.locator(".stats").inner_text()
     folded = answer.locator("details.reasoning")
     assert folded.get_attribute("open") is None and not folded.locator(".thoughts").is_visible()
     folded.locator("summary").click()

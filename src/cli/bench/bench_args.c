@@ -80,8 +80,9 @@ static enum osp_status read_list(struct bench_list *out, const char *flag, const
         long value = strtol(at, &end, 10);
 
         if (end == at || (*end != ',' && *end != '\0') || value < min || value > max)
-            return fail(OSP_EINVAL, "--%s %s: must be numbers from %d to %d with commas", flag,
-                        text, min, max);
+            return fail(OSP_EINVAL,
+                        "--%s %s: each value must be between %d and %d; separate several by commas",
+                        flag, text, min, max);
         if (out->n == BENCH_LIST_MAX)
             return fail(OSP_ELIMIT, "--%s: more than %d values", flag, (int)BENCH_LIST_MAX);
         out->values[out->n++] = (int)value;

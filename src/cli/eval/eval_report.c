@@ -131,7 +131,7 @@ static int report_rows(struct row rows[ROWS_MAX], const struct eval_report *r)
     if (s->median_low > 0 && s->median_high > 0)
         rows[n++] = (struct row){
             .name = "reasoning",
-            .text = "analysis, high effort of low",
+            .text = "length at high / low effort",
             .value = reasoning_percent(s),
             .target = REASONING_TARGET_PERCENT,
             .unit = "%",
@@ -139,7 +139,7 @@ static int report_rows(struct row rows[ROWS_MAX], const struct eval_report *r)
     if (r->with_sinks != NULL && r->without_sinks != NULL)
         rows[n++] = (struct row){
             .name = "sinks",
-            .text = "fall of the mean without sinks",
+            .text = "drop of the mean without sinks",
             .value = sinks_points(r),
             .target = SINKS_TARGET_POINTS,
             .unit = "points",

@@ -8,7 +8,8 @@
 
 #define HARMONY    "gpt-oss's Harmony format is built in"
 #define FIXED      "osprey chooses this itself"
-#define ONE_DEVICE "the whole model lies on one device"
+#define ONE_DEVICE "all weights are in the memory of one device"
+#define GRAPHS     "CUDA graphs are captured for each step size when it is used"
 #define STORED     "weights are used as they are stored"
 #define MAPPED     "checkpoints are always mapped"
 #define ONE        "osprey runs in one process on one device"
@@ -30,13 +31,16 @@ static const struct foreign_option FOREIGN[] = {
      "requests say reasoning_effort; serve has --reasoning-effort"},
     {"--tool-server", FOREIGN_ONE, NULL, "the client runs the tools"},
     {"--n-gpu-layers,--gpu-layers,-ngl,--n-cpu-moe,-ncmoe,--override-tensor,-ot,--main-gpu,"
-     "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--swap-space,"
-     "--cpu-offload-gb,--compilation-config,-cc,--max-cudagraph-capture-size,"
-     "--cudagraph-capture-sizes,--cuda-graph-sizes,--max-seq-len-to-capture",
+     "-mg,--split-mode,-sm,--tensor-split,-ts,-dev,--cpu-offload-gb",
      FOREIGN_ONE, NULL, ONE_DEVICE},
-    {"--cpu-moe,-cmoe,--op-offload,--kv-offload,-nkvo,--enable-sleep-mode,-O0,"
-     "-O1,-O2,-O3",
-     FOREIGN_NONE, NULL, ONE_DEVICE},
+    {"--swap-space", FOREIGN_ONE, NULL,
+     "host memory for preempted requests is sized by the KV cache"},
+    {"--compilation-config,-cc,--max-cudagraph-capture-size,--cudagraph-capture-sizes,"
+     "--cuda-graph-sizes,--max-seq-len-to-capture",
+     FOREIGN_ONE, NULL, GRAPHS},
+    {"-O0,-O1,-O2,-O3", FOREIGN_NONE, NULL, GRAPHS},
+    {"--cpu-moe,-cmoe,--op-offload,--kv-offload,-nkvo,--enable-sleep-mode", FOREIGN_NONE, NULL,
+     ONE_DEVICE},
     {"--fit,-fit", FOREIGN_MODE, NULL, ONE_DEVICE},
     {"--flash-attn,-fa", FOREIGN_MODE, NULL, FIXED},
     {"--async-scheduling", FOREIGN_NONE, NULL,

@@ -45,7 +45,8 @@ static void put_examples(FILE *out, const struct command_example *examples)
 void help_program(FILE *out)
 {
     fprintf(out,
-            "osprey %s answers with OpenAI's gpt-oss models: in the terminal and over HTTP.\n\n"
+            "osprey %s runs OpenAI's gpt-oss models: chat in the terminal, OpenAI-compatible "
+            "server.\n\n"
             "Usage: osprey COMMAND [MODEL] [options]\n\nCommands:\n",
             OSP_VERSION);
     for (int i = 0; i < COMMAND_COUNT; i++)

@@ -54,7 +54,7 @@ static void put_command(FILE *out, const struct command *command)
 void help_man(FILE *out)
 {
     fprintf(out, ".TH OSPREY 1 \"\" \"osprey %s\" \"User Commands\"\n", OSP_VERSION);
-    fputs(".SH NAME\nosprey \\- answers with OpenAI's gpt\\-oss models\n"
+    fputs(".SH NAME\nosprey \\- inference engine and OpenAI\\-compatible server for gpt\\-oss\n"
           ".SH SYNOPSIS\n.B osprey\n.I COMMAND\n[\\fIMODEL\\fR] [\\fIoptions\\fR]\n"
           ".SH DESCRIPTION\nosprey loads a gpt\\-oss checkpoint from a folder and answers with it: "
           "in the terminal\n(osprey chat) and over the OpenAI HTTP API (osprey serve). Without a "

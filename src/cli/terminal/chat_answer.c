@@ -195,7 +195,7 @@ void answer_print_rate(FILE *out, const struct answer *a)
             rate(u->n_generated_tokens, u->generation_seconds), u->n_prompt_tokens,
             u->prompt_seconds);
     if (a->finish == OSP_FINISH_LENGTH)
-        fputs("; cut at the limit of tokens", out);
+        fputs("; stopped at the token limit", out);
     if (a->finish == OSP_FINISH_CANCELED)
         fputs("; stopped", out);
     terminal_dim(out, false);

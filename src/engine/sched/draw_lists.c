@@ -30,8 +30,8 @@ static int mask_words(int n_ids)
 static enum osp_status check_id(const char *field, int i, int32_t id, int n_ids)
 {
     if (id < 0 || id >= n_ids)
-        return fail(OSP_EINVAL, "%s: token %d (entry %d) is not of the vocabulary, 0 to %d", field,
-                    (int)id, i, n_ids - 1);
+        return fail(OSP_EINVAL, "%s: token %d (entry %d) is not in the vocabulary, ids are 0 to %d",
+                    field, (int)id, i, n_ids - 1);
     return OSP_OK;
 }
 

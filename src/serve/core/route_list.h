@@ -18,7 +18,8 @@
     X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")                 \
     X("POST", "/v1/completions", route_completions, "a prompt's continuation")                     \
     X("POST", "/v1/responses", route_responses, "the same as a response of items")                 \
-    X("POST", "/v1/responses/*/cancel", route_response_cancel, "refused: none runs unseen")        \
+    X("POST", "/v1/responses/*/cancel", route_response_cancel,                                     \
+      "400: background responses are not supported")                                               \
     X("GET", "/v1/responses/*/input_items", route_response_items,                                  \
       "what a kept response was given")                                                            \
     X("GET", "/v1/responses/*", route_response, "a response that is kept")                         \

@@ -340,7 +340,7 @@ static const struct field FIELDS[] = {
     OTHER("functions", FOR_CHAT, only_empty, "{'type':'array','maxItems':0}",
           "Of an old form of tools: must be empty."),
     OTHER("modalities", FOR_CHAT, only_text, "{'type':'array','items':{'const':'text'}}",
-          "Text is what there is."),
+          "Only text is supported."),
     READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_FLAG, 0, 0,
          json_read_parallel_calls, NULL, "false: the first call ends the answer."),
     READ("store", FOR_CHAT, FIELD_FLAG, 0, 0, only_false, NULL, "Nothing is kept: only false."),

@@ -170,7 +170,7 @@ static enum osp_status answer_detokenize(const struct token_job *job, const json
     if (st == OSP_ECANCELED)
         goto out;
     if (st != OSP_OK) {
-        st = fail(OSP_EINVAL, "tokens: one of them is not of the vocabulary");
+        st = fail(OSP_EINVAL, "tokens: a token id is not in the model's vocabulary");
         goto out;
     }
     for (int i = 0; i < 2 && !cancel_is_set(); i++) {

@@ -111,7 +111,7 @@ void route_response_cancel(struct server *s, struct http_exchange *x, const char
     if (!r)
         return;
     api_error_set(&e, 400, "invalid_value",
-                  "Cannot cancel a synchronous response: it is over once it can be found.");
+                  "Cannot cancel a synchronous response: it has ended before it can be retrieved.");
     api_error_respond(x, &e);
     response_store_drop(s->responses, r);
 }

@@ -85,13 +85,13 @@ async function streamAnswer(request, key, signal, take) {
       else take(readEvent(data));
     }
     if (done) return;
-    throw new Trouble("lost", "The connection was lost in the middle of the answer.", "What had come is kept.");
+    throw new Trouble("lost", "The connection was lost in the middle of the answer.", "The text received so far is kept.");
   } catch (e) {
     if (done) return;
     if (e instanceof Trouble) throw e;
     if (signal.aborted) throw new DOMException("stopped", "AbortError");
-    if (silent) throw new Trouble("lost", "The server has been silent for " + SILENCE_MS / 1000 + " seconds.", "What had come is kept.");
-    throw began ? new Trouble("lost", "The connection was lost in the middle of the answer.", "What had come is kept.")
+    if (silent) throw new Trouble("lost", "The server has been silent for " + SILENCE_MS / 1000 + " seconds.", "The text received so far is kept.");
+    throw began ? new Trouble("lost", "The connection was lost in the middle of the answer.", "The text received so far is kept.")
       : new Trouble("lost", "The server cannot be reached.", "Is it still running?");
   } finally {
     clearTimeout(timer);

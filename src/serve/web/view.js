@@ -41,7 +41,7 @@ function paceText(stats) {
 
 function statsText(stats) {
   if (!stats || stats.firstMs === undefined) return "";
-  return [plural(stats.tokens, "token"), paceText(stats), "first after " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
+  return [plural(stats.tokens, "token"), paceText(stats), "first token after " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
 }
 
 function statsTitle(stats) {
