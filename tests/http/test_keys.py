@@ -156,7 +156,7 @@ class Asker:
 
     def answered(self):
         """Names in the order in which they were answered."""
-        found = (re.search(r"http id=([a-z]+)-\d+ .*status=200", line) for line in self.server.log)
+        found = (re.search(r"http id=([a-z]+)-\d+ .* path=/v1/completions status=200", line) for line in self.server.log)
         return [m[1] for m in found if m]
 
 
