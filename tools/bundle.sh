@@ -28,6 +28,8 @@ for program in "${programs[@]}"; do
     */test_option* | */test_bench | */test_eval | */test_http_* | */test_serve_* | */test_sse | */test_no_memory) continue ;;
     */test_keys | */test_web | */test_response_* | */test_worker | */test_engine_[!m]*) continue ;;
     */test_answer_form | */test_schema | */test_replay | */check_answers | */check_calls) continue ;;
+    */test_grammar_queue | */test_engine_masks | */test_worker_frames | */test_background) continue ;;
+    */test_json_limits | */test_printable | */test_sched_clients) continue ;;
     */unit/*) copy_stripped "$program" "$out/tests/unit/$(basename "$program")" ;;
     */tests/*) copy_stripped "$program" "$out/tests/$(basename "$program")" ;;
     *) copy_stripped "$program" "$out/libexec/osprey" ;;
