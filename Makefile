@@ -194,7 +194,7 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
 $(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(PLAIN) $$(FLAGS_$(k))))
-$(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/cpu/matmul/*.c)): PART_CFLAGS = $(LIB_CFLAGS) $(PLAIN)
+$(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/cpu/matmul/*.c src/cpu/stages/*.c)): PART_CFLAGS = $(LIB_CFLAGS) $(PLAIN)
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
 # Made again with every commit, in a worktree too, and when files are changed: results of measurements name it.
