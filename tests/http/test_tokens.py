@@ -235,6 +235,12 @@ def test_keys_have_equal_shares(start_server):
     assert server.stop() == 0
 
 
+def test_an_answer_beyond_its_limit(start_server):
+    server = start_server("--max-body", "16M")
+    status, error = post(server, "/tokenize", {"prompt": "a" * 12_000_000, "return_token_strs": True})
+    assert status == 400 and "the answer is larger than 64 MiB" in error["message"]
+
+
 def test_an_intricate_body_is_the_clients_fault(server):
     body = b'{"prompt": "a", "x": [' + b"{}," * 1000000 + b"1]}"
     status, error = post(server, "/tokenize", body)

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "engine/core/grammar_queue.h"
 
 enum { QUEUE_MAX = 1000, MANY = 300, WAIT_MS = 60000 };
@@ -115,6 +116,34 @@ static void test_bounds_for_a_client_and_for_all(void **state)
     tear_down(&f);
 }
 
+/* Behind some that take long, texts of nearly 1 MiB: as many as fit into the limit of bytes. */
+static void test_bytes_of_the_texts(void **state)
+{
+    enum { N_SLOW = 40, TEXT_BYTES = (1 << 20) - 16 };
+    char *text = mem_new(TEXT_BYTES + 1);
+    struct osp_request_options opt = options(text, NULL);
+    struct fixture f;
+    enum osp_status st = OSP_OK;
+    int n = 0;
+
+    (void)state;
+    set_up(&f);
+    for (int i = 0; i < N_SLOW; i++)
+        add(&f, i, NULL);
+    memset(text, 'a', TEXT_BYTES);
+    for (; st == OSP_OK && n < GRAMMARS_WAITING_MAX_PER_CLIENT - N_SLOW; n++) {
+        snprintf(text, 8, "%06d", n);
+        text[6] = 'b';
+        st = submit(&f.requests[f.n], &f, &opt);
+        f.n += st == OSP_OK;
+    }
+    assert_int_equal(st, OSP_EBUSY);
+    assert_non_null(strstr(osp_error(), "bytes wait to be compiled, limit is 67108864 bytes"));
+    assert_in_range(n, 60, 66);
+    tear_down(&f);
+    free(text);
+}
+
 static void test_clients_take_turns(void **state)
 {
     struct fixture f;
@@ -205,6 +234,7 @@ static void test_wrong_late_and_canceled(void **state)
 }
 
 UNIT_MAIN(cmocka_unit_test(test_bounds_for_a_client_and_for_all),
-          cmocka_unit_test(test_clients_take_turns), cmocka_unit_test(test_the_same_counts_once),
+          cmocka_unit_test(test_bytes_of_the_texts), cmocka_unit_test(test_clients_take_turns),
+          cmocka_unit_test(test_the_same_counts_once),
           cmocka_unit_test(test_a_known_one_does_not_wait),
           cmocka_unit_test(test_wrong_late_and_canceled))
