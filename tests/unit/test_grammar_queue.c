@@ -153,7 +153,7 @@ static void test_clients_take_turns(void **state)
         add(&f, i, "many");
     add(&f, 0, "one");
     assert_int_equal(osp_request_accepted(f.requests[100], WAIT_MS), OSP_OK);
-    assert_true(count_accepted(&f, 100) < 50);
+    assert_true(count_accepted(&f, 100) < 100); /* in one queue it would come behind all of them */
     tear_down(&f);
 }
 
