@@ -238,7 +238,8 @@ static void end_late(struct osp_request *r)
     end_request(r, SEQ_END_TIMEOUT, OSP_ETIMEOUT, message);
 }
 
-/* Known before it is accepted: who hears of that and sends the same again does not wait for new ones. */
+/* The grammar is marked as known before its request is accepted: a client that then sends the same
+ * grammar again does not wait behind new ones. */
 static void accept_request(struct grammar_queue *q, const struct entry *entry)
 {
     pthread_mutex_lock(&q->lock);

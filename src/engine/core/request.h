@@ -1,4 +1,4 @@
-/* A request: a client's wish, shared by the client and the engine's thread, freed with the last of
+/* A request: what a client asked for, shared by the client and the engine's thread, freed with the last of
  * their two references. The engine's thread owns `seq` from submission until it has ended the
  * request; the client's thread owns `stream` and what follows; between them lies the outbox. */
 #ifndef ENGINE_CORE_REQUEST_H
