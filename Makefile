@@ -295,7 +295,7 @@ cuda-free: ## Build build-free/osprey-cuda.so, without the rule of the same toke
 	@$(MAKE) BUILD=build-free CUDA_FREE_ORDER=1 build-free/osprey-cuda.so
 
 # The part of the plug-in that needs no CUDA.
-$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/choice.o
+$(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o
 
 # The program with a device that computes nothing, and the clients that burden it (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags
@@ -372,7 +372,7 @@ bench: build ## Measure the bundled model: speed, memory, where time goes
 
 .PHONY: bench-text
 bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer beside tiktoken, on one core
-	@$(VENV)/bin/python bench/text.py
+	@$(VENV)/bin/python bench/tokenizer_speed.py
 
 .PHONY: test
 test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)

@@ -43,11 +43,11 @@ struct setting {
 
 static char *pool;
 static float *q, *att, *sinks;
-static char *cells;
+static char *merge_bufs;
 static cudaStream_t stream;
 static const int64_t POOL_BYTES = 12ll << 30;
 static const double H200_BYTES_A_S = 4.67e12; /* that it reads at most */
-enum { ROWS_MAX = 8192, H = 64, K = 8, D = 64, LAYERS_DECODE = 72, LAYERS_PROMPT = 4 };
+enum { ROWS_MAX = 8192, H = 64, K = 8, D = 64, LAYERS_DECODE = 72, LAYERS_PREFILL = 4 };
 
 static int pages_of(const struct setting *c)
 {
@@ -76,7 +76,7 @@ static struct batch *batch_for(const struct setting *c, void **dev)
         for (int i = 0; i < c->rows_each; i++, row++) {
             ((int32_t *)BATCH_POSITIONS(b))[row] = c->first_position + i;
             ((int32_t *)BATCH_ROW_SEQ(b))[row] = s;
-            ((int32_t *)BATCH_KINDS(b))[row] = c->is_generated ? ROW_GENERATED : ROW_PROMPT;
+            ((int32_t *)BATCH_PHASES(b))[row] = c->is_generated ? PHASE_DECODE : PHASE_PREFILL;
         }
     }
     CHECK(cudaMalloc(dev, b->size_bytes));
@@ -87,12 +87,12 @@ static struct batch *batch_for(const struct setting *c, void **dev)
 static void launch(struct attn_launch *l, const struct setting *c)
 {
     if (!c->is_generated) {
-        (c->is_wgmma ? launch_attn_sm90 : launch_attn_prompt)(stream, l);
+        (c->is_wgmma ? launch_attn_sm90 : launch_attn_prefill)(stream, l);
         return;
     }
-    const int64_t row_bytes = (int64_t)K * ATTN_CELL_BYTES;
+    const int64_t row_bytes = (int64_t)K * ATTN_MERGE_BYTES;
     const int all = c->n_seqs * c->rows_each;
-    const int most = (int)(ATTN_CELLS_BYTES_MAX / row_bytes), at_once = all < most ? all : most;
+    const int most = (int)(ATTN_MERGE_BYTES_MAX / row_bytes), at_once = all < most ? all : most;
 
     for (l->first_row = 0; l->first_row < all; l->first_row += at_once) {
         l->n_rows = all - l->first_row < at_once ? all - l->first_row : at_once;
@@ -115,15 +115,15 @@ static struct attn_launch launch_of(const struct setting *c, const struct batch 
     l.batch = dev;
     l.rows = {(const int32_t *)batch_at(dev, b->offset_positions),
               (const int32_t *)batch_at(dev, b->offset_row_seq),
-              (const int32_t *)batch_at(dev, b->offset_kinds),
+              (const int32_t *)batch_at(dev, b->offset_phases),
               (const int32_t *)batch_at(dev, b->offset_pages),
               (const struct batch_seq *)batch_at(dev, b->offset_seqs)};
     l.n_rows = b->n_rows;
     l.n_seqs = b->n_seqs;
     l.n_group = H / K;
-    l.n_units = attn_units_level(c->window > 0 && n_units > 9 ? 9 : n_units);
+    l.n_units = attn_units_bucket(c->window > 0 && n_units > 9 ? 9 : n_units);
     l.n_splits = attn_splits(l.n_units, ATTN_SPLITS_MAX);
-    l.cells = cells;
+    l.merge_bufs = merge_bufs;
     return l;
 }
 
@@ -177,7 +177,7 @@ static float time_layers(struct attn_launch *l, const struct setting *c, int n_l
 static int layers_of(const struct setting *c)
 {
     const int64_t layer_bytes = (int64_t)c->n_seqs * pages_of(c) * kv_page_bytes(c->dtype, K, D);
-    const int most = c->is_generated ? LAYERS_DECODE : LAYERS_PROMPT;
+    const int most = c->is_generated ? LAYERS_DECODE : LAYERS_PREFILL;
 
     return POOL_BYTES / layer_bytes < most ? (int)(POOL_BYTES / layer_bytes) : most;
 }
@@ -236,7 +236,7 @@ static void measure_decode(enum dtype d)
         measure(c);
 }
 
-static void measure_prompt(enum dtype d)
+static void measure_prefill(enum dtype d)
 {
     const struct setting all[] = {
         {d, 1, 512, 0, 0},    {d, 1, 2048, 0, 0},     {d, 1, 8192, 0, 0}, {d, 1, 2048, 0, 128},
@@ -259,7 +259,7 @@ static void measure_all(const char *what)
             continue;
         fill<<<1024, 256, 0, stream>>>((uint32_t *)pool, POOL_BYTES / 4, d == DTYPE_F8);
         CHECK(cudaStreamSynchronize(stream));
-        (is_brief ? measure_brief : is_decode ? measure_decode : measure_prompt)(d);
+        (is_brief ? measure_brief : is_decode ? measure_decode : measure_prefill)(d);
     }
 }
 
@@ -269,9 +269,9 @@ int main(int argc, char **argv)
     CHECK(cudaMalloc(&pool, POOL_BYTES));
     CHECK(cudaMalloc(&q, (size_t)ROWS_MAX * H * D * 4));
     CHECK(cudaMalloc(&att, (size_t)ROWS_MAX * H * D * 4));
-    CHECK(cudaMalloc(&cells, ATTN_CELLS_BYTES_MAX));
+    CHECK(cudaMalloc(&merge_bufs, ATTN_MERGE_BYTES_MAX));
     CHECK(cudaMalloc(&sinks, H * 4));
-    CHECK(cudaMemset(cells, 0, ATTN_CELLS_BYTES_MAX));
+    CHECK(cudaMemset(merge_bufs, 0, ATTN_MERGE_BYTES_MAX));
     CHECK(cudaMemset(sinks, 0, H * 4));
     fill<<<1024, 256, 0, stream>>>((uint32_t *)q, (int64_t)ROWS_MAX * H * D, false);
     for (int i = 1; i < argc; i++)

@@ -1,10 +1,10 @@
 /* Times the kernels of a decode step on a card: layers of gpt-oss-120b's shape with weights of their own,
- * as one graph of dependent launches, as few.c puts them into a stream. Prints us a layer for the parts
+ * as one graph of dependent launches, as decode_fused.c puts them into a stream. Prints us a layer for the parts
  * that it is asked for: q (norm, QKV, pages), a (attention), p (projection and router) or o (projection) and r (router),
  * u, d (experts, which choose by what p left where it is there).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
- *         build/obj/src/cuda/{decode_qkv,decode_out,decode_product,decode_up,decode_down,attn_decode,attn_walk,attn_window}.cu.o \
+ *         build/obj/src/cuda/{decode_qkv,decode_out,decode_matmul,decode_up,decode_down,attn_decode,attn_walk,attn_window}.cu.o \
  *         build/obj/src/backend/batch.o
  *     build/decode_cuda [tokens [rows [parts]...]] */
 #include <cstdio>
@@ -51,7 +51,7 @@ static __global__ void fill(uint32_t *words, int64_t n, int64_t matrix_words, bo
     }
 }
 
-static char *filled(int64_t n_bytes, int64_t matrix_bytes, bool is_mxfp4, uint32_t seed)
+static char *alloc_filled(int64_t n_bytes, int64_t matrix_bytes, bool is_mxfp4, uint32_t seed)
 {
     char *at;
 
@@ -74,11 +74,11 @@ struct layer {
 };
 
 static struct layer layers[LAYERS];
-static float *x, *y, *q, *att, *scores, *gates, *h, *rotations, *sinks;
+static float *x, *y, *q, *att, *router_logits, *gates, *h, *cos_sin, *sinks;
 static int32_t *ids;
 static uint16_t *gated;
 static uint64_t *n_read, *sums;
-static char *cells;
+static char *merge_bufs;
 static struct batch *batch_host;
 static const struct batch *batch_device;
 
@@ -108,7 +108,7 @@ static void make_batch(int n_tokens, int n_rows)
             ((int32_t *)BATCH_PAGES(b))[r * n_pages + p] = r * n_pages + p;
         ((int32_t *)BATCH_POSITIONS(b))[r] = n_tokens - 1;
         ((int32_t *)BATCH_ROW_SEQ(b))[r] = r;
-        ((int32_t *)BATCH_KINDS(b))[r] = ROW_GENERATED;
+        ((int32_t *)BATCH_PHASES(b))[r] = PHASE_DECODE;
     }
     batch_host = b;
     CHECK(cudaMalloc((void **)&batch_device, (size_t)b->size_bytes));
@@ -122,23 +122,25 @@ static void make_layers(int n_tokens, int n_rows)
     for (int i = 0; i < LAYERS; i++) {
         struct layer *l = &layers[i];
 
-        l->qkv = filled(bytes_of(QKV_ROWS, WIDTH), MXFP4_UNIT_BYTES, true, i * 8 + 1);
-        l->o = filled(bytes_of(WIDTH, ATT), MXFP4_UNIT_BYTES, true, i * 8 + 2);
-        l->router = filled(EXPERTS * WIDTH * 2, 4, false, i * 8 + 3);
-        l->up = filled(EXPERTS * expert_bytes(2 * WIDTH), expert_bytes(2 * WIDTH), true, i * 8 + 4);
-        l->down = filled(EXPERTS * expert_bytes(WIDTH), expert_bytes(WIDTH), true, i * 8 + 5);
-        l->norm = filled(8192, 4, false, i * 8 + 6);
-        l->bias = filled(EXPERTS * BF16_UNIT_BYTES * 90, 4, false, i * 8 + 7);
-        l->pages = filled(n_pages * kv_page_bytes(DTYPE_BF16, KV_HEADS, HEAD), 4, false, i * 8 + 8);
+        l->qkv = alloc_filled(bytes_of(QKV_ROWS, WIDTH), MXFP4_UNIT_BYTES, true, i * 8 + 1);
+        l->o = alloc_filled(bytes_of(WIDTH, ATT), MXFP4_UNIT_BYTES, true, i * 8 + 2);
+        l->router = alloc_filled(EXPERTS * WIDTH * 2, 4, false, i * 8 + 3);
+        l->up = alloc_filled(EXPERTS * expert_bytes(2 * WIDTH), expert_bytes(2 * WIDTH), true,
+                             i * 8 + 4);
+        l->down = alloc_filled(EXPERTS * expert_bytes(WIDTH), expert_bytes(WIDTH), true, i * 8 + 5);
+        l->norm = alloc_filled(8192, 4, false, i * 8 + 6);
+        l->bias = alloc_filled(EXPERTS * BF16_UNIT_BYTES * 90, 4, false, i * 8 + 7);
+        l->pages =
+            alloc_filled(n_pages * kv_page_bytes(DTYPE_BF16, KV_HEADS, HEAD), 4, false, i * 8 + 8);
     }
-    x = (float *)filled(ROWS_MAX * WIDTH * 4, 4, false, 1000);
+    x = (float *)alloc_filled(ROWS_MAX * WIDTH * 4, 4, false, 1000);
     y = zeros(ROWS_MAX * WIDTH), h = zeros(ROWS_MAX * WIDTH), q = zeros(ROWS_MAX * ATT);
-    att = zeros(ROWS_MAX * ATT), scores = zeros(ROWS_MAX * EXPERTS);
+    att = zeros(ROWS_MAX * ATT), router_logits = zeros(ROWS_MAX * EXPERTS);
     gates = zeros(ROWS_MAX * ACTIVE), ids = (int32_t *)zeros(ROWS_MAX * ACTIVE);
     gated = (uint16_t *)zeros(ROWS_MAX * ACTIVE * WIDTH), n_read = (uint64_t *)zeros(2);
-    rotations = (float *)filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
-    sums = (uint64_t *)zeros(DECODE_FEW_MAX * 2 * ROUTER_ROW_SUMS + 1024);
-    cells = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_CELL_BYTES / 4);
+    cos_sin = (float *)alloc_filled(ROWS_MAX * HEAD * 4, 4, false, 1001), sinks = zeros(HEADS);
+    sums = (uint64_t *)zeros(DECODE_FUSED_MAX * 2 * ROUTER_ROW_SUMS + 1024);
+    merge_bufs = (char *)zeros(ROWS_MAX * KV_HEADS * (int64_t)ATTN_MERGE_BYTES / 4);
 }
 
 static struct decode_vector bf16(const void *data, int n)
@@ -173,17 +175,17 @@ static struct decode_qkv qkv_of(const struct layer *l, int n_rows)
         p.bias[i] = bf16(l->bias + i * 16384, heads[i] * HEAD);
         at += bytes_of(heads[i] * HEAD, WIDTH);
     }
-    p.q = q, p.pages = l->pages, p.rotations = rotations, p.batch = batch_device;
-    p.side_bytes = kv_side_bytes(DTYPE_BF16, HEAD);
+    p.q = q, p.pages = l->pages, p.cos_sin = cos_sin, p.batch = batch_device;
+    p.kv_half_bytes = kv_side_bytes(DTYPE_BF16, HEAD);
     p.n_q = HEADS, p.n_kv = KV_HEADS, p.n_tokens = n_rows, p.group = GROUP_FULL;
     p.is_mxfp4 = p.is_cache_bf16 = true;
     p.router_sums = sums;
     return p;
 }
 
-static struct decode_product o_of(const struct layer *l, int n_rows)
+static struct decode_matmul o_of(const struct layer *l, int n_rows)
 {
-    struct decode_product p = {};
+    struct decode_matmul p = {};
 
     p.rows.x = att, p.rows.n = ATT;
     p.w = matrix(l->o, 0, WIDTH, ATT);
@@ -203,14 +205,14 @@ static struct decode_out out_of(const struct layer *l, int n_rows)
     return o;
 }
 
-static struct decode_product router_of(const struct layer *l, int n_rows)
+static struct decode_matmul router_of(const struct layer *l, int n_rows)
 {
-    struct decode_product p = {};
+    struct decode_matmul p = {};
 
     p.rows = normed_x(l);
     p.w = matrix(l->router, 0, EXPERTS, WIDTH);
     p.bias = bf16(l->bias + 131072, EXPERTS);
-    p.out = scores, p.out_width = EXPERTS, p.n_tokens = n_rows, p.is_exact = true;
+    p.out = router_logits, p.out_width = EXPERTS, p.n_tokens = n_rows, p.is_exact = true;
     return p;
 }
 
@@ -222,11 +224,12 @@ static struct decode_experts experts_of(const struct layer *l, int n_rows, bool 
     p.down = matrix(l->down, expert_bytes(WIDTH), WIDTH, WIDTH);
     p.bias_up = {l->bias, VECTOR_PACKED, 90};
     p.bias_down = {l->bias, VECTOR_PACKED, 45};
-    p.y = y, p.scores = scores, p.units = gated, p.x = x, p.h = h, p.ids = ids, p.gates = gates;
+    p.y = y, p.router_logits = router_logits, p.units = gated, p.x = x, p.h = h, p.ids = ids,
+    p.gates = gates;
     p.n_read = n_read, p.n_tokens = n_rows, p.n_ranks = ACTIVE, p.n_experts = EXPERTS;
     p.n_columns = WIDTH, p.n_units = WIDTH, p.limit = 7.0f, p.alpha = 1.702f;
     if (has_sums)
-        p.choice = {sums, x, bf16(l->norm, WIDTH), bf16(l->bias + 131072, EXPERTS), 1e-5f};
+        p.topk_input = {sums, x, bf16(l->norm, WIDTH), bf16(l->bias + 131072, EXPERTS), 1e-5f};
     return p;
 }
 
@@ -246,12 +249,12 @@ static struct attn_launch attn_of(const struct layer *l, int n_tokens, int n_row
     a.batch = batch_device;
     a.rows = {(const int32_t *)batch_at(a.batch, b->offset_positions),
               (const int32_t *)batch_at(a.batch, b->offset_row_seq),
-              (const int32_t *)batch_at(a.batch, b->offset_kinds),
+              (const int32_t *)batch_at(a.batch, b->offset_phases),
               (const int32_t *)batch_at(a.batch, b->offset_pages),
               (const struct batch_seq *)batch_at(a.batch, b->offset_seqs)};
     a.n_rows = a.n_seqs = n_rows, a.n_group = HEADS / KV_HEADS;
-    a.n_units = attn_units_level(n), a.n_splits = attn_splits(a.n_units, ATTN_SPLITS_MAX);
-    a.cells = cells;
+    a.n_units = attn_units_bucket(n), a.n_splits = attn_splits(a.n_units, ATTN_SPLITS_MAX);
+    a.merge_bufs = merge_bufs;
     return a;
 }
 
@@ -274,8 +277,8 @@ static void launch_layer(cudaStream_t stream, int i, const char *parts, int n_to
             const struct decode_out p = out_of(l, n_rows);
             is_done = launch_decode_out(stream, &p);
         } else if (*part == 'o' || *part == 'r') {
-            const struct decode_product p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
-            is_done = launch_decode_product(stream, &p);
+            const struct decode_matmul p = *part == 'o' ? o_of(l, n_rows) : router_of(l, n_rows);
+            is_done = launch_decode_matmul(stream, &p);
         } else {
             is_done = *part == 'u' ? launch_decode_up(stream, &e) : launch_decode_down(stream, &e);
         }

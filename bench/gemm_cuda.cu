@@ -336,7 +336,7 @@ int main(int argc, char **argv)
     const int n = argc > 1 ? argc - 1 : 5;
 
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    if (!launch_gemm_is_here()) {
+    if (!launch_gemm_available()) {
         printf("no Hopper card, or no code for it\n");
         return 1;
     }

@@ -36,8 +36,8 @@ static __global__ void fill(float *z, int64_t n)
 
 struct kind {
     const char *name;
-    struct batch_sample wish; /* n_seen, n_biases and n_mask_words: whether it has them */
-    bool only_first;          /* of the rows; the others are plain */
+    struct batch_sample params; /* n_seen, n_biases and n_mask_words: whether it has them */
+    bool only_first;            /* of the rows; the others are plain */
 };
 
 static struct batch *batch_for(const struct kind *k, int n_rows)
@@ -47,9 +47,9 @@ static struct batch *batch_for(const struct kind *k, int n_rows)
     struct batch *b;
 
     n.n_rows = n.n_seqs = n.n_samples = n_rows;
-    n.n_seen = k->wish.n_seen ? n_special * SEEN : 0;
-    n.n_biases = k->wish.n_biases ? n_special * BIASES : 0;
-    n.n_mask_words = k->wish.n_mask_words ? n_special * V / MASK_WORD_IDS : 0;
+    n.n_seen = k->params.n_seen ? n_special * SEEN : 0;
+    n.n_biases = k->params.n_biases ? n_special * BIASES : 0;
+    n.n_mask_words = k->params.n_mask_words ? n_special * V / MASK_WORD_IDS : 0;
     b = batch_init(calloc(1, (size_t)batch_bytes(n)), n);
     for (int i = 0; i < n.n_seen; i++)
         ((struct batch_seen *)BATCH_SEEN(b))[i] = {i % SEEN * (V / SEEN), 1};
@@ -58,7 +58,7 @@ static struct batch *batch_for(const struct kind *k, int n_rows)
     for (int i = 0; i < n.n_mask_words; i++)
         ((uint32_t *)BATCH_MASKS(b))[i] = 0x55555555u;
     for (int r = 0; r < n_rows; r++) {
-        struct batch_sample s = k->wish;
+        struct batch_sample s = k->params;
 
         s.n_seen = s.n_seen ? SEEN : 0, s.first_seen = r * s.n_seen;
         s.n_biases = s.n_biases ? BIASES : 0, s.first_bias = r * s.n_biases;
@@ -84,7 +84,7 @@ static float time_launches(const struct sample_launch *l)
     return times[0] * 1000 / n_launches;
 }
 
-template <typename T> static T *room(int64_t n)
+template <typename T> static T *device_alloc(int64_t n)
 {
     void *data;
 
@@ -98,18 +98,18 @@ static void time_kind(const struct kind *k, int n_rows, float *z)
     struct sample_launch l = {};
 
     fill<<<1024, 256, 0, stream>>>(z, (int64_t)n_rows * V);
-    l.batch = (struct batch *)room<char>(b->size_bytes);
+    l.batch = (struct batch *)device_alloc<char>(b->size_bytes);
     CHECK(cudaMemcpy(l.batch, b, (size_t)b->size_bytes, cudaMemcpyHostToDevice));
     l.samples = (const struct batch_sample *)batch_at(l.batch, b->offset_samples);
-    l.uniforms = room<double>(n_rows);
+    l.uniforms = device_alloc<double>(n_rows);
     CHECK(cudaMemset((void *)l.uniforms, 0x3F, n_rows * sizeof(double)));
-    l.chunks = room<struct sample_chunk>(n_rows * SAMPLE_CHUNKS);
-    l.tops = room<uint64_t>(n_rows * SAMPLE_CHUNKS * SAMPLE_TOP_MAX);
-    l.bins = room<struct sample_bins>(n_rows);
-    l.args.tokens.data = room<int32_t>(n_rows);
-    l.args.logprobs.data = room<float>(n_rows);
-    l.args.top_tokens.data = room<int32_t>(n_rows * SAMPLE_TOP_MAX);
-    l.args.top_logprobs.data = room<float>(n_rows * SAMPLE_TOP_MAX);
+    l.chunks = device_alloc<struct sample_chunk>(n_rows * SAMPLE_CHUNKS);
+    l.tops = device_alloc<uint64_t>(n_rows * SAMPLE_CHUNKS * TOP_LOGPROBS_MAX);
+    l.bins = device_alloc<struct sample_bins>(n_rows);
+    l.args.tokens.data = device_alloc<int32_t>(n_rows);
+    l.args.logprobs.data = device_alloc<float>(n_rows);
+    l.args.top_tokens.data = device_alloc<int32_t>(n_rows * TOP_LOGPROBS_MAX);
+    l.args.top_logprobs.data = device_alloc<float>(n_rows * TOP_LOGPROBS_MAX);
     l.args.logits = {DTYPE_F32, 2, {n_rows, V}, z, NULL, LAYOUT_ROWS};
     l.args.n_valid = V - 100;
     l.n_samples = n_rows;
@@ -126,39 +126,40 @@ static void time_kind(const struct kind *k, int n_rows, float *z)
 int main(int argc, char **argv)
 {
     static const int row_counts[] = {1, 8, 64};
-    struct kind kinds[14] = {};
+    struct kind phases[14] = {};
     float *z;
     int n = 0;
 
     for (int i = 0; i < 14; i++)
-        kinds[i].wish.temperature = kinds[i].wish.top_p = kinds[i].wish.repetition = 1;
-    kinds[n++].name = "greedy", kinds[0].wish.temperature = 0;
-    kinds[n++].name = "temperature";
-    kinds[n].wish.min_p = 0.05f, kinds[n++].name = "min_p";
-    kinds[n].wish.top_p = 0.9f, kinds[n++].name = "top_p";
-    kinds[n].wish.top_p = 0.9f, kinds[n].wish.top_k = 40, kinds[n++].name = "top_k, top_p";
-    kinds[n].wish.temperature = 3, kinds[n].wish.top_p = 0.9f, kinds[n++].name = "top_p, flat";
-    kinds[n].wish.min_p = 0.05f, kinds[n].wish.top_k = 40, kinds[n++].name = "top_k, min_p";
-    kinds[n].wish.n_seen = 1, kinds[n++].name = "2,000 seen";
-    kinds[n].wish.n_biases = 1, kinds[n++].name = "300 biases";
-    kinds[n].wish.n_mask_words = 1, kinds[n++].name = "mask";
-    kinds[n].wish.n_top = 5, kinds[n++].name = "top 5";
-    kinds[n].wish.n_top = 20, kinds[n++].name = "top 20";
-    kinds[n].wish.n_seen = kinds[n].wish.n_biases = kinds[n].wish.n_mask_words = 1;
-    kinds[n].wish.n_top = 20, kinds[n++].name = "all of these";
-    kinds[n] = kinds[n - 1], kinds[n].only_first = true, kinds[n++].name = "all, in one row";
+        phases[i].params.temperature = phases[i].params.top_p = phases[i].params.repetition = 1;
+    phases[n++].name = "greedy", phases[0].params.temperature = 0;
+    phases[n++].name = "temperature";
+    phases[n].params.min_p = 0.05f, phases[n++].name = "min_p";
+    phases[n].params.top_p = 0.9f, phases[n++].name = "top_p";
+    phases[n].params.top_p = 0.9f, phases[n].params.top_k = 40, phases[n++].name = "top_k, top_p";
+    phases[n].params.temperature = 3, phases[n].params.top_p = 0.9f,
+    phases[n++].name = "top_p, flat";
+    phases[n].params.min_p = 0.05f, phases[n].params.top_k = 40, phases[n++].name = "top_k, min_p";
+    phases[n].params.n_seen = 1, phases[n++].name = "2,000 seen";
+    phases[n].params.n_biases = 1, phases[n++].name = "300 biases";
+    phases[n].params.n_mask_words = 1, phases[n++].name = "mask";
+    phases[n].params.n_top = 5, phases[n++].name = "top 5";
+    phases[n].params.n_top = 20, phases[n++].name = "top 20";
+    phases[n].params.n_seen = phases[n].params.n_biases = phases[n].params.n_mask_words = 1;
+    phases[n].params.n_top = 20, phases[n++].name = "all of these";
+    phases[n] = phases[n - 1], phases[n].only_first = true, phases[n++].name = "all, in one row";
     is_brief = argc > 1 && strcmp(argv[1], "brief") == 0;
     CHECK(cudaStreamCreate(&stream));
-    z = room<float>((int64_t)ROWS_MAX * V);
+    z = device_alloc<float>((int64_t)ROWS_MAX * V);
     printf("%-16s", "us, rows:");
     for (int rows : row_counts)
         printf("%8d", rows);
     printf("\n");
     for (int i = 0; i < n; i++) {
-        printf("%-16s", kinds[i].name);
+        printf("%-16s", phases[i].name);
         for (int rows : row_counts)
             if (rows == 1 || !is_brief)
-                time_kind(&kinds[i], rows, z);
+                time_kind(&phases[i], rows, z);
         printf("\n");
     }
     return 0;

@@ -8,7 +8,7 @@
 FAULTS, one after the other (kill,kill,stop):
   kill, stop        the worker gets SIGKILL, SIGSTOP
   trap, address     on a card: a kernel that traps, or writes where no memory is, fails the context that the
-                    worker's work is in, as a bug or a broken card would (tests/fault/card_fault.c)
+                    worker's work is in, as a bug or a broken card would (tests/fault/gpu_fault.c)
   idle              on a card: trap, while no request is there
   busy              on a card: a kernel holds all of it for 5 s, as one that hangs
 SHIM is what makes cards fail (tests/card_fault.so beside the program).
@@ -44,7 +44,7 @@ class Server:
         self.folder = tempfile.TemporaryDirectory()
         environment = dict(os.environ, CARD_FAULT_DIR=self.folder.name)
         if any(fault in CARD_FAULTS for fault in faults):
-            shim = pathlib.Path(os.environ.get("SHIM", pathlib.Path(program).parent / "tests" / "card_fault.so"))
+            shim = pathlib.Path(os.environ.get("SHIM", pathlib.Path(program).parent / "tests" / "gpu_fault.so"))
             environment["LD_PRELOAD"] = str(shim.resolve(strict=True))
         began = time.monotonic()
         self.process = subprocess.Popen(
@@ -139,8 +139,8 @@ class Promises:
     def __init__(self):
         self.broken = []
 
-    def hold(self, is_held, what):
-        if not is_held:
+    def hold(self, is_constrained, what):
+        if not is_constrained:
             self.broken.append(what)
             print("    BROKEN:", what)
 

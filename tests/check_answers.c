@@ -31,7 +31,7 @@ static struct {
     const struct tokenizer *t;
     uint64_t first, n;
     atomic_ullong next;
-    struct figures figures;
+    struct results results;
 } job;
 
 static void choose_stops(struct answer *a)
@@ -64,7 +64,7 @@ static void *work(void *arg)
     uint64_t i;
 
     (void)arg;
-    answer_init(&a, job.t, &job.figures);
+    answer_init(&a, job.t, &job.results);
     CHECK(&a, stock_init(&stock, job.t));
     while ((i = atomic_fetch_add(&job.next, 1)) < job.n)
         check_stream(&a, &stock, job.first + i);
@@ -90,11 +90,11 @@ static void work_on_all_cpus(void)
 
 static int check_table(void)
 {
-    struct figures figures = {0};
+    struct results results = {0};
     struct answer a;
     int n;
 
-    answer_init(&a, job.t, &figures);
+    answer_init(&a, job.t, &results);
     n = table_check(&a, document);
     if (n < ROWS_MIN)
         answer_die(&a, "%s has %d rows, more are expected", document, n);
@@ -106,9 +106,8 @@ static int check_table(void)
 static bool says_enough(void)
 {
     return job.n < STREAMS_QUICK ||
-           (job.figures.n_messages > job.n / 2 && job.figures.n_calls > job.n / 20 &&
-            job.figures.n_cut > job.n / 40 &&
-            job.figures.n_replayed > job.figures.n_sent_back / 20);
+           (job.results.n_messages > job.n / 2 && job.results.n_calls > job.n / 20 &&
+            job.results.n_cut > job.n / 40 && job.results.n_reused > job.results.n_sent_back / 20);
 }
 
 int main(int argc, char **argv)
@@ -132,10 +131,10 @@ int main(int argc, char **argv)
     printf("%d rows; %llu streams of %llu tokens: %llu messages, %llu calls, %llu cut at a stop "
            "string; "
            "%llu sent back, %llu of them replayed; %.1f s\n",
-           n_rows, (unsigned long long)job.n, (unsigned long long)job.figures.n_tokens,
-           (unsigned long long)job.figures.n_messages, (unsigned long long)job.figures.n_calls,
-           (unsigned long long)job.figures.n_cut, (unsigned long long)job.figures.n_sent_back,
-           (unsigned long long)job.figures.n_replayed, (double)(clock_ns() - begin_ns) * 1e-9);
+           n_rows, (unsigned long long)job.n, (unsigned long long)job.results.n_tokens,
+           (unsigned long long)job.results.n_messages, (unsigned long long)job.results.n_calls,
+           (unsigned long long)job.results.n_cut, (unsigned long long)job.results.n_sent_back,
+           (unsigned long long)job.results.n_reused, (double)(clock_ns() - begin_ns) * 1e-9);
     if (!says_enough()) {
         fprintf(stderr, "too few messages, calls or stop strings: the streams test little\n");
         return 1;

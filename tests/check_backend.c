@@ -18,7 +18,7 @@
 #include "cpu/kernels/kernels.h"
 
 static const char *only_stage; /* NULL: all */
-static const char *const mixture_names[N_MIXTURES] = {"prompts", "both kinds", "generated rows"};
+static const char *const kv_dtype_names[N_MIXTURES] = {"prompts", "both kinds", "generated rows"};
 
 enum { TIMED_RUNS = 3 };
 
@@ -28,12 +28,12 @@ static const struct {
     void (*check)(void);
     void (*time)(int n_rows); /* NULL: moves too little to matter */
 } stages[] = {
-    {"embed", check_embed, NULL},
-    {"attn_in", check_attn_in, time_attn_in},
+    {"embed", check_embed_rmsnorm, NULL},
+    {"attn_qkv", check_attn_qkv, time_attn_qkv},
     {"attn", check_attn, time_attn},
     {"attn_out", check_attn_out, time_attn_out},
-    {"join", check_join, time_join},
-    {"route", check_route, time_route},
+    {"join", check_residual_rmsnorm, time_residual_rmsnorm},
+    {"route", check_router, time_router},
     {"experts", check_experts, time_experts},
     {"logits", check_logits, time_logits},
     {"sample", check_sample, NULL},
@@ -150,17 +150,17 @@ static int check_stages(double read_gbs)
 }
 
 /* The same of a level. */
-static int check_level(const struct backend_options *opt, const struct kernels *level)
+static int check_isa(const struct backend_options *opt, const struct kernels *isa)
 {
     const bool is_untimed = under.is_quick || getenv("CHECK_UNTIMED") != NULL;
     const double read_gbs = is_untimed ? 0 : read_speed(opt->n_threads);
     struct device_info info;
     int n_failed = 0;
 
-    under.is_elsewhere = level == NULL;
-    under.has_int8 = level == NULL || level->products_int8 != NULL;
-    under.has_rounding = level == NULL || level->products_rounded != NULL;
-    under.has_codes = level != NULL && level->attend_i16 != NULL;
+    under.is_in_worker = isa == NULL;
+    under.has_int8 = isa == NULL || isa->gemm_int8 != NULL;
+    under.has_rounding = isa == NULL || isa->gemm_bf16_act != NULL;
+    under.has_codes = isa != NULL && isa->attend_i16 != NULL;
     choose_row_counts();
     worst.int8 = worst.mxfp8 = worst.codes = 0;
     worst.weights = 0;
@@ -173,10 +173,10 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     if (!is_untimed)
         printf("; reading memory alone: %.1f GB/s", read_gbs);
     printf("\n");
-    for (under.mixture = ALL_PROMPT; under.mixture < (under.is_elsewhere ? N_MIXTURES : 1);
+    for (under.mixture = ALL_PROMPT; under.mixture < (under.is_in_worker ? N_MIXTURES : 1);
          under.mixture++) {
-        if (under.is_elsewhere)
-            printf("%s\n", mixture_names[under.mixture]);
+        if (under.is_in_worker)
+            printf("%s\n", kv_dtype_names[under.mixture]);
         n_failed += check_stages(read_gbs);
     }
     if (under.has_int8)
@@ -191,16 +191,16 @@ static int check_level(const struct backend_options *opt, const struct kernels *
     return n_failed;
 }
 
-static int check_levels(struct backend_options *opt, const char *only)
+static int check_isas(struct backend_options *opt, const char *only)
 {
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas);
     int n_failed = 0;
 
     for (int i = 0; i < n; i++)
-        if (only == NULL || strcmp(only, "all") == 0 || strcmp(only, levels[i]->name) == 0) {
-            opt->cpu_features = levels[i]->name;
-            n_failed += check_level(opt, levels[i]);
+        if (only == NULL || strcmp(only, "all") == 0 || strcmp(only, isas[i]->name) == 0) {
+            opt->cpu_features = isas[i]->name;
+            n_failed += check_isa(opt, isas[i]);
         }
     return n_failed;
 }
@@ -219,9 +219,9 @@ int main(int argc, char **argv)
     if (under.ops == NULL)
         must(OSP_ENOTFOUND);
     under.is_mxfp8 = strcmp(name, "cpu") != 0 && argc > 3 && strcmp(argv[3], "mxfp8") == 0;
-    opt.has_mxfp8_rows = under.is_mxfp8;
-    n_failed = strcmp(name, "cpu") == 0 ? check_levels(&opt, argc > 3 ? argv[3] : NULL)
-                                        : check_level(&opt, NULL);
+    opt.has_mxfp8_act = under.is_mxfp8;
+    n_failed = strcmp(name, "cpu") == 0 ? check_isas(&opt, argc > 3 ? argv[3] : NULL)
+                                        : check_isa(&opt, NULL);
     printf("%d stages failed; error limit %g of 1 + |value|\n", n_failed, ERROR_MAX);
     return n_failed > 0;
 }

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/memory.h"
-#include "engine/grammar/answer_form.h"
+#include "engine/grammar/answer_grammar.h"
 
 enum {
     ROUNDS = 40,
@@ -50,15 +50,15 @@ static const struct {
 enum { N_ANSWERS = sizeof answers / sizeof answers[0] };
 
 struct bench {
-    struct form_kit *kit;
+    struct grammar_cache *kit;
     struct tokenizer *t;
-    const struct form_tools *tools;
+    const struct grammar_vocab *tools;
     uint32_t *mask;
     uint64_t costs[COSTS_MAX]; /* ns */
     size_t n_costs;
 };
 
-static void die(const char *what)
+static void mark_dead(const char *what)
 {
     fprintf(stderr, "%s: %s\n", what, fail_message());
     exit(1);
@@ -98,19 +98,19 @@ static char *rules_of(int n_functions)
     return copy;
 }
 
-static struct answer_form *new_form(struct bench *b, const char *rules, const struct ids *prompt)
+static struct answer_grammar *new_form(struct bench *b, const char *rules, const struct ids *prompt)
 {
-    struct answer_form_wish wish = {.tools = b->tools,
-                                    .prompt = prompt->data,
-                                    .n_prompt = (int)prompt->n,
-                                    .mask = b->mask,
-                                    .n_mask_words = (int)b->tools->index->n_words};
-    struct answer_form *f = NULL;
+    struct answer_grammar_config request = {.tools = b->tools,
+                                            .prompt = prompt->data,
+                                            .n_prompt = (int)prompt->n,
+                                            .mask = b->mask,
+                                            .n_mask_words = (int)b->tools->index->n_words};
+    struct answer_grammar *f = NULL;
 
     memset(b->mask, 0, b->tools->index->n_words * sizeof *b->mask);
-    if (call_rules_open(&wish.calls, b->kit, rules) != OSP_OK ||
-        answer_form_new(&f, &wish) != OSP_OK)
-        die("rules");
+    if (call_rules_open(&request.calls, b->kit, rules) != OSP_OK ||
+        answer_grammar_new(&f, &request) != OSP_OK)
+        mark_dead("rules");
     return f;
 }
 
@@ -118,10 +118,11 @@ static void encode(struct bench *b, const char *text, struct ids *out)
 {
     ids_init(out, TEXT_BYTES_MAX);
     if (tokenizer_encode_with_specials(b->t, text, strlen(text), out) != OSP_OK)
-        die("encoding");
+        mark_dead("encoding");
 }
 
-static void hear(struct bench *b, struct answer_form *f, const struct ids *ids, const char *text)
+static void receive(struct bench *b, struct answer_grammar *f, const struct ids *ids,
+                    const char *text)
 {
     for (size_t i = 0; i < ids->n; i++) {
         uint64_t start;
@@ -131,8 +132,8 @@ static void hear(struct bench *b, struct answer_form *f, const struct ids *ids, 
             exit(1);
         }
         start = cpu_ns();
-        if (answer_form_hear(f, ids->data[i]) != OSP_OK)
-            die(text);
+        if (answer_grammar_advance(f, ids->data[i]) != OSP_OK)
+            mark_dead(text);
         if (b->n_costs < COSTS_MAX)
             b->costs[b->n_costs++] = cpu_ns() - start;
     }
@@ -173,15 +174,15 @@ static bool check(struct bench *b, int n_functions)
     b->n_costs = 0;
     encode(b, "<|start|>assistant", &prompt);
     for (int i = 0; i < ROUNDS * N_ANSWERS; i++) {
-        struct answer_form *f = new_form(b, rules, &prompt);
+        struct answer_grammar *f = new_form(b, rules, &prompt);
 
         text = mem_printf("%s%s%s", answers[i % N_ANSWERS].before, name_of(i % n_functions),
                           answers[i % N_ANSWERS].behind);
         encode(b, text, &ids);
-        hear(b, f, &ids, text);
+        receive(b, f, &ids, text);
         ids_release(&ids);
         free(text);
-        answer_form_free(f);
+        answer_grammar_free(f);
     }
     ids_release(&prompt);
     free(rules);
@@ -194,15 +195,15 @@ int main(int argc, char **argv)
     static struct bench b;
     bool good = true;
 
-    b.kit = form_kit_new();
+    b.kit = grammar_cache_new();
     if (tokenizer_open(&b.t, argc > 1 ? argv[1] : published) != OSP_OK ||
-        form_kit_prepare(b.kit, b.t, NULL, &b.tools) != OSP_OK)
-        die("the tokenizer");
+        grammar_cache_prepare(b.kit, b.t, NULL, &b.tools) != OSP_OK)
+        mark_dead("the tokenizer");
     b.mask = mem_new(b.tools->index->n_words * sizeof *b.mask);
     for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++)
         good = check(&b, COUNTS[i]) && good;
     free(b.mask);
-    form_kit_free(b.kit);
+    grammar_cache_free(b.kit);
     tokenizer_close(b.t);
     if (!good && getenv("CHECK_UNTIMED") == NULL) {
         fprintf(stderr, "above the limits\n");

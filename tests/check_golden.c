@@ -94,7 +94,7 @@ static struct result compare(const struct prompt *p, int vocab, const struct ste
     for (int i = 0; i < p->n_tokens; i++) {
         r.n_excluded += is_excluded(p, i);
         r.n_compared += !is_excluded(p, i);
-        r.n_agreed += !is_excluded(p, i) && s->drawn[i] == p->argmax[i];
+        r.n_agreed += !is_excluded(p, i) && s->sampled[i] == p->argmax[i];
     }
     for (int i = 0; i < p->n_rows; i++) {
         const float *want = p->logits + (int64_t)i * vocab;
@@ -117,7 +117,7 @@ static bool check_prompt(struct model *m, const char *name, const struct prompt 
     bool passes;
 
     s.logits = mem_new((size_t)p->n_tokens * (size_t)vocab * sizeof(float));
-    s.drawn = mem_new((size_t)p->n_tokens * sizeof(int32_t));
+    s.sampled = mem_new((size_t)p->n_tokens * sizeof(int32_t));
     steps_poison(m);
     steps_play(m, &s, STEP_ROWS, 1);
     r = compare(p, vocab, &s);
@@ -125,7 +125,7 @@ static bool check_prompt(struct model *m, const char *name, const struct prompt 
     printf("%-6s %6d %12.2e %6d of %-6d %8d   %s\n", name, p->n_tokens, r.diff_max, r.n_agreed,
            r.n_compared, r.n_excluded, passes ? "ok" : "FAIL");
     free(s.logits);
-    free(s.drawn);
+    free(s.sampled);
     return passes;
 }
 
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
 {
     int n_failed = 0;
 
-    setenv("OSPREY_CPU_FEATURES", "ref", 1); /* the oracle; check_levels holds the others to it */
+    setenv("OSPREY_CPU_FEATURES", "ref", 1); /* the oracle; check_isas holds the others to it */
     printf("%-6s %6s %12s %16s %8s\n", "config", "tokens", "max |diff|", "argmax agrees",
            "excluded");
     for (size_t i = 0; i < sizeof(goldens) / sizeof(goldens[0]); i++)

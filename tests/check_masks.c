@@ -38,10 +38,10 @@ struct bench {
     uint64_t *costs; /* of masks, ns */
     size_t n_costs;
     uint64_t seed;
-    uint32_t draw;
+    uint32_t sample;
 };
 
-static void die(const char *what)
+static void mark_dead(const char *what)
 {
     fprintf(stderr, "%s: %s\n", what, fail_message());
     exit(1);
@@ -54,11 +54,11 @@ static void open_bench(struct bench *b, const char *path)
     *b = (struct bench){.costs = malloc(COSTS_MAX * sizeof *b->costs)};
     if (b->costs == NULL || tokenizer_open(&b->t, path) != OSP_OK ||
         token_index_new(&b->x, b->t) != OSP_OK)
-        die(path);
+        mark_dead(path);
     b->stop = tokenizer_specials(b->t)->ret;
     b->bits = calloc(b->x->n_words, sizeof *b->bits);
     if (b->bits == NULL)
-        die("memory");
+        mark_dead("memory");
     for (int32_t id = 0; id < b->x->n_tokens; id++) {
         const char *bytes = token_index_bytes(b->x, id, &n);
 
@@ -77,7 +77,7 @@ static void close_bench(struct bench *b)
 
 static uint32_t random_below(struct bench *b, uint32_t n)
 {
-    return (uint32_t)(rng_uniform(b->seed, b->draw++, 1) * n);
+    return (uint32_t)(rng_uniform(b->seed, b->sample++, 1) * n);
 }
 
 /* ---- drawing ---- */
@@ -109,7 +109,7 @@ static uint32_t count_allowed(const struct bench *b, const uint32_t *without)
 }
 
 /* Any allowed token, half of the time one that is not plain text, so that strings end. */
-static int32_t draw_any(struct bench *b)
+static int32_t sample_any(struct bench *b)
 {
     const uint32_t *without = random_below(b, 2) == 0 ? b->x->all_plain : NULL;
     uint32_t n = count_allowed(b, without);
@@ -121,7 +121,7 @@ static int32_t draw_any(struct bench *b)
     return n == 0 ? -1 : allowed_at(b, without, random_below(b, n));
 }
 
-static int32_t draw_steered(struct bench *b)
+static int32_t sample_steered(struct bench *b)
 {
     static const char wanted[] = "\"}]0123456789tfn:,";
 
@@ -130,7 +130,7 @@ static int32_t draw_steered(struct bench *b)
     for (const char *w = wanted; *w != '\0'; w++)
         if (mask_has(b->bits, b->byte_token[(unsigned char)*w]))
             return b->byte_token[(unsigned char)*w];
-    return draw_any(b);
+    return sample_any(b);
 }
 
 /* Of this thread: others that run on the machine do not count. */
@@ -147,7 +147,7 @@ static void timed_mask(struct bench *b, struct constraint *c)
     uint64_t start = cpu_ns();
 
     if (constraint_mask(c, b->bits) != OSP_OK)
-        die("a mask");
+        mark_dead("a mask");
     if (b->n_costs < COSTS_MAX)
         b->costs[b->n_costs++] = cpu_ns() - start;
 }
@@ -157,7 +157,7 @@ static struct constraint *new_constraint(struct bench *b, struct grammar *g)
     struct constraint *c;
 
     if (constraint_new(&c, g, b->x, &b->stop, 1) != OSP_OK)
-        die("a constraint");
+        mark_dead("a constraint");
     return c;
 }
 
@@ -173,10 +173,10 @@ static bool walk(struct bench *b, struct grammar *g, struct buf *text)
         int32_t token;
 
         timed_mask(b, c);
-        token = n < STEERED_AFTER ? draw_any(b) : draw_steered(b);
+        token = n < STEERED_AFTER ? sample_any(b) : sample_steered(b);
         if (token < 0 || constraint_accept(c, token) != OSP_OK) {
             fprintf(stderr, "after %s\n", buf_text(text));
-            die(token < 0 ? "no token is allowed" : "an allowed token is refused");
+            mark_dead(token < 0 ? "no token is allowed" : "an allowed token is refused");
         }
         bytes = token_index_bytes(b->x, token, &n_bytes);
         buf_append(text, bytes, n_bytes);
@@ -194,14 +194,14 @@ static bool fits(struct bench *b, struct grammar *g, const char *text, size_t n_
 
     ids_init(&ids, DOCUMENT_BYTES_MAX);
     if (tokenizer_encode(b->t, text, n_bytes, &ids) != OSP_OK)
-        die("encoding");
+        mark_dead("encoding");
     ids_push(&ids, b->stop);
     for (size_t i = 0; i < ids.n && fit; i++) {
         timed_mask(b, c);
         fit = mask_has(b->bits, ids.data[i]);
         if (fit != (constraint_accept(c, ids.data[i]) == OSP_OK)) {
             fprintf(stderr, "token %d of %s\n", (int)ids.data[i], text);
-            die("mask and acceptance differ");
+            mark_dead("mask and acceptance differ");
         }
     }
     ids_release(&ids);
@@ -211,15 +211,15 @@ static bool fits(struct bench *b, struct grammar *g, const char *text, size_t n_
 
 /* ---- serving ---- */
 
-static enum osp_status compile(const json_t *wish, struct grammar **g)
+static enum osp_status compile(const json_t *request, struct grammar **g)
 {
     const struct schema_options options = {
-        .closed = json_is_true(json_object_get(wish, "closed")),
-        .compact = json_is_true(json_object_get(wish, "compact")),
+        .closed = json_is_true(json_object_get(request, "closed")),
+        .compact = json_is_true(json_object_get(request, "compact")),
     };
-    const json_t *regex = json_object_get(wish, "regex");
-    const json_t *schema_text = json_object_get(wish, "schema_text");
-    json_t *choice = json_object_get(wish, "choice"), *item;
+    const json_t *regex = json_object_get(request, "regex");
+    const json_t *schema_text = json_object_get(request, "schema_text");
+    json_t *choice = json_object_get(request, "choice"), *item;
     char *text;
     enum osp_status st;
     size_t i;
@@ -237,19 +237,19 @@ static enum osp_status compile(const json_t *wish, struct grammar **g)
     if (schema_text != NULL)
         return grammar_from_schema(g, json_string_value(schema_text),
                                    json_string_length(schema_text), options);
-    text = json_dumps(json_object_get(wish, "schema"), JSON_ENCODE_ANY);
+    text = json_dumps(json_object_get(request, "schema"), JSON_ENCODE_ANY);
     st = grammar_from_schema(g, text, strlen(text), options);
     free(text);
     return st;
 }
 
-static void add_walks(struct bench *b, const json_t *wish, struct grammar *g, json_t *reply)
+static void add_walks(struct bench *b, const json_t *request, struct grammar *g, json_t *reply)
 {
     json_t *documents = json_array();
-    int64_t n = json_integer_value(json_object_get(wish, "walks"));
+    int64_t n = json_integer_value(json_object_get(request, "walks"));
 
-    b->seed = (uint64_t)json_integer_value(json_object_get(wish, "seed"));
-    b->draw = 0;
+    b->seed = (uint64_t)json_integer_value(json_object_get(request, "seed"));
+    b->sample = 0;
     for (int64_t i = 0; i < n; i++) {
         struct buf text;
 
@@ -262,30 +262,30 @@ static void add_walks(struct bench *b, const json_t *wish, struct grammar *g, js
     json_object_set_new(reply, "documents", documents);
 }
 
-static void add_fits(struct bench *b, const json_t *wish, struct grammar *g, json_t *reply)
+static void add_fits(struct bench *b, const json_t *request, struct grammar *g, json_t *reply)
 {
     json_t *list = json_array(), *text;
     size_t i;
 
-    json_array_foreach(json_object_get(wish, "texts"), i, text) json_array_append_new(
+    json_array_foreach(json_object_get(request, "texts"), i, text) json_array_append_new(
         list, json_boolean(fits(b, g, json_string_value(text), json_string_length(text))));
     json_object_set_new(reply, "fits", list);
 }
 
-static void answer(struct bench *b, const json_t *wish)
+static void answer(struct bench *b, const json_t *request)
 {
     json_t *reply = json_object();
     struct grammar *g;
     uint64_t start = clock_ns();
     char *text;
 
-    if (compile(wish, &g) != OSP_OK) {
+    if (compile(request, &g) != OSP_OK) {
         json_object_set_new(reply, "error", json_string(fail_message()));
     } else {
         json_object_set_new(reply, "seconds", json_real((double)(clock_ns() - start) * 1e-9));
-        add_walks(b, wish, g, reply);
-        add_fits(b, wish, g, reply);
-        grammar_drop(g);
+        add_walks(b, request, g, reply);
+        add_fits(b, request, g, reply);
+        grammar_unref(g);
     }
     if (json_object_get(reply, "error") != NULL)
         json_object_set_new(reply, "seconds", json_real((double)(clock_ns() - start) * 1e-9));
@@ -304,15 +304,15 @@ static int serve(struct bench *b)
 
     while ((n = getline(&line, &capacity, stdin)) > 0) {
         json_error_t error;
-        json_t *wish = json_loadb(line, (size_t)n, 0, &error);
+        json_t *request = json_loadb(line, (size_t)n, 0, &error);
 
-        if (wish == NULL) {
+        if (request == NULL) {
             fprintf(stderr, "not JSON: %s\n", error.text);
             return 2;
         }
         b->n_costs = 0;
-        answer(b, wish);
-        json_decref(wish);
+        answer(b, request);
+        json_decref(request);
     }
     free(line);
     return 0;
@@ -384,20 +384,20 @@ static bool check_schema(struct bench *b, const char *schema, int n_walks, bool 
     bool good = true;
 
     if (grammar_from_schema(&g, schema, strlen(schema), options) != OSP_OK)
-        die(schema);
+        mark_dead(schema);
     for (int i = 0; i < n_walks; i++) {
         struct buf text;
 
         buf_init(&text, DOCUMENT_BYTES_MAX);
         b->seed = (uint64_t)i;
-        b->draw = 0;
+        b->sample = 0;
         if (!walk(b, g, &text))
             good = fprintf(stderr, "no end: %s\n", buf_text(&text)) < 0;
         else
             good = is_json(&text) && good;
         buf_release(&text);
     }
-    grammar_drop(g);
+    grammar_unref(g);
     return good;
 }
 
@@ -409,11 +409,11 @@ static bool check_fit(struct bench *b, const char *schema, const char *text)
     bool fit;
 
     if (grammar_from_schema(&g, schema, strlen(schema), options) != OSP_OK)
-        die(schema);
+        mark_dead(schema);
     fit = fits(b, g, text, strlen(text));
     if (!fit)
         fprintf(stderr, "does not fit: %s\n", text);
-    grammar_drop(g);
+    grammar_unref(g);
     return fit;
 }
 

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "divergence.h"
 #include "steps.h"
-#include "store/mxfp4_parts.h"
+#include "store/mxfp4_layers.h"
 
 enum {
     VECTORS_BYTES_MAX = 64 << 20,
@@ -62,13 +62,13 @@ static struct model *open_with(const char *words)
                                 .n_pages = {STEPS_PAGES_MAX, STEPS_PAGES_MAX}};
     struct model *m;
 
-    must(mxfp4_parts_parse(&opt.mxfp4_parts, words));
+    must(mxfp4_layers_parse(&opt.mxfp4_layer_set, words));
     must(model_open(&m, &opt));
     return m;
 }
 
 /* All logits of all prompts behind each other, (rows, V). */
-static float *play(struct model *m, const struct prompts *p, int64_t n_rows)
+static float *run_texts(struct model *m, const struct prompts *p, int64_t n_rows)
 {
     const int64_t vocab = model_config(m)->vocab_size;
     float *logits = mem_new((size_t)(n_rows * vocab) * sizeof(float)), *end = logits;
@@ -94,7 +94,7 @@ static bool check_choice(const char *words, const struct prompts *p, const float
                          int64_t n_rows)
 {
     struct model *m = open_with(words);
-    float *have = play(m, p, n_rows);
+    float *have = run_texts(m, p, n_rows);
     struct divergences d = divergences_of(want, have, (int)n_rows, model_config(m)->vocab_size);
     const bool passes = d.same_top >= SAME_TOP_MIN && d.mean <= KL_MEAN_MAX && d.difference_max > 0;
     char size[16];
@@ -126,7 +126,7 @@ int main(void)
         read_prompts(data, size_bytes, vocab, is_quick ? QUICK_TOKENS_MAX : PROMPT_TOKENS_MAX);
     for (int i = 0; i < prompts.n; i++)
         n_rows += prompts.n_tokens[i];
-    want = play(m, &prompts, n_rows);
+    want = run_texts(m, &prompts, n_rows);
     model_close(m);
     printf("%s, %d prompts, %lld positions\n", MODEL, prompts.n, (long long)n_rows);
     printf("%-16s %9s %11s %11s %12s\n", "MXFP4 layers", "weights", "max |diff|", "mean KL",

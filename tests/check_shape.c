@@ -30,12 +30,12 @@ static int n_layers, n_tokens;
 
 /* ---- a text through a model ---- */
 
-static struct model *open_shape(const char *device, const char *level, enum dtype kv)
+static struct model *open_shape(const char *device, const char *isa, enum dtype kv)
 {
     struct model_options opt = {.dummy_shape = shape,
                                 .dummy_layers = n_layers,
                                 .device = device,
-                                .cpu_features = level,
+                                .cpu_features = isa,
                                 .n_rows_max = CHUNK_ROWS,
                                 .n_samples_max = CHUNK_ROWS,
                                 .kv_dtype = kv};
@@ -92,7 +92,7 @@ static struct batch *chunk(int first, int n_rows, int vocab)
 }
 
 /* (compared, V) logits; free() them. */
-static float *play(struct model *m)
+static float *run_texts(struct model *m)
 {
     const int vocab = model_config(m)->vocab_size;
     float *logits = mem_new((size_t)count_compared(0, n_tokens) * (size_t)vocab * sizeof(float));
@@ -163,9 +163,9 @@ static int check_weights(const char *device)
 
     must(dummy_open(&dummy, &c, model_config(m), &all));
     must(weights_bind(&w, &c, NULL));
-    n_wrong += !is_same_on_device(m, &m->embed.table, &w.embed);
-    n_wrong += !is_same_on_device(m, &l->attn_in.wqkv[1], &w.layers[0].wqkv[1]);
-    n_wrong += !is_same_on_device(m, &l->attn_in.bqkv[1], &w.layers[0].bqkv[1]);
+    n_wrong += !is_same_on_device(m, &m->embed_rmsnorm.table, &w.embed);
+    n_wrong += !is_same_on_device(m, &l->attn_qkv.wqkv[1], &w.layers[0].wqkv[1]);
+    n_wrong += !is_same_on_device(m, &l->attn_qkv.bqkv[1], &w.layers[0].bqkv[1]);
     n_wrong += !is_same_on_device(m, &l->experts.w_up, &w.layers[0].w_up);
     n_wrong += !is_same_on_device(m, &l->experts.b_down, &w.layers[0].b_down);
     printf("%-5s %d of 5 weights differ from the host's   %s\n", device, n_wrong,
@@ -178,7 +178,7 @@ static int check_weights(const char *device)
 }
 
 /* Whether the device makes weights itself. */
-static bool is_elsewhere(const char *device)
+static bool is_in_worker(const char *device)
 {
     const struct backend_ops *ops = backend_find(device);
     struct device_memory memory;
@@ -199,17 +199,17 @@ int main(int argc, char **argv)
     shape = argc > 2 ? argv[2] : "osprey-nano";
     n_layers = argc > 3 ? atoi(argv[3]) : 2;
     n_tokens = argc > 4 ? atoi(argv[4]) : 200;
-    if (is_elsewhere(device))
+    if (is_in_worker(device))
         n_failed += check_weights(device);
     m = open_shape("cpu", "ref", DTYPE_F32);
     vocab = model_config(m)->vocab_size;
-    want = play(m);
+    want = run_texts(m);
     model_close(m);
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
         float *have;
 
         m = open_shape(device, NULL, limits[i].kv);
-        have = play(m);
+        have = run_texts(m);
         n_failed += !compare(device, &limits[i], want, have, vocab);
         free(have);
         model_close(m);

@@ -35,9 +35,9 @@ struct bench {
     int8_t codes[MANY_TOKENS][COLUMNS];
     struct int8_block blocks[MANY_TOKENS][BLOCKS];
     struct int8_row rows[MANY_TOKENS];
-    uint16_t rounded[COLUMNS], mixed[MIXED_TOKENS_MAX][COLUMNS];
+    uint16_t rounded[COLUMNS], permuted[PERMUTED_TOKENS_MAX][COLUMNS];
     float x[COLUMNS], out[MANY_TOKENS * 64];
-    bool fetches_ahead;
+    bool has_prefetch;
     uint64_t sum; /* keeps what is read alive */
     double times_ns[N_WAYS][N_TIMES];
 };
@@ -59,22 +59,22 @@ static void read_slice(struct bench *b, const char *data)
     b->sum += s0[0] + s0[1];
 }
 
-/* As cpu/matmul/mixed.c: some tokens after the others, four groups at once where these are few. */
-static void mixed_groups(struct bench *b, const char *group, int n_groups, int n_x)
+/* As cpu/matmul/mxfp4_bf16.c: some tokens after the others, four groups at once where these are few. */
+static void permuted_groups(struct bench *b, const char *group, int n_groups, int n_x)
 {
     const int n_most = n_x <= 4 ? 4 : 1;
 
     for (int g = 0; g < n_groups; g += n_most)
-        for (int x = 0; x < n_x; x += MIXED_TOKENS_MAX)
-            b->k->products_mixed(&(struct mixed_products){
+        for (int x = 0; x < n_x; x += PERMUTED_TOKENS_MAX)
+            b->k->gemm_permuted(&(struct permuted_gemm){
                 .out = b->out,
                 .groups = (const uint8_t *)group + g * GROUP_BYTES,
                 .group_bytes = GROUP_BYTES,
-                .x = b->mixed[0],
+                .x = b->permuted[0],
                 .x_stride = COLUMNS,
                 .n_groups = n_groups - g < n_most ? n_groups - g : n_most,
                 .n_blocks = BLOCKS,
-                .n_x = n_x - x < MIXED_TOKENS_MAX ? n_x - x : MIXED_TOKENS_MAX});
+                .n_x = n_x - x < PERMUTED_TOKENS_MAX ? n_x - x : PERMUTED_TOKENS_MAX});
 }
 
 /* As cpu/matmul/int8_tiles.c: one token with groups far apart, several with one after the other. */
@@ -83,22 +83,22 @@ static void mxfp4_groups(struct bench *b, const char *group, int n_groups, int n
     const int n_at_once = n_x == 1 && n_groups >= GROUPS_AT_ONCE ? GROUPS_AT_ONCE : 1;
     const int n_each = n_groups / n_at_once;
 
-    if (b->k->products_mixed != NULL) {
-        mixed_groups(b, group, n_groups, n_x);
+    if (b->k->gemm_permuted != NULL) {
+        permuted_groups(b, group, n_groups, n_x);
         return;
     }
     for (int i = 0; i < n_each; i++) {
-        struct int8_products p = {.out = b->out,
-                                  .x = b->rows,
-                                  .n_blocks = BLOCKS,
-                                  .n_x = n_x,
-                                  .n_groups = n_at_once,
-                                  .fetches_ahead = b->fetches_ahead};
+        struct int8_gemm p = {.out = b->out,
+                              .x = b->rows,
+                              .n_blocks = BLOCKS,
+                              .n_x = n_x,
+                              .n_groups = n_at_once,
+                              .has_prefetch = b->has_prefetch};
 
         for (int g = 0; g < n_at_once; g++)
             p.groups[g] = (const uint8_t *)group + (ptrdiff_t)(g * n_each + i) * GROUP_BYTES;
         p.next = p.groups[0] + GROUP_BYTES;
-        b->k->products_int8(&p);
+        b->k->gemm_int8(&p);
     }
 }
 
@@ -107,12 +107,12 @@ static void bf16_rows(struct bench *b, const char *data)
     const uint16_t *rounded = b->rounded;
     const float *x = b->x;
 
-    if (b->k->products_rounded == NULL) {
-        b->k->products_bf16(&(struct products){b->out, 64, data, &x, BF16_ROWS, COLUMNS, 1});
+    if (b->k->gemm_bf16_act == NULL) {
+        b->k->gemm_bf16(&(struct gemm){b->out, 64, data, &x, BF16_ROWS, COLUMNS, 1});
         return;
     }
     for (int row = 0; row < BF16_ROWS; row += GROUP_ROWS)
-        b->k->products_rounded(&(struct rounded_products){
+        b->k->gemm_bf16_act(&(struct bf16_act_gemm){
             .out = b->out,
             .out_stride = 64,
             .w = data + row * COLUMNS * 2,
@@ -124,7 +124,7 @@ static void bf16_rows(struct bench *b, const char *data)
 
 static void run_slice(struct bench *b, enum way way, const char *data)
 {
-    b->fetches_ahead = way == WAY_AHEAD;
+    b->has_prefetch = way == WAY_AHEAD;
     if (way == WAY_READ)
         read_slice(b, data);
     else if (way == WAY_MXFP4 || way == WAY_AHEAD)
@@ -205,26 +205,26 @@ static void fill(struct bench *b)
         b->k->quantise(b->codes[t], b->blocks[t], b->x, BLOCKS);
         b->rows[t] = (struct int8_row){.codes = b->codes[t], .blocks = b->blocks[t]};
     }
-    if (b->k->products_rounded != NULL)
+    if (b->k->gemm_bf16_act != NULL)
         b->k->round_bf16(b->rounded, b->x, COLUMNS);
-    for (int t = 0; t < MIXED_TOKENS_MAX && b->k->products_mixed != NULL; t++)
-        b->k->round_mixed(b->mixed[t], b->x, COLUMNS);
+    for (int t = 0; t < PERMUTED_TOKENS_MAX && b->k->gemm_permuted != NULL; t++)
+        b->k->round_permuted(b->permuted[t], b->x, COLUMNS);
 }
 
 int main(void)
 {
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas);
     static struct bench b;
     int n_measured = 0;
 
-    if (mem_try_pages(&b.weights, N_SLICES, SLICE_BYTES, "weights") != OSP_OK) {
+    if (mem_try_hugepages(&b.weights, N_SLICES, SLICE_BYTES, "weights") != OSP_OK) {
         fprintf(stderr, "%s\n", fail_message());
         return 2;
     }
     for (int i = 0; i < n; i++) {
-        b.k = levels[i];
-        if (b.k->products_int8 == NULL)
+        b.k = isas[i];
+        if (b.k->gemm_int8 == NULL)
             continue;
         fill(&b);
         run_streams(&b);

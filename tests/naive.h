@@ -65,7 +65,7 @@ static inline void naive_norm(double *out, const double *x, const struct tensor 
 /* Turns the pairs (i, i + D/2); the angle is rounded to f32, as the stage's contract says. */
 static inline void naive_rotate(double *head, const struct rope *rope, int position)
 {
-    const int half = rope->head_width / 2;
+    const int half = rope->head_dim / 2;
 
     for (int i = 0; i < half; i++) {
         const double angle = (double)((float)position * rope->inverse_frequency[i]);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "text/harmony/harmony_read.h"
+#include "text/harmony/harmony_parser.h"
 
 enum { STREAM_TOKENS_MAX = 1 << 20, CONTENT_BYTES_MAX = 1 << 26 };
 
@@ -66,17 +66,17 @@ static int answer(const struct tokenizer *t, const char *const *functions, size_
 {
     struct messages m = {.list = json_array()};
     const struct harmony_sink sink = {&m, begin, delta, end};
-    struct harmony_reader *r = harmony_reader_new(t, &sink, true);
+    struct harmony_parser *r = harmony_parser_new(t, &sink, true);
     char *line;
 
     buf_init(&m.content, CONTENT_BYTES_MAX);
     if (r == NULL)
         return 1;
-    harmony_reader_set_tools(r, functions, n_functions);
+    harmony_parser_set_tools(r, functions, n_functions);
     for (size_t i = 0; i < ids->n; i++)
-        harmony_reader_push(r, ids->data[i]);
-    harmony_reader_finish(r);
-    harmony_reader_free(r);
+        harmony_parser_push(r, ids->data[i]);
+    harmony_parser_finish(r);
+    harmony_parser_free(r);
     line = json_dumps(m.list, JSON_COMPACT);
     if (line == NULL)
         return 1;

@@ -49,14 +49,14 @@ static inline enum osp_status routers_begin(struct backend *be, const struct bat
     return routers.ops->step_begin(be, b, out);
 }
 
-static inline enum osp_status routers_route(struct backend *be, const struct route_args *a)
+static inline enum osp_status routers_route(struct backend *be, const struct router_args *a)
 {
-    const enum osp_status st = routers.ops->route(be, a);
-    const int n_experts = (int)a->scores.dim[1], n_active = (int)a->ids.dim[1];
+    const enum osp_status st = routers.ops->router(be, a);
+    const int n_experts = (int)a->router_logits.dim[1], n_active = (int)a->ids.dim[1];
 
     for (int i = 0; i < routers.batch->n_rows && st == OSP_OK; i++)
         routers_note(&routers.out[BATCH_POSITIONS(routers.batch)[i]],
-                     (const float *)a->scores.data + i * n_experts, n_experts,
+                     (const float *)a->router_logits.data + i * n_experts, n_experts,
                      (const int32_t *)a->ids.data + i * n_active, n_active);
     return st;
 }
@@ -66,7 +66,7 @@ static inline void routers_watch(struct model *m)
     routers.ops = m->ops;
     routers.watching = *m->ops;
     routers.watching.step_begin = routers_begin;
-    routers.watching.route = routers_route;
+    routers.watching.router = routers_route;
     m->ops = &routers.watching;
 }
 

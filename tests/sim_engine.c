@@ -105,7 +105,7 @@ static void world_open(struct osp_model *model, uint64_t seed)
     sim_model_limits(&l);
     CHECK(engine_make(&world.engine, model, &options) == OSP_OK);
     world.engine->sched.limits.slot_share = pick(3) == 0 ? 1 + pick(4) : 0;
-    world.engine->sched.limits.passes_max = pick(2) == 0 ? 1 + pick(4) : PASSES_MAX_DEFAULT;
+    world.engine->sched.limits.bypass_max = pick(2) == 0 ? 1 + pick(4) : BYPASS_MAX_DEFAULT;
 }
 
 static bool has_live(void)
@@ -123,7 +123,7 @@ static void turn(bool arrivals)
     callers_cancel();
     if (chance(world.odds.jump))
         sim_now_ns += 50000000;
-    engine_take_news(world.engine);
+    engine_poll(world.engine);
     check_before_step();
     engine_advance(world.engine);
     check_after_step();
@@ -135,7 +135,7 @@ static void turn(bool arrivals)
 static void world_close(void)
 {
     engine_finish(world.engine);
-    CHECK(!world.is_under_way);
+    CHECK(!world.is_in_flight);
     atomic_store(&world.engine->closing, true);
     for (struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine) {
@@ -237,10 +237,11 @@ int main(int argc, char **argv)
            ", rows again %" PRId64 ", cached tokens %" PRId64 ", pages shared %" PRId64
            ", due %" PRId64 " and keys %" PRId64 ", tokens of prompts scored %" PRId64 "\n",
            totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,
-           totals.n_cached, totals.n_shared, totals.n_dues, totals.n_key_dues, totals.n_scored);
+           totals.n_cached, totals.n_shared, totals.n_due_total, totals.n_key_dues,
+           totals.n_logprobs_done);
     printf("planned ahead and taken %" PRId64 ", of these sent %" PRId64 " with %" PRId64
            " rows for nobody, left while a step was under way %" PRId64 "\n",
-           totals.n_ahead, totals.n_sent, totals.n_void_rows, totals.n_left);
+           totals.n_ahead, totals.n_sent, totals.n_wasted_rows, totals.n_left);
     printf("ends: device %" PRId64 ", NaN %" PRId64 ", time limit %" PRId64 ", stop string %" PRId64
            "\n",
            totals.n_device, totals.n_nan, totals.n_timeouts, totals.n_cuts);

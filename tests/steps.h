@@ -29,10 +29,10 @@ static inline void must(enum osp_status st)
 struct steps_seq {
     const int32_t *tokens;
     int n_tokens, n_done;
-    bool drop_pages; /* forget window pages that no later row can see */
-    int slot;        /* 0 .. STEPS_SEQS_MAX - 1: which pages are its own */
-    float *logits;   /* (n_tokens, V): out, NULL = not wanted */
-    int32_t *drawn;  /* (n_tokens): out, NULL = not wanted */
+    bool drop_pages;  /* forget window pages that no later row can see */
+    int slot;         /* 0 .. STEPS_SEQS_MAX - 1: which pages are its own */
+    float *logits;    /* (n_tokens, V): out, NULL = not wanted */
+    int32_t *sampled; /* (n_tokens): out, NULL = not wanted */
 };
 
 /* What steps_open opens: tests say so when they mean another device than the CPU. */
@@ -144,7 +144,7 @@ static inline void steps_fill(const struct model *m, struct batch *b, const stru
 
 /* Copies what the step drew to the sequences and moves them on. */
 static inline void steps_collect(const struct steps_chunk *chunks, int n_chunks,
-                                 const float *logits, const int32_t *drawn, int64_t vocab)
+                                 const float *logits, const int32_t *sampled, int64_t vocab)
 {
     for (int i = 0, row = 0; i < n_chunks; row += chunks[i++].n_rows) {
         struct steps_seq *s = chunks[i].seq;
@@ -153,8 +153,8 @@ static inline void steps_collect(const struct steps_chunk *chunks, int n_chunks,
         if (s->logits != NULL)
             memcpy(s->logits + s->n_done * vocab, logits + row * vocab,
                    n * (size_t)vocab * sizeof(float));
-        if (s->drawn != NULL)
-            memcpy(s->drawn + s->n_done, drawn + row, n * sizeof(int32_t));
+        if (s->sampled != NULL)
+            memcpy(s->sampled + s->n_done, sampled + row, n * sizeof(int32_t));
         s->n_done += chunks[i].n_rows;
     }
 }
@@ -167,7 +167,7 @@ static inline void steps_run(struct model *m, const struct steps_chunk *chunks, 
     struct batch_counts counts = {.n_seqs = n_chunks};
     int n_rows = 0, n_pages = 0;
     float *logits, *logprobs;
-    int32_t *drawn;
+    int32_t *sampled;
     uint64_t ticket;
     struct batch *b;
 
@@ -183,13 +183,13 @@ static inline void steps_run(struct model *m, const struct steps_chunk *chunks, 
     must(model_wait(m, ticket));
     logits = mem_new((size_t)counts.n_rows * (size_t)vocab * sizeof(float));
     logprobs = mem_new((size_t)counts.n_rows * sizeof(float));
-    drawn = mem_new((size_t)counts.n_rows * sizeof(int32_t));
+    sampled = mem_new((size_t)counts.n_rows * sizeof(int32_t));
     must(model_logits(m, counts.n_rows, logits));
-    must(model_tokens(m, counts.n_rows, drawn, logprobs));
-    steps_collect(chunks, n_chunks, logits, drawn, vocab);
+    must(model_tokens(m, counts.n_rows, sampled, logprobs));
+    steps_collect(chunks, n_chunks, logits, sampled, vocab);
     free(logits);
     free(logprobs);
-    free(drawn);
+    free(sampled);
     free(b);
 }
 

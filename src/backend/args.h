@@ -12,19 +12,19 @@
 
 /* cos and sin of position p and pair i < D/2, both times the YaRN concentration. */
 struct rope {
-    int head_width;               /* D */
+    int head_dim;                 /* D */
     float concentration;          /* m = 0.1 ln(factor) + 1 */
     float inverse_frequency[128]; /* (D/2), float32 of the double formula */
 };
 
-struct embed_args {
+struct embed_rmsnorm_args {
     struct tensor x;     /* (T, C) f32: the residual stream */
     struct tensor y;     /* (T, C) f32: norm of x by the first layer's input norm */
     struct tensor table; /* (V, C) */
     struct tensor norm;  /* (C) */
     float eps;
 };
-struct attn_in_args {
+struct attn_qkv_args {
     struct tensor q;       /* (T, H*D) f32, rotated */
     struct tensor kv;      /* this layer's cache: (pages, 2, K, P, D); K rotated, at 0; V at 1 */
     struct tensor y;       /* (T, C) f32 */
@@ -49,20 +49,20 @@ struct attn_out_args {
     struct tensor wo;  /* (C, H*D) */
     struct tensor bo;  /* (C) */
 };
-struct join_args {
+struct residual_rmsnorm_args {
     struct tensor x;    /* (T, C) f32: x += sum over ranks of h */
     struct tensor y;    /* (T, C) f32: norm(x) */
     struct tensor h;    /* (T, C) f32 */
     struct tensor norm; /* (C) */
     float eps;
 };
-struct route_args {
-    struct tensor ids;    /* (T, A) i32, by falling logit, ties to the lower id */
-    struct tensor gates;  /* (T, A) f32: softmax over the A logits */
-    struct tensor y;      /* (T, C) f32 */
-    struct tensor wr;     /* (E, C) */
-    struct tensor br;     /* (E) */
-    struct tensor scores; /* (T, E) f32: room for the router's logits */
+struct router_args {
+    struct tensor ids;           /* (T, A) i32, by falling logit, ties to the lower id */
+    struct tensor gates;         /* (T, A) f32: softmax over the A logits */
+    struct tensor y;             /* (T, C) f32 */
+    struct tensor wr;            /* (E, C) */
+    struct tensor br;            /* (E) */
+    struct tensor router_logits; /* (T, E) f32: room for the router's logits */
 };
 struct experts_args {
     struct tensor h;      /* (T, C) f32: out */
@@ -84,10 +84,10 @@ struct logits_args {
     struct tensor head;   /* (V, C) */
 };
 struct sample_args {
-    struct tensor tokens; /* (R) i32: out; negative: an enum draw_failure */
+    struct tensor tokens; /* (R) i32: out; negative: an enum sample_failure */
     struct tensor
         logprobs; /* (R) f32: out, ln of softmax(logits) at the drawn token, of the row as it came */
-    /* (R, SAMPLE_TOP_MAX) i32 and f32: out, the n_top likeliest valid ids of rows that ask for them, by falling
+    /* (R, TOP_LOGPROBS_MAX) i32 and f32: out, the n_top likeliest valid ids of rows that ask for them, by falling
      * logit, ties to the lower id, of the row as it came; behind the last there is, -1 and NaN. Data NULL: no
      * row asks. */
     struct tensor top_tokens, top_logprobs;
@@ -98,6 +98,7 @@ struct sample_args {
 
 /* X(verb, what a stage costs is asked from the backend under this name) */
 #define STAGE_LIST(X)                                                                              \
-    X(embed) X(attn_in) X(attn) X(attn_out) X(join) X(route) X(experts) X(logits) X(sample)
+    X(embed_rmsnorm)                                                                               \
+    X(attn_qkv) X(attn) X(attn_out) X(residual_rmsnorm) X(router) X(experts) X(logits) X(sample)
 
 #endif

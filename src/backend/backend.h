@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "backend/args.h"
-#include "backend/generated.h"
-#include "backend/kernel_words.h"
+#include "backend/random_weights.h"
+#include "backend/kernel_options.h"
 #include "base/probe.h"
 #include "base/status.h"
 
@@ -23,9 +23,9 @@ struct backend_options {
     const char *cpu_affinity; /* of the host threads, see base/bind.h; NULL: they are not bound */
     /* Every step runs the same stages with the same arguments, and none when it is to be replayed:
      * without it step_begin always answers STEP_RECORD. */
-    bool repeats_steps;
-    struct kernel_words kernels;
-    bool has_mxfp8_rows; /* prompts' rows are rounded to MXFP8 where they meet MXFP4 weights */
+    bool uses_graphs;
+    struct kernel_options kernels;
+    bool has_mxfp8_act; /* prompts' rows are rounded to MXFP8 where they meet MXFP4 weights */
 };
 
 struct device_info {
@@ -36,19 +36,19 @@ struct device_info {
      * same weights. NULL: it makes none there. */
     const char *pack_layout;
     /* step_end() returns before the step has run, so that the host has time until step_wait(). */
-    bool runs_behind;
-    /* And a step may begin while one step before it is under way, whose draws can be its tokens; drawn() tells what
+    bool runs_async;
+    /* And a step may begin while one step before it is under way, whose draws can be its tokens; sampled() tells what
      * came of each. */
-    bool runs_ahead;
+    bool runs_pipelined;
 };
 
 /* What came of a step, in the host's memory, and its time by the device's clock: the device had everything of the
  * step at begin_ns, and all its results at end_ns. */
-struct drawn {
+struct sampled {
     const int32_t *tokens;
     const float *logprobs; /* (R) each, */
     const int32_t *top_tokens;
-    const float *top_logprobs; /* and (R, SAMPLE_TOP_MAX), if a sample asked for them */
+    const float *top_logprobs; /* and (R, TOP_LOGPROBS_MAX), if a sample asked for them */
     uint64_t begin_ns, end_ns;
 };
 
@@ -68,13 +68,13 @@ struct mem {
 struct step_shape {
     struct batch_counts counts;                /* of its batch; n_pages: of all tables together */
     int64_t width, q_width;                    /* C, H*D */
-    int64_t head_width, n_kv_heads;            /* D, K */
+    int64_t head_dim, n_kv_heads;              /* D, K */
     int64_t n_experts, n_active, expert_width; /* E, A, F */
     int64_t vocab_size;                        /* V */
     int n_seq_pages;                           /* in the tables of one sequence, of all groups */
     int n_threads;                             /* of the host that compute; 0 = all usable CPUs */
     enum dtype kv_dtype;
-    bool has_mxfp8_rows;
+    bool has_mxfp8_act;
 };
 
 enum step { STEP_RECORD, STEP_REPLAY };
@@ -90,9 +90,9 @@ struct stage_cost {
 /* A kernel of a step that the device keeps to be run again. */
 struct kernel_use {
     char name[96];
-    int n_rows, n_prompt, n_seqs; /* of the step: rows, those of prompts among them, sequences */
-    int64_t n_steps;              /* that ran so */
-    int n_calls;                  /* a step */
+    int n_rows, n_prefill, n_seqs; /* of the step: rows, those of prompts among them, sequences */
+    int64_t n_steps;               /* that ran so */
+    int n_calls;                   /* a step */
     int grid[3], block[3], shared_bytes;
 };
 
@@ -116,8 +116,8 @@ struct backend_ops {
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
     /* Makes what pack() would make of a host's tensor with these values; the data of `host` is not read.
      * Only for devices with memory of their own. */
-    enum osp_status (*generate)(struct backend *be, struct tensor *out, const struct tensor *host,
-                                const struct generated *values);
+    enum osp_status (*fill_random)(struct backend *be, struct tensor *out,
+                                   const struct tensor *host, const struct random_weight *values);
     /* Bytes that pack() makes of it; 0 = it points to the host's. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
     /* The type of KV pages: *out is DTYPE_NONE and becomes what suits a device opened so; or it is
@@ -138,13 +138,13 @@ struct backend_ops {
     bool (*step_has_ended)(struct backend *be, uint64_t ticket);
     /* Of the step that was last waited for, until the next but one has begun. Only of devices that run ahead; of all
      * others the tensors of its sample stage are read. */
-    enum osp_status (*drawn)(struct backend *be, struct drawn *out);
-    enum osp_status (*embed)(struct backend *be, const struct embed_args *a);
-    enum osp_status (*attn_in)(struct backend *be, const struct attn_in_args *a);
+    enum osp_status (*sampled)(struct backend *be, struct sampled *out);
+    enum osp_status (*embed_rmsnorm)(struct backend *be, const struct embed_rmsnorm_args *a);
+    enum osp_status (*attn_qkv)(struct backend *be, const struct attn_qkv_args *a);
     enum osp_status (*attn)(struct backend *be, const struct attn_args *a);
     enum osp_status (*attn_out)(struct backend *be, const struct attn_out_args *a);
-    enum osp_status (*join)(struct backend *be, const struct join_args *a);
-    enum osp_status (*route)(struct backend *be, const struct route_args *a);
+    enum osp_status (*residual_rmsnorm)(struct backend *be, const struct residual_rmsnorm_args *a);
+    enum osp_status (*router)(struct backend *be, const struct router_args *a);
     enum osp_status (*experts)(struct backend *be, const struct experts_args *a);
     enum osp_status (*logits)(struct backend *be, const struct logits_args *a);
     enum osp_status (*sample)(struct backend *be, const struct sample_args *a);

@@ -36,7 +36,7 @@ static struct batch layout(struct batch_counts c)
     b.offset_tokens = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_positions = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_row_seq = place(&end_bytes, c.n_rows, sizeof(int32_t));
-    b.offset_kinds = place(&end_bytes, c.n_rows, sizeof(int32_t));
+    b.offset_phases = place(&end_bytes, c.n_rows, sizeof(int32_t));
     b.offset_seqs = place(&end_bytes, c.n_seqs, sizeof(struct batch_seq));
     b.offset_samples = place(&end_bytes, c.n_samples, sizeof(struct batch_sample));
     b.offset_pages = place(&end_bytes, c.n_pages, sizeof(int32_t));

@@ -20,9 +20,9 @@ enum page_group { GROUP_FULL, GROUP_WINDOW, N_PAGE_GROUPS };
 
 enum { PAGE_TOKENS = 64 }; /* P: positions a page; a multiple of every kernel's key tile */
 
-enum row_kind {
-    ROW_PROMPT,   /* always the prompt's arithmetic, even in a chunk of one row */
-    ROW_GENERATED /* the decode arithmetic */
+enum phase {
+    PHASE_PREFILL, /* always the prompt's arithmetic, even in a chunk of one row */
+    PHASE_DECODE   /* the decode arithmetic */
 };
 
 struct batch_seq {
@@ -33,14 +33,14 @@ struct batch_seq {
 };
 
 enum {
-    SAMPLE_TOP_MAX = 20, /* the likeliest tokens of a row that can be asked for */
-    MASK_WORD_IDS = 32   /* ids of a word of a mask */
+    TOP_LOGPROBS_MAX = 20, /* the likeliest tokens of a row that can be asked for */
+    MASK_WORD_IDS = 32     /* ids of a word of a mask */
 };
 
 /* What stands for a token when none could be drawn. */
-enum draw_failure {
-    DRAW_NOT_FINITE = -1,     /* the logits have no finite largest value, or a NaN */
-    DRAW_NOTHING_ALLOWED = -2 /* they have, but penalties, biases and mask leave none */
+enum sample_failure {
+    SAMPLE_NOT_FINITE = -1,  /* the logits have no finite largest value, or a NaN */
+    SAMPLE_NONE_ALLOWED = -2 /* they have, but penalties, biases and mask leave none */
 };
 
 /* An id of a sequence, prompt and answer together, for penalties. */
@@ -77,10 +77,10 @@ struct batch_sample {
 struct batch {
     int64_t size_bytes; /* of the whole block, header included */
     int32_t n_rows, n_seqs, n_samples, n_pages, n_seen, n_biases, n_mask_words;
-    int32_t offset_tokens;    /* int32_t[T]: token id of the row, or batch_token_drawn() */
+    int32_t offset_tokens;    /* int32_t[T]: token id of the row, or batch_token_sampled() */
     int32_t offset_positions; /* int32_t[T] */
     int32_t offset_row_seq;   /* int32_t[T]: index of its sequence */
-    int32_t offset_kinds;     /* int32_t[T]: enum row_kind */
+    int32_t offset_phases;    /* int32_t[T]: enum phase */
     int32_t offset_seqs;      /* struct batch_seq[S] */
     int32_t offset_samples;   /* struct batch_sample[R] */
     int32_t offset_pages;     /* int32_t[n_pages] */
@@ -91,13 +91,13 @@ struct batch {
 
 /* In place of a token's id: the token that sample i of the step before draws, taken there by a device that runs
  * ahead (backend.h); a draw that fails gives id 0. */
-static inline HOST_DEVICE int32_t batch_token_drawn(int i)
+static inline HOST_DEVICE int32_t batch_token_sampled(int i)
 {
     return -1 - i;
 }
 
 /* The sample that a token < 0 stands for. */
-static inline HOST_DEVICE int batch_token_sample(int32_t token)
+static inline HOST_DEVICE int batch_sample_index(int32_t token)
 {
     return -1 - token;
 }
@@ -110,7 +110,7 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 #define BATCH_TOKENS(b)    ((const int32_t *)batch_at(b, (b)->offset_tokens))
 #define BATCH_POSITIONS(b) ((const int32_t *)batch_at(b, (b)->offset_positions))
 #define BATCH_ROW_SEQ(b)   ((const int32_t *)batch_at(b, (b)->offset_row_seq))
-#define BATCH_KINDS(b)     ((const int32_t *)batch_at(b, (b)->offset_kinds))
+#define BATCH_PHASES(b)    ((const int32_t *)batch_at(b, (b)->offset_phases))
 #define BATCH_SEQS(b)      ((const struct batch_seq *)batch_at(b, (b)->offset_seqs))
 #define BATCH_SAMPLES(b)   ((const struct batch_sample *)batch_at(b, (b)->offset_samples))
 #define BATCH_PAGES(b)     ((const int32_t *)batch_at(b, (b)->offset_pages))
@@ -119,7 +119,7 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 #define BATCH_MASKS(b)     ((const uint32_t *)batch_at(b, (b)->offset_masks))
 
 /* Whether other logits are drawn from than came. */
-static inline HOST_DEVICE int sample_is_edited(const struct batch_sample *s)
+static inline HOST_DEVICE int sample_is_processed(const struct batch_sample *s)
 {
     return (s->n_seen | s->n_biases | s->n_mask_words) != 0;
 }
@@ -133,7 +133,7 @@ static inline HOST_DEVICE int sample_is_ranked(const struct batch_sample *s)
 /* Whether it asks for more than a draw from all tokens as they came. */
 static inline HOST_DEVICE int sample_is_special(const struct batch_sample *s)
 {
-    return sample_is_edited(s) || sample_is_ranked(s) || s->n_top > 0;
+    return sample_is_processed(s) || sample_is_ranked(s) || s->n_top > 0;
 }
 
 struct batch_counts {

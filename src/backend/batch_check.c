@@ -36,7 +36,7 @@ static void assert_ids(const int32_t *ids, int stride, int n)
 static void assert_sample(const struct batch *b, const struct batch_sample *s)
 {
     assert(s->row >= 0 && s->row < b->n_rows);
-    assert(s->n_top >= 0 && s->n_top <= SAMPLE_TOP_MAX);
+    assert(s->n_top >= 0 && s->n_top <= TOP_LOGPROBS_MAX);
     assert(s->n_seen >= 0 && s->first_seen >= 0 && s->first_seen + s->n_seen <= b->n_seen);
     assert(s->n_biases >= 0 && s->first_bias >= 0 && s->first_bias + s->n_biases <= b->n_biases);
     assert(s->n_mask_words >= 0 && s->first_mask_word >= 0);

@@ -142,11 +142,12 @@ static enum osp_status checked_pack(struct backend *be, struct tensor *out,
     return checked(be)->ops->pack(checked(be)->be, out, host);
 }
 
-static enum osp_status checked_generate(struct backend *be, struct tensor *out,
-                                        const struct tensor *host, const struct generated *values)
+static enum osp_status checked_fill_random(struct backend *be, struct tensor *out,
+                                           const struct tensor *host,
+                                           const struct random_weight *values)
 {
-    assert(is_weight(host) && checked(be)->ops->generate != NULL);
-    return checked(be)->ops->generate(checked(be)->be, out, host, values);
+    assert(is_weight(host) && checked(be)->ops->fill_random != NULL);
+    return checked(be)->ops->fill_random(checked(be)->be, out, host, values);
 }
 
 static int64_t checked_pack_bytes(const struct backend *be, const struct tensor *host)
@@ -171,7 +172,7 @@ static enum osp_status checked_step_begin(struct backend *be, const struct batch
 
     batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
     for (int i = 0; i < b->n_rows; i++)
-        assert(batch_token_sample(BATCH_TOKENS(b)[i]) < c->n_samples);
+        assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->n_samples);
     c->batch = b;
     c->n_samples = b->n_samples;
     return c->ops->step_begin(c->be, b, out);
@@ -199,15 +200,15 @@ static bool checked_step_has_ended(struct backend *be, uint64_t ticket)
     return c->ops->step_has_ended(c->be, ticket);
 }
 
-static enum osp_status checked_drawn(struct backend *be, struct drawn *out)
+static enum osp_status checked_sampled(struct backend *be, struct sampled *out)
 {
     struct checked *c = checked(be);
 
-    assert(c->ops->drawn != NULL);
-    return c->ops->drawn(c->be, out);
+    assert(c->ops->sampled != NULL);
+    return c->ops->sampled(c->be, out);
 }
 
-static enum osp_status checked_embed(struct backend *be, const struct embed_args *a)
+static enum osp_status checked_embed_rmsnorm(struct backend *be, const struct embed_rmsnorm_args *a)
 {
     const struct checked *c = checked(be);
     const struct batch *b = c->batch;
@@ -219,10 +220,10 @@ static enum osp_status checked_embed(struct backend *be, const struct embed_args
     assert(is_vector(&a->norm, width));
     for (int i = 0; i < b->n_rows; i++)
         assert(BATCH_TOKENS(b)[i] < a->table.dim[0]);
-    return c->ops->embed(c->be, a);
+    return c->ops->embed_rmsnorm(c->be, a);
 }
 
-static enum osp_status checked_attn_in(struct backend *be, const struct attn_in_args *a)
+static enum osp_status checked_attn_qkv(struct backend *be, const struct attn_qkv_args *a)
 {
     const struct checked *c = checked(be);
     const struct batch *b = c->batch;
@@ -230,7 +231,7 @@ static enum osp_status checked_attn_in(struct backend *be, const struct attn_in_
     const int64_t kv_width = a->kv.dim[2] * a->kv.dim[4];
 
     assert(b != NULL);
-    assert(is_cache(&a->kv) && a->kv.dim[4] == a->rope->head_width);
+    assert(is_cache(&a->kv) && a->kv.dim[4] == a->rope->head_dim);
     assert(is_rows(&a->y, b->n_rows, width) && is_rows(&a->q, b->n_rows, q_width));
     assert(q_width % kv_width == 0);
     assert(is_rows(&a->kv_rows, b->n_rows, 2 * kv_width));
@@ -238,20 +239,20 @@ static enum osp_status checked_attn_in(struct backend *be, const struct attn_in_
     for (int i = 1; i < 3; i++)
         assert(is_matrix(&a->wqkv[i], kv_width, width) && is_vector(&a->bqkv[i], kv_width));
     batch_check_pages(b, a->group, a->kv.dim[0]);
-    return c->ops->attn_in(c->be, a);
+    return c->ops->attn_qkv(c->be, a);
 }
 
 static enum osp_status checked_attn(struct backend *be, const struct attn_args *a)
 {
     const struct checked *c = checked(be);
     const struct batch *b = c->batch;
-    const int64_t q_width = a->q.dim[1], head_width = a->kv.dim[4];
+    const int64_t q_width = a->q.dim[1], head_dim = a->kv.dim[4];
 
     assert(b != NULL);
     assert(is_cache(&a->kv));
     assert(is_rows(&a->q, b->n_rows, q_width) && is_rows(&a->att, b->n_rows, q_width));
-    assert(q_width % (a->kv.dim[2] * head_width) == 0);
-    assert(a->sinks.dtype == DTYPE_F32 && is_vector(&a->sinks, q_width / head_width));
+    assert(q_width % (a->kv.dim[2] * head_dim) == 0);
+    assert(a->sinks.dtype == DTYPE_F32 && is_vector(&a->sinks, q_width / head_dim));
     assert(a->window_tokens >= 0);
     batch_check_pages(b, a->group, a->kv.dim[0]);
     batch_check_window(b, a);
@@ -270,7 +271,8 @@ static enum osp_status checked_attn_out(struct backend *be, const struct attn_ou
     return c->ops->attn_out(c->be, a);
 }
 
-static enum osp_status checked_join(struct backend *be, const struct join_args *a)
+static enum osp_status checked_residual_rmsnorm(struct backend *be,
+                                                const struct residual_rmsnorm_args *a)
 {
     const struct checked *c = checked(be);
     const int64_t width = a->x.dim[1];
@@ -279,10 +281,10 @@ static enum osp_status checked_join(struct backend *be, const struct join_args *
     assert(is_rows(&a->x, c->batch->n_rows, width) && is_rows(&a->y, c->batch->n_rows, width));
     assert(is_rows(&a->h, c->batch->n_rows, width));
     assert(is_vector(&a->norm, width));
-    return c->ops->join(c->be, a);
+    return c->ops->residual_rmsnorm(c->be, a);
 }
 
-static enum osp_status checked_route(struct backend *be, const struct route_args *a)
+static enum osp_status checked_router(struct backend *be, const struct router_args *a)
 {
     const struct checked *c = checked(be);
     const int64_t n_rows = c->batch == NULL ? 0 : c->batch->n_rows;
@@ -291,10 +293,10 @@ static enum osp_status checked_route(struct backend *be, const struct route_args
     assert(c->batch != NULL);
     assert(a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 2 && a->ids.dim[0] >= n_rows);
     assert(n_active > 0 && n_active <= n_experts);
-    assert(is_rows(&a->gates, n_rows, n_active) && is_rows(&a->scores, n_rows, n_experts));
+    assert(is_rows(&a->gates, n_rows, n_active) && is_rows(&a->router_logits, n_rows, n_experts));
     assert(is_rows(&a->y, n_rows, a->wr.dim[1]));
     assert(is_matrix(&a->wr, n_experts, a->y.dim[1]) && is_vector(&a->br, n_experts));
-    return c->ops->route(c->be, a);
+    return c->ops->router(c->be, a);
 }
 
 static enum osp_status checked_experts(struct backend *be, const struct experts_args *a)
@@ -330,7 +332,7 @@ static enum osp_status checked_logits(struct backend *be, const struct logits_ar
 
 static bool is_top(const struct tensor *t, enum dtype dtype, int64_t n)
 {
-    return t->dtype == dtype && t->n_dims == 2 && t->dim[0] >= n && t->dim[1] == SAMPLE_TOP_MAX;
+    return t->dtype == dtype && t->n_dims == 2 && t->dim[0] >= n && t->dim[1] == TOP_LOGPROBS_MAX;
 }
 
 static enum osp_status checked_sample(struct backend *be, const struct sample_args *a)
@@ -450,7 +452,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .read = checked_read,                                                     \
                          .copy = checked_copy,                                                     \
                          .pack = checked_pack,                                                     \
-                         .generate = checked_generate,                                             \
+                         .fill_random = checked_fill_random,                                       \
                          .pack_bytes = checked_pack_bytes,                                         \
                          .kv_dtype = kv_dtype_##device,                                            \
                          .memory = memory_##device,                                                \
@@ -463,7 +465,7 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .step_end = checked_step_end,                                             \
                          .step_wait = checked_step_wait,                                           \
                          .step_has_ended = checked_step_has_ended,                                 \
-                         .drawn = checked_drawn,                                                   \
+                         .sampled = checked_sampled,                                               \
                          STAGE_LIST(CHECKED_STAGE).costs = checked_costs},
 
 static const struct backend_ops ops_of[N_DEVICES] = {DEVICE_LIST(CHECKED_DEVICE)};

@@ -43,37 +43,37 @@ static inline HOST_DEVICE int kv_n_scales(enum dtype dtype)
 }
 
 /* W. */
-static inline HOST_DEVICE int kv_width(int64_t head_width)
+static inline HOST_DEVICE int kv_width(int64_t head_dim)
 {
-    return (int)((head_width + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS);
+    return (int)((head_dim + KV_COLUMNS - 1) / KV_COLUMNS * KV_COLUMNS);
 }
 
 /* The word of a side, which 0 (keys) or 1 (values), that holds element d of a slot. */
-static inline HOST_DEVICE int64_t kv_word(int n_parts, int64_t head_width, int which, int64_t slot,
+static inline HOST_DEVICE int64_t kv_word(int n_parts, int64_t head_dim, int which, int64_t slot,
                                           int64_t d)
 {
     const int64_t column = which == 0 ? slot : d, row = (which == 0 ? d : slot) / n_parts;
-    const int64_t n_rows = (which == 0 ? kv_width(head_width) : PAGE_TOKENS) / n_parts;
+    const int64_t n_rows = (which == 0 ? kv_width(head_dim) : PAGE_TOKENS) / n_parts;
 
     return (column / KV_COLUMNS * n_rows + row) * KV_COLUMNS + column % KV_COLUMNS;
 }
 
 /* Words of a side, keys or values. */
-static inline HOST_DEVICE int kv_side_words(enum dtype dtype, int64_t head_width)
+static inline HOST_DEVICE int kv_side_words(enum dtype dtype, int64_t head_dim)
 {
-    return PAGE_TOKENS * kv_width(head_width) / kv_parts(dtype);
+    return PAGE_TOKENS * kv_width(head_dim) / kv_parts(dtype);
 }
 
-static inline HOST_DEVICE int64_t kv_side_bytes(enum dtype dtype, int64_t head_width)
+static inline HOST_DEVICE int64_t kv_side_bytes(enum dtype dtype, int64_t head_dim)
 {
-    return (int64_t)(kv_side_words(dtype, head_width) + kv_n_scales(dtype)) * KV_WORD_BYTES;
+    return (int64_t)(kv_side_words(dtype, head_dim) + kv_n_scales(dtype)) * KV_WORD_BYTES;
 }
 
 /* One layer's share of a page. */
 static inline HOST_DEVICE int64_t kv_page_bytes(enum dtype dtype, int64_t n_kv_heads,
-                                                int64_t head_width)
+                                                int64_t head_dim)
 {
-    return 2 * n_kv_heads * kv_side_bytes(dtype, head_width);
+    return 2 * n_kv_heads * kv_side_bytes(dtype, head_dim);
 }
 
 /* Where side `which` (0 keys, 1 values) of a head begins. */

@@ -157,7 +157,7 @@ static enum osp_status find(const struct backend_ops **out, const char *device)
         if (st == OSP_ENOTFOUND)
             continue;
         if (st != OSP_OK)
-            return fail_within(st, "device \"%s\": its plug-in is not loaded", device);
+            return fail_prefix(st, "device \"%s\": its plug-in is not loaded", device);
         snprintf(path, sizeof(path), "%s/%s", folder, name);
         st = load(out, fd, path);
         close(fd);

@@ -22,23 +22,23 @@ struct plugin_host {
     X(backend_options)                                                                             \
     X(device_memory)                                                                               \
     X(device_info)                                                                                 \
-    X(drawn)                                                                                       \
+    X(sampled)                                                                                     \
     X(kernel_use)                                                                                  \
     X(probe)                                                                                       \
     X(stage_cost)                                                                                  \
-    X(generated)                                                                                   \
+    X(random_weight)                                                                               \
     X(tensor)                                                                                      \
     X(batch)                                                                                       \
     X(batch_seq)                                                                                   \
     X(batch_sample)                                                                                \
     X(batch_seen)                                                                                  \
     X(batch_bias)                                                                                  \
-    X(embed_args)                                                                                  \
-    X(attn_in_args)                                                                                \
+    X(embed_rmsnorm_args)                                                                          \
+    X(attn_qkv_args)                                                                               \
     X(attn_args)                                                                                   \
     X(attn_out_args)                                                                               \
-    X(join_args)                                                                                   \
-    X(route_args)                                                                                  \
+    X(residual_rmsnorm_args)                                                                       \
+    X(router_args)                                                                                 \
     X(experts_args)                                                                                \
     X(logits_args)                                                                                 \
     X(sample_args)

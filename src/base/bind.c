@@ -33,7 +33,7 @@ static bool is_list(const char *how)
     return how[0] >= '0' && how[0] <= '9';
 }
 
-static bool holds(const int *ids, int n, int id)
+static bool contains(const int *ids, int n, int id)
 {
     for (int i = 0; i < n; i++)
         if (ids[i] == id)
@@ -42,7 +42,7 @@ static bool holds(const int *ids, int n, int id)
 }
 
 /* Replaces the allowed CPUs by those of the list. */
-static enum osp_status take_list(int **ids, int *n, const char *list)
+static enum osp_status parse_cpu_list(int **ids, int *n, const char *list)
 {
     int *wanted;
     int n_wanted;
@@ -54,7 +54,7 @@ static enum osp_status take_list(int **ids, int *n, const char *list)
         st = fail(OSP_EINVAL, "CPU affinity \"%.*s\": expected a list such as 0-7,16", SHOWN_CHARS,
                   list);
     for (int i = 0; st == OSP_OK && i < n_wanted; i++)
-        if (!holds(*ids, *n, wanted[i]))
+        if (!contains(*ids, *n, wanted[i]))
             st = fail(OSP_EINVAL,
                       "CPU affinity %.*s: CPU %d is not one of the %d that this process may use",
                       SHOWN_CHARS, list, wanted[i], *n);
@@ -130,7 +130,7 @@ enum osp_status bind_open(struct bind *out, int n_threads, const char *how)
     TRY(check_word(how));
     n = cpus_allowed(&ids);
     if (!is_off(how) && is_list(how))
-        TRY(take_list(&ids, &n, how));
+        TRY(parse_cpu_list(&ids, &n, how));
     out->n_cpus = cpus_within_quota(n);
     out->n_threads = n_threads > 0 ? n_threads : out->n_cpus;
     if (!is_off(how)) {
@@ -204,7 +204,7 @@ void bind_this_thread(const struct bind *b, int thread)
     free(ids);
 }
 
-void bind_spread(const struct bind *b, void *data, size_t size_bytes)
+void bind_interleave(const struct bind *b, void *data, size_t size_bytes)
 {
     enum { WORD_BITS = 8 * sizeof(unsigned long) };
     unsigned long nodes[TOPOLOGY_NODES_MAX / WORD_BITS] = {0};

@@ -43,7 +43,7 @@ void bind_this_thread(const struct bind *b, int thread);
 int bind_node(const struct bind *b, int thread);
 
 /* Interleaves the whole pages of untouched memory over the threads' nodes, if there are several. */
-void bind_spread(const struct bind *b, void *data, size_t size_bytes);
+void bind_interleave(const struct bind *b, void *data, size_t size_bytes);
 
 /* A mask of the calling thread, put back later. */
 struct bind_mask {

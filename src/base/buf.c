@@ -13,7 +13,7 @@
 enum { BUF_BYTES_MIN = 64, IDS_MIN = 64 };
 
 /* Smallest doubling of `have` (at least `least`) that holds `need`, or `most` if that is less. */
-static size_t grown(size_t have, size_t least, size_t need, size_t most)
+static size_t grow(size_t have, size_t least, size_t need, size_t most)
 {
     size_t size = have > least ? have : least;
 
@@ -42,7 +42,7 @@ void buf_clear(struct buf *b)
         b->data[0] = '\0';
 }
 
-void buf_cut(struct buf *b, size_t n_bytes)
+void buf_truncate(struct buf *b, size_t n_bytes)
 {
     assert(n_bytes <= b->size_bytes);
     b->size_bytes = n_bytes;
@@ -52,7 +52,7 @@ void buf_cut(struct buf *b, size_t n_bytes)
 }
 
 /* And for the NUL. */
-bool buf_prepare(struct buf *b, size_t n_bytes)
+bool buf_reserve(struct buf *b, size_t n_bytes)
 {
     size_t need, most, capacity;
     char *data;
@@ -65,7 +65,7 @@ bool buf_prepare(struct buf *b, size_t n_bytes)
         return true;
     if (!add_size(b->limit_bytes, 1, &most))
         most = SIZE_MAX;
-    capacity = grown(b->capacity_bytes, BUF_BYTES_MIN, need, most);
+    capacity = grow(b->capacity_bytes, BUF_BYTES_MIN, need, most);
     data = realloc(b->data, capacity);
     b->no_memory = data == NULL;
     if (!data)
@@ -77,7 +77,7 @@ bool buf_prepare(struct buf *b, size_t n_bytes)
 
 bool buf_append(struct buf *b, const void *data, size_t n_bytes)
 {
-    if (!buf_prepare(b, n_bytes)) {
+    if (!buf_reserve(b, n_bytes)) {
         b->overflow = true;
         return false;
     }
@@ -243,7 +243,7 @@ static bool ids_reserve(struct ids *v, size_t n)
         return false;
     if (v->n + n <= v->capacity)
         return true;
-    capacity = grown(v->capacity, IDS_MIN, v->n + n, v->limit);
+    capacity = grow(v->capacity, IDS_MIN, v->n + n, v->limit);
     if (!mul_size(capacity, sizeof *data, &size_bytes))
         return false;
     data = realloc(v->data, size_bytes);

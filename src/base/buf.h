@@ -18,10 +18,11 @@ struct buf {
 };
 
 void buf_init(struct buf *b, size_t limit_bytes);
-void buf_release(struct buf *b);             /* accepts a zeroed buffer; leaves it empty */
-void buf_clear(struct buf *b);               /* keeps the memory */
-void buf_cut(struct buf *b, size_t n_bytes); /* back to its first n bytes; forgets an overflow */
-bool buf_prepare(struct buf *b, size_t n_bytes); /* room for n more: appending them will not fail */
+void buf_release(struct buf *b); /* accepts a zeroed buffer; leaves it empty */
+void buf_clear(struct buf *b);   /* keeps the memory */
+void buf_truncate(struct buf *b,
+                  size_t n_bytes); /* back to its first n bytes; forgets an overflow */
+bool buf_reserve(struct buf *b, size_t n_bytes); /* room for n more: appending them will not fail */
 bool buf_append(struct buf *b, const void *data, size_t n_bytes);
 bool buf_puts(struct buf *b, const char *s);
 bool buf_putc(struct buf *b, char c);

@@ -5,9 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HASH_START UINT64_C(0xcbf29ce484222325)
+#define HASH_INIT UINT64_C(0xcbf29ce484222325)
 
-/* Goes on from `hash`, which is HASH_START at first. */
+/* Goes on from `hash`, which is HASH_INIT at first. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
 {
     const unsigned char *p = data;

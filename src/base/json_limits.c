@@ -15,14 +15,14 @@ enum {
     NUMBER_BYTES = 40
 };
 
-struct look {
+struct scan {
     const char *begin, *at, *end;
     size_t memory_bytes, string_bytes; /* so far; of the last string */
     int depth;
 };
 
 /* To behind the quote that ends the string, or to the end of the text. */
-static void pass_string(struct look *l)
+static void scan_string(struct scan *l)
 {
     const char *begin = ++l->at;
 
@@ -34,25 +34,25 @@ static void pass_string(struct look *l)
         l->at++;
 }
 
-static bool is_of_number(char c)
+static bool is_number_char(char c)
 {
     return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
 
-static void pass_number(struct look *l)
+static void scan_number(struct scan *l)
 {
-    while (l->at < l->end && is_of_number(*l->at))
+    while (l->at < l->end && is_number_char(*l->at))
         l->at++;
     l->memory_bytes += NUMBER_BYTES;
 }
 
 /* One mark, string, number, or character that makes nothing. */
-static void pass_one(struct look *l)
+static void scan_token(struct scan *l)
 {
     l->string_bytes = 0;
     switch (*l->at) {
     case '"':
-        pass_string(l);
+        scan_string(l);
         return;
     case '{':
     case '[':
@@ -71,23 +71,23 @@ static void pass_one(struct look *l)
         break;
     default:
         if ((*l->at >= '0' && *l->at <= '9') || *l->at == '-') {
-            pass_number(l);
+            scan_number(l);
             return;
         }
     }
     l->at++;
 }
 
-size_t json_memory(const char *text, size_t n_bytes)
+size_t json_tree_bytes(const char *text, size_t n_bytes)
 {
-    struct look l = {.begin = text, .at = text, .end = text + n_bytes};
+    struct scan l = {.begin = text, .at = text, .end = text + n_bytes};
 
     while (l.at < l.end)
-        pass_one(&l);
+        scan_token(&l);
     return l.memory_bytes;
 }
 
-static enum osp_status exceeded(const struct look *l, const char *what, size_t limit)
+static enum osp_status exceeded(const struct scan *l, const char *what, size_t limit)
 {
     int line = 1, column = 1;
 
@@ -102,12 +102,12 @@ static enum osp_status exceeded(const struct look *l, const char *what, size_t l
 enum osp_status json_limits_check(const struct json_limits *limits, const char *text,
                                   size_t n_bytes)
 {
-    struct look l = {.begin = text, .at = text, .end = text + n_bytes};
+    struct scan l = {.begin = text, .at = text, .end = text + n_bytes};
 
     if (n_bytes > limits->file_bytes)
         return fail(OSP_ELIMIT, "%zu bytes, limit is %zu", n_bytes, limits->file_bytes);
     while (l.at < l.end) {
-        pass_one(&l);
+        scan_token(&l);
         if (l.depth > limits->depth)
             return exceeded(&l, "is nested deeper than the limit of", (size_t)limits->depth);
         if (l.string_bytes > limits->string_bytes)

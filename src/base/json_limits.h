@@ -11,14 +11,14 @@
 
 struct json_limits {
     size_t file_bytes;   /* the text */
-    size_t memory_bytes; /* its tree of values, as reckoned by json_memory() */
+    size_t memory_bytes; /* its tree of values, as reckoned by json_tree_bytes() */
     size_t string_bytes; /* each string, as it is written */
     int depth;           /* brackets within brackets */
 };
 
 /* At least what jansson 2.14 allocates for the tree of this text; beside it, its parser takes up
  * to four times the longest string. */
-size_t json_memory(const char *text, size_t n_bytes);
+size_t json_tree_bytes(const char *text, size_t n_bytes);
 
 /* OSP_ELIMIT, naming the limit and where the text exceeds it. */
 CHECKED enum osp_status json_limits_check(const struct json_limits *limits, const char *text,

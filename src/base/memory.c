@@ -132,7 +132,7 @@ enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const ch
     return OSP_OK;
 }
 
-enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char *what)
+enum osp_status mem_try_hugepages(void *out, size_t n, size_t size_bytes, const char *what)
 {
     size_t total, rounded;
     void *p = NULL;
@@ -167,7 +167,7 @@ bool mem_populate(const void *data, size_t size_bytes)
 #endif
 }
 
-void mem_forget(const void *data, size_t size_bytes)
+void mem_drop_pages(const void *data, size_t size_bytes)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)data;
     const uintptr_t begin = (at + page - 1) / page * page, end = (at + size_bytes) / page * page;

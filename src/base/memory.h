@@ -28,7 +28,7 @@ CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, 
 
 /* Same for what stays for long and is read often: from 2 MiB on aligned to that, in huge pages where
  * the system has them. Untouched, so that the thread which first writes decides where it lies. */
-CHECKED enum osp_status mem_try_pages(void *out, size_t n, size_t size_bytes, const char *what);
+CHECKED enum osp_status mem_try_hugepages(void *out, size_t n, size_t size_bytes, const char *what);
 
 /* Brings the pages of mapped memory in for reading. False when the file behind it cannot be read;
  * where the system does not know how (Linux before 5.14) they come when they are touched, as ever. */
@@ -36,7 +36,7 @@ bool mem_populate(const void *data, size_t size_bytes);
 
 /* Gives the whole pages of memory that nobody reads any more back to the system: those of a mapped
  * file are read again when they are needed after all, others become zeros. */
-void mem_forget(const void *data, size_t size_bytes);
+void mem_drop_pages(const void *data, size_t size_bytes);
 
 /* False on overflow; *out is then untouched. */
 CHECKED bool mul_size(size_t a, size_t b, size_t *out);

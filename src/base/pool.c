@@ -28,9 +28,9 @@
 enum {
     POOL_THREADS_MAX = 1024,
     CACHE_LINE_BYTES = 64,
-    SPIN_NS = 100 * 1000,   /* longer than the gap between two stages, far shorter than a step */
-    SPIN_TURNS_A_LOOK = 32, /* pauses between two looks at the clock */
-    TAKEN_AWAY_NS =
+    SPIN_NS = 100 * 1000, /* longer than the gap between two stages, far shorter than a step */
+    SPINS_PER_CHECK = 32, /* pauses between two looks at the clock */
+    DESCHEDULED_NS =
         50 * 1000 /* 32 pauses take about 1 us: more means that the CPU was taken away */
 };
 
@@ -54,7 +54,7 @@ struct pool {
     int n_threads, n_workers;
     struct pool_worker *workers; /* (n_workers) */
     struct bind bind;
-    uint64_t number; /* of all pools of this process: an address may come again */
+    uint64_t pool_id; /* of all pools of this process: an address may come again */
 };
 
 static void futex_wait(atomic_uint *word, unsigned expected)
@@ -85,20 +85,20 @@ static bool spin_while_equal(atomic_uint *word, unsigned old)
     for (;;) {
         uint64_t now_ns;
 
-        for (int i = 0; i < SPIN_TURNS_A_LOOK; i++) {
+        for (int i = 0; i < SPINS_PER_CHECK; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != old)
                 return true;
             cpu_pause();
         }
         now_ns = clock_ns();
-        if (now_ns - last_ns > TAKEN_AWAY_NS || now_ns - start_ns > SPIN_NS)
+        if (now_ns - last_ns > DESCHEDULED_NS || now_ns - start_ns > SPIN_NS)
             return false;
         last_ns = now_ns;
     }
 }
 
 /* Claims one part of the present loop; false when none is left. */
-static bool claim(struct pool *p, int *part)
+static bool claim_part(struct pool *p, int *part)
 {
     uint64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
 
@@ -112,11 +112,11 @@ static bool claim(struct pool *p, int *part)
     return false;
 }
 
-static void work(struct pool *p, int worker)
+static void run_parts(struct pool *p, int worker)
 {
     int part;
 
-    while (claim(p, &part)) {
+    while (claim_part(p, &part)) {
         uint32_t n_parts = p->n_parts;
 
         p->fn(p->ctx, part, worker);
@@ -146,12 +146,12 @@ static void *worker_main(void *arg)
 
         if (atomic_load(&p->stop))
             return NULL;
-        work(p, w->index);
+        run_parts(p, w->index);
         wait_for_loop(p, seen);
     }
 }
 
-static void announce(struct pool *p)
+static void publish_loop(struct pool *p)
 {
     atomic_fetch_add(&p->epoch, 1);
     if (atomic_load(&p->n_sleepers) > 0)
@@ -173,7 +173,7 @@ static void wait_until_done(struct pool *p)
     }
 }
 
-static void run_alone(pool_fn *fn, void *ctx, int n_parts)
+static void run_serial(pool_fn *fn, void *ctx, int n_parts)
 {
     for (int part = 0; part < n_parts; part++)
         fn(ctx, part, 0);
@@ -181,20 +181,20 @@ static void run_alone(pool_fn *fn, void *ctx, int n_parts)
 
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_parts)
 {
-    uint64_t number;
+    uint64_t pool_id;
 
     if (p->n_workers == 0 || n_parts <= 1) {
-        run_alone(fn, ctx, n_parts);
+        run_serial(fn, ctx, n_parts);
         return;
     }
-    number = (atomic_load_explicit(&p->ticket, memory_order_relaxed) >> 32) + 1;
+    pool_id = (atomic_load_explicit(&p->ticket, memory_order_relaxed) >> 32) + 1;
     p->fn = fn;
     p->ctx = ctx;
     p->n_parts = (uint32_t)n_parts;
     atomic_store_explicit(&p->n_done, 0, memory_order_relaxed);
-    atomic_store_explicit(&p->ticket, number << 32 | (uint32_t)n_parts, memory_order_release);
-    announce(p);
-    work(p, 0);
+    atomic_store_explicit(&p->ticket, pool_id << 32 | (uint32_t)n_parts, memory_order_release);
+    publish_loop(p);
+    run_parts(p, 0);
     wait_until_done(p);
 }
 
@@ -207,7 +207,7 @@ struct each {
 };
 
 /* Nobody leaves its part before all have come, so nobody takes two. */
-static void run_own(void *ctx, int part, int worker)
+static void run_on_caller(void *ctx, int part, int worker)
 {
     struct each *e = ctx;
 
@@ -226,7 +226,7 @@ void pool_run_each(struct pool *p, pool_fn *fn, void *ctx)
         bind_this_thread(&p->bind, 0);
     }
     pthread_barrier_init(&e.barrier, NULL, (unsigned)p->n_threads);
-    pool_run(p, run_own, &e, p->n_threads);
+    pool_run(p, run_on_caller, &e, p->n_threads);
     pthread_barrier_destroy(&e.barrier);
     bind_restore(&mask);
 }
@@ -241,17 +241,17 @@ static _Thread_local struct {
 
 void pool_bind_caller(struct pool *p)
 {
-    if (p->bind.level == BIND_NONE || caller.pool == p->number)
+    if (p->bind.level == BIND_NONE || caller.pool == p->pool_id)
         return;
     if (!caller.mask.is_saved)
         bind_save(&caller.mask);
     bind_this_thread(&p->bind, 0);
-    caller.pool = p->number;
+    caller.pool = p->pool_id;
 }
 
 static void release_caller(const struct pool *p)
 {
-    if (caller.pool != p->number)
+    if (caller.pool != p->pool_id)
         return;
     bind_restore(&caller.mask);
     caller.pool = 0;
@@ -296,7 +296,7 @@ enum osp_status pool_open_bound(struct pool **out, int n_threads, const char *af
     memset(p, 0, sizeof *p);
     p->bind = bind;
     bind = (struct bind){.cpu_of = NULL};
-    p->number = atomic_fetch_add(&n_opened, 1) + 1;
+    p->pool_id = atomic_fetch_add(&n_opened, 1) + 1;
     p->n_threads = p->bind.n_threads;
     p->may_spin = p->n_threads <= p->bind.n_cpus;
     p->workers = mem_new((size_t)p->n_threads * sizeof *p->workers);
@@ -314,7 +314,7 @@ void pool_close(struct pool *p)
     if (!p)
         return;
     atomic_store(&p->stop, true);
-    announce(p);
+    publish_loop(p);
     for (int i = 0; i < p->n_workers; i++)
         pthread_join(p->workers[i].thread, NULL);
     release_caller(p);
@@ -323,9 +323,9 @@ void pool_close(struct pool *p)
     free(p);
 }
 
-void pool_spread(const struct pool *p, void *data, size_t size_bytes)
+void pool_interleave(const struct pool *p, void *data, size_t size_bytes)
 {
-    bind_spread(&p->bind, data, size_bytes);
+    bind_interleave(&p->bind, data, size_bytes);
 }
 
 int pool_nodes(const struct pool *p)

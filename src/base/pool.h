@@ -36,7 +36,7 @@ void pool_run_each(struct pool *p, pool_fn *fn, void *ctx);
 
 /* Asks the system to take the pages of this memory, untouched so far, in turn from the workers' nodes:
  * for what all of them read. Nothing to do on one node. */
-void pool_spread(const struct pool *p, void *data, size_t size_bytes);
+void pool_interleave(const struct pool *p, void *data, size_t size_bytes);
 
 /* CPUs that this process may use: affinity mask, capped by the container's CPU quota; >= 1. */
 int pool_usable_cpus(void);

@@ -24,17 +24,17 @@ enum {
 
 static const uint64_t MULTIPLIER = UINT64_C(6364136223846793005); /* Knuth's, for a sequence */
 
-struct reading {
+struct read_bench {
     char *data;
     size_t part_bytes; /* a thread's */
     struct probe_reader reader;
     _Atomic uint64_t result; /* so that the loads are not optimised away */
 };
 
-struct probing {
+struct probe_run {
     struct probe probe;
     struct pool *pool;
-    struct reading reading;
+    struct read_bench read_bench;
     double mean_bytes; /* of probe_read */
     uint64_t mean_ns;
 };
@@ -42,7 +42,7 @@ struct probing {
 /* No two pages alike: a host may keep one copy of pages that are. */
 static void touch_part(void *ctx, int part, int worker)
 {
-    struct reading *r = ctx;
+    struct read_bench *r = ctx;
     uint64_t *words = (uint64_t *)(void *)(r->data + (size_t)part * r->part_bytes);
     uint64_t value = (uint64_t)part + 1;
 
@@ -53,7 +53,7 @@ static void touch_part(void *ctx, int part, int worker)
 
 static void read_part(void *ctx, int part, int worker)
 {
-    struct reading *r = ctx;
+    struct read_bench *r = ctx;
 
     (void)worker;
     r->result ^= r->reader.run(r->data + (size_t)part * r->part_bytes, r->part_bytes);
@@ -68,17 +68,17 @@ static size_t bytes_to_read(size_t n_threads)
 }
 
 /* Bytes of all threads together; gives the time. */
-static uint64_t read_once(struct probing *p, double *n_bytes)
+static uint64_t read_once(struct probe_run *p, double *n_bytes)
 {
     const uint64_t begin_ns = clock_ns();
 
-    pool_run_each(p->pool, read_part, &p->reading);
-    *n_bytes = (double)p->reading.part_bytes * p->probe.n_threads;
+    pool_run_each(p->pool, read_part, &p->read_bench);
+    *n_bytes = (double)p->read_bench.part_bytes * p->probe.n_threads;
     return clock_ns() - begin_ns;
 }
 
 /* Gives the best of its passes, bytes a second. */
-static double measure_reader(struct probing *p)
+static double measure_reader(struct probe_run *p)
 {
     double best = 0;
 
@@ -92,7 +92,7 @@ static double measure_reader(struct probing *p)
     return best;
 }
 
-static enum osp_status measure_reading(struct probing *p)
+static enum osp_status measure_reading(struct probe_run *p)
 {
     const size_t n_threads = (size_t)p->probe.n_threads;
     struct probe_reader readers[PROBE_READERS_MAX];
@@ -102,27 +102,29 @@ static enum osp_status measure_reading(struct probing *p)
     enum osp_status st;
 
     n_units = bytes_to_read(n_threads) / n_threads / PROBE_READ_UNIT;
-    p->reading.part_bytes = (n_units | 1) * PROBE_READ_UNIT; /* odd: streams that are a power of two
+    p->read_bench.part_bytes =
+        (n_units | 1) * PROBE_READ_UNIT; /* odd: streams that are a power of two
                                                               * apart meet in the same banks */
-    TRY(mem_try_pages(&p->reading.data, n_threads, p->reading.part_bytes, "the memory probe"));
-    pool_run_each(p->pool, touch_part, &p->reading);
+    TRY(mem_try_hugepages(&p->read_bench.data, n_threads, p->read_bench.part_bytes,
+                          "the memory probe"));
+    pool_run_each(p->pool, touch_part, &p->read_bench);
     for (int i = 0; i < n_readers; i++) {
         double speed;
 
-        p->reading.reader = readers[i];
+        p->read_bench.reader = readers[i];
         speed = measure_reader(p);
         if (speed > p->probe.read_bytes_per_s) {
             p->probe.read_bytes_per_s = speed;
             fastest = i;
         }
     }
-    p->reading.reader = readers[fastest];
+    p->read_bench.reader = readers[fastest];
     p->probe.read_name = readers[fastest].name;
 out:
     return st;
 }
 
-void probe_read(struct probing *p, uint64_t time_ns)
+void probe_read(struct probe_run *p, uint64_t time_ns)
 {
     const uint64_t end_ns = p->mean_ns + time_ns;
 
@@ -137,15 +139,15 @@ void probe_read(struct probing *p, uint64_t time_ns)
 
 /* ---- arithmetic ---- */
 
-struct operating {
+struct ops_bench {
     const struct probe_kernel *kernel;
     long n_rounds;
     double n_ops;
 };
 
-static void operate_part(void *ctx, int part, int worker)
+static void run_ops_part(void *ctx, int part, int worker)
 {
-    struct operating *o = ctx;
+    struct ops_bench *o = ctx;
     double n_ops = o->kernel->run(o->n_rounds);
 
     (void)worker;
@@ -155,14 +157,14 @@ static void operate_part(void *ctx, int part, int worker)
 
 static double measure_ops(const struct probe_kernel *kernel, struct pool *pool)
 {
-    struct operating o = {.kernel = kernel, .n_rounds = CALIBRATION_ROUNDS};
+    struct ops_bench o = {.kernel = kernel, .n_rounds = CALIBRATION_ROUNDS};
     double best = 0;
 
     for (int pass = 0; pass <= OPS_PASSES; pass++) {
         const uint64_t begin_ns = clock_ns();
         double time_ns, speed;
 
-        pool_run_each(pool, operate_part, &o);
+        pool_run_each(pool, run_ops_part, &o);
         time_ns = (double)(clock_ns() - begin_ns);
         if (pass == 0) { /* wakes the units, and tells how long a round takes */
             o.n_rounds = (long)((double)o.n_rounds * OPS_NS / time_ns) + 1;
@@ -187,9 +189,9 @@ static void measure_peaks(struct probe *p, struct pool *pool)
 
 /* ---- the whole ---- */
 
-enum osp_status probe_begin(struct probing **out, int n_threads, const char *affinity)
+enum osp_status probe_begin(struct probe_run **out, int n_threads, const char *affinity)
 {
-    struct probing *p = mem_new(sizeof *p);
+    struct probe_run *p = mem_new(sizeof *p);
     enum osp_status st;
 
     TRY(pool_open_bound(&p->pool, n_threads, affinity));
@@ -198,23 +200,23 @@ enum osp_status probe_begin(struct probing **out, int n_threads, const char *aff
     *out = p;
 out:
     if (st != OSP_OK)
-        probe_drop(p);
+        probe_cancel(p);
     return st;
 }
 
-void probe_end(struct probing *p, struct probe *out)
+void probe_end(struct probe_run *p, struct probe *out)
 {
     measure_peaks(&p->probe, p->pool);
     *out = p->probe;
-    probe_drop(p);
+    probe_cancel(p);
 }
 
-void probe_drop(struct probing *p)
+void probe_cancel(struct probe_run *p)
 {
     if (p == NULL)
         return;
     pool_close(p->pool);
-    free(p->reading.data);
+    free(p->read_bench.data);
     free(p);
 }
 

@@ -30,18 +30,18 @@ struct probe {
 };
 
 /* A probe under way: it holds up to an eighth of the machine's memory. */
-struct probing;
+struct probe_run;
 
 /* Finds the fastest loop over memory and its best speed, with n_threads threads (0 = all usable), bound as
- * `affinity` says (see base/bind.h); takes a second or two. Gives a probe to probe_end or probe_drop. */
-CHECKED enum osp_status probe_begin(struct probing **out, int n_threads, const char *affinity);
+ * `affinity` says (see base/bind.h); takes a second or two. Gives a probe to probe_end or probe_cancel. */
+CHECKED enum osp_status probe_begin(struct probe_run **out, int n_threads, const char *affinity);
 /* Reads memory by that loop for `time_ns` or a little longer. All its calls make the mean: where others use
  * the machine too, speed changes from second to second, and what is to be compared with reading has to be
  * measured by turns with it. */
-void probe_read(struct probing *p, uint64_t time_ns);
+void probe_read(struct probe_run *p, uint64_t time_ns);
 /* Measures the arithmetic, gives all and frees. */
-void probe_end(struct probing *p, struct probe *out);
-void probe_drop(struct probing *p); /* accepts NULL */
+void probe_end(struct probe_run *p, struct probe *out);
+void probe_cancel(struct probe_run *p); /* accepts NULL */
 
 /* The fastest peak of that kind; NULL when there is none. */
 const struct probe_peak *probe_best(const struct probe *p, enum probe_kind kind);

@@ -257,10 +257,10 @@ int probe_kernels(struct probe_kernel out[PROBE_PEAKS_MAX])
 {
     int n = 0;
 
-#define TAKE_KERNEL(function, kind, name)                                                          \
+#define ADD_KERNEL(function, kind, name)                                                           \
     if (n < PROBE_PEAKS_MAX && has_##function())                                                   \
         out[n++] = (struct probe_kernel){name, kind, function};
-    KERNEL_LIST(TAKE_KERNEL)
-#undef TAKE_KERNEL
+    KERNEL_LIST(ADD_KERNEL)
+#undef ADD_KERNEL
     return n;
 }

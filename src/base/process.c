@@ -29,7 +29,7 @@ enum {
 
 /* The words up to the program's name, which is not the first when a loader was called with the
  * program as its argument. They point into `command`. */
-static int words_before(char *words[WORDS_MAX], char *command, size_t n_bytes)
+static int count_args(char *words[WORDS_MAX], char *command, size_t n_bytes)
 {
     const char *const end = command + n_bytes;
     int n = 0;
@@ -56,7 +56,7 @@ static enum osp_status add_actions(posix_spawn_file_actions_t *actions, int sock
 static const int PARENTS_SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_PARENTS_SIGNALS = sizeof PARENTS_SIGNALS / sizeof PARENTS_SIGNALS[0] };
 
-static enum osp_status add_mask(posix_spawnattr_t *attributes)
+static enum osp_status set_signal_mask(posix_spawnattr_t *attributes)
 {
     sigset_t blocked;
     int error;
@@ -84,7 +84,7 @@ static enum osp_status spawn(pid_t *pid, int socket, char **argv)
         return fail(OSP_ENOMEM, "no memory to start a process");
     }
     TRY(add_actions(&actions, socket));
-    TRY(add_mask(&attributes));
+    TRY(set_signal_mask(&attributes));
     error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
     if (error != 0)
         st = fail(OSP_EUNAVAILABLE, "the program cannot be started again (/proc/self/exe): %s",
@@ -122,7 +122,7 @@ enum osp_status process_start(pid_t *pid, int *socket, const char *word)
     enum osp_status st;
 
     TRY(file_read(&command, &n_bytes, "/proc/self/cmdline", COMMAND_BYTES_MAX));
-    n = words_before(argv, command, n_bytes);
+    n = count_args(argv, command, n_bytes);
     if (n == 0)
         argv[n++] = program_invocation_name;
     snprintf(parent, sizeof parent, "%d", (int)getpid());

@@ -15,17 +15,17 @@ static uint64_t mix(uint64_t z)
     return z ^ z >> 31;
 }
 
-uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t draw)
+uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t sample_index)
 {
     uint64_t z = mix(seed + GOLDEN);
 
     z = mix(z + (position + 1) * GOLDEN);
-    return mix(z + ((uint64_t)draw + 1) * GOLDEN);
+    return mix(z + ((uint64_t)sample_index + 1) * GOLDEN);
 }
 
-double rng_uniform(uint64_t seed, uint64_t position, uint32_t draw)
+double rng_uniform(uint64_t seed, uint64_t position, uint32_t sample_index)
 {
-    return (double)(rng_bits(seed, position, draw) >> 11) * 0x1p-53;
+    return (double)(rng_bits(seed, position, sample_index) >> 11) * 0x1p-53;
 }
 
 uint64_t rng_entropy(void)

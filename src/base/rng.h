@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t draw);
-double rng_uniform(uint64_t seed, uint64_t position, uint32_t draw); /* [0, 1), 53 bits */
+uint64_t rng_bits(uint64_t seed, uint64_t position, uint32_t sample_index);
+double rng_uniform(uint64_t seed, uint64_t position, uint32_t sample_index); /* [0, 1), 53 bits */
 uint64_t rng_entropy(void); /* a fresh seed from the system */
 
 #endif

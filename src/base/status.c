@@ -22,7 +22,7 @@ static const struct status_row rows[] = {
 #undef STATUS_ROW
 };
 
-static const struct status_row *row_of(enum osp_status code)
+static const struct status_row *entry_of(enum osp_status code)
 {
     size_t n_rows = sizeof rows / sizeof rows[0];
 
@@ -30,7 +30,7 @@ static const struct status_row *row_of(enum osp_status code)
 }
 
 /* A character that the limit has cut in two is left out. */
-static size_t whole_characters(const char *text)
+static size_t utf8_prefix_bytes(const char *text)
 {
     const size_t n_bytes = strlen(text);
 
@@ -46,11 +46,11 @@ enum osp_status fail(enum osp_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(fresh, sizeof fresh, format, args);
     va_end(args);
-    printable(message, sizeof message, fresh, whole_characters(fresh));
+    printable(message, sizeof message, fresh, utf8_prefix_bytes(fresh));
     return code;
 }
 
-enum osp_status fail_within(enum osp_status code, const char *format, ...)
+enum osp_status fail_prefix(enum osp_status code, const char *format, ...)
 {
     char prefix[FAIL_MESSAGE_BYTES_MAX];
     va_list args;
@@ -68,20 +68,20 @@ const char *fail_message(void)
 
 const char *status_name(enum osp_status code)
 {
-    return row_of(code)->name;
+    return entry_of(code)->name;
 }
 
 const char *status_text(enum osp_status code)
 {
-    return row_of(code)->text;
+    return entry_of(code)->text;
 }
 
 const char *status_type(enum osp_status code)
 {
-    return row_of(code)->type;
+    return entry_of(code)->type;
 }
 
 int status_http(enum osp_status code)
 {
-    return row_of(code)->http;
+    return entry_of(code)->http;
 }

@@ -17,7 +17,7 @@ enum { FAIL_MESSAGE_BYTES_MAX = 1024 };
 enum osp_status fail(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Puts "prefix: " in front of this thread's message; returns code. For callers that know more. */
-enum osp_status fail_within(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
+enum osp_status fail_prefix(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* This thread's last message; never NULL. */
 const char *fail_message(void);

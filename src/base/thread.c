@@ -14,7 +14,7 @@ struct start {
 
 /* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling thread. A process with an
  * even lower priority keeps it. */
-static void *begin(void *arg)
+static void *thread_main(void *arg)
 {
     const struct start start = *(struct start *)arg;
 
@@ -24,8 +24,8 @@ static void *begin(void *arg)
     return start.run(start.arg);
 }
 
-enum osp_status thread_start_background(pthread_t *out, void *(*run)(void *), void *arg,
-                                        const char *what)
+enum osp_status thread_start_low_prio(pthread_t *out, void *(*run)(void *), void *arg,
+                                      const char *what)
 {
     struct start *start = mem_new(sizeof *start);
     sigset_t all, before;
@@ -34,7 +34,7 @@ enum osp_status thread_start_background(pthread_t *out, void *(*run)(void *), vo
     *start = (struct start){.run = run, .arg = arg};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(out, NULL, begin, start);
+    error = pthread_create(out, NULL, thread_main, start);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error == 0)
         return OSP_OK;

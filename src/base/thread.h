@@ -12,7 +12,7 @@ enum { THREAD_BACKGROUND_NICE = 10 };
 
 /* Starts run(arg) in a thread to pthread_join(), with lower priority where the system allows that, and without
  * signals, which are the program's business. `what` names it in the error. */
-CHECKED enum osp_status thread_start_background(pthread_t *out, void *(*run)(void *), void *arg,
-                                                const char *what);
+CHECKED enum osp_status thread_start_low_prio(pthread_t *out, void *(*run)(void *), void *arg,
+                                              const char *what);
 
 #endif

@@ -41,13 +41,13 @@ static int compare_ids(const void *a, const void *b)
 
 static int sorted_once(int *ids, int n)
 {
-    int n_kept = 0;
+    int n_unique = 0;
 
     qsort(ids, (size_t)n, sizeof *ids, compare_ids);
     for (int i = 0; i < n; i++)
         if (i == 0 || ids[i] != ids[i - 1])
-            ids[n_kept++] = ids[i];
-    return n_kept;
+            ids[n_unique++] = ids[i];
+    return n_unique;
 }
 
 int cpu_list_parse(int *out, int n_max, const char *text)
@@ -102,7 +102,7 @@ static int core_of(int cpu, int *scratch)
     return n > 0 ? scratch[0] : cpu;
 }
 
-static void mark_node(struct topology *t, int node, int *scratch)
+static void use_node(struct topology *t, int node, int *scratch)
 {
     char *path = mem_printf("node/node%d/cpulist", node);
     int n = read_list(scratch, TOPOLOGY_CPUS_MAX, path);
@@ -113,14 +113,14 @@ static void mark_node(struct topology *t, int node, int *scratch)
             t->cpus[i].node_id = node;
 }
 
-static void mark_nodes(struct topology *t, int *scratch)
+static void use_nodes(struct topology *t, int *scratch)
 {
     int nodes[TOPOLOGY_NODES_MAX];
     int n = read_list(nodes, TOPOLOGY_NODES_MAX, "node/online");
 
     for (int i = 0; i < n; i++)
         if (nodes[i] < TOPOLOGY_NODES_MAX)
-            mark_node(t, nodes[i], scratch);
+            use_node(t, nodes[i], scratch);
 }
 
 static int compare_cpus(const void *left, const void *right)
@@ -162,7 +162,7 @@ void topology_read(struct topology *out, const int *allowed, int n)
     for (int i = 0; i < n; i++)
         out->cpus[i] =
             (struct topology_cpu){.id = allowed[i], .core = core_of(allowed[i], scratch)};
-    mark_nodes(out, scratch);
+    use_nodes(out, scratch);
     number(out);
     free(scratch);
 }
@@ -175,14 +175,14 @@ void topology_release(struct topology *t)
 
 /* ---- choosing ---- */
 
-struct turn {
+struct thread_slot {
     int sibling, round, node; /* round: how many of its kind its node has before it */
     int index;
 };
 
-static int compare_turns(const void *left, const void *right)
+static int compare_slots(const void *left, const void *right)
 {
-    const struct turn *a = left, *b = right;
+    const struct thread_slot *a = left, *b = right;
 
     if (a->sibling != b->sibling)
         return a->sibling - b->sibling;
@@ -190,27 +190,27 @@ static int compare_turns(const void *left, const void *right)
 }
 
 /* All CPUs in the order in which they are taken. */
-static struct turn *list_turns(const struct topology *t)
+static struct thread_slot *list_slots(const struct topology *t)
 {
-    struct turn *turns = mem_new((size_t)t->n_cpus * sizeof *turns);
+    struct thread_slot *slots = mem_new((size_t)t->n_cpus * sizeof *slots);
 
     for (int i = 0; i < t->n_cpus; i++) {
-        turns[i] =
-            (struct turn){.sibling = t->cpus[i].sibling, .node = t->cpus[i].node, .index = i};
+        slots[i] = (struct thread_slot){
+            .sibling = t->cpus[i].sibling, .node = t->cpus[i].node, .index = i};
         for (int j = 0; j < i; j++)
-            turns[i].round +=
-                turns[j].sibling == turns[i].sibling && turns[j].node == turns[i].node;
+            slots[i].round +=
+                slots[j].sibling == slots[i].sibling && slots[j].node == slots[i].node;
     }
-    qsort(turns, (size_t)t->n_cpus, sizeof *turns, compare_turns);
-    return turns;
+    qsort(slots, (size_t)t->n_cpus, sizeof *slots, compare_slots);
+    return slots;
 }
 
 void topology_choose(const struct topology *t, int n_threads, int *out)
 {
-    struct turn *turns = list_turns(t);
+    struct thread_slot *slots = list_slots(t);
 
     for (int i = 0; i < n_threads; i++)
-        out[i] = turns[i % t->n_cpus].index;
+        out[i] = slots[i % t->n_cpus].index;
     qsort(out, (size_t)n_threads, sizeof *out, compare_ids);
-    free(turns);
+    free(slots);
 }

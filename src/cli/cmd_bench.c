@@ -24,13 +24,14 @@ static bool all_failed(const struct bench_report *r)
 }
 
 static enum osp_status run_measurement(const struct bench_args *args,
-                                       const struct option_rest *rest, const char *command)
+                                       const struct positional_args *positional,
+                                       const char *command)
 {
     const struct bench_report *report;
     struct bench *b = NULL;
     enum osp_status st;
 
-    TRY(bench_measure(&b, args, rest, command));
+    TRY(bench_measure(&b, args, positional, command));
     report = bench_report_of(b);
     TRY(bench_output_report(args, report));
     if (all_failed(report))
@@ -42,18 +43,18 @@ out:
 
 /* ---- without measuring ---- */
 
-static enum osp_status run_compare(const struct bench_args *args, const struct option_rest *rest,
-                                   int *n_worse)
+static enum osp_status run_compare(const struct bench_args *args,
+                                   const struct positional_args *positional, int *n_worse)
 {
     struct saved_bench a = {.n_rows = 0}, b = {.n_rows = 0};
     FILE *out;
     enum osp_status st;
 
-    if (rest->n != 2)
+    if (positional->n != 2)
         return fail(OSP_EINVAL,
                     "--compare needs two results: osprey bench --compare A.json B.json");
-    TRY(saved_bench_read(&a, rest->words[0]));
-    TRY(saved_bench_read(&b, rest->words[1]));
+    TRY(saved_bench_read(&a, positional->words[0]));
+    TRY(saved_bench_read(&b, positional->words[1]));
     TRY(bench_output_open(&out, args));
     *n_worse = bench_compare(out, &a, &b);
     TRY(bench_output_close(out, args));
@@ -126,7 +127,7 @@ out:
 /* ---- the command ---- */
 
 /* The command line for the record, without the key. */
-static void join_words(char out[COMMAND_BYTES_MAX], int argc, char **argv)
+static void concat_args(char out[COMMAND_BYTES_MAX], int argc, char **argv)
 {
     static const char KEY[] = "--api-key";
     size_t at = (size_t)snprintf(out, COMMAND_BYTES_MAX, "osprey");
@@ -166,12 +167,13 @@ static enum osp_status check_options(const struct bench_args *a)
     return OSP_OK;
 }
 
-static enum osp_status check_args(const struct bench_args *args, const struct option_rest *rest)
+static enum osp_status check_args(const struct bench_args *args,
+                                  const struct positional_args *positional)
 {
     enum osp_status st;
 
-    if (rest->n > 1 && !args->compare)
-        return fail(OSP_EINVAL, "%s: one word too many", rest->words[1]);
+    if (positional->n > 1 && !args->compare)
+        return fail(OSP_EINVAL, "%s: one word too many", positional->words[1]);
     TRY(check_options(args));
     TRY(bench_output_check(args));
 out:
@@ -188,24 +190,24 @@ static int cmd_bench(int argc, char **argv)
                               .n_runs = 3,
                               .n_warmups = 1};
     char command[COMMAND_BYTES_MAX];
-    struct option_rest rest;
+    struct positional_args positional;
     int n_bad = 0;
     enum osp_status st;
 
     log_set_level(LOG_WARN); /* the memory plan is for those who serve */
-    join_words(command, argc, argv);
-    if (options_parse(&command_bench, argc, argv, &args, &rest) != OSP_OK)
+    concat_args(command, argc, argv);
+    if (options_parse(&command_bench, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (check_args(&args, &rest) != OSP_OK)
+    if (check_args(&args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (args.compare)
-        st = run_compare(&args, &rest, &n_bad);
+        st = run_compare(&args, &positional, &n_bad);
     else if (args.from != NULL)
         st = run_plot(&args);
     else if (args.matrix != NULL)
         st = run_matrix(&args, argc, argv, &n_bad);
     else
-        st = run_measurement(&args, &rest, command);
+        st = run_measurement(&args, &positional, command);
     if (st != OSP_OK)
         return command_fail(st == OSP_EINVAL ? EXIT_USAGE : EXIT_FAILURE, fail_message());
     return n_bad > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -240,6 +242,6 @@ const struct command command_bench = {
         "docs/bench.md has every definition.",
     .examples = EXAMPLES,
     .options = BENCH_OPTIONS,
-    .n_words_max = 2,
+    .n_positional_max = 2,
     .run = cmd_bench,
 };

@@ -139,14 +139,14 @@ static enum osp_status converse(const struct chat_args *args, struct osp_model *
     return st;
 }
 
-static enum osp_status chat(const struct chat_args *args, const struct option_rest *rest,
+static enum osp_status chat(const struct chat_args *args, const struct positional_args *positional,
                             int *exit_code)
 {
     struct osp_model *model = NULL;
     struct osp_engine *engine = NULL;
     enum osp_status st;
 
-    TRY(model_args_open(&model, &args->model, rest, args->quiet));
+    TRY(model_args_open(&model, &args->model, positional, args->quiet));
     TRY(osp_engine_open(&engine, model, NULL));
     st = converse(args, model, engine, exit_code);
 out:
@@ -160,14 +160,14 @@ out:
 static int cmd_chat(int argc, char **argv)
 {
     struct chat_args args = {.model.n_seqs_max = 1};
-    struct option_rest rest;
+    struct positional_args positional;
     int exit_code = EXIT_FAILURE;
 
     log_set_level(LOG_WARN);
-    if (options_parse(&command_chat, argc, argv, &args, &rest) != OSP_OK ||
+    if (options_parse(&command_chat, argc, argv, &args, &positional) != OSP_OK ||
         log_level_set(args.log_level, args.quiet) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (chat(&args, &rest, &exit_code) != OSP_OK)
+    if (chat(&args, &positional, &exit_code) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     return exit_code;
 }
@@ -194,6 +194,6 @@ const struct command command_chat = {
         "when standard input is no terminal, one question is answered.",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_positional_max = 1,
     .run = cmd_chat,
 };

@@ -185,12 +185,12 @@ static const struct option_row OPTIONS[] = {{0}};
 
 static int cmd_completion(int argc, char **argv)
 {
-    struct option_rest rest;
+    struct positional_args positional;
 
-    if (options_parse(&command_completion, argc, argv, NULL, &rest) != OSP_OK)
+    if (options_parse(&command_completion, argc, argv, NULL, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    for (size_t i = 0; rest.n > 0 && i < sizeof SHELLS / sizeof SHELLS[0]; i++)
-        if (strcmp(rest.words[0], SHELLS[i].name) == 0) {
+    for (size_t i = 0; positional.n > 0 && i < sizeof SHELLS / sizeof SHELLS[0]; i++)
+        if (strcmp(positional.words[0], SHELLS[i].name) == 0) {
             SHELLS[i].put();
             return 0;
         }
@@ -212,6 +212,6 @@ const struct command command_completion = {
     .usage = "bash|zsh|fish",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_positional_max = 1,
     .run = cmd_completion,
 };

@@ -19,7 +19,7 @@ struct eval_args {
     const char *reference;
     int n_max, n_wrong_shown, n_tokens_max;
     bool json, skip_ablation, strict, decode, alone;
-    struct option_real kl_max, same_top_min;
+    struct option_float kl_max, same_top_min;
 };
 
 #define T struct eval_args
@@ -46,10 +46,10 @@ static const struct option_row OPTIONS[] = {
     FLAG_ROW(T, alone, "alone", NULL, "quality: perplexity without a reference"),
     INT_ROW(T, n_tokens_max, "max-tokens", NULL, 2, 1e9, "N",
             "quality: only the first N tokens of --file"),
-    REAL_ROW(T, kl_max, "kl-max", NULL, 0, 1e9, "NATS",
-             "quality: exit status 1 when the mean divergence is larger"),
-    REAL_ROW(T, same_top_min, "same-top-min", NULL, 0, 100, "PERCENT",
-             "quality: exit status 1 when the same token is most likely in fewer positions"),
+    FLOAT_ROW(T, kl_max, "kl-max", NULL, 0, 1e9, "NATS",
+              "quality: exit status 1 when the mean divergence is larger"),
+    FLOAT_ROW(T, same_top_min, "same-top-min", NULL, 0, 100, "PERCENT",
+              "quality: exit status 1 when the same token is most likely in fewer positions"),
     MODEL_PATH_ROWS(T, model),
     MODEL_SIZE_ROWS(T, model),
     MODEL_DEVICE_ROWS(T, model),
@@ -60,7 +60,7 @@ static const struct option_row OPTIONS[] = {
 /* Both passes of an evaluation, and the model's figures, whose strings are copies. */
 struct eval {
     const struct eval_args *args;
-    const struct option_rest *model;
+    const struct positional_args *model;
     struct eval_tasks tasks;
     struct eval_result *results; /* (tasks.n) */
     struct osp_model_info info;
@@ -141,7 +141,7 @@ out:
     return st;
 }
 
-static enum osp_status run_nano(const struct eval_args *args, const struct option_rest *model,
+static enum osp_status run_nano(const struct eval_args *args, const struct positional_args *model,
                                 bool *met)
 {
     struct eval e = {.args = args, .model = model};
@@ -157,13 +157,13 @@ static enum osp_status run_nano(const struct eval_args *args, const struct optio
 
 static bool quality_met(const struct eval_args *args, const struct osp_quality_result *r)
 {
-    if (args->kl_max.given && !(r->kl_mean <= args->kl_max.value))
+    if (args->kl_max.is_set && !(r->kl_mean <= args->kl_max.value))
         return false;
-    return !args->same_top_min.given || 100 * r->same_top_share >= args->same_top_min.value;
+    return !args->same_top_min.is_set || 100 * r->same_top_share >= args->same_top_min.value;
 }
 
-static enum osp_status run_quality(const struct eval_args *args, const struct option_rest *model,
-                                   bool *met)
+static enum osp_status run_quality(const struct eval_args *args,
+                                   const struct positional_args *model, bool *met)
 {
     const struct quality_options opt = {
         .file = args->file,
@@ -197,7 +197,7 @@ static enum osp_status check_options(const struct eval_args *a, bool is_nano)
 {
     const struct {
         const char *option;
-        bool is_given, is_nanos;
+        bool is_given, is_nano_only;
     } options[] = {
         {"--ability", a->ability != NULL, true},
         {"--show-wrong", a->n_wrong_shown > 0, true},
@@ -207,15 +207,15 @@ static enum osp_status check_options(const struct eval_args *a, bool is_nano)
         {"--reference", a->reference != NULL, false},
         {"--alone", a->alone, false},
         {"--max-tokens", a->n_tokens_max > 0, false},
-        {"--kl-max", a->kl_max.given, false},
-        {"--same-top-min", a->same_top_min.given, false},
+        {"--kl-max", a->kl_max.is_set, false},
+        {"--same-top-min", a->same_top_min.is_set, false},
     };
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (options[i].is_given && options[i].is_nanos != is_nano)
+        if (options[i].is_given && options[i].is_nano_only != is_nano)
             return fail(OSP_EINVAL, "%s is for osprey eval %s", options[i].option,
                         is_nano ? "quality" : "nano");
-    if (a->alone && (a->reference != NULL || a->kl_max.given || a->same_top_min.given))
+    if (a->alone && (a->reference != NULL || a->kl_max.is_set || a->same_top_min.is_set))
         return fail(OSP_EINVAL, "--alone has nothing to compare with: leave out --reference, "
                                 "--kl-max and --same-top-min");
     return OSP_OK;
@@ -224,16 +224,16 @@ static enum osp_status check_options(const struct eval_args *a, bool is_nano)
 static int cmd_eval(int argc, char **argv)
 {
     struct eval_args args = {0};
-    struct option_rest rest, model;
+    struct positional_args positional, model;
     bool met = false, is_nano, is_quality;
     enum osp_status st;
 
     log_set_level(LOG_WARN);
-    if (options_parse(&command_eval, argc, argv, &args, &rest) != OSP_OK)
+    if (options_parse(&command_eval, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    model = (struct option_rest){.n = rest.n - 1, .words = rest.words + 1};
-    is_nano = rest.n > 0 && strcmp(rest.words[0], "nano") == 0;
-    is_quality = rest.n > 0 && strcmp(rest.words[0], "quality") == 0;
+    model = (struct positional_args){.n = positional.n - 1, .words = positional.words + 1};
+    is_nano = positional.n > 0 && strcmp(positional.words[0], "nano") == 0;
+    is_quality = positional.n > 0 && strcmp(positional.words[0], "quality") == 0;
     if (!is_nano && !is_quality)
         return command_fail(EXIT_USAGE,
                             "name what to run: osprey eval nano [MODEL], or osprey eval "
@@ -270,6 +270,6 @@ const struct command command_eval = {
         "mean, 99th percentile, and how often both find the same token most likely.",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 2,
+    .n_positional_max = 2,
     .run = cmd_eval,
 };

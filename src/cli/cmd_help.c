@@ -29,12 +29,12 @@ static int help_on(const char *name)
 static int cmd_help(int argc, char **argv)
 {
     struct help_args args = {0};
-    struct option_rest rest;
+    struct positional_args positional;
 
-    if (options_parse(&command_help, argc, argv, &args, &rest) != OSP_OK)
+    if (options_parse(&command_help, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (rest.n > 0)
-        return help_on(rest.words[0]);
+    if (positional.n > 0)
+        return help_on(positional.words[0]);
     if (args.foreign)
         help_foreign(stdout);
     else if (args.man)
@@ -56,6 +56,6 @@ const struct command command_help = {
     .usage = "[COMMAND] [--man | --foreign]",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_positional_max = 1,
     .run = cmd_help,
 };

@@ -64,19 +64,19 @@ static int cmd_quantize(int argc, char **argv)
 {
     struct quantize_args args = {0};
     struct osp_quantize_report report;
-    struct option_rest rest;
+    struct positional_args positional;
     struct progress progress;
     enum osp_status st;
 
-    if (options_parse(&command_quantize, argc, argv, &args, &rest) != OSP_OK)
+    if (options_parse(&command_quantize, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (rest.n != WORDS)
+    if (positional.n != WORDS)
         return command_fail(EXIT_USAGE, "quantize needs two folders: the checkpoint to read and "
                                         "the one to write");
     catch_signals();
     progress_init(&progress, "writing", false);
-    st = osp_quantize(&(struct osp_quantize_options){.path = rest.words[0],
-                                                     .out = rest.words[1],
+    st = osp_quantize(&(struct osp_quantize_options){.path = positional.words[0],
+                                                     .out = positional.words[1],
                                                      .mxfp4_layers = args.mxfp4_layers,
                                                      .force = args.force,
                                                      .shard_bytes_max = args.shard_bytes_max,
@@ -90,7 +90,7 @@ static int cmd_quantize(int argc, char **argv)
         return command_fail(EXIT_SIGNAL + stopped, osp_error());
     if (st != OSP_OK)
         return command_fail(st == OSP_EINVAL ? EXIT_USAGE : EXIT_FAILURE, osp_error());
-    print_report(&report, rest.words[1]);
+    print_report(&report, positional.words[1]);
     return 0;
 }
 
@@ -111,6 +111,6 @@ const struct command command_quantize = {
         "whole when all is done, or not at all.",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = WORDS,
+    .n_positional_max = WORDS,
     .run = cmd_quantize,
 };

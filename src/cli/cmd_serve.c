@@ -123,7 +123,7 @@ static const struct option_row OPTIONS[] = {
 /* Between the options and the server's end. */
 struct serving {
     const struct serve_args *args;
-    const struct option_rest *rest;
+    const struct positional_args *positional;
     struct osp_model *model;
 };
 
@@ -149,7 +149,7 @@ static void on_ready(void *ctx, const char *url)
             url);
 }
 
-static void tell_model(const struct serve_args *args, const struct osp_model *model)
+static void print_model(const struct serve_args *args, const struct osp_model *model)
 {
     struct osp_model_info info;
     char weights[16], cache[16];
@@ -170,8 +170,8 @@ static enum osp_status load(void *ctx, struct serve_model *out)
     struct serving *s = ctx;
     enum osp_status st;
 
-    TRY(model_args_open(&s->model, &s->args->model, s->rest, s->args->quiet));
-    tell_model(s->args, s->model);
+    TRY(model_args_open(&s->model, &s->args->model, s->positional, s->args->quiet));
+    print_model(s->args, s->model);
     *out = (struct serve_model){.model = s->model, .is_greedy = model_is_bundled(s->model)};
 out:
     return st;
@@ -186,7 +186,7 @@ static struct serve_options options_of(struct serving *s)
     return (struct serve_options){
         .host = args->host,
         .port = args->port,
-        .names = args->names ? args->names : model_args_cache_name(&args->model, s->rest),
+        .names = args->names ? args->names : model_args_cache_name(&args->model, s->positional),
         .api_key = args->api_key,
         .api_key_file = args->api_key_file,
         .share_prefix_cache = args->share_prefix_cache,
@@ -215,10 +215,10 @@ static struct serve_options options_of(struct serving *s)
     };
 }
 
-static enum osp_status serve(const struct serve_args *args, const struct option_rest *rest,
-                             bool *forced)
+static enum osp_status serve(const struct serve_args *args,
+                             const struct positional_args *positional, bool *forced)
 {
-    struct serving s = {.args = args, .rest = rest};
+    struct serving s = {.args = args, .positional = positional};
     struct serve_options opt = options_of(&s);
     struct server *server = NULL;
     enum osp_status st;
@@ -236,15 +236,16 @@ out:
 static int cmd_serve(int argc, char **argv)
 {
     struct serve_args args = DEFAULTS;
-    struct option_rest rest;
+    struct positional_args positional;
     bool forced = false;
 
-    if (options_parse(&command_serve, argc, argv, &args, &rest) != OSP_OK ||
+    if (options_parse(&command_serve, argc, argv, &args, &positional) != OSP_OK ||
         log_level_set(args.log_level, args.quiet) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     if (!args.core_dumps)
         process_forbid_core_dumps(); /* nor does the worker process, which inherits it */
-    return serve(&args, &rest, &forced) == OSP_OK ? 0 : command_fail(EXIT_FAILURE, osp_error());
+    return serve(&args, &positional, &forced) == OSP_OK ? 0
+                                                        : command_fail(EXIT_FAILURE, osp_error());
 }
 
 #define ROUTE_LINE(method, path, handler, text) "\n  " method " " path ": " text
@@ -270,6 +271,6 @@ const struct command command_serve = {
         "\nWhat is answered:" ROUTE_LIST(ROUTE_LINE),
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_positional_max = 1,
     .run = cmd_serve,
 };

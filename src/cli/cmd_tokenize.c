@@ -73,13 +73,13 @@ static enum osp_status print_tokens(const struct tokenize_args *args, const stru
 
 /* The vocabulary alone: weights are not looked at. */
 static enum osp_status open_tokenizer(struct osp_tokenizer **out, const struct tokenize_args *args,
-                                      const struct option_rest *rest)
+                                      const struct positional_args *positional)
 {
     const char *path = args->model.tokenizer;
     enum osp_status st = OSP_OK;
 
     if (!path)
-        TRY(model_args_path(&path, &args->model, rest));
+        TRY(model_args_path(&path, &args->model, positional));
     TRY(osp_tokenizer_open(out, path));
 out:
     return st;
@@ -89,15 +89,15 @@ static enum osp_status run(int argc, char **argv, int *exit_code)
 {
     struct tokenize_args args = {0};
     struct osp_tokenizer *t = NULL;
-    struct option_rest rest;
+    struct positional_args positional;
     struct buf text;
     enum osp_status st;
 
     buf_init(&text, READ_INPUT_BYTES_MAX);
     *exit_code = EXIT_USAGE;
-    TRY(options_parse(&command_tokenize, argc, argv, &args, &rest));
+    TRY(options_parse(&command_tokenize, argc, argv, &args, &positional));
     *exit_code = EXIT_FAILURE;
-    TRY(open_tokenizer(&t, &args, &rest));
+    TRY(open_tokenizer(&t, &args, &positional));
     TRY(args.text ? read_text(&text, args.text) : read_stream(&text, stdin));
     TRY(print_tokens(&args, t, &text));
     *exit_code = EXIT_SUCCESS;
@@ -126,6 +126,6 @@ const struct command command_tokenize = {
     .usage = "[MODEL] [-p TEXT] [options]",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_positional_max = 1,
     .run = cmd_tokenize,
 };

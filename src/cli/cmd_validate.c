@@ -102,7 +102,8 @@ static void print_json(const struct osp_validate_report *r, const struct validat
     puts("}");
 }
 
-static enum osp_status validate(const struct validate_args *args, const struct option_rest *rest,
+static enum osp_status validate(const struct validate_args *args,
+                                const struct positional_args *positional,
                                 struct osp_validate_report *report)
 {
     struct progress progress;
@@ -119,7 +120,7 @@ static enum osp_status validate(const struct validate_args *args, const struct o
     enum osp_status st;
 
     progress_init(&progress, "reading", args->json);
-    TRY(model_args_path(&opt.path, &args->model, rest));
+    TRY(model_args_path(&opt.path, &args->model, positional));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, &args->model));
     st = osp_validate(&opt, report);
     progress_clear(&progress);
@@ -132,12 +133,12 @@ static int cmd_validate(int argc, char **argv)
     struct validate_args args = {0};
     struct osp_validate_report report;
     struct validate_device device = {0};
-    struct option_rest rest;
+    struct positional_args positional;
     int n_failed;
 
-    if (options_parse(&command_validate, argc, argv, &args, &rest) != OSP_OK)
+    if (options_parse(&command_validate, argc, argv, &args, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
-    if (validate(&args, &rest, &report) != OSP_OK ||
+    if (validate(&args, &positional, &report) != OSP_OK ||
         validate_device_read(&device, &args.model) != OSP_OK)
         return command_fail(EXIT_FAILURE, osp_error());
     if (args.json)
@@ -167,6 +168,6 @@ const struct command command_validate = {
         "and why, and every stage once against the CPU's float32 reference on a small model.",
     .examples = EXAMPLES,
     .options = OPTIONS,
-    .n_words_max = 1,
+    .n_positional_max = 1,
     .run = cmd_validate,
 };

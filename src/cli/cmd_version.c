@@ -7,9 +7,9 @@ static const struct option_row OPTIONS[] = {{0}};
 
 static int cmd_version(int argc, char **argv)
 {
-    struct option_rest rest;
+    struct positional_args positional;
 
-    if (options_parse(&command_version, argc, argv, NULL, &rest) != OSP_OK)
+    if (options_parse(&command_version, argc, argv, NULL, &positional) != OSP_OK)
         return command_fail(EXIT_USAGE, fail_message());
     printf("osprey %s\n", osp_version());
     return 0;

@@ -15,7 +15,7 @@ static void add_line(void *ctx, const char *key, const char *text)
     d->lines[d->n_lines++] = (struct device_line){mem_strdup(key), mem_strdup(text)};
 }
 
-static bool is_card(const struct validate_device *d)
+static bool is_gpu(const struct validate_device *d)
 {
     return d->n_lines > 0 && strcmp(d->lines[0].key, "card") == 0;
 }
@@ -32,7 +32,7 @@ enum osp_status validate_device_read(struct validate_device *out, const struct m
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     TRY(model_args_attention(&opt.attention_backend, args));
     TRY(osp_device_describe(&opt, add_line, out));
-    if (is_card(out) || args->device != NULL)
+    if (is_gpu(out) || args->device != NULL)
         st = osp_device_check(&opt, out->checks, VALIDATE_CHECKS_MAX, &out->n_checks);
 out:
     return st;

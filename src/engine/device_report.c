@@ -12,7 +12,7 @@
 /* The device is the engine's while there is one. */
 static enum osp_status claim(struct osp_model *m)
 {
-    if (m->is_elsewhere)
+    if (m->is_in_worker)
         return fail(OSP_EUNSUPPORTED, "%s is in a worker process: its device cannot be asked",
                     m->name);
     if (atomic_exchange(&m->claimed, true))
@@ -23,7 +23,7 @@ static enum osp_status claim(struct osp_model *m)
 static struct osp_kernel_use use_of(const struct kernel_use *k)
 {
     struct osp_kernel_use out = {.n_rows = k->n_rows,
-                                 .n_prompt_rows = k->n_prompt,
+                                 .n_prompt_rows = k->n_prefill,
                                  .n_seqs = k->n_seqs,
                                  .n_steps = k->n_steps,
                                  .n_calls = k->n_calls,
@@ -88,7 +88,7 @@ static enum osp_status device_options(struct model_options *out,
         .n_threads = opt->n_threads,
         .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile}};
     TRY(kv_dtype_choose(&out->kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
-    TRY(mxfp4_activation_parse(&out->has_mxfp8_rows, opt->mxfp4_activation));
+    TRY(mxfp4_activation_parse(&out->has_mxfp8_act, opt->mxfp4_activation));
 out:
     return st;
 }
@@ -108,7 +108,7 @@ enum osp_status osp_device_describe(const struct osp_model_options *opt, osp_des
     options.n_threads = m.n_threads;
     options.cpu_features = m.cpu_features;
     options.kernels = m.kernels;
-    options.has_mxfp8_rows = m.has_mxfp8_rows;
+    options.has_mxfp8_act = m.has_mxfp8_act;
     TRY(ops->open(&be, &options));
     ops->describe(be, put, ctx);
     ops->close(be);

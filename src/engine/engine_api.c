@@ -38,14 +38,14 @@ static void add_stop_ids(struct sched_limits *l, const struct osp_model *m)
 }
 
 /* What ends a message: another one may follow, or a different one than last time. */
-static void add_turn_ids(struct sched_limits *l, const struct osp_model *m)
+static void add_message_end_ids(struct sched_limits *l, const struct osp_model *m)
 {
     const struct special_ids *special = &m->text.specials;
     const int32_t ids[] = {special->end, special->call, special->ret};
 
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
-        if (ids[i] >= 0 && l->n_turn_ids < SCHED_TURN_IDS_MAX)
-            l->turn_ids[l->n_turn_ids++] = ids[i];
+        if (ids[i] >= 0 && l->n_message_end_ids < SCHED_MESSAGE_END_IDS_MAX)
+            l->message_end_ids[l->n_message_end_ids++] = ids[i];
 }
 
 static struct sched_limits limits_of(const struct osp_model *m)
@@ -55,13 +55,13 @@ static struct sched_limits limits_of(const struct osp_model *m)
         .n_batch_tokens_max = m->plan.n_batch_tokens_max,
         .context_tokens_max = m->plan.context_tokens_max,
         .window_tokens = m->facts.window_tokens,
-        .passes_max = PASSES_MAX_DEFAULT,
+        .bypass_max = BYPASS_MAX_DEFAULT,
         .lists = m->plan.lists,
     };
 
     memcpy(l.n_pages, m->plan.n_pages, sizeof l.n_pages);
     add_stop_ids(&l, m);
-    add_turn_ids(&l, m);
+    add_message_end_ids(&l, m);
     return l;
 }
 
@@ -164,7 +164,7 @@ void osp_engine_get_health(const struct osp_engine *engine, struct osp_engine_he
 
 void osp_engine_get_replay(const struct osp_engine *engine, struct osp_replay_stats *out)
 {
-    replay_get_stats(engine->model->replay, out);
+    completion_cache_get_stats(engine->model->completion_cache, out);
 }
 
 bool osp_engine_alive(const struct osp_engine *engine)

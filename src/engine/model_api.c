@@ -13,8 +13,8 @@
 #include "engine/memory/host_memory.h"
 #include "engine/memory/kv_dtype.h"
 #include "engine/memory/memory_table.h"
-#include "engine/worker/remote.h"
-#include "engine/chat/replay.h"
+#include "engine/worker/worker_client.h"
+#include "engine/chat/completion_cache.h"
 #include "model/dummy.h"
 #include "model/quantize.h"
 
@@ -54,19 +54,19 @@ static enum osp_status check_vocabulary(const struct osp_model *m, const struct 
     return OSP_OK;
 }
 
-enum osp_status device_room(struct memory_room *out, const char *device, double share)
+enum osp_status device_memory_get(struct device_memory_info *out, const char *device, double share)
 {
     const struct backend_ops *ops = backend_find(device);
     enum osp_status st;
 
     if (ops == NULL)
         return OSP_ENOTFOUND;
-    *out = (struct memory_room){.host_bytes = host_available_bytes(), .share = share};
-    TRY(ops->memory(&out->card));
+    *out = (struct device_memory_info){.host_bytes = host_available_bytes(), .share = share};
+    TRY(ops->memory(&out->gpu));
     out->free_bytes = out->allowed_bytes = out->host_bytes;
-    if (out->card.total_bytes > 0) {
-        out->free_bytes = device_share_bytes(&out->card, 0, out->host_bytes);
-        out->allowed_bytes = device_share_bytes(&out->card, share, out->host_bytes);
+    if (out->gpu.total_bytes > 0) {
+        out->free_bytes = device_share_bytes(&out->gpu, 0, out->host_bytes);
+        out->allowed_bytes = device_share_bytes(&out->gpu, share, out->host_bytes);
     } else if (share > 0) {
         log_warn("the share of a card's memory has no effect: the model runs on the CPU");
     }
@@ -78,7 +78,7 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
                                    const struct gptoss_config *c, int64_t file_bytes,
                                    const struct weights_report *parts_of)
 {
-    struct memory_wish wish = {
+    struct memory_request request = {
         .context_tokens_max = opt->context_tokens_max,
         .n_seqs_max = opt->n_seqs_max,
         .n_batch_tokens_max = opt->n_batch_tokens_max,
@@ -90,16 +90,16 @@ static enum osp_status plan_memory(struct osp_model *m, const struct osp_model_o
     enum osp_status st;
 
     TRY(model_config_check(c));
-    TRY(device_room(&wish.room, opt->device, opt->gpu_memory_utilization));
-    wish.is_card = wish.room.card.total_bytes > 0;
-    wish.step_bytes = backend_find(opt->device)->step_bytes;
-    TRY(mxfp4_activation_parse(&wish.has_mxfp8_rows, opt->mxfp4_activation));
-    TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
-    TRY(quantize_parts_check(&parts, c, m->mxfp4_parts));
+    TRY(device_memory_get(&request.info, opt->device, opt->gpu_memory_utilization));
+    request.is_gpu = request.info.gpu.total_bytes > 0;
+    request.step_bytes = backend_find(opt->device)->step_bytes;
+    TRY(mxfp4_activation_parse(&request.has_mxfp8_act, opt->mxfp4_activation));
+    TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, opt->device, opt->cpu_features));
+    TRY(quantize_parts_check(&parts, c, m->mxfp4_layer_set));
     sizes = quantize_sizes(c, parts);
-    TRY(memory_plan_make(&m->plan, c, &wish, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
-                         wish.room.allowed_bytes));
-    memory_table_log(&m->plan, c, &wish.room, parts_of);
+    TRY(memory_plan_make(&m->plan, c, &request, file_bytes - sizes.bf16_bytes + sizes.mxfp4_bytes,
+                         request.info.allowed_bytes));
+    memory_table_log(&m->plan, c, &request.info, parts_of);
 out:
     return st;
 }
@@ -138,7 +138,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
         .edits = m->plan.lists,
         .kv_dtype = m->plan.kv_dtype,
         .no_sinks = opt->no_sinks,
-        .mxfp4_parts = m->mxfp4_parts,
+        .mxfp4_layer_set = m->mxfp4_layer_set,
         .kernels = {opt->mxfp4_backend, opt->attention_backend, opt->moe_tile},
         .is_eager = opt->enforce_eager,
         .pack_cache = opt->pack_cache,
@@ -149,7 +149,7 @@ static enum osp_status open_weights(struct osp_model *m, const struct osp_model_
 
     enum osp_status st;
 
-    TRY(mxfp4_activation_parse(&mo.has_mxfp8_rows, opt->mxfp4_activation));
+    TRY(mxfp4_activation_parse(&mo.has_mxfp8_act, opt->mxfp4_activation));
     memcpy(mo.n_pages, m->plan.n_pages, sizeof mo.n_pages);
     TRY(model_open(&m->model, &mo));
 out:
@@ -207,13 +207,13 @@ static enum osp_status open_parts(struct osp_model *m, const struct osp_model_op
     TRY(find_path(m, opt->path));
     m->name = opt->path == NULL ? mem_strdup(BUNDLED_MODEL_NAME) : last_part(m->path);
     TRY(checkpoint_open(&checkpoint, m->path));
-    if (!m->is_elsewhere)
+    if (!m->is_in_worker)
         TRY(plan_checkpoint(m, opt, &checkpoint));
     log_debug("start: files and memory plan %.3f s", clock_lap_s(&since_ns));
     TRY(open_tokenizer(m, opt->tokenizer, checkpoint.path));
     TRY(check_vocabulary(m, &checkpoint.config));
     log_debug("start: tokenizer %.3f s", clock_lap_s(&since_ns));
-    if (!m->is_elsewhere)
+    if (!m->is_in_worker)
         TRY(open_weights(m, opt));
 out:
     checkpoint_close(&checkpoint);
@@ -225,15 +225,15 @@ static enum osp_status check_dummy_fits(const struct gptoss_config *c,
                                         const struct osp_model_options *opt)
 {
     const int64_t need = dummy_bytes(c);
-    struct memory_room room;
+    struct device_memory_info info;
     char need_text[16], has_text[16];
     enum osp_status st;
 
-    TRY(device_room(&room, opt->device, opt->gpu_memory_utilization));
-    if (need > room.allowed_bytes)
+    TRY(device_memory_get(&info, opt->device, opt->gpu_memory_utilization));
+    if (need > info.allowed_bytes)
         st = fail(OSP_ENOMEM, "dummy weights of %d layers take %s, only %s are free: ask for fewer",
                   c->n_layers, format_bytes(need_text, (double)need),
-                  format_bytes(has_text, (double)room.allowed_bytes));
+                  format_bytes(has_text, (double)info.allowed_bytes));
 out:
     return st;
 }
@@ -246,16 +246,16 @@ static enum osp_status open_dummy_parts(struct osp_model *m, const struct osp_mo
 
     m->path = mem_strdup("dummy");
     m->name = mem_printf("%s-dummy", dummy_shape_of(opt));
-    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_parts));
-    if (!m->is_elsewhere)
+    TRY(dummy_config(&config, dummy_shape_of(opt), opt->dummy_layers, m->mxfp4_layer_set));
+    if (!m->is_in_worker)
         TRY(check_dummy_fits(&config, opt));
-    if (!m->is_elsewhere)
+    if (!m->is_in_worker)
         TRY(plan_memory(m, opt, &config, dummy_bytes(&config), NULL));
     if (opt->tokenizer == NULL)
         TRY(bundled_model_path(&folder));
     TRY(open_tokenizer(m, opt->tokenizer, folder));
     TRY(check_vocabulary(m, &config));
-    if (!m->is_elsewhere)
+    if (!m->is_in_worker)
         TRY(open_weights(m, opt));
 out:
     free(folder);
@@ -266,7 +266,7 @@ static enum osp_status open_format(struct osp_model *m, const struct osp_model_o
 {
     enum osp_status st;
 
-    TRY(mxfp4_parts_parse(&m->mxfp4_parts, opt->mxfp4_layers));
+    TRY(mxfp4_layers_parse(&m->mxfp4_layer_set, opt->mxfp4_layers));
     if (is_dummy(opt))
         return open_dummy_parts(m, opt);
     if (opt->load_format != NULL && strcmp(opt->load_format, "auto") != 0 &&
@@ -323,18 +323,18 @@ static void hint_at_cache(const struct osp_model *m, const struct osp_model_opti
 
 /* Here are names and text; the rest is the worker's. Without the checkpoint's files the parent knows at once
  * that something is wrong with them. */
-static enum osp_status open_elsewhere(struct osp_model *m, const struct osp_model_options *opt)
+static enum osp_status open_in_worker(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct osp_model_options absolute = *opt;
     struct wire_model made;
     enum osp_status st;
 
-    m->is_elsewhere = true;
-    m->engine_ops = &remote_engine_ops;
+    m->is_in_worker = true;
+    m->engine_ops = &worker_engine_ops;
     TRY(open_format(m, opt));
     if (opt->path != NULL && !is_dummy(opt))
         absolute.path = m->path; /* later workers find it, too, wherever this process may go */
-    TRY(remote_open(&m->remote, &absolute, &m->text, &made));
+    TRY(worker_client_open(&m->worker_client, &absolute, &m->text, &made));
     m->plan = made.plan;
     m->facts = made.facts;
 out:
@@ -357,19 +357,19 @@ static enum osp_status open_model(struct osp_model **out, const struct osp_model
 {
     struct osp_model *m = mem_new(sizeof *m);
     uint64_t begin_ns = clock_ns();
-    bool is_elsewhere;
+    bool is_in_worker;
     enum osp_status st;
 
     *out = NULL;
     pthread_mutex_init(&m->costs_lock, NULL);
-    m->forms = form_kit_new();
-    m->replay = text == NULL ? replay_new(REPLAY_BYTES_MAX) : NULL;
-    if (text == NULL && m->replay == NULL)
+    m->forms = grammar_cache_new();
+    m->completion_cache = text == NULL ? completion_cache_new(COMPLETION_CACHE_BYTES_MAX) : NULL;
+    if (text == NULL && m->completion_cache == NULL)
         TRY(fail(OSP_ENOMEM, "no memory to keep answers"));
     if (text != NULL)
         m->text = *text;
-    TRY(remote_wanted(&is_elsewhere, opt));
-    TRY(is_elsewhere ? open_elsewhere(m, opt) : open_here(m, opt));
+    TRY(worker_is_wanted(&is_in_worker, opt));
+    TRY(is_in_worker ? open_in_worker(m, opt) : open_here(m, opt));
     m->load_seconds = (double)(clock_ns() - begin_ns) * 1e-9;
     hint_at_cache(m, opt);
     log_debug("%s: context %d, %d requests at once, %d full and %d window pages", m->name,
@@ -399,10 +399,10 @@ void osp_model_close(struct osp_model *model)
 {
     if (model == NULL)
         return;
-    remote_close(model->remote);
+    worker_client_close(model->worker_client);
     model_close(model->model);
-    form_kit_free(model->forms);
-    replay_free(model->replay);
+    grammar_cache_free(model->forms);
+    completion_cache_free(model->completion_cache);
     tokenizer_close(model->tokenizer);
     pthread_mutex_destroy(&model->costs_lock);
     free(model->name);

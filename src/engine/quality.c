@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/score.h"
+#include "engine/scorer.h"
 
 struct osp_quality {
     struct scorer model, reference; /* the second zeroed without a reference */

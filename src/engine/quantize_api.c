@@ -9,7 +9,7 @@
 
 static const int64_t SHARD_BYTES_MAX = 5000000000; /* what Hugging Face's tools cut at */
 
-static_assert((int)OSP_LAYERS_TEXT_BYTES >= (int)MXFP4_PARTS_TEXT_BYTES, "room for all words");
+static_assert((int)OSP_LAYERS_TEXT_BYTES >= (int)MXFP4_LAYERS_TEXT_BYTES, "room for all words");
 
 enum osp_status osp_quantize(const struct osp_quantize_options *opt,
                              struct osp_quantize_report *out)
@@ -28,7 +28,7 @@ enum osp_status osp_quantize(const struct osp_quantize_options *opt,
     char *bundled = NULL;
     enum osp_status st;
 
-    TRY(mxfp4_parts_parse(&save.parts, opt->mxfp4_layers ? opt->mxfp4_layers : "all"));
+    TRY(mxfp4_layers_parse(&save.parts, opt->mxfp4_layers ? opt->mxfp4_layers : "all"));
     if (!save.from) {
         TRY(bundled_model_path(&bundled));
         save.from = bundled;
@@ -38,8 +38,8 @@ enum osp_status osp_quantize(const struct osp_quantize_options *opt,
                                         .n_tensors = report.n_tensors,
                                         .from_bytes = report.from_bytes,
                                         .to_bytes = report.to_bytes};
-    mxfp4_parts_text(out->new_layers, report.new_parts);
-    mxfp4_parts_text(out->layers, report.parts);
+    mxfp4_layers_text(out->new_layers, report.new_parts);
+    mxfp4_layers_text(out->layers, report.parts);
 out:
     free(bundled);
     return st;

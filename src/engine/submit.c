@@ -8,11 +8,11 @@
 #include "base/str.h"
 #include "base/rng.h"
 #include "engine/chat/chat.h"
-#include "engine/chat/chat_replay.h"
+#include "engine/chat/chat_cached.h"
 #include "engine/core/engine.h"
 #include "engine/core/grammar_queue.h"
 #include "engine/core/model_api.h"
-#include "engine/core/request_form.h"
+#include "engine/core/request_grammar.h"
 
 /* OpenAI's range; and one in which no logit of a model becomes infinite. */
 static const double PENALTY_MAX = 2, REPETITION_MIN = 0.01, REPETITION_MAX = 100;
@@ -147,18 +147,18 @@ static enum osp_status init_lists(struct seq *q, const struct sched_limits *l,
                                   const struct osp_request_options *opt, int n_ids)
 {
     int32_t stop_ids[OSP_STOP_TOKENS_MAX + SCHED_STOP_IDS_MAX];
-    struct draw_lists_wish wish = {.n_ids = n_ids,
-                                   .options = opt,
-                                   .prompt = q->tokens,
-                                   .n_prompt = q->n_prompt,
-                                   .n_tokens_max = q->n_tokens_max,
-                                   .stop_ids = stop_ids};
+    struct sampling_state_config config = {.n_ids = n_ids,
+                                           .options = opt,
+                                           .prompt = q->tokens,
+                                           .n_prompt = q->n_prompt,
+                                           .n_tokens_max = q->n_tokens_max,
+                                           .stop_ids = stop_ids};
 
     for (int i = 0; i < q->n_stop_ids; i++)
-        stop_ids[wish.n_stop_ids++] = q->stop_ids[i];
+        stop_ids[config.n_stop_ids++] = q->stop_ids[i];
     for (int i = 0; i < l->n_stop_ids && !q->ignore_stop; i++)
-        stop_ids[wish.n_stop_ids++] = l->stop_ids[i];
-    return draw_lists_init(&q->lists, &wish);
+        stop_ids[config.n_stop_ids++] = l->stop_ids[i];
+    return sampling_state_init(&q->lists, &config);
 }
 
 static enum osp_status set_options(struct osp_request *r, const struct sched_limits *l,
@@ -167,8 +167,8 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
     struct seq *q = &r->seq;
     enum osp_status st;
 
-    q->draw = draw_of(&opt->sampling);
-    q->draw.n_top = opt->logprobs ? opt->top_logprobs : 0;
+    q->sampling_params = draw_of(&opt->sampling);
+    q->sampling_params.n_top = opt->logprobs ? opt->top_logprobs : 0;
     q->ignore_stop = opt->ignore_stop_tokens;
     q->n_stop_ids = opt->n_stop_tokens;
     memcpy(q->stop_ids, opt->stop_tokens, sizeof q->stop_ids);
@@ -188,12 +188,13 @@ static enum osp_status set_options(struct osp_request *r, const struct sched_lim
         q->deadline_ns = q->times.submit_ns + (uint64_t)opt->timeout_ms * 1000000u;
     TRY(init_lists(q, l, opt, n_ids));
     if (opt->logprobs)
-        TRY(scores_init(&r->scores, q->n_tokens_max - q->n_prompt, opt->top_logprobs));
+        TRY(token_logprobs_init(&r->token_logprobs, q->n_tokens_max - q->n_prompt,
+                                opt->top_logprobs));
     q->is_prompt_only = opt->prompt_only;
-    q->is_scored = opt->prompt_logprobs;
-    q->n_top_scored = opt->prompt_logprobs ? opt->top_prompt_logprobs : 0;
+    q->has_prompt_logprobs = opt->prompt_logprobs;
+    q->n_top_prompt_logprobs = opt->prompt_logprobs ? opt->top_prompt_logprobs : 0;
     if (opt->prompt_logprobs)
-        TRY(scores_init(&r->prompt_scores, q->n_prompt, opt->top_prompt_logprobs));
+        TRY(token_logprobs_init(&r->prompt_token_logprobs, q->n_prompt, opt->top_prompt_logprobs));
 out:
     return st;
 }
@@ -204,10 +205,10 @@ out:
 static enum osp_status hand_over(struct osp_request *r, struct osp_engine *engine,
                                  const struct osp_request_options *opt)
 {
-    const struct form_source source = form_source_of(opt);
+    const struct grammar_source source = grammar_source_of(opt);
     enum osp_status st;
 
-    r->outbox.is_accepted = form_source_is_empty(&source);
+    r->outbox.is_accepted = grammar_source_is_empty(&source);
     if (r->outbox.is_accepted || engine->grammars == NULL)
         st = engine_submit(engine, r, opt);
     else
@@ -227,7 +228,7 @@ static enum osp_status submit(struct osp_request **out, struct osp_engine *engin
 
     TRY(check_options(opt, m->facts.vocab_size));
     TRY(check_prompt(m, stream->prompt, stream->n_prompt));
-    TRY(request_form_check(opt));
+    TRY(request_grammar_check(opt));
     stream->tokenizer = m->tokenizer;
     stream->raw = opt->raw;
     stream->stop = opt->stop;
@@ -260,13 +261,13 @@ enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *e
 }
 
 /* Whether a request takes part in what is kept of answers: it does as it does in the prefix cache. */
-static bool keeps_answers(const struct osp_engine *engine, const struct osp_request_options *opt)
+static bool adds_to_cache(const struct osp_engine *engine, const struct osp_request_options *opt)
 {
     return !opt->raw && !opt->no_prefix_cache && !engine->options.no_prefix_cache;
 }
 
 /* One whose answer must not depend on what others got takes only what its text says. */
-static bool takes_answers(const struct osp_request_options *opt)
+static bool reads_cache(const struct osp_request_options *opt)
 {
     return !opt->sampling.has_seed || opt->reuse_generated;
 }
@@ -274,29 +275,29 @@ static bool takes_answers(const struct osp_request_options *opt)
 enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
                                 const struct osp_chat *chat, const struct osp_request_options *opt)
 {
-    struct osp_request_options settled = opt != NULL ? *opt : defaults;
+    struct osp_request_options resolved = opt != NULL ? *opt : defaults;
     struct osp_model *m = engine->model;
-    struct event_stream_options stream = {.functions = NULL, .one_call = settled.one_tool_call};
-    struct chat_replay replay = {.store = NULL};
+    struct event_stream_options stream = {.functions = NULL, .one_call = resolved.one_tool_call};
+    struct chat_cached completion_cache = {.store = NULL};
     char *calls = NULL;
     struct ids prompt;
     enum osp_status st;
 
     *out = NULL;
     ids_init(&prompt, CHAT_TOKENS_MAX);
-    replay.prompt = replay_prompt_begin(settled.cache_salt);
-    if (keeps_answers(engine, &settled) && takes_answers(&settled))
-        replay.store = m->replay;
-    TRY(calls_text(&calls, chat, &settled));
-    settled.calls = calls;
-    TRY(chat_render_replayed(chat, m->tokenizer, &replay, &prompt));
+    completion_cache.prompt = prompt_hash_begin(resolved.cache_salt);
+    if (adds_to_cache(engine, &resolved) && reads_cache(&resolved))
+        completion_cache.store = m->completion_cache;
+    TRY(calls_text(&calls, chat, &resolved));
+    resolved.calls = calls;
+    TRY(chat_render_cached(chat, m->tokenizer, &completion_cache, &prompt));
     stream.prompt = prompt.data;
     stream.n_prompt = prompt.n;
     stream.functions = chat_function_names(chat, &stream.n_functions);
-    TRY(submit(out, engine, &settled, &stream));
-    if (keeps_answers(engine, &settled))
-        (*out)->replay = m->replay;
-    (*out)->replay_prompt = chat_replay_prompt(&replay, &prompt);
+    TRY(submit(out, engine, &resolved, &stream));
+    if (adds_to_cache(engine, &resolved))
+        (*out)->completion_cache = m->completion_cache;
+    (*out)->prompt_key = chat_cached_prompt(&completion_cache, &prompt);
 out:
     free(calls);
     ids_release(&prompt);

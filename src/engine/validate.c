@@ -28,7 +28,7 @@ static void write_files(struct osp_validate_report *out, const struct inspection
         .n_experts_active = c->n_experts_active,
         .n_heads = c->n_heads,
         .n_kv_heads = c->n_kv_heads,
-        .head_width = c->head_width,
+        .head_width = c->head_dim,
         .vocab_size = c->vocab_size,
         .window_tokens = c->window_tokens,
         .n_sliding_layers = i->n_sliding_layers,
@@ -43,35 +43,35 @@ static void write_files(struct osp_validate_report *out, const struct inspection
         .norm_bytes = i->weights.norm_bytes,
     };
     strncpy(out->layout, i->layout, sizeof out->layout - 1);
-    mxfp4_parts_text(out->mxfp4_layers,
-                     c->mxfp4_parts | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
+    mxfp4_layers_text(out->mxfp4_layers,
+                      c->mxfp4_layer_set | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
 }
 
 /* A host that is too small is no fault of the checkpoint: the figure is then that of one request of
  * a small context, and is larger than what is available. */
 static enum osp_status plan(struct memory_plan *out, const struct osp_validate_options *opt,
-                            const struct inspection *i, int64_t available_bytes, bool is_card)
+                            const struct inspection *i, int64_t available_bytes, bool is_gpu)
 {
-    struct memory_wish wish = {.context_tokens_max = opt->context_tokens_max,
-                               .n_seqs_max = opt->n_seqs_max,
-                               .n_batch_tokens_max = opt->n_batch_tokens_max,
-                               .is_card = is_card};
+    struct memory_request request = {.context_tokens_max = opt->context_tokens_max,
+                                     .n_seqs_max = opt->n_seqs_max,
+                                     .n_batch_tokens_max = opt->n_batch_tokens_max,
+                                     .is_gpu = is_gpu};
     const struct backend_ops *ops = backend_find(opt->device);
     enum osp_status st;
 
-    wish.step_bytes = ops == NULL ? NULL : ops->step_bytes;
+    request.step_bytes = ops == NULL ? NULL : ops->step_bytes;
 
-    TRY(kv_dtype_choose(&wish.kv_dtype, opt->kv_cache_dtype, NULL, NULL));
-    st = memory_plan_make(out, &i->config, &wish, i->data_bytes, available_bytes);
+    TRY(kv_dtype_choose(&request.kv_dtype, opt->kv_cache_dtype, NULL, NULL));
+    st = memory_plan_make(out, &i->config, &request, i->data_bytes, available_bytes);
     if (st != OSP_ENOMEM)
         return st;
-    if (wish.context_tokens_max == 0)
-        wish.context_tokens_max = i->config.context_tokens_max < CONTEXT_SMALL_TOKENS
-                                      ? i->config.context_tokens_max
-                                      : CONTEXT_SMALL_TOKENS;
-    if (wish.n_seqs_max == 0)
-        wish.n_seqs_max = 1;
-    TRY(memory_plan_make(out, &i->config, &wish, i->data_bytes, INT64_MAX));
+    if (request.context_tokens_max == 0)
+        request.context_tokens_max = i->config.context_tokens_max < CONTEXT_SMALL_TOKENS
+                                         ? i->config.context_tokens_max
+                                         : CONTEXT_SMALL_TOKENS;
+    if (request.n_seqs_max == 0)
+        request.n_seqs_max = 1;
+    TRY(memory_plan_make(out, &i->config, &request, i->data_bytes, INT64_MAX));
 out:
     return st;
 }
@@ -81,13 +81,13 @@ static enum osp_status write_memory(struct osp_validate_report *out,
                                     const struct inspection *i)
 {
     struct memory_plan p = {.n_seqs_max = 0};
-    struct memory_room room;
+    struct device_memory_info info;
     enum osp_status st;
 
-    TRY(device_room(&room, opt->device, 0));
-    out->host_available_bytes = room.host_bytes;
-    out->device_available_bytes = room.free_bytes;
-    TRY(plan(&p, opt, i, room.free_bytes, room.card.total_bytes > 0));
+    TRY(device_memory_get(&info, opt->device, 0));
+    out->host_available_bytes = info.host_bytes;
+    out->device_available_bytes = info.free_bytes;
+    TRY(plan(&p, opt, i, info.free_bytes, info.gpu.total_bytes > 0));
     out->context_tokens_max = p.context_tokens_max;
     out->n_seqs_max = p.n_seqs_max;
     out->n_batch_tokens_max = p.n_batch_tokens_max;

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-enum { HEAD_WIDTH_MAX = 256 }; /* kernels hold half a head's frequencies; struct rope has 128 */
+enum { HEAD_DIM_MAX = 256 }; /* kernels hold half a head's frequencies; struct rope has 128 */
 
 static enum osp_status broken(const char *rule, const char *key, double found)
 {
@@ -12,8 +12,8 @@ static enum osp_status broken(const char *rule, const char *key, double found)
 
 static enum osp_status check_heads(const struct gptoss_config *c)
 {
-    if (c->head_width < 2 || c->head_width % 2 != 0 || c->head_width > HEAD_WIDTH_MAX)
-        return broken("an even number from 2 to 256", "head_dim", c->head_width);
+    if (c->head_dim < 2 || c->head_dim % 2 != 0 || c->head_dim > HEAD_DIM_MAX)
+        return broken("an even number from 2 to 256", "head_dim", c->head_dim);
     if (c->n_heads < 1 || c->n_kv_heads < 1 || c->n_heads % c->n_kv_heads != 0)
         return fail(OSP_EFORMAT,
                     "config.json: num_attention_heads is %d, expected a multiple of "
@@ -37,9 +37,9 @@ enum osp_status model_config_check_mxfp4(const struct gptoss_config *c, unsigned
         return broken("a multiple of 32 (MXFP4 blocks)", "hidden_size", c->width);
     if (parts & MXFP4_MOE && c->expert_width % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "intermediate_size", c->expert_width);
-    if (parts & MXFP4_O && c->n_heads * c->head_width % MXFP4_BLOCK != 0)
+    if (parts & MXFP4_O && c->n_heads * c->head_dim % MXFP4_BLOCK != 0)
         return broken("a multiple of 32 (MXFP4 blocks)", "num_attention_heads * head_dim",
-                      c->n_heads * c->head_width);
+                      c->n_heads * c->head_dim);
     return OSP_OK;
 }
 
@@ -67,7 +67,7 @@ enum osp_status model_config_check(const struct gptoss_config *c)
         return broken("1 or more", "max_position_embeddings", c->context_tokens_max);
     TRY(check_heads(c));
     TRY(check_experts(c));
-    TRY(model_config_check_mxfp4(c, c->mxfp4_parts | (c->experts_are_mxfp4 ? MXFP4_MOE : 0)));
+    TRY(model_config_check_mxfp4(c, c->mxfp4_layer_set | (c->experts_are_mxfp4 ? MXFP4_MOE : 0)));
     TRY(check_rope(c));
 out:
     return st;

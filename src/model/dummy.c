@@ -15,10 +15,10 @@
 #include "model/weight_table.h"
 
 enum {
-    TENSORS_A_RULE_MAX = 2,     /* blocks and scales */
+    TENSORS_PER_RULE_MAX = 2,   /* blocks and scales */
     ALIGN_BYTES = 64,           /* every tensor begins at a cache line */
     CHUNK_BYTES = 1 << 20,      /* of one part of the parallel loop; a multiple of ALIGN_BYTES */
-    CHUNKS_A_ROUND = 256,       /* between two reports of progress */
+    CHUNKS_PER_ROUND = 256,     /* between two reports of progress */
     NAMES_BYTES_MAX = 16 << 20, /* of all names, far above 36 layers of 23 tensors */
     SEED = 20                   /* of all dummy weights */
 };
@@ -31,16 +31,16 @@ static const float EMBED_DEVIATION = 4;
 static const float ATTN_OUT_FACTOR = 0.5f;
 
 /* A tensor and how it is filled. */
-struct filling {
+struct fill_job {
     struct st_tensor tensor; /* its data is an offset until the memory is there */
-    struct generated_bytes values;
+    struct random_fill values;
     size_t offset_bytes;
 };
 
 struct dummy {
     const struct gptoss_config *c;
     int64_t letters[N_LETTERS];
-    struct filling *fillings; /* (n) */
+    struct fill_job *fill_jobs; /* (n) */
     size_t n, size_bytes;
     struct arena *names;   /* of the file that is made; NULL: only count */
     unsigned char *memory; /* the checkpoint's */
@@ -49,7 +49,7 @@ struct dummy {
 
 /* ---- the list of tensors ---- */
 
-static void add(struct dummy *g, struct filling f, int layer, const char *name, const char *suffix)
+static void add(struct dummy *g, struct fill_job f, int layer, const char *name, const char *suffix)
 {
     char whole[WEIGHT_NAME_BYTES];
     char *kept;
@@ -64,7 +64,7 @@ static void add(struct dummy *g, struct filling f, int layer, const char *name, 
         weight_name(whole, g->c, layer, name, suffix);
         kept = arena_try(g->names, strlen(whole) + 1);
         f.tensor.name = kept != NULL ? strcpy(kept, whole) : NULL;
-        g->fillings[g->n] = f;
+        g->fill_jobs[g->n] = f;
     }
     g->n++;
 }
@@ -77,7 +77,7 @@ static uint8_t scale_exponent(float deviation)
     return (uint8_t)(127 + lround(log2((double)deviation / E2M1_DEVIATION) + 0.5));
 }
 
-static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer, struct filling f)
+static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer, struct fill_job f)
 {
     const int last = f.tensor.n_dims - 1;
 
@@ -94,7 +94,7 @@ static void add_mxfp4(struct dummy *g, const struct weight_rule *rule, int layer
 
 static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
 {
-    struct filling f = {.tensor = {.dtype = ST_BF16}, .values = {.deviation = 0.02f}};
+    struct fill_job f = {.tensor = {.dtype = ST_BF16}, .values = {.deviation = 0.02f}};
 
     if (weight_rule_name(rule, g->c) == NULL)
         return;
@@ -103,8 +103,8 @@ static void add_rule(struct dummy *g, const struct weight_rule *rule, int layer)
         f.tensor.n_dims++;
     }
     if (rule->part == PART_NORM)
-        f.values = (struct generated_bytes){.content = CONTENT_NEAR_ONE, .deviation = 0.1f};
-    if (rule->form != FORM_VECTOR)
+        f.values = (struct random_fill){.content = CONTENT_NEAR_ONE, .deviation = 0.1f};
+    if (rule->weight_kind != WEIGHT_VECTOR)
         f.values.deviation = 1.0f / sqrtf((float)f.tensor.dim[f.tensor.n_dims - 1]);
     if (rule->part == PART_EMBED)
         f.values.deviation = EMBED_DEVIATION;
@@ -140,42 +140,43 @@ int64_t dummy_bytes(const struct gptoss_config *c)
 /* ---- values ---- */
 
 /* Bytes begin to end of the memory, which lie in this tensor; begin is a multiple of 8 from its start. */
-static void fill(const struct dummy *g, const struct filling *f, size_t begin, size_t end)
+static void fill(const struct dummy *g, const struct fill_job *f, size_t begin, size_t end)
 {
-    const struct generated_bytes values = f->values;
-    uint64_t i = (begin - f->offset_bytes) / GENERATED_WORD_BYTES;
+    const struct random_fill values = f->values;
+    uint64_t i = (begin - f->offset_bytes) / RANDOM_WORD_BYTES;
 
-    for (; begin < end; begin += GENERATED_WORD_BYTES) {
-        const uint64_t word = generated_word(&values, i++);
+    for (; begin < end; begin += RANDOM_WORD_BYTES) {
+        const uint64_t word = random_word(&values, i++);
 
         memcpy(g->memory + begin, &word, end - begin < sizeof word ? end - begin : sizeof word);
     }
 }
 
 /* The tensor that holds the byte at this offset: the last that begins at or before it. */
-static const struct filling *filling_at(const struct dummy *g, size_t offset_bytes)
+static const struct fill_job *fill_job_at(const struct dummy *g, size_t offset_bytes)
 {
     size_t low = 0, high = g->n;
 
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
 
-        if (g->fillings[middle].offset_bytes <= offset_bytes)
+        if (g->fill_jobs[middle].offset_bytes <= offset_bytes)
             low = middle;
         else
             high = middle;
     }
-    return &g->fillings[low];
+    return &g->fill_jobs[low];
 }
 
 static void fill_chunk(void *ctx, int part, int worker)
 {
     struct dummy *g = ctx;
     const size_t begin = (g->first_chunk + (size_t)part) * CHUNK_BYTES, end = begin + CHUNK_BYTES;
-    const struct filling *last = g->fillings + g->n - 1;
+    const struct fill_job *last = g->fill_jobs + g->n - 1;
 
     (void)worker;
-    for (const struct filling *f = filling_at(g, begin); f <= last && f->offset_bytes < end; f++) {
+    for (const struct fill_job *f = fill_job_at(g, begin); f <= last && f->offset_bytes < end;
+         f++) {
         const size_t end_of_data = f->offset_bytes + f->tensor.size_bytes;
 
         fill(g, f, f->offset_bytes > begin ? f->offset_bytes : begin,
@@ -185,7 +186,7 @@ static void fill_chunk(void *ctx, int part, int worker)
 
 static void fill_vectors(const struct dummy *g)
 {
-    for (const struct filling *f = g->fillings; f < g->fillings + g->n; f++)
+    for (const struct fill_job *f = g->fill_jobs; f < g->fill_jobs + g->n; f++)
         if (f->tensor.n_dims == 1)
             fill(g, f, f->offset_bytes, f->offset_bytes + f->tensor.size_bytes);
 }
@@ -198,8 +199,9 @@ static enum osp_status fill_all(struct dummy *g, int n_threads, load_progress_fn
     enum osp_status st;
 
     TRY(pool_open(&pool, n_threads));
-    for (g->first_chunk = 0; g->first_chunk < n_chunks; g->first_chunk += CHUNKS_A_ROUND) {
-        size_t rest = n_chunks - g->first_chunk, n = rest < CHUNKS_A_ROUND ? rest : CHUNKS_A_ROUND;
+    for (g->first_chunk = 0; g->first_chunk < n_chunks; g->first_chunk += CHUNKS_PER_ROUND) {
+        size_t rest = n_chunks - g->first_chunk,
+               n = rest < CHUNKS_PER_ROUND ? rest : CHUNKS_PER_ROUND;
         size_t done = (g->first_chunk + n) * CHUNK_BYTES;
 
         pool_run(pool, fill_chunk, g, (int)n);
@@ -225,11 +227,11 @@ static enum osp_status list_in_file(struct dummy *g, struct st_file *file)
 
     TRY(mem_try_array(&file->tensors, g->n, sizeof *file->tensors, "tensors"));
     for (size_t i = 0; i < g->n; i++) {
-        if (g->fillings[i].tensor.name == NULL)
+        if (g->fill_jobs[i].tensor.name == NULL)
             return fail(OSP_ENOMEM, "names of %zu tensors take more than %d bytes", g->n,
                         (int)NAMES_BYTES_MAX);
-        file->tensors[i] = g->fillings[i].tensor;
-        file->tensors[i].data = g->memory + g->fillings[i].offset_bytes;
+        file->tensors[i] = g->fill_jobs[i].tensor;
+        file->tensors[i].data = g->memory + g->fill_jobs[i].offset_bytes;
         file->data_bytes += file->tensors[i].size_bytes;
     }
     file->n_tensors = g->n;
@@ -261,7 +263,8 @@ static enum osp_status make_file(struct dummy *g, struct st_file *file)
     file->path = mem_strdup("dummy");
     arena_init(&file->names, NAMES_BYTES_MAX);
     g->names = &file->names;
-    TRY(mem_try_array(&g->fillings, n_rules * TENSORS_A_RULE_MAX, sizeof *g->fillings, "tensors"));
+    TRY(mem_try_array(&g->fill_jobs, n_rules * TENSORS_PER_RULE_MAX, sizeof *g->fill_jobs,
+                      "tensors"));
     list_tensors(g, g->c);
     TRY(map_memory(g, file));
     TRY(list_in_file(g, file));
@@ -311,25 +314,25 @@ void dummy_close(struct dummy *d)
 {
     if (d == NULL)
         return;
-    free(d->fillings);
+    free(d->fill_jobs);
     free(d);
 }
 
-static bool find(struct generated_bytes *out, const struct dummy *d, const void *data)
+static bool find(struct random_fill *out, const struct dummy *d, const void *data)
 {
     const uintptr_t begin = (uintptr_t)d->memory, at = (uintptr_t)data;
-    const struct filling *f;
+    const struct fill_job *f;
 
     if (at < begin || at - begin >= d->size_bytes)
         return false;
-    f = filling_at(d, at - begin);
+    f = fill_job_at(d, at - begin);
     *out = f->values;
     return f->offset_bytes == at - begin;
 }
 
-bool dummy_find(struct generated *out, const struct dummy *d, const struct tensor *t)
+bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t)
 {
-    *out = (struct generated){.data = {.key = 0}};
+    *out = (struct random_weight){.data = {.key = 0}};
     return d != NULL && find(&out->data, d, t->data) &&
            (t->scales == NULL || find(&out->scales, d, t->scales));
 }

@@ -3,15 +3,15 @@
 #ifndef MODEL_DUMMY_H
 #define MODEL_DUMMY_H
 
-#include "backend/generated.h"
+#include "backend/random_weights.h"
 #include "store/checkpoint.h"
 
 struct dummy;
 
 /* The config of that shape ("gpt-oss-20b", ...) with n_layers layers, 0 = all of the shape, and these
- * parts (store/mxfp4_parts.h) as MXFP4 besides the experts. OSP_EINVAL lists the shapes. */
+ * parts (store/mxfp4_layer_set.h) as MXFP4 besides the experts. OSP_EINVAL lists the shapes. */
 CHECKED enum osp_status dummy_config(struct gptoss_config *out, const char *shape, int n_layers,
-                                     unsigned mxfp4_parts);
+                                     unsigned mxfp4_layer_set);
 
 /* Bytes of all tensors of a checkpoint with this config. */
 int64_t dummy_bytes(const struct gptoss_config *c);
@@ -32,6 +32,6 @@ CHECKED enum osp_status dummy_open(struct dummy **out, struct checkpoint *checkp
 void dummy_close(struct dummy *d); /* accepts NULL */
 
 /* How the values of a weight that was bound to the checkpoint are made; false: it is none (d may be NULL). */
-bool dummy_find(struct generated *out, const struct dummy *d, const struct tensor *t);
+bool dummy_find(struct random_weight *out, const struct dummy *d, const struct tensor *t);
 
 #endif

@@ -7,7 +7,7 @@
 struct shape {
     const char *name;
     int n_layers, n_experts, n_experts_active, width, expert_width;
-    int n_heads, n_kv_heads, head_width, vocab_size;
+    int n_heads, n_kv_heads, head_dim, vocab_size;
 };
 
 static const struct shape SHAPES[] = {
@@ -49,7 +49,7 @@ static const struct gptoss_config FAMILY = {
 };
 
 enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_layers,
-                             unsigned mxfp4_parts)
+                             unsigned mxfp4_layer_set)
 {
     const struct shape *s = NULL;
     enum osp_status st;
@@ -59,7 +59,7 @@ enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_
         return fail(OSP_EINVAL, "%d layers, must be in 0 (all of the shape) to %d", n_layers,
                     (int)CONFIG_LAYERS_MAX);
     *out = FAMILY;
-    out->mxfp4_parts = mxfp4_parts & ~(unsigned)MXFP4_MOE;
+    out->mxfp4_layer_set = mxfp4_layer_set & ~(unsigned)MXFP4_MOE;
     out->n_layers = n_layers > 0 ? n_layers : s->n_layers;
     out->n_experts = s->n_experts;
     out->n_experts_active = s->n_experts_active;
@@ -67,7 +67,7 @@ enum osp_status dummy_config(struct gptoss_config *out, const char *name, int n_
     out->expert_width = s->expert_width;
     out->n_heads = s->n_heads;
     out->n_kv_heads = s->n_kv_heads;
-    out->head_width = s->head_width;
+    out->head_dim = s->head_dim;
     out->vocab_size = s->vocab_size;
     for (int i = 0; i < out->n_layers; i += 2)
         out->layer_is_sliding[i] = true;

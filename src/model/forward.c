@@ -11,17 +11,17 @@ enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *tic
 
     TRY(ops->step_begin(be, b, &step));
     if (step == STEP_RECORD) {
-        TRY(ops->embed(be, &m->embed));
+        TRY(ops->embed_rmsnorm(be, &m->embed_rmsnorm));
         for (int i = 0; i < m->n_layers; i++) {
             const struct layer *l = &m->layers[i];
 
-            TRY(ops->attn_in(be, &l->attn_in));
+            TRY(ops->attn_qkv(be, &l->attn_qkv));
             TRY(ops->attn(be, &l->attn));
             TRY(ops->attn_out(be, &l->attn_out));
-            TRY(ops->join(be, &l->attn_join));
-            TRY(ops->route(be, &l->route));
+            TRY(ops->residual_rmsnorm(be, &l->attn_residual));
+            TRY(ops->router(be, &l->router));
             TRY(ops->experts(be, &l->experts));
-            TRY(ops->join(be, &l->experts_join));
+            TRY(ops->residual_rmsnorm(be, &l->experts_residual));
         }
         TRY(ops->logits(be, &m->logits));
         TRY(ops->sample(be, &m->sample));
@@ -41,9 +41,9 @@ bool model_has_ended(struct model *m, uint64_t ticket)
     return m->ops->step_has_ended(m->be, ticket);
 }
 
-enum osp_status model_drawn(struct model *m, struct drawn *out)
+enum osp_status model_sampled(struct model *m, struct sampled *out)
 {
-    return m->ops->drawn(m->be, out);
+    return m->ops->sampled(m->be, out);
 }
 
 enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens, float *logprobs)
@@ -57,9 +57,9 @@ out:
     return st;
 }
 
-enum osp_status model_top(struct model *m, int n_samples, int32_t *tokens, float *logprobs)
+enum osp_status model_top_logprobs(struct model *m, int n_samples, int32_t *tokens, float *logprobs)
 {
-    const size_t size_bytes = (size_t)n_samples * SAMPLE_TOP_MAX * sizeof(int32_t);
+    const size_t size_bytes = (size_t)n_samples * TOP_LOGPROBS_MAX * sizeof(int32_t);
     enum osp_status st;
 
     TRY(m->ops->read(m->be, tokens, m->sample.top_tokens.data, size_bytes));

@@ -20,17 +20,17 @@ struct model_options {
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
     struct batch_counts
-        edits;            /* of a step's samples: seen ids, biases and mask words; the rest is 0 */
-    int n_seq_pages_max;  /* in the tables of one sequence, of all groups; 0 = all there are */
-    enum dtype kv_dtype;  /* of the pages: F32, BF16, F8 or I16; DTYPE_NONE = the device's choice */
-    bool no_sinks;        /* an experiment: attention without sinks (all sinks = -inf) */
-    int n_token_ids;      /* ids >= this have no text and are never drawn; 0 = vocab_size */
-    unsigned mxfp4_parts; /* BF16 parts to turn to MXFP4 (store/mxfp4_parts.h) */
-    bool has_mxfp8_rows;  /* prompts' rows are MXFP8 where they meet MXFP4 weights */
-    struct kernel_words kernels; /* asked for by name */
-    bool is_eager;               /* every step is told to the device, none replayed */
-    const char *pack_cache;      /* folder of packed weights, "on" or "off" (pack_cache.h) */
-    load_progress_fn *progress;  /* may be NULL; starts again from 0 for that */
+        edits;           /* of a step's samples: seen ids, biases and mask words; the rest is 0 */
+    int n_seq_pages_max; /* in the tables of one sequence, of all groups; 0 = all there are */
+    enum dtype kv_dtype; /* of the pages: F32, BF16, F8 or I16; DTYPE_NONE = the device's choice */
+    bool no_sinks;       /* an experiment: attention without sinks (all sinks = -inf) */
+    int n_token_ids;     /* ids >= this have no text and are never drawn; 0 = vocab_size */
+    unsigned mxfp4_layer_set;      /* BF16 parts to turn to MXFP4 (store/mxfp4_layer_set.h) */
+    bool has_mxfp8_act;            /* prompts' rows are MXFP8 where they meet MXFP4 weights */
+    struct kernel_options kernels; /* asked for by name */
+    bool is_eager;                 /* every step is told to the device, none replayed */
+    const char *pack_cache;        /* folder of packed weights, "on" or "off" (pack_cache.h) */
+    load_progress_fn *progress;    /* may be NULL; starts again from 0 for that */
     void *progress_ctx;
 };
 
@@ -58,7 +58,7 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
 /* The largest step: what a device may want to know before it opens. n_pages: in the tables of all sequences. The
  * caller sets n_seq_pages and n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
-                                   enum dtype kv_dtype, bool has_mxfp8_rows);
+                                   enum dtype kv_dtype, bool has_mxfp8_act);
 
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
@@ -73,12 +73,13 @@ CHECKED enum osp_status model_page_write(struct model *m, enum page_group group,
 /* Whether the step has ended, on a device that runs ahead. */
 bool model_has_ended(struct model *m, uint64_t ticket);
 /* What came of the step that was last waited for, on a device that runs ahead; until the next but one begins. */
-CHECKED enum osp_status model_drawn(struct model *m, struct drawn *out);
+CHECKED enum osp_status model_sampled(struct model *m, struct sampled *out);
 /* Copies out what the last step drew: (R) tokens and log-probabilities. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);
-/* Of the last step, whose samples must ask for them: (R, SAMPLE_TOP_MAX) likeliest ids and theirs. */
-CHECKED enum osp_status model_top(struct model *m, int n_samples, int32_t *tokens, float *logprobs);
+/* Of the last step, whose samples must ask for them: (R, TOP_LOGPROBS_MAX) likeliest ids and theirs. */
+CHECKED enum osp_status model_top_logprobs(struct model *m, int n_samples, int32_t *tokens,
+                                           float *logprobs);
 /* Copies out the last step's logits, (R, V) floats; for tests and tools. */
 CHECKED enum osp_status model_logits(struct model *m, int n_samples, float *logits);
 

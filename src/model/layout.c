@@ -38,19 +38,19 @@ int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, in
 }
 
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
-                                   enum dtype kv_dtype, bool has_mxfp8_rows)
+                                   enum dtype kv_dtype, bool has_mxfp8_act)
 {
     return (struct step_shape){.counts = counts,
                                .width = c->width,
-                               .q_width = (int64_t)c->n_heads * c->head_width,
-                               .head_width = c->head_width,
+                               .q_width = (int64_t)c->n_heads * c->head_dim,
+                               .head_dim = c->head_dim,
                                .n_kv_heads = c->n_kv_heads,
                                .n_experts = c->n_experts,
                                .n_active = c->n_experts_active,
                                .expert_width = c->expert_width,
                                .vocab_size = c->vocab_size,
                                .kv_dtype = kv_dtype,
-                               .has_mxfp8_rows = has_mxfp8_rows};
+                               .has_mxfp8_act = has_mxfp8_act};
 }
 
 enum page_group group_of_layer(const struct gptoss_config *c, int layer)
@@ -64,17 +64,17 @@ int64_t model_page_bytes(const struct gptoss_config *c, enum page_group group, e
 
     for (int i = 0; i < c->n_layers; i++)
         if (group_of_layer(c, i) == group)
-            size_bytes += kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_width);
+            size_bytes += kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_dim);
     return size_bytes;
 }
 
 struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype, char *base,
                              int n_pages, int index)
 {
-    const int64_t layer_bytes = n_pages * kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_width);
+    const int64_t layer_bytes = n_pages * kv_page_bytes(kv_dtype, c->n_kv_heads, c->head_dim);
 
     return (struct tensor){.dtype = kv_dtype,
                            .n_dims = 5,
-                           .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_width},
+                           .dim = {n_pages, 2, c->n_kv_heads, PAGE_TOKENS, c->head_dim},
                            .data = base + index * layer_bytes};
 }

@@ -8,19 +8,19 @@
 
 /* A layer is its seven argument structs, bound once when weights are loaded. */
 struct layer {
-    struct attn_in_args attn_in;
+    struct attn_qkv_args attn_qkv;
     struct attn_args attn;
     struct attn_out_args attn_out;
-    struct join_args attn_join;
-    struct route_args route;
+    struct residual_rmsnorm_args attn_residual;
+    struct router_args router;
     struct experts_args experts;
-    struct join_args experts_join;
+    struct residual_rmsnorm_args experts_residual;
 };
 
 struct model {
     const struct backend_ops *ops;
     struct backend *be;
-    struct embed_args embed;
+    struct embed_rmsnorm_args embed_rmsnorm;
     struct logits_args logits;
     struct sample_args sample;
     struct layer *layers; /* (n_layers) */
@@ -44,10 +44,10 @@ struct model {
     X(x, DTYPE_F32, T, c->width)                                                                   \
     X(y, DTYPE_F32, T, c->width)                                                                   \
     X(h, DTYPE_F32, T, c->width)                                                                   \
-    X(q, DTYPE_F32, T, (int64_t)c->n_heads * c->head_width)                                        \
-    X(att, DTYPE_F32, T, (int64_t)c->n_heads * c->head_width)                                      \
-    X(kv_rows, DTYPE_F32, T, (int64_t)2 * c->n_kv_heads * c->head_width)                           \
-    X(scores, DTYPE_F32, T, c->n_experts)                                                          \
+    X(q, DTYPE_F32, T, (int64_t)c->n_heads * c->head_dim)                                          \
+    X(att, DTYPE_F32, T, (int64_t)c->n_heads * c->head_dim)                                        \
+    X(kv_rows, DTYPE_F32, T, (int64_t)2 * c->n_kv_heads * c->head_dim)                             \
+    X(router_logits, DTYPE_F32, T, c->n_experts)                                                   \
     X(ids, DTYPE_I32, T, c->n_experts_active)                                                      \
     X(gates, DTYPE_F32, T, c->n_experts_active)                                                    \
     X(units, DTYPE_F32, T * c->n_experts_active, c->expert_width)                                  \
@@ -55,8 +55,8 @@ struct model {
     X(logits, DTYPE_F32, R, c->vocab_size)                                                         \
     X(tokens, DTYPE_I32, R, 1)                                                                     \
     X(logprobs, DTYPE_F32, R, 1)                                                                   \
-    X(top_tokens, DTYPE_I32, R, SAMPLE_TOP_MAX)                                                    \
-    X(top_logprobs, DTYPE_F32, R, SAMPLE_TOP_MAX)
+    X(top_tokens, DTYPE_I32, R, TOP_LOGPROBS_MAX)                                                  \
+    X(top_logprobs, DTYPE_F32, R, TOP_LOGPROBS_MAX)
 
 struct activations {
 #define ACTIVATION_MEMBER(name, dtype, rows, columns) struct tensor name;

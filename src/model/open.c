@@ -20,7 +20,7 @@ struct builder {
     struct activations act;
     float *vectors_end;                /* the next free float of m->vectors */
     int64_t packed_bytes;              /* of the weights bound so far */
-    bool device_generates;             /* weights of a dummy, in its own memory */
+    bool device_fills;                 /* weights of a dummy, in its own memory */
     int n_group_layers[N_PAGE_GROUPS]; /* layers bound so far */
 };
 
@@ -38,20 +38,20 @@ static void count_packed(struct builder *b, const struct tensor *host)
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
     struct tensor mapped;
-    struct generated values;
+    struct random_weight values;
     enum osp_status st;
 
-    if (b->device_generates && dummy_find(&values, b->m->dummy, host)) {
-        TRY(b->m->ops->generate(b->m->be, out, host, &values));
+    if (b->device_fills && dummy_find(&values, b->m->dummy, host)) {
+        TRY(b->m->ops->fill_random(b->m->be, out, host, &values));
         count_packed(b, host);
         return OSP_OK;
     }
-    if (pack_cache_take(&b->m->pack_cache, host, &mapped))
+    if (pack_cache_get(&b->m->pack_cache, host, &mapped))
         host = &mapped;
     TRY(b->m->ops->pack(b->m->be, out, host));
-    pack_cache_note(&b->m->pack_cache, host, out);
+    pack_cache_add(&b->m->pack_cache, host, out);
     if (out->data != host->data) {
-        mem_forget(host->data, (size_t)weight_data_bytes(host));
+        mem_drop_pages(host->data, (size_t)weight_data_bytes(host));
         count_packed(b, host);
     }
 out:
@@ -112,22 +112,22 @@ static enum osp_status bind_attn(struct builder *b, struct layer *l, int index)
                                             b->opt->n_pages[group], b->n_group_layers[group]++);
     enum osp_status st;
 
-    l->attn_in = (struct attn_in_args){.q = b->act.q,
-                                       .kv = kv,
-                                       .y = b->act.y,
-                                       .rope = &b->m->rope,
-                                       .group = group,
-                                       .kv_rows = b->act.kv_rows};
+    l->attn_qkv = (struct attn_qkv_args){.q = b->act.q,
+                                         .kv = kv,
+                                         .y = b->act.y,
+                                         .rope = &b->m->rope,
+                                         .group = group,
+                                         .kv_rows = b->act.kv_rows};
     l->attn = (struct attn_args){.att = b->act.att,
                                  .q = b->act.q,
                                  .kv = kv,
                                  .window_tokens = group == GROUP_WINDOW ? b->c->window_tokens : 0,
-                                 .scale = 1.0f / sqrtf((float)b->c->head_width),
+                                 .scale = 1.0f / sqrtf((float)b->c->head_dim),
                                  .group = group};
     l->attn_out = (struct attn_out_args){.h = b->act.h, .att = b->act.att};
     for (int i = 0; i < 3; i++) {
-        TRY(pack(b, &l->attn_in.wqkv[i], &w->wqkv[i]));
-        TRY(pack(b, &l->attn_in.bqkv[i], &w->bqkv[i]));
+        TRY(pack(b, &l->attn_qkv.wqkv[i], &w->wqkv[i]));
+        TRY(pack(b, &l->attn_qkv.bqkv[i], &w->bqkv[i]));
     }
     TRY(pack_sinks(b, &l->attn.sinks, &w->sinks));
     TRY(pack(b, &l->attn_out.wo, &w->wo));
@@ -141,8 +141,10 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
 {
     enum osp_status st;
 
-    l->route = (struct route_args){
-        .ids = b->act.ids, .gates = b->act.gates, .y = b->act.y, .scores = b->act.scores};
+    l->router = (struct router_args){.ids = b->act.ids,
+                                     .gates = b->act.gates,
+                                     .y = b->act.y,
+                                     .router_logits = b->act.router_logits};
     l->experts = (struct experts_args){.h = b->act.h,
                                        .y = b->act.y,
                                        .ids = b->act.ids,
@@ -151,8 +153,8 @@ static enum osp_status bind_experts(struct builder *b, struct layer *l,
                                        .alpha = b->c->swiglu_alpha,
                                        .units = b->act.units,
                                        .parts = b->act.parts};
-    TRY(pack(b, &l->route.wr, &w->wr));
-    TRY(pack(b, &l->route.br, &w->br));
+    TRY(pack(b, &l->router.wr, &w->wr));
+    TRY(pack(b, &l->router.br, &w->br));
     TRY(pack(b, &l->experts.w_up, &w->w_up));
     TRY(pack(b, &l->experts.b_up, &w->b_up));
     TRY(pack(b, &l->experts.w_down, &w->w_down));
@@ -162,11 +164,13 @@ out:
 }
 
 /* A join ends in the norm of whoever reads y next. */
-static enum osp_status bind_join(struct builder *b, struct join_args *join,
-                                 const struct tensor *next_norm)
+static enum osp_status bind_residual(struct builder *b,
+                                     struct residual_rmsnorm_args *residual_rmsnorm,
+                                     const struct tensor *next_norm)
 {
-    *join = (struct join_args){.x = b->act.x, .y = b->act.y, .h = b->act.h, .eps = b->c->norm_eps};
-    return pack_norm(b, &join->norm, next_norm);
+    *residual_rmsnorm = (struct residual_rmsnorm_args){
+        .x = b->act.x, .y = b->act.y, .h = b->act.h, .eps = b->c->norm_eps};
+    return pack_norm(b, &residual_rmsnorm->norm, next_norm);
 }
 
 static enum osp_status bind_layer(struct builder *b, int index)
@@ -177,9 +181,10 @@ static enum osp_status bind_layer(struct builder *b, int index)
     enum osp_status st;
 
     TRY(bind_attn(b, l, index));
-    TRY(bind_join(b, &l->attn_join, &w->layers[index].moe_norm));
+    TRY(bind_residual(b, &l->attn_residual, &w->layers[index].moe_norm));
     TRY(bind_experts(b, l, &w->layers[index]));
-    TRY(bind_join(b, &l->experts_join, is_last ? &w->final_norm : &w->layers[index + 1].attn_norm));
+    TRY(bind_residual(b, &l->experts_residual,
+                      is_last ? &w->final_norm : &w->layers[index + 1].attn_norm));
 out:
     return st;
 }
@@ -190,7 +195,8 @@ static enum osp_status bind_ends(struct builder *b)
     const int n_ids = b->opt->n_token_ids;
     enum osp_status st;
 
-    m->embed = (struct embed_args){.x = b->act.x, .y = b->act.y, .eps = b->c->norm_eps};
+    m->embed_rmsnorm =
+        (struct embed_rmsnorm_args){.x = b->act.x, .y = b->act.y, .eps = b->c->norm_eps};
     m->logits = (struct logits_args){.logits = b->act.logits, .y = b->act.y};
     m->sample = (struct sample_args){
         .tokens = b->act.tokens,
@@ -199,10 +205,10 @@ static enum osp_status bind_ends(struct builder *b)
         .top_logprobs = b->act.top_logprobs,
         .logits = b->act.logits,
         .n_valid = n_ids > 0 && n_ids < b->c->vocab_size ? n_ids : b->c->vocab_size};
-    TRY(pack(b, &m->embed.table, &m->weights.embed));
-    TRY(pack_norm(b, &m->embed.norm, &m->weights.layers[0].attn_norm));
+    TRY(pack(b, &m->embed_rmsnorm.table, &m->weights.embed));
+    TRY(pack_norm(b, &m->embed_rmsnorm.norm, &m->weights.layers[0].attn_norm));
     if (m->weights.head.data == m->weights.embed.data)
-        m->logits.head = m->embed.table;
+        m->logits.head = m->embed_rmsnorm.table;
     else
         TRY(pack(b, &m->logits.head, &m->weights.head));
 out:
@@ -252,7 +258,7 @@ static enum osp_status reserve(const struct builder *b)
     if (opt->n_seq_pages_max > 0)
         n_all = opt->n_seq_pages_max;
     counts.n_pages = counts.n_seqs * n_all;
-    shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->has_mxfp8_rows);
+    shape = model_step_shape(b->c, counts, b->m->kv_dtype, opt->has_mxfp8_act);
     shape.n_seq_pages = n_all;
     shape.n_threads = opt->n_threads;
     return b->m->ops->step_reserve(b->m->be, &shape);
@@ -288,8 +294,8 @@ static enum osp_status open_dummy(struct builder *b)
 
     TRY(find_device(m, opt));
     TRY(m->ops->memory(&memory));
-    options.vectors_only = b->device_generates = memory.total_bytes > 0;
-    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_parts));
+    options.vectors_only = b->device_fills = memory.total_bytes > 0;
+    TRY(dummy_config(&config, opt->dummy_shape, opt->dummy_layers, opt->mxfp4_layer_set));
     TRY(model_config_check(&config));
     TRY(dummy_open(&m->dummy, &m->checkpoint, &config, &options));
     TRY(weights_bind(&m->weights, &m->checkpoint, &m->report));
@@ -331,7 +337,7 @@ static enum osp_status load_weights(struct model *m, const struct model_options 
 
     if (m->dummy != NULL)
         return OSP_OK;
-    TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_parts));
+    TRY(quantize_parts_check(&options.parts, &m->checkpoint.config, opt->mxfp4_layer_set));
     TRY(find_packed(m, opt, options.parts));
     if (m->pack_cache.is_mapped)
         return weights_mark_mxfp4(&m->weights, &m->checkpoint, options.parts, &m->report);
@@ -350,11 +356,11 @@ static enum osp_status open_device(struct model *m, const struct model_options *
     const struct backend_options options = {.n_threads = opt->n_threads,
                                             .n_rows_max = opt->n_rows_max,
                                             .n_samples_max = opt->n_samples_max,
-                                            .repeats_steps = !opt->is_eager,
+                                            .uses_graphs = !opt->is_eager,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity,
                                             .kernels = opt->kernels,
-                                            .has_mxfp8_rows = opt->has_mxfp8_rows};
+                                            .has_mxfp8_act = opt->has_mxfp8_act};
     enum osp_status st;
 
     TRY(find_device(m, opt));

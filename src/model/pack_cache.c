@@ -75,7 +75,7 @@ static enum osp_status key_of_file(struct buf *key, const struct st_file *f)
         return fail(OSP_EIO, "%s: cannot stat: %s", f->path, strerror(errno));
     buf_printf(key, "file %zu bytes, time %lld.%09ld, header %016" PRIx64 "\n", f->size_bytes,
                (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
-               hash_bytes(HASH_START, f->map.data, n_header));
+               hash_bytes(HASH_INIT, f->map.data, n_header));
     return OSP_OK;
 }
 
@@ -86,7 +86,7 @@ static enum osp_status key_of_config(struct buf *key, const struct checkpoint *c
     enum osp_status st;
 
     TRY(file_read(&text, &n_bytes, path, CONFIG_BYTES_MAX));
-    buf_printf(key, "config %016" PRIx64 "\n", hash_bytes(HASH_START, text, n_bytes));
+    buf_printf(key, "config %016" PRIx64 "\n", hash_bytes(HASH_INIT, text, n_bytes));
 out:
     free(text);
     free(path);
@@ -96,12 +96,12 @@ out:
 static enum osp_status make_key(struct pack_cache *out, const struct checkpoint *c,
                                 const struct pack_cache_options *opt, const char *layout)
 {
-    char words[MXFP4_PARTS_TEXT_BYTES];
+    char names[MXFP4_LAYERS_TEXT_BYTES];
     struct buf key;
     enum osp_status st;
 
     buf_init(&key, KEY_BYTES_MAX);
-    buf_printf(&key, "layout %s\nmxfp4 %s\n", layout, mxfp4_parts_text(words, opt->parts));
+    buf_printf(&key, "layout %s\nmxfp4 %s\n", layout, mxfp4_layers_text(names, opt->parts));
     TRY(key_of_config(&key, c));
     for (int i = 0; i < c->n_files; i++)
         TRY(key_of_file(&key, &c->files[i]));
@@ -157,7 +157,7 @@ static enum osp_status make_path(struct pack_cache *out, const char *folder)
         goto out;
     }
     out->path = mem_printf("%s/%016" PRIx64 ".pack", place,
-                           hash_bytes(HASH_START, out->key, strlen(out->key)));
+                           hash_bytes(HASH_INIT, out->key, strlen(out->key)));
 out:
     free(place);
     return st;
@@ -223,7 +223,7 @@ static struct pack_slot *find(const struct pack_cache *c, const struct tensor *h
     return NULL;
 }
 
-bool pack_cache_take(const struct pack_cache *cache, const struct tensor *host, struct tensor *out)
+bool pack_cache_get(const struct pack_cache *cache, const struct tensor *host, struct tensor *out)
 {
     const struct pack_slot *slot = cache->is_mapped ? find(cache, host) : NULL;
 
@@ -236,7 +236,7 @@ bool pack_cache_take(const struct pack_cache *cache, const struct tensor *host, 
     return true;
 }
 
-void pack_cache_note(struct pack_cache *cache, const struct tensor *host, const struct tensor *out)
+void pack_cache_add(struct pack_cache *cache, const struct tensor *host, const struct tensor *out)
 {
     struct pack_slot *slot = cache->is_mapped ? NULL : find(cache, host);
 

@@ -38,9 +38,9 @@ CHECKED enum osp_status pack_cache_open(struct pack_cache *out, struct weights *
                                         const struct pack_cache_options *opt);
 
 /* With a mapped cache: gives the packed tensor, or false when the host's is not in it. */
-bool pack_cache_take(const struct pack_cache *cache, const struct tensor *host, struct tensor *out);
+bool pack_cache_get(const struct pack_cache *cache, const struct tensor *host, struct tensor *out);
 /* Without: notes what the device made. */
-void pack_cache_note(struct pack_cache *cache, const struct tensor *host, const struct tensor *out);
+void pack_cache_add(struct pack_cache *cache, const struct tensor *host, const struct tensor *out);
 /* Writes what was noted, all at once or not at all; trouble is a warning, for a start must not
  * fail by it. Nothing to do when mapped or without a cache. */
 void pack_cache_save(struct pack_cache *cache);

@@ -41,14 +41,14 @@ static uint64_t aligned(uint64_t n_bytes)
     return (n_bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
-static size_t key_room(const char *key)
+static size_t key_bytes_padded(const char *key)
 {
     return (strlen(key) + 8) / 8 * 8; /* with its NUL, so that entries are aligned */
 }
 
 static uint64_t hash_samples(const struct pack_piece *p)
 {
-    uint64_t hash = HASH_START;
+    uint64_t hash = HASH_INIT;
     size_t n = p->size_bytes < SAMPLE_BYTES ? p->size_bytes : SAMPLE_BYTES;
 
     for (size_t at = 0; at + n <= p->size_bytes && n > 0; at += SAMPLE_EVERY)
@@ -60,7 +60,7 @@ static uint64_t hash_header(const void *bytes, size_t n_bytes)
 {
     const size_t at = offsetof(struct pack_header, checksum), behind = at + sizeof(uint64_t);
     const uint64_t zero = 0;
-    uint64_t hash = hash_bytes(HASH_START, bytes, at);
+    uint64_t hash = hash_bytes(HASH_INIT, bytes, at);
 
     hash = hash_bytes(hash, &zero, sizeof zero);
     return hash_bytes(hash, (const char *)bytes + behind, n_bytes - behind);
@@ -72,7 +72,7 @@ static uint64_t hash_header(const void *bytes, size_t n_bytes)
 static unsigned char *make_header(size_t *n_bytes, const char *key, const struct pack_piece *pieces,
                                   size_t n)
 {
-    struct pack_header h = {.magic = MAGIC, .n_pieces = n, .key_bytes = key_room(key)};
+    struct pack_header h = {.magic = MAGIC, .n_pieces = n, .key_bytes = key_bytes_padded(key)};
     unsigned char *bytes;
     struct pack_entry *entries;
 

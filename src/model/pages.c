@@ -3,14 +3,14 @@
 #include "model/model.h"
 
 /* One layer's share of a page. */
-static size_t share_bytes(const struct tensor *kv)
+static size_t layer_page_bytes(const struct tensor *kv)
 {
     return (size_t)kv_page_bytes(kv->dtype, kv->dim[2], kv->dim[4]);
 }
 
-static char *share_at(const struct tensor *kv, int page)
+static char *layer_page_at(const struct tensor *kv, int page)
 {
-    return (char *)kv->data + (size_t)page * share_bytes(kv);
+    return (char *)kv->data + (size_t)page * layer_page_bytes(kv);
 }
 
 enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to)
@@ -18,10 +18,11 @@ enum osp_status model_page_copy(struct model *m, enum page_group group, int from
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < m->n_layers; i++) {
-        const struct tensor *kv = &m->layers[i].attn_in.kv;
+        const struct tensor *kv = &m->layers[i].attn_qkv.kv;
 
-        if (m->layers[i].attn_in.group == group)
-            TRY(m->ops->copy(m->be, share_at(kv, to), share_at(kv, from), share_bytes(kv)));
+        if (m->layers[i].attn_qkv.group == group)
+            TRY(m->ops->copy(m->be, layer_page_at(kv, to), layer_page_at(kv, from),
+                             layer_page_bytes(kv)));
     }
 out:
     return st;
@@ -32,12 +33,12 @@ enum osp_status model_page_read(struct model *m, enum page_group group, int page
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < m->n_layers; i++) {
-        const struct tensor *kv = &m->layers[i].attn_in.kv;
+        const struct tensor *kv = &m->layers[i].attn_qkv.kv;
 
-        if (m->layers[i].attn_in.group != group)
+        if (m->layers[i].attn_qkv.group != group)
             continue;
-        TRY(m->ops->read(m->be, host, share_at(kv, page), share_bytes(kv)));
-        host += share_bytes(kv);
+        TRY(m->ops->read(m->be, host, layer_page_at(kv, page), layer_page_bytes(kv)));
+        host += layer_page_bytes(kv);
     }
 out:
     return st;
@@ -48,12 +49,12 @@ enum osp_status model_page_write(struct model *m, enum page_group group, int pag
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < m->n_layers; i++) {
-        const struct tensor *kv = &m->layers[i].attn_in.kv;
+        const struct tensor *kv = &m->layers[i].attn_qkv.kv;
 
-        if (m->layers[i].attn_in.group != group)
+        if (m->layers[i].attn_qkv.group != group)
             continue;
-        TRY(m->ops->write(m->be, share_at(kv, page), host, share_bytes(kv)));
-        host += share_bytes(kv);
+        TRY(m->ops->write(m->be, layer_page_at(kv, page), host, layer_page_bytes(kv)));
+        host += layer_page_bytes(kv);
     }
 out:
     return st;

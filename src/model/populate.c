@@ -31,32 +31,32 @@ static bool is_mapped(const struct model *m, const void *data)
     return found;
 }
 
-static void add(struct mapped_piece *pieces, size_t *n, const struct model *m,
+static void add(struct mapped_region *pieces, size_t *n, const struct model *m,
                 const struct tensor *t)
 {
     if (is_mapped(m, t->data))
-        pieces[(*n)++] = (struct mapped_piece){t->data, (size_t)weight_data_bytes(t)};
+        pieces[(*n)++] = (struct mapped_region){t->data, (size_t)weight_data_bytes(t)};
 }
 
 /* The embedding's rows come when they are asked for. */
 enum osp_status model_populate(const struct model *m, const struct model_options *opt)
 {
-    struct mapped_piece *pieces;
+    struct mapped_region *pieces;
     size_t n = 0;
     enum osp_status st;
 
     TRY(mem_try_array(&pieces, (size_t)m->n_layers * LAYER_WEIGHTS + 1, sizeof *pieces, "weights"));
     for (int i = 0; i < m->n_layers; i++) {
         const struct layer *l = &m->layers[i];
-        const struct tensor *weights[LAYER_WEIGHTS] = {&l->attn_in.wqkv[0], &l->attn_in.wqkv[1],
-                                                       &l->attn_in.wqkv[2], &l->attn_out.wo,
-                                                       &l->experts.w_up,    &l->experts.w_down};
+        const struct tensor *weights[LAYER_WEIGHTS] = {&l->attn_qkv.wqkv[0], &l->attn_qkv.wqkv[1],
+                                                       &l->attn_qkv.wqkv[2], &l->attn_out.wo,
+                                                       &l->experts.w_up,     &l->experts.w_down};
 
         for (int j = 0; j < LAYER_WEIGHTS; j++)
             add(pieces, &n, m, weights[j]);
     }
     add(pieces, &n, m, &m->logits.head);
-    st = pieces_populate(pieces, n, opt->n_threads, opt->progress, opt->progress_ctx);
+    st = regions_populate(pieces, n, opt->n_threads, opt->progress, opt->progress_ctx);
     free(pieces);
 out:
     return st;

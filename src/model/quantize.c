@@ -15,9 +15,9 @@ static_assert((int)MXFP4_GROUP_VALUES == (int)MXFP4_BLOCK, "one block for store 
 static_assert((int)MXFP4_GROUP_BYTES == (int)MXFP4_BLOCK_BYTES, "one block for store and backend");
 
 enum {
-    STRIP_ROWS = 32,      /* as wide as a block, so that tiles are square */
-    STRIPS_A_ROUND = 256, /* between two reports of progress */
-    ALIGN_BYTES = 64,     /* of each tensor in the memory for all */
+    STRIP_ROWS = 32,        /* as wide as a block, so that tiles are square */
+    STRIPS_PER_ROUND = 256, /* between two reports of progress */
+    ALIGN_BYTES = 64,       /* of each tensor in the memory for all */
     BF16_BYTES = 2
 };
 
@@ -27,10 +27,10 @@ enum osp_status quantize_parts_check(unsigned *out, const struct gptoss_config *
 {
     const unsigned ends = MXFP4_EMBED | MXFP4_LM_HEAD;
 
-    if (c->head_is_embed && (parts & ends) != 0 && (parts & ends) != ends)
+    if (c->tied_embeddings && (parts & ends) != 0 && (parts & ends) != ends)
         return fail(OSP_EINVAL, "MXFP4 layers: embed and lm_head are one matrix in this model "
                                 "(tie_word_embeddings): name both or none");
-    *out = parts & ~(c->mxfp4_parts | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
+    *out = parts & ~(c->mxfp4_layer_set | (c->experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0));
     return model_config_check_mxfp4(c, *out);
 }
 
@@ -45,7 +45,7 @@ struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned par
 
     weight_letters(letters, c);
     for (int i = 0; i < n_global_rules; i++)
-        if (global_rules[i].part != PART_HEAD || !c->head_is_embed)
+        if (global_rules[i].part != PART_HEAD || !c->tied_embeddings)
             n += weight_rule_mxfp4_part(&global_rules[i]) & parts
                      ? rule_elements(&global_rules[i], letters)
                      : 0;
@@ -61,7 +61,7 @@ struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned par
 struct strips {
     const struct quantize_job *job;
     int64_t n_matrices, n_rows, n_columns; /* of job->from; one matrix if it is no stack */
-    int64_t strips_a_matrix, first;        /* first of this round */
+    int64_t strips_per_matrix, first;      /* first of this round */
     int64_t *bad;                          /* (threads): the first element in the file's order */
 };
 
@@ -76,7 +76,7 @@ static void strip_of_rows(struct strips *s, int worker, int64_t first, int64_t n
 {
     const int64_t at = first * s->n_columns, n_values = n * s->n_columns;
     const unsigned char *in = (const unsigned char *)s->job->from.data + BF16_BYTES * at;
-    const int64_t bad = bf16_find_not_finite(in, n_values);
+    const int64_t bad = bf16_find_nonfinite(in, n_values);
 
     if (bad >= 0)
         note_bad(s, worker, at + bad);
@@ -111,7 +111,7 @@ static void strip_of_columns(struct strips *s, int worker, int64_t matrix, int64
         for (int64_t r = 0; r < n; r++) {
             const int64_t group =
                 ((matrix * s->n_rows + row + r) * s->n_columns + column) / MXFP4_GROUP_VALUES;
-            const int64_t bad = bf16_find_not_finite(tile[r], MXFP4_GROUP_VALUES);
+            const int64_t bad = bf16_find_nonfinite(tile[r], MXFP4_GROUP_VALUES);
 
             if (bad >= 0)
                 note_bad(s, worker, (matrix * s->n_columns + column + bad) * s->n_rows + row + r);
@@ -125,8 +125,8 @@ static void strip_of_columns(struct strips *s, int worker, int64_t matrix, int64
 static void run_strip(void *ctx, int part, int worker)
 {
     struct strips *s = ctx;
-    const int64_t strip = s->first + part, matrix = strip / s->strips_a_matrix;
-    const int64_t row = strip % s->strips_a_matrix * STRIP_ROWS;
+    const int64_t strip = s->first + part, matrix = strip / s->strips_per_matrix;
+    const int64_t row = strip % s->strips_per_matrix * STRIP_ROWS;
     const int64_t n = s->n_rows - row < STRIP_ROWS ? s->n_rows - row : STRIP_ROWS;
 
     if (s->job->from.layout == LAYOUT_COLUMNS)
@@ -138,9 +138,9 @@ static void run_strip(void *ctx, int part, int worker)
 static enum osp_status check_bad(const struct strips *s, int n_threads)
 {
     const struct tensor *t = &s->job->from;
-    const bool is_turned = t->layout == LAYOUT_COLUMNS;
-    const int64_t inner = is_turned ? s->n_rows : s->n_columns;
-    const int64_t outer = is_turned ? s->n_columns : s->n_rows;
+    const bool is_transposed = t->layout == LAYOUT_COLUMNS;
+    const int64_t inner = is_transposed ? s->n_rows : s->n_columns;
+    const int64_t outer = is_transposed ? s->n_columns : s->n_rows;
     int64_t bad = -1;
 
     for (int i = 0; i < n_threads; i++)
@@ -171,13 +171,14 @@ enum osp_status tensor_quantize(struct quantize_job *job, struct pool *pool)
     int64_t n_strips;
     enum osp_status st;
 
-    s.strips_a_matrix = (s.n_rows + STRIP_ROWS - 1) / STRIP_ROWS;
-    n_strips = s.n_matrices * s.strips_a_matrix;
+    s.strips_per_matrix = (s.n_rows + STRIP_ROWS - 1) / STRIP_ROWS;
+    n_strips = s.n_matrices * s.strips_per_matrix;
     TRY(mem_try_array(&s.bad, (size_t)pool_threads(pool), sizeof *s.bad, "threads"));
     for (int i = 0; i < pool_threads(pool); i++)
         s.bad[i] = -1;
-    for (s.first = 0; s.first < n_strips; s.first += STRIPS_A_ROUND) {
-        const int64_t rest = n_strips - s.first, n = rest < STRIPS_A_ROUND ? rest : STRIPS_A_ROUND;
+    for (s.first = 0; s.first < n_strips; s.first += STRIPS_PER_ROUND) {
+        const int64_t rest = n_strips - s.first,
+                      n = rest < STRIPS_PER_ROUND ? rest : STRIPS_PER_ROUND;
 
         pool_run(pool, run_strip, &s, (int)n);
         TRY(check_bad(&s, pool_threads(pool)));
@@ -280,7 +281,7 @@ static enum osp_status quantize_slot(void *ctx, const struct weight_rule *rule, 
     q->end = job.scales + aligned(n / MXFP4_GROUP_VALUES);
     TRY(tensor_quantize(&job, q->pool));
     q->done_bytes = job.done_bytes;
-    mem_forget(slot->data, (size_t)tensor_bytes(slot));
+    mem_drop_pages(slot->data, (size_t)tensor_bytes(slot));
     mark(q, rule, slot);
     slot->data = job.blocks;
     slot->scales = job.scales;
@@ -303,7 +304,7 @@ enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
     q.end = w->quantized;
     q.total_bytes = quantize_sizes(&c->config, opt->parts).bf16_bytes;
     TRY(weights_visit(w, &c->config, quantize_slot, &q));
-    if (c->config.head_is_embed)
+    if (c->config.tied_embeddings)
         w->head = w->embed;
 out:
     pool_close(q.pool);
@@ -318,7 +319,7 @@ enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c
     enum osp_status st;
 
     TRY(weights_visit(w, &c->config, mark_slot, &q));
-    if (c->config.head_is_embed)
+    if (c->config.tied_embeddings)
         w->head = w->embed;
 out:
     return st;

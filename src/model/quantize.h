@@ -12,7 +12,7 @@ struct quantize_options {
     void *progress_ctx;
 };
 
-/* Which of these parts (enum mxfp4_part) are BF16 in a checkpoint with this config: those that
+/* Which of these parts (enum mxfp4_layer) are BF16 in a checkpoint with this config: those that
  * quantising changes. OSP_EINVAL: of embed and lm_head only one, while they are one matrix.
  * OSP_EFORMAT: columns that are not whole blocks of 32. */
 CHECKED enum osp_status quantize_parts_check(unsigned *out, const struct gptoss_config *c,

@@ -12,10 +12,10 @@
 #include "model/weight_table.h"
 #include "store/config_write.h"
 #include "store/shard_write.h"
-#include "store/side_files.h"
+#include "store/aux_files.h"
 
 enum {
-    TENSORS_A_SLOT_MAX = 2,        /* blocks and scales */
+    TENSORS_PER_SLOT_MAX = 2,      /* blocks and scales */
     NAMES_BYTES_MAX = 16 << 20,    /* of all names, far above any gpt-oss */
     SPARE_BYTES = 1024 * 1024 * 4, /* of headers, index and config, for the check of free space */
 };
@@ -111,8 +111,9 @@ static enum osp_status add_slot(void *ctx, const struct weight_rule *rule, int l
 
 static enum osp_status list_tensors(struct saver *s)
 {
-    const size_t n_max = TENSORS_A_SLOT_MAX * ((size_t)n_global_rules +
-                                               (size_t)s->target.n_layers * (size_t)n_layer_rules);
+    const size_t n_max =
+        TENSORS_PER_SLOT_MAX *
+        ((size_t)n_global_rules + (size_t)s->target.n_layers * (size_t)n_layer_rules);
     enum osp_status st;
 
     arena_init(&s->names, NAMES_BYTES_MAX);
@@ -170,7 +171,7 @@ out:
     return st;
 }
 
-/* An st_written_fn. */
+/* An st_progress_fn. */
 static enum osp_status tensor_written(void *ctx, size_t n_bytes)
 {
     struct saver *s = ctx;
@@ -183,21 +184,21 @@ static enum osp_status tensor_written(void *ctx, size_t n_bytes)
 
 /* ---- the files ---- */
 
-static enum osp_status write_config(const struct saver *s, const struct folder_out *folder,
+static enum osp_status write_config(const struct saver *s, const struct staging_dir *folder,
                                     unsigned parts)
 {
     char *text = NULL;
     enum osp_status st;
 
     TRY(config_write(&text, &s->checkpoint.config, s->checkpoint.path, parts));
-    TRY(folder_out_text(folder, "config.json", text, strlen(text)));
+    TRY(staging_dir_write(folder, "config.json", text, strlen(text)));
 out:
     free(text);
     return st;
 }
 
 /* What was written is a checkpoint that this program reads. */
-static enum osp_status check_written(const struct folder_out *folder)
+static enum osp_status check_written(const struct staging_dir *folder)
 {
     struct checkpoint c = {.path = NULL};
     struct weights weights = {.layers = NULL};
@@ -209,10 +210,10 @@ static enum osp_status check_written(const struct folder_out *folder)
 out:
     weights_release(&weights);
     checkpoint_close(&c);
-    return st == OSP_OK ? st : fail_within(st, "%s: what was written is broken", folder->path);
+    return st == OSP_OK ? st : fail_prefix(st, "%s: what was written is broken", folder->path);
 }
 
-static enum osp_status write_folder(struct saver *s, struct folder_out *folder,
+static enum osp_status write_folder(struct saver *s, struct staging_dir *folder,
                                     struct quantize_save_report *report)
 {
     struct shard_write shards = {.all = {.tensors = s->tensors,
@@ -224,13 +225,13 @@ static enum osp_status write_folder(struct saver *s, struct folder_out *folder,
     enum osp_status st;
 
     s->total_bytes = shard_write_data_bytes(&shards);
-    TRY(folder_out_check_space(folder, s->total_bytes + SPARE_BYTES));
-    TRY(side_files_copy(folder, s->checkpoint.path, s->checkpoint.config.is_original_layout));
+    TRY(staging_dir_check_space(folder, s->total_bytes + SPARE_BYTES));
+    TRY(aux_files_copy(folder, s->checkpoint.path, s->checkpoint.config.is_original_layout));
     TRY(write_config(s, folder, report->parts));
     TRY(shard_write_all(&shards, folder));
     TRY(check_written(folder));
     TRY(check_stop(s));
-    TRY(folder_out_publish(folder));
+    TRY(staging_dir_commit(folder));
     report->n_files = shards.n_files;
     report->n_tensors = (int64_t)s->n;
     report->to_bytes = shards.file_bytes;
@@ -259,7 +260,7 @@ static enum osp_status check_not_same(const struct quantize_save_options *opt,
 static enum osp_status open_source(struct saver *s)
 {
     const struct gptoss_config *c = &s->checkpoint.config;
-    char text[MXFP4_PARTS_TEXT_BYTES];
+    char text[MXFP4_LAYERS_TEXT_BYTES];
     enum osp_status st;
 
     TRY(checkpoint_open(&s->checkpoint, s->opt->from));
@@ -268,7 +269,7 @@ static enum osp_status open_source(struct saver *s)
     TRY(quantize_parts_check(&s->new_parts, c, s->opt->parts));
     if (s->new_parts == MXFP4_NONE && !c->is_original_layout)
         return fail(OSP_EINVAL, "%s: nothing to do: of the layers asked for (%s) none is BF16",
-                    s->opt->from, mxfp4_parts_text(text, s->opt->parts));
+                    s->opt->from, mxfp4_layers_text(text, s->opt->parts));
     TRY(weights_bind(&s->weights, &s->checkpoint, NULL));
     TRY(weights_check_scales(&s->checkpoint));
     s->target = *c;
@@ -293,21 +294,21 @@ enum osp_status quantize_save(const struct quantize_save_options *opt,
                               struct quantize_save_report *report)
 {
     struct saver s = {.opt = opt};
-    struct folder_out folder = {.path = NULL};
+    struct staging_dir folder = {.path = NULL};
     enum osp_status st;
 
     *report = (struct quantize_save_report){.parts = MXFP4_NONE};
     TRY(open_source(&s));
     report->new_parts = s.new_parts;
-    report->parts = s.new_parts | s.checkpoint.config.mxfp4_parts |
+    report->parts = s.new_parts | s.checkpoint.config.mxfp4_layer_set |
                     (s.checkpoint.config.experts_are_mxfp4 ? (unsigned)MXFP4_MOE : 0);
     report->from_bytes = s.checkpoint.file_bytes;
     TRY(list_tensors(&s));
     TRY(pool_open(&s.pool, opt->n_threads));
-    TRY(folder_out_open(&folder, opt->to, opt->force));
+    TRY(staging_dir_open(&folder, opt->to, opt->force));
     TRY(write_folder(&s, &folder, report));
 out:
-    folder_out_close(&folder);
+    staging_dir_close(&folder);
     saver_release(&s);
     return st;
 }

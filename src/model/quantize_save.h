@@ -6,7 +6,7 @@
 
 struct quantize_save_options {
     const char *from, *to;
-    unsigned parts; /* enum mxfp4_part */
+    unsigned parts; /* enum mxfp4_layer */
     bool force;     /* replace a checkpoint that is there */
     int64_t shard_bytes_max;
     int n_threads;              /* 0 = all usable */

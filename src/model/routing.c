@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/stage_steps.h"
+#include "model/stage_run.h"
 
 enum { TEXTS = 8 };
 
@@ -71,7 +71,7 @@ static enum osp_status add_text(double *sum, struct model *m, const struct batch
         const struct stage_outputs out = stage_outputs(m, i);
 
         TRY(stage_run(m, i));
-        if (!out.is_route)
+        if (!out.is_router)
             continue;
         TRY(m->ops->read(m->be, ids, out.out[0].data, (size_t)n * sizeof(*ids)));
         *sum += count_distinct(ids, n, seen, c->n_experts);

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/stage_steps.h"
+#include "model/stage_run.h"
 
 enum {
     N_LAYERS = 2, /* one with a window, one without */
@@ -21,13 +21,13 @@ static const double ERROR_MAX = 0.01, TWICE_ROUNDED_ERROR_MAX = 0.03;
 
 /* Steps: rows of one text, each behind the one before, or each row a text of its own. */
 static const struct run {
-    enum row_kind kind;
+    enum phase phase;
     int n_rows;
     bool is_one_text;
 } runs[] = {
-    {ROW_PROMPT, 128, true},    {ROW_PROMPT, 64, true},     {ROW_PROMPT, 16, true},
-    {ROW_PROMPT, 1, true},      {ROW_GENERATED, 1, true},   {ROW_GENERATED, 8, false},
-    {ROW_GENERATED, 16, false}, {ROW_GENERATED, 64, false},
+    {PHASE_PREFILL, 128, true}, {PHASE_PREFILL, 64, true}, {PHASE_PREFILL, 16, true},
+    {PHASE_PREFILL, 1, true},   {PHASE_DECODE, 1, true},   {PHASE_DECODE, 8, false},
+    {PHASE_DECODE, 16, false},  {PHASE_DECODE, 64, false},
 };
 enum { N_RUNS = sizeof(runs) / sizeof(runs[0]) };
 
@@ -77,7 +77,7 @@ static struct batch *make_batch(const struct run *run, int n_done, int vocab)
             (int32_t)(rng_bits((uint64_t)n_done, (uint64_t)i, 0) % (uint64_t)vocab);
         ((int32_t *)writable(b, b->offset_positions))[i] = position;
         ((int32_t *)writable(b, b->offset_row_seq))[i] = run->is_one_text ? 0 : i;
-        ((int32_t *)writable(b, b->offset_kinds))[i] = (int32_t)run->kind;
+        ((int32_t *)writable(b, b->offset_phases))[i] = (int32_t)run->phase;
         ((struct batch_sample *)writable(b, b->offset_samples))[i] =
             (struct batch_sample){.row = i, .top_p = 1};
     }
@@ -179,22 +179,22 @@ out:
 /* ---- all ---- */
 
 static enum osp_status open_small(struct model **out, const struct model_options *opt,
-                                  const char *level, unsigned parts)
+                                  const char *isa, unsigned parts)
 {
     struct model_options small = {.dummy_shape = "osprey-nano",
                                   .dummy_layers = N_LAYERS,
-                                  .device = level != NULL ? "cpu" : opt->device,
-                                  .cpu_features = level != NULL ? level : opt->cpu_features,
+                                  .device = isa != NULL ? "cpu" : opt->device,
+                                  .cpu_features = isa != NULL ? isa : opt->cpu_features,
                                   .n_threads = opt->n_threads,
                                   .n_rows_max = ROWS_MAX,
                                   .n_samples_max = ROWS_MAX,
-                                  .kv_dtype = level != NULL ? DTYPE_F32 : opt->kv_dtype,
-                                  .mxfp4_parts = parts,
+                                  .kv_dtype = isa != NULL ? DTYPE_F32 : opt->kv_dtype,
+                                  .mxfp4_layer_set = parts,
                                   .is_eager = true};
 
-    if (level == NULL) {
+    if (isa == NULL) {
         small.kernels = opt->kernels;
-        small.has_mxfp8_rows = opt->has_mxfp8_rows;
+        small.has_mxfp8_act = opt->has_mxfp8_act;
     }
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         small.n_pages[g] = PAGES;

@@ -10,59 +10,69 @@ const struct weight_rule global_rules[] = {
     {GLOBAL(embed),
      "model.embed_tokens.weight",
      "embedding.weight",
-     FORM_MATRIX,
+     WEIGHT_MATRIX,
      {L_V, L_C},
      PART_EMBED},
-    {GLOBAL(final_norm), "model.norm.weight", "norm.scale", FORM_VECTOR, {L_C}, PART_NORM},
-    {GLOBAL(head), "lm_head.weight", "unembedding.weight", FORM_MATRIX, {L_V, L_C}, PART_HEAD},
+    {GLOBAL(final_norm), "model.norm.weight", "norm.scale", WEIGHT_VECTOR, {L_C}, PART_NORM},
+    {GLOBAL(head), "lm_head.weight", "unembedding.weight", WEIGHT_MATRIX, {L_V, L_C}, PART_HEAD},
 };
 const int n_global_rules = sizeof global_rules / sizeof global_rules[0];
 
 /* The fused q, k, v of original/ fill three slots from wqkv[0] or bqkv[0] on: rows of q, then k,
  * then v. */
 const struct weight_rule layer_rules[] = {
-    {LAYER(attn_norm), "input_layernorm.weight", "attn.norm.scale", FORM_VECTOR, {L_C}, PART_NORM},
-    {LAYER(wqkv[0]), "self_attn.q_proj.weight", NULL, FORM_MATRIX, {L_HD, L_C}, PART_ATTN},
-    {LAYER(wqkv[1]), "self_attn.k_proj.weight", NULL, FORM_MATRIX, {L_KD, L_C}, PART_ATTN},
-    {LAYER(wqkv[2]), "self_attn.v_proj.weight", NULL, FORM_MATRIX, {L_KD, L_C}, PART_ATTN},
-    {LAYER(bqkv[0]), "self_attn.q_proj.bias", NULL, FORM_VECTOR, {L_HD}, PART_ATTN},
-    {LAYER(bqkv[1]), "self_attn.k_proj.bias", NULL, FORM_VECTOR, {L_KD}, PART_ATTN},
-    {LAYER(bqkv[2]), "self_attn.v_proj.bias", NULL, FORM_VECTOR, {L_KD}, PART_ATTN},
-    {LAYER(wqkv[0]), NULL, "attn.qkv.weight", FORM_MATRIX, {L_QKV, L_C}, PART_ATTN},
-    {LAYER(bqkv[0]), NULL, "attn.qkv.bias", FORM_VECTOR, {L_QKV}, PART_ATTN},
-    {LAYER(sinks), "self_attn.sinks", "attn.sinks", FORM_VECTOR, {L_H}, PART_ATTN},
-    {LAYER(wo), "self_attn.o_proj.weight", "attn.out.weight", FORM_MATRIX, {L_C, L_HD}, PART_ATTN},
-    {LAYER(bo), "self_attn.o_proj.bias", "attn.out.bias", FORM_VECTOR, {L_C}, PART_ATTN},
+    {LAYER(attn_norm),
+     "input_layernorm.weight",
+     "attn.norm.scale",
+     WEIGHT_VECTOR,
+     {L_C},
+     PART_NORM},
+    {LAYER(wqkv[0]), "self_attn.q_proj.weight", NULL, WEIGHT_MATRIX, {L_HD, L_C}, PART_ATTN},
+    {LAYER(wqkv[1]), "self_attn.k_proj.weight", NULL, WEIGHT_MATRIX, {L_KD, L_C}, PART_ATTN},
+    {LAYER(wqkv[2]), "self_attn.v_proj.weight", NULL, WEIGHT_MATRIX, {L_KD, L_C}, PART_ATTN},
+    {LAYER(bqkv[0]), "self_attn.q_proj.bias", NULL, WEIGHT_VECTOR, {L_HD}, PART_ATTN},
+    {LAYER(bqkv[1]), "self_attn.k_proj.bias", NULL, WEIGHT_VECTOR, {L_KD}, PART_ATTN},
+    {LAYER(bqkv[2]), "self_attn.v_proj.bias", NULL, WEIGHT_VECTOR, {L_KD}, PART_ATTN},
+    {LAYER(wqkv[0]), NULL, "attn.qkv.weight", WEIGHT_MATRIX, {L_QKV, L_C}, PART_ATTN},
+    {LAYER(bqkv[0]), NULL, "attn.qkv.bias", WEIGHT_VECTOR, {L_QKV}, PART_ATTN},
+    {LAYER(sinks), "self_attn.sinks", "attn.sinks", WEIGHT_VECTOR, {L_H}, PART_ATTN},
+    {LAYER(wo),
+     "self_attn.o_proj.weight",
+     "attn.out.weight",
+     WEIGHT_MATRIX,
+     {L_C, L_HD},
+     PART_ATTN},
+    {LAYER(bo), "self_attn.o_proj.bias", "attn.out.bias", WEIGHT_VECTOR, {L_C}, PART_ATTN},
     {LAYER(moe_norm),
      "post_attention_layernorm.weight",
      "mlp.norm.scale",
-     FORM_VECTOR,
+     WEIGHT_VECTOR,
      {L_C},
      PART_NORM},
-    {LAYER(wr), "mlp.router.weight", "mlp.gate.weight", FORM_MATRIX, {L_E, L_C}, PART_ROUTER},
-    {LAYER(br), "mlp.router.bias", "mlp.gate.bias", FORM_VECTOR, {L_E}, PART_ROUTER},
+    {LAYER(wr), "mlp.router.weight", "mlp.gate.weight", WEIGHT_MATRIX, {L_E, L_C}, PART_ROUTER},
+    {LAYER(br), "mlp.router.bias", "mlp.gate.bias", WEIGHT_VECTOR, {L_E}, PART_ROUTER},
     {LAYER(w_up),
      "mlp.experts.gate_up_proj",
      "mlp.mlp1_weight",
-     FORM_EXPERTS,
+     WEIGHT_EXPERTS,
      {L_E, L_2F, L_C},
      PART_EXPERTS},
     {LAYER(b_up),
      "mlp.experts.gate_up_proj_bias",
      "mlp.mlp1_bias",
-     FORM_VECTOR,
+     WEIGHT_VECTOR,
      {L_E, L_2F},
      PART_EXPERTS},
     {LAYER(w_down),
      "mlp.experts.down_proj",
      "mlp.mlp2_weight",
-     FORM_EXPERTS,
+     WEIGHT_EXPERTS,
      {L_E, L_C, L_F},
      PART_EXPERTS},
     {LAYER(b_down),
      "mlp.experts.down_proj_bias",
      "mlp.mlp2_bias",
-     FORM_VECTOR,
+     WEIGHT_VECTOR,
      {L_E, L_C},
      PART_EXPERTS},
 };
@@ -70,14 +80,14 @@ const int n_layer_rules = sizeof layer_rules / sizeof layer_rules[0];
 
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c)
 {
-    if (c->head_is_embed && rule->part == PART_HEAD)
+    if (c->tied_embeddings && rule->part == PART_HEAD)
         return NULL;
     return c->is_original_layout ? rule->original_name : rule->name;
 }
 
 unsigned weight_rule_mxfp4_part(const struct weight_rule *rule)
 {
-    if (rule->form == FORM_VECTOR)
+    if (rule->weight_kind == WEIGHT_VECTOR)
         return MXFP4_NONE;
     switch (rule->part) {
     case PART_EMBED:
@@ -98,17 +108,17 @@ unsigned weight_rule_mxfp4_part(const struct weight_rule *rule)
 
 bool weight_rule_is_mxfp4(const struct weight_rule *rule, const struct gptoss_config *c)
 {
-    if (rule->form == FORM_EXPERTS)
+    if (rule->weight_kind == WEIGHT_EXPERTS)
         return c->experts_are_mxfp4;
-    return (weight_rule_mxfp4_part(rule) & c->mxfp4_parts) != 0;
+    return (weight_rule_mxfp4_part(rule) & c->mxfp4_layer_set) != 0;
 }
 
 void weight_letters(int64_t letters[N_LETTERS], const struct gptoss_config *c)
 {
     letters[L_NONE] = 1;
     letters[L_C] = c->width;
-    letters[L_HD] = (int64_t)c->n_heads * c->head_width;
-    letters[L_KD] = (int64_t)c->n_kv_heads * c->head_width;
+    letters[L_HD] = (int64_t)c->n_heads * c->head_dim;
+    letters[L_KD] = (int64_t)c->n_kv_heads * c->head_dim;
     letters[L_QKV] = letters[L_HD] + 2 * letters[L_KD];
     letters[L_H] = c->n_heads;
     letters[L_E] = c->n_experts;
@@ -152,7 +162,7 @@ enum osp_status weights_visit(struct weights *w, const struct gptoss_config *c,
     enum osp_status st = OSP_OK;
 
     for (int i = 0; i < n_global_rules; i++)
-        if (!c->head_is_embed || global_rules[i].part != PART_HEAD)
+        if (!c->tied_embeddings || global_rules[i].part != PART_HEAD)
             TRY(visit_rule(&global_rules[i], -1, w, visit, ctx));
     for (int layer = 0; layer < c->n_layers; layer++)
         for (int i = 0; i < n_layer_rules; i++)

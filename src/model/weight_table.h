@@ -7,10 +7,10 @@
 /* Letters of shapes; their values come from the config. */
 enum letter { L_NONE, L_C, L_HD, L_KD, L_QKV, L_H, L_E, L_F, L_2F, L_V, N_LETTERS };
 
-enum form {
-    FORM_VECTOR,  /* BF16 or F32: norms, biases, sinks */
-    FORM_MATRIX,  /* (rows, columns): BF16, or MXFP4 blocks and scales */
-    FORM_EXPERTS, /* (E, rows, columns): MXFP4 blocks and scales, or BF16 as (E, columns, rows) */
+enum weight_kind {
+    WEIGHT_VECTOR,  /* BF16 or F32: norms, biases, sinks */
+    WEIGHT_MATRIX,  /* (rows, columns): BF16, or MXFP4 blocks and scales */
+    WEIGHT_EXPERTS, /* (E, rows, columns): MXFP4 blocks and scales, or BF16 as (E, columns, rows) */
 };
 
 /* What a tensor counts as in struct weights_report. */
@@ -20,7 +20,7 @@ struct weight_rule {
     size_t slot;               /* of its tensor in struct weights or struct layer_weights */
     const char *name;          /* HF; NULL: does not exist there */
     const char *original_name; /* original/; NULL: does not exist there */
-    enum form form;
+    enum weight_kind weight_kind;
     enum letter shape[3];
     enum part part;
 };

@@ -148,7 +148,7 @@ static struct wanted want_plain(const struct weight_rule *rule, const struct ten
 {
     struct wanted want = {.dtype = ST_BF16, .part = rule->part, .n_dims = t->n_dims};
 
-    want.other_dtype = rule->form == FORM_VECTOR ? ST_F32 : ST_BF16;
+    want.other_dtype = rule->weight_kind == WEIGHT_VECTOR ? ST_F32 : ST_BF16;
     memcpy(want.dim, t->dim, sizeof want.dim);
     return want;
 }
@@ -257,7 +257,7 @@ static enum osp_status bind_rule(struct binder *b, const struct weight_rule *rul
         return OSP_OK;
     if (weight_rule_is_mxfp4(rule, &b->c->config))
         return bind_mxfp4(b, rule, layer, slot);
-    if (rule->form == FORM_EXPERTS)
+    if (rule->weight_kind == WEIGHT_EXPERTS)
         return bind_transposed(b, rule, layer, slot);
     return bind_plain(b, rule, layer, slot);
 }
@@ -273,7 +273,7 @@ static enum osp_status bind_all(struct binder *b)
     for (int layer = 0; layer < b->c->config.n_layers; layer++)
         for (int i = 0; i < n_layer_rules; i++)
             TRY(bind_rule(b, &layer_rules[i], layer, &b->w->layers[layer]));
-    if (b->c->config.head_is_embed)
+    if (b->c->config.tied_embeddings)
         b->w->head = b->w->embed;
 out:
     return st;
@@ -297,12 +297,12 @@ static enum osp_status check_surplus(const struct binder *b)
                 return fail(OSP_EFORMAT,
                             "%s: tensor %s: surplus, a gpt-oss of %d layers%s has no such tensor",
                             b->c->files[i].path, name, b->c->config.n_layers,
-                            b->c->config.head_is_embed ? " with tied embeddings" : "");
+                            b->c->config.tied_embeddings ? " with tied embeddings" : "");
         }
     return OSP_OK;
 }
 
-static void warn_of_copies(const struct binder *b)
+static void warn_copied(const struct binder *b)
 {
     char size[16];
 
@@ -328,7 +328,7 @@ static void write_report(const struct binder *b, struct weights_report *out)
     for (int i = 0; i < N_PARTS; i++)
         out->n_parameters += b->part_elements[i];
     out->n_active_parameters = out->n_parameters - idle * (c->n_experts - c->n_experts_active);
-    if (!c->head_is_embed)
+    if (!c->tied_embeddings)
         out->n_active_parameters -= b->part_elements[PART_EMBED];
 }
 
@@ -345,7 +345,7 @@ enum osp_status weights_bind(struct weights *out, const struct checkpoint *c,
     TRY(mem_try_array(&b.seen, (size_t)c->n_tensors, sizeof *b.seen, "tensor marks"));
     TRY(bind_all(&b));
     TRY(check_surplus(&b));
-    warn_of_copies(&b);
+    warn_copied(&b);
     if (report)
         write_report(&b, report);
 out:

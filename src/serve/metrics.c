@@ -4,18 +4,18 @@
 
 #include <string.h>
 
-#include "base/usage.h"
+#include "base/process_stats.h"
 #include "serve/responses/response_store.h"
 
 enum { METRICS_BYTES_MAX = 256 << 10, LABEL_BYTES_MAX = 1024 };
 
-struct figures {
+struct metrics_data {
     struct osp_engine_stats stats;
     struct osp_engine_metrics engine;
     struct osp_engine_health health;
     struct osp_replay_stats replay;
     struct http_counts http;
-    struct usage_figures process;
+    struct process_stats process;
     struct response_counts stored;
     const struct server *server;
 };
@@ -84,7 +84,7 @@ static double share(double part, double whole)
       "Tokenization requests whose clients left first, or that the shutdown ended.",               \
       f->server->tokens.n_canceled)                                                                \
     X("osprey:requests_over_time_total", "counter", "Requests ended by --request-time-limit.",     \
-      f->server->n_over_time)
+      f->server->n_timed_out)
 
 /* The same without labels. */
 #define PROCESS_LIST(X)                                                                            \
@@ -120,7 +120,7 @@ static void put_label_value(struct buf *out, const char *text)
     }
 }
 
-static void put_engine(struct buf *out, const struct figures *f, const char *labels)
+static void put_engine(struct buf *out, const struct metrics_data *f, const char *labels)
 {
 #define PUT(name, type, text, value)                                                               \
     put_help(out, name, type, text);                                                               \
@@ -135,7 +135,7 @@ static void put_engine(struct buf *out, const struct figures *f, const char *lab
 #undef PUT
 }
 
-static void put_histogram(struct buf *out, const struct figures *f, enum osp_histogram_id id,
+static void put_histogram(struct buf *out, const struct metrics_data *f, enum osp_histogram_id id,
                           const char *labels)
 {
     const struct osp_histogram_info *info = osp_histogram_info(id);
@@ -153,7 +153,7 @@ static void put_histogram(struct buf *out, const struct figures *f, enum osp_his
     buf_printf(out, "%s_count{%s} %lld\n", info->name, labels, n);
 }
 
-static void put_server(struct buf *out, const struct figures *f)
+static void put_server(struct buf *out, const struct metrics_data *f)
 {
 #define PUT(name, type, text, value)                                                               \
     put_help(out, name, type, text);                                                               \
@@ -169,7 +169,7 @@ static void put_server(struct buf *out, const struct figures *f)
                    (long long)f->http.n_responses[i]);
 }
 
-static void read_figures(struct figures *f, const struct server *s)
+static void read_metrics(struct metrics_data *f, const struct server *s)
 {
     f->server = s;
     osp_engine_get_stats(s->engine, &f->stats);
@@ -178,18 +178,18 @@ static void read_figures(struct figures *f, const struct server *s)
     osp_engine_get_replay(s->engine, &f->replay);
     http_get_counts(s->http, &f->http);
     response_store_count(s->responses, &f->stored);
-    usage_read(&f->process);
+    process_stats_read(&f->process);
 }
 
 void route_metrics(struct server *s, struct http_exchange *x, const char *name)
 {
     struct buf out, labels;
-    struct figures f;
+    struct metrics_data f;
 
     (void)name;
     buf_init(&out, METRICS_BYTES_MAX);
     buf_init(&labels, LABEL_BYTES_MAX);
-    read_figures(&f, s);
+    read_metrics(&f, s);
     buf_puts(&labels, "model_name=\"");
     put_label_value(&labels, s->names[0]);
     buf_puts(&labels, "\",engine=\"0\"");

@@ -31,7 +31,7 @@ enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
 /* What needs neither a key nor a model: the chat's page asks for the one and waits for the other. */
 static bool is_open(const struct http_request *r)
 {
-    return strcmp(r->path, "/health") == 0 || web_page_wanted(r);
+    return strcmp(r->path, "/health") == 0 || is_web_page_request(r);
 }
 
 /* -1: none that is right. */
@@ -142,7 +142,7 @@ static void list_methods(struct buf *out, const char *path)
 /* Of an allowed page: what it asks for, since clients have headers of their own (x-stainless-...). */
 static const char *allowed_headers(const struct http_exchange *x)
 {
-    const char *wanted = http_exchange_request(x)->fields[HTTP_WANTED_HEADERS];
+    const char *wanted = http_exchange_request(x)->fields[HTTP_CORS_HEADERS];
 
     if (!wanted || !*wanted || strlen(wanted) > HEADERS_BYTES_MAX ||
         wanted[strspn(wanted,
@@ -160,7 +160,7 @@ static void answer_options(struct http_exchange *x, const char *methods)
     http_respond(x, 204, NULL, "", 0);
 }
 
-static void answer_otherwise(struct http_exchange *x, const struct http_request *r)
+static void answer_unmatched(struct http_exchange *x, const struct http_request *r)
 {
     struct api_error e;
     struct buf methods;
@@ -198,7 +198,7 @@ static bool origin_admitted(struct server *s, struct http_exchange *x, const str
     const struct origin_rule rule = {.bind_host = s->opt.host,
                                      .allowed_origins = s->opt.allowed_origins,
                                      .checks_host = http_is_loopback(s->http) || s->keys.n == 0,
-                                     .is_page = web_page_wanted(r)};
+                                     .is_page = is_web_page_request(r)};
     const char *why = origin_refusal(&rule, r);
 
     if (why)
@@ -227,7 +227,7 @@ static bool route_admitted(struct http_exchange *x, const struct http_request *r
     struct span part;
 
     if (!find_route(r, &part))
-        answer_otherwise(x, r);
+        answer_unmatched(x, r);
     else if (!decode(name, part))
         refuse(x, 400, "invalid_url", "the path has a bad % escape or too long a name");
     else
@@ -280,7 +280,7 @@ void route_index(struct server *s, struct http_exchange *x, const char *name)
 
     (void)name;
     http_add_header(x, "vary", "Accept");
-    if (web_page_wanted(http_exchange_request(x))) {
+    if (is_web_page_request(http_exchange_request(x))) {
         web_page_respond(x);
         return;
     }

@@ -35,8 +35,8 @@ static void on_request(void *ctx, struct http_exchange *x)
 
 static void on_wake(void *ctx)
 {
-    token_jobs_hear(ctx);
-    jobs_hear(ctx);
+    token_jobs_poll(ctx);
+    jobs_poll(ctx);
 }
 
 static void on_tick(void *ctx)
@@ -72,15 +72,15 @@ static const char *reachable_host(const char *host)
     return is_wildcard || strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
 }
 
-static void tell_url(const struct server *s, void (*tell)(void *ctx, const char *url))
+static void print_url(const struct server *s, void (*print)(void *ctx, const char *url))
 {
     const char *host = reachable_host(s->opt.host);
     bool bracket = strchr(host, ':') != NULL;
     char *url = mem_printf("http://%s%s%s:%d", bracket ? "[" : "", host, bracket ? "]" : "",
                            http_port(s->http));
 
-    if (tell)
-        tell(s->opt.ctx, url);
+    if (print)
+        print(s->opt.ctx, url);
     free(url);
 }
 
@@ -113,8 +113,8 @@ static enum osp_status open_all(struct server *s)
                                      .notify_ctx = s->http};
     enum osp_status st;
 
-    TRY(s->opt.load(s->opt.ctx, &l->made));
-    TRY(osp_engine_open(&l->engine, l->made.model, &opt));
+    TRY(s->opt.load(s->opt.ctx, &l->result));
+    TRY(osp_engine_open(&l->engine, l->result.model, &opt));
 out:
     return st;
 }
@@ -143,12 +143,12 @@ static void loaded(void *ctx)
         http_stop(s->http);
         return;
     }
-    osp_model_get_info(s->loading.made.model, &s->info);
+    osp_model_get_info(s->loading.result.model, &s->info);
     if (s->n_names == 0)
         s->names[s->n_names++] = mem_strdup(s->info.name);
-    sampling->has_temperature = sampling->has_temperature || s->loading.made.is_greedy;
+    sampling->has_temperature = sampling->has_temperature || s->loading.result.is_greedy;
     s->start_unix_s = clock_unix_s();
-    tell_url(s, s->opt.on_ready);
+    print_url(s, s->opt.on_ready);
 }
 
 static void on_listening(void *ctx)
@@ -157,13 +157,13 @@ static void on_listening(void *ctx)
 
     s->is_loading = true;
     warn_if_open(s);
-    tell_url(s, s->opt.on_listening);
+    print_url(s, s->opt.on_listening);
     http_work(s->http, load, loaded, s);
 }
 
 /* ---- life ---- */
 
-static enum osp_status take_names(struct server *s)
+static enum osp_status set_names(struct server *s)
 {
     const char *list = s->opt.names;
 
@@ -209,8 +209,8 @@ enum osp_status serve_open(struct server **out, const struct serve_options *opt)
         response_store_new(&(struct response_limits){.n_max = opt->stored_responses_max,
                                                      .bytes_max = opt->stored_bytes_max,
                                                      .age_s_max = opt->stored_age_s_max});
-    TRY(take_names(s));
-    TRY(conversation_style(s));
+    TRY(set_names(s));
+    TRY(conversation_defaults(s));
     if (opt->api_key)
         TRY(keys_add_list(&s->keys, opt->api_key));
     if (opt->api_key_file)

@@ -7,7 +7,7 @@
 
 enum { LINE_SECONDS = 10 };
 
-static void tell_health(struct server *s)
+static void log_health(struct server *s)
 {
     struct osp_engine_health health;
 
@@ -27,7 +27,7 @@ static bool is_busy(const struct osp_engine_stats *now, const struct osp_engine_
     return now->n_running + now->n_waiting > 0 || now->n_steps != before->n_steps;
 }
 
-static void tell_figures(const struct server *s, const struct osp_engine_stats *now, double seconds)
+static void log_stats(const struct server *s, const struct osp_engine_stats *now, double seconds)
 {
     const struct osp_engine_stats *before = &s->status_line.stats;
     double n_prompt = (double)(now->n_prompt_tokens - before->n_prompt_tokens);
@@ -50,14 +50,14 @@ void status_line_tick(struct server *s)
     uint64_t now_ns = clock_ns();
     struct osp_engine_stats stats;
 
-    tell_health(s);
-    if (line->told_ns == 0)
-        line->told_ns = now_ns;
-    if (now_ns - line->told_ns < (uint64_t)LINE_SECONDS * 1000000000)
+    log_health(s);
+    if (line->logged_ns == 0)
+        line->logged_ns = now_ns;
+    if (now_ns - line->logged_ns < (uint64_t)LINE_SECONDS * 1000000000)
         return;
     osp_engine_get_stats(s->engine, &stats);
     if (is_busy(&stats, &line->stats))
-        tell_figures(s, &stats, (double)(now_ns - line->told_ns) * 1e-9);
-    line->told_ns = now_ns;
+        log_stats(s, &stats, (double)(now_ns - line->logged_ns) * 1e-9);
+    line->logged_ns = now_ns;
     line->stats = stats;
 }

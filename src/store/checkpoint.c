@@ -39,7 +39,7 @@ static enum osp_status open_files(struct checkpoint *c, const struct shard_list 
         st = st_file_open(&c->files[i], path);
         free(path);
         if (st == OSP_ENOTFOUND && list->index_path)
-            return fail_within(st, "%s names a file that is missing", list->index_path);
+            return fail_prefix(st, "%s names a file that is missing", list->index_path);
         if (st != OSP_OK)
             return st;
         c->n_files++;
@@ -57,14 +57,14 @@ out:
 }
 
 /* A tensor's name and the file that has it. */
-struct holder {
+struct tensor_ref {
     const char *name;
     int file;
 };
 
-static int compare_holders(const void *a, const void *b)
+static int compare_refs(const void *a, const void *b)
 {
-    const struct holder *x = a, *y = b;
+    const struct tensor_ref *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
 
     return order != 0 ? order : x->file - y->file;
@@ -74,16 +74,16 @@ static int compare_holders(const void *a, const void *b)
  * checked. */
 static enum osp_status check_unique(const struct checkpoint *c)
 {
-    struct holder *all = NULL;
+    struct tensor_ref *all = NULL;
     size_t n = 0;
     enum osp_status st;
 
     TRY(mem_try_array(&all, (size_t)c->n_tensors, sizeof *all, "names of tensors"));
     for (int i = 0; i < c->n_files; i++)
         for (size_t t = 0; t < c->files[i].n_tensors; t++)
-            all[n++] = (struct holder){c->files[i].tensors[t].name, i};
+            all[n++] = (struct tensor_ref){c->files[i].tensors[t].name, i};
     if (n > 0)
-        qsort(all, n, sizeof *all, compare_holders);
+        qsort(all, n, sizeof *all, compare_refs);
     for (size_t i = 1; i < n && st == OSP_OK; i++)
         if (strcmp(all[i - 1].name, all[i].name) == 0)
             st = fail(OSP_EFORMAT, "%s: tensor %s: found again in %s, expected once",

@@ -23,9 +23,9 @@ static void append_text(json_t *list, const char *text)
 }
 
 /* The modules that are not MXFP4; attention as one entry, as published, when none of it is. */
-static json_t *modules_to_not_convert(unsigned parts)
+static json_t *modules_to_not_convert(unsigned layers)
 {
-    const bool attention_is_whole = (parts & (MXFP4_QKV | MXFP4_O)) == 0;
+    const bool attention_is_whole = (layers & (MXFP4_QKV | MXFP4_O)) == 0;
     json_t *list = json_array();
 
     if (attention_is_whole)
@@ -34,43 +34,44 @@ static json_t *modules_to_not_convert(unsigned parts)
     for (int i = 0; i < n_mxfp4_modules; i++) {
         const struct mxfp4_module *m = &mxfp4_modules[i];
 
-        if (!(m->part & parts) && !(attention_is_whole && (m->part & (MXFP4_QKV | MXFP4_O)) != 0))
+        if (!(m->layer & layers) &&
+            !(attention_is_whole && (m->layer & (MXFP4_QKV | MXFP4_O)) != 0))
             append_text(list, m->name);
     }
     return list;
 }
 
 /* The modules that are MXFP4 besides the experts. */
-static json_t *further_modules(unsigned parts)
+static json_t *mxfp4_module_list(unsigned layers)
 {
     json_t *list = json_array();
 
     for (int i = 0; i < n_mxfp4_modules; i++)
-        if (mxfp4_modules[i].part & parts & ~(unsigned)MXFP4_MOE)
+        if (mxfp4_modules[i].layer & layers & ~(unsigned)MXFP4_MOE)
             append_text(list, mxfp4_modules[i].name);
     return list;
 }
 
-static void set_quantization(json_t *config, unsigned parts)
+static void set_quantization(json_t *config, unsigned layers)
 {
     json_t *dict = json_object();
 
-    if (parts == MXFP4_NONE) {
+    if (layers == MXFP4_NONE) {
         json_object_del(config, "quantization_config");
         json_decref(dict);
         return;
     }
     json_object_set_new(dict, "quant_method", json_string("mxfp4"));
-    json_object_set_new(dict, "modules_to_not_convert", modules_to_not_convert(parts));
-    if (parts & ~(unsigned)MXFP4_MOE)
-        json_object_set_new(dict, MXFP4_MODULES_KEY, further_modules(parts));
+    json_object_set_new(dict, "modules_to_not_convert", modules_to_not_convert(layers));
+    if (layers & ~(unsigned)MXFP4_MOE)
+        json_object_set_new(dict, MXFP4_MODULES_KEY, mxfp4_module_list(layers));
     json_object_set_new(config, "quantization_config", dict);
 }
 
 /* ---- from original/ ---- */
 
 /* A float as the shortest of 6 to 9 digits that gives it again: 1e-05 and not 9.99999974737875e-06. */
-static json_t *number_of(float value)
+static json_t *json_number_of(float value)
 {
     char text[32];
 
@@ -82,7 +83,7 @@ static json_t *number_of(float value)
     return json_real(strtod(text, NULL));
 }
 
-static json_t *rope_of(const struct gptoss_config *c)
+static json_t *make_rope(const struct gptoss_config *c)
 {
     json_t *o = json_object();
 
@@ -115,7 +116,7 @@ static json_t *layer_types_of(const struct gptoss_config *c)
     X("intermediate_size", expert_width)                                                           \
     X("num_attention_heads", n_heads)                                                              \
     X("num_key_value_heads", n_kv_heads)                                                           \
-    X("head_dim", head_width)                                                                      \
+    X("head_dim", head_dim)                                                                        \
     X("vocab_size", vocab_size)                                                                    \
     X("sliding_window", window_tokens)                                                             \
     X("initial_context_length", rope_original_tokens)                                              \
@@ -134,19 +135,19 @@ static json_t *hf_config_of(const struct gptoss_config *c)
     INT_KEYS(SET_INT)
 #undef SET_INT
     json_object_set_new(o, "layer_types", layer_types_of(c));
-    json_object_set_new(o, "rms_norm_eps", number_of(c->norm_eps));
-    json_object_set_new(o, "swiglu_limit", number_of(c->swiglu_limit));
-    json_object_set_new(o, "swiglu_alpha", number_of(c->swiglu_alpha));
+    json_object_set_new(o, "rms_norm_eps", json_number_of(c->norm_eps));
+    json_object_set_new(o, "swiglu_limit", json_number_of(c->swiglu_limit));
+    json_object_set_new(o, "swiglu_alpha", json_number_of(c->swiglu_alpha));
     json_object_set_new(o, "rope_theta", json_real(c->rope_theta));
-    json_object_set_new(o, "rope_scaling", rope_of(c));
-    json_object_set_new(o, "tie_word_embeddings", json_boolean(c->head_is_embed));
+    json_object_set_new(o, "rope_scaling", make_rope(c));
+    json_object_set_new(o, "tie_word_embeddings", json_boolean(c->tied_embeddings));
     return o;
 }
 
 /* ---- either ---- */
 
 enum osp_status config_write(char **out, const struct gptoss_config *c, const char *folder,
-                             unsigned parts)
+                             unsigned layers)
 {
     char *path = path_join(folder, "config.json");
     json_t *config = NULL;
@@ -157,7 +158,7 @@ enum osp_status config_write(char **out, const struct gptoss_config *c, const ch
         config = hf_config_of(c);
     else
         TRY(json_read_file(&config, path, &config_json_limits));
-    set_quantization(config, parts);
+    set_quantization(config, layers);
     *out = json_dumps(config, JSON_STYLE);
     if (!*out)
         st = fail(OSP_ENOMEM, "%s: no memory to write it again", path);

@@ -6,8 +6,8 @@
 #include "store/hf_config.h"
 
 /* Gives the text to free(). `folder` has the config.json that `c` was read from; `parts` (enum
- * mxfp4_part, MOE among them) are those that the written tensors have as MXFP4. */
+ * mxfp4_layer, MOE among them) are those that the written tensors have as MXFP4. */
 CHECKED enum osp_status config_write(char **out, const struct gptoss_config *c, const char *folder,
-                                     unsigned parts);
+                                     unsigned layers);
 
 #endif

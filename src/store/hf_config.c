@@ -14,13 +14,13 @@
 /* A whole number of config.json and the member of struct gptoss_config that it fills. */
 struct int_field {
     size_t offset;
-    struct json_int_rule rule;
+    struct json_int_spec rule;
 };
 #define INT_FIELD(member, name, other_name, must, standard, most)                                  \
     {                                                                                              \
         offsetof(struct gptoss_config, member),                                                    \
         {                                                                                          \
-            .key = (name), .alias = (other_name), .required = (must), .otherwise = (standard),     \
+            .key = (name), .alias = (other_name), .required = (must), .fallback = (standard),      \
             .min = 1, .max = (most)                                                                \
         }                                                                                          \
     }
@@ -34,7 +34,7 @@ static const struct int_field int_fields[] = {
     INT_FIELD(expert_width, "intermediate_size", NULL, true, 0, CONFIG_WIDTH_MAX),
     INT_FIELD(n_heads, "num_attention_heads", NULL, true, 0, CONFIG_HEADS_MAX),
     INT_FIELD(n_kv_heads, "num_key_value_heads", NULL, true, 0, CONFIG_HEADS_MAX),
-    INT_FIELD(head_width, "head_dim", NULL, true, 0, CONFIG_WIDTH_MAX),
+    INT_FIELD(head_dim, "head_dim", NULL, true, 0, CONFIG_WIDTH_MAX),
     INT_FIELD(vocab_size, "vocab_size", NULL, true, 0, CONFIG_VOCAB_MAX),
     INT_FIELD(window_tokens, "sliding_window", NULL, false, 128, CONFIG_CONTEXT_MAX),
     INT_FIELD(context_tokens_max, "max_position_embeddings", NULL, false, 131072,
@@ -55,9 +55,9 @@ out:
 }
 
 static enum osp_status read_float(float *out, const struct json_object *o, const char *key,
-                                  double otherwise, double max)
+                                  double fallback, double max)
 {
-    struct json_number_rule rule = {.key = key, .otherwise = otherwise, .min = 0, .max = max};
+    struct json_number_spec rule = {.key = key, .fallback = fallback, .min = 0, .max = max};
     double value = 0;
     enum osp_status st = json_get_number(&value, o, &rule);
 
@@ -81,7 +81,7 @@ out:
 static enum osp_status read_layer_type(bool *is_sliding, const struct json_object *o, size_t i)
 {
     const json_t *type = json_array_get(json_object_get(o->json, "layer_types"), i);
-    const char *text = json_is_string(type) ? json_string_value(type) : json_type_text(type);
+    const char *text = json_is_string(type) ? json_string_value(type) : json_type_name(type);
 
     *is_sliding = strcmp(text, "sliding_attention") == 0;
     if (*is_sliding || strcmp(text, "full_attention") == 0)
@@ -102,7 +102,7 @@ static enum osp_status read_layer_types(struct gptoss_config *c, const struct js
         return OSP_OK;
     if (!json_is_array(types))
         return fail(OSP_EFORMAT, "%s: layer_types is %s, expected an array", o->path,
-                    json_type_text(types));
+                    json_type_name(types));
     if (json_array_size(types) != (size_t)c->n_layers)
         return fail(OSP_EFORMAT, "%s: layer_types has %zu entries, expected num_hidden_layers = %d",
                     o->path, json_array_size(types), c->n_layers);
@@ -133,14 +133,14 @@ static enum osp_status check_modules(const struct json_object *dict, const char 
 
     if (list && !json_is_array(list))
         return fail(OSP_EFORMAT, "%s: %s%s is %s, expected an array", dict->path, dict->where, key,
-                    json_type_text(list));
+                    json_type_name(list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *entry = json_array_get(list, i);
-        const char *text = json_is_string(entry) ? json_string_value(entry) : json_type_text(entry);
+        const char *text = json_is_string(entry) ? json_string_value(entry) : json_type_name(entry);
         bool known = false;
 
         for (int k = 0; k < n_mxfp4_modules; k++)
-            known = known || (mxfp4_modules[k].part != MXFP4_MOE &&
+            known = known || (mxfp4_modules[k].layer != MXFP4_MOE &&
                               strcmp(mxfp4_modules[k].name, text) == 0);
         if (!known)
             return fail(OSP_EUNSUPPORTED,
@@ -156,20 +156,20 @@ static enum osp_status read_modules(struct gptoss_config *c, const struct json_o
                                     const char *key)
 {
     unsigned listed = MXFP4_NONE, unlisted = MXFP4_NONE;
-    char text[MXFP4_PARTS_TEXT_BYTES];
+    char text[MXFP4_LAYERS_TEXT_BYTES];
     enum osp_status st;
 
     TRY(check_modules(dict, key));
     for (int i = 0; i < n_mxfp4_modules; i++)
         if (lists_module(dict, key, mxfp4_modules[i].name))
-            listed |= mxfp4_modules[i].part;
+            listed |= mxfp4_modules[i].layer;
         else
-            unlisted |= mxfp4_modules[i].part;
+            unlisted |= mxfp4_modules[i].layer;
     if (listed & unlisted)
         return fail(OSP_EUNSUPPORTED,
                     "%s: %s%s has some modules of %s, expected all of them or none", dict->path,
-                    dict->where, key, mxfp4_parts_text(text, listed & unlisted));
-    c->mxfp4_parts = listed;
+                    dict->where, key, mxfp4_layers_text(text, listed & unlisted));
+    c->mxfp4_layer_set = listed;
 out:
     return st;
 }
@@ -200,7 +200,7 @@ static enum osp_status add_stop_id(struct gptoss_config *c, const struct json_ob
     if (!json_is_integer(id) || json_integer_value(id) < 0 ||
         json_integer_value(id) >= c->vocab_size)
         return fail(OSP_EFORMAT, "%s: eos_token_id has %s, expected ids from 0 to %d", o->path,
-                    json_is_integer(id) ? "an id out of range" : json_type_text(id),
+                    json_is_integer(id) ? "an id out of range" : json_type_name(id),
                     c->vocab_size - 1);
     if (c->n_stop_ids == CONFIG_STOP_IDS_MAX)
         return fail(OSP_EFORMAT, "%s: eos_token_id has over %d ids", o->path, CONFIG_STOP_IDS_MAX);
@@ -254,7 +254,7 @@ static enum osp_status read_hf(struct gptoss_config *c, const struct json_object
     TRY(hf_rope_read(c, o));
     TRY(read_layer_types(c, o));
     TRY(read_quantization(c, o));
-    TRY(json_get_bool(&c->head_is_embed, o, "tie_word_embeddings", false));
+    TRY(json_get_bool(&c->tied_embeddings, o, "tie_word_embeddings", false));
     TRY(read_stop_ids(c, o));
 out:
     return st;
@@ -263,8 +263,8 @@ out:
 /* original/config.json: flat rotary keys, no layer types, always MXFP4, never truncated. */
 static enum osp_status read_original(struct gptoss_config *c, const struct json_object *o)
 {
-    struct json_int_rule start = {
-        .key = "initial_context_length", .otherwise = 4096, .min = 1, .max = CONFIG_CONTEXT_MAX};
+    struct json_int_spec start = {
+        .key = "initial_context_length", .fallback = 4096, .min = 1, .max = CONFIG_CONTEXT_MAX};
     enum osp_status st;
     double context;
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "store/mxfp4_parts.h"
+#include "store/mxfp4_layers.h"
 
 enum {
     CONFIG_LAYERS_MAX = 512,
@@ -24,7 +24,7 @@ struct gptoss_config {
     int n_layers, n_experts, n_experts_active;
     int width;        /* C, hidden_size */
     int expert_width; /* F, intermediate_size */
-    int n_heads, n_kv_heads, head_width;
+    int n_heads, n_kv_heads, head_dim;
     int vocab_size;
     int window_tokens;      /* sliding_window */
     int context_tokens_max; /* max_position_embeddings */
@@ -34,9 +34,9 @@ struct gptoss_config {
     int rope_original_tokens;
     bool rope_truncate;
     bool experts_are_mxfp4;            /* quantization_config says so (HF) or always (original) */
-    unsigned mxfp4_parts;              /* what else is MXFP4: MXFP4_QKV and the like, never MOE */
+    unsigned mxfp4_layer_set;          /* what else is MXFP4: MXFP4_QKV and the like, never MOE */
     bool is_original_layout;           /* names and config keys of openai's own release */
-    bool head_is_embed;                /* tie_word_embeddings: no lm_head of its own */
+    bool tied_embeddings;              /* tie_word_embeddings: no lm_head of its own */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
     int n_stop_ids;
 };

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum osp_status hf_rope_number(double *out, const struct json_object *o, const char *key,
-                               double otherwise)
+                               double fallback)
 {
-    struct json_number_rule rule = {.key = key, .otherwise = otherwise, .min = 0, .max = 1e12};
+    struct json_number_spec rule = {.key = key, .fallback = fallback, .min = 0, .max = 1e12};
 
     return json_get_number(out, o, &rule);
 }
@@ -37,8 +37,8 @@ static enum osp_status refuse_other_rope(const struct json_object *o)
 
 static enum osp_status read_yarn(struct gptoss_config *c, const struct json_object *o)
 {
-    struct json_int_rule original = {.key = "original_max_position_embeddings",
-                                     .otherwise = 4096,
+    struct json_int_spec original = {.key = "original_max_position_embeddings",
+                                     .fallback = 4096,
                                      .min = 1,
                                      .max = CONFIG_CONTEXT_MAX};
     enum osp_status st;

@@ -14,6 +14,6 @@ CHECKED enum osp_status hf_rope_read(struct gptoss_config *c, const struct json_
 
 /* One positive number of the rotary fields. */
 CHECKED enum osp_status hf_rope_number(double *out, const struct json_object *o, const char *key,
-                                       double otherwise);
+                                       double fallback);
 
 #endif

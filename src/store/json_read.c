@@ -8,7 +8,7 @@
 
 enum { DUPLICATE_BYTES_MAX = 128 }; /* of a key in a message */
 
-const char *json_type_text(const json_t *json)
+const char *json_type_name(const json_t *json)
 {
     if (!json)
         return "nothing";
@@ -60,7 +60,7 @@ enum osp_status json_parse_object(json_t **out, const char *path, const char *te
     json_t *json;
 
     if (json_limits_check(limits, text, n_bytes) != OSP_OK)
-        return fail_within(OSP_ELIMIT, "%s", path);
+        return fail_prefix(OSP_ELIMIT, "%s", path);
     json = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (!json && json_error_code(&error) == json_error_duplicate_key &&
         (size_t)error.position <= n_bytes)
@@ -71,7 +71,7 @@ enum osp_status json_parse_object(json_t **out, const char *path, const char *te
         return fail(OSP_EFORMAT, "%s: JSON, line %d column %d: %s", path, error.line, error.column,
                     error.text);
     if (!json_is_object(json)) {
-        fail(OSP_EFORMAT, "%s: JSON is %s, expected an object", path, json_type_text(json));
+        fail(OSP_EFORMAT, "%s: JSON is %s, expected an object", path, json_type_name(json));
         json_decref(json);
         return OSP_EFORMAT;
     }
@@ -104,11 +104,11 @@ static enum osp_status wrong_type(const struct json_object *o, const char *key, 
                                   const char *expected)
 {
     return fail(OSP_EFORMAT, "%s: %s%s is %s, expected %s", o->path, o->where, key,
-                json_type_text(found), expected);
+                json_type_name(found), expected);
 }
 
 static enum osp_status read_int(int *out, const struct json_object *o, const char *key,
-                                const struct json_int_rule *rule)
+                                const struct json_int_spec *rule)
 {
     const json_t *value = member(o, key);
 
@@ -122,7 +122,7 @@ static enum osp_status read_int(int *out, const struct json_object *o, const cha
 }
 
 enum osp_status json_get_int(int *out, const struct json_object *o,
-                             const struct json_int_rule *rule)
+                             const struct json_int_spec *rule)
 {
     bool has_key = member(o, rule->key) != NULL;
     bool has_alias = rule->alias && member(o, rule->alias);
@@ -132,7 +132,7 @@ enum osp_status json_get_int(int *out, const struct json_object *o,
     if (!has_key && !has_alias && rule->required)
         return fail(OSP_EFORMAT, "%s: %s%s is missing, expected an integer from %d to %d", o->path,
                     o->where, rule->key, rule->min, rule->max);
-    *out = rule->otherwise;
+    *out = rule->fallback;
     if (has_key)
         TRY(read_int(out, o, rule->key, rule));
     if (has_alias)
@@ -147,11 +147,11 @@ out:
 }
 
 enum osp_status json_get_number(double *out, const struct json_object *o,
-                                const struct json_number_rule *rule)
+                                const struct json_number_spec *rule)
 {
     const json_t *value = member(o, rule->key);
 
-    *out = rule->otherwise;
+    *out = rule->fallback;
     if (!value)
         return OSP_OK;
     if (!json_is_number(value))
@@ -164,11 +164,11 @@ enum osp_status json_get_number(double *out, const struct json_object *o,
 }
 
 enum osp_status json_get_bool(bool *out, const struct json_object *o, const char *key,
-                              bool otherwise)
+                              bool fallback)
 {
     const json_t *value = member(o, key);
 
-    *out = otherwise;
+    *out = fallback;
     if (!value)
         return OSP_OK;
     if (!json_is_boolean(value))

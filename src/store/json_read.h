@@ -17,14 +17,14 @@ struct json_object {
 };
 
 /* A whole number: what is allowed, and what stands for it when it is absent or null. */
-struct json_int_rule {
+struct json_int_spec {
     const char *key, *alias; /* alias NULL: none. With both given they must agree. */
     bool required;
-    int otherwise, min, max;
+    int fallback, min, max;
 };
-struct json_number_rule {
+struct json_number_spec {
     const char *key;
-    double otherwise, min, max; /* allowed: min < value <= max */
+    double fallback, min, max; /* allowed: min < value <= max */
 };
 
 /* Parses bytes strictly (no duplicate keys, one value only, an object), once they were found
@@ -37,14 +37,14 @@ CHECKED enum osp_status json_read_file(json_t **out, const char *path,
 /* Of config.json and generation_config.json: gpt-oss's have 2 KB. */
 extern const struct json_limits config_json_limits;
 
-const char *json_type_text(const json_t *json); /* "a string", "an integer", "nothing" */
+const char *json_type_name(const json_t *json); /* "a string", "an integer", "nothing" */
 
 CHECKED enum osp_status json_get_int(int *out, const struct json_object *o,
-                                     const struct json_int_rule *rule);
+                                     const struct json_int_spec *rule);
 CHECKED enum osp_status json_get_number(double *out, const struct json_object *o,
-                                        const struct json_number_rule *rule);
+                                        const struct json_number_spec *rule);
 CHECKED enum osp_status json_get_bool(bool *out, const struct json_object *o, const char *key,
-                                      bool otherwise);
+                                      bool fallback);
 /* *out is NULL when absent or null; owned by the object. */
 CHECKED enum osp_status json_get_string(const char **out, const struct json_object *o,
                                         const char *key);

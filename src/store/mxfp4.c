@@ -85,7 +85,7 @@ static int32_t round_block(union block_lanes *code, const struct block *b, int s
 }
 
 /* The smallest scale at which no value is cut: max <= 6 * 2^(scale - 127) = 1.5 * 2^(scale - 125). */
-static int scale_without_cut(int magnitude_max)
+static int scale_without_clip(int magnitude_max)
 {
     const int exponent = magnitude_max >> BF16_MANTISSA_BITS;
     const int mantissa = magnitude_max & (BF16_MANTISSA_ONE - 1);
@@ -138,7 +138,7 @@ static void block_count_units(struct block *b, int scale)
 /* Chooses the scale and gives it. */
 static int quantize_block(union block_lanes *code, struct block *b, int magnitude_max)
 {
-    const int scale = scale_without_cut(magnitude_max);
+    const int scale = scale_without_clip(magnitude_max);
     union block_lanes finer;
 
     if (scale == 0) {
@@ -195,7 +195,7 @@ void mxfp4_dequantize(float *out, const uint8_t *blocks, const uint8_t *scales, 
     }
 }
 
-int64_t bf16_find_not_finite(const void *bf16, int64_t n)
+int64_t bf16_find_nonfinite(const void *bf16, int64_t n)
 {
     const unsigned char *in = bf16;
 

@@ -22,6 +22,6 @@ void mxfp4_quantize(uint8_t *blocks, uint8_t *scales, const void *bf16, int64_t 
 void mxfp4_dequantize(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
 
 /* Index of the first BF16 value that is NaN or infinite, -1 for none. */
-int64_t bf16_find_not_finite(const void *bf16, int64_t n);
+int64_t bf16_find_nonfinite(const void *bf16, int64_t n);
 
 #endif

@@ -15,46 +15,47 @@ enum {
 };
 
 struct populate {
-    struct mapped_piece *chunks; /* (n) */
-    size_t n, first;             /* first of this round */
+    struct mapped_region *chunks; /* (n) */
+    size_t n, first;              /* first of this round */
     atomic_bool failed;
 };
 
-static size_t chunks_of(const struct mapped_piece *p)
+static size_t chunks_of(const struct mapped_region *p)
 {
     return p->size_bytes / CHUNK_BYTES + (p->size_bytes % CHUNK_BYTES != 0);
 }
 
-static size_t sum_bytes(const struct mapped_piece *pieces, size_t n)
+static size_t sum_bytes(const struct mapped_region *regions, size_t n)
 {
     size_t sum = 0;
 
     for (size_t i = 0; i < n; i++)
-        sum += pieces[i].size_bytes;
+        sum += regions[i].size_bytes;
     return sum;
 }
 
-static bool is_of_use(size_t n_bytes)
+static bool fits_memory(size_t n_bytes)
 {
     const double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 
     return n_bytes > 0 && (double)n_bytes <= memory / 100 * MEMORY_PER_CENT;
 }
 
-static enum osp_status list_chunks(struct populate *p, const struct mapped_piece *pieces, size_t n)
+static enum osp_status list_chunks(struct populate *p, const struct mapped_region *regions,
+                                   size_t n)
 {
     size_t n_chunks = 0;
     enum osp_status st;
 
     for (size_t i = 0; i < n; i++)
-        n_chunks += chunks_of(&pieces[i]);
+        n_chunks += chunks_of(&regions[i]);
     TRY(mem_try_array(&p->chunks, n_chunks, sizeof *p->chunks, "read plan"));
     for (size_t i = 0; i < n; i++)
-        for (size_t at = 0; at < pieces[i].size_bytes; at += CHUNK_BYTES) {
-            const size_t rest = pieces[i].size_bytes - at;
+        for (size_t at = 0; at < regions[i].size_bytes; at += CHUNK_BYTES) {
+            const size_t rest = regions[i].size_bytes - at;
 
-            p->chunks[p->n++] = (struct mapped_piece){(const char *)pieces[i].data + at,
-                                                      rest < CHUNK_BYTES ? rest : CHUNK_BYTES};
+            p->chunks[p->n++] = (struct mapped_region){(const char *)regions[i].data + at,
+                                                       rest < CHUNK_BYTES ? rest : CHUNK_BYTES};
         }
 out:
     return st;
@@ -63,7 +64,7 @@ out:
 static void populate_chunk(void *ctx, int part, int worker)
 {
     struct populate *p = ctx;
-    const struct mapped_piece *chunk = &p->chunks[p->first + (size_t)part];
+    const struct mapped_region *chunk = &p->chunks[p->first + (size_t)part];
 
     (void)worker;
     if (!mem_populate(chunk->data, chunk->size_bytes))
@@ -89,18 +90,18 @@ static enum osp_status populate_all(struct populate *p, struct pool *pool, size_
     return OSP_OK;
 }
 
-enum osp_status pieces_populate(const struct mapped_piece *pieces, size_t n, int n_threads,
-                                load_progress_fn *progress, void *ctx)
+enum osp_status regions_populate(const struct mapped_region *regions, size_t n, int n_threads,
+                                 load_progress_fn *progress, void *ctx)
 {
-    const size_t total_bytes = sum_bytes(pieces, n);
+    const size_t total_bytes = sum_bytes(regions, n);
     struct populate p = {.chunks = NULL};
     struct pool *pool = NULL;
     enum osp_status st;
 
-    if (!is_of_use(total_bytes))
+    if (!fits_memory(total_bytes))
         return OSP_OK;
     TRY(pool_open(&pool, n_threads));
-    TRY(list_chunks(&p, pieces, n));
+    TRY(list_chunks(&p, regions, n));
     TRY(populate_all(&p, pool, total_bytes, progress, ctx));
 out:
     free(p.chunks);

@@ -8,14 +8,14 @@
 #include "base/status.h"
 #include "store/checkpoint.h"
 
-struct mapped_piece {
+struct mapped_region {
     const void *data;
     size_t size_bytes;
 };
 
 /* n_threads 0 = all usable; progress may be NULL. Does nothing when the pieces are more than most of
  * this machine's memory. OSP_EIO when the file cannot be read. */
-CHECKED enum osp_status pieces_populate(const struct mapped_piece *pieces, size_t n, int n_threads,
-                                        load_progress_fn *progress, void *ctx);
+CHECKED enum osp_status regions_populate(const struct mapped_region *regions, size_t n,
+                                         int n_threads, load_progress_fn *progress, void *ctx);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum {
     FILE_NAME_BYTES_MAX = 255, /* as the usual file systems */
-    PART_NAME_BYTES = 64
+    SHARD_NAME_BYTES = 64
 };
 
 /* gpt-oss-120b's has 0.06 MB; an entry is a name and a file, and 8 MiB have room for 80,000. */
@@ -23,7 +23,7 @@ static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
 
 /* The place of a name in the sorted list: the first that is not below it. */
-static int place_of(const struct shard_list *l, const char *name)
+static int shard_index(const struct shard_list *l, const char *name)
 {
     int begin = 0, end = l->n;
 
@@ -41,7 +41,7 @@ static int place_of(const struct shard_list *l, const char *name)
 /* The index of a name, or -1. */
 static int find_name(const struct shard_list *l, const char *name)
 {
-    const int i = place_of(l, name);
+    const int i = shard_index(l, name);
 
     return i < l->n && strcmp(l->names[i], name) == 0 ? i : -1;
 }
@@ -49,7 +49,7 @@ static int find_name(const struct shard_list *l, const char *name)
 /* Adds a name that is not there yet; false when the list is full. */
 static bool add_name(struct shard_list *l, const char *name)
 {
-    const int at = place_of(l, name);
+    const int at = shard_index(l, name);
 
     if (at < l->n && strcmp(l->names[at], name) == 0)
         return true;
@@ -82,7 +82,7 @@ static enum osp_status read_map_entry(struct shard_list *l, const char *tensor, 
 
     if (!name)
         return fail(OSP_EFORMAT, "%s: weight_map: tensor %.256s is %s, expected a file name",
-                    l->index_path, tensor, json_type_text(value));
+                    l->index_path, tensor, json_type_name(value));
     if (!is_plain_name(name))
         return fail(OSP_EFORMAT,
                     "%s: weight_map: tensor %.256s names a file that is not a plain name in the "
@@ -108,7 +108,7 @@ static enum osp_status read_index(struct shard_list *l)
     if (!json_is_object(weight_map(l)) || json_object_size(weight_map(l)) == 0)
         return fail(OSP_EFORMAT, "%s: weight_map is %s, expected an object with tensors",
                     l->index_path,
-                    json_is_object(weight_map(l)) ? "empty" : json_type_text(weight_map(l)));
+                    json_is_object(weight_map(l)) ? "empty" : json_type_name(weight_map(l)));
     json_object_foreach((json_t *)weight_map(l), tensor, value)
         TRY(read_map_entry(l, tensor, value));
 out:
@@ -118,9 +118,9 @@ out:
 /* ---- parts of original/ ---- */
 
 /* Reads "model--00002-of-00007.safetensors"; false for other names. */
-static bool parse_part_name(const char *name, int *number, int *count)
+static bool parse_shard_name(const char *name, int *number, int *count)
 {
-    char again[PART_NAME_BYTES];
+    char again[SHARD_NAME_BYTES];
 
     if (sscanf(name, "model--%5d-of-%5d.safetensors", number, count) != 2)
         return false;
@@ -128,13 +128,13 @@ static bool parse_part_name(const char *name, int *number, int *count)
     return strcmp(again, name) == 0;
 }
 
-static enum osp_status add_parts(struct shard_list *l, const char *folder, int count)
+static enum osp_status add_numbered(struct shard_list *l, const char *folder, int count)
 {
     if (count < 1 || count > SHARDS_MAX)
         return fail(OSP_EFORMAT, "%s: a file name says %d parts, allowed are 1 to %d", folder,
                     count, SHARDS_MAX);
     for (int i = 1; i <= count; i++) {
-        char name[PART_NAME_BYTES];
+        char name[SHARD_NAME_BYTES];
 
         snprintf(name, sizeof name, "model--%05d-of-%05d.safetensors", i, count);
         (void)add_name(l, name); /* within SHARDS_MAX */
@@ -143,7 +143,7 @@ static enum osp_status add_parts(struct shard_list *l, const char *folder, int c
 }
 
 /* All parts must agree on their number; missing ones are noticed when they are opened. */
-static enum osp_status find_parts(struct shard_list *l, const char *folder)
+static enum osp_status find_numbered(struct shard_list *l, const char *folder)
 {
     DIR *dir = opendir(folder);
     int count = 0, number, found;
@@ -152,7 +152,7 @@ static enum osp_status find_parts(struct shard_list *l, const char *folder)
     if (!dir)
         return fail(OSP_EIO, "%s: cannot list: %s", folder, strerror(errno));
     for (struct dirent *e = readdir(dir); e; e = readdir(dir))
-        if (parse_part_name(e->d_name, &number, &found)) {
+        if (parse_shard_name(e->d_name, &number, &found)) {
             agree = agree && (count == 0 || found == count);
             count = found;
         }
@@ -163,7 +163,7 @@ static enum osp_status find_parts(struct shard_list *l, const char *folder)
     if (count == 0)
         return fail(OSP_ENOTFOUND, "%s: no %s, %s or model--*-of-*.safetensors", folder, index_name,
                     single_name);
-    return add_parts(l, folder, count);
+    return add_numbered(l, folder, count);
 }
 
 /* ---- all ---- */
@@ -181,7 +181,7 @@ enum osp_status shard_list_read(struct shard_list *out, const char *folder)
     } else if (path_is_file(single)) {
         (void)add_name(out, single_name); /* the first */
     } else {
-        TRY(find_parts(out, folder));
+        TRY(find_numbered(out, folder));
     }
 out:
     if (st != OSP_OK)
@@ -202,7 +202,7 @@ void shard_list_release(struct shard_list *l)
 }
 
 /* The file that holds a tensor, or -1. */
-static int find_holder(const struct shard_list *l, const struct st_file *files, const char *tensor)
+static int find_shard(const struct shard_list *l, const struct st_file *files, const char *tensor)
 {
     for (int i = 0; i < l->n; i++)
         if (st_file_find(&files[i], tensor))
@@ -210,7 +210,7 @@ static int find_holder(const struct shard_list *l, const struct st_file *files, 
     return -1;
 }
 
-static enum osp_status check_listed(const struct shard_list *l, const struct st_file *files)
+static enum osp_status check_indexed(const struct shard_list *l, const struct st_file *files)
 {
     const char *tensor;
     json_t *value;
@@ -222,7 +222,7 @@ static enum osp_status check_listed(const struct shard_list *l, const struct st_
 
         if (expected >= 0 && st_file_find(&files[expected], tensor))
             continue;
-        holder = find_holder(l, files, tensor); /* for the message */
+        holder = find_shard(l, files, tensor); /* for the message */
         if (holder < 0)
             return fail(OSP_EFORMAT, "%s: tensor %.256s: expected in %s, found in no file",
                         l->index_path, tensor, json_string_value(value));
@@ -232,7 +232,7 @@ static enum osp_status check_listed(const struct shard_list *l, const struct st_
     return OSP_OK;
 }
 
-static enum osp_status check_unlisted(const struct shard_list *l, const struct st_file *files)
+static enum osp_status check_unindexed(const struct shard_list *l, const struct st_file *files)
 {
     for (int i = 0; i < l->n; i++)
         for (size_t t = 0; t < files[i].n_tensors; t++)
@@ -251,7 +251,7 @@ static enum osp_status check_total(const struct shard_list *l, int64_t data_byte
         return OSP_OK;
     if (!json_is_integer(total))
         return fail(OSP_EFORMAT, "%s: metadata.total_size is %s, expected an integer",
-                    l->index_path, json_type_text(total));
+                    l->index_path, json_type_name(total));
     if (json_integer_value(total) != data_bytes)
         return fail(OSP_EFORMAT,
                     "%s: metadata.total_size is %" JSON_INTEGER_FORMAT
@@ -267,8 +267,8 @@ enum osp_status shard_list_check(const struct shard_list *l, const struct st_fil
 
     if (!l->index)
         return OSP_OK;
-    TRY(check_listed(l, files));
-    TRY(check_unlisted(l, files));
+    TRY(check_indexed(l, files));
+    TRY(check_unindexed(l, files));
     TRY(check_total(l, data_bytes));
 out:
     return st;

@@ -73,7 +73,7 @@ static enum osp_status shard_written(void *ctx, size_t n_bytes)
     return s->w->all.written ? s->w->all.written(s->w->all.ctx, n_bytes) : OSP_OK;
 }
 
-static enum osp_status write_shard(struct shard *s, const struct folder_out *folder)
+static enum osp_status write_shard(struct shard *s, const struct staging_dir *folder)
 {
     const struct st_write file = {.tensors = s->w->all.tensors + s->first,
                                   .n_tensors = s->end - s->first,
@@ -106,16 +106,16 @@ static void index_shard(struct buf *index, const struct shard *s)
     }
 }
 
-static enum osp_status write_index(struct buf *index, const struct folder_out *folder)
+static enum osp_status write_index(struct buf *index, const struct staging_dir *folder)
 {
     buf_puts(index, "\n  }\n}\n");
     if (index->overflow)
         return fail(OSP_ELIMIT, "%s: an index of over %d bytes", folder->path, INDEX_BYTES_MAX);
-    return folder_out_text(folder, "model.safetensors.index.json", buf_text(index),
-                           index->size_bytes);
+    return staging_dir_write(folder, "model.safetensors.index.json", buf_text(index),
+                             index->size_bytes);
 }
 
-enum osp_status shard_write_all(struct shard_write *w, const struct folder_out *folder)
+enum osp_status shard_write_all(struct shard_write *w, const struct staging_dir *folder)
 {
     const int n_shards = count_shards(w);
     struct shard s = {.w = w};

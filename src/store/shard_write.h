@@ -3,7 +3,7 @@
 #ifndef STORE_SHARD_WRITE_H
 #define STORE_SHARD_WRITE_H
 
-#include "store/folder_out.h"
+#include "store/staging_dir.h"
 #include "store/st_write.h"
 
 struct shard_write {
@@ -16,6 +16,6 @@ struct shard_write {
 /* Bytes of data of all tensors. */
 int64_t shard_write_data_bytes(const struct shard_write *w);
 
-CHECKED enum osp_status shard_write_all(struct shard_write *w, const struct folder_out *folder);
+CHECKED enum osp_status shard_write_all(struct shard_write *w, const struct staging_dir *folder);
 
 #endif

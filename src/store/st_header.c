@@ -60,7 +60,7 @@ static enum osp_status check_padding(const struct header *h)
     return OSP_OK;
 }
 
-static enum osp_status locate(struct header *h, const unsigned char *bytes)
+static enum osp_status set_data(struct header *h, const unsigned char *bytes)
 {
     const struct st_file *f = h->file;
     size_t n;
@@ -93,12 +93,12 @@ static enum osp_status check_metadata(const struct header *h, json_t *json)
         return OSP_OK;
     if (!json_is_object(json))
         return fail(OSP_EFORMAT, "%s: __metadata__ is %s, expected an object", h->file->path,
-                    json_type_text(json));
+                    json_type_name(json));
     json_object_foreach(json, key, value)
     {
         if (!json_is_string(value))
             return fail(OSP_EFORMAT, "%s: __metadata__ has a member that is %s, expected a string",
-                        h->file->path, json_type_text(value));
+                        h->file->path, json_type_name(value));
     }
     return OSP_OK;
 }
@@ -128,7 +128,7 @@ static enum osp_status read_dtype(const struct header *h, struct st_tensor *t, c
 {
     if (!json_is_string(json))
         return fail(OSP_EFORMAT, "%s: tensor %s: dtype is %s, expected a string", h->file->path,
-                    t->name, json_type_text(json));
+                    t->name, json_type_name(json));
     for (int i = 0; i < N_ST_DTYPES; i++)
         if (strcmp(st_dtype_name((enum st_dtype)i), json_string_value(json)) == 0) {
             t->dtype = (enum st_dtype)i;
@@ -147,7 +147,7 @@ static enum osp_status read_shape(const struct header *h, struct st_tensor *t, c
 
     if (!json_is_array(json))
         return fail(OSP_EFORMAT, "%s: tensor %s: shape is %s, expected an array", h->file->path,
-                    t->name, json_type_text(json));
+                    t->name, json_type_name(json));
     if (n > SAFETENSORS_DIMS_MAX)
         return fail(OSP_EFORMAT, "%s: tensor %s: shape has %zu dimensions, at most %d are allowed",
                     h->file->path, t->name, n, SAFETENSORS_DIMS_MAX);
@@ -158,7 +158,7 @@ static enum osp_status read_shape(const struct header *h, struct st_tensor *t, c
         if (!json_is_integer(dim) || json_integer_value(dim) < 0)
             return fail(
                 OSP_EFORMAT, "%s: tensor %s: dimension %zu is %s, expected an integer of 0 or more",
-                h->file->path, t->name, i, json_is_integer(dim) ? "negative" : json_type_text(dim));
+                h->file->path, t->name, i, json_is_integer(dim) ? "negative" : json_type_name(dim));
         t->dim[i] = json_integer_value(dim);
         has_zero = has_zero || t->dim[i] == 0;
     }
@@ -178,7 +178,7 @@ static enum osp_status read_offset(size_t *out, const struct header *h, const st
         return fail(OSP_EFORMAT,
                     "%s: tensor %s: data_offsets has %s, expected integers of 0 or more",
                     h->file->path, t->name,
-                    json_is_integer(json) ? "a negative number" : json_type_text(json));
+                    json_is_integer(json) ? "a negative number" : json_type_name(json));
     *out = (size_t)json_integer_value(json);
     return OSP_OK;
 }
@@ -191,7 +191,7 @@ static enum osp_status read_offsets(const struct header *h, struct st_tensor *t,
 
     if (json_array_size(json) != RANGE_OFFSETS)
         return fail(OSP_EFORMAT, "%s: tensor %s: data_offsets is %s of %zu, expected [begin, end]",
-                    h->file->path, t->name, json_type_text(json), json_array_size(json));
+                    h->file->path, t->name, json_type_name(json), json_array_size(json));
     TRY(read_offset(&e->begin, h, t, json_array_get(json, 0)));
     TRY(read_offset(&e->end, h, t, json_array_get(json, 1)));
     if (e->end < e->begin)
@@ -221,7 +221,7 @@ static enum osp_status read_entry(struct header *h, struct st_tensor *t, struct 
 
     if (!json_is_object(json))
         return fail(OSP_EFORMAT, "%s: tensor %s is %s, expected an object", h->file->path, t->name,
-                    json_type_text(json));
+                    json_type_name(json));
     TRY(read_dtype(h, t, json_object_get(json, "dtype")));
     TRY(read_shape(h, t, json_object_get(json, "shape")));
     TRY(read_offsets(h, t, e, json_object_get(json, "data_offsets")));
@@ -308,7 +308,7 @@ enum osp_status st_header_read(struct st_file *f, const unsigned char *bytes)
     json_t *root = NULL;
     enum osp_status st;
 
-    TRY(locate(&h, bytes));
+    TRY(set_data(&h, bytes));
     TRY(json_parse_object(&root, f->path, h.text, h.n_bytes, &header_limits));
     TRY(check_metadata(&h, json_object_get(root, "__metadata__")));
     TRY(read_entries(&h, root));

@@ -8,13 +8,13 @@
 /* Gives the bytes of tensors[index] (size_bytes of them), which stay until the next call. */
 typedef enum osp_status st_data_fn(void *ctx, size_t index, const void **data);
 /* Hears of every piece that was written; a failure ends the writing. */
-typedef enum osp_status st_written_fn(void *ctx, size_t n_bytes);
+typedef enum osp_status st_progress_fn(void *ctx, size_t n_bytes);
 
 struct st_write {
     const struct st_tensor *tensors; /* name, dtype, shape and size_bytes; not their data */
     size_t n_tensors;
     st_data_fn *data;
-    st_written_fn *written; /* may be NULL */
+    st_progress_fn *written; /* may be NULL */
     void *ctx;
 };
 

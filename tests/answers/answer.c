@@ -58,9 +58,9 @@ void says_add_call(struct says *t, const char *name)
     buf_printf(&t->calls, "\2%s\1", name);
 }
 
-void answer_init(struct answer *a, const struct tokenizer *t, struct figures *figures)
+void answer_init(struct answer *a, const struct tokenizer *t, struct results *results)
 {
-    *a = (struct answer){.t = t, .figures = figures};
+    *a = (struct answer){.t = t, .results = results};
     ids_init(&a->ids, 2 * STREAM_IDS_MAX);
     says_init(&a->oracle);
     says_init(&a->whole);
@@ -114,6 +114,6 @@ void answer_check(struct answer *a)
     answer_compare(a, "whole", &a->whole, &a->oracle);
     if (is_sent_back)
         history_check(a);
-    atomic_fetch_add(&a->figures->n_cut, a->is_cut);
-    atomic_fetch_add(&a->figures->n_tokens, a->ids.n);
+    atomic_fetch_add(&a->results->n_cut, a->is_cut);
+    atomic_fetch_add(&a->results->n_tokens, a->ids.n);
 }

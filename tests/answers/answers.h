@@ -19,14 +19,14 @@ struct says {
     enum osp_finish finish;
 };
 
-struct figures {
-    atomic_ullong n_messages, n_calls, n_cut, n_tokens, n_sent_back, n_replayed;
+struct results {
+    atomic_ullong n_messages, n_calls, n_cut, n_tokens, n_sent_back, n_reused;
 };
 
 /* An answer, and what is at hand to read it. A thread has one of its own. */
 struct answer {
     const struct tokenizer *t; /* borrowed */
-    struct figures *figures;   /* borrowed */
+    struct results *results;   /* borrowed */
     uint64_t number;           /* of the stream at hand */
     const char *name;          /* of the row at hand; NULL: it is a stream */
     struct dice dice;
@@ -45,12 +45,12 @@ struct answer {
 
     /* Of one that is sent back, else NULL. */
     struct osp_chat *chat;
-    struct replay *store;
+    struct completion_cache *store;
     struct ids prompt;
     uint64_t prompt_hash;
 };
 
-void answer_init(struct answer *a, const struct tokenizer *t, struct figures *figures);
+void answer_init(struct answer *a, const struct tokenizer *t, struct results *results);
 void answer_release(struct answer *a);
 
 /* Prints the answer and why, and ends the program. */

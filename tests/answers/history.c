@@ -3,25 +3,25 @@
 #include <string.h>
 
 #include "answers.h"
-#include "engine/chat/chat_replay.h"
+#include "engine/chat/chat_cached.h"
 
 enum { STORE_BYTES_MAX = 1 << 20, PROMPT_TOKENS_MAX = 1 << 20 };
 
 /* Gives how many answers were replayed. */
 static int render(struct answer *a, struct ids *out)
 {
-    struct chat_replay r = {.store = a->store, .prompt = replay_prompt_begin(NULL)};
+    struct chat_cached r = {.store = a->store, .prompt = prompt_hash_begin(NULL)};
 
     ids_init(out, PROMPT_TOKENS_MAX);
-    CHECK(a, chat_render_replayed(a->chat, a->t, &r, out) == OSP_OK);
-    a->prompt_hash = chat_replay_prompt(&r, out);
-    return r.n_replayed;
+    CHECK(a, chat_render_cached(a->chat, a->t, &r, out) == OSP_OK);
+    a->prompt_hash = chat_cached_prompt(&r, out);
+    return r.n_reused;
 }
 
 void history_begin(struct answer *a)
 {
     a->chat = osp_chat_new();
-    a->store = replay_new(STORE_BYTES_MAX);
+    a->store = completion_cache_new(STORE_BYTES_MAX);
     CHECK(a, a->store != NULL);
     CHECK(a, osp_chat_set_date(a->chat, "2026-01-31") == OSP_OK);
     for (int i = 0; i < N_FUNCTIONS; i++)
@@ -79,23 +79,23 @@ void history_check(struct answer *a)
         !a->is_cut && !a->ignores_stop_tokens && ends_answer(a, a->ids.data[a->ids.n - 1]);
     struct osp_replay_stats kept;
     struct ids now;
-    int n_replayed = render(a, &now);
+    int n_reused = render(a, &now);
 
-    replay_get_stats(a->store, &kept);
+    completion_cache_get_stats(a->store, &kept);
     check_frames(a, &now);
-    if (n_replayed > 0)
+    if (n_reused > 0)
         check_replayed(a, &now);
     else
         check_plain(a, &now);
     if (is_ended && kept.n_answers > 0)
-        CHECK(a, n_replayed == 1);
-    CHECK(a, kept.n_hits == n_replayed);
+        CHECK(a, n_reused == 1);
+    CHECK(a, kept.n_hits == n_reused);
     CHECK(a, !a->is_cut || kept.n_answers == 0);
-    atomic_fetch_add(&a->figures->n_sent_back, 1);
-    atomic_fetch_add(&a->figures->n_replayed, (unsigned long long)n_replayed);
+    atomic_fetch_add(&a->results->n_sent_back, 1);
+    atomic_fetch_add(&a->results->n_reused, (unsigned long long)n_reused);
     ids_release(&now);
     ids_release(&a->prompt);
-    replay_free(a->store);
+    completion_cache_free(a->store);
     osp_chat_free(a->chat);
     a->store = NULL;
     a->chat = NULL;

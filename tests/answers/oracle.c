@@ -12,12 +12,12 @@ static void oracle_begin(void *ctx, const struct harmony_header *h)
 
     CHECK(a, !a->is_open);
     a->is_open = true;
-    atomic_fetch_add(&a->figures->n_messages, 1);
+    atomic_fetch_add(&a->results->n_messages, 1);
     buf_clear(&a->message);
     if (h->part != PART_TOOL_CALL || a->is_cut)
         return;
-    atomic_fetch_add(&a->figures->n_calls, 1);
-    harmony_call_name_told(name, h->recipient);
+    atomic_fetch_add(&a->results->n_calls, 1);
+    harmony_call_name_safe(name, h->recipient);
     CHECK(a, harmony_name_check(name) == OSP_OK);
     says_add_call(&a->oracle, name);
 }
@@ -95,15 +95,15 @@ static void expect_token(struct answer *a, int32_t token)
     buf_puts(&a->pushed, "\xef\xbf\xbd");
 }
 
-static void push_token(struct answer *a, struct harmony_reader *r, int32_t token)
+static void push_token(struct answer *a, struct harmony_parser *r, int32_t token)
 {
-    a->in_content = harmony_reader_in_content(r);
+    a->in_content = harmony_parser_in_content(r);
     CHECK(a, a->in_content == a->is_open);
     if (a->in_content && ends_content(a, token))
         detok_finish(&a->detok, &a->pushed);
     else if (a->in_content)
         expect_token(a, token);
-    harmony_reader_push(r, token);
+    harmony_parser_push(r, token);
 }
 
 static enum osp_finish finish_of(const struct answer *a, int32_t last)
@@ -119,7 +119,7 @@ static enum osp_finish finish_of(const struct answer *a, int32_t last)
 void answer_ask_oracle(struct answer *a)
 {
     const struct harmony_sink sink = {a, oracle_begin, oracle_delta, oracle_end};
-    struct harmony_reader *r = harmony_reader_new(a->t, &sink, true);
+    struct harmony_parser *r = harmony_parser_new(a->t, &sink, true);
     size_t i = 0;
 
     CHECK(a, r != NULL);
@@ -128,17 +128,17 @@ void answer_ask_oracle(struct answer *a)
     buf_clear(&a->brought);
     detok_init(&a->detok);
     a->is_open = a->is_cut = false;
-    harmony_reader_set_tools(r, answer_functions, N_FUNCTIONS);
+    harmony_parser_set_tools(r, answer_functions, N_FUNCTIONS);
     do
         push_token(a, r, a->ids.data[i]);
     while (++i < a->ids.n && (a->ignores_stop_tokens || !ends_answer(a, a->ids.data[i - 1])));
     a->ids.n = i;
-    a->in_content = harmony_reader_in_content(r);
+    a->in_content = harmony_parser_in_content(r);
     if (a->in_content)
         detok_finish(&a->detok, &a->pushed);
-    harmony_reader_finish(r);
-    CHECK(a, !a->is_open && !harmony_reader_in_content(r));
-    harmony_reader_free(r);
+    harmony_parser_finish(r);
+    CHECK(a, !a->is_open && !harmony_parser_in_content(r));
+    harmony_parser_free(r);
     a->oracle.finish = finish_of(a, a->ids.data[i - 1]);
     CHECK(a, a->pushed.size_bytes == a->brought.size_bytes &&
                  memcmp(buf_text(&a->pushed), buf_text(&a->brought), a->pushed.size_bytes) == 0);

@@ -117,19 +117,19 @@ static void take_call_delta(struct answer *a, const json_t *call, int *n_calls)
 }
 
 static void take_chunk(struct answer *a, const json_t *chunk, int n_before, int *n_calls,
-                       bool *is_over)
+                       bool *is_finished)
 {
     const json_t *choice = only_choice(a, chunk), *delta = json_object_get(choice, "delta");
     const json_t *calls = json_object_get(delta, "tool_calls");
     const json_t *finish = json_object_get(choice, "finish_reason");
 
-    CHECK(a, !*is_over);
+    CHECK(a, !*is_finished);
     CHECK(a, (json_object_get(delta, "role") != NULL) == (n_before == 0));
     take_texts(a, &a->streamed, delta);
     if (calls != NULL)
         take_call_delta(a, json_array_get(calls, 0), n_calls);
-    *is_over = !json_is_null(finish);
-    if (*is_over)
+    *is_finished = !json_is_null(finish);
+    if (*is_finished)
         a->streamed.finish = finish_named(a, finish);
 }
 
@@ -138,7 +138,7 @@ static void read_streamed(struct answer *a)
     static const char begin[] = "data: ", end[] = "\n\n", done[] = "[DONE]";
     const char *at = buf_text(&a->out);
     int n_chunks = 0, n_calls = 0;
-    bool is_over = false;
+    bool is_finished = false;
 
     says_clear(&a->streamed);
     for (;;) {
@@ -150,11 +150,11 @@ static void read_streamed(struct answer *a)
         if (strncmp(at, done, strlen(done)) == 0)
             break;
         chunk = parse(a, at, (size_t)(stop - at));
-        take_chunk(a, chunk, n_chunks++, &n_calls, &is_over);
+        take_chunk(a, chunk, n_chunks++, &n_calls, &is_finished);
         json_decref(chunk);
         at = stop + strlen(end);
     }
-    CHECK(a, is_over && strcmp(at, "[DONE]\n\n") == 0);
+    CHECK(a, is_finished && strcmp(at, "[DONE]\n\n") == 0);
 }
 
 /* ---- the way of a request ---- */
@@ -173,8 +173,8 @@ static void begin_request(struct answer *a, struct osp_request **r)
                                        .n_prompt = COUNT(prompt)};
 
     CHECK(a, request_new(r, &limits, &opt, (int)(COUNT(prompt) + a->ids.n)) == OSP_OK);
-    (*r)->replay = a->store;
-    (*r)->replay_prompt = a->prompt_hash;
+    (*r)->completion_cache = a->store;
+    (*r)->prompt_key = a->prompt_hash;
 }
 
 /* What the engine's thread does with a drawn token. */
@@ -191,8 +191,8 @@ static void draw(struct answer *a, struct osp_request *r, int32_t token)
 }
 
 /* Looks at all there is; true: the last event has come. */
-static bool hear(struct answer *a, struct osp_request *r, struct reply *whole, struct reply *chunks,
-                 struct osp_usage *usage)
+static bool on_event(struct answer *a, struct osp_request *r, struct reply *whole,
+                     struct reply *chunks, struct osp_usage *usage)
 {
     struct osp_event e;
 
@@ -202,7 +202,7 @@ static bool hear(struct answer *a, struct osp_request *r, struct reply *whole, s
                      memcmp(e.tokens, a->ids.data + a->n_told,
                             (size_t)e.n_tokens * sizeof *e.tokens) == 0);
         a->n_told += (size_t)e.n_tokens;
-        CHECK(a, reply_keep(whole, &e));
+        CHECK(a, reply_append(whole, &e));
         reply_stream(chunks, &e, &a->out);
         if (e.kind != OSP_EVENT_DONE)
             continue;
@@ -219,25 +219,25 @@ void answer_reply(struct answer *a)
     struct osp_request *r;
     struct reply whole, chunks;
     struct osp_usage usage = {0};
-    bool is_over = false;
+    bool is_finished = false;
 
     begin_request(a, &r);
     reply_init(&whole, "model", false);
     reply_init(&chunks, "model", true);
     buf_clear(&a->out);
     a->n_told = 0;
-    for (size_t i = 0; i < a->ids.n && !is_over;) {
+    for (size_t i = 0; i < a->ids.n && !is_finished;) {
         for (size_t n = 1 + roll(&a->dice, LOOK_TOKENS_MAX); i < a->ids.n && n > 0; n--)
             draw(a, r, a->ids.data[i++]);
         request_publish(r);
-        is_over = hear(a, r, &whole, &chunks, &usage);
+        is_finished = on_event(a, r, &whole, &chunks, &usage);
     }
-    CHECK(a, is_over);
+    CHECK(a, is_finished);
     reply_stream_end(&chunks.head, &chunks.extras, &usage, &a->out);
     CHECK(a, !a->out.overflow);
     read_streamed(a);
     buf_clear(&a->out);
-    reply_whole(&whole, 1, &usage, &a->out);
+    reply_full(&whole, 1, &usage, &a->out);
     CHECK(a, !a->out.overflow);
     read_whole(a, &a->out);
     osp_request_close(r);

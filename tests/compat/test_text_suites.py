@@ -13,7 +13,7 @@ import suites
 
 sys.path.insert(0, str(suites.ROOT / "tests" / "text"))
 import test_harmony_library as library  # noqa: E402
-import test_harmony_reader as reader  # noqa: E402
+import test_harmony_parser as reader  # noqa: E402
 import test_tiktoken as tokens  # noqa: E402
 
 N_STRINGS = int(os.environ.get("COMPAT_STRINGS", 10_000_000))

@@ -109,7 +109,7 @@ static double row_value(const struct mxfp8_rows *x, int64_t row, int64_t block, 
            ldexp(1, (int)scale - 127);
 }
 
-static void check_rows(int n_rows, int n_columns)
+static void check_batch_rows(int n_rows, int n_columns)
 {
     float *x = some_floats((int64_t)n_rows * n_columns, 1);
     struct mxfp8_rows found = room_for_rows(n_rows, n_columns);
@@ -413,8 +413,8 @@ int main(void)
     printf("%s, block-scaled instructions %s\n", properties.name,
            is_native ? "its own" : "emulated");
     for (int i = 0; i < 6; i++)
-        check_rows(1 + i * 7, columns[i]);
-    check_rows(3, 2880);
+        check_batch_rows(1 + i * 7, columns[i]);
+    check_batch_rows(3, 2880);
     for (int i = 0; i < (is_quick ? 3 : 9); i++)
         for (int tile = 64; tile <= 128; tile += 64)
             check_dense(tokens[i * (is_quick ? 3 : 1)], rows[i % 5], columns[i % 6], tile);

@@ -9,10 +9,10 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "engine/grammar/answer_form.h"
-#include "serve/fields/json_in.h"
+#include "engine/grammar/answer_grammar.h"
+#include "serve/fields/request_params.h"
 #include "serve/fields/json_fields.h"
-#include "text/harmony/harmony_read.h"
+#include "text/harmony/harmony_parser.h"
 
 enum {
     WALK_TOKENS = 300,
@@ -37,8 +37,8 @@ static void check_at(bool holds, const char *what)
 
 static struct {
     struct tokenizer *tokenizer;
-    struct form_kit *kit;
-    const struct form_tools *tools;
+    struct grammar_cache *kit;
+    const struct grammar_vocab *tools;
 } bundled;
 
 static void need_bundled(void)
@@ -46,8 +46,8 @@ static void need_bundled(void)
     if (bundled.kit != NULL)
         return;
     check(tokenizer_open(&bundled.tokenizer, "models/osprey-nano/tokenizer.json") == OSP_OK);
-    bundled.kit = form_kit_new();
-    check(form_kit_prepare(bundled.kit, bundled.tokenizer, NULL, &bundled.tools) == OSP_OK);
+    bundled.kit = grammar_cache_new();
+    check(grammar_cache_prepare(bundled.kit, bundled.tokenizer, NULL, &bundled.tools) == OSP_OK);
 }
 
 /* ---- a request out of bytes ---- */
@@ -261,13 +261,13 @@ static void on_end(void *ctx, const struct harmony_header *h, int32_t terminator
 static void read_answer(struct heard *out, const int32_t *tokens, int n)
 {
     const struct harmony_sink sink = {out, on_begin, on_delta, on_end};
-    struct harmony_reader *r = harmony_reader_new(bundled.tokenizer, &sink, true);
+    struct harmony_parser *r = harmony_parser_new(bundled.tokenizer, &sink, true);
 
     check(r != NULL);
     for (int i = 0; i < n; i++)
-        harmony_reader_push(r, tokens[i]);
-    harmony_reader_finish(r);
-    harmony_reader_free(r);
+        harmony_parser_push(r, tokens[i]);
+    harmony_parser_finish(r);
+    harmony_parser_free(r);
 }
 
 /* ---- a request and its answer ---- */
@@ -276,7 +276,7 @@ struct request {
     struct request_params params;
     struct osp_chat *chat;
     struct ids prompt;
-    struct answer_form *form;
+    struct answer_grammar *form;
     bool has_calls; /* the answer's calls are held */
     uint32_t *mask;
 };
@@ -284,24 +284,24 @@ struct request {
 static enum osp_status open_form(struct request *r)
 {
     const struct osp_request_options *opt = &r->params.options;
-    struct answer_form_wish wish = {.tools = bundled.tools,
-                                    .prompt = r->prompt.data,
-                                    .n_prompt = (int)r->prompt.n,
-                                    .mask = r->mask,
-                                    .n_mask_words = (int)bundled.tools->index->n_words};
+    struct answer_grammar_config wish = {.tools = bundled.tools,
+                                         .prompt = r->prompt.data,
+                                         .n_prompt = (int)r->prompt.n,
+                                         .mask = r->mask,
+                                         .n_mask_words = (int)bundled.tools->index->n_words};
     char *calls = NULL;
     enum osp_status st;
 
     TRY(calls_text(&calls, r->chat, opt));
     if (opt->form != OSP_FORM_NONE)
-        TRY(form_kit_grammar(bundled.kit, opt->form, opt->form_text, &wish.grammar));
+        TRY(grammar_cache_get(bundled.kit, opt->form, opt->form_text, &wish.grammar));
     if (calls != NULL)
         TRY(call_rules_open(&wish.calls, bundled.kit, calls));
     r->has_calls = calls != NULL;
     if (calls != NULL || wish.grammar != NULL)
-        st = answer_form_new(&r->form, &wish);
+        st = answer_grammar_new(&r->form, &wish);
 out:
-    grammar_drop(wish.grammar);
+    grammar_unref(wish.grammar);
     free(calls);
     return st;
 }
@@ -386,7 +386,7 @@ static int draw(struct request *r, uint64_t seed, int32_t *out, bool *ended)
         seed = seed * 6364136223846793005U + 1442695040888963407U;
         out[n] = pick(r->mask, seed >> 33);
         check(out[n] >= 0);
-        st = answer_form_hear(r->form, out[n++]);
+        st = answer_grammar_advance(r->form, out[n++]);
         if (st == OSP_ELIMIT)
             return n - 1;
         check(st == OSP_OK);
@@ -453,7 +453,7 @@ static int check_messages(const struct request *r, const struct heard *h)
 }
 
 /* As a client sends them back, each with a result. */
-static void go_on(struct request *r, const struct heard *h)
+static void start_next(struct request *r, const struct heard *h)
 {
     struct ids again;
 
@@ -466,7 +466,7 @@ static void go_on(struct request *r, const struct heard *h)
         if (m->part != PART_TOOL_CALL || m->terminator < 0)
             continue;
         snprintf(id, sizeof id, "call_%zu", i);
-        harmony_call_name_told(name, m->recipient);
+        harmony_call_name_safe(name, m->recipient);
         check(chat_add_call_text(r->chat, id, name, arguments) == OSP_OK);
         check(chat_add_result_text(r->chat, id, result) == OSP_OK);
     }
@@ -486,7 +486,7 @@ static void answer(struct request *r, uint64_t seed)
     read_answer(&heard, tokens, n);
     n_told = check_messages(r, &heard);
     check(!ended || n_told > 0);
-    go_on(r, &heard);
+    start_next(r, &heard);
     for (size_t i = 0; i < heard.n; i++)
         buf_release(&heard.messages[i].text);
 }
@@ -509,7 +509,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     check(st == OSP_OK || st == OSP_EINVAL || st == OSP_ELIMIT || st == OSP_EFORMAT);
     if (st == OSP_OK && r.form != NULL)
         answer(&r, hash_bytes(0, data, n_bytes));
-    answer_form_free(r.form);
+    answer_grammar_free(r.form);
     osp_chat_free(r.chat);
     request_params_release(&r.params);
     ids_release(&r.prompt);

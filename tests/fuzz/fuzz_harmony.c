@@ -7,7 +7,7 @@
 
 #include "base/utf8.h"
 #include "engine/chat/chat.h"
-#include "text/harmony/harmony_read.h"
+#include "text/harmony/harmony_parser.h"
 #include "text/harmony/harmony_types.h"
 
 enum {
@@ -93,22 +93,22 @@ static void read_all(const uint8_t *data, size_t n_bytes, bool with_start, struc
 {
     static const char *const tools[] = {"get_weather"};
     const struct harmony_sink sink = {s, on_begin, on_delta, on_end};
-    struct harmony_reader *r = harmony_reader_new(published(), &sink, !with_start);
+    struct harmony_parser *r = harmony_parser_new(published(), &sink, !with_start);
 
     s->n_open = 0;
     buf_init(&s->text, OUT_BYTES_MAX);
-    harmony_reader_set_tools(r, tools, 1);
+    harmony_parser_set_tools(r, tools, 1);
     if (with_start) {
-        harmony_reader_push(r, tokenizer_specials(published())->start);
-        harmony_reader_push(r, ASSISTANT);
+        harmony_parser_push(r, tokenizer_specials(published())->start);
+        harmony_parser_push(r, ASSISTANT);
     }
     for (size_t i = 0; i + 1 < n_bytes; i += 2) {
-        harmony_reader_push(r, token_of(data + i));
-        check(harmony_reader_in_content(r) == (s->n_open == 1));
+        harmony_parser_push(r, token_of(data + i));
+        check(harmony_parser_in_content(r) == (s->n_open == 1));
     }
-    harmony_reader_finish(r);
+    harmony_parser_finish(r);
     check(s->n_open == 0);
-    harmony_reader_free(r);
+    harmony_parser_free(r);
 }
 
 static void fuzz_reader(const uint8_t *data, size_t n_bytes)

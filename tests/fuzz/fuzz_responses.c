@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "serve/fields/json_in.h"
+#include "serve/fields/request_params.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_input.h"
 #include "serve/responses/response_tools.h"
@@ -64,14 +64,14 @@ static void render(const struct response_input *in, const struct response_tools 
     struct osp_chat *chat = NULL;
 
     check(text != NULL);
-    (void)!response_input_explain(in, tools->places, tools->n,
+    (void)!response_input_explain(in, tools->source_index, tools->n,
                                   osp_chat_from_json(&chat, text, strlen(text)));
     osp_chat_free(chat);
     free(text);
     json_decref(body);
 }
 
-static void tell(const json_t *body, const struct request_params *p, const json_t *tools)
+static void check_echo(const json_t *body, const struct request_params *p, const json_t *tools)
 {
     char *echo = response_echo(body, p, tools, true, "low");
 
@@ -95,9 +95,9 @@ static enum osp_status read_all(struct response_input *in, struct request_params
     TRY(fields_read(p, &fields, body));
     TRY(response_tools_read(tools, p, json_object_get(body, "tools")));
     TRY(response_input_instructions(in, json_object_get(body, "instructions")));
-    TRY(response_input_before(in, before));
+    TRY(response_input_previous(in, before));
     TRY(response_input_add(in, json_object_get(body, "input")));
-    tell(body, p, tools->told);
+    check_echo(body, p, tools->echoed);
     render(in, tools);
 out:
     return st;

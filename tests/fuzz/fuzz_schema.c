@@ -102,7 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes)
     check(st == OSP_OK || st == OSP_EINVAL || st == OSP_ELIMIT);
     if (st == OSP_OK)
         walk(g, (uint32_t)n_bytes);
-    grammar_drop(g);
+    grammar_unref(g);
     free(text);
     return 0;
 }

@@ -30,7 +30,7 @@ def control(tmp_path):
         (tmp_path / "next").write_text(text)
         (tmp_path / "next").rename(file)
 
-    steer.file, steer.is_held = file, held.exists
+    steer.file, steer.is_constrained = file, held.exists
     return steer
 
 
@@ -116,7 +116,7 @@ def leave(server, control, connection):
     request was gone, that one among them."""
     before = server.metric("osprey:http_disconnects_total")
     control("hang")
-    until(control.is_held)
+    until(control.is_constrained)
     n = server.metric("osprey:steps_total") + 1
     connection.close()
     until(lambda: server.metric("osprey:http_disconnects_total") > before)

@@ -22,7 +22,7 @@ enum { EVENTS_MAX = 512, READ_BYTES = 64 << 10, GAPS_MAX = 1 << 20, SOURCES = 20
 static const char *const MARK_TEXT[MARKS] = {"\"content\":\"", "data: [DONE]", "data: {\"error\""};
 enum { MARK_CONTENT, MARK_DONE, MARK_ERROR };
 
-static void die(const char *what)
+static void mark_dead(const char *what)
 {
     perror(what);
     exit(1);
@@ -66,15 +66,15 @@ static int dial(int port, int index)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), on = 1;
 
     if (fd < 0)
-        die("socket");
+        mark_dead("socket");
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + (uint32_t)index % SOURCES);
     setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&from, sizeof from) != 0)
-        die("bind");
+        mark_dead("bind");
     if (connect(fd, (struct sockaddr *)&to, sizeof to) != 0 && errno != EINPROGRESS)
-        die("connect");
+        mark_dead("connect");
     return fd;
 }
 
@@ -92,7 +92,7 @@ void client_open(struct clients *c, int index, char *request, size_t n_request)
                          .begin_ns = clock_ns()};
     event.data.ptr = k;
     if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, k->fd, &event) != 0)
-        die("epoll_ctl");
+        mark_dead("epoll_ctl");
     c->n_open++;
 }
 

@@ -36,7 +36,7 @@ struct fake {
     const struct batch *batch;
     uint64_t end_ns; /* of the step that runs, or ran last */
     int step_ms;
-    bool repeats_steps;
+    bool uses_graphs;
     int32_t header[5]; /* <|start|> assistant <|channel|> final <|message|> */
     int32_t letters[N_LETTERS];
     struct script script;
@@ -180,7 +180,7 @@ static enum osp_status fake_open(struct backend **out, const struct backend_opti
     enum osp_status st = read_ids(f);
 
     f->step_ms = step_ms ? atoi(step_ms) : STEP_MS_DEFAULT;
-    f->repeats_steps = opt->repeats_steps;
+    f->uses_graphs = opt->uses_graphs;
     if (st == OSP_OK)
         *out = (struct backend *)f;
     else
@@ -196,7 +196,7 @@ static void fake_close(struct backend *be)
 static void fake_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
-    *out = (struct device_info){.name = "a device that computes nothing", .runs_behind = true};
+    *out = (struct device_info){.name = "a device that computes nothing", .runs_async = true};
 }
 
 /* Never touched, so never resident. */
@@ -283,7 +283,7 @@ static enum osp_status fake_step_begin(struct backend *be, const struct batch *b
     struct fake *f = fake_of(be);
 
     f->batch = b;
-    *out = f->repeats_steps && f->sample.tokens.data ? STEP_REPLAY : STEP_RECORD;
+    *out = f->uses_graphs && f->sample.tokens.data ? STEP_REPLAY : STEP_RECORD;
     return OSP_OK;
 }
 
@@ -316,12 +316,12 @@ static enum osp_status fake_sample(struct backend *be, const struct sample_args 
         (void)a;                                                                                   \
         return OSP_OK;                                                                             \
     }
-FAKE_STAGE(embed)
-FAKE_STAGE(attn_in)
+FAKE_STAGE(embed_rmsnorm)
+FAKE_STAGE(attn_qkv)
 FAKE_STAGE(attn)
 FAKE_STAGE(attn_out)
-FAKE_STAGE(join)
-FAKE_STAGE(route)
+FAKE_STAGE(residual_rmsnorm)
+FAKE_STAGE(router)
 FAKE_STAGE(experts)
 FAKE_STAGE(logits)
 
@@ -352,12 +352,12 @@ const struct backend_ops fake_backend_ops = {.name = "cpu",
                                              .step_begin = fake_step_begin,
                                              .step_end = fake_step_end,
                                              .step_wait = fake_step_wait,
-                                             .embed = fake_embed,
-                                             .attn_in = fake_attn_in,
+                                             .embed_rmsnorm = fake_embed_rmsnorm,
+                                             .attn_qkv = fake_attn_qkv,
                                              .attn = fake_attn,
                                              .attn_out = fake_attn_out,
-                                             .join = fake_join,
-                                             .route = fake_route,
+                                             .residual_rmsnorm = fake_residual_rmsnorm,
+                                             .router = fake_router,
                                              .experts = fake_experts,
                                              .logits = fake_logits,
                                              .sample = fake_sample,

@@ -105,7 +105,7 @@ static void submit(struct caller *c, struct osp_request_options *opt)
     CHECK(!world.is_broken);
     totals.n_requests++;
     q = &c->request->seq;
-    q->draw.seed = c->id; /* one that an entropy source gave cannot be told beforehand */
+    q->sampling_params.seed = c->id; /* one that an entropy source gave cannot be told beforehand */
     c->is_exact = q->is_exact;
     CHECK(c->is_exact == (opt->sampling.has_seed && !opt->reuse_generated));
     c->n_tokens_max = q->n_tokens_max;
@@ -153,7 +153,7 @@ static void arrive(struct caller *c)
         opt.n_stop = 1;
     }
     c->is_lazy = pick(6) == 0;
-    opt.prompt_logprobs = c->is_scored = c->id % 5 == 2; /* likewise */
+    opt.prompt_logprobs = c->has_prompt_logprobs = c->id % 5 == 2; /* likewise */
     opt.stop_in_text = c->id % 4 == 0; /* not picked: schedules stay what their numbers say */
     submit(c, &opt);
 }
@@ -186,12 +186,13 @@ static void check_scores(const struct caller *c)
     for (int i = 0; i < c->n_prompt; i++) {
         struct osp_logprob score;
 
-        CHECK(osp_request_prompt_logprob(c->request, (size_t)i, &score) == (c->is_scored && i > 0));
-        if (!c->is_scored || i == 0)
+        CHECK(osp_request_prompt_logprob(c->request, (size_t)i, &score) ==
+              (c->has_prompt_logprobs && i > 0));
+        if (!c->has_prompt_logprobs || i == 0)
             continue;
         CHECK(score.token == c->tokens[i]);
         CHECK(score.logprob == score_of(stamp_of(c->token_hash[i - 1], c->kind_hash[i - 1])));
-        totals.n_scored++;
+        totals.n_logprobs_done++;
     }
 }
 

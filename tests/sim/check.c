@@ -161,7 +161,7 @@ static void check_caller(struct caller *c)
     CHECK(q->n_tokens <= c->n_all);
     CHECK(memcmp(q->tokens + c->n_tokens, c->tokens + c->n_tokens,
                  (size_t)(q->n_tokens - c->n_tokens) * sizeof *q->tokens) == 0);
-    CHECK(q->n_stored < q->n_tokens + q->is_awaited ||
+    CHECK(q->n_stored < q->n_tokens + q->is_token_pending ||
           (q->n_stored == q->n_tokens && q->end == SEQ_END_FAILED));
     CHECK(q->n_stored >= c->n_stored || q->n_preempted > c->n_preempted ||
           q->state == SEQ_ENDED); /* only who gave way goes back */
@@ -296,9 +296,9 @@ static int n_due_keys(void)
     return n_found;
 }
 
-static void pass(struct turn *t, int n_others_due, int64_t *dues, int64_t *total)
+static void count_bypass(struct turn *t, int n_others_due, int64_t *dues, int64_t *total)
 {
-    if (++t->n_passed != sched()->limits.passes_max)
+    if (++t->n_passed != sched()->limits.bypass_max)
         return;
     t->n_due_before = n_others_due;
     t->due = ++*dues;
@@ -312,7 +312,7 @@ static void pass_by(const struct queue_list *l, const struct caller *x)
         struct caller *c = l->at[i];
 
         if (c->key == x->key && c->request->seq.arrival < x->request->seq.arrival)
-            pass(&c->turn, n_due(l, x->key), &world.key_dues[x->key], &totals.n_dues);
+            count_bypass(&c->turn, n_due(l, x->key), &world.key_dues[x->key], &totals.n_due_total);
     }
 }
 
@@ -325,14 +325,14 @@ static void pass_keys_by(const struct queue_list *l, const struct caller *x)
         const int k = l->at[i]->key;
 
         if (k != x->key && !is_passed[k])
-            pass(&world.key_turn[k], n_due_keys(), &world.dues, &totals.n_key_dues);
+            count_bypass(&world.key_turn[k], n_due_keys(), &world.dues, &totals.n_key_dues);
         is_passed[k] = true;
     }
 }
 
 static void check_bound(const struct turn *t)
 {
-    CHECK(t->n_passed <= sched()->limits.passes_max + 2 * (t->n_due_before + 1));
+    CHECK(t->n_passed <= sched()->limits.bypass_max + 2 * (t->n_due_before + 1));
 }
 
 static void sort_by_arrival(struct caller **list, int n)
@@ -385,7 +385,7 @@ static void note_admissions(const struct queue_list *l)
     }
     for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine && c->request->seq.client != NULL)
-            world.key_dues[c->key] = c->request->seq.client->line.n_dues;
+            world.key_dues[c->key] = c->request->seq.client->fair_queue.n_due_total;
 }
 
 /* Those whom the step admitted must be the first in the order that the rule gives. */
@@ -431,7 +431,7 @@ static bool is_kept(const struct caller *c)
 }
 
 /* Of two of one key. */
-static bool own_stays_before(const struct caller *a, const struct caller *b)
+static bool has_lower_priority(const struct caller *a, const struct caller *b)
 {
     const struct seq *p = &a->request->seq, *q = &b->request->seq;
 
@@ -451,7 +451,7 @@ static void find_rank(const struct caller *c, int *least, int *most)
         bool runs_still;
 
         if (i == c || i->request == NULL || !i->is_mine || i->key != c->key ||
-            !(i->ran || i->is_admitted) || !own_stays_before(i, c))
+            !(i->ran || i->is_admitted) || !has_lower_priority(i, c))
             continue;
         runs_still = i->request->seq.state != SEQ_ENDED && !i->is_admitted;
         *least += runs_still;
@@ -465,7 +465,7 @@ static bool may_stay_before(const struct caller *a, const struct caller *b)
     int least, most, unused;
 
     if (a->key == b->key || is_kept(a) || is_kept(b))
-        return own_stays_before(a, b);
+        return has_lower_priority(a, b);
     find_rank(a, &least, &unused);
     find_rank(b, &unused, &most);
     return least < most || (least == most && a->request->seq.arrival < b->request->seq.arrival);
@@ -521,7 +521,7 @@ static int64_t charge_of(struct caller *c)
     if (q->times.admit_ns == 0)
         return 0;
     for (int i = from; i < q->n_stored; i++)
-        charge += i < c->n_prompt ? SERVED_PROMPT : SERVED_GENERATED;
+        charge += i < c->n_prompt ? SERVED_PREFILL : SERVED_DECODE;
     if (q->n_stored > from)
         c->n_charged = q->n_stored;
     return charge;
@@ -578,7 +578,7 @@ static void spread_over(struct spread *s, int64_t served)
 static void check_fair(void)
 {
     const struct sched_limits *l = &sched()->limits;
-    const int64_t bound = (int64_t)l->n_seqs_max * SERVED_GENERATED * l->context_tokens_max;
+    const int64_t bound = (int64_t)l->n_seqs_max * SERVED_DECODE * l->context_tokens_max;
     struct spread keys = {0, INT64_MAX}, users[KEYS_MAX];
 
     for (int k = 0; k < KEYS_MAX; k++)
@@ -605,7 +605,7 @@ static void check_leaves(const struct caller *c)
 
     if (!c->is_mine || (!c->is_canceled && !is_late))
         return;
-    CHECK(q->is_under_way && q->leaving != SEQ_END_NONE);
+    CHECK(q->is_in_flight && q->end_pending != SEQ_END_NONE);
     CHECK(world.odds.is_async);
     totals.n_left++;
 }
@@ -624,7 +624,7 @@ void check_before_step(void)
     memset(before.user_served, 0, sizeof before.user_served);
     note_served(before.served, before.user_served);
     before.n_steps = sched()->n_steps;
-    before.was_under_way = world.is_under_way;
+    before.was_under_way = world.is_in_flight;
 }
 
 /* One step ends in every turn with work; where none was under way, and others may be, one begins. */
@@ -632,15 +632,15 @@ static void check_progress(bool had_work)
 {
     const int64_t n = sched()->n_steps - before.n_steps;
 
-    CHECK(world.is_under_way == (sched()->under_way != NULL));
+    CHECK(world.is_in_flight == (sched()->in_flight != NULL));
     if (world.is_broken || !had_work)
         return;
     if (world.odds.is_async && !before.was_under_way)
-        CHECK(n == 0 && world.is_under_way);
+        CHECK(n == 0 && world.is_in_flight);
     else
         CHECK(n == 1);
-    CHECK(!world.is_under_way || world.odds.is_async);
-    CHECK(world.is_under_way || !world.odds.is_async || sched_any(sched()) == NULL);
+    CHECK(!world.is_in_flight || world.odds.is_async);
+    CHECK(world.is_in_flight || !world.odds.is_async || sched_any(sched()) == NULL);
 }
 
 void check_in_step(void)
@@ -682,9 +682,9 @@ void check_at_end(void)
     }
     totals.n_preemptions += s->n_preemptions;
     totals.n_swapped += s->n_swapped_pages;
-    totals.n_again += s->n_computed_again;
+    totals.n_again += s->n_recomputed;
     totals.n_cached += s->n_cached_tokens;
     totals.n_ahead += s->n_planned_ahead;
     totals.n_sent += s->n_sent;
-    totals.n_void_rows += s->n_void_rows;
+    totals.n_wasted_rows += s->n_wasted_rows;
 }

@@ -10,10 +10,10 @@ enum { VOCAB = 300000 };
 static struct model model;
 static struct layer layers[N_PAGE_GROUPS];
 static struct osp_model shell;
-static int32_t drawn[2][LIVE_MAX]; /* of step n in n % 2 */
-static int32_t results[LIVE_MAX];  /* behind a step's end */
+static int32_t sampled[2][LIVE_MAX]; /* of step n in n % 2 */
+static int32_t results[LIVE_MAX];    /* behind a step's end */
 static float scores[2][LIVE_MAX], logprobs[LIVE_MAX];
-static uint64_t begun_ns, ended_ns; /* of the step that was last waited for */
+static uint64_t launched_ns, ended_ns; /* of the step that was last waited for */
 static char memory[N_PAGE_GROUPS][PAGES_MAX * 64 * 16 * 8];
 
 uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash)
@@ -41,7 +41,7 @@ uint64_t next_kind_hash(uint64_t before, bool generated, int position)
 }
 
 /* Who does not ask for exactness may have had pages in the other arithmetic. */
-static int32_t draw(uint64_t id, int position, uint64_t stamp, bool is_exact)
+static int32_t sampling_params(uint64_t id, int position, uint64_t stamp, bool is_exact)
 {
     uint64_t bits = mix(mix(id, is_exact ? stamp : stamp >> 24), (uint64_t)position);
 
@@ -56,7 +56,8 @@ int32_t draw_at(const struct caller *c)
 {
     int last = c->n_all - 1;
 
-    return draw(c->id, c->n_all, stamp_of(c->token_hash[last], c->kind_hash[last]), c->is_exact);
+    return sampling_params(c->id, c->n_all, stamp_of(c->token_hash[last], c->kind_hash[last]),
+                           c->is_exact);
 }
 
 /* ---- pages ---- */
@@ -96,9 +97,9 @@ static int32_t token_of(const struct batch *b, int row)
 
     if (token >= 0)
         return token;
-    CHECK(world.is_under_way);
-    CHECK(batch_token_sample(token) < LIVE_MAX);
-    return drawn[(world.n_begun + 1) % 2][batch_token_sample(token)];
+    CHECK(world.is_in_flight);
+    CHECK(batch_sample_index(token) < LIVE_MAX);
+    return sampled[(world.n_begun + 1) % 2][batch_sample_index(token)];
 }
 
 static void store_row(const struct batch *b, int row, int part, const struct seq *q)
@@ -109,7 +110,7 @@ static void store_row(const struct batch *b, int row, int part, const struct seq
     uint64_t token_hash = position > 0 ? before >> 24 : salt_hash(q->salt);
     uint64_t stamp =
         stamp_of(next_token_hash(token_hash, token_of(b, row)),
-                 next_kind_hash(before & 0xFFFFFF, BATCH_KINDS(b)[row] == ROW_GENERATED, position));
+                 next_kind_hash(before & 0xFFFFFF, BATCH_PHASES(b)[row] == PHASE_DECODE, position));
 
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         uint64_t *to = slot(b, s, g, position);
@@ -151,7 +152,7 @@ static bool is_void(const struct caller *c, const struct batch *b, int row)
     return BATCH_TOKENS(b)[row] < 0 && BATCH_POSITIONS(b)[row] >= c->n_all;
 }
 
-static void run_part(const struct batch *b, int part, const struct step_part *p)
+static void run_part(const struct batch *b, int part, const struct step_chunk *p)
 {
     const struct caller *c = caller_of(p->seq);
     const struct batch_seq *s = &BATCH_SEQS(b)[part];
@@ -167,7 +168,7 @@ static void run_part(const struct batch *b, int part, const struct step_part *p)
         CHECK(BATCH_ROW_SEQ(b)[row] == part);
         CHECK(BATCH_POSITIONS(b)[row] == position);
         CHECK(token_of(b, row) == c->tokens[position] || is_void(c, b, row));
-        CHECK((BATCH_KINDS(b)[row] == ROW_GENERATED) == (position >= c->n_prompt));
+        CHECK((BATCH_PHASES(b)[row] == PHASE_DECODE) == (position >= c->n_prompt));
         store_row(b, row, part, p->seq);
     }
     for (int i = 0; i < s->n_rows && !is_void(c, b, s->first_row + i); i++)
@@ -191,24 +192,25 @@ static void draw_all(const struct batch *b)
     for (int i = 0; i < b->n_samples; i++) {
         const struct batch_sample *d = &BATCH_SAMPLES(b)[i];
         int part = BATCH_ROW_SEQ(b)[d->row];
-        const struct caller *c = caller_of(world.engine->sched.plan->parts[part].seq);
+        const struct caller *c = caller_of(world.engine->sched.plan->chunks[part].seq);
         uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
 
         if (is_told(b, d)) {
-            CHECK(c->is_scored && (int)d->position < c->n_prompt);
-            drawn[world.n_begun % 2][i] = BATCH_BIASES(b)[d->first_bias].id;
+            CHECK(c->has_prompt_logprobs && (int)d->position < c->n_prompt);
+            sampled[world.n_begun % 2][i] = BATCH_BIASES(b)[d->first_bias].id;
             scores[world.n_begun % 2][i] = score_of(stamp);
             continue;
         }
         CHECK(d->seed == c->id);
-        drawn[world.n_begun % 2][i] = draw(d->seed, (int)d->position, stamp, c->is_exact);
+        sampled[world.n_begun % 2][i] =
+            sampling_params(d->seed, (int)d->position, stamp, c->is_exact);
     }
 }
 
-static void die(void)
+static void mark_dead(void)
 {
     world.is_broken = true;
-    world.is_under_way = false;
+    world.is_in_flight = false;
     world.n_waited = world.n_begun;
 }
 
@@ -218,24 +220,24 @@ static enum osp_status sim_step_begin(struct backend *be, const struct batch *b,
 
     (void)be;
     *out = STEP_REPLAY;
-    CHECK(world.n_begun == world.n_waited + world.is_under_way);
-    CHECK(!world.is_under_way || world.odds.is_ahead);
-    CHECK(b->n_seqs == plan->n_parts && b->n_rows == plan->n_rows && b->n_rows > 0);
+    CHECK(world.n_begun == world.n_waited + world.is_in_flight);
+    CHECK(!world.is_in_flight || world.odds.is_ahead);
+    CHECK(b->n_seqs == plan->n_chunks && b->n_rows == plan->n_rows && b->n_rows > 0);
     CHECK(b->n_rows <= world.engine->limits.n_batch_tokens_max);
     CHECK(b->size_bytes <= sched_batch_bytes_max(&world.engine->limits));
     memset(world.writer, 0, sizeof world.writer);
-    for (int i = 0; i < plan->n_parts; i++) {
+    for (int i = 0; i < plan->n_chunks; i++) {
         CHECK(i == 0 ||
-              BATCH_KINDS(b)[BATCH_SEQS(b)[i].first_row] <=
-                  BATCH_KINDS(b)[BATCH_SEQS(b)[i - 1].first_row] ||
-              BATCH_KINDS(b)[BATCH_SEQS(b)[i].first_row] == ROW_PROMPT); /* generated first */
-        run_part(b, i, &plan->parts[i]);
+              BATCH_PHASES(b)[BATCH_SEQS(b)[i].first_row] <=
+                  BATCH_PHASES(b)[BATCH_SEQS(b)[i - 1].first_row] ||
+              BATCH_PHASES(b)[BATCH_SEQS(b)[i].first_row] == PHASE_PREFILL); /* generated first */
+        run_part(b, i, &plan->chunks[i]);
     }
     draw_all(b);
     totals.n_rows += b->n_rows;
     if (!chance(2 * world.odds.device))
         return OSP_OK;
-    die();
+    mark_dead();
     return fail(OSP_EDEVICE, "the made-up device has failed");
 }
 
@@ -244,22 +246,22 @@ static enum osp_status sim_step_end(struct backend *be, uint64_t *ticket)
     (void)be;
     *ticket = world.n_begun++;
     memset(results, 0x55, sizeof results);
-    world.is_under_way = true;
+    world.is_in_flight = true;
     return OSP_OK;
 }
 
 static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
 {
     (void)be;
-    CHECK(world.is_under_way);
+    CHECK(world.is_in_flight);
     CHECK(ticket == world.n_waited);
-    world.is_under_way = ++world.n_waited < world.n_begun;
-    begun_ns = sim_now_ns;
+    world.is_in_flight = ++world.n_waited < world.n_begun;
+    launched_ns = sim_now_ns;
     sim_now_ns += 1 + (uint64_t)pick(20000000);
     if (chance(world.odds.jump))
         sim_now_ns += 3600000000000u;
     ended_ns = sim_now_ns;
-    memcpy(results, drawn[ticket % 2], sizeof results);
+    memcpy(results, sampled[ticket % 2], sizeof results);
     memcpy(logprobs, scores[ticket % 2], sizeof logprobs);
     if (world.odds.is_async) {
         check_in_step();
@@ -267,22 +269,22 @@ static enum osp_status sim_step_wait(struct backend *be, uint64_t ticket)
     }
     if (!chance(2 * world.odds.device))
         return OSP_OK;
-    die();
+    mark_dead();
     return fail(OSP_EDEVICE, "the made-up device has failed in a step");
 }
 
-static enum osp_status sim_drawn(struct backend *be, struct drawn *out)
+static enum osp_status sim_sampled(struct backend *be, struct sampled *out)
 {
     (void)be;
-    *out = (struct drawn){
-        .tokens = results, .logprobs = logprobs, .begin_ns = begun_ns, .end_ns = ended_ns};
+    *out = (struct sampled){
+        .tokens = results, .logprobs = logprobs, .begin_ns = launched_ns, .end_ns = ended_ns};
     return OSP_OK;
 }
 
 static enum osp_status sim_move(struct backend *be, void *to, const void *from, size_t size_bytes)
 {
     (void)be;
-    CHECK(!world.is_under_way);
+    CHECK(!world.is_in_flight);
     memcpy(to, from, size_bytes);
     return OSP_OK;
 }
@@ -290,8 +292,9 @@ static enum osp_status sim_move(struct backend *be, void *to, const void *from, 
 static void sim_info(const struct backend *be, struct device_info *out)
 {
     (void)be;
-    *out = (struct device_info){
-        .name = "made up", .runs_behind = world.odds.is_behind, .runs_ahead = world.odds.is_ahead};
+    *out = (struct device_info){.name = "made up",
+                                .runs_async = world.odds.is_behind,
+                                .runs_pipelined = world.odds.is_ahead};
 }
 
 static int sim_costs(const struct backend *be, struct stage_cost *out, int n_max)
@@ -310,7 +313,7 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .step_begin = sim_step_begin,
                                            .step_end = sim_step_end,
                                            .step_wait = sim_step_wait,
-                                           .drawn = sim_drawn,
+                                           .sampled = sim_sampled,
                                            .costs = sim_costs};
 
 struct osp_model *sim_model(struct osp_tokenizer *tokenizer)
@@ -321,11 +324,11 @@ struct osp_model *sim_model(struct osp_tokenizer *tokenizer)
     model.sample.tokens.data = results;
     model.sample.logprobs.data = logprobs;
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        layers[g].attn_in.group = (enum page_group)g;
-        layers[g].attn_in.kv = (struct tensor){.dtype = DTYPE_F32,
-                                               .n_dims = 5,
-                                               .dim = {PAGES_MAX, 2, 1, PAGE_TOKENS, 1},
-                                               .data = memory[g]};
+        layers[g].attn_qkv.group = (enum page_group)g;
+        layers[g].attn_qkv.kv = (struct tensor){.dtype = DTYPE_F32,
+                                                .n_dims = 5,
+                                                .dim = {PAGES_MAX, 2, 1, PAGE_TOKENS, 1},
+                                                .data = memory[g]};
         shell.facts.page_bytes[g] = kv_page_bytes(DTYPE_F32, 1, 1);
         CHECK(shell.facts.page_bytes[g] * PAGES_MAX <= (int64_t)sizeof memory[g]);
     }

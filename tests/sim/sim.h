@@ -37,7 +37,7 @@ struct caller {
     uint64_t token_hash[CONTEXT_MAX], kind_hash[CONTEXT_MAX]; /* of all up to a position */
     bool is_exact, is_drawn_nan;                              /* the draw behind n_all fails */
     int n_text;                /* bytes of the answer that must be heard at the end */
-    bool is_scored;            /* its prompt is */
+    bool has_prompt_logprobs;  /* its prompt is */
     bool is_cut;               /* by a stop string there */
     bool is_canceled, is_lazy; /* reads only at the end */
     uint64_t deadline_ns;
@@ -61,7 +61,7 @@ struct odds {
 };
 
 struct world {
-    uint64_t seed, draws, n_born;
+    uint64_t seed, is_sampled, n_born;
     struct odds odds;
     struct osp_engine *engine;
     struct caller caller[LIVE_MAX];
@@ -74,15 +74,15 @@ struct world {
     struct turn key_turn[KEYS_MAX];
     int64_t key_dues[KEYS_MAX], key_admissions[KEYS_MAX]; /* among the requests of each */
     int writer[N_PAGE_GROUPS][PAGES_MAX]; /* part of the step that writes a page, from 1 */
-    bool is_under_way;                    /* a step, on the device */
+    bool is_in_flight;                    /* a step, on the device */
     uint64_t n_begun, n_waited;           /* steps of the device */
 };
 
 struct totals {
     int64_t n_turns, n_requests, n_admissions, n_preemptions, n_swapped, n_again, n_cached, n_rows;
-    int64_t n_dues, n_key_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
-    int64_t n_scored; /* tokens of prompts whose scores were as they must be */
-    int64_t n_sent, n_void_rows;
+    int64_t n_due_total, n_key_dues, n_device, n_ahead, n_left, n_nan, n_timeouts, n_cuts, n_shared;
+    int64_t n_logprobs_done; /* tokens of prompts whose scores were as they must be */
+    int64_t n_sent, n_wasted_rows;
 };
 
 extern struct world world;
@@ -102,7 +102,7 @@ extern int32_t sim_letter[LETTERS]; /* ids of "a", "b", ... */
 
 static inline int pick(int below)
 {
-    return (int)(rng_bits(world.seed, world.draws++, 0) % (uint64_t)below);
+    return (int)(rng_bits(world.seed, world.is_sampled++, 0) % (uint64_t)below);
 }
 
 static inline bool chance(int one_in)

@@ -81,7 +81,7 @@ static struct batch *only_row(const struct batch *b, int row)
     seq->first_row = 0;
     seq->n_rows = 1;
     ((int32_t *)BATCH_POSITIONS(one))[0] = BATCH_POSITIONS(b)[row];
-    ((int32_t *)BATCH_KINDS(one))[0] = BATCH_KINDS(b)[row];
+    ((int32_t *)BATCH_PHASES(one))[0] = BATCH_PHASES(b)[row];
     memcpy((int32_t *)BATCH_PAGES(one), BATCH_PAGES(b), (size_t)b->n_pages * sizeof(int32_t));
     return one;
 }
@@ -100,7 +100,7 @@ static void compare_alone(const struct attn_args *a, const struct batch *b, int 
     if (memcmp(alone.att.data, row_of(&a->att, row), row_bytes) != 0) {
         printf("    KV %s, window %d, position %d, kind %d: a row alone has other bits\n",
                dtype_name(a->kv.dtype), a->window_tokens, BATCH_POSITIONS(b)[row],
-               BATCH_KINDS(b)[row]);
+               BATCH_PHASES(b)[row]);
         worst.stage = INFINITY;
     }
     drop(&alone.q), drop(&alone.att);
@@ -110,8 +110,8 @@ static void compare_alone(const struct attn_args *a, const struct batch *b, int 
 /* A device of its own rounds the queries and weights of prompts to bf16, in pages of 16 bits or less. */
 static bool rounds_weights(const struct attn_args *a, const struct batch *b, int row)
 {
-    return under.is_elsewhere && a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == 64 &&
-           BATCH_KINDS(b)[row] == ROW_PROMPT;
+    return under.is_in_worker && a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == 64 &&
+           BATCH_PHASES(b)[row] == PHASE_PREFILL;
 }
 
 static void note_codes(double found, double expected)
@@ -183,7 +183,7 @@ void check_attn(void)
     const struct span several[] = {{0, 1}, {63, 1}, {64, 1}, {127, 1}, {128, 1}, {129, 17}};
     const struct span split[] = {{510, 4}, {1023, 1}, {1024, 1}, {700, 1}}; /* borders of 512 */
     /* where a device may divide keys into more, or larger, parts */
-    const struct span levels[] = {{286, 4}, {510, 4}, {1022, 4}, {2047, 2}, {4094, 3}, {8191, 2}};
+    const struct span isas[] = {{286, 4}, {510, 4}, {1022, 4}, {2047, 2}, {4094, 3}, {8191, 2}};
     const struct span many[] = {{205, 5}, {700, 4}}; /* for blocks that have all keys of a row */
     const struct span last = {131070, 2};
 
@@ -199,7 +199,7 @@ void check_attn(void)
         check_attn_case(several, 6, 6, 2, 40, windows[i]);
         check_attn_case(split, 4, 9, 1, 64, windows[i]);
         check_attn_case(&far, 1, 3, 1, 64, windows[i]);
-        check_attn_case(levels, 6, 10, 1, 64, windows[i]);
+        check_attn_case(isas, 6, 10, 1, 64, windows[i]);
     }
     check_attn_case(many, 2, 32, 32, 64, 0);
     check_attn_case(&last, 1, 8, 1, 64, 128);

@@ -75,9 +75,9 @@ static void compare_experts(const struct experts_args *a, int t, struct squares 
 /* One case's relative error, of its rows of each kind. */
 static void note_squares(const struct squares s[2])
 {
-    for (int kind = 0; kind < 2; kind++) {
-        const bool is_coarse = under.is_mxfp8 && kind == ROW_PROMPT;
-        const double error = s[kind].values > 0 ? sqrt(s[kind].errors / s[kind].values) : 0;
+    for (int phase = 0; phase < 2; phase++) {
+        const bool is_coarse = under.is_mxfp8 && phase == PHASE_PREFILL;
+        const double error = s[phase].values > 0 ? sqrt(s[phase].errors / s[phase].values) : 0;
         double *largest = is_coarse ? &worst.mxfp8 : &worst.int8;
 
         *largest = worst_of(*largest, error);
@@ -92,7 +92,7 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     struct batch *b = rows_batch(T, 1);
     struct experts_args a = some_experts(T, E, A, C, F, dtype);
 
-    const bool is_rounded = under.has_rounding && (under.is_elsewhere || layout == LAYOUT_ROWS);
+    const bool is_rounded = under.has_rounding && (under.is_in_worker || layout == LAYOUT_ROWS);
     const bool is_coarse = dtype == DTYPE_MXFP4 ? under.has_int8 : is_rounded;
     struct squares squares[2] = {{0}}; /* of rows of each kind */
     struct experts_args ours;
@@ -103,7 +103,7 @@ static void check_experts_case(int T, int E, int A, int C, int F, enum dtype dty
     ours = on_device(&a);
     RUN(experts, b, &ours);
     for (int t = 0; t < T; t++)
-        compare_experts(&a, t, is_coarse ? &squares[BATCH_KINDS(b)[t]] : NULL);
+        compare_experts(&a, t, is_coarse ? &squares[BATCH_PHASES(b)[t]] : NULL);
     if (is_coarse)
         note_squares(squares);
     drop_experts(&a);

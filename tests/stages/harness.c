@@ -123,7 +123,7 @@ const float *row_of(const struct tensor *t, int64_t row)
 double rounded_dot(const struct tensor *w, int64_t r, const float *x)
 {
     const bool is_bf16 = under.has_rounding && w->dtype == DTYPE_BF16;
-    const bool is_fp16 = under.is_elsewhere && w->dtype == DTYPE_MXFP4;
+    const bool is_fp16 = under.is_in_worker && w->dtype == DTYPE_MXFP4;
     double sum = 0;
 
     if (!is_bf16 && !is_fp16)
@@ -159,13 +159,13 @@ double mxfp8_dot(const struct tensor *w, int64_t r, const float *x)
 
 /* ---- batches ---- */
 
-static enum row_kind kind_of(int row, int n_rows)
+static enum phase phase_of(int row, int n_rows)
 {
     return row < (under.mixture == ALL_PROMPT          ? 0
                   : under.mixture == A_THIRD_GENERATED ? (n_rows + 2) / 3
                                                        : n_rows)
-               ? ROW_GENERATED
-               : ROW_PROMPT;
+               ? PHASE_DECODE
+               : PHASE_PREFILL;
 }
 
 struct batch *batch_of(const struct span *spans, int n, int n_samples, int window_tokens)
@@ -196,7 +196,7 @@ struct batch *batch_of(const struct span *spans, int n, int n_samples, int windo
         for (int k = 0; k < spans[i].n_rows; k++, row++) {
             ((int32_t *)BATCH_POSITIONS(b))[row] = spans[i].first_position + k;
             ((int32_t *)BATCH_ROW_SEQ(b))[row] = i;
-            ((int32_t *)BATCH_KINDS(b))[row] = (int32_t)kind_of(row, counts.n_rows);
+            ((int32_t *)BATCH_PHASES(b))[row] = (int32_t)phase_of(row, counts.n_rows);
         }
     }
     return b;
@@ -219,23 +219,23 @@ void choose_row_counts(void)
 {
     under.row_counts = under.is_quick ? quick_counts : all_counts;
     under.n_row_counts = under.is_quick       ? ROW_COUNTS_QUICK
-                         : under.is_elsewhere ? ROW_COUNTS
+                         : under.is_in_worker ? ROW_COUNTS
                                               : ROW_COUNTS_CPU;
 }
 
-struct rope some_rope(int head_width)
+struct rope some_rope(int head_dim)
 {
-    struct rope rope = {.head_width = head_width, .concentration = 1.25f};
+    struct rope rope = {.head_dim = head_dim, .concentration = 1.25f};
 
-    for (int i = 0; i < head_width / 2; i++)
+    for (int i = 0; i < head_dim / 2; i++)
         rope.inverse_frequency[i] = (float)pow(0.5, i);
     return rope;
 }
 
-struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_width)
+struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_dim)
 {
     struct tensor t = {
-        .dtype = dtype, .n_dims = 5, .dim = {n_pages, 2, n_heads, PAGE_TOKENS, head_width}};
+        .dtype = dtype, .n_dims = 5, .dim = {n_pages, 2, n_heads, PAGE_TOKENS, head_dim}};
 
     t.data = room(2 * n_pages * n_heads * naive_side_bytes(&t));
     return t;

@@ -52,7 +52,7 @@ struct under_test {
     bool has_rounding;   /* it rounds what meets BF16 weights to bf16, but for the router */
     bool has_codes;      /* the level meets pages of I16 with integers */
     bool is_quick;       /* CHECK_QUICK: fewer cases */
-    bool is_elsewhere;   /* the device has memory of its own; what meets MXFP4 is fp16 */
+    bool is_in_worker;   /* the device has memory of its own; what meets MXFP4 is fp16 */
     bool is_mxfp8;       /* the device rounds prompts' rows to MXFP8 for MXFP4 weights */
 };
 extern struct under_test under;
@@ -164,9 +164,9 @@ enum { KV_TYPES = 4 };
 extern const enum dtype kv_types[KV_TYPES]; /* only the last is not everywhere */
 
 /* Frequencies of any kind: what matters here is where they are used. */
-struct rope some_rope(int head_width);
+struct rope some_rope(int head_dim);
 /* A KV cache full of NaN. */
-struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_width);
+struct tensor cache_of(enum dtype dtype, int n_pages, int n_heads, int head_dim);
 
 /* ---- the parts: cases of a stage, and its time with so many rows at the shapes of gpt-oss-20b ---- */
 
@@ -174,21 +174,21 @@ enum { C20 = 2880, F20 = 2880, H20 = 64, K20 = 8, D20 = 64, E20 = 32, A20 = 4 };
 enum { V20 = 201088 / 8 }; /* an eighth of the head: its time is proportional */
 enum { CONTEXT = 4096 };
 
-void check_embed(void);
-void check_join(void);
-void check_attn_in(void);
+void check_embed_rmsnorm(void);
+void check_residual_rmsnorm(void);
+void check_attn_qkv(void);
 void check_attn(void);
 void check_attn_out(void);
-void check_route(void);
+void check_router(void);
 void check_experts(void);
 void check_logits(void);
 void check_sample(void);
 
-void time_join(int n_rows);
-void time_attn_in(int n_rows);
+void time_residual_rmsnorm(int n_rows);
+void time_attn_qkv(int n_rows);
 void time_attn(int n_rows);
 void time_attn_out(int n_rows);
-void time_route(int n_rows);
+void time_router(int n_rows);
 void time_experts(int n_rows);
 void time_logits(int n_rows);
 

@@ -9,8 +9,8 @@ struct member {
 };
 
 /* X(member, role) */
-#define MEMBERS_embed(X) X(x, ROWS) X(y, ROWS) X(table, WEIGHT) X(norm, WEIGHT)
-#define MEMBERS_attn_in(X)                                                                         \
+#define MEMBERS_embed_rmsnorm(X) X(x, ROWS) X(y, ROWS) X(table, WEIGHT) X(norm, WEIGHT)
+#define MEMBERS_attn_qkv(X)                                                                        \
     X(q, ROWS)                                                                                     \
     X(kv, CACHE)                                                                                   \
     X(y, ROWS)                                                                                     \
@@ -18,11 +18,11 @@ struct member {
     X(wqkv[1], WEIGHT)                                                                             \
     X(wqkv[2], WEIGHT)                                                                             \
     X(bqkv[0], WEIGHT) X(bqkv[1], WEIGHT) X(bqkv[2], WEIGHT) X(kv_rows, ROWS)
-#define MEMBERS_attn(X)     X(att, ROWS) X(q, ROWS) X(kv, CACHE) X(sinks, WEIGHT)
-#define MEMBERS_attn_out(X) X(h, ROWS) X(att, ROWS) X(wo, WEIGHT) X(bo, WEIGHT)
-#define MEMBERS_join(X)     X(x, ROWS) X(y, ROWS) X(h, ROWS) X(norm, WEIGHT)
-#define MEMBERS_route(X)                                                                           \
-    X(ids, ROWS) X(gates, ROWS) X(y, ROWS) X(wr, WEIGHT) X(br, WEIGHT) X(scores, ROWS)
+#define MEMBERS_attn(X)             X(att, ROWS) X(q, ROWS) X(kv, CACHE) X(sinks, WEIGHT)
+#define MEMBERS_attn_out(X)         X(h, ROWS) X(att, ROWS) X(wo, WEIGHT) X(bo, WEIGHT)
+#define MEMBERS_residual_rmsnorm(X) X(x, ROWS) X(y, ROWS) X(h, ROWS) X(norm, WEIGHT)
+#define MEMBERS_router(X)                                                                          \
+    X(ids, ROWS) X(gates, ROWS) X(y, ROWS) X(wr, WEIGHT) X(br, WEIGHT) X(router_logits, ROWS)
 #define MEMBERS_experts(X)                                                                         \
     X(h, ROWS)                                                                                     \
     X(y, ROWS)                                                                                     \
@@ -39,15 +39,15 @@ struct member {
     static const struct member members_##stage[] = {MEMBERS_##stage(MEMBER_OF_##stage)};
 #define MEMBER_OF(stage, name, role_)                                                              \
     {.offset = offsetof(struct stage##_args, name), .role = role_},
-#define MEMBER_OF_embed(name, role)    MEMBER_OF(embed, name, role)
-#define MEMBER_OF_attn_in(name, role)  MEMBER_OF(attn_in, name, role)
-#define MEMBER_OF_attn(name, role)     MEMBER_OF(attn, name, role)
-#define MEMBER_OF_attn_out(name, role) MEMBER_OF(attn_out, name, role)
-#define MEMBER_OF_join(name, role)     MEMBER_OF(join, name, role)
-#define MEMBER_OF_route(name, role)    MEMBER_OF(route, name, role)
-#define MEMBER_OF_experts(name, role)  MEMBER_OF(experts, name, role)
-#define MEMBER_OF_logits(name, role)   MEMBER_OF(logits, name, role)
-#define MEMBER_OF_sample(name, role)   MEMBER_OF(sample, name, role)
+#define MEMBER_OF_embed_rmsnorm(name, role)    MEMBER_OF(embed_rmsnorm, name, role)
+#define MEMBER_OF_attn_qkv(name, role)         MEMBER_OF(attn_qkv, name, role)
+#define MEMBER_OF_attn(name, role)             MEMBER_OF(attn, name, role)
+#define MEMBER_OF_attn_out(name, role)         MEMBER_OF(attn_out, name, role)
+#define MEMBER_OF_residual_rmsnorm(name, role) MEMBER_OF(residual_rmsnorm, name, role)
+#define MEMBER_OF_router(name, role)           MEMBER_OF(router, name, role)
+#define MEMBER_OF_experts(name, role)          MEMBER_OF(experts, name, role)
+#define MEMBER_OF_logits(name, role)           MEMBER_OF(logits, name, role)
+#define MEMBER_OF_sample(name, role)           MEMBER_OF(sample, name, role)
 STAGE_LIST(STAGE_MEMBERS)
 
 static const struct {
@@ -73,7 +73,7 @@ static size_t bytes_of(const struct tensor *t, enum role role)
 
 void move_there(struct mirror *m, void *args)
 {
-    for (int i = 0; i < stages[m->stage].n && under.is_elsewhere; i++) {
+    for (int i = 0; i < stages[m->stage].n && under.is_in_worker; i++) {
         struct tensor *t = tensor_at(args, &stages[m->stage].members[i]);
         const struct tensor host = *t;
 
@@ -93,7 +93,7 @@ void move_there(struct mirror *m, void *args)
 
 void move_back(struct mirror *m, const void *args, void *there)
 {
-    for (int i = 0; i < stages[m->stage].n && under.is_elsewhere; i++) {
+    for (int i = 0; i < stages[m->stage].n && under.is_in_worker; i++) {
         void *host = tensor_at((void *)(uintptr_t)args, &stages[m->stage].members[i])->data;
 
         if (stages[m->stage].members[i].role == WEIGHT || host == NULL)

@@ -1,6 +1,6 @@
 /* The stage sample: greedy tokens and log-probabilities, logits that are no numbers, penalties, biases, masks and
  * likeliest tokens against float64, and draws against the CPU's. */
-#include "backend/edit.h"
+#include "backend/logits_process.h"
 #include "stages/harness.h"
 
 /* Settings of every kind, from hardly any to one of few candidates left. */
@@ -183,7 +183,7 @@ static void check_edited_row(const struct sample_args *a, const float *z, const 
 {
     const struct batch_sample *s = &BATCH_SAMPLES(b)[row];
     const int V = (int)a->logits.dim[1], token = ((const int32_t *)a->tokens.data)[row];
-    const int32_t *top = (const int32_t *)a->top_tokens.data + row * SAMPLE_TOP_MAX;
+    const int32_t *top = (const int32_t *)a->top_tokens.data + row * TOP_LOGPROBS_MAX;
     double *edited = room(V * (int64_t)sizeof(*edited)), total = 0, most;
     bool *taken = mem_new((size_t)V);
 
@@ -192,7 +192,7 @@ static void check_edited_row(const struct sample_args *a, const float *z, const 
     for (int id = 0; id < V; id++)
         total += exp((double)z[id]);
     if (most == -INFINITY) {
-        note_wrong("a token where none is allowed", token, DRAW_NOTHING_ALLOWED);
+        note_wrong("a token where none is allowed", token, SAMPLE_NONE_ALLOWED);
         note_wrong("its log-probability is NaN", isnan(f32_at(&a->logprobs, row)), 1);
     } else if (token < 0 || token >= a->n_valid) {
         note_wrong("a token of an edited row", token, best_of(edited, a->n_valid));
@@ -212,7 +212,7 @@ static void check_edited_row(const struct sample_args *a, const float *z, const 
         if (best < 0)
             continue;
         taken[best] = true;
-        note(f32_at(&a->top_logprobs, row * SAMPLE_TOP_MAX + k), (double)z[best] - log(total));
+        note(f32_at(&a->top_logprobs, row * TOP_LOGPROBS_MAX + k), (double)z[best] - log(total));
     }
     free(edited);
     free(taken);
@@ -222,8 +222,8 @@ static struct sample_args edited_args(int R, int V, int n_valid)
 {
     return (struct sample_args){.tokens = SHAPED(DTYPE_I32, R),
                                 .logprobs = SHAPED(DTYPE_F32, R),
-                                .top_tokens = SHAPED(DTYPE_I32, R, SAMPLE_TOP_MAX),
-                                .top_logprobs = SHAPED(DTYPE_F32, R, SAMPLE_TOP_MAX),
+                                .top_tokens = SHAPED(DTYPE_I32, R, TOP_LOGPROBS_MAX),
+                                .top_logprobs = SHAPED(DTYPE_F32, R, TOP_LOGPROBS_MAX),
                                 .logits = FILLED(3, DTYPE_F32, R, V),
                                 .n_valid = n_valid};
 }
@@ -249,12 +249,12 @@ static void check_edits(int V, int R)
             *z = (float)(int)*z * (v % 3 == 0 ? -1.0f : 1.0f);
         }
     memcpy(came, a.logits.data, (size_t)R * (size_t)V * sizeof(*came));
-    if (under.is_elsewhere)
+    if (under.is_in_worker)
         draw_on_cpu(expected, &a, b);
     RUN(sample, b, &a);
     for (int r = 0; r < R; r++) {
         check_edited_row(&a, came + (int64_t)r * V, b, r);
-        n_other += under.is_elsewhere && ((const int32_t *)a.tokens.data)[r] != expected[r];
+        n_other += under.is_in_worker && ((const int32_t *)a.tokens.data)[r] != expected[r];
     }
     if (n_other > 1)
         note_wrong("edited draws that differ from the CPU's", n_other, 0);
@@ -290,7 +290,7 @@ static void check_broken_edits(void)
     RUN(sample, b, &a);
     for (int r = 0; r < 3; r++)
         note_wrong("broken logits behind a mask", ((const int32_t *)a.tokens.data)[r],
-                   DRAW_NOT_FINITE);
+                   SAMPLE_NOT_FINITE);
     note_wrong("a token beside a hidden one", ((const int32_t *)a.tokens.data)[3] >= 0, 1);
     note_wrong("its log-probability",
                f32_at(&a.logprobs, 3) < -1400 && isfinite(f32_at(&a.logprobs, 3)), 1);
@@ -394,7 +394,7 @@ void check_sample(void)
     for (int i = 0; i < (under.is_quick ? 4 : 5); i++)
         check_edits(vocabs[i] + 13, under.is_quick || vocabs[i] > 1000 ? 18 : SAMPLES_MAX);
     check_edits(3000, under.is_quick ? 18 : SAMPLES_MAX);
-    if (under.is_elsewhere) {
+    if (under.is_in_worker) {
         static const double deviations[] = {3, 0, 1e-3, 0.3, 30};
 
         check_draws(300, under.is_quick ? 32 : SAMPLES_MAX, 3);

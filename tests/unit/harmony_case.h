@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/file.h"
 #include "base/utf8.h"
-#include "text/harmony/harmony_read.h"
+#include "text/harmony/harmony_parser.h"
 
 #define GOLDEN "tests/golden/harmony/"
 
@@ -118,11 +118,11 @@ static inline void recorder_release(struct recorder *rec)
     buf_release(&rec->content);
 }
 
-static inline struct harmony_reader *recorder_reader(struct recorder *rec, bool role_preset)
+static inline struct harmony_parser *recorder_reader(struct recorder *rec, bool role_preset)
 {
     struct harmony_sink sink = {rec, record_begin, record_delta, record_end};
 
-    return harmony_reader_new(rec->t, &sink, role_preset);
+    return harmony_parser_new(rec->t, &sink, role_preset);
 }
 
 #endif

@@ -117,7 +117,7 @@ static inline void say(int fd, const char *bytes)
 }
 
 /* Reads until `until` has come (NULL: until the end); false when the end or the time comes first. */
-static inline bool hear(int fd, struct buf *out, const char *until)
+static inline bool read_until(int fd, struct buf *out, const char *until)
 {
     char block[16384];
 
@@ -144,7 +144,7 @@ static inline char *ask(const struct fixture *f, const char *bytes)
 
     buf_init(&out, ANSWER_BYTES_MAX);
     say(fd, bytes);
-    if (!hear(fd, &out, NULL))
+    if (!read_until(fd, &out, NULL))
         fail_msg("the connection was not closed after\n%s", buf_text(&out));
     close(fd);
     return buf_take(&out);

@@ -25,7 +25,7 @@ static void test_arrays_do_not_overlap(void **state)
             {b->offset_tokens, sizeof(int32_t) * (size_t)counts.n_rows},
             {b->offset_positions, sizeof(int32_t) * (size_t)counts.n_rows},
             {b->offset_row_seq, sizeof(int32_t) * (size_t)counts.n_rows},
-            {b->offset_kinds, sizeof(int32_t) * (size_t)counts.n_rows},
+            {b->offset_phases, sizeof(int32_t) * (size_t)counts.n_rows},
             {b->offset_seqs, sizeof(struct batch_seq) * (size_t)counts.n_seqs},
             {b->offset_samples, sizeof(struct batch_sample) * (size_t)counts.n_samples},
             {b->offset_pages, sizeof(int32_t) * (size_t)counts.n_pages},

@@ -62,8 +62,8 @@ static struct timeline request(unsigned start, unsigned first, unsigned step, in
                          .n_tokens = n};
 
     for (int i = 0; i < n; i++)
-        timeline_piece(&t, (first + (unsigned)i * step) * UINT64_C(1000000));
-    t.end_ns = t.piece_ns[n - 1];
+        timeline_add_chunk(&t, (first + (unsigned)i * step) * UINT64_C(1000000));
+    t.end_ns = t.chunk_ns[n - 1];
     return t;
 }
 
@@ -133,7 +133,7 @@ static void test_stream(void **state)
     bench_sse_init(&s, &t);
     push(&s, ": ping\n\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\"}}]}\n\n", 10);
     push(&s, "data: {\"choices\":[{\"delta\":{\"reasoning\":\"a", 20);
-    assert_int_equal(t.n_pieces, 0); /* half an event is none */
+    assert_int_equal(t.n_chunks, 0); /* half an event is none */
     push(&s, "b\"}}]}\r\n\r\ndata: {\"choices\":[{\"delta\":{\"content\":\"c\"}}]}\n\n", 30);
     push(&s, "data: {\"choices\":[{\"delta\":{\"content\":\"\"},\"finish_reason\":\"stop\"}]}\n\n",
          40);
@@ -142,8 +142,8 @@ static void test_stream(void **state)
     push(&s, "data: [DONE]\n\ndata:[DONE]\n\n", 60);
     assert_false(s.failed);
     assert_int_equal(t.first_chunk_ns, 10);
-    assert_int_equal(t.n_pieces, 2);
-    assert_int_equal(t.piece_ns[0], 30);
+    assert_int_equal(t.n_chunks, 2);
+    assert_int_equal(t.chunk_ns[0], 30);
     assert_int_equal(t.end_ns, 40);
     assert_int_equal(t.n_prompt_tokens, 7);
     assert_int_equal(t.n_tokens, 3);
@@ -446,14 +446,14 @@ static void test_readers_read_all(void **state)
 
 static void test_probe(void **state)
 {
-    struct probing *probing;
+    struct probe_run *probe_run;
     struct probe p;
 
     (void)state;
-    assert_int_equal(probe_begin(&probing, 1, "off"), OSP_OK);
+    assert_int_equal(probe_begin(&probe_run, 1, "off"), OSP_OK);
     for (int i = 0; i < 2; i++)
-        probe_read(probing, 1);
-    probe_end(probing, &p);
+        probe_read(probe_run, 1);
+    probe_end(probe_run, &p);
     assert_int_equal(p.n_threads, 1);
     assert_true(p.read_bytes_per_s > 1e7 && p.read_name);
     assert_true(p.read_mean_bytes_per_s > 1e7);

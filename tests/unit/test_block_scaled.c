@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "cuda/common/block_scaled.h"
 
-enum { ROWS = PRODUCT_ROWS, COLUMNS = PRODUCT_COLUMNS, K = MXFP4_BLOCK };
+enum { ROWS = MMA_BLOCK_ROWS, COLUMNS = MMA_BLOCK_COLUMNS, K = MXFP4_BLOCK };
 
 /* What a lane brings to the instruction. */
 struct lane {
@@ -198,7 +198,7 @@ static void test_words(void **state)
 {
     (void)state;
     for (int column = 0; column < 8; column++)
-        assert_int_equal(mxfp8_order(mxfp8_place(column)), column);
+        assert_int_equal(mxfp8_order(mxfp8_position(column)), column);
     for (uint64_t n = 0; n < 1000; n++) {
         const uint32_t codes = (uint32_t)rng_bits(11, n, 0);
         uint32_t out[2];
@@ -214,19 +214,19 @@ static void test_words(void **state)
 static void test_rounding(void **state)
 {
     (void)state;
-    for (uint32_t byte = 0; byte <= E4M3_LARGEST; byte++) {
+    for (uint32_t byte = 0; byte <= E4M3_MAX; byte++) {
         const float value = (float)e4m3(byte), next = (float)e4m3(byte + 1);
 
         assert_int_equal(e4m3_of(value), byte);
         assert_int_equal(e4m3_of(-value), byte | 0x80);
-        if (byte == E4M3_LARGEST)
+        if (byte == E4M3_MAX)
             break;
         assert_int_equal(e4m3_of((value + next) / 2), byte + byte % 2);
         assert_int_equal(e4m3_of(nextafterf((value + next) / 2, 0)), byte);
         assert_int_equal(e4m3_of(nextafterf((value + next) / 2, 1000)), byte + 1);
     }
-    assert_int_equal(e4m3_of(449), E4M3_LARGEST);
-    assert_int_equal(e4m3_of(1e30f), E4M3_LARGEST);
+    assert_int_equal(e4m3_of(449), E4M3_MAX);
+    assert_int_equal(e4m3_of(1e30f), E4M3_MAX);
     assert_int_equal(e4m3_of(1e-30f), 0);
 }
 

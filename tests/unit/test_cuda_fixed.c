@@ -22,7 +22,7 @@ static bool is_right(float x)
 {
     const struct fixed_float fixed = fixed_of(x);
 
-    if ((fixed.other & FIXED_OTHER) != 0)
+    if ((fixed.overflow & FIXED_OVERFLOW) != 0)
         return fabsf(x) >= 0x1p45f - 0x1p22f;
     return fixed_sum(fixed.high, fixed.low, 1) == (int64_t)llrintf(x);
 }
@@ -76,8 +76,8 @@ static void test_what_is_beyond_is_told(void **state)
              mantissa += 4099) {
             const uint32_t bits = exponent << 23 | mantissa;
 
-            assert_true(fixed_of(float_of(bits)).other & FIXED_OTHER);
-            assert_true(fixed_of(float_of(bits | 0x80000000u)).other & FIXED_OTHER);
+            assert_true(fixed_of(float_of(bits)).overflow & FIXED_OVERFLOW);
+            assert_true(fixed_of(float_of(bits | 0x80000000u)).overflow & FIXED_OVERFLOW);
         }
 }
 
@@ -95,7 +95,7 @@ static void test_sums(void **state)
             const float x = float_of((bits & 0x807FFFFFu) | exponent << 23);
             const struct fixed_float fixed = fixed_of(x);
 
-            if ((fixed.other & FIXED_OTHER) != 0)
+            if ((fixed.overflow & FIXED_OVERFLOW) != 0)
                 continue;
             high += fixed.high;
             low += fixed.low;

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-#include "cuda/device/choice.h"
+#include "cuda/device/kernel_config.h"
 #include "cuda/device/tuning.h"
 
 enum { N_ROWS_MAX = 8192 };
 
 /* Kernels of the table that answer, on request or not: one with several tiles counts once, and so do those
  * that differ in nothing but their tile. */
-static int count_answers(const struct tuning_key *k, bool is_on_request, enum family family)
+static int count_answers(const struct tuning_key *k, bool is_on_request, enum op_class op_class)
 {
     unsigned kernels = 0;
     int n = 0;
@@ -18,11 +18,11 @@ static int count_answers(const struct tuning_key *k, bool is_on_request, enum fa
     for (int i = 0; i < n_tuning_rows; i++) {
         const struct tuning_row *r = &tuning_rows[i];
 
-        if (!(r->stages >> k->stage & r->cards >> k->card & r->formats >> k->format &
-              r->kinds >> k->kind & 1) ||
+        if (!(r->stages >> k->stage & r->archs >> k->arch & r->formats >> k->format &
+              r->phases >> k->phase & 1) ||
             k->n_rows < r->n_rows_min || k->n_rows > r->n_rows_max ||
             r->is_on_request != is_on_request ||
-            (is_on_request && kernel_texts[r->kernel].family != family))
+            (is_on_request && kernel_texts[r->kernel].op_class != op_class))
             continue;
         n += !(is_on_request && kernels & SET(r->kernel));
         kernels |= GEMM_KERNELS & SET(r->kernel) ? GEMM_KERNELS : SET(r->kernel);
@@ -32,19 +32,19 @@ static int count_answers(const struct tuning_key *k, bool is_on_request, enum fa
 
 static void check_key(const struct tuning_key *k)
 {
-    const struct wish none = {.family = FAMILY_AUTO};
+    const struct kernel_request none = {.op_class = OPCLASS_AUTO};
     const struct tuning_row *row = tuning_find(k, &none);
 
-    if (count_answers(k, false, FAMILY_AUTO) != 1)
-        fail_msg("stage %d, card %d, format %d, kind %d, %d rows: %d kernels", k->stage, k->card,
-                 k->format, k->kind, k->n_rows, count_answers(k, false, FAMILY_AUTO));
+    if (count_answers(k, false, OPCLASS_AUTO) != 1)
+        fail_msg("stage %d, card %d, format %d, kind %d, %d rows: %d kernels", k->stage, k->arch,
+                 k->format, k->phase, k->n_rows, count_answers(k, false, OPCLASS_AUTO));
     assert_non_null(row);
     assert_false(row->is_on_request);
-    for (int f = FAMILY_NATIVE; f < N_FAMILIES; f++) {
-        const bool is_meant = kernel_texts[row->kernel].family == (enum family)f &&
+    for (int f = OPCLASS_NATIVE; f < N_OPCLASSES; f++) {
+        const bool is_meant = kernel_texts[row->kernel].op_class == (enum op_class)f &&
                               !(GEMM_KERNELS & SET(row->kernel));
 
-        assert_true(count_answers(k, true, (enum family)f) + is_meant <= 1);
+        assert_true(count_answers(k, true, (enum op_class)f) + is_meant <= 1);
     }
 }
 
@@ -63,16 +63,16 @@ static void test_one_kernel_for_everything(void **state)
 {
     (void)state;
     for (int stage = 0; stage < N_STAGES; stage++)
-        for (int card = 0; card < N_CARDS; card++)
-            for (int kind = ROW_PROMPT; kind <= ROW_GENERATED; kind++)
+        for (int arch = 0; arch < N_ARCHS; arch++)
+            for (int phase = PHASE_PREFILL; phase <= PHASE_DECODE; phase++)
                 check_stage((struct tuning_key){.stage = (enum stage)stage,
-                                                .card = (enum card)card,
-                                                .kind = (enum row_kind)kind});
+                                                .arch = (enum arch)arch,
+                                                .phase = (enum phase)phase});
 }
 
-static enum kernel kernel_for(struct tuning_key k, enum family family)
+static enum kernel kernel_for(struct tuning_key k, enum op_class op_class)
 {
-    const struct wish w = {.family = family};
+    const struct kernel_request w = {.op_class = op_class};
 
     return tuning_find(&k, &w)->kernel;
 }
@@ -80,40 +80,40 @@ static enum kernel kernel_for(struct tuning_key k, enum family family)
 static void test_wishes(void **state)
 {
     struct tuning_key k = {.stage = STAGE_experts,
-                           .card = CARD_AMPERE,
+                           .arch = ARCH_AMPERE,
                            .format = WEIGHTS_MXFP4,
-                           .kind = ROW_GENERATED,
+                           .phase = PHASE_DECODE,
                            .n_rows = 1};
 
     (void)state;
-    assert_int_equal(kernel_for(k, FAMILY_SIMT), KERNEL_MATMUL_SIMT);
-    assert_int_equal(kernel_texts[kernel_for(k, FAMILY_MMA)].family, FAMILY_MMA);
-    /* Ampere has none: what is meant takes its place, and choice_read() refuses the wish before. */
-    assert_int_equal(kernel_for(k, FAMILY_NATIVE), kernel_for(k, FAMILY_AUTO));
+    assert_int_equal(kernel_for(k, OPCLASS_SIMT), KERNEL_MATMUL_SIMT);
+    assert_int_equal(kernel_texts[kernel_for(k, OPCLASS_MMA)].op_class, OPCLASS_MMA);
+    /* Ampere has none: what is meant takes its place, and kernel_config_parse() refuses the wish before. */
+    assert_int_equal(kernel_for(k, OPCLASS_NATIVE), kernel_for(k, OPCLASS_AUTO));
 }
 
 /* Each kind of rows on Hopper has products of its own. */
 static void test_prompts(void **state)
 {
     struct tuning_key k = {.stage = STAGE_experts,
-                           .card = CARD_HOPPER,
+                           .arch = ARCH_HOPPER,
                            .format = WEIGHTS_MXFP4,
-                           .kind = ROW_PROMPT,
+                           .phase = PHASE_PREFILL,
                            .n_rows = 1};
 
     (void)state;
-    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
-    assert_int_equal(kernel_for(k, FAMILY_MMA), KERNEL_GEMM_MMA);
-    k.kind = ROW_GENERATED;
-    assert_int_not_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_256);
-    k.kind = ROW_PROMPT;
-    k.card = CARD_AMPERE;
-    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_GEMM_MMA);
+    assert_int_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_GEMM_256);
+    assert_int_equal(kernel_for(k, OPCLASS_MMA), KERNEL_GEMM_MMA);
+    k.phase = PHASE_DECODE;
+    assert_int_not_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_GEMM_256);
+    k.phase = PHASE_PREFILL;
+    k.arch = ARCH_AMPERE;
+    assert_int_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_GEMM_MMA);
     /* The head's sums are alike for both: those who generate beside a prompt keep their kernel. */
     k.stage = STAGE_logits;
-    k.card = CARD_HOPPER;
+    k.arch = ARCH_HOPPER;
     k.n_rows = 64;
-    assert_int_equal(kernel_for(k, FAMILY_AUTO), KERNEL_DECODE_HEAD);
+    assert_int_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_DECODE_HEAD);
 }
 
 /* The kernels of prompts add up in another order than those of a row alone: no number of generated rows may have them,
@@ -126,18 +126,18 @@ static void test_generated_rows_keep_their_order(void **state)
     (void)state;
     assert_int_equal(IS_ORDER_FREE, 0);
     for (int i = 0; i < n_tuning_rows; i++)
-        if (tuning_rows[i].cards && tuning_rows[i].kinds & SET(ROW_GENERATED))
+        if (tuning_rows[i].archs && tuning_rows[i].phases & SET(PHASE_DECODE))
             assert_false(other & SET(tuning_rows[i].kernel));
 }
 
-static enum kernel kernel_of_tile(enum card card, int tile_rows)
+static enum kernel kernel_of_tile(enum arch arch, int tile_rows)
 {
     const struct tuning_key k = {.stage = STAGE_experts,
-                                 .card = card,
+                                 .arch = arch,
                                  .format = WEIGHTS_MXFP4,
-                                 .kind = ROW_PROMPT,
+                                 .phase = PHASE_PREFILL,
                                  .n_rows = 64};
-    const struct wish w = {.tile_rows = tile_rows, .tile_tokens = 128};
+    const struct kernel_request w = {.tile_rows = tile_rows, .tile_tokens = 128};
 
     return tuning_find(&k, &w)->kernel;
 }
@@ -146,18 +146,18 @@ static enum kernel kernel_of_tile(enum card card, int tile_rows)
 static void test_tiles(void **state)
 {
     (void)state;
-    assert_int_equal(kernel_of_tile(CARD_HOPPER, 64), KERNEL_GEMM_64);
-    assert_int_equal(kernel_of_tile(CARD_HOPPER, 128), KERNEL_GEMM_128);
-    assert_int_equal(kernel_of_tile(CARD_HOPPER, 256), KERNEL_GEMM_256);
-    assert_int_equal(kernel_of_tile(CARD_BLACKWELL_RTX, 128), KERNEL_MXFP8_MATMUL);
+    assert_int_equal(kernel_of_tile(ARCH_HOPPER, 64), KERNEL_GEMM_64);
+    assert_int_equal(kernel_of_tile(ARCH_HOPPER, 128), KERNEL_GEMM_128);
+    assert_int_equal(kernel_of_tile(ARCH_HOPPER, 256), KERNEL_GEMM_256);
+    assert_int_equal(kernel_of_tile(ARCH_BLACKWELL_RTX, 128), KERNEL_MXFP8_MATMUL);
 }
 
-static void read_words(struct kernel_words words, enum card card, enum osp_status expected,
+static void read_words(struct kernel_options words, enum arch arch, enum osp_status expected,
                        const char *said)
 {
-    char note[CHOICE_NOTE_BYTES];
-    struct choice c;
-    const enum osp_status st = choice_read(&c, &words, card, note);
+    char note[KERNEL_NOTE_BYTES];
+    struct kernel_config c;
+    const enum osp_status st = kernel_config_parse(&c, &words, arch, note);
 
     assert_int_equal(st, expected);
     if (strstr(st == OSP_OK ? note : fail_message(), said) == NULL)
@@ -166,47 +166,48 @@ static void read_words(struct kernel_words words, enum card card, enum osp_statu
 
 static void test_words(void **state)
 {
-    struct kernel_words words = {.mxfp4_backend = "simt"};
-    char note[CHOICE_NOTE_BYTES];
-    struct choice c;
+    struct kernel_options words = {.mxfp4_backend = "simt"};
+    char note[KERNEL_NOTE_BYTES];
+    struct kernel_config c;
 
     (void)state;
-    assert_int_equal(choice_read(&c, &words, CARD_HOPPER, note), OSP_OK);
-    assert_int_equal(choice_of(&c, STAGE_experts, WEIGHTS_MXFP4).family, FAMILY_SIMT);
-    assert_int_equal(choice_of(&c, STAGE_logits, WEIGHTS_BF16).family, FAMILY_AUTO);
+    assert_int_equal(kernel_config_parse(&c, &words, ARCH_HOPPER, note), OSP_OK);
+    assert_int_equal(kernel_request_of(&c, STAGE_experts, WEIGHTS_MXFP4).op_class, OPCLASS_SIMT);
+    assert_int_equal(kernel_request_of(&c, STAGE_logits, WEIGHTS_BF16).op_class, OPCLASS_AUTO);
     assert_string_equal(note, "");
-    read_words((struct kernel_words){.mxfp4_backend = "wgmma"}, CARD_AMPERE, OSP_EUNSUPPORTED,
+    read_words((struct kernel_options){.mxfp4_backend = "wgmma"}, ARCH_AMPERE, OSP_EUNSUPPORTED,
                "for Ampere or Ada; there are auto, native, mma, simt");
-    read_words((struct kernel_words){.mxfp4_backend = "quick"}, CARD_HOPPER, OSP_EINVAL,
+    read_words((struct kernel_options){.mxfp4_backend = "quick"}, ARCH_HOPPER, OSP_EINVAL,
                "--mxfp4-backend quick: there are auto, ");
-    read_words((struct kernel_words){.attention_backend = "native"}, CARD_HOPPER, OSP_EUNSUPPORTED,
-               "--attention-backend native");
-    read_words((struct kernel_words){.moe_tile = "3x5"}, CARD_HOPPER, OSP_EUNSUPPORTED,
+    read_words((struct kernel_options){.attention_backend = "native"}, ARCH_HOPPER,
+               OSP_EUNSUPPORTED, "--attention-backend native");
+    read_words((struct kernel_options){.moe_tile = "3x5"}, ARCH_HOPPER, OSP_EUNSUPPORTED,
                "--moe-tile 3x5");
-    read_words((struct kernel_words){.moe_tile = "64*128"}, CARD_HOPPER, OSP_EINVAL,
+    read_words((struct kernel_options){.moe_tile = "64*128"}, ARCH_HOPPER, OSP_EINVAL,
                "there are auto");
-    read_words((struct kernel_words){.mxfp4_backend = "MARLIN", .attention_backend = "FLASHINFER"},
-               CARD_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM: taken as mma on Hopper");
+    read_words(
+        (struct kernel_options){.mxfp4_backend = "MARLIN", .attention_backend = "FLASHINFER"},
+        ARCH_HOPPER, OSP_OK, "MARLIN is a kernel of vLLM: taken as mma on Hopper");
 }
 
 static void test_cards(void **state)
 {
     (void)state;
-    assert_int_equal(card_of_capability(7), N_CARDS);
-    assert_int_equal(card_of_capability(8), CARD_AMPERE);
-    assert_int_equal(card_of_capability(9), CARD_HOPPER);
-    assert_int_equal(card_of_capability(10), CARD_BLACKWELL);
-    assert_int_equal(card_of_capability(12), CARD_BLACKWELL_RTX);
-    assert_int_equal(card_of_capability(13), N_CARDS);
-    assert_true(card_has_code("80 90a 121a", 9, 0));
-    assert_true(card_has_code("80 90a 121a", 8, 0) && card_has_code("80 90a 121a", 8, 9));
-    assert_true(card_has_code("80 90a 121a", 12, 1) && card_has_code(" 90a  121a ", 12, 1));
-    assert_false(card_has_code("80 90a 121a", 12, 0) || card_has_code("80 90a 121a", 7, 5));
-    assert_false(card_has_code("86 120a", 8, 0) || card_has_code("120a", 12, 1));
-    assert_false(card_has_code("", 9, 0) || card_has_code(" ", 9, 0));
-    assert_int_equal(card_of_name("AMPERE"), CARD_AMPERE);
-    assert_int_equal(card_of_name("BLACKWELL_RTX"), CARD_BLACKWELL_RTX);
-    assert_int_equal(card_of_name("Ampere or Ada"), N_CARDS);
+    assert_int_equal(arch_of_capability(7), N_ARCHS);
+    assert_int_equal(arch_of_capability(8), ARCH_AMPERE);
+    assert_int_equal(arch_of_capability(9), ARCH_HOPPER);
+    assert_int_equal(arch_of_capability(10), ARCH_BLACKWELL);
+    assert_int_equal(arch_of_capability(12), ARCH_BLACKWELL_RTX);
+    assert_int_equal(arch_of_capability(13), N_ARCHS);
+    assert_true(arch_has_code("80 90a 121a", 9, 0));
+    assert_true(arch_has_code("80 90a 121a", 8, 0) && arch_has_code("80 90a 121a", 8, 9));
+    assert_true(arch_has_code("80 90a 121a", 12, 1) && arch_has_code(" 90a  121a ", 12, 1));
+    assert_false(arch_has_code("80 90a 121a", 12, 0) || arch_has_code("80 90a 121a", 7, 5));
+    assert_false(arch_has_code("86 120a", 8, 0) || arch_has_code("120a", 12, 1));
+    assert_false(arch_has_code("", 9, 0) || arch_has_code(" ", 9, 0));
+    assert_int_equal(arch_of_name("AMPERE"), ARCH_AMPERE);
+    assert_int_equal(arch_of_name("BLACKWELL_RTX"), ARCH_BLACKWELL_RTX);
+    assert_int_equal(arch_of_name("Ampere or Ada"), N_ARCHS);
 }
 
 /* Symbols tell kernels apart in the report of what ran. */

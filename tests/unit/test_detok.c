@@ -15,7 +15,7 @@ static void assert_decodes(const char *bytes, size_t n_bytes, unsigned cuts, con
     for (size_t end = 1; end <= n_bytes; end++)
         if (end == n_bytes || (cuts >> (end - 1) & 1)) {
             assert_true(detok_push(&d, bytes + start, end - start, &out));
-            assert_in_range(d.n_held, 0, 3);
+            assert_in_range(d.n_pending, 0, 3);
             start = end;
         }
     assert_true(detok_finish(&d, &out));
@@ -69,7 +69,7 @@ static void test_text_comes_as_soon_as_it_is_whole(void **state)
     assert_string_equal(buf_text(&out), "a");
     assert_true(detok_push(&d, "\x96", 1, &out));
     assert_string_equal(buf_text(&out), "a\xF0\x9F\x92\x96");
-    assert_int_equal(d.n_held, 0);
+    assert_int_equal(d.n_pending, 0);
     buf_release(&out);
 }
 

@@ -68,11 +68,11 @@ static void test_same_with_any_threads(void **state)
 }
 
 /* What a device makes of dummy_find's answer. */
-static void check_bytes(const struct generated_bytes *g, const void *bytes, int64_t n_bytes)
+static void check_bytes(const struct random_fill *g, const void *bytes, int64_t n_bytes)
 {
-    for (int64_t i = 0; i < n_bytes; i += GENERATED_WORD_BYTES) {
-        const uint64_t word = generated_word(g, (uint64_t)i / GENERATED_WORD_BYTES);
-        const size_t n = n_bytes - i < GENERATED_WORD_BYTES ? (size_t)(n_bytes - i) : sizeof(word);
+    for (int64_t i = 0; i < n_bytes; i += RANDOM_WORD_BYTES) {
+        const uint64_t word = random_word(g, (uint64_t)i / RANDOM_WORD_BYTES);
+        const size_t n = n_bytes - i < RANDOM_WORD_BYTES ? (size_t)(n_bytes - i) : sizeof(word);
 
         assert_memory_equal((const char *)bytes + i, &word, n);
     }
@@ -81,7 +81,7 @@ static void check_bytes(const struct generated_bytes *g, const void *bytes, int6
 static void check_weight(const struct dummy *d, const struct tensor *t)
 {
     const int64_t n_scales = t->scales == NULL ? 0 : tensor_elements(t) / MXFP4_BLOCK;
-    struct generated g;
+    struct random_weight g;
 
     assert_true(dummy_find(&g, d, t));
     check_bytes(&g.data, t->data, tensor_bytes(t) - n_scales);
@@ -93,7 +93,7 @@ static void test_values_follow_from_the_place(void **state)
     const struct dummy_options all = {.n_threads = 2};
     struct checkpoint c;
     struct dummy *dummy;
-    struct generated g;
+    struct random_weight g;
     struct tensor other;
     struct weights w;
 

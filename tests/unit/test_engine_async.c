@@ -19,8 +19,8 @@ static struct backend_ops behind;
 static enum way way;
 static const struct sample_args *sample;
 static struct {
-    int32_t tokens[8], top_tokens[8 * SAMPLE_TOP_MAX];
-    float logprobs[8], top_logprobs[8 * SAMPLE_TOP_MAX];
+    int32_t tokens[8], top_tokens[8 * TOP_LOGPROBS_MAX];
+    float logprobs[8], top_logprobs[8 * TOP_LOGPROBS_MAX];
 } results[2];                                       /* of step n in n % 2 */
 static atomic_int n_begun, n_waited, waits_at_most; /* steps */
 static atomic_int n_sent; /* of them, those that began while another one ran */
@@ -29,8 +29,8 @@ static atomic_bool fails; /* the wait that is under way, or the next, and reads 
 static void behind_info(const struct backend *be, struct device_info *out)
 {
     real->info(be, out);
-    out->runs_behind = way != WITHIN;
-    out->runs_ahead = way == AHEAD;
+    out->runs_async = way != WITHIN;
+    out->runs_pipelined = way == AHEAD;
 }
 
 /* On the engine's thread, where a test cannot fail. */
@@ -55,7 +55,7 @@ static const struct batch *with_tokens(const struct batch *b, int step)
     tokens = (int32_t *)(void *)(memory + copy->offset_tokens);
     for (int i = 0; i < b->n_rows; i++)
         if (tokens[i] < 0)
-            tokens[i] = results[(step + 1) % 2].tokens[batch_token_sample(tokens[i])];
+            tokens[i] = results[(step + 1) % 2].tokens[batch_sample_index(tokens[i])];
     return copy;
 }
 
@@ -82,9 +82,9 @@ static enum osp_status behind_end(struct backend *be, uint64_t *ticket)
     memcpy(results[*ticket % 2].tokens, sample->tokens.data, n * sizeof(int32_t));
     memcpy(results[*ticket % 2].logprobs, sample->logprobs.data, n * sizeof(float));
     memcpy(results[*ticket % 2].top_tokens, sample->top_tokens.data,
-           n * SAMPLE_TOP_MAX * sizeof(int32_t));
+           n * TOP_LOGPROBS_MAX * sizeof(int32_t));
     memcpy(results[*ticket % 2].top_logprobs, sample->top_logprobs.data,
-           n * SAMPLE_TOP_MAX * sizeof(float));
+           n * TOP_LOGPROBS_MAX * sizeof(float));
     return st;
 }
 
@@ -107,17 +107,17 @@ static bool behind_has_ended(struct backend *be, uint64_t ticket)
     return ticket < (uint64_t)atomic_load(&waits_at_most);
 }
 
-static enum osp_status behind_drawn(struct backend *be, struct drawn *out)
+static enum osp_status behind_drawn(struct backend *be, struct sampled *out)
 {
     const int step = atomic_load(&n_waited) - 1;
 
     (void)be;
-    *out = (struct drawn){.tokens = results[step % 2].tokens,
-                          .logprobs = results[step % 2].logprobs,
-                          .top_tokens = results[step % 2].top_tokens,
-                          .top_logprobs = results[step % 2].top_logprobs,
-                          .begin_ns = 10 * (uint64_t)step + 1,
-                          .end_ns = 10 * (uint64_t)step + 8};
+    *out = (struct sampled){.tokens = results[step % 2].tokens,
+                            .logprobs = results[step % 2].logprobs,
+                            .top_tokens = results[step % 2].top_tokens,
+                            .top_logprobs = results[step % 2].top_logprobs,
+                            .begin_ns = 10 * (uint64_t)step + 1,
+                            .end_ns = 10 * (uint64_t)step + 8};
     return OSP_OK;
 }
 
@@ -141,7 +141,7 @@ static struct osp_model *open_model(enum way how, int n_seqs_max)
     behind.step_end = behind_end;
     behind.step_wait = behind_wait;
     behind.step_has_ended = behind_has_ended;
-    behind.drawn = behind_drawn;
+    behind.sampled = behind_drawn;
     behind.read = behind_read;
     model->model->ops = &behind;
     way = how;
@@ -431,7 +431,8 @@ static void test_who_comes_is_in_the_next_step(void **state)
     struct heard h;
 
     (void)state;
-    step_cost_learn(&engine->sched.cost, 1, 0, 100e9); /* the engine's thread waits for a request */
+    step_cost_update(&engine->sched.cost, 1, 0,
+                     100e9); /* the engine's thread waits for a request */
     atomic_store(&waits_at_most, 1);
     a = submit(engine, 5, &steady);
     wait_for(&n_waited, 1);

@@ -13,11 +13,11 @@ enum { STEPS_BEFORE_FAULT = 3 };
 static const struct backend_ops *real;
 static struct backend_ops faulty;
 static atomic_int n_steps;
-static atomic_bool is_held; /* the device waits: nothing fails before all requests are in */
+static atomic_bool is_constrained; /* the device waits: nothing fails before all requests are in */
 
 static enum osp_status failing_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
-    while (atomic_load(&is_held))
+    while (atomic_load(&is_constrained))
         sched_yield();
     if (atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
         return fail(OSP_EDEVICE, "the test pulled the plug");
@@ -26,7 +26,7 @@ static enum osp_status failing_step_begin(struct backend *be, const struct batch
 
 static enum osp_status held_step_begin(struct backend *be, const struct batch *b, enum step *out)
 {
-    while (atomic_load(&is_held))
+    while (atomic_load(&is_constrained))
         sched_yield();
     return real->step_begin(be, b, out);
 }
@@ -76,10 +76,10 @@ static void test_a_failing_device_ends_everything(void **state)
     faulty.step_begin = failing_step_begin;
     engine = fixture_engine(model);
     assert_true(osp_engine_alive(engine));
-    atomic_store(&is_held, true);
+    atomic_store(&is_constrained, true);
     a = submit(engine);
     b = submit(engine);
-    atomic_store(&is_held, false);
+    atomic_store(&is_constrained, false);
     hear_all(&heard[0], a);
     hear_all(&heard[1], b);
     for (int i = 0; i < 2; i++) {
@@ -140,7 +140,7 @@ static void test_a_stuck_step_is_told(void **state)
     heard_release(&heard);
     osp_engine_get_health(engine, &health);
     assert_int_equal(health.state, OSP_ENGINE_OK);
-    atomic_store(&is_held, true);
+    atomic_store(&is_constrained, true);
     begin_ns = clock_ns();
     r = submit(engine);
     do {
@@ -152,7 +152,7 @@ static void test_a_stuck_step_is_told(void **state)
     assert_int_equal(health.state, OSP_ENGINE_WEDGED);
     assert_non_null(strstr(health.reason, "is allowed 2.0 s for its rows"));
     assert_true(osp_engine_alive(engine));
-    atomic_store(&is_held, false);
+    atomic_store(&is_constrained, false);
     hear_all(&heard, r);
     assert_int_equal(heard.last.kind, OSP_EVENT_DONE);
     osp_engine_get_health(engine, &health);

@@ -26,7 +26,7 @@ static struct gptoss_config config_20b(void)
         .expert_width = 2880,
         .n_heads = 64,
         .n_kv_heads = 8,
-        .head_width = 64,
+        .head_dim = 64,
         .vocab_size = 201088,
         .window_tokens = 128,
         .context_tokens_max = 131072,
@@ -37,39 +37,39 @@ static struct gptoss_config config_20b(void)
     return c;
 }
 
-static struct memory_plan plan(struct memory_wish wish, int64_t available_bytes)
+static struct memory_plan plan(struct memory_request request, int64_t available_bytes)
 {
     struct gptoss_config c = config_20b();
     struct memory_plan p;
 
-    if (wish.kv_dtype == DTYPE_NONE)
-        wish.kv_dtype = DTYPE_F32;
-    if (memory_plan_make(&p, &c, &wish, WEIGHTS, available_bytes) != OSP_OK)
+    if (request.kv_dtype == DTYPE_NONE)
+        request.kv_dtype = DTYPE_F32;
+    if (memory_plan_make(&p, &c, &request, WEIGHTS, available_bytes) != OSP_OK)
         fail_msg("%s", osp_error());
     assert_int_equal(p.total_bytes, p.weight_bytes + p.kv_cache_bytes + p.activation_bytes);
     assert_int_equal(p.kv_cache_bytes,
-                     p.n_pages[GROUP_FULL] * model_page_bytes(&c, GROUP_FULL, wish.kv_dtype) +
+                     p.n_pages[GROUP_FULL] * model_page_bytes(&c, GROUP_FULL, request.kv_dtype) +
                          p.n_pages[GROUP_WINDOW] *
-                             model_page_bytes(&c, GROUP_WINDOW, wish.kv_dtype));
+                             model_page_bytes(&c, GROUP_WINDOW, request.kv_dtype));
     assert_true(p.n_pages[GROUP_FULL] >= pages_of_tokens(p.context_tokens_max));
     return p;
 }
 
-static void assert_refused(struct memory_wish wish, int64_t available_bytes, enum osp_status status,
-                           const char *words)
+static void assert_refused(struct memory_request request, int64_t available_bytes,
+                           enum osp_status status, const char *words)
 {
     struct gptoss_config c = config_20b();
     struct memory_plan p;
 
-    wish.kv_dtype = DTYPE_F32;
-    assert_int_equal(memory_plan_make(&p, &c, &wish, WEIGHTS, available_bytes), status);
+    request.kv_dtype = DTYPE_F32;
+    assert_int_equal(memory_plan_make(&p, &c, &request, WEIGHTS, available_bytes), status);
     if (strstr(osp_error(), words) == NULL)
         fail_msg("\"%s\" does not say \"%s\"", osp_error(), words);
 }
 
 static void test_plenty_of_memory_gives_the_models_context(void **state)
 {
-    struct memory_plan p = plan((struct memory_wish){0}, 1000 * GB);
+    struct memory_plan p = plan((struct memory_request){0}, 1000 * GB);
 
     (void)state;
     assert_int_equal(p.context_tokens_max, 131072);
@@ -89,9 +89,9 @@ static void test_steps_of_cards(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct memory_plan p = plan((struct memory_wish){.n_seqs_max = cases[i].n_seqs_max,
-                                                         .context_tokens_max = 4096,
-                                                         .is_card = true},
+        struct memory_plan p = plan((struct memory_request){.n_seqs_max = cases[i].n_seqs_max,
+                                                            .context_tokens_max = 4096,
+                                                            .is_gpu = true},
                                     1000000 * GB);
 
         assert_int_equal(p.n_batch_tokens_max, cases[i].n_rows);
@@ -100,7 +100,7 @@ static void test_steps_of_cards(void **state)
 
 static void test_context_is_cut_to_the_memory(void **state)
 {
-    struct memory_plan p = plan((struct memory_wish){0}, 32 * GB);
+    struct memory_plan p = plan((struct memory_request){0}, 32 * GB);
 
     (void)state;
     assert_true(p.context_tokens_max < 131072);
@@ -111,21 +111,21 @@ static void test_context_is_cut_to_the_memory(void **state)
 
 static void test_wishes_are_kept(void **state)
 {
-    struct memory_wish wish = {
+    struct memory_request request = {
         .context_tokens_max = 10000, .n_seqs_max = 3, .n_batch_tokens_max = 64};
-    struct memory_plan p = plan(wish, 64 * GB);
+    struct memory_plan p = plan(request, 64 * GB);
 
     (void)state;
     assert_int_equal(p.context_tokens_max, 10000);
     assert_int_equal(p.n_seqs_max, 3);
     assert_int_equal(p.n_batch_tokens_max, 64);
     assert_int_equal(p.n_pages[GROUP_FULL], 3 * pages_of_tokens(10000));
-    wish = (struct memory_wish){.kv_cache_bytes = GB};
-    p = plan(wish, 64 * GB);
+    request = (struct memory_request){.kv_cache_bytes = GB};
+    p = plan(request, 64 * GB);
     assert_true(p.kv_cache_bytes <= GB);
     assert_true(p.kv_cache_bytes > GB / 2);
-    wish = (struct memory_wish){.n_batch_tokens_max = 2};
-    assert_int_equal(plan(wish, 64 * GB).n_seqs_max, 2);
+    request = (struct memory_request){.n_batch_tokens_max = 2};
+    assert_int_equal(plan(request, 64 * GB).n_seqs_max, 2);
 }
 
 /* Half the bytes, twice the pages; an F8 page has 64 scales a head beside its 4096 codes. */
@@ -143,7 +143,7 @@ static void test_the_cache_counts_true_bytes(void **state)
     (void)state;
     for (int i = 0; i < 4; i++) {
         const struct memory_plan p =
-            plan((struct memory_wish){.kv_dtype = rows[i].dtype, .n_seqs_max = 1}, 1000 * GB);
+            plan((struct memory_request){.kv_dtype = rows[i].dtype, .n_seqs_max = 1}, 1000 * GB);
 
         assert_int_equal(model_page_bytes(&c, GROUP_FULL, rows[i].dtype),
                          c.n_layers / 2 * rows[i].page_bytes);
@@ -180,7 +180,7 @@ static void test_names_of_the_caches_types(void **state)
 
 static void test_weights_that_fill_the_memory_leave_a_small_cache(void **state)
 {
-    struct memory_plan p = plan((struct memory_wish){0}, 14 * GB);
+    struct memory_plan p = plan((struct memory_request){0}, 14 * GB);
 
     (void)state;
     assert_true(p.kv_cache_bytes <= 14 * GB / 8);
@@ -190,28 +190,30 @@ static void test_weights_that_fill_the_memory_leave_a_small_cache(void **state)
 static void test_what_does_not_fit_is_refused(void **state)
 {
     (void)state;
-    assert_refused((struct memory_wish){.context_tokens_max = 131072}, 16 * GB, OSP_ENOMEM,
+    assert_refused((struct memory_request){.context_tokens_max = 131072}, 16 * GB, OSP_ENOMEM,
                    "one request of 131072 tokens needs");
-    assert_refused((struct memory_wish){.is_card = true}, WEIGHTS + GB / 100, OSP_ENOMEM, "needs");
-    assert_refused((struct memory_wish){.kv_cache_bytes = 1000}, 64 * GB, OSP_ENOMEM, "needs");
-    assert_refused((struct memory_wish){.context_tokens_max = 131073}, 64 * GB, OSP_EINVAL,
+    assert_refused((struct memory_request){.is_gpu = true}, WEIGHTS + GB / 100, OSP_ENOMEM,
+                   "needs");
+    assert_refused((struct memory_request){.kv_cache_bytes = 1000}, 64 * GB, OSP_ENOMEM, "needs");
+    assert_refused((struct memory_request){.context_tokens_max = 131073}, 64 * GB, OSP_EINVAL,
                    "131073");
-    assert_refused((struct memory_wish){.n_seqs_max = -1}, 64 * GB, OSP_EINVAL, "n_seqs_max is -1");
-    assert_refused((struct memory_wish){.n_seqs_max = 8, .n_batch_tokens_max = 4}, 64 * GB,
+    assert_refused((struct memory_request){.n_seqs_max = -1}, 64 * GB, OSP_EINVAL,
+                   "n_seqs_max is -1");
+    assert_refused((struct memory_request){.n_seqs_max = 8, .n_batch_tokens_max = 4}, 64 * GB,
                    OSP_EINVAL, "at least n_seqs_max, 8");
 }
 
 /* ---- advice ---- */
 
-static enum osp_status try_wish(const struct memory_wish *wish)
+static enum osp_status try_wish(const struct memory_request *request)
 {
     struct gptoss_config c = config_20b();
-    struct memory_wish w = *wish;
+    struct memory_request w = *request;
     struct memory_plan p;
 
-    if (w.is_card)
-        w.room.allowed_bytes = device_share_bytes(&w.room.card, w.room.share, w.room.host_bytes);
-    return memory_plan_make(&p, &c, &w, WEIGHTS, w.room.allowed_bytes);
+    if (w.is_gpu)
+        w.info.allowed_bytes = device_share_bytes(&w.info.gpu, w.info.share, w.info.host_bytes);
+    return memory_plan_make(&p, &c, &w, WEIGHTS, w.info.allowed_bytes);
 }
 
 /* What an option of the advice sets, and by how much a value is just beyond the one that is advised. */
@@ -221,17 +223,19 @@ static const struct advised {
     double unit, beyond;
     enum { FIELD_INT, FIELD_BYTES, FIELD_SHARE } kind;
 } advised[] = {
-    {"max-model-len", offsetof(struct memory_wish, context_tokens_max), 1, PAGE_TOKENS, FIELD_INT},
-    {"max-num-seqs", offsetof(struct memory_wish, n_seqs_max), 1, 1, FIELD_INT},
-    {"max-num-batched-tokens", offsetof(struct memory_wish, n_batch_tokens_max), 1, 1, FIELD_INT},
-    {"kv-cache-memory", offsetof(struct memory_wish, kv_cache_bytes), 1 << 20, 1, FIELD_BYTES},
-    {"gpu-memory-utilization", offsetof(struct memory_wish, room.share), 1, 0.01, FIELD_SHARE},
+    {"max-model-len", offsetof(struct memory_request, context_tokens_max), 1, PAGE_TOKENS,
+     FIELD_INT},
+    {"max-num-seqs", offsetof(struct memory_request, n_seqs_max), 1, 1, FIELD_INT},
+    {"max-num-batched-tokens", offsetof(struct memory_request, n_batch_tokens_max), 1, 1,
+     FIELD_INT},
+    {"kv-cache-memory", offsetof(struct memory_request, kv_cache_bytes), 1 << 20, 1, FIELD_BYTES},
+    {"gpu-memory-utilization", offsetof(struct memory_request, info.share), 1, 0.01, FIELD_SHARE},
 };
 
-static struct memory_wish changed(const struct memory_wish *wish, const struct advised *a,
-                                  double value)
+static struct memory_request changed(const struct memory_request *request, const struct advised *a,
+                                     double value)
 {
-    struct memory_wish w = *wish;
+    struct memory_request w = *request;
     char *field = (char *)&w + a->offset;
 
     if (a->kind == FIELD_INT)
@@ -245,19 +249,19 @@ static struct memory_wish changed(const struct memory_wish *wish, const struct a
 
 /* Every option that a refusal names is enough alone with the value that it names, and not with the next one.
  * Gives which are named, a bit each. */
-static unsigned check_advice(struct memory_wish wish)
+static unsigned check_advice(struct memory_request request)
 {
     unsigned named = 0;
     char message[1024];
 
-    wish.kv_dtype = DTYPE_F32;
-    assert_int_equal(try_wish(&wish), OSP_ENOMEM);
+    request.kv_dtype = DTYPE_F32;
+    assert_int_equal(try_wish(&request), OSP_ENOMEM);
     snprintf(message, sizeof message, "%s", osp_error());
     for (size_t i = 0; i < sizeof advised / sizeof advised[0]; i++) {
         const struct advised *a = &advised[i];
         char word[48];
         const char *at;
-        struct memory_wish w;
+        struct memory_request w;
         double value, beyond = a->beyond;
         char *end;
 
@@ -268,10 +272,10 @@ static unsigned check_advice(struct memory_wish wish)
         value = strtod(at + strlen(word), &end);
         if (strncmp(end + strspn(end, "M"), " or more", 8) == 0)
             beyond = -beyond;
-        w = changed(&wish, a, value);
+        w = changed(&request, a, value);
         if (try_wish(&w) != OSP_OK)
             fail_msg("\"%s\": that is not so: %s", message, osp_error());
-        w = changed(&wish, a, value + beyond);
+        w = changed(&request, a, value + beyond);
         if (try_wish(&w) == OSP_OK)
             fail_msg("\"%s\": more would do than %s%g", message, word, value);
     }
@@ -280,35 +284,36 @@ static unsigned check_advice(struct memory_wish wish)
 
 static void test_advice_is_right(void **state)
 {
-    const struct memory_room host = {.allowed_bytes = 16 * GB, .free_bytes = 16 * GB};
-    const struct memory_room card = {.card = {.total_bytes = 24 * GB, .free_bytes = 23 * GB},
-                                     .free_bytes = 23 * GB};
-    struct memory_room shared = card, tight = card;
+    const struct device_memory_info host = {.allowed_bytes = 16 * GB, .free_bytes = 16 * GB};
+    const struct device_memory_info gpu = {.gpu = {.total_bytes = 24 * GB, .free_bytes = 23 * GB},
+                                           .free_bytes = 23 * GB};
+    struct device_memory_info shared = gpu, tight = gpu;
 
     (void)state;
     shared.share = 0.65;
-    tight.card.free_bytes = tight.free_bytes = WEIGHTS + GB / 2;
-    assert_true(check_advice((struct memory_wish){.context_tokens_max = 131072, .room = host}) & 1);
-    assert_true(check_advice((struct memory_wish){.kv_cache_bytes = GB, /* too little for it */
-                                                  .context_tokens_max = 131072,
-                                                  .room = host}) &
+    tight.gpu.free_bytes = tight.free_bytes = WEIGHTS + GB / 2;
+    assert_true(check_advice((struct memory_request){.context_tokens_max = 131072, .info = host}) &
+                1);
+    assert_true(check_advice((struct memory_request){.kv_cache_bytes = GB, /* too little for it */
+                                                     .context_tokens_max = 131072,
+                                                     .info = host}) &
                 1U << 3);
     assert_true(
-        check_advice((struct memory_wish){.kv_cache_bytes = 12 * GB, /* more than is there */
-                                          .is_card = true,
-                                          .room = card}) &
+        check_advice((struct memory_request){.kv_cache_bytes = 12 * GB, /* more than is there */
+                                             .is_gpu = true,
+                                             .info = gpu}) &
         1U << 3);
-    assert_true(check_advice((struct memory_wish){
-                    .context_tokens_max = 60000, .is_card = true, .room = shared}) &
+    assert_true(check_advice((struct memory_request){
+                    .context_tokens_max = 60000, .is_gpu = true, .info = shared}) &
                 1U << 4);
-    assert_true(check_advice((struct memory_wish){
-                    .n_batch_tokens_max = 8192, .n_seqs_max = 512, .is_card = true, .room = card}) >
+    assert_true(check_advice((struct memory_request){
+                    .n_batch_tokens_max = 8192, .n_seqs_max = 512, .is_gpu = true, .info = gpu}) >
                 0);
-    assert_true(check_advice((struct memory_wish){
-                    .n_batch_tokens_max = 4096, .is_card = true, .room = tight}) &
+    assert_true(check_advice((struct memory_request){
+                    .n_batch_tokens_max = 4096, .is_gpu = true, .info = tight}) &
                 1U << 2);
-    shared.card.free_bytes = shared.free_bytes = GB;
-    assert_int_equal(check_advice((struct memory_wish){.is_card = true, .room = shared}), 0);
+    shared.gpu.free_bytes = shared.free_bytes = GB;
+    assert_int_equal(check_advice((struct memory_request){.is_gpu = true, .info = shared}), 0);
     assert_non_null(strstr(osp_error(), "no limit on requests changes that"));
 }
 
@@ -329,13 +334,13 @@ static void expect_row(const char *table, const char *name, int64_t n_bytes, con
 static void test_table_of_the_plan(void **state)
 {
     const struct gptoss_config c = config_20b();
-    const struct memory_room room = {.card = {.total_bytes = 80 * GB, .free_bytes = 70 * GB},
-                                     .share = 0.5,
-                                     .free_bytes = 70 * GB,
-                                     .allowed_bytes = 30 * GB};
-    const struct weights_report parts = {.experts_bytes = WEIGHTS - GB, .attn_bytes = 2 * GB};
+    const struct device_memory_info info = {.gpu = {.total_bytes = 80 * GB, .free_bytes = 70 * GB},
+                                            .share = 0.5,
+                                            .free_bytes = 70 * GB,
+                                            .allowed_bytes = 30 * GB};
+    const struct weights_report chunks = {.experts_bytes = WEIGHTS - GB, .attn_bytes = 2 * GB};
     struct memory_plan p =
-        plan((struct memory_wish){.n_seqs_max = 4, .context_tokens_max = 8192}, 30 * GB);
+        plan((struct memory_request){.n_seqs_max = 4, .context_tokens_max = 8192}, 30 * GB);
     const int64_t window_bytes = model_page_bytes(&c, GROUP_WINDOW, DTYPE_F32);
     const int n_window = p.n_pages[GROUP_WINDOW] - p.n_snapshot_pages;
     struct buf table;
@@ -343,7 +348,7 @@ static void test_table_of_the_plan(void **state)
     (void)state;
     assert_int_equal(n_window, 4 * sched_window_pages(128) + sched_chunk_pages(512));
     buf_init(&table, 1 << 14);
-    memory_table_write(&table, &p, &c, &room, &parts);
+    memory_table_write(&table, &p, &c, &info, &chunks);
     expect_row(buf_text(&table), "weights", WEIGHTS, "experts 12.8 GB, attention 2.0 GB");
     expect_row(buf_text(&table), "weights", GB, "less as MXFP4:");
     expect_row(buf_text(&table), "activations", p.activation_bytes - p.step_bytes, "512 tokens");
@@ -356,9 +361,9 @@ static void test_table_of_the_plan(void **state)
     expect_row(buf_text(&table), "allowed", 30 * GB, "--gpu-memory-utilization 0.50");
     expect_row(buf_text(&table), "reserve", 70 * GB - p.total_bytes, "stays free");
     expect_row(buf_text(&table), "swap", p.kv_cache_bytes / 8, "host's memory");
-    p.kv_asked_bytes = GB;
+    p.kv_requested_bytes = GB;
     buf_clear(&table);
-    memory_table_write(&table, &p, &c, &room, NULL);
+    memory_table_write(&table, &p, &c, &info, NULL);
     expect_row(buf_text(&table), "KV allowed", GB, "by --kv-cache-memory");
     expect_row(buf_text(&table), "weights", WEIGHTS, "generated");
     buf_release(&table);
@@ -426,14 +431,14 @@ static void test_places(void **state)
 
 static void test_share_of_a_card(void **state)
 {
-    const struct device_memory card = {.total_bytes = 100, .free_bytes = 70};
+    const struct device_memory gpu = {.total_bytes = 100, .free_bytes = 70};
     const struct device_memory unified = {.total_bytes = 100, .free_bytes = 20, .is_unified = true};
 
     (void)state;
-    assert_int_equal(device_share_bytes(&card, 0, 500), 70);
-    assert_int_equal(device_share_bytes(&card, 0.9, 500), 60); /* 30 are others' */
-    assert_int_equal(device_share_bytes(&card, 1, 500), 70);
-    assert_int_equal(device_share_bytes(&card, 0.2, 500), 0);
+    assert_int_equal(device_share_bytes(&gpu, 0, 500), 70);
+    assert_int_equal(device_share_bytes(&gpu, 0.9, 500), 60); /* 30 are others' */
+    assert_int_equal(device_share_bytes(&gpu, 1, 500), 70);
+    assert_int_equal(device_share_bytes(&gpu, 0.2, 500), 0);
     assert_int_equal(device_share_bytes(&unified, 0, 60), 60); /* 40 of them only cache files */
     assert_int_equal(device_share_bytes(&unified, 0.5, 60), 10);
 }

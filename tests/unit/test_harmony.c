@@ -178,10 +178,10 @@ static const struct render_case cases[] = {
 };
 
 static void render(const struct tokenizer *t, const struct harmony_conversation *c,
-                   enum harmony_history history, bool open_assistant, struct ids *out)
+                   enum harmony_history history, bool add_generation_prompt, struct ids *out)
 {
     ids_init(out, CASE_BYTES_MAX);
-    if (harmony_render(c, history, open_assistant, t, out) != OSP_OK)
+    if (harmony_render(c, history, add_generation_prompt, t, out) != OSP_OK)
         fail_msg("%s", fail_message());
 }
 

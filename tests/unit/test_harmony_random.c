@@ -101,31 +101,31 @@ static void read_stream(struct observed *o, const struct ids *ids, bool with_sta
 {
     const struct special_ids *special = tokenizer_specials(o->rec.t);
     struct harmony_sink sink = {o, checked_begin, checked_delta, checked_end};
-    struct harmony_reader *r = harmony_reader_new(o->rec.t, &sink, !with_start);
+    struct harmony_parser *r = harmony_parser_new(o->rec.t, &sink, !with_start);
 
     detok_init(&e->detok);
     buf_clear(&e->text);
     buf_clear(&o->text);
     buf_clear(&o->rec.lines);
     o->in_content = false;
-    harmony_reader_set_tools(r, tools, COUNT(tools));
+    harmony_parser_set_tools(r, tools, COUNT(tools));
     if (with_start) {
-        harmony_reader_push(r, special->start);
-        harmony_reader_push(r, 173781); /* assistant */
+        harmony_parser_push(r, special->start);
+        harmony_parser_push(r, 173781); /* assistant */
     }
     for (size_t i = 0; i < ids->n; i++) {
         if (o->in_content && !ends_content(special, ids->data[i]))
             expect_token(e, o->rec.t, ids->data[i]);
         else if (o->in_content)
             detok_finish(&e->detok, &e->text);
-        harmony_reader_push(r, ids->data[i]);
-        o->in_content = harmony_reader_in_content(r);
+        harmony_parser_push(r, ids->data[i]);
+        o->in_content = harmony_parser_in_content(r);
     }
     if (o->in_content)
         detok_finish(&e->detok, &e->text);
-    harmony_reader_finish(r);
+    harmony_parser_finish(r);
     assert_int_equal(o->rec.n_open, 0);
-    harmony_reader_free(r);
+    harmony_parser_free(r);
 }
 
 static void assert_same(const struct buf *a, const struct buf *b)

@@ -32,7 +32,7 @@ static void assert_common(const struct gptoss_config *c)
     assert_int_equal(c->expert_width, 32);
     assert_int_equal(c->n_heads, 4);
     assert_int_equal(c->n_kv_heads, 2);
-    assert_int_equal(c->head_width, 16);
+    assert_int_equal(c->head_dim, 16);
     assert_int_equal(c->vocab_size, 64);
     assert_int_equal(c->window_tokens, 8);
     assert_true(c->layer_is_sliding[0]);
@@ -46,7 +46,7 @@ static void assert_common(const struct gptoss_config *c)
     assert_close(c->rope_beta_slow, 1);
     assert_int_equal(c->rope_original_tokens, 4096);
     assert_false(c->rope_truncate);
-    assert_false(c->head_is_embed);
+    assert_false(c->tied_embeddings);
 }
 
 static void test_layouts_agree(void **state)
@@ -132,7 +132,7 @@ static void test_values_are_read(void **state)
     read_ok(&c, "hf", "\"full_attention\"", "\"sliding_attention\"");
     assert_true(c.layer_is_sliding[1]);
     read_ok(&c, "hf", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true");
-    assert_true(c.head_is_embed);
+    assert_true(c.tied_embeddings);
     read_ok(&c, "hf", "\"truncate\": false", "\"truncate\": true");
     assert_true(c.rope_truncate);
     read_ok(&c, "hf", ",\n    \"truncate\": false", "");

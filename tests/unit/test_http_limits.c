@@ -129,7 +129,7 @@ static void test_pipelined_requests_wait_for_the_reader(void **state)
     wait_for_metric(&f, "osprey:http_queue_bytes", HTTP_PIPELINE_QUEUE_BYTES_MAX, 256 << 10);
     say(fd, "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     buf_init(&out, 16 << 20);
-    assert_true(hear(fd, &out, NULL));
+    assert_true(read_until(fd, &out, NULL));
     assert_int_equal(count(buf_text(&out), "HTTP/1.1 200 OK\r\n"), N + 1);
     wait_for_metric(&f, "osprey:http_queue_bytes", 0, 8 << 10); /* this answer's own */
     close(fd);
@@ -182,7 +182,7 @@ static void test_half_close_with_answers_unread(void **state)
     shutdown(fd, SHUT_WR);
     wait_for_metric(&f, "osprey:http_queue_bytes", HTTP_PIPELINE_QUEUE_BYTES_MAX, 256 << 10);
     buf_init(&out, ANSWER_BYTES_MAX);
-    assert_true(hear(fd, &out, NULL));
+    assert_true(read_until(fd, &out, NULL));
     assert_int_equal(count(buf_text(&out), "HTTP/1.1 200 OK\r\n"), N);
     close(fd);
     buf_release(&out);
@@ -218,7 +218,7 @@ static void test_slow_reader_gets_a_large_answer_whole(void **state)
     read_slowly(fd, &out, 64 << 10, 20, 30000);
     assert_true(out.size_bytes > 8 * ANSWER_TEXT_BYTES);
     expect_whole(&out);
-    assert_true(hear(fd, &out, NULL)); /* and then the connection is idle, and closed */
+    assert_true(read_until(fd, &out, NULL)); /* and then the connection is idle, and closed */
     close(fd);
     buf_release(&out);
     free(request);
@@ -289,7 +289,7 @@ static void test_unread_answers_share_a_limit(void **state)
     say(fd, request);
     wait_for_metric(&f, "osprey:http_queue_bytes", 3 << 20, INT64_MAX);
     say(fd_2, request);
-    assert_true(hear(fd_2, &refused, "try again\""));
+    assert_true(read_until(fd_2, &refused, "try again\""));
     expect_in(buf_text(&refused), "503 Service Unavailable");
     expect_in(buf_text(&refused), "retry-after: 1\r\n");
     expect_in(buf_text(&refused), "\"message\":\"answers that clients have not read use");
@@ -353,7 +353,7 @@ static void expect_at_once(const struct fixture *f, const char *head, const char
 
     buf_init(&out, ANSWER_BYTES_MAX);
     say(fd, head);
-    if (!hear(fd, &out, "\r\n\r\n{"))
+    if (!read_until(fd, &out, "\r\n\r\n{"))
         fail_msg("no answer to\n%s", head);
     expect_in(buf_text(&out), status);
     expect_in(buf_text(&out), "connection: close\r\n");
@@ -463,7 +463,7 @@ static int begin_large_body(const struct fixture *f, size_t n_bytes)
 
     buf_init(&out, ANSWER_BYTES_MAX);
     say(fd, head);
-    assert_true(hear(fd, &out, "100 Continue\r\n\r\n"));
+    assert_true(read_until(fd, &out, "100 Continue\r\n\r\n"));
     buf_release(&out);
     free(head);
     return fd;

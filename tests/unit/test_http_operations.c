@@ -111,15 +111,15 @@ static void test_retry_after_of_a_server_that_ends(void **state)
     buf_init(&out, ANSWER_BYTES_MAX);
     buf_init(&refused, ANSWER_BYTES_MAX);
     say(late_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_true(hear(late_fd, &refused, "\"ok\""));
+    assert_true(read_until(late_fd, &refused, "\"ok\""));
     say(fd, slow);
-    assert_true(hear(fd, &out, "tick"));
+    assert_true(read_until(fd, &out, "tick"));
     kill(getpid(), SIGTERM);
     buf_clear(&out);
-    assert_true(hear(fd, &out, "tick"));
+    assert_true(read_until(fd, &out, "tick"));
     buf_clear(&refused);
     say(late_fd, bytes);
-    assert_true(hear(late_fd, &refused, "shutting_down"));
+    assert_true(read_until(late_fd, &refused, "shutting_down"));
     after = strstr(buf_text(&refused), "retry-after: ");
     assert_non_null(after);
     assert_in_range(atoi(after + strlen("retry-after: ")), 20, 60);
@@ -238,7 +238,7 @@ static void test_stuck_work_does_not_hold_the_end(void **state)
     begin_ns = clock_ns();
     kill(getpid(), SIGTERM);
     buf_init(&out, ANSWER_BYTES_MAX);
-    assert_true(hear(waiting, &out, "\r\n\r\n"));
+    assert_true(read_until(waiting, &out, "\r\n\r\n"));
     expect_in(buf_text(&out), "503 Service Unavailable");
     pthread_join(f.thread, NULL);
     assert_true(clock_ns() - begin_ns <
@@ -301,7 +301,7 @@ static void expect_one_limit(char *bytes)
     buf_init(&out, ALL_BYTES);
     say(fd, bytes);
     assert_int_equal(poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 4 * PATIENCE_MS), 1);
-    assert_true(hear(fd, &out, NULL));
+    assert_true(read_until(fd, &out, NULL));
     assert_memory_equal(buf_text(&out), "HTTP/1.1 200 OK", 15);
     for (const char *at = buf_text(&out); (at = strstr(at, "\"finish_reason\":\"length\"")); at++)
         n_length++;
@@ -326,20 +326,20 @@ static void test_choices_share_one_limit(void **state)
 /* All answers together: a large one ends with a 503, a small one goes on. */
 static void test_all_answers_have_one_limit(void **state)
 {
-    struct server server = {.n_kept_bytes = (size_t)1 << 30};
+    struct server server = {.n_buffered_bytes = (size_t)1 << 30};
     struct job job = {.server = &server};
 
     (void)state;
-    job_room_init(&job);
-    assert_true(job_count_kept(&job));
-    assert_true(answer_room_take(&job.room, 1 << 20));
-    assert_true(job_count_kept(&job));
-    assert_true(answer_room_take(&job.room, 1));
-    assert_false(job_count_kept(&job));
+    job_budget_init(&job);
+    assert_true(job_count_buffered(&job));
+    assert_true(answer_budget_reserve(&job.budget, 1 << 20));
+    assert_true(job_count_buffered(&job));
+    assert_true(answer_budget_reserve(&job.budget, 1));
+    assert_false(job_count_buffered(&job));
     assert_int_equal(job.error.http_status, 503);
     assert_string_equal(job.error.code, "overloaded");
-    job_forget_kept(&job);
-    assert_int_equal(server.n_kept_bytes, (size_t)1 << 30);
+    job_uncount_buffered(&job);
+    assert_int_equal(server.n_buffered_bytes, (size_t)1 << 30);
 }
 
 UNIT_MAIN(cmocka_unit_test(test_metrics), cmocka_unit_test(test_metrics_need_the_key),

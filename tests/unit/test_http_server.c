@@ -237,7 +237,7 @@ static void test_half_close_is_answered(void **state)
     say(fd, bytes);
     shutdown(fd, SHUT_WR);
     buf_init(&out, ANSWER_BYTES_MAX);
-    assert_true(hear(fd, &out, NULL));
+    assert_true(read_until(fd, &out, NULL));
     expect_in(buf_text(&out), "Hello world");
     buf_release(&out);
     close(fd);
@@ -257,7 +257,7 @@ static void check_disconnect(const char *body, bool hear_first)
     say(fd, bytes);
     buf_init(&out, ANSWER_BYTES_MAX);
     if (hear_first)
-        assert_true(hear(fd, &out, "tick"));
+        assert_true(read_until(fd, &out, "tick"));
     close(fd);
     expect_idle(&f);
     buf_release(&out);
@@ -306,7 +306,7 @@ static void check_deadline(const char *bytes, const char *part)
     fd = dial(&f);
     buf_init(&out, ANSWER_BYTES_MAX);
     say(fd, bytes);
-    assert_true(hear(fd, &out, NULL));
+    assert_true(read_until(fd, &out, NULL));
     assert_true(clock_ns() - start_ns < 3000000000u);
     expect_in(buf_text(&out), part);
     buf_release(&out);
@@ -336,9 +336,9 @@ static void test_expect_continue(void **state)
     buf_init(&out, ANSWER_BYTES_MAX);
     say(fd, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
             "Content-Type: application/json\r\nContent-Length: 15\r\nConnection: close\r\n\r\n");
-    assert_true(hear(fd, &out, "100 Continue\r\n\r\n"));
+    assert_true(read_until(fd, &out, "100 Continue\r\n\r\n"));
     say(fd, "{\"messages\":[]}");
-    assert_true(hear(fd, &out, NULL));
+    assert_true(read_until(fd, &out, NULL));
     expect_in(buf_text(&out), "Hello world");
     buf_release(&out);
     close(fd);
@@ -381,16 +381,16 @@ static void test_drain_lets_streams_finish(void **state)
     buf_init(&out, ANSWER_BYTES_MAX);
     buf_init(&health, ANSWER_BYTES_MAX);
     say(idle_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_true(hear(idle_fd, &health, "\"ok\""));
+    assert_true(read_until(idle_fd, &health, "\"ok\""));
     say(fd, bytes);
-    assert_true(hear(fd, &out, "tick"));
+    assert_true(read_until(fd, &out, "tick"));
     kill(getpid(), SIGTERM);
     f.running = false;
     buf_clear(&out);
-    assert_true(hear(fd, &out, "tick")); /* it goes on */
+    assert_true(read_until(fd, &out, "tick")); /* it goes on */
     say(idle_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_true(hear(idle_fd, &health, "\"draining\""));
-    assert_true(hear(fd, &out, NULL)); /* until the time is up, and then says so */
+    assert_true(read_until(idle_fd, &health, "\"draining\""));
+    assert_true(read_until(fd, &out, NULL)); /* until the time is up, and then says so */
     expect_in(buf_text(&out), "the server is shutting down");
     finish(&f);
     assert_false(f.forced);
@@ -416,11 +416,11 @@ static void test_second_signal_ends_at_once(void **state)
     fd = dial(&f);
     buf_init(&out, ANSWER_BYTES_MAX);
     say(fd, bytes);
-    assert_true(hear(fd, &out, "tick"));
+    assert_true(read_until(fd, &out, "tick"));
     start_ns = clock_ns();
     kill(getpid(), SIGTERM);
     buf_clear(&out);
-    assert_true(hear(fd, &out, "tick"));
+    assert_true(read_until(fd, &out, "tick"));
     kill(getpid(), SIGINT);
     f.running = false;
     pthread_join(f.thread, NULL);

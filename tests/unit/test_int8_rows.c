@@ -11,11 +11,11 @@ enum { COLUMNS = 320, BLOCKS = COLUMNS / 32 };
 static float x[COLUMNS];
 static int8_t codes[COLUMNS];
 static struct int8_block blocks[BLOCKS];
-static struct int8_outlier outliers[COLUMNS / COLUMNS_AN_OUTLIER];
+static struct int8_outlier outliers[COLUMNS / COLUMNS_PER_OUTLIER];
 
 static struct int8_row row_at(const struct kernels *k)
 {
-    const struct int8_room room = {.codes = codes, .blocks = blocks, .outliers = outliers};
+    const struct int8_row_buffers room = {.codes = codes, .blocks = blocks, .outliers = outliers};
 
     memset(codes, 0x55, sizeof(codes));
     memset(outliers, 0x55, sizeof(outliers));
@@ -23,14 +23,14 @@ static struct int8_row row_at(const struct kernels *k)
 }
 
 /* Calls `check` with every level that has int8. */
-static void at_all_levels(void (*check)(const struct kernels *k))
+static void at_all_isas(void (*check)(const struct kernels *k))
 {
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas);
 
     for (int l = 0; l < n; l++)
-        if (levels[l]->quantise != NULL)
-            check(levels[l]);
+        if (isas[l]->quantise != NULL)
+            check(isas[l]);
 }
 
 /* About normal: the sum of twelve uniform numbers, so that none is above 6. */
@@ -68,7 +68,7 @@ static void test_no_outliers(void **state)
     (void)state;
     for (int i = 0; i < COLUMNS; i++)
         x[i] = (float)(i % 7 - 3);
-    at_all_levels(check_even);
+    at_all_isas(check_even);
 }
 
 /* Outliers beside each other, at both ends of a block and of the row; all values as near as if the
@@ -97,7 +97,7 @@ static void test_outliers(void **state)
     (void)state;
     fill_normal(1);
     x[0] = 60, x[31] = -70, x[32] = 65, x[100] = -80, x[101] = 80, x[319] = 75;
-    at_all_levels(check_outliers);
+    at_all_isas(check_outliers);
 }
 
 static void check_zeros(const struct kernels *k)
@@ -115,7 +115,7 @@ static void test_zeros(void **state)
 {
     (void)state;
     memset(x, 0, sizeof(x));
-    at_all_levels(check_zeros);
+    at_all_isas(check_zeros);
 }
 
 /* One value and nothing else: its block is left with zeros. */
@@ -133,7 +133,7 @@ static void test_one_value(void **state)
     (void)state;
     memset(x, 0, sizeof(x));
     x[200] = -1e18f; /* its square is still finite */
-    at_all_levels(check_alone);
+    at_all_isas(check_alone);
 }
 
 /* NaN and the infinities are no outliers: they spread through their block's scale. */
@@ -154,7 +154,7 @@ static void test_not_finite(void **state)
     for (int i = 0; i < 3; i++) {
         fill_normal(2);
         x[40] = values[i];
-        at_all_levels(check_spread);
+        at_all_isas(check_spread);
     }
 }
 
@@ -174,7 +174,7 @@ static void test_most_outliers(void **state)
     memset(x, 0, sizeof(x));
     for (int i = 0; i < 16; i++)
         x[i] = i % 2 ? 3.0f : -3.0f;
-    at_all_levels(check_most);
+    at_all_isas(check_most);
 }
 
 /* Codes between two integers go to the even one. */
@@ -191,7 +191,7 @@ static void test_ties(void **state)
     (void)state;
     for (int i = 0; i < COLUMNS; i++) /* four of 127, then 4, 5.5 -> 6, 6, 7.5 -> 8 */
         x[i] = i % 32 < 4 ? 127.0f : (float)(i % 32) + (i % 32 % 2 ? 0.5f : 0.0f);
-    at_all_levels(check_ties);
+    at_all_isas(check_ties);
 }
 
 UNIT_MAIN(cmocka_unit_test(test_no_outliers), cmocka_unit_test(test_outliers),

@@ -43,7 +43,7 @@ static void assert_enough(const char *begin, const char *piece, int n, const cha
     buf_puts(&b, begin);
     repeat(&b, piece, n);
     buf_puts(&b, end);
-    reckoned = json_memory(b.data, b.size_bytes);
+    reckoned = json_tree_bytes(b.data, b.size_bytes);
     json_set_alloc_funcs(count_malloc, count_free);
     used_bytes = peak_bytes = 0;
     json = json_loadb(b.data, b.size_bytes, 0, NULL);

@@ -8,19 +8,19 @@
 #include "base/rng.h"
 #include "cpu/kernels/exp4.h"
 #include "cpu/kernels/kernels.h"
-#include "emulated_levels.h"
+#include "emulated_isas.h"
 
 /* Those of this machine, then those that are emulated. */
-static const struct kernels *levels[KERNEL_LEVELS_MAX + N_EMULATED];
-static int n_here, n_levels;
+static const struct kernels *isas[KERNEL_ISAS_MAX + N_EMULATED];
+static int n_here, n_isas;
 
-static void find_levels(void)
+static void find_isas(void)
 {
-    n_here = n_levels = kernels_here(levels);
-    assert_true(n_levels >= 1);
-    assert_string_equal(levels[0]->name, "ref");
+    n_here = n_isas = kernels_available(isas);
+    assert_true(n_isas >= 1);
+    assert_string_equal(isas[0]->name, "ref");
     for (int i = 0; i < N_EMULATED; i++)
-        levels[n_levels++] = &emulated_levels[i];
+        isas[n_isas++] = &emulated_isas[i];
 }
 
 static uint32_t bits_of(float x)
@@ -39,8 +39,8 @@ static void test_mxfp4_values(void **state)
     float out[64];
 
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++)
+    find_isas();
+    for (int l = 0; l < n_isas; l++)
         for (int scale = 0; scale < 252; scale++) { /* 6 * 2^(252 - 127) is the last finite one */
             scales[0] = (uint8_t)scale;
             scales[1] = 127;
@@ -48,7 +48,7 @@ static void test_mxfp4_values(void **state)
                 blocks[0][i] = (uint8_t)(i * 16 + (15 - i));
                 blocks[1][i] = (uint8_t)((scale + i) * 29);
             }
-            levels[l]->widen_mxfp4(out, blocks[0], scales, 64);
+            isas[l]->dequant_mxfp4(out, blocks[0], scales, 64);
             for (int i = 0; i < 16; i++) {
                 const float low = ldexpf(values[15 - i], scale - 127);
                 const float high = ldexpf(values[i], scale - 127);
@@ -68,14 +68,14 @@ static void test_bf16_values(void **state)
     static float out[65536];
 
     (void)state;
-    find_levels();
+    find_isas();
     for (uint32_t i = 0; i < 65536; i++) {
         halves[1 + 2 * i] = (unsigned char)(i & 255);
         halves[2 + 2 * i] = (unsigned char)(i >> 8);
     }
-    for (int l = 0; l < n_levels; l++)
+    for (int l = 0; l < n_isas; l++)
         for (int n = 65529; n <= 65536; n++) {
-            levels[l]->widen_bf16(out, halves + 1, n);
+            isas[l]->widen_bf16(out, halves + 1, n);
             for (uint32_t i = 0; i < (uint32_t)n; i++)
                 if (bits_of(out[i]) != i << 16)
                     fail_msg("bf16 %04x becomes %08x", i, bits_of(out[i]));
@@ -114,13 +114,13 @@ static void test_swiglu_values(void **state)
     float u[12], out[6];
 
     (void)state;
-    find_levels();
+    find_isas();
     for (int i = 0; i < 6; i++) {
         u[2 * i] = cases[i].gate;
         u[2 * i + 1] = cases[i].up;
     }
-    for (int l = 0; l < n_levels; l++) {
-        levels[l]->swiglu(out, u, 6, s);
+    for (int l = 0; l < n_isas; l++) {
+        isas[l]->swiglu(out, u, 6, s);
         for (int i = 0; i < 6; i++)
             if (!(fabs((double)out[i] - cases[i].unit) <= cases[i].tolerance))
                 fail_msg("swiglu(%g, %g) is %.9f, expected %.9f", (double)cases[i].gate,
@@ -129,7 +129,7 @@ static void test_swiglu_values(void **state)
 }
 
 /* Products of a level have the bits of one weight row and one token alone, at every length. */
-static void test_products(void **state)
+static void test_gemm(void **state)
 {
     enum { N_MAX = 100, N_ROWS = 11, N_X = 8 };
     float w[N_ROWS * N_MAX], x[N_X][N_MAX], out[N_X][N_ROWS], alone;
@@ -142,18 +142,16 @@ static void test_products(void **state)
         x[i / N_MAX][i % N_MAX] = (float)cos(i * 2.3);
     for (int t = 0; t < N_X; t++)
         tokens[t] = x[t];
-    find_levels();
-    for (int l = 0; l < n_levels; l++)
+    find_isas();
+    for (int l = 0; l < n_isas; l++)
         for (int n = 1; n <= N_MAX; n++)
             for (int n_x = 1; n_x <= N_X; n_x++) {
-                levels[l]->products_f32(
-                    &(struct products){out[0], N_ROWS, w, tokens, N_ROWS, n, n_x});
+                isas[l]->gemm_f32(&(struct gemm){out[0], N_ROWS, w, tokens, N_ROWS, n, n_x});
                 for (int i = 0; i < n_x * N_ROWS; i++) {
                     const float *row = w + i % N_ROWS * n;
                     double want = 0;
 
-                    levels[l]->products_f32(
-                        &(struct products){&alone, 1, row, tokens + i / N_ROWS, 1, n, 1});
+                    isas[l]->gemm_f32(&(struct gemm){&alone, 1, row, tokens + i / N_ROWS, 1, n, 1});
                     assert_int_equal(bits_of(alone), bits_of(out[i / N_ROWS][i % N_ROWS]));
                     for (int k = 0; k < n; k++)
                         want += (double)row[k] * (double)x[i / N_ROWS][k];
@@ -163,7 +161,7 @@ static void test_products(void **state)
 }
 
 /* bf16 weights read in place give the bits of the same weights as f32. */
-static void test_bf16_products(void **state)
+static void test_bf16_gemm(void **state)
 {
     enum { N_MAX = 70, N_ROWS = 10, N_X = 5 };
     static uint16_t w[N_ROWS * N_MAX];
@@ -178,14 +176,12 @@ static void test_bf16_products(void **state)
         x[i] = (float)cos(i * 2.3);
     for (int t = 0; t < N_X; t++)
         tokens[t] = x + t * N_MAX;
-    find_levels();
-    for (int l = 0; l < n_levels; l++)
-        for (int n = 1; n <= N_MAX && levels[l]->products_bf16 != NULL; n++) {
-            levels[l]->widen_bf16(wide, w, N_ROWS * n);
-            levels[l]->products_bf16(
-                &(struct products){have[0], N_ROWS, w, tokens, N_ROWS, n, N_X});
-            levels[l]->products_f32(
-                &(struct products){want[0], N_ROWS, wide, tokens, N_ROWS, n, N_X});
+    find_isas();
+    for (int l = 0; l < n_isas; l++)
+        for (int n = 1; n <= N_MAX && isas[l]->gemm_bf16 != NULL; n++) {
+            isas[l]->widen_bf16(wide, w, N_ROWS * n);
+            isas[l]->gemm_bf16(&(struct gemm){have[0], N_ROWS, w, tokens, N_ROWS, n, N_X});
+            isas[l]->gemm_f32(&(struct gemm){want[0], N_ROWS, wide, tokens, N_ROWS, n, N_X});
             assert_memory_equal(have, want, sizeof(have));
         }
 }
@@ -205,14 +201,14 @@ static void test_rounding(void **state)
     uint16_t out[32];
 
     (void)state;
-    find_levels();
+    find_isas();
     for (int i = 0; i < N; i++)
         memcpy(&x[i], &cases[i].bits, sizeof(x[i]));
-    for (int l = 0; l < n_levels; l++) {
-        if (levels[l]->round_bf16 == NULL)
+    for (int l = 0; l < n_isas; l++) {
+        if (isas[l]->round_bf16 == NULL)
             continue;
         memset(out, 0xFF, sizeof(out));
-        levels[l]->round_bf16(out, x, N);
+        isas[l]->round_bf16(out, x, N);
         for (int i = 0; i < 32; i++)
             assert_int_equal(out[i], i < N ? cases[i].rounded : 0);
     }
@@ -232,7 +228,7 @@ static struct rounded_case rounded;
 
 static void fill_rounded(const struct kernels *k, int n)
 {
-    const int n_columns = rounded_columns(n);
+    const int n_columns = bf16_row_columns(n);
     float x[ROUNDED_N_MAX];
 
     for (int i = 0; i < 16 * n; i++)
@@ -253,18 +249,18 @@ static void run_rounded(const struct kernels *k, float *out, int n_rows, int n, 
                         bool has_panels)
 {
     memset(out, 0xFF, (size_t)(n_x * 16) * sizeof(float));
-    k->products_rounded(&(struct rounded_products){
+    k->gemm_bf16_act(&(struct bf16_act_gemm){
         .out = out,
         .out_stride = 16,
         .w = rounded.w,
         .x = rounded.x + first,
-        .panels = has_panels ? rounded.panels + first * rounded_columns(n) : NULL,
+        .panels = has_panels ? rounded.panels + first * bf16_row_columns(n) : NULL,
         .n_rows = n_rows,
         .n = n,
         .n_x = n_x});
 }
 
-static void check_rounded_values(int n_rows, int n)
+static void check_bf16_values(int n_rows, int n)
 {
     for (int i = 0; i < ROUNDED_TOKENS * n_rows; i++) {
         const int t = i / n_rows, row = i % n_rows;
@@ -283,26 +279,26 @@ static void check_rounded_values(int n_rows, int n)
 
 /* Exact products in some order; a token has the same bits alone, beside others, and in panels; what
  * lies beside the rows of the result stays. */
-static void test_rounded_products(void **state)
+static void test_bf16_act_gemm(void **state)
 {
     static const int lengths[] = {1, 2, 31, 32, 33, 64, 97, 128, 130};
     static const int row_counts[] = {1, 2, 5, 8, 15, 16};
 
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++)
-        for (int i = 0; i < 9 * 6 && levels[l]->products_rounded != NULL; i++) {
+    find_isas();
+    for (int l = 0; l < n_isas; l++)
+        for (int i = 0; i < 9 * 6 && isas[l]->gemm_bf16_act != NULL; i++) {
             const int n = lengths[i / 6], n_rows = row_counts[i % 6];
 
-            fill_rounded(levels[l], n);
+            fill_rounded(isas[l], n);
             for (int t = 0; t < ROUNDED_TOKENS; t++)
-                run_rounded(levels[l], rounded.alone[t], n_rows, n, t, 1, false);
-            check_rounded_values(n_rows, n);
+                run_rounded(isas[l], rounded.alone[t], n_rows, n, t, 1, false);
+            check_bf16_values(n_rows, n);
             for (int n_x = 1; n_x <= ROUNDED_TOKENS; n_x += n_x < 18 ? 1 : 13)
                 for (int form = 0; form < 2; form++) {
-                    if (form == 1 && levels[l]->panel_bf16 == NULL)
+                    if (form == 1 && isas[l]->panel_bf16 == NULL)
                         continue;
-                    run_rounded(levels[l], rounded.out[0], n_rows, n,
+                    run_rounded(isas[l], rounded.out[0], n_rows, n,
                                 form == 1 ? 0 : ROUNDED_TOKENS - n_x, n_x, form == 1);
                     assert_memory_equal(rounded.out,
                                         rounded.alone[form == 1 ? 0 : ROUNDED_TOKENS - n_x],
@@ -364,43 +360,45 @@ static void fill_case(const struct kernels *k)
 }
 
 /* The same rows arranged: the same bits. */
-static void run_arranged(const struct kernels *k, const struct int8_products *p)
+static void run_interleaved(const struct kernels *k, const struct int8_gemm *p)
 {
-    enum { TILES = (TOKENS_MAX + INT8_ARRANGED_ROWS - 1) / INT8_ARRANGED_ROWS };
-    static _Alignas(64) uint8_t rows[TILES][INT8_ARRANGED_ROWS * BLOCKS_MAX * INT8_ARRANGED_BYTES];
-    static float out[TILES * INT8_ARRANGED_ROWS * GROUP_ROWS];
-    const int tile_bytes = INT8_ARRANGED_ROWS * INT8_ARRANGED_BYTES * p->n_blocks;
-    struct int8_products arranged = *p;
+    enum { TILES = (TOKENS_MAX + INT8_INTERLEAVED_ROWS - 1) / INT8_INTERLEAVED_ROWS };
+    static _Alignas(64)
+        uint8_t rows[TILES][INT8_INTERLEAVED_ROWS * BLOCKS_MAX * INT8_INTERLEAVED_BYTES];
+    static float out[TILES * INT8_INTERLEAVED_ROWS * GROUP_ROWS];
+    const int tile_bytes = INT8_INTERLEAVED_ROWS * INT8_INTERLEAVED_BYTES * p->n_blocks;
+    struct int8_gemm interleaved = *p;
 
-    for (int x = 0, tile = 0; x < p->n_x; x += INT8_ARRANGED_ROWS, tile++) {
+    for (int x = 0, tile = 0; x < p->n_x; x += INT8_INTERLEAVED_ROWS, tile++) {
         const int n_left = p->n_x - x;
 
-        k->arrange_int8(rows[0] + (ptrdiff_t)tile * tile_bytes, p->x + x,
-                        n_left < INT8_ARRANGED_ROWS ? n_left : INT8_ARRANGED_ROWS, p->n_blocks);
+        k->interleave_int8(rows[0] + (ptrdiff_t)tile * tile_bytes, p->x + x,
+                           n_left < INT8_INTERLEAVED_ROWS ? n_left : INT8_INTERLEAVED_ROWS,
+                           p->n_blocks);
     }
-    arranged.out = out;
-    arranged.arranged = rows;
-    k->products_int8(&arranged);
+    interleaved.out = out;
+    interleaved.interleaved = rows;
+    k->gemm_int8(&interleaved);
     assert_memory_equal(out, p->out, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
 }
 
-static void run_products(const struct kernels *k, const struct int8_products *p)
+static void run_gemm(const struct kernels *k, const struct int8_gemm *p)
 {
-    k->products_int8(p);
-    if (k->arrange_int8 != NULL && p->n_x >= INT8_ARRANGED_MIN)
-        run_arranged(k, p);
+    k->gemm_int8(p);
+    if (k->interleave_int8 != NULL && p->n_x >= INT8_INTERLEAVED_MIN)
+        run_interleaved(k, p);
 }
 
 static void run_case(const struct kernels *k, int first, int n_x, int n_blocks)
 {
     memset(c.out, 0xFF, sizeof(c.out));
-    run_products(k, &(struct int8_products){.out = c.out,
-                                            .groups = {c.group},
-                                            .next = c.group,
-                                            .x = c.rows + first,
-                                            .n_blocks = n_blocks,
-                                            .n_x = n_x,
-                                            .n_groups = 1});
+    run_gemm(k, &(struct int8_gemm){.out = c.out,
+                                    .groups = {c.group},
+                                    .next = c.group,
+                                    .x = c.rows + first,
+                                    .n_blocks = n_blocks,
+                                    .n_x = n_x,
+                                    .n_groups = 1});
 }
 
 /* The layout's definition, in double. */
@@ -433,11 +431,11 @@ static double expected_product(int token, int row, int n_blocks, double *magnitu
 static void test_quantise(void **state)
 {
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++) {
-        if (levels[l]->quantise == NULL)
+    find_isas();
+    for (int l = 0; l < n_isas; l++) {
+        if (isas[l]->quantise == NULL)
             continue;
-        fill_case(levels[l]);
+        fill_case(isas[l]);
         for (int i = 0; i < BLOCKS_MAX * 32; i++) {
             const double step = 2 * (double)c.blocks[0][i / 32].scale;
 
@@ -446,24 +444,24 @@ static void test_quantise(void **state)
         memset(c.x[0], 0, 32 * sizeof(float));
         c.x[0][32] = NAN;
         c.x[0][64] = -INFINITY;
-        levels[l]->quantise(c.a[0], c.blocks[0], c.x[0], 3);
+        isas[l]->quantise(c.a[0], c.blocks[0], c.x[0], 3);
         assert_true(c.blocks[0][0].scale == 0.0f && c.a[0][5] == 0);
         assert_true(isnan(c.blocks[0][1].scale) && isinf(c.blocks[0][2].scale));
     }
 }
 
-static void test_int8_products(void **state)
+static void test_int8_gemm(void **state)
 {
     static const int lengths[] = {1, 2, 29, 30, 31, 60, 90};
 
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++) {
-        if (levels[l]->products_int8 == NULL)
+    find_isas();
+    for (int l = 0; l < n_isas; l++) {
+        if (isas[l]->gemm_int8 == NULL)
             continue;
-        fill_case(levels[l]);
+        fill_case(isas[l]);
         for (int i = 0; i < 7; i++) {
-            run_case(levels[l], 0, TOKENS_MAX, lengths[i]);
+            run_case(isas[l], 0, TOKENS_MAX, lengths[i]);
             for (int k = 0; k < TOKENS_MAX * GROUP_ROWS; k++) {
                 double magnitude;
                 const double want =
@@ -509,13 +507,13 @@ static void multiply_outliers(const struct kernels *k, float *out, int first, in
         rows[t].codes = codes;
         rows[t].blocks = blocks;
     }
-    run_products(k, &(struct int8_products){.out = out,
-                                            .groups = {c.group},
-                                            .next = c.group,
-                                            .x = rows,
-                                            .n_blocks = BLOCKS_MAX,
-                                            .n_x = n_x,
-                                            .n_groups = 1});
+    run_gemm(k, &(struct int8_gemm){.out = out,
+                                    .groups = {c.group},
+                                    .next = c.group,
+                                    .x = rows,
+                                    .n_blocks = BLOCKS_MAX,
+                                    .n_x = n_x,
+                                    .n_groups = 1});
 }
 
 static double expected_outliers(const struct int8_row *row, int r, double *magnitude)
@@ -556,16 +554,16 @@ static void check_outliers(const struct kernels *k)
 static void test_int8_outliers(void **state)
 {
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++) {
-        if (levels[l]->products_int8 == NULL)
+    find_isas();
+    for (int l = 0; l < n_isas; l++) {
+        if (isas[l]->gemm_int8 == NULL)
             continue;
-        fill_case(levels[l]);
-        fill_outliers(levels[l]);
-        check_outliers(levels[l]);
+        fill_case(isas[l]);
+        fill_outliers(isas[l]);
+        check_outliers(isas[l]);
         for (int t = 0; t < TOKENS_MAX; t++)
             c.rows[t].n_outliers = t % 5; /* few: each token by itself */
-        check_outliers(levels[l]);
+        check_outliers(isas[l]);
     }
 }
 
@@ -573,16 +571,16 @@ static void test_int8_outliers(void **state)
 static void test_int8_extremes(void **state)
 {
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++)
-        for (int sign = 0; sign < 4 && levels[l]->products_int8 != NULL; sign++) {
+    find_isas();
+    for (int l = 0; l < n_isas; l++)
+        for (int sign = 0; sign < 4 && isas[l]->gemm_int8 != NULL; sign++) {
             memset(c.group + codes_at(0), sign & 1 ? 0xFF : 0x77, 256);
             memset(c.group, 127, 64);
             for (int i = 0; i < 32; i++)
                 c.x[0][i] = sign & 2 ? -1.0f : 1.0f;
-            levels[l]->quantise(c.a[0], c.blocks[0], c.x[0], 1);
+            isas[l]->quantise(c.a[0], c.blocks[0], c.x[0], 1);
             c.rows[0] = (struct int8_row){.codes = c.a[0], .blocks = c.blocks[0]};
-            run_case(levels[l], 0, 1, 1);
+            run_case(isas[l], 0, 1, 1);
             for (int r = 0; r < GROUP_ROWS; r++)
                 assert_true(fabs((double)c.out[r] - (sign == 0 || sign == 3 ? 192 : -192)) < 1e-4);
         }
@@ -596,31 +594,31 @@ static void test_int8_groups(void **state)
     float together[GROUPS_AT_ONCE * GROUP_ROWS + 1], alone[GROUPS_AT_ONCE * GROUP_ROWS];
 
     (void)state;
-    find_levels();
+    find_isas();
     memset(groups, 0xFF, sizeof(groups));
     for (int g = 0; g < GROUPS_AT_ONCE; g++)
         fill_group(groups + g * APART, N, (uint32_t)g, true);
-    for (int l = 0; l < n_levels; l++) {
-        if (levels[l]->products_int8 == NULL)
+    for (int l = 0; l < n_isas; l++) {
+        if (isas[l]->gemm_int8 == NULL)
             continue;
-        fill_case(levels[l]);
-        fill_outliers(levels[l]);
+        fill_case(isas[l]);
+        fill_outliers(isas[l]);
         c.rows[0].n_outliers = N;
         for (int n = 1; n <= GROUPS_AT_ONCE; n++) {
-            struct int8_products p = {
+            struct int8_gemm p = {
                 .out = together, .x = c.rows, .n_blocks = N, .n_x = 1, .n_groups = n};
 
             for (int g = 0; g < n; g++)
                 p.groups[g] = p.next = groups + (GROUPS_AT_ONCE - 1 - g) * APART;
-            p.fetches_ahead = n % 2 == 0;
+            p.has_prefetch = n % 2 == 0;
             together[n * GROUP_ROWS] = -1;
-            levels[l]->products_int8(&p);
+            isas[l]->gemm_int8(&p);
             assert_true(together[n * GROUP_ROWS] == -1);
             p.n_groups = 1;
             for (int g = 0; g < n; g++) {
                 p.out = alone + g * GROUP_ROWS;
                 p.groups[0] = groups + (GROUPS_AT_ONCE - 1 - g) * APART;
-                levels[l]->products_int8(&p);
+                isas[l]->gemm_int8(&p);
             }
             assert_memory_equal(together, alone, (size_t)n * GROUP_ROWS * sizeof(float));
         }
@@ -633,24 +631,24 @@ static void test_int8_bits(void **state)
     static float alone[TOKENS_MAX * GROUP_ROWS];
 
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++) {
-        if (levels[l]->products_int8 == NULL)
+    find_isas();
+    for (int l = 0; l < n_isas; l++) {
+        if (isas[l]->gemm_int8 == NULL)
             continue;
-        fill_case(levels[l]);
+        fill_case(isas[l]);
         for (int t = 0; t < TOKENS_MAX; t++) {
-            run_case(levels[l], t, 1, BLOCKS_MAX);
+            run_case(isas[l], t, 1, BLOCKS_MAX);
             memcpy(alone + t * GROUP_ROWS, c.out, GROUP_ROWS * sizeof(float));
         }
         for (int n = 1; n <= TOKENS_MAX; n++) {
-            run_case(levels[l], TOKENS_MAX - n, n, BLOCKS_MAX);
+            run_case(isas[l], TOKENS_MAX - n, n, BLOCKS_MAX);
             assert_memory_equal(c.out, alone + (TOKENS_MAX - n) * GROUP_ROWS,
                                 (size_t)n * GROUP_ROWS * sizeof(float));
         }
         for (int i = 0; i < 33; i++) /* rows that lie anywhere, as an expert's do */
             c.rows[i] = (struct int8_row){.codes = c.a[i * i % TOKENS_MAX],
                                           .blocks = c.blocks[i * i % TOKENS_MAX]};
-        run_case(levels[l], 0, 33, BLOCKS_MAX);
+        run_case(isas[l], 0, 33, BLOCKS_MAX);
         for (int i = 0; i < 33; i++)
             assert_memory_equal(c.out + i * GROUP_ROWS, alone + i * i % TOKENS_MAX * GROUP_ROWS,
                                 GROUP_ROWS * sizeof(float));
@@ -659,45 +657,45 @@ static void test_int8_bits(void **state)
 
 /* ---- packed MXFP4 times mixed rows ---- */
 
-enum { MIXED_GROUPS = 7, MIXED_GROUP_BYTES = GROUP_BYTES_MAX };
+enum { PERMUTED_GROUPS = 7, PERMUTED_GROUP_BYTES = GROUP_BYTES_MAX };
 
-struct mixed_case {
-    _Alignas(64) uint8_t groups[MIXED_GROUPS * MIXED_GROUP_BYTES];
-    _Alignas(64) uint16_t x[MIXED_TOKENS_MAX][BLOCKS_MAX * 32];
-    float out[MIXED_GROUPS * MIXED_TOKENS_MAX * GROUP_ROWS];
-    float alone[MIXED_GROUPS][MIXED_TOKENS_MAX][GROUP_ROWS];
+struct permuted_case {
+    _Alignas(64) uint8_t groups[PERMUTED_GROUPS * PERMUTED_GROUP_BYTES];
+    _Alignas(64) uint16_t x[PERMUTED_TOKENS_MAX][BLOCKS_MAX * 32];
+    float out[PERMUTED_GROUPS * PERMUTED_TOKENS_MAX * GROUP_ROWS];
+    float alone[PERMUTED_GROUPS][PERMUTED_TOKENS_MAX][GROUP_ROWS];
 };
-static struct mixed_case mixed;
+static struct permuted_case permuted;
 
 /* Some scales are 2^-127, which counts as 0. */
-static void fill_mixed(const struct kernels *k, int n_blocks)
+static void fill_permuted(const struct kernels *k, int n_blocks)
 {
     float x[BLOCKS_MAX * 32];
 
-    memset(mixed.groups, 0xFF, sizeof(mixed.groups));
-    for (int g = 0; g < MIXED_GROUPS; g++)
-        fill_group(mixed.groups + g * MIXED_GROUP_BYTES, n_blocks, 4 + (uint32_t)g, true);
-    for (int t = 0; t < MIXED_TOKENS_MAX; t++) {
+    memset(permuted.groups, 0xFF, sizeof(permuted.groups));
+    for (int g = 0; g < PERMUTED_GROUPS; g++)
+        fill_group(permuted.groups + g * PERMUTED_GROUP_BYTES, n_blocks, 4 + (uint32_t)g, true);
+    for (int t = 0; t < PERMUTED_TOKENS_MAX; t++) {
         for (int i = 0; i < n_blocks * 32; i++)
             x[i] = (float)(rng_uniform(5, (uint64_t)(t * BLOCKS_MAX * 32 + i), 0) - 0.3);
-        k->round_mixed(mixed.x[t], x, n_blocks * 32);
+        k->round_permuted(permuted.x[t], x, n_blocks * 32);
     }
 }
 
-static void run_mixed(const struct kernels *k, int first, int n_x, int n_blocks)
+static void run_permuted(const struct kernels *k, int first, int n_x, int n_blocks)
 {
-    memset(mixed.out, 0xFF, sizeof(mixed.out));
-    k->products_mixed(&(struct mixed_products){.out = mixed.out,
-                                               .groups = mixed.groups,
-                                               .group_bytes = MIXED_GROUP_BYTES,
-                                               .x = mixed.x[first],
-                                               .x_stride = BLOCKS_MAX * 32,
-                                               .n_groups = MIXED_GROUPS,
-                                               .n_blocks = n_blocks,
-                                               .n_x = n_x});
+    memset(permuted.out, 0xFF, sizeof(permuted.out));
+    k->gemm_permuted(&(struct permuted_gemm){.out = permuted.out,
+                                             .groups = permuted.groups,
+                                             .group_bytes = PERMUTED_GROUP_BYTES,
+                                             .x = permuted.x[first],
+                                             .x_stride = BLOCKS_MAX * 32,
+                                             .n_groups = PERMUTED_GROUPS,
+                                             .n_blocks = n_blocks,
+                                             .n_x = n_x});
 }
 
-static double expected_mixed(int t, int row, int n_blocks, double *magnitude)
+static double expected_permuted(int t, int row, int n_blocks, double *magnitude)
 {
     static const double values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
     static const int places[8] = {0, 4, 1, 5, 2, 6, 3, 7};
@@ -706,12 +704,12 @@ static double expected_mixed(int t, int row, int n_blocks, double *magnitude)
     *magnitude = 0;
     for (int i = 0; i < n_blocks * 32; i++) {
         const int b = i / 32, v = i % 32 / 8, j = i % 4;
-        const unsigned both = mixed.groups[codes_at(b) + (size_t)(v * 64 + 4 * row + j)];
+        const unsigned both = permuted.groups[codes_at(b) + (size_t)(v * 64 + 4 * row + j)];
         const unsigned code = i % 8 < 4 ? both & 15 : both >> 4;
-        const int scale = mixed.groups[scale_at(b, row)];
+        const int scale = permuted.groups[scale_at(b, row)];
         const double w = ldexp(code & 8 ? -values[code & 7] : values[code & 7], scale - 127);
         const double term =
-            scale == 0 ? 0 : w * (double)widened(mixed.x[t][i / 8 * 8 + places[i % 8]]);
+            scale == 0 ? 0 : w * (double)widened(permuted.x[t][i / 8 * 8 + places[i % 8]]);
 
         sum += term;
         *magnitude += fabs(term);
@@ -720,68 +718,69 @@ static double expected_mixed(int t, int row, int n_blocks, double *magnitude)
 }
 
 /* Sums are exact but for float32's rounding, and a token's bits are those of the token alone. */
-static void check_mixed(const struct kernels *k, int n_blocks)
+static void check_permuted(const struct kernels *k, int n_blocks)
 {
     static const int counts[] = {2, 3, 15, 16, 17, 31, 32};
 
-    fill_mixed(k, n_blocks);
-    for (int t = 0; t < MIXED_TOKENS_MAX; t++) {
-        run_mixed(k, t, 1, n_blocks);
-        for (int g = 0; g < MIXED_GROUPS; g++)
-            memcpy(mixed.alone[g][t], mixed.out + g * GROUP_ROWS, sizeof(mixed.alone[g][t]));
+    fill_permuted(k, n_blocks);
+    for (int t = 0; t < PERMUTED_TOKENS_MAX; t++) {
+        run_permuted(k, t, 1, n_blocks);
+        for (int g = 0; g < PERMUTED_GROUPS; g++)
+            memcpy(permuted.alone[g][t], permuted.out + g * GROUP_ROWS,
+                   sizeof(permuted.alone[g][t]));
         for (int r = 0; r < GROUP_ROWS; r++) {
             double magnitude;
-            const double want = expected_mixed(t, r, n_blocks, &magnitude);
+            const double want = expected_permuted(t, r, n_blocks, &magnitude);
 
-            assert_true(fabs((double)mixed.out[r] - want) <= 2e-6 * magnitude);
+            assert_true(fabs((double)permuted.out[r] - want) <= 2e-6 * magnitude);
         }
     }
     for (int i = 0; i < 7; i++) {
-        const int n_x = counts[i], first = MIXED_TOKENS_MAX - n_x;
+        const int n_x = counts[i], first = PERMUTED_TOKENS_MAX - n_x;
 
-        run_mixed(k, first, n_x, n_blocks);
-        for (int g = 0; g < MIXED_GROUPS; g++)
-            assert_memory_equal(mixed.out + g * n_x * GROUP_ROWS, mixed.alone[g][first],
-                                (size_t)n_x * sizeof(mixed.alone[0][0]));
+        run_permuted(k, first, n_x, n_blocks);
+        for (int g = 0; g < PERMUTED_GROUPS; g++)
+            assert_memory_equal(permuted.out + g * n_x * GROUP_ROWS, permuted.alone[g][first],
+                                (size_t)n_x * sizeof(permuted.alone[0][0]));
     }
 }
 
-static void test_mixed_products(void **state)
+static void test_permuted_gemm(void **state)
 {
     static const int lengths[] = {1, 2, 3, 4, 5, 8, 11, 90};
 
     (void)state;
-    find_levels();
-    for (int l = 0; l < n_levels; l++)
-        for (int i = 0; i < 8 && levels[l]->products_mixed != NULL; i++)
-            check_mixed(levels[l], lengths[i]);
+    find_isas();
+    for (int l = 0; l < n_isas; l++)
+        for (int i = 0; i < 8 && isas[l]->gemm_permuted != NULL; i++)
+            check_permuted(isas[l], lengths[i]);
 }
 
-static void test_level_names(void **state)
+static void test_isa_names(void **state)
 {
     const struct kernels *k;
 
     (void)state;
-    find_levels();
+    find_isas();
     for (int l = 0; l < n_here; l++) {
-        assert_int_equal(kernels_choose(&k, levels[l]->name), OSP_OK);
-        assert_ptr_equal(k, levels[l]);
+        assert_int_equal(kernels_select(&k, isas[l]->name), OSP_OK);
+        assert_ptr_equal(k, isas[l]);
     }
     unsetenv("OSPREY_CPU_FEATURES");
-    assert_int_equal(kernels_choose(&k, ""), OSP_OK);
-    assert_ptr_equal(k, levels[n_here - 1]);
+    assert_int_equal(kernels_select(&k, ""), OSP_OK);
+    assert_ptr_equal(k, isas[n_here - 1]);
     setenv("OSPREY_CPU_FEATURES", "ref", 1);
-    assert_int_equal(kernels_choose(&k, NULL), OSP_OK);
-    assert_ptr_equal(k, levels[0]);
-    assert_int_equal(kernels_choose(&k, "sse9"), OSP_EINVAL);
+    assert_int_equal(kernels_select(&k, NULL), OSP_OK);
+    assert_ptr_equal(k, isas[0]);
+    assert_int_equal(kernels_select(&k, "sse9"), OSP_EINVAL);
     assert_non_null(strstr(fail_message(), "\"sse9\": not known, this CPU has ref"));
 }
 
 UNIT_MAIN(cmocka_unit_test(test_mxfp4_values), cmocka_unit_test(test_bf16_values),
           cmocka_unit_test(test_exponential), cmocka_unit_test(test_swiglu_values),
-          cmocka_unit_test(test_products), cmocka_unit_test(test_bf16_products),
-          cmocka_unit_test(test_rounding), cmocka_unit_test(test_rounded_products),
-          cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_products),
+          cmocka_unit_test(test_gemm), cmocka_unit_test(test_bf16_gemm),
+          cmocka_unit_test(test_rounding), cmocka_unit_test(test_bf16_act_gemm),
+          cmocka_unit_test(test_quantise), cmocka_unit_test(test_int8_gemm),
           cmocka_unit_test(test_int8_outliers), cmocka_unit_test(test_int8_extremes),
           cmocka_unit_test(test_int8_bits), cmocka_unit_test(test_int8_groups),
-          cmocka_unit_test(test_mixed_products), cmocka_unit_test(test_level_names))
+          cmocka_unit_test(test_permuted_gemm), cmocka_unit_test(test_isa_names))

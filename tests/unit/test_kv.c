@@ -116,8 +116,8 @@ static void test_f8_kernels(void **state)
     enum { WIDTH = 16, ROWS = 64 };
     static uint8_t words[ROWS * WIDTH * 4];
     static float out[4 * ROWS * WIDTH];
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas);
 
     (void)state;
     for (int i = 0; i < ROWS * WIDTH * 4; i++) {
@@ -126,9 +126,9 @@ static void test_f8_kernels(void **state)
         words[i] = (uint8_t)(code % 128 == 127 ? 0 : code);
     }
     for (int l = 0; l < n; l++) {
-        if (levels[l]->widen_f8 == NULL)
+        if (isas[l]->widen_f8 == NULL)
             continue;
-        levels[l]->widen_f8(out, words, ROWS);
+        isas[l]->widen_f8(out, words, ROWS);
         for (int i = 0; i < ROWS * WIDTH * 4; i++) {
             const int row = i / 4 / WIDTH, column = i / 4 % WIDTH;
 
@@ -146,8 +146,8 @@ static void test_i16_codes(void **state)
     enum { WIDTH = 16, ROWS = 65536 / WIDTH };
     static int16_t words[ROWS * WIDTH * 2];
     static float out[2 * ROWS * WIDTH];
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas);
 
     (void)state;
     for (int i = 0; i < ROWS * WIDTH; i++) {
@@ -155,9 +155,9 @@ static void test_i16_codes(void **state)
         words[2 * i + 1] = (int16_t)(i * 7);
     }
     for (int l = 0; l < n; l++) {
-        if (levels[l]->widen_i16 == NULL)
+        if (isas[l]->widen_i16 == NULL)
             continue;
-        levels[l]->widen_i16(out, words, ROWS);
+        isas[l]->widen_i16(out, words, ROWS);
         for (int i = 0; i < ROWS * WIDTH * 2; i++) {
             const int row = i / 2 / WIDTH, column = i / 2 % WIDTH;
 
@@ -189,13 +189,13 @@ static void attend(const struct kernels *k, struct attention *a, int first, int 
         a->states[h] = (struct softmax){.largest = -INFINITY};
     k->codes_i16(a->codes, a->units, a->q, 8, 64);
     k->attend_i16(&(struct attend){.codes = a->codes,
-                                   .units = a->units,
+                                   .q_scales = a->units,
                                    .states = a->states,
                                    .acc = a->acc,
                                    .sides = {a->words[0], a->words[1]},
                                    .scales = {a->scales[0], a->scales[1]},
                                    .n_heads = 8,
-                                   .head_width = 64,
+                                   .head_dim = 64,
                                    .first = first,
                                    .end = end,
                                    .scale = 1});
@@ -216,19 +216,19 @@ static void assert_result(const struct attention *a, double want)
 static void test_i16_extremes(void **state)
 {
     static struct attention a;
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels), key = KV_I16_NORM / 8;
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas), key = KV_I16_NORM / 8;
 
     (void)state;
     for (int l = 0; l < n; l++)
-        for (int sign = -1; sign <= 1 && levels[l]->attend_i16 != NULL; sign++) {
+        for (int sign = -1; sign <= 1 && isas[l]->attend_i16 != NULL; sign++) {
             for (int i = 0; i < 8 * 64; i++)
                 a.q[i] = (float)sign;
             for (int slot = 0; slot < PAGE_TOKENS; slot++) {
                 set_slot(&a, 0, slot, (int16_t)(slot == 17 ? key : -key), 1.0f / (float)key);
                 set_slot(&a, 1, slot, slot == 17 ? KV_I16_VALUE_MAX : -KV_I16_VALUE_MAX, 1);
             }
-            attend(levels[l], &a, 0, PAGE_TOKENS); /* scores 64 and -64, or all the same */
+            attend(isas[l], &a, 0, PAGE_TOKENS); /* scores 64 and -64, or all the same */
             assert_result(&a, KV_I16_VALUE_MAX * (sign > 0 ? 1.0 : sign < 0 ? -1.0 : -62.0 / 64));
         }
 }
@@ -237,18 +237,18 @@ static void test_i16_extremes(void **state)
 static void test_i16_slots(void **state)
 {
     static struct attention a;
-    const struct kernels *levels[KERNEL_LEVELS_MAX];
-    const int n = kernels_here(levels);
+    const struct kernels *isas[KERNEL_ISAS_MAX];
+    const int n = kernels_available(isas);
 
     (void)state;
     for (int l = 0; l < n; l++)
-        for (int slot = 0; slot < PAGE_TOKENS && levels[l]->attend_i16 != NULL; slot++) {
+        for (int slot = 0; slot < PAGE_TOKENS && isas[l]->attend_i16 != NULL; slot++) {
             for (int i = 0; i < 8 * 64; i++)
                 a.q[i] = 1;
             for (int i = 0; i < PAGE_TOKENS; i++)
                 for (int which = 0; which < 2; which++)
                     set_slot(&a, which, i, 1000, i == slot ? 0.001f : NAN);
-            attend(levels[l], &a, slot, slot + 1);
+            attend(isas[l], &a, slot, slot + 1);
             assert_result(&a, 1);
             if (slot == 0)
                 continue;
@@ -257,13 +257,13 @@ static void test_i16_slots(void **state)
                     set_slot(&a, 1 - which, i, 1000, 0.001f);
                 for (int i = 0; i < slot; i++)
                     set_slot(&a, which, i, 1000, i == slot / 2 ? NAN : 0.001f);
-                attend(levels[l], &a, 0, slot + 1);
+                attend(isas[l], &a, 0, slot + 1);
                 assert_result(&a, (double)NAN);
             }
             a.q[0] = NAN; /* of the first head alone */
             set_slot(&a, 0, slot / 2, 1000, 0.001f);
             set_slot(&a, 1, slot / 2, 1000, 0.001f);
-            attend(levels[l], &a, 0, slot + 1);
+            attend(isas[l], &a, 0, slot + 1);
             assert_true(isnan(a.acc[0]) && isnan(a.states[0].denominator));
             assert_true(a.acc[64] > 0);
         }
@@ -278,14 +278,14 @@ struct cache {
     float rows[PAGE_TOKENS][2 * HEADS * D_MAX];
 };
 
-static struct cache *cache_new(enum dtype dtype, int head_width)
+static struct cache *cache_new(enum dtype dtype, int head_dim)
 {
     struct cache *c = calloc(1, sizeof(*c));
-    const int64_t page_bytes = kv_page_bytes(dtype, HEADS, head_width);
+    const int64_t page_bytes = kv_page_bytes(dtype, HEADS, head_dim);
 
     assert_non_null(c);
     c->kv = (struct tensor){
-        .dtype = dtype, .n_dims = 5, .dim = {PAGES, 2, HEADS, PAGE_TOKENS, head_width}};
+        .dtype = dtype, .n_dims = 5, .dim = {PAGES, 2, HEADS, PAGE_TOKENS, head_dim}};
     c->kv.data = malloc((size_t)(PAGES * page_bytes));
     assert_non_null(c->kv.data);
     memset(c->kv.data, 0xFF, (size_t)(PAGES * page_bytes));
@@ -306,7 +306,7 @@ static void put_all(struct cache *c)
         for (int i = 0; i < n; i++)
             c->rows[slot][i] =
                 (float)((rng_uniform((uint64_t)slot, (uint64_t)i, 0) - 0.5) * (1 + slot));
-        kv_put(&c->kv, 1, slot, c->rows[slot]);
+        kv_store(&c->kv, 1, slot, c->rows[slot]);
     }
 }
 
@@ -327,7 +327,7 @@ static void assert_side(const struct cache *c, int which, int head)
     const int D = (int)c->kv.dim[4];
     static float out[PAGE_TOKENS * D_MAX];
 
-    kv_take(out, &c->kv, kv_side(&c->kv, 1, which, head), which);
+    kv_load(out, &c->kv, kv_side(&c->kv, 1, which, head), which);
     for (int slot = 0; slot < PAGE_TOKENS; slot++) {
         const float *want = c->rows[slot] + (which * HEADS + head) * D;
         double largest = 0, squares = 0;
@@ -376,11 +376,11 @@ static void test_odd_numbers(void **state)
         for (int k = 0; k < 2 * HEADS * 16; k++)
             row[k] = k / 16 == 1 ? 0.0f : 1.0f;
         row[16 + 5] = odd[i % 5];
-        kv_put(&c->kv, 0, 9, row);
+        kv_store(&c->kv, 0, 9, row);
         for (int head = 0; head < HEADS; head++) {
             const float *out = rows + 9 * 16;
 
-            kv_take(rows, &c->kv, kv_side(&c->kv, 0, 0, head), 0);
+            kv_load(rows, &c->kv, kv_side(&c->kv, 0, 0, head), 0);
             for (int d = 0; d < 16; d++)
                 if (head != 1)
                     assert_true(fabsf(out[d] - 1.0f) < 1e-4f);

@@ -7,60 +7,61 @@ static const uint64_t SECOND_NS = 1000000000;
 
 /* ---- how long a step should take ---- */
 
-static void learn(struct step_time *t, int n_rows, bool has_prompt, double seconds, int n)
+static void learn(struct step_watchdog *t, int n_rows, bool has_prefill, double seconds, int n)
 {
     for (int i = 0; i < n; i++)
-        step_time_learn(t, n_rows, has_prompt, seconds);
+        step_watchdog_update(t, n_rows, has_prefill, seconds);
 }
 
 static void test_nothing_seen(void **state)
 {
-    struct step_time t = {0};
+    struct step_watchdog t = {0};
 
     (void)state;
-    assert_float_equal(step_time_predict(&t, 1, false), 0, 0);
-    assert_float_equal(step_time_limit(&t, 1, false), 61, 1e-9);
-    assert_float_equal(step_time_limit(&t, 512, true), 572, 1e-9);
+    assert_float_equal(step_watchdog_predict(&t, 1, false), 0, 0);
+    assert_float_equal(step_watchdog_limit(&t, 1, false), 61, 1e-9);
+    assert_float_equal(step_watchdog_limit(&t, 512, true), 572, 1e-9);
 }
 
 static void test_limit_is_five_times_and_two_seconds(void **state)
 {
-    struct step_time t = {0};
+    struct step_watchdog t = {0};
 
     (void)state;
     learn(&t, 8, false, 0.01, 50);
-    assert_float_equal(step_time_predict(&t, 8, false), 0.01, 1e-6);
-    assert_float_equal(step_time_limit(&t, 8, false), 2, 1e-9);
+    assert_float_equal(step_watchdog_predict(&t, 8, false), 0.01, 1e-6);
+    assert_float_equal(step_watchdog_limit(&t, 8, false), 2, 1e-9);
     learn(&t, 8, true, 3, 50);
-    assert_float_equal(step_time_limit(&t, 8, true), 15, 0.05);
-    assert_float_equal(step_time_limit(&t, 8, false), 2, 1e-9);
+    assert_float_equal(step_watchdog_limit(&t, 8, true), 15, 0.05);
+    assert_float_equal(step_watchdog_limit(&t, 8, false), 2, 1e-9);
 }
 
 /* Ten milliseconds for one row may be five seconds for 512 of a prompt. */
 static void test_more_rows_may_take_in_proportion(void **state)
 {
-    struct step_time t = {0};
+    struct step_watchdog t = {0};
 
     (void)state;
     learn(&t, 1, false, 0.01, 5);
-    assert_float_equal(step_time_predict(&t, 512, true), 5.12, 1e-6);
+    assert_float_equal(step_watchdog_predict(&t, 512, true), 5.12, 1e-6);
     learn(&t, 400, true, 2, 50);
-    assert_float_equal(step_time_predict(&t, 512, true), 2.56, 1e-3);
-    assert_float_equal(step_time_predict(&t, 300, true), 2, 1e-3); /* same power of two */
-    assert_float_equal(step_time_predict(&t, 100, true), 2, 1e-3); /* only larger ones are known */
-    assert_float_equal(step_time_predict(&t, 1 << 20, true), 2.0 * (1 << 20) / 400, 1);
+    assert_float_equal(step_watchdog_predict(&t, 512, true), 2.56, 1e-3);
+    assert_float_equal(step_watchdog_predict(&t, 300, true), 2, 1e-3); /* same power of two */
+    assert_float_equal(step_watchdog_predict(&t, 100, true), 2,
+                       1e-3); /* only larger ones are known */
+    assert_float_equal(step_watchdog_predict(&t, 1 << 20, true), 2.0 * (1 << 20) / 400, 1);
 }
 
 static void test_a_stuck_step_teaches_little(void **state)
 {
-    struct step_time t = {0};
+    struct step_watchdog t = {0};
 
     (void)state;
     learn(&t, 8, false, 0.01, 50);
-    step_time_learn(&t, 8, false, 3600); /* counts for its limit, 2 s */
-    assert_true(step_time_limit(&t, 8, false) <= 2);
-    step_time_learn(&t, 8, false, 3600);
-    assert_true(step_time_limit(&t, 8, false) < 4);
+    step_watchdog_update(&t, 8, false, 3600); /* counts for its limit, 2 s */
+    assert_true(step_watchdog_limit(&t, 8, false) <= 2);
+    step_watchdog_update(&t, 8, false, 3600);
+    assert_true(step_watchdog_limit(&t, 8, false) < 4);
 }
 
 /* ---- counts ---- */
@@ -77,7 +78,7 @@ static int64_t count_of(const struct metrics *m, enum osp_histogram_id id)
     int64_t n = 0;
 
     for (int i = 0; i < OSP_BUCKETS_MAX; i++)
-        n += m->told.histograms[id].counts[i];
+        n += m->published.histograms[id].counts[i];
     return n;
 }
 
@@ -103,15 +104,15 @@ static void test_a_life(void **state)
     q.end = SEQ_END_LENGTH;
     metrics_end(&m, &r, &q, false, 6 * SECOND_NS);
     assert_int_equal(m.n_prompt_left_queue, 10);
-    assert_int_equal(m.told.n_length, 1);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_QUEUE].sum, 2, 1e-9);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_FIRST_TOKEN].sum, 4, 1e-9);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_PREFILL].sum, 2, 1e-9);
+    assert_int_equal(m.published.n_length, 1);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_QUEUE].sum, 2, 1e-9);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_FIRST_TOKEN].sum, 4, 1e-9);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_PREFILL].sum, 2, 1e-9);
     assert_int_equal(count_of(&m, OSP_HISTOGRAM_TOKEN), 2);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_TOKEN].sum, 1, 1e-9);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_MEAN_TOKEN].sum, 0.5, 1e-9);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_LIFE].sum, 5, 1e-9);
-    assert_float_equal(m.told.histograms[OSP_HISTOGRAM_ANSWER_TOKENS].sum, 3, 1e-9);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_TOKEN].sum, 1, 1e-9);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_MEAN_TOKEN].sum, 0.5, 1e-9);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_LIFE].sum, 5, 1e-9);
+    assert_float_equal(m.published.histograms[OSP_HISTOGRAM_ANSWER_TOKENS].sum, 3, 1e-9);
     assert_float_equal(metrics_answer_tokens(&m), 3, 1e-9);
 }
 
@@ -134,10 +135,10 @@ static void test_ends(void **state)
         q.end = ends[i].end;
         metrics_end(&m, &r, &q, ends[i].is_answered, 2 * SECOND_NS);
     }
-    assert_int_equal(m.told.n_stopped, 2);
-    assert_int_equal(m.told.n_canceled, 1);
-    assert_int_equal(m.told.n_failed, 1);
-    assert_int_equal(m.told.n_length, 0);
+    assert_int_equal(m.published.n_stopped, 2);
+    assert_int_equal(m.published.n_canceled, 1);
+    assert_int_equal(m.published.n_failed, 1);
+    assert_int_equal(m.published.n_length, 0);
     assert_int_equal(m.n_prompt_left_queue, 20);
     assert_int_equal(count_of(&m, OSP_HISTOGRAM_QUEUE), 0); /* none was admitted */
     assert_int_equal(count_of(&m, OSP_HISTOGRAM_LIFE), 2);
@@ -153,7 +154,7 @@ static void test_buckets(void **state)
     metrics_step(&m, 1, false, info->bounds[3]); /* at the bound: in its bucket */
     metrics_step(&m, 1, false, info->bounds[3] * 1.001);
     metrics_step(&m, 1, false, 1e6);
-    h = &m.told.histograms[OSP_HISTOGRAM_STEP];
+    h = &m.published.histograms[OSP_HISTOGRAM_STEP];
     assert_int_equal(h->counts[3], 1);
     assert_int_equal(h->counts[4], 1);
     assert_int_equal(h->counts[info->n_bounds], 1);

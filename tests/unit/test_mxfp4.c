@@ -39,7 +39,7 @@ static struct packed quantized(const uint16_t in[GROUP])
 {
     struct packed p;
 
-    assert_int_equal(bf16_find_not_finite(in, GROUP), -1);
+    assert_int_equal(bf16_find_nonfinite(in, GROUP), -1);
     mxfp4_quantize(p.blocks, &p.scale, in, GROUP);
     return p;
 }
@@ -172,12 +172,12 @@ static void test_finds_what_is_not_finite(void **state)
     (void)state;
     for (int i = 0; i < 100; i++)
         in[i] = (uint16_t)(INFINITE - 1);
-    assert_int_equal(bf16_find_not_finite(in, 100), -1);
+    assert_int_equal(bf16_find_nonfinite(in, 100), -1);
     for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++)
         for (int i = 0; i < 100; i += 7) {
             in[i] = bad[k];
-            assert_int_equal(bf16_find_not_finite(in, 100), i);
-            assert_int_equal(bf16_find_not_finite(in, i), -1);
+            assert_int_equal(bf16_find_nonfinite(in, 100), i);
+            assert_int_equal(bf16_find_nonfinite(in, i), -1);
             in[i] = 0;
         }
 }

@@ -31,7 +31,7 @@ static const struct option_row ROWS[] = {
 #undef T
 
 static const struct command COMMAND = {
-    .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_words_max = 1};
+    .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_positional_max = 1};
 
 static char folder[64];
 
@@ -73,7 +73,7 @@ static char *write_file(const char *name, const char *text)
 static enum osp_status parse(struct args *args, char **words)
 {
     char *argv[16] = {(char *)"try"};
-    struct option_rest rest;
+    struct positional_args rest;
     int argc = 1;
 
     for (; words[argc - 1]; argc++)

@@ -14,7 +14,7 @@ struct args {
     int port;
     int64_t size_bytes;
     int n_rows;
-    struct option_real temperature;
+    struct option_float temperature;
     const char *name;
 };
 
@@ -41,7 +41,7 @@ static const struct option_row ROWS[] = {
      .value = "BYTES",
      .help = "how much"},
     {.name = "temperature",
-     .kind = OPTION_REAL,
+     .kind = OPTION_FLOAT,
      .offset = offsetof(struct args, temperature),
      .min = 0,
      .max = 2,
@@ -56,9 +56,9 @@ static const struct option_row ROWS[] = {
 };
 
 static const struct command COMMAND = {
-    .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_words_max = 1};
+    .name = "try", .summary = "nothing", .usage = "[WORD]", .options = ROWS, .n_positional_max = 1};
 
-static enum osp_status parse(struct args *args, struct option_rest *rest, char **words)
+static enum osp_status parse(struct args *args, struct positional_args *rest, char **words)
 {
     char *argv[16] = {(char *)"try"};
     int argc = 1;
@@ -84,7 +84,7 @@ static void test_spellings(void **state)
                                      {"--listen-port", "80"},
                                      {"-q", "-p", "80"},
                                      {"-p", "7", "-p80"}};
-    struct option_rest rest;
+    struct positional_args rest;
     struct args args;
 
     (void)state;
@@ -109,7 +109,7 @@ static void test_spellings(void **state)
 
 static void test_values(void **state)
 {
-    struct option_rest rest;
+    struct positional_args rest;
     struct args args;
 
     (void)state;
@@ -126,9 +126,9 @@ static void test_values(void **state)
     assert_string_equal(args.name, "a_b");
     assert_string_equal(rest.words[0], "c_d");
     assert_int_equal(parse(&args, &rest, WORDS("--temperature", "0.5")), OSP_OK);
-    assert_true(args.temperature.given && args.temperature.value == 0.5);
+    assert_true(args.temperature.is_set && args.temperature.value == 0.5);
     assert_int_equal(parse(&args, &rest, WORDS("-q")), OSP_OK);
-    assert_false(args.temperature.given);
+    assert_false(args.temperature.is_set);
 }
 
 static void test_refusals(void **state)
@@ -161,7 +161,7 @@ static void test_refusals(void **state)
         {{"--no-lora"}, "unknown option"},
         {{"--no-dtype"}, "unknown option"},
     };
-    struct option_rest rest;
+    struct positional_args rest;
     struct args args;
 
     (void)state;
@@ -177,7 +177,7 @@ static void test_refusals(void **state)
 
 static void test_environment(void **state)
 {
-    struct option_rest rest;
+    struct positional_args rest;
     struct args args;
 
     (void)state;
@@ -247,7 +247,7 @@ static void test_attention_sinks(void **state)
 
 static void test_foreign_options(void **state)
 {
-    struct option_rest rest;
+    struct positional_args rest;
     struct args args;
 
     (void)state;

@@ -167,7 +167,7 @@ static struct model *open_with(const char *path, const char *cache, unsigned par
                                       .n_rows_max = N_TOKENS,
                                       .n_samples_max = N_TOKENS,
                                       .n_pages = {PAGES, PAGES},
-                                      .mxfp4_parts = parts,
+                                      .mxfp4_layer_set = parts,
                                       .pack_cache = cache};
     struct model *m;
 
@@ -233,9 +233,9 @@ static void test_second_start_maps(void **state)
         assert_true(warm->pack_cache.is_mapped);
         assert_same_packed(cold, warm);
         assert_mapped(warm, &warm->logits.head);
-        assert_mapped(warm, &warm->embed.table);
+        assert_mapped(warm, &warm->embed_rmsnorm.table);
         assert_mapped(warm, &warm->layers[7].experts.w_down);
-        assert_mapped(warm, &warm->layers[0].attn_in.wqkv[1]);
+        assert_mapped(warm, &warm->layers[0].attn_qkv.wqkv[1]);
         assert_int_equal(warm->report.attn_bytes, cold->report.attn_bytes);
         assert_int_equal(warm->report.embed_bytes, cold->report.embed_bytes);
         model_close(warm);

@@ -10,15 +10,15 @@ static void test_take_and_drop(void **state)
 
     (void)state;
     assert_int_equal(pages_init(&p, 2), OSP_OK);
-    a = pages_take(&p);
-    b = pages_take(&p);
+    a = pages_alloc(&p);
+    b = pages_alloc(&p);
     assert_int_not_equal(a, b);
     assert_int_equal(p.n_free, 0);
-    pages_drop(&p, a);
+    pages_unref(&p, a);
     assert_int_equal(p.n_free, 1);
-    assert_int_equal(pages_take(&p), a);
-    pages_drop(&p, a);
-    pages_drop(&p, b);
+    assert_int_equal(pages_alloc(&p), a);
+    pages_unref(&p, a);
+    pages_unref(&p, b);
     assert_int_equal(p.n_free, 2);
     pages_release(&p);
 }
@@ -30,11 +30,11 @@ static void test_shared_page_is_free_with_the_last_reference(void **state)
 
     (void)state;
     assert_int_equal(pages_init(&p, 1), OSP_OK);
-    a = pages_take(&p);
-    pages_retain(&p, a);
-    pages_drop(&p, a);
+    a = pages_alloc(&p);
+    pages_ref(&p, a);
+    pages_unref(&p, a);
     assert_int_equal(p.n_free, 0);
-    pages_drop(&p, a);
+    pages_unref(&p, a);
     assert_int_equal(p.n_free, 1);
     pages_release(&p);
 }
@@ -47,15 +47,15 @@ static void test_list_covers_positions(void **state)
     (void)state;
     assert_int_equal(pages_init(&p, 4), OSP_OK);
     assert_int_equal(page_list_init(&l, 4), OSP_OK);
-    page_list_cover(&l, &p, 0);
+    page_list_grow(&l, &p, 0);
     assert_int_equal(l.n, 1);
-    page_list_cover(&l, &p, PAGE_TOKENS - 1);
+    page_list_grow(&l, &p, PAGE_TOKENS - 1);
     assert_int_equal(l.n, 1);
-    page_list_cover(&l, &p, PAGE_TOKENS);
+    page_list_grow(&l, &p, PAGE_TOKENS);
     assert_int_equal(l.n, 2);
-    page_list_cover(&l, &p, 4 * PAGE_TOKENS - 1);
+    page_list_grow(&l, &p, 4 * PAGE_TOKENS - 1);
     assert_int_equal(l.n, 4);
-    page_list_drop(&l, &p);
+    page_list_clear(&l, &p);
     assert_int_equal(p.n_free, 4);
     page_list_release(&l);
     pages_release(&p);
@@ -70,7 +70,7 @@ static void test_list_slides_whole_pages_only(void **state)
     (void)state;
     assert_int_equal(pages_init(&p, 3), OSP_OK);
     assert_int_equal(page_list_init(&l, 3), OSP_OK);
-    page_list_cover(&l, &p, 3 * PAGE_TOKENS - 1);
+    page_list_grow(&l, &p, 3 * PAGE_TOKENS - 1);
     second = l.numbers[1];
     page_list_slide(&l, &p, -5);
     page_list_slide(&l, &p, PAGE_TOKENS - 1);
@@ -80,10 +80,10 @@ static void test_list_slides_whole_pages_only(void **state)
     assert_int_equal(l.first, 1);
     assert_int_equal(l.n, 2);
     assert_int_equal(l.numbers[0], second);
-    page_list_cover(&l, &p, 4 * PAGE_TOKENS - 1); /* goes on where it was */
+    page_list_grow(&l, &p, 4 * PAGE_TOKENS - 1); /* goes on where it was */
     assert_int_equal(l.n, 3);
     assert_int_equal(p.n_free, 0);
-    page_list_drop(&l, &p);
+    page_list_clear(&l, &p);
     page_list_release(&l);
     pages_release(&p);
 }

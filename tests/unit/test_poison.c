@@ -72,9 +72,9 @@ static void spoil(const struct tensor *t, int row, int first, int n)
     poison.n_poisoned++;
 }
 
-static enum osp_status embed(struct backend *be, const struct embed_args *a)
+static enum osp_status embed_rmsnorm(struct backend *be, const struct embed_rmsnorm_args *a)
 {
-    enum osp_status st = poison.real->embed(be, a);
+    enum osp_status st = poison.real->embed_rmsnorm(be, a);
     int sample = victim_sample(), width = (int)a->x.dim[1];
 
     for (int row = 0; row < poison.batch->n_rows && poison.place == PLACE_PROMPT; row++)
@@ -152,7 +152,7 @@ static void wave_release(struct wave *w)
 }
 
 /* False: this machine or this level has no such thing. */
-static bool run_world(struct wave waves[N_WAVES], const char *level, const char *kv_type,
+static bool run_world(struct wave waves[N_WAVES], const char *isa, const char *kv_type,
                       enum place place)
 {
     struct osp_model_options opt = {.path = folder,
@@ -162,7 +162,7 @@ static bool run_world(struct wave waves[N_WAVES], const char *level, const char 
                                     .n_seqs_max = N_REQUESTS,
                                     .n_batch_tokens_max = 64, /* prompts come in chunks */
                                     .n_threads = 2,
-                                    .cpu_features = level,
+                                    .cpu_features = isa,
                                     .kv_cache_dtype = kv_type};
     struct osp_model *model;
     struct osp_engine *engine;
@@ -177,7 +177,7 @@ static bool run_world(struct wave waves[N_WAVES], const char *level, const char 
     poison.real = model->model->ops;
     poison.ops = *poison.real;
     poison.ops.step_begin = step_begin;
-    poison.ops.embed = embed;
+    poison.ops.embed_rmsnorm = embed_rmsnorm;
     poison.ops.logits = logits;
     model->model->ops = &poison.ops;
     engine = fixture_engine(model);
@@ -217,12 +217,12 @@ static void expect_failed(const struct heard *a, const struct heard *clean, enum
         assert_true(a->text.size_bytes > 0);
 }
 
-static void check(const char *level, const char *kv_type, const struct wave clean[N_WAVES],
+static void check(const char *isa, const char *kv_type, const struct wave clean[N_WAVES],
                   enum place place)
 {
     struct wave spoiled[N_WAVES];
 
-    assert_true(run_world(spoiled, level, kv_type, place));
+    assert_true(run_world(spoiled, isa, kv_type, place));
     assert_true(poison.n_poisoned > 0);
     for (int i = 0; i < N_REQUESTS; i++) {
         if (i == VICTIM)
@@ -236,7 +236,7 @@ static void check(const char *level, const char *kv_type, const struct wave clea
 }
 
 /* With the first n_types types of keys and values: how many of them there are. */
-static int check_level(const char *level, int n_types)
+static int check_isa(const char *isa, int n_types)
 {
     static const char *const kv_types[] = {NULL, "bf16", "fp8", "int16", "f32"};
     static const enum place places[] = {PLACE_PROMPT, PLACE_DECODE, PLACE_ONE_LOGIT, PLACE_LOGITS,
@@ -249,10 +249,10 @@ static int check_level(const char *level, int n_types)
     for (int i = 0; i < n_types; i++) {
         struct wave clean[N_WAVES];
 
-        if (!run_world(clean, level, kv_types[i], PLACE_NONE))
+        if (!run_world(clean, isa, kv_types[i], PLACE_NONE))
             continue;
         for (size_t k = 0; k < sizeof places / sizeof places[0]; k++)
-            check(level, kv_types[i], clean, places[k]);
+            check(isa, kv_types[i], clean, places[k]);
         for (int k = 0; k < N_WAVES; k++)
             wave_release(&clean[k]);
         n++;
@@ -264,22 +264,22 @@ static int check_level(const char *level, int n_types)
 static void test_at_ref(void **state)
 {
     (void)state;
-    assert_int_equal(check_level("ref", 1), 1);
+    assert_int_equal(check_isa("ref", 1), 1);
 }
 
 static void test_at_the_best_level(void **state)
 {
     (void)state;
-    assert_true(check_level(NULL, 5) >= 4);
+    assert_true(check_isa(NULL, 5) >= 4);
 }
 
 static void test_at_other_levels(void **state)
 {
-    static const char *const levels[] = {"avx2", "avx-vnni", "avx512", "amx", "neon", "neon-i8mm"};
+    static const char *const isas[] = {"avx2", "avx-vnni", "avx512", "amx", "neon", "neon-i8mm"};
 
     (void)state;
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
-        print_message("%s: %s\n", levels[i], check_level(levels[i], 1) ? "checked" : "not here");
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
+        print_message("%s: %s\n", isas[i], check_isa(isas[i], 1) ? "checked" : "not here");
 }
 
 UNIT_MAIN(cmocka_unit_test(test_at_ref), cmocka_unit_test(test_at_the_best_level),

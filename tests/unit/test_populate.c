@@ -60,7 +60,7 @@ static bool system_populates(void)
     char *memory;
     bool ok = false;
 
-    assert_int_equal(mem_try_pages(&memory, 1, 4 << 20, "test"), OSP_OK);
+    assert_int_equal(mem_try_hugepages(&memory, 1, 4 << 20, "test"), OSP_OK);
 #ifdef MADV_POPULATE_READ
     ok = madvise(memory, 4 << 20, MADV_POPULATE_READ) == 0;
 #endif
@@ -71,19 +71,19 @@ static bool system_populates(void)
 static void test_pieces_come_in(void **state)
 {
     struct file_map map = map_new();
-    const struct mapped_piece pieces[] = {
+    const struct mapped_region pieces[] = {
         {map.data + 5, 100}, {map.data + 12289, (9 << 20) + 1}, {map.data, 0}};
     const int64_t total = 100 + (9 << 20) + 1;
     struct told told = {0};
 
     (void)state;
-    assert_int_equal(pieces_populate(pieces, 3, 2, note, &told), OSP_OK);
+    assert_int_equal(regions_populate(pieces, 3, 2, note, &told), OSP_OK);
     assert_int_equal(told.last, total);
     assert_int_equal(told.total, total);
     if (system_populates())
         assert_true(resident_pages(&map) >= (9 << 20) / (size_t)sysconf(_SC_PAGESIZE));
-    assert_int_equal(pieces_populate(pieces, 0, 2, NULL, NULL), OSP_OK);
-    assert_int_equal(pieces_populate(pieces, 3, -1, NULL, NULL), OSP_EINVAL);
+    assert_int_equal(regions_populate(pieces, 0, 2, NULL, NULL), OSP_OK);
+    assert_int_equal(regions_populate(pieces, 3, -1, NULL, NULL), OSP_EINVAL);
     file_map_close(&map);
     unlink(path);
 }
@@ -91,12 +91,12 @@ static void test_pieces_come_in(void **state)
 static void test_a_cut_file_is_an_error(void **state)
 {
     struct file_map map = map_new();
-    const struct mapped_piece piece = {map.data, map.size_bytes};
+    const struct mapped_region piece = {map.data, map.size_bytes};
 
     (void)state;
     assert_int_equal(truncate(path, FILE_BYTES / 2), 0);
     if (system_populates()) {
-        assert_int_equal(pieces_populate(&piece, 1, 2, NULL, NULL), OSP_EIO);
+        assert_int_equal(regions_populate(&piece, 1, 2, NULL, NULL), OSP_EIO);
         assert_non_null(strstr(fail_message(), "became shorter"));
     }
     file_map_close(&map);

@@ -21,11 +21,11 @@ static void fixture_open(struct fixture *f, int n_full_pages, int n_window_pages
                              .n_batch_tokens_max = 512,
                              .context_tokens_max = CONTEXT,
                              .window_tokens = 128,
-                             .passes_max = 100,
+                             .bypass_max = 100,
                              .stop_ids = {STOP_ID},
                              .n_stop_ids = 1,
-                             .turn_ids = {TURN_ID},
-                             .n_turn_ids = 1};
+                             .message_end_ids = {TURN_ID},
+                             .n_message_end_ids = 1};
 
     memset(f, 0, sizeof *f);
     l.n_pages[GROUP_FULL] = n_full_pages;
@@ -65,9 +65,9 @@ static void run(struct fixture *f, struct seq *q)
         int32_t tokens[SEQS_MAX];
         int n = 0;
 
-        for (int k = 0; k < plan->n_parts; k++)
-            if (plan->parts[k].draws)
-                tokens[n++] = f->text[plan->parts[k].seq->n_tokens];
+        for (int k = 0; k < plan->n_chunks; k++)
+            if (plan->chunks[k].is_sampled)
+                tokens[n++] = f->text[plan->chunks[k].seq->n_tokens];
         sched_begin(&f->sched, f->now_ns);
         sched_commit(&f->sched, tokens, f->now_ns);
     }

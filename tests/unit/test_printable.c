@@ -88,7 +88,7 @@ static void test_messages_of_failures(void **state)
     (void)state;
     (void)fail(OSP_EFORMAT, "config.json: model_type is \"%s\"", HOSTILE);
     assert_string_equal(fail_message(), "config.json: model_type is \"" HARMLESS "\"");
-    (void)fail_within(OSP_EFORMAT, "%s", "m\x1b");
+    (void)fail_prefix(OSP_EFORMAT, "%s", "m\x1b");
     assert_string_equal(fail_message(), "m\\x1b: config.json: model_type is \"" HARMLESS "\"");
     for (size_t i = 0; i + 3 < sizeof text; i += 3)
         memcpy(text + i, "\xe2\x82\xac", 4);

@@ -10,7 +10,7 @@
 #include "model/config.h"
 #include "model/quantize_save.h"
 #include "model/weight_table.h"
-#include "store/folder_out.h"
+#include "store/staging_dir.h"
 
 static const char *const layouts[] = {"hf", "single", "transformers5", "bf16", "original"};
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0], SHARD_BYTES = 1 << 20 };
@@ -259,7 +259,7 @@ static void assert_same_numbers(const struct gptoss_config *a, const struct gpto
 
     x.is_original_layout = y.is_original_layout = false;
     x.experts_are_mxfp4 = y.experts_are_mxfp4 = false;
-    x.mxfp4_parts = y.mxfp4_parts = 0;
+    x.mxfp4_layer_set = y.mxfp4_layer_set = 0;
     assert_memory_equal(&x, &y, sizeof x);
 }
 
@@ -274,7 +274,7 @@ static void test_config_keeps_its_numbers(void **state)
         bound_open(&from, p.from);
         bound_open(&to, p.to);
         assert_same_numbers(&from.checkpoint.config, &to.checkpoint.config);
-        assert_int_equal(to.checkpoint.config.mxfp4_parts, MXFP4_QKV | MXFP4_EMBED);
+        assert_int_equal(to.checkpoint.config.mxfp4_layer_set, MXFP4_QKV | MXFP4_EMBED);
         assert_int_equal(to.checkpoint.config.experts_are_mxfp4,
                          from.checkpoint.config.experts_are_mxfp4);
         assert_false(to.checkpoint.config.is_original_layout);
@@ -370,7 +370,7 @@ static void test_force_replaces_a_checkpoint(void **state)
     assert_int_equal(count_entries(p.parent), 1);
     assert_int_equal(count_entries(p.to), 3); /* no shard of the old one */
     bound_open(&b, p.to);
-    assert_int_equal(b.checkpoint.config.mxfp4_parts, MXFP4_ALL & ~MXFP4_MOE);
+    assert_int_equal(b.checkpoint.config.mxfp4_layer_set, MXFP4_ALL & ~MXFP4_MOE);
     bound_close(&b);
     paths_free(&p);
 }
@@ -523,13 +523,14 @@ static void test_space_is_checked(void **state)
 {
     const char *const fragments[] = {"needs", "free"};
     struct paths p = paths_new("single");
-    struct folder_out folder;
+    struct staging_dir folder;
 
     (void)state;
-    succeeds(folder_out_open(&folder, p.to, false));
-    succeeds(folder_out_check_space(&folder, 1));
-    assert_failure(folder_out_check_space(&folder, TOO_MANY_BYTES), OSP_EIO, "space", fragments, 2);
-    folder_out_close(&folder);
+    succeeds(staging_dir_open(&folder, p.to, false));
+    succeeds(staging_dir_check_space(&folder, 1));
+    assert_failure(staging_dir_check_space(&folder, TOO_MANY_BYTES), OSP_EIO, "space", fragments,
+                   2);
+    staging_dir_close(&folder);
     assert_int_equal(count_entries(p.parent), 0);
     paths_free(&p);
 }
@@ -706,19 +707,19 @@ static void test_words_of_parts(void **state)
     };
     static const char *const bad[] = {"",        "qkv,",    ",qkv",      "qvk",  "qkv o", "ALL",
                                       "all,moe", "moe,all", "none,none", "moe,", "lm"};
-    char text[MXFP4_PARTS_TEXT_BYTES];
+    char text[MXFP4_LAYERS_TEXT_BYTES];
     unsigned parts;
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        succeeds(mxfp4_parts_parse(&parts, rows[i].words));
+        succeeds(mxfp4_layers_parse(&parts, rows[i].words));
         assert_int_equal(parts, rows[i].parts);
-        assert_string_equal(mxfp4_parts_text(text, parts), rows[i].text);
+        assert_string_equal(mxfp4_layers_text(text, parts), rows[i].text);
     }
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const char *const fragments[] = {"moe, qkv, o, lm_head, embed", bad[i]};
 
-        assert_failure(mxfp4_parts_parse(&parts, bad[i]), OSP_EINVAL, bad[i], fragments, 2);
+        assert_failure(mxfp4_layers_parse(&parts, bad[i]), OSP_EINVAL, bad[i], fragments, 2);
     }
 }
 
@@ -747,7 +748,7 @@ static void test_tied_embeddings_are_one_matrix(void **state)
 
 static void test_columns_must_be_whole_blocks(void **state)
 {
-    struct gptoss_config c = {.width = 48, .expert_width = 40, .n_heads = 3, .head_width = 24};
+    struct gptoss_config c = {.width = 48, .expert_width = 40, .n_heads = 3, .head_dim = 24};
     unsigned parts;
 
     (void)state;

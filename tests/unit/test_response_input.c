@@ -224,7 +224,7 @@ static void test_places(void **state)
 /* What is kept has types, ids and lists of parts, and can be referred to and gone on from. */
 static void test_kept_items(void **state)
 {
-    const struct stored_response *before;
+    const struct stored_response *previous;
     struct reading r, next;
     json_t *kept, *wanted;
 
@@ -255,8 +255,8 @@ static void test_kept_items(void **state)
     next = (struct reading){0};
     buf_init(&next.params.ignored, IGNORED_BYTES_MAX);
     response_input_init(&next.in, &next.params, r.store, "me");
-    before = response_store_find(r.store, "me", "resp_1", clock_ns());
-    assert_int_equal(response_input_before(&next.in, before), OSP_OK);
+    previous = response_store_find(r.store, "me", "resp_1", clock_ns());
+    assert_int_equal(response_input_previous(&next.in, previous), OSP_OK);
     assert_int_equal(add(&next, "[{'type':'item_reference','id':'fc_1'}]"), OSP_OK);
     wanted = parse("[{'role':'user','content':'Hi'},{'role':'assistant','tool_calls':[{'id':'c',"
                    "'type':'function','function':{'name':'f','arguments':'{}'}},{'id':'c','type':"
@@ -264,7 +264,7 @@ static void test_kept_items(void **state)
     assert_true(json_equal(next.in.messages, wanted));
     assert_string_equal(next.in.items[0].id, "fc_1"); /* kept as what it refers to */
     json_decref(wanted);
-    response_store_drop(r.store, before);
+    response_store_drop(r.store, previous);
     response_input_release(&next.in);
     request_params_release(&next.params);
     json_decref(next.input);

@@ -16,7 +16,7 @@ static struct response_store *new_store(int n_max, size_t bytes_max, int age_s_m
 
 /* With one item, "item of ID", called i-ID. */
 static bool put(struct response_store *s, const char *owner, const char *id,
-                const struct stored_response *before, uint64_t now_ns)
+                const struct stored_response *previous, uint64_t now_ns)
 {
     struct response_item item = {.n_bytes = strlen("item of ") + strlen(id)};
     char text[128], json[128];
@@ -33,7 +33,7 @@ static bool put(struct response_store *s, const char *owner, const char *id,
                                                        .n_text_bytes = strlen(text),
                                                        .items = &item,
                                                        .n_items = 1,
-                                                       .before = before},
+                                                       .previous = previous},
                               now_ns);
 }
 
@@ -67,7 +67,7 @@ static void test_owners(void **state)
     assert_non_null(r);
     assert_string_equal(stored_json(r, &n), "json of a");
     assert_int_equal(n, strlen("json of a"));
-    assert_null(stored_before(r));
+    assert_null(stored_previous(r));
     response_store_drop(s, r);
     assert_false(has(s, "bob", "a", 0));
     assert_false(has(s, "alic", "a", 0));
@@ -170,14 +170,14 @@ static void test_what_goes_on(void **state)
     assert_true(response_store_delete(s, "o", "c", 0));
     assert_int_equal(count(s).n, 0);
     assert_int_equal(count(s).n_bytes, 3 * one); /* held here */
-    for (const struct stored_response *r = c; r; r = stored_before(r)) {
+    for (const struct stored_response *r = c; r; r = stored_previous(r)) {
         int n;
         const struct response_item *items = stored_items(r, &n);
 
         assert_int_equal(n, 1);
         assert_memory_equal(stored_item_json(r, items), "item of ", 8);
     }
-    assert_null(stored_before(stored_before(stored_before(c))));
+    assert_null(stored_previous(stored_previous(stored_previous(c))));
     response_store_drop(s, c);
     assert_int_equal(count(s).n_bytes, 0);
     response_store_free(s);
@@ -188,18 +188,18 @@ static void test_a_long_chain(void **state)
 {
     enum { TURNS = 200000 };
     struct response_store *s = new_store(1, (size_t)1 << 30, 100);
-    const struct stored_response *before = NULL;
+    const struct stored_response *previous = NULL;
 
     (void)state;
     for (int i = 0; i < TURNS; i++) {
         char id[16];
 
         snprintf(id, sizeof id, "r%d", i);
-        assert_true(put(s, "o", id, before, 0));
-        response_store_drop(s, before);
-        before = response_store_find(s, "o", id, 0);
+        assert_true(put(s, "o", id, previous, 0));
+        response_store_drop(s, previous);
+        previous = response_store_find(s, "o", id, 0);
     }
-    response_store_drop(s, before);
+    response_store_drop(s, previous);
     response_store_free(s);
 }
 
@@ -212,16 +212,16 @@ static void *use_it(void *ctx)
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
         char id[16];
-        const struct stored_response *before;
+        const struct stored_response *previous;
 
         snprintf(id, sizeof id, "r%d", (int)(rng_bits(seed, i, 0) % IDS));
-        before = response_store_find(s, "o", id, i);
+        previous = response_store_find(s, "o", id, i);
         snprintf(id, sizeof id, "r%d", (int)(rng_bits(seed, i, 1) % IDS));
         if (rng_bits(seed, i, 2) % 4 == 0)
             response_store_delete(s, "o", id, i);
         else
-            put(s, "o", id, rng_bits(seed, i, 2) % 4 == 1 ? before : NULL, i);
-        response_store_drop(s, before);
+            put(s, "o", id, rng_bits(seed, i, 2) % 4 == 1 ? previous : NULL, i);
+        response_store_drop(s, previous);
     }
     return NULL;
 }

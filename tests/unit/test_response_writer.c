@@ -356,7 +356,7 @@ static void hear_all(struct event_stream *s, struct response_writer *w, struct h
     struct osp_event event;
 
     while (event_stream_next(s, &event)) {
-        assert_true(response_hear(w, &event, out));
+        assert_true(response_on_event(w, &event, out));
         h->n_calls += event.kind == OSP_EVENT_TOOL_CALL;
         if (event.kind != OSP_EVENT_TOOL_CALL)
             buf_append(&h->all[event.is_preamble ? ITEM_NONE : kinds[event.kind]], event.text,
@@ -377,7 +377,7 @@ static void finish_all(struct event_stream *s, enum ending ending, struct respon
     event_stream_finish(s);
     hear_all(s, w, h, out);
     done.is_cut = h->is_cut = s->is_cut;
-    assert_true(response_hear(w, &done, out));
+    assert_true(response_on_event(w, &done, out));
     response_end(w, out);
 }
 
@@ -572,8 +572,8 @@ static void test_word_for_word(void **state)
     response_begin(&w, &out);
     four.logprobs = &score;
     four.n_logprobs = 1;
-    assert_true(response_hear(&w, &four, &out));
-    assert_true(response_hear(&w, &done, &out));
+    assert_true(response_on_event(&w, &four, &out));
+    assert_true(response_on_event(&w, &done, &out));
     response_end(&w, &out);
     /* Ids of items are random. */
     while ((at = strstr(out.data, w.items[0].id)) != NULL) {
@@ -622,9 +622,9 @@ static void test_forms_of_reasoning(void **state)
     (void)state;
     buf_init(&out, OUT_BYTES);
     response_writer_init(&w);
-    w.streams = w.tells_summary = w.tells_seal = true;
-    assert_true(response_hear(&w, &a, &out) && response_hear(&w, &b, &out));
-    assert_true(response_hear(&w, &done, &out));
+    w.streams = w.include_summary = w.include_encrypted = true;
+    assert_true(response_on_event(&w, &a, &out) && response_on_event(&w, &b, &out));
+    assert_true(response_on_event(&w, &done, &out));
     assert_non_null(strstr(out.data, "event: response.reasoning_summary_part.added\n"));
     assert_non_null(strstr(out.data, "\"summary_index\":0,\"delta\":\"m\"}"));
     assert_non_null(strstr(out.data, "\"summary_index\":0,\"text\":\"hm\"}"));
@@ -652,18 +652,18 @@ static void test_items_stay_within_their_room(void **state)
 
     (void)state;
     for (size_t room_bytes = 0; room_bytes < ROOM_MAX; room_bytes += ROOM_STEP) {
-        struct answer_room room = {.left_bytes = room_bytes};
+        struct answer_budget budget = {.free_bytes = room_bytes};
         struct response_writer w;
         struct buf out;
 
         buf_init(&out, OUT_BYTES);
         response_writer_init(&w);
-        w.streams = w.tells_summary = w.tells_seal = true;
-        w.room = &room;
-        for (size_t i = 0; response_hear(&w, &events[i / 3 % COUNT(events)], &out); i++)
+        w.streams = w.include_summary = w.include_encrypted = true;
+        w.budget = &budget;
+        for (size_t i = 0; response_on_event(&w, &events[i / 3 % COUNT(events)], &out); i++)
             continue;
-        assert_true(room.is_full);
-        assert_true(response_hear(&w, &cut, &out));
+        assert_true(budget.is_exhausted);
+        assert_true(response_on_event(&w, &cut, &out));
         assert_true(w.output.size_bytes <= room_bytes && w.is_done && !w.output.overflow);
         response_writer_release(&w);
         buf_release(&out);
@@ -681,8 +681,8 @@ static void test_a_failure(void **state)
     buf_init(&out, OUT_BYTES);
     response_writer_init(&w);
     w.streams = true;
-    assert_false(response_hear(&w, &args, &out)); /* of no call */
-    assert_true(response_hear(&w, &a, &out));
+    assert_false(response_on_event(&w, &args, &out)); /* of no call */
+    assert_true(response_on_event(&w, &a, &out));
     buf_clear(&out);
     response_fail(&w, "the \"device\" is gone", &out);
     done = strstr(out.data, "event: response.output_item.done\n");

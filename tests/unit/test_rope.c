@@ -8,7 +8,7 @@
 
 static struct gptoss_config gptoss(void)
 {
-    return (struct gptoss_config){.head_width = 64,
+    return (struct gptoss_config){.head_dim = 64,
                                   .rope_theta = 150000,
                                   .rope_factor = 32,
                                   .rope_beta_fast = 32,
@@ -63,7 +63,7 @@ static void test_frequencies(void **state)
 
     (void)state;
     rope_init(&rope, &c);
-    assert_int_equal(rope.head_width, 64);
+    assert_int_equal(rope.head_dim, 64);
     assert_near(rope.concentration, 1.3465735902799727, 1e-7, "concentration", 0);
     for (int i = 0; i < 32; i++)
         assert_near(rope.inverse_frequency[i], frequencies[i], 1.2e-7 * frequencies[i], "pair", i);

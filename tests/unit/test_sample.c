@@ -23,8 +23,8 @@ static void open_device(void)
 struct draw {
     int32_t token;
     float logprob;
-    int32_t top_tokens[SAMPLE_TOP_MAX];
-    float top_logprobs[SAMPLE_TOP_MAX];
+    int32_t top_tokens[TOP_LOGPROBS_MAX];
+    float top_logprobs[TOP_LOGPROBS_MAX];
 };
 
 /* The lists that all samples of a batch share. */
@@ -49,16 +49,16 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
     float *rows = malloc((size_t)(n * vocab) * sizeof(float));
     int32_t tokens[ROWS];
     float logprobs[ROWS];
-    int32_t top_tokens[ROWS][SAMPLE_TOP_MAX];
-    float top_logprobs[ROWS][SAMPLE_TOP_MAX];
+    int32_t top_tokens[ROWS][TOP_LOGPROBS_MAX];
+    float top_logprobs[ROWS][TOP_LOGPROBS_MAX];
     struct sample_args a = {
         .top_tokens = {.dtype = DTYPE_I32,
                        .n_dims = 2,
-                       .dim = {n, SAMPLE_TOP_MAX},
+                       .dim = {n, TOP_LOGPROBS_MAX},
                        .data = top_tokens},
         .top_logprobs = {.dtype = DTYPE_F32,
                          .n_dims = 2,
-                         .dim = {n, SAMPLE_TOP_MAX},
+                         .dim = {n, TOP_LOGPROBS_MAX},
                          .data = top_logprobs},
         .tokens = {.dtype = DTYPE_I32, .n_dims = 1, .dim = {n}, .data = tokens},
         .logprobs = {.dtype = DTYPE_F32, .n_dims = 1, .dim = {n}, .data = logprobs},
@@ -174,14 +174,14 @@ static void count_draws(int *counts, const float *logits, int vocab, int n_valid
 }
 
 /* Within five standard deviations of each expected count; none where the share is 0. */
-static void assert_shares(const int *counts, const double *weights, int n, int n_draws)
+static void assert_shares(const int *counts, const double *weights, int n, int n_sampled)
 {
     double total = 0;
 
     for (int i = 0; i < n; i++)
         total += weights[i];
     for (int i = 0; i < n; i++) {
-        const double share = weights[i] / total, expected = share * n_draws;
+        const double share = weights[i] / total, expected = share * n_sampled;
 
         if (fabs(counts[i] - expected) > 5 * sqrt(expected * (1 - share)) + 1e-9)
             fail_msg("id %d: drawn %d times, expected %.1f", i, counts[i], expected);
@@ -385,11 +385,11 @@ static void test_masks(void **state)
     check_shares(s, some);
     for (int greedy_too = 0; greedy_too < 2; greedy_too++, s.temperature = 0) {
         lists.mask[0] = 0;
-        assert_int_equal(draw_one(logits, 4, 4, s).token, DRAW_NOTHING_ALLOWED);
+        assert_int_equal(draw_one(logits, 4, 4, s).token, SAMPLE_NONE_ALLOWED);
         lists.mask[0] = 1u << 3;
         assert_int_equal(draw_one(logits, 4, 4, s).token, 3);
-        assert_int_equal(draw_one(logits, 4, 3, s).token, DRAW_NOTHING_ALLOWED); /* 3 has no text */
-        assert_int_equal(draw_one(broken, 4, 4, s).token, DRAW_NOT_FINITE);
+        assert_int_equal(draw_one(logits, 4, 3, s).token, SAMPLE_NONE_ALLOWED); /* 3 has no text */
+        assert_int_equal(draw_one(broken, 4, 4, s).token, SAMPLE_NOT_FINITE);
     }
     ops->close(device);
 }
@@ -411,7 +411,7 @@ static void test_likeliest(void **state)
     for (int k = 0; k < 4; k++)
         assert_true(fabs((double)d.top_logprobs[k] - plain_logprob(logits, 6, expected[k])) < 1e-5);
     assert_true(isinf(d.top_logprobs[4]));
-    for (int k = 5; k < SAMPLE_TOP_MAX; k++) {
+    for (int k = 5; k < TOP_LOGPROBS_MAX; k++) {
         assert_int_equal(d.top_tokens[k], -1);
         assert_true(isnan(d.top_logprobs[k]));
     }

@@ -22,7 +22,7 @@ static void fixture_open_with(struct fixture *f, int n_seqs_max, int n_batch_tok
         .context_tokens_max = PROMPT_MAX,
         .window_tokens = 128,
         .n_host_pages = {n_host_pages, n_host_pages},
-        .passes_max = 3,
+        .bypass_max = 3,
         .stop_ids = {STOP_ID},
         .n_stop_ids = 1,
     };
@@ -74,7 +74,7 @@ static struct step_plan run(struct fixture *f, int32_t token)
         tokens[i] = token;
     f->now_ns += 10;
     plan = *sched_plan(&f->sched, f->now_ns);
-    if (plan.n_parts == 0)
+    if (plan.n_chunks == 0)
         return plan;
     sched_begin(&f->sched, f->now_ns);
     sched_commit(&f->sched, tokens, f->now_ns + 5);
@@ -101,7 +101,7 @@ static void test_prompt_in_chunks_then_decode(void **state)
     assert_int_equal(q->end, SEQ_END_LENGTH);
     assert_int_equal(f.sched.n_prompt_tokens, 150);
     assert_int_equal(f.sched.n_generated_tokens, 3);
-    assert_int_equal(run(&f, 1).n_parts, 0);
+    assert_int_equal(run(&f, 1).n_chunks, 0);
     fixture_close(&f);
 }
 
@@ -117,12 +117,12 @@ static void test_decodes_go_before_prompts(void **state)
     add(&f, 1, 100, 20);
     add(&f, 2, 100, 20);
     plan = run(&f, 1);
-    assert_int_equal(plan.n_parts, 2);
-    assert_ptr_equal(plan.parts[0].seq, &f.seqs[0]);
-    assert_int_equal(plan.parts[0].n_rows, 1);
-    assert_ptr_equal(plan.parts[1].seq, &f.seqs[1]);
-    assert_int_equal(plan.parts[1].n_rows, 31);
-    assert_false(plan.parts[1].draws);
+    assert_int_equal(plan.n_chunks, 2);
+    assert_ptr_equal(plan.chunks[0].seq, &f.seqs[0]);
+    assert_int_equal(plan.chunks[0].n_rows, 1);
+    assert_ptr_equal(plan.chunks[1].seq, &f.seqs[1]);
+    assert_int_equal(plan.chunks[1].n_rows, 31);
+    assert_false(plan.chunks[1].is_sampled);
     fixture_close(&f);
 }
 
@@ -171,16 +171,16 @@ static void test_younger_one_gives_way_and_comes_back(void **state)
     f.seqs[0].is_uncached = f.seqs[1].is_uncached = true;
     for (int i = 0; i < 400 && f.seqs[0].state != SEQ_ENDED; i++) {
         plan = run(&f, 1);
-        if (count_moves(&plan, MOVE_OUT) > 0)
+        if (count_moves(&plan, MOVE_SWAP_OUT) > 0)
             n_stored = f.seqs[1].n_stored;
-        n_out += count_moves(&plan, MOVE_OUT);
+        n_out += count_moves(&plan, MOVE_SWAP_OUT);
     }
     assert_int_equal(f.seqs[0].n_preempted, 0);
     assert_int_equal(f.seqs[1].n_preempted, 1);
     assert_int_equal(f.seqs[1].state, SEQ_WAITING);
     assert_int_equal(f.sched.n_swapped_pages, n_out);
     plan = run(&f, 1);
-    n_in = count_moves(&plan, MOVE_IN);
+    n_in = count_moves(&plan, MOVE_SWAP_IN);
     assert_int_equal(n_in, n_out);
     assert_int_equal(f.seqs[1].n_stored, n_stored + 1); /* it goes on where it was */
     for (int g = 0; g < N_PAGE_GROUPS; g++)
@@ -211,17 +211,17 @@ static void test_computes_again_in_the_same_arithmetic(void **state)
     assert_int_equal(f.seqs[1].n_preempted, 1);
     assert_int_equal(f.seqs[1].n_stored, 0);
     assert_true(n_tokens > 51);
-    assert_int_equal(run(&f, 1).n_prompt_rows, 50);
+    assert_int_equal(run(&f, 1).n_prefill_rows, 50);
     for (int i = 50; i < n_tokens - 1; i++) {
         plan = sched_plan(&f.sched, f.now_ns);
         assert_int_equal(plan->n_rows, 1);
-        assert_int_equal(plan->n_prompt_rows, 0);
-        assert_int_equal(plan->n_draws, 0);
+        assert_int_equal(plan->n_prefill_rows, 0);
+        assert_int_equal(plan->n_sampled, 0);
         sched_begin(&f.sched, f.now_ns);
         sched_commit(&f.sched, tokens, f.now_ns);
     }
-    assert_int_equal(f.sched.n_computed_again, n_tokens - 1);
-    assert_int_equal(run(&f, 1).n_draws, 1);
+    assert_int_equal(f.sched.n_recomputed, n_tokens - 1);
+    assert_int_equal(run(&f, 1).n_sampled, 1);
     assert_int_equal(f.seqs[1].n_tokens, n_tokens + 1);
     fixture_close(&f);
 }
@@ -360,7 +360,7 @@ static int runs_alone(struct fixture *f)
 
 static void test_priority_goes_first(void **state)
 {
-    static const int order[] = {0, 3, 1, 2};
+    static const int preempt_order[] = {0, 3, 1, 2};
     struct fixture f;
 
     (void)state;
@@ -371,7 +371,7 @@ static void test_priority_goes_first(void **state)
     add_for(&f, 2, 5, NULL);
     add_for(&f, 3, -5, NULL);
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(runs_alone(&f), order[i]);
+        assert_int_equal(runs_alone(&f), preempt_order[i]);
         run(&f, STOP_ID);
         if (i < 3)
             run(&f, 1);
@@ -383,7 +383,7 @@ static void test_priority_goes_first(void **state)
  * had less by then. */
 static void test_clients_are_served_alike(void **state)
 {
-    static const int order[] = {0, 3, 1, 2};
+    static const int preempt_order[] = {0, 3, 1, 2};
     struct fixture f;
 
     (void)state;
@@ -393,7 +393,7 @@ static void test_clients_are_served_alike(void **state)
     run(&f, 1);
     add_for(&f, 3, 0, "few");
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(runs_alone(&f), order[i]);
+        assert_int_equal(runs_alone(&f), preempt_order[i]);
         run(&f, STOP_ID);
         if (i < 3)
             run(&f, 1);
@@ -464,9 +464,9 @@ static void test_nobody_is_passed_for_ever(void **state)
         for (int k = 0; k < SEQS_MAX; k++)
             if (f.seqs[k].state == SEQ_ENDED)
                 seq_release(&f.seqs[k]);
-        assert_true(n_passed <= f.sched.limits.passes_max + 2);
+        assert_true(n_passed <= f.sched.limits.bypass_max + 2);
     }
-    assert_true(n_passed >= f.sched.limits.passes_max);
+    assert_true(n_passed >= f.sched.limits.bypass_max);
     fixture_close(&f);
 }
 
@@ -484,26 +484,26 @@ static void test_prompts_leave_time_to_generate(void **state)
     for (int i = 0; i < 3; i++) {
         plan = sched_plan(&f.sched, f.now_ns);
         sched_begin(&f.sched, f.now_ns);
-        f.now_ns += plan->n_prompt_rows > 0 ? 640000000 : 1000000;
+        f.now_ns += plan->n_prefill_rows > 0 ? 640000000 : 1000000;
         sched_commit(&f.sched, tokens, f.now_ns);
     }
     add(&f, 1, 4000, 10);
     plan = sched_plan(&f.sched, f.now_ns);
-    assert_int_equal(plan->n_prompt_rows, PROMPT_ROWS_MIN); /* 9.9 would fit */
-    assert_int_equal(plan->n_rows, PROMPT_ROWS_MIN + 1);
+    assert_int_equal(plan->n_prefill_rows, PREFILL_ROWS_MIN); /* 9.9 would fit */
+    assert_int_equal(plan->n_rows, PREFILL_ROWS_MIN + 1);
     sched_begin(&f.sched, f.now_ns);
     sched_commit(&f.sched, tokens, f.now_ns + 8000000); /* it was fast after all */
     for (int i = 0; i < 30; i++) {
         plan = sched_plan(&f.sched, f.now_ns);
         sched_begin(&f.sched, f.now_ns);
-        f.now_ns += (uint64_t)(1000000 + plan->n_prompt_rows * 500000);
+        f.now_ns += (uint64_t)(1000000 + plan->n_prefill_rows * 500000);
         sched_commit(&f.sched, tokens, f.now_ns);
     }
     plan = sched_plan(&f.sched, f.now_ns);
-    assert_in_range(plan->n_prompt_rows, 120, 198); /* of 0.5 ms each, when all is learned */
+    assert_in_range(plan->n_prefill_rows, 120, 198); /* of 0.5 ms each, when all is learned */
     sched_remove(&f.sched, &f.seqs[0], SEQ_END_CANCELED);
     plan = sched_plan(&f.sched, f.now_ns);
-    assert_in_range(plan->n_prompt_rows, 500, 1000);
+    assert_in_range(plan->n_prefill_rows, 500, 1000);
     fixture_close(&f);
 }
 
@@ -520,9 +520,9 @@ static void test_oldest_prompt_has_its_part(void **state)
     f.seqs[1].priority = 0;
     add(&f, 1, 1000, 10)->priority = -1;
     plan = sched_plan(&f.sched, f.now_ns);
-    assert_int_equal(plan->n_parts, 2);
-    assert_int_equal(plan->parts[0].n_rows, 25);
-    assert_int_equal(plan->parts[1].n_rows, 75);
+    assert_int_equal(plan->n_chunks, 2);
+    assert_int_equal(plan->chunks[0].n_rows, 25);
+    assert_int_equal(plan->chunks[1].n_rows, 75);
     fixture_close(&f);
 }
 
@@ -553,7 +553,8 @@ static void test_batch_holds_the_plan(void **state)
     (void)state;
     fixture_open(&f, 2, 64, 64);
     memory = malloc((size_t)sched_batch_bytes_max(&f.sched.limits));
-    add(&f, 0, 5, 10)->draw = (struct batch_sample){.temperature = 0.5F, .top_p = 1, .seed = 42};
+    add(&f, 0, 5, 10)->sampling_params =
+        (struct batch_sample){.temperature = 0.5F, .top_p = 1, .seed = 42};
     run(&f, 77);
     add(&f, 1, 3, 10);
     sched_plan(&f.sched, 1);
@@ -563,8 +564,8 @@ static void test_batch_holds_the_plan(void **state)
     assert_int_equal(b->n_samples, 2);
     assert_int_equal(BATCH_TOKENS(b)[0], 77);
     assert_int_equal(BATCH_POSITIONS(b)[0], 5);
-    assert_int_equal(BATCH_KINDS(b)[0], ROW_GENERATED);
-    assert_int_equal(BATCH_KINDS(b)[1], ROW_PROMPT);
+    assert_int_equal(BATCH_PHASES(b)[0], PHASE_DECODE);
+    assert_int_equal(BATCH_PHASES(b)[1], PHASE_PREFILL);
     assert_int_equal(BATCH_ROW_SEQ(b)[3], 1);
     assert_int_equal(BATCH_SAMPLES(b)[0].row, 0);
     assert_int_equal(BATCH_SAMPLES(b)[0].position, 6);

@@ -21,8 +21,8 @@ static void fixture_open(struct fixture *f, int n_seqs_max, int n_full_pages)
         .n_batch_tokens_max = 64,
         .context_tokens_max = CONTEXT,
         .window_tokens = 128,
-        .passes_max = 3,
-        .lists = draw_lists_max(n_seqs_max, CONTEXT, N_IDS),
+        .bypass_max = 3,
+        .lists = sampling_state_max(n_seqs_max, CONTEXT, N_IDS),
         .stop_ids = {STOP_ID},
         .n_stop_ids = 1,
         .no_prefix_cache = true,
@@ -39,7 +39,7 @@ static void fixture_close(struct fixture *f)
 {
     struct seq *q;
 
-    if (f->sched.under_way != NULL)
+    if (f->sched.in_flight != NULL)
         sched_abandon(&f->sched);
     while ((q = sched_any(&f->sched)) != NULL)
         assert_true(sched_remove(&f->sched, q, SEQ_END_CANCELED));
@@ -68,7 +68,7 @@ static const struct step_plan *plan(struct fixture *f)
 
 static void begin(struct fixture *f)
 {
-    assert_true(plan(f)->n_parts > 0);
+    assert_true(plan(f)->n_chunks > 0);
     sched_begin(&f->sched, ++f->now_ns);
 }
 
@@ -92,15 +92,15 @@ static void test_all_go_on(void **state)
     add(&f, 1, 3, 10);
     begin(&f);
     ahead = plan(&f);
-    assert_int_equal(ahead->n_parts, 2);
-    assert_int_equal(ahead->n_draws, 2);
-    assert_int_equal(ahead->parts[0].first, 6);
-    assert_int_equal(ahead->parts[1].first, 3);
+    assert_int_equal(ahead->n_chunks, 2);
+    assert_int_equal(ahead->n_sampled, 2);
+    assert_int_equal(ahead->chunks[0].first, 6);
+    assert_int_equal(ahead->chunks[1].first, 3);
     b = sched_batch(&f.sched, f.memory);
     assert_int_equal(BATCH_POSITIONS(b)[0], 6);
     assert_int_equal(BATCH_SAMPLES(b)[0].position, 7);
-    assert_int_equal(BATCH_TOKENS(b)[0], batch_token_drawn(0));
-    assert_int_equal(BATCH_TOKENS(b)[1], batch_token_drawn(1));
+    assert_int_equal(BATCH_TOKENS(b)[0], batch_token_sampled(0));
+    assert_int_equal(BATCH_TOKENS(b)[1], batch_token_sampled(1));
     commit(&f, 21, 22);
     assert_ptr_equal(plan(&f), ahead);
     assert_ptr_equal(sched_batch(&f.sched, f.memory), b);
@@ -131,7 +131,7 @@ static void test_an_end_makes_room(void **state)
     b = sched_batch(&f.sched, f.memory);
     assert_int_equal(BATCH_TOKENS(b)[0], 30);
     assert_int_equal(BATCH_TOKENS(b)[1], 5);
-    assert_ptr_equal(f.sched.plan->parts[1].seq, &f.seqs[2]);
+    assert_ptr_equal(f.sched.plan->chunks[1].seq, &f.seqs[2]);
     begin(&f);
     assert_int_equal(f.sched.n_planned_ahead, 0);
     fixture_close(&f);
@@ -148,7 +148,7 @@ static void test_a_failed_draw(void **state)
     add(&f, 1, 5, 10);
     begin(&f);
     plan(&f);
-    commit(&f, DRAW_NOT_FINITE, 30);
+    commit(&f, SAMPLE_NOT_FINITE, 30);
     assert_int_equal(f.seqs[0].end, SEQ_END_FAILED);
     assert_int_equal(f.seqs[0].n_stored, 5);
     assert_int_equal(plan(&f)->n_rows, 1);
@@ -166,11 +166,11 @@ static void test_the_length_is_foreseen(void **state)
     add(&f, 1, 5, 2);
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 1);
-    assert_ptr_equal(f.sched.plan->parts[0].seq, &f.seqs[1]);
+    assert_ptr_equal(f.sched.plan->chunks[0].seq, &f.seqs[1]);
     commit(&f, 20, 21);
     assert_int_equal(f.seqs[0].end, SEQ_END_LENGTH);
     begin(&f);
-    assert_int_equal(plan(&f)->n_parts, 0);
+    assert_int_equal(plan(&f)->n_chunks, 0);
     commit(&f, 22, 0);
     assert_int_equal(f.seqs[1].end, SEQ_END_LENGTH);
     assert_null(sched_any(&f.sched));
@@ -189,7 +189,7 @@ static void test_leaving(void **state)
     b = add(&f, 1, 5, 10);
     begin(&f);
     c = add(&f, 2, 5, 10);
-    assert_true(plan(&f)->n_parts >= 2);
+    assert_true(plan(&f)->n_chunks >= 2);
     a->deadline_ns = 1;
     assert_ptr_equal(sched_expired(&f.sched, 2), a);
     assert_false(sched_remove(&f.sched, a, SEQ_END_TIMEOUT));
@@ -197,8 +197,8 @@ static void test_leaving(void **state)
     assert_true(sched_remove(&f.sched, c, SEQ_END_CANCELED));
     assert_int_equal(a->state, SEQ_RUNNING);
     assert_true(a->pages[GROUP_FULL].n > 0);
-    for (int i = 0; i < plan(&f)->n_parts; i++)
-        assert_ptr_equal(f.sched.plan->parts[i].seq, b);
+    for (int i = 0; i < plan(&f)->n_chunks; i++)
+        assert_ptr_equal(f.sched.plan->chunks[i].seq, b);
     commit(&f, 20, 20);
     assert_int_equal(a->end, SEQ_END_TIMEOUT);
     assert_int_equal(a->pages[GROUP_FULL].n, 0);
@@ -211,7 +211,7 @@ static void test_leaving(void **state)
     assert_int_equal(b->n_tokens, 6);
     begin(&f);
     assert_false(sched_remove(&f.sched, b, SEQ_END_CANCELED));
-    assert_int_equal(plan(&f)->n_parts, 0);
+    assert_int_equal(plan(&f)->n_chunks, 0);
     commit(&f, 21, 0);
     assert_int_equal(b->end, SEQ_END_CANCELED);
     assert_int_equal(b->n_tokens, 7);
@@ -280,22 +280,22 @@ static void test_one_waits_for_its_mask(void **state)
     (void)state;
     fixture_open(&f, 2, 64);
     held = add(&f, 0, 5, 10);
-    held->is_held = true;
+    held->is_constrained = true;
     free_one = add(&f, 1, 5, 10);
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
     assert_null(sched_batch(&f.sched, f.memory)); /* its mask is in there */
     commit(&f, 20, 21);
-    sched_mask_made(&f.sched, held);
+    sched_mask_ready(&f.sched, held);
     assert_int_equal(plan(&f)->n_rows, 2); /* it came in time */
     assert_non_null(sched_batch(&f.sched, f.memory));
     begin(&f);
     assert_int_equal(plan(&f)->n_rows, 2);
     commit(&f, 22, 23);
     assert_int_equal(plan(&f)->n_rows, 1); /* this time not */
-    assert_ptr_equal(f.sched.plan->parts[0].seq, free_one);
+    assert_ptr_equal(f.sched.plan->chunks[0].seq, free_one);
     begin(&f);
-    sched_mask_made(&f.sched, held);
+    sched_mask_ready(&f.sched, held);
     assert_int_equal(plan(&f)->n_rows, 2);
     commit(&f, 24, 0);
     assert_int_equal(held->n_tokens, 7);
@@ -309,7 +309,7 @@ static void test_counts_have_the_last_token(void **state)
 {
     static const int32_t prompt[] = {1, 2, 3};
     struct osp_request_options opt = {.sampling.frequency_penalty = 1};
-    struct draw_lists_wish wish = {
+    struct sampling_state_config wish = {
         .n_ids = N_IDS, .options = &opt, .prompt = prompt, .n_prompt = 3, .n_tokens_max = 13};
     struct fixture f;
     const struct batch *b;
@@ -317,7 +317,7 @@ static void test_counts_have_the_last_token(void **state)
     (void)state;
     fixture_open(&f, 1, 64);
     add(&f, 0, 3, 10);
-    assert_int_equal(draw_lists_init(&f.seqs[0].lists, &wish), OSP_OK);
+    assert_int_equal(sampling_state_init(&f.seqs[0].lists, &wish), OSP_OK);
     for (int32_t token = 20; token < 24; token++) {
         begin(&f);
         plan(&f);
@@ -336,10 +336,10 @@ static void test_counts_have_the_last_token(void **state)
 
 static void send(struct fixture *f)
 {
-    assert_true(plan(f)->n_parts > 0);
+    assert_true(plan(f)->n_chunks > 0);
     assert_non_null(sched_batch(&f->sched, f->memory));
     assert_true(sched_can_send(&f->sched));
-    sched_sent(&f->sched);
+    sched_mark_sent(&f->sched);
 }
 
 /* A step that was sent begins as it is: who ended has rows in it that nobody hears of, and who came waits. */
@@ -361,14 +361,14 @@ static void test_a_sent_step_begins_as_it_is(void **state)
     assert_int_equal(f.seqs[0].pages[GROUP_FULL].n, 0);
     assert_ptr_equal(plan(&f), sent);
     assert_int_equal(sent->n_rows, 2);
-    assert_null(sent->parts[0].seq);
-    assert_ptr_equal(sent->parts[1].seq, &f.seqs[1]);
-    assert_int_equal(BATCH_TOKENS(sent->batch)[0], batch_token_drawn(0));
+    assert_null(sent->chunks[0].seq);
+    assert_ptr_equal(sent->chunks[1].seq, &f.seqs[1]);
+    assert_int_equal(BATCH_TOKENS(sent->batch)[0], batch_token_sampled(0));
     begin(&f);
-    assert_int_equal(f.sched.n_void_rows, 1);
-    assert_int_equal(f.seqs[1].awaited_sample, 1);
+    assert_int_equal(f.sched.n_wasted_rows, 1);
+    assert_int_equal(f.seqs[1].pending_sample, 1);
     assert_int_equal(plan(&f)->n_rows, 1 + 4);
-    assert_int_equal(BATCH_TOKENS(sched_batch(&f.sched, f.memory))[0], batch_token_drawn(1));
+    assert_int_equal(BATCH_TOKENS(sched_batch(&f.sched, f.memory))[0], batch_token_sampled(1));
     commit(&f, 77, 31); /* 77 is for nobody */
     assert_int_equal(f.seqs[0].n_tokens, 6);
     assert_int_equal(f.seqs[1].tokens[6], 31);
@@ -388,17 +388,17 @@ static void test_all_leave_a_sent_step(void **state)
     begin(&f);
     add(&f, 2, 4, 10);
     send(&f);
-    assert_int_equal(f.sched.plan->n_parts, 3);
+    assert_int_equal(f.sched.plan->n_chunks, 3);
     assert_true(sched_remove(&f.sched, &f.seqs[2], SEQ_END_CANCELED));
     assert_false(sched_remove(&f.sched, &f.seqs[0], SEQ_END_TIMEOUT));
-    commit(&f, 20, DRAW_NOT_FINITE);
+    commit(&f, 20, SAMPLE_NOT_FINITE);
     assert_int_equal(f.seqs[0].end, SEQ_END_TIMEOUT);
     assert_int_equal(f.seqs[1].end, SEQ_END_FAILED);
     assert_null(sched_any(&f.sched));
     begin(&f);
-    assert_int_equal(f.sched.n_void_rows, 1 + 1 + 4);
+    assert_int_equal(f.sched.n_wasted_rows, 1 + 1 + 4);
     commit(&f, 1, 2);
-    assert_int_equal(plan(&f)->n_parts, 0);
+    assert_int_equal(plan(&f)->n_chunks, 0);
     assert_int_equal(f.sched.n_ended, 3);
     fixture_close(&f);
 }
@@ -413,9 +413,9 @@ static void test_what_cannot_be_sent(void **state)
     fixture_open(&f, 2, 64);
     q = add(&f, 0, 5, 10);
     assert_false(sched_can_send(&f.sched)); /* nothing is under way */
-    q->is_held = true;
+    q->is_constrained = true;
     begin(&f);
-    assert_true(plan(&f)->n_parts > 0);
+    assert_true(plan(&f)->n_chunks > 0);
     assert_null(sched_batch(&f.sched, f.memory));
     assert_false(sched_can_send(&f.sched));
     fixture_close(&f);

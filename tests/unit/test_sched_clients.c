@@ -22,7 +22,7 @@ static void fixture_open(struct fixture *f, int n_seqs_max, int n_full_pages)
         .n_batch_tokens_max = 64,
         .context_tokens_max = 512,
         .window_tokens = 128,
-        .passes_max = PASSES_MAX_DEFAULT,
+        .bypass_max = BYPASS_MAX_DEFAULT,
         .stop_ids = {STOP_ID},
         .n_stop_ids = 1,
     };
@@ -78,7 +78,7 @@ static void run(struct fixture *f, int32_t token)
         tokens[i] = token;
     f->now_ns += 10;
     plan = sched_plan(&f->sched, f->now_ns);
-    if (plan->n_parts == 0)
+    if (plan->n_chunks == 0)
         return;
     sched_begin(&f->sched, f->now_ns);
     sched_commit(&f->sched, tokens, f->now_ns + 5);
@@ -238,7 +238,7 @@ static void test_a_client_is_not_passed_for_ever(void **state)
 
     (void)state;
     fixture_open(&f, 1, 64);
-    f.sched.limits.passes_max = 5;
+    f.sched.limits.bypass_max = 5;
     add(&f, 0, (struct wanted){300, 4, 0, "ahead", NULL});
     for (int i = 0; i < 5; i++)
         run(&f, TOKEN);
@@ -266,29 +266,29 @@ static void test_what_is_remembered(void **state)
     struct client *user, *other;
 
     (void)state;
-    assert_int_equal(clients_join(&other, &c, "other", NULL), OSP_OK);
+    assert_int_equal(clients_add_request(&other, &c, "other", NULL), OSP_OK);
     client_charge(other, 1000);
-    clients_leave(&c, other);
+    clients_remove_request(&c, other);
     for (int i = 0; i < 3 * CLIENTS_IDLE_MAX; i++) {
         char name[TEXT_BYTES];
 
         snprintf(name, sizeof name, "user %d", i);
-        assert_int_equal(clients_join(&user, &c, "many", name), OSP_OK);
+        assert_int_equal(clients_add_request(&user, &c, "many", name), OSP_OK);
         client_charge(user, 1);
-        clients_leave(&c, user);
+        clients_remove_request(&c, user);
         assert_true(user->parent->idle.n <= USERS_IDLE_MAX);
     }
     assert_int_equal(user->parent->served, 3 * CLIENTS_IDLE_MAX);
     assert_int_equal(c.root.idle.n, 2);
-    assert_int_equal(clients_join(&user, &c, "other", NULL), OSP_OK);
+    assert_int_equal(clients_add_request(&user, &c, "other", NULL), OSP_OK);
     assert_int_equal(user->parent->served, 1000);
-    clients_leave(&c, user);
+    clients_remove_request(&c, user);
     for (int i = 0; i < 2 * CLIENTS_IDLE_MAX; i++) {
         char name[TEXT_BYTES];
 
         snprintf(name, sizeof name, "client %d", i);
-        assert_int_equal(clients_join(&user, &c, name, "u"), OSP_OK);
-        clients_leave(&c, user);
+        assert_int_equal(clients_add_request(&user, &c, name, "u"), OSP_OK);
+        clients_remove_request(&c, user);
         assert_true(c.root.idle.n <= CLIENTS_IDLE_MAX);
     }
     clients_release(&c);

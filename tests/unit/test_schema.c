@@ -106,7 +106,7 @@ static void check_texts(struct grammar *g, const struct texts *t)
     for (int i = 0; t->bad[i] != NULL; i++)
         if (fits(g, t->bad[i]))
             fail_msg("%s\n  should not let through: %s", t->what, t->bad[i]);
-    grammar_drop(g);
+    grammar_unref(g);
 }
 
 static void check_schemas(const struct texts *cases, size_t n, struct schema_options options)
@@ -469,7 +469,7 @@ static void test_depth_is_bounded(void **state)
         assert_int_equal(constraint_accept(c, byte_tokens[']']), OSP_OK);
     assert_true(constraint_is_complete(c));
     constraint_free(c);
-    grammar_drop(g);
+    grammar_unref(g);
     free(bits);
 }
 
@@ -616,7 +616,7 @@ static void check_cost(const char *what, const char *schema, size_t n_bytes)
         struct grammar *g;
 
         if (grammar_from_schema(&g, schema, n_bytes, SPACED) == OSP_OK)
-            grammar_drop(g);
+            grammar_unref(g);
         else
             assert_null(g);
         took = cpu_ms() - start;
@@ -752,7 +752,7 @@ static void test_ambiguous(void **state)
     assert_int_equal(st, OSP_ELIMIT);
     assert_true(n > 3);
     constraint_free(c);
-    grammar_drop(g);
+    grammar_unref(g);
     free(bits);
 }
 

@@ -24,7 +24,7 @@ static enum osp_status load_slowly(void *ctx, struct serve_model *out)
     return load_fake(ctx, out) == OSP_OK ? OSP_OK : OSP_EINTERNAL;
 }
 
-static void let_go(enum osp_status result)
+static void finish_load(enum osp_status result)
 {
     pthread_mutex_lock(&gate.mutex);
     gate.result = result;
@@ -68,7 +68,7 @@ static void test_health_tells_and_the_rest_waits(void **state)
     expect(&f, chat_text("{\"messages\":[]}"), "503 Service", "\"code\":\"loading\"");
     expect(&f, chat_text("{\"messages\":[]}"), "retry-after: 1", NULL);
     expect(&f, request_text("GET", "/v1/models", "", ""), "503 Service", "\"code\":\"loading\"");
-    let_go(OSP_OK);
+    finish_load(OSP_OK);
     wait_until_ok(&f);
     expect(&f, chat_text("{\"messages\":[]}"), "200 OK", "Hello world");
     assert_int_equal(fake_seen_temperature_milli, 0); /* as the load said */
@@ -86,7 +86,7 @@ static void test_the_key_comes_first(void **state)
     start_loading(&f, opt);
     expect(&f, request_text("GET", "/health", "", ""), "503 Service", "\"loading\"");
     expect(&f, request_text("GET", "/v1/models", "", ""), "401 Unauthorized", "invalid_api_key");
-    let_go(OSP_OK);
+    finish_load(OSP_OK);
     wait_until_ok(&f);
     finish(&f);
 }
@@ -108,7 +108,7 @@ static void test_a_failure_ends_the_server(void **state)
     (void)state;
     log_set_level(LOG_ERROR);
     f.opt.load = load_slowly;
-    let_go(OSP_ENOTFOUND);
+    finish_load(OSP_ENOTFOUND);
     assert_int_equal(serve_open(&f.server, &f.opt), OSP_OK);
     pthread_create(&f.thread, NULL, run_and_keep_message, &f);
     pthread_join(f.thread, &message);
@@ -129,7 +129,7 @@ static void test_one_signal_is_enough(void **state)
     pthread_join(f.thread, NULL); /* though the load goes on */
     assert_int_equal(f.st, OSP_OK);
     assert_true(f.forced);
-    let_go(OSP_OK);
+    finish_load(OSP_OK);
     serve_close(f.server);
 }
 

@@ -120,7 +120,7 @@ enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
     "{\"token\":\"\",\"logprob\":-2,\"bytes\":[],\"top_logprobs\":[]}],\"refusal\":null}"
 
 /* Log-probabilities with the text that they are of, ids with every chunk, the prompt's with the first. */
-static void test_scores_and_ids(void **state)
+static void test_logprobs_and_ids(void **state)
 {
     const int32_t tops[] = {0, 1}, ids[] = {0, 9, 5}, prompt[] = {3, 4};
     const float top_logprobs[] = {-0.5f, -INFINITY};
@@ -144,7 +144,7 @@ static void test_scores_and_ids(void **state)
     for (int streams = 0; streams < 2; streams++) {
         begin(&r, &out, streams, false);
         r.tokenizer = (const void *)texts_owner;
-        r.tells_ids = true;
+        r.return_ids = true;
         r.prompt = prompt;
         r.n_prompt = 2;
         if (streams) {
@@ -161,9 +161,9 @@ static void test_scores_and_ids(void **state)
                 "reason\":null,"
                 "\"token_ids\":[5]}]" TIMINGS "}\n\ndata: [DONE]\n\n");
         } else {
-            assert_true(reply_keep(&r, &text));
-            assert_true(reply_keep(&r, &done));
-            reply_whole(&r, 1, &usage, &out);
+            assert_true(reply_append(&r, &text));
+            assert_true(reply_append(&r, &done));
+            reply_full(&r, 1, &usage, &out);
             assert_string_equal(
                 buf_text(&out),
                 "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
@@ -190,9 +190,9 @@ static void test_two_choices(void **state)
     begin(&r[0], &out, false, false);
     begin(&r[1], &unused, false, false);
     r[1].index = 1;
-    assert_true(reply_keep(&r[0], &a) && reply_keep(&r[1], &b));
-    assert_true(reply_keep(&r[1], &cut) && reply_keep(&r[0], &done));
-    reply_whole(r, 2, &usage, &out);
+    assert_true(reply_append(&r[0], &a) && reply_append(&r[1], &b));
+    assert_true(reply_append(&r[1], &cut) && reply_append(&r[0], &done));
+    reply_full(r, 2, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
@@ -244,9 +244,9 @@ static void test_whole(void **state)
     (void)state;
     begin(&r, &out, false, false);
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
-        assert_true(reply_keep(&r, &events[i]));
-    assert_true(reply_keep(&r, &done));
-    reply_whole(&r, 1, &usage, &out);
+        assert_true(reply_append(&r, &events[i]));
+    assert_true(reply_append(&r, &done));
+    reply_full(&r, 1, &usage, &out);
     assert_string_equal(
         buf_text(&out),
         "{\"id\":\"chatcmpl-x\",\"object\":\"chat.completion\"," HEAD
@@ -271,12 +271,12 @@ static void test_many_calls_in_a_whole_answer(void **state)
     (void)state;
     begin(&r, &out, false, false);
     done = done_event(OSP_FINISH_LENGTH);
-    assert_false(reply_keep(&r, &args)); /* of no call */
+    assert_false(reply_append(&r, &args)); /* of no call */
     for (int i = 0; i < MANY; i++)
-        assert_true(reply_keep(&r, &call) && reply_keep(&r, &args));
-    assert_true(reply_keep(&r, &done));
+        assert_true(reply_append(&r, &call) && reply_append(&r, &args));
+    assert_true(reply_append(&r, &done));
     assert_int_equal(r.n_calls, MANY);
-    reply_whole(&r, 1, &done.usage, &out);
+    reply_full(&r, 1, &done.usage, &out);
     assert_false(out.overflow);
     assert_non_null(strstr(buf_text(&out), "\"arguments\":\"x\"}}]}"));
     buf_release(&out);
@@ -302,7 +302,7 @@ static void test_choices_stay_within_their_room(void **state)
 
     (void)state;
     for (size_t room_bytes = 0; room_bytes < ROOM_MAX; room_bytes += ROOM_STEP) {
-        struct answer_room room = {.left_bytes = room_bytes};
+        struct answer_budget budget = {.free_bytes = room_bytes};
         struct osp_event done = done_event(OSP_FINISH_STOP);
         struct buf out, unused;
         struct reply r[2];
@@ -310,23 +310,23 @@ static void test_choices_stay_within_their_room(void **state)
 
         begin(&r[0], &out, false, false);
         begin(&r[1], &unused, false, false);
-        r[0].room = r[1].room = &room;
-        r[0].tells_ids = r[1].tells_ids = true;
+        r[0].budget = r[1].budget = &budget;
+        r[0].return_ids = r[1].return_ids = true;
         for (size_t i = 0; fits; i++) {
             struct osp_event event = events[i / 2 % N_EVENTS];
 
             event.tokens = ids;
             event.n_tokens = 2;
-            fits = reply_keep(&r[i % 2], &event);
+            fits = reply_append(&r[i % 2], &event);
         }
-        assert_true(room.is_full);
+        assert_true(budget.is_exhausted);
         done.tokens = ids;
         done.n_tokens = 2;
-        room.left_bytes = 0;
-        assert_true(reply_keep(&r[0], &done) && reply_keep(&r[1], &done));
+        budget.free_bytes = 0;
+        assert_true(reply_append(&r[0], &done) && reply_append(&r[1], &done));
         assert_int_equal(r[0].finish, OSP_FINISH_LENGTH);
         assert_int_equal(r[0].ids.size_bytes % 7, r[0].ids.size_bytes > 0 ? 6 : 0); /* "7,1234," */
-        reply_whole(r, 2, &usage, &out);
+        reply_full(r, 2, &usage, &out);
         assert_true(out.size_bytes <= room_bytes + REST);
         buf_release(&out);
         reply_release(&r[0]);
@@ -383,7 +383,7 @@ static void test_errors(void **state)
     }
 }
 
-UNIT_MAIN(cmocka_unit_test(test_two_choices), cmocka_unit_test(test_scores_and_ids),
+UNIT_MAIN(cmocka_unit_test(test_two_choices), cmocka_unit_test(test_logprobs_and_ids),
           cmocka_unit_test(test_stream), cmocka_unit_test(test_usage_chunk),
           cmocka_unit_test(test_whole), cmocka_unit_test(test_many_calls_in_a_whole_answer),
           cmocka_unit_test(test_choices_stay_within_their_room),

@@ -10,7 +10,7 @@ static void test_fail_records_message_and_gives_code(void **state)
     (void)state;
     assert_int_equal(fail(OSP_EFORMAT, "%s: %d dims, needs %d", "w", 3, 4), OSP_EFORMAT);
     assert_string_equal(fail_message(), "w: 3 dims, needs 4");
-    assert_int_equal(fail_within(OSP_EIO, "file %d", 7), OSP_EIO);
+    assert_int_equal(fail_prefix(OSP_EIO, "file %d", 7), OSP_EIO);
     assert_string_equal(fail_message(), "file 7: w: 3 dims, needs 4");
 }
 
@@ -31,7 +31,7 @@ static void test_long_messages_are_cut(void **state)
     text[sizeof text - 1] = '\0';
     (void)fail(OSP_EIO, "%s", text);
     assert_int_equal(strlen(fail_message()), FAIL_MESSAGE_BYTES_MAX - 1);
-    (void)fail_within(OSP_EIO, "%s", "front");
+    (void)fail_prefix(OSP_EIO, "%s", "front");
     assert_int_equal(strlen(fail_message()), FAIL_MESSAGE_BYTES_MAX - 1);
     assert_memory_equal(fail_message(), "front: xxx", 10);
 }

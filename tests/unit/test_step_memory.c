@@ -1,4 +1,4 @@
-/* No step on the CPU asks for memory: all was taken when the model was opened (src/cpu/device/rooms.c), at every level
+/* No step on the CPU asks for memory: all was taken when the model was opened (src/cpu/device/workspace.c), at every level
  * that this machine has, whatever the types of weights and pages, for as many threads, rows and sequences as may
  * be. The linker puts the functions below in front of the C library's (Makefile). */
 #define UNIT_LIMIT_S 120
@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "model/model.h"
 #include "steps.h"
-#include "store/mxfp4_parts.h"
+#include "store/mxfp4_layers.h"
 
 enum { CONTEXT = 2048, ROWS = 160, SAMPLES = 24, N_SEEN = 5, N_BIASES = 3 };
 
@@ -52,7 +52,7 @@ static void put_seq(struct batch *b, int s, int first_row, int n_rows, int end)
             ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] = s * n_pages + p;
     }
     for (int row = first_row; row < first_row + n_rows; row++) {
-        ((int32_t *)BATCH_KINDS(b))[row] = n_rows > 1 ? ROW_PROMPT : ROW_GENERATED;
+        ((int32_t *)BATCH_PHASES(b))[row] = n_rows > 1 ? PHASE_PREFILL : PHASE_DECODE;
         ((int32_t *)BATCH_POSITIONS(b))[row] = end - n_rows + row - first_row;
         ((int32_t *)BATCH_ROW_SEQ(b))[row] = s;
         ((int32_t *)BATCH_TOKENS(b))[row] = 7 + row % 50;
@@ -69,7 +69,7 @@ static void put_sample(struct batch *b, int i)
                                .temperature = (float)(i % 2),
                                .top_p = i % 3 == 0 ? 0.9F : 1,
                                .top_k = i % 5 == 0 ? 20 : 0,
-                               .n_top = i % 4 == 0 ? SAMPLE_TOP_MAX : 0,
+                               .n_top = i % 4 == 0 ? TOP_LOGPROBS_MAX : 0,
                                .seed = (uint64_t)i};
     if (i > 0)
         return;
@@ -121,7 +121,7 @@ static void run(struct model *m, const struct step_of *step)
 /* ---- models ---- */
 
 /* False: this machine has not that level, or the level not that type. */
-static bool check(const char *level, enum dtype kv_dtype, unsigned mxfp4_parts, int n_threads)
+static bool check(const char *isa, enum dtype kv_dtype, unsigned mxfp4_layer_set, int n_threads)
 {
     static const struct step_of steps[] = {
         {SAMPLES, 0, CONTEXT},
@@ -137,7 +137,7 @@ static bool check(const char *level, enum dtype kv_dtype, unsigned mxfp4_parts, 
         .dummy_shape = "osprey-nano",
         .dummy_layers = 2,
         .device = "cpu",
-        .cpu_features = level,
+        .cpu_features = isa,
         .n_threads = n_threads,
         .n_rows_max = ROWS,
         .n_samples_max = SAMPLES,
@@ -145,7 +145,7 @@ static bool check(const char *level, enum dtype kv_dtype, unsigned mxfp4_parts, 
         .n_seq_pages_max = N_PAGE_GROUPS * CONTEXT / PAGE_TOKENS,
         .edits = {.n_seen = N_SEEN, .n_biases = N_BIASES},
         .kv_dtype = kv_dtype,
-        .mxfp4_parts = mxfp4_parts};
+        .mxfp4_layer_set = mxfp4_layer_set};
     struct model *m;
     enum osp_status st = model_open(&m, &opt);
 
@@ -160,18 +160,18 @@ static bool check(const char *level, enum dtype kv_dtype, unsigned mxfp4_parts, 
 
 static void test_levels(void **state)
 {
-    static const char *const levels[] = {"ref", "avx2", "avx-vnni", "avx512",
-                                         "amx", "neon", "neon-i8mm"};
+    static const char *const isas[] = {"ref", "avx2", "avx-vnni", "avx512",
+                                       "amx", "neon", "neon-i8mm"};
     int n = 0;
 
     (void)state;
     log_set_level(LOG_ERROR);
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
-        const bool is_here = check(levels[i], DTYPE_NONE, 0, 2);
+    for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++) {
+        const bool is_here = check(isas[i], DTYPE_NONE, 0, 2);
 
         n += is_here;
         if (is_here)
-            assert_true(check(levels[i], DTYPE_NONE, MXFP4_ALL, 2));
+            assert_true(check(isas[i], DTYPE_NONE, MXFP4_ALL, 2));
     }
     assert_true(n >= 1);
 }

@@ -327,8 +327,8 @@ static void test_every_worker_once_on_its_node(void **state)
         assert_int_equal(v.cpus[i], 1);
     }
     assert_int_equal(pool_usable_cpus(), before); /* the caller is bound only meanwhile */
-    assert_int_equal(mem_try_pages(&memory, 1, 8 << 20, "test"), OSP_OK);
-    pool_spread(p, memory, 8 << 20); /* where the kernel knows no second node this is refused */
+    assert_int_equal(mem_try_hugepages(&memory, 1, 8 << 20, "test"), OSP_OK);
+    pool_interleave(p, memory, 8 << 20); /* where the kernel knows no second node this is refused */
     memset(memory, 1, 8 << 20);
     free(memory);
     pool_close(p);

@@ -114,7 +114,7 @@ static void test_frames_arrive_whole(void **state)
     open_pair(ends);
     for (int i = 0; i < N; i++) {
         sizes[i] = i % 10 == 9 ? (size_t)1 << 20 : (size_t)i * 37;
-        wire_begin(&ends[0], FRAME_NEWS);
+        wire_begin(&ends[0], FRAME_EVENT);
         wire_put(&ends[0], bytes, sizes[i]);
         assert_int_equal(wire_end(&ends[0]), OSP_OK);
     }
@@ -122,7 +122,7 @@ static void test_frames_arrive_whole(void **state)
         assert_int_equal(wire_flush(&ends[0]), OSP_OK);
         assert_int_equal(wire_fill(&ends[1]), OSP_OK);
         while (wire_next(&ends[1], &f, &st)) {
-            assert_int_equal(f.kind, FRAME_NEWS);
+            assert_int_equal(f.kind, FRAME_EVENT);
             assert_int_equal(f.n_left, sizes[n_heard]);
             assert_memory_equal(f.at, bytes, f.n_left);
             n_heard++;
@@ -150,8 +150,8 @@ static void expect_refusal(const void *bytes, size_t n_bytes)
 
 static void test_impossible_heads(void **state)
 {
-    const uint32_t unknown[] = {N_FRAME_KINDS, 0}, long_one[] = {FRAME_NEWS, FRAME_BYTES_MAX + 1},
-                   negative[] = {FRAME_NEWS, UINT32_MAX};
+    const uint32_t unknown[] = {N_FRAME_KINDS, 0}, long_one[] = {FRAME_EVENT, FRAME_BYTES_MAX + 1},
+                   negative[] = {FRAME_EVENT, UINT32_MAX};
 
     (void)state;
     expect_refusal(unknown, sizeof unknown);
@@ -161,7 +161,7 @@ static void test_impossible_heads(void **state)
 
 static void test_short_and_long_frames(void **state)
 {
-    struct frame f = {.kind = FRAME_NEWS, .at = "abcdefgh", .n_left = 8};
+    struct frame f = {.kind = FRAME_EVENT, .at = "abcdefgh", .n_left = 8};
     char eight[8], nine[9] = "xxxxxxxx";
 
     (void)state;
@@ -208,13 +208,13 @@ static void test_no_room(void **state)
 
     (void)state;
     open_pair(ends);
-    wire_begin(&ends[0], FRAME_NEWS);
+    wire_begin(&ends[0], FRAME_EVENT);
     for (int i = 0; i <= FRAME_BYTES_MAX >> 20; i++)
         wire_put(&ends[0], block, sizeof block);
     assert_int_equal(wire_end(&ends[0]), OSP_ENOMEM);
     assert_false(wire_has_output(&ends[0]));
     for (enum osp_status st = OSP_OK; st == OSP_OK; n += st == OSP_OK) {
-        wire_begin(&ends[0], FRAME_NEWS);
+        wire_begin(&ends[0], FRAME_EVENT);
         wire_put(&ends[0], block, sizeof block);
         st = wire_end(&ends[0]);
     }
@@ -243,7 +243,7 @@ static void test_other_builds_are_refused(void **state)
 
     (void)state;
     assert_int_equal(wire_hello_check(&hello), OSP_OK);
-    hello.sizes.wire_news++;
+    hello.sizes.wire_event++;
     assert_int_equal(wire_hello_check(&hello), OSP_EFORMAT);
     hello = wire_hello_make();
     hello.version++;

@@ -223,7 +223,7 @@ static void expect_answers(struct osp_engine *engine)
 enum { N_ASKED = 4 };
 
 /* Scores of the prompt come behind those of the answer. */
-static void hear_with_prompt(struct heard *h, struct osp_request *r, bool is_scored)
+static void hear_with_prompt(struct heard *h, struct osp_request *r, bool has_prompt_logprobs)
 {
     struct osp_logprob score;
     struct osp_event e;
@@ -237,8 +237,8 @@ static void hear_with_prompt(struct heard *h, struct osp_request *r, bool is_sco
     } while (e.kind != OSP_EVENT_DONE && e.kind != OSP_EVENT_ERROR);
     osp_request_prompt(r, &ids, &n);
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(osp_request_prompt_logprob(r, i, &score), is_scored && i > 0);
-        if (is_scored && i > 0)
+        assert_int_equal(osp_request_prompt_logprob(r, i, &score), has_prompt_logprobs && i > 0);
+        if (has_prompt_logprobs && i > 0)
             hear_score(h, &score);
     }
     osp_request_close(r);
@@ -560,7 +560,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_dies_at_once),
         cmocka_unit_test(test_dies_again_and_again),
     };
-    bool dies = argc > 1 && strcmp(argv[1], WORKER_WORD) == 0 && is_ordered(ORDER_DIE);
+    bool dies = argc > 1 && strcmp(argv[1], WORKER_ARGUMENT) == 0 && is_ordered(ORDER_DIE);
     int status = dies ? 9 : osp_worker_main(argc, argv);
 
     if (status >= 0)

@@ -32,7 +32,7 @@ struct fixture {
     struct wire wire;
     pid_t pid;
     bool was_told[ID_AFTER + 1], has_ended[ID_AFTER + 1];
-    struct wire_news news[ID_AFTER + 1]; /* the last of each */
+    struct wire_event news[ID_AFTER + 1]; /* the last of each */
     int n_pulses;
     struct wire_outcome outcome;
 };
@@ -58,7 +58,7 @@ static void send_frame(struct fixture *f, enum frame_kind kind, const void *data
 
 static void note_news(struct fixture *f, struct frame *frame)
 {
-    struct wire_news news;
+    struct wire_event news;
 
     frame_take(frame, &news, sizeof news);
     assert_true(news.id <= ID_AFTER);
@@ -79,7 +79,7 @@ static double hear_until(struct fixture *f, const bool *enough, int ms)
         (void)poll(&fd, 1, 10);
         assert_int_equal(wire_fill(&f->wire), OSP_OK);
         while (wire_next(&f->wire, &frame, &st)) {
-            if (frame.kind == FRAME_NEWS)
+            if (frame.kind == FRAME_EVENT)
                 note_news(f, &frame);
             f->n_pulses += frame.kind == FRAME_PULSE;
             if (frame.kind == FRAME_OPENED || frame.kind == FRAME_ENGINE_OPENED) {
@@ -131,7 +131,7 @@ static void open_worker(struct fixture *f)
 
     memset(f, 0, sizeof *f);
     log_set_level(LOG_ERROR);
-    assert_int_equal(process_start(&f->pid, &socket, WORKER_WORD), OSP_OK);
+    assert_int_equal(process_start(&f->pid, &socket, WORKER_ARGUMENT), OSP_OK);
     wire_init(&f->wire, socket);
     send_open(f);
     expect_opened(f);

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/utf8.h"
-#include "text/token/split.h"
+#include "text/token/pretokenize.h"
 #include "text/token/tokenizer.h"
 
 enum { TEST_AB = 256, TEST_BC, TEST_ABC, TEST_FIRST_SPECIAL, TEST_STARTOFTEXT = 270, TEST_SIZE };
@@ -46,7 +46,7 @@ static inline void put_tokenizer_json(struct buf *b)
 #undef PUT_SPECIAL
     buf_puts(b, "],\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
                 "\"pattern\":{\"Regex\":");
-    buf_json_string(b, split_pattern, strlen(split_pattern));
+    buf_json_string(b, pretok_pattern, strlen(pretok_pattern));
     buf_puts(b, "},\"behavior\":\"Isolated\",\"invert\":false},{\"type\":\"ByteLevel\","
                 "\"add_prefix_space\":false,\"use_regex\":false}]},"
                 "\"decoder\":{\"type\":\"ByteLevel\"},"

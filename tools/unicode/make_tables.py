@@ -36,7 +36,7 @@ CLASSES = {
 OTHER = 1 << 0
 VERSIONS = ["12.1", "13.0", "14.0", "15.0", "15.1", "16.0", "17.0", "18.0", "19.0"]
 
-# What split.c knows by heart: other forms of the letters of a contraction, ignoring case.
+# What pretokenize.c knows by heart: other forms of the letters of a contraction, ignoring case.
 FOLDS = {"s": "Ss\u017f", "t": "Tt", "r": "Rr", "e": "Ee", "v": "Vv", "m": "Mm", "l": "Ll", "d": "Dd"}
 
 
@@ -69,7 +69,7 @@ def probe():
             classes[ord(character)] = bit
     for letter, forms in FOLDS.items():
         if matches(f"(?i:{letter})", everything) != forms:
-            raise SystemExit(f"the forms of {letter!r} are not {forms!r}: teach split.c")
+            raise SystemExit(f"the forms of {letter!r} are not {forms!r}: teach pretokenize.c")
     return classes
 
 

@@ -46,14 +46,14 @@ struct timeline {
     uint64_t start_ns;
     uint64_t first_chunk_ns; /* the first with choices, even without text */
     uint64_t end_ns;
-    uint64_t *piece_ns; /* (n_pieces): pieces of text, of any kind */
-    size_t n_pieces, n_pieces_max;
+    uint64_t *chunk_ns; /* (n_chunks): pieces of text, of any kind */
+    size_t n_chunks, n_chunks_max;
     int n_prompt_tokens, n_tokens; /* as the engine counts; 0 = it did not say */
     struct stage_split *split;     /* NULL: not wanted, or not known */
 };
 
 void timeline_release(struct timeline *t);
-void timeline_piece(struct timeline *t, uint64_t now_ns);
+void timeline_add_chunk(struct timeline *t, uint64_t now_ns);
 
 /* ---- sources of answers ---- */
 
@@ -89,7 +89,7 @@ struct bench_local {
     struct osp_engine *engine;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool wants_first; /* under the lock, as is `first`: the costs at the next token */
+    bool wants_snapshot; /* under the lock, as is `first`: the costs at the next token */
     struct bench_snapshot first;
     int64_t n_steps_before;
 };
@@ -149,7 +149,7 @@ struct bench_run_options {
     int n_runs, n_warmups;
     uint64_t seed;
     bool stages;
-    struct probing *probing; /* reads memory before every run and after the last; may be NULL */
+    struct probe_run *probe_run; /* reads memory before every run and after the last; may be NULL */
 };
 
 /* Measures one case; failures of requests are counted in the row, not returned. */

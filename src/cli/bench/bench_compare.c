@@ -9,7 +9,7 @@ static const double SPEED_PERCENT = 3, MEMORY_BYTES = 1e9;
 
 enum change { CHANGE_NONE, CHANGE_BETTER, CHANGE_WORSE };
 
-static const char *const MARKS[] = {"", "better", "**WORSE**"};
+static const char *const CHANGE_SIGNS[] = {"", "better", "**WORSE**"};
 
 static enum change speed_change(double before, double after)
 {
@@ -37,7 +37,7 @@ static int compare_speed(FILE *out, const char *test, double before, double afte
     if (before > 0 && after <= 0)
         change = CHANGE_WORSE; /* it failed */
     fprintf(out, "| %s | %.2f | %.2f | %+.1f %% | %s |\n", test, before, after,
-            before > 0 ? 100 * (after / before - 1) : 0.0, MARKS[change]);
+            before > 0 ? 100 * (after / before - 1) : 0.0, CHANGE_SIGNS[change]);
     return change == CHANGE_WORSE;
 }
 
@@ -64,7 +64,7 @@ static int compare_memory(FILE *out, const struct saved_bench *a, const struct s
         change = more > 0 ? CHANGE_WORSE : CHANGE_BETTER;
     fprintf(out, "| memory at the peak | %s | %s | %+.2f GB | %s |\n",
             format_bytes(before, (double)a->peak_bytes), format_bytes(after, (double)b->peak_bytes),
-            more * 1e-9, MARKS[change]);
+            more * 1e-9, CHANGE_SIGNS[change]);
     return change == CHANGE_WORSE;
 }
 

@@ -25,7 +25,7 @@ struct bench_http {
     const char *api_key;
     bool plain_body;
     double latency_seconds;
-    double tokens_a_word, other_tokens; /* of a prompt: of its words, of the chat's format */
+    double tokens_per_word, overhead_tokens; /* of a prompt: of its words, of the chat's format */
 };
 
 struct bench_job {
@@ -34,7 +34,7 @@ struct bench_job {
 
 /* ---- small calls ---- */
 
-static void keep_bytes(void *ctx, const char *bytes, size_t n_bytes)
+static void append_bytes(void *ctx, const char *bytes, size_t n_bytes)
 {
     buf_append(ctx, bytes, n_bytes);
 }
@@ -45,7 +45,7 @@ static enum osp_status get_models(struct bench_http *h, struct buf *out)
     const struct bench_call call = {.url = url,
                                     .api_key = h->api_key,
                                     .timeout_s = CALL_TIMEOUT_S,
-                                    .on_body = keep_bytes,
+                                    .on_body = append_bytes,
                                     .ctx = out};
     enum osp_status st = bench_curl_call(&call);
 
@@ -143,7 +143,7 @@ static enum osp_status http_prepare(void *self, struct bench_job **out,
                                     const struct bench_prompt *p)
 {
     struct bench_http *h = self;
-    int n_words = (int)((p->n_tokens - h->other_tokens) / h->tokens_a_word + 0.5);
+    int n_words = (int)((p->n_tokens - h->overhead_tokens) / h->tokens_per_word + 0.5);
     char *body;
     enum osp_status st;
 
@@ -213,17 +213,17 @@ out:
     return st;
 }
 
-static enum osp_status learn_tokens(struct bench_http *h)
+static enum osp_status calibrate_tokens(struct bench_http *h)
 {
     double few, many;
     enum osp_status st;
 
-    h->tokens_a_word = 1; /* of gpt-oss's vocabulary, should the server not count */
+    h->tokens_per_word = 1; /* of gpt-oss's vocabulary, should the server not count */
     TRY(count_tokens(h, SHORT_WORDS, &few));
     TRY(count_tokens(h, LONG_WORDS, &many));
     if (few > 0 && many > few) {
-        h->tokens_a_word = (many - few) / (LONG_WORDS - SHORT_WORDS);
-        h->other_tokens = few - h->tokens_a_word * SHORT_WORDS;
+        h->tokens_per_word = (many - few) / (LONG_WORDS - SHORT_WORDS);
+        h->overhead_tokens = few - h->tokens_per_word * SHORT_WORDS;
     }
 out:
     return st;
@@ -255,7 +255,7 @@ enum osp_status bench_http_open(struct bench_http **out, const struct bench_http
     else
         TRY(first_model(h));
     TRY(measure_latency(h));
-    TRY(learn_tokens(h));
+    TRY(calibrate_tokens(h));
     *out = h;
 out:
     if (st != OSP_OK)

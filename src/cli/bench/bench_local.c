@@ -90,29 +90,29 @@ static void on_step(void *ctx)
     struct bench_local *l = ctx;
 
     pthread_mutex_lock(&l->lock);
-    if (l->wants_first) {
+    if (l->wants_snapshot) {
         l->first = take_snapshot(l);
-        l->wants_first = steps_of(&l->first) == l->n_steps_before;
+        l->wants_snapshot = steps_of(&l->first) == l->n_steps_before;
         pthread_cond_signal(&l->changed);
     }
     pthread_mutex_unlock(&l->lock);
 }
 
-static void want_first(struct bench_local *l, const struct bench_snapshot *before)
+static void request_snapshot(struct bench_local *l, const struct bench_snapshot *before)
 {
     pthread_mutex_lock(&l->lock);
     l->n_steps_before = steps_of(before);
-    l->wants_first = true;
+    l->wants_snapshot = true;
     pthread_mutex_unlock(&l->lock);
 }
 
 /* The client may hear of the token before the engine's thread has come to its notification. */
-static struct bench_snapshot wait_for_first(struct bench_local *l)
+static struct bench_snapshot wait_for_snapshot(struct bench_local *l)
 {
     struct bench_snapshot s;
 
     pthread_mutex_lock(&l->lock);
-    while (l->wants_first)
+    while (l->wants_snapshot)
         pthread_cond_wait(&l->changed, &l->lock);
     s = l->first;
     pthread_mutex_unlock(&l->lock);
@@ -123,7 +123,7 @@ static struct bench_snapshot wait_for_first(struct bench_local *l)
 static void write_split(struct stage_split *out, struct bench_local *l,
                         const struct bench_snapshot *before, const struct osp_usage *usage)
 {
-    const struct bench_snapshot first = wait_for_first(l), end = take_snapshot(l);
+    const struct bench_snapshot first = wait_for_snapshot(l), end = take_snapshot(l);
 
     *out = (struct stage_split){
         .n_stages = end.n,
@@ -139,16 +139,16 @@ static void write_split(struct stage_split *out, struct bench_local *l,
 
 /* A token that ends inside a character has no text yet, so the first piece of text may be late: the
  * engine knows when the first token was drawn. */
-static void place_first_token(struct timeline *t, const struct osp_usage *usage)
+static void set_first_token(struct timeline *t, const struct osp_usage *usage)
 {
     uint64_t first_ns =
         t->start_ns + (uint64_t)((usage->queue_seconds + usage->prompt_seconds) * 1e9);
 
-    if (t->n_pieces == 0)
-        timeline_piece(t, first_ns < t->end_ns ? first_ns : t->end_ns);
-    else if (first_ns < t->piece_ns[0])
-        t->piece_ns[0] = first_ns;
-    t->first_chunk_ns = t->piece_ns[0];
+    if (t->n_chunks == 0)
+        timeline_add_chunk(t, first_ns < t->end_ns ? first_ns : t->end_ns);
+    else if (first_ns < t->chunk_ns[0])
+        t->chunk_ns[0] = first_ns;
+    t->first_chunk_ns = t->chunk_ns[0];
 }
 
 static enum osp_status read_events(struct osp_request *request, struct timeline *t,
@@ -163,13 +163,13 @@ static enum osp_status read_events(struct osp_request *request, struct timeline 
             return fail(e.status, "%s", e.text);
         if (e.kind == OSP_EVENT_DONE)
             break;
-        timeline_piece(t, clock_ns());
+        timeline_add_chunk(t, clock_ns());
     }
     t->end_ns = clock_ns();
     t->n_prompt_tokens = e.usage.n_prompt_tokens;
     t->n_tokens = e.usage.n_generated_tokens;
     *usage = e.usage;
-    place_first_token(t, usage);
+    set_first_token(t, usage);
 out:
     return st;
 }
@@ -193,7 +193,7 @@ static enum osp_status local_run(void *self, struct bench_job *job, struct timel
     enum osp_status st;
 
     if (out->split != NULL)
-        want_first(l, &before);
+        request_snapshot(l, &before);
     out->start_ns = clock_ns();
     TRY(osp_submit_tokens(&request, l->engine, job->ids, job->n, &opt));
     TRY(read_events(request, out, &usage));

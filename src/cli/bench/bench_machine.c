@@ -27,7 +27,7 @@ static const char *value_of(const char *line, const char *key)
     return line + n + strspn(line + n, "\t :");
 }
 
-static void cut_line(char *out, size_t size, const char *value)
+static void trim_line(char *out, size_t size, const char *value)
 {
     snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
 }
@@ -67,7 +67,7 @@ static void read_cpuinfo(struct bench_machine *m)
 
     while (f != NULL && fgets(line, sizeof line, f) != NULL) {
         if ((value = value_of(line, "model name")) != NULL)
-            cut_line(m->cpu, sizeof m->cpu, value);
+            trim_line(m->cpu, sizeof m->cpu, value);
         if ((value = value_of(line, "cpu MHz")) != NULL)
             read_clock(m, strtod(value, NULL));
         if (m->flags[0] == '\0' && ((value = value_of(line, "flags")) != NULL ||
@@ -136,19 +136,20 @@ static void read_stat(struct bench_process *out, const char *folder)
     unsigned long long user = 0, system = 0, start = 0;
     char path[64], line[LINE_BYTES_MAX];
     struct timespec now;
-    const char *rest;
+    const char *positional;
     FILE *f;
 
     snprintf(path, sizeof path, "%s/stat", folder);
     f = fopen(path, "re");
     if (f == NULL)
         return;
-    rest = fgets(line, sizeof line, f) != NULL ? strrchr(line, ')') : NULL;
+    positional = fgets(line, sizeof line, f) != NULL ? strrchr(line, ')') : NULL;
     fclose(f);
-    if (rest == NULL || sscanf(rest + 1,
-                               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
-                               "%*d %*d %*d %llu",
-                               &user, &system, &start) != 3)
+    if (positional == NULL ||
+        sscanf(positional + 1,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d "
+               "%*d %*d %*d %llu",
+               &user, &system, &start) != 3)
         return;
     clock_gettime(CLOCK_BOOTTIME, &now);
     out->cpu_seconds = (double)(user + system) * tick;
@@ -204,7 +205,7 @@ static uint64_t mix_sizes(uint64_t hash, const char *folder)
 
 void bench_model_hash(char out[17], const char *folder, const char *name, int n_layers)
 {
-    uint64_t hash = hash_bytes(HASH_START, name, strlen(name));
+    uint64_t hash = hash_bytes(HASH_INIT, name, strlen(name));
     char *path = path_join(folder, "config.json"), *config = NULL;
     size_t n_bytes;
 

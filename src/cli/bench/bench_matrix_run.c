@@ -11,11 +11,11 @@
 #include "base/memory.h"
 #include "cli/bench/bench.h"
 
-enum { OUTPUT_BYTES_MAX = 64 << 20, MESSAGE_BYTES_MAX = 64 << 10, WHY_BYTES = 300 };
+enum { OUTPUT_BYTES_MAX = 64 << 20, MESSAGE_BYTES_MAX = 64 << 10, ERROR_BYTES = 300 };
 
 struct cell {
     struct saved_bench result;
-    char why[WHY_BYTES]; /* it failed; "" = it did not */
+    char error[ERROR_BYTES]; /* it failed; "" = it did not */
 };
 
 /* ---- the child's command line ---- */
@@ -62,7 +62,7 @@ static void free_argv(char **argv)
 
 /* ---- the child ---- */
 
-static void become(char **argv, int out, int err)
+static void exec_child(char **argv, int out, int err)
 {
     unsetenv("OSPREY_MATRIX"); /* this process's own wishes, as is_own() knows them */
     unsetenv("OSPREY_OUTPUT");
@@ -83,7 +83,7 @@ static enum osp_status run_child(char **argv, FILE *out, FILE *err, int *status)
     if (pid < 0)
         return fail(OSP_ENOMEM, "no process can be started: %s", strerror(errno));
     if (pid == 0)
-        become(argv, fileno(out), fileno(err));
+        exec_child(argv, fileno(out), fileno(err));
     while (waitpid(pid, status, 0) < 0)
         if (errno != EINTR)
             return fail(OSP_EIO, "a process is lost: %s", strerror(errno));
@@ -102,13 +102,13 @@ static void read_back(struct buf *b, FILE *f)
 }
 
 /* The last line of what it said, without "osprey: ". */
-static void last_line(char out[WHY_BYTES], const struct buf *said, int status)
+static void last_line(char out[ERROR_BYTES], const struct buf *said, int status)
 {
     const char *text = buf_text(said), *line = text;
     size_t n = said->size_bytes;
 
     if (WIFSIGNALED(status)) {
-        snprintf(out, WHY_BYTES, "ended by signal %d", WTERMSIG(status));
+        snprintf(out, ERROR_BYTES, "ended by signal %d", WTERMSIG(status));
         return;
     }
     while (n > 0 && text[n - 1] == '\n')
@@ -118,9 +118,9 @@ static void last_line(char out[WHY_BYTES], const struct buf *said, int status)
             line = text + i + 1;
     if (strncmp(line, "osprey: ", 8) == 0)
         line += 8;
-    snprintf(out, WHY_BYTES, "%.*s", (int)(text + n - line), line);
+    snprintf(out, ERROR_BYTES, "%.*s", (int)(text + n - line), line);
     if (out[0] == '\0')
-        snprintf(out, WHY_BYTES, "exit status %d", WEXITSTATUS(status));
+        snprintf(out, ERROR_BYTES, "exit status %d", WEXITSTATUS(status));
 }
 
 static enum osp_status read_result(struct cell *c, FILE *out, FILE *err, int status)
@@ -132,9 +132,9 @@ static enum osp_status read_result(struct cell *c, FILE *out, FILE *err, int sta
     read_back(&json, out);
     read_back(&said, err);
     if (status != 0)
-        last_line(c->why, &said, status);
+        last_line(c->error, &said, status);
     else if (saved_bench_parse(&c->result, buf_text(&json), json.size_bytes, "result") != OSP_OK)
-        snprintf(c->why, sizeof c->why, "%.*s", WHY_BYTES - 1, fail_message());
+        snprintf(c->error, sizeof c->error, "%.*s", ERROR_BYTES - 1, fail_message());
     buf_release(&json);
     buf_release(&said);
     return OSP_OK;
@@ -199,27 +199,27 @@ static void put_row(FILE *out, const struct saved_bench *s, const struct saved_r
                 bar, 100 * s->same_top, bar);
 }
 
-static void put_failure(FILE *out, const char *why, bool quality, bool csv)
+static void put_failure(FILE *out, const char *error, bool quality, bool csv)
 {
     const char *bar = csv ? "," : " | ";
 
     for (int i = 0; i < 6 + (quality ? 4 : 0); i++)
         fputs(bar, out);
-    for (; *why; why++) /* no sign of the table's own */
-        fputc(strchr("|,\"", *why) != NULL ? ' ' : *why, out);
+    for (; *error; error++) /* no sign of the table's own */
+        fputc(strchr("|,\"", *error) != NULL ? ' ' : *error, out);
 }
 
 static void put_cell(FILE *out, const struct matrix *m, int index, const struct cell *c,
                      bool quality, bool csv)
 {
     const char *bar = csv ? "," : " | ";
-    int n = c->why[0] != '\0' ? 1 : c->result.n_rows;
+    int n = c->error[0] != '\0' ? 1 : c->result.n_rows;
 
     for (int i = 0; i < n; i++) {
         fputs(csv ? "" : "| ", out);
         put_flags(out, m, index, bar);
-        if (c->why[0] != '\0')
-            put_failure(out, c->why, quality, csv);
+        if (c->error[0] != '\0')
+            put_failure(out, c->error, quality, csv);
         else
             put_row(out, &c->result, &c->result.rows[i], quality, bar);
         fputs(csv ? "\r\n" : " |\n", out);
@@ -245,7 +245,7 @@ static void put_json(FILE *out, const struct matrix *m, const struct cell *cells
             buf_json_string(&b, value, strlen(value));
         }
         buf_puts(&b, "}, \"failure\": ");
-        buf_json_string(&b, cells[i].why, strlen(cells[i].why));
+        buf_json_string(&b, cells[i].error, strlen(cells[i].error));
         buf_printf(&b, ", \"ready_s\": %.4f, \"peak_bytes\": %lld", s->ready_seconds,
                    (long long)s->peak_bytes);
         if (s->has_quality)
@@ -299,7 +299,7 @@ enum osp_status matrix_run(const struct matrix *m, char **argv, int argc, FILE *
             fprintf(stderr, " %s %s", m->axes[a].flag, matrix_value(m, i, a));
         fputc('\n', stderr);
         st = run_cell(&cells[i], words);
-        *n_failed += cells[i].why[0] != '\0';
+        *n_failed += cells[i].error[0] != '\0';
         free_argv(words);
     }
     if (st == OSP_OK)

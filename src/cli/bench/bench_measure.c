@@ -22,14 +22,14 @@ struct bench {
     struct bench_local local;
     struct bench_http *http; /* a server */
     struct bench_source source;
-    struct probing *probing; /* of the host's, while cases run */
+    struct probe_run *probe_run; /* of the host's, while cases run */
     struct osp_model_info info;
     char *name, *path, *device;
 };
 
 /* ---- progress ---- */
 
-static void say(const struct bench *b, size_t i)
+static void log_progress(const struct bench *b, size_t i)
 {
     const struct bench_case *c = &b->cases[i];
 
@@ -38,7 +38,7 @@ static void say(const struct bench *b, size_t i)
                 b->report.n_rows, c->pp_tokens, c->tg_tokens, c->depth_tokens, c->concurrency);
 }
 
-static void say_done(void)
+static void end_progress(void)
 {
     if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
@@ -47,7 +47,7 @@ static void say_done(void)
 /* ---- opening ---- */
 
 /* Unless told otherwise: room for the longest request, and for as many as run at once. */
-static struct model_args fitting(const struct bench *b)
+static struct model_args fit_model_args(const struct bench *b)
 {
     struct model_args m = b->args->model;
     int n_tokens = 0, n_seqs = 0;
@@ -111,12 +111,12 @@ static void describe_model(struct bench *b)
     bench_model_hash(r->model_hash, b->info.path, r->model, b->info.n_layers);
 }
 
-static enum osp_status open_local(struct bench *b, const struct option_rest *rest)
+static enum osp_status open_local(struct bench *b, const struct positional_args *positional)
 {
-    const struct model_args args = fitting(b);
+    const struct model_args args = fit_model_args(b);
     enum osp_status st;
 
-    TRY(model_args_open(&b->model, &args, rest, false));
+    TRY(model_args_open(&b->model, &args, positional, false));
     TRY(bench_local_open(&b->local, b->model, b->args->no_async_scheduling));
     b->report.ready_seconds = alive_seconds();
     b->source = bench_local_source(&b->local);
@@ -126,11 +126,11 @@ out:
     return st;
 }
 
-static enum osp_status open_server(struct bench *b, const struct option_rest *rest)
+static enum osp_status open_server(struct bench *b, const struct positional_args *positional)
 {
     const struct bench_http_options opt = {
         .url = b->args->url,
-        .model = rest->n > 0 ? rest->words[0] : b->args->model.path,
+        .model = positional->n > 0 ? positional->words[0] : b->args->model.path,
         .api_key = b->args->api_key,
         .plain_body = b->args->plain_body,
     };
@@ -162,7 +162,7 @@ static void measure_cases(struct bench *b)
         .n_warmups = b->args->n_warmups,
         .seed = (uint64_t)b->args->seed,
         .stages = b->args->stages,
-        .probing = b->probing,
+        .probe_run = b->probe_run,
     };
     const int pid = b->args->server_pid;
     const bool seen = b->http == NULL || pid > 0;
@@ -173,17 +173,17 @@ static void measure_cases(struct bench *b)
         (void)bench_process_read(&before, pid);
     begin_ns = clock_ns();
     for (size_t i = 0; i < b->report.n_rows; i++) {
-        say(b, i);
+        log_progress(b, i);
         bench_run_case(&b->rows[i], &b->cases[i], &b->source, &opt);
     }
-    say_done();
+    end_progress();
     b->report.has_process = seen && bench_process_read(&b->report.process, pid);
     b->report.cpus_busy = (b->report.process.cpu_seconds - before.cpu_seconds) /
                           ((double)(clock_ns() - begin_ns) * 1e-9);
 }
 
 /* With the measured model closed: it would take memory beside the two that are compared. */
-static enum osp_status measure_quality(struct bench *b, const struct option_rest *rest)
+static enum osp_status measure_quality(struct bench *b, const struct positional_args *positional)
 {
     const struct quality_options opt = {.file = b->args->quality_file, .decode = true};
     struct bench_quality *out = &b->report.quality;
@@ -192,7 +192,7 @@ static enum osp_status measure_quality(struct bench *b, const struct option_rest
 
     osp_model_close(b->model);
     b->model = NULL;
-    TRY(quality_measure(&q, &b->args->model, rest, &opt));
+    TRY(quality_measure(&q, &b->args->model, positional, &opt));
     *out = (struct bench_quality){
         .measured = true,
         .n_tokens = q.result.n_tokens,
@@ -207,7 +207,7 @@ out:
 }
 
 /* With a model of its own: its steps are looked into, which those that are replayed do not allow. */
-static enum osp_status measure_routing(struct bench *b, const struct option_rest *rest)
+static enum osp_status measure_routing(struct bench *b, const struct positional_args *positional)
 {
     static const int counts[BENCH_ROUTINGS] = {2, 4, 16, 64};
     struct model_args args = b->args->model;
@@ -218,7 +218,7 @@ static enum osp_status measure_routing(struct bench *b, const struct option_rest
     args.enforce_eager = true;
     args.context_tokens_max = args.n_batch_tokens_max = counts[BENCH_ROUTINGS - 1];
     args.n_seqs_max = 1;
-    TRY(model_args_open(&b->model, &args, rest, false));
+    TRY(model_args_open(&b->model, &args, positional, false));
     for (int i = 0; i < BENCH_ROUTINGS; i++) {
         struct bench_routing *r = &b->report.routing[i];
 
@@ -254,7 +254,7 @@ out:
 }
 
 /* Between the engine's end and the model's. */
-static enum osp_status look_inside(struct bench *b)
+static enum osp_status read_engine_stats(struct bench *b)
 {
     struct bench_report *r = &b->report;
     enum osp_status st = OSP_OK;
@@ -263,9 +263,9 @@ static enum osp_status look_inside(struct bench *b)
         TRY(mem_try_array(&r->kernels, BENCH_KERNELS_MAX, sizeof *r->kernels, "kernels"));
         TRY(osp_model_kernels(b->model, r->kernels, BENCH_KERNELS_MAX, &r->n_kernels));
     }
-    if (b->probing != NULL) {
-        probe_end(b->probing, &r->probe);
-        b->probing = NULL;
+    if (b->probe_run != NULL) {
+        probe_end(b->probe_run, &r->probe);
+        b->probe_run = NULL;
         r->has_probe = true;
     } else if (b->args->stages) {
         TRY(probe_device(b));
@@ -274,7 +274,7 @@ out:
     return st;
 }
 
-static enum osp_status measure(struct bench *b, const struct option_rest *rest)
+static enum osp_status measure(struct bench *b, const struct positional_args *positional)
 {
     struct bench_report *r = &b->report;
     enum osp_status st;
@@ -283,34 +283,34 @@ static enum osp_status measure(struct bench *b, const struct option_rest *rest)
     r->rows = b->rows;
     r->n_runs = b->args->n_runs;
     r->seed = (uint64_t)b->args->seed;
-    TRY(b->args->url != NULL ? open_server(b, rest) : open_local(b, rest));
+    TRY(b->args->url != NULL ? open_server(b, positional) : open_local(b, positional));
     r->latency_mode = b->source.latency_mode;
     r->latency_seconds = b->source.latency_seconds;
     write_date(r->date);
     bench_machine_read(&r->machine);
     if (b->args->stages && r->n_threads > 0)
-        TRY(probe_begin(&b->probing, r->n_threads, probe_affinity(b->args)));
+        TRY(probe_begin(&b->probe_run, r->n_threads, probe_affinity(b->args)));
     measure_cases(b);
     bench_local_close(&b->local);
     if (b->http == NULL)
-        TRY(look_inside(b));
+        TRY(read_engine_stats(b));
     if (b->args->routing && b->http == NULL)
-        TRY(measure_routing(b, rest));
+        TRY(measure_routing(b, positional));
     if (b->args->quality && b->http == NULL)
-        TRY(measure_quality(b, rest));
+        TRY(measure_quality(b, positional));
 out:
     return st;
 }
 
 enum osp_status bench_measure(struct bench **out, const struct bench_args *args,
-                              const struct option_rest *rest, const char *command)
+                              const struct positional_args *positional, const char *command)
 {
     struct bench *b = mem_new(sizeof *b);
     enum osp_status st;
 
     b->args = args;
     b->report.command = command;
-    TRY(measure(b, rest));
+    TRY(measure(b, positional));
     *out = b;
 out:
     if (st != OSP_OK)
@@ -329,7 +329,7 @@ void bench_free(struct bench *b)
         return;
     for (size_t i = 0; i < b->report.n_rows; i++)
         bench_row_release(&b->rows[i]);
-    probe_drop(b->probing);
+    probe_cancel(b->probe_run);
     bench_local_close(&b->local);
     osp_model_close(b->model);
     bench_http_close(b->http);

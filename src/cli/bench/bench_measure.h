@@ -9,7 +9,8 @@ struct bench;
 /* Gives the caller a measurement to bench_free(); failures of single requests are counted in the report's
  * rows. `command` is borrowed: the line that the report names. */
 CHECKED enum osp_status bench_measure(struct bench **out, const struct bench_args *args,
-                                      const struct option_rest *rest, const char *command);
+                                      const struct positional_args *positional,
+                                      const char *command);
 const struct bench_report *bench_report_of(const struct bench *b); /* owned by b */
 void bench_free(struct bench *b);                                  /* accepts NULL */
 

@@ -17,14 +17,14 @@ static const uint64_t READ_NS = 500 * 1000 * 1000; /* between two runs */
 
 void timeline_release(struct timeline *t)
 {
-    free(t->piece_ns);
+    free(t->chunk_ns);
     *t = (struct timeline){0};
 }
 
-void timeline_piece(struct timeline *t, uint64_t now_ns)
+void timeline_add_chunk(struct timeline *t, uint64_t now_ns)
 {
-    mem_grow(&t->piece_ns, t->n_pieces, &t->n_pieces_max, sizeof *t->piece_ns);
-    t->piece_ns[t->n_pieces++] = now_ns;
+    mem_grow(&t->chunk_ns, t->n_chunks, &t->n_chunks_max, sizeof *t->chunk_ns);
+    t->chunk_ns[t->n_chunks++] = now_ns;
 }
 
 static double seconds(uint64_t begin_ns, uint64_t end_ns)
@@ -34,18 +34,18 @@ static double seconds(uint64_t begin_ns, uint64_t end_ns)
 
 static uint64_t first_token_ns(const struct timeline *t)
 {
-    return t->n_pieces > 0 ? t->piece_ns[0] : t->end_ns;
+    return t->n_chunks > 0 ? t->chunk_ns[0] : t->end_ns;
 }
 
 static uint64_t last_token_ns(const struct timeline *t)
 {
-    return t->n_pieces > 0 ? t->piece_ns[t->n_pieces - 1] : t->end_ns;
+    return t->n_chunks > 0 ? t->chunk_ns[t->n_chunks - 1] : t->end_ns;
 }
 
 /* Tokens of the answer: as the engine counts, else a token a piece. */
 static double tokens_of(const struct timeline *t)
 {
-    return t->n_tokens > 0 ? (double)t->n_tokens : (double)t->n_pieces;
+    return t->n_tokens > 0 ? (double)t->n_tokens : (double)t->n_chunks;
 }
 
 /* llama-benchy's rule: the engine's count if it is near what was asked for. */
@@ -56,7 +56,7 @@ static double prompt_tokens_of(const struct bench_case *c, const struct timeline
     return said > 0.8 * asked && said < 1.2 * asked ? said : asked;
 }
 
-static void add_speed(struct samples *s, double tokens, double time)
+static void add_throughput(struct samples *s, double tokens, double time)
 {
     if (tokens > 0 && time > 0)
         samples_add(s, tokens / time);
@@ -76,10 +76,10 @@ static void add_request(struct bench_row *row, const struct timeline *t, double 
     samples_add(&row->e2el, e2e);
     if (n > 1)
         samples_add(&row->tpot, (e2e - ttfr) / (n - 1));
-    for (size_t i = 1; i < t->n_pieces; i++)
-        samples_add(&row->itl, seconds(t->piece_ns[i - 1], t->piece_ns[i]));
-    add_speed(&row->pp_req_throughput, prompt_tokens_of(&row->c, t), ppt);
-    add_speed(&row->tg_req_throughput, n - 1, seconds(first_token_ns(t), t->end_ns));
+    for (size_t i = 1; i < t->n_chunks; i++)
+        samples_add(&row->itl, seconds(t->chunk_ns[i - 1], t->chunk_ns[i]));
+    add_throughput(&row->pp_req_throughput, prompt_tokens_of(&row->c, t), ppt);
+    add_throughput(&row->tg_req_throughput, n - 1, seconds(first_token_ns(t), t->end_ns));
     row->n_prompt_tokens = t->n_prompt_tokens;
     row->n_tokens = (int)n;
     row->n_short += n < row->c.tg_tokens;
@@ -94,8 +94,8 @@ static double peak_of(const struct timeline *t, size_t n, uint64_t begin_ns)
     double n_tokens = 0, peak;
 
     for (size_t i = 0; i < n; i++) {
-        for (size_t p = 0; p < t[i].n_pieces; p++)
-            samples_add(&times, seconds(begin_ns, t[i].piece_ns[p]));
+        for (size_t p = 0; p < t[i].n_chunks; p++)
+            samples_add(&times, seconds(begin_ns, t[i].chunk_ns[p]));
         n_tokens += tokens_of(&t[i]);
     }
     if (times.n == 0)
@@ -141,12 +141,13 @@ void bench_add_run(struct bench_row *row, const struct timeline *t, size_t n,
     }
     samples_add(&row->peak_throughput, peak_of(t, n, s.begin_ns));
     if (n == 1) { /* alone, the batch is the request */
-        add_speed(&row->pp_throughput, s.n_prompt, row->est_ppt.values[row->est_ppt.n - 1]);
-        add_speed(&row->tg_throughput, s.n_tokens - 1, seconds(first_token_ns(t), t->end_ns));
+        add_throughput(&row->pp_throughput, s.n_prompt, row->est_ppt.values[row->est_ppt.n - 1]);
+        add_throughput(&row->tg_throughput, s.n_tokens - 1, seconds(first_token_ns(t), t->end_ns));
         return;
     }
-    add_speed(&row->pp_throughput, s.n_prompt, seconds(s.begin_ns, s.last_first_token_ns));
-    add_speed(&row->tg_throughput, s.n_tokens - (double)n, seconds(s.first_token_ns, s.end_ns));
+    add_throughput(&row->pp_throughput, s.n_prompt, seconds(s.begin_ns, s.last_first_token_ns));
+    add_throughput(&row->tg_throughput, s.n_tokens - (double)n,
+                   seconds(s.first_token_ns, s.end_ns));
 }
 
 /* ---- stages ---- */
@@ -206,8 +207,8 @@ static void note_failure(struct bench_row *row, const char *message)
 }
 
 /* All requests of a run; gives how many have an answer, moved to the front of `timelines`. */
-static size_t run_together(struct bench_row *row, struct runner *runners, size_t n,
-                           struct timeline *timelines)
+static size_t run_concurrent(struct bench_row *row, struct runner *runners, size_t n,
+                             struct timeline *timelines)
 {
     pthread_barrier_t start;
     size_t n_answered = 0;
@@ -284,7 +285,7 @@ static void run_once(struct bench_row *row, const struct bench_source *source, u
     if (stages && n == 1)
         runners[0].timeline.split = &split;
     if (prepare(row, runners, n, source, seed))
-        n_answered = run_together(row, runners, n, timelines);
+        n_answered = run_concurrent(row, runners, n, timelines);
     bench_add_run(row, timelines, n_answered, source->latency_seconds);
     after = step_time_of(source);
     add_outside(row, &before, &after);
@@ -301,8 +302,8 @@ static void run_once(struct bench_row *row, const struct bench_source *source, u
 
 static void read_between(const struct bench_run_options *opt)
 {
-    if (opt->probing != NULL)
-        probe_read(opt->probing, READ_NS);
+    if (opt->probe_run != NULL)
+        probe_read(opt->probe_run, READ_NS);
 }
 
 void bench_run_case(struct bench_row *out, const struct bench_case *c,

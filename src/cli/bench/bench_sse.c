@@ -65,7 +65,7 @@ static void read_event(struct bench_sse *s, const json_t *event, uint64_t now_ns
     if (t->first_chunk_ns == 0)
         t->first_chunk_ns = now_ns;
     if (has_text(json_object_get(choice, "delta")))
-        timeline_piece(t, now_ns);
+        timeline_add_chunk(t, now_ns);
     t->end_ns = now_ns; /* of the answer: what follows are figures */
 }
 

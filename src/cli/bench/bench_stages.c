@@ -38,18 +38,18 @@ int bench_stage_lines(struct stage_line out[STAGE_LINES_MAX], const struct bench
 {
     const struct stage_split *s = &row->split;
     double n = decode ? (double)s->n_decode_steps : (double)row->n_split_runs;
-    double seconds = decode ? s->decode_seconds : s->prefill_seconds, rest;
+    double seconds = decode ? s->decode_seconds : s->prefill_seconds, positional;
     struct stage_line other = {.stage = "other"};
 
     if (!row->has_split || n <= 0)
         return 0;
-    rest = seconds /= n;
+    positional = seconds /= n;
     for (int i = 0; i < s->n_stages; i++) {
         out[i] = line_of(decode ? &s->decode[i] : &s->prefill[i], n, seconds, probe);
-        rest -= out[i].ms * 1e-3;
+        positional -= out[i].ms * 1e-3;
     }
-    other.ms = rest * 1e3;
-    other.percent = seconds > 0 ? 100 * rest / seconds : 0;
+    other.ms = positional * 1e3;
+    other.percent = seconds > 0 ? 100 * positional / seconds : 0;
     out[s->n_stages] = other;
     return s->n_stages + 1;
 }

@@ -49,7 +49,7 @@ static enum osp_status submit_next(struct run *r)
     TRY(osp_submit_chat(&r->requests[r->n_submitted % WINDOW], r->engine, t->chat, &opt));
     r->n_submitted++;
 out:
-    return st == OSP_OK ? OSP_OK : fail_within(st, "%s", t->id);
+    return st == OSP_OK ? OSP_OK : fail_prefix(st, "%s", t->id);
 }
 
 static void answer_init(struct eval_answer *a)
@@ -65,7 +65,7 @@ static void answer_release(struct eval_answer *a)
     buf_release(&a->args);
 }
 
-static void take_event(struct eval_answer *a, const struct osp_event *e)
+static void on_event(struct eval_answer *a, const struct osp_event *e)
 {
     if (e->kind == OSP_EVENT_TEXT)
         buf_append(&a->text, e->text, e->n_bytes);
@@ -88,7 +88,7 @@ static enum osp_status read_answer(struct eval_answer *a, struct osp_request *re
         TRY(osp_next_event(request, -1, &e));
         if (e.kind == OSP_EVENT_ERROR)
             return fail(e.status, "%s", e.text);
-        take_event(a, &e);
+        on_event(a, &e);
     }
 out:
     return st;
@@ -155,7 +155,7 @@ static enum osp_status read_next(struct run *r, struct eval_result *results)
     show_progress(r);
 out:
     answer_release(&a);
-    return st == OSP_OK ? OSP_OK : fail_within(st, "%s", t->id);
+    return st == OSP_OK ? OSP_OK : fail_prefix(st, "%s", t->id);
 }
 
 static enum osp_status run_all(struct run *r, struct eval_result *results)

@@ -75,8 +75,8 @@ out:
     return st;
 }
 
-static bool is_wanted(const struct eval_tasks *tasks, const struct eval_task *t,
-                      const struct eval_filter *filter)
+static bool matches_filter(const struct eval_tasks *tasks, const struct eval_task *t,
+                           const struct eval_filter *filter)
 {
     int n = 0;
 
@@ -111,7 +111,7 @@ static enum osp_status read_line(struct eval_tasks *out, const char *text, size_
     if (line == NULL)
         return fail(OSP_EFORMAT, "%s", error.text);
     TRY(read_task(&t, line));
-    taken = is_wanted(out, &t, filter);
+    taken = matches_filter(out, &t, filter);
     if (taken)
         TRY(add_task(out, &t));
 out:
@@ -131,7 +131,7 @@ static enum osp_status read_lines(struct eval_tasks *out, const char *text, cons
         enum osp_status st = n_bytes > 0 ? read_line(out, s, n_bytes, filter) : OSP_OK;
 
         if (st != OSP_OK)
-            return fail_within(st, "%s, line %d", path, n_line);
+            return fail_prefix(st, "%s, line %d", path, n_line);
         s += n_bytes + (s[n_bytes] == '\n');
     }
     return OSP_OK;

@@ -78,7 +78,8 @@ out:
     return st;
 }
 
-static void say(const struct quality_options *opt, const char *what, size_t done, size_t all)
+static void log_progress(const struct quality_options *opt, const char *what, size_t done,
+                         size_t all)
 {
     if (!opt->quiet && isatty(STDERR_FILENO))
         fprintf(stderr, "\r%s %zu of %zu\033[K%s", what, done, all, done == all ? "\r\033[K" : "");
@@ -96,7 +97,7 @@ static enum osp_status add_prompts(struct osp_quality *q, const struct osp_token
     TRY(eval_tasks_read(&tasks, path, &filter));
     for (size_t i = 0; i < tasks.n; i++) {
         TRY(add_chat(q, t, tasks.tasks[i].chat));
-        say(opt, "conversation", i + 1, tasks.n);
+        log_progress(opt, "conversation", i + 1, tasks.n);
     }
 out:
     eval_tasks_release(&tasks);
@@ -115,7 +116,7 @@ static enum osp_status add_built_in(struct osp_quality *q, const struct osp_mode
     path = path_join(info.path, "eval.jsonl");
     for (size_t i = 0; i < QUALITY_N_TEXTS; i++) {
         TRY(add_plain(q, t, QUALITY_TEXTS[i], strlen(QUALITY_TEXTS[i]), 0));
-        say(opt, "text", i + 1, QUALITY_N_TEXTS);
+        log_progress(opt, "text", i + 1, QUALITY_N_TEXTS);
     }
     if (path_is_file(path))
         TRY(add_prompts(q, t, path, opt));
@@ -153,16 +154,16 @@ static struct model_args scoring(const struct model_args *model)
 
 /* The oracle: weights as they are stored, scalar kernels and KV cache in float32. */
 static enum osp_status open_reference(struct osp_model **out, const struct model_args *model,
-                                      const struct option_rest *rest,
+                                      const struct positional_args *positional,
                                       const struct quality_options *opt)
 {
-    const struct option_rest none = {0};
+    const struct positional_args none = {0};
     struct model_args m = scoring(model);
 
     m.cpu_features = "ref";
     m.device = "cpu";
     m.mxfp4_backend = m.attention_backend = m.moe_tile = m.mxfp4_activation = NULL;
-    m.gpu_memory_utilization.given = false;
+    m.gpu_memory_utilization.is_set = false;
     m.gpu_memory_utilization.value = 0;
     if (m.load_format == NULL || strcmp(m.load_format, "dummy") != 0)
         m.mxfp4_layers = NULL; /* generated weights have no other form */
@@ -171,7 +172,7 @@ static enum osp_status open_reference(struct osp_model **out, const struct model
     m.cache_type_k = m.cache_type_v = NULL;
     if (opt->reference != NULL)
         m.path = opt->reference;
-    return model_args_open(out, &m, opt->reference != NULL ? &none : rest, opt->quiet);
+    return model_args_open(out, &m, opt->reference != NULL ? &none : positional, opt->quiet);
 }
 
 static void describe(struct quality *out, const struct osp_model *model,
@@ -190,7 +191,8 @@ static void describe(struct quality *out, const struct osp_model *model,
 }
 
 enum osp_status quality_measure(struct quality *out, const struct model_args *model,
-                                const struct option_rest *rest, const struct quality_options *opt)
+                                const struct positional_args *positional,
+                                const struct quality_options *opt)
 {
     const struct model_args args = scoring(model);
     struct osp_quality_options options = {.decode = opt->decode};
@@ -199,9 +201,9 @@ enum osp_status quality_measure(struct quality *out, const struct model_args *mo
     enum osp_status st;
 
     *out = (struct quality){.seconds = 0};
-    TRY(model_args_open(&options.model, &args, rest, opt->quiet));
+    TRY(model_args_open(&options.model, &args, positional, opt->quiet));
     if (!opt->alone)
-        TRY(open_reference(&options.reference, model, rest, opt));
+        TRY(open_reference(&options.reference, model, positional, opt));
     TRY(osp_quality_open(&q, &options));
     TRY(opt->file != NULL ? add_file(q, options.model, opt) : add_built_in(q, options.model, opt));
     osp_quality_get(q, &out->result);

@@ -30,7 +30,7 @@ enum { QUALITY_N_TEXTS = 4 };
 extern const char *const QUALITY_TEXTS[QUALITY_N_TEXTS];
 
 CHECKED enum osp_status quality_measure(struct quality *out, const struct model_args *model,
-                                        const struct option_rest *rest,
+                                        const struct positional_args *positional,
                                         const struct quality_options *opt);
 
 void quality_print_table(FILE *out, const struct quality *q, const struct quality_options *opt);

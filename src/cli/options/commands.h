@@ -27,7 +27,7 @@ struct command {
     const char *about;                      /* paragraphs */
     const struct command_example *examples; /* ends with a NULL line */
     const struct option_row *options;       /* ends with a row without a name */
-    int n_words_max;                        /* words that are no options */
+    int n_positional_max;                   /* words that are no options */
     int (*run)(int argc, char **argv);      /* argv[0] is the command's name; gives the exit code */
 };
 

@@ -40,7 +40,7 @@ static char *next_line(struct config_file *f)
     return line;
 }
 
-static void cut_blanks_behind(char *text)
+static void trim_right(char *text)
 {
     size_t n = strlen(text);
 
@@ -76,14 +76,14 @@ static char *unquote(char *text)
 }
 
 /* A comment begins behind a blank. */
-static void cut_comment(char *value)
+static void strip_comment(char *value)
 {
     for (char *at = strchr(value, '#'); at; at = strchr(at + 1, '#'))
         if (at > value && strchr(BLANKS, at[-1])) {
             *at = '\0';
             break;
         }
-    cut_blanks_behind(value);
+    trim_right(value);
 }
 
 static enum osp_status read_value(struct config_file *f, char *value)
@@ -95,7 +95,7 @@ static enum osp_status read_value(struct config_file *f, char *value)
             return bad_line(f, "the quotation is not closed");
         return is_empty(behind) ? OSP_OK : bad_line(f, "there is more behind the quotation");
     }
-    cut_comment(value);
+    strip_comment(value);
     if (*value == '\0')
         return bad_line(f, "needs a value: name: value");
     if (strcmp(value, "|") == 0 || strcmp(value, ">") == 0 || *value == '&' || *value == '*')
@@ -118,7 +118,7 @@ enum osp_status config_file_next(struct config_file *f, struct config_line *out,
     if (colon == NULL || colon == line || (colon[1] != '\0' && !strchr(BLANKS, colon[1])))
         return bad_line(f, "needs name: value");
     *colon = '\0';
-    cut_blanks_behind(line);
+    trim_right(line);
     colon += 1 + strspn(colon + 1, BLANKS);
     *out = (struct config_line){.name = line, .value = colon};
     return read_value(f, colon);

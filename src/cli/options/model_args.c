@@ -24,26 +24,27 @@ static enum osp_status no_folder(const char *path)
                 path);
 }
 
-static const char *given_path(const struct model_args *args, const struct option_rest *rest)
+static const char *path_arg(const struct model_args *args, const struct positional_args *positional)
 {
-    return rest->n > 0 ? rest->words[0] : args->path;
+    return positional->n > 0 ? positional->words[0] : args->path;
 }
 
-const char *model_args_cache_name(const struct model_args *args, const struct option_rest *rest)
+const char *model_args_cache_name(const struct model_args *args,
+                                  const struct positional_args *positional)
 {
-    const char *given = given_path(args, rest);
+    const char *given = path_arg(args, positional);
 
     return given && !path_is_folder(given) && model_cache_is_name(given) ? given : NULL;
 }
 
 enum osp_status model_args_path(const char **out, const struct model_args *args,
-                                const struct option_rest *rest)
+                                const struct positional_args *positional)
 {
     static char *found; /* what the caller's pointer points into, until the next call */
-    const char *name = model_args_cache_name(args, rest);
+    const char *name = model_args_cache_name(args, positional);
     enum osp_status st;
 
-    *out = given_path(args, rest);
+    *out = path_arg(args, positional);
     if (name == NULL)
         return *out == NULL || path_is_folder(*out) ? OSP_OK : no_folder(*out);
     free(found);
@@ -117,7 +118,7 @@ enum osp_status model_args_sinks(bool *without, const struct model_args *args)
 }
 
 enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
-                                const struct option_rest *rest, bool quiet)
+                                const struct positional_args *positional, bool quiet)
 {
     struct progress progress;
     struct osp_model_options opt = {
@@ -149,7 +150,7 @@ enum osp_status model_args_open(struct osp_model **out, const struct model_args 
     enum osp_status st;
 
     progress_init(&progress, "loading", quiet);
-    TRY(model_args_path(&opt.path, args, rest));
+    TRY(model_args_path(&opt.path, args, positional));
     TRY(model_args_kv_type(&opt.kv_cache_dtype, args));
     TRY(model_args_sinks(&opt.no_sinks, args));
     TRY(model_args_attention(&opt.attention_backend, args));

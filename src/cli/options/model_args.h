@@ -14,7 +14,7 @@ struct model_args {
     const char *mxfp4_layers, *pack_cache, *mxfp4_activation;
     const char *mxfp4_backend, *attention_backend, *attention_config, *attention_sinks, *moe_tile;
     bool enforce_eager;
-    struct option_real gpu_memory_utilization;
+    struct option_float gpu_memory_utilization;
     const char *load_format, *dummy_shape;
     int dummy_layers;
     const char *worker;
@@ -90,8 +90,8 @@ struct model_args {
                  "auto and on: as the model has them; off: an experiment without (default auto)"), \
         FLAG_ROW(T, m.enforce_eager, "enforce-eager", NULL,                                        \
                  "no CUDA graphs: every step is launched kernel by kernel"),                       \
-        REAL_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", NULL, 0.01, 1, "SHARE",    \
-                 "share of a card's memory to use (default: what is free)"),                       \
+        FLOAT_ROW(T, m.gpu_memory_utilization, "gpu-memory-utilization", NULL, 0.01, 1, "SHARE",   \
+                  "share of a card's memory to use (default: what is free)"),                      \
         FLAG_ROW(T, m.no_sinks, "no-sinks", NULL, "the same as --attention-sinks off")
 
 /* For commands that measure: generated weights instead of a checkpoint. */
@@ -121,10 +121,11 @@ struct model_args {
  * is no folder is looked for in the local Hugging Face cache; what is not there is an error that says what to
  * do. Valid until the next call; one thread at a time. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
-                                        const struct option_rest *rest);
+                                        const struct positional_args *positional);
 
 /* The name by which a model of the cache was asked for; NULL when it is a folder or the bundled one. */
-const char *model_args_cache_name(const struct model_args *args, const struct option_rest *rest);
+const char *model_args_cache_name(const struct model_args *args,
+                                  const struct positional_args *positional);
 
 /* What --attention-backend and --attention-config say together, NULL = nothing, as for the path above. */
 CHECKED enum osp_status model_args_attention(const char **out, const struct model_args *args);
@@ -138,7 +139,7 @@ CHECKED enum osp_status model_args_kv_type(const char **out, const struct model_
 /* Gives a model to osp_model_close(). A bar on standard error shows the loading, if that is a
  * terminal and not `quiet`. */
 CHECKED enum osp_status model_args_open(struct osp_model **out, const struct model_args *args,
-                                        const struct option_rest *rest, bool quiet);
+                                        const struct positional_args *positional, bool quiet);
 
 /* Whether the model is the bundled one, for which greedy decoding is the default. */
 bool model_is_bundled(const struct osp_model *model);

@@ -36,7 +36,7 @@ static enum osp_status read_variable(const struct option_row *row, const char *p
     variable_of(row, prefix, name);
     text = getenv(name);
     st = text && *text ? option_set(row, into, text) : OSP_OK;
-    return st == OSP_OK ? st : fail_within(st, "environment variable %s", name);
+    return st == OSP_OK ? st : fail_prefix(st, "environment variable %s", name);
 }
 
 static enum osp_status read_variables(const struct option_row *rows, void *into)
@@ -55,7 +55,7 @@ static enum osp_status read_variables(const struct option_row *rows, void *into)
 }
 
 /* "VLLM_MXFP4_X=1", where osprey has no --mxfp4-x. */
-static void tell_unknown_variable(const struct option_row *rows, const char *entry)
+static void warn_unknown_variable(const struct option_row *rows, const char *entry)
 {
     const char *const name_end = strchr(entry, '=');
 
@@ -74,7 +74,7 @@ static void tell_unknown_variable(const struct option_row *rows, const char *ent
 }
 
 /* Of those that would choose kernels, in commands that have any. */
-static void tell_unknown_variables(const struct option_row *rows)
+static void warn_unknown_variables(const struct option_row *rows)
 {
     static const char *const prefixes[] = {"VLLM_MXFP4_", "VLLM_ATTENTION_"};
 
@@ -83,11 +83,11 @@ static void tell_unknown_variables(const struct option_row *rows)
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
             if (strncmp(*entry, prefixes[i], strlen(prefixes[i])) == 0)
-                tell_unknown_variable(rows, *entry);
+                warn_unknown_variable(rows, *entry);
 }
 
 enum osp_status option_environment(const struct option_row *rows, void *into)
 {
-    tell_unknown_variables(rows);
+    warn_unknown_variables(rows);
     return read_variables(rows, into);
 }

@@ -18,7 +18,7 @@ static double unit_of(const struct option_row *row, char letter)
     const bool by_1000 = row->kind != OPTION_BYTES && islower((unsigned char)letter);
     const double step = by_1000 ? 1000 : 1024;
 
-    switch (row->kind == OPTION_REAL ? '\0' : toupper((unsigned char)letter)) {
+    switch (row->kind == OPTION_FLOAT ? '\0' : toupper((unsigned char)letter)) {
     case 'K':
         return step;
     case 'M':
@@ -38,7 +38,7 @@ static enum osp_status set_number(const struct option_row *row, char *field, con
     if (end != text && unit_of(row, *end) > 0)
         number *= unit_of(row, *end++);
     if (end == text || *end || !(number >= row->min && number <= row->max) ||
-        (row->kind != OPTION_REAL && number != (double)(int64_t)number))
+        (row->kind != OPTION_FLOAT && number != (double)(int64_t)number))
         return bad_value(row, text);
     if (row->kind == OPTION_LIMIT && number < 0)
         number = 0;
@@ -47,8 +47,8 @@ static enum osp_status set_number(const struct option_row *row, char *field, con
     else if (row->kind == OPTION_BYTES)
         memcpy(field, &(int64_t){(int64_t)number}, sizeof(int64_t));
     else
-        memcpy(field, &(struct option_real){.given = true, .value = number},
-               sizeof(struct option_real));
+        memcpy(field, &(struct option_float){.is_set = true, .value = number},
+               sizeof(struct option_float));
     return OSP_OK;
 }
 

@@ -34,7 +34,7 @@ const struct option_row *options_find(const struct option_row *rows, const char 
 }
 
 /* The nearest of a list with commas. */
-static void keep_nearest(const char *list, const char *word, int *distance, char best[64])
+static void update_nearest(const char *list, const char *word, int *distance, char best[64])
 {
     while (list && *list) {
         size_t n = strcspn(list, ",");
@@ -58,8 +58,8 @@ static enum osp_status unknown_option(const struct command *command, const char 
         char name[64];
 
         snprintf(name, sizeof name, "--%s", row->name);
-        keep_nearest(name, word, &distance, nearest);
-        keep_nearest(row->aliases, word, &distance, nearest);
+        update_nearest(name, word, &distance, nearest);
+        update_nearest(row->aliases, word, &distance, nearest);
     }
     return fail(OSP_EINVAL, "%s: unknown option; the nearest is %s (osprey %s --help lists all)",
                 word, nearest, command->name);
@@ -68,22 +68,22 @@ static enum osp_status unknown_option(const struct command *command, const char 
 /* ---- the command line ---- */
 
 /* argv in one spelling: "--name=value", "--flag", words; all owned. */
-struct plain {
+struct expanded {
     char **argv;
     int argc;
     char *config; /* what --config says; owned */
 };
 
-static void plain_release(struct plain *p)
+static void expanded_release(struct expanded *p)
 {
     for (int i = 0; i < p->argc; i++)
         free(p->argv[i]);
     free(p->argv);
     free(p->config);
-    *p = (struct plain){0};
+    *p = (struct expanded){0};
 }
 
-static void plain_add(struct plain *p, char *word)
+static void expanded_add(struct expanded *p, char *word)
 {
     p->argv[p->argc++] = word;
 }
@@ -130,14 +130,14 @@ static enum osp_status skip_foreign(const struct command *command, const char *w
     return foreign_ignore(foreign, word, value);
 }
 
-static enum osp_status add_option(struct plain *p, const struct option_row *row, const char *word,
-                                  const char *attached, char **next, int *n_used)
+static enum osp_status add_option(struct expanded *p, const struct option_row *row,
+                                  const char *word, const char *attached, char **next, int *n_used)
 {
     const char *value = attached;
 
     if (row->kind == OPTION_FLAG) {
-        plain_add(p,
-                  value ? mem_printf("--%s=%s", row->name, value) : mem_printf("--%s", row->name));
+        expanded_add(p, value ? mem_printf("--%s=%s", row->name, value)
+                              : mem_printf("--%s", row->name));
         return OSP_OK;
     }
     if (!value) {
@@ -146,7 +146,7 @@ static enum osp_status add_option(struct plain *p, const struct option_row *row,
         value = *next;
         ++*n_used;
     }
-    plain_add(p, mem_printf("--%s=%s", row->name, value));
+    expanded_add(p, mem_printf("--%s=%s", row->name, value));
     return OSP_OK;
 }
 
@@ -156,7 +156,7 @@ static bool is_config(const char *word)
     return strncmp(word, "--config", 8) == 0 && (word[8] == '\0' || word[8] == '=');
 }
 
-static enum osp_status take_config(struct plain *p, const char *word, char **next, int *n_used)
+static enum osp_status set_config(struct expanded *p, const char *word, char **next, int *n_used)
 {
     const char *path = word[8] == '=' ? word + 9 : *next;
 
@@ -177,8 +177,8 @@ static void underscores_to_dashes(char *word)
 }
 
 /* One word and what belongs to it; *n_used words were taken. */
-static enum osp_status take_word(struct plain *p, const struct command *command, char **at,
-                                 int *n_used)
+static enum osp_status expand_word(struct expanded *p, const struct command *command, char **at,
+                                   int *n_used)
 {
     const struct option_row *row;
     const char *attached;
@@ -188,11 +188,11 @@ static enum osp_status take_word(struct plain *p, const struct command *command,
     *n_used = 1;
     underscores_to_dashes(word);
     if (word[0] != '-' || word[1] == '\0') {
-        plain_add(p, word);
+        expanded_add(p, word);
         return OSP_OK;
     }
     if (is_config(word) && command->options->name) {
-        st = take_config(p, word, at + 1, n_used);
+        st = set_config(p, word, at + 1, n_used);
         free(word);
         return st;
     }
@@ -203,23 +203,23 @@ static enum osp_status take_word(struct plain *p, const struct command *command,
     return st;
 }
 
-static enum osp_status make_plain(struct plain *p, const struct command *command, int argc,
-                                  char **argv)
+static enum osp_status expand_args(struct expanded *p, const struct command *command, int argc,
+                                   char **argv)
 {
     bool words_only = false;
 
     p->argv = mem_new(((size_t)argc + 1) * sizeof *p->argv);
-    plain_add(p, mem_strdup(argv[0]));
+    expanded_add(p, mem_strdup(argv[0]));
     for (int i = 1, n_used = 1; i < argc; i += n_used) {
         enum osp_status st;
 
         n_used = 1;
         if (words_only || strcmp(argv[i], "--") == 0) {
             words_only = true;
-            plain_add(p, mem_strdup(argv[i]));
+            expanded_add(p, mem_strdup(argv[i]));
             continue;
         }
-        st = take_word(p, command, argv + i, &n_used);
+        st = expand_word(p, command, argv + i, &n_used);
         if (st != OSP_OK)
             return st;
     }
@@ -247,7 +247,7 @@ static struct option *long_options(const struct option_row *rows)
     return options;
 }
 
-static enum osp_status read_plain(const struct command *command, struct plain *p, void *into)
+static enum osp_status parse_expanded(const struct command *command, struct expanded *p, void *into)
 {
     struct option *options = long_options(command->options);
     enum osp_status st = OSP_OK;
@@ -266,7 +266,7 @@ static enum osp_status read_plain(const struct command *command, struct plain *p
 /* ---- the file ---- */
 
 /* Another command's, or one that is told not to happen and is not ours. */
-static bool is_passed_over(const struct command *command, const char *word, const char *value)
+static bool is_other_command(const struct command *command, const char *word, const char *value)
 {
     const struct foreign_option *foreign = foreign_find(word);
 
@@ -281,8 +281,8 @@ static bool is_passed_over(const struct command *command, const char *word, cons
 }
 
 /* As if "--name=value" stood on the command line. */
-static enum osp_status take_line(struct plain *p, const struct command *command,
-                                 const struct config_line *line)
+static enum osp_status apply_line(struct expanded *p, const struct command *command,
+                                  const struct config_line *line)
 {
     char *words[2] = {mem_printf("--%s=%s", line->name, line->value), NULL};
     char *name = mem_printf("--%s", line->name);
@@ -292,15 +292,15 @@ static enum osp_status take_line(struct plain *p, const struct command *command,
     underscores_to_dashes(name);
     if (is_config(name))
         st = fail(OSP_EINVAL, "--config: a file names no other");
-    else if (!is_passed_over(command, name, line->value))
-        st = take_word(p, command, words, &n_used);
+    else if (!is_other_command(command, name, line->value))
+        st = expand_word(p, command, words, &n_used);
     free(words[0]);
     free(name);
     return st;
 }
 
-static enum osp_status read_config(struct plain *p, const struct command *command, const char *path,
-                                   void *into)
+static enum osp_status read_config(struct expanded *p, const struct command *command,
+                                   const char *path, void *into)
 {
     struct config_file file = {0};
     struct config_line line;
@@ -310,42 +310,42 @@ static enum osp_status read_config(struct plain *p, const struct command *comman
     TRY(config_file_open(&file, path));
     /* so many words at most: a line has two bytes */
     p->argv = mem_new((CONFIG_FILE_BYTES_MAX / 2 + 2) * sizeof *p->argv);
-    plain_add(p, mem_strdup(command->name));
+    expanded_add(p, mem_strdup(command->name));
     while ((st = config_file_next(&file, &line, &found)) == OSP_OK && found) {
-        st = take_line(p, command, &line);
+        st = apply_line(p, command, &line);
         if (st != OSP_OK) {
-            st = fail_within(st, "%s, line %d", path, file.line);
+            st = fail_prefix(st, "%s, line %d", path, file.line);
             break;
         }
     }
-    if (st == OSP_OK && (st = read_plain(command, p, into)) != OSP_OK)
-        st = fail_within(st, "%s", path);
+    if (st == OSP_OK && (st = parse_expanded(command, p, into)) != OSP_OK)
+        st = fail_prefix(st, "%s", path);
 out:
     config_file_close(&file);
     return st;
 }
 
 enum osp_status options_parse(const struct command *command, int argc, char **argv, void *into,
-                              struct option_rest *rest)
+                              struct positional_args *positional)
 {
     /* what the caller's pointers point into, until the next call */
-    static struct plain plain, from_file;
+    static struct expanded expanded, from_file;
     const char *config = getenv("OSPREY_CONFIG");
     enum osp_status st;
 
-    plain_release(&plain);
-    plain_release(&from_file);
-    TRY(make_plain(&plain, command, argc, argv));
-    config = plain.config ? plain.config : config;
+    expanded_release(&expanded);
+    expanded_release(&from_file);
+    TRY(expand_args(&expanded, command, argc, argv));
+    config = expanded.config ? expanded.config : config;
     if (config && *config && command->options->name)
         TRY(read_config(&from_file, command, config, into));
     TRY(option_environment(command->options, into));
-    TRY(read_plain(command, &plain, into));
-    rest->n = plain.argc - optind;
-    rest->words = plain.argv + optind;
-    if (rest->n > command->n_words_max)
+    TRY(parse_expanded(command, &expanded, into));
+    positional->n = expanded.argc - optind;
+    positional->words = expanded.argv + optind;
+    if (positional->n > command->n_positional_max)
         return fail(OSP_EINVAL, "%s: one word too many (osprey %s %s)",
-                    rest->words[command->n_words_max], command->name, command->usage);
+                    positional->words[command->n_positional_max], command->name, command->usage);
 out:
     return st;
 }

@@ -17,13 +17,13 @@ enum option_kind {
     OPTION_INT,   /* int: 4096, 4K (1024), 4k (1000), and so M and G */
     OPTION_LIMIT, /* the same, and -1, which other servers write, is 0: not given */
     OPTION_BYTES, /* int64_t: 4096, 64K, 4M, 2G (powers of 1024) */
-    OPTION_REAL,  /* struct option_real */
+    OPTION_FLOAT, /* struct option_float */
     OPTION_TEXT   /* const char *: of argv or the environment */
 };
 
 /* A number whose absence matters. */
-struct option_real {
-    bool given;
+struct option_float {
+    bool is_set;
     double value;
 };
 
@@ -59,13 +59,13 @@ struct option_row {
     NUMBER_ROW(T, member, flag, also, OPTION_LIMIT, -1, most, what, text)
 #define BYTES_ROW(T, member, flag, also, least, most, text)                                        \
     NUMBER_ROW(T, member, flag, also, OPTION_BYTES, least, most, "BYTES", text)
-#define REAL_ROW(T, member, flag, also, least, most, what, text)                                   \
-    NUMBER_ROW(T, member, flag, also, OPTION_REAL, least, most, what, text)
+#define FLOAT_ROW(T, member, flag, also, least, most, what, text)                                  \
+    NUMBER_ROW(T, member, flag, also, OPTION_FLOAT, least, most, what, text)
 
 struct command;
 
 /* What a command line said beyond its options. */
-struct option_rest {
+struct positional_args {
     int n;
     char **words;
 };
@@ -78,7 +78,7 @@ extern const struct option_row OPTION_CONFIG;
  * call. Ignored options of other servers (see foreign.h) are named on standard error. OSP_EINVAL names
  * what is wrong. For the main thread only. */
 CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
-                                      void *into, struct option_rest *rest);
+                                      void *into, struct positional_args *positional);
 
 /* Finds a row by a name as written ("--max-model-len", "-c", "-np"); NULL = none. */
 const struct option_row *options_find(const struct option_row *rows, const char *word);

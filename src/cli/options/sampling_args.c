@@ -2,11 +2,11 @@
 
 struct osp_request_options sampling_args_request(const struct sampling_args *args)
 {
-    const bool has_seed = args->seed.given && args->seed.value >= 0;
+    const bool has_seed = args->seed.is_set && args->seed.value >= 0;
 
     return (struct osp_request_options){
         .tokens_max = args->tokens_max,
-        .sampling = {.has_temperature = args->temperature.given,
+        .sampling = {.has_temperature = args->temperature.is_set,
                      .temperature = (float)args->temperature.value,
                      .top_p = (float)args->top_p.value,
                      .top_k = args->top_k,

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "cli/terminal/terminal.h"
 
-enum { ANSWER_BYTES_MAX = 64 << 20, LOOK_MS = 50 /* between looks at Ctrl-C */ };
+enum { ANSWER_BYTES_MAX = 64 << 20, POLL_MS = 50 /* between looks at Ctrl-C */ };
 
 /* ---- Ctrl-C ---- */
 
@@ -41,7 +41,7 @@ int interrupt_descriptor(void)
     return interrupt_pipe[0];
 }
 
-bool interrupt_taken(void)
+bool interrupt_consume(void)
 {
     bool taken = false;
     char bytes[64];
@@ -121,7 +121,7 @@ static void print_text(struct printer *p, const struct osp_event *event)
     terminal_put(p->style->out, event->text, event->n_bytes);
 }
 
-static enum osp_status take(struct printer *p, const struct osp_event *event)
+static enum osp_status on_event(struct printer *p, const struct osp_event *event)
 {
     if (event->kind == OSP_EVENT_REASONING)
         print_reasoning(p, event);
@@ -136,19 +136,19 @@ static enum osp_status take(struct printer *p, const struct osp_event *event)
     return OSP_OK;
 }
 
-static enum osp_status listen(struct printer *p, struct osp_request *request)
+static enum osp_status read_events(struct printer *p, struct osp_request *request)
 {
     struct osp_event event = {.kind = OSP_EVENT_NONE};
     enum osp_status st = OSP_OK;
 
     while (st == OSP_OK && event.kind != OSP_EVENT_DONE) {
-        if (interrupt_taken())
+        if (interrupt_consume())
             osp_cancel(request);
-        st = osp_next_event(request, LOOK_MS, &event);
+        st = osp_next_event(request, POLL_MS, &event);
         if (st == OSP_ETIMEOUT)
             st = OSP_OK;
         else if (st == OSP_OK)
-            st = take(p, &event);
+            st = on_event(p, &event);
     }
     return st;
 }
@@ -171,9 +171,9 @@ enum osp_status answer_run(struct answer *a, struct osp_engine *engine, const st
     struct osp_request *request = NULL;
     enum osp_status st;
 
-    (void)interrupt_taken();
+    (void)interrupt_consume();
     TRY(osp_submit_chat(&request, engine, chat, opt));
-    st = listen(&printer, request);
+    st = read_events(&printer, request);
     end_line(&printer);
 out:
     osp_request_close(request);

@@ -40,7 +40,7 @@ void answer_print_rate(FILE *out, const struct answer *a);
 
 /* Ctrl-C is noted instead of ending the program. */
 void interrupt_catch(void);
-bool interrupt_taken(void);     /* and forgets it */
+bool interrupt_consume(void);   /* and forgets it */
 int interrupt_descriptor(void); /* readable while one is noted; -1 before interrupt_catch() */
 
 #endif

@@ -163,7 +163,7 @@ static enum line_result read_line(struct chat_line *l, struct buf *out)
     int n = 0;
     const char *line = el_gets(l->el, &n);
 
-    if (interrupt_taken()) {
+    if (interrupt_consume()) {
         el_reset(l->el);
         fputc('\n', stdout);
         return LINE_INTERRUPTED;
@@ -177,7 +177,7 @@ static enum line_result read_line(struct chat_line *l, struct buf *out)
 }
 
 /* Takes the closing quotes off; false when there are none. */
-static bool take_quotes(struct buf *b)
+static bool strip_quotes(struct buf *b)
 {
     size_t n = sizeof QUOTES - 1;
 
@@ -199,7 +199,7 @@ static enum line_result read_block(struct chat_line *l, struct buf *out)
     buf_puts(out, buf_text(&first));
     buf_release(&first);
     l->in_block = true;
-    while (result == LINE_READ && !take_quotes(out)) {
+    while (result == LINE_READ && !strip_quotes(out)) {
         if (out->size_bytes > 0)
             buf_putc(out, '\n');
         result = read_line(l, out);

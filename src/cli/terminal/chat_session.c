@@ -17,7 +17,7 @@ struct session {
     int n_answers;
     int64_t n_prompt_tokens, n_tokens;
     double generation_seconds;
-    bool over;
+    bool is_done;
 };
 
 enum osp_status chat_start(struct osp_chat **out, const char *system, const char *effort)
@@ -36,7 +36,7 @@ out:
     return st;
 }
 
-static enum osp_status start_anew(struct session *s)
+static enum osp_status restart_chat(struct session *s)
 {
     osp_chat_free(s->chat);
     s->chat = NULL;
@@ -45,40 +45,41 @@ static enum osp_status start_anew(struct session *s)
 
 /* ---- slash commands ---- */
 
-static enum osp_status slash_help(struct session *s, const char *rest);
+static enum osp_status slash_help(struct session *s, const char *positional);
 
-static enum osp_status slash_clear(struct session *s, const char *rest)
+static enum osp_status slash_clear(struct session *s, const char *positional)
 {
-    (void)rest;
+    (void)positional;
     puts("A new conversation.");
-    return start_anew(s);
+    return restart_chat(s);
 }
 
-static enum osp_status slash_effort(struct session *s, const char *rest)
+static enum osp_status slash_effort(struct session *s, const char *positional)
 {
-    enum osp_status st = osp_chat_set_effort(s->chat, rest);
+    enum osp_status st = osp_chat_set_effort(s->chat, positional);
 
     if (st != OSP_OK)
         return st;
     free(s->effort);
-    s->effort = mem_strdup(rest);
-    printf("Reasoning effort is %s from now on.\n", rest);
+    s->effort = mem_strdup(positional);
+    printf("Reasoning effort is %s from now on.\n", positional);
     return OSP_OK;
 }
 
-static enum osp_status slash_system(struct session *s, const char *rest)
+static enum osp_status slash_system(struct session *s, const char *positional)
 {
     free(s->system);
-    s->system = *rest ? mem_strdup(rest) : NULL;
-    puts(*rest ? "A new conversation with this instruction." : "A new conversation without one.");
-    return start_anew(s);
+    s->system = *positional ? mem_strdup(positional) : NULL;
+    puts(*positional ? "A new conversation with this instruction."
+                     : "A new conversation without one.");
+    return restart_chat(s);
 }
 
-static enum osp_status slash_stats(struct session *s, const char *rest)
+static enum osp_status slash_stats(struct session *s, const char *positional)
 {
     struct osp_model_info info;
 
-    (void)rest;
+    (void)positional;
     osp_model_get_info(s->setup->model, &info);
     printf("%s on %s; context of %d tokens\n", info.name, info.device, info.context_tokens_max);
     printf("%d answers, %lld prompt tokens, %lld generated at %.1f tokens/s\n", s->n_answers,
@@ -87,10 +88,10 @@ static enum osp_status slash_stats(struct session *s, const char *rest)
     return OSP_OK;
 }
 
-static enum osp_status slash_exit(struct session *s, const char *rest)
+static enum osp_status slash_exit(struct session *s, const char *positional)
 {
-    (void)rest;
-    s->over = true;
+    (void)positional;
+    s->is_done = true;
     return OSP_OK;
 }
 
@@ -105,7 +106,7 @@ static enum osp_status slash_exit(struct session *s, const char *rest)
 
 static const struct {
     const char *name, *argument, *text;
-    enum osp_status (*run)(struct session *s, const char *rest);
+    enum osp_status (*run)(struct session *s, const char *positional);
 } SLASHES[] = {
 #define SLASH_ROW(name, argument, text) {#name, argument, text, slash_##name},
     SLASH_LIST(SLASH_ROW)
@@ -113,9 +114,9 @@ static const struct {
 };
 enum { N_SLASHES = sizeof SLASHES / sizeof SLASHES[0] };
 
-static enum osp_status slash_help(struct session *s, const char *rest)
+static enum osp_status slash_help(struct session *s, const char *positional)
 {
-    (void)s, (void)rest;
+    (void)s, (void)positional;
     for (int i = 0; i < N_SLASHES; i++)
         printf("/%s%-*s %s\n", SLASHES[i].name, 24 - (int)strlen(SLASHES[i].name),
                SLASHES[i].argument, SLASHES[i].text);
@@ -175,7 +176,7 @@ static void converse(struct session *s, struct chat_line *lines)
     enum line_result result = LINE_READ;
 
     buf_init(&line, MESSAGE_BYTES_MAX);
-    while (!s->over && result != LINE_END) {
+    while (!s->is_done && result != LINE_END) {
         result = chat_line_read(lines, &line);
         if (result == LINE_READ && line.size_bytes > 0)
             respond(s, line.data);
@@ -194,7 +195,7 @@ enum osp_status chat_session_run(const struct chat_setup *setup)
     enum osp_status st;
 
     answer_init(&s.last);
-    TRY(start_anew(&s));
+    TRY(restart_chat(&s));
     interrupt_catch();
     lines = chat_line_open();
     converse(&s, lines);

@@ -10,7 +10,7 @@
 #include "cpu/kernels/kernels.h"
 
 /* Memory that grows and is kept: stages know their needs only when they run. */
-struct room {
+struct workspace {
     void *data;
     size_t size_bytes;
 };
@@ -35,24 +35,25 @@ enum stage {
 struct cpu {
     struct pool *pool;
     const struct kernels *kernels;
-    bool fetches_ahead; /* see kernels_fetch_ahead() */
+    bool has_prefetch; /* see kernels_want_prefetch() */
     struct backend_options limits;
     const struct batch *batch; /* of the step in progress; borrowed */
     uint64_t ticket;           /* of the last step that ended */
     struct row_block *blocks;  /* of the batch, (n_blocks) */
     int n_blocks;
-    struct room *workers;  /* one a thread */
-    struct room rotations; /* (T, D) f32: of the batch's positions, filled for rotations_of */
-    const struct rope *rotations_of;      /* NULL at the start of a step */
-    struct room lists;                    /* which token goes to which expert */
-    struct room jobs;                     /* matrix products of one stage */
-    struct room counts;                   /* how many tiles each of them has */
-    struct room quantised;                /* the rows that they multiply with, as int8 */
-    struct room arranged, arranged_first; /* and those by tiles; see int8_arranged.h */
-    struct room attn_tasks;               /* of attention */
-    struct room attn_parts;               /* sums of blocks whose splits are tasks of their own */
-    struct room attn_left;                /* how many splits of each are not done */
-    struct room rounded, mixed;           /* or as bf16; see rounded.h */
+    struct workspace *workers;     /* one a thread */
+    struct workspace cos_sin;      /* (T, D) f32: of the batch's positions, filled for cos_sin_of */
+    const struct rope *cos_sin_of; /* NULL at the start of a step */
+    struct workspace scratch;      /* which token goes to which expert */
+    struct workspace jobs;         /* matrix products of one stage */
+    struct workspace counts;       /* how many tiles each of them has */
+    struct workspace act_int8;     /* the rows that they multiply with, as int8 */
+    struct workspace interleaved,
+        interleaved_first;                /* and those by tiles; see int8_interleaved.h */
+    struct workspace attn_tasks;          /* of attention */
+    struct workspace attn_partials;       /* sums of blocks whose splits are tasks of their own */
+    struct workspace attn_remaining;      /* how many splits of each are not done */
+    struct workspace bf16_rows, permuted; /* or as bf16; see bf16_rows.h */
     struct share *shares;                 /* one a thread */
     struct packed *packed;                /* see pack.h */
     struct stage_cost costs[N_STAGES];
@@ -64,10 +65,11 @@ struct work {
 };
 
 /* Makes *room at least that large; what it held is lost when it grows. */
-CHECKED enum osp_status room_need(struct room *room, size_t n, size_t size_bytes, const char *what);
+CHECKED enum osp_status workspace_reserve(struct workspace *workspace, size_t n, size_t size_bytes,
+                                          const char *what);
 /* Makes every thread's room at least that large. */
-CHECKED enum osp_status cpu_workers_need(struct cpu *cpu, size_t n, size_t size_bytes,
-                                         const char *what);
+CHECKED enum osp_status cpu_reserve_workers(struct cpu *cpu, size_t n, size_t size_bytes,
+                                            const char *what);
 
 /* Tiles of several jobs, spread over the pool. Thread i's share of a job is the same run of tiles
  * whenever the job has as many, so that weights can lie near the thread that reads them. */

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "cpu/matmul/pack.h"
-#include "cpu/matmul/place.h"
-#include "cpu/common/rooms.h"
+#include "cpu/matmul/numa_place.h"
+#include "cpu/common/workspace.h"
 
 static struct cpu *cpu_of(struct backend *be)
 {
@@ -28,8 +28,8 @@ void cpu_widen(const struct kernels *k, float *out, const struct tensor *w, int6
     else if (w->dtype == DTYPE_BF16)
         k->widen_bf16(out, data + 2 * first, n);
     else
-        k->widen_mxfp4(out, data + first / 2,
-                       (const unsigned char *)w->scales + first / MXFP4_BLOCK, n);
+        k->dequant_mxfp4(out, data + first / 2,
+                         (const unsigned char *)w->scales + first / MXFP4_BLOCK, n);
 }
 
 static enum osp_status cpu_alloc(struct backend *be, struct mem *out, size_t size_bytes)
@@ -37,9 +37,9 @@ static enum osp_status cpu_alloc(struct backend *be, struct mem *out, size_t siz
     enum osp_status st;
 
     *out = (struct mem){0};
-    TRY(mem_try_pages(&out->data, size_bytes, 1, "device memory"));
+    TRY(mem_try_hugepages(&out->data, size_bytes, 1, "device memory"));
     out->size_bytes = size_bytes;
-    pool_spread(cpu_of(be)->pool, out->data, size_bytes);
+    pool_interleave(cpu_of(be)->pool, out->data, size_bytes);
 out:
     return st;
 }
@@ -65,7 +65,7 @@ static enum osp_status cpu_pack(struct backend *be, struct tensor *out, const st
 
     TRY(cpu_pack_tensor(cpu_of(be), out, host));
     if (out->data == host->data)
-        TRY(cpu_place_tensor(cpu_of(be), out, host));
+        TRY(cpu_numa_place_tensor(cpu_of(be), out, host));
 out:
     return st;
 }
@@ -83,7 +83,7 @@ static void cpu_close(struct backend *be)
 
     if (cpu == NULL)
         return;
-    cpu_rooms_release(cpu); /* as many as the pool has threads */
+    cpu_workspace_release(cpu); /* as many as the pool has threads */
     cpu_pack_release(cpu);
     pool_close(cpu->pool);
     free(cpu->blocks);
@@ -92,9 +92,9 @@ static void cpu_close(struct backend *be)
 }
 
 /* Which kernels the CPU has is a matter of its instructions. */
-static enum osp_status check_word(const char *flag, const char *word, bool is_foreign)
+static enum osp_status check_kernel(const char *flag, const char *word, bool is_foreign)
 {
-    if (kernel_word_is_auto(word))
+    if (kernel_is_auto(word))
         return OSP_OK;
     if (!is_foreign)
         return fail(OSP_EUNSUPPORTED,
@@ -104,16 +104,16 @@ static enum osp_status check_word(const char *flag, const char *word, bool is_fo
     return OSP_OK;
 }
 
-static enum osp_status check_words(const struct kernel_words *w)
+static enum osp_status check_kernels(const struct kernel_options *w)
 {
     const char *mxfp4 = w->mxfp4_backend, *attention = w->attention_backend;
     enum osp_status st;
 
-    TRY(check_word("--mxfp4-backend", mxfp4,
-                   mxfp4 != NULL && foreign_mxfp4_find(mxfp4) != N_FOREIGN_MXFP4));
-    TRY(check_word("--attention-backend", attention,
-                   attention != NULL && foreign_attention_is(attention)));
-    TRY(check_word("--moe-tile", w->moe_tile, false));
+    TRY(check_kernel("--mxfp4-backend", mxfp4,
+                     mxfp4 != NULL && foreign_mxfp4_find(mxfp4) != N_FOREIGN_MXFP4));
+    TRY(check_kernel("--attention-backend", attention,
+                     attention != NULL && foreign_attention_is(attention)));
+    TRY(check_kernel("--moe-tile", w->moe_tile, false));
 out:
     return st;
 }
@@ -128,18 +128,18 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     struct cpu *cpu;
     enum osp_status st;
 
-    if (opt->has_mxfp8_rows)
+    if (opt->has_mxfp8_act)
         return fail(OSP_EUNSUPPORTED,
                     "--mxfp4-activation mxfp8 needs the device cuda; the CPU takes bf16 alone");
-    st = check_words(&opt->kernels);
+    st = check_kernels(&opt->kernels);
     if (st != OSP_OK)
         return st;
     cpu = mem_new(sizeof(*cpu));
     cpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
         cpu->costs[i].stage = names[i];
-    TRY(kernels_choose(&cpu->kernels, opt->cpu_features));
-    cpu->fetches_ahead = kernels_fetch_ahead();
+    TRY(kernels_select(&cpu->kernels, opt->cpu_features));
+    cpu->has_prefetch = kernels_want_prefetch();
     TRY(pool_open_bound(&cpu->pool, opt->n_threads, opt->cpu_affinity));
     TRY(mem_try_aligned(&cpu->shares, (size_t)pool_threads(cpu->pool), sizeof(*cpu->shares),
                         "shares of the threads"));
@@ -159,9 +159,8 @@ static void cpu_info(const struct backend *be, struct device_info *out)
 
     if (pool_nodes(cpu->pool) > 1)
         snprintf(nodes, sizeof(nodes), " on %d nodes", pool_nodes(cpu->pool));
-    *out =
-        (struct device_info){.n_threads = pool_threads(cpu->pool),
-                             .pack_layout = cpu->kernels->products_int8 ? CPU_PACK_LAYOUT : NULL};
+    *out = (struct device_info){.n_threads = pool_threads(cpu->pool),
+                                .pack_layout = cpu->kernels->gemm_int8 ? CPU_PACK_LAYOUT : NULL};
     snprintf(out->name, sizeof(out->name), "CPU, %d thread%s%s, %s kernels", out->n_threads,
              out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
 }
@@ -173,7 +172,7 @@ static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtyp
     const struct kernels *k;
     enum osp_status st;
 
-    TRY(kernels_choose(&k, opt->cpu_features));
+    TRY(kernels_select(&k, opt->cpu_features));
     if (*out == DTYPE_NONE)
         *out = k->attend == NULL ? DTYPE_F32 : k->attend_i16 != NULL ? DTYPE_I16 : DTYPE_BF16;
 out:
@@ -195,7 +194,7 @@ static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b,
 
     pool_bind_caller(cpu->pool);
     cpu->batch = b;
-    cpu->rotations_of = NULL;
+    cpu->cos_sin_of = NULL;
     cpu->n_blocks = 0;
     for (int s = 0; s < b->n_seqs; s++)
         for (int row = 0; row < seqs[s].n_rows; row += BLOCK_ROWS) {

@@ -1,5 +1,5 @@
 /* The inner loops of the CPU stages as one table of functions a level of the instruction set, chosen
- * at run time by features.c. A kernel works on rows in one thread; threads, tiles and what is
+ * at run time by isa.c. A kernel works on rows in one thread; threads, tiles and what is
  * multiplied with what are the stages' business.
  *
  * The order of every sum is fixed by the row's length alone, so that a row's result does not depend
@@ -21,7 +21,7 @@ struct rows {
 };
 
 /* out[t * out_stride + r] = w[r] . x[t] */
-struct products {
+struct gemm {
     float *out;
     int64_t out_stride;
     const void *w;         /* n_rows rows of n weights, one behind the other */
@@ -84,9 +84,9 @@ struct int8_row {
 };
 
 enum {
-    INT8_ARRANGED_ROWS = 8,   /* of a tile of rows that arrange_int8() makes */
-    INT8_ARRANGED_BYTES = 40, /* a row and block */
-    INT8_ARRANGED_MIN = 5     /* rows of a call: fewer meet the weights in registers */
+    INT8_INTERLEAVED_ROWS = 8,   /* of a tile of rows that interleave_int8() makes */
+    INT8_INTERLEAVED_BYTES = 40, /* a row and block */
+    INT8_INTERLEAVED_MIN = 5     /* rows of a call: fewer meet the weights in registers */
 };
 enum { INT8_X_MAX = 128 }; /* rows of a call */
 
@@ -94,24 +94,24 @@ enum { INT8_X_MAX = 128 }; /* rows of a call */
  * by themselves in the order of the list. One token may be multiplied with several groups at once: out
  * has the second's sums behind the first's, and so on. */
 enum { GROUPS_AT_ONCE = 4 };
-struct int8_products {
+struct int8_gemm {
     float *out;
     const uint8_t *groups[GROUPS_AT_ONCE];
     const uint8_t *next; /* of one group: whose turn is next, which may be fetched meanwhile */
     const struct int8_row *x;
     const void *
-        arranged; /* tiles of the same rows by arrange_int8(), one behind the other, or NULL; out then
+        interleaved; /* tiles of the same rows by interleave_int8(), one behind the other, or NULL; out then
                            * has room for whole tiles */
     int n_blocks, n_x;
     int n_groups; /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
     bool
-        fetches_ahead; /* of several groups, what lies behind what is multiplied: kernels_fetch_ahead() */
+        has_prefetch; /* of several groups, what lies behind what is multiplied: kernels_want_prefetch() */
 };
 
 /* ---- BF16 times rounded rows ----
- * Inputs are rounded to bf16; a rounded row has rounded_columns() elements, the last of them zeros.
+ * Inputs are rounded to bf16; a rounded row has bf16_row_columns() elements, the last of them zeros.
  * Panels are sixteen rows each in a form of the level's own, as large as those rows. */
-struct rounded_products {
+struct bf16_act_gemm {
     float *out; /* as in struct products */
     int64_t out_stride;
     const void *w;            /* n_rows <= 16 rows of n bf16, in any alignment */
@@ -122,7 +122,7 @@ struct rounded_products {
 /* ---- packed MXFP4 times rounded rows ----
  * out[(g * n_x + t) * 16 + r] = w[g][r] . x[t] of n_groups groups of packed MXFP4, one behind the other,
  * and mixed rows: rounded, the columns of every eight in the order 0 2 4 6 1 3 5 7. */
-struct mixed_products {
+struct permuted_gemm {
     float *out;
     const uint8_t *groups; /* group_bytes each */
     int64_t group_bytes;
@@ -130,8 +130,8 @@ struct mixed_products {
     int64_t x_stride;
     int n_groups, n_blocks, n_x;
 };
-enum { ROUNDED_ALIGN = 32, PANEL_ROWS = 16, MIXED_TOKENS_MAX = 32 /* n_x */ };
-static inline int rounded_columns(int n)
+enum { ROUNDED_ALIGN = 32, PANEL_ROWS = 16, PERMUTED_TOKENS_MAX = 32 /* n_x */ };
+static inline int bf16_row_columns(int n)
 {
     return (n + ROUNDED_ALIGN - 1) / ROUNDED_ALIGN * ROUNDED_ALIGN;
 }
@@ -150,16 +150,16 @@ struct softmax {
  * as backend/kv_page.h says. Adds to the sums as online softmax does; `largest` is in base 2 meanwhile:
  * score / ln 2. */
 struct attend {
-    const float *q;         /* (n_heads, D) */
-    const int16_t *codes;   /* for attend_i16() instead of q: (n_heads, W), from codes_i16() */
-    const float *units;     /* the same: (n_heads), what a code stands for */
-    struct softmax *states; /* (n_heads) */
-    float *acc;             /* (n_heads, W) sums of weighted values */
-    const void *sides[2];   /* words of keys and values: F32 or BF16, or I16 */
-    const float *scales[2]; /* (P) of keys and values; NULL = 1 */
-    const char *ahead[2];   /* sides that are needed next, to be fetched meanwhile; or NULL */
-    int n_ahead_lines;      /* cache lines of each of them */
-    int n_heads, head_width;
+    const float *q;          /* (n_heads, D) */
+    const int16_t *codes;    /* for attend_i16() instead of q: (n_heads, W), from codes_i16() */
+    const float *q_scales;   /* the same: (n_heads), what a code stands for */
+    struct softmax *states;  /* (n_heads) */
+    float *acc;              /* (n_heads, W) sums of weighted values */
+    const void *sides[2];    /* words of keys and values: F32 or BF16, or I16 */
+    const float *scales[2];  /* (P) of keys and values; NULL = 1 */
+    const char *prefetch[2]; /* sides that are needed next, to be fetched meanwhile; or NULL */
+    int n_prefetch_lines;    /* cache lines of each of them */
+    int n_heads, head_dim;
     int first, end; /* slots: 0 <= first < end <= P */
     float scale;
     bool is_bf16;
@@ -169,16 +169,16 @@ struct kernels {
     const char *name;
     /* out[i] = in[i] for n weights as they lie in a checkpoint, in any alignment. */
     void (*widen_bf16)(float *out, const void *in, int64_t n);
-    void (*widen_mxfp4)(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
+    void (*dequant_mxfp4)(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
     /* Both forms give the same bits for the same values; bf16 may be NULL: widen first. */
-    void (*products_f32)(const struct products *p);
-    void (*products_bf16)(const struct products *p);
+    void (*gemm_f32)(const struct gemm *p);
+    void (*gemm_bf16)(const struct gemm *p);
     /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
     void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
-    void (*products_int8)(const struct int8_products *p);
-    /* A tile of n_x <= INT8_ARRANGED_ROWS rows in the level's own form, as large as of all of them. NULL: it has
+    void (*gemm_int8)(const struct int8_gemm *p);
+    /* A tile of n_x <= INT8_INTERLEAVED_ROWS rows in the level's own form, as large as of all of them. NULL: it has
      * none. With it or without, a product has the same bits. */
-    void (*arrange_int8)(void *tile, const struct int8_row *x, int n_x, int n_blocks);
+    void (*interleave_int8)(void *tile, const struct int8_row *x, int n_x, int n_blocks);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
     /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give any
@@ -201,34 +201,34 @@ struct kernels {
     void (*attend_i16)(const struct attend *a);
     /* Heads of a query as codes, W of them each, those behind D zeros; the root of a head's sum of
      * squares is KV_I16_NORM at most. */
-    void (*codes_i16)(int16_t *codes, float *units, const float *x, int n_heads, int head_width);
+    void (*codes_i16)(int16_t *codes, float *q_scales, const float *x, int n_heads, int head_dim);
     /* NULL, both: the level multiplies BF16 weights with float32 rows. With panels or without, a
      * product has the same bits. */
     void (*round_bf16)(uint16_t *out, const float *x, int n);
-    void (*products_rounded)(const struct rounded_products *p);
+    void (*gemm_bf16_act)(const struct bf16_act_gemm *p);
     /* The panel of n_rows <= 16 rounded rows, one behind the other; NULL: the level has none. */
     void (*panel_bf16)(uint16_t *panel, const uint16_t *rows, int n_rows, int n);
     /* NULL, both: packed MXFP4 meets int8 rows. */
-    void (*round_mixed)(uint16_t *out, const float *x, int n);
-    void (*products_mixed)(const struct mixed_products *p);
+    void (*round_permuted)(uint16_t *out, const float *x, int n);
+    void (*gemm_permuted)(const struct permuted_gemm *p);
 };
 
 extern const struct kernels kernels_ref;
 
 /* Levels whose MXFP4 is packed widen only single rows, with the loop of "ref". */
-void widen_mxfp4_plain(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
+void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
 
 /* The levels that this machine runs, the best last; gives their number. `out` has room for
- * KERNEL_LEVELS_MAX. */
-enum { KERNEL_LEVELS_MAX = 8 };
-int kernels_here(const struct kernels *out[KERNEL_LEVELS_MAX]);
+ * KERNEL_ISAS_MAX. */
+enum { KERNEL_ISAS_MAX = 8 };
+int kernels_available(const struct kernels *out[KERNEL_ISAS_MAX]);
 
 /* Whether runs of memory that are read side by side come sooner when software asks for them, too. A matter of
  * the CPU's own prefetchers, not of the level: no on AMD's, yes on all others. */
-bool kernels_fetch_ahead(void);
+bool kernels_want_prefetch(void);
 
 /* The level of that name; NULL or "": what OSPREY_CPU_FEATURES says, or else the best. OSP_EINVAL
  * for a name that is not known, or not here, with those that are. */
-CHECKED enum osp_status kernels_choose(const struct kernels **out, const char *level);
+CHECKED enum osp_status kernels_select(const struct kernels **out, const char *isa);
 
 #endif

@@ -1,10 +1,10 @@
 /* Level "amx": as "avx512", but packed MXFP4 and BF16 weights meet rows rounded to bf16, by tile products;
- * see kernels_tiles.h. A thread that uses tiles needs the process's permission, which features.c asks
+ * see kernels_amx_tiles.h. A thread that uses tiles needs the process's permission, which isa.c asks
  * for. */
 #include "cpu/kernels/kernels_zmm.h"
 
 #include "cpu/kernels/kernels_int8.h"
-#include "cpu/kernels/kernels_rounded.h"
+#include "cpu/kernels/kernels_bf16.h"
 
 /* What the instruction reads: the eight tiles' shapes, then others that are not used. */
 struct tile_config {
@@ -40,15 +40,15 @@ INLINE __m512i look_up_exponents(__m512i codes)
 #define look_up_words(codes)       ((words)look_up_exponents((__m512i)(codes)))
 #define subtract_words(from, less) ((words)_mm512_subs_epu16((__m512i)(from), (__m512i)(less)))
 
-#include "cpu/kernels/kernels_tiles.h"
+#include "cpu/kernels/kernels_amx_tiles.h"
 
 extern const struct kernels kernels_amx;
 const struct kernels kernels_amx = {.name = "amx",
-                                    LEVEL_FUNCTIONS,
+                                    ISA_FUNCTIONS,
                                     ATTN_FUNCTIONS,
                                     ATTN_I16_FUNCTIONS,
-                                    .round_bf16 = level_round_bf16,
+                                    .round_bf16 = isa_round_bf16,
                                     .panel_bf16 = tile_panel_bf16,
-                                    .products_rounded = tile_products_rounded,
-                                    .round_mixed = tile_round_mixed,
-                                    .products_mixed = tile_products_mixed};
+                                    .gemm_bf16_act = tile_gemm_bf16,
+                                    .round_permuted = tile_round_permuted,
+                                    .gemm_permuted = tile_gemm_permuted};

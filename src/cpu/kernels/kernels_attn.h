@@ -103,8 +103,8 @@ INLINE fvec part_v(uvec words, bool is_bf16, int j)
 /* Fetches a line of a side that is needed soon. */
 INLINE void fetch(const struct attend *a, int which, int line)
 {
-    if (line < a->n_ahead_lines)
-        __builtin_prefetch(a->ahead[which] + (ptrdiff_t)line * LINE_BYTES);
+    if (line < a->n_prefetch_lines)
+        __builtin_prefetch(a->prefetch[which] + (ptrdiff_t)line * LINE_BYTES);
 }
 
 /* ---- scores ---- */
@@ -113,17 +113,17 @@ INLINE void fetch(const struct attend *a, int which, int line)
 INLINE void score_tile(const struct attend *a, float scores[][PAGE_TOKENS], int head, const int n,
                        int slot, const bool is_bf16)
 {
-    const int n_parts = is_bf16 ? 2 : 1, n_rows = a->head_width / n_parts;
+    const int n_parts = is_bf16 ? 2 : 1, n_rows = a->head_dim / n_parts;
     const float *q[TILE_HEADS];
     const uint32_t *keys[KEY_VECTORS];
     fvec sum[TILE_HEADS][KEY_VECTORS];
 
     UNROLL
     for (int v = 0; v < KEY_VECTORS; v++)
-        keys[v] = column_words(a->sides[0], slot, kv_width(a->head_width) / n_parts, v);
+        keys[v] = column_words(a->sides[0], slot, kv_width(a->head_dim) / n_parts, v);
     UNROLL
     for (int h = 0; h < n; h++) {
-        q[h] = a->q + (ptrdiff_t)(head + h) * a->head_width;
+        q[h] = a->q + (ptrdiff_t)(head + h) * a->head_dim;
         UNROLL
         for (int v = 0; v < KEY_VECTORS; v++)
             sum[h][v] = all_v(0);
@@ -197,7 +197,7 @@ INLINE float prepare(const struct attend *a, float *scores, int begin)
 
 /* Scores become weights exp(score - largest), for the values times their scales; gives their sums by
  * lane. */
-INLINE fvec weigh(const struct attend *a, float *scores, int begin, float largest)
+INLINE fvec softmax_weights(const struct attend *a, float *scores, int begin, float largest)
 {
     const fvec factor = all_v(a->scale * LOG2_E), shift = all_v(-largest);
     fvec sum = all_v(0);
@@ -214,34 +214,34 @@ INLINE fvec weigh(const struct attend *a, float *scores, int begin, float larges
 }
 
 /* The step of online softmax: new weights, and what the old sums shrink by. */
-INLINE void renew(const struct attend *a, float scores[][PAGE_TOKENS], float *shrink, int head,
-                  const int n)
+INLINE void rescale_acc(const struct attend *a, float scores[][PAGE_TOKENS], float *shrink,
+                        int head, const int n)
 {
     struct softmax *m = a->states + head;
     const int begin = a->first / LANES * LANES;
-    float room[TILE_HEADS < LANES ? LANES : TILE_HEADS] = {0}, sums[TILE_HEADS];
+    float workspace[TILE_HEADS < LANES ? LANES : TILE_HEADS] = {0}, sums[TILE_HEADS];
     fvec sum[TILE_HEADS];
 
     UNROLL
     for (int h = 0; h < n; h++) {
         const float largest = prepare(a, scores[h], begin) * (a->scale * LOG2_E);
 
-        room[h] = m[h].largest;
+        workspace[h] = m[h].largest;
         m[h].largest = largest > m[h].largest ? largest : m[h].largest;
-        room[h] -= m[h].largest;
+        workspace[h] -= m[h].largest;
     }
     UNROLL
     for (int h = 0; h < n; h += LANES)
-        store_v(room + h, exp2_v(load_v(room + h)));
+        store_v(workspace + h, exp2_v(load_v(workspace + h)));
     UNROLL
     for (int h = 0; h < n; h++)
-        sum[h] = weigh(a, scores[h], begin, m[h].largest);
+        sum[h] = softmax_weights(a, scores[h], begin, m[h].largest);
     UNROLL
     for (int h = 0; h + 4 <= n; h += 4)
         sums_v(sums + h, sum[h], sum[h + 1], sum[h + 2], sum[h + 3]);
     UNROLL
     for (int h = 0; h < n; h++) {
-        shrink[h] = room[h];
+        shrink[h] = workspace[h];
         m[h].denominator = m[h].denominator * shrink[h] + (n < 4 ? sum_v(sum[h]) : sums[h]);
     }
 }
@@ -279,7 +279,7 @@ INLINE void add_slots(struct value_tile *t, int slot, const int n, const int n_v
 INLINE void value_tile(const struct attend *a, float scores[][PAGE_TOKENS], const float *shrink,
                        int head, const int n, int column, const int n_vectors, const bool is_bf16)
 {
-    const int width = kv_width(a->head_width), n_parts = is_bf16 ? 2 : 1;
+    const int width = kv_width(a->head_dim), n_parts = is_bf16 ? 2 : 1;
     float *acc = a->acc + (ptrdiff_t)head * width + column;
     int slot = a->first;
     struct value_tile t;
@@ -316,7 +316,7 @@ INLINE void value_tile(const struct attend *a, float scores[][PAGE_TOKENS], cons
 
 INLINE void attend_tile(const struct attend *a, int head, const int n, const bool is_bf16)
 {
-    const int width = kv_width(a->head_width);
+    const int width = kv_width(a->head_dim);
     _Alignas(64) float scores[TILE_HEADS][PAGE_TOKENS];
     float shrink[TILE_HEADS];
     int column = 0;
@@ -324,7 +324,7 @@ INLINE void attend_tile(const struct attend *a, int head, const int n, const boo
     for (int slot = a->first / TILE_KEYS * TILE_KEYS; slot < a->end; slot += TILE_KEYS) {
         score_tile(a, scores, head, n, slot, is_bf16);
     }
-    renew(a, scores, shrink, head, n);
+    rescale_acc(a, scores, shrink, head, n);
     for (; column + TILE_KEYS <= width; column += TILE_KEYS) {
         value_tile(a, scores, shrink, head, n, column, KEY_VECTORS, is_bf16);
     }
@@ -344,7 +344,7 @@ INLINE void attend_heads(const struct attend *a, const bool is_bf16)
         attend_tile(a, head, 1, is_bf16);
 }
 
-static void level_attend(const struct attend *a)
+static void isa_attend(const struct attend *a)
 {
     if (a->is_bf16)
         attend_heads(a, true);
@@ -365,7 +365,7 @@ INLINE fvec f8_v(uvec codes)
     return (fvec)((uvec)value | (codes & 0x80000000u));
 }
 
-static void level_widen_f8(float *out, const void *words, int n_rows)
+static void isa_widen_f8(float *out, const void *words, int n_rows)
 {
     for (int r = 0; r < n_rows; r++)
         for (int i = 0; i < KV_COLUMNS; i += LANES) {
@@ -381,7 +381,7 @@ static void level_widen_f8(float *out, const void *words, int n_rows)
 
 /* ---- I16 ---- */
 
-static void level_widen_i16(float *out, const void *words, int n_rows)
+static void isa_widen_i16(float *out, const void *words, int n_rows)
 {
     for (int r = 0; r < n_rows; r++)
         for (int i = 0; i < KV_COLUMNS; i += LANES) {
@@ -393,5 +393,4 @@ static void level_widen_i16(float *out, const void *words, int n_rows)
         }
 }
 
-#define ATTN_FUNCTIONS                                                                             \
-    .attend = level_attend, .widen_f8 = level_widen_f8, .widen_i16 = level_widen_i16
+#define ATTN_FUNCTIONS .attend = isa_attend, .widen_f8 = isa_widen_f8, .widen_i16 = isa_widen_i16

@@ -33,7 +33,7 @@ struct page_work {
     float factors[GROUP_HEADS];                /* score times factor: in base 2 */
     float shrink[HEAD_LANES];                  /* of the old sums */
     float grow[HEAD_LANES];                    /* of the page's weights */
-    float units[GROUP_HEADS];                  /* of the page's sums of values */
+    float q_scales[GROUP_HEADS];               /* of the page's sums of values */
     int begin, end; /* slots: whole rows of a tile around those that the row sees */
     bool is_whole;  /* it sees the page */
 };
@@ -54,7 +54,7 @@ INLINE fvec exp2_short_v(fvec x)
 }
 
 /* A vector of slots in which those that the row does not see are `other`. */
-INLINE fvec seen_v(const struct attend *a, bool is_whole, int slot, fvec v, fvec other)
+INLINE fvec visible_v(const struct attend *a, bool is_whole, int slot, fvec v, fvec other)
 {
     ivec at;
 
@@ -79,7 +79,7 @@ INLINE uvec pair_v(const int16_t *codes)
 /* ---- queries ---- */
 
 /* What a head's elements are multiplied with. */
-static float inverse_unit(const float *x, int n, float *unit)
+static float inverse_scale(const float *x, int n, float *unit)
 {
     fvec squares = all_v(0), most = all_v(0);
     float norm, largest, inverse;
@@ -102,20 +102,20 @@ static float inverse_unit(const float *x, int n, float *unit)
     return inverse;
 }
 
-static void level_codes_i16(int16_t *codes, float *units, const float *x, int n_heads,
-                            int head_width)
+static void isa_codes_i16(int16_t *codes, float *q_scales, const float *x, int n_heads,
+                          int head_dim)
 {
-    const int width = kv_width(head_width);
+    const int width = kv_width(head_dim);
 
-    for (int h = 0; h < n_heads; h++, x += head_width, codes += width) {
-        const fvec inverse = all_v(inverse_unit(x, head_width, &units[h]));
+    for (int h = 0; h < n_heads; h++, x += head_dim, codes += width) {
+        const fvec inverse = all_v(inverse_scale(x, head_dim, &q_scales[h]));
 
         for (int i = 0; i < width; i += KV_COLUMNS) {
             fvec v[MADD_VECTORS];
 
             UNROLL
             for (int k = 0; k < MADD_VECTORS; k++) {
-                const int at = i + k * LANES, n_left = head_width - at;
+                const int at = i + k * LANES, n_left = head_dim - at;
 
                 v[k] = inverse * (n_left >= LANES ? load_v(x + at)
                                   : n_left > 0    ? load_part(x + at, n_left)
@@ -133,7 +133,7 @@ struct madd {
     const uint32_t *words; /* rows of a tile */
     int stride;            /* codes from one head to the next */
     int n_rows;            /* a multiple of MADD_ROWS */
-    const char *ahead;     /* lines to be fetched: MADD_FETCHES for MADD_ROWS */
+    const char *prefetch;  /* lines to be fetched: MADD_FETCHES for MADD_ROWS */
 };
 
 /* sum[h] += the rows' products with head h. */
@@ -143,8 +143,8 @@ INLINE void madd_rows(ivec sum[][MADD_VECTORS], struct madd m, const int n)
 
     for (; m.words != end; m.words += MADD_ROWS * KV_COLUMNS) {
         UNROLL
-        for (int i = 0; i < MADD_FETCHES; i++, m.ahead += LINE_BYTES)
-            __builtin_prefetch(m.ahead);
+        for (int i = 0; i < MADD_FETCHES; i++, m.prefetch += LINE_BYTES)
+            __builtin_prefetch(m.prefetch);
         UNROLL
         for (int row = 0; row < MADD_ROWS; row++) {
             uvec words[MADD_VECTORS];
@@ -167,9 +167,9 @@ INLINE void madd_rows(ivec sum[][MADD_VECTORS], struct madd m, const int n)
 
 /* Scores of n heads from `head` on and of the tile of a slot. */
 INLINE void madd_scores(const struct attend *a, struct page_work *w, int head, const int n,
-                        int slot, const char *ahead)
+                        int slot, const char *prefetch)
 {
-    const int width = kv_width(a->head_width);
+    const int width = kv_width(a->head_dim);
     ivec sum[MADD_HEADS][MADD_VECTORS] = {0};
 
     madd_rows(sum,
@@ -177,7 +177,7 @@ INLINE void madd_scores(const struct attend *a, struct page_work *w, int head, c
                             .words = column_words(a->sides[0], slot, width / 2, 0),
                             .stride = width,
                             .n_rows = width / 2,
-                            .ahead = ahead},
+                            .prefetch = prefetch},
               n);
     UNROLL
     for (int v = 0; v < MADD_VECTORS; v++) {
@@ -187,15 +187,15 @@ INLINE void madd_scores(const struct attend *a, struct page_work *w, int head, c
         UNROLL
         for (int h = 0; h < n; h++)
             store_v(w->scores[head + h] + at,
-                    seen_v(a, w->is_whole, at, float_v(sum[h][v]) * scale, all_v(-INFINITY)));
+                    visible_v(a, w->is_whole, at, float_v(sum[h][v]) * scale, all_v(-INFINITY)));
     }
 }
 
 /* acc = shrink acc + weights times values, of n heads and of a tile of columns. */
 INLINE void madd_values(const struct attend *a, const struct page_work *w, int head, const int n,
-                        int column, const char *ahead)
+                        int column, const char *prefetch)
 {
-    const int width = kv_width(a->head_width);
+    const int width = kv_width(a->head_dim);
     float *acc = a->acc + (ptrdiff_t)head * width + column;
     ivec sum[MADD_HEADS][MADD_VECTORS] = {0};
 
@@ -205,14 +205,14 @@ INLINE void madd_values(const struct attend *a, const struct page_work *w, int h
                                      w->begin / 2 * KV_COLUMNS,
                             .stride = PAGE_TOKENS,
                             .n_rows = (w->end - w->begin) / 2,
-                            .ahead = ahead},
+                            .prefetch = prefetch},
               n);
     UNROLL
     for (int h = 0; h < n; h++)
         UNROLL
     for (int v = 0; v < MADD_VECTORS; v++) {
         float *at = acc + h * width + v * LANES;
-        const fvec page = float_v(sum[h][v]) * all_v(w->units[head + h]);
+        const fvec page = float_v(sum[h][v]) * all_v(w->q_scales[head + h]);
 
         store_v(at, fma_v(load_v(at), all_v(w->shrink[head + h]), page));
     }
@@ -227,7 +227,7 @@ INLINE float share_out(const struct attend *a, struct page_work *w)
     float largest;
 
     for (int slot = w->begin; slot < w->end; slot += LANES) {
-        const fvec scale = seen_v(a, w->is_whole, slot, load_v(a->scales[1] + slot), all_v(0));
+        const fvec scale = visible_v(a, w->is_whole, slot, load_v(a->scales[1] + slot), all_v(0));
 
         most = max_v(most, scale);
         sum += scale;
@@ -251,7 +251,7 @@ INLINE float largest_score(const struct page_work *w, int head)
 
 /* A head's scores become shares times exp(score - largest of the page); gives the sums of the latter by
  * lane. */
-INLINE fvec weigh_page(struct page_work *w, int head, float largest)
+INLINE fvec softmax_page(struct page_work *w, int head, float largest)
 {
     const fvec factor = all_v(w->factors[head]), shift = all_v(-largest);
     fvec sum[MADD_VECTORS] = {0}, total = all_v(0);
@@ -284,7 +284,7 @@ INLINE void round_weights(struct page_work *w, int head, float factor)
 }
 
 /* Largest scores, and by how much the old sums and the page's stay below the new ones. */
-INLINE void renew_largest(const struct attend *a, struct page_work *w, float *largest)
+INLINE void update_max(const struct attend *a, struct page_work *w, float *largest)
 {
     for (int h = 0; h < a->n_heads; h++) {
         struct softmax *m = &a->states[h];
@@ -304,15 +304,15 @@ INLINE void renew_largest(const struct attend *a, struct page_work *w, float *la
 }
 
 /* The step of online softmax. A page's weights are relative to its own largest score. */
-INLINE void renew_page(const struct attend *a, struct page_work *w)
+INLINE void rescale_page(const struct attend *a, struct page_work *w)
 {
     const float scale = share_out(a, w);
     float largest[GROUP_HEADS], sums[GROUP_HEADS];
     fvec sum[GROUP_HEADS] = {0};
 
-    renew_largest(a, w, largest);
+    update_max(a, w, largest);
     for (int h = 0; h < a->n_heads; h++)
-        sum[h] = weigh_page(w, h, largest[h]);
+        sum[h] = softmax_page(w, h, largest[h]);
     for (int h = 0; h < GROUP_HEADS; h += 4)
         sums_v(sums + h, sum[h], sum[h + 1], sum[h + 2], sum[h + 3]);
     for (int h = 0; h < a->n_heads; h++) {
@@ -320,38 +320,38 @@ INLINE void renew_page(const struct attend *a, struct page_work *w)
         const float factor = most < (float)CODE_MAX ? most : (float)CODE_MAX;
 
         a->states[h].denominator = a->states[h].denominator * w->shrink[h] + sums[h] * w->grow[h];
-        w->units[h] = w->grow[h] * scale / factor;
+        w->q_scales[h] = w->grow[h] * scale / factor;
         round_weights(w, h, factor);
     }
 }
 
 /* ---- all of it ---- */
 
-INLINE void score_heads(const struct attend *a, struct page_work *w, int slot, const char *ahead)
+INLINE void score_heads(const struct attend *a, struct page_work *w, int slot, const char *prefetch)
 {
-    const int n_bytes = kv_width(a->head_width) / 2 / MADD_ROWS * MADD_FETCHES * LINE_BYTES;
+    const int n_bytes = kv_width(a->head_dim) / 2 / MADD_ROWS * MADD_FETCHES * LINE_BYTES;
     int head = 0;
 
-    for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, ahead += n_bytes)
-        madd_scores(a, w, head, MADD_HEADS, slot, ahead);
-    for (; head + 2 <= a->n_heads; head += 2, ahead += n_bytes)
-        madd_scores(a, w, head, 2, slot, ahead);
+    for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, prefetch += n_bytes)
+        madd_scores(a, w, head, MADD_HEADS, slot, prefetch);
+    for (; head + 2 <= a->n_heads; head += 2, prefetch += n_bytes)
+        madd_scores(a, w, head, 2, slot, prefetch);
     if (head < a->n_heads)
-        madd_scores(a, w, head, 1, slot, ahead);
+        madd_scores(a, w, head, 1, slot, prefetch);
 }
 
 INLINE void value_heads(const struct attend *a, const struct page_work *w, int column,
-                        const char *ahead)
+                        const char *prefetch)
 {
     const int n_bytes = PAGE_TOKENS / 2 / MADD_ROWS * MADD_FETCHES * LINE_BYTES;
     int head = 0;
 
-    for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, ahead += n_bytes)
-        madd_values(a, w, head, MADD_HEADS, column, ahead);
-    for (; head + 2 <= a->n_heads; head += 2, ahead += n_bytes)
-        madd_values(a, w, head, 2, column, ahead);
+    for (; head + MADD_HEADS <= a->n_heads; head += MADD_HEADS, prefetch += n_bytes)
+        madd_values(a, w, head, MADD_HEADS, column, prefetch);
+    for (; head + 2 <= a->n_heads; head += 2, prefetch += n_bytes)
+        madd_values(a, w, head, 2, column, prefetch);
     if (head < a->n_heads)
-        madd_values(a, w, head, 1, column, ahead);
+        madd_values(a, w, head, 1, column, prefetch);
 }
 
 INLINE void fetch_scales(const void *scales)
@@ -366,9 +366,9 @@ INLINE void fetch_scales(const void *scales)
 INLINE void attend_slots(const struct attend *a, const int begin, const int end,
                          const bool is_whole)
 {
-    const int width = kv_width(a->head_width);
+    const int width = kv_width(a->head_dim);
     const ptrdiff_t side_bytes = (ptrdiff_t)PAGE_TOKENS * width * 2;
-    const char *values = a->sides[1], *next = a->n_ahead_lines > 0 ? a->ahead[0] : values;
+    const char *values = a->sides[1], *next = a->n_prefetch_lines > 0 ? a->prefetch[0] : values;
     _Alignas(LINE_BYTES) struct page_work w;
 
     w.begin = begin;
@@ -376,10 +376,10 @@ INLINE void attend_slots(const struct attend *a, const int begin, const int end,
     w.is_whole = is_whole;
     fetch_scales(values + side_bytes);
     for (int h = 0; h < a->n_heads; h++)
-        w.factors[h] = a->units[h] * a->scale * LOG2_E;
+        w.factors[h] = a->q_scales[h] * a->scale * LOG2_E;
     for (int slot = begin; slot < end; slot += KV_COLUMNS)
         score_heads(a, &w, slot, values + (ptrdiff_t)slot * width * 2);
-    renew_page(a, &w);
+    rescale_page(a, &w);
     for (int column = 0; column < width; column += KV_COLUMNS)
         value_heads(a, &w, column, next + (ptrdiff_t)column * PAGE_TOKENS * 2);
     fetch_scales(next + side_bytes);
@@ -398,21 +398,21 @@ static void attend_group(const struct attend *a)
 /* Larger groups by parts. */
 static void attend_parts(const struct attend *a)
 {
-    const int width = kv_width(a->head_width);
+    const int width = kv_width(a->head_dim);
     struct attend part = *a;
 
     for (int n_left = a->n_heads; n_left > 0; n_left -= GROUP_HEADS) {
         part.n_heads = n_left < GROUP_HEADS ? n_left : GROUP_HEADS;
         attend_group(&part);
         part.codes += GROUP_HEADS * width;
-        part.units += GROUP_HEADS;
+        part.q_scales += GROUP_HEADS;
         part.states += GROUP_HEADS;
         part.acc += GROUP_HEADS * width;
-        part.n_ahead_lines = 0; /* once a page */
+        part.n_prefetch_lines = 0; /* once a page */
     }
 }
 
-static void level_attend_i16(const struct attend *a)
+static void isa_attend_i16(const struct attend *a)
 {
     if (a->n_heads <= GROUP_HEADS)
         attend_group(a);
@@ -420,4 +420,4 @@ static void level_attend_i16(const struct attend *a)
         attend_parts(a);
 }
 
-#define ATTN_I16_FUNCTIONS .attend_i16 = level_attend_i16, .codes_i16 = level_codes_i16
+#define ATTN_I16_FUNCTIONS .attend_i16 = isa_attend_i16, .codes_i16 = isa_codes_i16

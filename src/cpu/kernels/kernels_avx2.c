@@ -35,4 +35,4 @@ static int32_t bias_of(const int8_t *codes)
 
 extern const struct kernels kernels_avx2;
 const struct kernels kernels_avx2 = {
-    .name = "avx2", LEVEL_FUNCTIONS, ATTN_FUNCTIONS, ATTN_I16_FUNCTIONS};
+    .name = "avx2", ISA_FUNCTIONS, ATTN_FUNCTIONS, ATTN_I16_FUNCTIONS};

@@ -25,4 +25,4 @@ static int32_t bias_of(const int8_t *codes)
 
 extern const struct kernels kernels_avxvnni;
 const struct kernels kernels_avxvnni = {
-    .name = "avx-vnni", LEVEL_FUNCTIONS, ATTN_FUNCTIONS, ATTN_I16_FUNCTIONS};
+    .name = "avx-vnni", ISA_FUNCTIONS, ATTN_FUNCTIONS, ATTN_I16_FUNCTIONS};

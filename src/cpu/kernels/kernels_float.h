@@ -56,23 +56,23 @@ INLINE float sum_v(fvec v)
 /* The last n values, then zeros. */
 INLINE fvec load_part(const float *p, int n)
 {
-    float room[LANES] = {0};
+    float workspace[LANES] = {0};
 
-    memcpy(room, p, (size_t)n * sizeof(float));
-    return load_v(room);
+    memcpy(workspace, p, (size_t)n * sizeof(float));
+    return load_v(workspace);
 }
 
 /* ---- weights ---- */
 
 INLINE fvec load_bf16_part(const uint16_t *p, int n)
 {
-    uint16_t room[LANES] = {0};
+    uint16_t workspace[LANES] = {0};
 
-    memcpy(room, p, (size_t)n * sizeof(uint16_t));
-    return load_bf16(room);
+    memcpy(workspace, p, (size_t)n * sizeof(uint16_t));
+    return load_bf16(workspace);
 }
 
-static void level_widen_bf16(float *out, const void *in, int64_t n)
+static void isa_widen_bf16(float *out, const void *in, int64_t n)
 {
     const unsigned char *bytes = in;
     int64_t i = 0;
@@ -110,7 +110,7 @@ INLINE fvec load_weights_part(const void *row, bool is_bf16, int i, int n)
 }
 
 /* n_rows x n_x products, all sums in registers. */
-INLINE void dot_tile(const struct products *p, bool is_bf16, int row, int x, const int n_rows,
+INLINE void dot_tile(const struct gemm *p, bool is_bf16, int row, int x, const int n_rows,
                      const int n_x)
 {
     const int n = p->n, n_whole = n / LANES * LANES;
@@ -164,7 +164,7 @@ INLINE void dot_tile(const struct products *p, bool is_bf16, int row, int x, con
     }
 }
 
-INLINE void dot_rows(const struct products *p, bool is_bf16, int x, const int n_x)
+INLINE void dot_rows(const struct gemm *p, bool is_bf16, int x, const int n_x)
 {
     const int step = n_x == 1 ? GEMV_ROWS : DOT_ROWS;
     int row = 0;
@@ -175,7 +175,7 @@ INLINE void dot_rows(const struct products *p, bool is_bf16, int x, const int n_
         dot_tile(p, is_bf16, row, x, 1, n_x);
 }
 
-INLINE void all_products(const struct products *p, bool is_bf16)
+INLINE void gemm_all(const struct gemm *p, bool is_bf16)
 {
     int x = 0;
 
@@ -187,14 +187,14 @@ INLINE void all_products(const struct products *p, bool is_bf16)
         dot_rows(p, is_bf16, x, 1);
 }
 
-static void level_products_f32(const struct products *p)
+static void isa_gemm_f32(const struct gemm *p)
 {
-    all_products(p, false);
+    gemm_all(p, false);
 }
 
-static void level_products_bf16(const struct products *p)
+static void isa_gemm_bf16(const struct gemm *p)
 {
-    all_products(p, true);
+    gemm_all(p, true);
 }
 
 /* ---- the rest ---- */
@@ -221,7 +221,7 @@ INLINE fvec exp_v(fvec x)
     return choose_v(tiny, all_v(0.0f), p * (fvec)exponent);
 }
 
-static float level_scale(float *x, int n, float factor, float largest)
+static float isa_scale(float *x, int n, float factor, float largest)
 {
     fvec most = all_v(largest);
     int i = 0;
@@ -243,7 +243,7 @@ static float level_scale(float *x, int n, float factor, float largest)
     return largest;
 }
 
-static float level_exp_sum(float *x, int n, float shift)
+static float isa_exp_sum(float *x, int n, float shift)
 {
     fvec sum = all_v(0);
     int i = 0;
@@ -255,15 +255,15 @@ static float level_exp_sum(float *x, int n, float shift)
         sum += e;
     }
     if (i < n) {
-        float room[LANES];
+        float workspace[LANES];
         fvec e;
 
         for (int k = 0; k < LANES; k++)
-            room[k] = i + k < n ? x[i + k] - shift : -INFINITY;
-        e = exp_v(load_v(room));
+            workspace[k] = i + k < n ? x[i + k] - shift : -INFINITY;
+        e = exp_v(load_v(workspace));
         sum += e;
-        store_v(room, e);
-        memcpy(x + i, room, (size_t)(n - i) * sizeof(float));
+        store_v(workspace, e);
+        memcpy(x + i, workspace, (size_t)(n - i) * sizeof(float));
     }
     return sum_v(sum);
 }
@@ -289,7 +289,7 @@ INLINE void sum_columns(float *acc, struct rows v, const float *p, int column, c
         store_v(acc + column + c * LANES, sum[c]);
 }
 
-static void level_weighted_sum(float *acc, struct rows v, const float *p)
+static void isa_weighted_sum(float *acc, struct rows v, const float *p)
 {
     int column = 0;
 
@@ -304,7 +304,7 @@ static void level_weighted_sum(float *acc, struct rows v, const float *p)
             acc[i] = fmaf(p[r], v.data[(ptrdiff_t)r * v.n + i], acc[i]);
 }
 
-static void level_norm(float *out, const float *x, const float *weight, int n, float eps)
+static void isa_norm(float *out, const float *x, const float *weight, int n, float eps)
 {
     fvec even = all_v(0), odd = all_v(0);
     float inverse;
@@ -344,17 +344,17 @@ INLINE fvec swiglu_v(const float *pairs, struct swiglu s)
     return g * (one / (one + exp_v(all_v(-s.alpha) * g))) * (u + one);
 }
 
-static void level_swiglu(float *out, const float *u, int n, struct swiglu s)
+static void isa_swiglu(float *out, const float *u, int n, struct swiglu s)
 {
     int i = 0;
 
     for (; i + LANES <= n; i += LANES)
         store_v(out + i, swiglu_v(u + 2 * i, s));
     if (i < n) {
-        float room[2 * LANES] = {0}, units[LANES];
+        float workspace[2 * LANES] = {0}, units[LANES];
 
-        memcpy(room, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
-        store_v(units, swiglu_v(room, s));
+        memcpy(workspace, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
+        store_v(units, swiglu_v(workspace, s));
         memcpy(out + i, units, (size_t)(n - i) * sizeof(float));
     }
 }

@@ -20,7 +20,7 @@ enum {
     PARTS = GROUP_ROWS / LANES, /* vectors that hold one column of a group */
     STEPS = 8,                  /* of four columns, in a block of 32 */
     CHUNK_BLOCKS = 30,          /* 15 KB expanded: half the first-level cache; 90 = 3 of them */
-    FEW_TOKENS = 4,
+    SMALL_M_MAX = 4,
     NEAR_BLOCKS = 16,  /* of four groups: half the first-level cache, with its outliers' columns */
     OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
     STREAMS = 5,       /* parts of a group that are fetched side by side: a line of each a block */
@@ -49,16 +49,16 @@ INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[
 
 /* A product's sums: of one group with some tokens, or of some groups with one token, and then those of its
  * outliers too. */
-struct few {
-    const struct int8_products *p;
+struct small_m {
+    const struct int8_gemm *p;
     fvec acc[GROUPS_AT_ONCE][PARTS], outliers[GROUPS_AT_ONCE][PARTS];
 };
 
 /* A part of 32 columns: two vectors of four, which every group and token meets. */
-INLINE void few_columns(const struct int8_products *p, ivec sum[][PARTS], ptrdiff_t at, int column,
-                        const int n_x, const int n_groups)
+INLINE void small_m_columns(const struct int8_gemm *p, ivec sum[][PARTS], ptrdiff_t at, int column,
+                            const int n_x, const int n_groups)
 {
-    bytes a[FEW_TOKENS][2];
+    bytes a[SMALL_M_MAX][2];
 
     UNROLL
     for (int t = 0; t < n_x; t++) {
@@ -82,9 +82,9 @@ INLINE void few_columns(const struct int8_products *p, ivec sum[][PARTS], ptrdif
     }
 }
 
-INLINE void few_block(struct few *f, int block, const int n_x, const int n_groups)
+INLINE void small_m_block(struct small_m *f, int block, const int n_x, const int n_groups)
 {
-    const struct int8_products *p = f->p;
+    const struct int8_gemm *p = f->p;
     ivec sum[GROUPS_AT_ONCE][PARTS];
 
     UNROLL
@@ -94,8 +94,8 @@ INLINE void few_block(struct few *f, int block, const int n_x, const int n_group
         sum[i][h] = begin(p->x[n_x == 1 ? 0 : i].blocks[block].bias);
     UNROLL
     for (int v = 0; v < STEPS / 2; v++)
-        few_columns(p, sum, group_codes_at(block) + (ptrdiff_t)v * 64, block * 32 + 8 * v, n_x,
-                    n_groups);
+        small_m_columns(p, sum, group_codes_at(block) + (ptrdiff_t)v * 64, block * 32 + 8 * v, n_x,
+                        n_groups);
     UNROLL
     for (int g = 0; g < n_groups; g++) {
         fvec scales[PARTS];
@@ -111,7 +111,7 @@ INLINE void few_block(struct few *f, int block, const int n_x, const int n_group
 
 /* Asks for the next group while block b of one is multiplied, by parts side by side: memory answers several
  * streams sooner than one. */
-INLINE void fetch_next(const struct int8_products *p, int b)
+INLINE void fetch_next(const struct int8_gemm *p, int b)
 {
     const ptrdiff_t part = group_bytes(p->n_blocks) / (STREAMS * FETCH_BYTES) * FETCH_BYTES;
 
@@ -127,7 +127,7 @@ INLINE void fetch_line(const uint8_t *line)
 }
 
 /* Asks for what lies ahead of block b of several groups, which are streams by themselves. */
-INLINE void fetch_ahead(const struct int8_products *p, int b, const int n_groups)
+INLINE void prefetch_ahead(const struct int8_gemm *p, int b, const int n_groups)
 {
     UNROLL
     for (int g = 0; g < n_groups; g++) {
@@ -142,8 +142,8 @@ INLINE void fetch_ahead(const struct int8_products *p, int b, const int n_groups
 }
 
 /* One outlier of a token, one column of the weights, with all groups. */
-INLINE void outlier_step(const struct int8_products *p, const struct int8_outlier *o,
-                         fvec acc[][PARTS], const int n_groups)
+INLINE void outlier_step(const struct int8_gemm *p, const struct int8_outlier *o, fvec acc[][PARTS],
+                         const int n_groups)
 {
     const unsigned step = (unsigned)o->step, shift = step % 2 * 4;
     const int block = (int)(step / STEPS);
@@ -170,7 +170,7 @@ INLINE void outlier_step(const struct int8_products *p, const struct int8_outlie
 
 /* One token's outliers from the i-th on whose blocks have just been multiplied, and are in the first-level
  * cache, up to block `end`; gives the next one. */
-INLINE int few_outliers(struct few *f, int i, int end, const int n_groups)
+INLINE int small_m_outliers(struct small_m *f, int i, int end, const int n_groups)
 {
     const struct int8_row *row = f->p->x;
 
@@ -179,7 +179,7 @@ INLINE int few_outliers(struct few *f, int i, int end, const int n_groups)
     return i;
 }
 
-INLINE void few_store(const struct few *f, const int n_x, const int n_groups)
+INLINE void small_m_store(const struct small_m *f, const int n_x, const int n_groups)
 {
     const bool has_outliers = n_x == 1 && f->p->x->n_outliers > 0;
 
@@ -191,9 +191,9 @@ INLINE void few_store(const struct few *f, const int n_x, const int n_groups)
                 has_outliers ? f->acc[i][h] + f->outliers[i][h] : f->acc[i][h]);
 }
 
-INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n_groups)
+INLINE void small_m_tokens(const struct int8_gemm *p, const int n_x, const int n_groups)
 {
-    struct few f = {.p = p};
+    struct small_m f = {.p = p};
     int next = 0;
 
     UNROLL
@@ -207,19 +207,19 @@ INLINE void few_tokens(const struct int8_products *p, const int n_x, const int n
         for (int b = first; b < end; b++) {
             if (n_groups == 1)
                 fetch_next(p, b);
-            else if (p->fetches_ahead)
-                fetch_ahead(p, b, n_groups);
-            few_block(&f, b, n_x, n_groups);
+            else if (p->has_prefetch)
+                prefetch_ahead(p, b, n_groups);
+            small_m_block(&f, b, n_x, n_groups);
         }
         if (n_x == 1)
-            next = few_outliers(&f, next, end, n_groups);
+            next = small_m_outliers(&f, next, end, n_groups);
     }
-    few_store(&f, n_x, n_groups);
+    small_m_store(&f, n_x, n_groups);
 }
 
 /* ---- many tokens ---- */
 
-static void expand(struct expanded *out, const struct int8_products *p, int first, int n)
+static void expand(struct expanded *out, const struct int8_gemm *p, int first, int n)
 {
     for (int b = 0; b < n; b++) {
         const uint8_t *codes = p->groups[0] + group_codes_at(first + b);
@@ -239,8 +239,8 @@ static void expand(struct expanded *out, const struct int8_products *p, int firs
 
 /* A chunk's n blocks, from block `first` on, times n_x tokens from token x on; sums go on in
  * p->out. */
-INLINE void many_tile(const struct int8_products *p, const struct expanded *e, int first, int n,
-                      int x, const int n_x)
+INLINE void large_m_tile(const struct int8_gemm *p, const struct expanded *e, int first, int n,
+                         int x, const int n_x)
 {
     const int8_t *codes[INT8_TOKENS];
     const struct int8_block *blocks[INT8_TOKENS];
@@ -285,7 +285,7 @@ INLINE void many_tile(const struct int8_products *p, const struct expanded *e, i
     }
 }
 
-static void many_tokens(const struct int8_products *p)
+static void large_m_tokens(const struct int8_gemm *p)
 {
     struct expanded chunk;
 
@@ -296,11 +296,11 @@ static void many_tokens(const struct int8_products *p)
 
         expand(&chunk, p, first, n);
         for (; x + INT8_TOKENS <= p->n_x; x += INT8_TOKENS)
-            many_tile(p, &chunk, first, n, x, INT8_TOKENS);
+            large_m_tile(p, &chunk, first, n, x, INT8_TOKENS);
         for (; x + 2 <= p->n_x; x += 2)
-            many_tile(p, &chunk, first, n, x, 2);
+            large_m_tile(p, &chunk, first, n, x, 2);
         if (x < p->n_x)
-            many_tile(p, &chunk, first, n, x, 1);
+            large_m_tile(p, &chunk, first, n, x, 1);
     }
 }
 
@@ -315,7 +315,7 @@ INLINE void add_outliers(float *out, const fvec sums[PARTS])
         store_v(out + h * LANES, load_v(out + h * LANES) + sums[h]);
 }
 
-static void outliers_packed(const struct int8_products *p, const struct int8_row *row, float *out)
+static void outliers_packed(const struct int8_gemm *p, const struct int8_row *row, float *out)
 {
     fvec sums[1][PARTS];
 
@@ -352,9 +352,9 @@ static int outliers_expanded(const struct int8_row *row, const struct expanded *
 
 /* Chunk by chunk, what is done with it once it is expanded, and all tokens' outliers. The function is known where this
  * is called, and becomes part of it; NULL: outliers alone. */
-INLINE void expanded_products(const struct int8_products *p,
-                              void (*of_chunk)(const struct int8_products *,
-                                               const struct expanded *, int first, int n))
+INLINE void expanded_gemm(const struct int8_gemm *p,
+                          void (*of_chunk)(const struct int8_gemm *, const struct expanded *,
+                                           int first, int n))
 {
     struct expanded chunk;
     fvec sums[INT8_X_MAX][PARTS];
@@ -378,13 +378,13 @@ INLINE void expanded_products(const struct int8_products *p,
 }
 
 /* With many of them it is quicker to expand the group once more. */
-static void outliers_many(const struct int8_products *p)
+static void outliers_many(const struct int8_gemm *p)
 {
-    expanded_products(p, NULL);
+    expanded_gemm(p, NULL);
 }
 
 /* Of one group and its tokens. */
-static void level_outliers_int8(const struct int8_products *p)
+static void isa_outliers_int8(const struct int8_gemm *p)
 {
     int n = 0;
 
@@ -401,33 +401,33 @@ static void level_outliers_int8(const struct int8_products *p)
 
 /* ---- all of it ---- */
 
-static void one_token_products(const struct int8_products *p)
+static void gemv_int8(const struct int8_gemm *p)
 {
     if (p->n_groups == 4)
-        few_tokens(p, 1, 4);
+        small_m_tokens(p, 1, 4);
     else if (p->n_groups == 3)
-        few_tokens(p, 1, 3);
+        small_m_tokens(p, 1, 3);
     else if (p->n_groups == 2)
-        few_tokens(p, 1, 2);
+        small_m_tokens(p, 1, 2);
     else
-        few_tokens(p, 1, 1);
+        small_m_tokens(p, 1, 1);
 }
 
-static void level_products_int8(const struct int8_products *p)
+static void isa_gemm_int8(const struct int8_gemm *p)
 {
     if (p->n_x == 1) {
-        one_token_products(p);
+        gemv_int8(p);
         return;
     }
     if (p->n_x == 2)
-        few_tokens(p, 2, 1);
+        small_m_tokens(p, 2, 1);
     else if (p->n_x == 3)
-        few_tokens(p, 3, 1);
+        small_m_tokens(p, 3, 1);
     else if (p->n_x == 4)
-        few_tokens(p, 4, 1);
+        small_m_tokens(p, 4, 1);
     else
-        many_tokens(p);
-    level_outliers_int8(p);
+        large_m_tokens(p);
+    isa_outliers_int8(p);
 }
 
 /* ---- activations ---- */
@@ -455,7 +455,7 @@ INLINE float largest_of(const float *x)
 
 /* code = round(x * 127 / largest), ties to even, and x is about code * largest / 127. Blocks below
  * 1e-30 become zeros. */
-static void level_quantise(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks)
+static void isa_quantise(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks)
 {
     const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves the integer below */
 
@@ -476,14 +476,13 @@ static void level_quantise(int8_t *codes, struct int8_block *blocks, const float
 }
 
 /* What a level multiplies many tokens with may be its own: it names that function before. */
-#ifndef LEVEL_PRODUCTS_INT8
-#define LEVEL_PRODUCTS_INT8 level_products_int8
+#ifndef ISA_GEMM_INT8
+#define ISA_GEMM_INT8 isa_gemm_int8
 #endif
 
 /* The members of struct kernels that both headers fill. */
-#define LEVEL_FUNCTIONS                                                                            \
-    .widen_bf16 = level_widen_bf16, .widen_mxfp4 = widen_mxfp4_plain,                              \
-    .products_f32 = level_products_f32, .products_bf16 = level_products_bf16,                      \
-    .quantise = level_quantise, .products_int8 = LEVEL_PRODUCTS_INT8,                              \
-    .weighted_sum = level_weighted_sum, .scale = level_scale, .exp_sum = level_exp_sum,            \
-    .norm = level_norm, .swiglu = level_swiglu
+#define ISA_FUNCTIONS                                                                              \
+    .widen_bf16 = isa_widen_bf16, .dequant_mxfp4 = dequant_mxfp4_ref, .gemm_f32 = isa_gemm_f32,    \
+    .gemm_bf16 = isa_gemm_bf16, .quantise = isa_quantise, .gemm_int8 = ISA_GEMM_INT8,              \
+    .weighted_sum = isa_weighted_sum, .scale = isa_scale, .exp_sum = isa_exp_sum,                  \
+    .norm = isa_norm, .swiglu = isa_swiglu

@@ -4,4 +4,4 @@
 #include "cpu/kernels/kernels_int8.h"
 
 extern const struct kernels kernels_neon;
-const struct kernels kernels_neon = {.name = "neon", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};
+const struct kernels kernels_neon = {.name = "neon", ISA_FUNCTIONS, ATTN_FUNCTIONS};

@@ -5,8 +5,8 @@
  * A vector of sums holds rows r and r + 1 times tokens t and t + 1: r t, r t+1, r+1 t, r+1 t+1. */
 #include "cpu/kernels/kernels_neon.h"
 
-static void i8mm_products_int8(const struct int8_products *p);
-#define LEVEL_PRODUCTS_INT8 i8mm_products_int8
+static void i8mm_gemm_int8(const struct int8_gemm *p);
+#define ISA_GEMM_INT8 i8mm_gemm_int8
 #include "cpu/kernels/kernels_int8.h"
 
 enum {
@@ -21,7 +21,7 @@ struct paired {
     fvec scales[PARTS];
 };
 
-static void expand_pairs(struct paired *out, const struct int8_products *p, int first, int n)
+static void expand_pairs(struct paired *out, const struct int8_gemm *p, int first, int n)
 {
     for (int b = 0; b < n; b++) {
         const uint8_t *codes = p->groups[0] + group_codes_at(first + b);
@@ -56,8 +56,8 @@ INLINE ivec one_token(int32x4_t a, int32x4_t b, int token)
 
 /* A chunk's n blocks times up to four tokens from token x on; sums go on in p->out. Where there are
  * fewer, the last one stands for those that are missing. */
-INLINE void quad_tile(const struct int8_products *p, const struct paired *e, int first, int n,
-                      int x, int n_x)
+INLINE void quad_tile(const struct int8_gemm *p, const struct paired *e, int first, int n, int x,
+                      int n_x)
 {
     const int8_t *codes[QUAD];
     const struct int8_block *blocks[QUAD];
@@ -104,12 +104,12 @@ INLINE void quad_tile(const struct int8_products *p, const struct paired *e, int
             store_v(p->out + (ptrdiff_t)(x + t) * GROUP_ROWS + h * LANES, acc[t][h]);
 }
 
-static void i8mm_products_int8(const struct int8_products *p)
+static void i8mm_gemm_int8(const struct int8_gemm *p)
 {
     struct paired chunk[CHUNK_BLOCKS];
 
-    if (p->n_x <= FEW_TOKENS) {
-        level_products_int8(p);
+    if (p->n_x <= SMALL_M_MAX) {
+        isa_gemm_int8(p);
         return;
     }
     memset(p->out, 0, (size_t)p->n_x * GROUP_ROWS * sizeof(float));
@@ -120,8 +120,8 @@ static void i8mm_products_int8(const struct int8_products *p)
         for (int x = 0; x < p->n_x; x += QUAD)
             quad_tile(p, chunk, first, n, x, p->n_x - x < QUAD ? p->n_x - x : QUAD);
     }
-    level_outliers_int8(p);
+    isa_outliers_int8(p);
 }
 
 extern const struct kernels kernels_neon_i8mm;
-const struct kernels kernels_neon_i8mm = {.name = "neon-i8mm", LEVEL_FUNCTIONS, ATTN_FUNCTIONS};
+const struct kernels kernels_neon_i8mm = {.name = "neon-i8mm", ISA_FUNCTIONS, ATTN_FUNCTIONS};

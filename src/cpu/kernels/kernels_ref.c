@@ -76,7 +76,7 @@ static float e8m0_value(uint8_t scale)
     return value;
 }
 
-void widen_mxfp4_plain(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n)
+void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n)
 {
     for (int64_t b = 0; b < n / MXFP4_BLOCK; b++) {
         const uint8_t *codes = blocks + b * MXFP4_BLOCK_BYTES;
@@ -114,13 +114,13 @@ static inline float lanes_total(const struct lanes *sum)
 }
 
 /* The last n % LANES elements, followed by zeros. */
-static inline const float *padded(float room[LANES], const float *row, int n)
+static inline const float *padded(float workspace[LANES], const float *row, int n)
 {
     const int n_whole = n / LANES * LANES;
 
-    memset(room, 0, LANES * sizeof(float));
-    memcpy(room, row + n_whole, (size_t)(n - n_whole) * sizeof(float));
-    return room;
+    memset(workspace, 0, LANES * sizeof(float));
+    memcpy(workspace, row + n_whole, (size_t)(n - n_whole) * sizeof(float));
+    return workspace;
 }
 
 static float dot(const float *row, const float *x, int n)
@@ -133,16 +133,16 @@ static float dot(const float *row, const float *x, int n)
         lanes_add(&sum, &w, x + i);
     }
     if (n % LANES != 0) {
-        float row_room[LANES], x_room[LANES];
+        float row_room[LANES], x_workspace[LANES];
         const struct lanes w = lanes_load(padded(row_room, row, n));
 
-        lanes_add(&sum, &w, padded(x_room, x, n));
+        lanes_add(&sum, &w, padded(x_workspace, x, n));
     }
     return lanes_total(&sum);
 }
 
 /* Two rows of activations at a time use each loaded weight twice; the sums are those of dot(). */
-static void dots_of_two(const struct products *p, int x)
+static void dots_of_two(const struct gemm *p, int x)
 {
     const int n_whole = p->n / LANES * LANES;
     const float *x0 = p->x[x], *x1 = p->x[x + 1];
@@ -159,18 +159,18 @@ static void dots_of_two(const struct products *p, int x)
             lanes_add(&sum1, &l, x1 + i);
         }
         if (n_whole < p->n) {
-            float row_room[LANES], x_room[LANES];
+            float row_room[LANES], x_workspace[LANES];
             const struct lanes l = lanes_load(padded(row_room, row, p->n));
 
-            lanes_add(&sum0, &l, padded(x_room, x0, p->n));
-            lanes_add(&sum1, &l, padded(x_room, x1, p->n));
+            lanes_add(&sum0, &l, padded(x_workspace, x0, p->n));
+            lanes_add(&sum1, &l, padded(x_workspace, x1, p->n));
         }
         out0[r] = lanes_total(&sum0);
         out1[r] = lanes_total(&sum1);
     }
 }
 
-static void ref_products_f32(const struct products *p)
+static void ref_gemm_f32(const struct gemm *p)
 {
     int x = 0;
 
@@ -277,18 +277,18 @@ static void ref_swiglu(float *out, const float *u, int n, struct swiglu s)
     for (; i + 4 <= n; i += 4)
         store4(out + i, swiglu_pairs(u + 2 * i, s));
     if (i < n) {
-        float room[8] = {0}, units[4];
+        float workspace[8] = {0}, units[4];
 
-        memcpy(room, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
-        store4(units, swiglu_pairs(room, s));
+        memcpy(workspace, u + 2 * i, (size_t)(n - i) * 2 * sizeof(float));
+        store4(units, swiglu_pairs(workspace, s));
         memcpy(out + i, units, (size_t)(n - i) * sizeof(float));
     }
 }
 
 const struct kernels kernels_ref = {.name = "ref",
                                     .widen_bf16 = ref_widen_bf16,
-                                    .widen_mxfp4 = widen_mxfp4_plain,
-                                    .products_f32 = ref_products_f32,
+                                    .dequant_mxfp4 = dequant_mxfp4_ref,
+                                    .gemm_f32 = ref_gemm_f32,
                                     .weighted_sum = ref_weighted_sum,
                                     .scale = ref_scale,
                                     .exp_sum = ref_exp_sum,

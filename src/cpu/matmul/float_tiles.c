@@ -2,7 +2,7 @@
 
 enum {
     TILE_ROWS = GROUP_ROWS, /* even, for pairs; a row of a transposed tile is half a cache line */
-    FEW_FLOATS = 4096,      /* of rows widened for few tokens: half the first-level cache */
+    SMALL_M_FLOATS = 4096,  /* of rows widened for few tokens: half the first-level cache */
     PIECE_TOKENS = 64       /* rows of inputs that a tile is multiplied with at once */
 };
 
@@ -19,9 +19,9 @@ struct tile {
 
 /* ---- how a matrix is read ---- */
 
-bool float_is_rounded(const struct kernels *k, const struct matmul *m)
+bool float_uses_bf16(const struct kernels *k, const struct matmul *m)
 {
-    return k->products_rounded != NULL && m->w.layout == LAYOUT_ROWS && m->w.dtype == DTYPE_BF16 &&
+    return k->gemm_bf16_act != NULL && m->w.layout == LAYOUT_ROWS && m->w.dtype == DTYPE_BF16 &&
            !m->is_exact;
 }
 
@@ -29,35 +29,35 @@ bool float_is_rounded(const struct kernels *k, const struct matmul *m)
 bool float_is_in_place(const struct kernels *k, const struct matmul *m)
 {
     return m->w.layout == LAYOUT_ROWS &&
-           (m->w.dtype == DTYPE_F32 || float_is_rounded(k, m) ||
-            (m->w.dtype == DTYPE_BF16 && k->products_bf16 != NULL && m->n_tokens <= FEW_TOKENS));
+           (m->w.dtype == DTYPE_F32 || float_uses_bf16(k, m) ||
+            (m->w.dtype == DTYPE_BF16 && k->gemm_bf16 != NULL && m->n_tokens <= SMALL_M_MAX));
 }
 
 /* Weight rows [first, first + n) as f32, one behind the other. */
-static const float *widen_rows(const struct kernels *k, const struct matmul *m, float *room,
+static const float *widen_rows(const struct kernels *k, const struct matmul *m, float *workspace,
                                int64_t first, int n)
 {
     const int64_t n_columns = m->w.dim[1];
     float column[TILE_ROWS];
 
     if (m->w.layout == LAYOUT_ROWS) {
-        cpu_widen(k, room, &m->w, first * n_columns, n * n_columns);
-        return room;
+        cpu_widen(k, workspace, &m->w, first * n_columns, n * n_columns);
+        return workspace;
     }
     for (int64_t c = 0; c < n_columns; c++) {
         cpu_widen(k, column, &m->w, c * m->w.dim[0] + first, n);
         for (int r = 0; r < n; r++)
-            room[r * n_columns + c] = column[r];
+            workspace[r * n_columns + c] = column[r];
     }
-    return room;
+    return workspace;
 }
 
 /* How many rows of a tile are widened before they are multiplied: an even number. */
 static int rows_at_once(const struct kernels *k, const struct matmul *m)
 {
-    const int64_t n = FEW_FLOATS / m->w.dim[1] / 2 * 2;
+    const int64_t n = SMALL_M_FLOATS / m->w.dim[1] / 2 * 2;
 
-    if (m->n_tokens > FEW_TOKENS || m->w.layout != LAYOUT_ROWS || n >= TILE_ROWS ||
+    if (m->n_tokens > SMALL_M_MAX || m->w.layout != LAYOUT_ROWS || n >= TILE_ROWS ||
         float_is_in_place(k, m))
         return TILE_ROWS;
     return n < 2 ? 2 : (int)n;
@@ -65,59 +65,59 @@ static int rows_at_once(const struct kernels *k, const struct matmul *m)
 
 /* ---- products ---- */
 
-static void multiply_rounded(const struct tile *t, struct patch p, float *products)
+static void multiply_bf16(const struct tile *t, struct out_tile p, float *gemm)
 {
-    const struct rounded *rounded = &t->inputs->rounded;
+    const struct bf16_rows *bf16_rows = &t->inputs->bf16_rows;
     const uint16_t *x[PIECE_TOKENS];
 
     for (int i = 0; i < p.n_tokens; i++)
-        x[i] = rounded->rows + matmul_input_row(t->m, p.token + i) * rounded->n_columns;
-    t->cpu->kernels->products_rounded(&(struct rounded_products){
-        .out = products,
+        x[i] = bf16_rows->rows + matmul_input_row(t->m, p.token + i) * bf16_rows->n_columns;
+    t->cpu->kernels->gemm_bf16_act(&(struct bf16_act_gemm){
+        .out = gemm,
         .out_stride = TILE_ROWS,
         .w = t->w,
         .x = x,
         .panels =
-            t->m->gather == NULL ? panels_from(rounded, matmul_input_row(t->m, p.token)) : NULL,
+            t->m->gather == NULL ? panels_from(bf16_rows, matmul_input_row(t->m, p.token)) : NULL,
         .n_rows = p.n_rows,
         .n = (int)t->m->w.dim[1],
         .n_x = p.n_tokens});
 }
 
-static void multiply_floats(const struct tile *t, struct patch p, float *products)
+static void multiply_floats(const struct tile *t, struct out_tile p, float *gemm)
 {
     const struct kernels *k = t->cpu->kernels;
     const float *x[PIECE_TOKENS];
-    const struct products args = {.out = products,
-                                  .out_stride = TILE_ROWS,
-                                  .w = t->w,
-                                  .x = x,
-                                  .n_rows = p.n_rows,
-                                  .n = (int)t->m->w.dim[1],
-                                  .n_x = p.n_tokens};
+    const struct gemm args = {.out = gemm,
+                              .out_stride = TILE_ROWS,
+                              .w = t->w,
+                              .x = x,
+                              .n_rows = p.n_rows,
+                              .n = (int)t->m->w.dim[1],
+                              .n_x = p.n_tokens};
 
     for (int i = 0; i < p.n_tokens; i++)
         x[i] = t->inputs->x + matmul_input_row(t->m, p.token + i) * t->m->w.dim[1];
-    (t->is_bf16 ? k->products_bf16 : k->products_f32)(&args);
+    (t->is_bf16 ? k->gemm_bf16 : k->gemm_f32)(&args);
 }
 
 /* With all tokens, piece by piece. */
 static void multiply_tile(const struct tile *t)
 {
-    float products[PIECE_TOKENS * TILE_ROWS];
+    float gemm[PIECE_TOKENS * TILE_ROWS];
 
     for (int token = 0; token < t->m->n_tokens; token += PIECE_TOKENS) {
         const int n_left = t->m->n_tokens - token;
-        const struct patch p = {.token = token,
-                                .n_tokens = n_left < PIECE_TOKENS ? n_left : PIECE_TOKENS,
-                                .row = t->row,
-                                .n_rows = t->n_rows};
+        const struct out_tile p = {.token = token,
+                                   .n_tokens = n_left < PIECE_TOKENS ? n_left : PIECE_TOKENS,
+                                   .row = t->row,
+                                   .n_rows = t->n_rows};
 
-        if (float_is_rounded(t->cpu->kernels, t->m))
-            multiply_rounded(t, p, products);
+        if (float_uses_bf16(t->cpu->kernels, t->m))
+            multiply_bf16(t, p, gemm);
         else
-            multiply_floats(t, p, products);
-        matmul_finish(t->cpu, t->m, p, products);
+            multiply_floats(t, p, gemm);
+        matmul_finish(t->cpu, t->m, p, gemm);
     }
 }
 

@@ -3,17 +3,17 @@
 #define CPU_MATMUL_FLOAT_TILES_H
 
 #include "cpu/matmul/matmul.h"
-#include "cpu/matmul/rounded.h"
+#include "cpu/matmul/bf16_rows.h"
 
-enum { FEW_TOKENS = 4 }; /* up to here widening costs more than the products */
+enum { SMALL_M_MAX = 4 }; /* up to here widening costs more than the products */
 
 struct float_inputs {
-    const float *x;         /* (n_rows, n_columns) */
-    struct rounded rounded; /* the same, where float_is_rounded() */
+    const float *x;             /* (n_rows, n_columns) */
+    struct bf16_rows bf16_rows; /* the same, where float_uses_bf16() */
 };
 
 /* Whether the level multiplies these weights with rounded inputs. */
-bool float_is_rounded(const struct kernels *k, const struct matmul *m);
+bool float_uses_bf16(const struct kernels *k, const struct matmul *m);
 
 /* Whether the kernel reads them as they lie; else a thread needs room for a tile of floats. */
 bool float_is_in_place(const struct kernels *k, const struct matmul *m);

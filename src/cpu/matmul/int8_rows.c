@@ -21,7 +21,7 @@ static const float OUTLIER = 3.25f;
 struct int8_run {
     const struct kernels *kernels;
     struct int8_row *rows;
-    struct int8_room rooms; /* of all rows */
+    struct int8_row_buffers workspaces; /* of all rows */
     const float *x;
     int64_t n_columns;
 };
@@ -37,23 +37,23 @@ static float root_mean_square(const struct kernels *k, const float *x, int64_t n
 {
     float sum;
 
-    k->products_f32(&(struct products){
+    k->gemm_f32(&(struct gemm){
         .out = &sum, .out_stride = 1, .w = x, .x = &x, .n_rows = 1, .n = (int)n, .n_x = 1});
     return sqrtf(sum / (float)n);
 }
 
 /* A value's code is +-127 and its step |x| / 127: the value itself. Of 1 and -1 in every column of four. */
-struct outlier_forms {
+struct outlier_table {
     struct int8_outlier of[4][2];
 };
 
-static void fill_forms(const struct kernels *k, struct outlier_forms *forms)
+static void fill_outlier_table(const struct kernels *k, struct outlier_table *table)
 {
     for (int column = 0; column < 4; column++)
         for (int sign = 0; sign < 2; sign++) {
             float alone[MXFP4_BLOCK] = {0};
             int8_t codes[MXFP4_BLOCK];
-            struct int8_outlier *o = &forms->of[column][sign];
+            struct int8_outlier *o = &table->of[column][sign];
 
             alone[column] = sign == 0 ? 1.0f : -1.0f;
             k->quantise(codes, &o->block, alone, 1);
@@ -61,9 +61,9 @@ static void fill_forms(const struct kernels *k, struct outlier_forms *forms)
         }
 }
 
-static struct int8_outlier outlier_of(const struct outlier_forms *forms, float x, int64_t column)
+static struct int8_outlier outlier_of(const struct outlier_table *table, float x, int64_t column)
 {
-    struct int8_outlier o = forms->of[column % 4][x < 0];
+    struct int8_outlier o = table->of[column % 4][x < 0];
 
     o.step = (int32_t)(column / 4);
     o.block.scale *= fabsf(x);
@@ -71,9 +71,10 @@ static struct int8_outlier outlier_of(const struct outlier_forms *forms, float x
 }
 
 /* Takes the values above `most` out of block b, and codes the rest again. */
-static void take_out(const struct kernels *k, struct int8_row *row, const struct int8_room *room,
-                     const struct outlier_forms *forms, const float *x, int b, int n_most,
-                     float most)
+static void extract_outliers(const struct kernels *k, struct int8_row *row,
+                             const struct int8_row_buffers *workspace,
+                             const struct outlier_table *table, const float *x, int b, int n_most,
+                             float most)
 {
     float rest[MXFP4_BLOCK];
 
@@ -81,32 +82,32 @@ static void take_out(const struct kernels *k, struct int8_row *row, const struct
     for (int i = 0; i < MXFP4_BLOCK; i++) {
         if (!(fabsf(rest[i]) > most) || row->n_outliers == n_most)
             continue;
-        room->outliers[row->n_outliers++] =
-            outlier_of(forms, rest[i], (int64_t)b * MXFP4_BLOCK + i);
+        workspace->outliers[row->n_outliers++] =
+            outlier_of(table, rest[i], (int64_t)b * MXFP4_BLOCK + i);
         rest[i] = 0;
     }
-    k->quantise(room->codes + (int64_t)b * MXFP4_BLOCK, room->blocks + b, rest, 1);
+    k->quantise(workspace->codes + (int64_t)b * MXFP4_BLOCK, workspace->blocks + b, rest, 1);
 }
 
-struct int8_row int8_row_of(const struct kernels *k, const struct int8_room *room, const float *x,
-                            int64_t n_columns)
+struct int8_row int8_row_of(const struct kernels *k, const struct int8_row_buffers *workspace,
+                            const float *x, int64_t n_columns)
 {
     const int n_blocks = (int)(n_columns / MXFP4_BLOCK);
     const float most = OUTLIER * root_mean_square(k, x, n_columns); /* NaN or inf: none is above */
     struct int8_row row = {
-        .codes = room->codes, .blocks = room->blocks, .outliers = room->outliers};
-    struct outlier_forms forms;
-    bool has_forms = false;
+        .codes = workspace->codes, .blocks = workspace->blocks, .outliers = workspace->outliers};
+    struct outlier_table table;
+    bool has_table = false;
 
-    k->quantise(room->codes, room->blocks, x, n_blocks);
+    k->quantise(workspace->codes, workspace->blocks, x, n_blocks);
     for (int b = 0; b < n_blocks; b++) {
-        if (!(2 * LARGEST_CODE * room->blocks[b].scale > most))
+        if (!(2 * LARGEST_CODE * workspace->blocks[b].scale > most))
             continue;
-        if (!has_forms)
-            fill_forms(k, &forms);
-        has_forms = true;
-        take_out(k, &row, room, &forms, x + (int64_t)b * MXFP4_BLOCK, b,
-                 (int)(n_columns / COLUMNS_AN_OUTLIER), most);
+        if (!has_table)
+            fill_outlier_table(k, &table);
+        has_table = true;
+        extract_outliers(k, &row, workspace, &table, x + (int64_t)b * MXFP4_BLOCK, b,
+                         (int)(n_columns / COLUMNS_PER_OUTLIER), most);
     }
     return row;
 }
@@ -115,18 +116,18 @@ static void quantise_row(void *ctx, int row, int worker)
 {
     const struct int8_run *run = ctx;
     const int64_t K = run->n_columns;
-    const struct int8_room room = {.codes = run->rooms.codes + row * row_bytes(K),
-                                   .blocks = run->rooms.blocks + row * (K / MXFP4_BLOCK),
-                                   .outliers =
-                                       run->rooms.outliers + row * (K / COLUMNS_AN_OUTLIER)};
+    const struct int8_row_buffers workspace = {
+        .codes = run->workspaces.codes + row * row_bytes(K),
+        .blocks = run->workspaces.blocks + row * (K / MXFP4_BLOCK),
+        .outliers = run->workspaces.outliers + row * (K / COLUMNS_PER_OUTLIER)};
 
     (void)worker;
-    run->rows[row] = int8_row_of(run->kernels, &room, run->x + row * K, K);
+    run->rows[row] = int8_row_of(run->kernels, &workspace, run->x + row * K, K);
 }
 
 size_t int8_row_bytes(size_t n_columns)
 {
-    return sizeof(struct int8_row) + n_columns / COLUMNS_AN_OUTLIER * sizeof(struct int8_outlier) +
+    return sizeof(struct int8_row) + n_columns / COLUMNS_PER_OUTLIER * sizeof(struct int8_outlier) +
            n_columns / MXFP4_BLOCK * sizeof(struct int8_block) +
            (size_t)row_bytes((int64_t)n_columns);
 }
@@ -138,11 +139,12 @@ enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, cons
     struct int8_run run = {.kernels = cpu->kernels, .x = x, .n_columns = n_columns};
     enum osp_status st;
 
-    TRY(room_need(&cpu->quantised, n, int8_row_bytes(K), "int8 activations"));
-    *out = run.rows = cpu->quantised.data;
-    run.rooms.outliers = (struct int8_outlier *)(run.rows + n);
-    run.rooms.blocks = (struct int8_block *)(run.rooms.outliers + n * (K / COLUMNS_AN_OUTLIER));
-    run.rooms.codes = (int8_t *)(run.rooms.blocks + n * (K / MXFP4_BLOCK));
+    TRY(workspace_reserve(&cpu->act_int8, n, int8_row_bytes(K), "int8 activations"));
+    *out = run.rows = cpu->act_int8.data;
+    run.workspaces.outliers = (struct int8_outlier *)(run.rows + n);
+    run.workspaces.blocks =
+        (struct int8_block *)(run.workspaces.outliers + n * (K / COLUMNS_PER_OUTLIER));
+    run.workspaces.codes = (int8_t *)(run.workspaces.blocks + n * (K / MXFP4_BLOCK));
     pool_run(cpu->pool, quantise_row, &run, n_rows);
 out:
     return st;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "cpu/matmul/int8_arranged.h"
+#include "cpu/matmul/int8_interleaved.h"
 #include "cpu/matmul/pack.h"
 
 /* Rows of inputs that one group after the other is multiplied with. */
@@ -11,8 +11,8 @@ enum {
     PIECE_ROUND = 16,        /* tokens: what kernels of many tokens take at once divides it */
     PIECE_BYTES = 240 << 10, /* of them, as int8: half of the second-level cache */
     /* Of arranged ones, by CPUs whose second-level cache has 1 MB or more. */
-    ARRANGED_TOKENS = INT8_X_MAX,
-    ARRANGED_BYTES = 480 << 10
+    INTERLEAVED_TOKENS = INT8_X_MAX,
+    INTERLEAVED_BYTES = 480 << 10
 };
 
 /* A share of a job's groups, and what is known of the job. */
@@ -31,7 +31,7 @@ static const uint8_t *group_at(const struct share_of_job *s, int group)
 
 static int rows_of(const struct share_of_job *s, int group)
 {
-    return matmul_patch(s->m, 0, 1, (int64_t)group * GROUP_ROWS).n_rows;
+    return matmul_out_tile(s->m, 0, 1, (int64_t)group * GROUP_ROWS).n_rows;
 }
 
 static int blocks_of(const struct share_of_job *s)
@@ -83,13 +83,13 @@ static void multiply_streams(const struct share_of_job *s, int i, int n)
 {
     float sums[GROUPS_AT_ONCE * GROUP_ROWS];
     const int next = i + GROUPS_AT_ONCE < s->n ? i + GROUPS_AT_ONCE : i;
-    struct int8_products p = {.out = sums,
-                              .next = group_at(s, stream_group(s, next)),
-                              .x = &s->rows[matmul_input_row(s->m, 0)],
-                              .n_blocks = blocks_of(s),
-                              .n_x = 1,
-                              .n_groups = n,
-                              .fetches_ahead = s->cpu->fetches_ahead};
+    struct int8_gemm p = {.out = sums,
+                          .next = group_at(s, stream_group(s, next)),
+                          .x = &s->rows[matmul_input_row(s->m, 0)],
+                          .n_blocks = blocks_of(s),
+                          .n_x = 1,
+                          .n_groups = n,
+                          .has_prefetch = s->cpu->has_prefetch};
     int groups[GROUPS_AT_ONCE];
 
     for (int g = 0; g < n; g++) {
@@ -97,23 +97,23 @@ static void multiply_streams(const struct share_of_job *s, int i, int n)
         p.groups[g] = group_at(s, groups[g]);
         __builtin_prefetch((const char *)s->m->bias.data + groups[g] * s->bias_bytes);
     }
-    s->cpu->kernels->products_int8(&p);
+    s->cpu->kernels->gemm_int8(&p);
     finish_groups(s, groups, n, sums);
 }
 
 /* ---- several tokens ---- */
 
-static int tokens_at_once(const struct matmul *m, bool is_arranged)
+static int tokens_at_once(const struct matmul *m, bool is_interleaved)
 {
-    const int n_bytes = is_arranged ? ARRANGED_BYTES : PIECE_BYTES;
-    const int n_most = is_arranged ? ARRANGED_TOKENS : PIECE_TOKENS;
+    const int n_bytes = is_interleaved ? INTERLEAVED_BYTES : PIECE_BYTES;
+    const int n_most = is_interleaved ? INTERLEAVED_TOKENS : PIECE_TOKENS;
     const int64_t n_fit = n_bytes / m->w.dim[1] / PIECE_ROUND * PIECE_ROUND;
 
     return n_fit > n_most ? n_most : n_fit < PIECE_ROUND ? PIECE_ROUND : (int)n_fit;
 }
 
 /* All groups times a piece of the tokens, `part`. */
-static void multiply_piece(const struct share_of_job *s, const struct packed_part *part)
+static void multiply_piece(const struct share_of_job *s, const struct packed_range *part)
 {
     const int n = part->token_end - part->token, n_blocks = blocks_of(s);
     float out[INT8_X_MAX * GROUP_ROWS];
@@ -124,27 +124,27 @@ static void multiply_piece(const struct share_of_job *s, const struct packed_par
     for (int g = part->first; g < part->end; g++) {
         const int next = g + 1 < s->first + s->n ? g + 1 : g;
 
-        s->cpu->kernels->products_int8(&(struct int8_products){
+        s->cpu->kernels->gemm_int8(&(struct int8_gemm){
             .out = out,
             .groups = {group_at(s, g)},
             .next = group_at(s, next),
             .x = x,
-            .arranged = n < INT8_ARRANGED_MIN || part->arranged == NULL
-                            ? NULL
-                            : part->arranged + arranged_bytes(part->token, n_blocks),
+            .interleaved = n < INT8_INTERLEAVED_MIN || part->interleaved == NULL
+                               ? NULL
+                               : part->interleaved + interleaved_bytes(part->token, n_blocks),
             .n_blocks = n_blocks,
             .n_x = n,
             .n_groups = 1});
-        matmul_finish(s->cpu, s->m, matmul_patch(s->m, part->token, n, (int64_t)g * GROUP_ROWS),
+        matmul_finish(s->cpu, s->m, matmul_out_tile(s->m, part->token, n, (int64_t)g * GROUP_ROWS),
                       out);
     }
 }
 
 void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct int8_row *rows,
-                   struct packed_part part)
+                   struct packed_range part)
 {
     const int n_groups = (int)((m->w.dim[0] + GROUP_ROWS - 1) / GROUP_ROWS);
-    const int n_most = tokens_at_once(m, part.arranged != NULL);
+    const int n_most = tokens_at_once(m, part.interleaved != NULL);
     struct share_of_job s = {
         .cpu = cpu, .m = m, .rows = rows, .group_bytes = packed_group_bytes(m->w.dim[1])};
     int end;
@@ -159,7 +159,7 @@ void int8_multiply(const struct cpu *cpu, const struct matmul *m, const struct i
         return;
     }
     for (int token = part.token; token < part.token_end; token += n_most) {
-        struct packed_part piece = part;
+        struct packed_range piece = part;
 
         piece.token = token;
         piece.token_end = part.token_end - token < n_most ? part.token_end : token + n_most;

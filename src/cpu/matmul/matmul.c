@@ -1,5 +1,5 @@
 /* A tile is 16 weight rows, and comes in one of five ways:
- * - packed MXFP4 and a prompt's row, where the level has products of it with rounded inputs: see mixed.h;
+ * - packed MXFP4 and a prompt's row, where the level has products of it with rounded inputs: see mxfp4_bf16.h;
  * - packed MXFP4 and any other row: times int8 rows, which are quantised once a call; see int8_tiles.h. Values far
  *   above the rest of their row are multiplied by themselves;
  * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "cpu/matmul/float_tiles.h"
-#include "cpu/matmul/int8_arranged.h"
+#include "cpu/matmul/int8_interleaved.h"
 #include "cpu/matmul/int8_rows.h"
 #include "cpu/matmul/int8_tiles.h"
-#include "cpu/matmul/mixed.h"
+#include "cpu/matmul/mxfp4_bf16.h"
 #include "cpu/matmul/pack.h"
 
 enum { TILE_ROWS = GROUP_ROWS };
@@ -29,10 +29,10 @@ struct run {
     const struct matmul *jobs;
     int64_t n_columns;
     struct float_inputs floats;
-    const struct int8_row *rows; /* (n_rows) of the inputs, where a product is packed */
-    struct arranged arranged;    /* the same, of products with many tokens */
-    const uint16_t *mixed; /* (n_rows, n_columns): the inputs, where packed weights meet those */
-    const int32_t *kinds;  /* (n_rows) of the inputs */
+    const struct int8_row *rows;    /* (n_rows) of the inputs, where a product is packed */
+    struct interleaved interleaved; /* the same, of products with many tokens */
+    const uint16_t *permuted; /* (n_rows, n_columns): the inputs, where packed weights meet those */
+    const int32_t *phases;    /* (n_rows) of the inputs */
     struct tiles tiles;
 };
 
@@ -41,14 +41,14 @@ int64_t matmul_input_row(const struct matmul *m, int token)
     return m->gather == NULL ? m->first_row + token : m->gather[token];
 }
 
-struct patch matmul_patch(const struct matmul *m, int token, int n_tokens, int64_t row)
+struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens, int64_t row)
 {
     const int64_t n_left = m->w.dim[0] - row;
 
-    return (struct patch){token, n_tokens, row, n_left < TILE_ROWS ? (int)n_left : TILE_ROWS};
+    return (struct out_tile){token, n_tokens, row, n_left < TILE_ROWS ? (int)n_left : TILE_ROWS};
 }
 
-void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p, float *products)
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc)
 {
     const struct kernels *k = cpu->kernels;
     const int of_rows = m->epilogue == EPILOGUE_SWIGLU ? 2 : 1; /* rows of a result */
@@ -59,39 +59,38 @@ void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p
         cpu_widen(k, bias, &m->bias, p.row, p.n_rows);
         for (int t = 0; t < p.n_tokens; t++)
             for (int r = 0; r < TILE_ROWS; r++)
-                products[t * TILE_ROWS + r] += bias[r];
+                acc[t * TILE_ROWS + r] += bias[r];
     }
     if (m->epilogue == EPILOGUE_SWIGLU) /* results take the first half of the products' place */
-        k->swiglu(products, products, p.n_tokens * TILE_ROWS / 2, m->swiglu);
+        k->swiglu(acc, acc, p.n_tokens * TILE_ROWS / 2, m->swiglu);
     for (int t = 0; t < p.n_tokens; t++, out += m->out_width)
-        memcpy(out, products + t * TILE_ROWS / of_rows,
-               (size_t)(p.n_rows / of_rows) * sizeof(float));
+        memcpy(out, acc + t * TILE_ROWS / of_rows, (size_t)(p.n_rows / of_rows) * sizeof(float));
 }
 
 /* ---- tiles ---- */
 
-static bool is_mixed(const struct run *run, const struct matmul *m, int token)
+static bool is_permuted(const struct run *run, const struct matmul *m, int token)
 {
-    return run->cpu->kernels->products_mixed != NULL &&
-           run->kinds[matmul_input_row(m, token)] == ROW_PROMPT;
+    return run->cpu->kernels->gemm_permuted != NULL &&
+           run->phases[matmul_input_row(m, token)] == PHASE_PREFILL;
 }
 
 /* Packed tiles [first, end) of a job, one run of tokens of the same kind after the other. */
 static void run_packed(const struct run *run, int job, int first, int end, int worker)
 {
     const struct matmul *m = &run->jobs[job];
-    const uint8_t *arranged = arranged_of(&run->arranged, job);
+    const uint8_t *interleaved = interleaved_of(&run->interleaved, job);
 
     for (int token = 0, behind; token < m->n_tokens; token = behind) {
-        const bool mixed = is_mixed(run, m, token);
-        struct packed_part part = {
-            .token = token, .first = first, .end = end, .arranged = arranged};
+        const bool permuted = is_permuted(run, m, token);
+        struct packed_range part = {
+            .token = token, .first = first, .end = end, .interleaved = interleaved};
 
-        for (behind = token + 1; behind < m->n_tokens && is_mixed(run, m, behind) == mixed;)
+        for (behind = token + 1; behind < m->n_tokens && is_permuted(run, m, behind) == permuted;)
             behind++;
         part.token_end = behind;
-        if (mixed)
-            mixed_multiply(run->cpu, m, run->mixed, part, worker);
+        if (permuted)
+            permuted_multiply(run->cpu, m, run->permuted, part, worker);
         else
             int8_multiply(run->cpu, m, run->rows, part);
     }
@@ -117,17 +116,17 @@ static enum osp_status round_inputs(struct run *run, int n_rows, int n_jobs)
     bool is_needed = false, wants_panels = false;
 
     for (int i = 0; i < n_jobs; i++)
-        if (run->jobs[i].n_tokens > 0 && float_is_rounded(run->cpu->kernels, &run->jobs[i])) {
+        if (run->jobs[i].n_tokens > 0 && float_uses_bf16(run->cpu->kernels, &run->jobs[i])) {
             is_needed = true;
-            wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > FEW_TOKENS;
+            wants_panels |= run->jobs[i].gather == NULL && run->jobs[i].n_tokens > SMALL_M_MAX;
         }
-    return is_needed ? cpu_round(run->cpu, &run->floats.rounded, x, wants_panels) : OSP_OK;
+    return is_needed ? cpu_bf16_rows(run->cpu, &run->floats.bf16_rows, x, wants_panels) : OSP_OK;
 }
 
-static bool has_kind(struct inputs inputs, enum row_kind kind)
+static bool has_phase(struct inputs inputs, enum phase phase)
 {
     for (int i = 0; i < inputs.n_rows; i++)
-        if (inputs.kinds[i] == (int32_t)kind)
+        if (inputs.phases[i] == (int32_t)phase)
             return true;
     return false;
 }
@@ -136,17 +135,18 @@ static bool has_kind(struct inputs inputs, enum row_kind kind)
 static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_jobs)
 {
     const struct rows x = {inputs.data, inputs.n_rows, (int)run->n_columns};
-    const bool has_mixed = run->cpu->kernels->products_mixed != NULL;
+    const bool has_mixed = run->cpu->kernels->gemm_permuted != NULL;
     enum osp_status st;
 
-    if (has_mixed && has_kind(inputs, ROW_PROMPT)) {
-        TRY(cpu_workers_need(run->cpu, mixed_room_bytes(run->n_columns), 1, "tokens of an expert"));
-        TRY(cpu_round_mixed(run->cpu, &run->mixed, x));
+    if (has_mixed && has_phase(inputs, PHASE_PREFILL)) {
+        TRY(cpu_reserve_workers(run->cpu, permuted_ws_bytes(run->n_columns), 1,
+                                "tokens of an expert"));
+        TRY(cpu_round_permuted(run->cpu, &run->permuted, x));
     }
-    if (!has_mixed || has_kind(inputs, ROW_GENERATED))
+    if (!has_mixed || has_phase(inputs, PHASE_DECODE))
         TRY(cpu_int8_rows(run->cpu, &run->rows, inputs.data, inputs.n_rows, run->n_columns));
     if (!has_mixed)
-        TRY(cpu_arrange(run->cpu, &run->arranged, run->rows, run->jobs, n_jobs));
+        TRY(cpu_interleave(run->cpu, &run->interleaved, run->rows, run->jobs, n_jobs));
     st = OSP_OK;
 out:
     return st;
@@ -167,7 +167,8 @@ static enum osp_status plan(struct run *run, struct tiles *tiles, bool *is_packe
     int32_t *n_tiles;
     enum osp_status st;
 
-    TRY(room_need(&run->cpu->counts, (size_t)tiles->n_jobs, sizeof(*n_tiles), "tile counts"));
+    TRY(workspace_reserve(&run->cpu->counts, (size_t)tiles->n_jobs, sizeof(*n_tiles),
+                          "tile counts"));
     tiles->n = n_tiles = run->cpu->counts.data;
     for (int i = 0; i < tiles->n_jobs; i++) {
         const struct matmul *m = &run->jobs[i];
@@ -189,7 +190,7 @@ out:
 
 struct inputs cpu_rows(const struct cpu *cpu, const struct tensor *x)
 {
-    return (struct inputs){x->data, cpu->batch->n_rows, BATCH_KINDS(cpu->batch)};
+    return (struct inputs){x->data, cpu->batch->n_rows, BATCH_PHASES(cpu->batch)};
 }
 
 enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct matmul *jobs,
@@ -199,15 +200,15 @@ enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const struct m
                       .jobs = jobs,
                       .floats = {.x = inputs.data},
                       .n_columns = jobs[0].w.dim[1],
-                      .kinds = inputs.kinds};
+                      .phases = inputs.phases};
     bool is_packed = false, is_widened = false;
     enum osp_status st;
 
     run.tiles.n_jobs = n_jobs;
     TRY(plan(&run, &run.tiles, &is_packed, &is_widened));
     if (is_widened)
-        TRY(cpu_workers_need(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
-                             "weight tiles"));
+        TRY(cpu_reserve_workers(cpu, (size_t)run.n_columns, TILE_ROWS * sizeof(float),
+                                "weight tiles"));
     if (is_packed)
         TRY(pack_inputs(&run, inputs, n_jobs));
     TRY(round_inputs(&run, inputs.n_rows, n_jobs));

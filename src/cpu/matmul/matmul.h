@@ -17,7 +17,7 @@ enum epilogue {
 struct inputs {
     const float *data;
     int n_rows;
-    const int32_t *kinds; /* (n_rows) enum row_kind: a level may have other products for each */
+    const int32_t *phases; /* (n_rows) enum phase: a level may have other products for each */
 };
 
 struct matmul {
@@ -39,9 +39,10 @@ CHECKED enum osp_status cpu_matmul(struct cpu *cpu, struct inputs inputs, const 
                                    int n_jobs, struct work *work);
 
 /* Groups of 16 packed rows [first, end) of a job's weights and its tokens [token, token_end). */
-struct packed_part {
+struct packed_range {
     int token, token_end, first, end;
-    const uint8_t *arranged; /* the job's rows, from token 0 on, or NULL; see int8_arranged.h */
+    const uint8_t
+        *interleaved; /* the job's rows, from token 0 on, or NULL; see int8_interleaved.h */
 };
 
 /* The batch's rows of an activation. */
@@ -53,7 +54,7 @@ struct tile_span {
 };
 
 /* Products of tokens [token, token + n_tokens) with weight rows [row, row + n_rows) of one tile. */
-struct patch {
+struct out_tile {
     int token, n_tokens;
     int64_t row;
     int n_rows;
@@ -63,7 +64,7 @@ struct patch {
  * of all rows of the tile that begins with row `row`; and what is done with products, (n_tokens, 16): bias,
  * epilogue, storing. */
 int64_t matmul_input_row(const struct matmul *m, int token);
-struct patch matmul_patch(const struct matmul *m, int token, int n_tokens, int64_t row);
-void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct patch p, float *products);
+struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens, int64_t row);
+void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc);
 
 #endif

@@ -101,12 +101,12 @@ static void pack_tiles(void *ctx, int job, int first, int end, int worker)
         pack_group(ctx, job, g);
 }
 
-enum osp_status cpu_keep(struct cpu *cpu, char **out, size_t n, size_t size_bytes)
+enum osp_status cpu_weight_alloc(struct cpu *cpu, char **out, size_t n, size_t size_bytes)
 {
     struct packed *p;
     enum osp_status st;
 
-    TRY(mem_try_pages(out, n, size_bytes, "packed weights"));
+    TRY(mem_try_hugepages(out, n, size_bytes, "packed weights"));
     p = mem_new(sizeof(*p));
     *p = (struct packed){.next = cpu->packed, .data = *out};
     cpu->packed = p;
@@ -117,7 +117,7 @@ out:
 static bool is_packed_here(const struct cpu *cpu, const struct tensor *host)
 {
     return host->dtype == DTYPE_MXFP4 && host->layout == LAYOUT_ROWS &&
-           cpu->kernels->products_int8 != NULL;
+           cpu->kernels->gemm_int8 != NULL;
 }
 
 int64_t cpu_packed_bytes(const struct cpu *cpu, const struct tensor *host)
@@ -140,8 +140,8 @@ enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out, const struc
     assert(host->n_dims == 2 || host->n_dims == 3);
     run.n_rows = host->dim[host->n_dims - 2];
     run.n_columns = host->dim[host->n_dims - 1];
-    TRY(cpu_keep(cpu, &run.data, (size_t)(n_stacked * groups_of(run.n_rows)),
-                 (size_t)packed_group_bytes(run.n_columns)));
+    TRY(cpu_weight_alloc(cpu, &run.data, (size_t)(n_stacked * groups_of(run.n_rows)),
+                         (size_t)packed_group_bytes(run.n_columns)));
     TRY(cpu_run_owned_tiles(cpu, n_stacked, (int32_t)groups_of(run.n_rows), pack_tiles, &run));
     out->data = run.data;
     out->scales = NULL;
@@ -215,7 +215,7 @@ static void packed_row_widen(const struct kernels *k, float *out, const struct t
             word = separate(word);
             memcpy(codes + 4 * v, &word, sizeof(word));
         }
-        k->widen_mxfp4(out + (ptrdiff_t)b * MXFP4_BLOCK, codes, &scale, MXFP4_BLOCK);
+        k->dequant_mxfp4(out + (ptrdiff_t)b * MXFP4_BLOCK, codes, &scale, MXFP4_BLOCK);
     }
 }
 

@@ -23,7 +23,7 @@ int64_t cpu_packed_bytes(const struct cpu *cpu, const struct tensor *host);
 void cpu_pack_release(struct cpu *cpu);
 
 /* Memory for weights, in huge pages where there are, kept until the device closes. */
-CHECKED enum osp_status cpu_keep(struct cpu *cpu, char **out, size_t n, size_t size_bytes);
+CHECKED enum osp_status cpu_weight_alloc(struct cpu *cpu, char **out, size_t n, size_t size_bytes);
 
 int64_t packed_group_bytes(int64_t n_columns);
 

@@ -3,7 +3,7 @@
 #include "cpu/common/cpu.h"
 
 enum {
-    PIECES_A_SHARE = 64, /* a thread that is late holds the others up by 1/64 of its share */
+    PIECES_PER_SHARE = 64, /* a thread that is late holds the others up by 1/64 of its share */
     SHARE_OF_END = 8 /* the last eighth is taken in the smallest pieces, so that all end together */
 };
 
@@ -52,7 +52,7 @@ static void run_share(const struct tiles_run *run, int share, int worker)
 {
     const int n = tiles_of_share(run, share);
     const int least = run->tiles->at_once > 1 ? run->tiles->at_once : 1;
-    const int step = n < PIECES_A_SHARE * least ? least : n / PIECES_A_SHARE / least * least;
+    const int step = n < PIECES_PER_SHARE * least ? least : n / PIECES_PER_SHARE / least * least;
     const int n_long = (n - n / SHARE_OF_END) / step; /* pieces of `step`; the others of `least` */
     atomic_int *next = &run->cpu->shares[share].next;
 
@@ -115,7 +115,7 @@ enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles
     int32_t *n;
     enum osp_status st;
 
-    TRY(room_need(&cpu->counts, (size_t)n_jobs, sizeof(*n), "tile counts"));
+    TRY(workspace_reserve(&cpu->counts, (size_t)n_jobs, sizeof(*n), "tile counts"));
     tiles.n = n = cpu->counts.data;
     for (int i = 0; i < n_jobs; i++)
         n[i] = n_tiles;

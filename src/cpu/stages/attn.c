@@ -19,10 +19,11 @@
 
 /* ---- sums ---- */
 
-static struct sums sums_at(const struct attn_run *run, float *room, int n_row_heads)
+static struct sums sums_at(const struct attn_run *run, float *workspace, int n_row_heads)
 {
-    return (struct sums){.acc = room,
-                         .states = (struct softmax *)(room + (int64_t)n_row_heads * run->width)};
+    return (struct sums){.acc = workspace,
+                         .states =
+                             (struct softmax *)(workspace + (int64_t)n_row_heads * run->width)};
 }
 
 static void begin_sums(const struct attn_run *run, const struct sums *sums, int n_row_heads)
@@ -78,7 +79,7 @@ static void merge_split(const struct attn_run *run, const struct row_block *bloc
 static void end_rows(const struct attn_run *run, const struct row_block *block, int kv_head,
                      const struct sums *total)
 {
-    const int n_group = run->n_group, D = run->head_width;
+    const int n_group = run->n_group, D = run->head_dim;
 
     for (int i = 0; i < attn_row_heads(run, block); i++) {
         float *att = (float *)run->a->att.data +
@@ -97,7 +98,7 @@ static void end_rows(const struct attn_run *run, const struct row_block *block, 
 
 /* ---- a task ---- */
 
-int64_t attn_room_floats(const struct attn_run *run)
+int64_t attn_workspace_floats(const struct attn_run *run)
 {
     const int n_row_heads = BLOCK_ROWS * run->n_group;
 
@@ -105,61 +106,62 @@ int64_t attn_room_floats(const struct attn_run *run)
            n_row_heads * (1 + run->width / 2);
 }
 
-static struct attn_room room_of(const struct attn_run *run, int worker, struct attend *call)
+static struct attn_workspace workspace_of(const struct attn_run *run, int worker,
+                                          struct attend *call)
 {
     const int n_row_heads = BLOCK_ROWS * run->n_group;
     float *at = run->cpu->workers[worker].data;
-    struct attn_room room = {.call = call};
+    struct attn_workspace workspace = {.call = call};
 
-    room.page[0] = at;
-    room.page[1] = at + PAGE_TOKENS * run->width;
+    workspace.page[0] = at;
+    workspace.page[1] = at + PAGE_TOKENS * run->width;
     at += 2 * PAGE_TOKENS * run->width;
-    room.total = sums_at(run, at, n_row_heads);
+    workspace.total = sums_at(run, at, n_row_heads);
     at += attn_sums_floats(run, n_row_heads);
-    room.split = sums_at(run, at, n_row_heads);
+    workspace.split = sums_at(run, at, n_row_heads);
     at += attn_sums_floats(run, n_row_heads);
-    room.units = at;
-    room.codes = (int16_t *)(at + n_row_heads);
-    return room;
+    workspace.q_scales = at;
+    workspace.codes = (int16_t *)(at + n_row_heads);
+    return workspace;
 }
 
 /* The sums of one split, its largest scores natural. `then` is where this thread goes on, or NULL. */
 static void attend_split(const struct attn_run *run, const struct row_block *block, int kv_head,
-                         int split, const struct attn_place *then, const struct attn_room *room,
-                         const struct sums *sums)
+                         int split, const struct attn_page_ref *then,
+                         const struct attn_workspace *workspace, const struct sums *sums)
 {
     const struct span seen =
         span_within(attn_block_span(run, block), split * SPLIT_TOKENS, SPLIT_TOKENS);
     const int last = (seen.end - 1) / PAGE_TOKENS;
-    struct attn_place at = {block->seq, kv_head, seen.first / PAGE_TOKENS};
+    struct attn_page_ref at = {block->seq, kv_head, seen.first / PAGE_TOKENS};
     const float unit = run->cpu->kernels->attend == NULL ? 1.0f : 0.693147181f; /* ln 2 */
 
     begin_sums(run, sums, attn_row_heads(run, block));
     if (attn_has_codes(run))
-        attn_codes(run, block, kv_head, room);
+        attn_codes(run, block, kv_head, workspace);
     for (; at.page <= last; at.page++) {
-        const struct attn_place next = {at.seq, kv_head, at.page + 1};
+        const struct attn_page_ref next = {at.seq, kv_head, at.page + 1};
 
-        attn_page(run, block, &at, at.page < last ? &next : then, room, sums);
+        attn_page(run, block, &at, at.page < last ? &next : then, workspace, sums);
     }
     for (int i = 0; i < attn_row_heads(run, block); i++)
         sums->states[i].largest *= unit;
 }
 
 static void run_whole(const struct attn_run *run, const struct attn_task *task, int kv_head,
-                      const struct attn_place *then, const struct attn_room *room)
+                      const struct attn_page_ref *then, const struct attn_workspace *workspace)
 {
     const struct row_block *block = &run->cpu->blocks[task->block];
 
-    begin_total(run, &room->total, attn_row_heads(run, block), kv_head);
+    begin_total(run, &workspace->total, attn_row_heads(run, block), kv_head);
     for (int split = task->first_split; split < task->end_split; split++) {
-        const struct attn_place next = {block->seq, kv_head, (split + 1) * SPLIT_PAGES};
+        const struct attn_page_ref next = {block->seq, kv_head, (split + 1) * SPLIT_PAGES};
 
-        attend_split(run, block, kv_head, split, split + 1 < task->end_split ? &next : then, room,
-                     &room->split);
-        merge_split(run, block, split, &room->total, &room->split);
+        attend_split(run, block, kv_head, split, split + 1 < task->end_split ? &next : then,
+                     workspace, &workspace->split);
+        merge_split(run, block, split, &workspace->total, &workspace->split);
     }
-    end_rows(run, block, kv_head, &room->total);
+    end_rows(run, block, kv_head, &workspace->total);
 }
 
 /* Where a split of a cut block leaves its sums: splits behind each other, of each all heads. */
@@ -169,27 +171,27 @@ static struct sums part_of(const struct attn_run *run, const struct attn_task *t
     const int n = attn_row_heads(run, &run->cpu->blocks[task->block]);
     const int64_t i = (int64_t)split * run->n_kv_heads + kv_head;
 
-    return sums_at(run, run->parts + task->offset + i * attn_sums_floats(run, n), n);
+    return sums_at(run, run->partials + task->offset + i * attn_sums_floats(run, n), n);
 }
 
-static void run_cut(const struct attn_run *run, const struct attn_task *task, int kv_head,
-                    const struct attn_place *then, const struct attn_room *room)
+static void run_split_kv(const struct attn_run *run, const struct attn_task *task, int kv_head,
+                         const struct attn_page_ref *then, const struct attn_workspace *workspace)
 {
     const struct row_block *block = &run->cpu->blocks[task->block];
     const struct span seen = attn_block_span(run, block);
     const int first = seen.first / SPLIT_TOKENS, end = (seen.end - 1) / SPLIT_TOKENS + 1;
     const struct sums mine = part_of(run, task, kv_head, task->first_split - first);
 
-    attend_split(run, block, kv_head, task->first_split, then, room, &mine);
-    if (atomic_fetch_sub(&run->n_left[task->cut * run->n_kv_heads + kv_head], 1) > 1)
+    attend_split(run, block, kv_head, task->first_split, then, workspace, &mine);
+    if (atomic_fetch_sub(&run->n_remaining[task->split_kv * run->n_kv_heads + kv_head], 1) > 1)
         return;
-    begin_total(run, &room->total, attn_row_heads(run, block), kv_head);
+    begin_total(run, &workspace->total, attn_row_heads(run, block), kv_head);
     for (int split = first; split < end; split++) {
         const struct sums part = part_of(run, task, kv_head, split - first);
 
-        merge_split(run, block, split, &room->total, &part);
+        merge_split(run, block, split, &workspace->total, &part);
     }
-    end_rows(run, block, kv_head, &room->total);
+    end_rows(run, block, kv_head, &workspace->total);
 }
 
 /* The task and head of a part of the loop: the longest tasks come last in a prompt, and are run first. */
@@ -202,7 +204,7 @@ static const struct attn_task *task_of(const struct attn_run *run, int part, int
 }
 
 /* Where a part begins. */
-static struct attn_place place_of(const struct attn_run *run, int part)
+static struct attn_page_ref page_ref_of(const struct attn_run *run, int part)
 {
     int kv_head;
     const struct attn_task *task = task_of(run, part, &kv_head);
@@ -212,7 +214,7 @@ static struct attn_place place_of(const struct attn_run *run, int part)
                           ? seen.first
                           : task->first_split * SPLIT_TOKENS;
 
-    return (struct attn_place){block->seq, kv_head, first / PAGE_TOKENS};
+    return (struct attn_page_ref){block->seq, kv_head, first / PAGE_TOKENS};
 }
 
 /* Threads take parts in turns, so that a thread's next one is likely that of n_threads further on. */
@@ -221,13 +223,14 @@ static void run_task(void *ctx, int part, int worker)
     const struct attn_run *run = ctx;
     const int next = part + pool_threads(run->cpu->pool);
     const bool is_last = next >= run->n_tasks * run->n_kv_heads;
-    const struct attn_place then = place_of(run, is_last ? part : next);
+    const struct attn_page_ref then = page_ref_of(run, is_last ? part : next);
     struct attend call = attn_call(run);
-    const struct attn_room room = room_of(run, worker, &call);
+    const struct attn_workspace workspace = workspace_of(run, worker, &call);
     int kv_head;
     const struct attn_task *task = task_of(run, part, &kv_head);
 
-    (task->cut < 0 ? run_whole : run_cut)(run, task, kv_head, is_last ? NULL : &then, &room);
+    (task->split_kv < 0 ? run_whole : run_split_kv)(run, task, kv_head, is_last ? NULL : &then,
+                                                    &workspace);
 }
 
 /* ---- a call ---- */
@@ -260,12 +263,13 @@ enum osp_status cpu_attn(struct cpu *cpu, const struct attn_args *a, struct work
     struct attn_run run = {.cpu = cpu,
                            .a = a,
                            .n_kv_heads = (int)a->kv.dim[2],
-                           .head_width = (int)a->kv.dim[4],
+                           .head_dim = (int)a->kv.dim[4],
                            .width = kv_width(a->kv.dim[4]),
                            .n_group = (int)(a->q.dim[1] / (a->kv.dim[2] * a->kv.dim[4]))};
     enum osp_status st;
 
-    TRY(cpu_workers_need(cpu, (size_t)attn_room_floats(&run), sizeof(float), "attention sums"));
+    TRY(cpu_reserve_workers(cpu, (size_t)attn_workspace_floats(&run), sizeof(float),
+                            "attention sums"));
     TRY(attn_plan(&run));
     pool_run(cpu->pool, run_task, &run, run.n_tasks * run.n_kv_heads);
     add_work(&run, work);

@@ -28,28 +28,28 @@ struct sums {
  * last to end merges them. */
 struct attn_task {
     int32_t block, first_split, end_split;
-    int32_t cut;    /* which of the cut blocks, -1: whole */
-    int64_t offset; /* of a cut block's first sums in parts, in floats */
+    int32_t split_kv; /* which of the cut blocks, -1: whole */
+    int64_t offset;   /* of a cut block's first sums in parts, in floats */
 };
 
 struct attn_run {
     struct cpu *cpu;
     const struct attn_args *a;
     int n_kv_heads, n_group; /* n_group query heads share a key/value head */
-    int head_width, width;   /* D, and W of kv_page.h */
+    int head_dim, width;     /* D, and W of kv_page.h */
     const struct attn_task *tasks;
-    int n_tasks, n_cut;
-    float *parts;
-    atomic_int *n_left; /* (n_cut, n_kv_heads): splits that are not done */
+    int n_tasks, n_split_kv;
+    float *partials;
+    atomic_int *n_remaining; /* (n_split_kv, n_kv_heads): splits that are not done */
 };
 
 /* Room of a thread: sums of the rows, of one split of them, a page of f32, and the rows' queries as
  * codes where the level takes pages of I16 as they lie. */
-struct attn_room {
+struct attn_workspace {
     struct sums total, split;
     float *page[2];      /* keys and values, P * W each */
     struct attend *call; /* of the page at hand */
-    float *units;        /* (rows, n_group) */
+    float *q_scales;     /* (rows, n_group) */
     int16_t *codes;      /* (rows, n_group, W) */
 };
 
@@ -61,15 +61,14 @@ int attn_row_heads(const struct attn_run *run, const struct row_block *block);
 int64_t attn_sums_floats(const struct attn_run *run, int n_row_heads);
 
 /* Floats of a thread's room. */
-int64_t attn_room_floats(const struct attn_run *run);
+int64_t attn_workspace_floats(const struct attn_run *run);
 
 /* The most that attn_plan() lists and leaves in parts, of blocks of n_rows rows in all whose sequences have at most
  * n_seq_pages pages; of the run its widths are read. */
-struct attn_most {
-    size_t n_tasks, n_cut, n_floats;
+struct attn_max {
+    size_t n_tasks, n_split_kv, n_floats;
 };
-struct attn_most attn_most_of(const struct attn_run *run, int n_rows, int n_seq_pages,
-                              int n_threads);
+struct attn_max attn_max_of(const struct attn_run *run, int n_rows, int n_seq_pages, int n_threads);
 
 /* Lists the run's tasks in the device's room, and makes room for the sums of blocks that are cut. */
 CHECKED enum osp_status attn_plan(struct attn_run *run);
@@ -89,7 +88,7 @@ static inline struct span span_within(struct span s, int first, int n)
 }
 
 /* A page of one key/value head of a sequence. */
-struct attn_place {
+struct attn_page_ref {
     int seq, kv_head, page;
 };
 
@@ -98,11 +97,11 @@ struct attend attn_call(const struct attn_run *run);
 
 /* The queries of a block's rows as codes, into the room. */
 void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,
-                const struct attn_room *room);
+                const struct attn_workspace *workspace);
 
 /* Adds the keys of a page to the sums of a block's rows, and fetches page `next` meanwhile; NULL: none. */
 void attn_page(const struct attn_run *run, const struct row_block *block,
-               const struct attn_place *at, const struct attn_place *next,
-               const struct attn_room *room, const struct sums *sums);
+               const struct attn_page_ref *at, const struct attn_page_ref *next,
+               const struct attn_workspace *workspace, const struct sums *sums);
 
 #endif

@@ -13,7 +13,7 @@ enum {
 };
 
 /* Keys (0) or values (1) at a place. */
-static char *side_at(const struct attn_run *run, const struct attn_place *at, int which)
+static char *side_at(const struct attn_run *run, const struct attn_page_ref *at, int which)
 {
     const struct attn_args *a = run->a;
     const struct batch_seq *s = &BATCH_SEQS(run->cpu->batch)[at->seq];
@@ -25,14 +25,14 @@ static char *side_at(const struct attn_run *run, const struct attn_place *at, in
 static const float *queries(const struct attn_run *run, int row, int kv_head)
 {
     return (const float *)run->a->q.data + row * run->a->q.dim[1] +
-           kv_head * run->n_group * run->head_width;
+           kv_head * run->n_group * run->head_dim;
 }
 
 /* ---- plain rows of f32 ---- */
 
 /* Takes the products q.k of a few keys into the sum `acc` of their values. */
-static void absorb(const struct attn_run *run, struct softmax *m, float *acc, struct rows v,
-                   float *scores)
+static void accumulate_page(const struct attn_run *run, struct softmax *m, float *acc,
+                            struct rows v, float *scores)
 {
     const struct kernels *k = run->cpu->kernels;
     const float largest = k->scale(scores, v.n_rows, run->a->scale, m->largest);
@@ -56,97 +56,99 @@ static void attend_heads(const struct attn_run *run, const struct sums *sums, in
 
     for (int i = 0; i < n; i++)
         heads[i] = q + (g + i) * keys.n;
-    run->cpu->kernels->products_f32(&(struct products){.out = scores[0],
-                                                       .out_stride = PAGE_TOKENS,
-                                                       .w = keys.data,
-                                                       .x = heads,
-                                                       .n_rows = keys.n_rows,
-                                                       .n = keys.n,
-                                                       .n_x = n});
+    run->cpu->kernels->gemm_f32(&(struct gemm){.out = scores[0],
+                                               .out_stride = PAGE_TOKENS,
+                                               .w = keys.data,
+                                               .x = heads,
+                                               .n_rows = keys.n_rows,
+                                               .n = keys.n,
+                                               .n_x = n});
     for (int i = 0; i < n; i++)
-        absorb(run, &sums->states[g + i], sums->acc + (int64_t)(g + i) * run->width, values,
-               scores[i]);
+        accumulate_page(run, &sums->states[g + i], sums->acc + (int64_t)(g + i) * run->width,
+                        values, scores[i]);
 }
 
 /* ---- one row ---- */
 
 /* Slots [s.first, s.end) of the page that lies in the thread's room. */
-static void row_plain(const struct attn_run *run, const struct attn_room *room, struct span s,
-                      const float *q, const struct sums *sums)
+static void row_plain(const struct attn_run *run, const struct attn_workspace *workspace,
+                      struct span s, const float *q, const struct sums *sums)
 {
-    const int D = run->head_width, n = s.end - s.first;
-    const struct rows keys = {room->page[0] + s.first * D, n, D};
-    const struct rows values = {room->page[1] + s.first * D, n, D};
+    const int D = run->head_dim, n = s.end - s.first;
+    const struct rows keys = {workspace->page[0] + s.first * D, n, D};
+    const struct rows values = {workspace->page[1] + s.first * D, n, D};
 
     for (int g = 0; g < run->n_group; g += HEADS_AT_ONCE)
         attend_heads(run, sums, g, q, keys, values);
 }
 
 void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,
-                const struct attn_room *room)
+                const struct attn_workspace *workspace)
 {
     for (int r = 0; r < block->n_rows; r++)
-        run->cpu->kernels->codes_i16(
-            room->codes + (int64_t)r * run->n_group * run->width, room->units + r * run->n_group,
-            queries(run, block->first_row + r, kv_head), run->n_group, run->head_width);
+        run->cpu->kernels->codes_i16(workspace->codes + (int64_t)r * run->n_group * run->width,
+                                     workspace->q_scales + r * run->n_group,
+                                     queries(run, block->first_row + r, kv_head), run->n_group,
+                                     run->head_dim);
 }
 
 /* ---- a page ---- */
 
 /* Brings a side into the thread's room where the level does not read it as it lies. */
-static const void *side_words(const struct attn_run *run, const char *side, int which, float *room)
+static const void *side_words(const struct attn_run *run, const char *side, int which,
+                              float *workspace)
 {
     const struct tensor *kv = &run->a->kv;
     const struct kernels *k = run->cpu->kernels;
-    const int n_rows = kv_side_words(kv->dtype, run->head_width) / KV_COLUMNS;
+    const int n_rows = kv_side_words(kv->dtype, run->head_dim) / KV_COLUMNS;
 
     if (k->attend == NULL)
-        kv_take(room, kv, side, which);
+        kv_load(workspace, kv, side, which);
     else if (kv->dtype == DTYPE_F8)
-        k->widen_f8(room, side, n_rows);
+        k->widen_f8(workspace, side, n_rows);
     else if (kv->dtype == DTYPE_I16 && !attn_has_codes(run))
-        k->widen_i16(room, side, n_rows);
+        k->widen_i16(workspace, side, n_rows);
     else
         return side;
-    return room;
+    return workspace;
 }
 
 struct attend attn_call(const struct attn_run *run)
 {
     return (struct attend){.n_heads = run->n_group,
-                           .head_width = run->head_width,
+                           .head_dim = run->head_dim,
                            .scale = run->a->scale,
                            .is_bf16 = run->a->kv.dtype == DTYPE_BF16};
 }
 
 /* What the calls of a page's rows share. */
-static void find_page(const struct attn_run *run, const struct attn_place *at,
-                      const struct attn_place *next, const struct attn_room *room)
+static void find_page(const struct attn_run *run, const struct attn_page_ref *at,
+                      const struct attn_page_ref *next, const struct attn_workspace *workspace)
 {
     const struct tensor *kv = &run->a->kv;
-    struct attend *call = room->call;
+    struct attend *call = workspace->call;
 
     for (int which = 0; which < 2; which++) {
         char *side = side_at(run, at, which);
 
-        call->sides[which] = side_words(run, side, which, room->page[which]);
+        call->sides[which] = side_words(run, side, which, workspace->page[which]);
         call->scales[which] = kv_scales(kv, side);
         if (next != NULL)
-            call->ahead[which] = side_at(run, next, which);
+            call->prefetch[which] = side_at(run, next, which);
     }
-    call->n_ahead_lines =
-        next == NULL ? 0 : (int)(kv_side_bytes(kv->dtype, run->head_width) / CACHE_LINE_BYTES);
+    call->n_prefetch_lines =
+        next == NULL ? 0 : (int)(kv_side_bytes(kv->dtype, run->head_dim) / CACHE_LINE_BYTES);
 }
 
 void attn_page(const struct attn_run *run, const struct row_block *block,
-               const struct attn_place *at, const struct attn_place *next,
-               const struct attn_room *room, const struct sums *sums)
+               const struct attn_page_ref *at, const struct attn_page_ref *next,
+               const struct attn_workspace *workspace, const struct sums *sums)
 {
     const int32_t *positions = BATCH_POSITIONS(run->cpu->batch) + block->first_row;
     const int start = at->page * PAGE_TOKENS;
-    struct attend *call = room->call;
+    struct attend *call = workspace->call;
 
-    find_page(run, at, next, room);
+    find_page(run, at, next, workspace);
     for (int r = 0; r < block->n_rows; r++) {
         const struct span s = span_within(attn_span(run->a, positions[r]), start, PAGE_TOKENS);
         const struct sums row = {sums->states + r * run->n_group,
@@ -159,14 +161,14 @@ void attn_page(const struct attn_run *run, const struct row_block *block,
         call->acc = row.acc;
         call->first = s.first - start;
         call->end = s.end - start;
-        call->codes = room->codes + (int64_t)r * run->n_group * run->width;
-        call->units = room->units + r * run->n_group;
+        call->codes = workspace->codes + (int64_t)r * run->n_group * run->width;
+        call->q_scales = workspace->q_scales + r * run->n_group;
         if (run->cpu->kernels->attend == NULL)
-            row_plain(run, room, (struct span){call->first, call->end}, call->q, &row);
+            row_plain(run, workspace, (struct span){call->first, call->end}, call->q, &row);
         else if (attn_has_codes(run))
             run->cpu->kernels->attend_i16(call);
         else
             run->cpu->kernels->attend(call);
-        call->n_ahead_lines = 0; /* once a page */
+        call->n_prefetch_lines = 0; /* once a page */
     }
 }

@@ -2,8 +2,8 @@
 #include "cpu/stages/attn.h"
 
 enum {
-    TASKS_A_THREAD = 4,        /* with fewer, long blocks are cut */
-    PARTS_BYTES_MAX = 64 << 20 /* sums of cut blocks; beyond it blocks stay whole */
+    TASKS_PER_THREAD = 4,         /* with fewer, long blocks are cut */
+    PARTIALS_BYTES_MAX = 64 << 20 /* sums of cut blocks; beyond it blocks stay whole */
 };
 
 /* ---- who sees what ---- */
@@ -45,7 +45,8 @@ static int splits_of(const struct attn_run *run, int block)
 }
 
 /* Cuts a block: a task a split. Gives the floats that their sums take. */
-static int64_t cut_block(struct attn_run *run, struct attn_task *tasks, int block, int64_t offset)
+static int64_t split_kv_block(struct attn_run *run, struct attn_task *tasks, int block,
+                              int64_t offset)
 {
     const struct row_block *b = &run->cpu->blocks[block];
     const int first = attn_block_span(run, b).first / SPLIT_TOKENS, n = splits_of(run, block);
@@ -54,9 +55,9 @@ static int64_t cut_block(struct attn_run *run, struct attn_task *tasks, int bloc
         tasks[run->n_tasks++] = (struct attn_task){.block = block,
                                                    .first_split = first + i,
                                                    .end_split = first + i + 1,
-                                                   .cut = run->n_cut,
+                                                   .split_kv = run->n_split_kv,
                                                    .offset = offset};
-    run->n_cut++;
+    run->n_split_kv++;
     return n * run->n_kv_heads * attn_sums_floats(run, attn_row_heads(run, b));
 }
 
@@ -67,63 +68,62 @@ static void keep_block(struct attn_run *run, struct attn_task *tasks, int block)
     tasks[run->n_tasks++] = (struct attn_task){.block = block,
                                                .first_split = first,
                                                .end_split = first + splits_of(run, block),
-                                               .cut = -1};
+                                               .split_kv = -1};
 }
 
 /* Whether there are so few blocks that long ones may be cut. */
-static bool may_cut(int n_blocks, int n_kv_heads, int n_threads)
+static bool may_split_kv(int n_blocks, int n_kv_heads, int n_threads)
 {
-    return n_blocks * n_kv_heads < TASKS_A_THREAD * n_threads;
+    return n_blocks * n_kv_heads < TASKS_PER_THREAD * n_threads;
 }
 
-static bool run_may_cut(const struct attn_run *run)
+static bool run_may_split_kv(const struct attn_run *run)
 {
-    return may_cut(run->cpu->n_blocks, run->n_kv_heads, pool_threads(run->cpu->pool));
+    return may_split_kv(run->cpu->n_blocks, run->n_kv_heads, pool_threads(run->cpu->pool));
 }
 
 /* Whether a block is cut; with few blocks, those are that are longer than a split. */
-static bool is_cut(const struct attn_run *run, int block, int64_t n_floats)
+static bool is_split_kv(const struct attn_run *run, int block, int64_t n_floats)
 {
     const struct row_block *b = &run->cpu->blocks[block];
     const struct span seen = attn_block_span(run, b);
     const int64_t n_more =
         splits_of(run, block) * run->n_kv_heads * attn_sums_floats(run, attn_row_heads(run, b));
 
-    return run_may_cut(run) && seen.end - seen.first > SPLIT_TOKENS &&
-           (n_floats + n_more) * (int64_t)sizeof(float) <= PARTS_BYTES_MAX;
+    return run_may_split_kv(run) && seen.end - seen.first > SPLIT_TOKENS &&
+           (n_floats + n_more) * (int64_t)sizeof(float) <= PARTIALS_BYTES_MAX;
 }
 
-static enum osp_status plan_rooms(struct attn_run *run, struct attn_task **tasks)
+static enum osp_status plan_workspace(struct attn_run *run, struct attn_task **tasks)
 {
     struct cpu *cpu = run->cpu;
     size_t n_most = 0;
     enum osp_status st;
 
     for (int i = 0; i < cpu->n_blocks; i++)
-        n_most += run_may_cut(run) ? (size_t)splits_of(run, i) : 1;
-    TRY(room_need(&cpu->attn_tasks, n_most, sizeof(struct attn_task), "attention tasks"));
+        n_most += run_may_split_kv(run) ? (size_t)splits_of(run, i) : 1;
+    TRY(workspace_reserve(&cpu->attn_tasks, n_most, sizeof(struct attn_task), "attention tasks"));
     *tasks = cpu->attn_tasks.data;
 out:
     return st;
 }
 
-struct attn_most attn_most_of(const struct attn_run *run, int n_rows, int n_seq_pages,
-                              int n_threads)
+struct attn_max attn_max_of(const struct attn_run *run, int n_rows, int n_seq_pages, int n_threads)
 {
     const int64_t n_splits =
         n_seq_pages / SPLIT_PAGES + 2; /* the first and the last may be parts */
     const int64_t n_floats = attn_sums_floats(run, BLOCK_ROWS * run->n_group) * run->n_kv_heads;
-    const int64_t n_floats_max = PARTS_BYTES_MAX / (int64_t)sizeof(float);
-    int64_t n_cut = 0;
+    const int64_t n_floats_max = PARTIALS_BYTES_MAX / (int64_t)sizeof(float);
+    int64_t n_split_kv = 0;
 
-    while (n_cut < n_rows && may_cut((int)n_cut + 1, run->n_kv_heads, n_threads))
-        n_cut++;
-    return (struct attn_most){.n_tasks =
-                                  (size_t)(n_cut * n_splits > n_rows ? n_cut * n_splits : n_rows),
-                              .n_cut = (size_t)n_cut,
-                              .n_floats = (size_t)(n_cut * n_splits * n_floats < n_floats_max
-                                                       ? n_cut * n_splits * n_floats
-                                                       : n_floats_max)};
+    while (n_split_kv < n_rows && may_split_kv((int)n_split_kv + 1, run->n_kv_heads, n_threads))
+        n_split_kv++;
+    return (struct attn_max){
+        .n_tasks = (size_t)(n_split_kv * n_splits > n_rows ? n_split_kv * n_splits : n_rows),
+        .n_split_kv = (size_t)n_split_kv,
+        .n_floats = (size_t)(n_split_kv * n_splits * n_floats < n_floats_max
+                                 ? n_split_kv * n_splits * n_floats
+                                 : n_floats_max)};
 }
 
 enum osp_status attn_plan(struct attn_run *run)
@@ -133,21 +133,22 @@ enum osp_status attn_plan(struct attn_run *run)
     int64_t n_floats = 0;
     enum osp_status st;
 
-    TRY(plan_rooms(run, &tasks));
+    TRY(plan_workspace(run, &tasks));
     run->tasks = tasks;
     for (int i = 0; i < cpu->n_blocks; i++)
-        if (is_cut(run, i, n_floats))
-            n_floats += cut_block(run, tasks, i, n_floats);
+        if (is_split_kv(run, i, n_floats))
+            n_floats += split_kv_block(run, tasks, i, n_floats);
         else
             keep_block(run, tasks, i);
-    TRY(room_need(&cpu->attn_parts, (size_t)n_floats, sizeof(float), "attention sums of splits"));
-    TRY(room_need(&cpu->attn_left, (size_t)run->n_cut, (size_t)run->n_kv_heads * sizeof(atomic_int),
-                  "attention splits"));
-    run->parts = cpu->attn_parts.data;
-    run->n_left = cpu->attn_left.data;
+    TRY(workspace_reserve(&cpu->attn_partials, (size_t)n_floats, sizeof(float),
+                          "attention sums of splits"));
+    TRY(workspace_reserve(&cpu->attn_remaining, (size_t)run->n_split_kv,
+                          (size_t)run->n_kv_heads * sizeof(atomic_int), "attention splits"));
+    run->partials = cpu->attn_partials.data;
+    run->n_remaining = cpu->attn_remaining.data;
     for (int i = 0; i < run->n_tasks; i++)
-        for (int head = 0; tasks[i].cut >= 0 && head < run->n_kv_heads; head++)
-            atomic_init(&run->n_left[tasks[i].cut * run->n_kv_heads + head],
+        for (int head = 0; tasks[i].split_kv >= 0 && head < run->n_kv_heads; head++)
+            atomic_init(&run->n_remaining[tasks[i].split_kv * run->n_kv_heads + head],
                         splits_of(run, tasks[i].block));
 out:
     return st;

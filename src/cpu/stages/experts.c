@@ -9,13 +9,13 @@
 #include <string.h>
 
 #include "cpu/matmul/pack.h"
-#include "cpu/common/rooms.h"
+#include "cpu/common/workspace.h"
 
 struct grouping {
     int32_t *first;  /* (E + 1): entries of expert e are [first[e], first[e + 1]) */
     int32_t *tokens; /* (T*A): the token of entry i */
     int32_t *entry;  /* (T*A): the entry of token t at rank a */
-    int32_t *kinds;  /* (T*A): enum row_kind of entry i's token */
+    int32_t *phases; /* (T*A): enum phase of entry i's token */
 };
 
 struct combine_run {
@@ -23,20 +23,20 @@ struct combine_run {
     const int32_t *entry;
 };
 
-static enum osp_status group_rooms(struct cpu *cpu, const struct experts_args *a,
-                                   struct grouping *g)
+static enum osp_status group_workspace(struct cpu *cpu, const struct experts_args *a,
+                                       struct grouping *g)
 {
     const size_t n_experts = (size_t)a->w_up.dim[0];
     const size_t n_entries = (size_t)cpu->limits.n_rows_max * (size_t)a->ids.dim[1];
     enum osp_status st;
 
-    TRY(room_need(&cpu->lists, expert_lists_n(n_experts, n_entries), sizeof(int32_t),
-                  "expert lists"));
-    TRY(room_need(&cpu->jobs, n_experts, sizeof(struct matmul), "expert products"));
-    g->first = cpu->lists.data;
+    TRY(workspace_reserve(&cpu->scratch, expert_lists_n(n_experts, n_entries), sizeof(int32_t),
+                          "expert lists"));
+    TRY(workspace_reserve(&cpu->jobs, n_experts, sizeof(struct matmul), "expert products"));
+    g->first = cpu->scratch.data;
     g->tokens = g->first + n_experts + 1;
     g->entry = g->tokens + n_entries;
-    g->kinds = g->entry + n_entries;
+    g->phases = g->entry + n_entries;
 out:
     return st;
 }
@@ -57,7 +57,7 @@ static void group(struct grouping *g, const struct batch *b, const int32_t *ids,
 
         g->tokens[entry] = i / n_active;
         g->entry[i] = entry;
-        g->kinds[entry] = BATCH_KINDS(b)[i / n_active];
+        g->phases[entry] = BATCH_PHASES(b)[i / n_active];
     }
     memmove(g->first + 1, g->first, (size_t)n_experts * sizeof(int32_t));
     g->first[0] = 0;
@@ -101,7 +101,7 @@ static enum osp_status run_down(struct cpu *cpu, const struct experts_args *a,
         jobs[e].first_row = g->first[e];
         jobs[e].out = (float *)a->parts.data + g->first[e] * width;
     }
-    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts], g->kinds}, jobs,
+    return cpu_matmul(cpu, (struct inputs){a->units.data, g->first[n_experts], g->phases}, jobs,
                       n_experts, work);
 }
 
@@ -130,7 +130,7 @@ enum osp_status cpu_experts(struct cpu *cpu, const struct experts_args *a, struc
     struct combine_run combine = {.a = a};
     enum osp_status st;
 
-    TRY(group_rooms(cpu, a, &g));
+    TRY(group_workspace(cpu, a, &g));
     group(&g, cpu->batch, a->ids.data, n_active, (int)a->w_up.dim[0]);
     TRY(run_up(cpu, a, &g, work));
     TRY(run_down(cpu, a, &g, work));

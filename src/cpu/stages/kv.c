@@ -49,10 +49,9 @@ float f8_value(uint8_t code)
 /* ---- in ---- */
 
 /* The element of a side that is d of a slot; n_parts is a constant where it matters. */
-static inline int64_t element_of(int n_parts, int64_t head_width, int which, int slot, int64_t d)
+static inline int64_t element_of(int n_parts, int64_t head_dim, int which, int slot, int64_t d)
 {
-    return kv_word(n_parts, head_width, which, slot, d) * n_parts +
-           (which == 0 ? d : slot) % n_parts;
+    return kv_word(n_parts, head_dim, which, slot, d) * n_parts + (which == 0 ? d : slot) % n_parts;
 }
 
 /* Largest magnitude; NaN when there is one among them. */
@@ -137,7 +136,7 @@ static void put_head(const struct tensor *kv, char *side, int which, int slot, c
             ((float *)side)[element_of(1, D, which, slot, d)] = x[d];
 }
 
-void kv_put(const struct tensor *kv, int64_t page, int slot, const float *row)
+void kv_store(const struct tensor *kv, int64_t page, int slot, const float *row)
 {
     const int64_t n_heads = kv->dim[2], D = kv->dim[4];
 
@@ -165,7 +164,7 @@ static float element_value(enum dtype dtype, const char *side, int64_t i)
     return value;
 }
 
-void kv_take(float *out, const struct tensor *kv, const char *side, int which)
+void kv_load(float *out, const struct tensor *kv, const char *side, int which)
 {
     const float *scales = kv_scales(kv, side);
     const int64_t D = kv->dim[4];

@@ -9,8 +9,9 @@ enum osp_status cpu_logits(struct cpu *cpu, const struct logits_args *a, struct 
     int32_t *rows;
     enum osp_status st;
 
-    TRY(room_need(&cpu->lists, (size_t)cpu->limits.n_samples_max, sizeof(int32_t), "logit rows"));
-    rows = cpu->lists.data;
+    TRY(workspace_reserve(&cpu->scratch, (size_t)cpu->limits.n_samples_max, sizeof(int32_t),
+                          "logit rows"));
+    rows = cpu->scratch.data;
     for (int i = 0; i < n_samples; i++)
         rows[i] = BATCH_SAMPLES(cpu->batch)[i].row;
     job.gather = rows;

@@ -1,14 +1,14 @@
 /* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all
  * V logits, with those of the likeliest tokens where they are asked for.
  *
- * What is drawn from is the row as it came, or a copy with penalties, biases and mask (sample_edit.c).
+ * What is drawn from is the row as it came, or a copy with penalties, biases and mask (process_logits.c).
  * Greedy (temperature 0): the lowest id among the largest valid logits. Otherwise, in this order:
  * weights exp((z - max z) / temperature) over the valid ids; top_k keeps the k largest; top_p keeps
  * the shortest prefix, by falling weight, that holds at least top_p of the weight kept so far; min_p
  * drops weights below min_p times the largest; one uniform number of (seed, position) picks among
  * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
- * NaN, draws DRAW_NOT_FINITE with log-probability NaN, and one of which the edits leave nothing draws
- * DRAW_NOTHING_ALLOWED: that sequence's failure, not the device's. */
+ * NaN, draws SAMPLE_NOT_FINITE with log-probability NaN, and one of which the edits leave nothing draws
+ * SAMPLE_NONE_ALLOWED: that sequence's failure, not the device's. */
 #include <math.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static int32_t largest_of(const float *z, int n, float largest)
     return 0; /* a NaN is among them, and the sum has it */
 }
 
-static void look_at_part(void *ctx, int index, int worker)
+static void reduce_part(void *ctx, int index, int worker)
 {
     const struct sample_run *run = ctx;
     const struct kernels *k = run->cpu->kernels;
@@ -160,7 +160,7 @@ static double weight_of(const struct candidates *c)
 }
 
 /* The shortest prefix that holds this share of the weight. */
-static void cut_share(struct candidates *c, double share)
+static void apply_top_p(struct candidates *c, double share)
 {
     const double enough = share * weight_of(c);
     double sum = 0;
@@ -172,7 +172,7 @@ static void cut_share(struct candidates *c, double share)
 }
 
 /* Keeps the top_k candidates (0 = all), then the top_p share of those, by falling weight. */
-static void keep_top(struct candidates *c, const struct batch_sample *s)
+static void apply_top_k_p(struct candidates *c, const struct batch_sample *s)
 {
     const bool by_count = s->top_k > 0 && s->top_k < c->n;
     const double share = (double)s->top_p;
@@ -187,10 +187,10 @@ static void keep_top(struct candidates *c, const struct batch_sample *s)
     reverse(c, c->n);
     c->n -= n_heap;
     if (by_count && share < 1)
-        cut_share(c, share);
+        apply_top_p(c, share);
 }
 
-static void keep_min(struct candidates *c, float weight_min)
+static void apply_min_p(struct candidates *c, float weight_min)
 {
     int n = 0;
 
@@ -202,7 +202,7 @@ static void keep_min(struct candidates *c, float weight_min)
     c->n = n;
 }
 
-static int32_t walk(const struct candidates *c, double uniform)
+static int32_t sample_cdf(const struct candidates *c, double uniform)
 {
     const double goal = uniform * weight_of(c);
     double sum = 0;
@@ -219,40 +219,40 @@ static int32_t walk(const struct candidates *c, double uniform)
 }
 
 /* z: what is drawn from; it may be the weights' own memory. */
-static int32_t draw(struct candidates *c, const float *z, float largest,
-                    const struct batch_sample *s)
+static int32_t sample_token(struct candidates *c, const float *z, float largest,
+                            const struct batch_sample *s)
 {
     for (int i = 0; i < c->n; i++) {
         c->weight[i] = exp1((z[i] - largest) / s->temperature);
         c->id[i] = i;
     }
     if (s->top_k > 0 || s->top_p < 1.0f)
-        keep_top(c, s);
+        apply_top_k_p(c, s);
     if (s->min_p > 0.0f)
-        keep_min(c, s->min_p); /* the largest weight is 1 */
-    return walk(c, rng_uniform(s->seed, s->position, 0));
+        apply_min_p(c, s->min_p); /* the largest weight is 1 */
+    return sample_cdf(c, rng_uniform(s->seed, s->position, 0));
 }
 
 /* Draws from z, whose largest is at `best`. */
-static int32_t draw_from(struct candidates *c, const float *z, int32_t best,
-                         const struct batch_sample *s)
-{
-    if (!isfinite(z[best]))
-        return DRAW_NOTHING_ALLOWED;
-    return s->temperature > 0.0f ? draw(c, z, z[best], s) : best;
-}
-
-static int32_t draw_edited(const struct sample_run *run, struct candidates *c, const float *z,
+static int32_t sample_from(struct candidates *c, const float *z, int32_t best,
                            const struct batch_sample *s)
 {
-    float *const edited = c->weight;
-
-    memcpy(edited, z, (size_t)c->n * sizeof(float));
-    sample_edit(edited, c->n, run->cpu->batch, s);
-    return draw_from(c, edited, sample_best(edited, c->n), s);
+    if (!isfinite(z[best]))
+        return SAMPLE_NONE_ALLOWED;
+    return s->temperature > 0.0f ? sample_token(c, z, z[best], s) : best;
 }
 
-static void tell_top(const struct sample_run *run, int row, int32_t best, double log_sum)
+static int32_t sample_processed(const struct sample_run *run, struct candidates *c, const float *z,
+                                const struct batch_sample *s)
+{
+    float *const processed = c->weight;
+
+    memcpy(processed, z, (size_t)c->n * sizeof(float));
+    process_logits(processed, c->n, run->cpu->batch, s);
+    return sample_from(c, processed, logits_argmax(processed, c->n), s);
+}
+
+static void write_top_logprobs(const struct sample_run *run, int row, int32_t best, double log_sum)
 {
     const int n_all = (int)run->a->logits.dim[1];
     const struct sample_row r = {.z = (const float *)run->a->logits.data + (int64_t)row * n_all,
@@ -260,9 +260,9 @@ static void tell_top(const struct sample_run *run, int row, int32_t best, double
                                  .best = best,
                                  .log_sum = log_sum};
 
-    sample_top(&r, BATCH_SAMPLES(run->cpu->batch)[row].n_top,
-               (int32_t *)run->a->top_tokens.data + (int64_t)row * SAMPLE_TOP_MAX,
-               (float *)run->a->top_logprobs.data + (int64_t)row * SAMPLE_TOP_MAX);
+    sample_top_logprobs(&r, BATCH_SAMPLES(run->cpu->batch)[row].n_top,
+                        (int32_t *)run->a->top_tokens.data + (int64_t)row * TOP_LOGPROBS_MAX,
+                        (float *)run->a->top_logprobs.data + (int64_t)row * TOP_LOGPROBS_MAX);
 }
 
 static void sample_one(void *ctx, int row, int worker)
@@ -275,14 +275,14 @@ static void sample_one(void *ctx, int row, int worker)
     float *logprob = (float *)run->a->logprobs.data + row;
     double log_sum;
 
-    *token = DRAW_NOT_FINITE;
+    *token = SAMPLE_NOT_FINITE;
     *logprob = NAN;
     if (!largest_and_sum(run, row, &best, &log_sum))
         return;
     if (s->n_top > 0)
-        tell_top(run, row, best, log_sum);
+        write_top_logprobs(run, row, best, log_sum);
     c.id = (int32_t *)(c.weight + c.n);
-    *token = sample_is_edited(s) ? draw_edited(run, &c, z, s) : draw_from(&c, z, best, s);
+    *token = sample_is_processed(s) ? sample_processed(run, &c, z, s) : sample_from(&c, z, best, s);
     if (*token >= 0)
         *logprob = (float)((double)(z[*token] - z[best]) - log_sum);
 }
@@ -292,7 +292,7 @@ static size_t parts_of(size_t n_logits)
     return (n_logits + PART_LOGITS - 1) / PART_LOGITS;
 }
 
-size_t sample_lists_bytes(size_t n_samples, size_t n_logits)
+size_t sample_scratch_bytes(size_t n_samples, size_t n_logits)
 {
     return n_samples * parts_of(n_logits) * sizeof(struct part);
 }
@@ -304,12 +304,13 @@ enum osp_status cpu_sample(struct cpu *cpu, const struct sample_args *a, struct 
     const double n = (double)cpu->batch->n_samples * (double)a->logits.dim[1];
     enum osp_status st;
 
-    TRY(cpu_workers_need(cpu, (size_t)a->n_valid, CANDIDATE_BYTES, "candidates"));
-    TRY(room_need(&cpu->lists,
-                  sample_lists_bytes((size_t)cpu->limits.n_samples_max, (size_t)a->logits.dim[1]),
-                  1, "parts of the logits"));
-    run.parts = cpu->lists.data;
-    pool_run(cpu->pool, look_at_part, &run, cpu->batch->n_samples * run.n_parts);
+    TRY(cpu_reserve_workers(cpu, (size_t)a->n_valid, CANDIDATE_BYTES, "candidates"));
+    TRY(workspace_reserve(
+        &cpu->scratch,
+        sample_scratch_bytes((size_t)cpu->limits.n_samples_max, (size_t)a->logits.dim[1]), 1,
+        "parts of the logits"));
+    run.parts = cpu->scratch.data;
+    pool_run(cpu->pool, reduce_part, &run, cpu->batch->n_samples * run.n_parts);
     pool_run(cpu->pool, sample_one, &run, cpu->batch->n_samples);
     work->bytes = 4 * n;
     work->flops = 2 * n;

@@ -1,4 +1,4 @@
-/* What sample.c takes from sample_edit.c. */
+/* What sample.c takes from process_logits.c. */
 #ifndef CPU_STAGES_SAMPLE_H
 #define CPU_STAGES_SAMPLE_H
 
@@ -10,13 +10,13 @@
 enum { CANDIDATE_BYTES = sizeof(float) + sizeof(int32_t) };
 
 /* What is known of the parts of so many rows of logits. */
-size_t sample_lists_bytes(size_t n_samples, size_t n_logits);
+size_t sample_scratch_bytes(size_t n_samples, size_t n_logits);
 
 /* Does to n logits what the sample asks for besides temperature and what follows it. */
-void sample_edit(float *z, int n, const struct batch *b, const struct batch_sample *s);
+void process_logits(float *z, int n, const struct batch *b, const struct batch_sample *s);
 
 /* The lowest id among the largest of n > 0 logits without NaN. */
-int32_t sample_best(const float *z, int n);
+int32_t logits_argmax(const float *z, int n);
 
 /* A row without NaN. */
 struct sample_row {
@@ -27,6 +27,6 @@ struct sample_row {
 };
 
 /* The n_top likeliest ids and their log-probabilities; -1 and NaN behind the last there is. */
-void sample_top(const struct sample_row *row, int n_top, int32_t *ids, float *logprobs);
+void sample_top_logprobs(const struct sample_row *row, int n_top, int32_t *ids, float *logprobs);
 
 #endif

@@ -10,7 +10,7 @@
 enum {
     COPY_BYTES = 16,
     WORDS_ROW_BYTES = KV_COLUMNS * KV_WORD_BYTES,
-    STEPS = ATTN_WIDTH / 16 /* of 16 columns: as many matrix instructions */
+    STEPS = ATTN_HEAD_DIM / 16 /* of 16 columns: as many matrix instructions */
 };
 
 static constexpr float LOG2_E = 1.44269504f;
@@ -30,13 +30,13 @@ static __device__ __forceinline__ int piece_offset(int row, int piece)
 }
 
 /* Copies since the last call are a group, which may be empty. */
-static __device__ __forceinline__ void copies_commit(void)
+static __device__ __forceinline__ void cp_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
 /* All groups of this thread but the last N have come. */
-template <int N> static __device__ __forceinline__ void copies_wait(void)
+template <int N> static __device__ __forceinline__ void cp_async_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
@@ -64,13 +64,13 @@ static __device__ __forceinline__ uint32_t odd_codes(uint32_t word)
 }
 
 /* What a number is multiplied with before it meets elements of pages, */
-template <int DTYPE> static __device__ __forceinline__ float meet_factor(void)
+template <int DTYPE> static __device__ __forceinline__ float operand_scale(void)
 {
     return DTYPE == DTYPE_F8 ? 0x1p90f : 1.0f;
 }
 
 /* and the sums of such products behind it. */
-template <int DTYPE> static __device__ __forceinline__ float inverse_factor(void)
+template <int DTYPE> static __device__ __forceinline__ float result_scale(void)
 {
     return DTYPE == DTYPE_F8 ? 0x1p30f : 1.0f;
 }

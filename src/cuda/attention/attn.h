@@ -18,22 +18,22 @@ extern "C" {
 
 enum {
     ATTN_HEADS = 8,        /* query heads of a block: the columns of a matrix instruction */
-    ATTN_WIDTH = 64,       /* head width that the tensor cores' kernels are made for */
+    ATTN_HEAD_DIM = 64,    /* head width that the tensor cores' kernels are made for */
     ATTN_UNIT_KEYS = 16,   /* the rows of a matrix instruction; a page has whole units */
     ATTN_SPLITS_MAX = 32,  /* of a row: a lane each where they are merged */
     ATTN_GROUP_UNITS = 8,  /* one a warp of a block */
     ATTN_SPLIT_GROUPS = 2, /* of a row that needs no more splits than there may be */
-    ATTN_SPLIT_BYTES = ATTN_HEADS * (ATTN_WIDTH + 2) * 8,       /* what it hands over, with tags */
-    ATTN_CELL_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* the count in front */
-    ATTN_PROMPT_TOKENS = 16,         /* of a block: 128 rows with their heads */
-    ATTN_PLAIN_SPLIT_TOKENS = 256,   /* of the plain kernel; */
-    ATTN_PARTS_BYTES_MAX = 64 << 20, /* beyond it a block walks all splits of its row */
-    ATTN_CELLS_BYTES_MAX = 72 << 20  /* 66 rows with eight heads; more go in several launches */
+    ATTN_SPLIT_BYTES = ATTN_HEADS * (ATTN_HEAD_DIM + 2) * 8,     /* what it hands over, with tags */
+    ATTN_MERGE_BYTES = ATTN_SPLITS_MAX * ATTN_SPLIT_BYTES + 128, /* the count in front */
+    ATTN_PREFILL_TOKENS = 16,           /* of a block: 128 rows with their heads */
+    ATTN_PLAIN_SPLIT_TOKENS = 256,      /* of the plain kernel; */
+    ATTN_PARTIALS_BYTES_MAX = 64 << 20, /* beyond it a block walks all splits of its row */
+    ATTN_MERGE_BYTES_MAX = 72 << 20     /* 66 rows with eight heads; more go in several launches */
 };
 
 /* The arrays of the batch, in the device's memory: a block that asks for nothing else begins sooner. */
 struct attn_rows {
-    const int32_t *positions, *row_seq, *kinds, *pages;
+    const int32_t *positions, *row_seq, *phases, *pages;
     const struct batch_seq *seqs;
 };
 
@@ -46,13 +46,13 @@ struct attn_launch {
     int n_group;           /* query heads of a key/value head */
     int n_units;           /* of the row that sees most, or more */
     int n_splits;          /* of that row */
-    /* Of the plain kernel: room for the sums of n_splits splits of every row, attn_part_floats() each;
+    /* Of the plain kernel: room for the sums of n_splits splits of every row, attn_partial_floats() each;
      * NULL: each row's splits are walked by one block. The same bits either way. */
-    float *parts;
+    float *partials;
     /* Of generated rows with several splits, for each of n_rows attn_row_blocks() cells: room for what the
-     * splits hand over, and how often the cell was used: ATTN_CELL_BYTES. Zeros at first, and touched by
+     * splits hand over, and how often the cell was used: ATTN_MERGE_BYTES. Zeros at first, and touched by
      * nobody else. */
-    char *cells;
+    char *merge_bufs;
     /* Of generated rows, whose heads fill whole units of columns: where att's rows go as FP16, too, as
      * launch_round_rows() would leave them; NULL: nowhere. */
     uint16_t *rounded;
@@ -75,7 +75,7 @@ static inline HOST_DEVICE int attn_splits(int n_units, int n_most)
 }
 
 /* The next number of units at which a launch changes: graphs serve all that are not above it. */
-static inline int attn_units_level(int n_units)
+static inline int attn_units_bucket(int n_units)
 {
     int n = ATTN_GROUP_UNITS;
 
@@ -93,7 +93,7 @@ static inline HOST_DEVICE int attn_row_blocks(const struct attn_args *a)
 }
 
 /* Of one split and block of a row: sums, and two numbers a head. */
-static inline HOST_DEVICE int64_t attn_part_floats(const struct attn_args *a)
+static inline HOST_DEVICE int64_t attn_partial_floats(const struct attn_args *a)
 {
     return ATTN_HEADS * (a->kv.dim[4] + 2);
 }
@@ -103,11 +103,11 @@ void launch_attn_plain(cudaStream_t stream, const struct attn_launch *l);
 /* Generated rows, of pages of BF16 or F8 with heads of 64; rows of prompts are left out. */
 void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l);
 /* The same, by a block a row and head; false: not for so few rows or so many keys. */
-bool launch_attn_walk(cudaStream_t stream, const struct attn_launch *l);
+bool launch_attn_one_block(cudaStream_t stream, const struct attn_launch *l);
 /* The same, of one split; false: not for so few rows or so many keys. */
 bool launch_attn_window(cudaStream_t stream, const struct attn_launch *l);
 /* Rows of prompts, of the same pages; generated rows are left out. All rows of the batch. By mma.sync, */
-void launch_attn_prompt(cudaStream_t stream, const struct attn_launch *l);
+void launch_attn_prefill(cudaStream_t stream, const struct attn_launch *l);
 /* and by wgmma, on Hopper alone. */
 void launch_attn_sm90(cudaStream_t stream, const struct attn_launch *l);
 

@@ -29,16 +29,16 @@ template <int TOKENS> static __device__ int seq_of(const struct attn_launch &l, 
     for (int first = 0; first < l.n_seqs; first += WARP_LANES) {
         const int n = first + lane < l.n_seqs ? tiles_of<TOKENS>(&seqs[first + lane]) : 0;
         int before = n;
-        unsigned in_or_behind;
+        unsigned in_or_after;
 
         for (int step = 1; step < WARP_LANES; step *= 2) {
             const int other = __shfl_up_sync(ALL_LANES, before, step);
 
             before += lane >= step ? other : 0;
         }
-        in_or_behind = __ballot_sync(ALL_LANES, *tile < before);
-        if (in_or_behind != 0) {
-            const int at = __ffs((int)in_or_behind) - 1;
+        in_or_after = __ballot_sync(ALL_LANES, *tile < before);
+        if (in_or_after != 0) {
+            const int at = __ffs((int)in_or_after) - 1;
 
             *tile -= __shfl_sync(ALL_LANES, before - n, at);
             return first + at;
@@ -48,7 +48,7 @@ template <int TOKENS> static __device__ int seq_of(const struct attn_launch &l, 
     return -1;
 }
 
-static __device__ int first_seen(const struct attn_args &a, int position)
+static __device__ int first_visible(const struct attn_args &a, int position)
 {
     return a.window_tokens > 0 ? max(position + 1 - a.window_tokens, 0) : 0;
 }
@@ -63,20 +63,20 @@ static __device__ bool block_of(struct block *k, const struct attn_launch &l, in
     const int part = y % n_parts;
     const int index = seq_of<TOKENS>(l, &tile), lane = threadIdx.x % WARP_LANES;
     const struct batch_seq *seq = &l.rows.seqs[index];
-    bool is_prompt;
+    bool is_prefill;
 
     if (index < 0)
         return false;
     k->first_row = seq->first_row + tile * TOKENS;
     k->n_tokens = min(seq->n_rows - tile * TOKENS, TOKENS);
-    is_prompt = lane < k->n_tokens && l.rows.kinds[k->first_row + lane] == ROW_PROMPT;
-    if (!__any_sync(ALL_LANES, is_prompt))
+    is_prefill = lane < k->n_tokens && l.rows.phases[k->first_row + lane] == PHASE_PREFILL;
+    if (!__any_sync(ALL_LANES, is_prefill))
         return false;
     k->kv_head = y / n_parts;
     k->first_head = k->kv_head * n_group + part * ATTN_HEADS;
     k->n_heads = min(n_group - part * ATTN_HEADS, (int)ATTN_HEADS);
     k->position = l.rows.positions[k->first_row];
-    k->first_key = first_seen(a, k->position);
+    k->first_key = first_visible(a, k->position);
     k->last_key = k->position + k->n_tokens - 1;
     k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
     return true;

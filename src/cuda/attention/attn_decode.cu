@@ -24,8 +24,8 @@
 #include "cuda/common/cluster.cuh"
 
 enum {
-    NEAR_ROWS_MAX = 2,   /* of a launch whose rows' splits are clusters */
-    RING_BYTES = 9 << 10 /* of a warp, at most, where it has more than one unit */
+    CLUSTER_ROWS_MAX = 2, /* of a launch whose rows' splits are clusters */
+    RING_BYTES = 9 << 10  /* of a warp, at most, where it has more than one unit */
 };
 
 /* Stage i of this warp's ring. */
@@ -35,13 +35,13 @@ template <int DTYPE> static __device__ __forceinline__ char *stage_of(char *ring
 }
 
 /* AT_ONCE units in turn. Gives how often the cell of the block's row was used. */
-template <int DTYPE, int STAGES, int AT_ONCE, bool IS_NEAR>
+template <int DTYPE, int STAGES, int AT_ONCE, bool IS_CLUSTER>
 static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *rings,
                                                     const struct attn_launch &l,
                                                     const struct block &k)
 {
     const int first = k.unit + (int)threadIdx.x / WARP_LANES;
-    const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
+    const float scale = l.args.scale * LOG2_E * result_scale<DTYPE>();
     int32_t
         pages[STAGES]; /* then AT_ONCE: of the next copies, so that these need not wait for them */
     const float *head = query_of_block(l, k);
@@ -60,7 +60,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
         if (!is_written(k, first + i * k.step))
             copy_unit<DTYPE>(stage_of<DTYPE>(rings, i), from, pages[i],
                              first + i * k.step < k.unit_end);
-    settle(head);
+    materialize(head);
     pdl_wait(); /* in one place: a warp with a wait more would have the others wait with it */
 #pragma unroll
     for (int i = 0; i < STAGES; i++)
@@ -70,7 +70,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
 #pragma unroll
     for (int i = 0; i < AT_ONCE; i++)
         pages[i] = page_of(k, first + (STAGES + i) * k.step);
-    n_uses = !IS_NEAR && k.n_splits > 1 ? __ldcg((const uint32_t *)cell_of_block(l)) : 0;
+    n_uses = !IS_CLUSTER && k.n_splits > 1 ? __ldcg((const uint32_t *)merge_buf_of_block(l)) : 0;
     load_query<DTYPE>(&q, head, k);
     for (int index = first; index < k.unit_end; index += AT_ONCE * k.step) {
         char *at[AT_ONCE];
@@ -78,7 +78,7 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++)
             at[i] = stage_of<DTYPE>(rings, stage + i);
-        copies_wait<STAGES - AT_ONCE>();
+        cp_async_wait<STAGES - AT_ONCE>();
         __syncwarp();
         add_units<DTYPE, AT_ONCE>(st, q, at, k, index, scale);
         __syncwarp();
@@ -89,14 +89,14 @@ static __device__ __forceinline__ uint32_t run_warp(struct state *st, char *ring
         }
         stage = stage + AT_ONCE < STAGES ? stage + AT_ONCE : 0;
     }
-    copies_wait<0>();
+    cp_async_wait<0>();
     __syncwarp();
     return n_uses;
 }
 
 /* A split's sums to the block of the last one, in a cluster. */
-static __device__ __forceinline__ void leave_near(struct walked *splits, int n_splits,
-                                                  struct sums sums)
+static __device__ __forceinline__ void cluster_store(struct walked *splits, int n_splits,
+                                                     struct sums sums)
 {
     struct walked *mine = splits + blockIdx.x;
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
@@ -108,8 +108,8 @@ static __device__ __forceinline__ void leave_near(struct walked *splits, int n_s
                        make_float2(sums.largest, sums.weights));
 }
 
-/* Grid: splits, with IS_NEAR the blocks of a cluster, blocks of a row, rows. */
-template <int DTYPE, int STAGES, bool IS_NEAR>
+/* Grid: splits, with IS_CLUSTER the blocks of a cluster, blocks of a row, rows. */
+template <int DTYPE, int STAGES, bool IS_CLUSTER>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     attn_decode(const __grid_constant__ struct attn_launch l)
 {
@@ -122,12 +122,12 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     uint32_t tag;
 
     pdl_launch_dependents();
-    if (IS_NEAR)
+    if (IS_CLUSTER)
         cluster_arrive(); /* this block has begun: others may store into it */
     if (!block_of(&k, l)) {
         if (blockIdx.x + blockIdx.y + blockIdx.z == 0)
             pdl_wait(); /* who waits for this kernel waits for those before it */
-        if (IS_NEAR) {
+        if (IS_CLUSTER) {
             cluster_wait();
             cluster_arrive();
             cluster_wait();
@@ -137,48 +137,48 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     const int head = threadIdx.x / WARP_LANES; /* as many as warps */
     const float sink = load_sink(l, k, head);
 
-    tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_NEAR > (&st, rings, l, k) + 1;
-    put_sums(&s, stage_of<DTYPE>(rings, 0), &st, head);
+    tag = run_warp < DTYPE, STAGES, STAGES == 1 ? 1 : 2, IS_CLUSTER > (&st, rings, l, k) + 1;
+    store_sums(&s, stage_of<DTYPE>(rings, 0), &st, head);
     __syncthreads();
     sums = sum_warps<DTYPE>(&s, rings, unit<DTYPE>::BYTES, head);
-    if (IS_NEAR) {
+    if (IS_CLUSTER) {
         cluster_wait();
         if (k.n_splits > 1)
-            leave_near(splits, k.n_splits, sums);
+            cluster_store(splits, k.n_splits, sums);
         __syncwarp();
         cluster_arrive();
         cluster_wait();
         if ((int)blockIdx.x == k.n_splits - 1)
-            finish(l, k, k.n_splits > 1 ? sum_walked(splits, k.n_splits) : sums, sink, head);
+            finish(l, k, k.n_splits > 1 ? sum_walked_splits(splits, k.n_splits) : sums, sink, head);
         return;
     }
     if (k.n_splits == 1) {
         finish(l, k, sums, sink, head);
         return;
     }
-    hand_over(l, sums, tag);
+    publish_split(l, sums, tag);
     if ((int)blockIdx.x < k.n_splits - 1)
         return;
     finish(l, k, sum_splits(l, k.n_splits, tag), sink, head);
     __syncthreads(); /* all have come: nobody asks for the old number any more */
     if (threadIdx.x == 0)
-        *(uint32_t *)cell_of_block(l) = tag;
+        *(uint32_t *)merge_buf_of_block(l) = tag;
 }
 
-template <int DTYPE, int STAGES, bool IS_NEAR>
+template <int DTYPE, int STAGES, bool IS_CLUSTER>
 static void launch_stages(cudaStream_t stream, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)STAGES * WARPS * unit<DTYPE>::BYTES +
-                                (IS_NEAR ? SPLITS_NEAR_MAX * sizeof(struct walked) : 0);
+                                (IS_CLUSTER ? CLUSTER_SPLITS_MAX * sizeof(struct walked) : 0);
     static const cudaError_t is_set =
-        cudaFuncSetAttribute((const void *)attn_decode<DTYPE, STAGES, IS_NEAR>,
+        cudaFuncSetAttribute((const void *)attn_decode<DTYPE, STAGES, IS_CLUSTER>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
     (void)is_set; /* the launch fails if it is an error */
     pdl_launch_clusters(
-        attn_decode<DTYPE, STAGES, IS_NEAR>,
+        attn_decode<DTYPE, STAGES, IS_CLUSTER>,
         dim3((unsigned)l->n_splits, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
-        dim3(THREADS), shared_bytes, stream, IS_NEAR ? (unsigned)l->n_splits : 1, *l);
+        dim3(THREADS), shared_bytes, stream, IS_CLUSTER ? (unsigned)l->n_splits : 1, *l);
 }
 
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
@@ -188,8 +188,8 @@ template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct 
     /* Rows with one unit a warp may be in either, with the same bits; others have pairs. */
     if (l->n_units <= l->n_splits * WARPS)
         launch_stages<DTYPE, 1, false>(stream, l);
-    else if (l->n_splits > 1 && l->n_splits <= SPLITS_NEAR_MAX && l->n_rows <= NEAR_ROWS_MAX &&
-             pdl_is_supported())
+    else if (l->n_splits > 1 && l->n_splits <= CLUSTER_SPLITS_MAX &&
+             l->n_rows <= CLUSTER_ROWS_MAX && pdl_is_supported())
         launch_stages<DTYPE, STAGES, true>(stream, l);
     else
         launch_stages<DTYPE, STAGES, false>(stream, l);
@@ -197,7 +197,7 @@ template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct 
 
 void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l)
 {
-    if (launch_attn_walk(stream, l) || launch_attn_window(stream, l))
+    if (launch_attn_one_block(stream, l) || launch_attn_window(stream, l))
         return;
     if (l->args.kv.dtype == DTYPE_F8)
         launch_dtype<DTYPE_F8>(stream, l);

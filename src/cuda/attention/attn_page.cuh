@@ -9,17 +9,17 @@ enum {
     PAGE_THREADS = 128,                    /* of a block: all copy */
     GROUPS = PAGE_TOKENS / 32,             /* of keys; as many halves of the columns */
     PIECES = WORDS_ROW_BYTES / COPY_BYTES, /* of a row of words */
-    TILES_OF_SIDE = PAGE_TOKENS / KV_COLUMNS
+    KV_HALF_TILES = PAGE_TOKENS / KV_COLUMNS
 };
 
 template <int DTYPE> struct page {
     enum {
         PARTS = DTYPE == DTYPE_F8 ? 4 : 2, /* elements of a word */
-        ROWS = ATTN_WIDTH / PARTS,         /* of a tile */
+        ROWS = ATTN_HEAD_DIM / PARTS,      /* of a tile */
         TILE_BYTES = ROWS * WORDS_ROW_BYTES,
-        SIDE_BYTES = TILES_OF_SIDE * TILE_BYTES,
+        KV_HALF_BYTES = KV_HALF_TILES * TILE_BYTES,
         SCALES_BYTES = DTYPE == DTYPE_F8 ? PAGE_TOKENS * 4 : 0,
-        BYTES = 2 * (SIDE_BYTES + SCALES_BYTES)
+        BYTES = 2 * (KV_HALF_BYTES + SCALES_BYTES)
     };
 
     /* Lanes read pairs of rows of values that are `apart`: the eight pieces of a pair are turned by it, so that
@@ -31,36 +31,37 @@ template <int DTYPE> struct page {
         return pair * 2 * WORDS_ROW_BYTES +
                ((row % 2 * PIECES + piece) ^ (pair / apart % 4 * 2)) * COPY_BYTES;
     }
-    static __device__ __forceinline__ void copy_side(char *stage, const char *side, bool is_values)
+    static __device__ __forceinline__ void copy_kv_half(char *stage, const char *kv_half,
+                                                        bool is_values)
     {
 #pragma unroll
-        for (int i = 0; i < SIDE_BYTES / COPY_BYTES / PAGE_THREADS; i++) {
+        for (int i = 0; i < KV_HALF_BYTES / COPY_BYTES / PAGE_THREADS; i++) {
             const int at = i * PAGE_THREADS + (int)threadIdx.x, row = at / PIECES % ROWS;
 
             copy_async(
                 stage + at / PIECES / ROWS * TILE_BYTES +
                     (is_values ? value_offset(row, at % PIECES) : piece_offset(row, at % PIECES)),
-                side + at * COPY_BYTES);
+                kv_half + at * COPY_BYTES);
         }
         if ((int)threadIdx.x < SCALES_BYTES / COPY_BYTES)
-            copy_async(stage + SIDE_BYTES + threadIdx.x * COPY_BYTES,
-                       side + SIDE_BYTES + threadIdx.x * COPY_BYTES);
+            copy_async(stage + KV_HALF_BYTES + threadIdx.x * COPY_BYTES,
+                       kv_half + KV_HALF_BYTES + threadIdx.x * COPY_BYTES);
     }
     static __device__ __forceinline__ void copy(char *stage, const char *keys, const char *values)
     {
-        copy_side(stage, keys, false);
-        copy_side(stage + SIDE_BYTES + SCALES_BYTES, values, true);
+        copy_kv_half(stage, keys, false);
+        copy_kv_half(stage + KV_HALF_BYTES + SCALES_BYTES, values, true);
     }
 
     /* Values of slots outside of [first, end) may be anything: they become zeros. */
     static __device__ void clear(char *stage, int first, int end)
     {
-        char *side = stage + SIDE_BYTES + SCALES_BYTES;
+        char *kv_half = stage + KV_HALF_BYTES + SCALES_BYTES;
 
-        for (int at = threadIdx.x; at < TILES_OF_SIDE * ROWS * PIECES; at += PAGE_THREADS) {
+        for (int at = threadIdx.x; at < KV_HALF_TILES * ROWS * PIECES; at += PAGE_THREADS) {
             const int row = at / PIECES % ROWS;
-            uint4 *words =
-                (uint4 *)(side + at / PIECES / ROWS * TILE_BYTES + value_offset(row, at % PIECES));
+            uint4 *words = (uint4 *)(kv_half + at / PIECES / ROWS * TILE_BYTES +
+                                     value_offset(row, at % PIECES));
             uint32_t mask = 0;
 
             for (int i = 0; i < PARTS; i++)
@@ -70,7 +71,7 @@ template <int DTYPE> struct page {
         }
         for (int slot = threadIdx.x; slot < SCALES_BYTES / 4; slot += PAGE_THREADS)
             if (slot < first || slot >= end)
-                ((float *)(side + SIDE_BYTES))[slot] = 0.0f;
+                ((float *)(kv_half + KV_HALF_BYTES))[slot] = 0.0f;
     }
 };
 
@@ -105,16 +106,16 @@ struct places {
 };
 
 template <int DTYPE>
-static __device__ __forceinline__ void find_places(struct places *p, const char *stage)
+static __device__ __forceinline__ void page_offsets(struct places *p, const char *stage)
 {
     const int lane = threadIdx.x % WARP_LANES, t = lane % 4, piece = lane / 4 % 4;
     const int row = DTYPE == DTYPE_F8 ? 2 * t : 4 * t;
-    const char *side = stage + lane / 16 * page<DTYPE>::TILE_BYTES;
+    const char *kv_half = stage + lane / 16 * page<DTYPE>::TILE_BYTES;
 
-    p->keys = side + piece_offset(t, piece);
-    side += page<DTYPE>::SIDE_BYTES + page<DTYPE>::SCALES_BYTES;
-    p->values[0] = side + page<DTYPE>::value_offset(row, piece);
-    p->values[1] = side + page<DTYPE>::value_offset(row + 1, piece);
+    p->keys = kv_half + piece_offset(t, piece);
+    kv_half += page<DTYPE>::KV_HALF_BYTES + page<DTYPE>::SCALES_BYTES;
+    p->values[0] = kv_half + page<DTYPE>::value_offset(row, piece);
+    p->values[1] = kv_half + page<DTYPE>::value_offset(row + 1, piece);
 }
 
 /* Of the keys of group i, columns 16 step to 16 step + 15. */

@@ -19,12 +19,12 @@
 enum {
     THREADS = ATTN_PLAIN_SPLIT_TOKENS,
     WARPS = THREADS / WARP_LANES,
-    HEAD_WIDTH_MAX = 256,
-    COLUMNS = 64,               /* of values at a time */
-    SHARES = THREADS / COLUMNS, /* threads that share a column: a page each */
+    HEAD_DIM_MAX = 256,
+    COLUMNS = 64,                   /* of values at a time */
+    KEY_SHARES = THREADS / COLUMNS, /* threads that share a column: a page each */
     OUTPUTS = ATTN_HEADS * COLUMNS / THREADS
 };
-static_assert(SHARES * PAGE_TOKENS == ATTN_PLAIN_SPLIT_TOKENS, "a share is a page");
+static_assert(KEY_SHARES * PAGE_TOKENS == ATTN_PLAIN_SPLIT_TOKENS, "a share is a page");
 
 /* Which row, heads and keys a block works on. */
 struct block {
@@ -35,11 +35,11 @@ struct block {
 
 /* Shared by all threads. */
 struct shared {
-    float q[ATTN_HEADS][HEAD_WIDTH_MAX];
+    float q[ATTN_HEADS][HEAD_DIM_MAX];
     float weights[ATTN_HEADS][THREADS];
-    float parts[SHARES][ATTN_HEADS][COLUMNS];
-    float total[ATTN_HEADS][HEAD_WIDTH_MAX];
-    float room[WARPS][ATTN_HEADS];
+    float partials[KEY_SHARES][ATTN_HEADS][COLUMNS];
+    float total[ATTN_HEADS][HEAD_DIM_MAX];
+    float scratch[WARPS][ATTN_HEADS];
     float largest[ATTN_HEADS], denominator[ATTN_HEADS];             /* of the total, */
     float split_largest[ATTN_HEADS], split_denominator[ATTN_HEADS]; /* and of the split */
 };
@@ -97,13 +97,13 @@ template <> struct words<DTYPE_F8> {
 
 /* Scores of this thread's key for all heads. */
 template <int DTYPE>
-static __device__ void score_key(float scores[ATTN_HEADS], const struct attn_args &a,
-                                 const struct shared *s, const char *side, int slot)
+static __device__ void qk_score(float scores[ATTN_HEADS], const struct attn_args &a,
+                                const struct shared *s, const char *kv_half, int slot)
 {
     const int D = (int)a.kv.dim[4];
     const uint32_t *column =
-        (const uint32_t *)side + kv_word(words<DTYPE>::N, a.kv.dim[4], 0, slot, 0);
-    const float *scales = kv_scales(&a.kv, side);
+        (const uint32_t *)kv_half + kv_word(words<DTYPE>::N, a.kv.dim[4], 0, slot, 0);
+    const float *scales = kv_scales(&a.kv, kv_half);
 
 #pragma unroll
     for (int h = 0; h < ATTN_HEADS; h++)
@@ -128,39 +128,40 @@ static __device__ void score_key(float scores[ATTN_HEADS], const struct attn_arg
 }
 
 /* Largest score and sum of weights of every head; the weights to shared memory. */
-static __device__ void softmax_split(struct shared *s, const float scores[ATTN_HEADS], bool is_seen)
+static __device__ void softmax_split(struct shared *s, const float scores[ATTN_HEADS],
+                                     bool is_visible)
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
 
     for (int h = 0; h < ATTN_HEADS; h++) {
-        const float largest = warp_max(is_seen ? scores[h] : -INFINITY);
+        const float largest = warp_max(is_visible ? scores[h] : -INFINITY);
 
         if (lane == 0)
-            s->room[warp][h] = largest;
+            s->scratch[warp][h] = largest;
     }
     __syncthreads();
     if (threadIdx.x < ATTN_HEADS) {
         float largest = -INFINITY;
 
         for (int w = 0; w < WARPS; w++)
-            largest = fmaxf(largest, s->room[w][threadIdx.x]);
+            largest = fmaxf(largest, s->scratch[w][threadIdx.x]);
         s->split_largest[threadIdx.x] = largest;
     }
     __syncthreads();
     for (int h = 0; h < ATTN_HEADS; h++) {
-        const float weight = is_seen ? expf(scores[h] - s->split_largest[h]) : 0.0f;
+        const float weight = is_visible ? expf(scores[h] - s->split_largest[h]) : 0.0f;
         const float sum = warp_sum(weight);
 
         s->weights[h][threadIdx.x] = weight;
         if (lane == 0)
-            s->room[warp][h] = sum;
+            s->scratch[warp][h] = sum;
     }
     __syncthreads();
     if (threadIdx.x < ATTN_HEADS) {
         float sum = 0.0f;
 
         for (int w = 0; w < WARPS; w++)
-            sum += s->room[w][threadIdx.x];
+            sum += s->scratch[w][threadIdx.x];
         s->split_denominator[threadIdx.x] = sum;
     }
     __syncthreads();
@@ -169,12 +170,12 @@ static __device__ void softmax_split(struct shared *s, const float scores[ATTN_H
 /* Weighted values of column d over the slots [first, end) of a page. */
 template <int DTYPE>
 static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args &a,
-                                  const struct shared *s, const char *side, int first, int end,
+                                  const struct shared *s, const char *kv_half, int first, int end,
                                   int share, int d)
 {
     enum { N = words<DTYPE>::N };
-    const uint32_t *column = (const uint32_t *)side + kv_word(N, a.kv.dim[4], 1, 0, d);
-    const float *scales = kv_scales(&a.kv, side);
+    const uint32_t *column = (const uint32_t *)kv_half + kv_word(N, a.kv.dim[4], 1, 0, d);
+    const float *scales = kv_scales(&a.kv, kv_half);
 
 #pragma unroll 8
     for (int slot0 = first / N * N; slot0 < end; slot0 += N) {
@@ -184,8 +185,8 @@ static __device__ void sum_values(float acc[ATTN_HEADS], const struct attn_args 
         for (int i = 0; i < N; i++) {
             const int slot = slot0 + i;
             const float scale = scales == NULL ? 1.0f : scales[slot];
-            const bool is_seen = slot >= first && slot < end; /* others may hold anything */
-            const float value = is_seen ? words<DTYPE>::at(word, i) * scale : 0.0f;
+            const bool is_visible = slot >= first && slot < end; /* others may hold anything */
+            const float value = is_visible ? words<DTYPE>::at(word, i) * scale : 0.0f;
 
 #pragma unroll
             for (int h = 0; h < ATTN_HEADS; h++)
@@ -229,7 +230,7 @@ static __device__ void split_columns(float out[OUTPUTS], const struct attn_args 
                                      const struct block &k, struct shared *s, int split, int d0)
 {
     const int share = threadIdx.x / COLUMNS, d = d0 + threadIdx.x % COLUMNS;
-    const int page = split * SHARES + share, start = page * PAGE_TOKENS;
+    const int page = split * KEY_SHARES + share, start = page * PAGE_TOKENS;
     const int first = k.first > start ? k.first - start : 0;
     const int end = k.end - start < PAGE_TOKENS ? k.end - start : (int)PAGE_TOKENS;
     float acc[ATTN_HEADS] = {};
@@ -240,15 +241,15 @@ static __device__ void split_columns(float out[OUTPUTS], const struct attn_args 
     __syncthreads();
 #pragma unroll
     for (int h = 0; h < ATTN_HEADS; h++)
-        s->parts[share][h][threadIdx.x % COLUMNS] = acc[h];
+        s->partials[share][h][threadIdx.x % COLUMNS] = acc[h];
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < OUTPUTS; i++) {
         const int at = threadIdx.x + i * THREADS;
 
         out[i] = 0.0f;
-        for (int part = 0; part < SHARES; part++)
-            out[i] += s->parts[part][at / COLUMNS][at % COLUMNS];
+        for (int part = 0; part < KEY_SHARES; part++)
+            out[i] += s->partials[part][at / COLUMNS][at % COLUMNS];
     }
 }
 
@@ -257,7 +258,7 @@ static __device__ float *part_of(const struct attn_launch &l, int row, int index
 {
     const int64_t i = ((int64_t)row * attn_row_blocks(&l.args) + index) * l.n_splits + split;
 
-    return l.parts + i * attn_part_floats(&l.args);
+    return l.partials + i * attn_partial_floats(&l.args);
 }
 
 template <int DTYPE>
@@ -266,13 +267,13 @@ static __device__ void run_split(const struct attn_launch &l, const struct block
 {
     const struct attn_args &a = l.args;
     const int key = split * ATTN_PLAIN_SPLIT_TOKENS + threadIdx.x, D = (int)a.kv.dim[4];
-    const bool is_seen = key >= k.first && key < k.end;
+    const bool is_visible = key >= k.first && key < k.end;
     float scores[ATTN_HEADS];
 
-    if (is_seen)
-        score_key<DTYPE>(scores, a, s, kv_side(&a.kv, k.pages[key / PAGE_TOKENS], 0, k.kv_head),
-                         key % PAGE_TOKENS);
-    softmax_split(s, scores, is_seen);
+    if (is_visible)
+        qk_score<DTYPE>(scores, a, s, kv_side(&a.kv, k.pages[key / PAGE_TOKENS], 0, k.kv_head),
+                        key % PAGE_TOKENS);
+    softmax_split(s, scores, is_visible);
     for (int d0 = 0; d0 < D; d0 += COLUMNS) {
         float out[OUTPUTS];
 
@@ -353,10 +354,10 @@ static __global__ void __launch_bounds__(THREADS)
     const int D = (int)l.args.kv.dim[4], end = (k.end - 1) / ATTN_PLAIN_SPLIT_TOKENS + 1;
     const int first = k.first / ATTN_PLAIN_SPLIT_TOKENS;
 
-    if (l.parts != NULL && first + (int)blockIdx.x >= end)
+    if (l.partials != NULL && first + (int)blockIdx.x >= end)
         return;
     begin(l.args, k, &s);
-    if (l.parts != NULL) {
+    if (l.partials != NULL) {
         run_split<DTYPE>(l, k, &s, first + blockIdx.x,
                          part_of(l, blockIdx.z, blockIdx.y, blockIdx.x));
         return;
@@ -395,10 +396,10 @@ static __global__ void __launch_bounds__(THREADS)
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
 {
     const unsigned n_blocks = (unsigned)attn_row_blocks(&l->args);
-    const unsigned n_splits = l->parts == NULL ? 1 : (unsigned)l->n_splits;
+    const unsigned n_splits = l->partials == NULL ? 1 : (unsigned)l->n_splits;
 
     attn_kernel<DTYPE><<<dim3(n_splits, n_blocks, (unsigned)l->n_rows), THREADS, 0, stream>>>(*l);
-    if (l->parts != NULL)
+    if (l->partials != NULL)
         merge_kernel<<<dim3(n_blocks, (unsigned)l->n_rows), THREADS, 0, stream>>>(*l);
 }
 

@@ -11,10 +11,10 @@ enum {
     WARPS = ATTN_GROUP_UNITS,
     THREADS = WARPS * WARP_LANES,
     BLOCKS_PER_SM = 2,
-    SPLITS_AT_ONCE = 8,  /* loads under way where splits are added */
-    SPLITS_NEAR_MAX = 8, /* of a row, that meet in shared memory */
+    SPLITS_AT_ONCE = 8,     /* loads under way where splits are added */
+    CLUSTER_SPLITS_MAX = 8, /* of a row, that meet in shared memory */
     PAIR_BYTES = 16,
-    HEAD_STRIDE = ATTN_WIDTH + 4 /* floats; 4: lanes of a warp write to different banks */
+    HEAD_STRIDE = ATTN_HEAD_DIM + 4 /* floats; 4: lanes of a warp write to different banks */
 };
 static_assert((int)WARPS == (int)ATTN_HEADS, "a warp merges a head");
 static_assert((int)ATTN_SPLITS_MAX <= (int)WARP_LANES, "a lane has a split");
@@ -48,7 +48,7 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     const int n_group = l.n_group, n_parts = (n_group + ATTN_HEADS - 1) / ATTN_HEADS;
     const int part = blockIdx.y % n_parts;
     const int row = l.first_row + blockIdx.z, position = l.rows.positions[row];
-    const int kind = l.rows.kinds[row], kv_head = (int)blockIdx.y / n_parts;
+    const int phase = l.rows.phases[row], kv_head = (int)blockIdx.y / n_parts;
     const struct batch_seq *seq = &l.rows.seqs[l.rows.row_seq[row]];
     int n_units;
 
@@ -62,21 +62,21 @@ static __device__ __forceinline__ bool block_of(struct block *k, const struct at
     k->unit = k->first / ATTN_UNIT_KEYS + blockIdx.x * ATTN_GROUP_UNITS;
     k->unit_end = k->first / ATTN_UNIT_KEYS + n_units;
     k->step = k->n_splits * ATTN_GROUP_UNITS;
-    if (kind != ROW_GENERATED || (int)blockIdx.x >= k->n_splits)
+    if (phase != PHASE_DECODE || (int)blockIdx.x >= k->n_splits)
         return false;
     k->written = position - (row - seq->first_row); /* its rows follow each other */
     k->pages = l.rows.pages + seq->table[a.group] - seq->first_page[a.group];
     k->keys = kv_side(&a.kv, 0, 0, kv_head);
     k->values_bytes = kv_side(&a.kv, 0, 1, kv_head) - k->keys;
     k->page_bytes = (uint32_t)(kv_side(&a.kv, 1, 0, kv_head) - k->keys);
-    settle(k->pages);
+    materialize(k->pages);
     return true;
 }
 
 /* Where the splits of this block's row meet; it begins with the number of times that they did. */
-static __device__ __forceinline__ char *cell_of_block(const struct attn_launch &l)
+static __device__ __forceinline__ char *merge_buf_of_block(const struct attn_launch &l)
 {
-    return l.cells + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_CELL_BYTES;
+    return l.merge_bufs + ((int64_t)blockIdx.z * gridDim.y + blockIdx.y) * ATTN_MERGE_BYTES;
 }
 
 /* ---- a warp over its units ---- */
@@ -88,7 +88,7 @@ static __device__ __forceinline__ const float *query_of_block(const struct attn_
     const int g = threadIdx.x % WARP_LANES / 4;
 
     return (const float *)l.args.q.data + k.row * l.args.q.dim[1] +
-           (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
+           (k.first_head + min(g, k.n_heads - 1)) * ATTN_HEAD_DIM;
 }
 
 /* It; heads that the block has not are zeros. */
@@ -97,7 +97,7 @@ static __device__ __forceinline__ void load_query(struct query *q, const float *
                                                   const struct block &k)
 {
     const int g = threadIdx.x % WARP_LANES / 4;
-    const float factor = g < k.n_heads ? meet_factor<DTYPE>() : 0.0f;
+    const float factor = g < k.n_heads ? operand_scale<DTYPE>() : 0.0f;
 
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
@@ -108,17 +108,17 @@ static __device__ __forceinline__ void load_query(struct query *q, const float *
         for (int i = 0; i < 2; i++) {
             x[i][0] *= factor, x[i][1] *= factor;
 #pragma unroll
-            for (int part = 0; part < QUERY_PARTS; part++)
-                q->parts[part][step][i] = take_bf16(x[i]);
+            for (int part = 0; part < QUERY_TERMS; part++)
+                q->partials[part][step][i] = round_to_bf16(x[i]);
         }
     }
 }
 
 /* Scores of a unit in powers of two; of keys that the row does not see: none. */
 template <int DTYPE>
-static __device__ __forceinline__ void seen_scores(float s[4], const struct query &q,
-                                                   const char *ring, const struct block &k,
-                                                   int index, float scale)
+static __device__ __forceinline__ void masked_scores(float s[4], const struct query &q,
+                                                     const char *ring, const struct block &k,
+                                                     int index, float scale)
 {
     const int first = k.first - index * ATTN_UNIT_KEYS, end = k.end - index * ATTN_UNIT_KEYS;
 
@@ -140,11 +140,11 @@ static __device__ __forceinline__ void add_unit(struct state *st, float s[4], co
     uint32_t seen[2] = {0xFFFFFFFFu, 0xFFFFFFFFu};
 
     if (first > 0 || end < ATTN_UNIT_KEYS)
-        unit<DTYPE>::seen_mask(seen, first, end);
+        unit<DTYPE>::visible_mask(seen, first, end);
 #pragma unroll
     for (int i = 0; i < 4 && DTYPE == DTYPE_F8; i++) {
         const int at = unit<DTYPE>::slot_of(i);
-        const float factor = unit<DTYPE>::value_scale(ring, at) * meet_factor<DTYPE>();
+        const float factor = unit<DTYPE>::value_scale(ring, at) * operand_scale<DTYPE>();
 
         s[i] = at >= first && at < end ? __fmul_rn(s[i], factor) : 0.0f;
     }
@@ -160,14 +160,14 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
     const bool has_last = N == 1 || index + (N - 1) * k.step < k.unit_end;
     float s[N][4];
 
-    seen_scores<DTYPE>(s[0], q, rings[0], k, index, scale);
+    masked_scores<DTYPE>(s[0], q, rings[0], k, index, scale);
     s[N - 1][0] = N > 1 ? -INFINITY : s[0][0];
     s[N - 1][1] = N > 1 ? -INFINITY : s[0][1];
     s[N - 1][2] = N > 1 ? -INFINITY : s[0][2];
     s[N - 1][3] = N > 1 ? -INFINITY : s[0][3];
     if (N > 1 && has_last)
-        seen_scores<DTYPE>(s[N - 1], q, rings[N - 1], k, index + (N - 1) * k.step, scale);
-    weigh<N>(st, s);
+        masked_scores<DTYPE>(s[N - 1], q, rings[N - 1], k, index + (N - 1) * k.step, scale);
+    softmax_step<N>(st, s);
     add_unit<DTYPE>(st, s[0], rings[0], k, index);
     if (N > 1 && has_last)
         add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
@@ -196,11 +196,11 @@ template <int DTYPE>
 static __device__ __forceinline__ struct source source_of(const struct block &k, int index)
 {
     const int at = index % PAGE_UNITS;
-    struct source from = {k.keys + at * unit<DTYPE>::SIDE_BYTES,
+    struct source from = {k.keys + at * unit<DTYPE>::KV_HALF_BYTES,
                           k.keys + k.values_bytes + at * unit<DTYPE>::TILE_BYTES, k.page_bytes, at};
 
-    settle(from.keys);
-    settle(from.values);
+    materialize(from.keys);
+    materialize(from.values);
     return from;
 }
 
@@ -212,7 +212,7 @@ static __device__ __forceinline__ void copy_unit(char *ring, const struct source
 
     if (is_there)
         unit<DTYPE>::copy(ring, from.keys + at, from.values + at, from.unit);
-    copies_commit();
+    cp_async_commit();
 }
 
 /* Whether this step writes keys of the unit, which are then there behind pdl_wait() only. */
@@ -235,10 +235,10 @@ struct sums {
 };
 
 /* The sums of warp `warp` to its room. */
-static __device__ void put_sums(struct shared *s, char *room, struct state *st, int warp)
+static __device__ void store_sums(struct shared *s, char *scratch, struct state *st, int warp)
 {
     const int lane = threadIdx.x % WARP_LANES, g = lane / 4, t = lane % 4;
-    float *out = (float *)room;
+    float *out = (float *)scratch;
 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -257,8 +257,8 @@ static __device__ void put_sums(struct shared *s, char *room, struct state *st, 
 
 /* The first warp's room, and from there to each next one's. */
 template <int DTYPE>
-static __device__ struct sums sum_warps(const struct shared *s, const char *rooms, int room_bytes,
-                                        int head)
+static __device__ struct sums sum_warps(const struct shared *s, const char *scratches,
+                                        int scratch_bytes, int head)
 {
     const int lane = threadIdx.x % WARP_LANES;
     struct sums all = {{0.0f, 0.0f}, s->largest[0][head], 0.0f};
@@ -270,14 +270,14 @@ static __device__ struct sums sum_warps(const struct shared *s, const char *room
     for (int w = 0; w < WARPS; w++) {
         const float add = power_of_two(s->largest[w][head] - all.largest);
         const float2 out =
-            ((const float2 *)(rooms + w * room_bytes))[head * HEAD_STRIDE / 2 + lane];
+            ((const float2 *)(scratches + w * scratch_bytes))[head * HEAD_STRIDE / 2 + lane];
 
         all.weights = __fmaf_rn(s->weights[w][head], add, all.weights);
         all.out.x = __fmaf_rn(out.x, add, all.out.x);
         all.out.y = __fmaf_rn(out.y, add, all.out.y);
     }
-    all.out.x = __fmul_rn(all.out.x, inverse_factor<DTYPE>());
-    all.out.y = __fmul_rn(all.out.y, inverse_factor<DTYPE>());
+    all.out.x = __fmul_rn(all.out.x, result_scale<DTYPE>());
+    all.out.y = __fmul_rn(all.out.y, result_scale<DTYPE>());
     return all;
 }
 
@@ -301,7 +301,7 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
     largest = fmaxf(sink, sums.largest);
     add = power_of_two(sums.largest - largest);
     total = __fmaf_rn(sums.weights, add, power_of_two(sink - largest));
-    const int column = (k.first_head + head) * ATTN_WIDTH + 2 * lane;
+    const int column = (k.first_head + head) * ATTN_HEAD_DIM + 2 * lane;
     const float2 out = make_float2(__fdiv_rn(__fmul_rn(sums.out.x, add), total),
                                    __fdiv_rn(__fmul_rn(sums.out.y, add), total));
 
@@ -314,7 +314,7 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
 
 /* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags has the numbers,
  * so that nobody needs a fence or a counter. */
-static __device__ __forceinline__ void put_tagged(char *to, float x, float y, uint32_t tag)
+static __device__ __forceinline__ void store_tagged(char *to, float x, float y, uint32_t tag)
 {
     const uint64_t high = (uint64_t)tag << 32;
 
@@ -324,7 +324,7 @@ static __device__ __forceinline__ void put_tagged(char *to, float x, float y, ui
 }
 
 /* false: it is not there yet. */
-static __device__ __forceinline__ bool get_tagged(float2 *out, const char *from, uint32_t tag)
+static __device__ __forceinline__ bool load_tagged(float2 *out, const char *from, uint32_t tag)
 {
     uint64_t x, y;
 
@@ -337,20 +337,20 @@ static __device__ __forceinline__ bool get_tagged(float2 *out, const char *from,
 }
 
 /* Of a split: (heads, D) sums, then (heads, 2) numbers, in pairs. */
-static __device__ __forceinline__ char *handed_by(const struct attn_launch &l, int split)
+static __device__ __forceinline__ char *split_result(const struct attn_launch &l, int split)
 {
-    return cell_of_block(l) + ATTN_CELL_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
+    return merge_buf_of_block(l) + ATTN_MERGE_BYTES - (ATTN_SPLITS_MAX - split) * ATTN_SPLIT_BYTES;
 }
 
-static __device__ __forceinline__ void hand_over(const struct attn_launch &l, struct sums sums,
-                                                 uint32_t tag)
+static __device__ __forceinline__ void publish_split(const struct attn_launch &l, struct sums sums,
+                                                     uint32_t tag)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
-    char *to = handed_by(l, blockIdx.x);
+    char *to = split_result(l, blockIdx.x);
 
     if (lane == 0)
-        put_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
-    put_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
+        store_tagged(to + (THREADS + head) * PAIR_BYTES, sums.largest, sums.weights, tag);
+    store_tagged(to + threadIdx.x * PAIR_BYTES, sums.out.x, sums.out.y, tag);
 }
 
 /* Waits for the splits of the row, which all began before this block. */
@@ -363,7 +363,7 @@ static __device__ __forceinline__ struct sums sum_splits(const struct attn_launc
     float add;
 
     if (lane < n_splits)
-        while (!get_tagged(&of_split, handed_by(l, lane) + (THREADS + head) * PAIR_BYTES, tag))
+        while (!load_tagged(&of_split, split_result(l, lane) + (THREADS + head) * PAIR_BYTES, tag))
             ;
     __syncwarp();
     all.largest = warp_max(of_split.x);
@@ -378,8 +378,8 @@ static __device__ __forceinline__ struct sums sum_splits(const struct attn_launc
 #pragma unroll
             for (int i = 0; i < SPLITS_AT_ONCE; i++)
                 if (first + i < n_splits)
-                    is_there &= get_tagged(&out[i],
-                                           handed_by(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
+                    is_there &= load_tagged(
+                        &out[i], split_result(l, first + i) + threadIdx.x * PAIR_BYTES, tag);
         } while (!is_there);
         __syncwarp();
 #pragma unroll
@@ -402,7 +402,8 @@ struct walked {
 };
 
 /* As sum_splits(). */
-static __device__ __forceinline__ struct sums sum_walked(const struct walked *splits, int n_splits)
+static __device__ __forceinline__ struct sums sum_walked_splits(const struct walked *splits,
+                                                                int n_splits)
 {
     const int head = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     const float2 of_split =

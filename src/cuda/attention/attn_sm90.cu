@@ -1,8 +1,8 @@
-/* Stage attn for rows of prompts on Hopper, by wgmma; the formula is that of attn_prompt.cu.
+/* Stage attn for rows of prompts on Hopper, by wgmma; the formula is that of attn_prefill.cu.
  *
  * A block takes 24 tokens of a sequence and up to eight query heads of one key/value head. Three warpgroups have
  * eight tokens each: 64 rows of operand A, in registers, queries first and then weights. A fourth brings the pages
- * that any of the rows sees into a ring in shared memory, as operand B (attn_turned.cuh). A group walks over the
+ * that any of the rows sees into a ring in shared memory, as operand B (attn_transpose.cuh). A group walks over the
  * pages that its own tokens see; while it turns scores into weights, the products of the page before and of the
  * other groups run. The largest score so far is kept for each row, and the sums follow it; the sink comes last.
  *
@@ -12,7 +12,7 @@
  *
  * Bytes: a page once for 24 tokens, mostly from the second-level cache. Flops: 4 D a row, head and key; bound by
  * them and by powers of two, of which there are 16 a cycle. */
-#include "cuda/attention/attn_turned.cuh"
+#include "cuda/attention/attn_transpose.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
 
@@ -29,7 +29,7 @@ enum {
     STAGES = 6 /* pages */
 };
 static_assert((int)WARP_TOKENS == 2, "a token is the rows of one register of D");
-static_assert((int)GROUP_WARPS == (int)TURNING_WARPS, "a group turns a page");
+static_assert((int)GROUP_WARPS == (int)TRANSPOSE_WARPS, "a group turns a page");
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -45,13 +45,13 @@ struct ring {
 template <int DTYPE>
 static __device__ __forceinline__ uint32_t keys_at(const struct ring &r, int stage)
 {
-    return r.pages + stage * 2 * turning<DTYPE>::SIDE_BYTES;
+    return r.pages + stage * 2 * transpose<DTYPE>::KV_HALF_BYTES;
 }
 
 template <int DTYPE>
 static __device__ __forceinline__ uint32_t values_at(const struct ring &r, int stage)
 {
-    return keys_at<DTYPE>(r, stage) + turning<DTYPE>::SIDE_BYTES;
+    return keys_at<DTYPE>(r, stage) + transpose<DTYPE>::KV_HALF_BYTES;
 }
 
 static __device__ __forceinline__ uint32_t keys_full(const struct ring &r, int stage)
@@ -72,20 +72,20 @@ static __device__ __forceinline__ void advance(struct ring *r)
     }
 }
 
-template <int DTYPE> static __device__ __forceinline__ void ring_init(struct ring *r, char *room)
+template <int DTYPE> static __device__ __forceinline__ void ring_init(struct ring *r, char *scratch)
 {
-    *r = {.pages = shared_address(room), .full = 0, .empty = 0, .stage = 0, .parity = 0};
-    r->full = r->pages + STAGES * 2 * turning<DTYPE>::SIDE_BYTES;
+    *r = {.pages = shared_address(scratch), .full = 0, .empty = 0, .stage = 0, .parity = 0};
+    r->full = r->pages + STAGES * 2 * transpose<DTYPE>::KV_HALF_BYTES;
     r->empty = r->full + STAGES * 16;
     if (r->pages % 1024 != 0)
         __trap();
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
-            barrier_init(keys_full(*r, i), GROUP_THREADS);
-            barrier_init(values_full(*r, i), GROUP_THREADS);
-            barrier_init(r->empty + i * 8, CONSUMERS * GROUP_THREADS);
+            mbarrier_init(keys_full(*r, i), GROUP_THREADS);
+            mbarrier_init(values_full(*r, i), GROUP_THREADS);
+            mbarrier_init(r->empty + i * 8, CONSUMERS * GROUP_THREADS);
         }
-        barriers_are_ready();
+        mbarrier_init_fence();
     }
     __syncthreads();
 }
@@ -96,26 +96,26 @@ static __device__ __forceinline__ void produce(const struct attn_launch &l, cons
                                                struct ring r)
 {
     const int first = k.first_key / PAGE_TOKENS, last = k.last_key / PAGE_TOKENS;
-    struct turning<DTYPE> keys, values;
+    struct transpose<DTYPE> keys, values;
     int32_t number = k.pages[first], next = k.pages[min(first + 1, last)];
 
-    turning_load<DTYPE>(&keys, kv_side(&l.args.kv, number, 0, k.kv_head));
-    turning_load<DTYPE>(&values, kv_side(&l.args.kv, number, 1, k.kv_head));
+    transpose_load<DTYPE>(&keys, kv_side(&l.args.kv, number, 0, k.kv_head));
+    transpose_load<DTYPE>(&values, kv_side(&l.args.kv, number, 1, k.kv_head));
     for (int index = first; index <= last; index++) {
         const int begin = k.first_key - index * PAGE_TOKENS,
                   end = begin + k.last_key + 1 - k.first_key;
 
         number = next;
         next = k.pages[min(index + 2, last)];
-        barrier_wait(r.empty + r.stage * 8, r.parity ^ 1);
-        turning_store<DTYPE>(keys, keys_at<DTYPE>(r, r.stage), 0, PAGE_TOKENS);
-        before_bulk();
-        barrier_arrive(keys_full(r, r.stage));
-        turning_load<DTYPE>(&keys, kv_side(&l.args.kv, number, 0, k.kv_head));
-        turning_store<DTYPE>(values, values_at<DTYPE>(r, r.stage), begin, end);
-        before_bulk();
-        barrier_arrive(values_full(r, r.stage));
-        turning_load<DTYPE>(&values, kv_side(&l.args.kv, number, 1, k.kv_head));
+        mbarrier_wait(r.empty + r.stage * 8, r.parity ^ 1);
+        transpose_store<DTYPE>(keys, keys_at<DTYPE>(r, r.stage), 0, PAGE_TOKENS);
+        fence_proxy_async();
+        mbarrier_arrive(keys_full(r, r.stage));
+        transpose_load<DTYPE>(&keys, kv_side(&l.args.kv, number, 0, k.kv_head));
+        transpose_store<DTYPE>(values, values_at<DTYPE>(r, r.stage), begin, end);
+        fence_proxy_async();
+        mbarrier_arrive(values_full(r, r.stage));
+        transpose_load<DTYPE>(&values, kv_side(&l.args.kv, number, 1, k.kv_head));
         advance(&r);
     }
 }
@@ -147,9 +147,9 @@ static __device__ __forceinline__ void begin(struct rows *w, const struct attn_l
 #pragma unroll
     for (int which = 0; which < WARP_TOKENS; which++) {
         const int token = first_token + which, row = k.first_row + min(token, k.n_tokens - 1);
-        const float factor = token < k.n_tokens && g < k.n_heads ? meet_factor<DTYPE>() : 0.0f;
+        const float factor = token < k.n_tokens && g < k.n_heads ? operand_scale<DTYPE>() : 0.0f;
         const float *head = (const float *)l.args.q.data + row * l.args.q.dim[1] +
-                            (k.first_head + min(g, k.n_heads - 1)) * ATTN_WIDTH;
+                            (k.first_head + min(g, k.n_heads - 1)) * ATTN_HEAD_DIM;
 
 #pragma unroll
         for (int step = 0; step < STEPS; step++)
@@ -171,9 +171,9 @@ static __device__ __forceinline__ void begin(struct rows *w, const struct attn_l
 }
 
 /* Begins the products of the queries with a page's keys. */
-static __device__ __forceinline__ void begin_scores(struct rows *w, uint32_t keys)
+static __device__ __forceinline__ void issue_qk(struct rows *w, uint32_t keys)
 {
-    const uint64_t b = descriptor_of(keys);
+    const uint64_t b = wgmma_descriptor(keys);
     float *s = &w->s[0][0];
 
     wgmma_fence();
@@ -185,31 +185,31 @@ static __device__ __forceinline__ void begin_scores(struct rows *w, uint32_t key
 }
 
 /* Begins those of the weights with its values. */
-static __device__ __forceinline__ void begin_values(struct rows *w, uint32_t values)
+static __device__ __forceinline__ void issue_pv(struct rows *w, uint32_t values)
 {
-    const uint64_t b = descriptor_of(values);
+    const uint64_t b = wgmma_descriptor(values);
 
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < STEPS; step++)
-        wgmma<false, ATTN_WIDTH>(&w->out[0][0], w->weight[step], b + step * 2);
+        wgmma<false, ATTN_HEAD_DIM>(&w->out[0][0], w->weight[step], b + step * 2);
     wgmma_commit();
 }
 
-template <int N> static __device__ __forceinline__ void settle(float (&d)[N][4])
+template <int N> static __device__ __forceinline__ void fence_operands(float (&d)[N][4])
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
-        wgmma_settle(d[i]);
+        wgmma_fence_operand(d[i]);
 }
 
-static __device__ __forceinline__ void hide(struct rows *w, const struct attn_args &a,
-                                            int page_start)
+static __device__ __forceinline__ void mask_scores(struct rows *w, const struct attn_args &a,
+                                                   int page_start)
 {
 #pragma unroll
     for (int j = 0; j < 4; j++) {
         const int last = w->position + j / 2 - page_start;
-        const int first = first_seen(a, page_start + last) - page_start;
+        const int first = first_visible(a, page_start + last) - page_start;
 
 #pragma unroll
         for (int i = 0; i < SCORES; i++)
@@ -247,40 +247,40 @@ static __device__ __forceinline__ void pack_weights(struct rows *w)
 
 /* Scores of the page in the ring's stage become weights; `keep` is for the sums. */
 template <int DTYPE>
-static __device__ __forceinline__ void weigh_page(struct rows *w, const struct attn_args &a,
-                                                  const struct ring &r, int page_start,
-                                                  float keep[WARP_TOKENS])
+static __device__ __forceinline__ void softmax_page(struct rows *w, const struct attn_args &a,
+                                                    const struct ring &r, int page_start,
+                                                    float keep[WARP_TOKENS])
 {
-    const float scale = a.scale * LOG2_E * inverse_factor<DTYPE>();
+    const float scale = a.scale * LOG2_E * result_scale<DTYPE>();
     const int last = w->position + WARP_TOKENS - 1;
 
     if (DTYPE == DTYPE_F8)
-        apply_scales(w, keys_at<DTYPE>(r, r.stage) + TURNED_BYTES, 1.0f);
-    if (page_start + PAGE_TOKENS - 1 > w->position || page_start < first_seen(a, last))
-        hide(w, a, page_start);
+        apply_scales(w, keys_at<DTYPE>(r, r.stage) + TRANSPOSED_BYTES, 1.0f);
+    if (page_start + PAGE_TOKENS - 1 > w->position || page_start < first_visible(a, last))
+        mask_scores(w, a, page_start);
 #pragma unroll
     for (int which = 0; which < WARP_TOKENS; which++)
-        keep[which] = weigh(w->s, which, &w->largest[which], &w->weights[which], scale);
+        keep[which] = softmax_step(w->s, which, &w->largest[which], &w->weights[which], scale);
 }
 
 /* And then operand A. */
 template <int DTYPE>
-static __device__ __forceinline__ void take_weights(struct rows *w, const struct ring &r)
+static __device__ __forceinline__ void read_weights(struct rows *w, const struct ring &r)
 {
     if (DTYPE == DTYPE_F8) {
-        barrier_wait(values_full(r, r.stage), r.parity);
-        apply_scales(w, values_at<DTYPE>(r, r.stage) + TURNED_BYTES, meet_factor<DTYPE>());
+        mbarrier_wait(values_full(r, r.stage), r.parity);
+        apply_scales(w, values_at<DTYPE>(r, r.stage) + TRANSPOSED_BYTES, operand_scale<DTYPE>());
     }
     pack_weights(w);
 }
 
 /* Pages that the group does not need are given back as they come. */
-static __device__ __forceinline__ void pass_pages(struct ring *r, int n)
+static __device__ __forceinline__ void skip_pages(struct ring *r, int n)
 {
     for (; n > 0; n--) {
-        barrier_wait(keys_full(*r, r->stage), r->parity);
-        barrier_wait(values_full(*r, r->stage), r->parity);
-        barrier_arrive(r->empty + r->stage * 8);
+        mbarrier_wait(keys_full(*r, r->stage), r->parity);
+        mbarrier_wait(values_full(*r, r->stage), r->parity);
+        mbarrier_arrive(r->empty + r->stage * 8);
         advance(r);
     }
 }
@@ -294,34 +294,34 @@ static __device__ __forceinline__ void walk(struct rows *w, const struct attn_ar
 {
     float keep[WARP_TOKENS];
 
-    barrier_wait(keys_full(*r, r->stage), r->parity);
-    begin_scores(w, keys_at<DTYPE>(*r, r->stage));
+    mbarrier_wait(keys_full(*r, r->stage), r->parity);
+    issue_qk(w, keys_at<DTYPE>(*r, r->stage));
     wgmma_wait<0>();
-    settle(w->s);
-    weigh_page<DTYPE>(w, a, *r, first * PAGE_TOKENS, keep);
-    take_weights<DTYPE>(w, *r);
+    fence_operands(w->s);
+    softmax_page<DTYPE>(w, a, *r, first * PAGE_TOKENS, keep);
+    read_weights<DTYPE>(w, *r);
     for (int index = first + 1; index <= last; index++) {
         const struct ring before = *r;
 
         advance(r);
-        barrier_wait(values_full(before, before.stage), before.parity);
-        barrier_wait(keys_full(*r, r->stage), r->parity);
-        begin_scores(w, keys_at<DTYPE>(*r, r->stage));
-        begin_values(w, values_at<DTYPE>(before, before.stage));
+        mbarrier_wait(values_full(before, before.stage), before.parity);
+        mbarrier_wait(keys_full(*r, r->stage), r->parity);
+        issue_qk(w, keys_at<DTYPE>(*r, r->stage));
+        issue_pv(w, values_at<DTYPE>(before, before.stage));
         wgmma_wait<1>();
-        settle(w->s);
-        weigh_page<DTYPE>(w, a, *r, index * PAGE_TOKENS, keep);
+        fence_operands(w->s);
+        softmax_page<DTYPE>(w, a, *r, index * PAGE_TOKENS, keep);
         wgmma_wait<0>();
-        settle(w->out);
-        barrier_arrive(before.empty + before.stage * 8);
-        follow(w->out, keep);
-        take_weights<DTYPE>(w, *r);
+        fence_operands(w->out);
+        mbarrier_arrive(before.empty + before.stage * 8);
+        rescale_output(w->out, keep);
+        read_weights<DTYPE>(w, *r);
     }
-    barrier_wait(values_full(*r, r->stage), r->parity);
-    begin_values(w, values_at<DTYPE>(*r, r->stage));
+    mbarrier_wait(values_full(*r, r->stage), r->parity);
+    issue_pv(w, values_at<DTYPE>(*r, r->stage));
     wgmma_wait<0>();
-    settle(w->out);
-    barrier_arrive(r->empty + r->stage * 8);
+    fence_operands(w->out);
+    mbarrier_arrive(r->empty + r->stage * 8);
     advance(r);
 }
 
@@ -329,7 +329,7 @@ template <int DTYPE>
 static __device__ __forceinline__ void finish(const struct rows &w, const struct attn_launch &l,
                                               const struct block &k, int first_token)
 {
-    const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
+    const float scale = l.args.scale * LOG2_E * result_scale<DTYPE>();
     const int g = threadIdx.x % WARP_LANES / 4;
     const float sink = sink_of(l.args, k.first_head + min(g, k.n_heads - 1));
 
@@ -337,11 +337,11 @@ static __device__ __forceinline__ void finish(const struct rows &w, const struct
     for (int which = 0; which < WARP_TOKENS; which++) {
         const int token = first_token + which, row = k.first_row + token;
         const struct attn_end end = end_of(w.largest[which], w.weights[which], scale, sink);
-        const float factor = end.factor * inverse_factor<DTYPE>();
+        const float factor = end.factor * result_scale<DTYPE>();
         float *att =
-            (float *)l.args.att.data + row * l.args.att.dim[1] + (k.first_head + g) * ATTN_WIDTH;
+            (float *)l.args.att.data + row * l.args.att.dim[1] + (k.first_head + g) * ATTN_HEAD_DIM;
 
-        if (token < k.n_tokens && g < k.n_heads && l.rows.kinds[row] == ROW_PROMPT)
+        if (token < k.n_tokens && g < k.n_heads && l.rows.phases[row] == PHASE_PREFILL)
 #pragma unroll
             for (int i = 0; i < SCORES; i++)
                 *(float2 *)(att + slot_of(i, 0)) =
@@ -360,19 +360,19 @@ static __device__ __forceinline__ void consume(const struct attn_launch &l, cons
     const int n_pages = k.last_key / PAGE_TOKENS + 1 - first_page;
     const int n_tokens = min(k.n_tokens - first_token, (int)GROUP_TOKENS);
     const int position = k.position + first_token;
-    const int first = first_seen(l.args, position) / PAGE_TOKENS;
+    const int first = first_visible(l.args, position) / PAGE_TOKENS;
     const int last = (position + n_tokens - 1) / PAGE_TOKENS;
     struct rows w;
 
     if (n_tokens <= 0) {
-        pass_pages(&r, n_pages);
+        skip_pages(&r, n_pages);
         return;
     }
     begin<DTYPE>(&w, l, k, first_token + warp * WARP_TOKENS);
-    pass_pages(&r, first - first_page);
+    skip_pages(&r, first - first_page);
     walk<DTYPE>(&w, l.args, &r, first, last);
     finish<DTYPE>(w, l, k, first_token + warp * WARP_TOKENS);
-    pass_pages(&r, first_page + n_pages - 1 - last);
+    skip_pages(&r, first_page + n_pages - 1 - last);
 }
 
 #endif
@@ -383,7 +383,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     attn_sm90(const __grid_constant__ struct attn_launch l)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    extern __shared__ __align__(1024) char room[];
+    extern __shared__ __align__(1024) char scratch[];
     const int group = threadIdx.x / GROUP_THREADS;
     struct block k;
     struct ring r;
@@ -392,12 +392,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
     pdl_wait();
     if (!block_of<TOKENS>(&k, l, gridDim.y - 1 - blockIdx.y, blockIdx.x))
         return;
-    ring_init<DTYPE>(&r, room);
+    ring_init<DTYPE>(&r, scratch);
     if (group == CONSUMERS) {
-        registers_less<PRODUCER_REGISTERS>();
+        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
         produce<DTYPE>(l, k, r);
     } else {
-        registers_more<CONSUMER_REGISTERS>();
+        warpgroup_reg_alloc<CONSUMER_REGISTERS>();
         consume<DTYPE>(l, k, r, group);
     }
 #else
@@ -409,7 +409,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
 template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
 {
     const size_t shared_bytes =
-        (size_t)STAGES * (2 * turning<DTYPE>::SIDE_BYTES + 3 * sizeof(uint64_t));
+        (size_t)STAGES * (2 * transpose<DTYPE>::KV_HALF_BYTES + 3 * sizeof(uint64_t));
     const int n_tiles = l->n_rows / TOKENS + l->n_seqs;
     static const cudaError_t is_set =
         cudaFuncSetAttribute((const void *)attn_sm90<DTYPE>,

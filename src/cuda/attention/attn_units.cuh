@@ -4,34 +4,35 @@
 #define CUDA_ATTENTION_ATTN_UNITS_CUH
 
 #include "cuda/attention/attn.cuh"
-#include "cuda/common/copy_once.cuh"
+#include "cuda/common/evict_first.cuh"
 #include "cuda/common/sums.cuh"
 
-enum { QUERY_PARTS = 3, PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS };
+enum { QUERY_TERMS = 3, PAGE_UNITS = PAGE_TOKENS / ATTN_UNIT_KEYS };
 
 /* ---- how they lie, and their words as fragments ---- */
 
 /* The words of two slots (of keys) or columns (of values): pair g of a row of words. */
-static __device__ __forceinline__ uint2 words_at(const char *side, int row)
+static __device__ __forceinline__ uint2 words_at(const char *kv_half, int row)
 {
     const int g = threadIdx.x % WARP_LANES / 4;
 
-    return *(const uint2 *)(side + piece_offset(row, g / 2) + g % 2 * 8);
+    return *(const uint2 *)(kv_half + piece_offset(row, g / 2) + g % 2 * 8);
 }
 
-static __device__ __forceinline__ uint32_t word_at(const char *side, int row, int column)
+static __device__ __forceinline__ uint32_t word_at(const char *kv_half, int row, int column)
 {
-    return *(const uint32_t *)(side + piece_offset(row, column / 4) + column % 4 * KV_WORD_BYTES);
+    return *(const uint32_t *)(kv_half + piece_offset(row, column / 4) +
+                               column % 4 * KV_WORD_BYTES);
 }
 
 /* This lane's part of copies from one end of `from` to the other, to rows of words. */
-static __device__ __forceinline__ void copy_rows(char *side, const char *from, int first_row)
+static __device__ __forceinline__ void copy_rows(char *kv_half, const char *from, int first_row)
 {
     const int lane = threadIdx.x % WARP_LANES;
 
-    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(side));
+    const uint32_t to = opaque_address((uint32_t)__cvta_generic_to_shared(kv_half));
 
-    copy_once(to + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
+    copy_evict_first(to + piece_offset(first_row + lane / 4, lane % 4), from + lane * COPY_BYTES);
 }
 
 template <int DTYPE> struct unit {
@@ -40,9 +41,9 @@ template <int DTYPE> struct unit {
 /* Words of two. Rows g and g + 8 of operand A are the slots g and g + 8. */
 template <> struct unit<DTYPE_BF16> {
     enum {
-        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH * 2,
-        BYTES = 2 * SIDE_BYTES,
-        TILE_BYTES = SIDE_BYTES / STEPS,
+        KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM * 2,
+        BYTES = 2 * KV_HALF_BYTES,
+        TILE_BYTES = KV_HALF_BYTES / STEPS,
         TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
     };
 
@@ -55,7 +56,7 @@ template <> struct unit<DTYPE_BF16> {
             copy_rows(ring, keys + i * TILE_BYTES, i * TILE_ROWS);
 #pragma unroll
         for (int i = 0; i < STEPS; i++)
-            copy_rows(ring + SIDE_BYTES, values + i * PAGE_UNITS * TILE_BYTES, i * TILE_ROWS);
+            copy_rows(ring + KV_HALF_BYTES, values + i * PAGE_UNITS * TILE_BYTES, i * TILE_ROWS);
     }
     /* The slot of score i of this lane. */
     static __device__ __forceinline__ int slot_of(int i)
@@ -84,13 +85,13 @@ template <> struct unit<DTYPE_BF16> {
                                                           const uint32_t seen[2])
     {
         const int row = 8 * tile + threadIdx.x % 4;
-        const uint2 low = words_at(ring + SIDE_BYTES, row);
-        const uint2 high = words_at(ring + SIDE_BYTES, row + 4);
+        const uint2 low = words_at(ring + KV_HALF_BYTES, row);
+        const uint2 high = words_at(ring + KV_HALF_BYTES, row + 4);
 
         a[0] = low.x & seen[0], a[1] = low.y & seen[0];
         a[2] = high.x & seen[1], a[3] = high.y & seen[1];
     }
-    static __device__ __forceinline__ void seen_mask(uint32_t seen[2], int first, int end)
+    static __device__ __forceinline__ void visible_mask(uint32_t seen[2], int first, int end)
     {
 #pragma unroll
         for (int i = 0; i < 2; i++) {
@@ -114,10 +115,10 @@ template <> struct unit<DTYPE_BF16> {
  * the slots 2 g and 2 g + 1. */
 template <> struct unit<DTYPE_F8> {
     enum {
-        SIDE_BYTES = ATTN_UNIT_KEYS * ATTN_WIDTH,
+        KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM,
         SCALES_BYTES = ATTN_UNIT_KEYS * 4,
-        BYTES = 2 * SIDE_BYTES + 2 * SCALES_BYTES,
-        TILE_BYTES = SIDE_BYTES / STEPS,
+        BYTES = 2 * KV_HALF_BYTES + 2 * SCALES_BYTES,
+        TILE_BYTES = KV_HALF_BYTES / STEPS,
         TILE_ROWS = TILE_BYTES / WORDS_ROW_BYTES
     };
 
@@ -129,14 +130,15 @@ template <> struct unit<DTYPE_F8> {
 #pragma unroll
         for (int i = 0; i < STEPS; i += 2) { /* two tiles of four rows */
             copy_rows(ring, keys + i * TILE_BYTES, i * TILE_ROWS);
-            copy_rows(ring + SIDE_BYTES,
+            copy_rows(ring + KV_HALF_BYTES,
                       values + (i + tile) * PAGE_UNITS * TILE_BYTES + at - lane * COPY_BYTES,
                       i * TILE_ROWS);
         }
         if (lane < 2 * SCALES_BYTES / COPY_BYTES)
-            copy_async(ring + 2 * SIDE_BYTES + lane * COPY_BYTES,
-                       (lane < 4 ? keys - unit * SIDE_BYTES : values - unit * TILE_BYTES) +
-                           SIDE_BYTES * PAGE_UNITS + unit * SCALES_BYTES + lane % 4 * COPY_BYTES);
+            copy_async(ring + 2 * KV_HALF_BYTES + lane * COPY_BYTES,
+                       (lane < 4 ? keys - unit * KV_HALF_BYTES : values - unit * TILE_BYTES) +
+                           KV_HALF_BYTES * PAGE_UNITS + unit * SCALES_BYTES +
+                           lane % 4 * COPY_BYTES);
     }
     static __device__ __forceinline__ int slot_of(int i)
     {
@@ -162,12 +164,12 @@ template <> struct unit<DTYPE_F8> {
     static __device__ __forceinline__ void value_fragment(uint32_t a[4], const char *ring, int tile,
                                                           const uint32_t seen[2])
     {
-        uint2 words = words_at(ring + SIDE_BYTES, 4 * tile + threadIdx.x % 4);
+        uint2 words = words_at(ring + KV_HALF_BYTES, 4 * tile + threadIdx.x % 4);
 
         words.x &= seen[0], words.y &= seen[0];
         fragment(a, words);
     }
-    static __device__ __forceinline__ void seen_mask(uint32_t seen[2], int first, int end)
+    static __device__ __forceinline__ void visible_mask(uint32_t seen[2], int first, int end)
     {
         seen[0] = 0;
 #pragma unroll
@@ -180,11 +182,11 @@ template <> struct unit<DTYPE_F8> {
     }
     static __device__ __forceinline__ float key_scale(const char *ring, int slot)
     {
-        return ((const float *)(ring + 2 * SIDE_BYTES))[slot];
+        return ((const float *)(ring + 2 * KV_HALF_BYTES))[slot];
     }
     static __device__ __forceinline__ float value_scale(const char *ring, int slot)
     {
-        return ((const float *)(ring + 2 * SIDE_BYTES + SCALES_BYTES))[slot];
+        return ((const float *)(ring + 2 * KV_HALF_BYTES + SCALES_BYTES))[slot];
     }
 };
 
@@ -199,7 +201,7 @@ struct state {
 };
 
 struct query {
-    uint32_t parts[QUERY_PARTS][STEPS][2];
+    uint32_t partials[QUERY_TERMS][STEPS][2];
 };
 
 /* Slot slot_of(i) at s[i], of head 2 t + i % 2. */
@@ -207,7 +209,7 @@ template <int DTYPE>
 static __device__ __forceinline__ void scores_of(float s[4], const struct query &q,
                                                  const char *ring)
 {
-    float sums[QUERY_PARTS][4] = {};
+    float sums[QUERY_TERMS][4] = {};
 
 #pragma unroll
     for (int step = 0; step < STEPS; step++) {
@@ -215,8 +217,8 @@ static __device__ __forceinline__ void scores_of(float s[4], const struct query 
 
         unit<DTYPE>::key_fragment(a, ring, step);
 #pragma unroll
-        for (int part = 0; part < QUERY_PARTS; part++)
-            mma_bf16(sums[part], a, q.parts[part][step][0], q.parts[part][step][1]);
+        for (int part = 0; part < QUERY_TERMS; part++)
+            mma_bf16(sums[part], a, q.partials[part][step][0], q.partials[part][step][1]);
     }
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -241,7 +243,7 @@ static __device__ __forceinline__ float heads_sum(float x)
 }
 
 /* An 8 x 8 matrix of 16-bit numbers, rows and columns changed. */
-static __device__ __forceinline__ uint32_t turned(uint32_t x)
+static __device__ __forceinline__ uint32_t transposed(uint32_t x)
 {
     uint32_t y;
 
@@ -250,7 +252,8 @@ static __device__ __forceinline__ uint32_t turned(uint32_t x)
 }
 
 /* s: scores of N units to weights; sums so far are brought to the new largest scores. */
-template <int N> static __device__ __forceinline__ void weigh(struct state *st, float s[N][4])
+template <int N>
+static __device__ __forceinline__ void softmax_step(struct state *st, float s[N][4])
 {
     float keep[2];
 
@@ -294,7 +297,7 @@ static __device__ __forceinline__ void add_values(struct state *st, const float 
     for (int part = 0; part < 2; part++)
 #pragma unroll
         for (int i = 0; i < 2; i++)
-            b[part][i] = turned(take_bf16(pairs[i]));
+            b[part][i] = transposed(round_to_bf16(pairs[i]));
 #pragma unroll
     for (int i = 0; i < STEPS; i++) {
         uint32_t a[4];

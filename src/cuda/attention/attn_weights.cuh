@@ -7,12 +7,12 @@
 
 /* How many numbers of four a lane has of a page's 64 keys. */
 enum { SCORES = PAGE_TOKENS / 8 };
-static_assert((int)PAGE_TOKENS == (int)ATTN_WIDTH, "as many of scores as of sums");
+static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "as many of scores as of sums");
 
 /* s: scores of one row to weights; `scale` makes powers of two of them. Gives what sums so far are to be
  * multiplied with. */
-static __device__ __forceinline__ float weigh(float s[SCORES][4], int which, float *largest,
-                                              float *weights, float scale)
+static __device__ __forceinline__ float softmax_step(float s[SCORES][4], int which, float *largest,
+                                                     float *weights, float scale)
 {
     const float before = __fmul_rn(*largest, scale);
     float most = *largest, base, keep, sum = 0.0f;
@@ -37,7 +37,7 @@ static __device__ __forceinline__ float weigh(float s[SCORES][4], int which, flo
 }
 
 /* Only where a largest score grew: what a page adds to others' rows must leave this one as it is. */
-static __device__ __forceinline__ void follow(float out[SCORES][4], const float keep[2])
+static __device__ __forceinline__ void rescale_output(float out[SCORES][4], const float keep[2])
 {
     if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))
         return;

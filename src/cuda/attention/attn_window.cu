@@ -21,9 +21,10 @@ enum {
 };
 static_assert((int)BLOCK_WARPS % (int)PAGE_UNITS == 0, "a warp's units have one place in pages");
 
-template <int DTYPE> static __device__ __forceinline__ char *room_of(char *rooms, int unit_of_row)
+template <int DTYPE>
+static __device__ __forceinline__ char *scratch_of(char *scratches, int unit_of_row)
 {
-    return rooms + unit_of_row * unit<DTYPE>::BYTES;
+    return scratches + unit_of_row * unit<DTYPE>::BYTES;
 }
 
 /* Where a warp's units come from, and their pages. */
@@ -35,30 +36,31 @@ struct units {
 
 /* Asks for the warp's unit i, if there is one and it is wanted. */
 template <int DTYPE>
-static __device__ __forceinline__ void ask(char *rooms, const struct units &u,
-                                           const struct block &k, int i, bool is_wanted)
+static __device__ __forceinline__ void prefetch(char *scratches, const struct units &u,
+                                                const struct block &k, int i, bool is_wanted)
 {
     const int warp = threadIdx.x / WARP_LANES;
 
-    copy_unit<DTYPE>(room_of<DTYPE>(rooms, warp + i * BLOCK_WARPS), u.from, u.pages[i],
+    copy_unit<DTYPE>(scratch_of<DTYPE>(scratches, warp + i * BLOCK_WARPS), u.from, u.pages[i],
                      is_wanted && u.first + i * BLOCK_WARPS < k.unit_end);
 }
 
 /* The units of one of the eight, which lie in its rooms, and its sums into the first of them. */
 template <int DTYPE>
-static __device__ __forceinline__ void add_part(struct shared *s, char *rooms,
+static __device__ __forceinline__ void add_part(struct shared *s, char *scratches,
                                                 const struct query &q, const struct block &k,
                                                 int part, float scale)
 {
     struct state st = {{}, {-INFINITY, -INFINITY}, {}};
-    char *const at[PAIR] = {room_of<DTYPE>(rooms, part), room_of<DTYPE>(rooms, part + WARPS)};
+    char *const at[PAIR] = {scratch_of<DTYPE>(scratches, part),
+                            scratch_of<DTYPE>(scratches, part + WARPS)};
 
     if (k.unit + part + WARPS < k.unit_end)
         add_units<DTYPE, PAIR>(&st, q, at, k, k.unit + part, scale);
     else if (k.unit + part < k.unit_end)
         add_units<DTYPE, 1>(&st, q, at, k, k.unit + part, scale);
     __syncwarp();
-    put_sums(s, at[0], &st, part);
+    store_sums(s, at[0], &st, part);
 }
 
 /* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by this name. */
@@ -66,10 +68,10 @@ template <int DTYPE>
 static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     attn_decode(const __grid_constant__ struct attn_launch l)
 {
-    extern __shared__ __align__(16) char rooms[];
+    extern __shared__ __align__(16) char scratches[];
     __shared__ struct shared s;
     const int warp = threadIdx.x / WARP_LANES;
-    const float scale = l.args.scale * LOG2_E * inverse_factor<DTYPE>();
+    const float scale = l.args.scale * LOG2_E * result_scale<DTYPE>();
     float sinks[PARTS];
     struct units u;
     struct block k;
@@ -89,30 +91,30 @@ static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
         sinks[i] = load_sink(l, k, warp + i * BLOCK_WARPS);
 #pragma unroll
     for (int i = 0; i < EACH; i += PARTS)
-        ask<DTYPE>(rooms, u, k, i, !is_written(k, u.first + i * BLOCK_WARPS));
-    settle(head);
+        prefetch<DTYPE>(scratches, u, k, i, !is_written(k, u.first + i * BLOCK_WARPS));
+    materialize(head);
     pdl_wait();
 #pragma unroll
     for (int i = 0; i < EACH; i += PARTS)
-        ask<DTYPE>(rooms, u, k, i, is_written(k, u.first + i * BLOCK_WARPS));
+        prefetch<DTYPE>(scratches, u, k, i, is_written(k, u.first + i * BLOCK_WARPS));
     load_query<DTYPE>(&q, head, k);
 #pragma unroll 1
     for (int part = warp; part < WARPS; part += BLOCK_WARPS) {
-        copies_wait<0>();
+        cp_async_wait<0>();
         __syncwarp();
         if (part == warp) {
 #pragma unroll
             for (int i = 1; i < EACH; i += PARTS)
-                ask<DTYPE>(rooms, u, k, i, true);
+                prefetch<DTYPE>(scratches, u, k, i, true);
         }
-        add_part<DTYPE>(&s, rooms, q, k, part, scale);
+        add_part<DTYPE>(&s, scratches, q, k, part, scale);
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < PARTS; i++) {
         const int of = warp + i * BLOCK_WARPS;
 
-        finish(l, k, sum_warps<DTYPE>(&s, rooms, unit<DTYPE>::BYTES, of), sinks[i], of);
+        finish(l, k, sum_warps<DTYPE>(&s, scratches, unit<DTYPE>::BYTES, of), sinks[i], of);
     }
 }
 

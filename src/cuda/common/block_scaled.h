@@ -21,11 +21,11 @@
 
 enum {
     E4M3_NAN = 0x7F,
-    E4M3_LARGEST = 0x7E, /* 448 */
+    E4M3_MAX = 0x7E, /* 448 */
     SCALE_NAN = 255,
     CONTAINER_BITS = 0x3C3C3C3C, /* of four e2m1 bytes */
-    PRODUCT_ROWS = 16,
-    PRODUCT_COLUMNS = 8
+    MMA_BLOCK_ROWS = 16,
+    MMA_BLOCK_COLUMNS = 8
 };
 
 static inline HOST_DEVICE uint32_t bits_of_float(float value)
@@ -87,7 +87,7 @@ static inline HOST_DEVICE int mxfp8_order(int i)
 }
 
 /* The byte that has the column: mxfp8_order()'s inverse. */
-static inline HOST_DEVICE int mxfp8_place(int column)
+static inline HOST_DEVICE int mxfp8_position(int column)
 {
     return column % 4 * 2 + column / 4;
 }
@@ -127,7 +127,7 @@ static inline HOST_DEVICE uint32_t e4m3_of(float x)
     if (size > 0x7F800000u)
         return sign | E4M3_NAN;
     if (size >= 0x43E00000u) /* 448 */
-        return sign | E4M3_LARGEST;
+        return sign | E4M3_MAX;
     if (lost > 24) /* half of the smallest number is less than 2^24 lost bits */
         return sign;
     return sign | (((mantissa + (1u << (lost - 1)) - 1 + (mantissa >> lost & 1)) >> lost) -

@@ -42,14 +42,14 @@ static __device__ __forceinline__ void cluster_wait(void)
 /* ---- what is sent: the block there waits at its barrier until so many bytes have come ---- */
 
 /* Where a place of one's own shared memory lies in block `rank`. */
-static __device__ __forceinline__ uint32_t place_in_block(uint32_t at, int rank)
+static __device__ __forceinline__ uint32_t mapa_address(uint32_t at, int rank)
 {
-    uint32_t there = at;
+    uint32_t dst = at;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(dst) : "r"(at), "r"(rank));
 #endif
-    return there;
+    return dst;
 }
 
 /* A barrier for n_bytes that others send, by one thread; others may send when the cluster has met behind it. */
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void arrivals_init(uint32_t barrier, int n_byt
 static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    uint32_t have_come;
+    uint32_t is_phase_done;
 
     do {
         asm volatile("{\n"
@@ -78,10 +78,10 @@ static __device__ __forceinline__ void arrivals_wait(uint32_t barrier)
                      "mbarrier.try_wait.parity.shared::cta.b64 all, [%1], 0;\n"
                      "selp.u32 %0, 1, 0, all;\n"
                      "}"
-                     : "=r"(have_come)
+                     : "=r"(is_phase_done)
                      : "r"(barrier)
                      : "memory");
-    } while (!have_come);
+    } while (!is_phase_done);
 #else
     (void)barrier;
 #endif

@@ -12,15 +12,15 @@
 enum { FIXED_LOW_BITS = 23 };
 
 /* x, rounded to whole numbers, ties to even ones, is high * 2^23 + low, but for what FIXED_HIGH and FIXED_LOW have of both
- * themselves; where `other` has a bit of FIXED_OTHER x is beyond 2^45 or rounds to it, or is no number, and it is not. Of n of them all may be
+ * themselves; where `other` has a bit of FIXED_OVERFLOW x is beyond 2^45 or rounds to it, or is no number, and it is not. Of n of them all may be
  * added up modulo 2^32, as these are small: up to 2^22 each. */
 struct fixed_float {
-    uint32_t high, low, other;
+    uint32_t high, low, overflow;
 };
 
-#define FIXED_HIGH  0x56C00000u /* the bits of 1.5 * 2^46 */
-#define FIXED_LOW   0x4B400000u /* and of 1.5 * 2^23 */
-#define FIXED_OTHER 0xFF800000u
+#define FIXED_HIGH     0x56C00000u /* the bits of 1.5 * 2^46 */
+#define FIXED_LOW      0x4B400000u /* and of 1.5 * 2^23 */
+#define FIXED_OVERFLOW 0xFF800000u
 
 static inline HOST_DEVICE uint32_t fixed_bits(float x)
 {

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "backend/args.h"
-#include "backend/generated.h"
+#include "backend/random_weights.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,46 +24,46 @@ void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw);
 /* ---- generate.cu ---- */
 
 /* Writes bytes first to first + n of a generated tensor to where `out` begins. */
-void launch_generate(cudaStream_t stream, void *out, const struct generated_bytes *values,
+void launch_generate(cudaStream_t stream, void *out, const struct random_fill *values,
                      int64_t first, int64_t n);
 
-/* ---- handover.cu: memory of the host is pinned, and the device sees it ---- */
+/* ---- transfer.cu: memory of the host is pinned, and the device sees it ---- */
 
 /* What a step leaves in the host's memory. */
 struct step_results {
     uint64_t begin_ns, end_ns, n_experts_read;
-    /* (R) tokens, (R) log-probabilities, (R, SAMPLE_TOP_MAX) each of the likeliest; R as many as there may be */
+    /* (R) tokens, (R) log-probabilities, (R, TOP_LOGPROBS_MAX) each of the likeliest; R as many as there may be */
     int32_t lists[];
 };
 
-struct take_launch {
+struct upload_launch {
     const void *from; /* of the host */
     void *to;
-    int64_t n_bytes;      /* whole pieces of 16 */
-    const int32_t *drawn; /* by the step before, in place of tokens < 0; NULL: there are none, */
-    int64_t first_token;  /* where tokens begin, counted in ints */
+    int64_t n_bytes;        /* whole pieces of 16 */
+    const int32_t *sampled; /* by the step before, in place of tokens < 0; NULL: there are none, */
+    int64_t first_token;    /* where tokens begin, counted in ints */
     int n_tokens;
     struct step_results *results; /* of the host */
 };
 /* The batch comes to its place; its tokens are all known then. */
-void launch_take(cudaStream_t stream, const struct take_launch *l);
+void launch_upload(cudaStream_t stream, const struct upload_launch *l);
 
-struct give_launch {
+struct download_launch {
     struct sample_args args;
     int n_samples, n_samples_max;
     bool has_top;
     const uint64_t *n_experts_read;
     struct step_results *results; /* of the host */
 };
-void launch_give(cudaStream_t stream, const struct give_launch *l);
+void launch_download(cudaStream_t stream, const struct download_launch *l);
 
 /* ---- probe.cu ---- */
 
 /* Reads the bytes once. */
 void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, int n_blocks);
 /* Products in registers; gives their operations. `room`: four bytes. */
-double launch_probe_bf16(cudaStream_t stream, void *room, int n_blocks);
-double launch_probe_sm90(cudaStream_t stream, void *room,
+double launch_probe_bf16(cudaStream_t stream, void *scratch, int n_blocks);
+double launch_probe_sm90(cudaStream_t stream, void *scratch,
                          int n_blocks); /* probe_sm90.cu, by wgmma */
 
 /* ---- matmul.cu: products of weights with tokens' rows ---- */
@@ -99,23 +99,23 @@ void launch_matmul_simt(cudaStream_t stream, const struct matmul *m);
 
 /* ---- rows.cu: a row at a time ---- */
 
-void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
-                  int n_rows);
+void launch_embed_rmsnorm(cudaStream_t stream, const struct embed_rmsnorm_args *a,
+                          const int32_t *tokens, int n_rows);
 /* The first n_rounded rows of y also as FP16, as decode.h's launch_round_rows() would leave them. */
-void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,
-                 int n_rounded);
-/* What launch_join() does behind the sum. */
-void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows);
+void launch_residual_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
+                             uint16_t *rounded, int n_rounded);
+/* What launch_residual_rmsnorm() does behind the sum. */
+void launch_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows);
 /* (T, D) floats, cosines and then sines of every row's position. */
-void launch_rotations(cudaStream_t stream, float *out, const struct rope *rope_host,
-                      const int32_t *positions, int n_rows);
+void launch_cos_sin(cudaStream_t stream, float *out, const struct rope *rope_host,
+                    const int32_t *positions, int n_rows);
 /* Rotates q in place, and k of kv_rows; puts k and v into their pages. */
-void launch_place(cudaStream_t stream, const struct attn_in_args *a, const float *rotations,
-                  const struct batch *batch, int n_rows);
+void launch_rope_cache(cudaStream_t stream, const struct attn_qkv_args *a, const float *cos_sin,
+                       const struct batch *batch, int n_rows);
 
-/* ---- route.cu, experts.cu ---- */
+/* ---- router_topk.cu, experts.cu ---- */
 
-void launch_pick(cudaStream_t stream, const struct route_args *a, int n_rows);
+void launch_topk(cudaStream_t stream, const struct router_args *a, int n_rows);
 
 /* Which token goes to which expert. */
 struct grouping {
@@ -137,15 +137,15 @@ void launch_combine(cudaStream_t stream, const struct experts_args *a, const int
 struct sample_chunk {
     float largest; /* of the valid ids, edited; -inf: none */
     int32_t id;    /* the lowest with it */
-    int32_t state; /* of the part as it came: SAMPLE_BROKEN, SAMPLE_FINITE */
+    int32_t state; /* of the part as it came: SAMPLE_INVALID, SAMPLE_FINITE */
     float base;    /* the largest as it came, or 0 where that is not finite */
     double sum;    /* of exp(z - base), as it came */
     uint64_t mass; /* of what is drawn from; only of rows that are drawn without top_k and top_p */
 };
 
 enum {
-    SAMPLE_BROKEN = 1, /* it has a NaN, or +inf among the valid ids */
-    SAMPLE_FINITE = 2  /* the largest of its valid ids is finite */
+    SAMPLE_INVALID = 1, /* it has a NaN, or +inf among the valid ids */
+    SAMPLE_FINITE = 2   /* the largest of its valid ids is finite */
 };
 
 enum {
@@ -153,7 +153,7 @@ enum {
     SAMPLE_BINS = 2048,
     SAMPLE_RANGES_MAX =
         4, /* of bins, that are listed: of top_k, of top_p, of min_p, and of the draw */
-    SAMPLE_LISTED_MAX = 8192 /* candidates of a row */
+    SAMPLE_CANDIDATES_MAX = 8192 /* candidates of a row */
 };
 
 /* How a row's candidates are spread, of rows that are drawn with top_k or top_p: by the first bits of their weights. */
@@ -161,10 +161,10 @@ struct sample_bins {
     uint64_t masses[SAMPLE_BINS];
     uint32_t counts[SAMPLE_BINS];
     /* The candidates of bins that the draw may have to look into: their keys, in any order. */
-    uint32_t n_listed; /* more than SAMPLE_LISTED_MAX: the list is of no use */
+    uint32_t n_candidates; /* more than SAMPLE_CANDIDATES_MAX: the list is of no use */
     int32_t n_ranges;
     int32_t first_bin[SAMPLE_RANGES_MAX], last_bin[SAMPLE_RANGES_MAX];
-    uint64_t listed[SAMPLE_LISTED_MAX];
+    uint64_t candidates[SAMPLE_CANDIDATES_MAX];
 };
 
 struct sample_launch {
@@ -174,7 +174,7 @@ struct sample_launch {
     const struct batch_sample *samples; /* (R), in the batch */
     const double *uniforms;             /* (R): the random number of each sample */
     struct sample_chunk *chunks;        /* room for (R, SAMPLE_CHUNKS) */
-    uint64_t *tops;                     /* room for (R, SAMPLE_CHUNKS, SAMPLE_TOP_MAX) */
+    uint64_t *tops;                     /* room for (R, SAMPLE_CHUNKS, TOP_LOGPROBS_MAX) */
     struct sample_bins *bins;           /* room for (R) */
     int n_samples;
     bool has_special; /* one of the samples is special */
@@ -183,7 +183,7 @@ void launch_sample(cudaStream_t stream, const struct sample_launch *l);
 
 /* Whether this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu); to be asked once,
  * before the first of them is launched. */
-bool launch_gemm_is_here(void);
+bool launch_gemm_available(void);
 
 #ifdef __cplusplus
 }

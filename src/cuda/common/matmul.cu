@@ -118,9 +118,9 @@ static __device__ __forceinline__ void load_unit(struct unit_bf16 *out, const un
 }
 
 /* pair_f16() number by number: with its one instruction the kernel of two columns has a register too few. */
-static __device__ __forceinline__ uint32_t pair_apart(float x, float y)
+static __device__ __forceinline__ uint32_t split_pair(float x, float y)
 {
-    const __half2 pair = __floats2half2_rn(within_f16(x), within_f16(y));
+    const __half2 pair = __floats2half2_rn(clamp_f16(x), clamp_f16(y));
 
     return *reinterpret_cast<const uint32_t *>(&pair);
 }
@@ -146,8 +146,8 @@ static __device__ __forceinline__ void add_unit(float acc[COLS][4], const struct
             float v[8], d[4] = {0, 0, 0, 0};
 
             load_x(v, x[c], k, n);
-            mma_f16(d, a0, pair_apart(v[0], v[1]), pair_apart(v[2], v[3]));
-            mma_f16(d, a1, pair_apart(v[4], v[5]), pair_apart(v[6], v[7]));
+            mma_f16(d, a0, split_pair(v[0], v[1]), split_pair(v[2], v[3]));
+            mma_f16(d, a1, split_pair(v[4], v[5]), split_pair(v[6], v[7]));
             acc[c][0] = __fmaf_rn(d[0], low_scale, acc[c][0]);
             acc[c][1] = __fmaf_rn(d[1], low_scale, acc[c][1]);
             acc[c][2] = __fmaf_rn(d[2], high_scale, acc[c][2]);
@@ -179,7 +179,8 @@ static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
 
 #pragma unroll
                 for (int i = 0; i < 4; i++)
-                    b[i] = TERMS == 1 ? pair_bf16(v[2 * i], v[2 * i + 1]) : take_bf16(v + 2 * i);
+                    b[i] =
+                        TERMS == 1 ? pair_bf16(v[2 * i], v[2 * i + 1]) : round_to_bf16(v + 2 * i);
                 mma_bf16(acc[c * TERMS + term], a0, b[0], b[1]);
                 mma_bf16(acc[c * TERMS + term], a1, b[2], b[3]);
             }
@@ -305,8 +306,8 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-static __device__ float plain_dot(const struct tensor *w, const struct task &task, int64_t row,
-                                  const float *x)
+static __device__ float simt_dot(const struct tensor *w, const struct task &task, int64_t row,
+                                 const float *x)
 {
     float sum = 0.0f;
 
@@ -332,8 +333,8 @@ static __global__ void __launch_bounds__(THREADS)
         return;
     for (int token = blockIdx.z; token < task.n; token += gridDim.z) {
         const float *x = row_of_x(a, task.first + token);
-        const float even = plain_dot(w, task, row, x);
-        const float odd = row + 1 < matrix_rows(w) ? plain_dot(w, task, row + 1, x) : 0.0f;
+        const float even = simt_dot(w, task, row, x);
+        const float odd = row + 1 < matrix_rows(w) ? simt_dot(w, task, row + 1, x) : 0.0f;
 
         if (threadIdx.x % WARP_LANES == 0)
             finish(a, task, row, task.first + token, even, odd);

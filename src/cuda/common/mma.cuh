@@ -27,7 +27,7 @@ static __device__ __forceinline__ void mma_bf16(float d[4], const uint32_t a[4],
 }
 
 /* The largest FP16 number in place of what is beyond it; a NaN stays one. */
-static __device__ __forceinline__ float within_f16(float x)
+static __device__ __forceinline__ float clamp_f16(float x)
 {
     const float largest = 65504.0f;
 
@@ -51,7 +51,7 @@ static __device__ __forceinline__ uint32_t pair_bf16(float x, float y)
 }
 
 /* Takes the bf16 number nearest to each of x away from it, and gives them as a fragment register. */
-static __device__ __forceinline__ uint32_t take_bf16(float x[2])
+static __device__ __forceinline__ uint32_t round_to_bf16(float x[2])
 {
     const uint32_t pair = pair_bf16(x[0], x[1]);
 

@@ -61,7 +61,7 @@ static __device__ __forceinline__ void mxfp8_store(const struct mxfp8_rows &to, 
     const uint32_t scale = mxfp8_scale(largest_over<31>(size_of(v)));
     const uint32_t code = pair_e4m3(v * mxfp8_factor(scale), 0.0f) & 255;
 
-    to.codes[row * to.n_columns + column / 8 * 8 + mxfp8_place((int)(column % 8))] =
+    to.codes[row * to.n_columns + column / 8 * 8 + mxfp8_position((int)(column % 8))] =
         (uint8_t)(scale == SCALE_NAN ? 0 : code);
     if (column % MXFP4_BLOCK == 0)
         to.scales[row * mxfp8_scales_stride(to.n_columns) + column / MXFP4_BLOCK] = (uint8_t)scale;

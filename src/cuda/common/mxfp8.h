@@ -46,10 +46,10 @@ static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_
 void launch_mxfp8_rows(cudaStream_t stream, const struct mxfp8_rows *to, const float *x,
                        int n_rows);
 
-/* rows.cu: launch_join(), whose rows from first_row on go to rows 0 and on of `to`, too; `factors` as of
- * launch_join_factors(). */
-void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
-                       const struct mxfp8_rows *to, int first_row, float *factors);
+/* rows.cu: launch_residual_rmsnorm(), whose rows from first_row on go to rows 0 and on of `to`, too; `factors` as of
+ * launch_rmsnorm_factors(). */
+void launch_rmsnorm_mxfp8(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
+                          const struct mxfp8_rows *to, int first_row, float *factors);
 
 /* gemm_sm120.cu */
 

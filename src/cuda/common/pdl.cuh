@@ -25,22 +25,22 @@ static __device__ __forceinline__ void pdl_launch_dependents(void)
 }
 
 /* Has a value worked out where this stands, in front of pdl_wait(), where there is time, not behind it. */
-template <typename T> static __device__ __forceinline__ void settle(T *&pointer)
+template <typename T> static __device__ __forceinline__ void materialize(T *&pointer)
 {
     asm volatile("" : "+l"(pointer));
 }
 
-static __device__ __forceinline__ void settle(int &number)
+static __device__ __forceinline__ void materialize(int &number)
 {
     asm volatile("" : "+r"(number));
 }
 
-static __device__ __forceinline__ void settle(float &number)
+static __device__ __forceinline__ void materialize(float &number)
 {
     asm volatile("" : "+f"(number));
 }
 
-static __device__ __forceinline__ void settle(float4 &numbers)
+static __device__ __forceinline__ void materialize(float4 &numbers)
 {
     asm volatile("" : "+f"(numbers.x), "+f"(numbers.y), "+f"(numbers.z), "+f"(numbers.w));
 }

@@ -4,11 +4,11 @@
  *
  * A walk is some parts one after the other, each TILES tiles (the first, and every STRIDE-th of their
  * units) of all units beside each other; of a part the warp takes every WARPS-th unit. Where a part begins
- * is said by an overload of part_weights(), so that the ring runs on from one part to the next. */
+ * is said by an overload of split_weights(), so that the ring runs on from one part to the next. */
 #ifndef CUDA_COMMON_RING_CUH
 #define CUDA_COMMON_RING_CUH
 
-#include "cuda/common/copy_once.cuh"
+#include "cuda/common/evict_first.cuh"
 #include "cuda/common/layout.h"
 
 enum { RING_WARPS = 8, RING_THREADS = RING_WARPS * WARP_LANES };
@@ -55,18 +55,19 @@ template <class SHAPE>
 static __device__ __forceinline__ void copy_tiles(char *slot, const unsigned char *at, int tile)
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
+    const uint32_t to =
+        opaque_address((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
 
 #pragma unroll
     for (int i = 0; i < SHAPE::TILES; i++)
 #pragma unroll
         for (int piece = 0; piece < SHAPE::TILE_PIECES; piece++)
-            copy_once(to + (i * SHAPE::TILE_PIECES + piece) * WARP_LANES * LANE_BYTES,
-                      at + i * SHAPE::STRIDE * SHAPE::TILE_BYTES +
-                          (piece * WARP_LANES + lane) * LANE_BYTES);
+            copy_evict_first(to + (i * SHAPE::TILE_PIECES + piece) * WARP_LANES * LANE_BYTES,
+                             at + i * SHAPE::STRIDE * SHAPE::TILE_BYTES +
+                                 (piece * WARP_LANES + lane) * LANE_BYTES);
     if (SHAPE::IS_MXFP4 && lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
-        copy_once(to + SHAPE::SCALES_AT,
-                  at + MXFP4_SCALES_OFFSET - tile * SHAPE::TILE_BYTES + lane * LANE_BYTES);
+        copy_evict_first(to + SHAPE::SCALES_AT,
+                         at + MXFP4_SCALES_OFFSET - tile * SHAPE::TILE_BYTES + lane * LANE_BYTES);
 }
 
 /* Asks for the next unit of the walk, if there is one, into the slot. */
@@ -76,12 +77,12 @@ static __device__ __forceinline__ void ring_fill(struct ring<SHAPE> *r, const PA
 {
     if (r->part < r->n_parts) {
         copy_tiles<SHAPE>(slot, r->at + (int64_t)r->unit * SHAPE::UNIT_BYTES,
-                          part_tile(parts, r->part));
+                          split_tile(parts, r->part));
         r->unit += RING_WARPS;
         if (r->unit >= r->n_units) {
             r->unit = threadIdx.x / WARP_LANES;
             if (++r->part < r->n_parts)
-                r->at = part_weights(parts, r->part);
+                r->at = split_weights(parts, r->part);
         }
     }
     copy_commit();
@@ -102,7 +103,7 @@ static __device__ __forceinline__ void ring_begin(struct ring<SHAPE> *r, char *s
     r->unit = warp;
     r->n_units = n_units;
     if (r->n_parts > 0)
-        r->at = part_weights(parts, 0);
+        r->at = split_weights(parts, 0);
     for (int i = 0; i < SHAPE::STAGES; i++)
         ring_fill(r, parts, r->slots + i * SHAPE::STAGE_BYTES);
 }

@@ -17,14 +17,14 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-static __device__ __forceinline__ void barrier_init(uint32_t barrier, int n_arrivals)
+static __device__ __forceinline__ void mbarrier_init(uint32_t barrier, int n_arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals)
                  : "memory");
 }
 
 /* Makes the barriers' beginnings visible to the copy engine. */
-static __device__ __forceinline__ void barriers_are_ready(void)
+static __device__ __forceinline__ void mbarrier_init_fence(void)
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -32,13 +32,13 @@ static __device__ __forceinline__ void barriers_are_ready(void)
 /* Every thread that read or wrote arrives by itself, not one lane for its warp: __syncwarp() in front of that
  * lane's arrival may leave no instruction but a NOP, and racecheck takes the other lanes for unordered. It is not
  * slower. */
-static __device__ __forceinline__ void barrier_arrive(uint32_t barrier)
+static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 /* Arrives, and lets the barrier wait for as many bytes of bulk copies. */
-static __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t n_bytes)
+static __device__ __forceinline__ void mbarrier_expect_tx(uint32_t barrier, uint32_t n_bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
                  "r"(n_bytes)
@@ -46,7 +46,7 @@ static __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t
 }
 
 /* Waits for the end of the phase with this parity. */
-static __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity)
+static __device__ __forceinline__ void mbarrier_wait(uint32_t barrier, uint32_t parity)
 {
     asm volatile("{\n"
                  ".reg .pred done;\n"
@@ -89,19 +89,19 @@ static __device__ __forceinline__ void bulk_stores_wait(void)
 }
 
 /* The thread's writes to shared memory come before what the copy engine reads. */
-static __device__ __forceinline__ void before_bulk(void)
+static __device__ __forceinline__ void fence_proxy_async(void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 /* ---- registers of a warpgroup's threads ---- */
 
-template <int N> static __device__ __forceinline__ void registers_more(void)
+template <int N> static __device__ __forceinline__ void warpgroup_reg_alloc(void)
 {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-template <int N> static __device__ __forceinline__ void registers_less(void)
+template <int N> static __device__ __forceinline__ void warpgroup_reg_dealloc(void)
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
@@ -126,7 +126,7 @@ template <int N> static __device__ __forceinline__ void wgmma_wait(void)
 }
 
 /* Keeps the compiler from moving uses of D before a wait. */
-template <int N> static __device__ __forceinline__ void wgmma_settle(float (&d)[N])
+template <int N> static __device__ __forceinline__ void wgmma_fence_operand(float (&d)[N])
 {
 #pragma unroll
     for (int i = 0; i < N; i++)
@@ -134,7 +134,7 @@ template <int N> static __device__ __forceinline__ void wgmma_settle(float (&d)[
 }
 
 /* Of a tile of B as above: rows of 8 are 1,024 bytes apart, 128-byte swizzle. */
-static __device__ __forceinline__ uint64_t descriptor_of(uint32_t tile)
+static __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t tile)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 |
            (tile & 0x3FFFF) >> 4;

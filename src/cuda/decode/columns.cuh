@@ -108,13 +108,13 @@ static __device__ __forceinline__ void store_shared(uint32_t to, uint4 v)
 
 /* ---- where warps meet: barriers in shared memory that warps arrive at without waiting ---- */
 
-static __device__ __forceinline__ void meeting_init(uint32_t at, int n_arrivals)
+static __device__ __forceinline__ void barrier_init(uint32_t at, int n_arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(at), "r"(n_arrivals) : "memory");
 }
 
-/* Of every lane that has something to tell: see barrier_arrive() in wgmma.cuh. */
-static __device__ __forceinline__ void meeting_arrive(uint32_t at)
+/* Of every lane that has something to tell: see mbarrier_arrive() in wgmma.cuh. */
+static __device__ __forceinline__ void barrier_arrive(uint32_t at)
 {
     asm volatile("{\n"
                  ".reg .b64 state;\n"
@@ -124,7 +124,7 @@ static __device__ __forceinline__ void meeting_arrive(uint32_t at)
 }
 
 /* For the end of the phase with this parity. */
-static __device__ __forceinline__ void meeting_wait(uint32_t at, int parity)
+static __device__ __forceinline__ void barrier_wait(uint32_t at, int parity)
 {
     uint32_t is_over;
 
@@ -222,7 +222,7 @@ static __device__ __forceinline__ int sum_at(int eighth, int tile, int token)
 
 /* Those of this warp, which has an eighth. */
 template <int TILES, int COLS>
-static __device__ __forceinline__ void put_columns(float *sums, const float acc[TILES][COLS][4])
+static __device__ __forceinline__ void store_columns(float *sums, const float acc[TILES][COLS][4])
 {
     const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
     float2 *to = (float2 *)(sums + sum_at<TILES, COLS>(warp, 0, lane % 4 * 2)) + lane / 4;

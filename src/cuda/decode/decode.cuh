@@ -51,14 +51,14 @@ static __device__ __forceinline__ float scale_at(uint32_t codes, int i)
 /* ---- products ---- */
 
 /* What a lane holds of a unit's tiles. */
-template <class SHAPE> struct unit_held {
+template <class SHAPE> struct unit_regs {
     uint4 words[SHAPE::TILES * SHAPE::TILE_PIECES];
     uint32_t scales[SHAPE::TILES];
 };
 
 template <class SHAPE>
-static __device__ __forceinline__ void hold_unit(struct unit_held<SHAPE> *out, const char *slot,
-                                                 int tile)
+static __device__ __forceinline__ void load_unit_regs(struct unit_regs<SHAPE> *out,
+                                                      const char *slot, int tile)
 {
     const int lane = threadIdx.x % WARP_LANES;
 
@@ -105,7 +105,7 @@ static __device__ __forceinline__ void multiply_bf16(float acc[4], uint4 w0, uin
  * a chain of products as long as a term's is what a router's rows wait for. */
 template <class SHAPE, int COLS, int TERMS>
 static __device__ __forceinline__ void
-multiply_unit(float acc[SHAPE::TILES][COLS * TERMS][4], const struct unit_held<SHAPE> &unit,
+multiply_unit(float acc[SHAPE::TILES][COLS * TERMS][4], const struct unit_regs<SHAPE> &unit,
               const char *fragments, int term_bytes, int n_tokens)
 {
     const int group = threadIdx.x % WARP_LANES / 4, t = threadIdx.x % 4;
@@ -168,11 +168,11 @@ multiply_whole(float acc[SHAPE::TILES][COLS * TERMS][4], const struct ring<SHAPE
     __syncwarp();
 #pragma unroll 2
     for (int unit = threadIdx.x / WARP_LANES; unit < r.n_units; unit += RING_WARPS) {
-        struct unit_held<SHAPE> held;
+        struct unit_regs<SHAPE> regs;
 
-        hold_unit<SHAPE>(&held, slot, tile);
+        load_unit_regs<SHAPE>(&regs, slot, tile);
         multiply_unit<SHAPE, COLS, TERMS>(
-            acc, held, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
+            acc, regs, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
             n_tokens);
         slot += SHAPE::STAGE_BYTES;
     }
@@ -194,16 +194,16 @@ multiply_terms(float acc[SHAPE::TILES][COLS * TERMS][4], struct ring<SHAPE> *r, 
     }
     for (int unit = threadIdx.x / WARP_LANES; unit < r->n_units; unit += RING_WARPS) {
         char *slot = r->slots + r->slot * SHAPE::STAGE_BYTES;
-        struct unit_held<SHAPE> held;
+        struct unit_regs<SHAPE> regs;
 
         copy_wait<SHAPE::STAGES - 1>();
         __syncwarp();
-        hold_unit<SHAPE>(&held, slot, tile);
+        load_unit_regs<SHAPE>(&regs, slot, tile);
         __syncwarp();
         ring_fill(r, parts, slot);
         r->slot = r->slot + 1 == SHAPE::STAGES ? 0 : r->slot + 1;
         multiply_unit<SHAPE, COLS, TERMS>(
-            acc, held, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
+            acc, regs, fragments + unit * UNIT_BLOCKS * n_tokens * TOKEN_BLOCK_BYTES, term_bytes,
             n_tokens);
     }
 }
@@ -211,8 +211,8 @@ multiply_terms(float acc[SHAPE::TILES][COLS * TERMS][4], struct ring<SHAPE> *r, 
 /* acc = this warp's units of the walk's next part times the tokens. */
 template <class SHAPE, int COLS, int TERMS, class PARTS>
 static __device__ __forceinline__ void
-multiply_part(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PARTS &parts, int tile,
-              const char *fragments, int term_bytes, int n_tokens)
+multiply_split(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PARTS &parts,
+               int tile, const char *fragments, int term_bytes, int n_tokens)
 {
     if constexpr (TERMS == 1) {
         multiply_terms<SHAPE, COLS, 1>(acc, r, parts, tile, fragments, term_bytes, n_tokens);
@@ -229,15 +229,15 @@ multiply_part(float acc[SHAPE::TILES][COLS][4], struct ring<SHAPE> *r, const PAR
 
 /* ---- sums ---- */
 
-static inline HOST_DEVICE int part_sums(int n_tiles, int n_tokens)
+static inline HOST_DEVICE int split_sums(int n_tiles, int n_tokens)
 {
     return RING_WARPS * n_tiles * n_tokens * TILE_ROWS;
 }
 
 /* Sums of the units that warp `warp` of eight takes. */
 template <int TILES, int COLS>
-static __device__ __forceinline__ void put_sums_of(float *sums, const float acc[TILES][COLS][4],
-                                                   int warp, int n_tokens)
+static __device__ __forceinline__ void store_sums_of(float *sums, const float acc[TILES][COLS][4],
+                                                     int warp, int n_tokens)
 {
     const int group = threadIdx.x % WARP_LANES / 4;
 
@@ -256,10 +256,10 @@ static __device__ __forceinline__ void put_sums_of(float *sums, const float acc[
 }
 
 template <int TILES, int COLS>
-static __device__ __forceinline__ void put_sums(float *sums, const float acc[TILES][COLS][4],
-                                                int n_tokens)
+static __device__ __forceinline__ void store_sums(float *sums, const float acc[TILES][COLS][4],
+                                                  int n_tokens)
 {
-    put_sums_of<TILES, COLS>(sums, acc, threadIdx.x / WARP_LANES, n_tokens);
+    store_sums_of<TILES, COLS>(sums, acc, threadIdx.x / WARP_LANES, n_tokens);
 }
 
 /* Sum i = (tile * n_tokens + token) * TILE_ROWS + row of all warps. */

@@ -15,9 +15,9 @@ extern "C" {
 #endif
 
 enum {
-    DECODE_FEW_MAX = 4,       /* rows of a step whose entries have blocks of their own */
+    DECODE_FUSED_MAX = 4,     /* rows of a step whose entries have blocks of their own */
     DECODE_ROWS_MAX = 256,    /* of a step that these kernels take */
-    DECODE_JOINED_MAX = 64,   /* whose join the router's kernel does: more do not run at once */
+    DECODE_RMSNORM_MAX = 64,  /* whose join the router's kernel does: more do not run at once */
     DECODE_EXPERTS_MAX = 128, /* four scores a lane */
     DECODE_ACTIVE_MAX = 8,
     DECODE_WIDTH_MAX = 3072, /* columns of a row that a block norms in registers */
@@ -32,12 +32,12 @@ struct decode_matrix {
     int32_t n_rows, n_units; /* rows; units beside each other */
 };
 
-enum decode_vector_kind { VECTOR_NONE, VECTOR_F32, VECTOR_BF16, VECTOR_PACKED };
+enum decode_vector_type { VECTOR_NONE, VECTOR_F32, VECTOR_BF16, VECTOR_PACKED };
 
 /* A vector, or a stack of them: (matrices, n). */
 struct decode_vector {
     const void *data;
-    enum decode_vector_kind kind;
+    enum decode_vector_type kind;
     int32_t n; /* elements, or, packed, units beside each other */
 };
 
@@ -52,7 +52,7 @@ struct decode_rows {
 };
 
 /* out[token][row] = w[row] . x[token] + bias[row], or that is added to out. */
-struct decode_product {
+struct decode_matmul {
     struct decode_rows rows;
     struct decode_matrix w;
     struct decode_vector bias;
@@ -62,9 +62,9 @@ struct decode_product {
     bool is_mxfp4, adds;
     bool is_exact; /* BF16 weights: inputs as sums of three bf16 numbers */
 };
-bool launch_decode_product(cudaStream_t stream, const struct decode_product *p);
+bool launch_decode_matmul(cudaStream_t stream, const struct decode_matmul *p);
 /* What that would give. */
-bool decode_product_fits(const struct decode_product *p);
+bool decode_matmul_fits(const struct decode_matmul *p);
 
 /* Where the router's products of generated rows are done by columns (router.cuh): the sums that a row's logits are made
  * of, those of its squares behind them, in some copies that blocks add to by turns. */
@@ -75,10 +75,10 @@ enum {
     ROUTER_ROW_SUMS = ROUTER_COPIES * ROUTER_COPY_SUMS
 };
 
-/* Stage attn_out with the join behind it and the router's products, of DECODE_FEW_MAX rows at most: x += the product,
+/* Stage attn_out with the join behind it and the router's products, of DECODE_FUSED_MAX rows at most: x += the product,
  * and the router's sums of x times the norm's weights. */
 struct decode_out {
-    struct decode_product p; /* adds to x: out */
+    struct decode_matmul p; /* adds to x: out */
     struct decode_matrix router;
     struct decode_vector norm; /* F32 or BF16 */
     uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): added to */
@@ -88,7 +88,7 @@ bool launch_decode_out(cudaStream_t stream, const struct decode_out *p);
 void launch_clear_sums(cudaStream_t stream, uint64_t *sums);
 
 /* What the logits are made of by those who choose. */
-struct decode_choice {
+struct decode_topk_input {
     const uint64_t *sums;            /* (T, ROUTER_ROW_SUMS); NULL: the logits are there */
     const float *x;                  /* (T, n_columns): what y is the norm of */
     struct decode_vector norm, bias; /* F32 or BF16; no bias: VECTOR_NONE */
@@ -101,20 +101,20 @@ void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_r
 
 enum { DECODE_JOBS_MAX = 3 };
 
-/* Stage attn_in behind its products, whose jobs are q, k and v: heads of DECODE_HEAD_WIDTH are rotated, and
+/* Stage attn_qkv behind its products, whose jobs are q, k and v: heads of DECODE_HEAD_WIDTH are rotated, and
  * keys and values go to their pages, in place of out[1] and out[2]. */
 struct decode_heads {
-    char *pages;            /* of the cache, F32 or BF16 */
-    const float *rotations; /* as launch_rotations() made them */
+    char *pages;          /* of the cache, F32 or BF16 */
+    const float *cos_sin; /* as launch_cos_sin() made them */
     const struct batch *batch;
-    int64_t side_bytes; /* of keys or values of a head in a page */
-    int32_t n_kv;       /* heads */
+    int64_t kv_half_bytes; /* of keys or values of a head in a page */
+    int32_t n_kv;          /* heads */
     enum page_group group;
     bool is_cache_bf16;
 };
 
 /* out[job][token][row] = w[job][row] . x[token] + bias[job][row], of many tokens. */
-struct decode_wide {
+struct decode_gemm {
     struct decode_matrix w[DECODE_JOBS_MAX]; /* all with as many columns */
     struct decode_vector bias[DECODE_JOBS_MAX];
     float *out[DECODE_JOBS_MAX];
@@ -125,23 +125,23 @@ struct decode_wide {
     struct decode_heads heads; /* pages NULL: plain products */
 };
 /* stream NULL: only gives whether the card has the shared memory for it. */
-bool launch_decode_wide(const cudaStream_t *stream, const struct decode_wide *p);
+bool launch_decode_gemm(const cudaStream_t *stream, const struct decode_gemm *p);
 /* The same of 33 to 64 tokens with MXFP4 matrices that all multiprocessors together can hold. */
-bool launch_decode_held(const cudaStream_t *stream, const struct decode_wide *p);
+bool launch_decode_smem_resident(const cudaStream_t *stream, const struct decode_gemm *p);
 /* The same of one MXFP4 matrix, without heads: made for long ones. */
-bool launch_decode_head(const cudaStream_t *stream, const struct decode_wide *p);
+bool launch_decode_head(const cudaStream_t *stream, const struct decode_gemm *p);
 
-/* Stage attn_in of heads of DECODE_HEAD_WIDTH and a cache of F32 or BF16. */
+/* Stage attn_qkv of heads of DECODE_HEAD_WIDTH and a cache of F32 or BF16. */
 struct decode_qkv {
     struct decode_rows rows;
     const unsigned char *units[3]; /* of q, k and v */
     struct decode_vector bias[3];
     float *q;
-    char *pages;            /* of the cache */
-    const float *rotations; /* as launch_rotations() made them */
+    char *pages;          /* of the cache */
+    const float *cos_sin; /* as launch_cos_sin() made them */
     const struct batch *batch;
-    int64_t side_bytes; /* of keys or values of a head in a page */
-    int32_t n_q, n_kv;  /* heads */
+    int64_t kv_half_bytes; /* of keys or values of a head in a page */
+    int32_t n_q, n_kv;     /* heads */
     int32_t n_tokens;
     enum page_group group;
     bool is_mxfp4, is_cache_bf16;
@@ -150,7 +150,7 @@ struct decode_qkv {
 bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p);
 
 /* Stage route of any number of rows: products by columns, and the choice behind them. */
-struct decode_route {
+struct decode_router {
     const float *x; /* (T, n) */
     int32_t n;
     struct decode_vector norm; /* F32 or BF16: the rows are norm(x); VECTOR_NONE: they are x */
@@ -158,45 +158,45 @@ struct decode_route {
         factors; /* (T): of that norm; NULL where it is none, or where the join is left to the kernel */
     struct decode_matrix w; /* BF16 */
     struct decode_vector bias;
-    float *scores; /* (T, n_experts) */
-    int32_t *ids;  /* (T, A) */
-    float *gates;  /* (T, A) */
+    float *router_logits; /* (T, n_experts) */
+    int32_t *ids;         /* (T, A) */
+    float *gates;         /* (T, A) */
     int32_t n_tokens, n_experts, n_ranks;
 };
 /* On Hopper alone. stream NULL: only gives whether the card has the shared memory for it. */
-bool launch_decode_route(const cudaStream_t *stream, const struct decode_route *p);
+bool launch_decode_router(const cudaStream_t *stream, const struct decode_router *p);
 
 /* The join in front of it, by the same kernel: x += h, and y = norm(x), also as FP16 in whole units. */
-struct decode_join {
+struct decode_rmsnorm {
     const float *h;
     float *x, *y;
     uint16_t *normed;          /* NULL: not wanted */
     struct decode_vector norm; /* F32 or BF16 */
     float eps;
 };
-/* p's rows are x. Where launch_decode_route() takes p, this does. */
-void launch_decode_join_route(cudaStream_t stream, const struct decode_route *p,
-                              const struct decode_join *join);
+/* p's rows are x. Where launch_decode_router() takes p, this does. */
+void launch_decode_rmsnorm_router(cudaStream_t stream, const struct decode_router *p,
+                                  const struct decode_rmsnorm *rmsnorm);
 
-/* rows.cu: launch_join() where `adds`, else launch_norm(); with `factors` the norm is by parts (part_norm.cuh), and leaves
+/* rows.cu: launch_residual_rmsnorm() where `adds`, else launch_rmsnorm(); with `factors` the norm is by parts (partial_norm.cuh), and leaves
  * its factors of all rows there. Rows of DECODE_WIDTH_MAX at most then. */
-void launch_join_factors(cudaStream_t stream, const struct join_args *a, bool adds, int n_rows,
-                         uint16_t *rounded, int n_rounded, float *factors);
+void launch_rmsnorm_factors(cudaStream_t stream, const struct residual_rmsnorm_args *a, bool adds,
+                            int n_rows, uint16_t *rounded, int n_rounded, float *factors);
 
 /* Stages route (behind the router's product) and experts, of MXFP4 weights. */
 struct decode_experts {
     struct decode_matrix up, down;
     struct decode_vector bias_up, bias_down;
-    float *y;            /* (T, n_columns); where the choice has sums, the up product makes it */
-    const float *scores; /* (T, n_experts); of grouped ones NULL: ids and gates are there */
-    uint16_t *units;     /* (T*A, n_units) FP16: room */
-    float *x, *h;        /* (T, n_columns): the result is added to x; NULL: stored in h */
-    int32_t *ids;        /* (T, A) */
-    float *gates;        /* (T, A) */
-    uint64_t *n_read;    /* experts whose weights were read, added up over all calls */
+    float *y; /* (T, n_columns); where the choice has sums, the up product makes it */
+    const float *router_logits; /* (T, n_experts); of grouped ones NULL: ids and gates are there */
+    uint16_t *units;            /* (T*A, n_units) FP16: room */
+    float *x, *h;               /* (T, n_columns): the result is added to x; NULL: stored in h */
+    int32_t *ids;               /* (T, A) */
+    float *gates;               /* (T, A) */
+    uint64_t *n_read;           /* experts whose weights were read, added up over all calls */
     int32_t n_tokens, n_ranks, n_experts, n_columns, n_units;
     float limit, alpha;
-    struct decode_choice choice; /* of those that are not grouped */
+    struct decode_topk_input topk_input; /* of those that are not grouped */
 };
 bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p);
 bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p);
@@ -219,14 +219,14 @@ struct decode_grouped {
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
     int32_t job_tokens;      /* at most of a job: decode_grouped_fits() */
 };
-void launch_decode_group(cudaStream_t stream, const struct decode_grouped *p);
+void launch_decode_expert_jobs(cudaStream_t stream, const struct decode_grouped *p);
 bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p);
 bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p);
 /* Whether the card has the shared memory for these; says how many tokens a job may have. */
 bool decode_grouped_fits(struct decode_grouped *p);
 /* The sum of the parts, added to e.x and normed by rows.norm into rows.y; e.x NULL: stored in e.h. */
-void launch_decode_join(cudaStream_t stream, const struct decode_grouped *p,
-                        const struct decode_rows *rows);
+void launch_decode_combine(cudaStream_t stream, const struct decode_grouped *p,
+                           const struct decode_rows *rows);
 
 #ifdef __cplusplus
 }

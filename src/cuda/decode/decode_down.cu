@@ -33,8 +33,8 @@ static_assert((int)SET * (int)BLOCK_ROWS * 4 <= (int)UNIT_FRAGMENTS_BYTES,
               "sums replace fragments");
 
 /* What stage route was asked for, and what this one read. */
-static __device__ void store_choice(const struct decode_experts &p, int token, const int *ids,
-                                    const float *gates)
+static __device__ void store_topk(const struct decode_experts &p, int token, const int *ids,
+                                  const float *gates)
 {
     const int rank = threadIdx.x;
 
@@ -52,15 +52,16 @@ static __device__ __forceinline__ struct candidates token_candidates(const struc
                                                                      int token)
 {
     if constexpr (HAS_SUMS) {
-        const uint64_t *from = p.choice.sums + token * ROUTER_ROW_SUMS;
-        const struct router_sums sums = router_hold(from);
-        float biases[SCORES_HELD];
+        const uint64_t *from = p.topk_input.sums + token * ROUTER_ROW_SUMS;
+        const struct router_sums sums = router_load(from);
+        float biases[LOGITS_PER_LANE];
 
-        router_biases(biases, p.choice.bias, p.n_experts);
-        return router_candidates(sums, router_factor(from, 1.0f / (float)p.n_columns, p.choice.eps),
+        router_biases(biases, p.topk_input.bias, p.n_experts);
+        return router_candidates(sums,
+                                 router_factor(from, 1.0f / (float)p.n_columns, p.topk_input.eps),
                                  biases, p.n_experts);
     }
-    return candidates_of(p.scores + token * p.n_experts, p.n_experts);
+    return candidates_of(p.router_logits + token * p.n_experts, p.n_experts);
 }
 
 /* Half tile i of the block; beyond the matrix its last one. */
@@ -108,7 +109,8 @@ static __device__ __forceinline__ void walk_fill(struct down_walk<STAGES> *walk,
                                                  char *slot)
 {
     const int lane = threadIdx.x % WARP_LANES, of_half = lane % HALF_LANES;
-    const uint32_t to = unseen((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
+    const uint32_t to =
+        opaque_address((uint32_t)__cvta_generic_to_shared(slot) + lane * LANE_BYTES);
     const uint32_t scales = to + HALVES * MXFP4_TILE_BYTES - lane * LANE_BYTES +
                             of_half / SCALE_LANES * PAIR_SCALES_BYTES +
                             (lane / HALF_LANES * SCALE_LANES + lane % SCALE_LANES) * LANE_BYTES;
@@ -118,10 +120,10 @@ static __device__ __forceinline__ void walk_fill(struct down_walk<STAGES> *walk,
         for (int i = 0; i < PAIRS; i++) {
 #pragma unroll
             for (int j = 0; j < HALVES; j++)
-                copy_once(to + i * PAIR_BYTES + j * WARP_LANES * LANE_BYTES,
-                          walk->at[i] + half_offset(p, j));
+                copy_evict_first(to + i * PAIR_BYTES + j * WARP_LANES * LANE_BYTES,
+                                 walk->at[i] + half_offset(p, j));
             if (of_half < HALVES * SCALE_LANES)
-                copy_once(scales + i * PAIR_BYTES, walk->at[i] + walk->scales_offset);
+                copy_evict_first(scales + i * PAIR_BYTES, walk->at[i] + walk->scales_offset);
             walk->at[i] += RING_WARPS * MXFP4_UNIT_BYTES;
         }
         walk->unit += RING_WARPS;
@@ -149,8 +151,8 @@ static __device__ __forceinline__ void walk_begin(struct down_walk<STAGES> *walk
 
 /* A warp's units of the gated units of SET entries, as the fragments of as many tokens; entries that are
  * missing are zeros. */
-static __device__ __forceinline__ void bring_set(char *fragments, const uint16_t *units, int n,
-                                                 int n_entries, int n_units)
+static __device__ __forceinline__ void prefetch_set(char *fragments, const uint16_t *units, int n,
+                                                    int n_entries, int n_units)
 {
     enum { PIECES = UNIT_COLUMNS / 8, SET_PIECES = SET * PIECES, AT_ONCE = 6 };
     const int w = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
@@ -159,21 +161,21 @@ static __device__ __forceinline__ void bring_set(char *fragments, const uint16_t
     static_assert((int)SET_PIECES == (int)WARP_LANES, "a unit at a time");
 
     for (int unit0 = w; unit0 < n_units; unit0 += RING_WARPS * AT_ONCE) {
-        uint4 held[AT_ONCE];
+        uint4 regs[AT_ONCE];
 
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++) {
             const int k = (unit0 - w + j * RING_WARPS) * UNIT_COLUMNS + k0;
 
-            held[j] = make_uint4(0, 0, 0, 0);
+            regs[j] = make_uint4(0, 0, 0, 0);
             if (k < n && entry < n_entries)
-                held[j] = __ldcg((const uint4 *)(units + entry * n + k));
+                regs[j] = __ldcg((const uint4 *)(units + entry * n + k));
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; j++)
             if (unit0 + j * RING_WARPS < n_units)
                 *(uint4 *)(fragments + fragment_at((unit0 - w + j * RING_WARPS) * UNIT_COLUMNS + k0,
-                                                   entry, SET)) = held[j];
+                                                   entry, SET)) = regs[j];
     }
     __syncwarp();
 }
@@ -205,7 +207,7 @@ static __device__ __forceinline__ void multiply_set(float acc[PAIRS][HALVES][4],
 }
 
 /* Sums of a warp: (rank of the set, row of the block). */
-static __device__ __forceinline__ void put_halves(float *sums, const float acc[PAIRS][HALVES][4])
+static __device__ __forceinline__ void store_halves(float *sums, const float acc[PAIRS][HALVES][4])
 {
     const int lane = threadIdx.x % WARP_LANES, which = lane / HALF_LANES;
 
@@ -326,8 +328,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
     int tile_scales[HALVES];
 
     if (w == 0) {
-        const struct by_lane mine =
-            choose_for_block(ids, token_candidates<HAS_SUMS>(p, token), n_ranks);
+        const struct by_lane mine = block_topk(ids, token_candidates<HAS_SUMS>(p, token), n_ranks);
         const float gate = gate_of_lane(mine, n_ranks);
 
         if (lane < n_ranks)
@@ -342,8 +343,8 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         tile_scales[j] = HALVES * MXFP4_TILE_BYTES + j * PAIR_SCALES_BYTES + lane / 4 * LANE_BYTES +
                          half_number(p, j) % UNIT_HALVES / 2 * UNIT_BLOCKS * 2;
 #pragma unroll 1
-    for (int pass = REHEARSAL; pass < N_PASSES; pass++) {
-        const bool is_real = pass == PERFORMANCE;
+    for (int pass = WARMUP_PASS; pass < N_PASSES; pass++) {
+        const bool is_real = pass == FINAL_PASS;
         const int n_sets = is_real ? (n_ranks + SET - 1) / SET : 1;
 
         if (is_real) {
@@ -354,16 +355,16 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
             before = __ldcg(p.x + at);
 #pragma unroll 1
         for (int set = 0; set < n_sets; set++)
-            bring_set(fragments + set * set_bytes,
-                      p.units + (token * n_ranks + set * SET) * p.n_units, p.n_units,
-                      is_real ? n_ranks - set * SET : 0, n_units);
+            prefetch_set(fragments + set * set_bytes,
+                         p.units + (token * n_ranks + set * SET) * p.n_units, p.n_units,
+                         is_real ? n_ranks - set * SET : 0, n_units);
 #pragma unroll 1
         for (int set = 0; set < n_sets; set++) {
             char *inputs = fragments + set * set_bytes;
             float acc[PAIRS][HALVES][4];
 
             multiply_units(acc, &walk, p, ids, is_real, tile_scales, inputs);
-            put_halves((float *)(inputs + w * UNIT_FRAGMENTS_BYTES), acc);
+            store_halves((float *)(inputs + w * UNIT_FRAGMENTS_BYTES), acc);
         }
         __syncthreads();
         if (is_summed)
@@ -380,7 +381,7 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
         }
     }
     if (blockIdx.x == 0)
-        store_choice(p, token, ids, gates);
+        store_topk(p, token, ids, gates);
     copy_wait<0>();
 }
 
@@ -400,7 +401,7 @@ static bool down_of(const cudaStream_t *stream, const struct decode_experts *p)
 
 static bool down(const cudaStream_t *stream, const struct decode_experts *p)
 {
-    return p->choice.sums != NULL ? down_of<true>(stream, p) : down_of<false>(stream, p);
+    return p->topk_input.sums != NULL ? down_of<true>(stream, p) : down_of<false>(stream, p);
 }
 
 bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p)

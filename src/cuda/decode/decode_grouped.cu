@@ -1,11 +1,11 @@
 /* Stage experts of a decode step of many rows: every expert that has tokens is read once for up to
- * DECODE_JOB_TOKENS of them. decode_group.cu lists which, and decode_join.cu adds a token's parts up.
+ * DECODE_JOB_TOKENS of them. decode_expert_jobs.cu lists which, and decode_rmsnorm.cu adds a token's parts up.
  *
  * A job is an expert and some of its entries (tokens at it, in the order of tokens). Blocks, two a
  * multiprocessor, share all rows of all jobs evenly and take their rows one after the other. A job's tokens lie in
  * shared memory (grouped_tokens.cuh). A warp's ring brings the weights, and goes on over the ends of rows and jobs: the
  * stream ends only with the stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
-#include "cuda/common/copy_once.cuh"
+#include "cuda/common/evict_first.cuh"
 #include "cuda/decode/grouped_tokens.cuh"
 #include "cuda/common/swiglu.cuh"
 
@@ -16,7 +16,7 @@ enum {
     STAGES = 2,  /* of a warp's ring */
     BUFFERS = 2, /* of sums: how many items the first warp may be ahead of the last. Of more than */
     BUFFER_TOKENS = DECODE_JOB_TOKENS / BUFFERS, /* tokens an item has both */
-    NOTES =
+    ITEM_TABLE =
         32, /* items that a warp may have asked for: of a narrow matrix not all have units for it */
     SCALE_LANES =
         (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES, /* that copy a unit's scales */
@@ -31,8 +31,8 @@ static_assert((int)DECODE_JOB_TOKENS <= (int)COLUMN_TOKENS, "a job is a column o
 /* What a block has in shared memory. Addresses are those of ld.shared, 32 bits wide. */
 enum {
     SCALES_AT = STAGES * MXFP4_UNIT_BYTES, /* of the unit at hand, as floats: (lane, 4) */
-    NOTES_AT = SCALES_AT + WARP_LANES * LANE_BYTES,
-    WARP_BYTES = NOTES_AT + NOTES * LANE_BYTES,
+    ITEM_TABLE_AT = SCALES_AT + WARP_LANES * LANE_BYTES,
+    WARP_BYTES = ITEM_TABLE_AT + ITEM_TABLE * LANE_BYTES,
     SUMS_AT = RING_WARPS * WARP_BYTES,
     SUMS_BYTES = RING_WARPS * ROWS * BUFFER_TOKENS * 4,
     BARRIERS_AT = SUMS_AT + BUFFERS * SUMS_BYTES,
@@ -40,7 +40,7 @@ enum {
                TOKEN_BLOCK_BYTES,
     TOKENS_AT = ZEROS_AT + ZEROS_BYTES
 };
-static_assert((STAGES + 1) * (int)RING_WARPS <= (int)NOTES, "room for all notes");
+static_assert((STAGES + 1) * (int)RING_WARPS <= (int)ITEM_TABLE, "room for all notes");
 
 /* What all of a kernel's walks have in common. */
 struct source {
@@ -71,17 +71,18 @@ static __device__ __forceinline__ int eighth_of(int row)
 }
 
 /* For when the item is multiplied. */
-static __device__ __forceinline__ void note_item(struct walk *w)
+static __device__ __forceinline__ void record_item(struct walk *w)
 {
     if (threadIdx.x % WARP_LANES == 0)
         store_shared(w->note, make_uint4((uint32_t)w->at.x, (uint32_t)w->at.y, (uint32_t)w->at.z,
                                          (uint32_t)w->row));
-    w->note = w->note == w->slots + NOTES_AT + (NOTES - 1) * LANE_BYTES ? w->slots + NOTES_AT
-                                                                        : w->note + LANE_BYTES;
+    w->note = w->note == w->slots + ITEM_TABLE_AT + (ITEM_TABLE - 1) * LANE_BYTES
+                  ? w->slots + ITEM_TABLE_AT
+                  : w->note + LANE_BYTES;
 }
 
 /* To the first unit of a job's row. */
-static __device__ __forceinline__ void enter_job(struct walk *w, const struct source &s)
+static __device__ __forceinline__ void begin_job(struct walk *w, const struct source &s)
 {
     w->unit = eighth_of(w->row);
     w->weights = s.w->units + w->at.x * s.w->matrix_bytes +
@@ -90,7 +91,7 @@ static __device__ __forceinline__ void enter_job(struct walk *w, const struct so
 }
 
 /* To the same of the next row. */
-static __device__ __forceinline__ void enter_row(struct walk *w, const struct source &s)
+static __device__ __forceinline__ void begin_row(struct walk *w, const struct source &s)
 {
     const int unit = eighth_of(w->row), step = unit - w->unit;
 
@@ -99,22 +100,22 @@ static __device__ __forceinline__ void enter_row(struct walk *w, const struct so
 }
 
 /* Behind the last unit of an item: the first of the next one that has any for this warp. */
-static __device__ __forceinline__ void walk_turn(struct walk *w, const struct source &s)
+static __device__ __forceinline__ void walk_next_phase(struct walk *w, const struct source &s)
 {
     while (w->unit >= s.w->n_units) {
         if (--w->n_items == 0)
             return;
         if (++w->row < s.n_rows) {
-            enter_row(w, s);
+            begin_row(w, s);
         } else {
             w->row = 0;
             w->job++;
             w->at = w->next;
             if (w->n_items > s.n_rows)
                 w->next = job_head(w->job + 1);
-            enter_job(w, s);
+            begin_job(w, s);
         }
-        note_item(w);
+        record_item(w);
     }
 }
 
@@ -126,18 +127,18 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
     w->row = first % s.n_rows;
     w->n_items = n_items;
     w->slots = w->slot = shared + threadIdx.x / WARP_LANES * WARP_BYTES;
-    w->note = w->slots + NOTES_AT;
+    w->note = w->slots + ITEM_TABLE_AT;
     if (n_items == 0)
         return;
     w->at = job_head(w->job);
     if (n_items > s.n_rows - w->row)
         w->next = job_head(w->job + 1);
-    enter_job(w, s);
-    note_item(w);
-    walk_turn(w, s);
+    begin_job(w, s);
+    record_item(w);
+    walk_next_phase(w, s);
 }
 
-#define BY_POLICY COPY_ONCE_BY("%12")
+#define BY_POLICY EVICT_FIRST_HINT("%12")
 
 /* Asks for the walk's next unit, if there is one, into the slot. As one piece of code without branches: they, and what
  * the assembler puts in front of each of them, were a fifteenth of the loop. */
@@ -149,17 +150,17 @@ static __device__ __forceinline__ void fill(const struct walk *w)
                  ".reg .pred on, scales;\n"
                  "setp.ne.s32 on, %2, 0;\n"
                  "setp.lt.and.s32 scales, %3, %4, on;\n"
-                 "@on " COPY_ONCE " [%0], [%1 + %6], 16" BY_POLICY ";\n"
-                 "@on " COPY_ONCE " [%0 + %5], [%1 + %7], 16" BY_POLICY ";\n"
-                 "@on " COPY_ONCE " [%0 + 2 * %5], [%1 + %8], 16" BY_POLICY ";\n"
-                 "@on " COPY_ONCE " [%0 + 3 * %5], [%1 + %9], 16" BY_POLICY ";\n"
-                 "@scales " COPY_ONCE " [%0 + %10], [%1 + %11], 16" BY_POLICY ";\n"
+                 "@on " CP_ASYNC_EVICT_FIRST " [%0], [%1 + %6], 16" BY_POLICY ";\n"
+                 "@on " CP_ASYNC_EVICT_FIRST " [%0 + %5], [%1 + %7], 16" BY_POLICY ";\n"
+                 "@on " CP_ASYNC_EVICT_FIRST " [%0 + 2 * %5], [%1 + %8], 16" BY_POLICY ";\n"
+                 "@on " CP_ASYNC_EVICT_FIRST " [%0 + 3 * %5], [%1 + %9], 16" BY_POLICY ";\n"
+                 "@scales " CP_ASYNC_EVICT_FIRST " [%0 + %10], [%1 + %11], 16" BY_POLICY ";\n"
                  "}" ::"r"(w->slot + lane * LANE_BYTES),
                  "l"(w->weights), "r"(w->n_items), "r"(lane), "n"((int)(SCALE_LANES)),
                  "n"((int)(MXFP4_TILE_BYTES)), "n"((int)(-MIDDLE)),
                  "n"((int)(MXFP4_TILE_BYTES - MIDDLE)), "n"((int)(2 * MXFP4_TILE_BYTES - MIDDLE)),
                  "n"((int)(3 * MXFP4_TILE_BYTES - MIDDLE)), "n"((int)(MXFP4_SCALES_OFFSET)),
-                 "n"((int)(MXFP4_SCALES_OFFSET - MIDDLE)), "l"(LEAVES_FIRST)
+                 "n"((int)(MXFP4_SCALES_OFFSET - MIDDLE)), "l"(EVICT_FIRST_POLICY)
                  : "memory");
 }
 
@@ -170,7 +171,7 @@ static __device__ __forceinline__ void walk_on(struct walk *w, const struct sour
         w->weights += RING_WARPS * MXFP4_UNIT_BYTES;
         w->unit += RING_WARPS;
         if (w->unit >= s.w->n_units)
-            walk_turn(w, s);
+            walk_next_phase(w, s);
     }
     w->slot = w->slot == w->slots + (STAGES - 1) * MXFP4_UNIT_BYTES ? w->slots
                                                                     : w->slot + MXFP4_UNIT_BYTES;
@@ -254,8 +255,8 @@ static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int tok
 }
 
 /* A lane's sums of the first n tokens. */
-static __device__ __forceinline__ void put_item(float *sums, const float acc[UNIT_TILES][1][4],
-                                                int eighth, int n)
+static __device__ __forceinline__ void write_item(float *sums, const float acc[UNIT_TILES][1][4],
+                                                  int eighth, int n)
 {
     const int lane = threadIdx.x % WARP_LANES;
     float2 *to = (float2 *)(sums + (lane % 4 * 2 * RING_WARPS + eighth) * ROWS) + lane / 4;
@@ -293,41 +294,41 @@ store_item(const struct decode_grouped &p, const struct item &item, const float 
 
 /* Warps meet at their sums alone. Item i's sums are in buffer i % BUFFERS: `full` when all warps have put
  * theirs, and `empty` again when one of them, in turns, has stored the item. */
-struct meeting {
-    uint32_t full, empty; /* barriers of the first buffer */
-    int buffer, turn;     /* turn: how often all buffers were used */
-    bool was_wide;        /* the last item: it has the other buffer, too */
+struct buffer_barrier {
+    uint32_t full, empty;  /* barriers of the first buffer */
+    int buffer, phase_bit; /* turn: how often all buffers were used */
+    bool used_both;        /* the last item: it has the other buffer, too */
 };
 
-static __device__ __forceinline__ struct meeting meeting_of(uint32_t shared)
+static __device__ __forceinline__ struct buffer_barrier buffer_barrier_of(uint32_t shared)
 {
-    const struct meeting m = {shared + BARRIERS_AT, shared + BARRIERS_AT + BUFFERS * 8, 0, 0,
-                              false};
+    const struct buffer_barrier m = {shared + BARRIERS_AT, shared + BARRIERS_AT + BUFFERS * 8, 0, 0,
+                                     false};
 
     if (threadIdx.x == 0)
         for (int i = 0; i < BUFFERS; i++) {
-            meeting_init(m.full + i * 8, RING_THREADS);
-            meeting_init(m.empty + i * 8, WARP_LANES);
+            barrier_init(m.full + i * 8, RING_THREADS);
+            barrier_init(m.empty + i * 8, WARP_LANES);
         }
     return m;
 }
 
 /* Until an item's sums have their room, which begins at a buffer's token. */
-static __device__ __forceinline__ int meeting_begin(struct meeting *m, bool is_wide)
+static __device__ __forceinline__ int buffer_wait(struct buffer_barrier *m, bool uses_both)
 {
     static_assert((int)BUFFERS == 2, "there is one other");
-    const int is_second = m->buffer, turn_of_other = m->turn - 1 + is_second;
+    const int is_second = m->buffer, other_phase = m->phase_bit - 1 + is_second;
 
-    meeting_wait(m->empty + m->buffer * 8, m->turn % 2 ^ 1);
-    if ((is_wide || m->was_wide) && turn_of_other >= 0)
-        meeting_wait(m->empty + (is_second ^ 1) * 8, turn_of_other % 2);
-    m->was_wide = is_wide;
-    return is_wide ? 0 : m->buffer * SUMS_BYTES;
+    barrier_wait(m->empty + m->buffer * 8, m->phase_bit % 2 ^ 1);
+    if ((uses_both || m->used_both) && other_phase >= 0)
+        barrier_wait(m->empty + (is_second ^ 1) * 8, other_phase % 2);
+    m->used_both = uses_both;
+    return uses_both ? 0 : m->buffer * SUMS_BYTES;
 }
 
-static __device__ __forceinline__ void meeting_end(struct meeting *m)
+static __device__ __forceinline__ void buffer_release(struct buffer_barrier *m)
 {
-    m->turn += m->buffer;
+    m->phase_bit += m->buffer;
     m->buffer ^= 1;
 }
 
@@ -342,18 +343,18 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     const int n_rows = (w.n_rows + UNIT_ROWS - 1) / UNIT_ROWS;
     const struct source source = {&w, n_rows};
     const uint32_t shared_at = (uint32_t)__cvta_generic_to_shared(shared);
-    const struct token_room room = {IS_UP ? (const char *)p.rows : (const char *)p.e.units,
-                                    IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
-                                    IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
-                                    IS_EVEN,
-                                    !IS_UP,
-                                    w.n_units,
-                                    shared_at + ZEROS_AT,
-                                    shared_at + TOKENS_AT,
-                                    n_slots};
-    struct meeting meeting = meeting_of(shared_at);
+    const struct token_buffer smem = {IS_UP ? (const char *)p.rows : (const char *)p.e.units,
+                                      IS_UP ? w.n_units * UNIT_COLUMNS * 2 : p.e.n_units * 2,
+                                      IS_UP ? w.n_units * (int)UNIT_COLUMNS : p.e.n_units,
+                                      IS_EVEN,
+                                      !IS_UP,
+                                      w.n_units,
+                                      shared_at + ZEROS_AT,
+                                      shared_at + TOKENS_AT,
+                                      n_slots};
+    struct buffer_barrier buffer_barrier = buffer_barrier_of(shared_at);
     struct token_columns columns = {};
-    struct jobs_held held = {};
+    struct job_cache regs = {};
     struct walk walk;
 
     if (threadIdx.x < ZEROS_BYTES / LANE_BYTES)
@@ -366,7 +367,7 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     const int n_first = n_rows - first % n_rows; /* items of the first job */
 
     if (IS_UP && n_parts > 0)
-        hold_jobs(&held, room, p.jobs + first / n_rows, n_parts > n_first);
+        load_jobs(&regs, smem, p.jobs + first / n_rows, n_parts > n_first);
     walk_begin(&walk, source, p.jobs, first, n_parts, shared_at);
     for (int i = 0; i < STAGES; i++) {
         fill(&walk);
@@ -377,33 +378,35 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
         pdl_wait();
     pdl_launch_dependents();
     if (!IS_UP && n_parts > 0)
-        hold_jobs(&held, room, p.jobs + first / n_rows, n_parts > n_first);
+        load_jobs(&regs, smem, p.jobs + first / n_rows, n_parts > n_first);
     copy_wait<IS_UP ? STAGES - 1 : 0>();
     __syncthreads();
     for (int part = 0; part < n_parts; part++) {
-        const uint4 note = load_shared<0>(walk.slots + NOTES_AT + part % NOTES * LANE_BYTES);
+        const uint4 note =
+            load_shared<0>(walk.slots + ITEM_TABLE_AT + part % ITEM_TABLE * LANE_BYTES);
         const struct item item = {(int)note.x, (int)note.y, (int)note.z, (int)note.w};
         const bool stores = part % RING_WARPS == (int)threadIdx.x / WARP_LANES;
         const uint2 bias = stores ? bias_bits<IS_UP>(p, item) : make_uint2(0, 0);
         float acc[UNIT_TILES][1][4];
 
         if (part > 0 && item.row == 0)
-            next_job(&held, room, n_parts - part > n_rows);
+            next_job(&regs, smem, n_parts - part > n_rows);
         if (part == 0 || item.row == 0)
-            columns = columns_of(held, room);
+            columns = columns_of(regs, smem);
         multiply_item(acc, &walk, source, item.row, columns);
 
-        float *sums =
-            (float *)((char *)shared + SUMS_AT + meeting_begin(&meeting, item.n > BUFFER_TOKENS));
+        float *sums = (float *)((char *)shared + SUMS_AT +
+                                buffer_wait(&buffer_barrier, item.n > BUFFER_TOKENS));
 
-        put_item(sums, acc, eighth_of(item.row), item.n);
-        meeting_arrive(meeting.full + meeting.buffer * 8);
+        write_item(sums, acc, eighth_of(item.row), item.n);
+        barrier_arrive(buffer_barrier.full + buffer_barrier.buffer * 8);
         if (stores) {
-            meeting_wait(meeting.full + meeting.buffer * 8, meeting.turn % 2);
+            barrier_wait(buffer_barrier.full + buffer_barrier.buffer * 8,
+                         buffer_barrier.phase_bit % 2);
             store_item<IS_UP>(p, item, sums, bias);
-            meeting_arrive(meeting.empty + meeting.buffer * 8);
+            barrier_arrive(buffer_barrier.empty + buffer_barrier.buffer * 8);
         }
-        meeting_end(&meeting);
+        buffer_release(&buffer_barrier);
     }
     copy_wait<0>();
 }

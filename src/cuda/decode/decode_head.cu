@@ -1,4 +1,4 @@
-/* Products of many generated rows with a long MXFP4 matrix, the head: those of decode_wide.cu with the same bits. There
+/* Products of many generated rows with a long MXFP4 matrix, the head: those of decode_gemm.cu with the same bits. There
  * every block reads the tokens again, 1.8 GB from L2 for 64 rows of gpt-oss; here a block a multiprocessor keeps its 32
  * tokens in shared memory, and only weights come.
  *
@@ -8,7 +8,7 @@
  *
  * Bytes: the weights once for each 32 tokens, all groups at the same time, so from memory once. Bound by
  * instructions: a hundred for 16 products. H200, 2026-11-22, 201,088 x 2,880: 142 us for 32 rows, 273 for 64, where
- * decode_wide.cu takes 175 and 337. */
+ * decode_gemm.cu takes 175 and 337. */
 #include "cuda/decode/columns.cuh"
 
 enum {
@@ -27,17 +27,17 @@ enum {
 };
 
 /* A group of tokens, and the warp among all that have it. */
-struct place {
+struct warp_pos {
     int first, warp, n_warps;
 };
 
-static __device__ __forceinline__ struct place place_of_warp(const struct decode_wide &p)
+static __device__ __forceinline__ struct warp_pos warp_pos_of(const struct decode_gemm &p)
 {
     const int n_groups = (p.n_tokens + TOKENS - 1) / TOKENS;
 
-    return place{(int)blockIdx.x % n_groups * TOKENS,
-                 (int)blockIdx.x / n_groups * WARPS + (int)threadIdx.x / WARP_LANES,
-                 (int)gridDim.x / n_groups * WARPS};
+    return warp_pos{(int)blockIdx.x % n_groups * TOKENS,
+                    (int)blockIdx.x / n_groups * WARPS + (int)threadIdx.x / WARP_LANES,
+                    (int)gridDim.x / n_groups * WARPS};
 }
 
 /* ---- the ring: units of a warp's rows by eighths ---- */
@@ -53,7 +53,7 @@ static __device__ __forceinline__ int pairs_of(const struct decode_matrix &w)
 }
 
 /* The unit behind this one; n_units: it was the last. There are eight at least. */
-static __device__ __forceinline__ int unit_behind(int unit, int n_units)
+static __device__ __forceinline__ int next_unit(int unit, int n_units)
 {
     const int eighth = unit % RING_WARPS + 1;
 
@@ -79,7 +79,7 @@ static __device__ __forceinline__ void fill(struct walk *walk, const struct deco
             copy_at(to + i * MXFP4_TILE_BYTES, from + i * MXFP4_TILE_BYTES);
         if (lane < (MXFP4_UNIT_BYTES - MXFP4_SCALES_OFFSET) / LANE_BYTES)
             copy_at(to + shape::SCALES_AT, unit + MXFP4_SCALES_OFFSET + lane * LANE_BYTES);
-        walk->unit = unit_behind(walk->unit, w.n_units);
+        walk->unit = next_unit(walk->unit, w.n_units);
         if (walk->unit == w.n_units) {
             walk->unit = 0;
             walk->pair += n_warps;
@@ -94,7 +94,7 @@ static __device__ __forceinline__ void fill(struct walk *walk, const struct deco
 /* ---- tokens ---- */
 
 /* All columns of the group; zeros stand for tokens that there are not. */
-static __device__ __forceinline__ void fill_tokens(uint32_t tokens, const struct decode_wide &p,
+static __device__ __forceinline__ void fill_tokens(uint32_t tokens, const struct decode_gemm &p,
                                                    int first)
 {
     const int n_units = p.w[0].n_units, row_bytes = n_units * UNIT_COLUMNS * 2;
@@ -126,7 +126,7 @@ static __device__ __forceinline__ void multiply(float acc[shape::TILES][COLS][4]
         tokens);
 }
 
-static __device__ __forceinline__ void store(const struct decode_wide &p, int pair, int first,
+static __device__ __forceinline__ void store(const struct decode_gemm &p, int pair, int first,
                                              const float sums[shape::TILES][COLS][4])
 {
     const int lane = threadIdx.x % WARP_LANES, n_rows = p.w[0].n_rows;
@@ -154,28 +154,28 @@ static __device__ __forceinline__ void store(const struct decode_wide &p, int pa
 
 /* A block a multiprocessor. */
 static __global__ void __launch_bounds__(THREADS, 1)
-    head_kernel(const __grid_constant__ struct decode_wide p)
+    head_kernel(const __grid_constant__ struct decode_gemm p)
 {
     extern __shared__ uint4 shared[];
     const struct decode_matrix &w = p.w[0];
-    const struct place place = place_of_warp(p);
+    const struct warp_pos warp_pos = warp_pos_of(p);
     const uint32_t tokens = (uint32_t)__cvta_generic_to_shared(shared);
     const uint32_t tokens_at = tokens + threadIdx.x % WARP_LANES * LANE_BYTES;
     const uint32_t slots =
         tokens + w.n_units * UNIT_TOKENS_BYTES + threadIdx.x / WARP_LANES * shape::WARP_BYTES;
-    struct walk walk = {place.warp, 0, slots};
+    struct walk walk = {warp_pos.warp, 0, slots};
     uint32_t slot = slots;
 
 #pragma unroll
     for (int i = 0; i < shape::STAGES; i++)
-        fill(&walk, w, slots, place.n_warps);
+        fill(&walk, w, slots, warp_pos.n_warps);
     pdl_wait();
     pdl_launch_dependents();
-    fill_tokens(tokens, p, place.first);
+    fill_tokens(tokens, p, warp_pos.first);
     copy_commit();
     copy_wait<0>();
     __syncthreads();
-    for (int pair = place.warp; pair < pairs_of(w); pair += place.n_warps) {
+    for (int pair = warp_pos.warp; pair < pairs_of(w); pair += warp_pos.n_warps) {
         float sums[shape::TILES][COLS][4] = {};
 
         for (int eighth = 0; eighth < RING_WARPS; eighth++) {
@@ -187,7 +187,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
                 multiply(acc, slot, tokens_at + unit * UNIT_TOKENS_BYTES,
                          pair % UNIT_PAIRS * shape::TILES);
                 __syncwarp();
-                fill(&walk, w, slots, place.n_warps);
+                fill(&walk, w, slots, warp_pos.n_warps);
                 slot = slot == slots + (shape::STAGES - 1) * shape::STAGE_BYTES
                            ? slots
                            : slot + shape::STAGE_BYTES;
@@ -196,12 +196,12 @@ static __global__ void __launch_bounds__(THREADS, 1)
             for (int i = 0; i < shape::TILES * COLS * 4; i++)
                 sums[i / 4 / COLS][i / 4 % COLS][i % 4] += acc[i / 4 / COLS][i / 4 % COLS][i % 4];
         }
-        store(p, pair, place.first, sums);
+        store(p, pair, warp_pos.first, sums);
     }
     copy_wait<0>();
 }
 
-bool launch_decode_head(const cudaStream_t *stream, const struct decode_wide *p)
+bool launch_decode_head(const cudaStream_t *stream, const struct decode_gemm *p)
 {
     static const int n_processors = decode_processors();
     const int n_groups = (int)units_of(p->n_tokens, TOKENS);

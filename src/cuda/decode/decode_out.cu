@@ -1,19 +1,19 @@
 /* Stages attn_out, join and route of a few rows: the output product with bias and residual, and behind it the router's
- * products of the columns that a block has made (router.cuh), and their squares (part_norm.cuh), which it adds to the
+ * products of the columns that a block has made (router.cuh), and their squares (partial_norm.cuh), which it adds to the
  * rows' sums.
  *
- * A group of eight warps has one tile of 16 rows of the output matrix, all columns, as in decode_product.cu and with its
+ * A group of eight warps has one tile of 16 rows of the output matrix, all columns, as in decode_matmul.cu and with its
  * bits; its warps then have 16 experts each. A block has one or two groups. All weights are asked for before the kernel in front has ended. Bound by latency. */
 #include "cuda/decode/router.cuh"
 
 enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
-static_assert((int)PART_COLUMNS == (int)TILE_ROWS,
+static_assert((int)SPLIT_COLUMNS == (int)TILE_ROWS,
               "a tile of the output matrix is a part of the router's");
 static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile of experts");
 
 /* Numbers of a row of which a lane has one: column lane % 16 of token lane / 16, and of the next ones. */
 template <int KIND> struct made {
-    enum { N = KIND == ROWS_ANY ? DECODE_FEW_MAX / LANE_TOKENS : 1 };
+    enum { N = KIND == ROWS_ANY ? DECODE_FUSED_MAX / LANE_TOKENS : 1 };
     float at[N];
 };
 
@@ -23,12 +23,12 @@ struct out_tile {
     int tile;
 };
 
-static __device__ __forceinline__ int part_tile(const struct out_tile &t, int)
+static __device__ __forceinline__ int split_tile(const struct out_tile &t, int)
 {
     return t.tile;
 }
 
-static __device__ __forceinline__ const unsigned char *part_weights(const struct out_tile &t, int)
+static __device__ __forceinline__ const unsigned char *split_weights(const struct out_tile &t, int)
 {
     return t.weights;
 }
@@ -68,9 +68,9 @@ static __device__ __forceinline__ void fragment_of(uint2 out[ROUTER_TERMS],
     }
 #pragma unroll
     for (int term = 0; term < ROUTER_TERMS; term++) {
-        const uint32_t low = take_bf16(v);
+        const uint32_t low = round_to_bf16(v);
 
-        out[term] = make_uint2(low, take_bf16(v + 2));
+        out[term] = make_uint2(low, round_to_bf16(v + 2));
     }
 }
 
@@ -88,7 +88,7 @@ static __device__ __forceinline__ void add_squares(uint64_t *sums, const struct 
 
 #pragma unroll
     for (int k = 0; k < made<KIND>::N; k++) {
-        const struct squares s = squares_of_part(part_of_lanes(x.at[k]));
+        const struct squares s = partial_squares(partial_of_lanes(x.at[k]));
         const int token = k * LANE_TOKENS + lane / TILE_ROWS;
         uint64_t *to = sums + token * ROUTER_ROW_SUMS +
                        blockIdx.x % ROUTER_COPIES * ROUTER_COPY_SUMS + ROUTER_SQUARES_AT;
@@ -136,7 +136,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
 {
     enum { N = made<KIND>::N };
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
-    const struct decode_product &p = o.p;
+    const struct decode_matmul &p = o.p;
     const int group = GROUPS == 1 ? 0 : (int)threadIdx.y;
     const int part_of_row = (int)blockIdx.x * GROUPS + group;
     const int n_units = p.w.n_units, tile = part_of_row % UNIT_TILES;
@@ -150,7 +150,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
         tile};
     char *fragments = (char *)shared + GROUPS * SHAPE::BYTES;
     float *sums =
-        (float *)(fragments + fragments_bytes(n_units, n_tokens)) + group * part_sums(1, n_tokens);
+        (float *)(fragments + fragments_bytes(n_units, n_tokens)) + group * split_sums(1, n_tokens);
     float *x = p.out + lane / TILE_ROWS * p.out_width + column;
     struct made<KIND> before = {}, made = {}, z = {
     };
@@ -167,10 +167,10 @@ static __global__ void __maxnreg__(registers_of(KIND))
         bias = vector_at(p.bias, 0, column);
         weight = plain_at(o.norm, column) * ROUTER_UNITS;
     }
-    settle_rows<KIND>(&ready);
-    settle(x);
-    settle(bias);
-    settle(weight);
+    wait_rows<KIND>(&ready);
+    materialize(x);
+    materialize(bias);
+    materialize(weight);
     pdl_wait();
     pdl_launch_dependents();
     if (KIND == ROWS_ANY)
@@ -182,8 +182,8 @@ static __global__ void __maxnreg__(registers_of(KIND))
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens)
             before.at[k] = __ldcg(x + k * LANE_TOKENS * p.out_width); /* under the product */
-    multiply_part<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
-    put_sums<1, 1>(sums, acc, n_tokens);
+    multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
+    store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
     /* All warps add up all of the block's numbers: each needs them, and a barrier would take longer. */
 #pragma unroll
@@ -201,7 +201,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
         float part[4];
 
         fragment_of<KIND>(terms, z, n_tokens);
-        router_part(part, router, terms);
+        router_partial(part, router, terms);
         add_part<KIND>(o.sums, part, n_tokens);
     }
     if (warp == RING_WARPS - 1)
@@ -212,10 +212,10 @@ static __global__ void __maxnreg__(registers_of(KIND))
 template <class SHAPE, int KIND, int GROUPS>
 static bool launch_kind(cudaStream_t stream, const struct decode_out *o)
 {
-    const struct decode_product *p = &o->p;
+    const struct decode_matmul *p = &o->p;
     const int64_t shared_bytes = GROUPS * SHAPE::BYTES +
                                  fragments_bytes(p->w.n_units, p->n_tokens) +
-                                 GROUPS * part_sums(1, p->n_tokens) * (int64_t)sizeof(float);
+                                 GROUPS * split_sums(1, p->n_tokens) * (int64_t)sizeof(float);
 
     return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(
         &stream, dim3((unsigned)units_of(p->w.n_rows, GROUPS * TILE_ROWS)),
@@ -248,5 +248,5 @@ static __global__ void clear_sums(uint4 *sums, int n)
 void launch_clear_sums(cudaStream_t stream, uint64_t *sums)
 {
     pdl_launch(clear_sums, 1, RING_THREADS, 0, stream, (uint4 *)sums,
-               (int)(DECODE_FEW_MAX * ROUTER_ROW_SUMS * sizeof(*sums) / sizeof(uint4)));
+               (int)(DECODE_FUSED_MAX * ROUTER_ROW_SUMS * sizeof(*sums) / sizeof(uint4)));
 }

@@ -1,4 +1,4 @@
-/* Stage attn_in of a few rows in one kernel: norm, the three products, rotation, and keys and values into
+/* Stage attn_qkv of a few rows in one kernel: norm, the three products, rotation, and keys and values into
  * their pages.
  *
  * A head is the 64 rows of one row of units. A block takes two of its four tiles, 16 rows and those 32
@@ -6,7 +6,7 @@
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.cuh"
-#include "cuda/common/place.cuh"
+#include "cuda/common/rope_cache.cuh"
 
 enum { HALF = DECODE_HEAD_WIDTH / 2, BLOCKS_OF_A_HEAD = HALF / TILE_ROWS };
 static_assert(2 * (int)COLUMN_TOKENS * (int)TILE_ROWS <= (int)RING_THREADS, "a thread a pair");
@@ -32,12 +32,12 @@ static __device__ __forceinline__ struct head head_of_block(const struct decode_
     return h;
 }
 
-static __device__ __forceinline__ const unsigned char *part_weights(const struct head &h, int)
+static __device__ __forceinline__ const unsigned char *split_weights(const struct head &h, int)
 {
     return h.weights;
 }
 
-static __device__ __forceinline__ int part_tile(const struct head &h, int)
+static __device__ __forceinline__ int split_tile(const struct head &h, int)
 {
     return h.tile;
 }
@@ -75,7 +75,7 @@ static __device__ __forceinline__ struct pair pair_of(const struct decode_qkv &p
     const int page = BATCH_PAGES(
         p.batch)[seq->table[p.group] + position / PAGE_TOKENS - seq->first_page[p.group]];
 
-    pair.to = p.pages + ((int64_t)(page * 2 + which) * p.n_kv + h.index) * p.side_bytes;
+    pair.to = p.pages + ((int64_t)(page * 2 + which) * p.n_kv + h.index) * p.kv_half_bytes;
     pair.low = element_of(p.is_cache_bf16, which, slot, d);
     pair.high = element_of(p.is_cache_bf16, which, slot, d + HALF);
     return pair;
@@ -120,7 +120,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
     qkv_kernel(const __grid_constant__ struct decode_qkv p)
 {
     extern __shared__ __align__(LINE_BYTES) uint4 shared[];
-    __shared__ __align__(16) float room[NORM_ROOM];
+    __shared__ __align__(16) float smem[NORM_SCRATCH];
     const int n_units = (p.rows.n + UNIT_COLUMNS - 1) / UNIT_COLUMNS;
     const int first = (int)blockIdx.y * COLS * COLUMN_TOKENS;
     const int n_tokens = KIND == ROWS_ANY ? min(COLS * (int)COLUMN_TOKENS, p.n_tokens - first) : 1;
@@ -138,21 +138,22 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
 
     if (i < n)
         pair = pair_of(p, h, token, d);
-    settle_rows<KIND>(&ready);
+    wait_rows<KIND>(&ready);
     if (KIND != ROWS_ANY) /* blocks of attention for more rows would be in the way of these */
         pdl_launch_dependents();
     pdl_wait();
     if (KIND == ROWS_ANY)
         pdl_launch_dependents();
-    put_rows<SHAPE::IS_MXFP4, 1, KIND>(fragments, p.rows, ready, first, n_tokens, n_units, room);
+    store_norm_rows<SHAPE::IS_MXFP4, 1, KIND>(fragments, p.rows, ready, first, n_tokens, n_units,
+                                              smem);
     if (i < n && h.job < 2) {
-        const float *rotation = p.rotations + token * DECODE_HEAD_WIDTH;
+        const float *rotation = p.cos_sin + token * DECODE_HEAD_WIDTH;
 
         pair.cosine = __ldcg(rotation + d);
         pair.sine = __ldcg(rotation + HALF + d);
     }
-    multiply_part<SHAPE, COLS, 1>(acc, &ring, h, h.tile, fragments, 0, n_tokens);
-    put_sums<SHAPE::TILES, COLS>(sums, acc, n_tokens);
+    multiply_split<SHAPE, COLS, 1>(acc, &ring, h, h.tile, fragments, 0, n_tokens);
+    store_sums<SHAPE::TILES, COLS>(sums, acc, n_tokens);
     __syncthreads();
     if (i < n)
         store_pair(p, h, pair, sum_of_warps<SHAPE::IS_MXFP4>(sums, i, SHAPE::TILES, n_tokens),
@@ -167,7 +168,7 @@ static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
     const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_max = COLS * COLUMN_TOKENS;
     const int n_tokens = p->n_tokens < n_max ? p->n_tokens : n_max;
     const int64_t shared_bytes = SHAPE::BYTES + fragments_bytes(n_units, n_tokens) +
-                                 part_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
+                                 split_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
 
     return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(
         &stream,

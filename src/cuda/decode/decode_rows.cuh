@@ -13,7 +13,7 @@
 #include "cuda/common/ring.cuh"
 
 enum { TOKEN_BLOCK_BYTES = MXFP4_BLOCK * 2 };
-static_assert(NORM_HELD % 2 == 0, "a thread's numbers are put by two");
+static_assert(NORM_PER_THREAD % 2 == 0, "a thread's numbers are put by two");
 static_assert((int)RING_THREADS == (int)NORM_THREADS, "a block norms its rows itself");
 
 static inline HOST_DEVICE int fragments_bytes(int n_units, int n_tokens)
@@ -29,7 +29,7 @@ static __device__ __forceinline__ int fragment_at(int k, int token, int n_tokens
 
 static __device__ __forceinline__ uint16_t half_bits(float x)
 {
-    return __half_as_ushort(__float2half_rn(within_f16(x)));
+    return __half_as_ushort(__float2half_rn(clamp_f16(x)));
 }
 
 static __device__ __forceinline__ const float *source_row(const struct decode_rows &rows, int token)
@@ -145,20 +145,21 @@ static __device__ __forceinline__ void split_rows(char *fragments, const struct 
 
 #pragma unroll
             for (int term = 0; term < TERMS && i < n; term++)
-                *(uint4 *)(to + term * term_bytes) = make_uint4(
-                    take_bf16(v[j]), take_bf16(v[j] + 2), take_bf16(v[j] + 4), take_bf16(v[j] + 6));
+                *(uint4 *)(to + term * term_bytes) =
+                    make_uint4(round_to_bf16(v[j]), round_to_bf16(v[j] + 2),
+                               round_to_bf16(v[j] + 4), round_to_bf16(v[j] + 6));
         }
     }
 }
 
 /* Of a kernel's rows, so that it has no code for others. */
-enum rows_kind { ROWS_ANY, ONE_PLAIN_ROW, ONE_NORMED_ROW };
+enum norm_mode { ROWS_ANY, ONE_PLAIN_ROW, ONE_NORMED_ROW };
 
 /* What a thread knows of its numbers of the rows, threadIdx.x + i NORM_THREADS, before they are there. */
 struct rows_ready {
-    const float *x;           /* the first row */
-    float *y;                 /* where it is left, normed, of the block that does it */
-    float weights[NORM_HELD]; /* of the norm */
+    const float *x;                 /* the first row */
+    float *y;                       /* where it is left, normed, of the block that does it */
+    float weights[NORM_PER_THREAD]; /* of the norm */
     float inverse_n;
     int n_left, n_put_left; /* from the first number on: of a row, and of fragments */
     int at, step_bytes;     /* of the first number's fragment, and from there to the next one's */
@@ -179,7 +180,7 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
                                fragment_at(NORM_THREADS, 0, n_tokens)};
 
 #pragma unroll
-    for (int i = 0; i < NORM_HELD; i++) {
+    for (int i = 0; i < NORM_PER_THREAD; i++) {
         const int at = thread + i * NORM_THREADS;
 
         if (rows.norm.kind == VECTOR_F32 && at < rows.n)
@@ -192,19 +193,19 @@ static __device__ __forceinline__ struct rows_ready ready_rows(const struct deco
 }
 
 /* In front of pdl_wait(): what runs behind it runs once, and is waited for. */
-template <int KIND> static __device__ __forceinline__ void settle_rows(struct rows_ready *ready)
+template <int KIND> static __device__ __forceinline__ void wait_rows(struct rows_ready *ready)
 {
     if (KIND == ROWS_ANY)
         return;
-    settle(ready->x);
-    settle(ready->y);
-    settle(ready->inverse_n);
-    settle(ready->n_left);
-    settle(ready->n_put_left);
-    settle(ready->at);
+    materialize(ready->x);
+    materialize(ready->y);
+    materialize(ready->inverse_n);
+    materialize(ready->n_left);
+    materialize(ready->n_put_left);
+    materialize(ready->at);
 #pragma unroll
-    for (int i = 0; i < NORM_HELD && KIND == ONE_NORMED_ROW; i++)
-        settle(ready->weights[i]);
+    for (int i = 0; i < NORM_PER_THREAD && KIND == ONE_NORMED_ROW; i++)
+        materialize(ready->weights[i]);
 }
 
 /* Term by term of two numbers, each term's register as the two would lie beside each other. */
@@ -215,24 +216,25 @@ static __device__ __forceinline__ void terms_of(uint32_t out[TERMS], float x, fl
 
 #pragma unroll
     for (int term = 0; term < TERMS; term++)
-        out[term] = IS_MXFP4 ? pair_f16(x, y) : take_bf16(v);
+        out[term] = IS_MXFP4 ? pair_f16(x, y) : round_to_bf16(v);
 }
 
 enum {
     NORM_WARPS = NORM_THREADS / WARP_LANES,
-    NORM_ROOM = 2 * NORM_WARPS /* floats: those of one row are read while the next one's are put */
+    NORM_SCRATCH =
+        2 * NORM_WARPS /* floats: those of one row are read while the next one's are put */
 };
 static_assert((int)NORM_WARPS == 8, "sum_of_threads() adds eight sums");
 
 /* block_sum(), in its order, with one barrier; `room` is another one than the last time. */
-static __device__ __forceinline__ float sum_of_threads(float value, float *room)
+static __device__ __forceinline__ float sum_of_threads(float value, float *smem)
 {
     value = warp_sum(value);
     if (threadIdx.x % WARP_LANES == 0)
-        room[threadIdx.x / WARP_LANES] = value;
+        smem[threadIdx.x / WARP_LANES] = value;
     __syncthreads();
 
-    const float4 a = ((const float4 *)room)[0], b = ((const float4 *)room)[1];
+    const float4 a = ((const float4 *)smem)[0], b = ((const float4 *)smem)[1];
 
     return ((a.x + b.x) + (a.z + b.z)) + ((a.y + b.y) + (a.w + b.w));
 }
@@ -240,16 +242,16 @@ static __device__ __forceinline__ float sum_of_threads(float value, float *room)
 /* What is held of a row, normed: as fragments, and as it is in y, unless that is NULL. */
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void
-put_normed(char *to, int term_bytes, const struct decode_rows &rows, const struct rows_ready &ready,
-           const struct norm_held &held, float *y, float *room)
+store_normed(char *to, int term_bytes, const struct decode_rows &rows,
+             const struct rows_ready &ready, const struct norm_regs &regs, float *y, float *smem)
 {
     const float factor =
-        factor_of(sum_of_threads(squares_held(&held), room), ready.inverse_n, rows.eps);
+        factor_of(sum_of_threads(squares_of_regs(&regs), smem), ready.inverse_n, rows.eps);
 
 #pragma unroll
-    for (int i = 0; i < NORM_HELD; i += 2) { /* by two: one instruction rounds two numbers */
-        const float low = normed(held.at[i], factor, ready.weights[i]);
-        const float high = normed(held.at[i + 1], factor, ready.weights[i + 1]);
+    for (int i = 0; i < NORM_PER_THREAD; i += 2) { /* by two: one instruction rounds two numbers */
+        const float low = normed(regs.at[i], factor, ready.weights[i]);
+        const float high = normed(regs.at[i + 1], factor, ready.weights[i + 1]);
         const bool has_low = i * NORM_THREADS < ready.n_put_left;
         const bool has_high = (i + 1) * NORM_THREADS < ready.n_put_left;
         uint32_t terms[TERMS];
@@ -268,44 +270,44 @@ put_normed(char *to, int term_bytes, const struct decode_rows &rows, const struc
     if (y == NULL)
         return;
 #pragma unroll
-    for (int i = 0; i < NORM_HELD; i++)
+    for (int i = 0; i < NORM_PER_THREAD; i++)
         if (i * NORM_THREADS < ready.n_left)
-            y[i * NORM_THREADS] = normed(held.at[i], factor, ready.weights[i]);
+            y[i * NORM_THREADS] = normed(regs.at[i], factor, ready.weights[i]);
 }
 
 /* The same as copy_rows() of rows that are normed, each by all threads. */
 template <bool IS_MXFP4, int TERMS>
 static __device__ __forceinline__ void norm_rows(char *fragments, const struct decode_rows &rows,
                                                  const struct rows_ready &ready, int first,
-                                                 int n_tokens, int n_units, float *room)
+                                                 int n_tokens, int n_units, float *smem)
 {
     const int term_bytes = fragments_bytes(n_units, n_tokens);
 
 #pragma unroll 1
     for (int token = 0; token < n_tokens; token++) {
         const float *x = n_tokens == 1 ? ready.x : source_row(rows, first + token) + threadIdx.x;
-        struct norm_held held;
+        struct norm_regs regs;
 
 #pragma unroll
-        for (int i = 0; i < NORM_HELD; i++)
-            held.at[i] = i * NORM_THREADS < ready.n_left ? __ldcg(x + i * NORM_THREADS) : 0.0f;
-        put_normed<IS_MXFP4, TERMS>(
-            fragments + ready.at + token * TOKEN_BLOCK_BYTES, term_bytes, rows, ready, held,
-            ready.y == NULL ? NULL : ready.y + token * rows.n, room + token % 2 * (int)NORM_WARPS);
+        for (int i = 0; i < NORM_PER_THREAD; i++)
+            regs.at[i] = i * NORM_THREADS < ready.n_left ? __ldcg(x + i * NORM_THREADS) : 0.0f;
+        store_normed<IS_MXFP4, TERMS>(
+            fragments + ready.at + token * TOKEN_BLOCK_BYTES, term_bytes, rows, ready, regs,
+            ready.y == NULL ? NULL : ready.y + token * rows.n, smem + token % 2 * (int)NORM_WARPS);
     }
 }
 
-/* Rows as a product takes them, and the barrier. `room`: NORM_ROOM floats in whole lines of 16 bytes. */
+/* Rows as a product takes them, and the barrier. `room`: NORM_SCRATCH floats in whole lines of 16 bytes. */
 template <bool IS_MXFP4, int TERMS, int KIND>
-static __device__ __forceinline__ void put_rows(char *fragments, const struct decode_rows &rows,
-                                                const struct rows_ready &ready, int first,
-                                                int n_tokens, int n_units, float *room)
+static __device__ __forceinline__ void
+store_norm_rows(char *fragments, const struct decode_rows &rows, const struct rows_ready &ready,
+                int first, int n_tokens, int n_units, float *smem)
 {
     if (KIND == ONE_PLAIN_ROW && TERMS == 1)
         copy_row<IS_MXFP4>(fragments, ready.x - threadIdx.x, rows.n, n_units);
     else if (KIND == ONE_NORMED_ROW || (KIND == ROWS_ANY && rows.norm.kind != VECTOR_NONE))
         norm_rows<IS_MXFP4, TERMS>(fragments, rows, ready, first, KIND == ROWS_ANY ? n_tokens : 1,
-                                   n_units, room);
+                                   n_units, smem);
     else if (TERMS > 1)
         split_rows<TERMS, 3>(fragments, rows, first, n_tokens, n_units);
     else

@@ -99,9 +99,9 @@ static __device__ __forceinline__ void walk_prepare(struct up_walk<SHAPE> *walk,
     walk->slots = slots + threadIdx.x / WARP_LANES * SHAPE::WARP_BYTES;
     walk->slot = 0;
     walk_to(walk, items, threadIdx.x / WARP_LANES);
-    settle(walk->at);
-    settle(walk->rank);
-    settle(walk->unit);
+    materialize(walk->at);
+    materialize(walk->rank);
+    materialize(walk->unit);
 }
 
 /* The walk begins: as many units as there are slots are asked for. */
@@ -127,32 +127,32 @@ static __device__ __forceinline__ int row_thread(void)
 }
 
 /* A row of inputs, as fragments. */
-static __device__ __forceinline__ void bring_row(char *fragments, const float *x, int n,
-                                                 int n_units)
+static __device__ __forceinline__ void prefetch_row(char *fragments, const float *x, int n,
+                                                    int n_units)
 {
     const int n_left = n / 4 - row_thread();
     const int n_put_left = n_units * (UNIT_COLUMNS / 4) - row_thread();
     const float4 *from = (const float4 *)x + row_thread();
     uint2 *to = (uint2 *)fragments + row_thread();
-    float4 held[ROW_PIECES];
+    float4 regs[ROW_PIECES];
 
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++)
-        held[i] =
+        regs[i] =
             i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++)
         if (i * ROW_THREADS < n_put_left)
             to[i * ROW_THREADS] =
-                make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
+                make_uint2(pair_f16(regs[i].x, regs[i].y), pair_f16(regs[i].z, regs[i].w));
 }
 
 /* ---- the row and the choice, where the output product has left sums ---- */
 
 /* What a thread knows before the row is there: the norm's weights, or, of the first warp, the router's biases. */
-struct row_known {
+struct row_info {
     float4 weights[ROW_PIECES];
-    float biases[SCORES_HELD];
+    float biases[LOGITS_PER_LANE];
     float inverse_n;
 };
 
@@ -172,73 +172,72 @@ static __device__ __forceinline__ float4 weights_at(const struct decode_vector &
     return w;
 }
 
-static __device__ __forceinline__ void know_row(struct row_known *known,
-                                                const struct decode_experts &p)
+static __device__ __forceinline__ void init_row_info(struct row_info *known,
+                                                     const struct decode_experts &p)
 {
     *known = {};
     known->inverse_n = 1.0f / (float)p.n_columns;
     if (threadIdx.x < WARP_LANES)
-        router_biases(known->biases, p.choice.bias, p.n_experts);
+        router_biases(known->biases, p.topk_input.bias, p.n_experts);
     else
 #pragma unroll
         for (int i = 0; i < ROW_PIECES; i++)
             known->weights[i] =
-                weights_at(p.choice.norm, (row_thread() + i * ROW_THREADS) * 4, p.n_columns);
+                weights_at(p.topk_input.norm, (row_thread() + i * ROW_THREADS) * 4, p.n_columns);
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++)
-        settle(known->weights[i]);
+        materialize(known->weights[i]);
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++)
-        settle(known->biases[i]);
-    settle(known->inverse_n);
+    for (int i = 0; i < LOGITS_PER_LANE; i++)
+        materialize(known->biases[i]);
+    materialize(known->inverse_n);
 }
 
 /* A row of inputs, normed, as fragments, and in y, unless that is NULL: all warps but the first. */
 static __device__ __forceinline__ void norm_row(char *fragments, const float *x,
                                                 const uint64_t *sums, float *y,
                                                 const struct decode_experts &p,
-                                                const struct row_known &known, int n)
+                                                const struct row_info &known, int n)
 {
     const int n_left = n / 4 - row_thread();
     const int n_put_left = p.up.n_units * (UNIT_COLUMNS / 4) - row_thread();
     const float4 *from = (const float4 *)x + row_thread();
     uint2 *to = (uint2 *)fragments + row_thread();
-    float4 held[ROW_PIECES];
+    float4 regs[ROW_PIECES];
     float factor;
 
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++)
-        held[i] =
+        regs[i] =
             i * ROW_THREADS < n_left ? __ldcg(from + i * ROW_THREADS) : make_float4(0, 0, 0, 0);
-    factor = router_factor(sums, known.inverse_n, p.choice.eps);
+    factor = router_factor(sums, known.inverse_n, p.topk_input.eps);
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++) {
         const float4 w = known.weights[i];
 
-        held[i] = make_float4(normed(held[i].x, factor, w.x), normed(held[i].y, factor, w.y),
-                              normed(held[i].z, factor, w.z), normed(held[i].w, factor, w.w));
+        regs[i] = make_float4(normed(regs[i].x, factor, w.x), normed(regs[i].y, factor, w.y),
+                              normed(regs[i].z, factor, w.z), normed(regs[i].w, factor, w.w));
         if (i * ROW_THREADS < n_put_left)
             to[i * ROW_THREADS] =
-                make_uint2(pair_f16(held[i].x, held[i].y), pair_f16(held[i].z, held[i].w));
+                make_uint2(pair_f16(regs[i].x, regs[i].y), pair_f16(regs[i].z, regs[i].w));
     }
     if (y == NULL)
         return;
 #pragma unroll
     for (int i = 0; i < ROW_PIECES; i++)
         if (i * ROW_THREADS < n_left)
-            ((float4 *)y)[row_thread() + i * ROW_THREADS] = held[i];
+            ((float4 *)y)[row_thread() + i * ROW_THREADS] = regs[i];
 }
 
 /* One warp. */
-static __device__ __forceinline__ void choose_of_sums(int *ids, const uint64_t *sums,
-                                                      const struct decode_experts &p,
-                                                      const struct row_known &known, int n_experts)
+static __device__ __forceinline__ void topk_of_sums(int *ids, const uint64_t *sums,
+                                                    const struct decode_experts &p,
+                                                    const struct row_info &known, int n_experts)
 {
-    const struct router_sums held = router_hold(sums);
-    const float factor = router_factor(sums, known.inverse_n, p.choice.eps);
+    const struct router_sums regs = router_load(sums);
+    const float factor = router_factor(sums, known.inverse_n, p.topk_input.eps);
 
-    (void)choose_for_block(ids, router_candidates(held, factor, known.biases, n_experts),
-                           p.n_ranks);
+    (void)block_topk(ids, router_candidates(regs, factor, known.biases, n_experts), p.n_ranks);
 }
 
 /* ---- products ---- */
@@ -254,15 +253,15 @@ multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
         acc[i / 4][0][i % 4] = 0.0f;
     for (int unit = w; unit < items.n_units; unit += RING_WARPS) {
         char *slot = walk->slots + walk->slot * SHAPE::STAGE_BYTES;
-        struct unit_held<SHAPE> held;
+        struct unit_regs<SHAPE> regs;
 
         copy_wait<SHAPE::STAGES - 1>();
         __syncwarp();
-        hold_unit<SHAPE>(&held, slot, 0);
+        load_unit_regs<SHAPE>(&regs, slot, 0);
         __syncwarp();
         walk_fill(walk, items, slot);
         walk->slot = walk->slot + 1 == SHAPE::STAGES ? 0 : walk->slot + 1;
-        multiply_unit<SHAPE, 1, 1>(acc, held, fragments + unit * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, 0,
+        multiply_unit<SHAPE, 1, 1>(acc, regs, fragments + unit * UNIT_BLOCKS * TOKEN_BLOCK_BYTES, 0,
                                    1);
     }
 }
@@ -290,39 +289,39 @@ static __global__ void __maxnreg__(UP_REGISTERS)
         n_of_expert,
         p.up.n_units,
         1.0f / (float)n_of_expert};
-    const float *row = (HAS_SUMS ? p.choice.x : p.y) + token * p.n_columns;
-    const float *scores = p.scores + (HAS_SUMS ? 0 : token * p.n_experts);
-    const uint64_t *router = p.choice.sums + token * ROUTER_ROW_SUMS;
+    const float *row = (HAS_SUMS ? p.topk_input.x : p.y) + token * p.n_columns;
+    const float *router_logits = p.router_logits + (HAS_SUMS ? 0 : token * p.n_experts);
+    const uint64_t *router = p.topk_input.sums + token * ROUTER_ROW_SUMS;
     float *y = HAS_SUMS && blockIdx.x == 0 ? p.y + token * p.n_columns : NULL;
     struct up_walk<SHAPE> walk;
-    struct row_known known;
+    struct row_info known;
 
     walk_prepare(&walk, items, (char *)shared);
-    settle(row);
+    materialize(row);
     if (HAS_SUMS) {
-        know_row(&known, p);
-        settle(router);
+        init_row_info(&known, p);
+        materialize(router);
     } else {
-        settle(scores);
+        materialize(router_logits);
     }
 #pragma unroll 1
-    for (int pass = REHEARSAL; pass < N_PASSES; pass++) {
-        const bool is_real = pass == PERFORMANCE;
+    for (int pass = WARMUP_PASS; pass < N_PASSES; pass++) {
+        const bool is_real = pass == FINAL_PASS;
 
         if (is_real) {
             pdl_wait();
             pdl_launch_dependents(); /* the router's logits are there for the next kernel, too */
         }
         if (HAS_SUMS && warp == 0)
-            choose_of_sums(ids, router, p, known, is_real ? p.n_experts : 0);
+            topk_of_sums(ids, router, p, known, is_real ? p.n_experts : 0);
         else if (HAS_SUMS)
             norm_row(fragments, row, router, is_real ? y : NULL, p, known,
                      is_real ? p.n_columns : 0);
         else if (warp == 0)
-            (void)choose_for_block(ids, candidates_of(scores, is_real ? p.n_experts : 0),
-                                   p.n_ranks);
+            (void)block_topk(ids, candidates_of(router_logits, is_real ? p.n_experts : 0),
+                             p.n_ranks);
         else
-            bring_row(fragments, row, is_real ? p.n_columns : 0, p.up.n_units);
+            prefetch_row(fragments, row, is_real ? p.n_columns : 0, p.up.n_units);
         __syncthreads();
     }
     walk_begin(&walk, items);
@@ -339,8 +338,8 @@ static __global__ void __maxnreg__(UP_REGISTERS)
             float acc[SHAPE::TILES][1][4];
 
             multiply_chain<SHAPE>(acc, &walk, items, chain % RING_WARPS, fragments);
-            put_sums_of<SHAPE::TILES, 1>(sums_of_round + (chain / RING_WARPS - first) * ITEM_SUMS,
-                                         acc, chain % RING_WARPS, 1);
+            store_sums_of<SHAPE::TILES, 1>(sums_of_round + (chain / RING_WARPS - first) * ITEM_SUMS,
+                                           acc, chain % RING_WARPS, 1);
         }
         __syncthreads();
         if (is_mine) {
@@ -366,7 +365,7 @@ template <bool HAS_SUMS> static bool up(cudaStream_t stream, const struct decode
     const int n_of_block = (int)units_of(n_items, n_blocks_max);
     const int64_t shared_bytes =
         UP_WARPS * up_shape::WARP_BYTES + fragments_bytes(p->up.n_units, 1) +
-        BUFFERS * UP_ITEMS * part_sums(up_shape::TILES, 1) * (int64_t)sizeof(float);
+        BUFFERS * UP_ITEMS * split_sums(up_shape::TILES, 1) * (int64_t)sizeof(float);
 
     return n_items < UP_ITEMS_MAX &&
            decode_launch_of<up_kernel<up_shape, HAS_SUMS>>(
@@ -376,5 +375,5 @@ template <bool HAS_SUMS> static bool up(cudaStream_t stream, const struct decode
 
 bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
 {
-    return p->choice.sums != NULL ? up<true>(stream, p) : up<false>(stream, p);
+    return p->topk_input.sums != NULL ? up<true>(stream, p) : up<false>(stream, p);
 }

@@ -18,7 +18,7 @@ static inline HOST_DEVICE int token_stride(int n_units)
 }
 
 /* Where the tokens come from, and where they lie. */
-struct token_room {
+struct token_buffer {
     const char *rows; /* of tokens, or, of the down product, of entries */
     int row_bytes, n; /* n: numbers of a row that there are, */
     bool is_even;     /* in whole units */
@@ -28,10 +28,10 @@ struct token_room {
     int n_slots;        /* so many tokens */
 };
 
-/* The job at hand and, where n_held is 2, the next one. */
-struct jobs_held {
+/* The job at hand and, where n_cached is 2, the next one. */
+struct job_cache {
     const struct decode_job *job;
-    int n[2], n_held;
+    int n[2], n_cached;
     int slot; /* of the job's first token */
 };
 
@@ -42,16 +42,16 @@ static __device__ __forceinline__ int4 job_head(const struct decode_job *job)
 }
 
 /* Asks for a job's tokens. By the whole block, like all of this. */
-static __device__ __forceinline__ void ask_tokens(const struct token_room &room, int slot,
-                                                  const struct decode_job *job, int4 head)
+static __device__ __forceinline__ void prefetch_tokens(const struct token_buffer &smem, int slot,
+                                                       const struct decode_job *job, int4 head)
 {
-    const int n_pieces = room.n_units * UNIT_PIECES, stride = token_stride(room.n_units);
-    const uint32_t to = room.at + slot * stride + threadIdx.x * LANE_BYTES;
+    const int n_pieces = smem.n_units * UNIT_PIECES, stride = token_stride(smem.n_units);
+    const uint32_t to = smem.at + slot * stride + threadIdx.x * LANE_BYTES;
     int rows[DECODE_JOB_TOKENS];
 
 #pragma unroll
     for (int k = 0; k < DECODE_JOB_TOKENS; k += 4)
-        *(int4 *)&rows[k] = room.is_of_entries ? make_int4(head.y + k, head.y + k + 1,
+        *(int4 *)&rows[k] = smem.is_of_entries ? make_int4(head.y + k, head.y + k + 1,
                                                            head.y + k + 2, head.y + k + 3)
                                                : __ldcg((const int4 *)&job->tokens[k]);
 #pragma unroll
@@ -60,42 +60,42 @@ static __device__ __forceinline__ void ask_tokens(const struct token_room &room,
             break;
         for (int i = threadIdx.x; i < n_pieces; i += RING_THREADS)
             copy_or_zero_at(to + k * stride + (i - (int)threadIdx.x) * LANE_BYTES,
-                            room.rows + rows[k] * room.row_bytes + i * LANE_BYTES,
-                            room.is_even || i * PIECE < room.n);
+                            smem.rows + rows[k] * smem.row_bytes + i * LANE_BYTES,
+                            smem.is_even || i * PIECE < smem.n);
     }
 }
 
 /* Asks for the tokens of `job` and, if the block has rows of the next one, of that where there is room. */
-static __device__ __forceinline__ void hold_jobs(struct jobs_held *held,
-                                                 const struct token_room &room,
+static __device__ __forceinline__ void load_jobs(struct job_cache *regs,
+                                                 const struct token_buffer &smem,
                                                  const struct decode_job *job, bool has_next)
 {
     const int4 head = job_head(job);
 
-    *held = {job, {head.z, 0}, 1, 0};
-    ask_tokens(room, 0, job, head);
+    *regs = {job, {head.z, 0}, 1, 0};
+    prefetch_tokens(smem, 0, job, head);
     if (has_next) {
         const int4 next = job_head(job + 1);
 
-        held->n[1] = next.z;
-        if (head.z + next.z <= room.n_slots) {
-            held->n_held = 2;
-            ask_tokens(room, head.z, job + 1, next);
+        regs->n[1] = next.z;
+        if (head.z + next.z <= smem.n_slots) {
+            regs->n_cached = 2;
+            prefetch_tokens(smem, head.z, job + 1, next);
         }
     }
     copy_commit();
 }
 
 /* To the next job, behind the last row of one. */
-static __device__ __forceinline__ void next_job(struct jobs_held *held,
-                                                const struct token_room &room, bool has_next)
+static __device__ __forceinline__ void next_job(struct job_cache *regs,
+                                                const struct token_buffer &smem, bool has_next)
 {
-    if (held->n_held == 2) {
-        *held = {held->job + 1, {held->n[1], 0}, 1, held->slot + held->n[0]};
+    if (regs->n_cached == 2) {
+        *regs = {regs->job + 1, {regs->n[1], 0}, 1, regs->slot + regs->n[0]};
         return;
     }
     __syncthreads(); /* nobody reads the last one's any more */
-    hold_jobs(held, room, held->job + 1, has_next);
+    load_jobs(regs, smem, regs->job + 1, has_next);
     copy_wait<0>();
     __syncthreads();
 }
@@ -106,15 +106,15 @@ struct token_columns {
     uint32_t at, step;
 };
 
-static __device__ __forceinline__ struct token_columns columns_of(const struct jobs_held &held,
-                                                                  const struct token_room &room)
+static __device__ __forceinline__ struct token_columns columns_of(const struct job_cache &regs,
+                                                                  const struct token_buffer &smem)
 {
-    const int lane = threadIdx.x % WARP_LANES, column = lane / 4, slot = held.slot + column;
+    const int lane = threadIdx.x % WARP_LANES, column = lane / 4, slot = regs.slot + column;
     const uint32_t piece = lane % 4 * LANE_BYTES;
 
-    if (column >= held.n[0]) /* zeros in the banks of a token */
-        return {room.zeros + slot % 2 * TOKEN_BLOCK_BYTES + piece, 0};
-    return {room.at + slot * token_stride(room.n_units) + piece, UNIT_BLOCKS * TOKEN_BLOCK_BYTES};
+    if (column >= regs.n[0]) /* zeros in the banks of a token */
+        return {smem.zeros + slot % 2 * TOKEN_BLOCK_BYTES + piece, 0};
+    return {smem.at + slot * token_stride(smem.n_units) + piece, UNIT_BLOCKS * TOKEN_BLOCK_BYTES};
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Where keys and values of heads of DECODE_HEAD_WIDTH go: what the kernels of decode_wide.cu and decode_held.cu have in
+/* Where keys and values of heads of DECODE_HEAD_WIDTH go: what the kernels of decode_gemm.cu and decode_smem_resident.cu have in
  * common behind their sums. */
 #ifndef CUDA_DECODE_HEADS_CUH
 #define CUDA_DECODE_HEADS_CUH
@@ -6,7 +6,7 @@
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.h"
-#include "cuda/common/place.cuh"
+#include "cuda/common/rope_cache.cuh"
 
 /* Where a token's keys and values go. */
 struct slot_of_token {
@@ -25,8 +25,8 @@ static __device__ __forceinline__ struct slot_of_token slot_of(const struct deco
         position % PAGE_TOKENS};
 }
 
-static __device__ __forceinline__ void put_cached(char *side, bool is_bf16, int which, int slot,
-                                                  int d, float x)
+static __device__ __forceinline__ void store_kv(char *side, bool is_bf16, int which, int slot,
+                                                int d, float x)
 {
     const int n = is_bf16 ? 2 : 1;
     const int64_t at =
@@ -39,9 +39,10 @@ static __device__ __forceinline__ void put_cached(char *side, bool is_bf16, int 
 }
 
 /* Numbers d and d + HALF of head `head` of q, k or v (the job) to where they go; q: the head's place in a token's row. */
-static __device__ __forceinline__ void put_pair(const struct decode_heads &h,
-                                                const struct slot_of_token &to, int job, int head,
-                                                int d, float *q, float low, float high)
+static __device__ __forceinline__ void store_rotated(const struct decode_heads &h,
+                                                     const struct slot_of_token &to, int job,
+                                                     int head, int d, float *q, float low,
+                                                     float high)
 {
     enum { HALF = DECODE_HEAD_WIDTH / 2 };
 
@@ -51,10 +52,10 @@ static __device__ __forceinline__ void put_pair(const struct decode_heads &h,
         return;
     }
     const int which = job - 1;
-    char *side = h.pages + ((int64_t)(to.page * 2 + which) * h.n_kv + head) * h.side_bytes;
+    char *side = h.pages + ((int64_t)(to.page * 2 + which) * h.n_kv + head) * h.kv_half_bytes;
 
-    put_cached(side, h.is_cache_bf16, which, to.slot, d, low);
-    put_cached(side, h.is_cache_bf16, which, to.slot, d + HALF, high);
+    store_kv(side, h.is_cache_bf16, which, to.slot, d, low);
+    store_kv(side, h.is_cache_bf16, which, to.slot, d + HALF, high);
 }
 
 #endif

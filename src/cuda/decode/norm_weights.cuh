@@ -5,31 +5,31 @@
 #include "cuda/decode/decode.h"
 #include "cuda/common/norm.cuh"
 
-static_assert((int)DECODE_WIDTH_MAX == NORM_HELD * NORM_THREADS, "a row in registers");
+static_assert((int)DECODE_WIDTH_MAX == NORM_PER_THREAD * NORM_THREADS, "a row in registers");
 
 /* The norm's weights, of threadIdx.x + i NORM_THREADS: they may be asked for before pdl_wait(). */
-static __device__ __forceinline__ struct norm_held hold_weights(const struct decode_vector &w,
-                                                                int n)
+static __device__ __forceinline__ struct norm_regs load_norm_weights(const struct decode_vector &w,
+                                                                     int n)
 {
-    struct norm_held held;
+    struct norm_regs regs;
 
     if (w.kind == VECTOR_BF16) {
 #pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
+        for (int i = 0; i < NORM_PER_THREAD; i++) {
             const int at = threadIdx.x + i * NORM_THREADS;
 
-            held.at[i] =
+            regs.at[i] =
                 at < n ? __uint_as_float((uint32_t)((const uint16_t *)w.data)[at] << 16) : 0.0f;
         }
     } else {
 #pragma unroll
-        for (int i = 0; i < NORM_HELD; i++) {
+        for (int i = 0; i < NORM_PER_THREAD; i++) {
             const int at = threadIdx.x + i * NORM_THREADS;
 
-            held.at[i] = at < n && w.kind == VECTOR_F32 ? ((const float *)w.data)[at] : 0.0f;
+            regs.at[i] = at < n && w.kind == VECTOR_F32 ? ((const float *)w.data)[at] : 0.0f;
         }
     }
-    return held;
+    return regs;
 }
 
 #endif

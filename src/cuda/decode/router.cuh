@@ -11,11 +11,11 @@
 #ifndef CUDA_DECODE_ROUTER_CUH
 #define CUDA_DECODE_ROUTER_CUH
 
-#include "cuda/decode/choose.cuh"
+#include "cuda/decode/topk.cuh"
 #include "cuda/decode/decode.cuh"
-#include "cuda/decode/part_norm.cuh"
+#include "cuda/decode/partial_norm.cuh"
 
-enum { ROUTER_TERMS = 3, TILE_PARTS = UNIT_COLUMNS / PART_COLUMNS };
+enum { ROUTER_TERMS = 3, TILE_PARTS = UNIT_COLUMNS / SPLIT_COLUMNS };
 
 static const float ROUTER_UNITS = 4294967296.0f, ROUTER_UNIT = 1.0f / 4294967296.0f;
 
@@ -41,8 +41,8 @@ static __device__ __forceinline__ int router_piece(int half)
 
 /* out = 16 experts, whose weights are w, times 16 columns of 8 rows, of which the lane has four columns of one in terms;
  * the smallest terms first. */
-static __device__ __forceinline__ void router_part(float out[4], uint4 w,
-                                                   const uint2 z[ROUTER_TERMS])
+static __device__ __forceinline__ void router_partial(float out[4], uint4 w,
+                                                      const uint2 z[ROUTER_TERMS])
 {
     const uint32_t a[4] = {w.x, w.y, w.z, w.w};
 
@@ -58,7 +58,7 @@ static __device__ __forceinline__ void router_part(float out[4], uint4 w,
 
 /* A lane's part of a row's sums: experts lane, lane + 32, ...; and the squares. */
 struct router_sums {
-    long long of[SCORES_HELD];
+    long long of[LOGITS_PER_LANE];
 };
 
 static __device__ __forceinline__ long long sum_of_copies(const uint64_t *sum)
@@ -75,14 +75,14 @@ static __device__ __forceinline__ long long sum_of_copies(const uint64_t *sum)
 }
 
 /* Of an expert that is not there zero, as nobody adds to it. */
-static __device__ __forceinline__ struct router_sums router_hold(const uint64_t *sums)
+static __device__ __forceinline__ struct router_sums router_load(const uint64_t *sums)
 {
-    struct router_sums held;
+    struct router_sums regs;
 
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++)
-        held.of[i] = sum_of_copies(sums + i * WARP_LANES + threadIdx.x % WARP_LANES);
-    return held;
+    for (int i = 0; i < LOGITS_PER_LANE; i++)
+        regs.of[i] = sum_of_copies(sums + i * WARP_LANES + threadIdx.x % WARP_LANES);
+    return regs;
 }
 
 static __device__ __forceinline__ float router_factor(const uint64_t *sums, float inverse_n,
@@ -107,14 +107,14 @@ static __device__ __forceinline__ float plain_at(const struct decode_vector &v, 
 }
 
 static __device__ __forceinline__ struct candidates
-router_candidates(const struct router_sums &sums, float factor, const float biases[SCORES_HELD],
+router_candidates(const struct router_sums &sums, float factor, const float biases[LOGITS_PER_LANE],
                   int n_experts)
 {
     const int n_left = n_experts - (int)(threadIdx.x % WARP_LANES);
     struct candidates c;
 
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++)
+    for (int i = 0; i < LOGITS_PER_LANE; i++)
         c.orders[i] =
             i * WARP_LANES < n_left ? order_of(router_logit(sums.of[i], factor, biases[i])) : 0;
     return c;
@@ -122,12 +122,12 @@ router_candidates(const struct router_sums &sums, float factor, const float bias
 
 /* Of a vector that is not packed. */
 static __device__ __forceinline__ void
-router_biases(float out[SCORES_HELD], const struct decode_vector &bias, int n_experts)
+router_biases(float out[LOGITS_PER_LANE], const struct decode_vector &bias, int n_experts)
 {
     const int lane = threadIdx.x % WARP_LANES;
 
 #pragma unroll
-    for (int i = 0; i < SCORES_HELD; i++)
+    for (int i = 0; i < LOGITS_PER_LANE; i++)
         out[i] = i * WARP_LANES < n_experts - lane ? plain_at(bias, i * WARP_LANES + lane) : 0.0f;
 }
 

@@ -1,20 +1,20 @@
-/* Stages that take a row at a time: embed, join, and what attn_in does behind its products. A block a
+/* Stages that take a row at a time: embed, join, and what attn_qkv does behind its products. A block a
  * row; bound by memory, a few kilobytes a row, so in decoding by the launch. */
 #include <cuda_fp8.h>
 
 #include "cuda/decode/decode.h"
 #include "cuda/common/mma.cuh"
 #include "cuda/common/mxfp8.cuh"
-#include "cuda/decode/part_norm.cuh"
+#include "cuda/decode/partial_norm.cuh"
 #include "cuda/common/pdl.cuh"
-#include "cuda/common/place.cuh"
+#include "cuda/common/rope_cache.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / WARP_LANES };
 
 static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float y)
 {
     if (out != NULL)
-        out[at] = __half_as_ushort(__float2half_rn(within_f16(y)));
+        out[at] = __half_as_ushort(__float2half_rn(clamp_f16(y)));
 }
 
 /* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps) weight.
@@ -22,34 +22,34 @@ static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float
  * NULL, gets it as FP16, with zeros up to whole units of columns. With `factor_at` the norm is by parts, and its factor
  * goes there. */
 template <bool IS_MXFP8>
-static __device__ void norm_row(float *y, float *x, const struct norm_held *held,
-                                const struct norm_held &weights, const struct tensor *weight,
+static __device__ void norm_row(float *y, float *x, const struct norm_regs *regs,
+                                const struct norm_regs &weights, const struct tensor *weight,
                                 int64_t n, float eps, const struct mxfp8_rows &mxfp8, int64_t row,
                                 uint16_t *rounded, float *factor_at)
 {
-    __shared__ float room[NORM_THREADS / WARP_LANES];
-    __shared__ struct squares squares_room[NORM_PARTS];
-    const float factor = factor_at != NULL ? factor_by_parts(*held, n, eps, squares_room)
-                                           : norm_factor(held, x, n, eps, room);
+    __shared__ float smem[NORM_THREADS / WARP_LANES];
+    __shared__ struct squares squares_scratch[NORM_SPLITS];
+    const float factor = factor_at != NULL ? factor_of_partials(*regs, n, eps, squares_scratch)
+                                           : norm_factor(regs, x, n, eps, smem);
 
     if (factor_at != NULL && threadIdx.x == 0)
         *factor_at = factor;
 
 #pragma unroll
-    for (int i = 0; i < NORM_HELD; i++) {
+    for (int i = 0; i < NORM_PER_THREAD; i++) {
         const int64_t at = threadIdx.x + i * NORM_THREADS;
 
         if (at < n) {
-            const float value = normed(held->at[i], factor, weights.at[i]);
+            const float value = normed(regs->at[i], factor, weights.at[i]);
 
-            x[at] = held->at[i];
+            x[at] = regs->at[i];
             y[at] = value;
             round_to(rounded, at, value);
             if (IS_MXFP8)
                 mxfp8_store(mxfp8, row, at, value);
         }
     }
-    for (int64_t at = threadIdx.x + NORM_HELD * NORM_THREADS; at < n; at += NORM_THREADS) {
+    for (int64_t at = threadIdx.x + NORM_PER_THREAD * NORM_THREADS; at < n; at += NORM_THREADS) {
         y[at] = normed(x[at], factor, weight_at(weight, 0, 0, at));
         round_to(rounded, at, y[at]);
         if (IS_MXFP8)
@@ -60,50 +60,50 @@ static __device__ void norm_row(float *y, float *x, const struct norm_held *held
 }
 
 static __global__ void __launch_bounds__(NORM_THREADS)
-    embed(const __grid_constant__ struct embed_args a, const int32_t *tokens)
+    embed_rmsnorm(const __grid_constant__ struct embed_rmsnorm_args a, const int32_t *tokens)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
     const int32_t token = tokens[blockIdx.x];
-    const struct norm_held held = weights_hold(&a.table, token, n);
-    const struct norm_held weights = weights_hold(&a.norm, 0, n);
+    const struct norm_regs regs = weights_load(&a.table, token, n);
+    const struct norm_regs weights = weights_load(&a.norm, 0, n);
 
     pdl_launch_dependents();
     pdl_wait();
-    for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
+    for (int64_t i = threadIdx.x + NORM_PER_THREAD * NORM_THREADS; i < n; i += NORM_THREADS)
         x[i] = weight_at(&a.table, 0, token, i);
-    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps, {}, 0,
+    norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &regs, weights, &a.norm, n, a.eps, {}, 0,
                     NULL, NULL);
 }
 
-void launch_embed(cudaStream_t stream, const struct embed_args *a, const int32_t *tokens,
-                  int n_rows)
+void launch_embed_rmsnorm(cudaStream_t stream, const struct embed_rmsnorm_args *a,
+                          const int32_t *tokens, int n_rows)
 {
-    pdl_launch(embed, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
+    pdl_launch(embed_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
 }
 
 /* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of such, none.
  * Rows in front of n_rounded are stored as FP16, too. */
 static __global__ void __launch_bounds__(NORM_THREADS)
-    join(const __grid_constant__ struct join_args a, const float *h,
-         const __grid_constant__ struct mxfp8_rows mxfp8, int first_row, uint16_t *rounded,
-         int n_rounded, float *factors)
+    residual_rmsnorm(const __grid_constant__ struct residual_rmsnorm_args a, const float *h,
+                     const __grid_constant__ struct mxfp8_rows mxfp8, int first_row,
+                     uint16_t *rounded, int n_rounded, float *factors)
 {
     const int64_t n = a.x.dim[1];
     float *x = (float *)a.x.data + blockIdx.x * n;
-    const struct norm_held weights = weights_hold(&a.norm, 0, n);
-    struct norm_held held;
+    const struct norm_regs weights = weights_load(&a.norm, 0, n);
+    struct norm_regs regs;
 
     pdl_launch_dependents();
     pdl_wait();
-    held = norm_hold(x, n);
+    regs = norm_load(x, n);
     if (h != NULL) {
-        const struct norm_held added = norm_hold(h + blockIdx.x * n, n);
+        const struct norm_regs added = norm_load(h + blockIdx.x * n, n);
 
 #pragma unroll
-        for (int i = 0; i < NORM_HELD; i++)
-            held.at[i] += added.at[i];
-        for (int64_t i = threadIdx.x + NORM_HELD * NORM_THREADS; i < n; i += NORM_THREADS)
+        for (int i = 0; i < NORM_PER_THREAD; i++)
+            regs.at[i] += added.at[i];
+        for (int64_t i = threadIdx.x + NORM_PER_THREAD * NORM_THREADS; i < n; i += NORM_THREADS)
             x[i] += h[blockIdx.x * n + i];
     }
     if ((int)blockIdx.x < n_rounded)
@@ -113,48 +113,48 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     if (factors != NULL)
         factors += blockIdx.x;
     if (mxfp8.codes != NULL && (int)blockIdx.x >= first_row)
-        norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps,
+        norm_row<true>((float *)a.y.data + blockIdx.x * n, x, &regs, weights, &a.norm, n, a.eps,
                        mxfp8, (int)blockIdx.x - first_row, rounded, factors);
     else
-        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &held, weights, &a.norm, n, a.eps,
+        norm_row<false>((float *)a.y.data + blockIdx.x * n, x, &regs, weights, &a.norm, n, a.eps,
                         {}, 0, rounded, factors);
 }
 
-void launch_join_factors(cudaStream_t stream, const struct join_args *a, bool adds, int n_rows,
-                         uint16_t *rounded, int n_rounded, float *factors)
+void launch_rmsnorm_factors(cudaStream_t stream, const struct residual_rmsnorm_args *a, bool adds,
+                            int n_rows, uint16_t *rounded, int n_rounded, float *factors)
 {
     const struct mxfp8_rows none = {};
 
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a,
+    pdl_launch(residual_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a,
                adds ? (const float *)a->h.data : NULL, none, 0, rounded, n_rounded, factors);
 }
 
-void launch_join(cudaStream_t stream, const struct join_args *a, int n_rows, uint16_t *rounded,
-                 int n_rounded)
+void launch_residual_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
+                             uint16_t *rounded, int n_rounded)
 {
-    launch_join_factors(stream, a, true, n_rows, rounded, n_rounded, NULL);
+    launch_rmsnorm_factors(stream, a, true, n_rows, rounded, n_rounded, NULL);
 }
 
-void launch_join_mxfp8(cudaStream_t stream, const struct join_args *a, int n_rows,
-                       const struct mxfp8_rows *to, int first_row, float *factors)
+void launch_rmsnorm_mxfp8(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
+                          const struct mxfp8_rows *to, int first_row, float *factors)
 {
-    pdl_launch(join, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, (const float *)a->h.data, *to,
-               first_row, (uint16_t *)NULL, 0, factors);
+    pdl_launch(residual_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a,
+               (const float *)a->h.data, *to, first_row, (uint16_t *)NULL, 0, factors);
 }
 
-void launch_norm(cudaStream_t stream, const struct join_args *a, int n_rows)
+void launch_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows)
 {
-    launch_join_factors(stream, a, false, n_rows, NULL, 0, NULL);
+    launch_rmsnorm_factors(stream, a, false, n_rows, NULL, 0, NULL);
 }
 
 /* ---- rotation ---- */
 
 /* The angle is rounded to float32 as the references do; cos and sin are taken in double. */
-static __global__ void rotations(float *out, const __grid_constant__ struct rope rope,
-                                 const int32_t *positions)
+static __global__ void cos_sin(float *out, const __grid_constant__ struct rope rope,
+                               const int32_t *positions)
 {
-    const int half = rope.head_width / 2;
-    float *row = out + (int64_t)blockIdx.x * rope.head_width;
+    const int half = rope.head_dim / 2;
+    float *row = out + (int64_t)blockIdx.x * rope.head_dim;
 
     pdl_launch_dependents();
     pdl_wait();
@@ -166,16 +166,16 @@ static __global__ void rotations(float *out, const __grid_constant__ struct rope
     }
 }
 
-void launch_rotations(cudaStream_t stream, float *out, const struct rope *rope_host,
-                      const int32_t *positions, int n_rows)
+void launch_cos_sin(cudaStream_t stream, float *out, const struct rope *rope_host,
+                    const int32_t *positions, int n_rows)
 {
-    pdl_launch(rotations, (unsigned)n_rows, WARP_LANES, 0, stream, out, *rope_host, positions);
+    pdl_launch(cos_sin, (unsigned)n_rows, WARP_LANES, 0, stream, out, *rope_host, positions);
 }
 
 /* One head, by a warp. */
-static __device__ void rotate(float *head, const float *rotation, int head_width)
+static __device__ void rotate(float *head, const float *rotation, int head_dim)
 {
-    const int half = head_width / 2;
+    const int half = head_dim / 2;
 
     for (int i = threadIdx.x % WARP_LANES; i < half; i += WARP_LANES)
         rotate_pair(&head[i], &head[half + i], rotation[i], rotation[half + i]);
@@ -184,8 +184,8 @@ static __device__ void rotate(float *head, const float *rotation, int head_width
 /* ---- keys and values into pages ---- */
 
 /* Codes times 448 / largest; a head that has a NaN or an infinity gets the scale NaN. */
-static __device__ void put_f8(const struct tensor *kv, char *side, int which, int slot,
-                              const float *x)
+static __device__ void store_f8(const struct tensor *kv, char *side, int which, int slot,
+                                const float *x)
 {
     const float tiny = 1e-30f, f8_largest = 448.0f; /* below tiny: zeros */
     const int64_t D = kv->dim[4];
@@ -206,11 +206,11 @@ static __device__ void put_f8(const struct tensor *kv, char *side, int which, in
         kv_scales(kv, side)[slot] = is_number ? largest / f8_largest : __uint_as_float(0x7FC00000u);
 }
 
-static __device__ void put_head(const struct tensor *kv, char *side, int which, int slot,
-                                const float *x)
+static __device__ void store_head(const struct tensor *kv, char *side, int which, int slot,
+                                  const float *x)
 {
     if (kv->dtype == DTYPE_F8) {
-        put_f8(kv, side, which, slot, x);
+        store_f8(kv, side, which, slot, x);
         return;
     }
     for (int64_t d = threadIdx.x % WARP_LANES; d < kv->dim[4]; d += WARP_LANES) {
@@ -224,15 +224,15 @@ static __device__ void put_head(const struct tensor *kv, char *side, int which, 
 }
 
 /* A block a row, a warp a head: those of q, then of k, then of v. */
-static __global__ void place(const __grid_constant__ struct attn_in_args a, const float *rotations,
-                             const struct batch *batch)
+static __global__ void rope_cache(const __grid_constant__ struct attn_qkv_args a,
+                                  const float *cos_sin, const struct batch *batch)
 {
     const int row = blockIdx.x, D = (int)a.kv.dim[4], n_kv = (int)a.kv.dim[2];
     const int n_q = (int)(a.q.dim[1] / D), position = BATCH_POSITIONS(batch)[row];
     const struct batch_seq *seq = &BATCH_SEQS(batch)[BATCH_ROW_SEQ(batch)[row]];
     const int32_t page =
         BATCH_PAGES(batch)[seq->table[a.group] + position / PAGE_TOKENS - seq->first_page[a.group]];
-    const float *rotation = rotations + (int64_t)row * D;
+    const float *rotation = cos_sin + (int64_t)row * D;
     float *q = (float *)a.q.data + row * a.q.dim[1];
     float *kv = (float *)a.kv_rows.data + row * a.kv_rows.dim[1];
 
@@ -245,13 +245,13 @@ static __global__ void place(const __grid_constant__ struct attn_in_args a, cons
             rotate(of_kv < 0 ? q + i * D : kv + of_kv * D, rotation, D);
         __syncwarp();
         if (of_kv >= 0)
-            put_head(&a.kv, kv_side(&a.kv, page, of_kv / n_kv, of_kv % n_kv), of_kv / n_kv,
-                     position % PAGE_TOKENS, kv + of_kv * D);
+            store_head(&a.kv, kv_side(&a.kv, page, of_kv / n_kv, of_kv % n_kv), of_kv / n_kv,
+                       position % PAGE_TOKENS, kv + of_kv * D);
     }
 }
 
-void launch_place(cudaStream_t stream, const struct attn_in_args *a, const float *rotations,
-                  const struct batch *batch, int n_rows)
+void launch_rope_cache(cudaStream_t stream, const struct attn_qkv_args *a, const float *cos_sin,
+                       const struct batch *batch, int n_rows)
 {
-    pdl_launch(place, (unsigned)n_rows, THREADS, 0, stream, *a, rotations, batch);
+    pdl_launch(rope_cache, (unsigned)n_rows, THREADS, 0, stream, *a, cos_sin, batch);
 }

@@ -4,7 +4,7 @@
 
 #include "cuda/device/gpu.h"
 
-enum { ROWS_LOOKED_AT = 8192, LINE_BYTES = 256 };
+enum { ROWS_CHECKED_MAX = 8192, LINE_BYTES = 256 };
 
 struct writer {
     describe_fn *put;
@@ -64,13 +64,14 @@ static const char *const stage_names[N_STAGES] = {
 
 static const struct tuning_row *row_of(const struct gpu *gpu, struct tuning_key k)
 {
-    const struct wish wish = choice_of(&gpu->choice, k.stage, k.format);
+    const struct kernel_request kernel_request =
+        kernel_request_of(&gpu->kernel_config, k.stage, k.format);
 
-    return tuning_find(&k, &wish);
+    return tuning_find(&k, &kernel_request);
 }
 
 static void put_range(const struct writer *w, const struct tuning_row *row,
-                      const struct tuning_key *first, int last_rows, bool is_any_kind)
+                      const struct tuning_key *first, int last_rows, bool is_any_phase)
 {
     static const char *const formats[N_FORMATS] = {[WEIGHTS_NONE] = "",
                                                    [WEIGHTS_BF16] = ", BF16",
@@ -79,40 +80,41 @@ static void put_range(const struct writer *w, const struct tuning_row *row,
     const struct kernel_text *k = &kernel_texts[row->kernel];
     char key[LINE_BYTES], tile[64] = "", line[LINE_BYTES], to[16] = " or more";
 
-    if (last_rows < ROWS_LOOKED_AT)
+    if (last_rows < ROWS_CHECKED_MAX)
         snprintf(to, sizeof(to), " to %d", last_rows);
     snprintf(key, sizeof(key), "%s%s, %d%s rows%s", stage_names[first->stage],
              formats[first->format], first->n_rows, to,
-             is_any_kind                 ? ""
-             : first->kind == ROW_PROMPT ? " of prompts"
-                                         : " generated");
+             is_any_phase                    ? ""
+             : first->phase == PHASE_PREFILL ? " of prompts"
+                                             : " generated");
     if (row->tile.rows > 0)
         snprintf(tile, sizeof(tile), ", tile %d x %d x %d", row->tile.rows, row->tile.tokens,
                  row->tile.columns);
     snprintf(line, sizeof(line), "%s (%s%s): %s", k->symbol,
-             k->family == FAMILY_AUTO ? "float32" : family_words[k->family], tile, row->why);
+             k->op_class == OPCLASS_AUTO ? "float32" : opclass_names[k->op_class], tile, row->why);
     w->put(w->ctx, key, line);
 }
 
-static bool is_any_kind(const struct gpu *gpu, struct tuning_key k)
+static bool is_any_phase(const struct gpu *gpu, struct tuning_key k)
 {
     const struct tuning_row *row = row_of(gpu, k);
 
-    k.kind = k.kind == ROW_PROMPT ? ROW_GENERATED : ROW_PROMPT;
+    k.phase = k.phase == PHASE_PREFILL ? PHASE_DECODE : PHASE_PREFILL;
     return row_of(gpu, k) == row;
 }
 
 /* A line for each run of row counts that have one kernel; of kinds that have the same, one line. */
-static void put_kind(const struct writer *w, const struct gpu *gpu, struct tuning_key k)
+static void put_phase(const struct writer *w, const struct gpu *gpu, struct tuning_key k)
 {
-    while (k.n_rows <= ROWS_LOOKED_AT) {
+    while (k.n_rows <= ROWS_CHECKED_MAX) {
         const struct tuning_row *row = row_of(gpu, k);
-        const bool both = is_any_kind(gpu, k);
+        const bool both = is_any_phase(gpu, k);
         const struct tuning_key first = k;
 
-        while (k.n_rows <= ROWS_LOOKED_AT && row_of(gpu, k) == row && is_any_kind(gpu, k) == both)
+        while (k.n_rows <= ROWS_CHECKED_MAX && row_of(gpu, k) == row &&
+               is_any_phase(gpu, k) == both)
             k.n_rows++;
-        if (!both || k.kind == ROW_GENERATED)
+        if (!both || k.phase == PHASE_DECODE)
             put_range(w, row, &first, k.n_rows - 1, both);
     }
 }
@@ -122,13 +124,13 @@ static void put_stage(const struct writer *w, const struct gpu *gpu, enum stage 
     const unsigned formats = stage_formats(stage) ? stage_formats(stage) : SET(WEIGHTS_NONE);
 
     for (int f = 0; f < N_FORMATS; f++)
-        for (int kind = ROW_GENERATED; kind >= ROW_PROMPT && formats & SET(f); kind--)
-            put_kind(w, gpu,
-                     (struct tuning_key){.stage = stage,
-                                         .card = gpu->card,
-                                         .format = (enum weight_format)f,
-                                         .kind = (enum row_kind)kind,
-                                         .n_rows = 1});
+        for (int phase = PHASE_DECODE; phase >= PHASE_PREFILL && formats & SET(f); phase--)
+            put_phase(w, gpu,
+                      (struct tuning_key){.stage = stage,
+                                          .arch = gpu->arch,
+                                          .format = (enum weight_format)f,
+                                          .phase = (enum phase)phase,
+                                          .n_rows = 1});
 }
 
 void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
@@ -140,7 +142,7 @@ void gpu_describe(const struct gpu *gpu, describe_fn *put, void *ctx)
     snprintf(line, sizeof(line), "%.100s, capability %d.%d, %d multiprocessors", p->name, p->major,
              p->minor, p->multiProcessorCount);
     put(ctx, "card", line);
-    put(ctx, "class", card_texts[gpu->card]);
+    put(ctx, "class", arch_texts[gpu->arch]);
     put_memory(&w);
     put_driver(&w);
     for (int stage = 0; stage < N_STAGES; stage++)

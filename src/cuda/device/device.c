@@ -71,8 +71,9 @@ static enum osp_status cuda_pack(struct backend *be, struct tensor *out, const s
     return gpu_pack(gpu_of(be), out, host);
 }
 
-static enum osp_status cuda_generate(struct backend *be, struct tensor *out,
-                                     const struct tensor *host, const struct generated *values)
+static enum osp_status cuda_fill_random(struct backend *be, struct tensor *out,
+                                        const struct tensor *host,
+                                        const struct random_weight *values)
 {
     return gpu_generate(gpu_of(be), out, host, values);
 }
@@ -121,45 +122,45 @@ static void cuda_close(struct backend *be)
     gpu_graphs_drop(gpu);
     free(gpu->graphs);
     gpu_pack_release(gpu);
-    gpu_rooms_release(gpu);
+    gpu_workspaces_release(gpu);
     (void)cudaFree(gpu->n_experts_read);
-    gpu_turns_release(gpu);
+    gpu_slots_release(gpu);
     if (gpu->stream != NULL)
         (void)cudaStreamDestroy(gpu->stream);
     free(gpu);
 }
 
 /* The card, or for tests another one, whose rows of the table are to run here. */
-static enum osp_status choose_card(struct gpu *gpu)
+static enum osp_status select_arch(struct gpu *gpu)
 {
     const char *name = getenv("OSPREY_CUDA_CARD");
 
-    gpu->card = card_of_capability(gpu->properties.major);
+    gpu->arch = arch_of_capability(gpu->properties.major);
     if (IS_ORDER_FREE)
         log_warn("cuda: built without the rule of the same tokens, for measurements alone");
     if (!launch_has_code())
         return fail(OSP_EDEVICE, "cuda: %s cannot run the code of this build",
                     gpu->properties.name);
-    if (gpu->card == CARD_HOPPER && !launch_gemm_is_here())
+    if (gpu->arch == ARCH_HOPPER && !launch_gemm_available())
         return fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
                     gpu->properties.name);
     if (name == NULL || name[0] == '\0')
         return OSP_OK;
-    if (card_of_name(name) == N_CARDS ||
-        (card_of_name(name) == CARD_HOPPER && gpu->card != CARD_HOPPER))
+    if (arch_of_name(name) == N_ARCHS ||
+        (arch_of_name(name) == ARCH_HOPPER && gpu->arch != ARCH_HOPPER))
         return fail(OSP_EINVAL, "OSPREY_CUDA_CARD is %s: no card whose kernels run on %s", name,
                     gpu->properties.name);
-    gpu->card = card_of_name(name);
-    log_warn("OSPREY_CUDA_CARD: kernels as on %s", card_texts[gpu->card]);
+    gpu->arch = arch_of_name(name);
+    log_warn("OSPREY_CUDA_CARD: kernels as on %s", arch_texts[gpu->arch]);
     return OSP_OK;
 }
 
-static enum osp_status choose_kernels(struct gpu *gpu)
+static enum osp_status select_kernels(struct gpu *gpu)
 {
-    char note[CHOICE_NOTE_BYTES];
+    char note[KERNEL_NOTE_BYTES];
     enum osp_status st;
 
-    TRY(choice_read(&gpu->choice, &gpu->limits.kernels, gpu->card, note));
+    TRY(kernel_config_parse(&gpu->kernel_config, &gpu->limits.kernels, gpu->arch, note));
     if (note[0] != '\0')
         log_warn("%s", note);
 out:
@@ -167,31 +168,31 @@ out:
 }
 
 /* Whether the wish, if only by its tile, is for the native products. */
-static bool asks_for_native(const struct gpu *gpu)
+static bool requests_native(const struct gpu *gpu)
 {
     struct tuning_key key = {
-        .stage = STAGE_experts, .card = gpu->card, .format = WEIGHTS_MXFP4, .kind = ROW_PROMPT};
+        .stage = STAGE_experts, .arch = gpu->arch, .format = WEIGHTS_MXFP4, .phase = PHASE_PREFILL};
     bool is_native = false;
 
     for (key.n_rows = 1; key.n_rows <= 1 << 16; key.n_rows *= 2)
-        is_native =
-            is_native ||
-            kernel_texts[tuning_find(&key, &gpu->choice.mxfp4)->kernel].family == FAMILY_NATIVE;
+        is_native = is_native ||
+                    kernel_texts[tuning_find(&key, &gpu->kernel_config.mxfp4)->kernel].op_class ==
+                        OPCLASS_NATIVE;
     return is_native;
 }
 
 /* Rows as MXFP8 and native products come together: there is neither without the other. */
-static enum osp_status choose_rows(struct gpu *gpu)
+static enum osp_status select_rows(struct gpu *gpu)
 {
-    const enum family family = gpu->choice.mxfp4.family;
+    const enum op_class op_class = gpu->kernel_config.mxfp4.op_class;
 
-    if (gpu->limits.has_mxfp8_rows && family != FAMILY_AUTO && family != FAMILY_NATIVE)
+    if (gpu->limits.has_mxfp8_act && op_class != OPCLASS_AUTO && op_class != OPCLASS_NATIVE)
         return fail(OSP_EINVAL, "--mxfp4-activation mxfp8 needs --mxfp4-backend native, not %s",
-                    family_words[family]);
-    if (!gpu->limits.has_mxfp8_rows && !asks_for_native(gpu))
+                    opclass_names[op_class]);
+    if (!gpu->limits.has_mxfp8_act && !requests_native(gpu))
         return OSP_OK;
-    gpu->choice.mxfp4.family = FAMILY_NATIVE;
-    if (gpu->card != CARD_BLACKWELL_RTX)
+    gpu->kernel_config.mxfp4.op_class = OPCLASS_NATIVE;
+    if (gpu->arch != ARCH_BLACKWELL_RTX)
         log_warn("prompts' rows as MXFP8: %s has no block-scaled matrix instructions; they are "
                  "emulated, and prompts are slow",
                  gpu->properties.name);
@@ -215,9 +216,9 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
         gpu->costs[i].stage = names[i];
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
-    TRY(choose_card(gpu));
-    TRY(choose_kernels(gpu));
-    TRY(choose_rows(gpu));
+    TRY(select_arch(gpu));
+    TRY(select_kernels(gpu));
+    TRY(select_rows(gpu));
     TRY(gpu_check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "a stream"));
     TRY(gpu_check(cudaMalloc((void **)&gpu->n_experts_read, sizeof(uint64_t)), "a counter"));
     TRY(gpu_check(cudaMemsetAsync(gpu->n_experts_read, 0, sizeof(uint64_t), gpu->stream),
@@ -234,8 +235,8 @@ static void cuda_info(const struct backend *be, struct device_info *out)
     const struct gpu *gpu = (const struct gpu *)be;
 
     *out = (struct device_info){.memory_bytes = (int64_t)gpu->properties.totalGlobalMem,
-                                .runs_behind = true,
-                                .runs_ahead = true};
+                                .runs_async = true,
+                                .runs_pipelined = true};
     snprintf(out->name, sizeof(out->name), "%.80s, capability %d.%d, %d multiprocessors",
              gpu->properties.name, gpu->properties.major, gpu->properties.minor,
              gpu->properties.multiProcessorCount);
@@ -244,15 +245,15 @@ static void cuda_info(const struct backend *be, struct device_info *out)
 /* ---- stages ---- */
 
 /* A stage as the seam calls it: noted, launched, checked, and accounted for. */
-#define MARKED_STAGE(stage)                                                                        \
-    static enum osp_status marked_##stage(struct backend *be, const struct stage##_args *a)        \
+#define TIMED_STAGE(stage)                                                                         \
+    static enum osp_status timed_##stage(struct backend *be, const struct stage##_args *a)         \
     {                                                                                              \
         struct gpu *gpu = gpu_of(be);                                                              \
-        struct stage_cost *cost = &gpu->turn->work[STAGE_##stage];                                 \
+        struct stage_cost *cost = &gpu->step_slot->work[STAGE_##stage];                            \
         struct work work = {0};                                                                    \
         enum osp_status st;                                                                        \
                                                                                                    \
-        TRY(gpu_mark(gpu, STAGE_##stage));                                                         \
+        TRY(gpu_record_stage(gpu, STAGE_##stage));                                                 \
         TRY(gpu_##stage(gpu, a, &work));                                                           \
         TRY(gpu_check(cudaGetLastError(), #stage));                                                \
         cost->n_calls++;                                                                           \
@@ -261,8 +262,8 @@ static void cuda_info(const struct backend *be, struct device_info *out)
     out:                                                                                           \
         return st;                                                                                 \
     }
-STAGE_LIST(MARKED_STAGE)
-#undef MARKED_STAGE
+STAGE_LIST(TIMED_STAGE)
+#undef TIMED_STAGE
 
 static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
@@ -291,7 +292,7 @@ static enum osp_status cuda_probe(struct backend *be, struct probe *out)
     return gpu_probe(gpu_of(be), out);
 }
 
-#define STAGE_OPERATION(stage) .stage = marked_##stage,
+#define STAGE_OPERATION(stage) .stage = timed_##stage,
 const struct backend_ops gpu_ops = {.name = "cuda",
                                     .open = cuda_open,
                                     .close = cuda_close,
@@ -302,7 +303,7 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .read = cuda_read,
                                     .copy = cuda_copy,
                                     .pack = cuda_pack,
-                                    .generate = cuda_generate,
+                                    .fill_random = cuda_fill_random,
                                     .pack_bytes = cuda_pack_bytes,
                                     .kv_dtype = cuda_kv_dtype,
                                     .memory = gpu_memory,
@@ -315,5 +316,5 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .step_end = gpu_step_end,
                                     .step_wait = gpu_step_wait,
                                     .step_has_ended = gpu_step_has_ended,
-                                    .drawn = gpu_drawn,
+                                    .sampled = gpu_sampled,
                                     STAGE_LIST(STAGE_OPERATION).costs = cuda_costs};

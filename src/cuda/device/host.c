@@ -3,11 +3,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const struct plugin_host *lender;
+static const struct plugin_host *host_ops;
 
 void host_is(const struct plugin_host *host)
 {
-    lender = host;
+    host_ops = host;
 }
 
 /* The message belongs to the program, which prints it. */
@@ -19,7 +19,7 @@ enum osp_status fail(enum osp_status code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return lender->fail(code, "%s", message);
+    return host_ops->fail(code, "%s", message);
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -30,5 +30,5 @@ void log_line(enum log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    lender->log_line(level, "%s", line);
+    host_ops->log_line(level, "%s", line);
 }

@@ -28,7 +28,7 @@ static enum osp_status check_code(void)
     enum osp_status st;
 
     TRY(gpu_check(cudaGetDeviceProperties(&p, 0), "properties of the device"));
-    if (card_of_capability(p.major) == N_CARDS || !card_has_code(CUDA_ARCHS, p.major, p.minor))
+    if (arch_of_capability(p.major) == N_ARCHS || !arch_has_code(CUDA_ARCHS, p.major, p.minor))
         return fail(
             OSP_EDEVICE,
             "cuda: %s has capability %d.%d, for which this build has no code (see docs/cuda.md)",

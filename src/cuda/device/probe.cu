@@ -5,10 +5,10 @@
 
 enum {
     THREADS = 256,
-    READ_AT_ONCE = 8,     /* loads of 16 bytes that a thread has under way */
-    PRODUCTS_AT_ONCE = 8, /* sums of a warp that do not wait for each other */
-    PRODUCTS_ROUNDS = 4096,
-    WARP_PRODUCT_FLOPS = 2 * 16 * 8 * 16
+    READS_IN_FLIGHT = 8, /* loads of 16 bytes that a thread has under way */
+    MMA_IN_FLIGHT = 8,   /* sums of a warp that do not wait for each other */
+    MMA_ROUNDS = 4096,
+    WARP_MMA_FLOPS = 2 * 16 * 8 * 16
 };
 
 static __global__ void __launch_bounds__(THREADS)
@@ -16,15 +16,15 @@ static __global__ void __launch_bounds__(THREADS)
 {
     uint32_t sum = 0;
 
-    for (int64_t i = (int64_t)blockIdx.x * THREADS * READ_AT_ONCE + threadIdx.x; i < n;
-         i += (int64_t)gridDim.x * THREADS * READ_AT_ONCE) {
-        uint4 v[READ_AT_ONCE];
+    for (int64_t i = (int64_t)blockIdx.x * THREADS * READS_IN_FLIGHT + threadIdx.x; i < n;
+         i += (int64_t)gridDim.x * THREADS * READS_IN_FLIGHT) {
+        uint4 v[READS_IN_FLIGHT];
 
 #pragma unroll
-        for (int k = 0; k < READ_AT_ONCE; k++)
+        for (int k = 0; k < READS_IN_FLIGHT; k++)
             v[k] = i + k * THREADS < n ? __ldcs(data + i + k * THREADS) : make_uint4(0, 0, 0, 0);
 #pragma unroll
-        for (int k = 0; k < READ_AT_ONCE; k++)
+        for (int k = 0; k < READS_IN_FLIGHT; k++)
             sum ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
     }
     if (sum == 0x12345678u) /* so that nothing is left out */
@@ -35,14 +35,14 @@ static __global__ void __launch_bounds__(THREADS) multiply(uint32_t *out)
 {
     const uint32_t one = 0x3F803F80u + threadIdx.x;
     const uint32_t a[4] = {one, one + 1, one + 2, one + 3};
-    float d[PRODUCTS_AT_ONCE][4] = {};
+    float d[MMA_IN_FLIGHT][4] = {};
     float sum = 0;
 
-    for (int round = 0; round < PRODUCTS_ROUNDS; round++)
+    for (int round = 0; round < MMA_ROUNDS; round++)
 #pragma unroll
-        for (int k = 0; k < PRODUCTS_AT_ONCE; k++)
+        for (int k = 0; k < MMA_IN_FLIGHT; k++)
             mma_bf16(d[k], a, one + k, one - k);
-    for (int k = 0; k < PRODUCTS_AT_ONCE; k++)
+    for (int k = 0; k < MMA_IN_FLIGHT; k++)
         sum += d[k][0] + d[k][1] + d[k][2] + d[k][3];
     if (sum == 1.0f)
         *out = 1;
@@ -54,9 +54,8 @@ void launch_probe_read(cudaStream_t stream, const void *data, int64_t n_bytes, i
                                                          (uint32_t *)data);
 }
 
-double launch_probe_bf16(cudaStream_t stream, void *room, int n_blocks)
+double launch_probe_bf16(cudaStream_t stream, void *scratch, int n_blocks)
 {
-    multiply<<<(unsigned)n_blocks, THREADS, 0, stream>>>((uint32_t *)room);
-    return (double)n_blocks * (THREADS / 32) * PRODUCTS_ROUNDS * PRODUCTS_AT_ONCE *
-           WARP_PRODUCT_FLOPS;
+    multiply<<<(unsigned)n_blocks, THREADS, 0, stream>>>((uint32_t *)scratch);
+    return (double)n_blocks * (THREADS / 32) * MMA_ROUNDS * MMA_IN_FLIGHT * WARP_MMA_FLOPS;
 }

@@ -11,7 +11,7 @@ enum {
     TILE_WORDS = WIDTH * 32, /* 64 numbers a column */
     STEPS = 4,               /* products of k = 16 over a tile */
     ROUNDS = 2048,
-    PRODUCT_FLOPS = 2 * 64 * WIDTH * 16
+    WGMMA_FLOPS = 2 * 64 * WIDTH * 16
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -37,17 +37,17 @@ static __global__ void __launch_bounds__(THREADS) multiply_sm90(uint32_t *out)
         tile[i] = some_bf16((uint32_t)i);
     for (int i = 0; i < 4; i++)
         a[i] = some_bf16(threadIdx.x * 4 + (uint32_t)i);
-    before_bulk();
+    fence_proxy_async();
     __syncthreads();
-    wgmma_settle(d);
+    wgmma_fence_operand(d);
     for (int round = 0; round < ROUNDS; round++) {
         wgmma_fence();
 #pragma unroll
         for (int step = 0; step < STEPS; step++)
-            wgmma<false, WIDTH>(d, a, descriptor_of(base + (uint32_t)step * 32));
+            wgmma<false, WIDTH>(d, a, wgmma_descriptor(base + (uint32_t)step * 32));
         wgmma_commit();
         wgmma_wait<0>();
-        wgmma_settle(d);
+        wgmma_fence_operand(d);
     }
     for (int i = 0; i < WIDTH / 2; i++)
         sum += d[i];
@@ -58,8 +58,8 @@ static __global__ void __launch_bounds__(THREADS) multiply_sm90(uint32_t *out)
 #endif
 }
 
-double launch_probe_sm90(cudaStream_t stream, void *room, int n_blocks)
+double launch_probe_sm90(cudaStream_t stream, void *scratch, int n_blocks)
 {
-    multiply_sm90<<<(unsigned)n_blocks, THREADS, 0, stream>>>((uint32_t *)room);
-    return (double)n_blocks * GROUPS * ROUNDS * STEPS * PRODUCT_FLOPS;
+    multiply_sm90<<<(unsigned)n_blocks, THREADS, 0, stream>>>((uint32_t *)scratch);
+    return (double)n_blocks * GROUPS * ROUNDS * STEPS * WGMMA_FLOPS;
 }

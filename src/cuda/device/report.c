@@ -66,7 +66,7 @@ struct report {
     struct kernel_use *uses; /* (n_max) */
     int n, n_max, first;     /* first: of the graph at hand */
     unsigned seen;           /* kernels of the table in the graph at hand, */
-    unsigned seen_at_all;    /* and in any of them */
+    unsigned is_seen;        /* and in any of them */
 };
 
 static bool is_same(const struct kernel_use *a, const struct kernel_use *b)
@@ -89,7 +89,7 @@ static void add_use(struct report *r, const struct kernel_use *use)
 static enum osp_status add_node(struct report *r, const struct graph *g, cudaGraphNode_t node)
 {
     struct kernel_use use = {.n_rows = g->key.n_rows,
-                             .n_prompt = g->key.n_prompt,
+                             .n_prefill = g->key.n_prefill,
                              .n_seqs = g->key.n_seqs,
                              .n_steps = (int64_t)g->n_steps,
                              .n_calls = 1};
@@ -123,12 +123,12 @@ static enum osp_status check(const struct report *r, const struct graph *g)
     for (int i = 0; i < N_KERNELS; i++) {
         const bool is_meant = g->expected & SET(i), is_there = r->seen & SET(i);
 
-        if (kernel_texts[i].family != FAMILY_AUTO && is_meant != is_there)
+        if (kernel_texts[i].op_class != OPCLASS_AUTO && is_meant != is_there)
             return fail(OSP_EDEVICE,
                         "cuda: a step of %d rows %s the kernel %s (%s), which the table and the "
                         "flags %s: what was measured is not what was asked for",
                         g->key.n_rows, is_there ? "launched" : "lacks", kernel_texts[i].symbol,
-                        family_words[kernel_texts[i].family],
+                        opclass_names[kernel_texts[i].op_class],
                         is_there ? "do not ask for" : "ask for");
     }
     return OSP_OK;
@@ -149,7 +149,7 @@ static enum osp_status add_graph(struct report *r, const struct graph *g)
     r->seen = 0;
     for (size_t i = 0; i < n; i++)
         TRY(add_node(r, g, nodes[i]));
-    r->seen_at_all |= r->seen;
+    r->is_seen |= r->seen;
     st = check(r, g);
 out:
     free(nodes);
@@ -159,31 +159,32 @@ out:
 /* ---- all ---- */
 
 /* A kind of kernel that was asked for by name is there, if only in one of the steps. */
-static enum osp_status check_wish(const struct report *r, const struct wish *w, const char *flag)
+static enum osp_status check_request(const struct report *r, const struct kernel_request *w,
+                                     const char *flag)
 {
     for (int i = 0; i < N_KERNELS; i++)
-        if (w->family == FAMILY_AUTO ||
-            (kernel_texts[i].family == w->family && r->seen_at_all & SET(i)))
+        if (w->op_class == OPCLASS_AUTO ||
+            (kernel_texts[i].op_class == w->op_class && r->is_seen & SET(i)))
             return OSP_OK;
     return fail(OSP_EDEVICE,
                 "cuda: %s %s was asked for, but no recorded step has such a kernel: steps are "
                 "recorded when they come a second time, so measure more runs, or prompts",
-                flag, family_words[w->family]);
+                flag, opclass_names[w->op_class]);
 }
 
-static bool is_alike(const struct graph *a, const struct graph *b)
+static bool is_same_shape(const struct graph *a, const struct graph *b)
 {
-    return a->key.n_rows == b->key.n_rows && a->key.n_prompt == b->key.n_prompt &&
+    return a->key.n_rows == b->key.n_rows && a->key.n_prefill == b->key.n_prefill &&
            a->key.n_seqs == b->key.n_seqs;
 }
 
 /* Of graphs that differ in the length of the context alone, the one that ran most stands for all. */
-static bool stands_for_its_like(const struct gpu *gpu, const struct graph *g)
+static bool is_representative(const struct gpu *gpu, const struct graph *g)
 {
     for (int i = 0; i < GRAPHS_MAX; i++) {
         const struct graph *o = &gpu->graphs[i];
 
-        if (o != g && o->recorded != NULL && is_alike(o, g) &&
+        if (o != g && o->recorded != NULL && is_same_shape(o, g) &&
             (o->n_steps > g->n_steps || (o->n_steps == g->n_steps && o < g)))
             return false;
     }
@@ -197,14 +198,14 @@ enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *out, int n
 
     *n = 0;
     for (int i = 0; gpu->graphs != NULL && i < GRAPHS_MAX; i++)
-        if (gpu->graphs[i].recorded != NULL && stands_for_its_like(gpu, &gpu->graphs[i]))
+        if (gpu->graphs[i].recorded != NULL && is_representative(gpu, &gpu->graphs[i]))
             TRY(add_graph(&r, &gpu->graphs[i]));
     if (r.n == 0)
         return fail(OSP_EUNSUPPORTED, "cuda: no step was recorded as a graph, so none can be "
                                       "looked at: steps are when they come a second time, and "
                                       "never with --enforce-eager");
-    TRY(check_wish(&r, &gpu->choice.mxfp4, "--mxfp4-backend"));
-    TRY(check_wish(&r, &gpu->choice.attention, "--attention-backend"));
+    TRY(check_request(&r, &gpu->kernel_config.mxfp4, "--mxfp4-backend"));
+    TRY(check_request(&r, &gpu->kernel_config.attention, "--attention-backend"));
     *n = r.n;
 out:
     return st;

@@ -5,40 +5,40 @@
 #include <string.h>
 
 const struct kernel_text kernel_texts[N_KERNELS] = {
-#define KERNEL_TEXT(kernel, family, symbol, text) {#kernel, FAMILY_##family, symbol, text},
+#define KERNEL_TEXT(kernel, op_class, symbol, text) {#kernel, OPCLASS_##op_class, symbol, text},
     KERNEL_LIST(KERNEL_TEXT)
 #undef KERNEL_TEXT
 };
 
-const char *const family_words[N_FAMILIES] = {
-#define FAMILY_WORD(family, word) word,
-    FAMILY_LIST(FAMILY_WORD)
-#undef FAMILY_WORD
+const char *const opclass_names[N_OPCLASSES] = {
+#define OPCLASS_NAME(op_class, word) word,
+    OPCLASS_LIST(OPCLASS_NAME)
+#undef OPCLASS_NAME
 };
 
-const char *const card_texts[N_CARDS] = {
-#define CARD_TEXT(card, from, to, text) text,
-    CARD_LIST(CARD_TEXT)
-#undef CARD_TEXT
+const char *const arch_texts[N_ARCHS] = {
+#define ARCH_TEXT(arch, from, to, text) text,
+    ARCH_LIST(ARCH_TEXT)
+#undef ARCH_TEXT
 };
 
-enum card card_of_capability(int major)
+enum arch arch_of_capability(int major)
 {
     static const struct {
         int from, to;
-    } majors[N_CARDS] = {
-#define CARD_MAJORS(card, from, to, text) {from, to},
-        CARD_LIST(CARD_MAJORS)
-#undef CARD_MAJORS
+    } majors[N_ARCHS] = {
+#define ARCH_MAJORS(arch, from, to, text) {from, to},
+        ARCH_LIST(ARCH_MAJORS)
+#undef ARCH_MAJORS
     };
-    int card = 0;
+    int arch = 0;
 
-    while (card < N_CARDS && (major < majors[card].from || major > majors[card].to))
-        card++;
-    return (enum card)card;
+    while (arch < N_ARCHS && (major < majors[arch].from || major > majors[arch].to))
+        arch++;
+    return (enum arch)arch;
 }
 
-bool card_has_code(const char *archs, int major, int minor)
+bool arch_has_code(const char *archs, int major, int minor)
 {
     char *behind;
 
@@ -53,188 +53,189 @@ bool card_has_code(const char *archs, int major, int minor)
     return false;
 }
 
-enum card card_of_name(const char *name)
+enum arch arch_of_name(const char *name)
 {
-    static const char *const names[N_CARDS] = {
-#define CARD_NAME(card, from, to, text) #card,
-        CARD_LIST(CARD_NAME)
-#undef CARD_NAME
+    static const char *const names[N_ARCHS] = {
+#define ARCH_NAME(arch, from, to, text) #arch,
+        ARCH_LIST(ARCH_NAME)
+#undef ARCH_NAME
     };
-    int card = 0;
+    int arch = 0;
 
-    while (card < N_CARDS && strcmp(names[card], name) != 0)
-        card++;
-    return (enum card)card;
+    while (arch < N_ARCHS && strcmp(names[arch], name) != 0)
+        arch++;
+    return (enum arch)arch;
 }
 
 enum {
-    PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out) | SET(STAGE_route) | SET(STAGE_experts) |
-               SET(STAGE_logits),
-    LARGE = PRODUCTS & ~SET(STAGE_logits), /* of a prompt's rows */
+    MATMULS = SET(STAGE_attn_qkv) | SET(STAGE_attn_out) | SET(STAGE_router) | SET(STAGE_experts) |
+              SET(STAGE_logits),
+    LARGE = MATMULS & ~SET(STAGE_logits), /* of a prompt's rows */
     MATRICES = LARGE & ~SET(STAGE_experts),
-    ATTN_PRODUCTS = SET(STAGE_attn_in) | SET(STAGE_attn_out),
+    ATTN_MATMULS = SET(STAGE_attn_qkv) | SET(STAGE_attn_out),
     PACKED = SET(WEIGHTS_BF16) | SET(WEIGHTS_MXFP4),
     NO_WEIGHTS = SET(WEIGHTS_NONE),
-    ALL_CARDS = SET(N_CARDS) - 1,
-    BOTH_KINDS = SET(ROW_PROMPT) | SET(ROW_GENERATED),
-    FREE_HOPPER = IS_ORDER_FREE ? SET(CARD_HOPPER) : 0 /* no card, where the order is not free */
+    ALL_ARCHS = SET(N_ARCHS) - 1,
+    BOTH_PHASES = SET(PHASE_PREFILL) | SET(PHASE_DECODE),
+    FREE_HOPPER = IS_ORDER_FREE ? SET(ARCH_HOPPER) : 0 /* no card, where the order is not free */
 };
 
-#define WHY_EARLY      "weights are asked for before their inputs are there"
-#define WHY_WIDE       "rows are rounded once, weights expanded once for 32 tokens"
-#define WHY_HELD       "all multiprocessors together hold the weights, and tokens come past them"
-#define WHY_ONE_SOURCE "one source for all cards, the same sums for any number of tokens"
-#define WHY_MATRICES   "prompts: tiles of 256, 128 or 64 rows, those that end first (prompt_sm90.c)"
-#define WHY_FREE       "the order is free, and this is faster"
-#define WHY_MXFP8      "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
+#define WHY_PREFETCH      "weights are asked for before their inputs are there"
+#define WHY_DECODE_GEMM   "rows are rounded once, weights expanded once for 32 tokens"
+#define WHY_SMEM_RESIDENT "all multiprocessors together hold the weights, and tokens come past them"
+#define WHY_ONE_SOURCE    "one source for all cards, the same sums for any number of tokens"
+#define WHY_MATRICES      "prompts: tiles of 256, 128 or 64 rows, those that end first (prefill_sm90.c)"
+#define WHY_FREE_ORDER    "the order is free, and this is faster"
+#define WHY_MXFP8         "rows as MXFP8 asked for: emulated where the card has no block-scaled mma.sync"
 
 /* stages, cards, formats, kinds, rows from and to, kernel, tile {rows, tokens, columns} */
 const struct tuning_row tuning_rows[] = {
-    {ATTN_PRODUCTS, FREE_HOPPER, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 256, TUNING_ROWS_MAX,
-     KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE},
-    {SET(STAGE_logits), FREE_HOPPER, SET(WEIGHTS_MXFP4), BOTH_KINDS, 33, TUNING_ROWS_MAX,
-     KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE},
+    {ATTN_MATMULS, FREE_HOPPER, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 256, TUNING_ROWS_MAX,
+     KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE_ORDER},
+    {SET(STAGE_logits), FREE_HOPPER, SET(WEIGHTS_MXFP4), BOTH_PHASES, 33, TUNING_ROWS_MAX,
+     KERNEL_GEMM_256, .tile = {256, 128, 64}, .why = WHY_FREE_ORDER},
 
-    {SET(STAGE_embed), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_EMBED,
+    {SET(STAGE_embed_rmsnorm), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX,
+     KERNEL_EMBED_RMSNORM, .why = "the only one"},
+    {SET(STAGE_residual_rmsnorm), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX,
+     KERNEL_RESIDUAL_RMSNORM, .why = "the only one"},
+    {SET(STAGE_sample), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_SAMPLE,
      .why = "the only one"},
-    {SET(STAGE_join), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_JOIN,
-     .why = "the only one"},
-    {SET(STAGE_sample), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_SAMPLE,
-     .why = "the only one"},
-    {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, SET(ROW_GENERATED), 1, TUNING_ROWS_MAX,
+    {SET(STAGE_attn), ALL_ARCHS, NO_WEIGHTS, SET(PHASE_DECODE), 1, TUNING_ROWS_MAX,
      KERNEL_ATTN_DECODE, .tile = {8, 1, 16},
      .why = "keys as operand A: nothing padded with eight heads to a key"},
-    {SET(STAGE_attn), SET(CARD_HOPPER), NO_WEIGHTS, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+    {SET(STAGE_attn), SET(ARCH_HOPPER), NO_WEIGHTS, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_ATTN_SM90, .tile = {192, 24, 64},
      .why = "tokens with their heads as operand A: keys are read once for 192 rows"},
-    {SET(STAGE_attn), SET(CARD_HOPPER), NO_WEIGHTS, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
-     KERNEL_ATTN_PROMPT, .tile = {128, 16, 64}, .is_on_request = true,
+    {SET(STAGE_attn), SET(ARCH_HOPPER), NO_WEIGHTS, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
+     KERNEL_ATTN_PREFILL, .tile = {128, 16, 64}, .is_on_request = true,
      .why = "asked for: keys are read once for 128 rows"},
-    {SET(STAGE_attn), ALL_CARDS & ~SET(CARD_HOPPER), NO_WEIGHTS, SET(ROW_PROMPT), 1,
-     TUNING_ROWS_MAX, KERNEL_ATTN_PROMPT, .tile = {128, 16, 64},
+    {SET(STAGE_attn), ALL_ARCHS & ~SET(ARCH_HOPPER), NO_WEIGHTS, SET(PHASE_PREFILL), 1,
+     TUNING_ROWS_MAX, KERNEL_ATTN_PREFILL, .tile = {128, 16, 64},
      .why = "tokens with their heads as operand A: keys are read once for 128 rows"},
-    {SET(STAGE_attn), ALL_CARDS, NO_WEIGHTS, BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_ATTN_SIMT,
+    {SET(STAGE_attn), ALL_ARCHS, NO_WEIGHTS, BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_ATTN_SIMT,
      .is_on_request = true,
      .why = "pages of F32, heads of another width than 64, or asked for: float32"},
 
-    {SET(STAGE_attn_in), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 4, KERNEL_DECODE_QKV,
-     .tile = {32, 8, 64}, .why = WHY_EARLY},
-    {SET(STAGE_attn_out), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 4, KERNEL_DECODE_PRODUCT,
-     .tile = {16, 8, 64}, .why = WHY_EARLY},
-    {SET(STAGE_logits), ALL_CARDS, PACKED, SET(ROW_GENERATED), 1, 16, KERNEL_DECODE_PRODUCT,
-     .tile = {64, 16, 64}, .why = WHY_EARLY},
-    {SET(STAGE_route), SET(CARD_HOPPER), SET(WEIGHTS_BF16), SET(ROW_GENERATED), 1, 4,
+    {SET(STAGE_attn_qkv), ALL_ARCHS, PACKED, SET(PHASE_DECODE), 1, 4, KERNEL_DECODE_QKV,
+     .tile = {32, 8, 64}, .why = WHY_PREFETCH},
+    {SET(STAGE_attn_out), ALL_ARCHS, PACKED, SET(PHASE_DECODE), 1, 4, KERNEL_DECODE_MATMUL,
+     .tile = {16, 8, 64}, .why = WHY_PREFETCH},
+    {SET(STAGE_logits), ALL_ARCHS, PACKED, SET(PHASE_DECODE), 1, 16, KERNEL_DECODE_MATMUL,
+     .tile = {64, 16, 64}, .why = WHY_PREFETCH},
+    {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 1, 4,
      KERNEL_DECODE_OUT, .tile = {128, 8, 16},
      .why = "in the end of the output product; alone by the kernel of more rows"},
-    {SET(STAGE_route), SET(CARD_HOPPER), SET(WEIGHTS_BF16), SET(ROW_GENERATED), 5, TUNING_ROWS_MAX,
+    {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
      KERNEL_DECODE_ROUTE, .tile = {128, 8, 64},
      .why = "clusters: a block has an eighth of the columns, and chooses for one of eight rows"},
-    {SET(STAGE_route), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 1, 256,
-     KERNEL_DECODE_PRODUCT, .tile = {16, 4, 64}, .why = WHY_EARLY},
-    {SET(STAGE_route), ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_GENERATED), 1, 256,
-     KERNEL_DECODE_PRODUCT, .tile = {16, 4, 64}, .why = WHY_EARLY},
-    {SET(STAGE_attn_in), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 47,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {SET(STAGE_attn_in), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 48, 64,
-     KERNEL_DECODE_HELD, .tile = {96, 32, 64}, .why = WHY_HELD},
-    {SET(STAGE_attn_out), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 32,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {SET(STAGE_attn_out), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 33, 64,
-     KERNEL_DECODE_HELD, .tile = {48, 32, 64}, .why = WHY_HELD},
-    {ATTN_PRODUCTS, SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 65, TUNING_ROWS_MAX,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {ATTN_PRODUCTS, SET(CARD_HOPPER), SET(WEIGHTS_BF16), SET(ROW_GENERATED), 5, TUNING_ROWS_MAX,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {ATTN_PRODUCTS, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_GENERATED), 5, TUNING_ROWS_MAX,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {SET(STAGE_logits), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), BOTH_KINDS, 17, TUNING_ROWS_MAX,
+    {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 256,
+     KERNEL_DECODE_MATMUL, .tile = {16, 4, 64}, .why = WHY_PREFETCH},
+    {SET(STAGE_router), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_DECODE), 1, 256,
+     KERNEL_DECODE_MATMUL, .tile = {16, 4, 64}, .why = WHY_PREFETCH},
+    {SET(STAGE_attn_qkv), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5, 47,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_attn_qkv), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 48, 64,
+     KERNEL_DECODE_SMEM_RESIDENT, .tile = {96, 32, 64}, .why = WHY_SMEM_RESIDENT},
+    {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5, 32,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_attn_out), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 33, 64,
+     KERNEL_DECODE_SMEM_RESIDENT, .tile = {48, 32, 64}, .why = WHY_SMEM_RESIDENT},
+    {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 65, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {ATTN_MATMULS, SET(ARCH_HOPPER), SET(WEIGHTS_BF16), SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {ATTN_MATMULS, ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_DECODE), 5, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), BOTH_PHASES, 17, TUNING_ROWS_MAX,
      KERNEL_DECODE_HEAD, .tile = {32, 32, 64},
      .why = "32 tokens stay in a multiprocessor: they are read once, not for every 64 rows"},
-    {SET(STAGE_logits), SET(CARD_HOPPER), SET(WEIGHTS_BF16), BOTH_KINDS, 17, TUNING_ROWS_MAX,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {SET(STAGE_logits), ALL_CARDS & ~SET(CARD_HOPPER), PACKED, BOTH_KINDS, 17, TUNING_ROWS_MAX,
-     KERNEL_DECODE_WIDE, .tile = {64, 32, 64}, .why = WHY_WIDE},
-    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 1, 4,
+    {SET(STAGE_logits), SET(ARCH_HOPPER), SET(WEIGHTS_BF16), BOTH_PHASES, 17, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_logits), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, BOTH_PHASES, 17, TUNING_ROWS_MAX,
+     KERNEL_DECODE_GEMM, .tile = {64, 32, 64}, .why = WHY_DECODE_GEMM},
+    {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 1, 4,
      KERNEL_DECODE_ENTRIES, .tile = {64, 1, 64},
      .why = "few tokens seldom share an expert: nothing is grouped"},
-    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 5, 256,
+    {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 5, 256,
      KERNEL_DECODE_GROUPED, .tile = {64, 8, 64},
      .why = "every expert is read once for all its tokens"},
-    {SET(STAGE_experts), ALL_CARDS, SET(WEIGHTS_BF16), SET(ROW_GENERATED), 1, 256,
+    {SET(STAGE_experts), ALL_ARCHS, SET(WEIGHTS_BF16), SET(PHASE_DECODE), 1, 256, KERNEL_MATMUL_MMA,
+     .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
+    {SET(STAGE_experts), ALL_ARCHS, PACKED, SET(PHASE_DECODE), 257, TUNING_ROWS_MAX,
      KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
-    {SET(STAGE_experts), ALL_CARDS, PACKED, SET(ROW_GENERATED), 257, TUNING_ROWS_MAX,
-     KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
-    {SET(STAGE_route), SET(CARD_HOPPER), SET(WEIGHTS_MXFP4), SET(ROW_GENERATED), 257,
+    {SET(STAGE_router), SET(ARCH_HOPPER), SET(WEIGHTS_MXFP4), SET(PHASE_DECODE), 257,
      TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
-    {SET(STAGE_route), ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_GENERATED), 257,
+    {SET(STAGE_router), ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_DECODE), 257,
      TUNING_ROWS_MAX, KERNEL_MATMUL_MMA, .tile = {16, 16, 64}, .why = WHY_ONE_SOURCE},
-    {LARGE, ALL_CARDS & ~SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+    {LARGE, ALL_ARCHS & ~SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_MMA, .tile = {128, 64, 64},
      .why = "prompts: each weight is expanded once for up to 128 tokens"},
-    {SET(STAGE_logits), ALL_CARDS, PACKED, SET(ROW_PROMPT), 1, 16, KERNEL_MATMUL_MMA,
+    {SET(STAGE_logits), ALL_ARCHS, PACKED, SET(PHASE_PREFILL), 1, 16, KERNEL_MATMUL_MMA,
      .tile = {16, 16, 64}, .why = "few rows, most often one a prompt; the same sums as the others"},
-    {MATRICES, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_256,
+    {MATRICES, SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX, KERNEL_GEMM_256,
      .tile = {256, 128, 64}, .why = WHY_MATRICES},
-    {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+    {SET(STAGE_experts), SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_256, .tile = {256, 128, 64},
      .why = "prompts: each weight is read once for up to 128 tokens"},
-    {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+    {SET(STAGE_experts), SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_128, .tile = {128, 128, 64}, .is_on_request = true,
      .why = "asked for: two warpgroups to a tile of 128 rows"},
-    {SET(STAGE_experts), SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX,
+    {SET(STAGE_experts), SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
      KERNEL_GEMM_64, .tile = {64, 128, 64}, .is_on_request = true,
      .why = "asked for: one warpgroup's sums end under the other's products"},
-    {LARGE, SET(CARD_HOPPER), PACKED, SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_GEMM_MMA,
+    {LARGE, SET(ARCH_HOPPER), PACKED, SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX, KERNEL_GEMM_MMA,
      .tile = {128, 64, 64}, .is_on_request = true, .why = "asked for: as on cards without wgmma"},
 
     /* with a tile that was asked for, for any number of rows: their sums are the same */
-    {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 1, 32, KERNEL_MXFP8_MATMUL,
+    {LARGE, ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_PREFILL), 1, 32, KERNEL_MXFP8_MATMUL,
      .tile = {64, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
-    {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 1, TUNING_ROWS_MAX, KERNEL_MXFP8_MATMUL,
-     .tile = {128, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
-    {LARGE, ALL_CARDS, SET(WEIGHTS_MXFP4), SET(ROW_PROMPT), 33, TUNING_ROWS_MAX,
+    {LARGE, ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_PREFILL), 1, TUNING_ROWS_MAX,
+     KERNEL_MXFP8_MATMUL, .tile = {128, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
+    {LARGE, ALL_ARCHS, SET(WEIGHTS_MXFP4), SET(PHASE_PREFILL), 33, TUNING_ROWS_MAX,
      KERNEL_MXFP8_MATMUL, .tile = {64, 128, 128}, .is_on_request = true, .why = WHY_MXFP8},
 
-    {PRODUCTS, ALL_CARDS, SET(WEIGHTS_OTHER), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
+    {MATMULS, ALL_ARCHS, SET(WEIGHTS_OTHER), BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .why = "weights that are neither BF16 nor MXFP4"},
-    {PRODUCTS, ALL_CARDS, SET(WEIGHTS_MXFP4), BOTH_KINDS, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
+    {MATMULS, ALL_ARCHS, SET(WEIGHTS_MXFP4), BOTH_PHASES, 1, TUNING_ROWS_MAX, KERNEL_MATMUL_SIMT,
      .tile = {16, 1, 32}, .is_on_request = true, .why = "asked for: float32 throughout, slow"},
 };
 const int n_tuning_rows = sizeof(tuning_rows) / sizeof(tuning_rows[0]);
 
 unsigned stage_formats(enum stage stage)
 {
-    return PRODUCTS & SET(stage) ? PACKED | SET(WEIGHTS_OTHER) : 0;
+    return MATMULS & SET(stage) ? PACKED | SET(WEIGHTS_OTHER) : 0;
 }
 
 static bool is_of(const struct tuning_row *row, const struct tuning_key *key)
 {
-    return row->stages & SET(key->stage) && row->cards & SET(key->card) &&
-           row->formats & SET(key->format) && row->kinds & SET(key->kind) &&
+    return row->stages & SET(key->stage) && row->archs & SET(key->arch) &&
+           row->formats & SET(key->format) && row->phases & SET(key->phase) &&
            key->n_rows >= row->n_rows_min && key->n_rows <= row->n_rows_max;
 }
 
-static bool is_as_wished(const struct tuning_row *row, const struct wish *w)
+static bool is_as_requested(const struct tuning_row *row, const struct kernel_request *w)
 {
-    return (w->family == FAMILY_AUTO ? !row->is_on_request || w->tile_rows > 0
-                                     : kernel_texts[row->kernel].family == w->family) &&
+    return (w->op_class == OPCLASS_AUTO ? !row->is_on_request || w->tile_rows > 0
+                                        : kernel_texts[row->kernel].op_class == w->op_class) &&
            (w->tile_rows == 0 ||
             (row->tile.rows == w->tile_rows && row->tile.tokens == w->tile_tokens));
 }
 
-const struct tuning_row *tuning_find(const struct tuning_key *key, const struct wish *wish)
+const struct tuning_row *tuning_find(const struct tuning_key *key,
+                                     const struct kernel_request *kernel_request)
 {
-    const struct tuning_row *meant = NULL;
+    const struct tuning_row *default_row = NULL;
 
     for (int i = 0; i < n_tuning_rows; i++) {
         const struct tuning_row *row = &tuning_rows[i];
 
         if (!is_of(row, key))
             continue;
-        if (is_as_wished(row, wish))
+        if (is_as_requested(row, kernel_request))
             return row;
         if (!row->is_on_request)
-            meant = row;
+            default_row = row;
     }
-    return meant;
+    return default_row;
 }

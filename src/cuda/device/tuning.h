@@ -21,48 +21,51 @@ enum stage {
 };
 
 /* X(card, capability's major from, to, text) */
-#define CARD_LIST(X)                                                                               \
+#define ARCH_LIST(X)                                                                               \
     X(AMPERE, 8, 8, "Ampere or Ada")                                                               \
     X(HOPPER, 9, 9, "Hopper")                                                                      \
     X(BLACKWELL, 10, 11, "Blackwell, data centre (tcgen05)")                                       \
     X(BLACKWELL_RTX, 12, 12, "Blackwell, consumer and DGX Spark (block-scaled mma.sync)")
 
-enum card {
-#define CARD_ENUM(card, from, to, text) CARD_##card,
-    CARD_LIST(CARD_ENUM)
-#undef CARD_ENUM
-        N_CARDS
+enum arch {
+#define ARCH_ENUM(arch, from, to, text) ARCH_##arch,
+    ARCH_LIST(ARCH_ENUM)
+#undef ARCH_ENUM
+        N_ARCHS
 };
 
 /* What a kernel computes with: the words of --mxfp4-backend and --attention-backend. X(family, word) */
-#define FAMILY_LIST(X)                                                                             \
+#define OPCLASS_LIST(X)                                                                            \
     X(AUTO, "auto") /* as a wish: what the table means for the card; of kernels: no products */    \
     X(NATIVE, "native") /* block-scaled mma.sync over MXFP4 and MXFP8 */                           \
     X(WGMMA, "wgmma")   /* a warp group's products, operands in shared memory */                   \
     X(MMA, "mma")       /* mma.sync.m16n8k16 in bf16 or fp16 */                                    \
     X(SIMT, "simt")     /* float32, no tensor cores */
 
-enum family {
-#define FAMILY_ENUM(family, word) FAMILY_##family,
-    FAMILY_LIST(FAMILY_ENUM)
-#undef FAMILY_ENUM
-        N_FAMILIES
+enum op_class {
+#define OPCLASS_ENUM(op_class, word) OPCLASS_##op_class,
+    OPCLASS_LIST(OPCLASS_ENUM)
+#undef OPCLASS_ENUM
+        N_OPCLASSES
 };
 
 /* X(kernel, family, symbol, text): the symbol is its function's name in the sources, by which the report of
  * what ran knows it. */
 #define KERNEL_LIST(X)                                                                             \
-    X(EMBED, AUTO, "embed", "a block a row")                                                       \
-    X(JOIN, AUTO, "join", "a block a row")                                                         \
+    X(EMBED_RMSNORM, AUTO, "embed_rmsnorm", "a block a row")                                       \
+    X(RESIDUAL_RMSNORM, AUTO, "residual_rmsnorm", "a block a row")                                 \
     X(SAMPLE, AUTO, "sample", "a block a row")                                                     \
     X(DECODE_QKV, MMA, "qkv_kernel",                                                               \
       "norm, products, rotation and pages in one; rings of cp.async")                              \
-    X(DECODE_PRODUCT, MMA, "product_kernel", "norm before, residual behind; rings of cp.async")    \
+    X(DECODE_MATMUL, MMA, "decode_matmul_kernel",                                                  \
+      "norm before, residual behind; rings of cp.async")                                           \
     X(DECODE_OUT, MMA, "out_kernel", "residual behind, and the router's products of what it made") \
     X(DECODE_ENTRIES, MMA, "up_kernel", "blocks share the experts of a token; rings of cp.async")  \
     X(DECODE_GROUPED, MMA, "grouped_kernel", "an expert for all its tokens; rings of cp.async")    \
-    X(DECODE_WIDE, MMA, "wide_kernel", "rounded rows and weights through one ring of cp.async")    \
-    X(DECODE_HELD, MMA, "held_kernel", "a block keeps its weights, and tokens come past them")     \
+    X(DECODE_GEMM, MMA, "decode_gemm_kernel",                                                      \
+      "rounded rows and weights through one ring of cp.async")                                     \
+    X(DECODE_SMEM_RESIDENT, MMA, "smem_resident_kernel",                                           \
+      "a block keeps its weights, and tokens come past them")                                      \
     X(DECODE_HEAD, MMA, "head_kernel", "a block keeps its tokens, and weights come past them")     \
     X(DECODE_ROUTE, MMA, "route_kernel",                                                           \
       "eight blocks share the columns, and each chooses for a row; sums in their shared memory")   \
@@ -71,16 +74,16 @@ enum family {
       "weights as operand A from registers, tiles of 256 rows")                                    \
     X(GEMM_128, WGMMA, "gemm_128_kernel", "the same of 128 rows, two warpgroups to a tile")        \
     X(GEMM_64, WGMMA, "gemm_64_kernel", "the same of 64 rows, warpgroups by turns")                \
-    X(GEMM_MMA, MMA, "prompt_mma_kernel", "weights expanded once for up to 128 tokens; ldmatrix")  \
+    X(GEMM_MMA, MMA, "prefill_mma_kernel", "weights expanded once for up to 128 tokens; ldmatrix") \
     X(MXFP8_MATMUL, NATIVE, "mxfp8_matmul_kernel", "block-scaled products of MXFP8 rows")          \
     X(MATMUL_SIMT, SIMT, "plain_kernel", "a warp a row of weights, float32")                       \
     X(ATTN_SIMT, SIMT, "attn_kernel", "splits of 256 keys, merged in order, float32")              \
     X(ATTN_DECODE, MMA, "attn_decode", "a block a split of a row's keys, queries as columns")      \
-    X(ATTN_PROMPT, MMA, "attn_prompt", "16 tokens with 8 heads a block, walking pages")            \
+    X(ATTN_PREFILL, MMA, "attn_prefill", "16 tokens with 8 heads a block, walking pages")          \
     X(ATTN_SM90, WGMMA, "attn_sm90", "24 tokens with 8 heads a block, walking pages")
 
 enum kernel {
-#define KERNEL_ENUM(kernel, family, symbol, text) KERNEL_##kernel,
+#define KERNEL_ENUM(kernel, op_class, symbol, text) KERNEL_##kernel,
     KERNEL_LIST(KERNEL_ENUM)
 #undef KERNEL_ENUM
         N_KERNELS
@@ -88,12 +91,12 @@ enum kernel {
 
 struct kernel_text {
     const char *name; /* "MATMUL_MMA" */
-    enum family family;
+    enum op_class op_class;
     const char *symbol, *text;
 };
 extern const struct kernel_text kernel_texts[N_KERNELS];
-extern const char *const family_words[N_FAMILIES];
-extern const char *const card_texts[N_CARDS];
+extern const char *const opclass_names[N_OPCLASSES];
+extern const char *const arch_texts[N_ARCHS];
 
 /* How the weights of a product lie. X(format) */
 #define FORMAT_LIST(X)                                                                             \
@@ -123,7 +126,7 @@ struct tile {
 };
 
 struct tuning_row {
-    unsigned stages, cards, formats, kinds;
+    unsigned stages, archs, formats, phases;
     int n_rows_min, n_rows_max; /* rows of that kind in the step; of logits and sample: samples */
     enum kernel kernel;
     struct tile tile;
@@ -135,29 +138,30 @@ extern const int n_tuning_rows;
 
 struct tuning_key {
     enum stage stage;
-    enum card card;
+    enum arch arch;
     enum weight_format format;
-    enum row_kind kind;
+    enum phase phase;
     int n_rows;
 };
 
 /* What was asked for by name. */
-struct wish {
-    enum family family;         /* AUTO: any */
+struct kernel_request {
+    enum op_class op_class;     /* AUTO: any */
     int tile_rows, tile_tokens; /* 0: any */
 };
 
 /* The row that is as wished; where there is none of that kind for the key, the one that is meant for it.
  * NULL: neither, which the unit test excludes. */
-const struct tuning_row *tuning_find(const struct tuning_key *key, const struct wish *wish);
+const struct tuning_row *tuning_find(const struct tuning_key *key,
+                                     const struct kernel_request *kernel_request);
 
-/* N_CARDS: none of ours. */
-enum card card_of_capability(int major);
+/* N_ARCHS: none of ours. */
+enum arch arch_of_capability(int major);
 /* Whether machine code of these architectures, "80 90a" as nvcc names them, is for a card of that capability: it runs
  * on later minor ones too, but with an "a" on that one alone. */
-bool card_has_code(const char *archs, int major, int minor);
-/* "AMPERE"; N_CARDS: none of ours. */
-enum card card_of_name(const char *name);
+bool arch_has_code(const char *archs, int major, int minor);
+/* "AMPERE"; N_ARCHS: none of ours. */
+enum arch arch_of_name(const char *name);
 
 /* The formats that a stage's weights can have; 0: it has no product of weights. */
 unsigned stage_formats(enum stage stage);

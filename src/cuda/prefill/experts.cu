@@ -14,16 +14,16 @@ static __device__ void list_experts(const struct grouping &g, const int *counts,
 
     for (int e0 = 0; e0 < n_experts; e0 += GROUP_THREADS) {
         const int e = e0 + threadIdx.x, count = e < n_experts ? counts[e] : 0;
-        int n_here, n_active_here;
-        const int first = n + sum_before(count, room, GROUP_WARPS, &n_here);
-        const int at = n_active + sum_before(count > 0 ? 1 : 0, room, GROUP_WARPS, &n_active_here);
+        int n_local, n_active_local;
+        const int first = n + sum_before(count, room, GROUP_WARPS, &n_local);
+        const int at = n_active + sum_before(count > 0 ? 1 : 0, room, GROUP_WARPS, &n_active_local);
 
         if (e < n_experts)
             g.first[e] = first;
         if (count > 0)
             g.active[at] = e;
-        n += n_here;
-        n_active += n_active_here;
+        n += n_local;
+        n_active += n_active_local;
     }
     if (threadIdx.x == 0) {
         g.first[n_experts] = n;

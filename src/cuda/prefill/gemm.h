@@ -48,11 +48,11 @@ static inline int gemm_rows(enum gemm_shape shape)
 
 static inline int gemm_tokens_max(enum gemm_shape shape)
 {
-#define GEMM_SHAPE_MAX(shape, rows, widest, ...) widest,
-    static const int widest[] = {GEMM_SHAPES(GEMM_SHAPE_MAX)};
+#define GEMM_SHAPE_MAX(shape, rows, max_tokens, ...) max_tokens,
+    static const int max_tokens[] = {GEMM_SHAPES(GEMM_SHAPE_MAX)};
 #undef GEMM_SHAPE_MAX
 
-    return widest[shape];
+    return max_tokens[shape];
 }
 
 /* ---- operands: (chunk of 64 columns, row, 128 bytes) ----
@@ -112,7 +112,7 @@ void launch_operand(cudaStream_t stream, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies);
 
-/* ---- tiles.cu: which rows of an operand meet which expert ---- */
+/* ---- expert_lists.cu: which rows of an operand meet which expert ---- */
 
 struct expert_rows {
     int32_t expert, first_row, n_rows;
@@ -146,8 +146,8 @@ void launch_expert_lists(cudaStream_t stream, const struct expert_lists *out, co
                          const float *gates, int n_entries, int n_experts, int n_tile_tokens);
 
 /* h[t] = sum of parts[t * n_ranks ..] in order, (n_rows, n) floats. */
-void launch_sum_parts(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
-                      int64_t n);
+void launch_sum_partials(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
+                         int64_t n);
 
 /* ---- gemm_sm90.cu ---- */
 

@@ -9,7 +9,7 @@
  * Each sum runs over all columns in order, in one accumulator: its bits depend on nothing but its row and its
  * token. Flops 2 rows columns tokens; bound by the tensor cores from some hundred tokens on one matrix. Bytes of a
  * tile for each 64 columns: 34 a row of MXFP4 or 128 of BF16, and 128 a token. */
-#include "cuda/prefill/gemm_mma_ends.cuh"
+#include "cuda/prefill/gemm_mma_epilogue.cuh"
 
 enum { BAND_TILES = 8 }; /* of tokens that go over the rows together: what they read is in L2 */
 
@@ -55,42 +55,42 @@ static __device__ __forceinline__ bool find_mma_tile(const struct launch_plan &p
 
 /* ---- the kernel ---- */
 
-template <enum format FORMAT, class SHARE>
-static __global__ void __launch_bounds__(SHARE::THREADS, 2)
-    prompt_mma_kernel(const __grid_constant__ struct launch_plan p, int n_stages)
+template <enum format FORMAT, class WARP_LAYOUT>
+static __global__ void __launch_bounds__(WARP_LAYOUT::THREADS, 2)
+    prefill_mma_kernel(const __grid_constant__ struct launch_plan p, int n_stages)
 {
     extern __shared__ __align__(128) unsigned char room[];
-    const struct my_part mine = my_part_of<SHARE>();
+    const struct thread_slice mine = thread_slice_of<WARP_LAYOUT>();
     const uint32_t info = shared_address(room), ring = info + MMA_INFO_BYTES;
-    float d[SHARE::ROW_TILES][SHARE::COLS][4] = {};
-    int less[SHARE::ROW_TILES][2];
-    struct lane_ends<SHARE> ends;
+    float d[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4] = {};
+    int scale_shift[WARP_LAYOUT::ROW_TILES][2];
+    struct lane_epilogue<WARP_LAYOUT> epilogue;
     struct tile tile;
 
-    if (!find_mma_tile(p, SHARE::TOKENS, &tile))
+    if (!find_mma_tile(p, WARP_LAYOUT::TOKENS, &tile))
         return;
-    const struct feed f = feed_of<FORMAT>(p, tile);
+    const struct tile_source f = tile_source_of<FORMAT>(p, tile);
 
-    look_rows_up<FORMAT>(p, tile, info);
-    find_less<SHARE>(less, mine, info);
-    add_tile<FORMAT, SHARE>(d, f, f.n_units * rounding_terms(p.g.x.rounding), n_stages, ring, mine,
-                            less);
-    find_lane_ends<FORMAT, SHARE>(&ends, mine, info);
+    load_row_info<FORMAT>(p, tile, info);
+    load_scale_shift<WARP_LAYOUT>(scale_shift, mine, info);
+    add_tile<FORMAT, WARP_LAYOUT>(d, f, f.n_units * rounding_terms(p.g.x.rounding), n_stages, ring,
+                                  mine, scale_shift);
+    load_lane_epilogue<FORMAT, WARP_LAYOUT>(&epilogue, mine, info);
     if (p.g.units.data != NULL)
-        put_gated<SHARE>(p, tile, d, mine, ends);
+        store_gated<WARP_LAYOUT>(p, tile, d, mine, epilogue);
     else if (p.g.out_width[tile.job] % 2 == 0 && tile.row + MMA_ROWS <= p.jobs[tile.job].n_rows)
-        put_sums<SHARE, true>(p, tile, d, mine, ends);
+        store_sums<WARP_LAYOUT, true>(p, tile, d, mine, epilogue);
     else
-        put_sums<SHARE, false>(p, tile, d, mine, ends);
+        store_sums<WARP_LAYOUT, false>(p, tile, d, mine, epilogue);
 }
 
 /* ---- host ---- */
 
 /* X(tokens, the warps' sharing) */
 #define MMA_SHAPES(X)                                                                              \
-    X(32, sharing<1, 4, 8>)                                                                        \
-    X(64, sharing<2, 4, 8>)                                                                        \
-    X(128, sharing<4, 8, 4>)
+    X(32, warp_layout<1, 4, 8>)                                                                    \
+    X(64, warp_layout<2, 4, 8>)                                                                    \
+    X(128, warp_layout<4, 8, 4>)
 
 static const struct {
     int n_tokens, n_threads;
@@ -100,7 +100,8 @@ static const struct {
 #define MMA_SHAPE(tokens, ...)                                                                     \
     {tokens,                                                                                       \
      __VA_ARGS__::THREADS,                                                                         \
-     {prompt_mma_kernel<FORMAT_BF16, __VA_ARGS__>, prompt_mma_kernel<FORMAT_MXFP4, __VA_ARGS__>},  \
+     {prefill_mma_kernel<FORMAT_BF16, __VA_ARGS__>,                                                \
+      prefill_mma_kernel<FORMAT_MXFP4, __VA_ARGS__>},                                              \
      {mma_stage_bytes<FORMAT_BF16, tokens>(), mma_stage_bytes<FORMAT_MXFP4, tokens>()}},
     MMA_SHAPES(MMA_SHAPE)
 #undef MMA_SHAPE

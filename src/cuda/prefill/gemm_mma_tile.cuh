@@ -3,7 +3,7 @@
 #ifndef CUDA_PREFILL_GEMM_MMA_TILE_CUH
 #define CUDA_PREFILL_GEMM_MMA_TILE_CUH
 
-#include "cuda/prefill/gemm_ends.cuh"
+#include "cuda/prefill/gemm_epilogue.cuh"
 #include "cuda/common/ring.cuh"
 
 enum {
@@ -15,7 +15,7 @@ enum {
 };
 
 /* How a block's warps share a tile: ROW_TILES tiles of 16 rows and COLS columns of 8 tokens each. */
-template <int ROW_TILES_, int COLS_, int WARPS_> struct sharing {
+template <int ROW_TILES_, int COLS_, int WARPS_> struct warp_layout {
     enum {
         ROW_TILES = ROW_TILES_,
         COLS = COLS_,
@@ -43,7 +43,7 @@ template <enum format FORMAT, int TOKENS> static HOST_DEVICE constexpr int mma_s
 }
 
 /* What a thread copies of each chunk: pieces of the operand, and of units of W. */
-struct feed {
+struct tile_source {
     const char *operand;
     const unsigned char *unit;
     int chunk_bytes;      /* of the operand: a step has some 10,000 rows at most */
@@ -54,8 +54,8 @@ struct feed {
 };
 
 template <enum format FORMAT>
-static __device__ __forceinline__ struct feed feed_of(const struct launch_plan &p,
-                                                      const struct tile &tile)
+static __device__ __forceinline__ struct tile_source tile_source_of(const struct launch_plan &p,
+                                                                    const struct tile &tile)
 {
     const struct job *job = &p.jobs[tile.job];
     const int n_units = (int)units_of(matrix_columns(&p.g.w[0]), UNIT_COLUMNS);
@@ -74,25 +74,25 @@ static __device__ __forceinline__ struct feed feed_of(const struct launch_plan &
 }
 
 /* Asks for the next chunk. What has no source keeps what it was: nobody looks at its products. */
-template <enum format FORMAT, class SHARE>
-static __device__ __forceinline__ void load_chunk(struct feed *f, uint32_t stage)
+template <enum format FORMAT, class WARP_LAYOUT>
+static __device__ __forceinline__ void load_chunk(struct tile_source *f, uint32_t stage)
 {
     enum {
         UNIT_PIECES = packed_bytes<FORMAT>() / LANE_BYTES,
         ROW_PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES
     };
     const uint32_t to = stage + threadIdx.x * LANE_BYTES,
-                   units = to + SHARE::TOKENS * OPERAND_ROW_BYTES;
+                   units = to + WARP_LAYOUT::TOKENS * OPERAND_ROW_BYTES;
 
 #pragma unroll
-    for (int i = 0; i < SHARE::TOKENS * ROW_PIECES; i += SHARE::THREADS)
+    for (int i = 0; i < WARP_LAYOUT::TOKENS * ROW_PIECES; i += WARP_LAYOUT::THREADS)
         if ((int)(threadIdx.x + i) / ROW_PIECES < f->n_tokens)
             copy_16(to + i * OPERAND_PIECE_BYTES, f->operand + i * OPERAND_PIECE_BYTES);
 #pragma unroll
     for (int u = 0; u < MMA_UNITS; u++)
 #pragma unroll
-        for (int i = 0; i < UNIT_PIECES; i += SHARE::THREADS)
-            if ((i + SHARE::THREADS <= UNIT_PIECES || threadIdx.x < UNIT_PIECES - i) &&
+        for (int i = 0; i < UNIT_PIECES; i += WARP_LAYOUT::THREADS)
+            if ((i + WARP_LAYOUT::THREADS <= UNIT_PIECES || threadIdx.x < UNIT_PIECES - i) &&
                 (u == 0 || f->is_full))
                 copy_16(units + u * packed_bytes<FORMAT>() + i * LANE_BYTES,
                         f->unit + u * f->row_bytes + i * LANE_BYTES);
@@ -124,21 +124,23 @@ static __device__ __forceinline__ uint2 load_8(uint32_t address)
 }
 
 /* The warp's place in its tile. */
-struct my_part {
+struct thread_slice {
     int row_tile, col; /* its first */
 };
 
-template <class SHARE> static __device__ __forceinline__ struct my_part my_part_of(void)
+template <class WARP_LAYOUT>
+static __device__ __forceinline__ struct thread_slice thread_slice_of(void)
 {
     const int warp = threadIdx.x / WARP_LANES;
 
-    return {warp % SHARE::ROW_WARPS * SHARE::ROW_TILES, warp / SHARE::ROW_WARPS * SHARE::COLS};
+    return {warp % WARP_LAYOUT::ROW_WARPS * WARP_LAYOUT::ROW_TILES,
+            warp / WARP_LAYOUT::ROW_WARPS * WARP_LAYOUT::COLS};
 }
 
 /* Fragments of both products of a block of 32 columns of one tile of rows. */
 template <enum format FORMAT>
 static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t units, int row_tile,
-                                                  int block, const int less[2])
+                                                  int block, const int scale_shift[2])
 {
     const int lane = threadIdx.x % WARP_LANES, tile = row_tile % UNIT_TILES;
     const uint32_t unit = units + row_tile / UNIT_TILES * packed_bytes<FORMAT>();
@@ -149,8 +151,8 @@ static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t uni
             load_4(unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
                    tile * UNIT_BLOCKS * 2) >>
             block * 16;
-        const uint32_t even = relative_scale(scales & 255, less[0]);
-        const uint32_t odd = relative_scale(scales >> 8 & 255, less[1]);
+        const uint32_t even = relative_scale(scales & 255, scale_shift[0]);
+        const uint32_t odd = relative_scale(scales >> 8 & 255, scale_shift[1]);
         uint32_t low[4], high[4];
 
         halves_of_word(low, codes.x);
@@ -172,35 +174,35 @@ static __device__ __forceinline__ void load_block(uint32_t a[2][4], uint32_t uni
 }
 
 /* d += the stage's 64 columns. */
-template <enum format FORMAT, class SHARE>
-static __device__ __forceinline__ void add_chunk(float (&d)[SHARE::ROW_TILES][SHARE::COLS][4],
-                                                 uint32_t stage, struct my_part mine,
-                                                 const int (&less)[SHARE::ROW_TILES][2])
+template <enum format FORMAT, class WARP_LAYOUT>
+static __device__ __forceinline__ void
+add_chunk(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], uint32_t stage,
+          struct thread_slice mine, const int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2])
 {
     const int lane = threadIdx.x % WARP_LANES;
-    const uint32_t units = stage + SHARE::TOKENS * OPERAND_ROW_BYTES;
+    const uint32_t units = stage + WARP_LAYOUT::TOKENS * OPERAND_ROW_BYTES;
     /* of the pair of columns at hand: the lane's row of one of four matrices */
     const uint32_t row = stage + (mine.col * 8 + lane / 16 * 8 + lane % 8) * OPERAND_ROW_BYTES;
 
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
-        uint32_t a[SHARE::ROW_TILES][2][4];
+        uint32_t a[WARP_LAYOUT::ROW_TILES][2][4];
 
 #pragma unroll
-        for (int r = 0; r < SHARE::ROW_TILES; r++)
-            load_block<FORMAT>(a[r], units, mine.row_tile + r, block, less[r]);
+        for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++)
+            load_block<FORMAT>(a[r], units, mine.row_tile + r, block, scale_shift[r]);
 #pragma unroll
         for (int product = 0; product < 2; product++) {
             const int piece = (block * 2 + product) * 2 + lane / 8 % 2;
             const uint32_t at = row + (piece ^ lane % 8) * OPERAND_PIECE_BYTES;
 
 #pragma unroll
-            for (int c = 0; c < SHARE::COLS; c += 2) {
+            for (int c = 0; c < WARP_LAYOUT::COLS; c += 2) {
                 uint32_t b[4];
 
                 load_matrices(b, at + c * 8 * OPERAND_ROW_BYTES);
 #pragma unroll
-                for (int r = 0; r < SHARE::ROW_TILES; r++)
+                for (int r = 0; r < WARP_LAYOUT::ROW_TILES; r++)
 #pragma unroll
                     for (int i = 0; i < 2; i++) {
                         if (FORMAT == FORMAT_MXFP4)
@@ -214,7 +216,7 @@ static __device__ __forceinline__ void add_chunk(float (&d)[SHARE::ROW_TILES][SH
 }
 
 /* Until the chunk that is oldest of n_stages - 1 is there. */
-static __device__ __forceinline__ void wait_for_oldest(int n_stages)
+static __device__ __forceinline__ void cp_async_wait_oldest(int n_stages)
 {
     if (n_stages == 2)
         copy_wait<0>();
@@ -224,27 +226,28 @@ static __device__ __forceinline__ void wait_for_oldest(int n_stages)
         copy_wait<2>();
 }
 
-template <enum format FORMAT, class SHARE>
+template <enum format FORMAT, class WARP_LAYOUT>
 static __device__ __forceinline__ void
-add_tile(float (&d)[SHARE::ROW_TILES][SHARE::COLS][4], struct feed f, int n_chunks, int n_stages,
-         uint32_t ring, struct my_part mine, const int (&less)[SHARE::ROW_TILES][2])
+add_tile(float (&d)[WARP_LAYOUT::ROW_TILES][WARP_LAYOUT::COLS][4], struct tile_source f,
+         int n_chunks, int n_stages, uint32_t ring, struct thread_slice mine,
+         const int (&scale_shift)[WARP_LAYOUT::ROW_TILES][2])
 {
-    const uint32_t bytes = mma_stage_bytes<FORMAT, SHARE::TOKENS>();
+    const uint32_t bytes = mma_stage_bytes<FORMAT, WARP_LAYOUT::TOKENS>();
     const uint32_t end = ring + n_stages * bytes;
     uint32_t from = ring, to = ring;
 
     for (int chunk = 0; chunk < n_stages - 1; chunk++, to += bytes) {
         if (chunk < n_chunks)
-            load_chunk<FORMAT, SHARE>(&f, to);
+            load_chunk<FORMAT, WARP_LAYOUT>(&f, to);
         copy_commit();
     }
     for (int chunk = 0; chunk < n_chunks; chunk++) {
-        wait_for_oldest(n_stages);
+        cp_async_wait_oldest(n_stages);
         __syncthreads(); /* and all have left the stage that is filled next */
         if (chunk + n_stages - 1 < n_chunks)
-            load_chunk<FORMAT, SHARE>(&f, to);
+            load_chunk<FORMAT, WARP_LAYOUT>(&f, to);
         copy_commit();
-        add_chunk<FORMAT, SHARE>(d, from, mine, less);
+        add_chunk<FORMAT, WARP_LAYOUT>(d, from, mine, scale_shift);
         from = from + bytes == end ? ring : from + bytes;
         to = to + bytes == end ? ring : to + bytes;
     }

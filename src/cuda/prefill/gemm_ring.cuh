@@ -8,10 +8,10 @@
 
 /* Addresses in shared memory. `staging` and `info` are a consumer's own. */
 struct ring {
-    uint32_t operand, units, staging, info, full, empty, turns;
+    uint32_t operand, units, staging, info, full, empty, order_barriers;
     int stage;
-    uint32_t parity;  /* of the barriers' phase */
-    uint32_t n_turns; /* of a consumer, that it had */
+    uint32_t parity;        /* of the barriers' phase */
+    uint32_t n_order_waits; /* of a consumer, that it had */
 };
 
 /* One thread of the block makes it ready for all. */
@@ -26,18 +26,18 @@ static __device__ __forceinline__ void ring_init(struct ring *r, const void *roo
     r->info = r->units + FORM::STAGES * FORM::TILE_UNITS * FORM::UNIT_BYTES;
     r->full = r->info + CONSUMERS * FORM::ROWS_INFO_BYTES;
     r->empty = r->full + STAGES_MAX * 8;
-    r->turns = r->empty + STAGES_MAX * 8;
+    r->order_barriers = r->empty + STAGES_MAX * 8;
     r->stage = 0;
     r->parity = 0;
-    r->n_turns = 0;
+    r->n_order_waits = 0;
     if (threadIdx.x == 0) {
         for (int i = 0; i < FORM::STAGES; i++) {
-            barrier_init(r->full + i * 8, FORM::TILE_UNITS);
-            barrier_init(r->empty + i * 8, (FORM::IS_BY_TURNS ? 1 : CONSUMERS) * GROUP_THREADS);
+            mbarrier_init(r->full + i * 8, FORM::TILE_UNITS);
+            mbarrier_init(r->empty + i * 8, (FORM::IS_PINGPONG ? 1 : CONSUMERS) * GROUP_THREADS);
         }
         for (int i = 0; i < CONSUMERS; i++)
-            barrier_init(r->turns + i * 8, GROUP_THREADS);
-        barriers_are_ready();
+            mbarrier_init(r->order_barriers + i * 8, GROUP_THREADS);
+        mbarrier_init_fence();
     }
     __syncthreads();
 }
@@ -61,16 +61,16 @@ template <class FORM> static __device__ __forceinline__ void skip(struct ring *r
 
 /* Waits for the group's turn: barriers tell phases apart only by their parity, so a group may look at a stage only
  * when the other has had all that come before. The first turn is the first group's. */
-static __device__ __forceinline__ void turn_wait(struct ring *r, int group)
+static __device__ __forceinline__ void order_wait(struct ring *r, int group)
 {
-    barrier_wait(r->turns + group * 8, (r->n_turns + (group == 0 ? 1 : 0)) & 1);
-    r->n_turns++;
+    mbarrier_wait(r->order_barriers + group * 8, (r->n_order_waits + (group == 0 ? 1 : 0)) & 1);
+    r->n_order_waits++;
 }
 
 /* The group has seen all of its stages come. */
-static __device__ __forceinline__ void turn_pass(const struct ring &r, int group)
+static __device__ __forceinline__ void order_arrive(const struct ring &r, int group)
 {
-    barrier_arrive(r.turns + (1 - group) * 8);
+    mbarrier_arrive(r.order_barriers + (1 - group) * 8);
 }
 
 template <class FORM>
@@ -112,8 +112,8 @@ static __device__ __forceinline__ void produce(const struct launch_plan &p, stru
         for (int chunk = 0; chunk < n_chunks; chunk++) {
             const uint32_t full = r.full + r.stage * 8;
 
-            barrier_wait(r.empty + r.stage * 8, r.parity ^ 1);
-            barrier_expect(full, unit_bytes + operand_bytes);
+            mbarrier_wait(r.empty + r.stage * 8, r.parity ^ 1);
+            mbarrier_expect_tx(full, unit_bytes + operand_bytes);
             if (operand_bytes > 0)
                 bulk_load(operand_at<FORM>(r, r.stage), operand + chunk * chunk_bytes,
                           operand_bytes, full);

@@ -17,11 +17,11 @@
 
 enum {
     WARP_TILES = WARP_ROWS / TILE_ROWS,
-    WARP_COLS = WARP_TOKENS / PRODUCT_COLUMNS,
+    WARP_COLS = WARP_TOKENS / MMA_BLOCK_COLUMNS,
     TOKEN_BLOCKS_MAX = 8 /* blocks that share the tokens of an expert */
 };
 
-struct product {
+struct mxfp8_gemm {
     struct matmul m;
     struct mxfp8_rows x, units;
 };
@@ -35,13 +35,13 @@ struct place {
 /* ---- products of a warp ---- */
 
 /* What a lane holds of a unit of weights, and of the tokens' scales. */
-struct held {
+struct unit_regs {
     uint4 codes[WARP_TILES];
     uint32_t row_scales[WARP_TILES], token_scales[WARP_COLS];
 };
 
-static __device__ __forceinline__ void hold_unit(struct held *h, const unsigned char *unit,
-                                                 int first_tile)
+static __device__ __forceinline__ void load_unit_regs(struct unit_regs *h,
+                                                      const unsigned char *unit, int first_tile)
 {
     const int lane = threadIdx.x % WARP_LANES;
     const uint2 scales = *reinterpret_cast<const uint2 *>(unit + MXFP4_SCALES_OFFSET +
@@ -60,7 +60,8 @@ static __device__ __forceinline__ void hold_unit(struct held *h, const unsigned 
 /* One block of the stage's four; tokens: the warp's first one's bytes. */
 template <int BLOCK>
 static __device__ __forceinline__ void add_block(float acc[WARP_TILES][WARP_COLS][4],
-                                                 const struct held &h, const unsigned char *tokens)
+                                                 const struct unit_regs &h,
+                                                 const unsigned char *tokens)
 {
     const int lane = threadIdx.x % WARP_LANES;
     uint32_t a[WARP_TILES][4];
@@ -76,7 +77,7 @@ static __device__ __forceinline__ void add_block(float acc[WARP_TILES][WARP_COLS
 #pragma unroll
     for (int c = 0; c < WARP_COLS; c++) {
         const uint2 bytes =
-            *reinterpret_cast<const uint2 *>(tokens + c * PRODUCT_COLUMNS * STAGE_COLUMNS +
+            *reinterpret_cast<const uint2 *>(tokens + c * MMA_BLOCK_COLUMNS * STAGE_COLUMNS +
                                              codes_offset(lane / 4, BLOCK) + lane % 4 * 8);
         const uint32_t b[2] = {bytes.x, bytes.y};
 
@@ -98,15 +99,15 @@ static __device__ __forceinline__ void add_stage(float acc[WARP_TILES][WARP_COLS
                              place.token + threadIdx.x % WARP_LANES / 4;
     const unsigned char *unit = stage + place.row_warp / 2 * UNITS_BYTES;
     const int first_tile = place.row_warp % 2 * WARP_TILES;
-    struct held h;
+    struct unit_regs h;
 
 #pragma unroll
     for (int c = 0; c < WARP_COLS; c++)
-        h.token_scales[c] = scales[c * PRODUCT_COLUMNS];
-    hold_unit(&h, unit, first_tile);
+        h.token_scales[c] = scales[c * MMA_BLOCK_COLUMNS];
+    load_unit_regs(&h, unit, first_tile);
     add_block<0>(acc, h, tokens);
     add_block<1>(acc, h, tokens);
-    hold_unit(&h, unit + MXFP4_UNIT_BYTES, first_tile);
+    load_unit_regs(&h, unit + MXFP4_UNIT_BYTES, first_tile);
     add_block<2>(acc, h, tokens);
     add_block<3>(acc, h, tokens);
 }
@@ -124,7 +125,7 @@ add_columns(float acc[WARP_TILES][WARP_COLS][4], const struct source<ROWS> &sour
     for (int i = 0, slot = 0; i < n_stages; i++) {
         const int last = (slot == 0 ? S::STAGES : slot) - 1; /* read a stage ago */
 
-        copies_wait<S::STAGES - 2>();
+        cp_async_wait<S::STAGES - 2>();
         __syncthreads();
         copy_stage<ROWS>(ring + last * S::STAGE_BYTES, source, i + S::STAGES - 1, n_stages);
         if (is_needed)
@@ -136,7 +137,7 @@ add_columns(float acc[WARP_TILES][WARP_COLS][4], const struct source<ROWS> &sour
 
 /* ---- ends: a lane has rows 2 g and 2 g + 1 of a tile, tokens 2 t and 2 t + 1 of eight ---- */
 
-static __device__ float bias_at(const struct product &p, const struct task &task, int64_t row)
+static __device__ float bias_at(const struct mxfp8_gemm &p, const struct task &task, int64_t row)
 {
     const struct tensor *bias = &p.m.bias[task.job];
 
@@ -146,7 +147,8 @@ static __device__ float bias_at(const struct product &p, const struct task &task
 }
 
 /* Of a lane's rows in each of the warp's tiles; row: its first. */
-static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2], const struct product &p,
+static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2],
+                                                 const struct mxfp8_gemm &p,
                                                  const struct task &task, int64_t row)
 {
 #pragma unroll
@@ -156,7 +158,7 @@ static __device__ __forceinline__ void find_bias(float bias[WARP_TILES][2], cons
 
 /* row: of the lane's in the warp's first tile. */
 static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
-                                  const struct product &p, const struct task &task, int64_t row,
+                                  const struct mxfp8_gemm &p, const struct task &task, int64_t row,
                                   int token)
 {
     const int64_t n_rows = matrix_rows(task.w), width = p.m.out_width[task.job];
@@ -165,7 +167,7 @@ static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
     find_bias(bias, p, task, row);
 #pragma unroll
     for (int k = 0; k < WARP_COLS * 2; k++) {
-        const int at = token + k / 2 * PRODUCT_COLUMNS + k % 2;
+        const int at = token + k / 2 * MMA_BLOCK_COLUMNS + k % 2;
         float *out = p.m.out[task.job] + (task.first + at) * width + row;
 
         if (at >= task.n)
@@ -182,7 +184,7 @@ static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
 
 /* acc[..][..][0 and 1] = gated units; sizes: the largest of the warp's 16, for each of its tokens. */
 static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t *sizes,
-                                  const struct product &p, const struct task &task, int64_t row)
+                                  const struct mxfp8_gemm &p, const struct task &task, int64_t row)
 {
     const int lane = threadIdx.x % WARP_LANES;
     float bias[WARP_TILES][2];
@@ -202,7 +204,7 @@ static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t 
         }
         size = largest_over<28>(size);
         if (lane / 4 == 0)
-            sizes[k / 2 * PRODUCT_COLUMNS + lane * 2 + k % 2] = size;
+            sizes[k / 2 * MMA_BLOCK_COLUMNS + lane * 2 + k % 2] = size;
     }
 }
 
@@ -214,13 +216,13 @@ static __device__ void store_units(const float acc[WARP_TILES][WARP_COLS][4], co
 {
     const int lane = threadIdx.x % WARP_LANES;
     const int64_t block = task.row / UNIT_ROWS + place.row_warp / 2;
-    const int byte = place.row_warp % 2 * WARP_TILES * 8 + mxfp8_place(lane / 4);
+    const int byte = place.row_warp % 2 * WARP_TILES * 8 + mxfp8_position(lane / 4);
 
     if (block * MXFP4_BLOCK >= units.n_columns)
         return;
 #pragma unroll
     for (int k = 0; k < WARP_COLS * 2; k++) {
-        const int of_eight = k / 2 * PRODUCT_COLUMNS + k % 2, here = of_eight + lane % 4 * 2;
+        const int of_eight = k / 2 * MMA_BLOCK_COLUMNS + k % 2, here = of_eight + lane % 4 * 2;
         const uint32_t size = sizes[here] > others[here] ? sizes[here] : others[here];
         const uint32_t scale = mxfp8_scale(size);
         const int64_t entry = task.first + token + of_eight;
@@ -243,7 +245,7 @@ static __device__ void store_units(const float acc[WARP_TILES][WARP_COLS][4], co
 
 template <int ROWS>
 static __global__ void __launch_bounds__(shape<ROWS>::THREADS, shape<ROWS>::BLOCKS_AT_ONCE)
-    mxfp8_matmul_kernel(const __grid_constant__ struct product p)
+    mxfp8_matmul_kernel(const __grid_constant__ struct mxfp8_gemm p)
 {
     typedef struct shape<ROWS> S;
     extern __shared__ __align__(128) unsigned char ring[];
@@ -276,7 +278,7 @@ static __global__ void __launch_bounds__(shape<ROWS>::THREADS, shape<ROWS>::BLOC
 }
 
 template <int ROWS>
-static void launch_shape(cudaStream_t stream, dim3 grid, const struct product *p)
+static void launch_shape(cudaStream_t stream, dim3 grid, const struct mxfp8_gemm *p)
 {
     (void)cudaFuncSetAttribute(mxfp8_matmul_kernel<ROWS>,
                                cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -304,7 +306,7 @@ static dim3 grid_of(const struct matmul *m, int n_tile_rows)
 void launch_mxfp8_matmul(cudaStream_t stream, const struct matmul *m, const struct mxfp8_rows *x,
                          const struct mxfp8_rows *units, int tile_rows)
 {
-    struct product p = {*m, *x, {}};
+    struct mxfp8_gemm p = {*m, *x, {}};
 
     if (m->n_tokens == 0)
         return;

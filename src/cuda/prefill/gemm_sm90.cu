@@ -1,5 +1,5 @@
 /* Products of many rows on Hopper: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], for one matrix or for the
- * stack of experts, whose rows tiles.cu has listed.
+ * stack of experts, whose rows expert_lists.cu has listed.
  *
  * A block walks over tiles of 256, 128 or 64 rows of W and up to 128 tokens. One warpgroup loads: units of W as
  * they are packed, a warp each, and the tokens' operand, 64 columns at a time, through a ring in shared memory.
@@ -13,7 +13,7 @@
  *
  * Flops 2 rows columns tokens; bytes 34 a row and 128 a token for each 64 columns of a tile, from L2 but for the
  * first reading. Bound by the tensor cores from some 300 tokens on one matrix, and by the memory below. */
-#include "cuda/prefill/gemm_ends.cuh"
+#include "cuda/prefill/gemm_epilogue.cuh"
 #include "cuda/prefill/gemm_ring.cuh"
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -24,7 +24,7 @@ template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_unit(float (&d)[FORM::SUMS], uint32_t a[K_STEPS][4],
                                                 uint32_t operand)
 {
-    const uint64_t b = descriptor_of(operand);
+    const uint64_t b = wgmma_descriptor(operand);
 
     wgmma_fence();
 #pragma unroll
@@ -47,12 +47,12 @@ static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_
                                                  const struct my_rows<FORM> &rows, int u)
 {
     if (u == 0)
-        barrier_wait(r->full + r->stage * 8, r->parity);
-    load_a<FORM>(a, unit_at<FORM>(*r, r->stage, w->first_unit + u), w->warp, rows.less[u]);
+        mbarrier_wait(r->full + r->stage * 8, r->parity);
+    load_a<FORM>(a, unit_at<FORM>(*r, r->stage, w->first_unit + u), w->warp, rows.scale_shift[u]);
     add_unit<FORM, WIDTH>(d, a, operand_at<FORM>(*r, r->stage));
     wgmma_wait<1>();
     if (u == 0 && w->behind != 0)
-        barrier_arrive(w->behind);
+        mbarrier_arrive(w->behind);
     if (u + 1 == FORM::UNITS) {
         w->behind = r->empty + r->stage * 8;
         advance<FORM>(r);
@@ -68,8 +68,8 @@ static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM:
     struct walk w = {(int)threadIdx.x / WARP_LANES % GROUP_WARPS, first_unit, 0};
     uint32_t a0[K_STEPS][4], a1[K_STEPS][4];
 
-    if (FORM::IS_BY_TURNS)
-        turn_wait(r, group);
+    if (FORM::IS_PINGPONG)
+        order_wait(r, group);
     if constexpr (FORM::UNITS == 2) {
         for (int chunk = 0; chunk < n_chunks; chunk++) {
             add_chunk<FORM, WIDTH>(d[0], a0, r, &w, rows, 0);
@@ -85,10 +85,10 @@ static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM:
                 break;
         }
     }
-    if (FORM::IS_BY_TURNS)
-        turn_pass(*r, group);
+    if (FORM::IS_PINGPONG)
+        order_arrive(*r, group);
     wgmma_wait<0>();
-    barrier_arrive(w.behind);
+    mbarrier_arrive(w.behind);
 }
 
 /* The group's part of a tile, units from first_unit on. */
@@ -101,7 +101,7 @@ static __device__ __forceinline__ void compute_tile(const struct launch_plan &p,
     const int row = first_row + my_row();
     float d[FORM::UNITS][FORM::SUMS];
     struct my_rows<FORM> rows;
-    struct ends<FORM> ends;
+    struct epilogue<FORM> epilogue;
 
 #pragma unroll
     for (int u = 0; u < FORM::UNITS; u++)
@@ -114,28 +114,28 @@ static __device__ __forceinline__ void compute_tile(const struct launch_plan &p,
      ...);
 #pragma unroll
     for (int u = 0; u < FORM::UNITS; u++)
-        wgmma_settle(d[u]);
-    find_ends<FORM>(r->info, &ends);
+        wgmma_fence_operand(d[u]);
+    load_epilogue<FORM>(r->info, &epilogue);
     if (p.g.units.data != NULL) {
-        put_units<FORM>(p, tile, d, ends, first_row, r->staging, group);
+        store_swiglu<FORM>(p, tile, d, epilogue, first_row, r->staging, group);
         return;
     }
-    note_use(p.g, tile, r->staging);
+    load_row_use(p.g, tile, r->staging);
     group_sync(group);
     if (is_whole<FORM>(p, tile, first_row))
-        put_rows<FORM, true>(p, tile, d, ends, row, r->staging);
+        store_tile_rows<FORM, true>(p, tile, d, epilogue, row, r->staging);
     else
-        put_rows<FORM, false>(p, tile, d, ends, row, r->staging);
+        store_tile_rows<FORM, false>(p, tile, d, epilogue, row, r->staging);
     group_sync(group);
 }
 
 /* A tile that has no rows for the group: its stages are given back. */
 template <class FORM>
-static __device__ __forceinline__ void pass_tile(const struct launch_plan &p, struct ring *r)
+static __device__ __forceinline__ void skip_tile(const struct launch_plan &p, struct ring *r)
 {
     for (int chunk = chunks_of(p.g); chunk > 0; chunk--) {
-        barrier_wait(r->full + r->stage * 8, r->parity);
-        barrier_arrive(r->empty + r->stage * 8);
+        mbarrier_wait(r->full + r->stage * 8, r->parity);
+        mbarrier_arrive(r->empty + r->stage * 8);
         advance<FORM>(r);
     }
 }
@@ -145,21 +145,21 @@ template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void consume(const struct launch_plan &p, struct ring r,
                                                int group)
 {
-    const int n_turns = FORM::IS_BY_TURNS ? CONSUMERS : 1;
-    const int first_unit = FORM::IS_BY_TURNS ? 0 : group * FORM::UNITS;
+    const int n_order_waits = FORM::IS_PINGPONG ? CONSUMERS : 1;
+    const int first_unit = FORM::IS_PINGPONG ? 0 : group * FORM::UNITS;
     int id = blockIdx.x;
     struct tile tile;
 
-    if (FORM::IS_BY_TURNS && group > 0) {
+    if (FORM::IS_PINGPONG && group > 0) {
         skip<FORM>(&r, chunks_of(p.g));
         id += gridDim.x;
     }
-    for (; find_tile<FORM, WIDTHS...>(p, id, &tile); id += n_turns * gridDim.x) {
+    for (; find_tile<FORM, WIDTHS...>(p, id, &tile); id += n_order_waits * gridDim.x) {
         if (tile.row + first_unit * UNIT_ROWS < p.jobs[tile.job].n_rows)
             compute_tile<FORM, WIDTHS...>(p, tile, &r, group, first_unit);
         else
-            pass_tile<FORM>(p, &r);
-        if (FORM::IS_BY_TURNS)
+            skip_tile<FORM>(p, &r);
+        if (FORM::IS_PINGPONG)
             skip<FORM>(&r, chunks_of(p.g));
     }
     bulk_stores_wait();
@@ -177,11 +177,11 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
 
     ring_init<FORM>(&r, room);
     if (group == 0) {
-        registers_less<PRODUCER_REGISTERS>();
+        warpgroup_reg_dealloc<PRODUCER_REGISTERS>();
         if (threadIdx.x % WARP_LANES == 0 && warp < FORM::TILE_UNITS)
             produce<FORM, WIDTHS...>(p, r, warp);
     } else {
-        registers_more<CONSUMER_REGISTERS>();
+        warpgroup_reg_alloc<CONSUMER_REGISTERS>();
         r.staging += (group - 1) * FORM::TILE_BYTES;
         r.info += (group - 1) * FORM::ROWS_INFO_BYTES;
         consume<FORM, WIDTHS...>(p, r, group - 1);
@@ -193,25 +193,25 @@ static __device__ __forceinline__ void run(const struct launch_plan &p)
 }
 
 /* The report of what ran tells kernels apart by name: rows of a tile. */
-template <enum format FORMAT, int WIDEST, int... WIDTHS>
+template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
 static __global__ void __launch_bounds__(THREADS, 1)
     gemm_256_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<form<FORMAT, 256, WIDEST>, WIDEST, WIDTHS...>(p);
+    run<kernel_shape<FORMAT, 256, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
-template <enum format FORMAT, int WIDEST, int... WIDTHS>
+template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
 static __global__ void __launch_bounds__(THREADS, 1)
     gemm_128_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<form<FORMAT, 128, WIDEST>, WIDEST, WIDTHS...>(p);
+    run<kernel_shape<FORMAT, 128, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
-template <enum format FORMAT, int WIDEST, int... WIDTHS>
+template <enum format FORMAT, int MAX_TOKENS, int... WIDTHS>
 static __global__ void __launch_bounds__(THREADS, 1)
     gemm_64_kernel(const __grid_constant__ struct launch_plan p)
 {
-    run<form<FORMAT, 64, WIDEST>, WIDEST, WIDTHS...>(p);
+    run<kernel_shape<FORMAT, 64, MAX_TOKENS>, MAX_TOKENS, WIDTHS...>(p);
 }
 
 /* ---- host ---- */
@@ -220,16 +220,16 @@ static const struct {
     void (*kernel)(struct launch_plan);
     int shared_bytes;
 } kernels[][N_GEMM_SHAPES] = {{
-#define BF16_KERNEL(shape, rows, widest, ...)                                                      \
-    {gemm_##rows##_kernel<FORMAT_BF16, widest, __VA_ARGS__>,                                       \
-     form<FORMAT_BF16, rows, widest>::SHARED_BYTES},
+#define BF16_KERNEL(shape, rows, max_tokens, ...)                                                  \
+    {gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>,                                   \
+     kernel_shape<FORMAT_BF16, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(BF16_KERNEL)
 #undef BF16_KERNEL
                               },
                               {
-#define MXFP4_KERNEL(shape, rows, widest, ...)                                                     \
-    {gemm_##rows##_kernel<FORMAT_MXFP4, widest, __VA_ARGS__>,                                      \
-     form<FORMAT_MXFP4, rows, widest>::SHARED_BYTES},
+#define MXFP4_KERNEL(shape, rows, max_tokens, ...)                                                 \
+    {gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>,                                  \
+     kernel_shape<FORMAT_MXFP4, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(MXFP4_KERNEL)
 #undef MXFP4_KERNEL
                               }};
@@ -244,7 +244,7 @@ static bool is_here(const void *kernel, int shared_bytes)
                                 shared_bytes) == cudaSuccess;
 }
 
-bool launch_gemm_is_here(void)
+bool launch_gemm_available(void)
 {
     bool all = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
                device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;

@@ -24,18 +24,18 @@ enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
 /* What a kernel is made for: the weights' format, the rows of its tiles and the tokens of its widest, and what
  * follows from them. */
-template <enum format FORMAT_, int ROWS_, int WIDEST_> struct form {
+template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
     enum {
         IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,
         ROWS = ROWS_,
-        WIDEST = WIDEST_,
+        MAX_TOKENS = MAX_TOKENS_,
         TILE_UNITS = ROWS / UNIT_ROWS,
-        IS_BY_TURNS = TILE_UNITS < CONSUMERS, /* a tile is one group's, the next the other's */
-        UNITS = IS_BY_TURNS ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* of a group */
+        IS_PINGPONG = TILE_UNITS < CONSUMERS, /* a tile is one group's, the next the other's */
+        UNITS = IS_PINGPONG ? TILE_UNITS : TILE_UNITS / CONSUMERS, /* of a group */
         GROUP_ROWS = UNITS * UNIT_ROWS,
-        SUMS = WIDEST / 2, /* of a thread and unit, in the widest tile */
+        SUMS = MAX_TOKENS / 2, /* of a thread and unit, in the widest tile */
         UNIT_BYTES = IS_MXFP4 ? MXFP4_UNIT_BYTES : BF16_UNIT_BYTES,
-        TILE_BYTES = WIDEST * OPERAND_ROW_BYTES, /* of the operand */
+        TILE_BYTES = MAX_TOKENS * OPERAND_ROW_BYTES, /* of the operand */
         ROWS_INFO_BYTES = GROUP_ROWS * ROW_INFO_BYTES,
         STAGE_BYTES = TILE_BYTES + TILE_UNITS * UNIT_BYTES,
         REST_BYTES =

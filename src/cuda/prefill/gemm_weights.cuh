@@ -33,19 +33,19 @@ static __device__ __forceinline__ uint32_t times_f16(uint32_t x, uint32_t y)
 }
 
 /* 2^15 times a scale relative to its row's largest, twice, as FP16; `less` is 30 minus the largest's code. */
-static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int less)
+static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int scale_shift)
 {
-    return (uint32_t)max((int)code + less, 0) * 0x04000400u;
+    return (uint32_t)max((int)code + scale_shift, 0) * 0x04000400u;
 }
 
 /* A lane's part of a unit: fragments of the K_STEPS products. `less` is for its even row and its odd one. */
 static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint4 codes,
-                                                    uint32_t scales, const int less[2])
+                                                    uint32_t scales, const int scale_shift[2])
 {
 #pragma unroll
     for (int block = 0; block < UNIT_BLOCKS; block++) {
-        const uint32_t even = relative_scale(scales >> block * 16 & 255, less[0]);
-        const uint32_t odd = relative_scale(scales >> (block * 16 + 8) & 255, less[1]);
+        const uint32_t even = relative_scale(scales >> block * 16 & 255, scale_shift[0]);
+        const uint32_t odd = relative_scale(scales >> (block * 16 + 8) & 255, scale_shift[1]);
         uint32_t low[4], high[4];
 
         halves_of_word(low, block == 0 ? codes.x : codes.z);
@@ -61,7 +61,7 @@ static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint
 /* The same from the unit in shared memory. */
 template <class FORM>
 static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t unit, int warp,
-                                              const int less[2])
+                                              const int scale_shift[2])
 {
     const int lane = threadIdx.x % WARP_LANES;
 
@@ -71,7 +71,7 @@ static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t u
             load_4(unit + MXFP4_SCALES_OFFSET + lane / 4 * MXFP4_GROUP_SCALES_BYTES +
                    warp * UNIT_BLOCKS * 2);
 
-        expand_mxfp4(a, codes, scales, less);
+        expand_mxfp4(a, codes, scales, scale_shift);
     } else {
 #pragma unroll
         for (int i = 0; i < K_STEPS; i++) {
@@ -87,7 +87,7 @@ static __device__ __forceinline__ void load_a(uint32_t a[K_STEPS][4], uint32_t u
 
 /* What the products need of a thread's rows: two of each unit of its group. */
 template <class FORM> struct my_rows {
-    int less[FORM::UNITS][2]; /* 30 minus the code of the largest scale */
+    int scale_shift[FORM::UNITS][2]; /* 30 minus the code of the largest scale */
 };
 
 /* All threads of the group. */
@@ -141,8 +141,8 @@ static __device__ __forceinline__ void find_rows(const struct launch_plan &p,
     for (int u = 0; u < FORM::UNITS; u++) {
         const uint4 two = load_16(info + (my_row() + u * UNIT_ROWS) * ROW_INFO_BYTES);
 
-        out->less[u][0] = (int)two.x;
-        out->less[u][1] = (int)two.z;
+        out->scale_shift[u][0] = (int)two.x;
+        out->scale_shift[u][1] = (int)two.z;
     }
 }
 

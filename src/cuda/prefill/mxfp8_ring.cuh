@@ -89,13 +89,13 @@ static __device__ __forceinline__ void copy_4(void *to, const void *from, int n_
                  : "memory");
 }
 
-static __device__ __forceinline__ void copies_end_group(void)
+static __device__ __forceinline__ void cp_async_commit(void)
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
 /* All but the N youngest groups of this thread have come. */
-template <int N> static __device__ __forceinline__ void copies_wait(void)
+template <int N> static __device__ __forceinline__ void cp_async_wait(void)
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
@@ -208,7 +208,7 @@ copy_stage(unsigned char *to, const struct source<ROWS> &from, int stage, int n_
         copy_weights<ROWS>(to, from, stage);
         copy_tokens<ROWS>(to, from, stage);
     }
-    copies_end_group();
+    cp_async_commit();
 }
 
 #endif

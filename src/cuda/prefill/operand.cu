@@ -21,7 +21,7 @@ static __device__ float2 two_of(const float *x, int64_t column, int64_t n)
 }
 
 /* The next term of a piece's numbers, which is taken away from them. */
-template <enum rounding ROUNDING> static __device__ uint4 take_piece(float2 v[4])
+template <enum rounding ROUNDING> static __device__ uint4 load_piece(float2 v[4])
 {
     uint32_t words[4];
 
@@ -30,7 +30,7 @@ template <enum rounding ROUNDING> static __device__ uint4 take_piece(float2 v[4]
         if (ROUNDING == ROUNDS_TO_3_BF16) {
             float two[2] = {v[t].x, v[t].y};
 
-            words[t] = take_bf16(two);
+            words[t] = round_to_bf16(two);
             v[t] = make_float2(two[0], two[1]);
         } else {
             words[t] =
@@ -42,15 +42,15 @@ template <enum rounding ROUNDING> static __device__ uint4 take_piece(float2 v[4]
 
 /* A piece of all copies of a row, and of all terms. */
 template <enum rounding ROUNDING>
-static __device__ void put_piece(const struct conversion &c, int64_t from, int64_t chunk, int piece,
-                                 float2 v[4])
+static __device__ void store_piece(const struct conversion &c, int64_t from, int64_t chunk,
+                                   int piece, float2 v[4])
 {
     const int64_t n_chunks = units_of(c.from.n_columns, UNIT_COLUMNS);
     const int n_terms = rounding_terms(ROUNDING);
 
 #pragma unroll
     for (int term = 0; term < n_terms; term++) {
-        const uint4 words = take_piece<ROUNDING>(v);
+        const uint4 words = load_piece<ROUNDING>(v);
 
         for (int copy = 0; copy < c.n_copies; copy++) {
             const int64_t row = c.place == NULL ? from : c.place[from * c.n_copies + copy];
@@ -82,7 +82,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
 #pragma unroll
         for (int t = 0; t < 4; t++)
             v[t] = two_of(x, column + t * 8, c.from.n_columns);
-        put_piece<ROUNDING>(c, blockIdx.x, chunk, piece, v);
+        store_piece<ROUNDING>(c, blockIdx.x, chunk, piece, v);
     }
 }
 

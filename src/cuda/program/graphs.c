@@ -24,16 +24,16 @@ static struct graph_key key_of(const struct batch *b)
                             .has_special = batch_has_special(b)};
 
     for (int row = 0; row < b->n_rows; row++)
-        key.n_prompt += BATCH_KINDS(b)[row] == ROW_PROMPT;
+        key.n_prefill += BATCH_PHASES(b)[row] == PHASE_PREFILL;
     return key;
 }
 
 /* Times of a step that is still under way are lost. */
 static void forget(struct gpu *gpu, const struct graph *g)
 {
-    for (struct turn *t = gpu->turns; t < gpu->turns + N_TURNS; t++) {
-        if (t->marks == &g->marks)
-            t->marks = NULL;
+    for (struct step_slot *t = gpu->step_slots; t < gpu->step_slots + N_STEP_SLOTS; t++) {
+        if (t->stage_events == &g->stage_events)
+            t->stage_events = NULL;
         if (t->graph == g)
             t->graph = NULL;
     }
@@ -42,7 +42,7 @@ static void forget(struct gpu *gpu, const struct graph *g)
 static void drop(struct gpu *gpu, struct graph *g)
 {
     forget(gpu, g);
-    gpu_marks_release(&g->marks);
+    gpu_stage_events_free(&g->stage_events);
     for (int i = 0; i < N_TIMINGS; i++)
         if (g->exec[i] != NULL)
             (void)cudaGraphExecDestroy(g->exec[i]);
@@ -84,9 +84,9 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     gpu->mode = MODE_EAGER;
     gpu->timing = TIMED;
     gpu->is_spanned = false;
-    gpu->marks = &gpu->turn->told;
-    gpu->turn->told.n = 0;
-    if (!gpu->limits.repeats_steps)
+    gpu->stage_events = &gpu->step_slot->timed_events;
+    gpu->step_slot->timed_events.n = 0;
+    if (!gpu->limits.uses_graphs)
         return OSP_OK;
     if (gpu->graphs == NULL)
         gpu->graphs = calloc(GRAPHS_MAX, sizeof(*gpu->graphs));
@@ -98,7 +98,7 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
         return OSP_OK; /* memory grows in this one */
     gpu->timing = gpu->graph->n_steps % TIMED_EVERY == TIMED_AT ? TIMED : UNTIMED;
     gpu->is_spanned = gpu->graph->n_steps % TIMED_EVERY == SPANNED_AT;
-    gpu->marks = gpu->timing == TIMED ? &gpu->graph->marks : NULL;
+    gpu->stage_events = gpu->timing == TIMED ? &gpu->graph->stage_events : NULL;
     if (gpu->graph->exec[gpu->timing] != NULL) {
         gpu->mode = MODE_REPLAYING;
         *out = STEP_REPLAY;
@@ -108,8 +108,8 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
                   "recording a step"));
     gpu->mode = MODE_RECORDING;
     gpu->expected = 0;
-    if (gpu->marks != NULL)
-        gpu->marks->n = 0;
+    if (gpu->stage_events != NULL)
+        gpu->stage_events->n = 0;
 out:
     return st;
 }
@@ -121,7 +121,7 @@ static enum osp_status end_recording(struct gpu *gpu)
 
     gpu->mode = MODE_EAGER;
     for (int i = 0; i < N_STAGES; i++) {
-        const struct stage_cost *work = &gpu->turn->work[i];
+        const struct stage_cost *work = &gpu->step_slot->work[i];
         struct stage_cost *step = &gpu->graph->step[i];
 
         step->n_calls = work->n_calls;
@@ -145,15 +145,15 @@ out:
 static void count_replay(struct gpu *gpu)
 {
     for (int i = 0; i < N_STAGES; i++) {
-        gpu->turn->work[i].n_calls = gpu->graph->step[i].n_calls;
-        gpu->turn->work[i].bytes = gpu->graph->step[i].bytes;
-        gpu->turn->work[i].flops = gpu->graph->step[i].flops;
+        gpu->step_slot->work[i].n_calls = gpu->graph->step[i].n_calls;
+        gpu->step_slot->work[i].bytes = gpu->graph->step[i].bytes;
+        gpu->step_slot->work[i].flops = gpu->graph->step[i].flops;
     }
 }
 
 static enum osp_status span(struct gpu *gpu, int end)
 {
-    cudaEvent_t *event = &gpu->turn->span[end];
+    cudaEvent_t *event = &gpu->step_slot->span[end];
     enum osp_status st = OSP_OK;
 
     if (!gpu->is_spanned)

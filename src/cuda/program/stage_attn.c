@@ -4,7 +4,7 @@
 #include "backend/kv_page.h"
 #include "cuda/device/gpu.h"
 #include "cuda/common/layout.h"
-#include "cuda/program/rooms.h"
+#include "cuda/program/workspace.h"
 
 enum {
     BLOCKS_WANTED = 264,     /* two a multiprocessor of the largest card */
@@ -17,7 +17,7 @@ int gpu_attn_units(const struct batch *b)
 
     for (int row = 0; row < b->n_rows; row++)
         position = BATCH_POSITIONS(b)[row] > position ? BATCH_POSITIONS(b)[row] : position;
-    return attn_units_level(attn_units(0, position + 1));
+    return attn_units_bucket(attn_units(0, position + 1));
 }
 
 /* Keys that a row at this position sees. */
@@ -42,42 +42,43 @@ static struct work work_of(const struct gpu *gpu, const struct attn_args *a)
 }
 
 /* Units that a row sees, or the level above, in a step whose rows see n_units without a window. */
-static int units_at_most(const struct attn_args *a, int n_units)
+static int n_units_max(const struct attn_args *a, int n_units)
 {
     const int n_window = (a->window_tokens + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
 
-    return attn_units_level(a->window_tokens > 0 && n_window < n_units ? n_window : n_units);
+    return attn_units_bucket(a->window_tokens > 0 && n_window < n_units ? n_window : n_units);
 }
 
-static enum osp_status parts_need(struct gpu *gpu, struct attn_launch *l, int64_t size_bytes)
+static enum osp_status partials_reserve(struct gpu *gpu, struct attn_launch *l, int64_t size_bytes)
 {
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->parts, size_bytes, "sums of attention"));
-    l->parts = gpu->parts.data;
+    TRY(gpu_workspace_reserve(gpu, &gpu->partials, size_bytes, "sums of attention"));
+    l->partials = gpu->partials.data;
 out:
     return st;
 }
 
 /* Cells for n rows; new ones are zeros. */
-static enum osp_status cells_need(struct gpu *gpu, struct attn_launch *l, int n)
+static enum osp_status merge_bufs_reserve(struct gpu *gpu, struct attn_launch *l, int n)
 {
-    const size_t had_bytes = gpu->cells.size_bytes;
+    const size_t had_bytes = gpu->merge_bufs.size_bytes;
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->cells, attn_cells_bytes(&l->args, n),
-                      "sums of attention's splits"));
-    if (gpu->cells.size_bytes != had_bytes)
-        TRY(gpu_check(cudaMemsetAsync(gpu->cells.data, 0, gpu->cells.size_bytes, gpu->stream),
-                      "sums of attention's splits"));
-    l->cells = gpu->cells.data;
+    TRY(gpu_workspace_reserve(gpu, &gpu->merge_bufs, attn_merge_bytes(&l->args, n),
+                              "sums of attention's splits"));
+    if (gpu->merge_bufs.size_bytes != had_bytes)
+        TRY(gpu_check(
+            cudaMemsetAsync(gpu->merge_bufs.data, 0, gpu->merge_bufs.size_bytes, gpu->stream),
+            "sums of attention's splits"));
+    l->merge_bufs = gpu->merge_bufs.data;
 out:
     return st;
 }
 
 static int64_t row_parts_bytes(const struct attn_launch *l)
 {
-    return (int64_t)attn_row_blocks(&l->args) * l->n_splits * attn_part_floats(&l->args) *
+    return (int64_t)attn_row_blocks(&l->args) * l->n_splits * attn_partial_floats(&l->args) *
            (int64_t)sizeof(float);
 }
 
@@ -89,15 +90,15 @@ static enum osp_status run_plain(struct gpu *gpu, struct attn_launch *l)
 
     /* a window may begin in the middle of a split */
     l->n_splits = n_tokens / ATTN_PLAIN_SPLIT_TOKENS + 2;
-    if (n_blocks < BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= ATTN_PARTS_BYTES_MAX)
-        TRY(parts_need(gpu, l, l->n_rows * row_parts_bytes(l)));
+    if (n_blocks < BLOCKS_WANTED && l->n_rows * row_parts_bytes(l) <= ATTN_PARTIALS_BYTES_MAX)
+        TRY(partials_reserve(gpu, l, l->n_rows * row_parts_bytes(l)));
     launch_attn_plain(gpu->stream, l);
 out:
     return st;
 }
 
 /* As the number of rows must not tell, all that a row has; where the order is free, what a share of the card gives it. */
-static int splits_at_most(int n_blocks)
+static int n_splits_max(int n_blocks)
 {
     const int n = IS_ORDER_FREE ? (FREE_BLOCKS_WANTED + n_blocks - 1) / n_blocks : ATTN_SPLITS_MAX;
 
@@ -110,15 +111,16 @@ static enum osp_status run_decode(struct gpu *gpu, struct attn_launch *l, int n)
     int n_at_once = n;
     enum osp_status st = OSP_OK;
 
-    l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
+    l->n_splits = attn_splits(l->n_units, n_splits_max(n * attn_row_blocks(&l->args)));
     if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
-        TRY(gpu_rounded_room(gpu, &l->args.att, &l->rounded));
+        TRY(gpu_rounded_buffer(gpu, &l->args.att, &l->rounded));
     l->n_rows = n;
-    if (launch_attn_walk(gpu->stream, l)) /* however many they are: splits meet in their block */
+    if (launch_attn_one_block(gpu->stream,
+                              l)) /* however many they are: splits meet in their block */
         goto out;
     if (l->n_splits > 1) {
         n_at_once = attn_rows_at_once(&l->args, n);
-        TRY(cells_need(gpu, l, n_at_once));
+        TRY(merge_bufs_reserve(gpu, l, n_at_once));
     }
     for (int row = 0; row < n; row += n_at_once) {
         l->first_row = row;
@@ -135,18 +137,18 @@ static struct attn_rows rows_of(const struct gpu *gpu)
 
     return (struct attn_rows){.positions = batch_at(there, b->offset_positions),
                               .row_seq = batch_at(there, b->offset_row_seq),
-                              .kinds = batch_at(there, b->offset_kinds),
+                              .phases = batch_at(there, b->offset_phases),
                               .pages = batch_at(there, b->offset_pages),
                               .seqs = batch_at(there, b->offset_seqs)};
 }
 
 /* The table's kernel for rows of a kind, noted as launched. The tensor cores' kernels are made for one width,
  * and for pages of two types; all else has the plain one. */
-static enum kernel kernel_of(struct gpu *gpu, const struct attn_args *a, enum row_kind kind)
+static enum kernel kernel_of(struct gpu *gpu, const struct attn_args *a, enum phase phase)
 {
-    const bool suits = a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_WIDTH;
+    const bool suits = a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_HEAD_DIM;
     const enum kernel meant =
-        gpu_row_of_table(gpu, STAGE_attn, WEIGHTS_NONE, kind, gpu->batch->n_rows)->kernel;
+        gpu_tuning_row(gpu, STAGE_attn, WEIGHTS_NONE, phase, gpu->batch->n_rows)->kernel;
     const enum kernel kernel = suits ? meant : KERNEL_ATTN_SIMT;
 
     gpu->expected |= SET(kernel);
@@ -154,38 +156,38 @@ static enum kernel kernel_of(struct gpu *gpu, const struct attn_args *a, enum ro
 }
 
 /* false: the kernels for prompts do not take them. */
-static bool run_prompt(struct gpu *gpu, const struct attn_launch *l)
+static bool run_prefill(struct gpu *gpu, const struct attn_launch *l)
 {
-    const enum kernel kernel = kernel_of(gpu, &l->args, ROW_PROMPT);
+    const enum kernel kernel = kernel_of(gpu, &l->args, PHASE_PREFILL);
 
     if (kernel == KERNEL_ATTN_SM90)
         launch_attn_sm90(gpu->stream, l);
     else if (kernel != KERNEL_ATTN_SIMT)
-        launch_attn_prompt(gpu->stream, l);
+        launch_attn_prefill(gpu->stream, l);
     return kernel != KERNEL_ATTN_SIMT;
 }
 
 enum osp_status gpu_attn(struct gpu *gpu, const struct attn_args *a, struct work *work)
 {
-    const int n_generated = gpu->n_generated;
-    const bool has_prompt = n_generated < gpu->batch->n_rows;
+    const int n_decode = gpu->n_decode;
+    const bool has_prompt = n_decode < gpu->batch->n_rows;
     struct attn_launch l = {.args = *a,
                             .batch = gpu->on_device,
                             .rows = rows_of(gpu),
                             .n_rows = gpu->batch->n_rows,
                             .n_seqs = gpu->batch->n_seqs,
                             .n_group = (int)(a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2]),
-                            .n_units = units_at_most(a, gpu_attn_units(gpu->batch))};
+                            .n_units = n_units_max(a, gpu_attn_units(gpu->batch))};
     enum osp_status st = OSP_OK;
 
     *work = work_of(gpu, a);
     gpu->rounded_of = NULL;
-    if (has_prompt && !run_prompt(gpu, &l))
+    if (has_prompt && !run_prefill(gpu, &l))
         return run_plain(gpu, &l); /* rows of both kinds */
-    if (n_generated > 0 && kernel_of(gpu, a, ROW_GENERATED) == KERNEL_ATTN_SIMT)
+    if (n_decode > 0 && kernel_of(gpu, a, PHASE_DECODE) == KERNEL_ATTN_SIMT)
         return run_plain(gpu, &l);
-    if (n_generated > 0)
-        TRY(run_decode(gpu, &l, n_generated));
+    if (n_decode > 0)
+        TRY(run_decode(gpu, &l, n_decode));
 out:
     return st;
 }

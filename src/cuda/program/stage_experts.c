@@ -1,8 +1,8 @@
 /* Stage experts as launches: generated rows by the kernels that take rows of either kind, those of prompts by kernels
  * of their own where the card has them. */
 #include "cuda/common/layout.h"
-#include "cuda/program/products.h"
-#include "cuda/program/rooms.h"
+#include "cuda/program/matmul.h"
+#include "cuda/program/workspace.h"
 
 static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, struct grouping *g)
 {
@@ -10,7 +10,8 @@ static enum osp_status lists_of(struct gpu *gpu, const struct experts_args *a, s
     const int64_t n_entries = gpu->limits.n_rows_max * a->ids.dim[1];
     enum osp_status st;
 
-    TRY(gpu_room_need(gpu, &gpu->lists, grouping_bytes(n_entries, n_experts), "lists of experts"));
+    TRY(gpu_workspace_reserve(gpu, &gpu->lists, grouping_bytes(n_entries, n_experts),
+                              "lists of experts"));
     *g = grouping_at(gpu->lists.data, n_entries, n_experts);
     g->n_read = gpu->n_experts_read;
 out:
@@ -27,8 +28,8 @@ static void set_stack(struct matmul *m, const struct tensor *w, const struct ten
     m->out_width[0] = out->dim[1];
 }
 
-enum osp_status product_group(struct gpu *gpu, const struct experts_args *a, int n_rows,
-                              struct grouped_experts *out)
+enum osp_status matmul_group_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
+                                     struct grouped_experts *out)
 {
     const int n_experts = (int)a->w_up.dim[0], n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
     struct grouping *g = &out->lists;
@@ -55,8 +56,8 @@ out:
 }
 
 /* Those of prompts, by kernels of their own. */
-static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct experts_args *a,
-                                             const struct tuning_row *row, int n_rows)
+static enum osp_status launch_prefill_experts(struct gpu *gpu, const struct experts_args *a,
+                                              const struct tuning_row *row, int n_rows)
 {
     gpu->expected |= SET(row->kernel);
     switch (row->kernel) {
@@ -73,22 +74,22 @@ static enum osp_status launch_prompt_experts(struct gpu *gpu, const struct exper
 static enum osp_status launch_experts(struct gpu *gpu, const struct experts_args *a, int n_rows)
 {
     const struct tuning_row *row =
-        gpu_row_of_table(gpu, STAGE_experts, gpu_format_of(&a->w_up), ROW_GENERATED, n_rows);
+        gpu_tuning_row(gpu, STAGE_experts, gpu_format_of(&a->w_up), PHASE_DECODE, n_rows);
     struct grouped_experts e;
     bool is_taken = false;
     enum osp_status st = OSP_OK;
 
     if (SET(row->kernel) & GEMM_KERNELS) /* where the order is free */
-        return launch_prompt_experts(gpu, a, row, n_rows);
+        return launch_prefill_experts(gpu, a, row, n_rows);
     if (row->kernel == KERNEL_DECODE_GROUPED)
         TRY(gpu_grouped_experts(gpu, a, n_rows, &is_taken));
     if (is_taken) {
         gpu->expected |= SET(KERNEL_DECODE_GROUPED);
         goto out;
     }
-    TRY(product_group(gpu, a, n_rows, &e));
-    TRY(product_launch(gpu, STAGE_experts, &e.up));
-    TRY(product_launch(gpu, STAGE_experts, &e.down));
+    TRY(matmul_group_experts(gpu, a, n_rows, &e));
+    TRY(matmul_launch(gpu, STAGE_experts, &e.up));
+    TRY(matmul_launch(gpu, STAGE_experts, &e.down));
     launch_combine(gpu->stream, a, e.lists.entry, n_rows);
 out:
     return st;
@@ -117,26 +118,26 @@ static struct experts_args experts_behind(const struct experts_args *a, int n)
 enum osp_status gpu_experts(struct gpu *gpu, const struct experts_args *a, struct work *work)
 {
     const int n_rows = gpu->batch->n_rows, n_ranks = (int)a->ids.dim[1];
-    const struct tuning_row *up = product_prompt_row(gpu, STAGE_experts, &a->w_up);
-    const bool is_split = product_is_apart(gpu, STAGE_experts, &a->w_up) &&
-                          up->kernel == product_prompt_row(gpu, STAGE_experts, &a->w_down)->kernel;
-    const int n_first = is_split ? product_rows_in_front(gpu) : n_rows;
+    const struct tuning_row *up = matmul_prefill_row(gpu, STAGE_experts, &a->w_up);
+    const bool is_split = matmul_has_prefill(gpu, STAGE_experts, &a->w_up) &&
+                          up->kernel == matmul_prefill_row(gpu, STAGE_experts, &a->w_down)->kernel;
+    const int n_first = is_split ? matmul_decode_rows(gpu) : n_rows;
     const struct experts_args rest = experts_behind(a, n_first);
     bool is_taken;
     enum osp_status st;
 
-    gpu->expert_bytes = (double)(product_weight_bytes(&a->w_up) + product_weight_bytes(&a->w_down));
+    gpu->expert_bytes = (double)(matmul_weight_bytes(&a->w_up) + matmul_weight_bytes(&a->w_down));
     work->bytes = 4.0 * n_rows * (double)a->h.dim[1] * (n_ranks + 1);
     work->flops =
-        (product_work(&a->w_up, n_rows).flops + product_work(&a->w_down, n_rows).flops) * n_ranks;
-    TRY(gpu_few_experts(gpu, a, &is_taken));
+        (matmul_work(&a->w_up, n_rows).flops + matmul_work(&a->w_down, n_rows).flops) * n_ranks;
+    TRY(gpu_fused_experts(gpu, a, &is_taken));
     if (is_taken)
         goto out;
-    TRY(gpu_few_flush(gpu));
+    TRY(gpu_fused_flush(gpu));
     if (n_first > 0)
         TRY(launch_experts(gpu, a, n_first));
     if (n_first < n_rows)
-        TRY(launch_prompt_experts(gpu, &rest, up, n_rows - n_first));
+        TRY(launch_prefill_experts(gpu, &rest, up, n_rows - n_first));
 out:
     return st;
 }

@@ -3,13 +3,13 @@
 
 #include "base/rng.h"
 #include "cuda/device/gpu.h"
-#include "cuda/program/rooms.h"
+#include "cuda/program/workspace.h"
 
 /* ---- turns ---- */
 
-static enum osp_status results_need(struct gpu *gpu, struct turn *t)
+static enum osp_status results_reserve(struct gpu *gpu, struct step_slot *t)
 {
-    const size_t n = (size_t)gpu->limits.n_samples_max * (2 + 2 * SAMPLE_TOP_MAX);
+    const size_t n = (size_t)gpu->limits.n_samples_max * (2 + 2 * TOP_LOGPROBS_MAX);
     enum osp_status st = OSP_OK;
 
     if (t->results != NULL)
@@ -23,11 +23,11 @@ out:
     return st;
 }
 
-static enum osp_status turn_need(struct gpu *gpu, struct turn *t, size_t size_bytes)
+static enum osp_status slot_reserve(struct gpu *gpu, struct step_slot *t, size_t size_bytes)
 {
     enum osp_status st;
 
-    TRY(results_need(gpu, t));
+    TRY(results_reserve(gpu, t));
     if (size_bytes <= t->batch_bytes)
         return OSP_OK;
     (void)cudaFreeHost(t->batch);
@@ -39,19 +39,19 @@ out:
     return st;
 }
 
-enum osp_status gpu_turns_need(struct gpu *gpu, size_t size_bytes)
+enum osp_status gpu_slots_reserve(struct gpu *gpu, size_t size_bytes)
 {
     enum osp_status st = OSP_OK;
 
-    for (int i = 0; i < N_TURNS; i++)
-        TRY(turn_need(gpu, &gpu->turns[i], size_bytes));
+    for (int i = 0; i < N_STEP_SLOTS; i++)
+        TRY(slot_reserve(gpu, &gpu->step_slots[i], size_bytes));
 out:
     return st;
 }
 
-void gpu_turns_release(struct gpu *gpu)
+void gpu_slots_release(struct gpu *gpu)
 {
-    for (struct turn *t = gpu->turns; t < gpu->turns + N_TURNS; t++) {
+    for (struct step_slot *t = gpu->step_slots; t < gpu->step_slots + N_STEP_SLOTS; t++) {
         (void)cudaFreeHost(t->batch);
         (void)cudaFreeHost(t->results);
         if (t->done != NULL)
@@ -59,19 +59,19 @@ void gpu_turns_release(struct gpu *gpu)
         for (int i = 0; i < 2; i++)
             if (t->span[i] != NULL)
                 (void)cudaEventDestroy(t->span[i]);
-        gpu_marks_release(&t->told);
+        gpu_stage_events_free(&t->timed_events);
     }
 }
 
 /* The one that is not under way, or the older one, which ends first. */
-static enum osp_status take_turn(struct gpu *gpu)
+static enum osp_status next_slot(struct gpu *gpu)
 {
-    struct turn *next = &gpu->turns[(gpu->ticket + 1) % N_TURNS];
+    struct step_slot *next = &gpu->step_slots[(gpu->ticket + 1) % N_STEP_SLOTS];
     enum osp_status st;
 
     TRY(gpu_step_finish(gpu, next));
     memset(next->work, 0, sizeof(next->work));
-    gpu->turn = next;
+    gpu->step_slot = next;
 out:
     return st;
 }
@@ -99,31 +99,31 @@ static bool has_top(const struct batch *b)
 static enum osp_status upload(struct gpu *gpu, const struct batch *b)
 {
     const int64_t before_bytes = uniforms_bytes(gpu->limits.n_samples_max);
-    const int64_t all_bytes = handed_bytes(gpu->limits.n_samples_max, b->size_bytes);
+    const int64_t all_bytes = upload_bytes(gpu->limits.n_samples_max, b->size_bytes);
     const struct batch_sample *samples = BATCH_SAMPLES(b);
-    struct turn *t = gpu->turn;
-    struct take_launch l;
+    struct step_slot *t = gpu->step_slot;
+    struct upload_launch l;
     enum osp_status st;
 
-    TRY(turn_need(gpu, t, (size_t)all_bytes));
-    TRY(gpu_room_need(gpu, &gpu->batch_room, all_bytes, "the batch"));
+    TRY(slot_reserve(gpu, t, (size_t)all_bytes));
+    TRY(gpu_workspace_reserve(gpu, &gpu->batch_buffer, all_bytes, "the batch"));
     memcpy(t->batch + before_bytes, b, (size_t)b->size_bytes);
     for (int i = 0; i < b->n_samples; i++)
         ((double *)(void *)t->batch)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
-    l = (struct take_launch){.from = t->batch,
-                             .to = gpu->batch_room.data,
-                             .n_bytes = all_bytes,
-                             .first_token =
-                                 (before_bytes + b->offset_tokens) / (int64_t)sizeof(int32_t),
-                             .n_tokens = b->n_rows,
-                             .results = t->results};
+    l = (struct upload_launch){.from = t->batch,
+                               .to = gpu->batch_buffer.data,
+                               .n_bytes = all_bytes,
+                               .first_token =
+                                   (before_bytes + b->offset_tokens) / (int64_t)sizeof(int32_t),
+                               .n_tokens = b->n_rows,
+                               .results = t->results};
     if (has_drawn(b))
-        l.drawn = gpu->sampled.tokens.data;
-    launch_take(gpu->stream, &l);
+        l.sampled = gpu->sampled.tokens.data;
+    launch_upload(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "the batch to the device"));
-    gpu->uniforms = gpu->batch_room.data;
+    gpu->uniforms = gpu->batch_buffer.data;
     gpu->on_device =
-        (const struct batch *)(const void *)((const char *)gpu->batch_room.data + before_bytes);
+        (const struct batch *)(const void *)((const char *)gpu->batch_buffer.data + before_bytes);
 out:
     return st;
 }
@@ -134,24 +134,25 @@ static enum osp_status part_from_stages(struct gpu *gpu)
 {
     if (gpu->mode != MODE_EAGER)
         return OSP_OK;
-    return gpu_check(cudaMemcpyAsync(&gpu->turn->results->n_experts_read, gpu->n_experts_read,
+    return gpu_check(cudaMemcpyAsync(&gpu->step_slot->results->n_experts_read, gpu->n_experts_read,
                                      sizeof(uint64_t), cudaMemcpyDeviceToHost, gpu->stream),
                      "the batch to the device");
 }
 
-/* Loads the kernels of handover.cu before a request waits for them. */
-enum osp_status gpu_handover_try(struct gpu *gpu)
+/* Loads the kernels of transfer.cu before a request waits for them. */
+enum osp_status gpu_transfer_try(struct gpu *gpu)
 {
-    struct turn *t = &gpu->turns[0];
-    const struct take_launch take = {.from = t->batch,
-                                     .to = gpu->batch_room.data,
-                                     .n_bytes = handed_bytes(0, 1),
-                                     .results = t->results};
-    const struct give_launch give = {.n_experts_read = gpu->n_experts_read, .results = t->results};
+    struct step_slot *t = &gpu->step_slots[0];
+    const struct upload_launch take = {.from = t->batch,
+                                       .to = gpu->batch_buffer.data,
+                                       .n_bytes = upload_bytes(0, 1),
+                                       .results = t->results};
+    const struct download_launch give = {.n_experts_read = gpu->n_experts_read,
+                                         .results = t->results};
     enum osp_status st;
 
-    launch_take(gpu->stream, &take);
-    launch_give(gpu->stream, &give);
+    launch_upload(gpu->stream, &take);
+    launch_download(gpu->stream, &give);
     TRY(gpu_check(cudaGetLastError(), "batches and results"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "batches and results"));
 out:
@@ -178,11 +179,11 @@ static enum osp_status count_generated(const struct batch *b, int *out)
 {
     int n = 0;
 
-    while (n < b->n_rows && BATCH_KINDS(b)[n] == ROW_GENERATED)
+    while (n < b->n_rows && BATCH_PHASES(b)[n] == PHASE_DECODE)
         n++;
     *out = n;
     for (int row = n; row < b->n_rows; row++)
-        if (BATCH_KINDS(b)[row] != ROW_PROMPT)
+        if (BATCH_PHASES(b)[row] != PHASE_PREFILL)
             return fail(OSP_EINTERNAL, "batch: row %d is generated, but row %d is of a prompt", row,
                         n);
     return OSP_OK;
@@ -193,17 +194,17 @@ enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum s
     struct gpu *gpu = gpu_of(be);
     enum osp_status st;
 
-    TRY(take_turn(gpu));
+    TRY(next_slot(gpu));
     end_abandoned(gpu);
     TRY(gpu_pack_end(gpu));
-    TRY(count_generated(b, &gpu->n_generated));
+    TRY(count_generated(b, &gpu->n_decode));
     TRY(upload(gpu, b));
-    if (!gpu->limits.repeats_steps)
+    if (!gpu->limits.uses_graphs)
         gpu->sampled = (struct sample_args){0};
     gpu->batch = b;
     gpu->has_top = has_top(b);
-    gpu_few_begin(gpu);
-    gpu->rotations_of = NULL;
+    gpu_fused_begin(gpu);
+    gpu->cos_sin_of = NULL;
     gpu->mxfp8_of = NULL;
     TRY(gpu_graph_begin(gpu, b, out));
     TRY(part_from_stages(gpu));
@@ -212,20 +213,20 @@ out:
 }
 
 /* Behind all of the step. */
-static enum osp_status give_results(struct gpu *gpu)
+static enum osp_status read_results(struct gpu *gpu)
 {
-    const struct give_launch l = {.args = gpu->sampled,
-                                  .n_samples =
-                                      gpu->sampled.tokens.data != NULL ? gpu->batch->n_samples : 0,
-                                  .n_samples_max = gpu->limits.n_samples_max,
-                                  .has_top = gpu->has_top,
-                                  .n_experts_read = gpu->n_experts_read,
-                                  .results = gpu->turn->results};
+    const struct download_launch l = {
+        .args = gpu->sampled,
+        .n_samples = gpu->sampled.tokens.data != NULL ? gpu->batch->n_samples : 0,
+        .n_samples_max = gpu->limits.n_samples_max,
+        .has_top = gpu->has_top,
+        .n_experts_read = gpu->n_experts_read,
+        .results = gpu->step_slot->results};
     enum osp_status st;
 
-    launch_give(gpu->stream, &l);
+    launch_download(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "results from the device"));
-    TRY(gpu_check(cudaEventRecord(gpu->turn->done, gpu->stream), "an event"));
+    TRY(gpu_check(cudaEventRecord(gpu->step_slot->done, gpu->stream), "an event"));
 out:
     return st;
 }
@@ -233,19 +234,19 @@ out:
 enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket)
 {
     struct gpu *gpu = gpu_of(be);
-    struct turn *t = gpu->turn;
+    struct step_slot *t = gpu->step_slot;
     enum osp_status st;
 
     if (gpu->mode != MODE_REPLAYING) {
-        TRY(gpu_few_flush(gpu));
+        TRY(gpu_fused_flush(gpu));
         TRY(gpu_check(cudaGetLastError(), "what stages had left"));
-        TRY(gpu_mark(gpu, (enum stage)0)); /* where the last stage ends */
+        TRY(gpu_record_stage(gpu, (enum stage)0)); /* where the last stage ends */
     }
     TRY(gpu_graph_end(gpu));
-    TRY(give_results(gpu));
+    TRY(read_results(gpu));
     gpu->batch = NULL;
     t->graph = gpu->graph;
-    t->marks = gpu->marks;
+    t->stage_events = gpu->stage_events;
     t->is_spanned = gpu->is_spanned;
     t->is_running = true;
     *ticket = t->ticket = ++gpu->ticket;
@@ -256,16 +257,16 @@ out:
 enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 {
     struct gpu *gpu = gpu_of(be);
-    struct turn *t = &gpu->turns[ticket % N_TURNS];
+    struct step_slot *t = &gpu->step_slots[ticket % N_STEP_SLOTS];
 
-    gpu->heard = t->ticket == ticket ? t : NULL; /* NULL: the step after next has its turn */
+    gpu->completed = t->ticket == ticket ? t : NULL; /* NULL: the step after next has its turn */
     return gpu_step_finish(gpu, t);
 }
 
 /* What failed is told by the wait. */
 bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
 {
-    const struct turn *t = &gpu_of(be)->turns[ticket % N_TURNS];
+    const struct step_slot *t = &gpu_of(be)->step_slots[ticket % N_STEP_SLOTS];
 
     if (t->ticket != ticket || !t->is_running || cudaEventQuery(t->done) != cudaErrorNotReady)
         return true;
@@ -273,20 +274,20 @@ bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
     return false;
 }
 
-enum osp_status gpu_drawn(struct backend *be, struct drawn *out)
+enum osp_status gpu_sampled(struct backend *be, struct sampled *out)
 {
     const struct gpu *gpu = gpu_of(be);
     const int64_t n = gpu->limits.n_samples_max;
     const int32_t *lists;
 
-    if (gpu->heard == NULL)
+    if (gpu->completed == NULL)
         return fail(OSP_EINTERNAL, "cuda: results are asked for that were not waited for in time");
-    lists = gpu->heard->results->lists;
-    *out = (struct drawn){.tokens = lists,
-                          .logprobs = (const float *)(lists + n),
-                          .top_tokens = lists + 2 * n,
-                          .top_logprobs = (const float *)(lists + (2 + SAMPLE_TOP_MAX) * n),
-                          .begin_ns = gpu->heard->results->begin_ns,
-                          .end_ns = gpu->heard->results->end_ns};
+    lists = gpu->completed->results->lists;
+    *out = (struct sampled){.tokens = lists,
+                            .logprobs = (const float *)(lists + n),
+                            .top_tokens = lists + 2 * n,
+                            .top_logprobs = (const float *)(lists + (2 + TOP_LOGPROBS_MAX) * n),
+                            .begin_ns = gpu->completed->results->begin_ns,
+                            .end_ns = gpu->completed->results->end_ns};
     return OSP_OK;
 }

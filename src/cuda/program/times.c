@@ -3,26 +3,26 @@
 
 #include "cuda/device/gpu.h"
 
-void gpu_marks_release(struct marks *m)
+void gpu_stage_events_free(struct stage_events *m)
 {
     for (size_t i = 0; i < m->room; i++)
         (void)cudaEventDestroy(m->list[i].begin);
     free(m->list);
-    *m = (struct marks){0};
+    *m = (struct stage_events){0};
 }
 
 /* Notes where a stage begins; the events are kept for later steps, and a graph has them as its own. */
-enum osp_status gpu_mark(struct gpu *gpu, enum stage stage)
+enum osp_status gpu_record_stage(struct gpu *gpu, enum stage stage)
 {
     const unsigned flags =
         gpu->mode == MODE_RECORDING ? cudaEventRecordExternal : cudaEventRecordDefault;
-    struct marks *m = gpu->marks;
+    struct stage_events *m = gpu->stage_events;
     enum osp_status st;
 
     if (m == NULL)
         return OSP_OK;
     if (m->n == m->room) {
-        struct mark *list = realloc(m->list, (m->room + 1) * sizeof(*list));
+        struct stage_event *list = realloc(m->list, (m->room + 1) * sizeof(*list));
 
         if (list == NULL)
             return fail(OSP_ENOMEM, "no memory for the times of stages");
@@ -37,7 +37,7 @@ out:
     return st;
 }
 
-static enum osp_status read_times(const struct marks *m, int64_t time_ns[N_STAGES])
+static enum osp_status read_times(const struct stage_events *m, int64_t time_ns[N_STAGES])
 {
     enum osp_status st = OSP_OK;
 
@@ -52,7 +52,7 @@ out:
     return st;
 }
 
-static enum osp_status read_span(const struct turn *t)
+static enum osp_status read_span(const struct step_slot *t)
 {
     float time_ms;
     enum osp_status st;
@@ -79,7 +79,7 @@ static void share_times(struct graph *g, bool is_timed, int64_t time_ns[N_STAGES
                          : g->step[i].time_ns;
 }
 
-enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t)
+enum osp_status gpu_step_finish(struct gpu *gpu, struct step_slot *t)
 {
     int64_t time_ns[N_STAGES] = {0};
     enum osp_status st;
@@ -89,12 +89,12 @@ enum osp_status gpu_step_finish(struct gpu *gpu, struct turn *t)
     t->is_running = false;
     TRY(gpu_check(cudaEventSynchronize(t->done), "a step"));
     gpu->n_experts_read_then = t->results->n_experts_read;
-    if (t->marks != NULL)
-        TRY(read_times(t->marks, time_ns));
+    if (t->stage_events != NULL)
+        TRY(read_times(t->stage_events, time_ns));
     if (t->is_spanned && t->graph != NULL)
         TRY(read_span(t));
     if (t->graph != NULL)
-        share_times(t->graph, t->marks != NULL, time_ns);
+        share_times(t->graph, t->stage_events != NULL, time_ns);
     for (int i = 0; i < N_STAGES; i++) {
         gpu->costs[i].n_calls += t->work[i].n_calls;
         gpu->costs[i].bytes += t->work[i].bytes;

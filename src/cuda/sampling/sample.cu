@@ -6,7 +6,7 @@
  * what is drawn from, or with top_k or top_p how it is spread over bins. Then one block a row finishes: with
  * the largest logit, with a walk through one chunk, or in a bin (sample_rank.cuh).
  *
- * The rules are the CPU's (src/cpu/stages/sample.c, sample_edit.c), with the same random number for the same seed and
+ * The rules are the CPU's (src/cpu/stages/sample.c, process_logits.c), with the same random number for the same seed and
  * position: weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
  * that holds top_p of what is left; min_p; then a walk over what remains, by falling weight after top_k or
  * top_p, else by id. Sums of weights are integers, in units of 2^-40 of the largest, so that they are the same
@@ -20,7 +20,7 @@ struct shared {
         float floats[WARPS];
         double doubles[WARPS];
         unsigned long long masses[WARPS];
-    } room;
+    } scratch;
     int ids[WARPS];
     unsigned long long target;
     int found;
@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
     __shared__ union {
         float floats[CHUNK_WARPS];
         double doubles[CHUNK_WARPS];
-    } room;
+    } scratch;
     __shared__ int ids[CHUNK_WARPS];
     const bool is_special = HAS_SPECIAL && sample_is_special(l.samples + blockIdx.y);
     const struct sample_part part = part_of(l);
@@ -56,13 +56,14 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
             c.id = i;
         }
     }
-    is_broken = block_best(&c.largest, &c.id, room.floats, ids, is_broken) || c.largest == INFINITY;
-    c.state = (is_broken ? SAMPLE_BROKEN : 0) | (isfinite(c.largest) ? SAMPLE_FINITE : 0);
+    is_broken =
+        block_best(&c.largest, &c.id, scratch.floats, ids, is_broken) || c.largest == INFINITY;
+    c.state = (is_broken ? SAMPLE_INVALID : 0) | (isfinite(c.largest) ? SAMPLE_FINITE : 0);
     c.base = isfinite(c.largest) ? c.largest : 0.0f;
 #pragma unroll 8
     for (int i = part.first + threadIdx.x; i < part.end; i += CHUNK_THREADS)
         sum += (double)expf(__ldcg(part.z + i) - c.base);
-    c.sum = block_sum(sum, room.doubles);
+    c.sum = block_sum(sum, scratch.doubles);
     if (is_special) {
         const struct best edited = edit_chunk(l, {c.largest, c.id});
 
@@ -83,7 +84,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
 {
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
-    __shared__ unsigned long long room[CHUNK_WARPS];
+    __shared__ unsigned long long scratch[CHUNK_WARPS];
     const struct batch_sample wish = l.samples[blockIdx.y];
     const struct sample_part part = part_of(l);
     const int end = min(part.end, l.args.n_valid);
@@ -109,7 +110,7 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
 
         sum += key_of(weight, i) >= least_key(wish) ? mass_of(weight) : 0;
     }
-    sum = block_sum(sum, room);
+    sum = block_sum(sum, scratch);
     if (threadIdx.x == 0)
         chunks_of(l.chunks, blockIdx.y)[blockIdx.x].mass = sum;
 }
@@ -128,7 +129,7 @@ static __device__ int walk_ids(struct shared *s, const struct row &r, int first,
 
         sum += key_of(weight, i) >= lowest ? mass_of(weight) : 0;
     }
-    before = sum_before(sum, s->room.masses, WARPS, &all);
+    before = sum_before(sum, s->scratch.masses, WARPS, &all);
     if (before < target && before + sum >= target)
         for (int i = from; i < to && before < target; i++) {
             const float weight = weight_of(r, i);
@@ -140,13 +141,13 @@ static __device__ int walk_ids(struct shared *s, const struct row &r, int first,
     return s->found;
 }
 
-static __device__ int draw_plain(struct shared *s, const struct row &r,
-                                 const struct batch_sample &sample,
-                                 const struct sample_chunk *chunks, int n_ids, double uniform)
+static __device__ int sample_plain(struct shared *s, const struct row &r,
+                                   const struct batch_sample &sample,
+                                   const struct sample_chunk *chunks, int n_ids, double uniform)
 {
     const unsigned long long mass =
         threadIdx.x < SAMPLE_CHUNKS ? __ldcg(&chunks[threadIdx.x].mass) : 0;
-    unsigned long long all, before = sum_before(mass, s->room.masses, WARPS, &all);
+    unsigned long long all, before = sum_before(mass, s->scratch.masses, WARPS, &all);
     const unsigned long long target = target_of(uniform, all);
 
     if (before < target && before + mass >= target) {
@@ -168,12 +169,11 @@ static __device__ double log_sum(struct shared *s, const struct sample_chunk *ch
         sum = __dmul_rn(
             __ldcg(&chunks[threadIdx.x].sum), /* by itself: both kernels give the same bits */
             exp((double)__ldcg(&chunks[threadIdx.x].base) - (double)largest));
-    return log(block_sum(sum, s->room.doubles));
+    return log(block_sum(sum, s->scratch.doubles));
 }
 
 /* What log-probabilities are counted from, of a row that is not as it came: its largest logit then. */
-static __device__ __noinline__ float largest_that_came(float *floats,
-                                                       const struct sample_chunk *chunks)
+static __device__ __noinline__ float raw_largest(float *floats, const struct sample_chunk *chunks)
 {
     const bool is_finite =
         threadIdx.x < SAMPLE_CHUNKS && (__ldcg(&chunks[threadIdx.x].state) & SAMPLE_FINITE) != 0;
@@ -205,15 +205,15 @@ static __global__ void __launch_bounds__(THREADS, 1)
     const int n_all = (int)l.args.logits.dim[1];
     const float *z = (const float *)l.args.logits.data + (int64_t)blockIdx.x * n_all;
     const struct batch_sample wish = l.samples[blockIdx.x];
-    const bool is_edited = HAS_SPECIAL && sample_is_edited(&wish);
+    const bool is_edited = HAS_SPECIAL && sample_is_processed(&wish);
     const int n_top = HAS_SPECIAL ? wish.n_top : 0;
     const struct sample_chunk *chunks = chunks_of(l.chunks, blockIdx.x);
     int best, token;
 
     pdl_launch_dependents();
     pdl_wait();
-    best = token = largest_of(s.room.floats, s.ids, chunks);
-    if (best == DRAW_NOT_FINITE || (best < 0 && n_top == 0)) {
+    best = token = largest_of(s.scratch.floats, s.ids, chunks);
+    if (best == SAMPLE_NOT_FINITE || (best < 0 && n_top == 0)) {
         write_result(l.args, best, __uint_as_float(0x7FC00000u));
         return;
     }
@@ -221,19 +221,19 @@ static __global__ void __launch_bounds__(THREADS, 1)
         const struct row r = {z, l.args.n_valid, z[best], wish.temperature, NULL};
 
         token = !HAS_SPECIAL || is_plain(wish)
-                    ? draw_plain(&s, r, wish, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
-                    : draw_ranked(l, z[best]);
+                    ? sample_plain(&s, r, wish, chunks, chunk_ids(n_all), l.uniforms[blockIdx.x])
+                    : sample_ranked(l, z[best]);
     }
-    const float base = is_edited ? largest_that_came(s.room.floats, chunks) : z[best];
+    const float base = is_edited ? raw_largest(s.scratch.floats, chunks) : z[best];
     const double sum = log_sum(&s, chunks, base);
 
     if (n_top > 0)
-        tell_top(l, n_top, base, sum);
+        write_top_logprobs(l, n_top, base, sum);
     if (token < 0) {
         write_result(l.args, token, __uint_as_float(0x7FC00000u));
         return;
     }
-    const float raw = is_edited ? logit_that_came(l, z, token) : z[token];
+    const float raw = is_edited ? raw_logit(l, z, token) : z[token];
 
     write_result(l.args, token, (float)((double)(raw - base) - sum));
 }
@@ -244,7 +244,7 @@ void launch_sample(cudaStream_t stream, const struct sample_launch *l)
 
     pdl_launch(l->has_special ? survey<true> : survey<false>, grid, CHUNK_THREADS, 0, stream, *l);
     pdl_launch(l->has_special ? weigh<true> : weigh<false>, grid, CHUNK_THREADS, 0, stream, *l);
-    if (l->has_special && l->n_samples <= LISTED_ROWS)
+    if (l->has_special && l->n_samples <= CANDIDATE_ROWS)
         pdl_launch(collect, grid, CHUNK_THREADS, 0, stream, *l);
     pdl_launch(l->has_special ? sample<true> : sample<false>, (unsigned)l->n_samples, THREADS, 0,
                stream, *l);

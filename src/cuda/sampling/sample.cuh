@@ -4,7 +4,7 @@
 #ifndef CUDA_SAMPLING_SAMPLE_CUH
 #define CUDA_SAMPLING_SAMPLE_CUH
 
-#include "backend/edit.h"
+#include "backend/logits_process.h"
 #include "cuda/common/launch.h"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/sums.cuh"
@@ -49,7 +49,7 @@ static __device__ __forceinline__ struct sample_part part_of(const struct sample
 /* ---- the largest ---- */
 
 /* The better of two, ties to the lower id. */
-static __device__ __forceinline__ void take_best(float *best, int *id, float other, int other_id)
+static __device__ __forceinline__ void block_argmax(float *best, int *id, float other, int other_id)
 {
     if (other > *best || (other == *best && other_id < *id)) {
         *best = other;
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void warp_best(float *best, int *id)
         const float other = __shfl_xor_sync(ALL_LANES, *best, step);
         const int other_id = __shfl_xor_sync(ALL_LANES, *id, step);
 
-        take_best(best, id, other, other_id);
+        block_argmax(best, id, other, other_id);
     }
 }
 
@@ -78,12 +78,12 @@ static __device__ __forceinline__ bool block_best(float *best, int *id, float *f
     }
     flag = __syncthreads_or(flag);
     for (unsigned w = 0; w < blockDim.x / WARP_LANES; w++)
-        take_best(best, id, floats[w], ids[w]);
+        block_argmax(best, id, floats[w], ids[w]);
     __syncthreads();
     return flag;
 }
 
-/* The lowest id among the largest logits of what is drawn from, or an enum draw_failure. */
+/* The lowest id among the largest logits of what is drawn from, or an enum sample_failure. */
 static __device__ int largest_of(float *floats, int *ids, const struct sample_chunk *chunks)
 {
     const bool is_chunk = threadIdx.x < SAMPLE_CHUNKS;
@@ -91,11 +91,11 @@ static __device__ int largest_of(float *floats, int *ids, const struct sample_ch
     int id = is_chunk ? __ldcg(&chunks[threadIdx.x].id) : 0x7FFFFFFF;
     const int state = is_chunk ? __ldcg(&chunks[threadIdx.x].state) : 0;
 
-    if (block_best(&best, &id, floats, ids, state & SAMPLE_BROKEN))
-        return DRAW_NOT_FINITE;
+    if (block_best(&best, &id, floats, ids, state & SAMPLE_INVALID))
+        return SAMPLE_NOT_FINITE;
     if (isfinite(best))
         return id;
-    return __syncthreads_or(state & SAMPLE_FINITE) ? DRAW_NOTHING_ALLOWED : DRAW_NOT_FINITE;
+    return __syncthreads_or(state & SAMPLE_FINITE) ? SAMPLE_NONE_ALLOWED : SAMPLE_NOT_FINITE;
 }
 
 /* ---- the likeliest tokens: a chunk's, then the row's ---- */
@@ -136,13 +136,13 @@ static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys
 static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int n_top)
 {
     __shared__ uint64_t heads[CHUNK_THREADS];
-    __shared__ uint64_t found[SAMPLE_TOP_MAX * (TILE_EACH + 1)];
-    __shared__ uint64_t best[SAMPLE_TOP_MAX];
+    __shared__ uint64_t found[TOP_LOGPROBS_MAX * (TILE_EACH + 1)];
+    __shared__ uint64_t best[TOP_LOGPROBS_MAX];
     const struct sample_part part = part_of(l);
-    const int end = min(part.end, l.args.n_valid), n_found = SAMPLE_TOP_MAX * (TILE_EACH + 1);
+    const int end = min(part.end, l.args.n_valid), n_found = TOP_LOGPROBS_MAX * (TILE_EACH + 1);
     uint64_t keys[TILE_EACH];
 
-    if (threadIdx.x < SAMPLE_TOP_MAX)
+    if (threadIdx.x < TOP_LOGPROBS_MAX)
         best[threadIdx.x] = 0;
     for (int tile = part.first; tile < end; tile += TILE) {
         uint64_t head = 0, key;
@@ -165,7 +165,7 @@ static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int
             for (int i = 0; i < TILE_EACH; i++)
                 found[rank * TILE_EACH + i] = keys[i];
         if (threadIdx.x < n_top)
-            found[SAMPLE_TOP_MAX * TILE_EACH + threadIdx.x] = best[threadIdx.x];
+            found[TOP_LOGPROBS_MAX * TILE_EACH + threadIdx.x] = best[threadIdx.x];
         __syncthreads();
         key = threadIdx.x < n_found ? found[threadIdx.x] : 0;
         rank = rank_of(key, found, n_found);
@@ -175,27 +175,27 @@ static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int
     }
     __syncthreads();
     if (threadIdx.x < n_top)
-        l.tops[((int64_t)blockIdx.y * SAMPLE_CHUNKS + blockIdx.x) * SAMPLE_TOP_MAX + threadIdx.x] =
-            best[threadIdx.x];
+        l.tops[((int64_t)blockIdx.y * SAMPLE_CHUNKS + blockIdx.x) * TOP_LOGPROBS_MAX +
+               threadIdx.x] = best[threadIdx.x];
 }
-static_assert(SAMPLE_TOP_MAX * (TILE_EACH + 1) <= (int)CHUNK_THREADS, "a thread a candidate");
+static_assert(TOP_LOGPROBS_MAX * (TILE_EACH + 1) <= (int)CHUNK_THREADS, "a thread a candidate");
 
 /* The block of a row: its likeliest tokens are in the chunks with the n_top largest first ones. */
-static __device__ __noinline__ void tell_top(const struct sample_launch &l, int n_top, float base,
-                                             double log_sum)
+static __device__ __noinline__ void write_top_logprobs(const struct sample_launch &l, int n_top,
+                                                       float base, double log_sum)
 {
     __shared__ uint64_t heads[SAMPLE_CHUNKS];
-    __shared__ uint64_t found[SAMPLE_TOP_MAX * SAMPLE_TOP_MAX];
-    __shared__ int chunks[SAMPLE_TOP_MAX];
-    const uint64_t *tops = l.tops + (int64_t)blockIdx.x * SAMPLE_CHUNKS * SAMPLE_TOP_MAX;
-    int32_t *ids = (int32_t *)l.args.top_tokens.data + (int64_t)blockIdx.x * SAMPLE_TOP_MAX;
-    float *logprobs = (float *)l.args.top_logprobs.data + (int64_t)blockIdx.x * SAMPLE_TOP_MAX;
+    __shared__ uint64_t found[TOP_LOGPROBS_MAX * TOP_LOGPROBS_MAX];
+    __shared__ int chunks[TOP_LOGPROBS_MAX];
+    const uint64_t *tops = l.tops + (int64_t)blockIdx.x * SAMPLE_CHUNKS * TOP_LOGPROBS_MAX;
+    int32_t *ids = (int32_t *)l.args.top_tokens.data + (int64_t)blockIdx.x * TOP_LOGPROBS_MAX;
+    float *logprobs = (float *)l.args.top_logprobs.data + (int64_t)blockIdx.x * TOP_LOGPROBS_MAX;
     const int n_found = n_top * n_top, t = threadIdx.x;
     uint64_t key;
     int rank;
 
     if (t < SAMPLE_CHUNKS)
-        heads[t] = __ldcg(tops + t * SAMPLE_TOP_MAX);
+        heads[t] = __ldcg(tops + t * TOP_LOGPROBS_MAX);
     if (t < n_top) {
         chunks[t] = -1;
         ids[t] = -1;
@@ -211,7 +211,7 @@ static __device__ __noinline__ void tell_top(const struct sample_launch &l, int 
     if (t < n_found)
         found[t] = chunks[t / n_top] < 0
                        ? 0
-                       : __ldcg(tops + chunks[t / n_top] * SAMPLE_TOP_MAX + t % n_top);
+                       : __ldcg(tops + chunks[t / n_top] * TOP_LOGPROBS_MAX + t % n_top);
     __syncthreads();
     key = t < n_found ? found[t] : 0;
     rank = key == 0 ? n_top : rank_of(key, found, n_found);
@@ -224,8 +224,8 @@ static __device__ __noinline__ void tell_top(const struct sample_launch &l, int 
 /* ---- edits ---- */
 
 /* Entries of a list that may be of ids [first, end): [*from, *to). Their ids rise; each is two words. */
-static __device__ void find_entries(const int32_t *list, int n, const struct sample_part &part,
-                                    int *from, int *to)
+static __device__ void find_seen(const int32_t *list, int n, const struct sample_part &part,
+                                 int *from, int *to)
 {
     const int n_each = (n + CHUNK_THREADS - 1) / CHUNK_THREADS, mine = threadIdx.x * n_each;
     const int id = mine < n ? __ldcg(list + 2 * (int64_t)mine) : 0x7FFFFFFF;
@@ -241,7 +241,7 @@ static __device__ void penalise(struct batch_seen *seen, const struct batch_samp
 {
     int from, to;
 
-    find_entries(&seen->id, wish.n_seen, part, &from, &to);
+    find_seen(&seen->id, wish.n_seen, part, &from, &to);
     for (int i = from + threadIdx.x; i < to; i += CHUNK_THREADS) {
         const int id = __ldcg(&seen[i].id);
 
@@ -259,7 +259,7 @@ static __device__ void add_biases(struct batch_bias *biases, const struct batch_
 {
     int from, to;
 
-    find_entries(&biases->id, wish.n_biases, part, &from, &to);
+    find_seen(&biases->id, wish.n_biases, part, &from, &to);
     for (int i = from + threadIdx.x; i < to; i += CHUNK_THREADS) {
         const int id = __ldcg(&biases[i].id);
 
@@ -279,7 +279,7 @@ struct best {
 
 /* What a special row needs of a chunk: its likeliest tokens, its edits, and the best logit after them. */
 static __device__ __noinline__ struct best edit_chunk(const struct sample_launch &l,
-                                                      struct best as_it_came)
+                                                      struct best raw_value)
 {
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
@@ -291,8 +291,8 @@ static __device__ __noinline__ struct best edit_chunk(const struct sample_launch
 
     if (wish.n_top > 0)
         chunk_top(l, wish.n_top);
-    if (!sample_is_edited(&wish))
-        return as_it_came;
+    if (!sample_is_processed(&wish))
+        return raw_value;
     __syncthreads(); /* all have read the chunk as it came */
     if (wish.n_seen > 0)
         penalise((struct batch_seen *)BATCH_SEEN(l.batch) + wish.first_seen, wish, part);
@@ -306,15 +306,15 @@ static __device__ __noinline__ struct best edit_chunk(const struct sample_launch
 
         if (!is_allowed)
             part.z[i] = value;
-        take_best(&best.largest, &best.id, value, i);
+        block_argmax(&best.largest, &best.id, value, i);
     }
     block_best(&best.largest, &best.id, floats, ids, false);
     return best;
 }
 
 /* A token's logit before it was edited. Every thread gets it. */
-static __device__ __noinline__ float logit_that_came(const struct sample_launch &l, const float *z,
-                                                     int token)
+static __device__ __noinline__ float raw_logit(const struct sample_launch &l, const float *z,
+                                               int token)
 {
     __shared__ float found;
     const struct batch_sample &wish = l.samples[blockIdx.x];

@@ -10,7 +10,7 @@
 #include "cuda/sampling/sample.cuh"
 
 enum {
-    LISTED_ROWS =
+    CANDIDATE_ROWS =
         16, /* with more, every row's block looks through its own sooner than lists are made */
     THREADS = 1024, /* of the block that finishes a row */
     WARPS = THREADS / WARP_LANES,
@@ -116,7 +116,7 @@ static __device__ __noinline__ void clear_bins(const struct sample_launch &l)
         bins->counts[bin] = 0;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0)
-        bins->n_listed = gridDim.y <= LISTED_ROWS ? 0 : SAMPLE_LISTED_MAX + 1;
+        bins->n_candidates = gridDim.y <= CANDIDATE_ROWS ? 0 : SAMPLE_CANDIDATES_MAX + 1;
 }
 static_assert((int)SAMPLE_BINS % (int)SAMPLE_CHUNKS == 0, "as many a chunk");
 
@@ -149,15 +149,15 @@ static __device__ __noinline__ void fill_bins(const struct sample_launch &l, flo
 
 enum { BINS_EACH = SAMPLE_BINS / CHUNK_THREADS };
 
-struct chooser {
-    unsigned long long room[CHUNK_WARPS];
+struct range_selector {
+    unsigned long long scratch[CHUNK_WARPS];
     unsigned long long above, mass; /* of the bin that was found last */
     int bin;
     int first[SAMPLE_RANGES_MAX], last[SAMPLE_RANGES_MAX], n;
 };
 
 /* What a thread knows of its bins, which fall. */
-struct share {
+struct mass_share {
     unsigned long long before_mass, before_count;
     unsigned long long masses[BINS_EACH];
     unsigned counts[BINS_EACH];
@@ -169,8 +169,8 @@ static __device__ __forceinline__ int bin_of_share(int i)
 }
 
 /* The bin with which the sum reaches the target, and what lies above it. */
-static __device__ void locate(struct chooser *c, const struct share &s, unsigned long long target,
-                              bool by_count)
+static __device__ void locate(struct range_selector *c, const struct mass_share &s,
+                              unsigned long long target, bool by_count)
 {
     unsigned long long mass = s.before_mass, count = s.before_count;
 
@@ -192,7 +192,7 @@ static __device__ void locate(struct chooser *c, const struct share &s, unsigned
 }
 
 /* The same for one bin. */
-static __device__ void locate_bin(struct chooser *c, const struct share &s, int bin)
+static __device__ void locate_bin(struct range_selector *c, const struct mass_share &s, int bin)
 {
     unsigned long long mass = s.before_mass;
 
@@ -209,7 +209,7 @@ static __device__ void locate_bin(struct chooser *c, const struct share &s, int 
     __syncthreads();
 }
 
-static __device__ void add_range(struct chooser *c, int first, int last)
+static __device__ void add_range(struct range_selector *c, int first, int last)
 {
     if (threadIdx.x == 0) {
         c->first[c->n] = first;
@@ -220,13 +220,13 @@ static __device__ void add_range(struct chooser *c, int first, int last)
 
 static __device__ __forceinline__ unsigned long long share_of(float top_p, unsigned long long mass)
 {
-    const unsigned long long share = (unsigned long long)ceil((double)top_p * (double)mass);
+    const unsigned long long mass_share = (unsigned long long)ceil((double)top_p * (double)mass);
 
-    return share > 0 ? share : 1;
+    return mass_share > 0 ? mass_share : 1;
 }
 
 /* A mass that is known to lie between two: where it ends. */
-static __device__ void locate_between(struct chooser *c, const struct share &s,
+static __device__ void locate_between(struct range_selector *c, const struct mass_share &s,
                                       unsigned long long low, unsigned long long high,
                                       unsigned long long *least, unsigned long long *most)
 {
@@ -240,8 +240,8 @@ static __device__ void locate_between(struct chooser *c, const struct share &s,
     add_range(c, c->bin, last);
 }
 
-/* Which bins draw_ranked() will look into, as far as sums over bins tell. */
-static __device__ void choose_ranges(struct chooser *c, const struct share &s,
+/* Which bins sample_ranked() will look into, as far as sums over bins tell. */
+static __device__ void select_ranges(struct range_selector *c, const struct mass_share &s,
                                      const struct batch_sample &wish, int n, double uniform,
                                      unsigned long long all)
 {
@@ -270,8 +270,8 @@ static __device__ void choose_ranges(struct chooser *c, const struct share &s,
                    &most);
 }
 
-static __device__ void list_candidates(const struct sample_launch &l, const struct chooser &c,
-                                       float largest)
+static __device__ void list_candidates(const struct sample_launch &l,
+                                       const struct range_selector &c, float largest)
 {
     __shared__ unsigned n_mine, first;
     const struct sample_part part = part_of(l);
@@ -298,10 +298,10 @@ static __device__ void list_candidates(const struct sample_launch &l, const stru
             mine = atomicAdd(&n_mine, 1u);
         __syncthreads();
         if (threadIdx.x == 0)
-            first = atomicAdd(&bins->n_listed, n_mine);
+            first = atomicAdd(&bins->n_candidates, n_mine);
         __syncthreads();
-        if (is_wanted && first + mine < SAMPLE_LISTED_MAX)
-            bins->listed[first + mine] = key;
+        if (is_wanted && first + mine < SAMPLE_CANDIDATES_MAX)
+            bins->candidates[first + mine] = key;
     }
 }
 
@@ -310,11 +310,11 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
 {
     __shared__ float floats[CHUNK_WARPS];
     __shared__ int ids[CHUNK_WARPS];
-    __shared__ struct chooser c;
+    __shared__ struct range_selector c;
     const struct batch_sample &wish = l.samples[blockIdx.y];
     struct sample_bins *bins = bins_of(l, blockIdx.y);
     unsigned long long mass = 0, count = 0, all_mass, all_count;
-    struct share s;
+    struct mass_share s;
     int best;
 
     pdl_launch_dependents();
@@ -331,9 +331,9 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         mass += s.masses[i];
         count += s.counts[i];
     }
-    s.before_mass = sum_before(mass, c.room, CHUNK_WARPS, &all_mass);
-    s.before_count = sum_before(count, c.room, CHUNK_WARPS, &all_count);
-    choose_ranges(&c, s, wish, l.args.n_valid, l.uniforms[blockIdx.y], all_mass);
+    s.before_mass = sum_before(mass, c.scratch, CHUNK_WARPS, &all_mass);
+    s.before_count = sum_before(count, c.scratch, CHUNK_WARPS, &all_count);
+    select_ranges(&c, s, wish, l.args.n_valid, l.uniforms[blockIdx.y], all_mass);
     if (blockIdx.x == 0 && threadIdx.x < c.n) {
         bins->first_bin[threadIdx.x] = c.first[threadIdx.x];
         bins->last_bin[threadIdx.x] = c.last[threadIdx.x];

@@ -11,7 +11,7 @@ struct ranking {
         struct bins bins;
         unsigned long long sorted[SORTED_MAX]; /* keys, falling */
     } u;
-    unsigned long long room[WARPS];
+    unsigned long long scratch[WARPS];
     /* of what was found last: the keys that begin with `prefix`, and what lies above all of them */
     unsigned long long prefix, above_mass, mass;
     unsigned above, count, n_sorted;
@@ -19,7 +19,7 @@ struct ranking {
 };
 
 /* What a sum by falling key is to reach. */
-struct goal {
+struct rank_target {
     unsigned long long target;
     bool by_count; /* of candidates; else of masses */
 };
@@ -31,22 +31,22 @@ struct pair {
 };
 
 /* The bin in which the sum reaches the goal, all keys above the bins counted in; the threads' bins fall. */
-static __device__ void choose_bin(struct ranking *s, const struct pair &p, const struct goal &goal,
-                                  int shift)
+static __device__ void select_bin(struct ranking *s, const struct pair &p,
+                                  const struct rank_target &rank_target, int shift)
 {
     unsigned long long all_mass, all_count;
     const unsigned long long mass =
-        s->above_mass + sum_before(p.masses[0] + p.masses[1], s->room, WARPS, &all_mass);
+        s->above_mass + sum_before(p.masses[0] + p.masses[1], s->scratch, WARPS, &all_mass);
     const unsigned long long count =
         s->above +
-        sum_before((unsigned long long)p.counts[0] + p.counts[1], s->room, WARPS, &all_count);
-    unsigned long long sum = goal.by_count ? count : mass;
+        sum_before((unsigned long long)p.counts[0] + p.counts[1], s->scratch, WARPS, &all_count);
+    unsigned long long sum = rank_target.by_count ? count : mass;
 
     __syncthreads(); /* all have read what is above */
     for (int i = 0; i < 2; i++) {
-        const unsigned long long mine = goal.by_count ? p.counts[i] : p.masses[i];
+        const unsigned long long mine = rank_target.by_count ? p.counts[i] : p.masses[i];
 
-        if (sum < goal.target && sum + mine >= goal.target) {
+        if (sum < rank_target.target && sum + mine >= rank_target.target) {
             s->prefix |= (unsigned long long)(SAMPLE_BINS - 1 - (2 * threadIdx.x + i)) << shift;
             s->above_mass = mass + (i == 0 ? 0 : p.masses[0]);
             s->above = (unsigned)count + (i == 0 ? 0 : p.counts[0]);
@@ -58,11 +58,11 @@ static __device__ void choose_bin(struct ranking *s, const struct pair &p, const
     __syncthreads();
 }
 
-static __device__ __forceinline__ bool is_listed(const struct sample_bins *bins, int bin)
+static __device__ __forceinline__ bool is_candidate(const struct sample_bins *bins, int bin)
 {
     bool is_in = false;
 
-    if (__ldcg(&bins->n_listed) <= SAMPLE_LISTED_MAX)
+    if (__ldcg(&bins->n_candidates) <= SAMPLE_CANDIDATES_MAX)
         for (int i = 0; i < __ldcg(&bins->n_ranges); i++)
             is_in =
                 is_in || (bin >= __ldcg(&bins->first_bin[i]) && bin <= __ldcg(&bins->last_bin[i]));
@@ -73,14 +73,14 @@ static __device__ __forceinline__ bool is_listed(const struct sample_bins *bins,
  * whole row. There, logits that cannot have them are passed by without their weight: what log() gives is widened
  * by more than all roundings together. */
 template <typename Use>
-static __device__ __forceinline__ void for_prefix(const struct row &r, unsigned long long prefix,
-                                                  int shift, Use use)
+static __device__ __forceinline__ void
+for_each_prefix(const struct row &r, unsigned long long prefix, int shift, Use use)
 {
-    if (is_listed(r.bins, (int)(prefix >> BIN_SHIFT))) {
-        const unsigned n = __ldcg(&r.bins->n_listed);
+    if (is_candidate(r.bins, (int)(prefix >> BIN_SHIFT))) {
+        const unsigned n = __ldcg(&r.bins->n_candidates);
 
         for (unsigned i = threadIdx.x; i < n; i += THREADS) {
-            const unsigned long long key = __ldcg(&r.bins->listed[i]);
+            const unsigned long long key = __ldcg(&r.bins->candidates[i]);
 
             if (key >> shift == prefix >> shift)
                 use(key, __uint_as_float((unsigned)(key >> 32)));
@@ -92,9 +92,9 @@ static __device__ __forceinline__ void for_prefix(const struct row &r, unsigned 
                 high = __uint_as_float((unsigned)(last >> 32));
     const float z_low = r.largest + r.temperature * logf(low);
     const float z_high = r.largest + r.temperature * logf(high);
-    const float wide = 1e-3f * r.temperature + 1e-5f * fabsf(r.largest);
-    const float from = z_low - wide - 1e-5f * fabsf(z_low),
-                to = z_high + wide + 1e-5f * fabsf(z_high);
+    const float margin = 1e-3f * r.temperature + 1e-5f * fabsf(r.largest);
+    const float from = z_low - margin - 1e-5f * fabsf(z_low),
+                to = z_high + margin + 1e-5f * fabsf(z_high);
 
     for (int base = threadIdx.x; base < r.n; base += THREADS * PASS_UNROLL) {
         float z[PASS_UNROLL];
@@ -119,7 +119,7 @@ static __device__ __forceinline__ void for_prefix(const struct row &r, unsigned 
 
 /* Divides the keys that begin with s->prefix by their next bits, and chooses among those bins; gives the new shift. */
 static __device__ __noinline__ int divide(struct ranking *s, const struct row &r,
-                                          const struct goal &goal, int shift)
+                                          const struct rank_target &rank_target, int shift)
 {
     const int next = max(shift - BIN_BITS, 0);
     struct bins *bins = &s->u.bins;
@@ -128,7 +128,7 @@ static __device__ __noinline__ int divide(struct ranking *s, const struct row &r
     for (int i = threadIdx.x; i < SAMPLE_BINS; i += THREADS)
         bins->counts[i] = bins->low[i] = bins->high[i] = 0;
     __syncthreads();
-    for_prefix(r, s->prefix, shift, [&](unsigned long long key, float weight) {
+    for_each_prefix(r, s->prefix, shift, [&](unsigned long long key, float weight) {
         add_to_bin(bins, (unsigned)(key >> next) & ((1u << (shift - next)) - 1), mass_of(weight));
     });
     __syncthreads();
@@ -138,7 +138,7 @@ static __device__ __noinline__ int divide(struct ranking *s, const struct row &r
         p.masses[i] = mass_of_bin(bins, bin);
         p.counts[i] = bins->counts[bin];
     }
-    choose_bin(s, p, goal, next);
+    select_bin(s, p, rank_target, next);
     return next;
 }
 
@@ -150,7 +150,7 @@ static __device__ unsigned long long sort_keys(unsigned long long *keys)
 
     for (unsigned size = 2; size <= SORTED_MAX; size *= 2)
         for (unsigned step = size / 2; step > 0; step /= 2) {
-            const bool wants_larger = ((t & step) == 0) == ((t & size) == 0);
+            const bool needs_larger = ((t & step) == 0) == ((t & size) == 0);
             unsigned long long other;
 
             if (step < WARP_LANES) {
@@ -161,18 +161,19 @@ static __device__ unsigned long long sort_keys(unsigned long long *keys)
                 __syncthreads();
                 other = keys[t ^ step];
             }
-            mine = wants_larger == (other > mine) ? other : mine;
+            mine = needs_larger == (other > mine) ? other : mine;
         }
     return mine;
 }
 
 /* The key with which the sum reaches the goal, and the mass down to it, both in s. */
 static __device__ __noinline__ void find_key(struct ranking *s, const struct row &r,
-                                             const struct pair &first, const struct goal &goal)
+                                             const struct pair &first,
+                                             const struct rank_target &rank_target)
 {
     int shift = BIN_SHIFT;
     unsigned long long key, mass, all, before;
-    bool is_massless;
+    bool has_no_mass;
 
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -181,12 +182,12 @@ static __device__ __noinline__ void find_key(struct ranking *s, const struct row
         s->above = 0;
     }
     __syncthreads();
-    choose_bin(s, first, goal, shift);
+    select_bin(s, first, rank_target, shift);
     while (s->count > SORTED_MAX && s->mass > 0)
-        shift = divide(s, r, goal, shift);
-    is_massless = s->mass == 0;
+        shift = divide(s, r, rank_target, shift);
+    has_no_mass = s->mass == 0;
     __syncthreads();
-    if (is_massless) { /* candidates that no draw can reach: all of them stay */
+    if (has_no_mass) { /* candidates that no draw can reach: all of them stay */
         if (threadIdx.x == 0) {
             s->key = s->prefix;
             s->mass = s->above_mass;
@@ -198,15 +199,16 @@ static __device__ __noinline__ void find_key(struct ranking *s, const struct row
     if (threadIdx.x == 0)
         s->n_sorted = 0;
     __syncthreads();
-    for_prefix(r, s->prefix, shift, [&](unsigned long long found, float) {
+    for_each_prefix(r, s->prefix, shift, [&](unsigned long long found, float) {
         s->u.sorted[atomicAdd(&s->n_sorted, 1u) % SORTED_MAX] = found;
     });
     __syncthreads();
     key = sort_keys(s->u.sorted);
     mass = key == 0 ? 0 : mass_of(__uint_as_float((unsigned)(key >> 32)));
-    before = s->above_mass + sum_before(mass, s->room, WARPS, &all);
-    if (key != 0 && (goal.by_count ? s->above + threadIdx.x + 1 == goal.target
-                                   : before < goal.target && before + mass >= goal.target)) {
+    before = s->above_mass + sum_before(mass, s->scratch, WARPS, &all);
+    if (key != 0 && (rank_target.by_count
+                         ? s->above + threadIdx.x + 1 == rank_target.target
+                         : before < rank_target.target && before + mass >= rank_target.target)) {
         s->key = key;
         s->mass = before + mass;
     }
@@ -214,22 +216,22 @@ static __device__ __noinline__ void find_key(struct ranking *s, const struct row
 }
 
 /* The mass of the keys from this one on: of all bins above its own, and of what it has there. */
-static __device__ __noinline__ unsigned long long mass_from(struct ranking *s, const struct row &r,
-                                                            const struct pair &first,
-                                                            unsigned long long lowest)
+static __device__ __noinline__ unsigned long long mass_above(struct ranking *s, const struct row &r,
+                                                             const struct pair &first,
+                                                             unsigned long long lowest)
 {
     const int bin = (int)(lowest >> BIN_SHIFT);
     unsigned long long sum = 0;
 
     for (int i = 0; i < 2; i++)
         sum += SAMPLE_BINS - 1 - (2 * (int)threadIdx.x + i) > bin ? first.masses[i] : 0;
-    for_prefix(
+    for_each_prefix(
         r, (unsigned long long)bin << BIN_SHIFT, BIN_SHIFT,
         [&](unsigned long long key, float weight) { sum += key >= lowest ? mass_of(weight) : 0; });
-    return block_sum(sum, s->room);
+    return block_sum(sum, s->scratch);
 }
 
-static __device__ __noinline__ int draw_ranked(const struct sample_launch &l, float largest)
+static __device__ __noinline__ int sample_ranked(const struct sample_launch &l, float largest)
 {
     const struct batch_sample &wish = l.samples[blockIdx.x];
     const struct row r = {(const float *)l.args.logits.data +
@@ -246,7 +248,7 @@ static __device__ __noinline__ int draw_ranked(const struct sample_launch &l, fl
         first.masses[i] = __ldcg(&bins->masses[bin]);
         first.counts[i] = __ldcg(&bins->counts[bin]);
     }
-    (void)sum_before(first.masses[0] + first.masses[1], s.room, WARPS, &mass);
+    (void)sum_before(first.masses[0] + first.masses[1], s.scratch, WARPS, &mass);
     if (wish.top_k > 0 && wish.top_k < r.n) {
         find_key(&s, r, first, {(unsigned long long)wish.top_k, true});
         lowest = s.key;
@@ -258,7 +260,7 @@ static __device__ __noinline__ int draw_ranked(const struct sample_launch &l, fl
         mass = s.mass;
     }
     if (least_key(wish) > lowest)
-        mass = mass_from(&s, r, first, least_key(wish));
+        mass = mass_above(&s, r, first, least_key(wish));
     find_key(&s, r, first, {target_of(l.uniforms[blockIdx.x], mass), false});
     return id_of(s.key);
 }

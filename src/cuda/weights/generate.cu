@@ -1,5 +1,5 @@
 /* Generated weights, a word of eight bytes a thread and turn, by the host's own formula
- * (backend/generated.h). Bound by integer products for codes, a few instructions a byte; in a start the
+ * (backend/random_weights.h). Bound by integer products for codes, a few instructions a byte; in a start the
  * packing behind it takes as long. */
 #include "cuda/common/launch.h"
 
@@ -9,38 +9,39 @@ enum { THREADS = 256, BLOCKS_MAX = 4096 };
 static __device__ void store_part(unsigned char *out, uint64_t word, int64_t i, int64_t first,
                                   int64_t n)
 {
-    for (int b = 0; b < GENERATED_WORD_BYTES; b++) {
-        const int64_t at = i * GENERATED_WORD_BYTES + b - first;
+    for (int b = 0; b < RANDOM_WORD_BYTES; b++) {
+        const int64_t at = i * RANDOM_WORD_BYTES + b - first;
 
         if (at >= 0 && at < n)
             out[at] = (unsigned char)(word >> 8 * b);
     }
 }
 
-static __global__ void generate(unsigned char *out, const struct generated_bytes values,
-                                int64_t first, int64_t n)
+static __global__ void fill_random(unsigned char *out, const struct random_fill values,
+                                   int64_t first, int64_t n)
 {
-    const int64_t begin = first / GENERATED_WORD_BYTES;
-    const int64_t end = (first + n + GENERATED_WORD_BYTES - 1) / GENERATED_WORD_BYTES;
+    const int64_t begin = first / RANDOM_WORD_BYTES;
+    const int64_t end = (first + n + RANDOM_WORD_BYTES - 1) / RANDOM_WORD_BYTES;
 
     for (int64_t i = begin + (int64_t)blockIdx.x * THREADS + threadIdx.x; i < end;
          i += (int64_t)gridDim.x * THREADS) {
-        const uint64_t word = generated_word(&values, (uint64_t)i);
-        const int64_t at = i * GENERATED_WORD_BYTES - first;
+        const uint64_t word = random_word(&values, (uint64_t)i);
+        const int64_t at = i * RANDOM_WORD_BYTES - first;
 
-        if (first % GENERATED_WORD_BYTES == 0 && at + GENERATED_WORD_BYTES <= n)
+        if (first % RANDOM_WORD_BYTES == 0 && at + RANDOM_WORD_BYTES <= n)
             *reinterpret_cast<uint64_t *>(out + at) = word;
         else
             store_part(out, word, i, first, n);
     }
 }
 
-void launch_generate(cudaStream_t stream, void *out, const struct generated_bytes *values,
+void launch_generate(cudaStream_t stream, void *out, const struct random_fill *values,
                      int64_t first, int64_t n)
 {
-    int64_t n_blocks = (n / GENERATED_WORD_BYTES + THREADS) / THREADS;
+    int64_t n_blocks = (n / RANDOM_WORD_BYTES + THREADS) / THREADS;
 
     if (n_blocks > BLOCKS_MAX)
         n_blocks = BLOCKS_MAX;
-    generate<<<(unsigned)n_blocks, THREADS, 0, stream>>>((unsigned char *)out, *values, first, n);
+    fill_random<<<(unsigned)n_blocks, THREADS, 0, stream>>>((unsigned char *)out, *values, first,
+                                                            n);
 }

@@ -16,7 +16,7 @@ enum {
     CHUNK_BYTES = 4 << 20,
     LANES_MAX = 16,  /* of them 8 GB/s each are more than PCIe takes */
     LANE_CHUNKS = 2, /* one is sent while the next is read */
-    N_ROOMS = 2      /* one is packed while the next is filled */
+    N_BUFFERS = 2    /* one is packed while the next is filled */
 };
 
 /* A thread and its stream. */
@@ -26,16 +26,16 @@ struct lane {
     cudaStream_t stream;
     char *chunks[LANE_CHUNKS];
     cudaEvent_t sent[LANE_CHUNKS]; /* the chunk may be written again */
-    int turn;
+    int next_buffer;
 };
 
 struct loader {
     cudaStream_t stages;
     struct lane lanes[LANES_MAX];
     int n_lanes, n_threads; /* that are there; whose thread runs */
-    struct gpu_room rooms[N_ROOMS];
-    cudaEvent_t emptied[N_ROOMS]; /* what was in the room has been packed */
-    int room;
+    struct gpu_workspace buffers[N_BUFFERS];
+    cudaEvent_t buffer_done[N_BUFFERS]; /* what was in the room has been packed */
+    int buffer;
 
     pthread_mutex_t lock;
     pthread_cond_t given, taken;
@@ -53,7 +53,7 @@ struct loader {
 
 /* Brings pages in without a fault for each, and tells of a disk that fails where reading would end the
  * process. Systems that do not know how are read all the same. */
-static bool bring_in(const char *from, size_t n_bytes)
+static bool fault_in(const char *from, size_t n_bytes)
 {
 #ifdef MADV_POPULATE_READ
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -70,7 +70,7 @@ static bool bring_in(const char *from, size_t n_bytes)
 
 static cudaError_t send(struct lane *lane, char *to, const char *from, size_t n_bytes)
 {
-    const int i = lane->turn++ % LANE_CHUNKS;
+    const int i = lane->next_buffer++ % LANE_CHUNKS;
     cudaError_t e = cudaEventSynchronize(lane->sent[i]);
 
     if (e == cudaSuccess) {
@@ -108,7 +108,7 @@ static void *lane_main(void *arg)
         }
         l->n_busy++;
         pthread_mutex_unlock(&l->lock);
-        is_readable = bring_in(from + at, n);
+        is_readable = fault_in(from + at, n);
         if (is_readable)
             e = send(lane, to + at, from + at, n);
         pthread_mutex_lock(&l->lock);
@@ -154,7 +154,7 @@ static void lane_close(struct lane *lane)
 
 /* ---- the loader ---- */
 
-static int lanes_wanted(int n_threads)
+static int n_lanes_wanted(int n_threads)
 {
     const long n_cpus = n_threads > 0 ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
 
@@ -164,7 +164,7 @@ static int lanes_wanted(int n_threads)
 enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads)
 {
     struct loader *l = calloc(1, sizeof(*l));
-    const int n_lanes = lanes_wanted(n_threads);
+    const int n_lanes = n_lanes_wanted(n_threads);
     enum osp_status st;
 
     if (l == NULL)
@@ -173,8 +173,8 @@ enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_thre
     pthread_mutex_init(&l->lock, NULL);
     pthread_cond_init(&l->given, NULL);
     pthread_cond_init(&l->taken, NULL);
-    for (int i = 0; i < N_ROOMS; i++)
-        TRY(gpu_check(cudaEventCreateWithFlags(&l->emptied[i], cudaEventDisableTiming),
+    for (int i = 0; i < N_BUFFERS; i++)
+        TRY(gpu_check(cudaEventCreateWithFlags(&l->buffer_done[i], cudaEventDisableTiming),
                       "an event"));
     while (l->n_lanes < n_lanes)
         TRY(lane_open(l));
@@ -198,10 +198,10 @@ void loader_close(struct loader *l)
     (void)cudaStreamSynchronize(l->stages);
     for (int i = 0; i < l->n_lanes; i++)
         lane_close(&l->lanes[i]);
-    for (int i = 0; i < N_ROOMS; i++) {
-        (void)cudaFree(l->rooms[i].data);
-        if (l->emptied[i] != NULL)
-            (void)cudaEventDestroy(l->emptied[i]);
+    for (int i = 0; i < N_BUFFERS; i++) {
+        (void)cudaFree(l->buffers[i].data);
+        if (l->buffer_done[i] != NULL)
+            (void)cudaEventDestroy(l->buffer_done[i]);
     }
     pthread_cond_destroy(&l->given);
     pthread_cond_destroy(&l->taken);
@@ -209,31 +209,31 @@ void loader_close(struct loader *l)
     free(l);
 }
 
-enum osp_status loader_room(struct loader *l, char **out, size_t size_bytes)
+enum osp_status loader_buffer(struct loader *l, char **out, size_t size_bytes)
 {
-    struct gpu_room *room;
+    struct gpu_workspace *buffer;
     enum osp_status st = OSP_OK;
 
-    l->room = (l->room + 1) % N_ROOMS;
-    room = &l->rooms[l->room];
-    if (size_bytes > room->size_bytes) {
+    l->buffer = (l->buffer + 1) % N_BUFFERS;
+    buffer = &l->buffers[l->buffer];
+    if (size_bytes > buffer->size_bytes) {
         TRY(gpu_check(cudaStreamSynchronize(l->stages), "packing weights"));
-        (void)cudaFree(room->data);
-        *room = (struct gpu_room){0};
-        TRY(gpu_check(cudaMalloc(&room->data, size_bytes), "memory for weights to be packed"));
-        room->size_bytes = size_bytes;
+        (void)cudaFree(buffer->data);
+        *buffer = (struct gpu_workspace){0};
+        TRY(gpu_check(cudaMalloc(&buffer->data, size_bytes), "memory for weights to be packed"));
+        buffer->size_bytes = size_bytes;
     }
     for (int i = 0; i < l->n_lanes; i++)
-        TRY(gpu_check(cudaStreamWaitEvent(l->lanes[i].stream, l->emptied[l->room], 0),
+        TRY(gpu_check(cudaStreamWaitEvent(l->lanes[i].stream, l->buffer_done[l->buffer], 0),
                       "packing weights"));
-    *out = room->data;
+    *out = buffer->data;
 out:
     return st;
 }
 
-enum osp_status loader_emptied(struct loader *l)
+enum osp_status loader_buffer_done(struct loader *l)
 {
-    return gpu_check(cudaEventRecord(l->emptied[l->room], l->stages), "packing weights");
+    return gpu_check(cudaEventRecord(l->buffer_done[l->buffer], l->stages), "packing weights");
 }
 
 static enum osp_status wait_for_lanes(struct loader *l)

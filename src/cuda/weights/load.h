@@ -10,9 +10,9 @@ CHECKED enum osp_status loader_open(struct loader **out, cudaStream_t stages, in
 void loader_close(struct loader *l); /* waits for the stages' stream; accepts NULL */
 
 /* Device memory for weights that are not packed yet: one of two rooms in turn, to be given back with
- * loader_emptied() when what packs them is in the stages' stream. */
-CHECKED enum osp_status loader_room(struct loader *l, char **out, size_t size_bytes);
-CHECKED enum osp_status loader_emptied(struct loader *l);
+ * loader_buffer_done() when what packs them is in the stages' stream. */
+CHECKED enum osp_status loader_buffer(struct loader *l, char **out, size_t size_bytes);
+CHECKED enum osp_status loader_buffer_done(struct loader *l);
 
 /* When it returns the host's memory was read; what is put into the stages' stream from now on finds the
  * bytes there. OSP_EIO: the file behind the memory cannot be read. */

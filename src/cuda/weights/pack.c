@@ -8,7 +8,7 @@
 
 enum { LOADER_BYTES_MIN = 4 << 20 }; /* smaller weights are copied by one call */
 
-static bool is_packed_here(const struct tensor *host)
+static bool is_device_packed(const struct tensor *host)
 {
     return host->n_dims >= 2 && (host->dtype == DTYPE_MXFP4 || host->dtype == DTYPE_BF16) &&
            host->layout != LAYOUT_PACKED;
@@ -21,7 +21,7 @@ static int64_t n_stacked(const struct tensor *t)
 
 int64_t gpu_pack_bytes(const struct tensor *host)
 {
-    return is_packed_here(host) ? n_stacked(host) * matrix_bytes(host) : tensor_bytes(host);
+    return is_device_packed(host) ? n_stacked(host) * matrix_bytes(host) : tensor_bytes(host);
 }
 
 /* Memory of the device for a weight, kept until it closes. */
@@ -45,7 +45,7 @@ static enum osp_status keep(struct gpu *gpu, void **out, int64_t size_bytes)
 /* Where a weight comes from: the host's memory, or values that the device makes. */
 struct source {
     const struct tensor *host;
-    const struct generated *values; /* NULL: the host's */
+    const struct random_weight *values; /* NULL: the host's */
 };
 
 /* Bytes of a matrix as it lies in a checkpoint. */
@@ -63,7 +63,7 @@ static int64_t raw_scales_bytes(const struct tensor *t)
 
 /* Bytes first to first + n of the weight's data or scales, as they lie in a checkpoint, to the device. */
 static enum osp_status fetch(struct gpu *gpu, void *to, const void *host,
-                             const struct generated_bytes *values, int64_t first, int64_t n)
+                             const struct random_fill *values, int64_t first, int64_t n)
 {
     if (values == NULL)
         return gpu_check(cudaMemcpyAsync(to, (const char *)host + first, (size_t)n,
@@ -94,13 +94,13 @@ static enum osp_status pack_matrices(struct gpu *gpu, const struct tensor *to,
 {
     const struct tensor *host = from->host;
     const int64_t n = raw_data_bytes(host), n_scales = raw_scales_bytes(host);
-    const struct generated *v = from->values;
+    const struct random_weight *v = from->values;
     enum osp_status st = OSP_OK;
 
     for (int64_t e = 0; e < n_stacked(host); e++) {
         char *raw;
 
-        TRY(gpu_room_need(gpu, &gpu->raw, n + n_scales, "weights to be packed"));
+        TRY(gpu_workspace_reserve(gpu, &gpu->raw, n + n_scales, "weights to be packed"));
         raw = gpu->raw.data;
         TRY(fetch(gpu, raw, host->data, v ? &v->data : NULL, e * n, n));
         if (n_scales > 0)
@@ -127,14 +127,14 @@ static enum osp_status load_stack(struct gpu *gpu, const struct tensor *to,
     enum osp_status st;
 
     TRY(need_loader(gpu));
-    TRY(loader_room(gpu->loader, &raw, (size_t)(n_matrices * (n + n_scales))));
+    TRY(loader_buffer(gpu->loader, &raw, (size_t)(n_matrices * (n + n_scales))));
     TRY(loader_copy(gpu->loader, raw, host->data, (size_t)(n_matrices * n)));
     if (n_scales > 0)
         TRY(loader_copy(gpu->loader, raw + n_matrices * n, host->scales,
                         (size_t)(n_matrices * n_scales)));
     for (int64_t e = 0; e < n_matrices; e++)
         TRY(pack_matrix(gpu, to, host, e, raw + e * n, raw + n_matrices * n + e * n_scales));
-    TRY(loader_emptied(gpu->loader));
+    TRY(loader_buffer_done(gpu->loader));
 out:
     return st;
 }
@@ -159,7 +159,7 @@ static enum osp_status pack_from(struct gpu *gpu, struct tensor *out, const stru
 
     TRY(keep(gpu, &ours.data, gpu_pack_bytes(host)));
     ours.scales = NULL;
-    if (is_packed_here(host)) {
+    if (is_device_packed(host)) {
         ours.layout = LAYOUT_PACKED;
         TRY(is_large ? load_stack(gpu, &ours, host) : pack_matrices(gpu, &ours, from));
     } else if (host->dtype == DTYPE_MXFP4) {
@@ -184,7 +184,7 @@ enum osp_status gpu_pack(struct gpu *gpu, struct tensor *out, const struct tenso
 }
 
 enum osp_status gpu_generate(struct gpu *gpu, struct tensor *out, const struct tensor *host,
-                             const struct generated *values)
+                             const struct random_weight *values)
 {
     const struct source from = {.host = host, .values = values};
 
@@ -201,7 +201,7 @@ enum osp_status gpu_pack_end(struct gpu *gpu)
     gpu->loader = NULL;
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "packing weights"));
     (void)cudaFree(gpu->raw.data);
-    gpu->raw = (struct gpu_room){0};
+    gpu->raw = (struct gpu_workspace){0};
 out:
     return st;
 }

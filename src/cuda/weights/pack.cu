@@ -29,7 +29,8 @@ static __global__ void pack_mxfp4(unsigned char *packed, const __grid_constant__
 }
 
 /* The largest scale of each row, behind the units: a warp a row. */
-static __global__ void find_tops(unsigned char *packed, const __grid_constant__ struct tensor raw)
+static __global__ void find_max_scales(unsigned char *packed,
+                                       const __grid_constant__ struct tensor raw)
 {
     const int64_t n_blocks = raw.dim[1] / MXFP4_BLOCK;
     const int64_t row = blockIdx.x * (THREADS / WARP_LANES) + threadIdx.x / WARP_LANES;
@@ -72,7 +73,7 @@ void launch_pack(cudaStream_t stream, void *packed, const struct tensor *raw)
         return;
     }
     pack_mxfp4<<<n_units, THREADS, 0, stream>>>((unsigned char *)packed, *raw);
-    find_tops<<<(unsigned)units_of(n_rows, THREADS / WARP_LANES), THREADS, 0, stream>>>(
+    find_max_scales<<<(unsigned)units_of(n_rows, THREADS / WARP_LANES), THREADS, 0, stream>>>(
         (unsigned char *)packed, *raw);
 }
 

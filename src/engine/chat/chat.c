@@ -3,7 +3,7 @@
  * arena, whose cap is the limit of a conversation's text. */
 #include "engine/chat/chat.h"
 #include "engine/chat/chat_effort.h"
-#include "engine/chat/chat_replay.h"
+#include "engine/chat/chat_cached.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -403,7 +403,7 @@ enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date)
 }
 
 static enum osp_status render(const struct osp_chat *chat, const struct tokenizer *t,
-                              const struct harmony_replay *replay, struct ids *out)
+                              const struct harmony_cache *replay, struct ids *out)
 {
     struct harmony_system system = {.date = chat->date[0] != '\0' ? chat->date : NULL,
                                     .effort = chat->effort};
@@ -432,10 +432,10 @@ enum osp_status chat_render_ids(const struct osp_chat *chat, const struct tokeni
     return render(chat, t, NULL, out);
 }
 
-enum osp_status chat_render_replayed(const struct osp_chat *chat, const struct tokenizer *t,
-                                     struct chat_replay *replay, struct ids *out)
+enum osp_status chat_render_cached(const struct osp_chat *chat, const struct tokenizer *t,
+                                   struct chat_cached *replay, struct ids *out)
 {
-    const struct harmony_replay hook = chat_replay_hook(replay);
+    const struct harmony_cache hook = chat_cached_hook(replay);
 
     replay->tokenizer = t;
     replay->functions = chat_function_names(chat, &replay->n_functions);

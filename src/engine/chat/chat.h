@@ -22,11 +22,11 @@ CHECKED enum osp_status chat_render_ids(const struct osp_chat *chat, const struc
                                         struct ids *out);
 
 /* The same; answers of the conversation that `replay` knows become the tokens that the model wrote. */
-struct chat_replay;
-CHECKED enum osp_status chat_render_replayed(const struct osp_chat *chat, const struct tokenizer *t,
-                                             struct chat_replay *replay, struct ids *out);
+struct chat_cached;
+CHECKED enum osp_status chat_render_cached(const struct osp_chat *chat, const struct tokenizer *t,
+                                           struct chat_cached *replay, struct ids *out);
 
-/* Names of the functions offered, for harmony_reader_set_tools; owned by the chat. */
+/* Names of the functions offered, for harmony_parser_set_tools; owned by the chat. */
 const char *const *chat_function_names(const struct osp_chat *chat, size_t *n);
 
 /* The functions offered, owned by the chat. */

@@ -83,7 +83,7 @@ enum osp_status chat_read_custom_call(struct osp_chat *chat, const struct place 
 {
     struct place custom = place_member(call, "custom");
     struct place name_place = place_member(&custom, "name");
-    struct place input_place = place_member(&custom, "input");
+    struct place input_path = place_member(&custom, "input");
     struct harmony_text input;
     json_t *arguments;
     char *text = NULL;
@@ -93,12 +93,12 @@ enum osp_status chat_read_custom_call(struct osp_chat *chat, const struct place 
     TRY(place_object(&custom));
     TRY(place_string(&name_place, &name));
     TRY(place_within(&name_place, harmony_name_check(name)));
-    TRY(place_text(&input_place, &input));
-    arguments = json_pack("{s:O}", "input", input_place.value);
+    TRY(place_text(&input_path, &input));
+    arguments = json_pack("{s:O}", "input", input_path.value);
     text = json_dumps(arguments, JSON_COMPACT);
     json_decref(arguments);
     if (text == NULL)
-        return place_within(&input_place, fail(OSP_ENOMEM, "no memory for it"));
+        return place_within(&input_path, fail(OSP_ENOMEM, "no memory for it"));
     TRY(place_within(
         call, chat_add_call_text(chat, id, name, (struct harmony_text){text, strlen(text)})));
 out:

@@ -99,7 +99,7 @@ out:
 /* {"id": ..., "type": "function", "function": {"name": ..., "arguments": "..."}} */
 static enum osp_status read_call(struct osp_chat *chat, const struct place *call)
 {
-    struct place id_place = place_member(call, "id");
+    struct place id_path = place_member(call, "id");
     struct place type_place = place_member(call, "type");
     struct place function = place_member(call, "function");
     struct place name_place = place_member(&function, "name");
@@ -109,7 +109,7 @@ static enum osp_status read_call(struct osp_chat *chat, const struct place *call
     enum osp_status st;
 
     TRY(place_object(call));
-    TRY(place_string(&id_place, &id));
+    TRY(place_string(&id_path, &id));
     TRY(member_string(call, "type", &type));
     if (type != NULL && strcmp(type, "custom") == 0)
         return chat_read_custom_call(chat, call, id);
@@ -184,13 +184,13 @@ out:
 
 static enum osp_status read_tool_result(struct osp_chat *chat, const struct message *m)
 {
-    struct place id_place = place_member(&m->place, "tool_call_id");
+    struct place id_path = place_member(&m->place, "tool_call_id");
     const char *id;
     enum osp_status st;
 
-    TRY(place_string(&id_place, &id));
+    TRY(place_string(&id_path, &id));
     TRY(require_content(m));
-    TRY(place_within(&id_place, chat_add_result_text(chat, id, m->content)));
+    TRY(place_within(&id_path, chat_add_result_text(chat, id, m->content)));
 out:
     return st;
 }
@@ -328,7 +328,7 @@ static enum osp_status read_response_format(struct osp_chat *chat, const struct 
     if (text == NULL)
         return place_within(&schema, fail(OSP_ENOMEM, "no memory for the schema"));
     snprintf(heading, sizeof heading, "%s", name != NULL && *name != '\0' ? name : "response");
-    harmony_name_mend(heading);
+    harmony_name_sanitize(heading);
     st = place_within(&schema, osp_chat_set_response_format(chat, heading, description, text));
 out:
     free(text);

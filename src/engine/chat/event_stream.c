@@ -37,25 +37,26 @@ static void add_text_event(struct event_stream *s, enum osp_event_kind kind, siz
     e->text = begin;
     e->n_bytes = s->text.size_bytes - begin;
     e->call_index = s->n_calls - 1;
-    e->scores_end = kind == OSP_EVENT_TEXT ? s->n_scores : 0;
+    e->logprobs_end = kind == OSP_EVENT_TEXT ? s->n_token_logprobs : 0;
     e->is_preamble = kind == OSP_EVENT_TEXT && s->in_preamble;
     buf_putc(&s->text, '\0');
 }
 
 /* Scores of what a stop string cuts off. */
-static void drop_cut_scores(struct event_stream *s)
+static void drop_cut_logprobs(struct event_stream *s)
 {
-    while (s->n_scores > s->n_scores_heard && s->scores[s->n_scores - 1].offset >= s->n_given_bytes)
-        s->n_scores--;
+    while (s->n_token_logprobs > s->n_logprobs_emitted &&
+           s->token_logprobs[s->n_token_logprobs - 1].offset >= s->n_emitted_bytes)
+        s->n_token_logprobs--;
 }
 
 /* What `stop` has just added to the text. */
 static void give_answer(struct event_stream *s, size_t begin)
 {
-    s->n_given_bytes += s->text.size_bytes - begin;
-    told_add(&s->told.content, buf_text(&s->text) + begin, s->text.size_bytes - begin);
+    s->n_emitted_bytes += s->text.size_bytes - begin;
+    text_hash_add(&s->text_hashes.content, buf_text(&s->text) + begin, s->text.size_bytes - begin);
     if (s->stop.found != NULL)
-        drop_cut_scores(s);
+        drop_cut_logprobs(s);
     add_text_event(s, OSP_EVENT_TEXT, begin);
 }
 
@@ -93,8 +94,8 @@ static void begin_call(struct event_stream *s, const char *recipient)
     struct pending_event *e = add_event(s, OSP_EVENT_TOOL_CALL);
     char id[CALL_ID_BYTES], name[HARMONY_NAME_BYTES_MAX + 1];
 
-    harmony_call_name_told(name, recipient);
-    told_add_call(&s->told, name);
+    harmony_call_name_safe(name, recipient);
+    text_hash_add_call(&s->text_hashes, name);
     snprintf(id, sizeof id, "call_%016" PRIx64 "%08" PRIx32, rng_entropy(),
              (uint32_t)rng_entropy());
     e->text = add_string(s, "");
@@ -127,7 +128,9 @@ static void on_delta(void *ctx, const struct harmony_header *header, const char 
         return;
     }
     buf_append(&s->text, text, n_bytes);
-    told_add(header->part == PART_REASONING ? &s->told.reasoning : &s->told.calls, text, n_bytes);
+    text_hash_add(header->part == PART_REASONING ? &s->text_hashes.reasoning
+                                                 : &s->text_hashes.calls,
+                  text, n_bytes);
     add_text_event(s, header->part == PART_REASONING ? OSP_EVENT_REASONING : OSP_EVENT_TOOL_ARGS,
                    begin);
 }
@@ -156,7 +159,7 @@ static void prime(struct event_stream *s, const int32_t *prompt, size_t n)
         begin--;
     s->is_priming = true;
     for (size_t i = begin > 0 ? begin - 1 : n; i < n; i++)
-        harmony_reader_push(s->reader, prompt[i]);
+        harmony_parser_push(s->reader, prompt[i]);
     s->is_priming = false;
 }
 
@@ -168,10 +171,10 @@ static enum osp_status open_reader(struct event_stream *s, const struct event_st
     for (size_t i = 0; i < opt->n_functions; i++)
         TRY(str_copy(&s->functions[s->n_functions++], opt->functions[i], "a function's name"));
     s->sink = (struct harmony_sink){.ctx = s, .begin = on_begin, .delta = on_delta, .end = on_end};
-    s->reader = harmony_reader_new(s->tokenizer, &s->sink, false);
+    s->reader = harmony_parser_new(s->tokenizer, &s->sink, false);
     if (s->reader == NULL)
         return fail(OSP_ENOMEM, "no memory for the reader of an answer");
-    harmony_reader_set_tools(s->reader, (const char *const *)s->functions, s->n_functions);
+    harmony_parser_set_tools(s->reader, (const char *const *)s->functions, s->n_functions);
     prime(s, opt->prompt, opt->n_prompt);
 out:
     return st;
@@ -187,7 +190,7 @@ enum osp_status event_stream_init(struct event_stream *s, const struct event_str
     s->one_call = opt->one_call;
     buf_init(&s->text, TEXT_BYTES_MAX);
     detok_init(&s->detok);
-    told_init(&s->told);
+    text_hashes_init(&s->text_hashes);
     TRY(stop_text_init(&s->stop, opt->stop, opt->n_stop));
     s->stop.keeps_stop = opt->stop_in_text;
     s->no_control_text = opt->no_control_text;
@@ -199,14 +202,14 @@ out:
 
 void event_stream_release(struct event_stream *s)
 {
-    harmony_reader_free(s->reader);
+    harmony_parser_free(s->reader);
     for (size_t i = 0; i < s->n_functions; i++)
         free(s->functions[i]);
     free(s->functions);
     stop_text_release(&s->stop);
     buf_release(&s->text);
     free(s->pending);
-    free(s->scores);
+    free(s->token_logprobs);
     memset(s, 0, sizeof *s);
 }
 
@@ -241,16 +244,17 @@ static void finish_raw(struct event_stream *s)
 }
 
 /* Everything heard: its text can go. */
-static void forget_heard(struct event_stream *s)
+static void drop_emitted(struct event_stream *s)
 {
-    if (s->n_heard < s->n_pending)
+    if (s->n_emitted < s->n_pending)
         return;
-    s->n_heard = 0;
+    s->n_emitted = 0;
     s->n_pending = 0;
-    s->n_scores -= s->n_scores_heard;
-    if (s->n_scores_heard > 0)
-        memmove(s->scores, s->scores + s->n_scores_heard, s->n_scores * sizeof *s->scores);
-    s->n_scores_heard = 0;
+    s->n_token_logprobs -= s->n_logprobs_emitted;
+    if (s->n_logprobs_emitted > 0)
+        memmove(s->token_logprobs, s->token_logprobs + s->n_logprobs_emitted,
+                s->n_token_logprobs * sizeof *s->token_logprobs);
+    s->n_logprobs_emitted = 0;
     buf_clear(&s->text);
 }
 
@@ -259,56 +263,58 @@ static void look_for_losses(struct event_stream *s)
 {
     s->is_broken = s->is_broken || s->text.overflow;
     if (s->is_broken)
-        s->n_pending = s->n_heard;
+        s->n_pending = s->n_emitted;
 }
 
 /* The token was part of the answer's text, which had n_before bytes: its score goes with the text event that it
  * brought, the last behind n_events others, else with the next one. */
-static void add_score(struct event_stream *s, const struct osp_logprob *score, size_t n_before,
-                      size_t n_events)
+static void add_logprob(struct event_stream *s, const struct osp_logprob *token_logprob,
+                        size_t n_before, size_t n_events)
 {
     struct pending_event *last = s->n_pending > n_events ? &s->pending[s->n_pending - 1] : NULL;
 
-    if (score == NULL || (s->stop.found != NULL && n_before >= s->n_given_bytes))
+    if (token_logprob == NULL || (s->stop.found != NULL && n_before >= s->n_emitted_bytes))
         return;
-    mem_grow(&s->scores, s->n_scores, &s->n_scores_max, sizeof *s->scores);
-    s->scores[s->n_scores] = *score;
-    s->scores[s->n_scores++].offset = n_before;
+    mem_grow(&s->token_logprobs, s->n_token_logprobs, &s->n_token_logprobs_max,
+             sizeof *s->token_logprobs);
+    s->token_logprobs[s->n_token_logprobs] = *token_logprob;
+    s->token_logprobs[s->n_token_logprobs++].offset = n_before;
     if (last != NULL && last->kind == OSP_EVENT_TEXT)
-        last->scores_end = s->n_scores;
+        last->logprobs_end = s->n_token_logprobs;
 }
 
-void event_stream_push(struct event_stream *s, int32_t token, const struct osp_logprob *score)
+void event_stream_push(struct event_stream *s, int32_t token,
+                       const struct osp_logprob *token_logprob)
 {
     bool was_reasoning = s->in_reasoning, was_content = s->in_content;
     size_t n_before = s->n_answer_bytes, n_events;
 
-    forget_heard(s);
+    drop_emitted(s);
     n_events = s->n_pending;
     if (s->reader == NULL)
         push_raw(s, token);
     else
-        harmony_reader_push(s->reader, token);
+        harmony_parser_push(s->reader, token);
     s->n_tokens++;
     s->n_reasoning_tokens += was_reasoning && s->in_reasoning;
     if (s->reader == NULL || (was_content && s->in_content))
-        add_score(s, score, n_before, n_events);
+        add_logprob(s, token_logprob, n_before, n_events);
     look_for_losses(s);
 }
 
-void event_stream_push_end(struct event_stream *s, const struct osp_logprob *score)
+void event_stream_push_end(struct event_stream *s, const struct osp_logprob *token_logprob)
 {
     if (s->reader == NULL)
-        add_score(s, score, s->n_answer_bytes, s->n_pending);
+        add_logprob(s, token_logprob, s->n_answer_bytes, s->n_pending);
 }
 
 void event_stream_finish(struct event_stream *s)
 {
-    forget_heard(s);
+    drop_emitted(s);
     if (s->reader == NULL)
         finish_raw(s);
     else
-        harmony_reader_finish(s->reader);
+        harmony_parser_finish(s->reader);
     look_for_losses(s);
 }
 
@@ -322,27 +328,27 @@ bool event_stream_stopped(const struct event_stream *s)
     return s->stop.found != NULL || s->has_call;
 }
 
-static void take_scores(struct event_stream *s, size_t end, struct osp_event *out)
+static void take_logprobs(struct event_stream *s, size_t end, struct osp_event *out)
 {
-    if (end <= s->n_scores_heard)
+    if (end <= s->n_logprobs_emitted)
         return;
-    out->logprobs = s->scores + s->n_scores_heard;
-    out->n_logprobs = (int)(end - s->n_scores_heard);
-    s->n_scores_heard = end;
+    out->logprobs = s->token_logprobs + s->n_logprobs_emitted;
+    out->n_logprobs = (int)(end - s->n_logprobs_emitted);
+    s->n_logprobs_emitted = end;
 }
 
 void event_stream_rest(struct event_stream *s, struct osp_event *out)
 {
-    take_scores(s, s->n_scores, out);
+    take_logprobs(s, s->n_token_logprobs, out);
 }
 
 bool event_stream_next(struct event_stream *s, struct osp_event *out)
 {
     const struct pending_event *e;
 
-    if (s->n_heard == s->n_pending)
+    if (s->n_emitted == s->n_pending)
         return false;
-    e = &s->pending[s->n_heard++];
+    e = &s->pending[s->n_emitted++];
     *out = (struct osp_event){.kind = e->kind,
                               .call_index = e->call_index,
                               .is_preamble = e->is_preamble,
@@ -350,7 +356,7 @@ bool event_stream_next(struct event_stream *s, struct osp_event *out)
     out->text = s->text.data + e->text;
     out->n_bytes = e->n_bytes;
     if (e->kind == OSP_EVENT_TEXT)
-        take_scores(s, e->scores_end, out);
+        take_logprobs(s, e->logprobs_end, out);
     if (e->kind == OSP_EVENT_TOOL_CALL) {
         out->name = s->text.data + e->name;
         out->call_id = s->text.data + e->call_id;

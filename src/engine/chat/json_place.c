@@ -67,7 +67,7 @@ enum osp_status place_within(const struct place *p, enum osp_status code)
         return OSP_OK;
     buf_init(&path, PATH_BYTES_MAX);
     append_path(p, &path);
-    fail_within(code, "%s", buf_text(&path));
+    fail_prefix(code, "%s", buf_text(&path));
     buf_release(&path);
     return code;
 }

@@ -28,7 +28,7 @@ enum osp_status stop_text_init(struct stop_text *s, const char *const *strings, 
     enum osp_status st = OSP_OK;
 
     memset(s, 0, sizeof *s);
-    buf_init(&s->held, HELD_BYTES_MAX);
+    buf_init(&s->pending, HELD_BYTES_MAX);
     if (n < 0 || n > OSP_STOP_STRINGS_MAX)
         return fail(OSP_EINVAL, "%d stop strings, limit is %d", n, OSP_STOP_STRINGS_MAX);
     for (int i = 0; i < n; i++) {
@@ -46,7 +46,7 @@ void stop_text_release(struct stop_text *s)
 {
     for (int i = 0; i < s->n; i++)
         free(s->strings[i]);
-    buf_release(&s->held);
+    buf_release(&s->pending);
     s->n = 0;
 }
 
@@ -54,13 +54,13 @@ void stop_text_release(struct stop_text *s)
  * length when there is none; and the string, or NULL. So it does not matter in which pieces the text came. */
 static size_t find_stop(const struct stop_text *s, const char **string)
 {
-    size_t at = s->held.size_bytes, end = SIZE_MAX;
+    size_t at = s->pending.size_bytes, end = SIZE_MAX;
 
     *string = NULL;
     for (int i = 0; i < s->n; i++) {
         const size_t n = strlen(s->strings[i]);
-        const char *hit = memmem(s->held.data, s->held.size_bytes, s->strings[i], n);
-        const size_t begin = hit != NULL ? (size_t)(hit - s->held.data) : 0;
+        const char *hit = memmem(s->pending.data, s->pending.size_bytes, s->strings[i], n);
+        const size_t begin = hit != NULL ? (size_t)(hit - s->pending.data) : 0;
 
         if (hit == NULL || begin + n > end || (begin + n == end && begin > at))
             continue;
@@ -82,10 +82,10 @@ static bool may_begin_stop(const struct stop_text *s, const char *end, size_t n_
 /* Where the longest end that may begin a stop string starts. */
 static size_t find_partial(const struct stop_text *s)
 {
-    size_t n = s->held.size_bytes;
+    size_t n = s->pending.size_bytes;
     size_t at = n > STOP_STRING_BYTES_MAX ? n - STOP_STRING_BYTES_MAX : 0;
 
-    while (at < n && !may_begin_stop(s, s->held.data + at, n - at))
+    while (at < n && !may_begin_stop(s, s->pending.data + at, n - at))
         at++;
     return at;
 }
@@ -93,9 +93,9 @@ static size_t find_partial(const struct stop_text *s)
 /* Gives out the first n_bytes of what is held. */
 static void give(struct stop_text *s, size_t n_bytes, struct buf *out)
 {
-    buf_append(out, s->held.data, n_bytes);
-    s->held.size_bytes -= n_bytes;
-    memmove(s->held.data, s->held.data + n_bytes, s->held.size_bytes + 1);
+    buf_append(out, s->pending.data, n_bytes);
+    s->pending.size_bytes -= n_bytes;
+    memmove(s->pending.data, s->pending.data + n_bytes, s->pending.size_bytes + 1);
 }
 
 void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struct buf *out)
@@ -108,7 +108,7 @@ void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struc
         buf_append(out, text, n_bytes);
         return;
     }
-    if (!buf_append(&s->held, text, n_bytes)) {
+    if (!buf_append(&s->pending, text, n_bytes)) {
         out->overflow = out->no_memory = true;
         return;
     }
@@ -120,7 +120,7 @@ void stop_text_push(struct stop_text *s, const char *text, size_t n_bytes, struc
 
 void stop_text_finish(struct stop_text *s, struct buf *out)
 {
-    if (s->found == NULL && s->held.size_bytes > 0)
-        give(s, s->held.size_bytes, out);
-    buf_clear(&s->held);
+    if (s->found == NULL && s->pending.size_bytes > 0)
+        give(s, s->pending.size_bytes, out);
+    buf_clear(&s->pending);
 }

@@ -14,9 +14,9 @@ enum { STOP_STRING_BYTES_MAX = 1024 };
 struct stop_text {
     char *strings[OSP_STOP_STRINGS_MAX]; /* (n) owned */
     int n;
-    struct buf held;   /* the text's end that may begin a stop string */
-    const char *found; /* the string that ended the text; NULL: none so far */
-    bool keeps_stop;   /* the string that is found comes out, too; set after stop_text_init() */
+    struct buf pending; /* the text's end that may begin a stop string */
+    const char *found;  /* the string that ended the text; NULL: none so far */
+    bool keeps_stop;    /* the string that is found comes out, too; set after stop_text_init() */
 };
 
 /* Copies the strings. OSP_EINVAL: too many, or one that is empty, too long or not UTF-8. */

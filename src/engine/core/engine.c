@@ -1,6 +1,6 @@
 /* The engine's thread and its loop: drain the inbox, plan, run, commit, tell; and what of that is done while a step
  * runs. */
-#include "engine/core/engine_tell.h"
+#include "engine/core/engine_publish.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,18 +20,18 @@ static const int64_t MASKS_WAIT_NS = 10000000;
 /* A step is sent so long before the one under way is thought to end, or an eighth of that, if it is more. */
 static const double SEND_BEFORE_END_NS = 1e6;
 /* Till then it is looked so often whether that one has ended already. */
-static const int64_t LOOK_NS = 250000;
+static const int64_t POLL_NS = 250000;
 
 /* How often a device that is idle is asked whether it still works, and how long that may take. */
 static const int64_t IDLE_CHECK_NS = 250000000;
 static const uint64_t IDLE_CHECK_LIMIT_NS = 2000000000;
 
 /* The device is gone: every request hears why, now and from now on. */
-static void die(struct osp_engine *e, enum osp_status status)
+static void mark_dead(struct osp_engine *e, enum osp_status status)
 {
-    snprintf(e->death, sizeof e->death, "the device failed: %s (%s)", fail_message(),
+    snprintf(e->dead_reason, sizeof e->dead_reason, "the device failed: %s (%s)", fail_message(),
              status_name(status));
-    log_error("%s", e->death);
+    log_error("%s", e->dead_reason);
     atomic_store(&e->alive, false);
 }
 
@@ -49,10 +49,10 @@ static void watch_end(struct osp_engine *e)
 
 /* ---- requests come and go ---- */
 
-static void drop_if_canceled(struct osp_engine *e, struct seq *q)
+static void end_if_canceled(struct osp_engine *e, struct seq *q)
 {
-    if (atomic_load(&request_of(q)->cancel) && q->leaving == SEQ_END_NONE)
-        tell_leave(e, q, SEQ_END_CANCELED, OSP_OK, NULL);
+    if (atomic_load(&request_of(q)->cancel) && q->end_pending == SEQ_END_NONE)
+        publish_leave(e, q, SEQ_END_CANCELED, OSP_OK, NULL);
 }
 
 /* What waits or runs and has been canceled. */
@@ -61,10 +61,10 @@ static void drop_canceled(struct osp_engine *e)
     struct sched *s = &e->sched;
 
     for (int i = s->n_running - 1; i >= 0; i--)
-        drop_if_canceled(e, s->running[i]);
+        end_if_canceled(e, s->running[i]);
     for (struct seq *q = s->first_waiting, *after; q != NULL; q = after) {
         after = q->after;
-        drop_if_canceled(e, q);
+        end_if_canceled(e, q);
     }
 }
 
@@ -73,17 +73,17 @@ static void drop_expired(struct osp_engine *e, uint64_t now_ns)
     struct seq *q;
 
     while ((q = sched_expired(&e->sched, now_ns)) != NULL)
-        tell_leave(e, q, SEQ_END_TIMEOUT, OSP_OK, NULL);
+        publish_leave(e, q, SEQ_END_TIMEOUT, OSP_OK, NULL);
 }
 
 /* One that there is no memory for ends here. */
-static void take_in(struct osp_engine *e, struct osp_request *r)
+static void add_request(struct osp_engine *e, struct osp_request *r)
 {
     enum osp_status st = sched_add(&e->sched, &r->seq);
 
     e->n_drained++;
     if (st != OSP_OK)
-        tell_refusal(e, r, st);
+        publish_refusal(e, r, st);
 }
 
 /* A device that runs behind the host can fail when nobody wants anything of it, and says so when it is asked for
@@ -99,15 +99,15 @@ static bool check_device(struct osp_engine *e)
     watch_end(e);
     if (status == OSP_OK)
         return true;
-    die(e, status);
-    e->has_news = true;
+    mark_dead(e, status);
+    e->has_updates = true;
     return false;
 }
 
 /* NULL: the engine closes, or its device has failed. */
 static struct osp_request *wait_for_request(struct osp_engine *e)
 {
-    const bool is_checked = e->runs_behind && atomic_load(&e->alive);
+    const bool is_checked = e->runs_async && atomic_load(&e->alive);
     struct osp_request *r;
 
     do
@@ -119,13 +119,13 @@ static struct osp_request *wait_for_request(struct osp_engine *e)
 /* When the step after the one under way is to be sent; 0: at once. */
 static uint64_t send_ns(const struct osp_engine *e)
 {
-    const struct step_plan *plan = e->sched.under_way;
+    const struct step_plan *plan = e->sched.in_flight;
     double step_ns;
 
-    if (plan == NULL || !e->runs_ahead || e->options.no_async_scheduling)
+    if (plan == NULL || !e->runs_pipelined || e->options.no_async_scheduling)
         return 0;
-    step_ns =
-        step_cost_predict(&e->sched.cost, plan->n_rows - plan->n_prompt_rows, plan->n_prompt_rows);
+    step_ns = step_cost_predict(&e->sched.cost, plan->n_rows - plan->n_prefill_rows,
+                                plan->n_prefill_rows);
     if (step_ns < 2 * SEND_BEFORE_END_NS)
         return 0;
     return plan->begin_ns + (uint64_t)(step_ns - fmax(SEND_BEFORE_END_NS, step_ns / 8));
@@ -144,9 +144,9 @@ static void wait_to_send(struct osp_engine *e)
 
         if (now_ns >= until_ns || model_has_ended(e->model->model, e->ticket))
             return;
-        r = queue_wait_pop(e->inbox, left_ns < LOOK_NS ? left_ns : LOOK_NS);
+        r = queue_wait_pop(e->inbox, left_ns < POLL_NS ? left_ns : POLL_NS);
         if (r != NULL)
-            take_in(e, r);
+            add_request(e, r);
     }
 }
 
@@ -155,16 +155,16 @@ static bool wait_for_work(struct osp_engine *e)
 {
     struct osp_request *r;
 
-    if (e->sched.under_way != NULL) {
+    if (e->sched.in_flight != NULL) {
         wait_to_send(e);
     } else if (sched_any(&e->sched) == NULL) {
         r = wait_for_request(e);
         if (r != NULL)
-            take_in(e, r);
+            add_request(e, r);
     } else if (e->awaits_masks) {
         r = queue_wait_pop(e->inbox, MASKS_WAIT_NS);
         if (r != NULL)
-            take_in(e, r);
+            add_request(e, r);
     }
     return !atomic_load(&e->closing);
 }
@@ -174,15 +174,16 @@ static void drain_inbox(struct osp_engine *e)
     struct osp_request *r;
 
     while ((r = queue_try_pop(e->inbox)) != NULL)
-        take_in(e, r);
+        add_request(e, r);
 }
 
 static bool asks_for_top(const struct step_plan *plan)
 {
-    for (int i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].seq != NULL &&
-            ((plan->parts[i].draws && plan->parts[i].seq->draw.n_top > 0) ||
-             (plan->parts[i].n_told > 0 && plan->parts[i].seq->n_top_scored > 0)))
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].seq != NULL &&
+            ((plan->chunks[i].is_sampled && plan->chunks[i].seq->sampling_params.n_top > 0) ||
+             (plan->chunks[i].n_prompt_logprobs > 0 &&
+              plan->chunks[i].seq->n_top_prompt_logprobs > 0)))
             return true;
     return false;
 }
@@ -193,9 +194,9 @@ static enum osp_status move_page(struct osp_engine *e, const struct page_move *m
     char *base = e->host_pages[move->group];
     size_t size_bytes = e->host_page_bytes[move->group];
 
-    if (move->kind == MOVE_OUT)
+    if (move->kind == MOVE_SWAP_OUT)
         return model_page_read(m, move->group, move->from, base + (size_t)move->to * size_bytes);
-    if (move->kind == MOVE_IN)
+    if (move->kind == MOVE_SWAP_IN)
         return model_page_write(m, move->group, move->to, base + (size_t)move->from * size_bytes);
     return model_page_copy(m, move->group, move->from, move->to);
 }
@@ -206,7 +207,7 @@ static enum osp_status move_pages(struct osp_engine *e, const struct step_plan *
 
     for (int i = 0; i < plan->n_moves; i++)
         TRY(move_page(e, &plan->moves[i]));
-    sched_moved(&e->sched);
+    sched_moves_done(&e->sched);
 out:
     return st;
 }
@@ -220,14 +221,14 @@ static enum osp_status submit(struct osp_engine *e, const struct step_plan *plan
         return OSP_OK;
     }
     TRY(move_pages(e, plan));
-    if (plan->n_parts > 0)
+    if (plan->n_chunks > 0)
         TRY(model_step(e->model->model, sched_batch(&e->sched, e->batch_memory), &e->ticket));
 out:
     return st;
 }
 
 /* Counts by the device's clock: from one step's results to the batch of the next one it had nothing to do. */
-static void count_drawn(struct osp_engine *e, const struct drawn *d)
+static void count_sampled(struct osp_engine *e, const struct sampled *d)
 {
     e->device_ns += d->end_ns - d->begin_ns;
     if (e->device_end_ns != 0 && d->begin_ns > e->device_end_ns)
@@ -236,37 +237,37 @@ static void count_drawn(struct osp_engine *e, const struct drawn *d)
     e->step_ns = d->end_ns - d->begin_ns;
 }
 
-static enum osp_status take_drawn(struct osp_engine *e, const struct step_plan *plan)
+static enum osp_status read_sampled(struct osp_engine *e, const struct step_plan *plan)
 {
-    const size_t n = (size_t)(plan->n_told + plan->n_draws);
-    struct drawn d;
+    const size_t n = (size_t)(plan->n_prompt_logprobs + plan->n_sampled);
+    struct sampled d;
     enum osp_status st;
 
-    TRY(model_drawn(e->model->model, &d));
+    TRY(model_sampled(e->model->model, &d));
     memcpy(e->tokens, d.tokens, n * sizeof *d.tokens);
     memcpy(e->logprobs, d.logprobs, n * sizeof *d.logprobs);
     if (asks_for_top(plan)) {
-        memcpy(e->top_tokens, d.top_tokens, n * SAMPLE_TOP_MAX * sizeof *d.top_tokens);
-        memcpy(e->top_logprobs, d.top_logprobs, n * SAMPLE_TOP_MAX * sizeof *d.top_logprobs);
+        memcpy(e->top_tokens, d.top_tokens, n * TOP_LOGPROBS_MAX * sizeof *d.top_tokens);
+        memcpy(e->top_logprobs, d.top_logprobs, n * TOP_LOGPROBS_MAX * sizeof *d.top_logprobs);
     }
-    count_drawn(e, &d);
+    count_sampled(e, &d);
 out:
     return st;
 }
 
 static enum osp_status collect(struct osp_engine *e, const struct step_plan *plan)
 {
-    const int n_samples = plan->n_told + plan->n_draws;
+    const int n_samples = plan->n_prompt_logprobs + plan->n_sampled;
     struct model *m = e->model->model;
     enum osp_status st;
 
     TRY(model_wait(m, e->ticket));
-    if (e->runs_ahead)
-        return take_drawn(e, plan);
+    if (e->runs_pipelined)
+        return read_sampled(e, plan);
     if (n_samples > 0)
         TRY(model_tokens(m, n_samples, e->tokens, e->logprobs));
     if (asks_for_top(plan))
-        TRY(model_top(m, n_samples, e->top_tokens, e->top_logprobs));
+        TRY(model_top_logprobs(m, n_samples, e->top_tokens, e->top_logprobs));
 out:
     return st;
 }
@@ -275,7 +276,8 @@ out:
 
 static uint64_t limit_of(const struct osp_engine *e, const struct step_plan *plan)
 {
-    return (uint64_t)(step_time_limit(&e->metrics.step_time, plan->n_rows, plan_has_prompt(plan)) *
+    return (uint64_t)(step_watchdog_limit(&e->metrics.step_watchdog, plan->n_rows,
+                                          plan_has_prefill(plan)) *
                       1e9);
 }
 
@@ -283,7 +285,7 @@ static uint64_t limit_of(const struct osp_engine *e, const struct step_plan *pla
  * so itself. */
 static void count_idle(struct osp_engine *e, uint64_t until_ns)
 {
-    if (e->results_ns != 0 && !e->runs_ahead)
+    if (e->results_ns != 0 && !e->runs_pipelined)
         e->idle_ns += until_ns - e->results_ns;
     e->results_ns = 0;
 }
@@ -295,21 +297,21 @@ static bool start_step(struct osp_engine *e)
     uint64_t begin_ns = plan->is_sent ? e->results_ns : clock_ns();
     enum osp_status status;
 
-    if (plan->n_parts > 0)
+    if (plan->n_chunks > 0)
         watch_begin(e, begin_ns, limit_of(e, plan));
     status = submit(e, plan);
     if (status != OSP_OK) {
         watch_end(e);
-        die(e, status);
+        mark_dead(e, status);
         return false;
     }
-    e->awaits_masks = plan->n_parts == 0 && e->n_masks_away > 0;
-    if (plan->n_parts == 0) {
+    e->awaits_masks = plan->n_chunks == 0 && e->n_masks_pending > 0;
+    if (plan->n_chunks == 0) {
         e->results_ns = e->device_end_ns = 0;
         return false;
     }
-    e->begun_ns = clock_ns();
-    count_idle(e, e->runs_behind ? e->begun_ns : begin_ns);
+    e->launched_ns = clock_ns();
+    count_idle(e, e->runs_async ? e->launched_ns : begin_ns);
     sched_begin(&e->sched, begin_ns);
     return true;
 }
@@ -317,27 +319,27 @@ static bool start_step(struct osp_engine *e)
 /* One that does not run behind had done the step when model_step() returned. */
 static void count_step(struct osp_engine *e, uint64_t asked_ns)
 {
-    const uint64_t done_ns = e->runs_behind ? 0 : asked_ns - e->begun_ns;
+    const uint64_t done_ns = e->runs_async ? 0 : asked_ns - e->launched_ns;
 
-    if (e->runs_ahead)
-        return; /* count_drawn() */
-    e->device_ns += e->results_ns - e->sched.under_way->begin_ns - done_ns;
+    if (e->runs_pipelined)
+        return; /* count_sampled() */
+    e->device_ns += e->results_ns - e->sched.in_flight->begin_ns - done_ns;
     e->idle_ns += done_ns;
 }
 
 static bool end_step(struct osp_engine *e)
 {
     const uint64_t asked_ns = clock_ns();
-    enum osp_status status = collect(e, e->sched.under_way);
+    enum osp_status status = collect(e, e->sched.in_flight);
 
     watch_end(e);
     if (status != OSP_OK) {
-        die(e, status);
+        mark_dead(e, status);
         return false;
     }
     e->results_ns = clock_ns();
-    if (e->runs_ahead) /* what lay between two steps is no part of one, nor how late its end was noticed */
-        e->sched.under_way->begin_ns = e->results_ns - e->step_ns;
+    if (e->runs_pipelined) /* what lay between two steps is no part of one, nor how late its end was noticed */
+        e->sched.in_flight->begin_ns = e->results_ns - e->step_ns;
     count_step(e, asked_ns);
     osp_model_publish_costs(e->model);
     return true;
@@ -345,12 +347,12 @@ static bool end_step(struct osp_engine *e)
 
 static void commit_step(struct osp_engine *e, uint64_t now_ns)
 {
-    const struct step_plan *plan = e->sched.under_way;
+    const struct step_plan *plan = e->sched.in_flight;
     const uint64_t step_ns = now_ns - plan->begin_ns;
 
     e->last_step_ns = step_ns;
     sched_commit(&e->sched, e->tokens, now_ns);
-    metrics_step(&e->metrics, plan->n_rows, plan_has_prompt(plan), (double)step_ns * 1e-9);
+    metrics_step(&e->metrics, plan->n_rows, plan_has_prefill(plan), (double)step_ns * 1e-9);
 }
 
 /* The next step goes to the device behind the one under way, which gives it its tokens there. */
@@ -360,10 +362,10 @@ static bool send(struct osp_engine *e, const struct batch *b)
 
     if (status != OSP_OK) {
         watch_end(e);
-        die(e, status);
+        mark_dead(e, status);
         return false;
     }
-    sched_sent(&e->sched);
+    sched_mark_sent(&e->sched);
     return true;
 }
 
@@ -372,10 +374,10 @@ static bool plan_ahead(struct osp_engine *e)
 {
     const struct batch *b;
 
-    if (sched_plan(&e->sched, clock_ns())->n_parts == 0)
+    if (sched_plan(&e->sched, clock_ns())->n_chunks == 0)
         return true;
     b = sched_batch(&e->sched, e->batch_memory);
-    return !e->runs_ahead || !sched_can_send(&e->sched) || send(e, b);
+    return !e->runs_pipelined || !sched_can_send(&e->sched) || send(e, b);
 }
 
 static void make_masks(struct osp_engine *e)
@@ -387,45 +389,45 @@ static void make_masks(struct osp_engine *e)
 
 /* The device gets the next step before anybody is told of this one, and what is short of it: masks, as far as they are
  * made at once. */
-static void go_on(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
+static void start_next(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
     if (!e->sched.plan->is_sent)
         masks_make(e, now_ns + MASKS_BETWEEN_STEPS_NS);
     start_step(e);
-    tell_step(e, done, now_ns);
+    publish_step(e, done, now_ns);
     make_masks(e);
 }
 
 /* With steps one after the other: all of one. Else the end of the one under way, and the next one's begin. */
 static void advance(struct osp_engine *e)
 {
-    const bool is_async = e->runs_behind && !e->options.no_async_scheduling;
+    const bool is_async = e->runs_async && !e->options.no_async_scheduling;
     const struct step_plan *plan;
     uint64_t now_ns;
 
-    if (e->sched.under_way == NULL) {
+    if (e->sched.in_flight == NULL) {
         make_masks(e);
         if (!start_step(e) || is_async)
             return;
     }
     if (is_async && !plan_ahead(e))
         return;
-    plan = e->sched.under_way;
+    plan = e->sched.in_flight;
     if (!end_step(e))
         return;
     now_ns = e->results_ns;
     if (is_async)
-        engine_take_news(e); /* who left meanwhile has no row in the next one */
+        engine_poll(e); /* who left meanwhile has no row in the next one */
     commit_step(e, now_ns);
     if (is_async) {
-        go_on(e, plan, now_ns);
+        start_next(e, plan, now_ns);
     } else {
-        tell_step(e, plan, now_ns);
+        publish_step(e, plan, now_ns);
         make_masks(e);
     }
 }
 
-void engine_take_news(struct osp_engine *e)
+void engine_poll(struct osp_engine *e)
 {
     drain_inbox(e);
     drop_canceled(e);
@@ -437,24 +439,24 @@ void engine_advance(struct osp_engine *e)
     if (atomic_load(&e->alive))
         advance(e);
     if (!atomic_load(&e->alive)) {
-        if (e->sched.under_way != NULL)
+        if (e->sched.in_flight != NULL)
             sched_abandon(&e->sched);
-        tell_end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->death);
+        publish_end_all(e, SEQ_END_FAILED, OSP_EDEVICE, e->dead_reason);
     }
-    tell_notify(e);
+    publish_notify(e);
 }
 
 void engine_finish(struct osp_engine *e)
 {
-    if (e->sched.under_way != NULL) {
+    if (e->sched.in_flight != NULL) {
         if (model_wait(e->model->model, e->ticket) != OSP_OK)
             log_warn("the last step failed: %s", fail_message());
         watch_end(e);
         sched_abandon(&e->sched);
     }
     drain_inbox(e); /* it has ended: nothing can come after this */
-    tell_end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);
-    tell_notify(e);
+    publish_end_all(e, SEQ_END_CANCELED, OSP_OK, NULL);
+    publish_notify(e);
 }
 
 void *engine_main(void *arg)
@@ -462,7 +464,7 @@ void *engine_main(void *arg)
     struct osp_engine *e = arg;
 
     while (wait_for_work(e)) {
-        engine_take_news(e);
+        engine_poll(e);
         engine_advance(e);
     }
     engine_finish(e);

@@ -13,7 +13,7 @@ struct mask_thread;
 
 struct osp_engine;
 
-/* Where an engine runs: in this process (local_engine_ops), or in a worker process (remote_engine_ops of
+/* Where an engine runs: in this process (local_engine_ops), or in a worker process (worker_engine_ops of
  * worker/remote.h), in which case only `model`, `ops` and `options` are used here. open, start, close and release are
  * called in this order by one thread, and close is left out when start failed; the others by any thread between start
  * and close. */
@@ -45,7 +45,7 @@ struct osp_engine {
     struct osp_engine_stats stats;     /* under the lock: as of the last step */
     int64_t n_prompt_submitted;        /* under the lock: tokens of all prompts */
     int64_t n_refused;                 /* under the lock */
-    struct metrics metrics_told;       /* under the lock: as of the last step */
+    struct metrics metrics_published;  /* under the lock: as of the last step */
     /* Of the step under way: when it began (0: none does) and when it is stuck. */
     _Atomic uint64_t step_begin_ns, step_limit_ns;
 
@@ -57,29 +57,29 @@ struct osp_engine {
     void *batch_memory;
     char *host_pages[N_PAGE_GROUPS]; /* (n_host_pages) of requests that gave way */
     size_t host_page_bytes[N_PAGE_GROUPS];
-    int32_t *tokens;              /* (n_seqs_max) drawn in the last step */
-    float *logprobs;              /* (n_seqs_max) */
-    int32_t *top_tokens;          /* (n_seqs_max, SAMPLE_TOP_MAX) of rows that ask */
-    float *top_logprobs;          /* likewise */
-    uint64_t ticket, next_ticket; /* of the step under way, and of one that was sent */
-    bool runs_behind, runs_ahead; /* the device: see struct device_info */
-    uint64_t device_ns;           /* of all steps, in which the device had something to do; */
-    uint64_t idle_ns;             /* and in which it had not, though there was work */
-    uint64_t begun_ns;            /* when model_step() returned for the step under way */
-    uint64_t results_ns;          /* when the last step's came; 0: nothing was to do since, */
-    uint64_t step_ns;             /* what that took by the clock of a device that runs ahead, */
-    uint64_t device_end_ns;       /* and when it ended there */
-    int n_masks_away;             /* requests whose mask the mask thread makes */
-    uint64_t last_step_ns;        /* what the last step took */
-    bool awaits_masks;            /* nothing but those can go on */
-    bool has_news;                /* since the last notify */
-    char death[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
+    int32_t *tokens;                 /* (n_seqs_max) drawn in the last step */
+    float *logprobs;                 /* (n_seqs_max) */
+    int32_t *top_tokens;             /* (n_seqs_max, TOP_LOGPROBS_MAX) of rows that ask */
+    float *top_logprobs;             /* likewise */
+    uint64_t ticket, next_ticket;    /* of the step under way, and of one that was sent */
+    bool runs_async, runs_pipelined; /* the device: see struct device_info */
+    uint64_t device_ns;              /* of all steps, in which the device had something to do; */
+    uint64_t idle_ns;                /* and in which it had not, though there was work */
+    uint64_t launched_ns;            /* when model_step() returned for the step under way */
+    uint64_t results_ns;             /* when the last step's came; 0: nothing was to do since, */
+    uint64_t step_ns;                /* what that took by the clock of a device that runs ahead, */
+    uint64_t device_end_ns;          /* and when it ended there */
+    int n_masks_pending;             /* requests whose mask the mask thread makes */
+    uint64_t last_step_ns;           /* what the last step took */
+    bool awaits_masks;               /* nothing but those can go on */
+    bool has_updates;                /* since the last notify */
+    char dead_reason[FAIL_MESSAGE_BYTES_MAX]; /* why the device is no more */
 };
 
 /* The thread's function; arg is the engine. */
 void *engine_main(void *arg);
 /* Its turns, each two calls, and its end; the simulator makes them without a thread. */
-void engine_take_news(struct osp_engine *e); /* the inbox, cancels, time limits */
+void engine_poll(struct osp_engine *e); /* the inbox, cancels, time limits */
 void engine_advance(
     struct osp_engine *e); /* a step, if there is anything to do, and who is told of it */
 void engine_finish(struct osp_engine *e);
@@ -97,7 +97,7 @@ void engine_publish_stats(struct osp_engine *e);
  * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */
 CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                                       const struct osp_request_options *opt);
-/* engine_figures.c, for local_engine_ops. */
+/* engine_metrics.c, for local_engine_ops. */
 void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out);
 void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out);
 void local_get_health(struct osp_engine *e, struct osp_engine_health *out);

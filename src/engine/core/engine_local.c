@@ -79,8 +79,8 @@ static enum osp_status alloc_host_pages(struct osp_engine *e)
     enum osp_status st = OSP_OK;
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        TRY(mem_try_pages(&e->host_pages[g], (size_t)e->limits.n_host_pages[g],
-                          e->host_page_bytes[g], "host memory of KV pages"));
+        TRY(mem_try_hugepages(&e->host_pages[g], (size_t)e->limits.n_host_pages[g],
+                              e->host_page_bytes[g], "host memory of KV pages"));
 out:
     return st;
 }
@@ -107,8 +107,8 @@ static enum osp_status open_local(struct osp_engine *e)
     enum osp_status st;
 
     model_device_info(e->model->model, &device);
-    e->runs_behind = device.runs_behind;
-    e->runs_ahead = device.runs_ahead;
+    e->runs_async = device.runs_async;
+    e->runs_pipelined = device.runs_pipelined;
     set_host_pages(e);
     e->limits.no_prefix_cache = e->options.no_prefix_cache;
     e->limits.slot_share = e->options.client_slot_share;
@@ -117,9 +117,9 @@ static enum osp_status open_local(struct osp_engine *e)
     TRY(alloc_host_pages(e));
     TRY(mem_try_array(&e->tokens, n_seqs, sizeof *e->tokens, "drawn tokens"));
     TRY(mem_try_array(&e->logprobs, n_seqs, sizeof *e->logprobs, "drawn log-probabilities"));
-    TRY(mem_try_array(&e->top_tokens, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_tokens,
+    TRY(mem_try_array(&e->top_tokens, n_seqs * TOP_LOGPROBS_MAX, sizeof *e->top_tokens,
                       "likeliest tokens"));
-    TRY(mem_try_array(&e->top_logprobs, n_seqs * SAMPLE_TOP_MAX, sizeof *e->top_logprobs,
+    TRY(mem_try_array(&e->top_logprobs, n_seqs * TOP_LOGPROBS_MAX, sizeof *e->top_logprobs,
                       "their log-probabilities"));
     e->inbox = queue_new((size_t)e->options.queue_requests_max);
     e->grammars = grammar_queue_new(e);

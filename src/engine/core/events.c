@@ -85,15 +85,17 @@ static bool is_textless_stop(const struct osp_request *r)
 
 static void read_token(struct osp_request *r)
 {
-    struct osp_logprob score;
+    struct osp_logprob token_logprob;
     int i = r->n_read - r->seq.n_prompt;
     bool is_stop = is_textless_stop(r);
     int32_t token = r->seq.tokens[r->n_read++];
 
     if (is_stop)
-        event_stream_push_end(&r->stream, scores_at(&r->scores, i, token, &score));
+        event_stream_push_end(&r->stream,
+                              token_logprobs_at(&r->token_logprobs, i, token, &token_logprob));
     else
-        event_stream_push(&r->stream, token, scores_at(&r->scores, i, token, &score));
+        event_stream_push(&r->stream, token,
+                          token_logprobs_at(&r->token_logprobs, i, token, &token_logprob));
 }
 
 /* Gives the stream what it has not read yet: one token, or the end. False: nothing is left. */
@@ -137,12 +139,13 @@ static bool lose(struct osp_request *r, struct osp_event *out)
 /* All of the answer was told, so it may come back in a conversation. */
 static void keep_answer(const struct osp_request *r)
 {
-    const struct replay_key key = {.prompt = r->replay_prompt, .told = r->stream.told};
+    const struct completion_key key = {.prompt = r->prompt_key,
+                                       .text_hashes = r->stream.text_hashes};
     bool is_whole = r->seen.end == SEQ_END_STOP || r->seen.end == SEQ_END_LENGTH;
 
-    if (r->replay != NULL && is_whole && !event_stream_stopped(&r->stream))
-        replay_keep(r->replay, r->stream.tokenizer, &key, r->seq.tokens + r->seq.n_prompt,
-                    (size_t)r->stream.n_tokens);
+    if (r->completion_cache != NULL && is_whole && !event_stream_stopped(&r->stream))
+        completion_cache_add(r->completion_cache, r->stream.tokenizer, &key,
+                             r->seq.tokens + r->seq.n_prompt, (size_t)r->stream.n_tokens);
 }
 
 static bool last_event(struct osp_request *r, struct osp_event *out)
@@ -172,9 +175,9 @@ static uint64_t deadline_of(int64_t timeout_ms)
 /* What was read since the event before. */
 static void add_tokens(struct osp_request *r, struct osp_event *out)
 {
-    out->tokens = r->seq.tokens + r->n_told;
-    out->n_tokens = r->n_read - r->n_told;
-    r->n_told = r->n_read;
+    out->tokens = r->seq.tokens + r->n_emitted;
+    out->n_tokens = r->n_read - r->n_emitted;
+    r->n_emitted = r->n_read;
 }
 
 void osp_request_usage(const struct osp_request *request, struct osp_usage *out)
@@ -189,7 +192,7 @@ void osp_request_prompt(const struct osp_request *request, const int32_t **ids, 
 }
 
 /* All of them were written before anything was told of its answer. */
-static bool has_prompt_scores(const struct osp_request *r)
+static bool has_prompt_logprob(const struct osp_request *r)
 {
     const enum seq_end end = r->seen.end;
 
@@ -202,8 +205,8 @@ bool osp_request_prompt_logprob(const struct osp_request *request, size_t i,
 {
     const struct seq *q = &request->seq;
 
-    return i > 0 && i < (size_t)q->n_prompt && has_prompt_scores(request) &&
-           scores_at(&request->prompt_scores, (int)i, q->tokens[i], out) != NULL;
+    return i > 0 && i < (size_t)q->n_prompt && has_prompt_logprob(request) &&
+           token_logprobs_at(&request->prompt_token_logprobs, (int)i, q->tokens[i], out) != NULL;
 }
 
 enum osp_status osp_request_accepted(struct osp_request *request, int64_t timeout_ms)

@@ -14,13 +14,13 @@
 
 enum lane_kind { LANE_NEW, LANE_KNOWN, N_LANES };
 
-/* Hashes of what was compiled lately: fewer than form_kit.h keeps grammars, so that these are mostly still there. */
-enum { KNOWN_MAX = FORM_GRAMMARS_MAX / 2 };
+/* Hashes of what was compiled lately: fewer than grammar_cache.h keeps grammars, so that these are mostly still there. */
+enum { KNOWN_MAX = CACHED_GRAMMARS_MAX / 2 };
 
 /* A request that waits; its texts are its own. */
 struct entry {
     struct osp_request *request; /* a reference */
-    struct form_source source;
+    struct grammar_source source;
     size_t n_bytes;
     uint64_t hash;  /* of the source */
     uint64_t round; /* see round_of() */
@@ -50,9 +50,9 @@ struct grammar_queue {
 
 /* ---- entries ---- */
 
-static uint64_t hash_of(const struct form_source *s)
+static uint64_t hash_of(const struct grammar_source *s)
 {
-    uint64_t hash = hash_bytes(HASH_START, &s->form, sizeof s->form);
+    uint64_t hash = hash_bytes(HASH_INIT, &s->form, sizeof s->form);
 
     if (s->form_text != NULL)
         hash = hash_bytes(hash, s->form_text, strlen(s->form_text) + 1);
@@ -84,7 +84,7 @@ out:
 }
 
 static enum osp_status entry_init(struct entry *e, struct osp_request *r,
-                                  const struct form_source *source)
+                                  const struct grammar_source *source)
 {
     enum osp_status st;
 
@@ -168,8 +168,8 @@ static enum osp_status check_new(const struct lane *l, const struct entry *e)
     return OSP_OK;
 }
 
-static enum osp_status check_room(const struct grammar_queue *q, const struct entry *e,
-                                  enum lane_kind kind)
+static enum osp_status check_queue_limit(const struct grammar_queue *q, const struct entry *e,
+                                         enum lane_kind kind)
 {
     const size_t n = q->lanes[LANE_NEW].n + q->lanes[LANE_KNOWN].n;
 
@@ -217,7 +217,7 @@ static enum osp_status compile(struct osp_engine *e, const struct entry *entry)
 
     if (!atomic_load(&e->alive)) /* nobody waits for a grammar then */
         return fail(OSP_EUNAVAILABLE, "the device has failed; the engine must be opened again");
-    TRY(request_form_make(entry->request, e, &entry->source));
+    TRY(request_grammar_make(entry->request, e, &entry->source));
     st = engine_submit(e, entry->request, &none);
 out:
     return st;
@@ -326,7 +326,7 @@ static enum osp_status start(struct lane *l)
     enum osp_status st = OSP_OK;
 
     if (!l->has_thread)
-        TRY(thread_start_background(&l->thread, run_lane, l, "compiling grammars"));
+        TRY(thread_start_low_prio(&l->thread, run_lane, l, "compiling grammars"));
     l->has_thread = true;
 out:
     return st;
@@ -339,7 +339,7 @@ static enum osp_status add(struct grammar_queue *q, struct entry *e)
     enum osp_status st;
 
     e->is_repeat = is_repeat(l, e->hash);
-    TRY(check_room(q, e, kind));
+    TRY(check_queue_limit(q, e, kind));
     TRY(start(l));
     TRY(mem_try_grow(&l->entries, l->n, &l->capacity, sizeof *l->entries, "requests"));
     e->round = round_of(l, e->request);
@@ -351,7 +351,7 @@ out:
 }
 
 enum osp_status grammar_queue_submit(struct grammar_queue *q, struct osp_request *r,
-                                     const struct form_source *source)
+                                     const struct grammar_source *source)
 {
     struct entry e;
     enum osp_status st;

@@ -5,7 +5,7 @@
 #ifndef ENGINE_CORE_GRAMMAR_QUEUE_H
 #define ENGINE_CORE_GRAMMAR_QUEUE_H
 
-#include "engine/core/request_form.h"
+#include "engine/core/request_grammar.h"
 
 enum {
     /* New grammars that wait to be compiled; the worst takes 10 to 60 ms, the usual one less than 1. Requests for the
@@ -27,7 +27,7 @@ void grammar_queue_free(struct grammar_queue *q);
 /* Compiles for r and hands it to the engine, which r tells by request_accept(), or ends it with what is wrong. The
  * source is copied, r is retained. From any thread; does not wait. OSP_EBUSY: a limit is reached. */
 CHECKED enum osp_status grammar_queue_submit(struct grammar_queue *q, struct osp_request *r,
-                                             const struct form_source *source);
+                                             const struct grammar_source *source);
 /* Requests in it. */
 int grammar_queue_count(struct grammar_queue *q);
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/thread.h"
-#include "engine/core/request_form.h"
+#include "engine/core/request_grammar.h"
 
 /* Requests by their next_mask. */
 struct list {
@@ -67,7 +67,7 @@ static void *run(void *arg)
 bool mask_thread_push(struct mask_thread *t, struct osp_request *r)
 {
     if (!t->has_thread &&
-        thread_start_background(&t->thread, run, t, "making token masks") != OSP_OK) {
+        thread_start_low_prio(&t->thread, run, t, "making token masks") != OSP_OK) {
         log_warn("%s", fail_message());
         return false;
     }

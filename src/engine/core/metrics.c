@@ -29,7 +29,7 @@ const struct osp_histogram_info *osp_histogram_info(enum osp_histogram_id id)
 
 static void observe(struct metrics *m, enum osp_histogram_id id, double value)
 {
-    struct osp_histogram *h = &m->told.histograms[id];
+    struct osp_histogram *h = &m->published.histograms[id];
     int i = 0;
 
     while (i < INFOS[id].n_bounds && value > INFOS[id].bounds[i])
@@ -43,9 +43,9 @@ static double seconds_between(uint64_t begin_ns, uint64_t end_ns)
     return end_ns > begin_ns ? (double)(end_ns - begin_ns) * 1e-9 : 0;
 }
 
-void metrics_step(struct metrics *m, int n_rows, bool has_prompt, double seconds)
+void metrics_step(struct metrics *m, int n_rows, bool has_prefill, double seconds)
 {
-    step_time_learn(&m->step_time, n_rows, has_prompt, seconds);
+    step_watchdog_update(&m->step_watchdog, n_rows, has_prefill, seconds);
     observe(m, OSP_HISTOGRAM_STEP, seconds);
     observe(m, OSP_HISTOGRAM_STEP_ROWS, n_rows);
     m->recent_rows = KEPT_A_STEP * m->recent_rows + n_rows;
@@ -80,13 +80,13 @@ void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *
 static void count_end(struct metrics *m, enum seq_end end, bool is_answered)
 {
     if (end == SEQ_END_FAILED || end == SEQ_END_TIMEOUT)
-        m->told.n_failed++;
+        m->published.n_failed++;
     else if (end == SEQ_END_LENGTH)
-        m->told.n_length++;
+        m->published.n_length++;
     else if (end == SEQ_END_STOP || is_answered)
-        m->told.n_stopped++;
+        m->published.n_stopped++;
     else
-        m->told.n_canceled++;
+        m->published.n_canceled++;
 }
 
 /* Of answers that came to an end of their own. */

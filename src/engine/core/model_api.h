@@ -7,7 +7,7 @@
 
 #include "engine/memory/memory_plan.h"
 #include "osprey_tools.h"
-#include "engine/grammar/form_kit.h"
+#include "engine/grammar/grammar_cache.h"
 #include "text/token/tokenizer.h"
 
 enum { STAGE_COSTS_MAX = 16 };
@@ -34,24 +34,24 @@ struct model_text {
 };
 
 struct engine_ops;
-struct remote;
-struct replay;
+struct worker_client;
+struct completion_cache;
 
 /* Immutable after opening but for its last members. `model` is touched by the thread of the one
  * engine that has claimed it, and by nobody else while that engine is open. */
 struct osp_model {
     char *name, *path;
     struct model *model;
-    struct remote *remote;               /* the worker process that holds the model, or NULL */
+    struct worker_client *worker_client; /* the worker process that holds the model, or NULL */
     const struct engine_ops *engine_ops; /* of its engine; NULL: local_engine_ops */
     struct tokenizer *tokenizer;         /* NULL in a worker */
-    bool is_elsewhere;                   /* in a worker's process: `model` is NULL */
+    bool is_in_worker;                   /* in a worker's process: `model` is NULL */
     struct model_text text;              /* of the tokenizer, here or in the worker's parent */
-    struct form_kit *forms;
-    struct replay *replay; /* of answers; NULL in a worker */
+    struct grammar_cache *forms;
+    struct completion_cache *completion_cache; /* of answers; NULL in a worker */
     struct memory_plan plan;
     struct model_facts facts;
-    unsigned mxfp4_parts; /* that loading turns to MXFP4 */
+    unsigned mxfp4_layer_set; /* that loading turns to MXFP4 */
     struct device_info device;
     double load_seconds;
     atomic_bool claimed; /* by an engine */
@@ -72,7 +72,8 @@ void osp_model_publish_costs(struct osp_model *m);
 CHECKED enum osp_status mxfp4_activation_parse(bool *is_mxfp8, const char *text);
 
 /* What that device has; share: of a card's total, or 0. */
-CHECKED enum osp_status device_room(struct memory_room *out, const char *device, double share);
+CHECKED enum osp_status device_memory_get(struct device_memory_info *out, const char *device,
+                                          double share);
 
 /* The public tokenizer is the internal one. */
 static inline const struct tokenizer *tokenizer_of(const struct osp_tokenizer *t)

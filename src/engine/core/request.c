@@ -12,14 +12,14 @@
 static void request_free(struct osp_request *r)
 {
     event_stream_release(&r->stream);
-    answer_form_free(r->form);
+    answer_grammar_free(r->form);
     seq_release(&r->seq);
-    scores_release(&r->scores);
-    scores_release(&r->prompt_scores);
+    token_logprobs_release(&r->token_logprobs);
+    token_logprobs_release(&r->prompt_token_logprobs);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
     free(r->message);
-    free(r->form_message);
+    free(r->grammar_message);
     free(r->client);
     free(r->user);
     free(r->salt);
@@ -45,7 +45,7 @@ enum osp_status request_new(struct osp_request **out, const struct sched_limits 
     r->seq.times.submit_ns = clock_ns();
     r->outbox.n_tokens = n_prompt;
     r->seen = r->outbox;
-    r->n_read = r->n_told = n_prompt;
+    r->n_read = r->n_emitted = n_prompt;
     *out = r;
 out:
     if (st != OSP_OK)
@@ -132,7 +132,7 @@ enum osp_status request_wait_accepted(struct osp_request *r, uint64_t deadline_n
                      : fail(OSP_ETIMEOUT, "the request's grammar is not compiled yet");
 }
 
-static bool has_news(const struct osp_request *r)
+static bool has_updates(const struct osp_request *r)
 {
     return r->outbox.n_tokens > r->seen.n_tokens || r->outbox.ended;
 }
@@ -142,9 +142,9 @@ bool request_wait(struct osp_request *r, uint64_t deadline_ns)
     bool news;
 
     pthread_mutex_lock(&r->lock);
-    while (!has_news(r) && deadline_ns > 0 && condition_wait(&r->changed, &r->lock, deadline_ns))
+    while (!has_updates(r) && deadline_ns > 0 && condition_wait(&r->changed, &r->lock, deadline_ns))
         continue;
-    news = has_news(r);
+    news = has_updates(r);
     if (news)
         r->seen = r->outbox;
     pthread_mutex_unlock(&r->lock);

@@ -7,10 +7,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "engine/grammar/answer_form.h"
+#include "engine/grammar/answer_grammar.h"
 #include "engine/chat/event_stream.h"
 #include "engine/core/metrics.h"
-#include "engine/core/scores.h"
+#include "engine/core/token_logprobs.h"
 
 /* What the engine has told so far. The tokens themselves lie in seq.tokens, which never moves and
  * has room for all of them, so a slow reader never holds up a step. */
@@ -38,27 +38,27 @@ struct osp_request {
     char *message;              /* set once, before the outbox ends with a failure */
     char *client, *user, *salt; /* what seq.client_key, .user_key and .salt point to */
     /* NULL: it is held to none. Of the engine's thread, as are its mask and what follows; of the mask thread
-     * while mask_is_away. */
-    struct answer_form *form;
-    enum osp_status form_status; /* why there can be no mask for the next token, */
-    char *form_message;          /* in words */
-    bool mask_is_away;           /* the engine's thread's: a mask thread makes it (mask_thread.h) */
+     * while mask_is_pending. */
+    struct answer_grammar *form;
+    enum osp_status grammar_status; /* why there can be no mask for the next token, */
+    char *grammar_message;          /* in words */
+    bool mask_is_pending; /* the engine's thread's: a mask thread makes it (mask_thread.h) */
     struct osp_request *next_mask; /* in a list of that */
-    struct scores
-        scores; /* of the answer's tokens: the engine writes them before it publishes those */
-    struct scores
-        prompt_scores; /* (n_prompt) likewise, before the first of those; [0] is not set */
+    struct token_logprobs
+        token_logprobs; /* of the answer's tokens: the engine writes them before it publishes those */
+    struct token_logprobs
+        prompt_token_logprobs; /* (n_prompt) likewise, before the first of those; [0] is not set */
 
     /* Called by osp_cancel() once `cancel` is set, from any thread; NULL: the engine looks at `cancel` between steps. */
     void (*on_cancel)(void *ctx);
     void *on_cancel_ctx;
 
     struct event_stream stream;
-    struct outbox seen;    /* the client's copy */
-    int n_read;            /* tokens given to the stream, prompt included */
-    int n_told;            /* of them, those that went with an event */
-    struct replay *replay; /* keeps the answer; NULL: it is not kept */
-    uint64_t replay_prompt;
+    struct outbox seen;                        /* the client's copy */
+    int n_read;                                /* tokens given to the stream, prompt included */
+    int n_emitted;                             /* of them, those that went with an event */
+    struct completion_cache *completion_cache; /* keeps the answer; NULL: it is not kept */
+    uint64_t prompt_key;
     bool is_finished; /* the stream has heard that no token follows */
     bool is_over;     /* DONE or ERROR was given */
 };

@@ -5,21 +5,21 @@
 enum { HEADER_BYTES_MAX = HARMONY_NAME_BYTES_MAX + 64 };
 
 /* before + name + behind, which the token `stop` follows. */
-static enum osp_status add(struct phrases *p, const char *before, const char *name,
-                           const char *behind, struct phrase phrase)
+static enum osp_status add(struct choice_set *p, const char *before, const char *name,
+                           const char *behind, struct choice choice)
 {
     char text[HEADER_BYTES_MAX];
 
     snprintf(text, sizeof text, "%s%s%s", before, name, behind);
-    return phrases_add(p, text, phrase);
+    return choice_set_add(p, text, choice);
 }
 
 /* What follows the recipient or, behind one, the channel's name. */
-static enum osp_status add_types(struct phrases *p, const char *before, const char *name,
+static enum osp_status add_types(struct choice_set *p, const char *before, const char *name,
                                  const struct special_ids *s, int function)
 {
-    const struct phrase plain = {.stop = s->message, .kind = MESSAGE_CALL, .meaning = function};
-    const struct phrase marked = {.stop = s->constrain, .kind = MESSAGE_CALL, .meaning = function};
+    const struct choice plain = {.stop = s->message, .kind = MESSAGE_CALL, .meaning = function};
+    const struct choice marked = {.stop = s->constrain, .kind = MESSAGE_CALL, .meaning = function};
     enum osp_status st;
 
     TRY(add(p, before, name, "", plain));
@@ -32,7 +32,7 @@ out:
 static enum osp_status add_function(struct answer_headers *h, const struct special_ids *s,
                                     const char *name, int function)
 {
-    const struct phrase role = {.stop = s->channel, .kind = MESSAGE_CALL, .meaning = function};
+    const struct choice role = {.stop = s->channel, .kind = MESSAGE_CALL, .meaning = function};
     enum osp_status st;
 
     TRY(add(&h->roles, "assistant to=functions.", name, "", role));
@@ -41,11 +41,12 @@ out:
     return st;
 }
 
-static enum osp_status add_plain(struct phrases *p, const char *text, int32_t stop, unsigned kind)
+static enum osp_status add_plain(struct choice_set *p, const char *text, int32_t stop,
+                                 unsigned kind)
 {
-    const struct phrase phrase = {.stop = stop, .kind = kind, .meaning = NO_FUNCTION};
+    const struct choice choice = {.stop = stop, .kind = kind, .meaning = NO_FUNCTION};
 
-    return phrases_add(p, text, phrase);
+    return choice_set_add(p, text, choice);
 }
 
 enum osp_status answer_headers_init(struct answer_headers *h, const struct special_ids *s,
@@ -63,17 +64,17 @@ enum osp_status answer_headers_init(struct answer_headers *h, const struct speci
     TRY(add_plain(&h->types, "json", s->message, MESSAGE_CALL));
     for (size_t i = 0; i < n_functions; i++)
         TRY(add_function(h, s, rules->functions[i].name, (int)i));
-    phrases_sort(&h->roles);
-    phrases_sort(&h->channels);
-    phrases_sort(&h->called_channels);
+    choice_set_sort(&h->roles);
+    choice_set_sort(&h->channels);
+    choice_set_sort(&h->called_channels);
 out:
     return st;
 }
 
 void answer_headers_release(struct answer_headers *h)
 {
-    phrases_release(&h->roles);
-    phrases_release(&h->channels);
-    phrases_release(&h->called_channels);
-    phrases_release(&h->types);
+    choice_set_release(&h->roles);
+    choice_set_release(&h->channels);
+    choice_set_release(&h->called_channels);
+    choice_set_release(&h->types);
 }

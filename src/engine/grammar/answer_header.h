@@ -15,8 +15,8 @@
 #ifndef ENGINE_GRAMMAR_ANSWER_HEADER_H
 #define ENGINE_GRAMMAR_ANSWER_HEADER_H
 
-#include "engine/grammar/calls.h"
-#include "text/grammar/phrases.h"
+#include "engine/grammar/call_rules.h"
+#include "text/grammar/choice_set.h"
 
 /* What a message is, as bits. */
 enum {
@@ -31,7 +31,7 @@ enum {
 enum { NO_FUNCTION = -1 };
 
 struct answer_headers {
-    struct phrases roles, channels, called_channels, types;
+    struct choice_set roles, channels, called_channels, types;
 };
 
 /* rules: NULL: there are no functions. */

@@ -9,38 +9,38 @@
 
 enum { MIB = 1 << 20, PERCENT = 100 };
 
-static bool fits(const struct memory_question *q, const struct memory_wish *w, int64_t available)
+static bool fits(const struct memory_query *q, const struct memory_request *w, int64_t available)
 {
     struct memory_plan unused;
 
     return memory_plan_try(&unused, q->config, w, q->weight_bytes, available) == OSP_OK;
 }
 
-typedef void change_fn(struct memory_wish *w, int value);
+typedef void change_fn(struct memory_request *w, int value);
 
-static void change_context(struct memory_wish *w, int n_pages)
+static void change_context(struct memory_request *w, int n_pages)
 {
     w->context_tokens_max = n_pages * PAGE_TOKENS;
 }
 
-static void change_seqs(struct memory_wish *w, int n_seqs)
+static void change_seqs(struct memory_request *w, int n_seqs)
 {
     w->n_seqs_max = n_seqs;
 }
 
-static void change_rows(struct memory_wish *w, int n_rows)
+static void change_rows(struct memory_request *w, int n_rows)
 {
     w->n_batch_tokens_max = n_rows;
 }
 
 /* The largest value in [least, end) that fits; 0: not even the least. */
-static int largest_that_fits(const struct memory_question *q, change_fn *change, int least, int end)
+static int largest_that_fits(const struct memory_query *q, change_fn *change, int least, int end)
 {
     int best = 0;
 
     while (least < end) {
         const int value = best == 0 ? least : least + (end - least) / 2;
-        struct memory_wish w = *q->wish;
+        struct memory_request w = *q->request;
 
         change(&w, value);
         if (!fits(q, &w, q->available_bytes)) {
@@ -66,9 +66,9 @@ static void say_number(struct buf *out, const char *option, int value, const cha
     say(out, option, text, bound);
 }
 
-static bool cache_fits(const struct memory_question *q, int64_t n_mib)
+static bool cache_fits(const struct memory_query *q, int64_t n_mib)
 {
-    struct memory_wish w = *q->wish;
+    struct memory_request w = *q->request;
 
     w.kv_cache_bytes = n_mib * MIB;
     return n_mib > 0 && fits(q, &w, q->available_bytes);
@@ -83,35 +83,35 @@ static void say_cache(struct buf *out, int64_t n_mib, const char *bound)
 }
 
 /* What was asked for is too little for one request, or more than there is. */
-static void advise_cache(struct buf *out, const struct memory_question *q)
+static void advise_cache(struct buf *out, const struct memory_query *q)
 {
     const struct memory_plan *p = q->plan;
     int64_t need_mib = (p->kv_cache_bytes + MIB - 1) / MIB; /* rounded up to whole pages */
     const int64_t left_mib =
-        (q->wish->room.free_bytes - p->weight_bytes - p->activation_bytes) / MIB;
+        (q->request->info.free_bytes - p->weight_bytes - p->activation_bytes) / MIB;
 
-    if (q->wish->kv_cache_bytes == 0)
+    if (q->request->kv_cache_bytes == 0)
         return;
     while (cache_fits(q, need_mib - 1))
         need_mib--;
     if (cache_fits(q, need_mib))
         say_cache(out, need_mib, " or more");
-    else if (left_mib < q->wish->kv_cache_bytes / MIB && cache_fits(q, left_mib))
+    else if (left_mib < q->request->kv_cache_bytes / MIB && cache_fits(q, left_mib))
         say_cache(out, left_mib, " or less");
 }
 
 /* The least share of the card in percent with which it fits, if there is so much free. */
-static void advise_share(struct buf *out, const struct memory_question *q)
+static void advise_share(struct buf *out, const struct memory_query *q)
 {
-    const struct memory_room *room = &q->wish->room;
+    const struct device_memory_info *info = &q->request->info;
 
-    if (room->share <= 0 || q->wish->kv_cache_bytes > 0)
+    if (info->share <= 0 || q->request->kv_cache_bytes > 0)
         return;
-    for (int percent = (int)ceil(room->share * PERCENT); percent <= PERCENT; percent++) {
+    for (int percent = (int)ceil(info->share * PERCENT); percent <= PERCENT; percent++) {
         const double share = percent / (double)PERCENT;
         char text[8];
 
-        if (!fits(q, q->wish, device_share_bytes(&room->card, share, room->host_bytes)))
+        if (!fits(q, q->request, device_share_bytes(&info->gpu, share, info->host_bytes)))
             continue;
         snprintf(text, sizeof text, "%.2f", share);
         say(out, "gpu-memory-utilization", text, " or more");
@@ -119,7 +119,7 @@ static void advise_share(struct buf *out, const struct memory_question *q)
     }
 }
 
-void memory_advice_write(struct buf *out, const struct memory_question *q)
+void memory_advice_write(struct buf *out, const struct memory_query *q)
 {
     const struct memory_plan *p = q->plan;
     int n;

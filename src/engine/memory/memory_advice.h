@@ -6,15 +6,15 @@
 #include "engine/memory/memory_plan.h"
 
 /* A wish that cannot be met, with memory_plan_try()'s other arguments. */
-struct memory_question {
+struct memory_query {
     const struct gptoss_config *config;
-    const struct memory_wish *wish;
+    const struct memory_request *request;
     int64_t weight_bytes, available_bytes;
     const struct memory_plan *plan; /* as far as it got: what was wished for or chosen */
 };
 
 /* Appends which options to change, each to what value, of which any one is enough: "--max-model-len 2048 or less,
  * or ...". Each has been tried. Nothing where no value of any of them would do. */
-void memory_advice_write(struct buf *out, const struct memory_question *q);
+void memory_advice_write(struct buf *out, const struct memory_query *q);
 
 #endif

@@ -12,7 +12,7 @@ enum {
     SEQS_DEFAULT = 8,
     SEQS_MAX = 16384, /* a row of every step each; its row of logits is planned like all else */
     BATCH_TOKENS_DEFAULT = 512,
-    BATCH_TOKENS_CARD =
+    BATCH_TOKENS_GPU =
         2048, /* of 128 experts each has 64 rows, and a step still takes less than 0.1 s; */
     BATCH_TOKENS_SEQ = 16, /* or so many for each request, where those are more */
     BATCH_TOKENS_MAX = 16384,
@@ -41,7 +41,7 @@ static int context_allowed(const struct gptoss_config *c)
     return c->context_tokens_max < CONTEXT_TOKENS_MAX ? c->context_tokens_max : CONTEXT_TOKENS_MAX;
 }
 
-static enum osp_status check_wish(const struct memory_wish *w, const struct gptoss_config *c)
+static enum osp_status check_request(const struct memory_request *w, const struct gptoss_config *c)
 {
     enum osp_status st;
 
@@ -61,25 +61,25 @@ out:
 }
 
 /* Of a card that many share prompts come in fewer, fuller steps: each of these costs those who generate a step of theirs. */
-static int batch_default(int n_seqs_max, bool is_card)
+static int batch_default(int n_seqs_max, bool is_gpu)
 {
     const int n = n_seqs_max * BATCH_TOKENS_SEQ;
 
-    if (!is_card)
+    if (!is_gpu)
         return BATCH_TOKENS_DEFAULT;
-    return n < BATCH_TOKENS_CARD      ? BATCH_TOKENS_CARD
+    return n < BATCH_TOKENS_GPU       ? BATCH_TOKENS_GPU
            : n < BATCH_TOKENS_MAX / 2 ? n
                                       : BATCH_TOKENS_MAX / 2;
 }
 
-static void choose_batch(struct memory_plan *p, const struct memory_wish *w)
+static void choose_batch(struct memory_plan *p, const struct memory_request *w)
 {
     p->n_seqs_max = w->n_seqs_max;
     p->n_batch_tokens_max = w->n_batch_tokens_max;
     if (p->n_seqs_max == 0)
         p->n_seqs_max = SEQS_DEFAULT;
     if (p->n_batch_tokens_max == 0)
-        p->n_batch_tokens_max = batch_default(p->n_seqs_max, w->is_card);
+        p->n_batch_tokens_max = batch_default(p->n_seqs_max, w->is_gpu);
     if (p->n_seqs_max > p->n_batch_tokens_max && w->n_seqs_max == 0)
         p->n_seqs_max = p->n_batch_tokens_max;
     if (p->n_batch_tokens_max < p->n_seqs_max)
@@ -130,16 +130,16 @@ struct budget {
     int64_t share_bytes, most_bytes; /* what the cache should take, and could */
 };
 
-static struct budget budget_of(const struct memory_plan *p, const struct memory_wish *w,
+static struct budget budget_of(const struct memory_plan *p, const struct memory_request *w,
                                int64_t available)
 {
     const int64_t rest = available - p->weight_bytes - p->activation_bytes;
-    const int64_t left = rest > 0 || !w->is_card ? rest : 0;
+    const int64_t left = rest > 0 || !w->is_gpu ? rest : 0;
     int64_t share = left / FREE_SHARE;
 
     if (w->kv_cache_bytes > 0)
         return (struct budget){w->kv_cache_bytes, w->kv_cache_bytes};
-    if (share < available / TIGHT_SHARE && !w->is_card)
+    if (share < available / TIGHT_SHARE && !w->is_gpu)
         share = available / TIGHT_SHARE;
     return (struct budget){share, left > share ? left : share};
 }
@@ -165,14 +165,14 @@ static enum osp_status fail_too_small(struct memory_plan *p, const struct gptoss
 
 /* Pages that a card has not would fail when they are taken; those of a host are only address space yet. A share of
  * the card is for caches that are not asked for. */
-static enum osp_status check_asked(const struct memory_plan *p, const struct memory_wish *w,
-                                   int64_t available)
+static enum osp_status check_requested(const struct memory_plan *p, const struct memory_request *w,
+                                       int64_t available)
 {
-    const int64_t free = w->room.free_bytes > 0 ? w->room.free_bytes : available;
+    const int64_t free = w->info.free_bytes > 0 ? w->info.free_bytes : available;
     const int64_t left = free - p->weight_bytes - p->activation_bytes;
     char asked[16], has[16], weights[16], activations[16];
 
-    if (!w->is_card || w->kv_cache_bytes <= left)
+    if (!w->is_gpu || w->kv_cache_bytes <= left)
         return OSP_OK;
     return fail(
         OSP_ENOMEM,
@@ -185,13 +185,13 @@ static enum osp_status check_asked(const struct memory_plan *p, const struct mem
 }
 
 static enum osp_status choose_pages(struct memory_plan *p, const struct gptoss_config *c,
-                                    int n_context_wished, struct budget budget)
+                                    int n_context_requested, struct budget budget)
 {
     int n_full_max = full_pages_max(p, c, budget.share_bytes);
     int n_context;
 
-    p->context_tokens_max = n_context_wished;
-    if (n_context_wished == 0)
+    p->context_tokens_max = n_context_requested;
+    if (n_context_requested == 0)
         p->context_tokens_max = context_that_fits(p, n_full_max, context_allowed(c));
     n_context = pages_of_tokens(p->context_tokens_max);
     if (n_context > n_full_max)
@@ -225,10 +225,10 @@ static int seq_pages_max(int n_context)
 
 /* Of the device's own, with tables of the longest context that may be: those of a shorter one need less. */
 static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_config *c,
-                             const struct memory_wish *w)
+                             const struct memory_request *w)
 {
     const int n_context = w->context_tokens_max > 0 ? w->context_tokens_max : context_allowed(c);
-    const struct batch_counts lists = draw_lists_max(p->n_seqs_max, n_context, c->vocab_size);
+    const struct batch_counts lists = sampling_state_max(p->n_seqs_max, n_context, c->vocab_size);
     const struct batch_counts counts = {.n_rows = p->n_batch_tokens_max,
                                         .n_seqs = p->n_seqs_max,
                                         .n_samples = p->n_seqs_max,
@@ -236,7 +236,7 @@ static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_co
                                         .n_seen = lists.n_seen,
                                         .n_biases = lists.n_biases,
                                         .n_mask_words = lists.n_mask_words};
-    struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_rows);
+    struct step_shape shape = model_step_shape(c, counts, p->kv_dtype, w->has_mxfp8_act);
 
     shape.n_seq_pages = seq_pages_max(n_context);
     shape.n_threads = w->n_threads;
@@ -251,7 +251,7 @@ int64_t memory_swap_bytes(int64_t kv_cache_bytes)
 }
 
 enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_config *c,
-                                const struct memory_wish *wish, int64_t weight_bytes,
+                                const struct memory_request *request, int64_t weight_bytes,
                                 int64_t available_bytes)
 {
     struct memory_plan *p = out;
@@ -259,22 +259,22 @@ enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_con
     enum osp_status st;
 
     *p = (struct memory_plan){.weight_bytes = weight_bytes,
-                              .kv_dtype = wish->kv_dtype,
-                              .kv_asked_bytes = wish->kv_cache_bytes};
-    TRY(check_wish(wish, c));
-    choose_batch(p, wish);
-    p->step_bytes = step_bytes_of(p, c, wish);
+                              .kv_dtype = request->kv_dtype,
+                              .kv_requested_bytes = request->kv_cache_bytes};
+    TRY(check_request(request, c));
+    choose_batch(p, request);
+    p->step_bytes = step_bytes_of(p, c, request);
     p->activation_bytes =
         model_activation_bytes(c, p->n_batch_tokens_max, p->n_seqs_max) + p->step_bytes;
     n_own = p->n_seqs_max * sched_window_pages(c->window_tokens);
     p->n_snapshot_pages = (ENDS_KEPT - 1) * n_own;
     p->n_pages[GROUP_WINDOW] = ENDS_KEPT * n_own + sched_chunk_pages(p->n_batch_tokens_max);
-    TRY(check_asked(p, wish, available_bytes));
-    TRY(choose_pages(p, c, wish->context_tokens_max, budget_of(p, wish, available_bytes)));
+    TRY(check_requested(p, request, available_bytes));
+    TRY(choose_pages(p, c, request->context_tokens_max, budget_of(p, request, available_bytes)));
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         p->kv_cache_bytes += p->n_pages[g] * model_page_bytes(c, (enum page_group)g, p->kv_dtype);
     p->n_seq_pages_max = seq_pages_max(p->context_tokens_max);
-    p->lists = draw_lists_max(p->n_seqs_max, p->context_tokens_max, c->vocab_size);
+    p->lists = sampling_state_max(p->n_seqs_max, p->context_tokens_max, c->vocab_size);
     p->swap_bytes = memory_swap_bytes(p->kv_cache_bytes);
     p->total_bytes = p->weight_bytes + p->activation_bytes + p->kv_cache_bytes;
 out:
@@ -282,11 +282,11 @@ out:
 }
 
 enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
-                                 const struct memory_wish *wish, int64_t weight_bytes,
+                                 const struct memory_request *request, int64_t weight_bytes,
                                  int64_t available_bytes)
 {
-    const struct memory_question q = {c, wish, weight_bytes, available_bytes, out};
-    enum osp_status st = memory_plan_try(out, c, wish, weight_bytes, available_bytes);
+    const struct memory_query q = {c, request, weight_bytes, available_bytes, out};
+    enum osp_status st = memory_plan_try(out, c, request, weight_bytes, available_bytes);
     char why[FAIL_MESSAGE_BYTES_MAX];
     struct buf advice;
 

@@ -8,24 +8,24 @@
 #include "model/forward.h"
 
 /* What a device has. */
-struct memory_room {
-    struct device_memory card;         /* all zero: the device works in the host's memory */
+struct device_memory_info {
+    struct device_memory gpu;          /* all zero: the device works in the host's memory */
     int64_t host_bytes;                /* available to the host */
     double share;                      /* of a card's total that may be used; 0: all that is free */
     int64_t free_bytes, allowed_bytes; /* of the device; and with the share */
 };
 
 /* Wishes of the caller; 0 = choose. */
-struct memory_wish {
+struct memory_request {
     int context_tokens_max, n_seqs_max, n_batch_tokens_max;
     int64_t kv_cache_bytes;
     enum dtype kv_dtype; /* of the pages; not DTYPE_NONE */
     /* What the device needs of its own for steps (backend.h); NULL: nothing. */
     int64_t (*step_bytes)(const struct step_shape *shape);
-    bool has_mxfp8_rows;
-    int n_threads;           /* of the host that compute; 0 = all usable CPUs */
-    struct memory_room room; /* for the advice when it does not fit */
-    bool is_card; /* which reads weights once for many more rows: steps are larger by default */
+    bool has_mxfp8_act;
+    int n_threads;                  /* of the host that compute; 0 = all usable CPUs */
+    struct device_memory_info info; /* for the advice when it does not fit */
+    bool is_gpu; /* which reads weights once for many more rows: steps are larger by default */
 };
 
 struct memory_plan {
@@ -33,10 +33,10 @@ struct memory_plan {
     int n_pages[N_PAGE_GROUPS];
     int n_snapshot_pages;      /* of the window group's, for prefixes alone */
     int n_seq_pages_max;       /* in the tables of one sequence */
-    struct batch_counts lists; /* of a step's draws: draw_lists_max() */
+    struct batch_counts lists; /* of a step's draws: sampling_state_max() */
     enum dtype kv_dtype;
     int64_t weight_bytes, kv_cache_bytes, total_bytes;
-    int64_t kv_asked_bytes; /* that the cache was asked to stay within; 0: it was not */
+    int64_t kv_requested_bytes; /* that the cache was asked to stay within; 0: it was not */
     int64_t activation_bytes, step_bytes; /* the second is the device's own part of the first */
     int64_t swap_bytes;                   /* of the host, at most, for requests that give way */
 };
@@ -52,11 +52,11 @@ int64_t memory_swap_bytes(int64_t kv_cache_bytes);
  * of what the weights and the activations leave. OSP_EINVAL: a limit out of range. OSP_ENOMEM: not
  * even one request of the context fits; the message has the numbers, and options that would help with values. */
 CHECKED enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
-                                         const struct memory_wish *wish, int64_t weight_bytes,
+                                         const struct memory_request *request, int64_t weight_bytes,
                                          int64_t available_bytes);
 /* The same without advice; *out has what was chosen, and what one request would need, where it does not fit. */
 CHECKED enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_config *c,
-                                        const struct memory_wish *wish, int64_t weight_bytes,
+                                        const struct memory_request *request, int64_t weight_bytes,
                                         int64_t available_bytes);
 
 #endif

@@ -83,49 +83,49 @@ static void write_pages(struct buf *out, const struct memory_plan *p, const stru
 
 /* What the plan was held to. */
 static void write_limits(struct buf *out, const struct memory_plan *p,
-                         const struct memory_room *room)
+                         const struct device_memory_info *info)
 {
-    if (p->kv_asked_bytes > 0) {
-        row(out, "KV allowed", p->kv_asked_bytes);
+    if (p->kv_requested_bytes > 0) {
+        row(out, "KV allowed", p->kv_requested_bytes);
         buf_puts(out, "by --kv-cache-memory\n");
-    } else if (room->share > 0 && room->card.total_bytes > 0) {
-        row(out, "allowed", room->allowed_bytes);
-        buf_printf(out, "by --gpu-memory-utilization %.2f\n", room->share);
+    } else if (info->share > 0 && info->gpu.total_bytes > 0) {
+        row(out, "allowed", info->allowed_bytes);
+        buf_printf(out, "by --gpu-memory-utilization %.2f\n", info->share);
     }
 }
 
 static void write_total(struct buf *out, const struct memory_plan *p,
-                        const struct memory_room *room)
+                        const struct device_memory_info *info)
 {
     char free[16];
 
     row(out, "total", p->total_bytes);
     buf_printf(out, "of %s that are free on the device\n",
-               format_bytes(free, (double)room->free_bytes));
-    write_limits(out, p, room);
-    row(out, "reserve", room->free_bytes > p->total_bytes ? room->free_bytes - p->total_bytes : 0);
+               format_bytes(free, (double)info->free_bytes));
+    write_limits(out, p, info);
+    row(out, "reserve", info->free_bytes > p->total_bytes ? info->free_bytes - p->total_bytes : 0);
     buf_puts(out, "stays free\n");
     row(out, "swap", p->swap_bytes);
     buf_puts(out, "of the host's memory at most, once requests have to give way\n");
 }
 
 void memory_table_write(struct buf *out, const struct memory_plan *p, const struct gptoss_config *c,
-                        const struct memory_room *room, const struct weights_report *parts)
+                        const struct device_memory_info *info, const struct weights_report *parts)
 {
     write_weights(out, p, parts);
     write_activations(out, p);
     write_pages(out, p, c);
-    write_total(out, p, room);
+    write_total(out, p, info);
 }
 
 void memory_table_log(const struct memory_plan *p, const struct gptoss_config *c,
-                      const struct memory_room *room, const struct weights_report *parts)
+                      const struct device_memory_info *info, const struct weights_report *parts)
 {
     struct buf table;
     const char *line;
 
     buf_init(&table, TABLE_BYTES_MAX);
-    memory_table_write(&table, p, c, room, parts);
+    memory_table_write(&table, p, c, info, parts);
     log_info("memory plan:");
     for (line = buf_text(&table); *line != '\0'; line += strcspn(line, "\n") + 1)
         log_info("%.*s", (int)strcspn(line, "\n"), line);

@@ -9,10 +9,10 @@
 /* Lines with '\n': a part of the memory each, its bytes, and what decides them. parts: of the weights; NULL: not
  * known (generated ones). */
 void memory_table_write(struct buf *out, const struct memory_plan *p, const struct gptoss_config *c,
-                        const struct memory_room *room, const struct weights_report *parts);
+                        const struct device_memory_info *info, const struct weights_report *parts);
 
 /* The same as lines of the log. */
 void memory_table_log(const struct memory_plan *p, const struct gptoss_config *c,
-                      const struct memory_room *room, const struct weights_report *parts);
+                      const struct device_memory_info *info, const struct weights_report *parts);
 
 #endif

@@ -32,7 +32,7 @@ void pages_release(struct pages *p)
     memset(p, 0, sizeof *p);
 }
 
-int32_t pages_take(struct pages *p)
+int32_t pages_alloc(struct pages *p)
 {
     int32_t number;
 
@@ -48,7 +48,7 @@ static bool is_idle(const struct pages *p, int32_t number)
     return p->page[number].is_cached && p->page[number].n_refs == 1;
 }
 
-void pages_retain(struct pages *p, int32_t number)
+void pages_ref(struct pages *p, int32_t number)
 {
     assert(number >= 0 && number < p->n_pages);
     assert(p->page[number].n_refs > 0);
@@ -56,7 +56,7 @@ void pages_retain(struct pages *p, int32_t number)
     p->page[number].n_refs++;
 }
 
-void pages_drop(struct pages *p, int32_t number)
+void pages_unref(struct pages *p, int32_t number)
 {
     assert(number >= 0 && number < p->n_pages);
     assert(p->page[number].n_refs > (p->page[number].is_cached ? 1 : 0));
@@ -68,7 +68,7 @@ void pages_drop(struct pages *p, int32_t number)
 
 void pages_cache(struct pages *p, int32_t number)
 {
-    pages_retain(p, number);
+    pages_ref(p, number);
     assert(!p->page[number].is_cached);
     p->page[number].is_cached = true;
 }
@@ -79,7 +79,7 @@ void pages_uncache(struct pages *p, int32_t number)
     assert(p->page[number].is_cached);
     p->n_idle -= is_idle(p, number);
     p->page[number].is_cached = false;
-    pages_drop(p, number);
+    pages_unref(p, number);
 }
 
 enum osp_status page_list_init(struct page_list *l, int n_max)
@@ -102,10 +102,10 @@ void page_list_append(struct page_list *l, int32_t number)
     l->numbers[l->n++] = number;
 }
 
-void page_list_cover(struct page_list *l, struct pages *p, int last)
+void page_list_grow(struct page_list *l, struct pages *p, int last)
 {
     while (page_list_end(l) <= last)
-        page_list_append(l, pages_take(p));
+        page_list_append(l, pages_alloc(p));
 }
 
 void page_list_slide(struct page_list *l, struct pages *p, int oldest)
@@ -113,7 +113,7 @@ void page_list_slide(struct page_list *l, struct pages *p, int oldest)
     int n_gone = 0;
 
     while (n_gone < l->n && (l->first + n_gone + 1) * PAGE_TOKENS <= oldest)
-        pages_drop(p, l->numbers[n_gone++]);
+        pages_unref(p, l->numbers[n_gone++]);
     if (n_gone == 0)
         return;
     l->first += n_gone;
@@ -121,10 +121,10 @@ void page_list_slide(struct page_list *l, struct pages *p, int oldest)
     memmove(l->numbers, l->numbers + n_gone, (size_t)l->n * sizeof *l->numbers);
 }
 
-void page_list_drop(struct page_list *l, struct pages *p)
+void page_list_clear(struct page_list *l, struct pages *p)
 {
     while (l->n > 0)
-        pages_drop(p, l->numbers[--l->n]);
+        pages_unref(p, l->numbers[--l->n]);
     l->first = 0;
 }
 

@@ -25,9 +25,9 @@ struct pages {
 CHECKED enum osp_status pages_init(struct pages *p, int n_pages);
 void pages_release(struct pages *p); /* accepts a zeroed pool */
 /* A free page, now with one reference. There must be one. */
-int32_t pages_take(struct pages *p);
-void pages_retain(struct pages *p, int32_t number);
-void pages_drop(struct pages *p, int32_t number); /* free again with the last reference */
+int32_t pages_alloc(struct pages *p);
+void pages_ref(struct pages *p, int32_t number);
+void pages_unref(struct pages *p, int32_t number); /* free again with the last reference */
 /* The prefix cache's reference. */
 void pages_cache(struct pages *p, int32_t number);
 void pages_uncache(struct pages *p, int32_t number);
@@ -44,7 +44,7 @@ void page_list_release(struct page_list *l); /* accepts a zeroed list; it must h
 /* Puts page `number`, whose reference becomes the list's, at its end. */
 void page_list_append(struct page_list *l, int32_t number);
 /* Takes free pages, which there must be, until position `last` has one. */
-void page_list_cover(struct page_list *l, struct pages *p, int last);
+void page_list_grow(struct page_list *l, struct pages *p, int last);
 /* Positions before it have a page, from the list's first on. */
 static inline int page_list_end(const struct page_list *l)
 {
@@ -57,7 +57,7 @@ static inline int32_t page_list_at(const struct page_list *l, int index)
 }
 /* Drops the pages that end before position `oldest`. */
 void page_list_slide(struct page_list *l, struct pages *p, int oldest);
-void page_list_drop(struct page_list *l, struct pages *p); /* drops all */
+void page_list_clear(struct page_list *l, struct pages *p); /* drops all */
 
 /* Writes a sequence's lists into its entry of a batch: their numbers stand from pages[*n_pages] on, which
  * moves behind them. */

@@ -268,7 +268,7 @@ struct prefix_node *prefix_root(struct prefix *p, const char *salt)
     return root != NULL ? root : root_new(p, salt, hash);
 }
 
-void prefix_use(struct prefix *p, struct prefix_node *node)
+void prefix_ref(struct prefix *p, struct prefix_node *node)
 {
     idle_unlink(p, node);
     node->n_users++;
@@ -277,7 +277,7 @@ void prefix_use(struct prefix *p, struct prefix_node *node)
         i->used = p->now;
 }
 
-void prefix_leave(struct prefix *p, struct prefix_node *node)
+void prefix_unref(struct prefix *p, struct prefix_node *node)
 {
     assert(node->n_users > 0);
     node->n_users--;
@@ -287,7 +287,7 @@ void prefix_leave(struct prefix *p, struct prefix_node *node)
     settle_up(p, node);
 }
 
-void prefix_step(struct prefix *p, struct prefix_node *from, struct prefix_node *to)
+void prefix_move_ref(struct prefix *p, struct prefix_node *from, struct prefix_node *to)
 {
     assert(to->parent == from);
     assert(from->n_users > 0);
@@ -329,11 +329,11 @@ struct prefix_node *prefix_add(struct prefix *p, struct prefix_node *parent,
     node->page[GROUP_FULL] = e->page[GROUP_FULL];
     pages_cache(&p->pages[GROUP_FULL], node->page[GROUP_FULL]);
     child_link(parent, node);
-    prefix_keep_window(p, node, e);
+    prefix_add_window(p, node, e);
     return node;
 }
 
-void prefix_keep_window(struct prefix *p, struct prefix_node *node, const struct prefix_entry *e)
+void prefix_add_window(struct prefix *p, struct prefix_node *node, const struct prefix_entry *e)
 {
     int32_t page = e->page[GROUP_WINDOW];
 
@@ -349,7 +349,7 @@ void prefix_keep_window(struct prefix *p, struct prefix_node *node, const struct
         window_append(p, node);
 }
 
-void prefix_condemn(struct prefix_node *node)
+void prefix_invalidate(struct prefix_node *node)
 {
     for (struct prefix_node *i = node; i->parent != NULL; i = i->parent)
         i->is_bad = true;

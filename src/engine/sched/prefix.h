@@ -17,7 +17,7 @@
 
 enum {
     SNAPSHOT_TOKENS = 512,  /* the interval */
-    TURN_SLACK_TOKENS = 8,  /* behind a message's end: the header in which another one may differ */
+    MESSAGE_END_SLACK = 8,  /* behind a message's end: the header in which another one may differ */
     SIBLINGS_READ_MAX = 256 /* children of a node that are looked through for a partial match */
 };
 
@@ -58,7 +58,7 @@ CHECKED enum osp_status prefix_init(struct prefix *p, struct pages pages[N_PAGE_
 void prefix_release(
     struct prefix *p); /* accepts a zeroed one; gives all pages back; nobody may use it */
 
-struct prefix_wish {
+struct prefix_query {
     const char *salt; /* NULL counts as "" */
     const int32_t *tokens;
     int n_tokens; /* at most so many are wanted */
@@ -74,7 +74,7 @@ struct prefix_hit {
     struct prefix_node *partial;
 };
 
-struct prefix_hit prefix_find(struct prefix *p, const struct prefix_wish *wish);
+struct prefix_hit prefix_find(struct prefix *p, const struct prefix_query *query);
 /* The last hit as far as it goes without a copy. */
 void prefix_without_partial(const struct prefix *p, struct prefix_hit *h);
 /* The first page of the window group, counted from position 0, that going on at n_tokens needs; up to
@@ -84,10 +84,10 @@ int prefix_first_window(const struct prefix *p, int n_tokens);
 /* The root of a salt; made if there is none. NULL: no memory. */
 struct prefix_node *prefix_root(struct prefix *p, const char *salt);
 /* A sequence's chain ends at the node: it and all before it stay. */
-void prefix_use(struct prefix *p, struct prefix_node *node);
-void prefix_leave(struct prefix *p, struct prefix_node *node);
+void prefix_ref(struct prefix *p, struct prefix_node *node);
+void prefix_unref(struct prefix *p, struct prefix_node *node);
 /* A chain that ended at `from` ends at its child `to` now. */
-void prefix_step(struct prefix *p, struct prefix_node *from, struct prefix_node *to);
+void prefix_move_ref(struct prefix *p, struct prefix_node *from, struct prefix_node *to);
 
 struct prefix_entry {
     const int32_t *tokens;
@@ -96,28 +96,28 @@ struct prefix_entry {
     bool is_snapshot;
 };
 /* A child with these tokens, whole pages only, that can stand for this one; NULL: none. */
-struct prefix_node *prefix_twin(struct prefix *p, struct prefix_node *parent,
-                                const struct prefix_entry *e);
+struct prefix_node *prefix_find_equal(struct prefix *p, struct prefix_node *parent,
+                                      const struct prefix_entry *e);
 /* A child that begins with these tokens, at least as clean, and has its window: e adds nothing. */
-bool prefix_has(const struct prefix_node *parent, const struct prefix_entry *e);
+bool prefix_covers(const struct prefix_node *parent, const struct prefix_entry *e);
 /* Adds a child of a node that the caller uses; its pages get a reference. The node, not yet used; NULL: no
  * memory, nothing has changed. */
 struct prefix_node *prefix_add(struct prefix *p, struct prefix_node *parent,
                                const struct prefix_entry *e);
 /* Gives a node the window page that it lacks, if e's is as clean as the node says, and makes it a snapshot
  * if e is one. */
-void prefix_keep_window(struct prefix *p, struct prefix_node *node, const struct prefix_entry *e);
+void prefix_add_window(struct prefix *p, struct prefix_node *node, const struct prefix_entry *e);
 /* The node and all before it are not to be found any more: something there is not finite. */
-void prefix_condemn(struct prefix_node *node);
+void prefix_invalidate(struct prefix_node *node);
 /* Frees a page of the group that only the cache holds. False: there is none. */
 bool prefix_evict(struct prefix *p, enum page_group group);
 
 /* Which position's pages matter as a snapshot: page `index` of a sequence with these tokens. */
-struct turn_ids {
+struct message_end_ids {
     const int32_t *ids; /* tokens that end a message */
     int n;
 };
 bool prefix_is_snapshot(const struct prefix *p, int index, const int32_t *tokens, int n_tokens,
-                        int n_prompt, struct turn_ids turns);
+                        int n_prompt, struct message_end_ids message_ends);
 
 #endif

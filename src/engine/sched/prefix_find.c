@@ -54,8 +54,8 @@ static struct prefix_node *whole_child(const struct prefix *p, const struct pref
     return NULL;
 }
 
-struct prefix_node *prefix_twin(struct prefix *p, struct prefix_node *parent,
-                                const struct prefix_entry *e)
+struct prefix_node *prefix_find_equal(struct prefix *p, struct prefix_node *parent,
+                                      const struct prefix_entry *e)
 {
     assert(e->n_tokens == PAGE_TOKENS);
     return whole_child(p, parent, e->tokens, e->n_clean == PAGE_TOKENS);
@@ -92,7 +92,7 @@ static int n_alike(const struct prefix_node *node, const int32_t *tokens, int n)
 }
 
 /* The child of the chain's end with the most of the next tokens; gives how many. */
-static int partial_child(const struct prefix_node *parent, const struct prefix_wish *w, int first,
+static int partial_child(const struct prefix_node *parent, const struct prefix_query *w, int first,
                          struct prefix_node **out)
 {
     int n_best = 0, n_read = 0;
@@ -115,7 +115,7 @@ static int partial_child(const struct prefix_node *parent, const struct prefix_w
 
 /* Goes down from `node`, which is at `depth`, as far as whole pages match. */
 static int descend(const struct prefix *p, struct prefix_node *node, int depth,
-                   const struct prefix_wish *w, bool clean, struct prefix_node **path)
+                   const struct prefix_query *w, bool clean, struct prefix_node **path)
 {
     while ((depth + 1) * PAGE_TOKENS <= w->n_tokens && depth < p->n_path_max) {
         node = whole_child(p, node, w->tokens + depth * PAGE_TOKENS, clean);
@@ -128,7 +128,7 @@ static int descend(const struct prefix *p, struct prefix_node *node, int depth,
 
 /* The furthest position at which one can go on with that chain. */
 static void choose_end(const struct prefix *p, struct prefix_node *root,
-                       const struct prefix_wish *w, struct prefix_hit *h)
+                       const struct prefix_query *w, struct prefix_hit *h)
 {
     int n = h->depth * PAGE_TOKENS;
     int n_more = partial_child(h->depth > 0 ? h->path[h->depth - 1] : root, w, n, &h->partial);
@@ -148,7 +148,7 @@ void prefix_without_partial(const struct prefix *p, struct prefix_hit *h)
     h->n_tokens = h->depth * PAGE_TOKENS;
 }
 
-bool prefix_has(const struct prefix_node *parent, const struct prefix_entry *e)
+bool prefix_covers(const struct prefix_node *parent, const struct prefix_entry *e)
 {
     int n_read = 0;
 
@@ -171,7 +171,7 @@ static int clean_of(const struct prefix_hit *h)
 }
 
 /* A chain that leaves the clean one at `depth` for what is not clean, if that leads further. */
-static void try_branch(struct prefix *p, struct prefix_node *root, const struct prefix_wish *w,
+static void try_branch(struct prefix *p, struct prefix_node *root, const struct prefix_query *w,
                        int depth, struct prefix_hit *best)
 {
     const struct prefix_node *from = depth > 0 ? p->path[0][depth - 1] : root;
@@ -192,7 +192,7 @@ static void try_branch(struct prefix *p, struct prefix_node *root, const struct 
     *best = h;
 }
 
-struct prefix_hit prefix_find(struct prefix *p, const struct prefix_wish *w)
+struct prefix_hit prefix_find(struct prefix *p, const struct prefix_query *w)
 {
     const char *salt = w->salt != NULL ? w->salt : "";
     struct prefix_node *root = prefix_find_root(p, salt, prefix_hash_salt(salt));
@@ -211,7 +211,7 @@ struct prefix_hit prefix_find(struct prefix *p, const struct prefix_wish *w)
 }
 
 bool prefix_is_snapshot(const struct prefix *p, int index, const int32_t *tokens, int n_tokens,
-                        int n_prompt, struct turn_ids turns)
+                        int n_prompt, struct message_end_ids message_ends)
 {
     int first = index * PAGE_TOKENS, end = first + PAGE_TOKENS + p->window_tokens - 1;
     int next = first / SNAPSHOT_TOKENS * SNAPSHOT_TOKENS + SNAPSHOT_TOKENS;
@@ -220,10 +220,10 @@ bool prefix_is_snapshot(const struct prefix *p, int index, const int32_t *tokens
         return true;
     if (next < end)
         return true;
-    for (int i = first > TURN_SLACK_TOKENS ? first - TURN_SLACK_TOKENS : 0;
+    for (int i = first > MESSAGE_END_SLACK ? first - MESSAGE_END_SLACK : 0;
          i + 1 < end && i < n_tokens; i++)
-        for (int k = 0; k < turns.n; k++)
-            if (tokens[i] == turns.ids[k])
+        for (int k = 0; k < message_ends.n; k++)
+            if (tokens[i] == message_ends.ids[k])
                 return true;
     return false;
 }

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "engine/sched/sched_pages.h"
 #include "engine/sched/sched_queue.h"
-#include "engine/sched/sched_rows.h"
+#include "engine/sched/sched_budget.h"
 
 static int min_int(int a, int b)
 {
@@ -85,7 +85,7 @@ void seq_release(struct seq *q)
         page_list_release(&q->pages[g]);
         page_list_release(&q->host[g]);
     }
-    draw_lists_release(&q->lists);
+    sampling_state_release(&q->lists);
     free(q->tokens);
     memset(q, 0, sizeof *q);
 }
@@ -96,7 +96,7 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
 
     assert(l->n_seqs_max > 0);
     assert(l->n_batch_tokens_max >= l->n_seqs_max);
-    assert(l->passes_max > 0);
+    assert(l->bypass_max > 0);
     memset(s, 0, sizeof *s);
     s->limits = *l;
     s->plan = &s->plans[0];
@@ -110,10 +110,10 @@ enum osp_status sched_init(struct sched *s, const struct sched_limits *l)
     for (int i = 0; i < 2; i++) {
         TRY(mem_try_array(&s->plans[i].moves, (size_t)s->n_moves_max, sizeof *s->plan->moves,
                           "page moves"));
-        TRY(mem_try_array(&s->plans[i].parts, (size_t)l->n_seqs_max, sizeof *s->plan->parts,
+        TRY(mem_try_array(&s->plans[i].chunks, (size_t)l->n_seqs_max, sizeof *s->plan->chunks,
                           "step plan"));
     }
-    TRY(mem_try_array(&s->order, (size_t)l->n_seqs_max, sizeof(struct seq *),
+    TRY(mem_try_array(&s->preempt_order, (size_t)l->n_seqs_max, sizeof(struct seq *),
                       "order of giving way"));
     TRY(mem_try_array(&s->running, (size_t)l->n_seqs_max, sizeof(struct seq *), "running list"));
 out:
@@ -133,10 +133,10 @@ void sched_release(struct sched *s)
     }
     clients_release(&s->clients);
     free(s->running);
-    free(s->order);
+    free(s->preempt_order);
     for (int i = 0; i < 2; i++) {
         free(s->plans[i].moves);
-        free(s->plans[i].parts);
+        free(s->plans[i].chunks);
     }
     memset(s, 0, sizeof *s);
 }
@@ -147,11 +147,11 @@ enum osp_status sched_add(struct sched *s, struct seq *q)
 
     assert(q->state == SEQ_WAITING);
     assert(sched_can_fit(&s->limits, q->n_tokens_max));
-    TRY(clients_join(&q->user, &s->clients, q->client_key, q->user_key));
+    TRY(clients_add_request(&q->user, &s->clients, q->client_key, q->user_key));
     q->client = q->user->parent;
     q->arrival = ++s->n_arrivals;
     queue_insert(s, q);
-    s->plan->holds = false;
+    s->plan->is_valid = false;
 out:
     if (st != OSP_OK) {
         q->state = SEQ_ENDED;
@@ -174,26 +174,26 @@ static void running_unlink(struct sched *s, struct seq *q)
 }
 
 /* What was sent runs, but for nobody. */
-static void void_part(struct step_plan *plan, const struct seq *q)
+static void discard_chunk(struct step_plan *plan, const struct seq *q)
 {
-    for (int i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].seq == q)
-            plan->parts[i].seq = NULL;
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].seq == q)
+            plan->chunks[i].seq = NULL;
 }
 
 static void seq_end(struct sched *s, struct seq *q, enum seq_end end)
 {
     if (s->plan->is_sent && !s->plan->has_begun)
-        void_part(s->plan, q);
+        discard_chunk(s->plan, q);
     q->end = end;
-    q->is_under_way = q->is_awaited = false;
-    s->plan->holds = false;
-    pages_end(s, q);
+    q->is_in_flight = q->is_token_pending = false;
+    s->plan->is_valid = false;
+    pages_release_seq(s, q);
     if (q->state == SEQ_RUNNING)
         running_unlink(s, q);
     else
         queue_unlink(s, q);
-    clients_leave(&s->clients, q->user);
+    clients_remove_request(&s->clients, q->user);
     q->client = q->user = NULL;
     q->state = SEQ_ENDED;
     s->n_ended++;
@@ -209,13 +209,13 @@ void sched_requeue(struct sched *s, struct seq *q)
 bool sched_remove(struct sched *s, struct seq *q, enum seq_end end)
 {
     assert(q->state != SEQ_ENDED);
-    assert(q->leaving == SEQ_END_NONE || !q->is_under_way);
-    if (!q->is_under_way) {
+    assert(q->end_pending == SEQ_END_NONE || !q->is_in_flight);
+    if (!q->is_in_flight) {
         seq_end(s, q, end);
         return true;
     }
-    q->leaving = end;
-    s->plan->holds = false;
+    q->end_pending = end;
+    s->plan->is_valid = false;
     return false;
 }
 
@@ -246,7 +246,7 @@ static void admit(struct sched *s, uint64_t now_ns)
 
 static bool is_expired(const struct seq *q, uint64_t now_ns)
 {
-    return q->deadline_ns != 0 && q->deadline_ns <= now_ns && q->leaving == SEQ_END_NONE;
+    return q->deadline_ns != 0 && q->deadline_ns <= now_ns && q->end_pending == SEQ_END_NONE;
 }
 
 struct seq *sched_expired(const struct sched *s, uint64_t now_ns)
@@ -268,7 +268,7 @@ static bool is_kept(const struct seq *q)
 }
 
 /* Of two of one client. */
-static bool own_stays_before(const struct seq *a, const struct seq *b)
+static bool has_lower_priority(const struct seq *a, const struct seq *b)
 {
     if (is_kept(a) != is_kept(b))
         return is_kept(a);
@@ -280,7 +280,7 @@ static bool own_stays_before(const struct seq *a, const struct seq *b)
 /* Of any two, when they have their ranks. A client's second one gives way before any client's
  * first: whoever runs little cannot be put out by the priorities or the number of another
  * client's requests. */
-static bool stays_before(const struct seq *a, const struct seq *b)
+static bool is_preempted_after(const struct seq *a, const struct seq *b)
 {
     if (is_kept(a) != is_kept(b))
         return is_kept(a);
@@ -292,51 +292,51 @@ static bool stays_before(const struct seq *a, const struct seq *b)
 /* In place; from one step to the next little changes. */
 static void sort_order(struct sched *s, bool (*before)(const struct seq *a, const struct seq *b))
 {
-    for (int i = 1; i < s->n_order; i++) {
-        struct seq *q = s->order[i];
+    for (int i = 1; i < s->n_preempt_order; i++) {
+        struct seq *q = s->preempt_order[i];
         int k = i;
 
-        for (; k > 0 && before(q, s->order[k - 1]); k--)
-            s->order[k] = s->order[k - 1];
-        s->order[k] = q;
+        for (; k > 0 && before(q, s->preempt_order[k - 1]); k--)
+            s->preempt_order[k] = s->preempt_order[k - 1];
+        s->preempt_order[k] = q;
     }
 }
 
 static void put_in_order(struct sched *s)
 {
-    s->n_order = s->n_running;
+    s->n_preempt_order = s->n_running;
     for (int i = 0; i < s->n_running; i++) {
-        s->order[i] = s->running[i];
+        s->preempt_order[i] = s->running[i];
         s->running[i]->client->n_ranked = 0;
     }
-    sort_order(s, own_stays_before);
-    for (int i = 0; i < s->n_order; i++)
-        s->order[i]->rank = s->order[i]->client->n_ranked++;
-    sort_order(s, stays_before);
+    sort_order(s, has_lower_priority);
+    for (int i = 0; i < s->n_preempt_order; i++)
+        s->preempt_order[i]->rank = s->preempt_order[i]->client->n_ranked++;
+    sort_order(s, is_preempted_after);
 }
 
 static void plan_part(struct sched *s, struct seq *q)
 {
     struct step_plan *plan = s->plan;
-    bool draws = q->n_stored + q->n_rows == seq_n_known(q);
+    bool is_sampled = q->n_stored + q->n_rows == seq_n_known(q);
 
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         plan->n_pages += q->pages[g].n;
-    plan->parts[plan->n_parts++] = (struct step_part){.seq = q,
-                                                      .first = q->n_stored,
-                                                      .n_rows = q->n_rows,
-                                                      .draws = draws,
-                                                      .n_told = seq_n_told(q)};
+    plan->chunks[plan->n_chunks++] = (struct step_chunk){.seq = q,
+                                                         .first = q->n_stored,
+                                                         .n_rows = q->n_rows,
+                                                         .is_sampled = is_sampled,
+                                                         .n_prompt_logprobs = seq_n_logprobs(q)};
     plan->n_rows += q->n_rows;
-    plan->n_prompt_rows += seq_is_generating(q) ? 0 : q->n_rows;
-    plan->n_draws += draws;
-    plan->n_told += seq_n_told(q);
+    plan->n_prefill_rows += seq_is_decoding(q) ? 0 : q->n_rows;
+    plan->n_sampled += is_sampled;
+    plan->n_prompt_logprobs += seq_n_logprobs(q);
 }
 
 static void plan_parts(struct sched *s, bool generating)
 {
     for (int i = 0; i < s->n_running; i++)
-        if (seq_is_generating(s->running[i]) == generating && s->running[i]->n_rows > 0)
+        if (seq_is_decoding(s->running[i]) == generating && s->running[i]->n_rows > 0)
             plan_part(s, s->running[i]);
 }
 
@@ -344,16 +344,16 @@ static void plan_parts(struct sched *s, bool generating)
 static void plan_clear(struct step_plan *p)
 {
     *p = (struct step_plan){
-        .parts = p->parts, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
+        .chunks = p->chunks, .moves = p->moves, .n_moves = p->has_begun ? 0 : p->n_moves};
 }
 
 /* Whether it was planned ahead and all went as it was thought. */
 static bool plan_holds(const struct step_plan *p)
 {
-    if (p->has_begun || !p->holds)
+    if (p->has_begun || !p->is_valid)
         return false;
-    for (int i = 0; i < p->n_parts; i++)
-        if (p->parts[i].seq->needs_mask)
+    for (int i = 0; i < p->n_chunks; i++)
+        if (p->chunks[i].seq->needs_mask)
             return false;
     return true;
 }
@@ -362,10 +362,10 @@ static void make_plan(struct sched *s, uint64_t now_ns)
 {
     admit(s, now_ns);
     put_in_order(s);
-    rows_give(s);
-    for (int i = 0; i < s->n_order; i++)
-        if (s->order[i] != NULL && s->order[i]->n_rows > 0)
-            pages_cover(s, i);
+    budget_assign(s);
+    for (int i = 0; i < s->n_preempt_order; i++)
+        if (s->preempt_order[i] != NULL && s->preempt_order[i]->n_rows > 0)
+            pages_alloc_rows(s, i);
     plan_parts(s, true);
     plan_parts(s, false);
 }
@@ -377,23 +377,23 @@ const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns)
     if (plan_holds(plan) || (plan->is_sent && !plan->has_begun))
         return plan;
     plan_clear(plan);
-    plan->is_ahead = s->under_way != NULL;
-    if (s->under_way != NULL && !pages_suffice(s))
+    plan->is_ahead = s->in_flight != NULL;
+    if (s->in_flight != NULL && !pages_are_enough(s))
         return plan; /* somebody may have to give way, who has rows under way */
     make_plan(s, now_ns);
-    plan->holds = plan->n_parts > 0;
+    plan->is_valid = plan->n_chunks > 0;
     return plan;
 }
 
-void sched_moved(struct sched *s)
+void sched_moves_done(struct sched *s)
 {
-    assert(s->under_way == NULL);
+    assert(s->in_flight == NULL);
     s->plan->n_moves = 0;
 }
 
 static void charge(struct seq *q)
 {
-    int unit = q->n_stored > q->n_prompt ? SERVED_GENERATED : SERVED_PROMPT;
+    int unit = q->n_stored > q->n_prompt ? SERVED_DECODE : SERVED_PREFILL;
 
     if (q->n_stored <= q->n_charged)
         return; /* what is computed again was paid for */
@@ -405,10 +405,10 @@ bool sched_can_send(const struct sched *s)
 {
     const struct step_plan *plan = s->plan;
 
-    return s->under_way != NULL && plan_holds(plan) && plan->n_moves == 0 && plan->batch != NULL;
+    return s->in_flight != NULL && plan_holds(plan) && plan->n_moves == 0 && plan->batch != NULL;
 }
 
-void sched_sent(struct sched *s)
+void sched_mark_sent(struct sched *s)
 {
     assert(sched_can_send(s));
     s->plan->is_sent = true;
@@ -416,26 +416,26 @@ void sched_sent(struct sched *s)
 }
 
 /* Whatever reads its rows or has its pages next comes to the device after it. */
-static void begin_part(struct sched *s, const struct step_part *part, int sample)
+static void begin_part(struct sched *s, const struct step_chunk *part, int sample)
 {
     struct seq *q = part->seq;
 
     if (q == NULL) {
-        s->n_void_rows += part->n_rows;
+        s->n_wasted_rows += part->n_rows;
         return;
     }
     if (part->first < q->n_prompt)
         s->n_prompt_tokens += part->n_rows;
     q->n_stored += part->n_rows;
-    if (part->n_told > 0)
-        q->n_scored = part_first_told(part) + part->n_told;
+    if (part->n_prompt_logprobs > 0)
+        q->n_logprobs_done = chunk_first_logprob(part) + part->n_prompt_logprobs;
     if (q->n_stored <= q->n_charged)
-        s->n_computed_again += part->n_rows;
+        s->n_recomputed += part->n_rows;
     charge(q);
-    pages_stored(s, q);
-    q->is_under_way = true;
-    q->is_awaited = part->draws;
-    q->awaited_sample = sample;
+    pages_commit(s, q);
+    q->is_in_flight = true;
+    q->is_token_pending = part->is_sampled;
+    q->pending_sample = sample;
 }
 
 void sched_begin(struct sched *s, uint64_t now_ns)
@@ -443,17 +443,17 @@ void sched_begin(struct sched *s, uint64_t now_ns)
     struct step_plan *plan = s->plan;
     int n_samples = 0;
 
-    assert(s->under_way == NULL);
-    assert((plan->holds || plan->is_sent) && !plan->has_begun);
+    assert(s->in_flight == NULL);
+    assert((plan->is_valid || plan->is_sent) && !plan->has_begun);
     plan->begin_ns = now_ns;
     plan->has_begun = true;
     s->n_planned_ahead += plan->is_ahead;
-    s->under_way = plan;
+    s->in_flight = plan;
     s->plan = plan == &s->plans[0] ? &s->plans[1] : &s->plans[0];
-    for (int i = 0; i < plan->n_parts; i++) {
-        n_samples += plan->parts[i].n_told; /* in front of the one that draws */
-        begin_part(s, &plan->parts[i], n_samples);
-        n_samples += plan->parts[i].draws;
+    for (int i = 0; i < plan->n_chunks; i++) {
+        n_samples += plan->chunks[i].n_prompt_logprobs; /* in front of the one that draws */
+        begin_part(s, &plan->chunks[i], n_samples);
+        n_samples += plan->chunks[i].is_sampled;
     }
 }
 
@@ -473,7 +473,7 @@ static bool is_stop(const struct sched_limits *l, const struct seq *q, int32_t t
 
 static void fail_draw(struct sched *s, struct seq *q, int32_t token)
 {
-    q->failure = (enum draw_failure)token;
+    q->failure = (enum sample_failure)token;
     seq_end(s, q, SEQ_END_FAILED);
 }
 
@@ -491,8 +491,8 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
         return;
     }
     q->tokens[q->n_tokens++] = token;
-    q->needs_mask = q->is_held;
-    draw_lists_note(&q->lists, token);
+    q->needs_mask = q->is_constrained;
+    sampling_state_add_token(&q->lists, token);
     s->n_generated_tokens++;
     if (is_stop(&s->limits, q, token))
         seq_end(s, q, SEQ_END_STOP);
@@ -502,23 +502,23 @@ static void commit_token(struct sched *s, struct seq *q, int32_t token, uint64_t
 
 static struct step_plan *end_step(struct sched *s)
 {
-    struct step_plan *plan = s->under_way;
+    struct step_plan *plan = s->in_flight;
 
     assert(plan != NULL);
-    s->under_way = NULL;
-    for (int i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].seq != NULL)
-            plan->parts[i].seq->is_under_way = plan->parts[i].seq->is_awaited = false;
+    s->in_flight = NULL;
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].seq != NULL)
+            plan->chunks[i].seq->is_in_flight = plan->chunks[i].seq->is_token_pending = false;
     return plan;
 }
 
 /* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot be drawn, since its
  * logit is -infinity, does not.) */
-static void commit_told(struct sched *s, struct seq *q, const int32_t *tokens, int n)
+static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t *tokens, int n)
 {
     for (int i = 0; i < n && q->state != SEQ_ENDED; i++)
-        if (tokens[i] == DRAW_NOT_FINITE)
-            fail_draw(s, q, DRAW_NOT_FINITE);
+        if (tokens[i] == SAMPLE_NOT_FINITE)
+            fail_draw(s, q, SAMPLE_NOT_FINITE);
 }
 
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
@@ -526,24 +526,24 @@ void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns)
     const struct step_plan *plan = end_step(s);
     const int32_t *next = tokens;
 
-    step_cost_learn(&s->cost, plan->n_rows - plan->n_prompt_rows, plan->n_prompt_rows,
-                    (double)now_ns - (double)plan->begin_ns);
-    for (int i = 0; i < plan->n_parts; i++) {
-        struct seq *q = plan->parts[i].seq;
+    step_cost_update(&s->cost, plan->n_rows - plan->n_prefill_rows, plan->n_prefill_rows,
+                     (double)now_ns - (double)plan->begin_ns);
+    for (int i = 0; i < plan->n_chunks; i++) {
+        struct seq *q = plan->chunks[i].seq;
 
         if (q == NULL) {
-            next += plan->parts[i].n_told + plan->parts[i].draws;
+            next += plan->chunks[i].n_prompt_logprobs + plan->chunks[i].is_sampled;
             continue;
         }
-        commit_told(s, q, next, plan->parts[i].n_told);
-        next += plan->parts[i].n_told;
-        if (plan->parts[i].draws && q->state != SEQ_ENDED)
+        commit_prompt_logprobs(s, q, next, plan->chunks[i].n_prompt_logprobs);
+        next += plan->chunks[i].n_prompt_logprobs;
+        if (plan->chunks[i].is_sampled && q->state != SEQ_ENDED)
             commit_token(s, q, *next, now_ns);
-        next += plan->parts[i].draws;
-        if (q->leaving != SEQ_END_NONE && q->state != SEQ_ENDED)
-            seq_end(s, q, q->leaving);
+        next += plan->chunks[i].is_sampled;
+        if (q->end_pending != SEQ_END_NONE && q->state != SEQ_ENDED)
+            seq_end(s, q, q->end_pending);
     }
-    assert(next - tokens == plan->n_told + plan->n_draws);
+    assert(next - tokens == plan->n_prompt_logprobs + plan->n_sampled);
     s->n_steps++;
 }
 
@@ -552,7 +552,7 @@ void sched_abandon(struct sched *s)
     (void)end_step(s);
 }
 
-void sched_mask_made(struct sched *s, struct seq *q)
+void sched_mask_ready(struct sched *s, struct seq *q)
 {
     (void)s;
     q->needs_mask = false;

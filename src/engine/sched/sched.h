@@ -16,41 +16,42 @@
 
 #include <stdbool.h>
 
-#include "engine/sched/draw_lists.h"
+#include "engine/sched/sampling_state.h"
 #include "engine/sched/prefix.h"
 #include "engine/sched/sched_clients.h"
-#include "engine/sched/sched_cost.h"
+#include "engine/sched/step_cost.h"
 
 enum {
     SCHED_STOP_IDS_MAX = 24, /* three of Harmony and CONFIG_STOP_IDS_MAX of the checkpoint */
-    SCHED_TURN_IDS_MAX = 4,
+    SCHED_MESSAGE_END_IDS_MAX = 4,
     PREEMPTIONS_MAX =
         3, /* who gave way so often does so no more for later ones, whatever their priority */
     /* Later requests of the same client that may be admitted before one that waits, and requests
      * of other clients before one of a client of which some wait. Then every second place is for
-     * those who were passed so often, in that order: sched_passes_bound(). */
-    PASSES_MAX_DEFAULT = 1024,
-    PROMPT_ROWS_MIN = 16, /* of prompts in every step, however slow the machine */
-    OLDEST_PROMPT_PART =
+     * those who were passed so often, in that order: sched_bypass_bound(). */
+    BYPASS_MAX_DEFAULT = 1024,
+    PREFILL_ROWS_MIN = 16, /* of prompts in every step, however slow the machine */
+    OLDEST_PREFILL_PART =
         4 /* the prompt admitted first, and the one that gives way last, get 1/4 each */
 };
 
 /* While somebody generates, a step is planned to take no longer than this, or than this many steps
  * of the generated rows alone, whichever is more. */
-#define STEP_PROTECTED_NS     100e6
-#define STEP_PROTECTED_FACTOR 4.0
+#define STEP_TARGET_NS     100e6
+#define STEP_TARGET_FACTOR 4.0
 
 struct sched_limits {
     int n_seqs_max, n_batch_tokens_max; /* n_batch_tokens_max >= n_seqs_max */
     int context_tokens_max, window_tokens;
     int n_pages[N_PAGE_GROUPS];
     int n_host_pages[N_PAGE_GROUPS]; /* for sequences that gave way */
-    int passes_max;                  /* see PASSES_MAX_DEFAULT */
+    int bypass_max;                  /* see BYPASS_MAX_DEFAULT */
     int slot_share; /* a client runs at most so many sequences for each free slot; 0: no limit */
     bool no_prefix_cache;
-    int32_t turn_ids[SCHED_TURN_IDS_MAX]; /* that end a message: one may go on behind it */
-    int n_turn_ids;
-    struct batch_counts lists; /* draw_lists_max(); a sequence's lists fit in by themselves */
+    int32_t message_end_ids
+        [SCHED_MESSAGE_END_IDS_MAX]; /* that end a message: one may go on behind it */
+    int n_message_end_ids;
+    struct batch_counts lists; /* sampling_state_max(); a sequence's lists fit in by themselves */
     int32_t stop_ids[SCHED_STOP_IDS_MAX];
     int n_stop_ids;
 };
@@ -77,18 +78,20 @@ struct seq {
     int n_prompt, n_tokens, n_tokens_max;
     int n_stored; /* positions whose K and V lie in the pages */
     struct page_list pages[N_PAGE_GROUPS];
-    struct batch_sample draw; /* temperature, top_k, ..., seed; row and position are set a step */
-    bool is_uncached;         /* neither takes from the prefix cache nor gives to it */
-    bool is_exact;            /* takes from it only what its own prompt would give, bit for bit */
-    const char *salt;         /* of its prefix tree; borrowed; may be NULL */
-    int n_cached;             /* positions that it had from the cache when it was first admitted */
-    struct draw_lists lists;
-    bool is_scored;   /* the log-probability of every token of its prompt but the first is told, */
-    int n_top_scored; /* with so many of the likeliest beside it */
+    struct batch_sample
+        sampling_params; /* temperature, top_k, ..., seed; row and position are set a step */
+    bool is_uncached;    /* neither takes from the prefix cache nor gives to it */
+    bool is_exact;       /* takes from it only what its own prompt would give, bit for bit */
+    const char *salt;    /* of its prefix tree; borrowed; may be NULL */
+    int n_cached;        /* positions that it had from the cache when it was first admitted */
+    struct sampling_state lists;
+    bool
+        has_prompt_logprobs; /* the log-probability of every token of its prompt but the first is told, */
+    int n_top_prompt_logprobs; /* with so many of the likeliest beside it */
     bool
         is_prompt_only; /* ends when its prompt is computed: what is drawn then is no token of it */
-    bool is_held;       /* its mask depends on its last token: see sched_mask_made() */
-    bool ignore_stop;   /* of the limits' stop ids; */
+    bool is_constrained; /* its mask depends on its last token: see sched_mask_ready() */
+    bool ignore_stop;    /* of the limits' stop ids; */
     int32_t stop_ids[OSP_STOP_TOKENS_MAX]; /* (n_stop_ids) and its own, which end it in any case */
     int n_stop_ids;
     int priority;           /* lower goes first, among the requests of one client */
@@ -97,24 +100,25 @@ struct seq {
     uint64_t deadline_ns;   /* 0: none */
     enum seq_state state;
     enum seq_end end;
-    enum draw_failure failure; /* of a draw that ended it as SEQ_END_FAILED; 0: it was not a draw */
+    enum sample_failure
+        failure; /* of a draw that ended it as SEQ_END_FAILED; 0: it was not a draw */
     struct seq_times times;
     void *owner; /* the scheduler never looks at it */
 
     /* the scheduler's own */
     struct client *client, *user; /* user->parent is the client */
     int64_t arrival, admission;   /* numbers in order */
-    struct passes passes;         /* by later ones of the client that were admitted */
+    struct bypass bypass;         /* by later ones of the client that were admitted */
     int rank;                     /* so many of its client give way after it */
     struct seq *before, *after;   /* in the queue */
     int n_rows;                   /* of it in the step that is planned */
-    int n_scored;         /* is_scored: positions whose logits were told of, or are under way */
-    bool is_under_way;    /* has rows in the step under way, */
-    bool is_awaited;      /* which draws its next token, */
-    int awaited_sample;   /* as this one of its samples */
-    enum seq_end leaving; /* ends so, whatever that is; SEQ_END_NONE: it goes on */
-    bool needs_mask;      /* is held, and its last token has not made a mask yet */
-    int n_charged;        /* positions that its client was charged for */
+    int n_logprobs_done; /* has_prompt_logprobs: positions whose logits were told of, or are under way */
+    bool is_in_flight;        /* has rows in the step under way, */
+    bool is_token_pending;    /* which draws its next token, */
+    int pending_sample;       /* as this one of its samples */
+    enum seq_end end_pending; /* ends so, whatever that is; SEQ_END_NONE: it goes on */
+    bool needs_mask;          /* is held, and its last token has not made a mask yet */
+    int n_charged;            /* positions that its client was charged for */
     int n_preempted;
     struct page_list host[N_PAGE_GROUPS]; /* is_swapped: its pages' places in the host's memory */
     bool is_swapped;
@@ -133,23 +137,23 @@ void seq_release(struct seq *q); /* accepts a zeroed one; it must hold no page *
 
 /* One sequence's rows in a step: positions [first, first + n_rows). The last of them may have a token that the
  * step under way draws. */
-struct step_part {
+struct step_chunk {
     struct seq
         *seq; /* NULL: it has left since the step was sent, and nobody wants what these rows give */
     int first, n_rows;
-    bool draws; /* a token is drawn from the last row */
-    int n_told; /* rows, the last ones but for one that draws: the token behind each is known, and scored */
+    bool is_sampled; /* a token is drawn from the last row */
+    int n_prompt_logprobs; /* rows, the last ones but for one that draws: the token behind each is known, and scored */
 };
 
 /* Position of the first row that is told of. */
-static inline int part_first_told(const struct step_part *p)
+static inline int chunk_first_logprob(const struct step_chunk *p)
 {
-    return p->first + p->n_rows - p->draws - p->n_told;
+    return p->first + p->n_rows - p->is_sampled - p->n_prompt_logprobs;
 }
 
 /* To be done in order before the step, whatever its parts. `to` and `from` are pages, but for the one that
  * is a place in the host's memory. */
-enum move_kind { MOVE_COPY, MOVE_OUT, MOVE_IN };
+enum move_kind { MOVE_COPY, MOVE_SWAP_OUT, MOVE_SWAP_IN };
 struct page_move {
     enum move_kind kind;
     enum page_group group;
@@ -159,13 +163,13 @@ struct page_move {
 struct step_plan {
     struct page_move *moves; /* (n_moves) */
     int n_moves;
-    struct step_part *parts; /* (n_parts) generated rows first */
-    int n_parts, n_rows, n_prompt_rows, n_draws, n_told, n_pages;
+    struct step_chunk *chunks; /* (n_chunks) generated rows first */
+    int n_chunks, n_rows, n_prefill_rows, n_sampled, n_prompt_logprobs, n_pages;
     uint64_t begin_ns;
     bool has_begun;
     bool is_ahead;       /* made while the step before was under way, */
     bool is_sent;        /* and given to the device then: it begins as it is, whoever leaves */
-    bool holds;          /* nothing has changed since it was made */
+    bool is_valid;       /* nothing has changed since it was made */
     struct batch *batch; /* laid out, but for tokens that were not known then; NULL: not yet */
 };
 
@@ -175,8 +179,9 @@ struct sched {
     struct pages host[N_PAGE_GROUPS]; /* places in the host's memory */
     struct prefix prefix;
     struct seq **running; /* (n_running) in order of admission */
-    struct seq **order;   /* (n_order) the same, who gives way last first; NULL: it gave way */
-    int n_running, n_order;
+    struct seq **
+        preempt_order; /* (n_preempt_order) the same, who gives way last first; NULL: it gave way */
+    int n_running, n_preempt_order;
     struct seq *first_waiting, *last_waiting; /* in order of arrival */
     int n_waiting;
     int64_t n_arrivals, n_admissions; /* so far */
@@ -184,13 +189,13 @@ struct sched {
     struct step_cost cost;
     struct step_plan plans[2];
     struct step_plan *plan;      /* of the next step; once that has begun, of the step before it */
-    struct step_plan *under_way; /* of the step that has begun and is not committed; NULL: none */
+    struct step_plan *in_flight; /* of the step that has begun and is not committed; NULL: none */
     int n_moves_max;
     int64_t n_planned_ahead; /* steps that began as they were planned while another one ran */
     int64_t n_sent,
-        n_void_rows; /* of them, those that were sent then; and rows of theirs for nobody */
+        n_wasted_rows; /* of them, those that were sent then; and rows of theirs for nobody */
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_ended;
-    int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_computed_again;
+    int64_t n_cached_tokens, n_preemptions, n_swapped_pages, n_recomputed;
 };
 
 CHECKED enum osp_status sched_init(struct sched *s, const struct sched_limits *l);
@@ -205,7 +210,7 @@ bool sched_can_fit(const struct sched_limits *l, int n_tokens_max);
 
 /* How often a sequence, by others of its client, or a client, by other clients, can have been
  * passed when it is admitted. */
-int64_t sched_passes_bound(const struct sched_limits *l, const struct passes *p);
+int64_t sched_bypass_bound(const struct sched_limits *l, const struct bypass *p);
 
 /* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */
 CHECKED enum osp_status sched_add(struct sched *s, struct seq *q);
@@ -223,26 +228,26 @@ struct seq *sched_any(const struct sched *s);
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
 /* The plan's moves are done. They are to be even if it has no parts: the prefix cache may have kept their pages of one
  * that has left. */
-void sched_moved(struct sched *s);
+void sched_moves_done(struct sched *s);
 /* Whether the step that was planned ahead, and whose batch is laid out, can be given to the device while the one
  * before is under way: it moves no page, and nothing but tokens depends on what that one draws. */
 bool sched_can_send(const struct sched *s);
 /* It was. Until it begins, when the step under way is committed, sched_plan() gives the same plan; who leaves
  * meanwhile has no part in it any more. */
-void sched_sent(struct sched *s);
+void sched_mark_sent(struct sched *s);
 /* The planned step, in which all tokens are known or which was sent, is on its way: what comes later finds its rows
  * stored. */
 void sched_begin(struct sched *s, uint64_t now_ns);
-/* The step under way has run; tokens: (n_told + n_draws) of the batch's samples. A token < 0 is a failed draw.
+/* The step under way has run; tokens: (n_prompt_logprobs + n_sampled) of the batch's samples. A token < 0 is a failed draw.
  * Sequences that end leave the scheduler, but the plan's parts still name them, until sched_plan() is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns);
 /* The step under way has failed, or nobody wants its tokens. */
 void sched_abandon(struct sched *s);
 /* The mask of q, which is held, is that for its next draw. Without it q has no rows, and others do not wait. */
-void sched_mask_made(struct sched *s, struct seq *q);
+void sched_mask_ready(struct sched *s, struct seq *q);
 
 /* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there. While a step is
- * under way tokens that it draws are batch_token_drawn(), until it is called again when they are known; NULL if more
+ * under way tokens that it draws are batch_token_sampled(), until it is called again when they are known; NULL if more
  * than tokens depends on them. */
 int64_t sched_batch_bytes_max(const struct sched_limits *l);
 const struct batch *sched_batch(struct sched *s, void *memory);

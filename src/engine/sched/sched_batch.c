@@ -1,5 +1,5 @@
 /* From the plan of a step to the block of bytes that the device gets. */
-#include "engine/sched/sched_rows.h"
+#include "engine/sched/sched_budget.h"
 
 int64_t sched_batch_bytes_max(const struct sched_limits *l)
 {
@@ -25,7 +25,7 @@ static const float KNOWN_BIAS = 1e30F;
 struct filling {
     struct batch *batch;
     struct batch_counts lists;
-    int32_t *tokens, *positions, *row_seq, *kinds, *pages;
+    int32_t *tokens, *positions, *row_seq, *phases, *pages;
     struct batch_seq *seqs;
     struct batch_sample *samples;
     int n_rows, n_seqs, n_samples, n_pages;
@@ -43,14 +43,14 @@ static struct filling filling_of(struct batch *b)
         .tokens = writable(b, b->offset_tokens),
         .positions = writable(b, b->offset_positions),
         .row_seq = writable(b, b->offset_row_seq),
-        .kinds = writable(b, b->offset_kinds),
+        .phases = writable(b, b->offset_phases),
         .pages = writable(b, b->offset_pages),
         .seqs = writable(b, b->offset_seqs),
         .samples = writable(b, b->offset_samples),
     };
 }
 
-static void fill_rows(struct filling *f, const struct step_part *part)
+static void fill_rows(struct filling *f, const struct step_chunk *part)
 {
     for (int i = 0; i < part->n_rows; i++) {
         int position = part->first + i;
@@ -58,30 +58,30 @@ static void fill_rows(struct filling *f, const struct step_part *part)
 
         f->tokens[row] = position < part->seq->n_tokens
                              ? part->seq->tokens[position]
-                             : batch_token_drawn(part->seq->awaited_sample);
+                             : batch_token_sampled(part->seq->pending_sample);
         f->positions[row] = position;
         f->row_seq[row] = f->n_seqs;
-        f->kinds[row] = position < part->seq->n_prompt ? ROW_PROMPT : ROW_GENERATED;
+        f->phases[row] = position < part->seq->n_prompt ? PHASE_PREFILL : PHASE_DECODE;
     }
 }
 
 static void count_lists(const struct seq *q, struct batch_counts *counts)
 {
-    draw_lists_count(&q->lists, seq_n_known(q) - q->n_prompt, counts);
+    sampling_state_count(&q->lists, seq_n_known(q) - q->n_prompt, counts);
 }
 
 static void fill_sample(struct filling *f, const struct seq *q)
 {
     struct batch_sample *out = &f->samples[f->n_samples++];
 
-    *out = q->draw;
+    *out = q->sampling_params;
     out->row = f->n_rows - 1;
     out->position = (uint32_t)seq_n_known(q);
-    draw_lists_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
+    sampling_state_fill(&q->lists, seq_n_known(q) - q->n_prompt, f->batch, out, &f->lists);
 }
 
 /* The row of a prompt's position, of which is told how likely the next token is. */
-static void fill_told(struct filling *f, const struct seq *q, int position, int row)
+static void fill_prompt_logprobs(struct filling *f, const struct seq *q, int position, int row)
 {
     struct batch_bias *biases = writable(f->batch, f->batch->offset_biases);
 
@@ -89,7 +89,7 @@ static void fill_told(struct filling *f, const struct seq *q, int position, int 
     f->samples[f->n_samples++] = (struct batch_sample){.row = row,
                                                        .top_p = 1,
                                                        .position = (uint32_t)position + 1,
-                                                       .n_top = q->n_top_scored,
+                                                       .n_top = q->n_top_prompt_logprobs,
                                                        .n_biases = 1,
                                                        .first_seen = f->lists.n_seen,
                                                        .first_bias = f->lists.n_biases,
@@ -97,18 +97,19 @@ static void fill_told(struct filling *f, const struct seq *q, int position, int 
     f->lists.n_biases++;
 }
 
-static void fill_part(struct filling *f, const struct step_part *part)
+static void fill_part(struct filling *f, const struct step_chunk *part)
 {
-    const int first_told = part_first_told(part);
+    const int first_told = chunk_first_logprob(part);
     struct batch_seq *seq = &f->seqs[f->n_seqs];
 
     seq->first_row = f->n_rows;
     seq->n_rows = part->n_rows;
     fill_rows(f, part);
     page_lists_write(part->seq->pages, seq, f->pages, &f->n_pages);
-    for (int i = 0; i < part->n_told; i++)
-        fill_told(f, part->seq, first_told + i, seq->first_row + first_told + i - part->first);
-    if (part->draws)
+    for (int i = 0; i < part->n_prompt_logprobs; i++)
+        fill_prompt_logprobs(f, part->seq, first_told + i,
+                             seq->first_row + first_told + i - part->first);
+    if (part->is_sampled)
         fill_sample(f, part->seq);
     f->n_seqs++;
 }
@@ -116,31 +117,31 @@ static void fill_part(struct filling *f, const struct step_part *part)
 static struct batch *lay_out(const struct step_plan *plan, void *memory)
 {
     struct batch_counts counts = {.n_rows = plan->n_rows,
-                                  .n_seqs = plan->n_parts,
-                                  .n_samples = plan->n_told + plan->n_draws,
+                                  .n_seqs = plan->n_chunks,
+                                  .n_samples = plan->n_prompt_logprobs + plan->n_sampled,
                                   .n_pages = plan->n_pages,
-                                  .n_biases = plan->n_told};
+                                  .n_biases = plan->n_prompt_logprobs};
     struct batch *b;
     struct filling f;
 
-    for (int i = 0; i < plan->n_parts; i++)
-        if (plan->parts[i].draws)
-            count_lists(plan->parts[i].seq, &counts);
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].is_sampled)
+            count_lists(plan->chunks[i].seq, &counts);
     b = batch_init(memory, counts);
     f = filling_of(b);
 
-    for (int i = 0; i < plan->n_parts; i++)
-        fill_part(&f, &plan->parts[i]);
+    for (int i = 0; i < plan->n_chunks; i++)
+        fill_part(&f, &plan->chunks[i]);
     return b;
 }
 
 /* Whether more than the token's own place depends on a token that is not known yet. */
 static bool has_open_lists(const struct step_plan *plan)
 {
-    for (int i = 0; i < plan->n_parts; i++) {
-        const struct seq *q = plan->parts[i].seq;
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct seq *q = plan->chunks[i].seq;
 
-        if (q->is_awaited && (q->lists.seen != NULL || q->is_held))
+        if (q->is_token_pending && (q->lists.seen != NULL || q->is_constrained))
             return true;
     }
     return false;
@@ -152,8 +153,8 @@ static void fill_unknown(const struct step_plan *plan)
     const struct batch_seq *seqs = BATCH_SEQS(plan->batch);
     int32_t *tokens = writable(plan->batch, plan->batch->offset_tokens);
 
-    for (int i = 0; i < plan->n_parts; i++) {
-        const struct step_part *part = &plan->parts[i];
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *part = &plan->chunks[i];
         int row = seqs[i].first_row + seqs[i].n_rows - 1;
 
         if (tokens[row] < 0)
@@ -165,11 +166,11 @@ const struct batch *sched_batch(struct sched *s, void *memory)
 {
     struct step_plan *plan = s->plan;
 
-    if (s->under_way != NULL && has_open_lists(plan))
+    if (s->in_flight != NULL && has_open_lists(plan))
         return NULL;
     if (plan->batch == NULL)
         plan->batch = lay_out(plan, memory);
-    else if (s->under_way == NULL && !plan->is_sent)
+    else if (s->in_flight == NULL && !plan->is_sent)
         fill_unknown(plan);
     return plan->batch;
 }

@@ -41,7 +41,7 @@ static void list_unlink(struct client_list *l, struct client *client)
 /* The NUL parts a client's key from its user's. */
 static uint64_t hash_of(const struct client *parent, const char *key)
 {
-    return hash_bytes(parent->parent == NULL ? HASH_START : parent->hash, key, strlen(key) + 1);
+    return hash_bytes(parent->parent == NULL ? HASH_INIT : parent->hash, key, strlen(key) + 1);
 }
 
 static struct client **bucket_of(struct clients *c, uint64_t hash)
@@ -145,7 +145,7 @@ static void lift(struct client *client)
         client->served = least;
 }
 
-static void go_live(struct client *client)
+static void add_inflight(struct client *client)
 {
     if (client->n_live++ > 0 || client->parent == NULL)
         return;
@@ -153,8 +153,8 @@ static void go_live(struct client *client)
     list_append(&client->parent->live, client);
 }
 
-enum osp_status clients_join(struct client **user, struct clients *c, const char *client,
-                             const char *user_key)
+enum osp_status clients_add_request(struct client **user, struct clients *c, const char *client,
+                                    const char *user_key)
 {
     struct client *of;
     enum osp_status st;
@@ -164,13 +164,13 @@ enum osp_status clients_join(struct client **user, struct clients *c, const char
     lift(of);
     lift(*user);
     for (struct client *i = *user; i != NULL; i = i->parent)
-        go_live(i);
+        add_inflight(i);
 out:
     return st;
 }
 
 /* Users first, so that a client that is idle has idle users only. */
-void clients_leave(struct clients *c, struct client *user)
+void clients_remove_request(struct clients *c, struct client *user)
 {
     for (struct client *i = user, *parent; i != NULL; i = parent) {
         parent = i->parent;
@@ -185,7 +185,7 @@ void clients_leave(struct clients *c, struct client *user)
 
 /* ---- counting ---- */
 
-void client_waits(struct client *user, bool is_fresh)
+void client_request_queued(struct client *user, bool is_fresh)
 {
     for (struct client *i = user; i != NULL; i = i->parent) {
         i->n_waiting++;
@@ -193,7 +193,7 @@ void client_waits(struct client *user, bool is_fresh)
     }
 }
 
-void client_waits_no_more(struct client *user, bool is_fresh)
+void client_request_dequeued(struct client *user, bool is_fresh)
 {
     for (struct client *i = user; i != NULL; i = i->parent) {
         assert(i->n_waiting > 0);

@@ -13,8 +13,8 @@
 #include "base/status.h"
 
 enum {
-    SERVED_PROMPT = 1, /* what a row of a prompt counts */
-    SERVED_GENERATED =
+    SERVED_PREFILL = 1, /* what a row of a prompt counts */
+    SERVED_DECODE =
         2, /* and a generated one, which is worth more: it reads all weights for few rows */
     CLIENT_BUCKETS = 1024,
     CLIENTS_IDLE_MAX = 1024, /* clients that are remembered without a request; */
@@ -29,16 +29,16 @@ struct client_list {
 };
 
 /* How often one that waits was passed by others. */
-struct passes {
+struct bypass {
     int n;
     int64_t due;      /* number in order of having been passed too often; 0: not yet */
     int n_due_before; /* that were due then and still waited */
 };
 
 /* Those who take turns: clients among each other, the requests of one client among each other. */
-struct line {
-    int n_due;                    /* of those that wait */
-    int64_t n_dues, n_admissions; /* so far */
+struct fair_queue {
+    int n_due;                         /* of those that wait */
+    int64_t n_due_total, n_admissions; /* so far */
 };
 
 /* A client, a user of one, or the root, whose children all clients are. */
@@ -54,9 +54,9 @@ struct client {
         *after; /* in the parent's list of the live or of the idle, oldest first */
     struct client_list live, idle; /* children, with and without a request */
     int64_t last_served;           /* the most that a child had when it was admitted */
-    struct line line;              /* the root's: of clients; a client's: of its requests */
-    struct passes passes;          /* a client's: by others, since one of its own was admitted; */
-    int64_t passed_by;             /* the last admission that counted there */
+    struct fair_queue fair_queue;  /* the root's: of clients; a client's: of its requests */
+    struct bypass bypass;          /* a client's: by others, since one of its own was admitted; */
+    int64_t bypassed_at;           /* the last admission that counted there */
     int n_running;                 /* a client's requests, */
     int n_ranked; /* and those of them that were put in the order of preemption so far */
 };
@@ -67,16 +67,16 @@ struct clients {
 };
 
 void clients_release(struct clients *c); /* accepts a zeroed one; no client may be live */
-/* The user of that client (NULL counts as ""), for a request that will wait; one clients_leave()
+/* The user of that client (NULL counts as ""), for a request that will wait; one clients_remove_request()
  * each. It takes up its place: one of which nothing waits begins with the least counter of those
  * that wait beside it. OSP_ENOMEM: there is none for one that is new. */
-CHECKED enum osp_status clients_join(struct client **user, struct clients *c, const char *client,
-                                     const char *user_key);
-void clients_leave(struct clients *c, struct client *user);
+CHECKED enum osp_status clients_add_request(struct client **user, struct clients *c,
+                                            const char *client, const char *user_key);
+void clients_remove_request(struct clients *c, struct client *user);
 
 /* A request of the user waits, or does so no more; is_fresh: it was never admitted. */
-void client_waits(struct client *user, bool is_fresh);
-void client_waits_no_more(struct client *user, bool is_fresh);
+void client_request_queued(struct client *user, bool is_fresh);
+void client_request_dequeued(struct client *user, bool is_fresh);
 /* A request of the user, which is counted as waiting still, is admitted. */
 void client_admitted(struct client *user);
 /* So many units more for the user and its client. */

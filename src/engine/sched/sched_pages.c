@@ -19,7 +19,7 @@ static int max_int(int a, int b)
 static void host_lists_drop(struct sched *s, struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
-        page_list_drop(&q->host[g], &s->host[g]);
+        page_list_clear(&q->host[g], &s->host[g]);
         page_list_release(&q->host[g]);
     }
     q->is_swapped = false;
@@ -61,11 +61,11 @@ static void swap_out(struct sched *s, struct seq *q)
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         q->host[g].first = q->pages[g].first;
         for (int i = 0; i < q->pages[g].n; i++) {
-            int32_t slot = pages_take(&s->host[g]);
+            int32_t slot = pages_alloc(&s->host[g]);
 
             page_list_append(&q->host[g], slot);
-            plan_move(
-                s, (struct page_move){MOVE_OUT, (enum page_group)g, q->pages[g].numbers[i], slot});
+            plan_move(s, (struct page_move){MOVE_SWAP_OUT, (enum page_group)g,
+                                            q->pages[g].numbers[i], slot});
         }
     }
     q->is_swapped = true;
@@ -76,14 +76,14 @@ static void swap_out(struct sched *s, struct seq *q)
 static void preempt(struct sched *s, struct seq *q)
 {
     assert(q->state == SEQ_RUNNING);
-    assert(s->under_way == NULL);
+    assert(s->in_flight == NULL);
     if (n_held(q) > 0 && host_has_room(s, q) && host_lists_init(s, q))
         swap_out(s, q);
     else
         q->n_stored = 0;
-    chain_leave(s, q);
+    chain_release(s, q);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        page_list_drop(&q->pages[g], &s->pages[g]);
+        page_list_clear(&q->pages[g], &s->pages[g]);
     q->n_rows = 0;
     q->n_preempted++;
     s->n_preemptions++;
@@ -91,14 +91,14 @@ static void preempt(struct sched *s, struct seq *q)
 }
 
 /* The last in order behind `rank` that holds pages of the group. */
-static bool preempt_behind(struct sched *s, int rank, enum page_group g)
+static bool preempt_lower(struct sched *s, int rank, enum page_group g)
 {
-    for (int i = s->n_order - 1; i > rank; i--) {
-        struct seq *q = s->order[i];
+    for (int i = s->n_preempt_order - 1; i > rank; i--) {
+        struct seq *q = s->preempt_order[i];
 
         if (q == NULL || q->pages[g].n == 0)
             continue;
-        s->order[i] = NULL;
+        s->preempt_order[i] = NULL;
         preempt(s, q);
         return true;
     }
@@ -108,7 +108,7 @@ static bool preempt_behind(struct sched *s, int rank, enum page_group g)
 static bool make_room(struct sched *s, enum page_group g, int rank)
 {
     while (s->pages[g].n_free == 0)
-        if (!prefix_evict(&s->prefix, g) && !preempt_behind(s, rank, g))
+        if (!prefix_evict(&s->prefix, g) && !preempt_lower(s, rank, g))
             return false;
     return true;
 }
@@ -123,9 +123,9 @@ static void assert_writable(const struct sched *s, const struct seq *q)
     }
 }
 
-void pages_cover(struct sched *s, int rank)
+void pages_alloc_rows(struct sched *s, int rank)
 {
-    struct seq *q = s->order[rank];
+    struct seq *q = s->preempt_order[rank];
 
     for (int g = 0; g < N_PAGE_GROUPS && q->n_rows > 0; g++)
         while (page_list_end(&q->pages[g]) < q->n_stored + q->n_rows) {
@@ -133,7 +133,7 @@ void pages_cover(struct sched *s, int rank)
                 q->n_rows = max_int(page_list_end(&q->pages[g]) - q->n_stored, 0);
                 break;
             }
-            page_list_append(&q->pages[g], pages_take(&s->pages[g]));
+            page_list_append(&q->pages[g], pages_alloc(&s->pages[g]));
         }
     assert(rank > 0 || q->n_rows > 0); /* the first one always goes on */
     assert_writable(s, q);
@@ -153,7 +153,7 @@ static int n_wanted(const struct sched *s, const struct seq *q, enum page_group 
 }
 
 /* q, or NULL, and all who run. */
-static bool wishes_fit(const struct sched *s, const struct seq *q)
+static bool request_fits(const struct sched *s, const struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         int n = q != NULL ? n_wanted(s, q, (enum page_group)g) : 0;
@@ -170,19 +170,19 @@ static bool wishes_fit(const struct sched *s, const struct seq *q)
 
 bool pages_fit(const struct sched *s, const struct seq *q)
 {
-    return s->n_running == 0 || wishes_fit(s, q); /* it always fits alone */
+    return s->n_running == 0 || request_fits(s, q); /* it always fits alone */
 }
 
-bool pages_suffice(const struct sched *s)
+bool pages_are_enough(const struct sched *s)
 {
-    return wishes_fit(s, NULL);
+    return request_fits(s, NULL);
 }
 
-bool take_page(struct sched *s, struct seq *q, enum page_group g)
+bool alloc_page(struct sched *s, struct seq *q, enum page_group g)
 {
     if (!make_room(s, g, INT_MAX))
         return false;
-    page_list_append(&q->pages[g], pages_take(&s->pages[g]));
+    page_list_append(&q->pages[g], pages_alloc(&s->pages[g]));
     return true;
 }
 
@@ -191,10 +191,10 @@ static void swap_in(struct sched *s, struct seq *q)
     for (int g = 0; g < N_PAGE_GROUPS; g++) {
         q->pages[g].first = q->host[g].first;
         for (int i = 0; i < q->host[g].n; i++) {
-            bool taken = take_page(s, q, (enum page_group)g);
+            bool taken = alloc_page(s, q, (enum page_group)g);
 
             assert(taken);
-            plan_move(s, (struct page_move){MOVE_IN, (enum page_group)g, q->host[g].numbers[i],
+            plan_move(s, (struct page_move){MOVE_SWAP_IN, (enum page_group)g, q->host[g].numbers[i],
                                             q->pages[g].numbers[i]});
         }
     }
@@ -215,14 +215,14 @@ bool pages_admit(struct sched *s, struct seq *q)
 
 /* ---- after a step, and at the end ---- */
 
-void pages_stored(struct sched *s, struct seq *q)
+void pages_commit(struct sched *s, struct seq *q)
 {
     chain_store(s, q);
     page_list_slide(&q->pages[GROUP_WINDOW], &s->pages[GROUP_WINDOW],
                     q->n_stored - s->limits.window_tokens + 1);
 }
 
-void pages_end(struct sched *s, struct seq *q)
+void pages_release_seq(struct sched *s, struct seq *q)
 {
     if (q->state == SEQ_WAITING) {
         host_lists_drop(s, q);
@@ -230,5 +230,5 @@ void pages_end(struct sched *s, struct seq *q)
     }
     chain_end(s, q);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        page_list_drop(&q->pages[g], &s->pages[g]);
+        page_list_clear(&q->pages[g], &s->pages[g]);
 }

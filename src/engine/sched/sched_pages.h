@@ -10,13 +10,13 @@
  * will need for theirs. False, and nothing has changed: it does not. */
 bool pages_admit(struct sched *s, struct seq *q);
 /* Whether those who run get the pages of the next step without anybody giving way. */
-bool pages_suffice(const struct sched *s);
+bool pages_are_enough(const struct sched *s);
 /* Gives s->order[rank] pages for its n_rows, or makes those fewer; those behind it give way. */
-void pages_cover(struct sched *s, int rank);
+void pages_alloc_rows(struct sched *s, int rank);
 /* A step has stored more of q: whole pages go to the prefix cache, those behind the window are left. */
-void pages_stored(struct sched *s, struct seq *q);
+void pages_commit(struct sched *s, struct seq *q);
 /* q has ended: what it holds goes to the cache or is free. */
-void pages_end(struct sched *s, struct seq *q);
+void pages_release_seq(struct sched *s, struct seq *q);
 
 /* q, which runs, waits again, in its old place. */
 void sched_requeue(struct sched *s, struct seq *q);

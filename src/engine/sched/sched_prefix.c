@@ -15,17 +15,17 @@ static int min_int(int a, int b)
 /* The last token is always computed: its logits are wanted; and so is a prompt whose logits are all wanted, as far as
  * they were not told yet. One that computed generated rows itself may
  * not have them from elsewhere if its tokens must be the same again. */
-static struct prefix_wish wish_of(const struct seq *q)
+static struct prefix_query memory_request_of(const struct seq *q)
 {
-    const bool is_clean = q->is_exact || q->is_scored;
+    const bool is_clean = q->is_exact || q->has_prompt_logprobs;
     int n = q->n_tokens - 1;
 
-    if (q->is_scored && q->n_scored < q->n_prompt - 1)
-        n = min_int(n, q->n_scored);
-    return (struct prefix_wish){.salt = q->salt,
-                                .tokens = q->tokens,
-                                .n_tokens = q->is_exact ? min_int(n, q->n_prompt) : n,
-                                .clean_only = is_clean};
+    if (q->has_prompt_logprobs && q->n_logprobs_done < q->n_prompt - 1)
+        n = min_int(n, q->n_logprobs_done);
+    return (struct prefix_query){.salt = q->salt,
+                                 .tokens = q->tokens,
+                                 .n_tokens = q->is_exact ? min_int(n, q->n_prompt) : n,
+                                 .clean_only = is_clean};
 }
 
 static void hold(struct sched *s, struct seq *q, const struct prefix_hit *h)
@@ -34,14 +34,14 @@ static void hold(struct sched *s, struct seq *q, const struct prefix_hit *h)
 
     q->node = h->depth > 0 ? h->path[h->depth - 1] : prefix_root(&s->prefix, q->salt);
     if (q->node != NULL)
-        prefix_use(&s->prefix, q->node);
+        prefix_ref(&s->prefix, q->node);
     for (int i = 0; i < h->depth; i++) {
-        pages_retain(&s->pages[GROUP_FULL], h->path[i]->page[GROUP_FULL]);
+        pages_ref(&s->pages[GROUP_FULL], h->path[i]->page[GROUP_FULL]);
         page_list_append(&q->pages[GROUP_FULL], h->path[i]->page[GROUP_FULL]);
     }
     window->first = prefix_first_window(&s->prefix, h->n_tokens);
     for (int i = window->first; i < h->depth; i++) {
-        pages_retain(&s->pages[GROUP_WINDOW], h->path[i]->page[GROUP_WINDOW]);
+        pages_ref(&s->pages[GROUP_WINDOW], h->path[i]->page[GROUP_WINDOW]);
         page_list_append(window, h->path[i]->page[GROUP_WINDOW]);
     }
     q->n_stored = h->n_tokens;
@@ -53,8 +53,8 @@ static void hold(struct sched *s, struct seq *q, const struct prefix_hit *h)
 static void let_go(struct sched *s, struct seq *q)
 {
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        page_list_drop(&q->pages[g], &s->pages[g]);
-    chain_leave(s, q);
+        page_list_clear(&q->pages[g], &s->pages[g]);
+    chain_release(s, q);
     q->n_stored = 0;
 }
 
@@ -67,15 +67,15 @@ static bool copy_partial(struct sched *s, struct seq *q, const struct prefix_hit
 
     memcpy(from, h->partial->page, sizeof from); /* the node may be evicted for the copy */
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        pages_retain(&s->pages[g], from[g]);
+        pages_ref(&s->pages[g], from[g]);
     for (int g = 0; g < N_PAGE_GROUPS && taken; g++) {
-        taken = take_page(s, q, (enum page_group)g);
+        taken = alloc_page(s, q, (enum page_group)g);
         if (taken)
             plan_move(s, (struct page_move){MOVE_COPY, (enum page_group)g, from[g],
                                             q->pages[g].numbers[q->pages[g].n - 1]});
     }
     for (int g = 0; g < N_PAGE_GROUPS; g++)
-        pages_drop(&s->pages[g], from[g]);
+        pages_unref(&s->pages[g], from[g]);
     return taken;
 }
 
@@ -105,14 +105,14 @@ static bool take_hit(struct sched *s, struct seq *q, struct prefix_hit *h)
 
 bool chain_find(struct sched *s, struct seq *q)
 {
-    const struct prefix_wish wish = wish_of(q);
+    const struct prefix_query query = memory_request_of(q);
     struct prefix_hit h;
 
     assert(q->pages[GROUP_FULL].n == 0 && q->pages[GROUP_WINDOW].n == 0);
     q->n_clean = INT_MAX;
     if (q->is_uncached || s->limits.no_prefix_cache)
         return pages_fit(s, q);
-    h = prefix_find(&s->prefix, &wish);
+    h = prefix_find(&s->prefix, &query);
     return take_hit(s, q, &h);
 }
 
@@ -126,13 +126,13 @@ void chain_begin(struct sched *s, struct seq *q)
         return;
     q->node = prefix_root(&s->prefix, q->salt);
     if (q->node != NULL)
-        prefix_use(&s->prefix, q->node);
+        prefix_ref(&s->prefix, q->node);
 }
 
-void chain_leave(struct sched *s, struct seq *q)
+void chain_release(struct sched *s, struct seq *q)
 {
     if (q->node != NULL)
-        prefix_leave(&s->prefix, q->node);
+        prefix_unref(&s->prefix, q->node);
     q->node = NULL;
 }
 
@@ -140,51 +140,52 @@ void chain_leave(struct sched *s, struct seq *q)
 static struct prefix_entry entry_of(const struct sched *s, const struct seq *q, int index,
                                     int n_tokens)
 {
-    const struct turn_ids turns = {s->limits.turn_ids, s->limits.n_turn_ids};
+    const struct message_end_ids message_ends = {s->limits.message_end_ids,
+                                                 s->limits.n_message_end_ids};
     int first = index * PAGE_TOKENS, n_clean = min_int(q->n_clean, q->n_prompt) - first;
 
-    return (struct prefix_entry){
-        .tokens = q->tokens + first,
-        .n_tokens = n_tokens,
-        .n_clean = n_clean < 0 ? 0 : min_int(n_clean, n_tokens),
-        .page = {page_list_at(&q->pages[GROUP_FULL], index),
-                 page_list_at(&q->pages[GROUP_WINDOW], index)},
-        .is_snapshot =
-            prefix_is_snapshot(&s->prefix, index, q->tokens, q->n_tokens, q->n_prompt, turns)};
+    return (struct prefix_entry){.tokens = q->tokens + first,
+                                 .n_tokens = n_tokens,
+                                 .n_clean = n_clean < 0 ? 0 : min_int(n_clean, n_tokens),
+                                 .page = {page_list_at(&q->pages[GROUP_FULL], index),
+                                          page_list_at(&q->pages[GROUP_WINDOW], index)},
+                                 .is_snapshot =
+                                     prefix_is_snapshot(&s->prefix, index, q->tokens, q->n_tokens,
+                                                        q->n_prompt, message_ends)};
 }
 
 /* Somebody else's page has the same tokens: it takes the place of q's own where the bits are the same, or
  * where q does not mind. */
-static bool join_twin(struct sched *s, struct seq *q, struct prefix_node *twin,
+static bool use_equal(struct sched *s, struct seq *q, struct prefix_node *twin,
                       const struct prefix_entry *e)
 {
     int32_t *own = &q->pages[GROUP_FULL].numbers[q->n_chained];
 
     if (e->n_clean < PAGE_TOKENS && q->is_exact)
         return false;
-    pages_retain(&s->pages[GROUP_FULL], twin->page[GROUP_FULL]);
-    pages_drop(&s->pages[GROUP_FULL], *own);
+    pages_ref(&s->pages[GROUP_FULL], twin->page[GROUP_FULL]);
+    pages_unref(&s->pages[GROUP_FULL], *own);
     *own = twin->page[GROUP_FULL];
     if (twin->n_clean < PAGE_TOKENS)
         q->n_clean = min_int(q->n_clean, q->n_chained * PAGE_TOKENS + twin->n_clean);
-    prefix_keep_window(&s->prefix, twin, e);
+    prefix_add_window(&s->prefix, twin, e);
     return true;
 }
 
 static void chain_page(struct sched *s, struct seq *q)
 {
     const struct prefix_entry e = entry_of(s, q, q->n_chained, PAGE_TOKENS);
-    struct prefix_node *node = prefix_twin(&s->prefix, q->node, &e);
+    struct prefix_node *node = prefix_find_equal(&s->prefix, q->node, &e);
 
     if (node == NULL)
         node = prefix_add(&s->prefix, q->node, &e);
-    else if (!join_twin(s, q, node, &e))
+    else if (!use_equal(s, q, node, &e))
         node = NULL;
     if (node == NULL) {
         q->is_cut = true; /* its own pages from here on stay its own */
         return;
     }
-    prefix_step(&s->prefix, q->node, node);
+    prefix_move_ref(&s->prefix, q->node, node);
     q->node = node;
     q->n_chained++;
 }
@@ -205,18 +206,18 @@ static void keep_end(struct sched *s, struct seq *q)
         struct prefix_entry e = entry_of(s, q, i, PAGE_TOKENS);
 
         e.is_snapshot = true;
-        prefix_keep_window(&s->prefix, node, &e);
+        prefix_add_window(&s->prefix, node, &e);
     }
     if (q->n_stored % PAGE_TOKENS > 0) {
         struct prefix_entry e = entry_of(s, q, q->n_chained, q->n_stored % PAGE_TOKENS);
 
         e.is_snapshot = true;
-        if (prefix_has(q->node, &e))
+        if (prefix_covers(q->node, &e))
             return;
         node = prefix_add(&s->prefix, q->node, &e);
         if (node == NULL)
             return;
-        prefix_step(&s->prefix, q->node, node);
+        prefix_move_ref(&s->prefix, q->node, node);
         q->node = node;
     }
 }
@@ -226,11 +227,11 @@ void chain_end(struct sched *s, struct seq *q)
     if (q->node == NULL)
         return;
     if (q->end == SEQ_END_FAILED) {
-        prefix_condemn(q->node);
+        prefix_invalidate(q->node);
     } else {
         chain_store(s, q);
         if (!q->is_cut)
             keep_end(s, q);
     }
-    chain_leave(s, q);
+    chain_release(s, q);
 }

@@ -12,13 +12,13 @@ void chain_begin(struct sched *s, struct seq *q);
 /* Whole pages of q become nodes. */
 void chain_store(struct sched *s, struct seq *q);
 /* q gives way: the cache keeps what it has. */
-void chain_leave(struct sched *s, struct seq *q);
+void chain_release(struct sched *s, struct seq *q);
 /* q has ended, as q->end says: what it stored last is kept, too, or nothing of it found any more. */
 void chain_end(struct sched *s, struct seq *q);
 
 /* of sched_pages.c */
 bool pages_fit(const struct sched *s, const struct seq *q);
-bool take_page(struct sched *s, struct seq *q, enum page_group g);
+bool alloc_page(struct sched *s, struct seq *q, enum page_group g);
 void plan_move(struct sched *s, struct page_move move);
 
 #endif

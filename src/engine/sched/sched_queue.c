@@ -4,10 +4,10 @@
 
 #include <assert.h>
 
-int64_t sched_passes_bound(const struct sched_limits *l, const struct passes *p)
+int64_t sched_bypass_bound(const struct sched_limits *l, const struct bypass *p)
 {
     /* Every second place is for those who are due, in their order; both kinds may be later ones. */
-    return p->due == 0 ? l->passes_max : l->passes_max + 2 * ((int64_t)p->n_due_before + 1);
+    return p->due == 0 ? l->bypass_max : l->bypass_max + 2 * ((int64_t)p->n_due_before + 1);
 }
 
 /* ---- in and out ---- */
@@ -29,14 +29,14 @@ void queue_insert(struct sched *s, struct seq *q)
     else
         s->first_waiting = q;
     s->n_waiting++;
-    q->passes = (struct passes){0};
-    client_waits(q->user, q->n_preempted == 0);
+    q->bypass = (struct bypass){0};
+    client_request_queued(q->user, q->n_preempted == 0);
 }
 
-static void stop_counting(struct line *line, struct passes *p)
+static void stop_counting(struct fair_queue *fair_queue, struct bypass *p)
 {
-    line->n_due -= p->due > 0;
-    *p = (struct passes){0};
+    fair_queue->n_due -= p->due > 0;
+    *p = (struct bypass){0};
 }
 
 void queue_unlink(struct sched *s, struct seq *q)
@@ -51,21 +51,21 @@ void queue_unlink(struct sched *s, struct seq *q)
         s->last_waiting = q->before;
     q->before = q->after = NULL;
     s->n_waiting--;
-    stop_counting(&q->client->line, &q->passes);
-    client_waits_no_more(q->user, q->n_preempted == 0);
+    stop_counting(&q->client->fair_queue, &q->bypass);
+    client_request_dequeued(q->user, q->n_preempted == 0);
     if (q->client->n_waiting == 0)
-        stop_counting(&s->clients.root.line, &q->client->passes);
+        stop_counting(&s->clients.root.fair_queue, &q->client->bypass);
 }
 
 /* ---- who is next ---- */
 
-static bool is_for_due(const struct line *l)
+static bool is_for_due(const struct fair_queue *l)
 {
     return l->n_due > 0 && l->n_admissions % 2 == 0;
 }
 
 /* Whether the client has its share of the slots: what is left is for clients that have fewer. */
-static bool has_its_slots(const struct sched *s, const struct client *client)
+static bool has_its_share(const struct sched *s, const struct client *client)
 {
     const int64_t n_left = s->limits.n_seqs_max - s->n_running;
 
@@ -77,8 +77,8 @@ static const struct client *first_due_client(const struct sched *s)
     const struct client *first = NULL;
 
     for (const struct client *i = s->clients.root.live.first; i != NULL; i = i->after)
-        if (i->passes.due > 0 && !has_its_slots(s, i) &&
-            (first == NULL || i->passes.due < first->passes.due))
+        if (i->bypass.due > 0 && !has_its_share(s, i) &&
+            (first == NULL || i->bypass.due < first->bypass.due))
             first = i;
     return first;
 }
@@ -89,12 +89,12 @@ static const struct client *next_client(const struct sched *s)
 {
     const struct client *best = NULL;
 
-    if (is_for_due(&s->clients.root.line))
+    if (is_for_due(&s->clients.root.fair_queue))
         best = first_due_client(s);
     if (best != NULL)
         return best;
     for (const struct seq *q = s->first_waiting; q != NULL; q = q->after)
-        if (!has_its_slots(s, q->client) && (best == NULL || q->client->served < best->served))
+        if (!has_its_share(s, q->client) && (best == NULL || q->client->served < best->served))
             best = q->client;
     return best;
 }
@@ -113,7 +113,7 @@ static bool goes_before(const struct seq *a, const struct seq *b)
 
 static bool is_due_before(const struct seq *a, const struct seq *b)
 {
-    return a->passes.due > 0 && (b->passes.due == 0 || a->passes.due < b->passes.due);
+    return a->bypass.due > 0 && (b->bypass.due == 0 || a->bypass.due < b->bypass.due);
 }
 
 struct seq *queue_next(const struct sched *s)
@@ -127,7 +127,7 @@ struct seq *queue_next(const struct sched *s)
     client = next_client(s);
     if (client == NULL)
         return NULL;
-    by_due = is_for_due(&client->line);
+    by_due = is_for_due(&client->fair_queue);
     for (struct seq *q = s->first_waiting; q != NULL; q = q->after)
         if (q->client == client &&
             (best == NULL || (by_due ? is_due_before(q, best) : goes_before(q, best))))
@@ -137,45 +137,45 @@ struct seq *queue_next(const struct sched *s)
 
 /* ---- admission ---- */
 
-static void pass(struct line *line, struct passes *p, int n_max)
+static void count_bypass(struct fair_queue *fair_queue, struct bypass *p, int n_max)
 {
     if (++p->n != n_max)
         return;
-    p->due = ++line->n_dues;
-    p->n_due_before = line->n_due++;
+    p->due = ++fair_queue->n_due_total;
+    p->n_due_before = fair_queue->n_due++;
 }
 
 /* Another client is passed once, at its oldest request; not while it has its share of the slots. */
-static void pass_client(struct sched *s, struct client *client)
+static void bypass_client(struct sched *s, struct client *client)
 {
-    if (client->passed_by == s->n_admissions || has_its_slots(s, client))
+    if (client->bypassed_at == s->n_admissions || has_its_share(s, client))
         return;
-    client->passed_by = s->n_admissions;
-    pass(&s->clients.root.line, &client->passes, s->limits.passes_max);
+    client->bypassed_at = s->n_admissions;
+    count_bypass(&s->clients.root.fair_queue, &client->bypass, s->limits.bypass_max);
 }
 
 /* The older ones of q's client, and the other clients. */
-static void pass_others(struct sched *s, const struct seq *q)
+static void bypass_others(struct sched *s, const struct seq *q)
 {
     for (struct seq *i = s->first_waiting; i != NULL; i = i->after)
         if (i->client != q->client)
-            pass_client(s, i->client);
+            bypass_client(s, i->client);
         else if (i->arrival < q->arrival)
-            pass(&q->client->line, &i->passes, s->limits.passes_max);
+            count_bypass(&q->client->fair_queue, &i->bypass, s->limits.bypass_max);
 }
 
 void queue_admit(struct sched *s, struct seq *q)
 {
     struct client *client = q->client;
 
-    assert(q->passes.n <= sched_passes_bound(&s->limits, &q->passes));
-    assert(client->passes.n <= sched_passes_bound(&s->limits, &client->passes));
-    assert(!has_its_slots(s, client));
+    assert(q->bypass.n <= sched_bypass_bound(&s->limits, &q->bypass));
+    assert(client->bypass.n <= sched_bypass_bound(&s->limits, &client->bypass));
+    assert(!has_its_share(s, client));
     q->admission = ++s->n_admissions;
-    pass_others(s, q);
-    stop_counting(&s->clients.root.line, &client->passes);
+    bypass_others(s, q);
+    stop_counting(&s->clients.root.fair_queue, &client->bypass);
     client_admitted(q->user);
     queue_unlink(s, q);
-    client->line.n_admissions++;
-    s->clients.root.line.n_admissions++;
+    client->fair_queue.n_admissions++;
+    s->clients.root.fair_queue.n_admissions++;
 }

@@ -54,9 +54,9 @@ void wire_init(struct wire *w, int fd)
     *w = (struct wire){.fd = fd};
     buf_init(&w->in, FRAME_BYTES_MAX + sizeof(struct frame_head) + READ_BYTES);
     buf_init(&w->out, WIRE_QUEUE_BYTES_MAX);
-    (void)buf_prepare(&w->in,
+    (void)buf_reserve(&w->in,
                       USUAL_BYTES); /* so that memory which lacks later ends no connection */
-    (void)buf_prepare(&w->out, USUAL_BYTES);
+    (void)buf_reserve(&w->out, USUAL_BYTES);
 }
 
 void wire_release(struct wire *w)

@@ -27,9 +27,9 @@ enum {
     X(FRAME_ENGINE_OPENED, "worker: struct wire_outcome")                                          \
     X(FRAME_SUBMIT, "parent: struct wire_submit, the request's options, its lists")                \
     X(FRAME_CANCEL, "parent: struct wire_cancel")                                                  \
-    X(FRAME_SCORES,                                                                                \
-      "worker: struct wire_scores, what scores.h keeps of these tokens of the prompt")             \
-    X(FRAME_NEWS, "worker: struct wire_news, tokens, their scores, the failure's message")         \
+    X(FRAME_LOGPROBS,                                                                              \
+      "worker: struct wire_scores, what token_logprobs.h keeps of these tokens of the prompt")     \
+    X(FRAME_EVENT, "worker: struct wire_news, tokens, their scores, the failure's message")        \
     X(FRAME_PING, "parent: nothing")                                                               \
     X(FRAME_PULSE, "worker: struct wire_pulse")                                                    \
     X(FRAME_METRICS, "worker: struct osp_engine_metrics")                                          \
@@ -69,20 +69,20 @@ struct wire_cancel {
 };
 
 /* Of the prompt, before the news of the answer's first token or end; in pieces, by rising token. */
-struct wire_scores {
+struct wire_logprobs {
     uint64_t id;
     int32_t first, n; /* tokens */
     int32_t n_top;
 };
-enum { WIRE_SCORES_MAX = 4096 /* tokens of a piece: 0.7 MB at most */ };
+enum { WIRE_LOGPROBS_MAX = 4096 /* tokens of a piece: 0.7 MB at most */ };
 
 /* What a step has changed in a request: struct outbox of request.h, with what is new. */
-struct wire_news {
+struct wire_event {
     uint64_t id;
     int32_t n_cached; /* of the prompt */
     int32_t n_before,
-        n_new; /* tokens, prompt included; n_new of them follow, with what scores.h keeps of each */
-    int32_t has_scores, n_top;
+        n_new; /* tokens, prompt included; n_new of them follow, with what token_logprobs.h keeps of each */
+    int32_t has_logprobs, n_top;
     int32_t is_accepted; /* the engine has it: its grammars are compiled */
     enum seq_end end;    /* SEQ_END_NONE: it goes on */
     enum osp_status status;
@@ -103,8 +103,8 @@ struct wire_pulse {
     X(wire_submit)                                                                                 \
     X(wire_cancel)                                                                                 \
     X(osp_engine_metrics)                                                                          \
-    X(wire_scores)                                                                                 \
-    X(wire_news)                                                                                   \
+    X(wire_logprobs)                                                                               \
+    X(wire_event)                                                                                  \
     X(wire_pulse)                                                                                  \
     X(osp_model_options)                                                                           \
     X(osp_engine_options)                                                                          \

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/process.h"
-#include "engine/worker/worker_parts.h"
+#include "engine/worker/worker_internal.h"
 
 /* Frames are obeyed for so long before what they brought is sent; and while they go on without an end, a sign of life
  * is sent so often, wherever the question for it lies among them. */
@@ -38,8 +38,8 @@ static enum osp_status on_wake(struct worker *w)
 {
     drain_wakes(w);
     if (w->is_loading)
-        return worker_tell_loading(w);
-    return w->engine != NULL ? worker_tell_engine(w) : OSP_OK;
+        return worker_publish_loading(w);
+    return w->engine != NULL ? worker_publish_engine(w) : OSP_OK;
 }
 
 /* ---- what the parent says ---- */
@@ -60,7 +60,7 @@ static enum osp_status on_engine(struct worker *w, struct frame *f)
     if (outcome.status != OSP_OK)
         snprintf(outcome.message, sizeof outcome.message, "%s", fail_message());
     else
-        TRY(worker_send_figures(w)); /* its figures come first */
+        TRY(worker_send_metrics(w)); /* its figures come first */
     st = worker_send(w, FRAME_ENGINE_OPENED, &outcome, sizeof outcome);
 out:
     return st;
@@ -73,7 +73,7 @@ static void close_engine(struct worker *w)
     w->engine = NULL;
 }
 
-static enum osp_status obey(struct worker *w, struct frame *f)
+static enum osp_status handle_frame(struct worker *w, struct frame *f)
 {
     switch (f->kind) {
     case FRAME_OPEN:
@@ -85,7 +85,7 @@ static enum osp_status obey(struct worker *w, struct frame *f)
     case FRAME_CANCEL:
         return worker_cancel(w, f);
     case FRAME_PING:
-        return worker_send_figures(w);
+        return worker_send_metrics(w);
     case FRAME_ENGINE_CLOSE:
         close_engine(w);
         return OSP_OK;
@@ -108,12 +108,12 @@ static enum osp_status hear(struct worker *w)
         TRY(wire_fill(&w->wire));
     w->has_frames = false;
     while (!w->is_over && !w->has_frames && wire_next(&w->wire, &f, &st)) {
-        TRY(obey(w, &f));
+        TRY(handle_frame(w, &f));
         TRY(frame_end(&f));
         w->has_frames = clock_ns() >= end_ns;
     }
     if (st == OSP_OK && w->has_frames && end_ns - w->pulse_ns > PULSE_EVERY_NS)
-        st = worker_send_figures(w);
+        st = worker_send_metrics(w);
 out:
     return st;
 }
@@ -155,7 +155,7 @@ static void worker_release(struct worker *w)
     wire_release(&w->wire);
     close(w->wake[0]);
     close(w->wake[1]);
-    free(w->told);
+    free(w->worker_request);
     free(w->options_bytes);
     free(w);
 }
@@ -165,7 +165,7 @@ int osp_worker_main(int argc, char **argv)
     struct worker *w;
     enum osp_status st = OSP_OK;
 
-    if (!process_is_child(argc, argv, WORKER_WORD))
+    if (!process_is_child(argc, argv, WORKER_ARGUMENT))
         return -1;
     w = mem_new(sizeof *w);
     wire_init(&w->wire, process_socket());

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "engine/worker/worker_parts.h"
+#include "engine/worker/worker_internal.h"
 
 enum { PROGRESS_EVERY_NS = 50 * 1000 * 1000 };
 
@@ -16,9 +16,9 @@ static void on_progress(void *ctx, int64_t done_bytes, int64_t total_bytes)
 
     atomic_store(&w->done_bytes, done_bytes);
     atomic_store(&w->total_bytes, total_bytes);
-    if (now_ns - w->told_progress_ns < PROGRESS_EVERY_NS)
+    if (now_ns - w->progress_sent_ns < PROGRESS_EVERY_NS)
         return;
-    w->told_progress_ns = now_ns;
+    w->progress_sent_ns = now_ns;
     worker_wake(w);
 }
 
@@ -36,7 +36,7 @@ static void *load(void *ctx)
     return NULL;
 }
 
-static enum osp_status tell_opened(struct worker *w)
+static enum osp_status publish_opened(struct worker *w)
 {
     struct wire_model made;
 
@@ -44,7 +44,7 @@ static enum osp_status tell_opened(struct worker *w)
     pthread_join(w->loader, NULL);
     w->is_loading = false;
     if (w->model != NULL) {
-        form_kit_warm(w->model->forms, w->text.path);
+        grammar_cache_warm(w->model->forms, w->text.path);
         made.load_seconds = w->model->load_seconds;
         made.plan = w->model->plan;
         made.facts = w->model->facts;
@@ -55,12 +55,12 @@ static enum osp_status tell_opened(struct worker *w)
     return wire_end(&w->wire);
 }
 
-enum osp_status worker_tell_loading(struct worker *w)
+enum osp_status worker_publish_loading(struct worker *w)
 {
     struct wire_progress p = {atomic_load(&w->done_bytes), atomic_load(&w->total_bytes)};
 
     if (atomic_load(&w->is_loaded))
-        return tell_opened(w);
+        return publish_opened(w);
     return worker_send(w, FRAME_PROGRESS, &p, sizeof p);
 }
 

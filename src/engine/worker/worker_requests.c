@@ -3,12 +3,12 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "engine/worker/worker_parts.h"
+#include "engine/worker/worker_internal.h"
 
 /* Its end is all that the parent hears of it. */
 static enum osp_status refuse(struct worker *w, uint64_t id, int n_prompt, enum osp_status status)
 {
-    struct wire_news news = {
+    struct wire_event event = {
         .id = id,
         .n_before = n_prompt,
         .end = SEQ_END_FAILED,
@@ -16,22 +16,23 @@ static enum osp_status refuse(struct worker *w, uint64_t id, int n_prompt, enum 
         .n_message_bytes = (int32_t)strlen(fail_message()),
     };
 
-    return worker_send_news(w, &news, NULL, fail_message());
+    return worker_send_event(w, &event, NULL, fail_message());
 }
 
 static enum osp_status submit(struct worker *w, uint64_t id, const int32_t *prompt, int n_prompt,
                               const struct osp_request_options *opt)
 {
-    struct told t = {.id = id};
+    struct worker_request t = {.id = id};
     enum osp_status st;
 
-    st = mem_try_grow(&w->told, w->n_told, &w->told_capacity, sizeof *w->told, "requests");
+    st = mem_try_grow(&w->worker_request, w->n_requests, &w->requests_capacity,
+                      sizeof *w->worker_request, "requests");
     if (st == OSP_OK)
         st = osp_submit_tokens(&t.request, w->engine, prompt, (size_t)n_prompt, opt);
     if (st != OSP_OK)
         return refuse(w, id, n_prompt, st);
     t.is_accepted = request_is_accepted(t.request);
-    w->told[w->n_told++] = t;
+    w->worker_request[w->n_requests++] = t;
     return OSP_OK;
 }
 
@@ -95,18 +96,18 @@ enum osp_status worker_cancel(struct worker *w, struct frame *f)
     struct wire_cancel c;
 
     frame_take(f, &c, sizeof c);
-    for (size_t i = 0; i < w->n_told; i++) {
-        if (w->told[i].id != c.id)
+    for (size_t i = 0; i < w->n_requests; i++) {
+        if (w->worker_request[i].id != c.id)
             continue;
-        atomic_store(&w->told[i].request->is_answered, c.is_answered);
-        osp_cancel(w->told[i].request);
+        atomic_store(&w->worker_request[i].request->is_answered, c.is_answered);
+        osp_cancel(w->worker_request[i].request);
     }
     return OSP_OK;
 }
 
 void worker_close_requests(struct worker *w)
 {
-    for (size_t i = 0; i < w->n_told; i++)
-        osp_request_close(w->told[i].request);
-    w->n_told = 0;
+    for (size_t i = 0; i < w->n_requests; i++)
+        osp_request_close(w->worker_request[i].request);
+    w->n_requests = 0;
 }

@@ -31,7 +31,7 @@ void admission_count(struct server *s, int key_index, int n)
 }
 
 /* Of the queue, with those that can run at once; *n_waiting: that wait, or are still being read. */
-static int places_left(const struct server *s, int *n_waiting)
+static int queue_slots_left(const struct server *s, int *n_waiting)
 {
     struct osp_engine_stats stats;
     int n_free;
@@ -49,7 +49,7 @@ static bool is_over_share(const struct server *s, int key_index, int n_unanswere
     return s->keys.n > 1 && key_index >= 0 && n_unanswered >= (int64_t)CLIENT_SHARE * n_left;
 }
 
-static void tell_share(const struct server *s, int n_unanswered, struct api_error *out)
+static void set_share_error(const struct server *s, int n_unanswered, struct api_error *out)
 {
     api_error_set(out, 429, "rate_limit_exceeded",
                   "%d requests of this API key are waiting, and its share of the %d places "
@@ -63,12 +63,12 @@ bool admission_refuses(struct server *s, int key_index, struct api_error *out)
 
     if (s->opt.queue_requests_max == 0) /* the engine's own limit */
         return false;
-    n_left = places_left(s, &n_waiting);
+    n_left = queue_slots_left(s, &n_waiting);
     if (n_left <= 0)
         api_error_set(out, 429, "rate_limit_exceeded", "%d requests are waiting, limit is %d",
                       n_waiting, s->opt.queue_requests_max);
     else if (key_index >= 0 && is_over_share(s, key_index, s->n_unanswered[key_index], n_left))
-        tell_share(s, s->n_unanswered[key_index], out);
+        set_share_error(s, s->n_unanswered[key_index], out);
     else
         return false;
     admission_refused(s, out);
@@ -76,16 +76,16 @@ bool admission_refuses(struct server *s, int key_index, struct api_error *out)
 }
 
 /* As if the last of them were the one that asks. */
-bool admission_was_too_much(const struct server *s, int key_index, int n, struct api_error *out)
+bool admission_exceeded(const struct server *s, int key_index, int n, struct api_error *out)
 {
     int n_left, n_waiting, n_before;
 
     if (s->opt.queue_requests_max == 0 || key_index < 0 || n < 2)
         return false;
-    n_left = places_left(s, &n_waiting) + 1;
+    n_left = queue_slots_left(s, &n_waiting) + 1;
     n_before = s->n_unanswered[key_index] - 1;
     if (!is_over_share(s, key_index, n_before, n_left))
         return false;
-    tell_share(s, n_before - n + 1, out);
+    set_share_error(s, n_before - n + 1, out);
     return true;
 }

@@ -7,7 +7,7 @@
 #define SERVE_CORE_CALLER_H
 
 #include "serve/http/http.h"
-#include "serve/fields/json_in.h"
+#include "serve/fields/request_params.h"
 #include "serve/http/keys.h"
 
 enum { CALLER_BYTES = 64 };

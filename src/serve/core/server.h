@@ -24,7 +24,7 @@ struct response_store;
 
 /* What the loading thread makes, and the loop takes over when it is done. */
 struct loading {
-    struct serve_model made;
+    struct serve_model result;
     struct osp_engine *engine;
     enum osp_status status;
     char message[FAIL_MESSAGE_BYTES_MAX];
@@ -32,13 +32,13 @@ struct loading {
 
 /* The figures of the last status line, and what was last said about the engine's health. */
 struct status_line {
-    uint64_t told_ns;
+    uint64_t logged_ns;
     struct osp_engine_stats stats;
     enum osp_engine_state state;
 };
 
 /* Of conversations whose request does not say. */
-struct chat_style {
+struct chat_defaults {
     const char *effort;
     char date[16]; /* "2026-01-31", "today" or "none" */
 };
@@ -53,17 +53,17 @@ struct server {
     struct osp_model_info info;    /* likewise */
     char *names[SERVER_NAMES_MAX]; /* of the model; the first is told */
     int n_names;
-    struct chat_style style;
+    struct chat_defaults chat_defaults;
     int64_t start_unix_s;
     struct job *jobs;                 /* those that are heard through events */
-    struct job *hear_next;            /* where hearing goes on; NULL: at the first */
+    struct job *poll_next;            /* where hearing goes on; NULL: at the first */
     struct response_store *responses; /* those that are kept; owned */
     int n_submitting;                 /* jobs that worker threads read */
     int *n_unanswered;              /* (keys.n) requests of each key without an event yet; owned */
-    size_t n_kept_bytes;            /* of answers that are sent whole, of all jobs */
+    size_t n_buffered_bytes;        /* of answers that are sent whole, of all jobs */
     struct token_queue tokens;      /* requests that only convert tokens */
     bool is_aborted;                /* the shutdown's time is up: nothing more is begun */
-    int64_t n_refused, n_over_time; /* requests: with 429, by their time limit */
+    int64_t n_refused, n_timed_out; /* requests: with 429, by their time limit */
     struct status_line status_line;
 };
 
@@ -74,7 +74,7 @@ bool server_has_model(const struct server *s, const char *name);
  * the request. */
 bool admission_refuses(struct server *s, int key_index, struct api_error *out);
 /* The same of a body that was n requests, which are submitted and counted by now. */
-bool admission_was_too_much(const struct server *s, int key_index, int n, struct api_error *out);
+bool admission_exceeded(const struct server *s, int key_index, int n, struct api_error *out);
 /* So many more, or fewer, requests of the key of which nothing was answered yet; -1: there are
  * no keys. */
 void admission_count(struct server *s, int key_index, int n);

@@ -4,18 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/background.h"
+#include "base/task_queue.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "serve/fields/json_budget.h"
-#include "serve/fields/json_in.h"
+#include "serve/fields/request_params.h"
 #include "serve/core/server.h"
 
 enum {
-    JOB_BYTES = 4096,               /* what a job costs besides its body, in bytes of bodies */
-    RETRY_AFTER_S_MAX = 60,         /* far above TOKEN_BODIES_BYTES_MAX at any speed */
-    USUAL_BYTES_PER_S = 8 * 1000000 /* while nothing has been measured */
+    JOB_BYTES = 4096,                 /* what a job costs besides its body, in bytes of bodies */
+    RETRY_AFTER_S_MAX = 60,           /* far above TOKEN_BODIES_BYTES_MAX at any speed */
+    DEFAULT_BYTES_PER_S = 8 * 1000000 /* while nothing has been measured */
 };
 
 /* ---- on the thread ---- */
@@ -42,7 +42,7 @@ static enum osp_status read_and_answer(struct token_job *job)
 
     TRY(json_body_read(&body, job->body, job->n_body_bytes));
     TRY(check_model(job, body));
-    fields_note_unknown(&job->ignored, kind->fields_of ? kind->fields_of(body) : kind->fields,
+    fields_warn_unknown(&job->ignored, kind->fields_of ? kind->fields_of(body) : kind->fields,
                         body);
     TRY(kind->answer(job, body, &job->out));
     if (job->out.overflow)
@@ -101,7 +101,7 @@ static void enqueue(struct token_queue *q, struct token_job *job)
 {
     struct token_job **at = &q->waiting;
 
-    while (*at && (*at)->due <= job->due)
+    while (*at && (*at)->vtime <= job->vtime)
         at = &(*at)->next;
     job->next = *at;
     job->is_waiting = true;
@@ -119,13 +119,13 @@ static void dequeue(struct token_queue *q, struct token_job *job)
 }
 
 /* Fair queueing: a key's jobs are due one after the other, by their sizes, from now on. */
-static uint64_t due_of(const struct token_queue *q, const struct token_job *job)
+static uint64_t vtime_of(const struct token_queue *q, const struct token_job *job)
 {
-    uint64_t start = q->due_now;
+    uint64_t start = q->vtime_now;
 
     for (const struct token_job *j = q->waiting; j; j = j->next)
-        if (j->key == job->key && j->due > start)
-            start = j->due;
+        if (j->key == job->key && j->vtime > start)
+            start = j->vtime;
     return start + job->n_body_bytes + JOB_BYTES;
 }
 
@@ -151,15 +151,15 @@ static void start_next(struct server *s)
         return;
     dequeue(q, job);
     q->running = job;
-    q->due_now = job->due;
+    q->vtime_now = job->vtime;
     q->start_ns = clock_ns();
     atomic_store(&q->is_done, false);
-    http_hold(s->http);
-    if (background_run(q->thread, run, job) != OSP_OK)
+    http_ref(s->http);
+    if (task_queue_push(q->thread, run, job) != OSP_OK)
         abort(); /* a bug: it has run the one before */
 }
 
-static void job_gone(void *ctx)
+static void job_on_close(void *ctx)
 {
     struct token_job *job = ctx;
 
@@ -186,7 +186,7 @@ static void respond(struct token_job *job)
     http_respond_buf(x, 200, "application/json", &job->out);
 }
 
-void token_jobs_hear(struct server *s)
+void token_jobs_poll(struct server *s)
 {
     struct token_queue *q = &s->tokens;
     struct token_job *job = q->running;
@@ -201,7 +201,7 @@ void token_jobs_hear(struct server *s)
     }
     job_free(job);
     start_next(s);
-    http_unhold(s->http);
+    http_unref(s->http);
 }
 
 void token_jobs_cancel(struct server *s)
@@ -227,7 +227,7 @@ void token_jobs_close(struct server *s)
 {
     struct token_queue *q = &s->tokens;
 
-    background_close(q->thread);
+    task_queue_close(q->thread);
     q->thread = NULL;
     if (q->running)
         job_free(q->running);
@@ -239,7 +239,7 @@ void token_jobs_close(struct server *s)
 static int retry_after_s(const struct token_queue *q)
 {
     double bytes_per_s =
-        q->work_ns > 0 ? q->work_bytes / ((double)q->work_ns * 1e-9) : USUAL_BYTES_PER_S;
+        q->work_ns > 0 ? q->work_bytes / ((double)q->work_ns * 1e-9) : DEFAULT_BYTES_PER_S;
     double seconds = ceil(((double)q->n_body_bytes + (double)q->n * JOB_BYTES) / bytes_per_s);
 
     if (seconds < 1)
@@ -293,7 +293,7 @@ static bool is_refused(struct server *s, const struct http_exchange *x, struct a
         unavailable_closing(s, out);
     else if (is_full(s, r->key_index, r->body.size_bytes, out))
         return true;
-    else if (!q->thread && background_open(&q->thread, "tokens", 1) != OSP_OK)
+    else if (!q->thread && task_queue_open(&q->thread, "tokens", 1) != OSP_OK)
         api_error_from_status(out, OSP_ENOMEM, osp_error());
     else
         return false;
@@ -318,8 +318,8 @@ void token_job_start(struct server *s, struct http_exchange *x, const struct tok
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     q->n++;
     q->n_body_bytes += job->n_body_bytes;
-    job->due = due_of(q, job);
+    job->vtime = vtime_of(q, job);
     enqueue(q, job);
-    http_exchange_on_gone(x, job_gone, job);
+    http_exchange_on_close(x, job_on_close, job);
     start_next(s);
 }

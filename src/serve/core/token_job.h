@@ -24,7 +24,7 @@ enum {
 };
 
 struct server;
-struct background;
+struct task_queue;
 struct token_job;
 
 struct token_kind {
@@ -47,20 +47,20 @@ struct token_job {
     struct api_error error;
     atomic_bool is_canceled;
     bool is_waiting;
-    int key;      /* index of the API key, -1: none */
-    uint64_t due; /* the least runs next */
+    int key;        /* index of the API key, -1: none */
+    uint64_t vtime; /* the least runs next */
     struct token_job *next;
 };
 
 /* Zeroed: no job yet. */
 struct token_queue {
-    struct background *thread;  /* NULL before the first job */
+    struct task_queue *thread;  /* NULL before the first job */
     struct token_job *waiting;  /* by `due` */
     struct token_job *running;  /* the thread's until is_done */
     atomic_bool is_done;        /* it has run: set by the thread, which then wakes the loop */
     int n;                      /* jobs that wait or run */
     size_t n_body_bytes;        /* of these */
-    uint64_t due_now;           /* of the job that was started last */
+    uint64_t vtime_now;         /* of the job that was started last */
     uint64_t start_ns, work_ns; /* of the running job; of all that were answered */
     double work_bytes;          /* of the bodies of these */
     int64_t n_canceled;         /* whose clients had gone, or that the shutdown ended */
@@ -68,7 +68,7 @@ struct token_queue {
 
 /* A route's handler: refuses the exchange, or begins a job that answers it. */
 void token_job_start(struct server *s, struct http_exchange *x, const struct token_kind *kind);
-void token_jobs_hear(struct server *s);   /* the thread may be through with a job */
+void token_jobs_poll(struct server *s);   /* the thread may be through with a job */
 void token_jobs_cancel(struct server *s); /* the shutdown's time is up */
 void token_jobs_close(struct server *s);  /* after the loop: joins the thread */
 

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "serve/fields/json_kwargs.h"
 #include "serve/fields/field_schemas.h"
-#include "serve/fields/json_draws.h"
-#include "serve/fields/json_form.h"
+#include "serve/fields/json_sampling.h"
+#include "serve/fields/json_response_format.h"
 #include "serve/fields/json_tools.h"
 #include "serve/fields/json_types.h"
 
@@ -20,7 +20,7 @@ enum {
     MODEL_NAME_BYTES_MAX = 4096 /* what is longer is no name of a model, cut or not */
 };
 
-static enum osp_status not_yet(const char *field, const char *allowed)
+static enum osp_status unsupported(const char *field, const char *allowed)
 {
     return fail(OSP_EUNSUPPORTED, "%s: not supported yet; %s", field, allowed);
 }
@@ -130,8 +130,8 @@ static enum osp_status read_prompt_logprobs(struct request_params *p, const char
                                             const json_t *v)
 {
     (void)field;
-    p->prompt_scores = p->options.prompt_logprobs = true;
-    p->n_top_prompt = p->options.top_prompt_logprobs = (int)json_number_value(v);
+    p->wants_prompt_logprobs = p->options.prompt_logprobs = true;
+    p->n_prompt_logprobs = p->options.top_prompt_logprobs = (int)json_number_value(v);
     return OSP_OK;
 }
 
@@ -175,7 +175,7 @@ static enum osp_status read_user(struct request_params *p, const char *field, co
 static enum osp_status only_false(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p;
-    return json_is_true(v) ? not_yet(field, "only false") : OSP_OK;
+    return json_is_true(v) ? unsupported(field, "only false") : OSP_OK;
 }
 
 static enum osp_status only_empty(struct request_params *p, const char *field, const json_t *v)
@@ -184,7 +184,7 @@ static enum osp_status only_empty(struct request_params *p, const char *field, c
     if ((json_is_object(v) && json_object_size(v) == 0) ||
         (json_is_array(v) && json_array_size(v) == 0))
         return OSP_OK;
-    return not_yet(field, "leave it out");
+    return unsupported(field, "leave it out");
 }
 
 static enum osp_status only_text(struct request_params *p, const char *field, const json_t *v)
@@ -194,7 +194,7 @@ static enum osp_status only_text(struct request_params *p, const char *field, co
     (void)p;
     if (json_array_size(v) == 1 && first && strcmp(first, "text") == 0)
         return OSP_OK;
-    return not_yet(field, "only [\"text\"]");
+    return unsupported(field, "only [\"text\"]");
 }
 
 /* OpenAI's limits. */
@@ -225,7 +225,7 @@ static enum osp_status check_string(struct request_params *p, const char *field,
     return json_is_string(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be a string", field);
 }
 
-enum osp_status field_no_matter(struct request_params *p, const char *field, const json_t *v)
+enum osp_status field_ignored(struct request_params *p, const char *field, const json_t *v)
 {
     (void)p, (void)field, (void)v;
     return OSP_OK;
@@ -235,72 +235,72 @@ enum osp_status field_no_matter(struct request_params *p, const char *field, con
 
 enum { FOR_LISTS = FOR_CHAT | FOR_COMPLETIONS, FOR_ALL = FOR_LISTS | FOR_RESPONSES };
 
-#define FLAG   FIELD_FLAG_ROW
-#define WHOLE  FIELD_WHOLE_ROW
-#define REAL   FIELD_REAL_ROW
+#define BOOL   FIELD_BOOL_ROW
+#define INT    FIELD_INT_ROW
+#define FLOAT  FIELD_FLOAT_ROW
 #define READ   FIELD_READ_ROW
 #define OTHER  FIELD_OTHER_ROW
 #define EFFORT "{'enum':['none','minimal','low','medium','high','xhigh','max']}"
 #define IDS    "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}"
 
 static const struct field FIELDS[] = {
-    FIELD_NEEDED_ROW("messages", FOR_CHAT, 0, field_no_matter, FIELD_SCHEMA_MESSAGES,
-                     "The conversation."),
-    OTHER("tools", FOR_CHAT, field_no_matter, FIELD_SCHEMA_TOOLS,
+    FIELD_REQUIRED_ROW("messages", FOR_CHAT, 0, field_ignored, FIELD_SCHEMA_MESSAGES,
+                       "The conversation."),
+    OTHER("tools", FOR_CHAT, field_ignored, FIELD_SCHEMA_TOOLS,
           "Functions, and custom tools, that the model may call."),
-    OTHER("reasoning", FOR_CHAT, field_no_matter,
+    OTHER("reasoning", FOR_CHAT, field_ignored,
           "{'type':'object','properties':{'effort':{'anyOf':[" EFFORT ",{'type':'null'}]}}}",
           "reasoning.effort is another spelling of reasoning_effort."),
-    OTHER("reasoning_effort", FOR_CHAT, field_no_matter, EFFORT,
+    OTHER("reasoning_effort", FOR_CHAT, field_ignored, EFFORT,
           "How much the model thinks before it answers."),
     OTHER("chat_template_kwargs", FOR_CHAT, json_read_template_kwargs,
           "{'type':'object','properties':{'reasoning_effort':" EFFORT
           ",'enable_thinking':{'type':'boolean'},'current_date':{'type':'string'}}}",
           "reasoning_effort, current_date (a date, today or none); enable_thinking false is low."),
-    OTHER("think", FOR_CHAT, field_no_matter, "{'anyOf':[{'type':'boolean'}," EFFORT "]}",
+    OTHER("think", FOR_CHAT, field_ignored, "{'anyOf':[{'type':'boolean'}," EFFORT "]}",
           "Ollama's name of reasoning_effort; false is low."),
     OTHER("model", FOR_ALL, read_model, "{'type':'string'}",
           "The name of the model; left out, the one that is served."),
-    FLAG("stream", FOR_ALL, stream, "The answer comes as server-sent events."),
+    BOOL("stream", FOR_ALL, stream, "The answer comes as server-sent events."),
     OTHER("stream_options", FOR_LISTS, read_stream_options,
           "{'type':'object','properties':{'include_usage':{'type':'boolean'},"
           "'continuous_usage_stats':{'type':'boolean'}}}",
           "include_usage: the usage in a last chunk; continuous_usage_stats: so far, in every "
           "chunk."),
-    FLAG("timings_per_token", FOR_LISTS, extras.timings_now,
+    BOOL("timings_per_token", FOR_LISTS, extras.timings_now,
          "Every chunk of a stream has timings, not only the last."),
-    WHOLE("max_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
-          "Of the answer, its reasoning included."),
-    WHOLE("max_completion_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
-          "The newer name of max_tokens."),
-    READ("temperature", FOR_ALL, FIELD_REAL, 0, 2, read_temperature, NULL,
+    INT("max_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
+        "Of the answer, its reasoning included."),
+    INT("max_completion_tokens", FOR_CHAT, options.tokens_max, 1, INT_MAX,
+        "The newer name of max_tokens."),
+    READ("temperature", FOR_ALL, FIELD_FLOAT, 0, 2, read_temperature, NULL,
          "0 takes the likeliest token."),
-    READ("top_p", FOR_ALL, FIELD_REAL, 0, 1, read_top_p, NULL,
+    READ("top_p", FOR_ALL, FIELD_FLOAT, 0, 1, read_top_p, NULL,
          "Draws from the likeliest tokens that have this probability together."),
-    READ("top_k", FOR_ALL, FIELD_WHOLE, -1, INT_MAX, read_top_k, NULL,
+    READ("top_k", FOR_ALL, FIELD_INT, -1, INT_MAX, read_top_k, NULL,
          "Draws from so many of the likeliest tokens; -1 or 0: from all."),
-    REAL("min_p", FOR_ALL, options.sampling.min_p, 0, 1,
-         "Draws from tokens that have this share of the likeliest one's probability."),
+    FLOAT("min_p", FOR_ALL, options.sampling.min_p, 0, 1,
+          "Draws from tokens that have this share of the likeliest one's probability."),
     OTHER("seed", FOR_ALL, read_seed, "{'type':'integer'}",
           "The same seed and request, the same answer."),
-    FLAG("include_stop_str_in_output", FOR_ALL, options.stop_in_text,
+    BOOL("include_stop_str_in_output", FOR_ALL, options.stop_in_text,
          "The text that ended the answer stays in it."),
-    FLAG("ignore_eos", FOR_ALL, options.ignore_stop_tokens,
+    BOOL("ignore_eos", FOR_ALL, options.ignore_stop_tokens,
          "The answer goes on to max_tokens, whatever the model wants: for measuring."),
-    WHOLE("min_tokens", FOR_ALL, options.tokens_min, 0, INT_MAX,
-          "Before so many tokens nothing ends the answer."),
-    READ("cache_prompt", FOR_ALL, FIELD_FLAG, 0, 0, read_cache_prompt, NULL,
+    INT("min_tokens", FOR_ALL, options.tokens_min, 0, INT_MAX,
+        "Before so many tokens nothing ends the answer."),
+    READ("cache_prompt", FOR_ALL, FIELD_BOOL, 0, 0, read_cache_prompt, NULL,
          "false: the prompt takes nothing from the prefix cache and leaves nothing there."),
     READ("cache_salt", FOR_ALL, FIELD_OTHER, 1, OSP_CLIENT_BYTES_MAX, read_cache_salt,
          "{'type':'string','minLength':1,'maxLength':#}",
          "Only prompts of the same API key and with the same salt share a prefix."),
-    WHOLE("priority", FOR_ALL, options.priority, INT_MIN, INT_MAX,
-          "Lower goes first, among the requests of one API key, or of one address without keys."),
+    INT("priority", FOR_ALL, options.priority, INT_MIN, INT_MAX,
+        "Lower goes first, among the requests of one API key, or of one address without keys."),
     READ("stop", FOR_LISTS, FIELD_OTHER, 0, OSP_STOP_STRINGS_MAX, read_stop,
          "{'anyOf':[{'type':'string','minLength':1},{'type':'array','items':{'type':'string',"
          "'minLength':1},'maxItems':#}]}",
          "Texts before which the answer ends."),
-    WHOLE("n", FOR_LISTS, n_choices, 1, CHOICES_MAX, "So many answers to one prompt."),
+    INT("n", FOR_LISTS, n_choices, 1, CHOICES_MAX, "So many answers to one prompt."),
     OTHER("tool_choice", FOR_CHAT | FOR_RESPONSES, json_read_tool_choice,
           "{'anyOf':[{'enum':['none','auto','required']},{'type':'object',"
           "'properties':{'type':{'enum':['function','custom','allowed_tools']}},'required':['type']"
@@ -316,34 +316,34 @@ static const struct field FIELDS[] = {
           "An expression that the answer matches as a whole."),
     OTHER("choice", FOR_ALL, json_read_choice, "{'type':'array','items':{'type':'string'}}",
           "Texts of which the answer is one."),
-    FLAG("logprobs", FOR_CHAT, options.logprobs, "Log-probabilities of the content's tokens."),
-    WHOLE("top_logprobs", FOR_CHAT, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,
-          "And of so many of the likeliest at each place; needs logprobs."),
-    REAL("frequency_penalty", FOR_ALL, options.sampling.frequency_penalty, -2, 2,
-         "Off a token's logit for every time that the answer has it."),
-    REAL("presence_penalty", FOR_ALL, options.sampling.presence_penalty, -2, 2,
-         "Off a token's logit once the answer has it."),
+    BOOL("logprobs", FOR_CHAT, options.logprobs, "Log-probabilities of the content's tokens."),
+    INT("top_logprobs", FOR_CHAT, options.top_logprobs, 0, OSP_TOP_LOGPROBS_MAX,
+        "And of so many of the likeliest at each place; needs logprobs."),
+    FLOAT("frequency_penalty", FOR_ALL, options.sampling.frequency_penalty, -2, 2,
+          "Off a token's logit for every time that the answer has it."),
+    FLOAT("presence_penalty", FOR_ALL, options.sampling.presence_penalty, -2, 2,
+          "Off a token's logit once the answer has it."),
     READ("logit_bias", FOR_ALL, FIELD_OTHER, 0, OSP_LOGIT_BIASES_MAX, json_read_biases,
          "{'type':'object','additionalProperties':{'type':'number','minimum':-100,'maximum':100},"
          "'maxProperties':#}",
          "Added to the logits of the tokens whose ids are the names."),
-    REAL("repetition_penalty", FOR_ALL, options.sampling.repetition_penalty, 0.01, 100,
-         "Divides the positive logits of tokens of prompt and answer, times the others."),
+    FLOAT("repetition_penalty", FOR_ALL, options.sampling.repetition_penalty, 0.01, 100,
+          "Divides the positive logits of tokens of prompt and answer, times the others."),
     OTHER("allowed_token_ids", FOR_ALL, json_read_allowed,
           "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'minItems':1}", "Only these are drawn."),
     READ("stop_token_ids", FOR_ALL, FIELD_OTHER, 0, OSP_STOP_TOKENS_MAX, json_read_stop_tokens, IDS,
          "Each ends the answer, and its own text is left out."),
-    READ("prompt_logprobs", FOR_LISTS, FIELD_WHOLE, 0, OSP_TOP_LOGPROBS_MAX, read_prompt_logprobs,
+    READ("prompt_logprobs", FOR_LISTS, FIELD_INT, 0, OSP_TOP_LOGPROBS_MAX, read_prompt_logprobs,
          NULL, "Log-probabilities of the prompt's tokens, and of so many of the likeliest."),
-    FLAG("return_token_ids", FOR_LISTS, return_token_ids,
+    BOOL("return_token_ids", FOR_LISTS, return_token_ids,
          "The ids of the answer as token_ids, of the prompt as prompt_token_ids."),
     OTHER("functions", FOR_CHAT, only_empty, "{'type':'array','maxItems':0}",
           "Of an old form of tools: must be empty."),
     OTHER("modalities", FOR_CHAT, only_text, "{'type':'array','items':{'const':'text'}}",
           "Only text is supported."),
-    READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_FLAG, 0, 0,
+    READ("parallel_tool_calls", FOR_CHAT | FOR_RESPONSES, FIELD_BOOL, 0, 0,
          json_read_parallel_calls, NULL, "false: the first call ends the answer."),
-    READ("store", FOR_CHAT, FIELD_FLAG, 0, 0, only_false, NULL, "Nothing is kept: only false."),
+    READ("store", FOR_CHAT, FIELD_BOOL, 0, 0, only_false, NULL, "Nothing is kept: only false."),
     READ("metadata", FOR_CHAT, FIELD_OTHER, 0, METADATA_MEMBERS_MAX, check_metadata,
          "{'type':'object','maxProperties':#,'propertyNames':{'maxLength':64},"
          "'additionalProperties':{'type':'string','maxLength':512}}",

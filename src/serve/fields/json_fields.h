@@ -3,14 +3,14 @@
 #ifndef SERVE_FIELDS_JSON_FIELDS_H
 #define SERVE_FIELDS_JSON_FIELDS_H
 
-#include "serve/fields/json_in.h"
+#include "serve/fields/request_params.h"
 
 enum { FOR_CHAT = 1, FOR_COMPLETIONS = 2, FOR_RESPONSES = 4 };
 
 enum field_type {
-    FIELD_FLAG,  /* a bool */
-    FIELD_WHOLE, /* an int, from min to max */
-    FIELD_REAL,  /* a float, from min to max */
+    FIELD_BOOL,  /* a bool */
+    FIELD_INT,   /* an int, from min to max */
+    FIELD_FLOAT, /* a float, from min to max */
     FIELD_OTHER  /* what `read` checks and `schema` says */
 };
 
@@ -25,22 +25,22 @@ struct field {
     const char
         *schema; /* FIELD_OTHER: JSON schema, with ' for ", # for `max` and % for the last token */
     const char *text;
-    bool is_needed; /* a request without it is refused, by who reads it */
+    bool is_required; /* a request without it is refused, by who reads it */
 };
 
-#define FIELD_FLAG_ROW(n, of, member, what)                                                        \
+#define FIELD_BOOL_ROW(n, of, member, what)                                                        \
     {                                                                                              \
-        .name = (n), .endpoints = (of), .type = FIELD_FLAG,                                        \
+        .name = (n), .endpoints = (of), .type = FIELD_BOOL,                                        \
         .offset = offsetof(struct request_params, member), .text = (what)                          \
     }
-#define FIELD_WHOLE_ROW(n, of, member, least, most, what)                                          \
+#define FIELD_INT_ROW(n, of, member, least, most, what)                                            \
     {                                                                                              \
-        .name = (n), .endpoints = (of), .type = FIELD_WHOLE, .min = (least), .max = (most),        \
+        .name = (n), .endpoints = (of), .type = FIELD_INT, .min = (least), .max = (most),          \
         .offset = offsetof(struct request_params, member), .text = (what)                          \
     }
-#define FIELD_REAL_ROW(n, of, member, least, most, what)                                           \
+#define FIELD_FLOAT_ROW(n, of, member, least, most, what)                                          \
     {                                                                                              \
-        .name = (n), .endpoints = (of), .type = FIELD_REAL, .min = (least), .max = (most),         \
+        .name = (n), .endpoints = (of), .type = FIELD_FLOAT, .min = (least), .max = (most),        \
         .offset = offsetof(struct request_params, member), .text = (what)                          \
     }
 /* Any type, kept by a reader. */
@@ -53,10 +53,10 @@ struct field {
     FIELD_READ_ROW(n, of, FIELD_OTHER, 0, 0, reader, form, what)
 
 /* One that must be there. */
-#define FIELD_NEEDED_ROW(n, of, most, reader, form, what)                                          \
+#define FIELD_REQUIRED_ROW(n, of, most, reader, form, what)                                        \
     {                                                                                              \
         .name = (n), .endpoints = (of), .type = FIELD_OTHER, .max = (most), .read = (reader),      \
-        .schema = (form), .text = (what), .is_needed = true                                        \
+        .schema = (form), .text = (what), .is_required = true                                      \
     }
 
 /* The fields of an endpoint: rows of its own, and those of the common list that are for it. */
@@ -72,14 +72,13 @@ struct field_set {
 CHECKED enum osp_status fields_read(struct request_params *out, const struct field_set *set,
                                     const json_t *body);
 /* Names something of the request that is ignored, once, in the warning's header. */
-void fields_note_ignored(struct request_params *p, const char *name);
+void fields_warn_ignored(struct request_params *p, const char *name);
 /* The same of every member of a body that the set does not have, into a list of at most IGNORED_BYTES_MAX. */
-void fields_note_unknown(struct buf *ignored, const struct field_set *set, const json_t *body);
+void fields_warn_unknown(struct buf *ignored, const struct field_set *set, const json_t *body);
 /* The i-th row of a set; NULL behind the last. */
 const struct field *fields_at(const struct field_set *set, size_t i);
 
 /* For fields that are read elsewhere, or have no effect. */
-CHECKED enum osp_status field_no_matter(struct request_params *p, const char *name,
-                                        const json_t *v);
+CHECKED enum osp_status field_ignored(struct request_params *p, const char *name, const json_t *v);
 
 #endif

@@ -14,7 +14,7 @@ static const struct field *find(const struct field_set *set, const char *name)
     return NULL;
 }
 
-static enum osp_status read_whole(int *out, const struct field *f, const json_t *v)
+static enum osp_status read_int(int *out, const struct field *f, const json_t *v)
 {
     json_int_t number = 0;
     enum osp_status st = json_int(&number, f->name, v, (json_int_t)f->min, (json_int_t)f->max);
@@ -23,7 +23,7 @@ static enum osp_status read_whole(int *out, const struct field *f, const json_t 
     return st;
 }
 
-static enum osp_status read_real(float *out, const struct field *f, const json_t *v)
+static enum osp_status read_float(float *out, const struct field *f, const json_t *v)
 {
     double number = 0;
     enum osp_status st = json_number(&number, f->name, v, f->min, f->max);
@@ -33,8 +33,8 @@ static enum osp_status read_real(float *out, const struct field *f, const json_t
 }
 
 /* A value that its reader keeps is checked all the same, and goes nowhere here. */
-static enum osp_status check_and_keep(struct request_params *p, const struct field *f,
-                                      const json_t *v)
+static enum osp_status check_and_store(struct request_params *p, const struct field *f,
+                                       const json_t *v)
 {
     void *at = (char *)p + f->offset;
     bool flag;
@@ -42,12 +42,12 @@ static enum osp_status check_and_keep(struct request_params *p, const struct fie
     float real;
 
     switch (f->type) {
-    case FIELD_FLAG:
+    case FIELD_BOOL:
         return json_bool(f->read ? &flag : at, f->name, v);
-    case FIELD_WHOLE:
-        return read_whole(f->read ? &whole : at, f, v);
-    case FIELD_REAL:
-        return read_real(f->read ? &real : at, f, v);
+    case FIELD_INT:
+        return read_int(f->read ? &whole : at, f, v);
+    case FIELD_FLOAT:
+        return read_float(f->read ? &real : at, f, v);
     case FIELD_OTHER:
         break;
     }
@@ -55,13 +55,13 @@ static enum osp_status check_and_keep(struct request_params *p, const struct fie
 }
 
 /* The name becomes part of a header of the response: nothing but harmless characters. */
-static void put_harmless(struct buf *out, const char *name)
+static void put_safe_name(struct buf *out, const char *name)
 {
-    static const char harmless[] =
+    static const char safe_name[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
 
     for (; *name; name++)
-        buf_putc(out, strchr(harmless, *name) ? *name : '?');
+        buf_putc(out, strchr(safe_name, *name) ? *name : '?');
 }
 
 /* Whether it is one of a list with ", ". */
@@ -77,22 +77,22 @@ static bool is_named(const char *list, const char *name)
 
 static void note_ignored(struct buf *ignored, const char *name)
 {
-    struct buf harmless;
+    struct buf safe_name;
 
-    buf_init(&harmless, IGNORED_BYTES_MAX);
-    put_harmless(&harmless, name);
-    if (!harmless.overflow && *name && !is_named(buf_text(ignored), buf_text(&harmless)) &&
-        ignored->size_bytes + harmless.size_bytes + 2 <= IGNORED_BYTES_MAX)
-        buf_printf(ignored, "%s%s", ignored->size_bytes ? ", " : "", buf_text(&harmless));
-    buf_release(&harmless);
+    buf_init(&safe_name, IGNORED_BYTES_MAX);
+    put_safe_name(&safe_name, name);
+    if (!safe_name.overflow && *name && !is_named(buf_text(ignored), buf_text(&safe_name)) &&
+        ignored->size_bytes + safe_name.size_bytes + 2 <= IGNORED_BYTES_MAX)
+        buf_printf(ignored, "%s%s", ignored->size_bytes ? ", " : "", buf_text(&safe_name));
+    buf_release(&safe_name);
 }
 
-void fields_note_ignored(struct request_params *p, const char *name)
+void fields_warn_ignored(struct request_params *p, const char *name)
 {
     note_ignored(&p->ignored, name);
 }
 
-void fields_note_unknown(struct buf *ignored, const struct field_set *set, const json_t *body)
+void fields_warn_unknown(struct buf *ignored, const struct field_set *set, const json_t *body)
 {
     const char *name;
     json_t *v;
@@ -111,10 +111,10 @@ static enum osp_status read_field(struct request_params *p, const struct field_s
     enum osp_status st = OSP_OK;
 
     if (f == NULL)
-        fields_note_ignored(p, name);
+        fields_warn_ignored(p, name);
     if (f == NULL || json_is_null(v))
         return OSP_OK;
-    TRY(check_and_keep(p, f, v));
+    TRY(check_and_store(p, f, v));
     if (f->read)
         TRY(f->read(p, f->name, v));
 out:
@@ -122,7 +122,7 @@ out:
 }
 
 /* Whether what the fields say together can be done. */
-static enum osp_status check_together(const struct request_params *p)
+static enum osp_status check_combination(const struct request_params *p)
 {
     const struct osp_request_options *o = &p->options;
 
@@ -131,7 +131,7 @@ static enum osp_status check_together(const struct request_params *p)
                     o->tokens_max);
     if (o->top_logprobs > 0 && !o->logprobs)
         return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
-    if (p->prompt_scores && p->stream)
+    if (p->wants_prompt_logprobs && p->stream)
         return fail(OSP_EUNSUPPORTED, "prompt_logprobs: not together with stream");
     return OSP_OK;
 }
@@ -145,7 +145,7 @@ enum osp_status fields_read(struct request_params *out, const struct field_set *
 
     buf_init(&out->ignored, IGNORED_BYTES_MAX);
     json_object_foreach((json_t *)body, name, v) TRY(read_field(out, set, name, v));
-    TRY(check_together(out));
+    TRY(check_combination(out));
 out:
     return st;
 }

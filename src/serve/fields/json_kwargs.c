@@ -26,7 +26,7 @@ enum osp_status json_read_template_kwargs(struct request_params *p, const char *
         if (template_kwarg_is_known(key))
             continue;
         snprintf(name, sizeof name, "%s.%s", field, key);
-        fields_note_ignored(p, name);
+        fields_warn_ignored(p, name);
     }
     return OSP_OK;
 }

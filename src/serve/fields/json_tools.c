@@ -40,13 +40,13 @@ static enum osp_status add_name(struct request_params *p, const char *field, con
 static enum osp_status read_allowed(struct request_params *p, const char *field, const json_t *v)
 {
     const json_t *within = json_object_get(v, "allowed_tools");
-    const json_t *wish = within != NULL ? within : v, *list = json_object_get(wish, "tools");
+    const json_t *spec = within != NULL ? within : v, *list = json_object_get(spec, "tools");
     size_t n = json_array_size(list);
     enum osp_status st;
 
     if (n == 0)
         return fail(OSP_EINVAL, "%s: tools must be a list of functions", field);
-    TRY(set_mode(p, field, json_string_value(json_object_get(wish, "mode"))));
+    TRY(set_mode(p, field, json_string_value(json_object_get(spec, "mode"))));
     TRY(mem_try_array(&p->tools, n, sizeof *p->tools, "functions"));
     for (size_t i = 0; i < n; i++)
         TRY(add_name(p, field, json_array_get(list, i)));

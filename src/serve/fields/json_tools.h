@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "serve/fields/json_in.h"
+#include "serve/fields/request_params.h"
 
 /* "none", "auto", "required", one function, or some of them; chat completions' spelling and that of responses. */
 CHECKED enum osp_status json_read_tool_choice(struct request_params *p, const char *field,

@@ -13,7 +13,7 @@ enum osp_status json_number(double *out, const char *field, const json_t *v, dou
 }
 
 /* 2.0 is a whole number, too. */
-static bool whole_real(json_int_t *out, const json_t *v)
+static bool integral_value(json_int_t *out, const json_t *v)
 {
     static const double EXACT_MAX = 9007199254740992.0; /* 2^53 */
     const double number = json_real_value(v);
@@ -28,7 +28,7 @@ enum osp_status json_int(json_int_t *out, const char *field, const json_t *v, js
                          json_int_t max)
 {
     json_int_t number = json_integer_value(v);
-    const bool is_whole = json_is_integer(v) || whole_real(&number, v);
+    const bool is_whole = json_is_integer(v) || integral_value(&number, v);
 
     if (!is_whole || number < min || number > max)
         return fail(OSP_EINVAL, "%s: must be a whole number from %lld to %lld", field,

@@ -31,13 +31,13 @@ enum {
     X(n_open, "osprey:http_connections", "gauge", "Open connections.")                             \
     X(n_busy, "osprey:http_requests_in_flight", "gauge", "Requests being answered.")               \
     X(n_accepted, "osprey:http_connections_total", "counter", "Connections taken.")                \
-    X(n_over, "osprey:http_connections_refused_total", "counter",                                  \
+    X(n_refused, "osprey:http_connections_refused_total", "counter",                               \
       "Connections closed at once: there were too many.")                                          \
     X(n_malformed, "osprey:http_malformed_total", "counter",                                       \
       "Connections ended for bytes that are no request.")                                          \
-    X(n_late, "osprey:http_late_requests_total", "counter",                                        \
+    X(n_timeouts, "osprey:http_late_requests_total", "counter",                                    \
       "Requests that did not arrive in time.")                                                     \
-    X(n_gone, "osprey:http_disconnects_total", "counter",                                          \
+    X(n_disconnects, "osprey:http_disconnects_total", "counter",                                   \
       "Clients that left before their answer was complete.")                                       \
     X(n_slow, "osprey:http_slow_readers_total", "counter",                                         \
       "Clients cut off because they did not read their answer.")                                   \
@@ -111,8 +111,8 @@ struct http_work *http_work(struct http_server *s, void (*work)(void *ctx), void
 void http_work_cancel(struct http_work *w);
 /* Between these two the loop does not end: something (a request of the engine) is still to be heard
  * through http_wake(). */
-void http_hold(struct http_server *s);
-void http_unhold(struct http_server *s);
+void http_ref(struct http_server *s);
+void http_unref(struct http_server *s);
 
 /* ---- one exchange ---- */
 
@@ -129,8 +129,8 @@ char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes);
 void http_body_free(struct http_server *s, char *body, size_t n_bytes);
 /* For the access log: "tokens=12/34". Copied. */
 void http_exchange_note(struct http_exchange *x, const char *note);
-/* gone(ctx): the client left before the response was complete; the exchange must not be used again. */
-void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
+/* on_close(ctx): the client left before the response was complete; the exchange must not be used again. */
+void http_exchange_on_close(struct http_exchange *x, void (*on_close)(void *ctx), void *ctx);
 
 /* Adds "name: value" to the response's head; call before http_respond or http_stream_begin. The
  * value must have no control characters. */
@@ -154,7 +154,7 @@ enum {
     HTTP_PIPELINE_QUEUE_BYTES_MAX = 64
                                     << 10, /* unread bytes above which a connection's next request
                                                  is not read */
-    HTTP_WHOLE_FREE_BYTES = 256 << 10, /* a whole answer up to this size is sent even when unread
+    HTTP_FULL_FREE_BYTES = 256 << 10, /* a whole answer up to this size is sent even when unread
                                           answers use all memory that they may use */
     HTTP_READ_RATE_MIN = 4 << 10, /* bytes a second that a client must take of a whole answer, on
                                      average: a reader of single bytes would hold 64 MiB for ever */

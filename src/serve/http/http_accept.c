@@ -56,7 +56,7 @@ void http_conn_accept(struct http_server *s)
     s->counts.n_accepted++;
     if (uv_accept((uv_stream_t *)&s->listener, (uv_stream_t *)&c->tcp) != 0 ||
         s->n_connections > s->n_connections_max) {
-        s->counts.n_over++;
+        s->counts.n_refused++;
         http_conn_close(c);
         return;
     }

@@ -19,19 +19,19 @@ static inline size_t http_budget_used(struct http_budget *b)
     return atomic_load(&b->used_bytes);
 }
 
-static inline void http_budget_give(struct http_budget *b, size_t n_bytes)
+static inline void http_budget_release(struct http_budget *b, size_t n_bytes)
 {
     atomic_fetch_sub(&b->used_bytes, n_bytes);
 }
 
 /* False, with nothing taken: it would be over the limit. */
-static inline bool http_budget_take(struct http_budget *b, size_t n_bytes)
+static inline bool http_budget_reserve(struct http_budget *b, size_t n_bytes)
 {
     const size_t before = atomic_fetch_add(&b->used_bytes, n_bytes);
 
     if (before <= b->bytes_max && n_bytes <= b->bytes_max - before)
         return true;
-    http_budget_give(b, n_bytes);
+    http_budget_release(b, n_bytes);
     return false;
 }
 

@@ -52,16 +52,16 @@ void http_conn_close(struct http_conn *c)
     if (c->state == CONN_CLOSED)
         return;
     c->state = CONN_CLOSED;
-    http_queue_forget(c);
+    http_queue_remove(c);
     uv_close((uv_handle_t *)&c->tcp, on_handle_closed);
     uv_close((uv_handle_t *)&c->timer, on_handle_closed);
     if (!was_busy)
         return;
     c->server->n_busy--;
-    c->server->counts.n_gone++;
-    http_log_gone(x);
-    if (x->gone)
-        x->gone(x->gone_ctx);
+    c->server->counts.n_disconnects++;
+    http_log_disconnect(x);
+    if (x->on_close)
+        x->on_close(x->on_close_ctx);
 }
 
 void http_conn_drop(struct http_conn *c)
@@ -133,7 +133,7 @@ static void on_read(uv_stream_t *stream, ssize_t n_bytes, const uv_buf_t *data)
 
 /* ---- requests ---- */
 
-static void lend(struct http_conn *c)
+static void dispatch(struct http_conn *c)
 {
     struct http_server *s = c->server;
 
@@ -151,7 +151,7 @@ static void consume(struct http_conn *c, size_t n_bytes)
     c->pending.data[c->pending.size_bytes] = '\0';
 }
 
-static void await_rest(struct http_conn *c)
+static void wait_for_rest(struct http_conn *c)
 {
     if (c->state == CONN_IDLE && c->parser.began) {
         c->state = CONN_READING;
@@ -180,7 +180,7 @@ static void on_head(struct http_conn *c)
     if (!http_parse_admit(&c->parser))
         http_refuse(c, c->parser.error_status, c->parser.error);
     else if (c->pending.size_bytes == 0)
-        await_rest(c);
+        wait_for_rest(c);
 }
 
 static void on_done(struct http_conn *c)
@@ -188,7 +188,7 @@ static void on_done(struct http_conn *c)
     const bool had_body = c->exchange.conn != NULL; /* then on_head() has begun it */
 
     if (had_body || is_admitted(c))
-        lend(c);
+        dispatch(c);
 }
 
 /* Parses up to the end of a head or of a request; false when neither has come yet. */
@@ -201,7 +201,7 @@ static bool pump_one(struct http_conn *c)
     if (c->pending.data)
         consume(c, used);
     if (result == HTTP_PARSE_MORE)
-        await_rest(c);
+        wait_for_rest(c);
     else if (result == HTTP_PARSE_HEAD)
         on_head(c);
     else if (result == HTTP_PARSE_BAD)

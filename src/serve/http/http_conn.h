@@ -24,9 +24,9 @@ struct http_server {
     struct http_budget bodies;
     size_t n_queue_bytes; /* of all connections */
     bool is_loopback;
-    int port, n_connections, n_connections_max, n_busy, n_holds, n_stops;
+    int port, n_connections, n_connections_max, n_busy, n_refs, n_stops;
     bool draining, finished;
-    bool gave_up;                      /* work had not ended at the end of all time-outs */
+    bool is_forced;                    /* work had not ended at the end of all time-outs */
     struct http_conn *connections;     /* a doubly linked list */
     struct http_work *works;           /* likewise */
     char read_buffer[HTTP_READ_BYTES]; /* one for all: libuv reads and hands over in one go */
@@ -45,8 +45,8 @@ enum conn_state {
 /* The one exchange of a connection. */
 struct http_exchange {
     struct http_conn *conn;
-    void (*gone)(void *ctx);
-    void *gone_ctx;
+    void (*on_close)(void *ctx);
+    void *on_close_ctx;
     struct buf headers; /* added by the handlers */
     char *note;
     const char *ping;
@@ -101,7 +101,7 @@ size_t http_queued(const struct http_conn *c);
 bool http_is_stalled(
     struct http_conn *c); /* call it at least every second while bytes are queued */
 void http_queue_restart(struct http_conn *c); /* measures the rate of reading anew */
-void http_queue_forget(struct http_conn *c);  /* of a connection that closes */
+void http_queue_remove(struct http_conn *c);  /* of a connection that closes */
 /* Drops the slowest readers until n more bytes fit into queue_bytes_max; false: they do not. */
 bool http_queue_make_space(struct http_server *s, size_t n_bytes);
 
@@ -110,7 +110,7 @@ void http_exchange_begin(struct http_conn *c); /* does nothing when it has begun
 void http_exchange_release(struct http_exchange *x);
 void http_exchange_finish(
     struct http_exchange *x); /* its response is written: logs and counts it */
-void http_log_gone(const struct http_exchange *x);
+void http_log_disconnect(const struct http_exchange *x);
 void http_log_refused(const struct http_exchange *x, int status, const char *why);
 
 /* http_write.c */

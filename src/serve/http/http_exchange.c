@@ -71,7 +71,7 @@ void http_body_free(struct http_server *s, char *body, size_t n_bytes)
     if (!body)
         return;
     free(body);
-    http_budget_give(&s->bodies, http_body_charge(n_bytes));
+    http_budget_release(&s->bodies, http_body_charge(n_bytes));
 }
 
 void http_exchange_note(struct http_exchange *x, const char *note)
@@ -80,10 +80,10 @@ void http_exchange_note(struct http_exchange *x, const char *note)
     x->note = mem_strdup(note);
 }
 
-void http_exchange_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
+void http_exchange_on_close(struct http_exchange *x, void (*on_close)(void *ctx), void *ctx)
 {
-    x->gone = gone;
-    x->gone_ctx = ctx;
+    x->on_close = on_close;
+    x->on_close_ctx = ctx;
 }
 
 void http_add_header(struct http_exchange *x, const char *name, const char *value)
@@ -119,7 +119,7 @@ void http_log_refused(const struct http_exchange *x, int status, const char *why
              key_text(r, key), status, why);
 }
 
-void http_log_gone(const struct http_exchange *x)
+void http_log_disconnect(const struct http_exchange *x)
 {
     const struct http_request *r = &x->conn->parser.request;
     char key[16];

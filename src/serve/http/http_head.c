@@ -65,7 +65,7 @@ static int check_length(struct http_parser *p)
     return 0;
 }
 
-static int check_body_form(struct http_parser *p)
+static int check_body_framing(struct http_parser *p)
 {
     const char *coding = p->request.fields[HTTP_CONTENT_ENCODING];
     const char *expect = p->request.fields[HTTP_EXPECT];
@@ -82,5 +82,5 @@ static int check_body_form(struct http_parser *p)
 bool http_head_check(struct http_parser *p)
 {
     return check_target(p) == 0 && check_host(p) == 0 && check_length(p) == 0 &&
-           check_body_form(p) == 0;
+           check_body_framing(p) == 0;
 }

@@ -148,7 +148,7 @@ static bool charge(struct http_parser *p, size_t n_body_bytes)
 
     if (!p->budget || wanted <= p->n_charged)
         return true;
-    if (!http_budget_take(p->budget, wanted - p->n_charged)) {
+    if (!http_budget_reserve(p->budget, wanted - p->n_charged)) {
         snprintf(
             p->error_text, sizeof p->error_text,
             "request bodies use %zu bytes of memory, limit is %zu (--max-body-total); try again",
@@ -256,7 +256,7 @@ void http_parse_init(struct http_parser *p, size_t body_bytes_max, struct http_b
 void http_parse_release(struct http_parser *p)
 {
     if (p->budget)
-        http_budget_give(p->budget, p->n_charged);
+        http_budget_release(p->budget, p->n_charged);
     p->n_charged = 0;
     http_request_release(&p->request);
     buf_release(&p->name);

@@ -28,7 +28,7 @@ static uint64_t n_sent(const struct http_conn *c)
 
 static void release(struct http_conn *c, struct write_request *w)
 {
-    /* after http_queue_forget() nothing is left to give back */
+    /* after http_queue_remove() nothing is left to give back */
     const size_t n = w->n_bytes < c->n_queue_bytes ? w->n_bytes : c->n_queue_bytes;
 
     c->n_queue_bytes -= n;
@@ -37,7 +37,7 @@ static void release(struct http_conn *c, struct write_request *w)
     free(w);
 }
 
-void http_queue_forget(struct http_conn *c)
+void http_queue_remove(struct http_conn *c)
 {
     c->server->n_queue_bytes -= c->n_queue_bytes;
     c->n_queue_bytes = 0;

@@ -30,7 +30,7 @@ enum {
     X(HTTP_ORIGIN, "origin", true)                                                                 \
     X(HTTP_SEC_FETCH_SITE, "sec-fetch-site", true)                                                 \
     X(HTTP_ACCEPT, "accept", false)                                                                \
-    X(HTTP_WANTED_HEADERS, "access-control-request-headers", false)                                \
+    X(HTTP_CORS_HEADERS, "access-control-request-headers", false)                                  \
     X(HTTP_EXPECT, "expect", false)                                                                \
     X(HTTP_REQUEST_ID, "x-request-id", false)
 

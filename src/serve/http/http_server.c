@@ -11,7 +11,7 @@
 
 enum {
     BACKLOG = 4096,
-    FILES_KEPT = 64 /* descriptors for everything that is not a connection */
+    FDS_RESERVED = 64 /* descriptors for everything that is not a connection */
 };
 
 /* On a thread of libuv's pool. */
@@ -33,15 +33,16 @@ static void raise_file_limit(struct http_server *s)
     s->n_connections_max = HTTP_CONNECTIONS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
-    if (limit.rlim_cur < limit.rlim_max && limit.rlim_cur < HTTP_CONNECTIONS_MAX + FILES_KEPT) {
-        rlim_t wanted = HTTP_CONNECTIONS_MAX + FILES_KEPT;
+    if (limit.rlim_cur < limit.rlim_max && limit.rlim_cur < HTTP_CONNECTIONS_MAX + FDS_RESERVED) {
+        rlim_t wanted = HTTP_CONNECTIONS_MAX + FDS_RESERVED;
 
         limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (limit.rlim_cur < HTTP_CONNECTIONS_MAX + FILES_KEPT)
-        s->n_connections_max = limit.rlim_cur > FILES_KEPT ? (int)limit.rlim_cur - FILES_KEPT : 1;
+    if (limit.rlim_cur < HTTP_CONNECTIONS_MAX + FDS_RESERVED)
+        s->n_connections_max =
+            limit.rlim_cur > FDS_RESERVED ? (int)limit.rlim_cur - FDS_RESERVED : 1;
 }
 
 static enum osp_status resolve(struct http_server *s, struct sockaddr_storage *out)
@@ -200,7 +201,7 @@ void http_server_settle(struct http_server *s)
     if (!s->draining || s->finished || s->n_busy > 0)
         return;
     close_idle(s);
-    if (s->n_connections > 0 || s->n_holds > 0)
+    if (s->n_connections > 0 || s->n_refs > 0)
         return;
     s->finished = true;
     close_handles(s);
@@ -228,11 +229,11 @@ static void on_abort_time(uv_timer_t *timer)
 
     close_connections(s);
     http_server_settle(s);
-    if (s->n_holds == 0)
+    if (s->n_refs == 0)
         return;
     log_warn("shutdown: %d requests have not ended %d ms after --shutdown-timeout; leaving them",
-             s->n_holds, HTTP_ABORT_MS);
-    s->gave_up = true;
+             s->n_refs, HTTP_ABORT_MS);
+    s->is_forced = true;
     uv_stop(&s->loop);
 }
 
@@ -325,7 +326,7 @@ enum osp_status http_run(struct http_server *s, void (*on_ready)(void *ctx), boo
     uv_timer_start(&s->tick_timer, on_tick, HTTP_TICK_MS, HTTP_TICK_MS);
     on_ready(s->opt.ctx);
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    *forced_out = s->n_stops > 1 || s->gave_up;
+    *forced_out = s->n_stops > 1 || s->is_forced;
     return OSP_OK;
 }
 
@@ -337,14 +338,14 @@ void http_wake(struct http_server *s)
     uv_mutex_unlock(&s->async_mutex);
 }
 
-void http_hold(struct http_server *s)
+void http_ref(struct http_server *s)
 {
-    s->n_holds++;
+    s->n_refs++;
 }
 
-void http_unhold(struct http_server *s)
+void http_unref(struct http_server *s)
 {
-    s->n_holds--;
+    s->n_refs--;
     http_server_settle(s);
 }
 
@@ -386,7 +387,7 @@ static void on_work_done(uv_work_t *request, int status)
     unlink_work(w);
     w->done(w->ctx);
     free(w);
-    http_unhold(s);
+    http_unref(s);
 }
 
 struct http_work *http_work(struct http_server *s, void (*work)(void *ctx), void (*done)(void *ctx),
@@ -397,7 +398,7 @@ struct http_work *http_work(struct http_server *s, void (*work)(void *ctx), void
     *w = (struct http_work){.server = s, .work = work, .done = done, .ctx = ctx};
     w->uv.data = w;
     link_work(w);
-    http_hold(s);
+    http_ref(s);
     uv_queue_work(&s->loop, &w->uv, on_work, on_work_done);
     return w;
 }

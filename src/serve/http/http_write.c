@@ -129,7 +129,7 @@ static bool has_space(struct http_exchange *x, size_t n_bytes)
     struct http_server *s = x->conn->server;
     struct api_error e;
 
-    if (n_bytes <= HTTP_WHOLE_FREE_BYTES || http_queue_make_space(s, n_bytes))
+    if (n_bytes <= HTTP_FULL_FREE_BYTES || http_queue_make_space(s, n_bytes))
         return true;
     s->counts.n_answers_refused++;
     api_error_set(&e, 503, "answer_memory_exhausted",
@@ -188,7 +188,7 @@ static const char *refusal_code(int status)
 static void count_refusal(struct http_counts *counts, int status)
 {
     if (status == 408)
-        counts->n_late++;
+        counts->n_timeouts++;
     else if (status == 503)
         counts->n_bodies_refused++;
     else

@@ -44,7 +44,7 @@ enum osp_status keys_add_list(struct keys *k, const char *list)
         list += n + 1;
     }
 out:
-    return fail_within(st, "--api-key");
+    return fail_prefix(st, "--api-key");
 }
 
 static enum osp_status add_lines(struct keys *k, const char *text)
@@ -73,12 +73,12 @@ enum osp_status keys_add_file(struct keys *k, const char *path)
     if (strlen(text) != n_bytes)
         st = fail(OSP_EINVAL, "%s: has a NUL byte", path);
     else if ((st = add_lines(k, text)) != OSP_OK)
-        st = fail_within(st, "%s", path);
+        st = fail_prefix(st, "%s", path);
     else if (k->n == n_before)
         st = fail(OSP_EINVAL, "%s: has no API key", path);
 out:
     free(text);
-    return st == OSP_OK ? st : fail_within(st, "--api-key-file");
+    return st == OSP_OK ? st : fail_prefix(st, "--api-key-file");
 }
 
 void keys_make_salts(struct keys *k)

@@ -59,18 +59,18 @@ static void begin_choice(struct job *job, struct reply *all, int i)
     r->head = all[0].head; /* the same of all, the first one's own */
     r->index = i;
     r->options = &job->params.options;
-    r->room = job->params.stream ? NULL : &job->room;
+    r->budget = job->params.stream ? NULL : &job->budget;
     r->custom = &((struct chat_state *)job->state)->custom;
-    r->tokens = osp_model_tokenizer(job->server->loading.made.model);
-    if (job->params.prompt_scores && i == 0)
-        r->scored = job->choices[0].request;
-    r->n_top_prompt = job->params.n_top_prompt;
+    r->tokens = osp_model_tokenizer(job->server->loading.result.model);
+    if (job->params.wants_prompt_logprobs && i == 0)
+        r->prompt_request = job->choices[0].request;
+    r->n_prompt_logprobs = job->params.n_prompt_logprobs;
     if (job->params.options.logprobs)
         r->tokenizer = r->tokens;
-    r->tells_ids = job->params.return_token_ids;
+    r->return_ids = job->params.return_token_ids;
     osp_request_prompt(job->choices[0].request, &r->prompt, &r->n_prompt);
-    if (i == 0 && r->tells_ids)
-        reply_take_prompt(r->room, "", 0, r->n_prompt);
+    if (i == 0 && r->return_ids)
+        reply_reserve_prompt(r->budget, "", 0, r->n_prompt);
 }
 
 static void chat_begin(struct job *job, struct buf *out)
@@ -96,12 +96,12 @@ static void begin_choices(const struct job *job, struct buf *out)
     }
 }
 
-static bool chat_hear(struct job *job, int i, const struct osp_event *event, struct buf *out)
+static bool chat_on_event(struct job *job, int i, const struct osp_event *event, struct buf *out)
 {
     struct reply *r = &((struct chat_state *)job->state)->replies[i];
 
     if (!job->params.stream)
-        return reply_keep(r, event);
+        return reply_append(r, event);
     r->extras.usage = job_usage(job);
     if (job->n_choices > 1 && !r->began && event->kind != OSP_EVENT_NONE &&
         event->kind != OSP_EVENT_ERROR)
@@ -118,7 +118,7 @@ static void chat_end(struct job *job, struct buf *out)
     if (job->params.stream)
         reply_stream_end(&s->replies->head, &s->replies->extras, &usage, out);
     else
-        reply_whole(s->replies, s->n_replies, &usage, out);
+        reply_full(s->replies, s->n_replies, &usage, out);
 }
 
 static void chat_put_error(struct job *job, struct buf *out, const char *error_json)
@@ -144,7 +144,7 @@ static const struct job_kind CHAT = {
     .state_bytes = sizeof(struct chat_state),
     .submit = chat_submit,
     .begin = chat_begin,
-    .hear = chat_hear,
+    .on_event = chat_on_event,
     .end = chat_end,
     .put_error = chat_put_error,
     .release = chat_release,

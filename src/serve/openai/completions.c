@@ -14,10 +14,10 @@
 #include "serve/reply/text_reply.h"
 
 enum {
-    PROMPTS_MAX = 64,        /* of a request */
-    ALL_CHOICES_MAX = 128,   /* of all its prompts */
-    LOGPROBS_MAX = 5,        /* as OpenAI's */
-    ANSWER_TOKENS_USUAL = 16 /* likewise, when neither request nor server say */
+    PROMPTS_MAX = 64,          /* of a request */
+    ALL_CHOICES_MAX = 128,     /* of all its prompts */
+    LOGPROBS_MAX = 5,          /* as OpenAI's */
+    ANSWER_TOKENS_DEFAULT = 16 /* likewise, when neither request nor server say */
 };
 
 struct prompt {
@@ -30,7 +30,7 @@ struct prompt {
 struct completions {
     struct prompt *prompts; /* (n_prompts) owned */
     int n_prompts;
-    bool echo, shows_specials, plain_prompt;
+    bool echo, show_special, plain_prompt;
     int best_of;  /* 0: not said */
     int truncate; /* prompts to so many tokens at their end; 0: not said; -1: to what fits */
     struct reply_head head;
@@ -94,7 +94,7 @@ static enum osp_status read_skip_specials(struct request_params *p, const char *
                                           const json_t *v)
 {
     (void)field;
-    ((struct completions *)p->own)->shows_specials = !json_is_true(v);
+    ((struct completions *)p->own)->show_special = !json_is_true(v);
     return OSP_OK;
 }
 
@@ -107,8 +107,8 @@ static enum osp_status read_parse_special(struct request_params *p, const char *
 }
 
 static const struct field FIELDS[] = {
-    FIELD_NEEDED_ROW(
-        "prompt", FOR_COMPLETIONS, PROMPTS_MAX, field_no_matter,
+    FIELD_REQUIRED_ROW(
+        "prompt", FOR_COMPLETIONS, PROMPTS_MAX, field_ignored,
         "{'anyOf':[{'type':'string','minLength':1},"
         "{'type':'array','minItems':1,'maxItems':#,'items':{'type':'string',"
         "'minLength':1}},"
@@ -116,23 +116,23 @@ static const struct field FIELDS[] = {
         "{'type':'array','minItems':1,'maxItems':#,'items':{'type':'array',"
         "'minItems':1,'items':" FIELD_SCHEMA_TOKEN "}}]}",
         "What is continued: a text, a list of them, token ids, or a list of such lists."),
-    FIELD_READ_ROW("max_tokens", FOR_COMPLETIONS, FIELD_WHOLE, 0, INT_MAX, read_max_tokens, NULL,
+    FIELD_READ_ROW("max_tokens", FOR_COMPLETIONS, FIELD_INT, 0, INT_MAX, read_max_tokens, NULL,
                    "Of the answer; 0, for the prompt alone, only with echo or prompt_logprobs."),
     FIELD_READ_ROW("truncate_prompt_tokens", FOR_COMPLETIONS, FIELD_OTHER, 0, 0, read_truncate,
                    "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
                    "Only so many tokens at a prompt's end are used; -1: as many as fit, at least "
                    "half of the context."),
-    FIELD_READ_ROW("echo", FOR_COMPLETIONS, FIELD_FLAG, 0, 0, read_echo, NULL,
+    FIELD_READ_ROW("echo", FOR_COMPLETIONS, FIELD_BOOL, 0, 0, read_echo, NULL,
                    "The text begins with the prompt."),
-    FIELD_READ_ROW("logprobs", FOR_COMPLETIONS, FIELD_WHOLE, 0, LOGPROBS_MAX, read_logprobs, NULL,
+    FIELD_READ_ROW("logprobs", FOR_COMPLETIONS, FIELD_INT, 0, LOGPROBS_MAX, read_logprobs, NULL,
                    "Log-probabilities of the tokens, and of so many of the likeliest."),
-    FIELD_READ_ROW("best_of", FOR_COMPLETIONS, FIELD_WHOLE, 1, CHOICES_MAX, read_best_of, NULL,
+    FIELD_READ_ROW("best_of", FOR_COMPLETIONS, FIELD_INT, 1, CHOICES_MAX, read_best_of, NULL,
                    "The same as n, or left out: answers are not ranked."),
     FIELD_OTHER_ROW("suffix", FOR_COMPLETIONS, read_suffix, "{'type':'string','maxLength':0}",
                     "Must be empty: gpt-oss does not fill in the middle."),
-    FIELD_READ_ROW("skip_special_tokens", FOR_COMPLETIONS, FIELD_FLAG, 0, 0, read_skip_specials,
+    FIELD_READ_ROW("skip_special_tokens", FOR_COMPLETIONS, FIELD_BOOL, 0, 0, read_skip_specials,
                    NULL, "false: control tokens in the answer show as their text."),
-    FIELD_READ_ROW("parse_special", FOR_COMPLETIONS, FIELD_FLAG, 0, 0, read_parse_special, NULL,
+    FIELD_READ_ROW("parse_special", FOR_COMPLETIONS, FIELD_BOOL, 0, 0, read_parse_special, NULL,
                    "false: the texts of control tokens in a prompt are ordinary text."),
 };
 
@@ -140,7 +140,7 @@ static const struct field FIELDS[] = {
 
 static const struct osp_tokenizer *tokenizer_of(const struct job *job)
 {
-    return osp_model_tokenizer(job->server->loading.made.model);
+    return osp_model_tokenizer(job->server->loading.result.model);
 }
 
 static enum osp_status read_ids(struct prompt *p, const char *name, const json_t *list,
@@ -173,7 +173,7 @@ static int fitting_tokens(const struct job *job)
 {
     const int context = job->server->info.context_tokens_max,
               given = job->params.options.tokens_max;
-    const int answer = given > 0 ? given : ANSWER_TOKENS_USUAL;
+    const int answer = given > 0 ? given : ANSWER_TOKENS_DEFAULT;
 
     return answer < context / 2 ? context - answer : context - context / 2;
 }
@@ -247,7 +247,7 @@ static enum osp_status read_prompts(struct job *job, const json_t *v)
 }
 
 /* What one field alone does not show. */
-static enum osp_status check_together(const struct job *job)
+static enum osp_status check_combination(const struct job *job)
 {
     const struct completions *c = job->state;
     const int n = job->params.n_choices > 0 ? job->params.n_choices : 1;
@@ -257,7 +257,7 @@ static enum osp_status check_together(const struct job *job)
     if (c->n_prompts * n > ALL_CHOICES_MAX)
         return fail(OSP_EINVAL, "n: %d answers to each of %d prompts, the limit is %d in all", n,
                     c->n_prompts, ALL_CHOICES_MAX);
-    if (job->params.options.prompt_only && !c->echo && !job->params.prompt_scores)
+    if (job->params.options.prompt_only && !c->echo && !job->params.wants_prompt_logprobs)
         return fail(OSP_EINVAL, "max_tokens: must be from 1 to %d, or 0 with echo", INT_MAX);
     if (job->params.options.prompt_only && job->params.options.tokens_min > 0)
         return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, 0",
@@ -272,9 +272,9 @@ static enum osp_status submit(struct job *job)
     enum osp_status st;
 
     TRY(job_refuse(job, read_prompts(job, json_object_get(job->json, "prompt"))));
-    TRY(check_together(job));
+    TRY(check_combination(job));
     opt->raw = true;
-    opt->no_control_text = !c->shows_specials;
+    opt->no_control_text = !c->show_special;
     if (c->echo && opt->logprobs) {
         opt->prompt_logprobs = true;
         if (opt->top_prompt_logprobs < opt->top_logprobs)
@@ -282,7 +282,7 @@ static enum osp_status submit(struct job *job)
     }
     if (opt->tokens_max == 0)
         opt->tokens_max =
-            opt->tokens_min > ANSWER_TOKENS_USUAL ? opt->tokens_min : ANSWER_TOKENS_USUAL;
+            opt->tokens_min > ANSWER_TOKENS_DEFAULT ? opt->tokens_min : ANSWER_TOKENS_DEFAULT;
     for (int i = 0; i < c->n_prompts; i++)
         TRY(job_add_tokens(job, c->prompts[i].ids, c->prompts[i].n_ids));
 out:
@@ -302,19 +302,19 @@ static void begin_choice(struct job *job, int i)
     r->extras = job->params.extras;
     r->options = &job->params.options;
     r->request = job->choices[i].request;
-    r->room = job->params.stream ? NULL : &job->room;
+    r->budget = job->params.stream ? NULL : &job->budget;
     r->tokens = tokenizer_of(job);
-    r->n_top_prompt = job->params.prompt_scores ? job->params.n_top_prompt : -1;
-    r->has_prompt_scores = c->echo && job->params.options.logprobs;
+    r->n_prompt_logprobs = job->params.wants_prompt_logprobs ? job->params.n_prompt_logprobs : -1;
+    r->has_prompt_logprob = c->echo && job->params.options.logprobs;
     if (job->params.options.logprobs)
         r->tokenizer = r->tokens;
-    r->tells_ids = job->params.return_token_ids;
+    r->return_ids = job->params.return_token_ids;
     r->prompt = prompt->ids;
     r->n_prompt = prompt->n_ids;
     if (c->echo)
         text_reply_echo(r, prompt->text, prompt->n_bytes);
-    reply_take_prompt(r->room, c->echo ? prompt->text : "", c->echo ? prompt->n_bytes : 0,
-                      r->tells_ids ? prompt->n_ids : 0);
+    reply_reserve_prompt(r->budget, c->echo ? prompt->text : "", c->echo ? prompt->n_bytes : 0,
+                         r->return_ids ? prompt->n_ids : 0);
 }
 
 static void begin(struct job *job, struct buf *out)
@@ -329,12 +329,12 @@ static void begin(struct job *job, struct buf *out)
         begin_choice(job, i);
 }
 
-static bool hear(struct job *job, int i, const struct osp_event *event, struct buf *out)
+static bool on_event(struct job *job, int i, const struct osp_event *event, struct buf *out)
 {
     struct completions *c = job->state;
     struct text_reply *r = &c->replies[i];
 
-    if (!text_reply_keep(r, event))
+    if (!text_reply_append(r, event))
         return false;
     if (!job->params.stream)
         return true;
@@ -351,7 +351,7 @@ static void end(struct job *job, struct buf *out)
     if (job->params.stream)
         reply_stream_end(&c->head, &job->params.extras, &usage, out);
     else
-        text_reply_whole(c->replies, c->n_replies, &c->head, &usage, out);
+        text_reply_full(c->replies, c->n_replies, &c->head, &usage, out);
 }
 
 static void put_error(struct job *job, struct buf *out, const char *error_json)
@@ -382,7 +382,7 @@ static const struct job_kind COMPLETIONS = {
     .state_bytes = sizeof(struct completions),
     .submit = submit,
     .begin = begin,
-    .hear = hear,
+    .on_event = on_event,
     .end = end,
     .put_error = put_error,
     .release = release,

@@ -8,7 +8,7 @@
 #include "serve/fields/json_kwargs.h"
 
 /* As a body that says nothing else: chats are read in one place. */
-static enum osp_status take_kwargs(struct osp_chat *chat, json_t *kwargs)
+static enum osp_status read_kwargs(struct osp_chat *chat, json_t *kwargs)
 {
     json_t *body = NULL;
     char *json = NULL;
@@ -28,13 +28,14 @@ out:
     return st;
 }
 
-static void take_date(struct server *s, const json_t *date)
+static void read_date(struct server *s, const json_t *date)
 {
     if (json_is_string(date)) /* that it is one was checked */
-        snprintf(s->style.date, sizeof s->style.date, "%s", json_string_value(date));
+        snprintf(s->chat_defaults.date, sizeof s->chat_defaults.date, "%s",
+                 json_string_value(date));
 }
 
-static void name_ignored(const json_t *kwargs)
+static void warn_ignored(const json_t *kwargs)
 {
     const char *name;
     json_t *v;
@@ -48,7 +49,7 @@ static void name_ignored(const json_t *kwargs)
 }
 
 /* What the options say, the ones of osprey's own last; checked by a conversation that nobody has. */
-static enum osp_status take_options(struct server *s, struct osp_chat *chat)
+static enum osp_status read_options(struct server *s, struct osp_chat *chat)
 {
     const struct serve_options *opt = &s->opt;
     json_t *kwargs = NULL;
@@ -56,31 +57,31 @@ static enum osp_status take_options(struct server *s, struct osp_chat *chat)
 
     if (opt->template_kwargs) {
         kwargs = json_loads(opt->template_kwargs, JSON_REJECT_DUPLICATES, NULL);
-        st = take_kwargs(chat, kwargs);
+        st = read_kwargs(chat, kwargs);
         if (st != OSP_OK)
-            TRY(fail_within(st, "--chat-template-kwargs"));
-        take_date(s, json_object_get(kwargs, "current_date"));
-        name_ignored(kwargs);
+            TRY(fail_prefix(st, "--chat-template-kwargs"));
+        read_date(s, json_object_get(kwargs, "current_date"));
+        warn_ignored(kwargs);
     }
     if (opt->effort && (st = osp_chat_set_effort(chat, opt->effort)) != OSP_OK)
-        TRY(fail_within(st, "--reasoning-effort"));
+        TRY(fail_prefix(st, "--reasoning-effort"));
     if (opt->date && (st = osp_chat_set_date(chat, opt->date)) != OSP_OK)
-        TRY(fail_within(st, "--current-date"));
+        TRY(fail_prefix(st, "--current-date"));
     if (opt->date)
-        snprintf(s->style.date, sizeof s->style.date, "%s", opt->date);
+        snprintf(s->chat_defaults.date, sizeof s->chat_defaults.date, "%s", opt->date);
 out:
     json_decref(kwargs);
     return st;
 }
 
-enum osp_status conversation_style(struct server *s)
+enum osp_status conversation_defaults(struct server *s)
 {
     struct osp_chat *chat = osp_chat_new();
     enum osp_status st;
 
-    s->style = (struct chat_style){.date = "today"};
-    TRY(take_options(s, chat));
-    s->style.effort = osp_chat_effort(chat);
+    s->chat_defaults = (struct chat_defaults){.date = "today"};
+    TRY(read_options(s, chat));
+    s->chat_defaults.effort = osp_chat_effort(chat);
 out:
     osp_chat_free(chat);
     return st;
@@ -92,8 +93,8 @@ enum osp_status conversation_new(struct osp_chat **out, const struct server *s)
     enum osp_status st;
 
     *out = NULL;
-    TRY(osp_chat_set_effort(chat, s->style.effort));
-    TRY(osp_chat_set_date(chat, s->style.date));
+    TRY(osp_chat_set_effort(chat, s->chat_defaults.effort));
+    TRY(osp_chat_set_date(chat, s->chat_defaults.date));
     *out = chat;
     chat = NULL;
 out:

@@ -9,7 +9,7 @@
 
 /* Sets s->style from --reasoning-effort, --current-date and --chat-template-kwargs; errors begin with the option. Names
  * the keys that mean nothing here in the log. */
-CHECKED enum osp_status conversation_style(struct server *s);
+CHECKED enum osp_status conversation_defaults(struct server *s);
 
 /* A new conversation as the server's options say, and one that is read from a request's body. */
 CHECKED enum osp_status conversation_new(struct osp_chat **out, const struct server *s);

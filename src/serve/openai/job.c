@@ -9,8 +9,8 @@
 
 enum {
     OUT_BYTES_MAX = REPLY_BYTES_MAX,
-    HEAR_BYTES_MAX = 128 << 10, /* of one stream in one go */
-    HEAR_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
+    POLL_BYTES_MAX = 128 << 10, /* of one stream in one go */
+    POLL_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10
 };
 
@@ -28,7 +28,7 @@ static void job_free(struct job *job)
     for (int i = 0; i < job->n_choices; i++)
         osp_request_close(job->choices[i].request);
     job->kind->release(job);
-    job_forget_kept(job);
+    job_uncount_buffered(job);
     free(job->choices);
     free(job->state);
     request_params_release(&job->params);
@@ -42,13 +42,13 @@ static void job_cancel(struct job *job)
         osp_cancel(job->choices[i].request);
 }
 
-static void job_gone(void *ctx)
+static void job_on_close(void *ctx)
 {
     struct job *job = ctx;
 
     job->x = NULL;
-    atomic_store(&job->is_gone, true);
-    if (job->heard)
+    atomic_store(&job->is_client_gone, true);
+    if (job->is_polled)
         job_cancel(job);
     else
         http_work_cancel(job->work);
@@ -58,12 +58,12 @@ static void job_link(struct job *job)
 {
     struct server *s = job->server;
 
-    job->heard = true;
+    job->is_polled = true;
     job->next = s->jobs;
     if (job->next)
         job->next->prev = job;
     s->jobs = job;
-    http_hold(s->http);
+    http_ref(s->http);
 }
 
 static void job_end(struct job *job)
@@ -76,10 +76,10 @@ static void job_end(struct job *job)
         s->jobs = job->next;
     if (job->next)
         job->next->prev = job->prev;
-    if (s->hear_next == job)
-        s->hear_next = job->next;
+    if (s->poll_next == job)
+        s->poll_next = job->next;
     job_free(job);
-    http_unhold(s->http);
+    http_unref(s->http);
 }
 
 static void note_usage(const struct job *job, enum osp_finish finish, const struct osp_usage *u)
@@ -124,7 +124,7 @@ struct osp_usage job_usage(const struct job *job)
         const struct osp_usage *u = &c->usage;
         struct osp_usage now;
 
-        if (!c->is_over) {
+        if (!c->is_finished) {
             osp_request_usage(c->request, &now);
             u = &now;
         }
@@ -145,7 +145,7 @@ struct osp_usage job_usage(const struct job *job)
 }
 
 /* Of a whole answer that has overflown its buffer. */
-static void set_unsendable(struct job *job, const struct buf *out)
+static void set_overflow_error(struct job *job, const struct buf *out)
 {
     if (!out->no_memory)
         job_set_too_large(job);
@@ -153,10 +153,10 @@ static void set_unsendable(struct job *job, const struct buf *out)
         api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
 }
 
-static void answer_whole(struct job *job, struct buf *out)
+static void answer_full(struct job *job, struct buf *out)
 {
     if (out->overflow) {
-        set_unsendable(job, out);
+        set_overflow_error(job, out);
         api_error_respond(job->x, &job->error);
         return;
     }
@@ -177,7 +177,7 @@ static void answer_done(struct job *job, struct buf *out)
         if (job->x)
             http_stream_end(x);
     } else {
-        answer_whole(job, out);
+        answer_full(job, out);
     }
     job->x = NULL;
 }
@@ -190,7 +190,7 @@ static void fail_all(struct job *job, struct buf *out)
 }
 
 /* There was no memory for a piece of the stream: none of it is sent, and the client is told. */
-static void fail_torn(struct job *job, struct buf *out)
+static void fail_no_memory(struct job *job, struct buf *out)
 {
     buf_clear(out);
     api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
@@ -198,36 +198,36 @@ static void fail_torn(struct job *job, struct buf *out)
 }
 
 /* The answer is as long as it may be: this choice ends as at max_tokens. What it has is whole. */
-static void end_at_limit(struct job *job, struct job_choice *c, struct buf *out)
+static void finish_at_limit(struct job *job, struct job_choice *c, struct buf *out)
 {
     struct osp_event done = {
         .kind = OSP_EVENT_DONE, .finish = OSP_FINISH_LENGTH, .is_cut = true, .stop_token = -1};
 
     osp_cancel(c->request);
     osp_request_usage(c->request, &done.usage);
-    c->is_over = true;
-    job->n_over++;
+    c->is_finished = true;
+    job->n_finished++;
     c->finish = done.finish;
     c->usage = done.usage;
-    if (!job->kind->hear(job, (int)(c - job->choices), &done, out))
-        fail_torn(job, out);
+    if (!job->kind->on_event(job, (int)(c - job->choices), &done, out))
+        fail_no_memory(job, out);
 }
 
 /* No room for an event, or no memory. What comes with a choice's first event is of the prompt. */
 static void refuse_event(struct job *job, struct job_choice *c, bool is_first, struct buf *out)
 {
-    if (!job->room.is_full) {
-        fail_torn(job, out);
+    if (!job->budget.is_exhausted) {
+        fail_no_memory(job, out);
     } else if (is_first && job->params.options.prompt_logprobs) {
         job_set_too_large(job);
         fail_all(job, out);
     } else {
-        end_at_limit(job, c, out);
+        finish_at_limit(job, c, out);
     }
 }
 
-static void take_event(struct job *job, struct job_choice *c, const struct osp_event *event,
-                       bool is_first, struct buf *out)
+static void forward_event(struct job *job, struct job_choice *c, const struct osp_event *event,
+                          bool is_first, struct buf *out)
 {
     if (event->kind == OSP_EVENT_ERROR) {
         api_error_from_status(&job->error, event->status, event->text ? event->text : "");
@@ -236,41 +236,41 @@ static void take_event(struct job *job, struct job_choice *c, const struct osp_e
         /* by nobody here: the engine closes */
         unavailable_closing(job->server, &job->error);
         fail_all(job, out);
-    } else if (!job->kind->hear(job, (int)(c - job->choices), event, out)) {
+    } else if (!job->kind->on_event(job, (int)(c - job->choices), event, out)) {
         refuse_event(job, c, is_first, out);
     } else if (out->overflow) {
-        fail_torn(job, out);
+        fail_no_memory(job, out);
     }
 }
 
 /* One event; the last of the last choice ends the answer. */
-static void job_take(struct job *job, struct job_choice *c, const struct osp_event *event,
-                     struct buf *out)
+static void job_on_event(struct job *job, struct job_choice *c, const struct osp_event *event,
+                         struct buf *out)
 {
     const bool is_first = !c->has_begun;
 
     if (is_first) /* it waits no more */
         count_unanswered(job, job->n_unanswered - 1);
     c->has_begun = true;
-    c->is_over = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
-    job->n_over += c->is_over;
+    c->is_finished = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
+    job->n_finished += c->is_finished;
     if (event->kind == OSP_EVENT_DONE) {
         c->finish = event->finish;
         c->usage = event->usage;
     }
     if (job->x)
-        take_event(job, c, event, is_first, out);
-    if (job->x && !job_count_kept(job))
+        forward_event(job, c, event, is_first, out);
+    if (job->x && !job_count_buffered(job))
         fail_all(job, out);
-    if (job->x && job->n_over == job->n_choices)
+    if (job->x && job->n_finished == job->n_choices)
         answer_done(job, out);
 }
 
 /* The engine has no (more) events for it. */
 static void job_fail(struct job *job, struct job_choice *c, enum osp_status st, struct buf *out)
 {
-    c->is_over = true;
-    job->n_over++;
+    c->is_finished = true;
+    job->n_finished++;
     if (!job->x)
         return;
     api_error_from_status(&job->error, st, osp_error());
@@ -278,21 +278,21 @@ static void job_fail(struct job *job, struct job_choice *c, enum osp_status st, 
 }
 
 /* Takes what the engine has for a choice; false: it has more. */
-static bool choice_hear(struct job *job, struct job_choice *c, struct buf *out)
+static bool choice_poll(struct job *job, struct job_choice *c, struct buf *out)
 {
     struct osp_event event;
     enum osp_status st;
 
-    while (!c->is_over && out->size_bytes < HEAR_BYTES_MAX) {
+    while (!c->is_finished && out->size_bytes < POLL_BYTES_MAX) {
         st = osp_next_event(c->request, 0, &event);
         if (st == OSP_ETIMEOUT)
             return true;
         if (st == OSP_OK)
-            job_take(job, c, &event, out);
+            job_on_event(job, c, &event, out);
         else
             job_fail(job, c, st, out);
     }
-    return c->is_over;
+    return c->is_finished;
 }
 
 static void begin_answer(struct job *job)
@@ -310,7 +310,7 @@ static void begin_answer(struct job *job)
         http_stream_set_ping(job->x, ": ping\n\n");
     if (job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
-    if (!job->params.stream && job->room.is_full) { /* of the prompts */
+    if (!job->params.stream && job->budget.is_exhausted) { /* of the prompts */
         job_set_too_large(job);
         fail_all(job, &out);
     }
@@ -348,50 +348,50 @@ static bool job_begin(struct job *job)
     return true;
 }
 
-/* Takes what the engine has for this job, and writes it in one piece. After HEAR_BYTES_MAX it is the
+/* Takes what the engine has for this job, and writes it in one piece. After POLL_BYTES_MAX it is the
  * others' turn. */
-static void job_hear(struct job *job)
+static void job_poll(struct job *job)
 {
-    bool all_heard = true;
+    bool all_ok = true;
     struct buf out;
 
     if (!job->has_begun && !job_begin(job))
         return;
     buf_init(&out, OUT_BYTES_MAX);
     for (int i = 0; i < job->n_choices; i++)
-        all_heard = choice_hear(job, &job->choices[i], &out) && all_heard;
-    if (job->n_over < job->n_choices && job->x && out.size_bytes > 0)
+        all_ok = choice_poll(job, &job->choices[i], &out) && all_ok;
+    if (job->n_finished < job->n_choices && job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
     if (job->n_choices == 0 && job->x)
         answer_done(job, &out);
-    if (!all_heard)
+    if (!all_ok)
         http_wake(job->server->http);
     buf_release(&out);
-    if (job->n_over == job->n_choices)
+    if (job->n_finished == job->n_choices)
         job_end(job);
 }
 
 /* In turns, so that thousands of streams do not keep the loop from everybody else. What the engine has
  * told meanwhile is looked for in one more pass. */
-void jobs_hear(struct server *s)
+void jobs_poll(struct server *s)
 {
-    uint64_t end_ns = clock_ns() + HEAR_NS_MAX;
-    struct job *job = s->hear_next ? s->hear_next : s->jobs;
-    bool again = s->hear_next != NULL;
+    uint64_t end_ns = clock_ns() + POLL_NS_MAX;
+    struct job *job = s->poll_next ? s->poll_next : s->jobs;
+    bool again = s->poll_next != NULL;
 
     while (job && clock_ns() < end_ns) {
         struct job *next = job->next;
 
-        job_hear(job);
+        job_poll(job);
         job = next;
     }
-    s->hear_next = job;
+    s->poll_next = job;
     if (job || again)
         http_wake(s->http);
 }
 
 /* Told at once, and not when the engine has obeyed: its step may be the reason. */
-static void job_cut(struct job *job, const struct api_error *why)
+static void job_abort(struct job *job, const struct api_error *why)
 {
     struct buf out;
 
@@ -410,7 +410,7 @@ void jobs_cancel(struct server *s)
 
     unavailable_closing(s, &e);
     for (struct job *job = s->jobs; job; job = job->next)
-        job_cut(job, &e);
+        job_abort(job, &e);
 }
 
 void jobs_tick(struct server *s)
@@ -425,9 +425,9 @@ void jobs_tick(struct server *s)
     for (struct job *job = s->jobs; job; job = job->next) {
         if (now_ns < job->deadline_ns)
             continue;
-        s->n_over_time += job->x != NULL;
+        s->n_timed_out += job->x != NULL;
         job->deadline_ns = UINT64_MAX;
-        job_cut(job, &e);
+        job_abort(job, &e);
     }
 }
 
@@ -462,7 +462,7 @@ static void job_submitted(void *ctx)
     }
     count_unanswered(job, job->status == OSP_OK ? job->n_choices : 0);
     if (job->status == OSP_OK &&
-        admission_was_too_much(job->server, job->caller.key_index, job->n_unanswered, &job->error))
+        admission_exceeded(job->server, job->caller.key_index, job->n_unanswered, &job->error))
         job->status = OSP_EBUSY;
     if (job->status != OSP_OK) {
         if (job->error.http_status == 429)
@@ -475,7 +475,7 @@ static void job_submitted(void *ctx)
     job_link(job);
     if (!job->x)
         job_cancel(job);
-    job_hear(job);
+    job_poll(job);
 }
 
 /* ---- the start ---- */
@@ -520,13 +520,13 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     caller_init(&job->caller, x);
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     job->deadline_ns = deadline_of(s);
-    job_room_init(job);
+    job_budget_init(job);
     job->status = OSP_ECANCELED; /* unless the worker thread comes to it */
-    atomic_init(&job->is_gone, false);
+    atomic_init(&job->is_client_gone, false);
     count_unanswered(job, 1);
     s->n_submitting++;
     if (kind->open)
         kind->open(job);
-    http_exchange_on_gone(x, job_gone, job);
+    http_exchange_on_close(x, job_on_close, job);
     job->work = http_work(s->http, job_work, job_submitted, job);
 }

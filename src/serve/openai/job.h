@@ -3,7 +3,7 @@
  * stepped, whole or streamed (job.c), until the last choice is done, the client has gone or the time is up. What
  * differs is a struct job_kind: how the body becomes requests, and how events become JSON.
  *
- * The worker thread and the loop never have a job at the same time, but for is_gone. */
+ * The worker thread and the loop never have a job at the same time, but for is_client_gone. */
 #ifndef SERVE_OPENAI_JOB_H
 #define SERVE_OPENAI_JOB_H
 
@@ -13,7 +13,7 @@
 #include "serve/core/caller.h"
 #include "serve/http/errors.h"
 #include "serve/fields/json_fields.h"
-#include "serve/fields/json_in.h"
+#include "serve/fields/request_params.h"
 #include "serve/reply/reply.h"
 #include "serve/core/server.h"
 
@@ -36,8 +36,8 @@ struct job_kind {
      * writes is what a stream begins with. */
     void (*begin)(struct job *job, struct buf *out);
     /* An event of choices[i], DONE too: bytes of the stream, or kept for the whole answer. No ERROR, and
-     * no DONE that is canceled. False: there is no room for it (job->room.is_full) or no memory. */
-    bool (*hear)(struct job *job, int i, const struct osp_event *event, struct buf *out);
+     * no DONE that is canceled. False: there is no room for it (job->room.is_exhausted) or no memory. */
+    bool (*on_event)(struct job *job, int i, const struct osp_event *event, struct buf *out);
     /* All choices are done: the whole answer, or what a stream ends with. */
     void (*end)(struct job *job, struct buf *out);
     /* {"error":...} in the middle of a stream, which ends with it. */
@@ -49,7 +49,7 @@ struct job_choice {
     struct osp_request *request; /* NULL: not submitted */
     bool same_prompt;            /* as the choice before it: usage counts it once */
     bool has_begun;              /* it has given an event; */
-    bool is_over;                /* its last one */
+    bool is_finished;            /* its last one */
     enum osp_finish finish;      /* of one that is done */
     struct osp_usage usage;
 };
@@ -64,20 +64,20 @@ struct job {
     size_t n_body_bytes;
     json_t *json; /* the body, an object; the worker thread's alone */
     struct request_params params;
-    struct answer_room room;    /* of a whole answer */
-    size_t prompt_bytes;        /* that it will have of the prompts, at least */
-    size_t n_kept_bytes;        /* of it, so far: as server->n_kept_bytes counts them */
-    struct job_choice *choices; /* (n_choices) owned */
-    int n_choices, n_over;
-    int n_unanswered;       /* requests, as admission_count() knows them */
-    const char *effort;     /* that the conversation's prompt says; NULL: there is none */
-    enum osp_status status; /* of reading and submitting */
-    struct api_error error; /* http_status 0: not set */
-    uint64_t deadline_ns;   /* --request-time-limit; UINT64_MAX: none */
-    bool heard;             /* the worker is through with it: the requests are the loop's */
-    struct http_work *work; /* until then */
-    atomic_bool is_gone;    /* set by the loop for the worker: nobody waits for the answer */
-    bool has_begun;         /* and accepted: the answer's head may be sent */
+    struct answer_budget budget; /* of a whole answer */
+    size_t prompt_bytes;         /* that it will have of the prompts, at least */
+    size_t n_buffered_bytes;     /* of it, so far: as server->n_buffered_bytes counts them */
+    struct job_choice *choices;  /* (n_choices) owned */
+    int n_choices, n_finished;
+    int n_unanswered;           /* requests, as admission_count() knows them */
+    const char *effort;         /* that the conversation's prompt says; NULL: there is none */
+    enum osp_status status;     /* of reading and submitting */
+    struct api_error error;     /* http_status 0: not set */
+    uint64_t deadline_ns;       /* --request-time-limit; UINT64_MAX: none */
+    bool is_polled;             /* the worker is through with it: the requests are the loop's */
+    struct http_work *work;     /* until then */
+    atomic_bool is_client_gone; /* set by the loop for the worker: nobody waits for the answer */
+    bool has_begun;             /* and accepted: the answer's head may be sent */
     struct job *prev, *next;
 };
 
@@ -89,25 +89,25 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
 const char *job_model(const struct job *job);
 struct osp_usage job_usage(const struct job *job); /* of all choices, up to what was heard last */
 
-void jobs_hear(struct server *s);   /* the engine has news */
+void jobs_poll(struct server *s);   /* the engine has news */
 void jobs_cancel(struct server *s); /* the shutdown's time is up: end them with an error */
 void jobs_tick(struct server *s);   /* ends those whose time is up */
 void jobs_close(struct server *s);  /* after the loop: whatever is left */
 
-/* job_room.c */
-void job_room_init(struct job *job);
+/* job_budget.c */
+void job_budget_init(struct job *job);
 void job_set_too_large(struct job *job); /* the error: what was asked for does not fit */
 /* Counts what is kept of the answer. False: all answers take too much, and the error says so. */
-CHECKED bool job_count_kept(struct job *job);
-void job_forget_kept(struct job *job);
+CHECKED bool job_count_buffered(struct job *job);
+void job_uncount_buffered(struct job *job);
 
 /* ---- on the worker thread ---- */
 
-/* job_room.c: what the answer will have of this choice's prompt, beside that of those before.
+/* job_budget.c: what the answer will have of this choice's prompt, beside that of those before.
  * OSP_EINVAL: it cannot fit. */
 CHECKED enum osp_status job_check_prompt(struct job *job, const struct osp_request *request);
 
-/* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_gone is set. */
+/* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_client_gone is set. */
 void job_work(void *ctx);
 
 /* Adds params.n_choices requests for one prompt. The first has the seed that was given, the others those that

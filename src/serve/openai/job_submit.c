@@ -22,7 +22,7 @@ static enum osp_status check_model(const struct job *job)
 /* Between two steps that may take long. */
 static enum osp_status check_wanted(const struct job *job)
 {
-    return atomic_load(&job->is_gone) ? fail(OSP_ECANCELED, "the client has gone") : OSP_OK;
+    return atomic_load(&job->is_client_gone) ? fail(OSP_ECANCELED, "the client has gone") : OSP_OK;
 }
 
 /* Room for the choices of one more prompt. Gives the index of the first. */
@@ -120,7 +120,7 @@ void job_work(void *ctx)
     struct job *job = ctx;
     enum osp_status memory;
 
-    cancel_begin(&job->is_gone);
+    cancel_begin(&job->is_client_gone);
     json_budget_begin(json_budget_for(job->n_body_bytes));
     job->status = read_and_submit(job);
     json_decref(job->json);

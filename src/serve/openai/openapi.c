@@ -84,19 +84,19 @@ static void put_range(struct buf *out, const struct field *f, const char *type)
 static void put_type(struct buf *out, const struct field *f, int last_token)
 {
     switch (f->type) {
-    case FIELD_FLAG:
+    case FIELD_BOOL:
         buf_puts(out, "{\"type\":[\"boolean\",\"null\"]}");
         break;
-    case FIELD_WHOLE:
+    case FIELD_INT:
         put_range(out, f, "integer");
         break;
-    case FIELD_REAL:
+    case FIELD_FLOAT:
         put_range(out, f, "number");
         break;
     case FIELD_OTHER:
-        buf_puts(out, f->is_needed ? "" : "{\"anyOf\":[");
+        buf_puts(out, f->is_required ? "" : "{\"anyOf\":[");
         put_json(out, f->schema, f->max, last_token);
-        buf_puts(out, f->is_needed ? "" : ",{\"type\":\"null\"}]}");
+        buf_puts(out, f->is_required ? "" : ",{\"type\":\"null\"}]}");
         break;
     }
 }
@@ -127,7 +127,7 @@ static void put_body(struct buf *out, const struct route_doc *doc, int last_toke
     }
     buf_puts(out, "},\"required\":[");
     for (size_t i = 0; (f = fields_at(set, i)) != NULL; i++) {
-        if (!f->is_needed)
+        if (!f->is_required)
             continue;
         buf_puts(out, comma);
         reply_put_string(out, f->name);
@@ -152,7 +152,7 @@ static void put_content(struct buf *out, const char *type, const char *schema)
         buf_puts(out, ":{\"schema\":{\"type\":\"string\"}}");
 }
 
-static void put_good_answer(struct buf *out, const struct route_doc *doc, const char *text)
+static void put_success(struct buf *out, const struct route_doc *doc, const char *text)
 {
     buf_puts(out, "\"200\":{\"description\":");
     reply_put_string(out, text);
@@ -214,7 +214,7 @@ static void put_answers(struct buf *out, const struct route_doc *doc, const char
     const char *schema = doc->schema && strcmp(doc->schema, "Health") == 0 ? "Health" : "Error";
 
     buf_puts(out, "\"responses\":{");
-    put_good_answer(out, doc, text);
+    put_success(out, doc, text);
     for (size_t i = 0; i < sizeof ERRORS / sizeof ERRORS[0]; i++) {
         if (!applies(doc, ERRORS[i].to, ERRORS[i].status))
             continue;

@@ -17,7 +17,7 @@ enum { DETOKENIZED_IDS_MAX = 1 << 20 /* far above any context */ };
 
 static const struct osp_tokenizer *tokenizer_of(const struct token_job *job)
 {
-    return osp_model_tokenizer(job->server->loading.made.model);
+    return osp_model_tokenizer(job->server->loading.result.model);
 }
 
 /* What is to be encoded: the one of the three that is there, and its name. */
@@ -187,8 +187,8 @@ out:
 
 /* ---- routes ---- */
 
-#define OTHER(name, form, text) FIELD_OTHER_ROW(name, 0, field_no_matter, form, text)
-#define FLAG(name, text)        FIELD_READ_ROW(name, 0, FIELD_FLAG, 0, 0, field_no_matter, NULL, text)
+#define OTHER(name, form, text) FIELD_OTHER_ROW(name, 0, field_ignored, form, text)
+#define BOOL(name, text)        FIELD_READ_ROW(name, 0, FIELD_BOOL, 0, 0, field_ignored, NULL, text)
 
 static const struct field TOKENIZE_FIELDS[] = {
     OTHER("prompt", "{'type':'string'}",
@@ -196,17 +196,17 @@ static const struct field TOKENIZE_FIELDS[] = {
     OTHER("content", "{'type':'string'}", "Another name of prompt."),
     OTHER("messages", FIELD_SCHEMA_MESSAGES, "A conversation, as for a chat completion."),
     OTHER("tools", FIELD_SCHEMA_TOOLS, "Its functions."),
-    FLAG("parse_special", "The texts of control tokens become those."),
-    FLAG("return_token_strs", "The tokens' texts come too."),
+    BOOL("parse_special", "The texts of control tokens become those."),
+    BOOL("return_token_strs", "The tokens' texts come too."),
     OTHER("model", "{'type':'string'}", "The name of the model; left out, the one that is served."),
 };
 const struct field_set tokenize_fields = {
     .own = TOKENIZE_FIELDS, .n_own = sizeof TOKENIZE_FIELDS / sizeof TOKENIZE_FIELDS[0]};
 
 static const struct field DETOKENIZE_FIELDS[] = {
-    FIELD_NEEDED_ROW("tokens", 0, DETOKENIZED_IDS_MAX, field_no_matter,
-                     "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}",
-                     "Ids of tokens."),
+    FIELD_REQUIRED_ROW("tokens", 0, DETOKENIZED_IDS_MAX, field_ignored,
+                       "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}",
+                       "Ids of tokens."),
     OTHER("model", "{'type':'string'}", "The name of the model; left out, the one that is served."),
 };
 const struct field_set detokenize_fields = {
@@ -217,8 +217,8 @@ static const struct field_set *tokenize_fields_of(const json_t *body)
 {
     const json_t *messages = json_object_get(body, "messages");
     static const struct field CHAT_FIELDS[] = {
-        FLAG("parse_special", NULL),
-        FLAG("return_token_strs", NULL),
+        BOOL("parse_special", NULL),
+        BOOL("return_token_strs", NULL),
         OTHER("prompt", NULL, NULL),
         OTHER("content", NULL, NULL),
     };

@@ -25,7 +25,7 @@ void reply_init(struct reply *r, const char *model, bool streams)
                     model);
     buf_init(&r->reasoning, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->content, REPLY_TEXT_BYTES_MAX);
-    buf_init(&r->scores, REPLY_SCORES_BYTES_MAX);
+    buf_init(&r->logprobs_json, REPLY_LOGPROBS_BYTES_MAX);
     buf_init(&r->ids, REPLY_TEXT_BYTES_MAX);
 }
 
@@ -33,7 +33,7 @@ void reply_release(struct reply *r)
 {
     buf_release(&r->reasoning);
     buf_release(&r->content);
-    buf_release(&r->scores);
+    buf_release(&r->logprobs_json);
     buf_release(&r->ids);
     for (int i = 0; r->calls != NULL && i < r->n_calls; i++) {
         free(r->calls[i].id);
@@ -106,23 +106,24 @@ void reply_put_extras(struct buf *out, const struct reply_extras *e, const struc
 
 /* ---- a whole answer ---- */
 
-bool answer_room_take(struct answer_room *room, size_t n_bytes)
+bool answer_budget_reserve(struct answer_budget *budget, size_t n_bytes)
 {
-    if (room == NULL)
+    if (budget == NULL)
         return true;
-    if (n_bytes > room->left_bytes) {
-        room->is_full = true;
+    if (n_bytes > budget->free_bytes) {
+        budget->is_exhausted = true;
         return false;
     }
-    room->left_bytes -= n_bytes;
+    budget->free_bytes -= n_bytes;
     return true;
 }
 
-void reply_take_prompt(struct answer_room *room, const char *text, size_t n_bytes, size_t n_ids)
+void reply_reserve_prompt(struct answer_budget *budget, const char *text, size_t n_bytes,
+                          size_t n_ids)
 {
     enum { ID_BYTES = 7 }; /* six digits and a comma */
 
-    (void)!answer_room_take(room, buf_json_bytes(text, n_bytes) + n_ids * ID_BYTES);
+    (void)!answer_budget_reserve(budget, buf_json_bytes(text, n_bytes) + n_ids * ID_BYTES);
 }
 
 /* What the event's text takes of the answer's JSON. */
@@ -148,7 +149,7 @@ static size_t text_json_bytes(const struct osp_event *event)
 }
 
 /* A model may write any number of calls. */
-static bool keep_call(struct reply *r, const struct osp_event *event)
+static bool append_call(struct reply *r, const struct osp_event *event)
 {
     struct reply_call *call;
 
@@ -165,7 +166,7 @@ static bool keep_call(struct reply *r, const struct osp_event *event)
     return true;
 }
 
-static bool keep_arguments(struct reply *r, const struct osp_event *event)
+static bool append_arguments(struct reply *r, const struct osp_event *event)
 {
     struct reply_call *call = r->n_calls > 0 ? &r->calls[r->n_calls - 1] : NULL;
 
@@ -178,7 +179,7 @@ static bool keep_arguments(struct reply *r, const struct osp_event *event)
     return !call->arguments.overflow;
 }
 
-static bool keep_text(struct reply *r, const struct osp_event *event)
+static bool append_text(struct reply *r, const struct osp_event *event)
 {
     switch (event->kind) {
     case OSP_EVENT_REASONING:
@@ -186,9 +187,9 @@ static bool keep_text(struct reply *r, const struct osp_event *event)
     case OSP_EVENT_TEXT:
         return buf_append(&r->content, event->text, event->n_bytes);
     case OSP_EVENT_TOOL_CALL:
-        return keep_call(r, event);
+        return append_call(r, event);
     case OSP_EVENT_TOOL_ARGS:
-        return keep_arguments(r, event);
+        return append_arguments(r, event);
     case OSP_EVENT_DONE:
     case OSP_EVENT_NONE:
     case OSP_EVENT_ERROR:
@@ -197,19 +198,20 @@ static bool keep_text(struct reply *r, const struct osp_event *event)
     return true;
 }
 
-bool reply_keep(struct reply *r, const struct osp_event *event)
+bool reply_append(struct reply *r, const struct osp_event *event)
 {
-    const size_t n_scores = r->scores.size_bytes, n_ids = r->ids.size_bytes;
+    const size_t n_scores = r->logprobs_json.size_bytes, n_ids = r->ids.size_bytes;
     const bool is_done = event->kind == OSP_EVENT_DONE;
-    bool fits = reply_add_scores(&r->scores, r, event) && reply_add_ids(&r->ids, r, event);
+    bool fits = reply_add_logprobs(&r->logprobs_json, r, event) && reply_add_ids(&r->ids, r, event);
 
-    fits = fits &&
-           answer_room_take(r->room, r->scores.size_bytes - n_scores + r->ids.size_bytes - n_ids +
-                                         text_json_bytes(event)) &&
-           keep_text(r, event);
+    fits =
+        fits &&
+        answer_budget_reserve(r->budget, r->logprobs_json.size_bytes - n_scores +
+                                             r->ids.size_bytes - n_ids + text_json_bytes(event)) &&
+        append_text(r, event);
     if (!fits) {
-        buf_cut(&r->scores, n_scores);
-        buf_cut(&r->ids, n_ids);
+        buf_truncate(&r->logprobs_json, n_scores);
+        buf_truncate(&r->ids, n_ids);
     }
     if (is_done) {
         r->finish = fits ? event->finish : OSP_FINISH_LENGTH;
@@ -260,14 +262,14 @@ static void put_choice(struct buf *out, const struct reply *r)
 {
     buf_printf(out, "{\"index\":%d,\"message\":", r->index);
     put_message(out, r);
-    reply_put_scores(out, r, &r->scores);
+    reply_put_logprobs(out, r, &r->logprobs_json);
     buf_printf(out, ",\"finish_reason\":\"%s\"", osp_finish_text(r->finish));
     reply_put_stop_reason(out, &r->stop);
     reply_put_ids(out, r, &r->ids);
     buf_puts(out, "}");
 }
 
-void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out)
+void reply_full(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out)
 {
     reply_put_head(out, &r->head);
     for (int i = 0; i < n; i++) {
@@ -276,8 +278,8 @@ void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, st
     }
     buf_puts(out, "]");
     reply_put_prompt(out, r);
-    if (r->scored != NULL)
-        reply_put_prompt_scores(out, r->tokens, r->scored, r->n_top_prompt);
+    if (r->prompt_request != NULL)
+        reply_put_prompt_logprobs(out, r->tokens, r->prompt_request, r->n_prompt_logprobs);
     buf_puts(out, ",\"usage\":");
     reply_put_usage(out, usage);
     reply_put_timings(out, usage);

@@ -11,23 +11,24 @@ enum {
      * what is sent. 131,072 tokens of text are about 0.6 MB, each token with 20 top_logprobs is 2
      * KB. */
     REPLY_BYTES_MAX = 64 << 20,
-    REPLY_REST_BYTES =
+    REPLY_OVERHEAD_BYTES =
         1 << 20, /* of that: heads, usage, and what each choice has besides the model's output */
     REPLY_TEXT_BYTES_MAX =
         REPLY_BYTES_MAX, /* of each part of a choice; the answer's own limit comes first */
-    REPLY_SCORES_BYTES_MAX = REPLY_BYTES_MAX
+    REPLY_LOGPROBS_BYTES_MAX = REPLY_BYTES_MAX
 };
 
 /* By how much the JSON of an answer may still grow. Shared by its choices. */
-struct answer_room {
-    size_t left_bytes;
-    bool is_full; /* something did not fit */
+struct answer_budget {
+    size_t free_bytes;
+    bool is_exhausted; /* something did not fit */
 };
 
 /* False: there are not so many bytes left. room NULL: there is no limit. */
-CHECKED bool answer_room_take(struct answer_room *room, size_t n_bytes);
-/* For what an answer has of its prompt, text and ids: room->is_full where it does not fit. */
-void reply_take_prompt(struct answer_room *room, const char *text, size_t n_bytes, size_t n_ids);
+CHECKED bool answer_budget_reserve(struct answer_budget *budget, size_t n_bytes);
+/* For what an answer has of its prompt, text and ids: room->is_exhausted where it does not fit. */
+void reply_reserve_prompt(struct answer_budget *budget, const char *text, size_t n_bytes,
+                          size_t n_ids);
 
 /* What every answer, and every chunk of one, begins with. */
 struct reply_head {
@@ -64,23 +65,23 @@ struct reply {
     int index; /* of the choice; set after reply_init() */
     bool streams;
     struct reply_extras extras;
-    struct answer_room
-        *room;  /* of a whole answer, set after reply_init(); borrowed; NULL: no limit */
-    bool began; /* the first chunk, which names the role, is out */
+    struct answer_budget
+        *budget; /* of a whole answer, set after reply_init(); borrowed; NULL: no limit */
+    bool began;  /* the first chunk, which names the role, is out */
     struct buf reasoning, content; /* of a whole answer */
     /* What is told besides, if it is asked for: set after reply_init(), borrowed. */
     const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not */
-    bool tells_ids;
-    const int32_t *prompt; /* (n_prompt) with tells_ids */
+    bool return_ids;
+    const int32_t *prompt; /* (n_prompt) with return_ids */
     size_t n_prompt;
-    struct buf scores, ids;                    /* of a whole answer, as JSON without brackets */
+    struct buf logprobs_json, ids;             /* of a whole answer, as JSON without brackets */
     enum osp_finish finish;                    /* of a whole answer, once it is done */
     struct stop_reason stop;                   /* likewise */
     const struct osp_request_options *options; /* of the request; borrowed; NULL: the usual ones */
     const struct osp_request
-        *scored; /* whose prompt's scores are told; borrowed; NULL: they are not */
+        *prompt_request; /* whose prompt's scores are told; borrowed; NULL: they are not */
     const struct osp_tokenizer *tokens; /* with `scored` */
-    int n_top_prompt;                   /* with so many of the likeliest */
+    int n_prompt_logprobs;              /* with so many of the likeliest */
     struct reply_call *calls;           /* (n_calls) of a whole answer; owned */
     size_t n_calls_max;                 /* that there is room for */
     int n_calls;
@@ -102,11 +103,11 @@ void reply_stream_end(const struct reply_head *head, const struct reply_extras *
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
-/* Keeps an event for reply_whole(). False: there is no room for it (room->is_full) or no memory,
+/* Keeps an event for reply_full(). False: there is no room for it (room->is_exhausted) or no memory,
  * and nothing of it is kept. DONE always is kept; where its tokens do not fit, the answer has ended
  * by its length. */
-CHECKED bool reply_keep(struct reply *r, const struct osp_event *event);
+CHECKED bool reply_append(struct reply *r, const struct osp_event *event);
 /* Of n choices that have kept all their events. */
-void reply_whole(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);
+void reply_full(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);
 
 #endif

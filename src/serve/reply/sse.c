@@ -66,12 +66,12 @@ static void put_arguments(struct reply *r, const struct osp_event *event, struct
 /* A chunk's own scores and ids go through the buffers of whole answers. */
 static void end_chunk(struct reply *r, const struct osp_event *event, struct buf *out)
 {
-    buf_clear(&r->scores);
+    buf_clear(&r->logprobs_json);
     buf_clear(&r->ids);
-    if (!reply_add_scores(&r->scores, r, event) || !reply_add_ids(&r->ids, r, event))
+    if (!reply_add_logprobs(&r->logprobs_json, r, event) || !reply_add_ids(&r->ids, r, event))
         out->overflow = true;
     buf_puts(out, "}");
-    reply_put_scores(out, r, &r->scores);
+    reply_put_logprobs(out, r, &r->logprobs_json);
     buf_puts(out, ",\"finish_reason\":");
     if (event->kind == OSP_EVENT_DONE) {
         const struct stop_reason stop = reply_stop_reason(event, r->options);

@@ -8,23 +8,23 @@
 
 void text_reply_init(struct text_reply *r, int index)
 {
-    *r = (struct text_reply){.index = index, .n_top_prompt = -1};
+    *r = (struct text_reply){.index = index, .n_prompt_logprobs = -1};
     buf_init(&r->text, REPLY_TEXT_BYTES_MAX);
     buf_init(&r->ids, REPLY_TEXT_BYTES_MAX);
-    buf_init(&r->scores.tokens, REPLY_TEXT_BYTES_MAX);
-    buf_init(&r->scores.logprobs, REPLY_TEXT_BYTES_MAX);
-    buf_init(&r->scores.tops, REPLY_SCORES_BYTES_MAX);
-    buf_init(&r->scores.offsets, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->logprobs_json.tokens, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->logprobs_json.logprobs, REPLY_TEXT_BYTES_MAX);
+    buf_init(&r->logprobs_json.tops, REPLY_LOGPROBS_BYTES_MAX);
+    buf_init(&r->logprobs_json.offsets, REPLY_TEXT_BYTES_MAX);
 }
 
 void text_reply_release(struct text_reply *r)
 {
     buf_release(&r->text);
     buf_release(&r->ids);
-    buf_release(&r->scores.tokens);
-    buf_release(&r->scores.logprobs);
-    buf_release(&r->scores.tops);
-    buf_release(&r->scores.offsets);
+    buf_release(&r->logprobs_json.tokens);
+    buf_release(&r->logprobs_json.logprobs);
+    buf_release(&r->logprobs_json.tops);
+    buf_release(&r->logprobs_json.offsets);
     *r = (struct text_reply){0};
 }
 
@@ -100,10 +100,10 @@ static size_t chars_before(struct text_reply *r, size_t offset)
 }
 
 /* has_score: all but a prompt's first token have one. offset: of the token, in the text's bytes. */
-static void add_score(struct text_reply *r, const struct osp_logprob *l, bool has_score,
-                      size_t offset)
+static void add_logprob(struct text_reply *r, const struct osp_logprob *l, bool has_score,
+                        size_t offset)
 {
-    struct text_scores *s = &r->scores;
+    struct text_logprobs *s = &r->logprobs_json;
     const char *comma = s->tokens.size_bytes > 0 ? "," : "";
 
     buf_puts(&s->tokens, comma);
@@ -122,7 +122,7 @@ static void add_score(struct text_reply *r, const struct osp_logprob *l, bool ha
 }
 
 /* The first event of an answer says that all of them are known. */
-static void add_prompt_scores(struct text_reply *r)
+static void add_prompt_logprobs(struct text_reply *r)
 {
     size_t n, offset = 0;
     const int32_t *ids;
@@ -135,22 +135,22 @@ static void add_prompt_scores(struct text_reply *r)
         struct osp_logprob score = {.token = ids[i]};
         const bool has_score = osp_request_prompt_logprob(r->request, i, &score);
 
-        add_score(r, &score, has_score, offset);
+        add_logprob(r, &score, has_score, offset);
         if (osp_token_bytes(r->tokenizer, ids[i], scratch, &bytes, &n_bytes) == OSP_OK)
             offset += n_bytes;
     }
-    r->has_told_prompt = true;
+    r->prompt_logprobs_done = true;
 }
 
 /* n_before: bytes of the text in front of what the offsets count. */
-static bool add_scores(struct text_reply *r, size_t n_before, const struct osp_event *event)
+static bool add_logprobs(struct text_reply *r, size_t n_before, const struct osp_event *event)
 {
-    const struct text_scores *s = &r->scores;
+    const struct text_logprobs *s = &r->logprobs_json;
 
-    if (r->has_prompt_scores && !r->has_told_prompt)
-        add_prompt_scores(r);
+    if (r->has_prompt_logprob && !r->prompt_logprobs_done)
+        add_prompt_logprobs(r);
     for (int i = 0; r->tokenizer && i < event->n_logprobs; i++)
-        add_score(r, &event->logprobs[i], true, n_before + event->logprobs[i].offset);
+        add_logprob(r, &event->logprobs[i], true, n_before + event->logprobs[i].offset);
     return !s->tokens.overflow && !s->logprobs.overflow && !s->tops.overflow &&
            !s->offsets.overflow;
 }
@@ -163,9 +163,9 @@ static void put_list(struct buf *out, const char *name, const struct buf *list)
     buf_puts(out, "]");
 }
 
-static void put_scores(struct buf *out, const struct text_reply *r)
+static void put_logprobs(struct buf *out, const struct text_reply *r)
 {
-    const struct text_scores *s = &r->scores;
+    const struct text_logprobs *s = &r->logprobs_json;
 
     if (!r->tokenizer || (r->streams && s->tokens.size_bytes == 0)) {
         buf_puts(out, ",\"logprobs\":null");
@@ -179,12 +179,12 @@ static void put_scores(struct buf *out, const struct text_reply *r)
     buf_puts(out, "}");
 }
 
-static void forget_scores(struct text_reply *r)
+static void reset_logprobs(struct text_reply *r)
 {
-    buf_clear(&r->scores.tokens);
-    buf_clear(&r->scores.logprobs);
-    buf_clear(&r->scores.tops);
-    buf_clear(&r->scores.offsets);
+    buf_clear(&r->logprobs_json.tokens);
+    buf_clear(&r->logprobs_json.logprobs);
+    buf_clear(&r->logprobs_json.tops);
+    buf_clear(&r->logprobs_json.offsets);
 }
 
 /* ---- answers ---- */
@@ -194,20 +194,20 @@ enum { N_PARTS = 6 };
 /* All that grows with the answer. */
 static void list_parts(struct text_reply *r, struct buf *parts[N_PARTS])
 {
-    struct text_scores *s = &r->scores;
+    struct text_logprobs *s = &r->logprobs_json;
 
     memcpy(parts,
            (struct buf *[]){&r->text, &r->ids, &s->tokens, &s->logprobs, &s->tops, &s->offsets},
            N_PARTS * sizeof *parts);
 }
 
-static bool keep(struct text_reply *r, const struct osp_event *event)
+static bool append(struct text_reply *r, const struct osp_event *event)
 {
     if (event->kind == OSP_EVENT_TEXT && !buf_append(&r->text, event->text, event->n_bytes))
         return false;
-    for (int i = 0; r->tells_ids && i < event->n_tokens; i++)
+    for (int i = 0; r->return_ids && i < event->n_tokens; i++)
         buf_printf(&r->ids, "%s%d", r->ids.size_bytes > 0 ? "," : "", (int)event->tokens[i]);
-    return !r->ids.overflow && add_scores(r, r->n_echo_bytes, event);
+    return !r->ids.overflow && add_logprobs(r, r->n_echo_bytes, event);
 }
 
 /* The text takes what its JSON does; all else is JSON already. */
@@ -222,7 +222,7 @@ static size_t added_bytes(const struct osp_event *event, struct buf *parts[N_PAR
     return n;
 }
 
-bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
+bool text_reply_append(struct text_reply *r, const struct osp_event *event)
 {
     const bool is_done = event->kind == OSP_EVENT_DONE;
     struct buf *parts[N_PARTS];
@@ -232,9 +232,9 @@ bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
     list_parts(r, parts);
     for (int i = 0; i < N_PARTS; i++)
         sizes[i] = parts[i]->size_bytes;
-    fits = keep(r, event) && answer_room_take(r->room, added_bytes(event, parts, sizes));
+    fits = append(r, event) && answer_budget_reserve(r->budget, added_bytes(event, parts, sizes));
     for (int i = 0; i < N_PARTS && !fits; i++)
-        buf_cut(parts[i], sizes[i]);
+        buf_truncate(parts[i], sizes[i]);
     if (is_done) {
         r->finish = fits ? event->finish : OSP_FINISH_LENGTH;
         r->stop = reply_stop_reason(event, r->options);
@@ -244,7 +244,7 @@ bool text_reply_keep(struct text_reply *r, const struct osp_event *event)
 
 static void put_ids(struct buf *out, const struct text_reply *r)
 {
-    if (!r->tells_ids)
+    if (!r->return_ids)
         return;
     put_list(out, ",\"token_ids", &r->ids);
     if (r->began)
@@ -255,14 +255,14 @@ static void put_ids(struct buf *out, const struct text_reply *r)
     buf_puts(out, "]");
 }
 
-/* The text from n_told_bytes on. */
+/* The text from n_sent_bytes on. */
 static void put_choice(struct buf *out, const struct text_reply *r, const char *finish)
 {
     buf_printf(out, "{\"text\":");
-    buf_json_string(out, buf_text(&r->text) + r->n_told_bytes,
-                    r->text.size_bytes - r->n_told_bytes);
+    buf_json_string(out, buf_text(&r->text) + r->n_sent_bytes,
+                    r->text.size_bytes - r->n_sent_bytes);
     buf_printf(out, ",\"index\":%d", r->index);
-    put_scores(out, r);
+    put_logprobs(out, r);
     buf_puts(out, ",\"finish_reason\":");
     if (finish) {
         reply_put_string(out, finish);
@@ -270,8 +270,8 @@ static void put_choice(struct buf *out, const struct text_reply *r, const char *
     } else {
         buf_puts(out, "null");
     }
-    if (r->n_top_prompt >= 0)
-        reply_put_prompt_scores(out, r->tokens, r->request, r->n_top_prompt);
+    if (r->n_prompt_logprobs >= 0)
+        reply_put_prompt_logprobs(out, r->tokens, r->request, r->n_prompt_logprobs);
     put_ids(out, r);
     buf_puts(out, "}");
 }
@@ -286,13 +286,13 @@ void text_reply_chunk(struct text_reply *r, const struct reply_head *head,
     reply_put_extras(out, &r->extras, event);
     buf_puts(out, "}\n\n");
     r->began = true;
-    r->n_told_bytes = r->text.size_bytes;
-    forget_scores(r);
+    r->n_sent_bytes = r->text.size_bytes;
+    reset_logprobs(r);
     buf_clear(&r->ids);
 }
 
-void text_reply_whole(const struct text_reply *r, int n, const struct reply_head *head,
-                      const struct osp_usage *usage, struct buf *out)
+void text_reply_full(const struct text_reply *r, int n, const struct reply_head *head,
+                     const struct osp_usage *usage, struct buf *out)
 {
     reply_put_head(out, head);
     for (int i = 0; i < n; i++) {

@@ -6,12 +6,12 @@
 #include "serve/responses/response_fields.h"
 
 /* Told as they came; null when they did not. */
-static const char *const AS_IT_CAME[] = {
+static const char *const VERBATIM[] = {
     "instructions",     "max_output_tokens", "max_tool_calls", "previous_response_id",
     "prompt_cache_key", "safety_identifier", "user",
 };
 
-static json_t *given(const json_t *body, const char *name, json_t *otherwise)
+static json_t *field_or(const json_t *body, const char *name, json_t *otherwise)
 {
     json_t *v = json_object_get(body, name);
 
@@ -21,13 +21,13 @@ static json_t *given(const json_t *body, const char *name, json_t *otherwise)
     return json_incref(v);
 }
 
-static void tell(json_t *echo, const json_t *body, const char *name, json_t *otherwise)
+static void echo_field(json_t *echo, const json_t *body, const char *name, json_t *otherwise)
 {
-    json_object_set_new(echo, name, given(body, name, otherwise));
+    json_object_set_new(echo, name, field_or(body, name, otherwise));
 }
 
 /* The shortest number that says the same: 0.7 and not 0.699999988. */
-static json_t *real(float number)
+static json_t *json_float(float number)
 {
     char text[32];
 
@@ -35,44 +35,45 @@ static json_t *real(float number)
     return json_real(strtod(text, NULL));
 }
 
-static void tell_sampling(json_t *echo, const json_t *body, const struct osp_sampling *s)
+static void echo_sampling(json_t *echo, const json_t *body, const struct osp_sampling *s)
 {
-    tell(echo, body, "temperature", real(s->has_temperature ? s->temperature : 1));
-    tell(echo, body, "top_p", real(s->top_p > 0 ? s->top_p : 1));
+    echo_field(echo, body, "temperature", json_float(s->has_temperature ? s->temperature : 1));
+    echo_field(echo, body, "top_p", json_float(s->top_p > 0 ? s->top_p : 1));
 }
 
-static void tell_reasoning(json_t *echo, const json_t *asked, const char *effort)
+static void echo_reasoning(json_t *echo, const json_t *asked, const char *effort)
 {
-    json_t *summary = given(asked, "summary", given(asked, "generate_summary", json_null()));
+    json_t *summary = field_or(asked, "summary", field_or(asked, "generate_summary", json_null()));
 
     json_object_set_new(echo, "reasoning",
                         json_pack("{s:o,s:o}", "effort",
-                                  given(asked, "effort", json_string(effort)), "summary", summary));
+                                  field_or(asked, "effort", json_string(effort)), "summary",
+                                  summary));
 }
 
-static void tell_text(json_t *echo, const json_t *asked)
+static void echo_text(json_t *echo, const json_t *asked)
 {
-    json_t *format = given(asked, "format", json_pack("{s:s}", "type", "text"));
+    json_t *format = field_or(asked, "format", json_pack("{s:s}", "type", "text"));
 
     json_object_set_new(echo, "text",
                         json_pack("{s:o,s:s}", "format", format, "verbosity", "medium"));
 }
 
-static void tell_all(json_t *echo, const json_t *body, const struct request_params *p,
+static void echo_all(json_t *echo, const json_t *body, const struct request_params *p,
                      const json_t *tools, bool is_stored)
 {
-    for (size_t i = 0; i < sizeof AS_IT_CAME / sizeof AS_IT_CAME[0]; i++)
-        tell(echo, body, AS_IT_CAME[i], json_null());
-    tell(echo, body, "metadata", json_object());
-    tell(echo, body, "tool_choice", json_string("auto"));
-    tell(echo, body, "parallel_tool_calls", json_true());
+    for (size_t i = 0; i < sizeof VERBATIM / sizeof VERBATIM[0]; i++)
+        echo_field(echo, body, VERBATIM[i], json_null());
+    echo_field(echo, body, "metadata", json_object());
+    echo_field(echo, body, "tool_choice", json_string("auto"));
+    echo_field(echo, body, "parallel_tool_calls", json_true());
     json_object_set_new(echo, "top_logprobs", json_integer(p->options.top_logprobs));
     json_object_set_new(echo, "service_tier", json_string("default"));
     json_object_set_new(echo, "truncation", json_string("disabled"));
     json_object_set_new(echo, "store", json_boolean(is_stored));
     json_object_set(echo, "tools", (json_t *)tools);
-    tell_sampling(echo, body, &p->options.sampling);
-    tell_text(echo, json_object_get(body, "text"));
+    echo_sampling(echo, body, &p->options.sampling);
+    echo_text(echo, json_object_get(body, "text"));
 }
 
 char *response_echo(const json_t *body, const struct request_params *p, const json_t *tools,
@@ -81,8 +82,8 @@ char *response_echo(const json_t *body, const struct request_params *p, const js
     json_t *echo = json_object();
     char *text;
 
-    tell_all(echo, body, p, tools, is_stored);
-    tell_reasoning(echo, json_object_get(body, "reasoning"), effort);
+    echo_all(echo, body, p, tools, is_stored);
+    echo_reasoning(echo, json_object_get(body, "reasoning"), effort);
     text = json_dumps(echo, JSON_COMPACT);
     json_decref(echo);
     if (text) { /* {...} -> ,... */

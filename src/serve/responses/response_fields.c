@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "serve/fields/json_form.h"
+#include "serve/fields/json_response_format.h"
 #include "serve/responses/response_input.h"
 
 enum {
@@ -172,24 +172,24 @@ static enum osp_status read_tools(struct request_params *p, const char *name, co
 /* ---- the list ---- */
 
 #define OTHER(name, reader, form, what) FIELD_OTHER_ROW(name, FOR_RESPONSES, reader, form, what)
-#define FLAG(name, reader, what)                                                                   \
-    FIELD_READ_ROW(name, FOR_RESPONSES, FIELD_FLAG, 0, 0, reader, NULL, what)
+#define BOOL(name, reader, what)                                                                   \
+    FIELD_READ_ROW(name, FOR_RESPONSES, FIELD_BOOL, 0, 0, reader, NULL, what)
 #define STRING "{'type':'string'}"
 
 const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
-    OTHER("input", field_no_matter, "{'anyOf':[{'type':'string'},{'type':'array'}]}",
+    OTHER("input", field_ignored, "{'anyOf':[{'type':'string'},{'type':'array'}]}",
           "A text, or a list of items: messages, reasoning, function_call, function_call_output, "
           "item_reference."),
     OTHER("instructions", read_string, STRING, "Stand before the conversation, for this time."),
     OTHER("previous_response_id", read_string, STRING,
           "A kept response that this one goes on from."),
-    FLAG("store", field_no_matter, "false: the response is not kept."),
-    FLAG("background", read_background, "Only false."),
-    FIELD_WHOLE_ROW("max_output_tokens", FOR_RESPONSES, options.tokens_max, 1, INT_MAX,
-                    "Of the answer, its reasoning included."),
-    FIELD_READ_ROW("max_tool_calls", FOR_RESPONSES, FIELD_WHOLE, 0, INT_MAX, field_no_matter, NULL,
+    BOOL("store", field_ignored, "false: the response is not kept."),
+    BOOL("background", read_background, "Only false."),
+    FIELD_INT_ROW("max_output_tokens", FOR_RESPONSES, options.tokens_max, 1, INT_MAX,
+                  "Of the answer, its reasoning included."),
+    FIELD_READ_ROW("max_tool_calls", FOR_RESPONSES, FIELD_INT, 0, INT_MAX, field_ignored, NULL,
                    "Of built-in tools, of which there are none."),
-    FIELD_READ_ROW("top_logprobs", FOR_RESPONSES, FIELD_WHOLE, 0, OSP_TOP_LOGPROBS_MAX,
+    FIELD_READ_ROW("top_logprobs", FOR_RESPONSES, FIELD_INT, 0, OSP_TOP_LOGPROBS_MAX,
                    read_top_logprobs, NULL,
                    "Log-probabilities of the answer's tokens, and of so many of the likeliest."),
     OTHER("include", read_include, "{'type':'array','items':{'type':'string'}}",

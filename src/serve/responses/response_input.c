@@ -94,9 +94,9 @@ static enum osp_status read_message(struct response_input *in, const json_t *ite
     TRY(input_string(in, item, "role", &role));
     name = json_string_value(role);
     if (!str_in_list("user,assistant,system,developer", name))
-        return input_bad(in, ".role", "must be user, assistant, system or developer");
+        return input_error(in, ".role", "must be user, assistant, system or developer");
     if (!input_is_phase(phase))
-        return input_bad(in, ".phase", "must be commentary or final_answer");
+        return input_error(in, ".phase", "must be commentary or final_answer");
     TRY(input_text(in, item, "content", &content));
     if (strcmp(name, "assistant") != 0)
         return add_text(in, name, content);
@@ -116,15 +116,15 @@ out:
 static enum osp_status read_name(const struct response_input *in, const json_t *item,
                                  char out[TOOL_NAME_BYTES], const char **name)
 {
-    const char *space = json_string_value(json_object_get(item, "namespace"));
+    const char *ns_name = json_string_value(json_object_get(item, "namespace"));
     const json_t *own;
     enum osp_status st;
 
     TRY(input_string(in, item, "name", &own));
     *name = json_string_value(own);
-    if (space && !response_tools_join(out, space, *name))
-        return input_bad(in, ".namespace", "with the name it is no name of a function");
-    *name = space ? out : *name;
+    if (ns_name && !response_tools_full_name(out, ns_name, *name))
+        return input_error(in, ".namespace", "with the name it is no name of a function");
+    *name = ns_name ? out : *name;
 out:
     return st;
 }
@@ -133,14 +133,14 @@ out:
 static enum osp_status read_call(struct response_input *in, const json_t *item, const char *kind,
                                  const char *member)
 {
-    char joined[TOOL_NAME_BYTES];
+    char full_name[TOOL_NAME_BYTES];
     const json_t *id, *text;
     json_t *calls, *call;
     const char *name;
     enum osp_status st;
 
     TRY(input_string(in, item, "call_id", &id));
-    TRY(read_name(in, item, joined, &name));
+    TRY(read_name(in, item, full_name, &name));
     TRY(input_string(in, item, member, &text));
     TRY(open_message(in, NULL, NULL, NULL));
     if (!json_object_get(in->open, "tool_calls"))
@@ -197,7 +197,7 @@ static enum osp_status read_reasoning(struct response_input *in, const json_t *i
 
     TRY(read_list(in, item, "content", &text));
     if (!text && json_array_size(json_object_get(item, "summary")) == 0)
-        TRY(input_unseal(in, item, &text));
+        TRY(input_reasoning(in, item, &text));
     if (!text)
         TRY(read_list(in, item, "summary", &text));
     if (!text)
@@ -215,14 +215,14 @@ out:
 static enum osp_status read_item(struct response_input *in, json_t *item);
 
 /* So much of the store's is read, too. */
-static enum osp_status take_history(struct response_input *in, size_t n_bytes)
+static enum osp_status reserve_history(struct response_input *in, size_t n_bytes)
 {
-    char place[INPUT_PLACE_BYTES];
+    char place[INPUT_PATH_BYTES];
 
     in->n_history_bytes += n_bytes;
     if (in->n_history_bytes > HISTORY_BYTES_MAX)
         return fail(OSP_EINVAL, "%s: what is kept of the conversation has more than %d MiB",
-                    input_place(in->item, place), HISTORY_BYTES_MAX >> 20);
+                    input_path(in->item, place), HISTORY_BYTES_MAX >> 20);
     json_budget_more(n_bytes * HISTORY_FACTOR);
     return OSP_OK;
 }
@@ -238,7 +238,7 @@ static enum osp_status read_reference(struct response_input *in, json_t *item)
     buf_init(&text, INPUT_TEXT_BYTES_MAX);
     TRY(input_string(in, item, "id", &id));
     is_there = response_store_item(in->store, in->owner, json_string_value(id), clock_ns(), &text);
-    TRY(take_history(in, text.size_bytes));
+    TRY(reserve_history(in, text.size_bytes));
     if (is_there)
         kept = json_loadb(buf_text(&text), text.size_bytes, JSON_ALLOW_NUL, NULL);
     if (!is_there || text.overflow)
@@ -266,12 +266,12 @@ static enum osp_status ignore_item(struct response_input *in, const char *type)
     char name[IGNORED_NAME_BYTES];
 
     if (!response_is_foreign_item(type))
-        return input_bad(in, ".type",
-                         "\"%.40s\" is not one of message, function_call, function_call_output, "
-                         "custom_tool_call, custom_tool_call_output, reasoning, item_reference",
-                         type);
+        return input_error(in, ".type",
+                           "\"%.40s\" is not one of message, function_call, function_call_output, "
+                           "custom_tool_call, custom_tool_call_output, reasoning, item_reference",
+                           type);
     snprintf(name, sizeof name, "input.%s", type);
-    fields_note_ignored(in->params, name);
+    fields_warn_ignored(in->params, name);
     return OSP_OK;
 }
 
@@ -281,11 +281,11 @@ static enum osp_status read_item(struct response_input *in, json_t *item)
     const char *name = json_string_value(type);
 
     if (!json_is_object(item))
-        return input_bad(in, "", "must be an object");
+        return input_error(in, "", "must be an object");
     if (!type || json_is_null(type))
         name = "message";
     if (!name)
-        return input_bad(in, ".type", "must be a string");
+        return input_error(in, ".type", "must be a string");
     if (strcmp(name, "message") == 0)
         return read_message(in, item);
     if (strcmp(name, "function_call") == 0)
@@ -348,7 +348,7 @@ static void complete_item(json_t *item, char id[RESPONSE_ID_BYTES])
         json_object_set_new(item, "status", json_string("completed"));
 }
 
-static enum osp_status keep_item(struct response_input *in, json_t *item)
+static enum osp_status store_item(struct response_input *in, json_t *item)
 {
     struct response_item *kept;
     enum osp_status st = OSP_OK;
@@ -377,7 +377,7 @@ enum osp_status response_input_instructions(struct response_input *in, const jso
     if (!text || json_is_null(text))
         return OSP_OK;
     if (!json_is_string(text))
-        return input_bad(in, "", "must be a string");
+        return input_error(in, "", "must be a string");
     return add_text(in, "developer", json_incref((json_t *)text));
 }
 
@@ -390,7 +390,7 @@ static enum osp_status add_stored(struct response_input *in, const struct stored
     for (int i = 0; i < n; i++) {
         json_t *item;
 
-        TRY(take_history(in, items[i].n_bytes));
+        TRY(reserve_history(in, items[i].n_bytes));
         item = json_loadb(stored_item_json(r, &items[i]), items[i].n_bytes, JSON_ALLOW_NUL, NULL);
         st = item ? read_item(in, item) : input_no_memory();
         json_decref(item);
@@ -401,17 +401,17 @@ out:
 }
 
 /* The oldest first. */
-enum osp_status response_input_before(struct response_input *in,
-                                      const struct stored_response *before)
+enum osp_status response_input_previous(struct response_input *in,
+                                        const struct stored_response *previous)
 {
     const struct stored_response **all = NULL;
     size_t n = 0, n_max = 0;
     enum osp_status st = OSP_OK;
 
-    in->item = INPUT_BEFORE;
-    for (; before; before = stored_before(before)) {
+    in->item = INPUT_PREVIOUS;
+    for (; previous; previous = stored_previous(previous)) {
         mem_grow(&all, n, &n_max, sizeof *all);
-        all[n++] = before;
+        all[n++] = previous;
     }
     while (n > 0)
         TRY(add_stored(in, all[--n]));
@@ -427,7 +427,7 @@ static enum osp_status add_one(struct response_input *in, json_t *item)
     if (in->n_items == RESPONSE_ITEMS_MAX)
         return fail(OSP_EINVAL, "input: more than %d items", RESPONSE_ITEMS_MAX);
     TRY(read_item(in, item));
-    TRY(keep_item(in, item));
+    TRY(store_item(in, item));
 out:
     return st;
 }

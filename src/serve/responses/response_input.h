@@ -17,7 +17,7 @@ enum {
                                      tokens is about 1 MB */
     HISTORY_FACTOR = 8 /* more memory that reading them may take */
 };
-enum { INPUT_IS_STRING = -1, INPUT_BEFORE = -2, INPUT_INSTRUCTIONS = -3 };
+enum { INPUT_IS_STRING = -1, INPUT_PREVIOUS = -2, INPUT_INSTRUCTIONS = -3 };
 
 struct response_input {
     struct request_params *params; /* borrowed, as are: */
@@ -43,8 +43,8 @@ void response_input_release(struct response_input *in); /* accepts a zeroed one 
 
 /* In this order. Errors begin with the place: "input[2].content[0].type: ...". */
 CHECKED enum osp_status response_input_instructions(struct response_input *in, const json_t *text);
-CHECKED enum osp_status response_input_before(struct response_input *in,
-                                              const struct stored_response *before);
+CHECKED enum osp_status response_input_previous(struct response_input *in,
+                                                const struct stored_response *previous);
 /* `input` is changed: items get ids. */
 CHECKED enum osp_status response_input_add(struct response_input *in, json_t *input);
 

@@ -10,7 +10,7 @@ static int item_of(const struct response_input *in, int message, int call)
     for (size_t i = in->n_origins; i-- > 0;)
         if (in->origins[i].message == message && in->origins[i].call == call)
             return in->origins[i].item;
-    return INPUT_BEFORE;
+    return INPUT_PREVIOUS;
 }
 
 static const char *without(const char *text, const char *begin)
@@ -21,7 +21,7 @@ static const char *without(const char *text, const char *begin)
 }
 
 /* The two ids that are call_id here. */
-static const char *id_place(const char **rest, bool is_call)
+static const char *id_path(const char **rest, bool is_call)
 {
     const char *after = without(*rest, is_call ? ".id" : ".tool_call_id");
 
@@ -35,7 +35,7 @@ static enum osp_status explain_message(const struct response_input *in, const ch
                                        enum osp_status st)
 {
     int message = 0, call = -1, n = 0, n_call = 0;
-    char place[INPUT_PLACE_BYTES];
+    char place[INPUT_PATH_BYTES];
     const char *rest, *id;
 
     if (sscanf(text, "messages[%d]%n", &message, &n) != 1 || n == 0)
@@ -43,8 +43,8 @@ static enum osp_status explain_message(const struct response_input *in, const ch
     if (sscanf(text + n, ".tool_calls[%d]%n", &call, &n_call) != 1 || n_call == 0)
         call = -1, n_call = 0;
     rest = without(without(text + n + n_call, ".function"), ".custom");
-    id = id_place(&rest, call >= 0);
-    return fail(st, "%s%s%s", input_place(item_of(in, message, call), place), id, rest);
+    id = id_path(&rest, call >= 0);
+    return fail(st, "%s%s%s", input_path(item_of(in, message, call), place), id, rest);
 }
 
 static enum osp_status explain_tool(const int *tools, size_t n_tools, const char *text,

@@ -4,13 +4,13 @@
 
 #include "serve/responses/response_input.h"
 
-enum { INPUT_PLACE_BYTES = 48, INPUT_TEXT_BYTES_MAX = 64 << 20 /* of an item, and of all kept */ };
+enum { INPUT_PATH_BYTES = 48, INPUT_TEXT_BYTES_MAX = 64 << 20 /* of an item, and of all kept */ };
 
 /* "input[2]", and what else an origin's item can be. */
-const char *input_place(int item, char out[INPUT_PLACE_BYTES]);
+const char *input_path(int item, char out[INPUT_PATH_BYTES]);
 /* OSP_EINVAL about the item that is being read: its member ("" or ".name"), then why. */
-enum osp_status input_bad(const struct response_input *in, const char *member, const char *format,
-                          ...) PRINTF_LIKE(3, 4);
+enum osp_status input_error(const struct response_input *in, const char *member, const char *format,
+                            ...) PRINTF_LIKE(3, 4);
 enum osp_status input_no_memory(void);
 
 /* Of an assistant's message; NULL: it has none. */
@@ -21,7 +21,7 @@ CHECKED enum osp_status input_string(const struct response_input *in, const json
 CHECKED enum osp_status input_text(const struct response_input *in, const json_t *item,
                                    const char *name, json_t **out);
 /* The text of what this server has put into encrypted_content; NULL: there is none. */
-CHECKED enum osp_status input_unseal(const struct response_input *in, const json_t *item,
-                                     json_t **out);
+CHECKED enum osp_status input_reasoning(const struct response_input *in, const json_t *item,
+                                        json_t **out);
 
 #endif

@@ -12,28 +12,28 @@
 
 /* ---- places ---- */
 
-const char *input_place(int item, char out[INPUT_PLACE_BYTES])
+const char *input_path(int item, char out[INPUT_PATH_BYTES])
 {
     if (item >= 0)
-        snprintf(out, INPUT_PLACE_BYTES, "input[%d]", item);
+        snprintf(out, INPUT_PATH_BYTES, "input[%d]", item);
     else
-        snprintf(out, INPUT_PLACE_BYTES, "%s",
-                 item == INPUT_IS_STRING ? "input"
-                 : item == INPUT_BEFORE  ? "previous_response_id"
-                                         : "instructions");
+        snprintf(out, INPUT_PATH_BYTES, "%s",
+                 item == INPUT_IS_STRING  ? "input"
+                 : item == INPUT_PREVIOUS ? "previous_response_id"
+                                          : "instructions");
     return out;
 }
 
-enum osp_status input_bad(const struct response_input *in, const char *member, const char *format,
-                          ...)
+enum osp_status input_error(const struct response_input *in, const char *member, const char *format,
+                            ...)
 {
-    char place[INPUT_PLACE_BYTES], why[FAIL_MESSAGE_BYTES_MAX];
+    char place[INPUT_PATH_BYTES], why[FAIL_MESSAGE_BYTES_MAX];
     va_list args;
 
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    return fail(OSP_EINVAL, "%s%s: %s", input_place(in->item, place), member, why);
+    return fail(OSP_EINVAL, "%s%s: %s", input_path(in->item, place), member, why);
 }
 
 enum osp_status input_no_memory(void)
@@ -53,13 +53,13 @@ bool input_is_phase(const json_t *phase)
 enum osp_status input_string(const struct response_input *in, const json_t *item, const char *name,
                              const json_t **out)
 {
-    char member[INPUT_PLACE_BYTES];
+    char member[INPUT_PATH_BYTES];
 
     *out = json_object_get(item, name);
     if (json_is_string(*out))
         return OSP_OK;
     snprintf(member, sizeof member, ".%s", name);
-    return input_bad(in, member, "must be a string");
+    return input_error(in, member, "must be a string");
 }
 
 /* Text of one part of a list; a refusal is text, too. */
@@ -70,16 +70,17 @@ static enum osp_status add_part(const struct response_input *in, const char *lis
     const char *type = json_string_value(json_object_get(part, "type"));
     bool is_refusal = type && strcmp(type, "refusal") == 0;
     const json_t *text = json_object_get(part, is_refusal ? "refusal" : "text");
-    char member[INPUT_PLACE_BYTES];
+    char member[INPUT_PATH_BYTES];
 
     snprintf(member, sizeof member, ".%s[%zu].type", list, i);
     if (!type)
-        return input_bad(in, member, "must be a string");
+        return input_error(in, member, "must be a string");
     if (!is_refusal && !str_in_list(texts, type))
-        return input_bad(in, member, "\"%.32s\" is not supported: the model reads text only", type);
+        return input_error(in, member, "\"%.32s\" is not supported: the model reads text only",
+                           type);
     snprintf(member, sizeof member, ".%s[%zu].%s", list, i, is_refusal ? "refusal" : "text");
     if (!json_is_string(text))
-        return input_bad(in, member, "must be a string");
+        return input_error(in, member, "must be a string");
     if (!buf_append(out, json_string_value(text), json_string_length(text)))
         return buf_failure(out, "the text of an item");
     return OSP_OK;
@@ -89,14 +90,14 @@ enum osp_status input_text(const struct response_input *in, const json_t *item, 
                            json_t **out)
 {
     const json_t *v = json_object_get(item, name);
-    char member[INPUT_PLACE_BYTES];
+    char member[INPUT_PATH_BYTES];
     struct buf text;
     enum osp_status st = OSP_OK;
 
     *out = NULL;
     snprintf(member, sizeof member, ".%s", name);
     if (!json_is_string(v) && !json_is_array(v))
-        return input_bad(in, member, "must be a string or a list of parts");
+        return input_error(in, member, "must be a string or a list of parts");
     buf_init(&text, INPUT_TEXT_BYTES_MAX);
     if (json_is_string(v))
         buf_append(&text, json_string_value(v), json_string_length(v));
@@ -110,9 +111,9 @@ out:
     return st;
 }
 
-enum osp_status input_unseal(const struct response_input *in, const json_t *item, json_t **out)
+enum osp_status input_reasoning(const struct response_input *in, const json_t *item, json_t **out)
 {
-    static const size_t n_seal = sizeof RESPONSE_SEAL - 1;
+    static const size_t n_prefix = sizeof ENCRYPTED_PREFIX - 1;
     const json_t *v = json_object_get(item, "encrypted_content");
     size_t n = json_string_length(v), n_bytes = 0;
     char *bytes = NULL;
@@ -122,13 +123,13 @@ enum osp_status input_unseal(const struct response_input *in, const json_t *item
     if (!json_is_string(v))
         return OSP_OK;
     TRY(mem_try_array(&bytes, n + 1, 1, "the reasoning of a request"));
-    if (n > n_seal && memcmp(json_string_value(v), RESPONSE_SEAL, n_seal) == 0 &&
-        base64_decode(json_string_value(v) + n_seal, n - n_seal, bytes, n, &n_bytes))
+    if (n > n_prefix && memcmp(json_string_value(v), ENCRYPTED_PREFIX, n_prefix) == 0 &&
+        base64_decode(json_string_value(v) + n_prefix, n - n_prefix, bytes, n, &n_bytes))
         *out = json_stringn(bytes, n_bytes); /* NULL: it is not UTF-8 */
     if (!*out)
-        st = input_bad(in, ".encrypted_content",
-                       "is not what this server made; leave it out, or send the reasoning's "
-                       "content");
+        st = input_error(in, ".encrypted_content",
+                         "is not what this server made; leave it out, or send the reasoning's "
+                         "content");
 out:
     free(bytes);
     return st;

@@ -35,10 +35,10 @@ static void put_text(struct buf *out, const struct buf *text)
 }
 
 /* ,"logprobs":[...] of the entries in `scores`. */
-static void put_scores(struct buf *out, const struct buf *scores)
+static void put_logprobs(struct buf *out, const struct buf *logprobs_json)
 {
     buf_puts(out, ",\"logprobs\":[");
-    buf_append(out, buf_text(scores), scores->size_bytes);
+    buf_append(out, buf_text(logprobs_json), logprobs_json->size_bytes);
     buf_puts(out, "]");
 }
 
@@ -52,7 +52,7 @@ static void put_part(const struct response_writer *w, struct buf *out)
         buf_puts(out, "{\"type\":\"output_text\",\"text\":");
         put_text(out, &w->text);
         buf_puts(out, ",\"annotations\":[]");
-        put_scores(out, &w->scores);
+        put_logprobs(out, &w->logprobs_json);
     }
     buf_puts(out, "}");
 }
@@ -64,9 +64,9 @@ static void put_summary_part(const struct response_writer *w, struct buf *out)
     buf_puts(out, "}");
 }
 
-static void put_seal(const struct response_writer *w, struct buf *out)
+static void put_encrypted(const struct response_writer *w, struct buf *out)
 {
-    buf_puts(out, ",\"encrypted_content\":\"" RESPONSE_SEAL);
+    buf_puts(out, ",\"encrypted_content\":\"" ENCRYPTED_PREFIX);
     base64_append(out, buf_text(&w->text), w->text.size_bytes);
     buf_puts(out, "\"");
 }
@@ -74,14 +74,14 @@ static void put_seal(const struct response_writer *w, struct buf *out)
 static void put_reasoning(const struct response_writer *w, bool is_begun, struct buf *out)
 {
     buf_puts(out, ",\"summary\":[");
-    if (!is_begun && w->tells_summary)
+    if (!is_begun && w->include_summary)
         put_summary_part(w, out);
     buf_puts(out, "],\"content\":[");
     if (!is_begun)
         put_part(w, out);
     buf_puts(out, "]");
-    if (!is_begun && w->tells_seal && w->text.size_bytes > 0)
-        put_seal(w, out);
+    if (!is_begun && w->include_encrypted && w->text.size_bytes > 0)
+        put_encrypted(w, out);
 }
 
 static void put_message(const struct response_writer *w, bool is_begun, struct buf *out)
@@ -96,16 +96,16 @@ static void put_message(const struct response_writer *w, bool is_begun, struct b
 static void put_name(const struct response_writer *w, struct buf *out)
 {
     buf_puts(out, ",\"name\":");
-    reply_put_string(out, w->spaced ? w->spaced->name : w->name);
+    reply_put_string(out, w->namespaced ? w->namespaced->name : w->name);
 }
 
 static void put_call(const struct response_writer *w, struct buf *out)
 {
     buf_puts(out, ",\"call_id\":");
     reply_put_string(out, w->call_id);
-    if (w->spaced) {
+    if (w->namespaced) {
         buf_puts(out, ",\"namespace\":");
-        reply_put_string(out, w->spaced->space);
+        reply_put_string(out, w->namespaced->ns_name);
     }
     put_name(w, out);
     buf_puts(out, w->open == ITEM_CUSTOM ? ",\"input\":" : ",\"arguments\":");
@@ -140,7 +140,7 @@ static void put_index(const struct response_writer *w, struct buf *out)
 }
 
 /* An event about the open item as a whole. */
-static void tell_item(struct response_writer *w, const char *type, const char *status,
+static void emit_item(struct response_writer *w, const char *type, const char *status,
                       struct buf *out)
 {
     response_begin_event(w, type, out);
@@ -151,8 +151,8 @@ static void tell_item(struct response_writer *w, const char *type, const char *s
 }
 
 /* An event about its content; `index_name` NULL: it has no parts. */
-static void begin_about(struct response_writer *w, const char *type, const char *index_name,
-                        struct buf *out)
+static void begin_item_event(struct response_writer *w, const char *type, const char *index_name,
+                             struct buf *out)
 {
     response_begin_event(w, type, out);
     buf_printf(out, ",\"item_id\":\"%s\"", w->item_id);
@@ -166,94 +166,94 @@ static const char *index_of(const struct response_writer *w)
     return is_call(w) ? NULL : "content_index";
 }
 
-static void tell_part(struct response_writer *w, const char *type, struct buf *out)
+static void emit_part(struct response_writer *w, const char *type, struct buf *out)
 {
-    begin_about(w, type, "content_index", out);
+    begin_item_event(w, type, "content_index", out);
     buf_puts(out, ",\"part\":");
     put_part(w, out);
     response_end_event(out);
 }
 
-static void tell_summary_part(struct response_writer *w, const char *type, struct buf *out)
+static void emit_summary_part(struct response_writer *w, const char *type, struct buf *out)
 {
-    begin_about(w, type, "summary_index", out);
+    begin_item_event(w, type, "summary_index", out);
     buf_puts(out, ",\"part\":");
     put_summary_part(w, out);
     response_end_event(out);
 }
 
-static void tell_string(struct response_writer *w, const char *type, const char *index_name,
+static void emit_string(struct response_writer *w, const char *type, const char *index_name,
                         const char *member, const char *text, size_t n_bytes, struct buf *out)
 {
-    begin_about(w, type, index_name, out);
+    begin_item_event(w, type, index_name, out);
     buf_printf(out, ",\"%s\":", member);
     buf_json_string(out, text, n_bytes);
 }
 
 static bool has_summary(const struct response_writer *w)
 {
-    return w->open == ITEM_REASONING && w->tells_summary;
+    return w->open == ITEM_REASONING && w->include_summary;
 }
 
-static void tell_begun(struct response_writer *w, struct buf *out)
+static void emit_added(struct response_writer *w, struct buf *out)
 {
-    tell_item(w, "response.output_item.added", "in_progress", out);
+    emit_item(w, "response.output_item.added", "in_progress", out);
     if (!is_call(w))
-        tell_part(w, "response.content_part.added", out);
+        emit_part(w, "response.content_part.added", out);
     if (has_summary(w))
-        tell_summary_part(w, SUMMARY "part.added", out);
+        emit_summary_part(w, SUMMARY "part.added", out);
 }
 
-static void tell_delta(struct response_writer *w, const struct osp_event *event,
-                       const struct buf *scores, struct buf *out)
+static void emit_delta(struct response_writer *w, const struct osp_event *event,
+                       const struct buf *logprobs_json, struct buf *out)
 {
-    tell_string(w, KINDS[w->open].delta, index_of(w), "delta", event->text, event->n_bytes, out);
+    emit_string(w, KINDS[w->open].delta, index_of(w), "delta", event->text, event->n_bytes, out);
     if (w->open == ITEM_MESSAGE)
-        put_scores(out, scores);
+        put_logprobs(out, logprobs_json);
     response_end_event(out);
     if (!has_summary(w))
         return;
-    tell_string(w, SUMMARY "text.delta", "summary_index", "delta", event->text, event->n_bytes,
+    emit_string(w, SUMMARY "text.delta", "summary_index", "delta", event->text, event->n_bytes,
                 out);
     response_end_event(out);
 }
 
-static void tell_summary_done(struct response_writer *w, struct buf *out)
+static void emit_summary_done(struct response_writer *w, struct buf *out)
 {
-    tell_string(w, SUMMARY "text.done", "summary_index", "text", buf_text(&w->text),
+    emit_string(w, SUMMARY "text.done", "summary_index", "text", buf_text(&w->text),
                 w->text.size_bytes, out);
     response_end_event(out);
-    tell_summary_part(w, SUMMARY "part.done", out);
+    emit_summary_part(w, SUMMARY "part.done", out);
 }
 
-static void tell_done(struct response_writer *w, const char *status, struct buf *out)
+static void emit_done(struct response_writer *w, const char *status, struct buf *out)
 {
     static const char *const members[] = {[ITEM_REASONING] = "text",
                                           [ITEM_MESSAGE] = "text",
                                           [ITEM_CALL] = "arguments",
                                           [ITEM_CUSTOM] = "input"};
 
-    tell_string(w, KINDS[w->open].done, index_of(w), members[w->open], buf_text(&w->text),
+    emit_string(w, KINDS[w->open].done, index_of(w), members[w->open], buf_text(&w->text),
                 w->text.size_bytes, out);
     if (w->open == ITEM_MESSAGE)
-        put_scores(out, &w->scores);
+        put_logprobs(out, &w->logprobs_json);
     if (w->open == ITEM_CALL)
         put_name(w, out);
     response_end_event(out);
     if (!is_call(w))
-        tell_part(w, "response.content_part.done", out);
+        emit_part(w, "response.content_part.done", out);
     if (has_summary(w))
-        tell_summary_done(w, out);
-    tell_item(w, "response.output_item.done", status, out);
+        emit_summary_done(w, out);
+    emit_item(w, "response.output_item.done", status, out);
 }
 
 /* ---- one after the other ---- */
 
-static void forget_item(struct response_writer *w)
+static void reset_item(struct response_writer *w)
 {
     w->open = ITEM_NONE;
     buf_clear(&w->text);
-    buf_clear(&w->scores);
+    buf_clear(&w->logprobs_json);
     free(w->call_id);
     free(w->name);
     w->call_id = w->name = NULL;
@@ -267,7 +267,7 @@ bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out
     if (w->open == ITEM_NONE)
         return true;
     if (w->streams)
-        tell_done(w, status, out);
+        emit_done(w, status, out);
     if (mem_try_grow(&w->items, w->n_items, &w->n_items_max, sizeof *w->items, "items") != OSP_OK)
         return false;
     buf_puts(&w->output, w->n_items > 0 ? "," : "");
@@ -277,36 +277,37 @@ bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out
     put_item(w, status, &w->output);
     item->n_bytes = w->output.size_bytes - item->begin;
     w->n_items++;
-    forget_item(w);
+    reset_item(w);
     return !w->output.overflow;
 }
 
 /* For an item without its text. */
-static bool has_item_room(struct response_writer *w, const struct osp_event *event)
+static bool has_item_budget(struct response_writer *w, const struct osp_event *event)
 {
     size_t n = RESPONSE_ITEM_JSON_BYTES;
 
     if (event->kind == OSP_EVENT_TOOL_CALL)
         n += strlen(event->call_id) + buf_json_bytes(event->name, strlen(event->name));
-    return answer_room_take(w->room, n);
+    return answer_budget_reserve(w->budget, n);
 }
 
 /* For text of the open item: as often as the item has it, once in base64, and with its scores. */
-static bool has_text_room(struct response_writer *w, const char *text, size_t n_bytes,
-                          size_t n_scores_bytes)
+static bool has_text_budget(struct response_writer *w, const char *text, size_t n_bytes,
+                            size_t n_logprobs_bytes)
 {
     const bool is_reasoning = w->open == ITEM_REASONING;
     const size_t n = buf_json_bytes(text, n_bytes);
 
-    return answer_room_take(w->room, n + (is_reasoning && w->tells_summary ? n : 0) +
-                                         (is_reasoning && w->tells_seal ? 4 * n_bytes / 3 + 4 : 0) +
-                                         n_scores_bytes);
+    return answer_budget_reserve(
+        w->budget, n + (is_reasoning && w->include_summary ? n : 0) +
+                       (is_reasoning && w->include_encrypted ? 4 * n_bytes / 3 + 4 : 0) +
+                       n_logprobs_bytes);
 }
 
 static bool begin_item(struct response_writer *w, enum response_item_kind kind,
                        const struct osp_event *event, struct buf *out)
 {
-    if (!response_close_item(w, false, out) || !has_item_room(w, event))
+    if (!response_close_item(w, false, out) || !has_item_budget(w, event))
         return false;
     w->open = kind;
     w->is_preamble = event->is_preamble;
@@ -315,10 +316,10 @@ static bool begin_item(struct response_writer *w, enum response_item_kind kind,
         w->input = (struct custom_input){0};
         w->call_id = mem_strdup(event->call_id);
         w->name = mem_strdup(event->name);
-        w->spaced = w->tools ? response_tools_find(w->tools, w->name) : NULL;
+        w->namespaced = w->tools ? response_tools_find(w->tools, w->name) : NULL;
     }
     if (w->streams)
-        tell_begun(w, out);
+        emit_added(w, out);
     return true;
 }
 
@@ -330,24 +331,24 @@ bool response_begin_call(struct response_writer *w, const struct osp_event *even
 }
 
 /* The scores of this event alone, for its delta. */
-static bool list_scores(const struct response_writer *w, const struct osp_event *event,
-                        struct buf *fresh)
+static bool list_logprobs(const struct response_writer *w, const struct osp_event *event,
+                          struct buf *fresh)
 {
     return !w->tokenizer || event->n_logprobs == 0 || reply_put_tokens(fresh, w->tokenizer, event);
 }
 
 /* They are added to the item's. */
-static bool add_scores(struct response_writer *w, const struct buf *fresh)
+static bool add_logprobs(struct response_writer *w, const struct buf *fresh)
 {
     if (fresh->size_bytes == 0)
         return true;
-    buf_puts(&w->scores, w->scores.size_bytes > 0 ? "," : "");
-    return buf_append(&w->scores, buf_text(fresh), fresh->size_bytes);
+    buf_puts(&w->logprobs_json, w->logprobs_json.size_bytes > 0 ? "," : "");
+    return buf_append(&w->logprobs_json, buf_text(fresh), fresh->size_bytes);
 }
 
 /* A preamble and the answer behind it are messages of their own. */
-static bool is_more_of_it(const struct response_writer *w, enum response_item_kind kind,
-                          const struct osp_event *event)
+static bool continues_item(const struct response_writer *w, enum response_item_kind kind,
+                           const struct osp_event *event)
 {
     return w->open == kind && (kind != ITEM_MESSAGE || w->is_preamble == event->is_preamble);
 }
@@ -358,14 +359,14 @@ bool response_add_text(struct response_writer *w, enum response_item_kind kind,
     struct buf fresh;
     bool fits;
 
-    if (!is_more_of_it(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
+    if (!continues_item(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
         return false; /* arguments of no call */
     buf_init(&fresh, REPLY_BYTES_MAX);
-    fits = list_scores(w, event, &fresh) &&
-           has_text_room(w, event->text, event->n_bytes, fresh.size_bytes + 1) &&
-           buf_append(&w->text, event->text, event->n_bytes) && add_scores(w, &fresh);
+    fits = list_logprobs(w, event, &fresh) &&
+           has_text_budget(w, event->text, event->n_bytes, fresh.size_bytes + 1) &&
+           buf_append(&w->text, event->text, event->n_bytes) && add_logprobs(w, &fresh);
     if (fits && w->streams)
-        tell_delta(w, event, &fresh, out);
+        emit_delta(w, event, &fresh, out);
     buf_release(&fresh);
     return fits;
 }
@@ -376,13 +377,14 @@ static bool add_input(struct response_writer *w, const struct osp_event *event, 
     const size_t before = w->text.size_bytes;
     struct osp_event added = *event;
 
-    if (!has_text_room(w, event->text, event->n_bytes, 0)) /* the input is shorter than its JSON */
+    if (!has_text_budget(w, event->text, event->n_bytes,
+                         0)) /* the input is shorter than its JSON */
         return false;
     custom_input_push(&w->input, event->text, event->n_bytes, &w->text);
     added.text = buf_text(&w->text) + before;
     added.n_bytes = w->text.size_bytes - before;
     if (w->streams && added.n_bytes > 0)
-        tell_delta(w, &added, NULL, out);
+        emit_delta(w, &added, NULL, out);
     return !w->text.overflow;
 }
 

@@ -20,7 +20,7 @@ const char *response_owner(const struct http_request *r)
 
 /* ---- the response before ---- */
 
-static enum osp_status refuse_before(struct job *job, const char *id)
+static enum osp_status refuse_previous(struct job *job, const char *id)
 {
     api_error_set(&job->error, 400, "previous_response_not_found",
                   "Previous response with id '%.80s' not found: it was not stored, has been "
@@ -30,14 +30,14 @@ static enum osp_status refuse_before(struct job *job, const char *id)
     return OSP_ENOTFOUND;
 }
 
-static enum osp_status find_before(struct job *job, struct response_state *s)
+static enum osp_status find_previous(struct job *job, struct response_state *s)
 {
     const char *id = json_string_value(json_object_get(job->json, "previous_response_id"));
 
     if (!id)
         return OSP_OK;
-    s->before = response_store_find(job->server->responses, s->owner, id, clock_ns());
-    return s->before ? OSP_OK : refuse_before(job, id);
+    s->previous = response_store_find(job->server->responses, s->owner, id, clock_ns());
+    return s->previous ? OSP_OK : refuse_previous(job, id);
 }
 
 /* ---- the conversation ---- */
@@ -48,14 +48,14 @@ static enum osp_status read_conversation(struct job *job, struct response_input 
     enum osp_status st;
 
     TRY(response_input_instructions(in, json_object_get(job->json, "instructions")));
-    TRY(response_input_before(in, s->before));
+    TRY(response_input_previous(in, s->previous));
     TRY(response_input_add(in, json_object_get(job->json, "input")));
 out:
     return st;
 }
 
 /* What stays is what the store gets. */
-static void forget_messages(struct response_input *in)
+static void free_messages(struct response_input *in)
 {
     json_decref(in->messages);
     in->messages = in->open = NULL;
@@ -87,10 +87,10 @@ static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
     char *body = chat_body(job, in, tools);
     enum osp_status st;
 
-    forget_messages(in);
+    free_messages(in);
     if (!body)
         return fail(OSP_ENOMEM, "no memory for the conversation of a request");
-    st = response_input_explain(in, tools->places, tools->n,
+    st = response_input_explain(in, tools->source_index, tools->n,
                                 conversation_read(out, job->server, body, strlen(body)));
     free(body);
     return st;
@@ -104,10 +104,10 @@ static void note_verbosity(struct job *job)
         json_string_value(json_object_get(json_object_get(job->json, "text"), "verbosity"));
 
     if (word && strcmp(word, "medium") != 0)
-        fields_note_ignored(&job->params, "text.verbosity");
+        fields_warn_ignored(&job->params, "text.verbosity");
 }
 
-static bool asks_for_summary(const json_t *body)
+static bool wants_summary(const json_t *body)
 {
     const json_t *reasoning = json_object_get(body, "reasoning");
 
@@ -115,16 +115,16 @@ static bool asks_for_summary(const json_t *body)
            json_is_string(json_object_get(reasoning, "generate_summary"));
 }
 
-static enum osp_status tell(const struct job *job, struct response_state *s,
-                            const struct response_tools *tools)
+static enum osp_status init_writer(const struct job *job, struct response_state *s,
+                                   const struct response_tools *tools)
 {
     const json_t *stored = json_object_get(job->json, "store");
 
     s->is_stored = !json_is_false(stored) && job->server->opt.stored_responses_max > 0;
-    s->tells_seal = response_includes(job->json, "reasoning.encrypted_content");
-    s->tells_summary = asks_for_summary(job->json);
-    s->echo = response_echo(job->json, &job->params, tools->told, s->is_stored,
-                            job->server->style.effort);
+    s->include_encrypted = response_includes(job->json, "reasoning.encrypted_content");
+    s->include_summary = wants_summary(job->json);
+    s->echo = response_echo(job->json, &job->params, tools->echoed, s->is_stored,
+                            job->server->chat_defaults.effort);
     return s->echo ? OSP_OK : fail(OSP_ENOMEM, "no memory for a response");
 }
 
@@ -136,13 +136,13 @@ static enum osp_status read_and_submit(struct job *job)
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
-    TRY(find_before(job, s));
+    TRY(find_previous(job, s));
     TRY(job_refuse(
         job, response_tools_read(&s->tools, &job->params, json_object_get(job->json, "tools"))));
     TRY(job_refuse(job, read_conversation(job, &s->input)));
     note_verbosity(job);
-    TRY(tell(job, s, &s->tools));
-    if (s->input.n_items == 0 && !s->before)
+    TRY(init_writer(job, s, &s->tools));
+    if (s->input.n_items == 0 && !s->previous)
         goto out; /* a probe: there is nothing to answer */
     TRY(job_refuse(job, make_chat(&chat, job, &s->input, &s->tools)));
     TRY(response_format_explain(job_add_chat(job, chat)));
@@ -159,7 +159,7 @@ enum osp_status response_submit(struct job *job)
     json_budget_more(json_budget_for(job->n_body_bytes)); /* of the messages, beside the body */
     response_input_init(&s->input, &job->params, job->server->responses, s->owner);
     st = read_and_submit(job);
-    forget_messages(&s->input);
-    response_tools_forget(&s->tools);
+    free_messages(&s->input);
+    response_tools_free_json(&s->tools);
     return st;
 }

@@ -11,11 +11,11 @@
 struct response_state {
     char *owner; /* the bearer token that came with it, "" if none; owned */
     bool is_stored;
-    const struct stored_response *before; /* held */
-    struct response_input input;          /* after submitting only what is kept of it */
-    struct response_tools tools;          /* then only their names */
-    char *echo;                           /* owned */
-    bool tells_seal, tells_summary;
+    const struct stored_response *previous; /* held */
+    struct response_input input;            /* after submitting only what is kept of it */
+    struct response_tools tools;            /* then only their names */
+    char *echo;                             /* owned */
+    bool include_encrypted, include_summary;
     struct response_writer writer;
 };
 

@@ -18,7 +18,7 @@ struct slot {
 };
 
 struct stored_response {
-    struct stored_response *before; /* held */
+    struct stored_response *previous; /* held */
     struct stored_response *newer, *older;
     char id[RESPONSE_ID_BYTES];
     char *owner, *json, *text;
@@ -26,7 +26,7 @@ struct stored_response {
     struct response_item *items;
     struct slot *slots; /* (1 + n_items): its own first */
     int n_items;
-    int n_holds;    /* of the store, of those that go on from it, and of callers */
+    int n_refs;     /* of the store, of those that go on from it, and of callers */
     bool is_listed; /* can be found */
     uint64_t used_ns;
     size_t n_bytes;
@@ -45,10 +45,10 @@ struct response_store {
 
 static struct slot **bucket_of(struct response_store *s, const char *id)
 {
-    return &s->buckets[hash_bytes(HASH_START, id, strlen(id)) % N_BUCKETS];
+    return &s->buckets[hash_bytes(HASH_INIT, id, strlen(id)) % N_BUCKETS];
 }
 
-static void enter(struct response_store *s, struct slot *slot)
+static void slot_insert(struct response_store *s, struct slot *slot)
 {
     struct slot **bucket = bucket_of(s, slot->id);
 
@@ -58,7 +58,7 @@ static void enter(struct response_store *s, struct slot *slot)
     *bucket = slot;
 }
 
-static void leave(struct response_store *s, struct slot *slot)
+static void slot_remove(struct response_store *s, struct slot *slot)
 {
     struct slot **at = bucket_of(s, slot->id);
 
@@ -79,8 +79,8 @@ static bool same_owner(const char *a, const char *b)
     return difference == 0;
 }
 
-static struct slot *look_up(struct response_store *s, const char *owner, const char *id,
-                            bool is_item)
+static struct slot *lookup(struct response_store *s, const char *owner, const char *id,
+                           bool is_item)
 {
     for (struct slot *slot = *bucket_of(s, id); slot; slot = slot->next)
         if ((slot->item >= 0) == is_item && strcmp(slot->id, id) == 0 &&
@@ -101,25 +101,25 @@ static void stored_free(struct stored_response *r)
     free(r);
 }
 
-static void let_go(struct response_store *s, struct stored_response *r)
+static void unref(struct response_store *s, struct stored_response *r)
 {
-    while (r && --r->n_holds == 0) {
-        struct stored_response *before = r->before;
+    while (r && --r->n_refs == 0) {
+        struct stored_response *previous = r->previous;
 
         s->n_bytes -= r->n_bytes;
         stored_free(r);
-        r = before;
+        r = previous;
     }
 }
 
-static void unchain(struct response_store *s, struct stored_response *r)
+static void lru_remove(struct response_store *s, struct stored_response *r)
 {
     *(r->newer ? &r->newer->older : &s->newest) = r->older;
     *(r->older ? &r->older->newer : &s->oldest) = r->newer;
     r->newer = r->older = NULL;
 }
 
-static void chain(struct response_store *s, struct stored_response *r)
+static void lru_insert(struct response_store *s, struct stored_response *r)
 {
     r->older = s->newest;
     if (s->newest)
@@ -129,49 +129,49 @@ static void chain(struct response_store *s, struct stored_response *r)
     s->newest = r;
 }
 
-static void unlist(struct response_store *s, struct stored_response *r)
+static void list_remove(struct response_store *s, struct stored_response *r)
 {
     for (int i = 0; i <= r->n_items; i++)
-        leave(s, &r->slots[i]);
-    unchain(s, r);
+        slot_remove(s, &r->slots[i]);
+    lru_remove(s, r);
     r->is_listed = false;
     s->n_listed--;
-    let_go(s, r);
+    unref(s, r);
 }
 
-static void list(struct response_store *s, struct stored_response *r)
+static void list_add(struct response_store *s, struct stored_response *r)
 {
     r->is_listed = true;
     s->n_listed++;
     s->n_bytes += r->n_bytes;
-    chain(s, r);
+    lru_insert(s, r);
     for (int i = 0; i <= r->n_items; i++)
-        enter(s, &r->slots[i]);
+        slot_insert(s, &r->slots[i]);
 }
 
-static bool is_too_old(const struct response_store *s, const struct stored_response *r,
+static bool is_expired(const struct response_store *s, const struct stored_response *r,
                        uint64_t now_ns)
 {
     return now_ns > r->used_ns &&
            now_ns - r->used_ns > (uint64_t)s->limits.age_s_max * UINT64_C(1000000000);
 }
 
-static bool is_over(const struct response_store *s)
+static bool is_over_limit(const struct response_store *s)
 {
     return s->n_listed > s->limits.n_max || s->n_bytes > s->limits.bytes_max;
 }
 
-static void keep_limits(struct response_store *s, uint64_t now_ns)
+static void enforce_limits(struct response_store *s, uint64_t now_ns)
 {
-    while (s->oldest && (is_over(s) || is_too_old(s, s->oldest, now_ns)))
-        unlist(s, s->oldest);
+    while (s->oldest && (is_over_limit(s) || is_expired(s, s->oldest, now_ns)))
+        list_remove(s, s->oldest);
 }
 
-static void use(struct response_store *s, struct stored_response *r, uint64_t now_ns)
+static void touch(struct response_store *s, struct stored_response *r, uint64_t now_ns)
 {
     r->used_ns = now_ns;
-    unchain(s, r);
-    chain(s, r);
+    lru_remove(s, r);
+    lru_insert(s, r);
 }
 
 /* ---- making one ---- */
@@ -238,15 +238,15 @@ bool response_store_put(struct response_store *s, const struct response_entry *e
         stored_free(r);
         return false;
     }
-    r->n_holds = 1;
+    r->n_refs = 1;
     r->n_bytes = bytes_of(e);
     r->used_ns = now_ns;
-    r->before = (struct stored_response *)e->before;
+    r->previous = (struct stored_response *)e->previous;
     pthread_mutex_lock(&s->mutex);
-    if (r->before)
-        r->before->n_holds++;
-    list(s, r);
-    keep_limits(s, now_ns);
+    if (r->previous)
+        r->previous->n_refs++;
+    list_add(s, r);
+    enforce_limits(s, now_ns);
     pthread_mutex_unlock(&s->mutex);
     return true;
 }
@@ -259,10 +259,10 @@ static struct slot *find(struct response_store *s, const char *owner, const char
 {
     struct slot *slot;
 
-    keep_limits(s, now_ns);
-    slot = look_up(s, owner, id, is_item);
+    enforce_limits(s, now_ns);
+    slot = lookup(s, owner, id, is_item);
     if (slot)
-        use(s, slot->of, now_ns);
+        touch(s, slot->of, now_ns);
     return slot;
 }
 
@@ -276,7 +276,7 @@ const struct stored_response *response_store_find(struct response_store *s, cons
     slot = find(s, owner, id, false, now_ns);
     if (slot) {
         r = slot->of;
-        r->n_holds++;
+        r->n_refs++;
     }
     pthread_mutex_unlock(&s->mutex);
     return r;
@@ -287,7 +287,7 @@ void response_store_drop(struct response_store *s, const struct stored_response 
     if (!r)
         return;
     pthread_mutex_lock(&s->mutex);
-    let_go(s, (struct stored_response *)r);
+    unref(s, (struct stored_response *)r);
     pthread_mutex_unlock(&s->mutex);
 }
 
@@ -299,7 +299,7 @@ bool response_store_delete(struct response_store *s, const char *owner, const ch
     pthread_mutex_lock(&s->mutex);
     slot = find(s, owner, id, false, now_ns);
     if (slot)
-        unlist(s, slot->of);
+        list_remove(s, slot->of);
     pthread_mutex_unlock(&s->mutex);
     return slot != NULL;
 }
@@ -324,7 +324,7 @@ bool response_store_item(struct response_store *s, const char *owner, const char
 void response_store_tick(struct response_store *s, uint64_t now_ns)
 {
     pthread_mutex_lock(&s->mutex);
-    keep_limits(s, now_ns);
+    enforce_limits(s, now_ns);
     pthread_mutex_unlock(&s->mutex);
 }
 
@@ -343,9 +343,9 @@ const char *stored_json(const struct stored_response *r, size_t *n_bytes)
     return r->json;
 }
 
-const struct stored_response *stored_before(const struct stored_response *r)
+const struct stored_response *stored_previous(const struct stored_response *r)
 {
-    return r->before;
+    return r->previous;
 }
 
 const struct response_item *stored_items(const struct stored_response *r, int *n)
@@ -375,7 +375,7 @@ void response_store_free(struct response_store *s)
     if (!s)
         return;
     while (s->oldest)
-        unlist(s, s->oldest);
+        list_remove(s, s->oldest);
     pthread_mutex_destroy(&s->mutex);
     free(s);
 }

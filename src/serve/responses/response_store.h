@@ -44,7 +44,7 @@ struct response_entry {
     size_t n_text_bytes;
     const struct response_item *items; /* (n_items) what came in, then what went out */
     int n_items;
-    const struct stored_response *before; /* NULL: it goes on from nothing */
+    const struct stored_response *previous; /* NULL: it goes on from nothing */
 };
 
 struct response_store *response_store_new(const struct response_limits *limits);
@@ -73,7 +73,7 @@ void response_store_count(struct response_store *s, struct response_counts *out)
 
 /* Of one that is held: valid as long as it is. */
 const char *stored_json(const struct stored_response *r, size_t *n_bytes);
-const struct stored_response *stored_before(const struct stored_response *r); /* NULL: none */
+const struct stored_response *stored_previous(const struct stored_response *r); /* NULL: none */
 const struct response_item *stored_items(const struct stored_response *r, int *n);
 const char *stored_item_json(const struct stored_response *r, const struct response_item *item);
 

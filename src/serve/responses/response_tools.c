@@ -24,15 +24,15 @@ static void ignore(struct request_params *p, const char *type)
     char name[NOTED_NAME_BYTES];
 
     snprintf(name, sizeof name, "tools.%s", type);
-    fields_note_ignored(p, name);
+    fields_warn_ignored(p, name);
 }
 
-bool response_tools_join(char out[TOOL_NAME_BYTES], const char *space, const char *name)
+bool response_tools_full_name(char out[TOOL_NAME_BYTES], const char *ns_name, const char *name)
 {
     static const char letters[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-    const char *between = str_ends_with(space, "__") ? "" : "__";
-    int n = snprintf(out, TOOL_NAME_BYTES, "%s%s%s", space, between, name);
+    const char *between = str_ends_with(ns_name, "__") ? "" : "__";
+    int n = snprintf(out, TOOL_NAME_BYTES, "%s%s%s", ns_name, between, name);
 
     return n > 0 && n < TOOL_NAME_BYTES && out[strspn(out, letters)] == '\0';
 }
@@ -40,7 +40,7 @@ bool response_tools_join(char out[TOOL_NAME_BYTES], const char *space, const cha
 /* ---- one tool ---- */
 
 /* The flat form of a function as the chat has it, under a name of its own if that is given. */
-static json_t *chat_tool(const json_t *tool, const char *joined)
+static json_t *chat_tool(const json_t *tool, const char *full_name)
 {
     static const char *const members[] = {"name", "description", "parameters", "strict"};
     json_t *function = json_object();
@@ -48,55 +48,56 @@ static json_t *chat_tool(const json_t *tool, const char *joined)
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (json_object_get(tool, members[i]))
             json_object_set(function, members[i], json_object_get(tool, members[i]));
-    if (joined)
-        json_object_set_new(function, "name", json_string(joined));
+    if (full_name)
+        json_object_set_new(function, "name", json_string(full_name));
     return json_pack("{s:s,s:o}", "type", "function", "function", function);
 }
 
-static void offer(struct response_tools *t, int place, const json_t *tool, const char *joined)
+static void add_tool(struct response_tools *t, int place, const json_t *tool, const char *full_name)
 {
-    mem_grow(&t->places, t->n, &t->n_max, sizeof *t->places);
-    t->places[t->n++] = place;
-    json_array_append_new(t->chat, chat_tool(tool, joined));
+    mem_grow(&t->source_index, t->n, &t->n_max, sizeof *t->source_index);
+    t->source_index[t->n++] = place;
+    json_array_append_new(t->chat, chat_tool(tool, full_name));
 }
 
 /* False: it is no function, or has no name that can be called. */
-static bool offer_spaced(struct response_tools *t, int place, const char *space, const json_t *tool)
+static bool add_namespaced_tool(struct response_tools *t, int place, const char *ns_name,
+                                const json_t *tool)
 {
     const char *type = type_of(tool), *name = name_of(tool);
-    struct spaced_tool *s;
+    struct namespaced_tool *s;
 
-    mem_grow(&t->spaced, t->n_spaced, &t->n_spaced_max, sizeof *t->spaced);
-    s = &t->spaced[t->n_spaced];
+    mem_grow(&t->namespaced, t->n_namespaced, &t->n_namespaced_max, sizeof *t->namespaced);
+    s = &t->namespaced[t->n_namespaced];
     if (!type || !name || strcmp(type, "function") != 0 ||
-        !response_tools_join(s->joined, space, name))
+        !response_tools_full_name(s->full_name, ns_name, name))
         return false;
-    s->space = mem_strdup(space);
+    s->ns_name = mem_strdup(ns_name);
     s->name = mem_strdup(name);
-    t->n_spaced++;
-    offer(t, place, tool, s->joined);
+    t->n_namespaced++;
+    add_tool(t, place, tool, s->full_name);
     return true;
 }
 
-static enum osp_status read_space(struct response_tools *t, struct request_params *p, int place,
-                                  const json_t *tool)
+static enum osp_status read_namespace(struct response_tools *t, struct request_params *p, int place,
+                                      const json_t *tool)
 {
     const json_t *list = json_object_get(tool, "tools");
-    const char *space = name_of(tool);
+    const char *ns_name = name_of(tool);
 
-    if (!space)
+    if (!ns_name)
         return fail(OSP_EINVAL, "tools[%d].name: must be a string", place);
     if (!json_is_array(list))
         return fail(OSP_EINVAL, "tools[%d].tools: must be a list", place);
     for (size_t i = 0; i < json_array_size(list); i++)
-        if (!offer_spaced(t, place, space, json_array_get(list, i)))
+        if (!add_namespaced_tool(t, place, ns_name, json_array_get(list, i)))
             ignore(p, "namespace");
-    json_array_append(t->told, (json_t *)tool);
+    json_array_append(t->echoed, (json_t *)tool);
     return OSP_OK;
 }
 
 /* Whether its input can be held to its format. */
-static bool is_holdable(const json_t *tool)
+static bool is_constrainable(const json_t *tool)
 {
     const json_t *format = json_object_get(tool, "format");
     const char *type = type_of(format);
@@ -108,7 +109,7 @@ static bool is_holdable(const json_t *tool)
 }
 
 /* The flat form as the chat has it. */
-static void offer_custom(struct response_tools *t, int place, const json_t *tool)
+static void add_custom_tool(struct response_tools *t, int place, const json_t *tool)
 {
     static const char *const members[] = {"name", "description", "format"};
     json_t *custom = json_object();
@@ -118,8 +119,8 @@ static void offer_custom(struct response_tools *t, int place, const json_t *tool
             json_object_set(custom, members[i], json_object_get(tool, members[i]));
     if (name_of(tool))
         custom_names_add(&t->custom, name_of(tool));
-    mem_grow(&t->places, t->n, &t->n_max, sizeof *t->places);
-    t->places[t->n++] = place;
+    mem_grow(&t->source_index, t->n, &t->n_max, sizeof *t->source_index);
+    t->source_index[t->n++] = place;
     json_array_append_new(t->chat, json_pack("{s:s,s:o}", "type", "custom", "custom", custom));
 }
 
@@ -133,16 +134,16 @@ static enum osp_status read_one(struct response_tools *t, struct request_params 
     if (!type)
         return fail(OSP_EINVAL, "tools[%d].type: must be a string", place);
     if (strcmp(type, "namespace") == 0)
-        return read_space(t, p, place, tool);
-    if (strcmp(type, "function") != 0 && (strcmp(type, "custom") != 0 || !is_holdable(tool))) {
+        return read_namespace(t, p, place, tool);
+    if (strcmp(type, "function") != 0 && (strcmp(type, "custom") != 0 || !is_constrainable(tool))) {
         ignore(p, type);
         return OSP_OK;
     }
-    json_array_append(t->told, (json_t *)tool);
+    json_array_append(t->echoed, (json_t *)tool);
     if (strcmp(type, "custom") == 0)
-        offer_custom(t, place, tool);
+        add_custom_tool(t, place, tool);
     else
-        offer(t, place, tool, NULL);
+        add_tool(t, place, tool, NULL);
     return OSP_OK;
 }
 
@@ -153,7 +154,7 @@ enum osp_status response_tools_read(struct response_tools *t, struct request_par
 {
     enum osp_status st = OSP_OK;
 
-    t->told = json_array();
+    t->echoed = json_array();
     t->chat = json_array();
     for (size_t i = 0; i < json_array_size(tools); i++)
         TRY(read_one(t, p, (int)i, json_array_get(tools, i)));
@@ -161,30 +162,31 @@ out:
     return st;
 }
 
-const struct spaced_tool *response_tools_find(const struct response_tools *t, const char *joined)
+const struct namespaced_tool *response_tools_find(const struct response_tools *t,
+                                                  const char *full_name)
 {
-    for (size_t i = 0; i < t->n_spaced; i++)
-        if (strcmp(t->spaced[i].joined, joined) == 0)
-            return &t->spaced[i];
+    for (size_t i = 0; i < t->n_namespaced; i++)
+        if (strcmp(t->namespaced[i].full_name, full_name) == 0)
+            return &t->namespaced[i];
     return NULL;
 }
 
-void response_tools_forget(struct response_tools *t)
+void response_tools_free_json(struct response_tools *t)
 {
-    json_decref(t->told);
+    json_decref(t->echoed);
     json_decref(t->chat);
-    t->told = t->chat = NULL;
+    t->echoed = t->chat = NULL;
 }
 
 void response_tools_release(struct response_tools *t)
 {
-    response_tools_forget(t);
-    for (size_t i = 0; i < t->n_spaced; i++) {
-        free(t->spaced[i].space);
-        free(t->spaced[i].name);
+    response_tools_free_json(t);
+    for (size_t i = 0; i < t->n_namespaced; i++) {
+        free(t->namespaced[i].ns_name);
+        free(t->namespaced[i].name);
     }
     custom_names_release(&t->custom);
-    free(t->spaced);
-    free(t->places);
+    free(t->namespaced);
+    free(t->source_index);
     *t = (struct response_tools){0};
 }

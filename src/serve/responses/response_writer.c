@@ -22,14 +22,14 @@ void response_writer_init(struct response_writer *w)
         .model = "", .echo = "", .created_unix_s = clock_unix_s(), .open = ITEM_NONE};
     response_new_id(w->id, "resp");
     buf_init(&w->text, REPLY_BYTES_MAX);
-    buf_init(&w->scores, REPLY_BYTES_MAX);
+    buf_init(&w->logprobs_json, REPLY_BYTES_MAX);
     buf_init(&w->output, REPLY_BYTES_MAX);
 }
 
 void response_writer_release(struct response_writer *w)
 {
     buf_release(&w->text);
-    buf_release(&w->scores);
+    buf_release(&w->logprobs_json);
     buf_release(&w->output);
     free(w->items);
     free(w->call_id);
@@ -111,7 +111,7 @@ void response_put(const struct response_writer *w, struct buf *out)
 
 /* ---- from the first event to the last ---- */
 
-static void tell_response(struct response_writer *w, const char *type, struct buf *out)
+static void emit_response(struct response_writer *w, const char *type, struct buf *out)
 {
     response_begin_event(w, type, out);
     buf_puts(out, ",\"response\":");
@@ -121,11 +121,11 @@ static void tell_response(struct response_writer *w, const char *type, struct bu
 
 void response_begin(struct response_writer *w, struct buf *out)
 {
-    tell_response(w, "response.created", out);
-    tell_response(w, "response.in_progress", out);
+    emit_response(w, "response.created", out);
+    emit_response(w, "response.in_progress", out);
 }
 
-static bool hear_done(struct response_writer *w, const struct osp_event *event, struct buf *out)
+static bool on_done(struct response_writer *w, const struct osp_event *event, struct buf *out)
 {
     w->finish = event->finish;
     w->usage = event->usage;
@@ -136,7 +136,7 @@ static bool hear_done(struct response_writer *w, const struct osp_event *event, 
     return true;
 }
 
-bool response_hear(struct response_writer *w, const struct osp_event *event, struct buf *out)
+bool response_on_event(struct response_writer *w, const struct osp_event *event, struct buf *out)
 {
     switch (event->kind) {
     case OSP_EVENT_REASONING:
@@ -148,7 +148,7 @@ bool response_hear(struct response_writer *w, const struct osp_event *event, str
     case OSP_EVENT_TOOL_ARGS:
         return response_add_arguments(w, event, out);
     case OSP_EVENT_DONE:
-        return hear_done(w, event, out);
+        return on_done(w, event, out);
     case OSP_EVENT_NONE:
     case OSP_EVENT_ERROR:
         break;
@@ -159,7 +159,7 @@ bool response_hear(struct response_writer *w, const struct osp_event *event, str
 void response_end(struct response_writer *w, struct buf *out)
 {
     if (w->streams) {
-        tell_response(w, is_cut(w) ? "response.incomplete" : "response.completed", out);
+        emit_response(w, is_cut(w) ? "response.incomplete" : "response.completed", out);
         return;
     }
     response_put(w, out);

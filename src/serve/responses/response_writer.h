@@ -12,7 +12,7 @@
 enum { RESPONSE_ITEM_JSON_BYTES = 512 /* what an item has besides its text and names, at most */ };
 
 /* What the reasoning's text is put into before it is sent as "encrypted_content". */
-#define RESPONSE_SEAL "osprey1."
+#define ENCRYPTED_PREFIX "osprey1."
 
 enum response_item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL, ITEM_CUSTOM };
 
@@ -22,10 +22,10 @@ struct response_writer {
     const char *echo;                   /* ,"name":value of what the request said */
     const struct response_tools *tools; /* that may be called; NULL: no names of theirs are known */
     const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not told */
-    struct answer_room *room;              /* of all items, streamed or not; NULL: no limit */
+    struct answer_budget *budget;          /* of all items, streamed or not; NULL: no limit */
     bool streams;
-    bool tells_seal;    /* reasoning comes as encrypted_content, too */
-    bool tells_summary; /* and as its own summary */
+    bool include_encrypted; /* reasoning comes as encrypted_content, too */
+    bool include_summary;   /* and as its own summary */
 
     char id[RESPONSE_ID_BYTES]; /* "resp_..." */
     int64_t created_unix_s, completed_unix_s;
@@ -38,11 +38,12 @@ struct response_writer {
     bool is_preamble; /* the open message */
     char item_id[RESPONSE_ID_BYTES];
     char *call_id, *name;
-    const struct spaced_tool *spaced; /* the function that is called, if it is of a namespace */
-    struct custom_input input;        /* of ITEM_CUSTOM: how far its arguments are read */
-    struct buf text, scores;          /* of the open item */
-    struct buf output;                /* the items that have ended, with commas */
-    struct response_item *items;      /* (n_items) in `output` */
+    const struct namespaced_tool
+        *namespaced;                /* the function that is called, if it is of a namespace */
+    struct custom_input input;      /* of ITEM_CUSTOM: how far its arguments are read */
+    struct buf text, logprobs_json; /* of the open item */
+    struct buf output;              /* the items that have ended, with commas */
+    struct response_item *items;    /* (n_items) in `output` */
     size_t n_items, n_items_max;
 };
 
@@ -55,9 +56,9 @@ void response_new_id(char out[RESPONSE_ID_BYTES], const char *kind);
 /* What a stream begins with. */
 void response_begin(struct response_writer *w, struct buf *out);
 /* An event of the engine, DONE too; `out` gets the stream's. False: there is no room for it
- * (room->is_full) or no memory; DONE with OSP_FINISH_LENGTH can still end the response. */
-CHECKED bool response_hear(struct response_writer *w, const struct osp_event *event,
-                           struct buf *out);
+ * (room->is_exhausted) or no memory; DONE with OSP_FINISH_LENGTH can still end the response. */
+CHECKED bool response_on_event(struct response_writer *w, const struct osp_event *event,
+                               struct buf *out);
 /* After DONE: the last event of a stream, or the whole response. */
 void response_end(struct response_writer *w, struct buf *out);
 /* What ends a stream that fails. */

@@ -28,26 +28,27 @@ static void begin(struct job *job, struct buf *out)
     w->model = job_model(job);
     w->echo = s->echo;
     w->tools = &s->tools;
-    w->room = &job->room;
-    (void)!answer_room_take(w->room, strlen(s->echo)); /* a longer one leaves room for nothing */
+    w->budget = &job->budget;
+    (void)!answer_budget_reserve(w->budget,
+                                 strlen(s->echo)); /* a longer one leaves room for nothing */
     w->streams = job->params.stream;
-    w->tells_seal = s->tells_seal;
-    w->tells_summary = s->tells_summary;
+    w->include_encrypted = s->include_encrypted;
+    w->include_summary = s->include_summary;
     if (job->params.options.logprobs)
-        w->tokenizer = osp_model_tokenizer(job->server->loading.made.model);
+        w->tokenizer = osp_model_tokenizer(job->server->loading.result.model);
     if (w->streams)
         response_begin(w, out);
 }
 
-static bool hear(struct job *job, int i, const struct osp_event *event, struct buf *out)
+static bool on_event(struct job *job, int i, const struct osp_event *event, struct buf *out)
 {
     (void)i;
-    return response_hear(&((struct response_state *)job->state)->writer, event, out);
+    return response_on_event(&((struct response_state *)job->state)->writer, event, out);
 }
 
 /* What came in, then what went out. */
-static bool join_items(const struct response_state *s, struct buf *text,
-                       struct response_item **items)
+static bool concat_items(const struct response_state *s, struct buf *text,
+                         struct response_item **items)
 {
     const struct response_input *in = &s->input;
     const struct response_writer *w = &s->writer;
@@ -80,7 +81,7 @@ static bool put_entry(struct job *job, const struct buf *json, const struct buf 
                                                        .n_text_bytes = text->size_bytes,
                                                        .items = items,
                                                        .n_items = (int)n,
-                                                       .before = s->before},
+                                                       .previous = s->previous},
                               clock_ns());
 }
 
@@ -94,7 +95,7 @@ static void keep(struct job *job)
     buf_init(&text, STORED_BYTES_MAX);
     response_put(&s->writer, &json);
     buf_putc(&json, '\n');
-    if (json.overflow || !join_items(s, &text, &items) || !put_entry(job, &json, &text, items))
+    if (json.overflow || !concat_items(s, &text, &items) || !put_entry(job, &json, &text, items))
         log_warn("responses id=%s is not kept: it is larger than the store", s->writer.id);
     free(items);
     buf_release(&json);
@@ -102,11 +103,11 @@ static void keep(struct job *job)
 }
 
 /* A request without any input: there is nothing to say to it. */
-static void hear_nothing(struct response_writer *w, struct buf *out)
+static void finish_empty(struct response_writer *w, struct buf *out)
 {
     const struct osp_event done = {.kind = OSP_EVENT_DONE, .finish = OSP_FINISH_STOP};
 
-    if (!response_hear(w, &done, out))
+    if (!response_on_event(w, &done, out))
         out->overflow = true;
 }
 
@@ -115,7 +116,7 @@ static void end(struct job *job, struct buf *out)
     struct response_state *s = job->state;
 
     if (job->n_choices == 0)
-        hear_nothing(&s->writer, out);
+        finish_empty(&s->writer, out);
     if (s->is_stored)
         keep(job);
     response_end(&s->writer, out);
@@ -136,7 +137,7 @@ static void release(struct job *job)
     response_writer_release(&s->writer);
     response_input_release(&s->input);
     response_tools_release(&s->tools);
-    response_store_drop(job->server->responses, s->before);
+    response_store_drop(job->server->responses, s->previous);
     free(s->owner);
     free(s->echo);
 }
@@ -151,7 +152,7 @@ static const struct job_kind RESPONSES = {
     .submit = response_submit,
     .explain = response_format_explain,
     .begin = begin,
-    .hear = hear,
+    .on_event = on_event,
     .end = end,
     .put_error = put_error,
     .release = release,

@@ -26,7 +26,7 @@ extern HERE const char web_page[], web_style[], web_script[];
 
 /* ---- who gets it ---- */
 
-bool web_page_wanted(const struct http_request *r)
+bool is_web_page_request(const struct http_request *r)
 {
     const char *accept = r->fields[HTTP_ACCEPT];
 

@@ -6,7 +6,7 @@
 
 /* A browser that wants to look at /, and not a program that reads its list: the page is nothing secret, so it needs no
  * key, and any page may link to it. */
-bool web_page_wanted(const struct http_request *r);
+bool is_web_page_request(const struct http_request *r);
 void web_page_respond(struct http_exchange *x);
 
 #endif

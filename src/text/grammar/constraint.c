@@ -1,5 +1,5 @@
 /* Readings and frames: what a byte, and so a token, changes. */
-#include "text/grammar/constraint_parts.h"
+#include "text/grammar/constraint_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,35 +8,35 @@
 
 enum {
     SLOTS = 4 * CONSTRAINT_FRAMES_MAX,
-    BEGINNINGS_MAX = 16 * CONSTRAINT_FRAMES_MAX,
+    FRAME_STARTS_MAX = 16 * CONSTRAINT_FRAMES_MAX,
     FRAME_END = 0,
     UNKNOWN = -1
 };
 
-enum osp_status readings_add(struct readings *r, struct reading reading)
+enum osp_status parse_states_add(struct parse_states *r, struct parse_state parse_state)
 {
     enum osp_status st;
 
     TRY(mem_try_grow(&r->items, r->n, &r->capacity, sizeof *r->items, "an answer's readings"));
-    r->items[r->n++] = reading;
+    r->items[r->n++] = parse_state;
 out:
     return st;
 }
 
 /* ---- frames ---- */
 
-static uint32_t slot_of(int32_t position, int32_t parent)
+static uint32_t slot_of(int32_t grammar_node, int32_t parent)
 {
-    return ((uint32_t)position * 2654435761U ^ (uint32_t)parent * 2246822519U) & (SLOTS - 1);
+    return ((uint32_t)grammar_node * 2654435761U ^ (uint32_t)parent * 2246822519U) & (SLOTS - 1);
 }
 
 /* The frame that goes on at `position` and then in `parent`. A position that only ends its rule needs none of
  * its own, so that lists written as recursion do not grow. */
-static enum osp_status frame_of(struct constraint *c, int32_t position, int32_t parent,
+static enum osp_status frame_of(struct constraint *c, int32_t grammar_node, int32_t parent,
                                 int32_t depth, int32_t *frame)
 {
-    const struct position *p = &c->g->positions[position];
-    uint32_t slot = slot_of(position, parent);
+    const struct grammar_node *p = &c->g->nodes[grammar_node];
+    uint32_t slot = slot_of(grammar_node, parent);
     enum osp_status st;
 
     *frame = parent;
@@ -44,7 +44,7 @@ static enum osp_status frame_of(struct constraint *c, int32_t position, int32_t 
         return OSP_OK;
     for (; c->slots[slot] != 0; slot = (slot + 1) & (SLOTS - 1)) {
         *frame = c->slots[slot] - 1;
-        if (c->frames[*frame].position == position && c->frames[*frame].parent == parent)
+        if (c->frames[*frame].grammar_node == grammar_node && c->frames[*frame].parent == parent)
             return OSP_OK;
     }
     if (c->n_frames == CONSTRAINT_FRAMES_MAX)
@@ -53,8 +53,8 @@ static enum osp_status frame_of(struct constraint *c, int32_t position, int32_t 
     TRY(mem_try_grow(&c->frames, c->n_frames, &c->capacity_frames, sizeof *c->frames,
                      "an answer's frames"));
     *frame = (int32_t)c->n_frames++;
-    c->frames[*frame] =
-        (struct frame){.position = position, .parent = parent, .depth = depth, .n = UNKNOWN};
+    c->frames[*frame] = (struct frame){
+        .grammar_node = grammar_node, .parent = parent, .depth = depth, .n = UNKNOWN};
     c->slots[slot] = *frame + 1;
 out:
     return st;
@@ -68,10 +68,11 @@ static uint32_t first_state(const struct term *t)
 }
 
 /* Adds what can be read at a position whose rule goes on in `parent` when it ends. */
-static enum osp_status begin_at(struct constraint *c, int32_t position, int32_t parent, bool *ends)
+static enum osp_status add_starts_at(struct constraint *c, int32_t grammar_node, int32_t parent,
+                                     bool *ends)
 {
     const struct grammar *g = c->g;
-    const struct position *p = &g->positions[position];
+    const struct grammar_node *p = &g->nodes[grammar_node];
     int32_t depth = c->frames[parent].depth, frame;
     enum osp_status st = OSP_OK;
 
@@ -80,40 +81,41 @@ static enum osp_status begin_at(struct constraint *c, int32_t position, int32_t 
 
         if (depth + e.height > GRAMMAR_DEPTH_MAX)
             continue;
-        if (e.kind == EDGE_NOTHING) {
-            TRY(begin_at(c, e.to, parent, ends));
+        if (e.kind == EDGE_EPSILON) {
+            TRY(add_starts_at(c, e.to, parent, ends));
             continue;
         }
         TRY(frame_of(c, e.to, parent, depth + (e.kind == EDGE_RULE), &frame));
         if (e.kind == EDGE_RULE) {
-            TRY(begin_at(c, e.what, frame, ends));
+            TRY(add_starts_at(c, e.target, frame, ends));
             continue;
         }
-        if (c->beginnings.n > BEGINNINGS_MAX)
+        if (c->frame_starts.n > FRAME_STARTS_MAX)
             return fail(OSP_ELIMIT, "the answer has too many ways to go on");
-        TRY(readings_add(&c->beginnings,
-                         (struct reading){e.what, frame, first_state(&g->terms[e.what]), 0}));
+        TRY(parse_states_add(
+            &c->frame_starts,
+            (struct parse_state){e.target, frame, first_state(&g->terms[e.target]), 0}));
     }
     if (p->is_end && parent == FRAME_END)
         *ends = true;
     else if (p->is_end)
-        TRY(begin_at(c, c->frames[parent].position, c->frames[parent].parent, ends));
+        TRY(add_starts_at(c, c->frames[parent].grammar_node, c->frames[parent].parent, ends));
 out:
     return st;
 }
 
-enum osp_status constraint_beginnings(struct constraint *c, int32_t frame, size_t *first, size_t *n,
-                                      bool *ends)
+enum osp_status constraint_frame_starts(struct constraint *c, int32_t frame, size_t *first,
+                                        size_t *n, bool *ends)
 {
     struct frame f = c->frames[frame];
     enum osp_status st = OSP_OK;
 
     if (f.n == UNKNOWN) {
-        f.first = (int32_t)c->beginnings.n;
+        f.first = (int32_t)c->frame_starts.n;
         f.ends = frame == FRAME_END;
         if (frame != FRAME_END)
-            TRY(begin_at(c, f.position, f.parent, &f.ends));
-        f.n = (int32_t)c->beginnings.n - f.first;
+            TRY(add_starts_at(c, f.grammar_node, f.parent, &f.ends));
+        f.n = (int32_t)c->frame_starts.n - f.first;
         c->frames[frame] = f;
     }
     *first = (size_t)f.first;
@@ -132,11 +134,11 @@ static enum osp_status start(struct constraint *c)
     enum osp_status st;
 
     TRY(mem_try_grow(&c->frames, 0, &c->capacity_frames, sizeof *c->frames, "an answer's frames"));
-    c->frames[c->n_frames++] = (struct frame){.position = -1, .parent = -1, .n = UNKNOWN};
+    c->frames[c->n_frames++] = (struct frame){.grammar_node = -1, .parent = -1, .n = UNKNOWN};
     TRY(frame_of(c, c->g->start, FRAME_END, 0, &frame));
-    TRY(constraint_beginnings(c, frame, &first, &n, &c->is_complete));
+    TRY(constraint_frame_starts(c, frame, &first, &n, &c->is_complete));
     for (size_t i = 0; i < n; i++)
-        TRY(readings_add(&c->now, c->beginnings.items[first + i]));
+        TRY(parse_states_add(&c->states, c->frame_starts.items[first + i]));
 out:
     return st;
 }
@@ -148,7 +150,7 @@ enum osp_status constraint_new(struct constraint **out, struct grammar *g,
     enum osp_status st = OSP_OK;
 
     *out = NULL;
-    c->g = grammar_share(g);
+    c->g = grammar_ref(g);
     c->x = x;
     if (n_stops > CONSTRAINT_STOPS_MAX)
         TRY(fail(OSP_ELIMIT, "%d stop tokens, limit is %d", n_stops, (int)CONSTRAINT_STOPS_MAX));
@@ -169,17 +171,17 @@ void constraint_free(struct constraint *c)
 {
     if (c == NULL)
         return;
-    for (int i = 0; i < KEPT_MASKS; i++) {
-        free(c->kept[i].readings.items);
-        free(c->kept[i].bits);
+    for (int i = 0; i < CACHED_MASKS; i++) {
+        free(c->cached[i].parse_states.items);
+        free(c->cached[i].bits);
     }
-    free(c->now.items);
-    free(c->then.items);
+    free(c->states.items);
+    free(c->next_states.items);
     free(c->seen);
     free(c->frames);
     free(c->slots);
-    free(c->beginnings.items);
-    grammar_drop(c->g);
+    free(c->frame_starts.items);
+    grammar_unref(c->g);
     free(c);
 }
 
@@ -193,111 +195,112 @@ bool constraint_is_done(const struct constraint *c)
     return c->is_done;
 }
 
-size_t constraint_n_readings(const struct constraint *c)
+size_t constraint_n_states(const struct constraint *c)
 {
-    return c->now.n;
+    return c->states.n;
 }
 
 /* ---- accepting ---- */
 
-static bool same(const struct reading *a, const struct reading *b)
+static bool states_equal(const struct parse_state *a, const struct parse_state *b)
 {
     return a->term == b->term && a->frame == b->frame && a->state == b->state &&
            a->n_chars == b->n_chars;
 }
 
 /* The slot of a reading, or the free one where it belongs. */
-static uint16_t *seen_slot(const struct constraint *c, const struct reading *r)
+static uint16_t *seen_slot(const struct constraint *c, const struct parse_state *r)
 {
     uint32_t slot = (uint32_t)r->term * 2654435761U ^ (uint32_t)r->frame * 2246822519U ^
                     r->state * 3266489917U ^ r->n_chars * 668265263U;
 
     for (slot ^= slot >> 15;; slot++) {
-        uint16_t *at = &c->seen[slot % READING_SLOTS];
+        uint16_t *at = &c->seen[slot % STATE_SLOTS];
 
-        if (*at == 0 || same(&c->then.items[*at - 1], r))
+        if (*at == 0 || states_equal(&c->next_states.items[*at - 1], r))
             return at;
     }
 }
 
-static enum osp_status begin_seen(struct constraint *c)
+static enum osp_status init_seen(struct constraint *c)
 {
     enum osp_status st = OSP_OK;
 
     if (c->seen == NULL)
-        TRY(mem_try_array(&c->seen, READING_SLOTS, sizeof *c->seen, "an answer's readings"));
-    memset(c->seen, 0, READING_SLOTS * sizeof *c->seen);
-    for (size_t i = 0; i < c->then.n; i++)
-        *seen_slot(c, &c->then.items[i]) = (uint16_t)(i + 1);
+        TRY(mem_try_array(&c->seen, STATE_SLOTS, sizeof *c->seen, "an answer's readings"));
+    memset(c->seen, 0, STATE_SLOTS * sizeof *c->seen);
+    for (size_t i = 0; i < c->next_states.n; i++)
+        *seen_slot(c, &c->next_states.items[i]) = (uint16_t)(i + 1);
     c->has_seen = true;
 out:
     return st;
 }
 
-static bool is_seen(const struct constraint *c, const struct reading *r)
+static bool is_seen(const struct constraint *c, const struct parse_state *r)
 {
     if (c->has_seen)
         return *seen_slot(c, r) != 0;
-    for (size_t i = 0; i < c->then.n; i++)
-        if (same(&c->then.items[i], r))
+    for (size_t i = 0; i < c->next_states.n; i++)
+        if (states_equal(&c->next_states.items[i], r))
             return true;
     return false;
 }
 
 /* Adds one that is not there yet. */
-static enum osp_status add_new(struct constraint *c, struct reading reading)
+static enum osp_status add_new(struct constraint *c, struct parse_state parse_state)
 {
     enum osp_status st;
 
-    if (!c->has_seen && c->then.n == FEW_READINGS)
-        TRY(begin_seen(c));
-    if (is_seen(c, &reading))
+    if (!c->has_seen && c->next_states.n == LINEAR_SEARCH_MAX)
+        TRY(init_seen(c));
+    if (is_seen(c, &parse_state))
         return OSP_OK;
-    if (c->then.n == CONSTRAINT_READINGS_MAX)
+    if (c->next_states.n == CONSTRAINT_STATES_MAX)
         return fail(OSP_ELIMIT,
                     "the answer can be read in more than %d ways: its schema is too "
                     "ambiguous",
-                    (int)CONSTRAINT_READINGS_MAX);
-    TRY(readings_add(&c->then, reading));
+                    (int)CONSTRAINT_STATES_MAX);
+    TRY(parse_states_add(&c->next_states, parse_state));
     if (c->has_seen)
-        *seen_slot(c, &reading) = (uint16_t)c->then.n;
+        *seen_slot(c, &parse_state) = (uint16_t)c->next_states.n;
 out:
     return st;
 }
 
-static enum osp_status step_one(struct constraint *c, struct reading r, unsigned char byte)
+static enum osp_status step_one(struct constraint *c, struct parse_state r, unsigned char byte)
 {
     const struct term *t = &c->g->terms[r.term];
-    struct taken taken = reading_step(t, t->kind, json_strings(), &r.state, &r.n_chars, byte);
+    struct step_result step_result =
+        parse_state_step(t, t->kind, json_strings(), &r.state, &r.n_chars, byte);
     size_t first, n;
     bool ends;
     enum osp_status st = OSP_OK;
 
-    if (taken.lives)
+    if (step_result.is_live)
         TRY(add_new(c, r));
-    if (!taken.ends)
+    if (!step_result.ends)
         return OSP_OK;
-    TRY(constraint_beginnings(c, r.frame, &first, &n, &ends));
+    TRY(constraint_frame_starts(c, r.frame, &first, &n, &ends));
     c->is_complete = c->is_complete || ends;
     for (size_t i = 0; i < n; i++)
-        TRY(add_new(c, c->beginnings.items[first + i]));
+        TRY(add_new(c, c->frame_starts.items[first + i]));
 out:
     return st;
 }
 
 static enum osp_status step_all(struct constraint *c, unsigned char byte)
 {
-    struct readings old = c->now;
+    struct parse_states old = c->states;
     enum osp_status st = OSP_OK;
 
-    c->then.n = 0;
+    c->next_states.n = 0;
     c->has_seen = false;
     c->is_complete = false;
     for (size_t i = 0; i < old.n; i++)
         TRY(step_one(c, old.items[i], byte));
-    c->now = c->then;
-    c->then = old;
-    if (c->now.n == 0 && !c->is_complete)
+    c->states = c->next_states;
+    c->next_states = old;
+    if (c->states.n == 0 && !c->is_complete)
         st = fail(OSP_EINVAL, "a byte that does not fit");
 out:
     return st;
@@ -316,12 +319,12 @@ static enum osp_status move_frame(struct constraint *c, const struct frame *old,
         return OSP_OK;
     TRY(move_frame(c, old, moved, old[frame].parent));
     parent = moved[old[frame].parent];
-    TRY(frame_of(c, old[frame].position, parent, old[frame].depth, &moved[frame]));
+    TRY(frame_of(c, old[frame].grammar_node, parent, old[frame].depth, &moved[frame]));
 out:
     return st;
 }
 
-static enum osp_status forget_frames(struct constraint *c)
+static enum osp_status collect_frames(struct constraint *c)
 {
     struct frame *old = c->frames;
     int32_t *moved = NULL;
@@ -334,14 +337,14 @@ static enum osp_status forget_frames(struct constraint *c)
     c->frames = NULL;
     c->capacity_frames = 0;
     c->n_frames = 0;
-    c->beginnings.n = 0;
+    c->frame_starts.n = 0;
     TRY(mem_try_grow(&c->frames, 0, &c->capacity_frames, sizeof *c->frames, "an answer's frames"));
-    c->frames[c->n_frames++] = (struct frame){.position = -1, .parent = -1, .n = UNKNOWN};
-    for (size_t i = 0; i < c->now.n; i++) {
-        TRY(move_frame(c, old, moved, c->now.items[i].frame));
-        c->now.items[i].frame = moved[c->now.items[i].frame];
+    c->frames[c->n_frames++] = (struct frame){.grammar_node = -1, .parent = -1, .n = UNKNOWN};
+    for (size_t i = 0; i < c->states.n; i++) {
+        TRY(move_frame(c, old, moved, c->states.items[i].frame));
+        c->states.items[i].frame = moved[c->states.items[i].frame];
     }
-    c->n_kept = 0;
+    c->n_cached = 0;
 out:
     free(moved);
     free(old);
@@ -366,8 +369,8 @@ enum osp_status constraint_accept(struct constraint *c, int32_t token)
         return fail(OSP_EINVAL, "token %d was not allowed", (int)token);
     for (size_t i = 0; i < n; i++)
         TRY(step_all(c, (unsigned char)bytes[i]));
-    if (c->n_frames > CONSTRAINT_FRAMES_MAX / 2 || c->beginnings.n > BEGINNINGS_MAX / 2)
-        TRY(forget_frames(c));
+    if (c->n_frames > CONSTRAINT_FRAMES_MAX / 2 || c->frame_starts.n > FRAME_STARTS_MAX / 2)
+        TRY(collect_frames(c));
 out:
     return st;
 }

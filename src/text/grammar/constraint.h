@@ -10,7 +10,7 @@
 #include "text/grammar/token_index.h"
 
 enum {
-    CONSTRAINT_READINGS_MAX = 1024,  /* at a time */
+    CONSTRAINT_STATES_MAX = 1024,    /* at a time */
     CONSTRAINT_FRAMES_MAX = 1 << 16, /* kept of calls */
     CONSTRAINT_STEPS_MAX = 4 << 20,  /* of one mask: nodes of the tokens' trie; 10 to 20 ms */
     CONSTRAINT_STOPS_MAX = 4
@@ -28,10 +28,10 @@ void constraint_free(struct constraint *c); /* accepts NULL */
  * (index->n_words). OSP_ELIMIT: more work than CONSTRAINT_STEPS_MAX. */
 CHECKED enum osp_status constraint_mask(struct constraint *c, uint32_t *bits);
 /* The same while it takes no more than steps_max; *made false: it takes more, and `bits` are of no use. */
-CHECKED enum osp_status constraint_mask_within(struct constraint *c, uint32_t *bits,
-                                               int64_t steps_max, bool *made);
+CHECKED enum osp_status constraint_try_mask(struct constraint *c, uint32_t *bits, int64_t steps_max,
+                                            bool *in_budget);
 /* Ways in which the answer so far can be read: each byte of the next token is read in all of them. */
-size_t constraint_n_readings(const struct constraint *c);
+size_t constraint_n_states(const struct constraint *c);
 /* OSP_EINVAL for a token that was not allowed, OSP_ELIMIT for too many readings; the constraint is of no more
  * use then. */
 CHECKED enum osp_status constraint_accept(struct constraint *c, int32_t token);

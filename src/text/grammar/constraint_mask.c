@@ -1,7 +1,7 @@
 /* Which tokens may come next: for every reading, a walk over the trie of the tokens that leaves whole branches
  * out. Two things make it quick where it would be long, inside of strings: plain tokens are taken by masks
  * made beforehand, so that only the hard ones are walked; and the last masks are kept. */
-#include "text/grammar/constraint_parts.h"
+#include "text/grammar/constraint_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +17,10 @@ struct walk {
     enum osp_status status;
 };
 
-static void walk(struct walk *w, uint32_t from, uint32_t end, struct reading r);
+static void walk(struct walk *w, uint32_t from, uint32_t end, struct parse_state r);
 
 /* A terminal has ended at a node: what may follow it goes on below. */
-static __attribute__((noinline)) void walk_on(struct walk *w, uint32_t node, int32_t frame)
+static __attribute__((noinline)) void walk_next(struct walk *w, uint32_t node, int32_t frame)
 {
     uint32_t end = w->trie->nodes[node].end;
     size_t first, n;
@@ -28,14 +28,14 @@ static __attribute__((noinline)) void walk_on(struct walk *w, uint32_t node, int
 
     if (end == node + 1 || w->status != OSP_OK)
         return;
-    w->status = constraint_beginnings(w->c, frame, &first, &n, &ends);
+    w->status = constraint_frame_starts(w->c, frame, &first, &n, &ends);
     for (size_t i = 0; i < n && w->status == OSP_OK; i++)
-        walk(w, node + 1, end, w->c->beginnings.items[first + i]);
+        walk(w, node + 1, end, w->c->frame_starts.items[first + i]);
 }
 
 /* Walks the nodes from `from` to `end`, brothers and their subtrees; r is where their parent left it. */
 static inline __attribute__((always_inline)) void
-walk_kind(struct walk *w, uint32_t from, uint32_t end, struct reading r, enum term_kind kind)
+walk_kind(struct walk *w, uint32_t from, uint32_t end, struct parse_state r, enum term_kind kind)
 {
     const struct trie_node *nodes = w->trie->nodes;
     const struct term *t = &w->c->g->terms[r.term];
@@ -49,18 +49,18 @@ walk_kind(struct walk *w, uint32_t from, uint32_t end, struct reading r, enum te
     while (i < end && n_steps <= steps_max) {
         const struct trie_node *node = &nodes[i];
         uint32_t q = state[node->depth - 1], n = n_chars[node->depth - 1];
-        struct taken taken = reading_step(t, kind, w->json, &q, &n, node->byte);
+        struct step_result step_result = parse_state_step(t, kind, w->json, &q, &n, node->byte);
 
         n_steps++;
-        if (!taken.lives && !taken.ends) {
+        if (!step_result.is_live && !step_result.ends) {
             i = node->end;
             continue;
         }
         if (node->token >= 0)
             mask_set(w->bits, node->token);
-        if (taken.ends)
-            walk_on(w, i, r.frame);
-        if (!taken.lives) {
+        if (step_result.ends)
+            walk_next(w, i, r.frame);
+        if (!step_result.is_live) {
             i = node->end;
             continue;
         }
@@ -74,24 +74,24 @@ walk_kind(struct walk *w, uint32_t from, uint32_t end, struct reading r, enum te
 }
 
 static __attribute__((noinline)) void walk_literal(struct walk *w, uint32_t from, uint32_t end,
-                                                   struct reading r)
+                                                   struct parse_state r)
 {
     walk_kind(w, from, end, r, TERM_LITERAL);
 }
 
 static __attribute__((noinline)) void walk_dfa(struct walk *w, uint32_t from, uint32_t end,
-                                               struct reading r)
+                                               struct parse_state r)
 {
     walk_kind(w, from, end, r, TERM_DFA);
 }
 
 static __attribute__((noinline)) void walk_string(struct walk *w, uint32_t from, uint32_t end,
-                                                  struct reading r)
+                                                  struct parse_state r)
 {
     walk_kind(w, from, end, r, TERM_STRING);
 }
 
-static void walk(struct walk *w, uint32_t from, uint32_t end, struct reading r)
+static void walk(struct walk *w, uint32_t from, uint32_t end, struct parse_state r)
 {
     switch (w->c->g->terms[r.term].kind) {
     case TERM_LITERAL:
@@ -107,163 +107,166 @@ static void walk(struct walk *w, uint32_t from, uint32_t end, struct reading r)
 }
 
 /* The whole trie: only the branches of first bytes that fit. */
-static void walk_trie(struct walk *w, const struct trie *trie, struct reading r)
+static void walk_trie(struct walk *w, const struct trie *trie, struct parse_state r)
 {
     const struct term *t = &w->c->g->terms[r.term];
 
     w->trie = trie;
     for (unsigned byte = 0; byte < 256 && w->status == OSP_OK; byte++) {
         uint32_t node = trie->children[byte], state = r.state, n_chars = r.n_chars;
-        struct taken taken;
+        struct step_result step_result;
 
         if (node == 0)
             continue;
-        taken = reading_step(t, t->kind, w->json, &state, &n_chars, (unsigned char)byte);
-        if (taken.lives || taken.ends)
+        step_result = parse_state_step(t, t->kind, w->json, &state, &n_chars, (unsigned char)byte);
+        if (step_result.is_live || step_result.ends)
             walk(w, node, trie->nodes[node].end, r);
     }
 }
 
-static void join(uint32_t *bits, const uint32_t *more, size_t n_words)
+static void mask_or(uint32_t *bits, const uint32_t *more, size_t n_words)
 {
     for (size_t i = 0; i < n_words; i++)
         bits[i] |= more[i];
 }
 
 /* Plain tokens of at most n_chars characters. */
-static void join_plain_of(struct walk *w, uint32_t n_chars)
+static void mask_or_plain(struct walk *w, uint32_t n_chars)
 {
     const struct token_index *x = w->c->x;
 
     if (n_chars < PLAIN_CHARS_MASKS) {
-        join(w->bits, x->plain_of_chars + (size_t)n_chars * x->n_words, x->n_words);
+        mask_or(w->bits, x->plain_of_chars + (size_t)n_chars * x->n_words, x->n_words);
         return;
     }
     if (n_chars >= INDEXED_BYTES_MAX) {
-        join(w->bits, x->all_plain, x->n_words);
+        mask_or(w->bits, x->all_plain, x->n_words);
         return;
     }
-    join(w->bits, x->plain_of_chars + (size_t)(PLAIN_CHARS_MASKS - 1) * x->n_words, x->n_words);
+    mask_or(w->bits, x->plain_of_chars + (size_t)(PLAIN_CHARS_MASKS - 1) * x->n_words, x->n_words);
     for (int i = x->n_long_plain; i-- > 0 && x->long_chars[i] <= n_chars;)
         mask_set(w->bits, x->long_plain[i]);
 }
 
 /* Between two characters of a string: plain tokens count their characters and cannot end it. */
-static void mask_string(struct walk *w, struct reading r)
+static void mask_string(struct walk *w, struct parse_state r)
 {
-    uint32_t most = w->c->g->terms[r.term].most;
+    uint32_t max_count = w->c->g->terms[r.term].max_count;
 
-    join_plain_of(w, most == UNLIMITED_CHARS ? UNLIMITED_CHARS : most - r.n_chars);
+    mask_or_plain(w, max_count == UNLIMITED_CHARS ? UNLIMITED_CHARS : max_count - r.n_chars);
     walk_trie(w, &w->c->x->hard, r);
 }
 
 /* Plain tokens of one alphabet: the groups that are no longer than what any text of it can go on are taken by
  * their mask, the longer ones are walked. */
-static void mask_alphabet(struct walk *w, struct reading r, int alphabet, int carry)
+static void mask_alphabet(struct walk *w, struct parse_state r, int alphabet, int free_runs)
 {
     const struct token_index *x = w->c->x;
     int n = 0;
 
-    while (n < N_LENGTHS && carry >= x->plain_bytes_max[alphabet][n])
+    while (n < N_LENGTHS && free_runs >= x->plain_bytes_max[alphabet][n])
         n++;
     if (n > 0)
-        join(w->bits, x->plain_masks + ((size_t)alphabet * N_LENGTHS + (size_t)n - 1) * x->n_words,
-             x->n_words);
+        mask_or(w->bits,
+                x->plain_masks + ((size_t)alphabet * N_LENGTHS + (size_t)n - 1) * x->n_words,
+                x->n_words);
     for (; n < N_LENGTHS; n++)
         walk_trie(w, &x->plain[alphabet][n], r);
 }
 
-static void mask_carried(struct walk *w, struct reading r, const uint8_t *carry)
+static void mask_free_runs(struct walk *w, struct parse_state r, const uint8_t *free_runs)
 {
-    if (carry[ALPHABET_PLAIN] == DFA_CARRY_MAX)
-        join(w->bits, w->c->x->all_plain, w->c->x->n_words);
+    if (free_runs[ALPHABET_PLAIN] == DFA_FREE_RUN_MAX)
+        mask_or(w->bits, w->c->x->all_plain, w->c->x->n_words);
     else
         for (int a = 0; a < N_ALPHABETS; a++)
-            mask_alphabet(w, r, a, carry[a]);
+            mask_alphabet(w, r, a, free_runs[a]);
     walk_trie(w, &w->c->x->hard, r);
 }
 
-static void mask_reading(struct walk *w, struct reading r)
+static void mask_state(struct walk *w, struct parse_state r)
 {
     const struct term *t = &w->c->g->terms[r.term];
-    const uint8_t *carry =
-        t->kind == TERM_DFA && t->carry != NULL ? t->carry + (size_t)r.state * N_ALPHABETS : NULL;
+    const uint8_t *free_runs = t->kind == TERM_DFA && t->free_runs != NULL
+                                   ? t->free_runs + (size_t)r.state * N_ALPHABETS
+                                   : NULL;
 
     if (t->kind == TERM_STRING && r.state == w->json->between)
         mask_string(w, r);
-    else if (carry != NULL && carry[ALPHABET_LOWER] >= w->c->x->plain_bytes_max[ALPHABET_LOWER][0])
-        mask_carried(w, r, carry);
+    else if (free_runs != NULL &&
+             free_runs[ALPHABET_LOWER] >= w->c->x->plain_bytes_max[ALPHABET_LOWER][0])
+        mask_free_runs(w, r, free_runs);
     else
         walk_trie(w, &w->c->x->all, r);
 }
 
 /* ---- masks that are kept ---- */
 
-static bool is_for(const struct kept_mask *k, const struct constraint *c)
+static bool cache_matches(const struct cached_mask *k, const struct constraint *c)
 {
-    return k->complete == c->is_complete && k->readings.n == c->now.n &&
-           (c->now.n == 0 ||
-            memcmp(k->readings.items, c->now.items, c->now.n * sizeof *c->now.items) == 0);
+    return k->complete == c->is_complete && k->parse_states.n == c->states.n &&
+           (c->states.n == 0 || memcmp(k->parse_states.items, c->states.items,
+                                       c->states.n * sizeof *c->states.items) == 0);
 }
 
-static bool recall(const struct constraint *c, uint32_t *bits)
+static bool find_cached(const struct constraint *c, uint32_t *bits)
 {
-    for (int i = 0; i < c->n_kept; i++)
-        if (is_for(&c->kept[i], c)) {
-            memcpy(bits, c->kept[i].bits, c->x->n_words * sizeof *bits);
+    for (int i = 0; i < c->n_cached; i++)
+        if (cache_matches(&c->cached[i], c)) {
+            memcpy(bits, c->cached[i].bits, c->x->n_words * sizeof *bits);
             return true;
         }
     return false;
 }
 
-static enum osp_status keep(struct constraint *c, const uint32_t *bits)
+static enum osp_status cache_mask(struct constraint *c, const uint32_t *bits)
 {
-    struct kept_mask *k = &c->kept[c->next_kept];
+    struct cached_mask *k = &c->cached[c->next_cached];
     enum osp_status st = OSP_OK;
 
     if (k->bits == NULL)
         TRY(mem_try_array(&k->bits, c->x->n_words, sizeof *k->bits, "a token mask"));
-    k->readings.n = 0;
-    for (size_t i = 0; i < c->now.n; i++)
-        TRY(readings_add(&k->readings, c->now.items[i]));
+    k->parse_states.n = 0;
+    for (size_t i = 0; i < c->states.n; i++)
+        TRY(parse_states_add(&k->parse_states, c->states.items[i]));
     memcpy(k->bits, bits, c->x->n_words * sizeof *bits);
     k->complete = c->is_complete;
-    c->next_kept = (c->next_kept + 1) % KEPT_MASKS;
-    if (c->n_kept < KEPT_MASKS)
-        c->n_kept++;
+    c->next_cached = (c->next_cached + 1) % CACHED_MASKS;
+    if (c->n_cached < CACHED_MASKS)
+        c->n_cached++;
 out:
     return st;
 }
 
-enum osp_status constraint_mask_within(struct constraint *c, uint32_t *bits, int64_t steps_max,
-                                       bool *made)
+enum osp_status constraint_try_mask(struct constraint *c, uint32_t *bits, int64_t steps_max,
+                                    bool *in_budget)
 {
     struct walk w = {
         .c = c, .json = json_strings(), .bits = bits, .steps_left = steps_max, .status = OSP_OK};
 
-    *made = true;
-    if (!c->is_done && recall(c, bits))
+    *in_budget = true;
+    if (!c->is_done && find_cached(c, bits))
         return OSP_OK;
     memset(bits, 0, c->x->n_words * sizeof *bits);
     if (c->is_done)
         return OSP_OK;
-    for (size_t i = 0; i < c->now.n && w.status == OSP_OK; i++)
-        mask_reading(&w, c->now.items[i]);
-    *made = w.steps_left >= 0;
+    for (size_t i = 0; i < c->states.n && w.status == OSP_OK; i++)
+        mask_state(&w, c->states.items[i]);
+    *in_budget = w.steps_left >= 0;
     if (w.status != OSP_OK)
-        return *made ? w.status : OSP_OK;
+        return *in_budget ? w.status : OSP_OK;
     for (int i = 0; c->is_complete && i < c->n_stops; i++)
         mask_set(bits, c->stops[i]);
-    return keep(c, bits);
+    return cache_mask(c, bits);
 }
 
 enum osp_status constraint_mask(struct constraint *c, uint32_t *bits)
 {
-    bool made;
+    bool in_budget;
     enum osp_status st;
 
-    TRY(constraint_mask_within(c, bits, CONSTRAINT_STEPS_MAX, &made));
-    if (!made)
+    TRY(constraint_try_mask(c, bits, CONSTRAINT_STEPS_MAX, &in_budget));
+    if (!in_budget)
         st = fail(OSP_ELIMIT,
                   "the answer's token mask takes more than %d steps: its schema is too ambiguous",
                   (int)CONSTRAINT_STEPS_MAX);

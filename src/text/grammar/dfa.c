@@ -22,7 +22,7 @@ void dfa_free(struct dfa *d)
         return;
     free(d->next);
     free(d->accepts);
-    free(d->goes_on);
+    free(d->can_continue);
     free(d);
 }
 
@@ -105,14 +105,14 @@ enum osp_status dfa_trim(struct dfa *d, struct budget *budget)
     TRY(mem_try_array(&useful, d->n_states, sizeof *useful, "an automaton"));
     memcpy(useful, d->accepts, d->n_states * sizeof *useful);
     TRY(mark_useful(d, useful, budget));
-    TRY(mem_try_array(&d->goes_on, d->n_states, sizeof *d->goes_on, "an automaton"));
+    TRY(mem_try_array(&d->can_continue, d->n_states, sizeof *d->can_continue, "an automaton"));
     for (uint32_t q = 0; q < d->n_states; q++)
         for (uint32_t c = 0; c < d->n_classes; c++) {
             uint16_t *to = &d->next[(size_t)q * d->n_classes + c];
 
             if (!useful[q] || !useful[*to])
                 *to = DFA_DEAD;
-            d->goes_on[q] = d->goes_on[q] || *to != DFA_DEAD;
+            d->can_continue[q] = d->can_continue[q] || *to != DFA_DEAD;
         }
     if (!useful[d->start])
         st = fail(OSP_EINVAL, "it matches nothing");
@@ -132,8 +132,8 @@ struct pairs {
 };
 
 /* Classes of both: a byte's pair of classes. `byte_of`: one byte of each. */
-static void join_classes(struct dfa *d, const struct dfa *a, const struct dfa *b,
-                         unsigned char byte_of[256])
+static void merge_classes(struct dfa *d, const struct dfa *a, const struct dfa *b,
+                          unsigned char byte_of[256])
 {
     for (unsigned byte = 0; byte < 256; byte++) {
         unsigned c = 0;
@@ -166,7 +166,7 @@ out:
 }
 
 static enum osp_status walk_pairs(struct pairs *p, const struct dfa *a, const struct dfa *b,
-                                  enum dfa_product how, const unsigned char *byte_of,
+                                  enum dfa_combine how, const unsigned char *byte_of,
                                   struct budget *budget)
 {
     enum osp_status st = OSP_OK;
@@ -174,12 +174,12 @@ static enum osp_status walk_pairs(struct pairs *p, const struct dfa *a, const st
     for (uint32_t q = 1; q < p->d->n_states; q++) {
         uint32_t x = p->first[q], y = p->second[q];
 
-        p->d->accepts[q] = a->accepts[x] && b->accepts[y] == (how == DFA_BOTH);
+        p->d->accepts[q] = a->accepts[x] && b->accepts[y] == (how == DFA_INTERSECTION);
         TRY(budget_spend(budget, 2 * p->d->n_classes));
         for (uint32_t c = 0; c < p->d->n_classes; c++) {
             uint32_t to_x = dfa_step(a, x, byte_of[c]), to_y = dfa_step(b, y, byte_of[c]), to = 0;
 
-            if (to_x != DFA_DEAD && (to_y != DFA_DEAD || how == DFA_FIRST_ONLY))
+            if (to_x != DFA_DEAD && (to_y != DFA_DEAD || how == DFA_DIFFERENCE))
                 TRY(pair_state(p, to_x, to_y, &to));
             p->d->next[(size_t)q * p->d->n_classes + c] = (uint16_t)to;
         }
@@ -188,8 +188,8 @@ out:
     return st;
 }
 
-enum osp_status dfa_product(struct dfa **out, const struct dfa *a, const struct dfa *b,
-                            enum dfa_product how, struct budget *budget)
+enum osp_status dfa_combine(struct dfa **out, const struct dfa *a, const struct dfa *b,
+                            enum dfa_combine how, struct budget *budget)
 {
     struct pairs p = {.d = mem_new(sizeof *p.d), .slot_mask = 4 * DFA_STATES_MAX - 1};
     unsigned char byte_of[256];
@@ -197,7 +197,7 @@ enum osp_status dfa_product(struct dfa **out, const struct dfa *a, const struct 
     enum osp_status st;
 
     *out = NULL;
-    join_classes(p.d, a, b, byte_of);
+    merge_classes(p.d, a, b, byte_of);
     TRY(mem_try_array(&p.first, DFA_STATES_MAX, sizeof *p.first, "a product"));
     TRY(mem_try_array(&p.second, DFA_STATES_MAX, sizeof *p.second, "a product"));
     TRY(mem_try_array(&p.slots, p.slot_mask + 1, sizeof *p.slots, "a product"));
@@ -219,7 +219,7 @@ out:
 /* ---- how far any text carries ---- */
 
 /* Where one stands in a character of UTF-8; a table of RFC 3629. */
-enum utf8_place {
+enum utf8_state {
     AT_START,
     ONE_MORE,
     TWO_MORE,
@@ -229,14 +229,14 @@ enum utf8_place {
     AFTER_F0,
     AFTER_F4
 };
-enum { N_UTF8_PLACES = 8, NO_PLACE = -1 };
+enum { N_UTF8_STATES = 8, NO_STATE = -1 };
 
 static int after_lead(unsigned char byte)
 {
     if (byte < 0x80)
         return AT_START;
     if (byte < 0xC2 || byte > 0xF4)
-        return NO_PLACE;
+        return NO_STATE;
     if (byte < 0xE0)
         return ONE_MORE;
     if (byte < 0xF0)
@@ -244,45 +244,45 @@ static int after_lead(unsigned char byte)
     return byte == 0xF0 ? AFTER_F0 : byte == 0xF4 ? AFTER_F4 : THREE_MORE;
 }
 
-static int utf8_after(int place, unsigned char byte)
+static int utf8_after(int utf8_at, unsigned char byte)
 {
     static const struct {
         unsigned char low, high;
         signed char to;
-    } rest[N_UTF8_PLACES] = {
+    } rest[N_UTF8_STATES] = {
         [ONE_MORE] = {0x80, 0xBF, AT_START},   [TWO_MORE] = {0x80, 0xBF, ONE_MORE},
         [THREE_MORE] = {0x80, 0xBF, TWO_MORE}, [AFTER_E0] = {0xA0, 0xBF, ONE_MORE},
         [AFTER_ED] = {0x80, 0x9F, ONE_MORE},   [AFTER_F0] = {0x90, 0xBF, TWO_MORE},
         [AFTER_F4] = {0x80, 0x8F, TWO_MORE},
     };
 
-    if (place == AT_START)
+    if (utf8_at == AT_START)
         return after_lead(byte);
-    return byte < rest[place].low || byte > rest[place].high ? NO_PLACE : rest[place].to;
+    return byte < rest[utf8_at].low || byte > rest[utf8_at].high ? NO_STATE : rest[utf8_at].to;
 }
 
 /* One byte of each kind that automaton and UTF-8 do not tell apart, of those in an alphabet. */
-struct kinds {
+struct byte_classes {
     unsigned char byte[256];
-    int n, n_places;
+    int n, n_states_utf8;
 };
 
-static bool are_alike(const struct dfa *d, int n_places, unsigned char a, unsigned char b)
+static bool are_equivalent(const struct dfa *d, int n_states_utf8, unsigned char a, unsigned char b)
 {
-    for (int place = 0; place < n_places; place++)
-        if (utf8_after(place, a) != utf8_after(place, b))
+    for (int utf8_at = 0; utf8_at < n_states_utf8; utf8_at++)
+        if (utf8_after(utf8_at, a) != utf8_after(utf8_at, b))
             return false;
     return d->classes[a] == d->classes[b];
 }
 
-static struct kinds kinds_of(const struct dfa *d, enum alphabet alphabet)
+static struct byte_classes byte_classes_of(const struct dfa *d, enum alphabet alphabet)
 {
-    struct kinds k = {.n_places = alphabet >= ALPHABET_FOREIGN ? N_UTF8_PLACES : 1};
+    struct byte_classes k = {.n_states_utf8 = alphabet >= ALPHABET_FOREIGN ? N_UTF8_STATES : 1};
 
     for (unsigned byte = 0; byte < 256; byte++) {
         int i = 0;
 
-        while (i < k.n && !are_alike(d, k.n_places, k.byte[i], (unsigned char)byte))
+        while (i < k.n && !are_equivalent(d, k.n_states_utf8, k.byte[i], (unsigned char)byte))
             i++;
         if (i == k.n && alphabet_of((unsigned char)byte) <= alphabet)
             k.byte[k.n++] = (unsigned char)byte;
@@ -291,64 +291,67 @@ static struct kinds kinds_of(const struct dfa *d, enum alphabet alphabet)
 }
 
 /* The least over all bytes of what the next state carries, plus one; 0 where a byte is the death. */
-static unsigned carry_of(const struct dfa *d, const struct kinds *k, const uint8_t *carry,
-                         unsigned state, int place, unsigned least)
+static unsigned free_run_of(const struct dfa *d, const struct byte_classes *k,
+                            const uint8_t *free_runs, unsigned state, int utf8_at,
+                            unsigned min_count)
 {
-    for (int i = 0; i < k->n && least > 0; i++) {
-        int to_place = utf8_after(place, k->byte[i]);
+    for (int i = 0; i < k->n && min_count > 0; i++) {
+        int to_place = utf8_after(utf8_at, k->byte[i]);
         unsigned to = dfa_step(d, state, k->byte[i]), here;
 
-        if (to_place == NO_PLACE)
+        if (to_place == NO_STATE)
             continue;
-        here = to == DFA_DEAD ? 0 : carry[to * (unsigned)k->n_places + (unsigned)to_place] + 1U;
-        least = here < least ? here : least;
+        here = to == DFA_DEAD
+                   ? 0
+                   : free_runs[to * (unsigned)k->n_states_utf8 + (unsigned)to_place] + 1U;
+        min_count = here < min_count ? here : min_count;
     }
-    return least;
+    return min_count;
 }
 
 /* Rounds bring the figures down from above until none changes. */
-static bool lower_carries(const struct dfa *d, const struct kinds *k, uint8_t *carry)
+static bool lower_free_runs(const struct dfa *d, const struct byte_classes *k, uint8_t *free_runs)
 {
     bool changed = false;
 
     for (uint32_t q = d->n_states; q-- > 1;)
-        for (int place = 0; place < k->n_places; place++) {
-            uint8_t *at = &carry[q * (uint32_t)k->n_places + (uint32_t)place];
-            unsigned least = carry_of(d, k, carry, q, place, *at);
+        for (int utf8_at = 0; utf8_at < k->n_states_utf8; utf8_at++) {
+            uint8_t *at = &free_runs[q * (uint32_t)k->n_states_utf8 + (uint32_t)utf8_at];
+            unsigned min_count = free_run_of(d, k, free_runs, q, utf8_at, *at);
 
-            changed = changed || least < *at;
-            *at = (uint8_t)least;
+            changed = changed || min_count < *at;
+            *at = (uint8_t)min_count;
         }
     return changed;
 }
 
-static enum osp_status carry_alphabet(uint8_t *out, const struct dfa *d, enum alphabet alphabet,
-                                      uint8_t *carry, struct budget *budget)
+static enum osp_status free_run_alphabet(uint8_t *out, const struct dfa *d, enum alphabet alphabet,
+                                         uint8_t *free_runs, struct budget *budget)
 {
-    const struct kinds k = kinds_of(d, alphabet);
+    const struct byte_classes k = byte_classes_of(d, alphabet);
     enum osp_status st;
 
-    memset(carry, DFA_CARRY_MAX, (size_t)d->n_states * N_UTF8_PLACES);
+    memset(free_runs, DFA_FREE_RUN_MAX, (size_t)d->n_states * N_UTF8_STATES);
     do
-        TRY(budget_spend(budget, 16 + (int64_t)d->n_states * k.n * k.n_places / 4));
-    while (lower_carries(d, &k, carry));
+        TRY(budget_spend(budget, 16 + (int64_t)d->n_states * k.n * k.n_states_utf8 / 4));
+    while (lower_free_runs(d, &k, free_runs));
     for (uint32_t q = 1; q < d->n_states; q++)
-        out[q * N_ALPHABETS + alphabet] = carry[q * (uint32_t)k.n_places + AT_START];
+        out[q * N_ALPHABETS + alphabet] = free_runs[q * (uint32_t)k.n_states_utf8 + AT_START];
 out:
     return st;
 }
 
-enum osp_status dfa_carry(uint8_t **out, const struct dfa *d, struct budget *budget)
+enum osp_status dfa_free_runs(uint8_t **out, const struct dfa *d, struct budget *budget)
 {
-    uint8_t *carry = NULL;
+    uint8_t *free_runs = NULL;
     enum osp_status st;
 
     *out = NULL;
-    TRY(mem_try_array(&carry, (size_t)d->n_states * N_UTF8_PLACES, 1, "an automaton"));
+    TRY(mem_try_array(&free_runs, (size_t)d->n_states * N_UTF8_STATES, 1, "an automaton"));
     TRY(mem_try_array(out, (size_t)d->n_states * N_ALPHABETS, 1, "an automaton"));
     for (int a = 0; a < N_ALPHABETS; a++)
-        TRY(carry_alphabet(*out, d, (enum alphabet)a, carry, budget));
+        TRY(free_run_alphabet(*out, d, (enum alphabet)a, free_runs, budget));
 out:
-    free(carry);
+    free(free_runs);
     return st;
 }

@@ -12,7 +12,7 @@
 enum {
     DFA_DEAD = 0,
     DFA_STATES_MAX = 1 << 13, /* of one automaton; fits the 16 bits of `next` */
-    DFA_CARRY_MAX = 255       /* the most that dfa_carry tells */
+    DFA_FREE_RUN_MAX = 255    /* the most that dfa_free_runs tells */
 };
 
 /* What compiling may cost, in steps of some nanoseconds each: a count and not a clock, so that the same
@@ -28,9 +28,9 @@ CHECKED enum osp_status budget_spend(struct budget *b, int64_t work);
 struct dfa {
     uint8_t classes[256]; /* bytes that no state tells apart */
     uint32_t n_classes, n_states, start;
-    uint16_t *next; /* (n_states, n_classes) */
-    bool *accepts;  /* (n_states) */
-    bool *goes_on;  /* (n_states): some byte leads to a live state */
+    uint16_t *next;     /* (n_states, n_classes) */
+    bool *accepts;      /* (n_states) */
+    bool *can_continue; /* (n_states): some byte leads to a live state */
 };
 
 void dfa_free(struct dfa *d); /* accepts NULL */
@@ -42,18 +42,18 @@ static inline unsigned dfa_step(const struct dfa *d, unsigned state, unsigned ch
 
 bool dfa_matches(const struct dfa *d, const char *text, size_t n_bytes);
 
-/* Drops states that reach no accepting one (their edges lead to DFA_DEAD) and fills goes_on. OSP_EINVAL
+/* Drops states that reach no accepting one (their edges lead to DFA_DEAD) and fills can_continue. OSP_EINVAL
  * when nothing is left: "it matches nothing". */
 CHECKED enum osp_status dfa_trim(struct dfa *d, struct budget *budget);
 
-enum dfa_product { DFA_BOTH, DFA_FIRST_ONLY };
+enum dfa_combine { DFA_INTERSECTION, DFA_DIFFERENCE };
 /* Texts of a and b, or of a and not b. Both are borrowed. */
-CHECKED enum osp_status dfa_product(struct dfa **out, const struct dfa *a, const struct dfa *b,
-                                    enum dfa_product how, struct budget *budget);
+CHECKED enum osp_status dfa_combine(struct dfa **out, const struct dfa *a, const struct dfa *b,
+                                    enum dfa_combine how, struct budget *budget);
 
 /* For every state and alphabet how many bytes of text in it can follow whatever they are, up to
- * DFA_CARRY_MAX: (n_states, N_ALPHABETS), to free(). */
-CHECKED enum osp_status dfa_carry(uint8_t **out, const struct dfa *d, struct budget *budget);
+ * DFA_FREE_RUN_MAX: (n_states, N_ALPHABETS), to free(). */
+CHECKED enum osp_status dfa_free_runs(uint8_t **out, const struct dfa *d, struct budget *budget);
 
 /* Room for another state; `*capacity` states have it. All zero. */
 CHECKED enum osp_status dfa_add_state(struct dfa *d, uint32_t *capacity, uint32_t *state);

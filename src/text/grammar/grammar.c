@@ -1,5 +1,5 @@
 /* Building a grammar, and what must hold of it. */
-#include "text/grammar/grammar_parts.h"
+#include "text/grammar/grammar_internal.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -8,34 +8,34 @@
 #include "base/memory.h"
 #include "text/grammar/regex.h"
 
-enum { NO_EDGE = -1, NO_WAY = GRAMMAR_DEPTH_MAX + 1 };
+enum { NO_EDGE = -1, NO_PATH = GRAMMAR_DEPTH_MAX + 1 };
 
 struct grammar *grammar_new(void)
 {
     struct grammar *g = mem_new(sizeof *g);
 
-    atomic_init(&g->n_owners, 1);
+    atomic_init(&g->n_refs, 1);
     return g;
 }
 
-struct grammar *grammar_share(struct grammar *g)
+struct grammar *grammar_ref(struct grammar *g)
 {
-    atomic_fetch_add(&g->n_owners, 1);
+    atomic_fetch_add(&g->n_refs, 1);
     return g;
 }
 
-void grammar_drop(struct grammar *g)
+void grammar_unref(struct grammar *g)
 {
-    if (g == NULL || atomic_fetch_sub(&g->n_owners, 1) > 1)
+    if (g == NULL || atomic_fetch_sub(&g->n_refs, 1) > 1)
         return;
     for (size_t i = 0; i < g->n_terms; i++) {
         free(g->terms[i].bytes);
-        free(g->terms[i].carry);
+        free(g->terms[i].free_runs);
         if (g->terms[i].kind == TERM_DFA)
             dfa_free(g->terms[i].dfa);
     }
     free(g->terms);
-    free(g->positions);
+    free(g->nodes);
     free(g->edges);
     free(g);
 }
@@ -43,7 +43,7 @@ void grammar_drop(struct grammar *g)
 size_t grammar_bytes(const struct grammar *g)
 {
     return sizeof *g + g->n_bytes + g->capacity_terms * sizeof *g->terms +
-           g->capacity_positions * sizeof *g->positions + g->capacity_edges * sizeof *g->edges;
+           g->capacity_nodes * sizeof *g->nodes + g->capacity_edges * sizeof *g->edges;
 }
 
 int64_t grammar_work(const struct grammar *g)
@@ -51,30 +51,29 @@ int64_t grammar_work(const struct grammar *g)
     return g->work;
 }
 
-enum osp_status grammar_position(struct grammar *g, int32_t *position)
+enum osp_status grammar_add_node(struct grammar *g, int32_t *grammar_node)
 {
     enum osp_status st;
 
-    if (g->n_positions == GRAMMAR_POSITIONS_MAX)
-        return fail(OSP_ELIMIT, "it needs more than %d positions", (int)GRAMMAR_POSITIONS_MAX);
-    TRY(mem_try_grow(&g->positions, g->n_positions, &g->capacity_positions, sizeof *g->positions,
-                     "a grammar"));
-    *position = (int32_t)g->n_positions++;
-    g->positions[*position] = (struct position){.first_edge = NO_EDGE, .height = NO_WAY};
+    if (g->n_nodes == GRAMMAR_NODES_MAX)
+        return fail(OSP_ELIMIT, "it needs more than %d positions", (int)GRAMMAR_NODES_MAX);
+    TRY(mem_try_grow(&g->nodes, g->n_nodes, &g->capacity_nodes, sizeof *g->nodes, "a grammar"));
+    *grammar_node = (int32_t)g->n_nodes++;
+    g->nodes[*grammar_node] = (struct grammar_node){.first_edge = NO_EDGE, .height = NO_PATH};
 out:
     return st;
 }
 
-enum osp_status grammar_edge(struct grammar *g, int32_t from, enum edge_kind kind, int32_t what,
-                             int32_t to)
+enum osp_status grammar_add_edge(struct grammar *g, int32_t from, enum edge_kind kind,
+                                 int32_t target, int32_t to)
 {
     enum osp_status st;
 
     if (g->n_edges == GRAMMAR_EDGES_MAX)
         return fail(OSP_ELIMIT, "it needs more than %d edges", (int)GRAMMAR_EDGES_MAX);
     TRY(mem_try_grow(&g->edges, g->n_edges, &g->capacity_edges, sizeof *g->edges, "a grammar"));
-    g->edges[g->n_edges] = (struct edge){kind, what, to, g->positions[from].first_edge, NO_WAY};
-    g->positions[from].first_edge = (int32_t)g->n_edges++;
+    g->edges[g->n_edges] = (struct edge){kind, target, to, g->nodes[from].first_edge, NO_PATH};
+    g->nodes[from].first_edge = (int32_t)g->n_edges++;
 out:
     return st;
 }
@@ -98,7 +97,7 @@ out:
     return st;
 }
 
-enum osp_status grammar_literal(struct grammar *g, const char *bytes, size_t n, int32_t *term)
+enum osp_status grammar_add_literal(struct grammar *g, const char *bytes, size_t n, int32_t *term)
 {
     struct term *t = NULL;
     enum osp_status st;
@@ -112,8 +111,8 @@ out:
     return st;
 }
 
-enum osp_status grammar_dfa(struct grammar *g, struct dfa *dfa, bool in_runs, struct budget *budget,
-                            int32_t *term)
+enum osp_status grammar_add_dfa(struct grammar *g, struct dfa *dfa, bool in_runs,
+                                struct budget *budget, int32_t *term)
 {
     struct term *t = NULL;
     enum osp_status st;
@@ -125,18 +124,19 @@ enum osp_status grammar_dfa(struct grammar *g, struct dfa *dfa, bool in_runs, st
     }
     t->kind = TERM_DFA;
     t->dfa = dfa;
-    return in_runs ? dfa_carry(&t->carry, dfa, budget) : OSP_OK;
+    return in_runs ? dfa_free_runs(&t->free_runs, dfa, budget) : OSP_OK;
 }
 
-enum osp_status grammar_string(struct grammar *g, uint32_t least, uint32_t most, int32_t *term)
+enum osp_status grammar_add_string(struct grammar *g, uint32_t min_count, uint32_t max_count,
+                                   int32_t *term)
 {
     struct term *t = NULL;
     enum osp_status st;
 
     TRY(add_term(g, &t, 0, term));
     t->kind = TERM_STRING;
-    t->least = least;
-    t->most = most;
+    t->min_count = min_count;
+    t->max_count = max_count;
 out:
     return st;
 }
@@ -175,20 +175,20 @@ const struct json_strings *json_strings(void)
 /* Calls that an edge needs: itself, and the way on. */
 static int32_t edge_height(const struct grammar *g, const struct edge *e)
 {
-    int32_t height = g->positions[e->to].height;
+    int32_t height = g->nodes[e->to].height;
 
-    if (e->kind == EDGE_RULE && g->positions[e->what].height + 1 > height)
-        height = g->positions[e->what].height + 1;
-    return height < NO_WAY ? height : NO_WAY;
+    if (e->kind == EDGE_RULE && g->nodes[e->target].height + 1 > height)
+        height = g->nodes[e->target].height + 1;
+    return height < NO_PATH ? height : NO_PATH;
 }
 
 static bool lower_heights(struct grammar *g)
 {
     bool changed = false;
 
-    for (size_t p = g->n_positions; p-- > 0;) {
-        struct position *at = &g->positions[p];
-        int32_t height = at->is_end ? 0 : NO_WAY;
+    for (size_t p = g->n_nodes; p-- > 0;) {
+        struct grammar_node *at = &g->nodes[p];
+        int32_t height = at->is_end ? 0 : NO_PATH;
 
         for (int32_t e = at->first_edge; e >= 0; e = g->edges[e].next) {
             g->edges[e].height = edge_height(g, &g->edges[e]);
@@ -201,32 +201,32 @@ static bool lower_heights(struct grammar *g)
     return changed;
 }
 
-enum mark { UNSEEN, OPEN, SEEN };
+enum visit_state { UNSEEN, OPEN, SEEN };
 
 /* What can follow a position: the terminals, counted; on the way no position may come twice. */
-struct following {
+struct follow_walk {
     const struct grammar *g;
     struct budget *budget;
-    uint8_t *marks;    /* (n_positions) */
-    int32_t *n_follow; /* (n_positions), once SEEN */
+    uint8_t *visits;   /* (n_nodes) */
+    int32_t *n_follow; /* (n_nodes), once SEEN */
     int depth;
 };
 
-static enum osp_status count_following(struct following *f, int32_t position)
+static enum osp_status count_following(struct follow_walk *f, int32_t grammar_node)
 {
     int64_t n = 0;
     enum osp_status st = OSP_OK;
 
-    if (f->marks[position] == SEEN)
+    if (f->visits[grammar_node] == SEEN)
         return OSP_OK;
-    if (f->marks[position] == OPEN)
+    if (f->visits[grammar_node] == OPEN)
         return fail(OSP_EINVAL, "it refers to itself without anything in between");
-    if (++f->depth > GRAMMAR_POSITIONS_MAX / 8)
+    if (++f->depth > GRAMMAR_NODES_MAX / 8)
         return fail(OSP_ELIMIT, "too many places that may be left out follow each other");
-    f->marks[position] = OPEN;
-    for (int32_t e = f->g->positions[position].first_edge; e >= 0; e = f->g->edges[e].next) {
+    f->visits[grammar_node] = OPEN;
+    for (int32_t e = f->g->nodes[grammar_node].first_edge; e >= 0; e = f->g->edges[e].next) {
         const struct edge *edge = &f->g->edges[e];
-        int32_t on = edge->kind == EDGE_RULE ? edge->what : edge->to;
+        int32_t on = edge->kind == EDGE_RULE ? edge->target : edge->to;
 
         TRY(budget_spend(f->budget, 2));
         if (edge->kind != EDGE_TERM)
@@ -235,8 +235,8 @@ static enum osp_status count_following(struct following *f, int32_t position)
     }
     if (n > GRAMMAR_CHOICES_MAX)
         return fail(OSP_ELIMIT, "more than %d alternatives in one place", (int)GRAMMAR_CHOICES_MAX);
-    f->n_follow[position] = (int32_t)n;
-    f->marks[position] = SEEN;
+    f->n_follow[grammar_node] = (int32_t)n;
+    f->visits[grammar_node] = SEEN;
     f->depth--;
 out:
     return st;
@@ -244,15 +244,15 @@ out:
 
 static enum osp_status check_following(const struct grammar *g, struct budget *budget)
 {
-    struct following f = {.g = g, .budget = budget};
+    struct follow_walk f = {.g = g, .budget = budget};
     enum osp_status st;
 
-    TRY(mem_try_array(&f.marks, g->n_positions, sizeof *f.marks, "a grammar"));
-    TRY(mem_try_array(&f.n_follow, g->n_positions, sizeof *f.n_follow, "a grammar"));
-    for (size_t p = g->n_positions; p-- > 0;)
+    TRY(mem_try_array(&f.visits, g->n_nodes, sizeof *f.visits, "a grammar"));
+    TRY(mem_try_array(&f.n_follow, g->n_nodes, sizeof *f.n_follow, "a grammar"));
+    for (size_t p = g->n_nodes; p-- > 0;)
         TRY(count_following(&f, (int32_t)p));
 out:
-    free(f.marks);
+    free(f.visits);
     free(f.n_follow);
     return st;
 }
@@ -263,9 +263,9 @@ enum osp_status grammar_finish(struct grammar *g, struct budget *budget)
 
     TRY(check_following(g, budget));
     do
-        TRY(budget_spend(budget, (int64_t)(g->n_positions + g->n_edges)));
+        TRY(budget_spend(budget, (int64_t)(g->n_nodes + g->n_edges)));
     while (lower_heights(g));
-    if (g->positions[g->start].height >= GRAMMAR_DEPTH_MAX)
+    if (g->nodes[g->start].height >= GRAMMAR_DEPTH_MAX)
         st = fail(OSP_EINVAL, "no finite answer fits it (at most %d levels)",
                   (int)GRAMMAR_DEPTH_MAX);
     g->work = COMPILE_WORK_MAX - budget->work_left;
@@ -281,11 +281,11 @@ static enum osp_status only(struct grammar *g, int32_t term)
     int32_t end;
     enum osp_status st = OSP_OK;
 
-    if (g->n_positions == 0)
-        TRY(grammar_position(g, &g->start));
-    TRY(grammar_position(g, &end));
-    g->positions[end].is_end = true;
-    st = grammar_edge(g, g->start, EDGE_TERM, term, end);
+    if (g->n_nodes == 0)
+        TRY(grammar_add_node(g, &g->start));
+    TRY(grammar_add_node(g, &end));
+    g->nodes[end].is_end = true;
+    st = grammar_add_edge(g, g->start, EDGE_TERM, term, end);
 out:
     return st;
 }
@@ -303,14 +303,14 @@ enum osp_status grammar_from_choices(struct grammar **out, const char *const *ch
     if (n > GRAMMAR_CHOICES_MAX)
         TRY(fail(OSP_ELIMIT, "%zu choices, limit is %d", n, (int)GRAMMAR_CHOICES_MAX));
     for (size_t i = 0; i < n; i++) {
-        TRY(grammar_literal(g, choices[i], strlen(choices[i]), &term));
+        TRY(grammar_add_literal(g, choices[i], strlen(choices[i]), &term));
         TRY(only(g, term));
     }
     TRY(grammar_finish(g, &budget));
     *out = g;
 out:
     if (st != OSP_OK)
-        grammar_drop(g);
+        grammar_unref(g);
     return st;
 }
 
@@ -326,13 +326,13 @@ enum osp_status grammar_from_regex(struct grammar **out, const char *regex, size
     *out = NULL;
     TRY(regex_compile(&dfa, regex, n_bytes, (struct regex_options){false}, &budget));
     empty = dfa->accepts[dfa->start];
-    TRY(grammar_dfa(g, dfa, true, &budget, &term));
+    TRY(grammar_add_dfa(g, dfa, true, &budget, &term));
     TRY(only(g, term));
-    g->positions[g->start].is_end = empty;
+    g->nodes[g->start].is_end = empty;
     TRY(grammar_finish(g, &budget));
     *out = g;
 out:
     if (st != OSP_OK)
-        grammar_drop(g);
+        grammar_unref(g);
     return st;
 }

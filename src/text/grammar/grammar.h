@@ -12,7 +12,7 @@
 
 enum {
     GRAMMAR_DEPTH_MAX = 256, /* of calls: brackets of an answer are nested less deep */
-    GRAMMAR_POSITIONS_MAX = 1 << 16,
+    GRAMMAR_NODES_MAX = 1 << 16,
     GRAMMAR_EDGES_MAX = 1 << 17,
     GRAMMAR_TERMS_MAX = 1 << 14,
     GRAMMAR_CHOICES_MAX = 512,    /* terminals that can follow one place of an answer */
@@ -27,9 +27,9 @@ CHECKED enum osp_status grammar_from_choices(struct grammar **out, const char *c
                                              size_t n);
 CHECKED enum osp_status grammar_from_regex(struct grammar **out, const char *regex, size_t n_bytes);
 
-struct grammar *grammar_share(struct grammar *g); /* one more owner */
-void grammar_drop(struct grammar *g);             /* accepts NULL */
-size_t grammar_bytes(const struct grammar *g);    /* of memory, about */
-int64_t grammar_work(const struct grammar *g);    /* that compiling it took, of COMPILE_WORK_MAX */
+struct grammar *grammar_ref(struct grammar *g); /* one more owner */
+void grammar_unref(struct grammar *g);          /* accepts NULL */
+size_t grammar_bytes(const struct grammar *g);  /* of memory, about */
+int64_t grammar_work(const struct grammar *g);  /* that compiling it took, of COMPILE_WORK_MAX */
 
 #endif

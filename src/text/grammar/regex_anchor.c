@@ -1,6 +1,6 @@
 /* Anchors and searches: where an expression may match anywhere, "anything" is put before and behind it; ^ and $ are
  * then no more than its absence, so they may stand only where the text begins or ends. */
-#include "text/grammar/regex_parts.h"
+#include "text/grammar/regex_internal.h"
 
 struct ends {
     bool begin, end; /* the node stands where the text may begin, end */
@@ -19,7 +19,7 @@ static enum osp_status any_text(struct regex_tree *t, int *node)
     t->nodes[set].first = (int)first;
     t->nodes[set].n = 1;
     TRY(regex_tree_node(t, REGEX_REPEAT, node));
-    t->nodes[*node].most = REGEX_UNBOUNDED;
+    t->nodes[*node].max_count = REGEX_UNBOUNDED;
     regex_tree_append(t, *node, set);
 out:
     return st;
@@ -37,7 +37,7 @@ static bool has_anchor(const struct regex_tree *t, int node)
 }
 
 /* Turns an anchor into the empty text. */
-static void settle_anchor(struct regex_tree *t, int node)
+static void replace_anchor(struct regex_tree *t, int node)
 {
     t->nodes[node].kind = REGEX_CAT;
 }
@@ -58,11 +58,11 @@ static enum osp_status anchor_sequence(struct regex_tree *t, int node, struct en
     while (first != NO_NODE && t->nodes[first].previous != NO_NODE)
         first = t->nodes[first].previous;
     if (at.begin && first != NO_NODE && t->nodes[first].kind == REGEX_BEGIN) {
-        settle_anchor(t, first);
+        replace_anchor(t, first);
         open.begin = false;
     }
     if (at.end && last != NO_NODE && t->nodes[last].kind == REGEX_END) {
-        settle_anchor(t, last);
+        replace_anchor(t, last);
         open.end = false;
     }
     for (int c = last; c != NO_NODE; c = t->nodes[c].previous) {

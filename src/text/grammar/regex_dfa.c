@@ -1,5 +1,5 @@
 /* Nondeterministic automaton -> deterministic one, by sets of states. */
-#include "text/grammar/regex_parts.h"
+#include "text/grammar/regex_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,7 @@ static enum osp_status state_of(struct subsets *s, size_t first, uint32_t *state
     members = s->members + first;
     qsort(members, n, sizeof *members, by_number);
     TRY(budget_spend(s->budget, 8 * (int64_t)n));
-    slot = (uint32_t)hash_bytes(HASH_START, members, n * sizeof *members) & s->slot_mask;
+    slot = (uint32_t)hash_bytes(HASH_INIT, members, n * sizeof *members) & s->slot_mask;
     for (; s->slots[slot] != 0; slot = (slot + 1) & s->slot_mask) {
         struct set other = s->sets[s->slots[slot] - 1];
 
@@ -163,7 +163,7 @@ out:
     return st;
 }
 
-enum osp_status nfa_determine(struct dfa **out, const struct nfa *n, struct budget *budget)
+enum osp_status nfa_determinize(struct dfa **out, const struct nfa *n, struct budget *budget)
 {
     struct subsets s = {
         .nfa = n, .budget = budget, .d = mem_new(sizeof *s.d), .slot_mask = 4 * DFA_STATES_MAX - 1};
@@ -199,8 +199,8 @@ enum osp_status regex_compile(struct dfa **out, const char *pattern, size_t n_by
     *out = NULL;
     TRY(regex_tree_read(&tree, pattern, n_bytes, budget));
     TRY(regex_tree_anchor(&tree, options.search));
-    TRY(nfa_make(&nfa, &tree, options.json, budget));
-    TRY(nfa_determine(out, &nfa, budget));
+    TRY(nfa_build(&nfa, &tree, options.json, budget));
+    TRY(nfa_determinize(out, &nfa, budget));
 out:
     nfa_release(&nfa);
     regex_tree_release(&tree);

@@ -1,13 +1,13 @@
 /* Tree -> nondeterministic automaton over bytes (Thompson), built from the end to the beginning: every part
  * is told the state that follows it and gives the one that it starts in. */
-#include "text/grammar/regex_parts.h"
+#include "text/grammar/regex_internal.h"
 
 #include <stdlib.h>
 
 #include "base/memory.h"
 #include "base/utf8.h"
 
-struct making {
+struct nfa_builder {
     struct nfa *nfa;
     const struct regex_tree *tree;
     struct budget *budget;
@@ -21,7 +21,7 @@ void nfa_release(struct nfa *n)
     *n = (struct nfa){.start = 0};
 }
 
-static enum osp_status add_state(struct making *m, int *state)
+static enum osp_status add_state(struct nfa_builder *m, int *state)
 {
     struct nfa *n = m->nfa;
     enum osp_status st;
@@ -38,7 +38,8 @@ out:
     return st;
 }
 
-static enum osp_status add_edge(struct making *m, int from, unsigned low, unsigned high, int to)
+static enum osp_status add_edge(struct nfa_builder *m, int from, unsigned low, unsigned high,
+                                int to)
 {
     struct nfa *n = m->nfa;
     enum osp_status st;
@@ -51,7 +52,7 @@ out:
     return st;
 }
 
-static enum osp_status add_jump(struct making *m, int from, int to)
+static enum osp_status add_epsilon(struct nfa_builder *m, int from, int to)
 {
     return add_edge(m, from, 1, 0, to);
 }
@@ -59,7 +60,7 @@ static enum osp_status add_jump(struct making *m, int from, int to)
 /* ---- sets of characters ---- */
 
 /* A state from which `n_bytes` continuation bytes, any, lead to `next`. */
-static enum osp_status any_tail(struct making *m, int n_bytes, int next, int *state)
+static enum osp_status any_tail(struct nfa_builder *m, int n_bytes, int next, int *state)
 {
     enum osp_status st = OSP_OK;
 
@@ -77,7 +78,7 @@ out:
 
 /* Characters low to high, both of n bytes, from `from` to `next`: where the first bytes differ, the part with
  * all continuations is taken whole and the two ends byte by byte. */
-static enum osp_status add_utf8(struct making *m, int from, const unsigned char *low,
+static enum osp_status add_utf8(struct nfa_builder *m, int from, const unsigned char *low,
                                 const unsigned char *high, int n, int next)
 {
     static const unsigned char all_low[] = {0x80, 0x80, 0x80}, all_high[] = {0xBF, 0xBF, 0xBF};
@@ -118,7 +119,8 @@ out:
 }
 
 /* Splits a range at the lengths of UTF-8 and leaves out the surrogates. */
-static enum osp_status add_range(struct making *m, int from, uint32_t low, uint32_t high, int next)
+static enum osp_status add_range(struct nfa_builder *m, int from, uint32_t low, uint32_t high,
+                                 int next)
 {
     static const struct range parts[] = {
         {0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xD7FF}, {0xE000, 0xFFFF}, {0x10000, CODE_POINT_MAX}};
@@ -140,7 +142,7 @@ out:
 }
 
 /* The escape of a character that JSON strings do not hold as it is. */
-static enum osp_status add_escape(struct making *m, int backslash, uint32_t c, int next)
+static enum osp_status add_escape(struct nfa_builder *m, int backslash, uint32_t c, int next)
 {
     static const char spelled[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
     static const char hex[] = "0123456789abcdef";
@@ -170,7 +172,7 @@ static bool needs_escape(uint32_t c)
 }
 
 /* A range inside of a JSON string; *backslash is the state behind one, -1 as long as there is none. */
-static enum osp_status add_json_range(struct making *m, int from, struct range r, int next,
+static enum osp_status add_json_range(struct nfa_builder *m, int from, struct range r, int next,
                                       int *backslash)
 {
     uint32_t low = r.low;
@@ -194,8 +196,8 @@ out:
     return st;
 }
 
-static enum osp_status make_set(struct making *m, const struct regex_node *node, int next,
-                                int *start)
+static enum osp_status build_set(struct nfa_builder *m, const struct regex_node *node, int next,
+                                 int *start)
 {
     int backslash = -1;
     enum osp_status st;
@@ -215,54 +217,54 @@ out:
 
 /* ---- structure ---- */
 
-static enum osp_status make(struct making *m, int index, int next, int *start);
+static enum osp_status build_node(struct nfa_builder *m, int index, int next, int *start);
 
-static enum osp_status make_repeat(struct making *m, const struct regex_node *node, int next,
-                                   int *start)
+static enum osp_status build_repeat(struct nfa_builder *m, const struct regex_node *node, int next,
+                                    int *start)
 {
     int at = next, body;
     enum osp_status st = OSP_OK;
 
-    if (node->most == REGEX_UNBOUNDED) {
+    if (node->max_count == REGEX_UNBOUNDED) {
         TRY(add_state(m, &at));
-        TRY(add_jump(m, at, next));
-        TRY(make(m, node->last, at, &body));
-        TRY(add_jump(m, at, body));
+        TRY(add_epsilon(m, at, next));
+        TRY(build_node(m, node->last, at, &body));
+        TRY(add_epsilon(m, at, body));
     }
-    for (int i = node->least; i < node->most; i++) {
+    for (int i = node->min_count; i < node->max_count; i++) {
         int fork;
 
-        TRY(make(m, node->last, at, &body));
+        TRY(build_node(m, node->last, at, &body));
         TRY(add_state(m, &fork));
-        TRY(add_jump(m, fork, next));
-        TRY(add_jump(m, fork, body));
+        TRY(add_epsilon(m, fork, next));
+        TRY(add_epsilon(m, fork, body));
         at = fork;
     }
-    for (int i = 0; i < node->least; i++)
-        TRY(make(m, node->last, at, &at));
+    for (int i = 0; i < node->min_count; i++)
+        TRY(build_node(m, node->last, at, &at));
     *start = at;
 out:
     return st;
 }
 
-static enum osp_status make_alternatives(struct making *m, const struct regex_node *node, int next,
-                                         int *start)
+static enum osp_status build_alt(struct nfa_builder *m, const struct regex_node *node, int next,
+                                 int *start)
 {
     int body;
     enum osp_status st;
 
     if (node->last != NO_NODE && m->tree->nodes[node->last].previous == NO_NODE)
-        return make(m, node->last, next, start);
+        return build_node(m, node->last, next, start);
     TRY(add_state(m, start));
     for (int c = node->last; c != NO_NODE; c = m->tree->nodes[c].previous) {
-        TRY(make(m, c, next, &body));
-        TRY(add_jump(m, *start, body));
+        TRY(build_node(m, c, next, &body));
+        TRY(add_epsilon(m, *start, body));
     }
 out:
     return st;
 }
 
-static enum osp_status make(struct making *m, int index, int next, int *start)
+static enum osp_status build_node(struct nfa_builder *m, int index, int next, int *start)
 {
     const struct regex_node *node = &m->tree->nodes[index];
     enum osp_status st;
@@ -270,24 +272,24 @@ static enum osp_status make(struct making *m, int index, int next, int *start)
     TRY(budget_spend(m->budget, 1)); /* repetitions of nothing make no states, but take time */
     switch (node->kind) {
     case REGEX_SET:
-        return make_set(m, node, next, start);
+        return build_set(m, node, next, start);
     case REGEX_REPEAT:
-        return make_repeat(m, node, next, start);
+        return build_repeat(m, node, next, start);
     case REGEX_ALT:
-        return make_alternatives(m, node, next, start);
+        return build_alt(m, node, next, start);
     default: /* a sequence: from its last part to its first */
         *start = next;
         for (int c = node->last; c != NO_NODE; c = m->tree->nodes[c].previous)
-            TRY(make(m, c, *start, start));
+            TRY(build_node(m, c, *start, start));
     }
 out:
     return st;
 }
 
-enum osp_status nfa_make(struct nfa *n, const struct regex_tree *t, bool json,
-                         struct budget *budget)
+enum osp_status nfa_build(struct nfa *n, const struct regex_tree *t, bool json,
+                          struct budget *budget)
 {
-    struct making m = {n, t, budget, json};
+    struct nfa_builder m = {n, t, budget, json};
     int next;
     enum osp_status st;
 
@@ -297,7 +299,7 @@ enum osp_status nfa_make(struct nfa *n, const struct regex_tree *t, bool json,
         TRY(add_state(&m, &next));
         TRY(add_edge(&m, next, '"', '"', n->match));
     }
-    TRY(make(&m, t->root, next, &n->start));
+    TRY(build_node(&m, t->root, next, &n->start));
     if (json) {
         TRY(add_state(&m, &next));
         TRY(add_edge(&m, next, '"', '"', n->start));

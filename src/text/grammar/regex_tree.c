@@ -1,5 +1,5 @@
 /* Expression -> tree, by recursive descent. */
-#include "text/grammar/regex_parts.h"
+#include "text/grammar/regex_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-struct reading {
+struct regex_parser {
     struct regex_tree *tree;
     struct budget *budget;
     const char *begin, *at, *end;
@@ -58,7 +58,7 @@ static int by_low(const void *a, const void *b)
     return x->low < y->low ? -1 : x->low > y->low;
 }
 
-enum osp_status regex_tree_settle(struct regex_tree *t, int first, bool negate)
+enum osp_status regex_tree_normalize(struct regex_tree *t, int first, bool negate)
 {
     size_t n_all = t->n_ranges, n = (size_t)first;
     uint32_t next = 0; /* of the complement */
@@ -94,27 +94,27 @@ out:
     return st;
 }
 
-static enum osp_status refuse(const struct reading *r, const char *what)
+static enum osp_status syntax_error(const struct regex_parser *r, const char *target)
 {
-    return fail(OSP_EINVAL, "%s at byte %zu of the expression", what, (size_t)(r->at - r->begin));
+    return fail(OSP_EINVAL, "%s at byte %zu of the expression", target, (size_t)(r->at - r->begin));
 }
 
-static bool looks_at(const struct reading *r, const char *text)
+static bool peek_is(const struct regex_parser *r, const char *text)
 {
     size_t n = strlen(text);
 
     return (size_t)(r->end - r->at) >= n && memcmp(r->at, text, n) == 0;
 }
 
-static bool take(struct reading *r, const char *text)
+static bool accept_char(struct regex_parser *r, const char *text)
 {
-    if (!looks_at(r, text))
+    if (!peek_is(r, text))
         return false;
     r->at += strlen(text);
     return true;
 }
 
-static uint32_t take_code_point(struct reading *r)
+static uint32_t next_code_point(struct regex_parser *r)
 {
     uint32_t code_point;
     bool valid;
@@ -136,10 +136,11 @@ static const struct {
     char name;
     const struct range *ranges;
     int n;
-} named[] = {{'d', digits, 1}, {'w', words, 4}, {'s', spaces, 10}};
+} named_sets[] = {{'d', digits, 1}, {'w', words, 4}, {'s', spaces, 10}};
 
 /* Adds a named set or what is not in it: "\d", "\D". */
-static enum osp_status add_named(struct reading *r, const struct range *ranges, int n, bool negate)
+static enum osp_status add_named(struct regex_parser *r, const struct range *ranges, int n,
+                                 bool negate)
 {
     uint32_t next = 0;
     enum osp_status st = OSP_OK;
@@ -157,7 +158,7 @@ out:
     return st;
 }
 
-static enum osp_status read_hex(struct reading *r, int n_digits, uint32_t *value)
+static enum osp_status read_hex(struct regex_parser *r, int n_digits, uint32_t *value)
 {
     *value = 0;
     for (int i = 0; i < n_digits; i++) {
@@ -168,7 +169,7 @@ static enum osp_status read_hex(struct reading *r, int n_digits, uint32_t *value
                                            : -1;
 
         if (digit < 0)
-            return refuse(r, "a hexadecimal digit is missing");
+            return syntax_error(r, "a hexadecimal digit is missing");
         *value = *value << 4 | (uint32_t)digit;
         r->at++;
     }
@@ -176,43 +177,43 @@ static enum osp_status read_hex(struct reading *r, int n_digits, uint32_t *value
 }
 
 /* Behind "\u": four digits, two times four for a pair of surrogates, or "{...}". */
-static enum osp_status read_unicode(struct reading *r, uint32_t *value)
+static enum osp_status read_unicode(struct regex_parser *r, uint32_t *value)
 {
     uint32_t low;
     enum osp_status st;
 
-    if (take(r, "{")) {
+    if (accept_char(r, "{")) {
         int n = 0;
 
         while (n < 6 && r->at + n < r->end && r->at[n] != '}')
             n++;
         TRY(read_hex(r, n, value));
-        if (n == 0 || !take(r, "}") || *value > CODE_POINT_MAX)
-            return refuse(r, "a wrong \\u{...}");
+        if (n == 0 || !accept_char(r, "}") || *value > CODE_POINT_MAX)
+            return syntax_error(r, "a wrong \\u{...}");
         return OSP_OK;
     }
     TRY(read_hex(r, 4, value));
-    if (*value >= 0xD800 && *value < 0xDC00 && take(r, "\\u")) {
+    if (*value >= 0xD800 && *value < 0xDC00 && accept_char(r, "\\u")) {
         TRY(read_hex(r, 4, &low));
         if (low < 0xDC00 || low > 0xDFFF)
-            return refuse(r, "half a pair of surrogates");
+            return syntax_error(r, "half a pair of surrogates");
         *value = 0x10000 + ((*value - 0xD800) << 10) + (low - 0xDC00);
     }
     if (*value >= 0xD800 && *value <= 0xDFFF)
-        return refuse(r, "half a pair of surrogates");
+        return syntax_error(r, "half a pair of surrogates");
 out:
     return st;
 }
 
 /* Behind a backslash, an escape that means one character. */
-static enum osp_status read_escaped_character(struct reading *r, uint32_t *value)
+static enum osp_status read_escaped_character(struct regex_parser *r, uint32_t *value)
 {
     static const char letters[] = "nrtfv0", means[] = "\n\r\t\f\v";
     char c;
     const char *letter;
 
     if (r->at == r->end)
-        return refuse(r, "a lone backslash");
+        return syntax_error(r, "a lone backslash");
     c = *r->at++;
     letter = strchr(letters, c);
     if (c == 'x')
@@ -225,36 +226,36 @@ static enum osp_status read_escaped_character(struct reading *r, uint32_t *value
     }
     r->at--;
     if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-        return refuse(r, c >= '1' && c <= '9'   ? "back-references are not regular: one"
-                         : c == 'b' || c == 'B' ? "\\b is not supported: one"
-                         : c == 'p' || c == 'P' ? "\\p is not supported: one"
-                                                : "an unknown escape");
-    *value = take_code_point(r);
+        return syntax_error(r, c >= '1' && c <= '9'   ? "back-references are not regular: one"
+                               : c == 'b' || c == 'B' ? "\\b is not supported: one"
+                               : c == 'p' || c == 'P' ? "\\p is not supported: one"
+                                                      : "an unknown escape");
+    *value = next_code_point(r);
     return OSP_OK;
 }
 
 /* Behind a backslash, in a class or outside: ranges of a named set, or one character (*is_one). */
-static enum osp_status read_escape(struct reading *r, bool *is_one, uint32_t *value)
+static enum osp_status read_escape(struct regex_parser *r, bool *is_one, uint32_t *value)
 {
     char c = r->at < r->end ? *r->at : '\0';
 
     *is_one = false;
-    for (size_t i = 0; i < sizeof named / sizeof named[0]; i++)
-        if (c == named[i].name || c == named[i].name - 'a' + 'A') {
+    for (size_t i = 0; i < sizeof named_sets / sizeof named_sets[0]; i++)
+        if (c == named_sets[i].name || c == named_sets[i].name - 'a' + 'A') {
             r->at++;
-            return add_named(r, named[i].ranges, named[i].n, c != named[i].name);
+            return add_named(r, named_sets[i].ranges, named_sets[i].n, c != named_sets[i].name);
         }
     *is_one = true;
     return read_escaped_character(r, value);
 }
 
 /* One member of a class: a character, or a set whose ranges are then there already. */
-static enum osp_status read_member(struct reading *r, bool *is_one, uint32_t *value)
+static enum osp_status read_member(struct regex_parser *r, bool *is_one, uint32_t *value)
 {
     if (r->at == r->end)
-        return refuse(r, "a class without its ]");
-    if (take(r, "\\")) {
-        if (take(r, "b")) {
+        return syntax_error(r, "a class without its ]");
+    if (accept_char(r, "\\")) {
+        if (accept_char(r, "b")) {
             *is_one = true;
             *value = '\b';
             return OSP_OK;
@@ -262,25 +263,25 @@ static enum osp_status read_member(struct reading *r, bool *is_one, uint32_t *va
         return read_escape(r, is_one, value);
     }
     *is_one = true;
-    *value = take_code_point(r);
+    *value = next_code_point(r);
     return OSP_OK;
 }
 
-static enum osp_status read_class_ranges(struct reading *r)
+static enum osp_status read_class_ranges(struct regex_parser *r)
 {
     uint32_t low = 0, high = 0;
     bool is_one, ends_in_one;
     enum osp_status st = OSP_OK;
 
-    while (!take(r, "]")) {
+    while (!accept_char(r, "]")) {
         TRY(budget_spend(r->budget, 4));
         TRY(read_member(r, &is_one, &low));
         high = low;
-        if (is_one && looks_at(r, "-") && !looks_at(r, "-]")) {
+        if (is_one && peek_is(r, "-") && !peek_is(r, "-]")) {
             r->at++;
             TRY(read_member(r, &ends_in_one, &high));
             if (!ends_in_one || high < low)
-                return refuse(r, "a range that does not rise");
+                return syntax_error(r, "a range that does not rise");
         }
         if (is_one)
             TRY(regex_tree_range(r->tree, low, high));
@@ -290,11 +291,11 @@ out:
 }
 
 /* A set node of the ranges from `first` on. */
-static enum osp_status close_set(struct reading *r, size_t first, bool negate, int *node)
+static enum osp_status finish_set(struct regex_parser *r, size_t first, bool negate, int *node)
 {
     enum osp_status st;
 
-    TRY(regex_tree_settle(r->tree, (int)first, negate));
+    TRY(regex_tree_normalize(r->tree, (int)first, negate));
     TRY(regex_tree_node(r->tree, REGEX_SET, node));
     r->tree->nodes[*node].first = (int)first;
     r->tree->nodes[*node].n = (int)(r->tree->n_ranges - first);
@@ -302,66 +303,66 @@ out:
     return st;
 }
 
-static enum osp_status read_set(struct reading *r, int *node)
+static enum osp_status read_set(struct regex_parser *r, int *node)
 {
     size_t first = r->tree->n_ranges;
     bool negate = false, is_one = true;
     uint32_t value = 0;
     enum osp_status st;
 
-    if (take(r, "[")) {
-        negate = take(r, "^");
+    if (accept_char(r, "[")) {
+        negate = accept_char(r, "^");
         TRY(read_class_ranges(r));
-        return close_set(r, first, negate, node);
+        return finish_set(r, first, negate, node);
     }
-    if (take(r, ".")) {
+    if (accept_char(r, ".")) {
         TRY(add_named(r, line_ends, 3, true));
-        return close_set(r, first, false, node);
+        return finish_set(r, first, false, node);
     }
-    if (take(r, "\\"))
+    if (accept_char(r, "\\"))
         TRY(read_escape(r, &is_one, &value));
     else
-        value = take_code_point(r);
+        value = next_code_point(r);
     if (is_one)
         TRY(regex_tree_range(r->tree, value, value));
-    st = close_set(r, first, false, node);
+    st = finish_set(r, first, false, node);
 out:
     return st;
 }
 
 /* ---- groups and repetition ---- */
 
-static enum osp_status read_alternatives(struct reading *r, int *node);
+static enum osp_status read_alternatives(struct regex_parser *r, int *node);
 
-static enum osp_status read_group(struct reading *r, int *node)
+static enum osp_status read_group(struct regex_parser *r, int *node)
 {
     enum osp_status st;
 
-    if (looks_at(r, "(?") && !looks_at(r, "(?:") &&
-        !(looks_at(r, "(?<") && r->at + 3 < r->end && r->at[3] != '=' && r->at[3] != '!'))
-        return refuse(r, "look-around and flags are not supported: a group");
+    if (peek_is(r, "(?") && !peek_is(r, "(?:") &&
+        !(peek_is(r, "(?<") && r->at + 3 < r->end && r->at[3] != '=' && r->at[3] != '!'))
+        return syntax_error(r, "look-around and flags are not supported: a group");
     if (++r->depth > REGEX_DEPTH_MAX)
         return fail(OSP_ELIMIT, "groups are nested deeper than %d", (int)REGEX_DEPTH_MAX);
-    if (take(r, "(?<"))
+    if (accept_char(r, "(?<"))
         while (r->at < r->end && *r->at != '>')
             r->at++;
     if (r->at == r->end)
-        return refuse(r, "a group without its )");
-    if (!take(r, "(?:") && !take(r, ">"))
+        return syntax_error(r, "a group without its )");
+    if (!accept_char(r, "(?:") && !accept_char(r, ">"))
         r->at++;
     TRY(read_alternatives(r, node));
-    if (!take(r, ")"))
-        return refuse(r, "a group without its )");
+    if (!accept_char(r, ")"))
+        return syntax_error(r, "a group without its )");
     r->depth--;
 out:
     return st;
 }
 
-static enum osp_status read_number(struct reading *r, int *value)
+static enum osp_status read_number(struct regex_parser *r, int *value)
 {
     *value = 0;
     if (r->at == r->end || *r->at < '0' || *r->at > '9')
-        return refuse(r, "a number is missing");
+        return syntax_error(r, "a number is missing");
     for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
         *value = *value * 10 + (*r->at - '0');
         if (*value > REGEX_REPEAT_MAX)
@@ -370,61 +371,61 @@ static enum osp_status read_number(struct reading *r, int *value)
     return OSP_OK;
 }
 
-static enum osp_status read_counts(struct reading *r, int *least, int *most)
+static enum osp_status read_counts(struct regex_parser *r, int *min_count, int *max_count)
 {
     enum osp_status st;
 
-    TRY(read_number(r, least));
-    *most = *least;
-    if (take(r, ",")) {
-        *most = REGEX_UNBOUNDED;
-        if (!looks_at(r, "}"))
-            TRY(read_number(r, most));
+    TRY(read_number(r, min_count));
+    *max_count = *min_count;
+    if (accept_char(r, ",")) {
+        *max_count = REGEX_UNBOUNDED;
+        if (!peek_is(r, "}"))
+            TRY(read_number(r, max_count));
     }
-    if (!take(r, "}") || (*most != REGEX_UNBOUNDED && *most < *least))
-        return refuse(r, "a wrong {m,n}");
+    if (!accept_char(r, "}") || (*max_count != REGEX_UNBOUNDED && *max_count < *min_count))
+        return syntax_error(r, "a wrong {m,n}");
 out:
     return st;
 }
 
 /* Puts a repetition around *node if one follows. Lazy ones match the same texts. */
-static enum osp_status read_repeat(struct reading *r, int *node)
+static enum osp_status read_repeat(struct regex_parser *r, int *node)
 {
-    int least = 0, most = REGEX_UNBOUNDED, repeat;
+    int min_count = 0, max_count = REGEX_UNBOUNDED, repeat;
     enum osp_status st = OSP_OK;
 
-    if (take(r, "+"))
-        least = 1;
-    else if (take(r, "?"))
-        most = 1;
-    else if (take(r, "{"))
-        TRY(read_counts(r, &least, &most));
-    else if (!take(r, "*"))
+    if (accept_char(r, "+"))
+        min_count = 1;
+    else if (accept_char(r, "?"))
+        max_count = 1;
+    else if (accept_char(r, "{"))
+        TRY(read_counts(r, &min_count, &max_count));
+    else if (!accept_char(r, "*"))
         return OSP_OK;
-    (void)take(r, "?");
-    if (looks_at(r, "*") || looks_at(r, "+") || looks_at(r, "?") || looks_at(r, "{"))
-        return refuse(r, "nothing to repeat");
+    (void)accept_char(r, "?");
+    if (peek_is(r, "*") || peek_is(r, "+") || peek_is(r, "?") || peek_is(r, "{"))
+        return syntax_error(r, "nothing to repeat");
     TRY(regex_tree_node(r->tree, REGEX_REPEAT, &repeat));
-    r->tree->nodes[repeat].least = least;
-    r->tree->nodes[repeat].most = most;
+    r->tree->nodes[repeat].min_count = min_count;
+    r->tree->nodes[repeat].max_count = max_count;
     regex_tree_append(r->tree, repeat, *node);
     *node = repeat;
 out:
     return st;
 }
 
-static enum osp_status read_item(struct reading *r, int *node)
+static enum osp_status read_item(struct regex_parser *r, int *node)
 {
     enum osp_status st;
 
     TRY(budget_spend(r->budget, 4));
-    if (take(r, "^"))
+    if (accept_char(r, "^"))
         return regex_tree_node(r->tree, REGEX_BEGIN, node);
-    if (take(r, "$"))
+    if (accept_char(r, "$"))
         return regex_tree_node(r->tree, REGEX_END, node);
-    if (looks_at(r, "*") || looks_at(r, "+") || looks_at(r, "?") || looks_at(r, "{"))
-        return refuse(r, "nothing to repeat");
-    if (looks_at(r, "("))
+    if (peek_is(r, "*") || peek_is(r, "+") || peek_is(r, "?") || peek_is(r, "{"))
+        return syntax_error(r, "nothing to repeat");
+    if (peek_is(r, "("))
         TRY(read_group(r, node));
     else
         TRY(read_set(r, node));
@@ -433,7 +434,7 @@ out:
     return st;
 }
 
-static enum osp_status read_sequence(struct reading *r, int *node)
+static enum osp_status read_sequence(struct regex_parser *r, int *node)
 {
     int item;
     enum osp_status st;
@@ -447,7 +448,7 @@ out:
     return st;
 }
 
-static enum osp_status read_alternatives(struct reading *r, int *node)
+static enum osp_status read_alternatives(struct regex_parser *r, int *node)
 {
     int item;
     enum osp_status st;
@@ -456,7 +457,7 @@ static enum osp_status read_alternatives(struct reading *r, int *node)
     do {
         TRY(read_sequence(r, &item));
         regex_tree_append(r->tree, *node, item);
-    } while (take(r, "|"));
+    } while (accept_char(r, "|"));
 out:
     return st;
 }
@@ -464,7 +465,7 @@ out:
 enum osp_status regex_tree_read(struct regex_tree *t, const char *pattern, size_t n_bytes,
                                 struct budget *budget)
 {
-    struct reading r = {t, budget, pattern, pattern, pattern + n_bytes, 0};
+    struct regex_parser r = {t, budget, pattern, pattern, pattern + n_bytes, 0};
     enum osp_status st;
 
     if (n_bytes > REGEX_BYTES_MAX)
@@ -474,7 +475,7 @@ enum osp_status regex_tree_read(struct regex_tree *t, const char *pattern, size_
         return fail(OSP_EINVAL, "the expression is not UTF-8");
     TRY(read_alternatives(&r, &t->root));
     if (r.at < r.end)
-        return refuse(&r, "a ) without its group");
+        return syntax_error(&r, "a ) without its group");
 out:
     return st;
 }

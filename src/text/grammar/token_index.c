@@ -9,7 +9,7 @@
 
 enum { LENGTH_STEP_BYTES = 8 };
 
-struct sorting {
+struct index_builder {
     const struct token_index *x;
     int32_t *ids; /* sorted by bytes */
     int n;
@@ -84,7 +84,7 @@ static size_t common_bytes(const char *a, size_t n, const char *b, size_t m)
 }
 
 /* Nodes that the tokens of a group need: of each, the bytes that it does not share with the one before. */
-static size_t count_nodes(const struct sorting *s, int group)
+static size_t count_nodes(const struct index_builder *s, int group)
 {
     size_t n_nodes = 1, n_before = 0;
     const char *before = "";
@@ -126,14 +126,14 @@ static void add_token(struct trie *t, uint32_t *path, size_t *depth, const char 
 }
 
 /* group GROUP_NONE: all tokens. */
-static enum osp_status build_trie(struct trie *t, const struct sorting *s, int group)
+static enum osp_status build_trie(struct trie *t, const struct index_builder *s, int group)
 {
     uint32_t path[INDEXED_BYTES_MAX + 1] = {0};
     size_t depth = 0, n_before = 0;
     const char *before = "";
     enum osp_status st;
 
-    TRY(mem_try_pages(&t->nodes, count_nodes(s, group), sizeof *t->nodes, "a token index"));
+    TRY(mem_try_hugepages(&t->nodes, count_nodes(s, group), sizeof *t->nodes, "a token index"));
     t->nodes[0] = (struct trie_node){.token = -1};
     t->n_nodes = 1;
     for (int i = 0; i < s->n; i++) {
@@ -181,7 +181,7 @@ static int by_falling_chars(const void *a, const void *b)
                                     : (x->id > y->id) - (x->id < y->id);
 }
 
-static enum osp_status keep_long(struct token_index *x, struct long_token *tokens, int n)
+static enum osp_status add_long(struct token_index *x, struct long_token *tokens, int n)
 {
     enum osp_status st;
 
@@ -198,7 +198,7 @@ out:
 }
 
 /* Notes a plain token in the masks. */
-static void enter_plain(struct token_index *x, int32_t id, int group, size_t n_bytes, int n_chars)
+static void add_plain(struct token_index *x, int32_t id, int group, size_t n_bytes, int n_chars)
 {
     int *bytes_max = &x->plain_bytes_max[group / N_LENGTHS][group % N_LENGTHS];
 
@@ -211,7 +211,7 @@ static void enter_plain(struct token_index *x, int32_t id, int group, size_t n_b
         mask_set(x->plain_of_chars + (size_t)n * x->n_words, id);
 }
 
-static enum osp_status sort_out(struct token_index *x, struct sorting *s)
+static enum osp_status classify_tokens(struct token_index *x, struct index_builder *s)
 {
     struct long_token *longer = NULL;
     int n_longer = 0;
@@ -225,17 +225,17 @@ static enum osp_status sort_out(struct token_index *x, struct sorting *s)
 
         s->group[s->ids[i]] = (uint8_t)(n_chars < 0 ? GROUP_HARD : plain_group(bytes, n));
         if (n_chars >= 0)
-            enter_plain(x, s->ids[i], s->group[s->ids[i]], n, n_chars);
+            add_plain(x, s->ids[i], s->group[s->ids[i]], n, n_chars);
         if (n_chars >= PLAIN_CHARS_MASKS)
             longer[n_longer++] = (struct long_token){s->ids[i], n_chars};
     }
-    st = keep_long(x, longer, n_longer);
+    st = add_long(x, longer, n_longer);
 out:
     free(longer);
     return st;
 }
 
-static enum osp_status build(struct token_index *x, struct sorting *s)
+static enum osp_status build(struct token_index *x, struct index_builder *s)
 {
     enum osp_status st;
 
@@ -251,7 +251,7 @@ static enum osp_status build(struct token_index *x, struct sorting *s)
     TRY(mem_try_array(&x->plain_masks, GROUP_HARD * x->n_words, 4, "a token index"));
     TRY(mem_try_array(&x->all_plain, x->n_words, 4, "a token index"));
     TRY(mem_try_array(&x->plain_of_chars, PLAIN_CHARS_MASKS * x->n_words, 4, "a token index"));
-    TRY(sort_out(x, s));
+    TRY(classify_tokens(x, s));
     TRY(build_trie(&x->all, s, GROUP_NONE));
     TRY(build_trie(&x->hard, s, GROUP_HARD));
     for (int g = 0; g < GROUP_HARD; g++)
@@ -263,7 +263,7 @@ out:
 enum osp_status token_index_new(struct token_index **out, const struct tokenizer *t)
 {
     struct token_index *x = mem_new(sizeof *x);
-    struct sorting s = {.x = x};
+    struct index_builder s = {.x = x};
     enum osp_status st;
 
     *out = NULL;

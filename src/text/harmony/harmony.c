@@ -39,7 +39,7 @@ enum osp_status harmony_name_check(const char *name)
     return OSP_OK;
 }
 
-void harmony_name_mend(char *name)
+void harmony_name_sanitize(char *name)
 {
     for (char *c = name; *c != '\0'; c++)
         if (strchr(name_chars, *c) == NULL)
@@ -109,7 +109,7 @@ static enum osp_status append_format(const struct harmony_message *m, const stru
 {
     const char *type = m->content_type;
     bool constrained = type != NULL && strncmp(type, CONSTRAIN, strlen(CONSTRAIN)) == 0;
-    const char *word = constrained ? type + strlen(CONSTRAIN) : type;
+    const char *header_word = constrained ? type + strlen(CONSTRAIN) : type;
     struct buf text;
     enum osp_status st = OSP_OK;
 
@@ -119,14 +119,14 @@ static enum osp_status append_format(const struct harmony_message *m, const stru
         TRY(append_control(tokenizer_specials(t)->channel, out));
         buf_puts(&text, m->channel);
     }
-    if (word != NULL && (*word != '\0' || !constrained))
-        TRY(check_field("content type", word));
+    if (header_word != NULL && (*header_word != '\0' || !constrained))
+        TRY(check_field("content type", header_word));
     if (type != NULL)
-        buf_printf(&text, " %s", constrained ? "" : word);
+        buf_printf(&text, " %s", constrained ? "" : header_word);
     TRY(append_text(t, &text, out));
     if (constrained) {
         TRY(append_control(tokenizer_specials(t)->constrain, out));
-        TRY(tokenizer_encode(t, word, strlen(word), out));
+        TRY(tokenizer_encode(t, header_word, strlen(header_word), out));
     }
 out:
     buf_release(&text);
@@ -160,7 +160,7 @@ static enum osp_status append_composed(enum harmony_role role, const struct buf 
     };
 
     if (text->overflow)
-        return fail_within(buf_failure(text, role_names[role]), "a message");
+        return fail_prefix(buf_failure(text, role_names[role]), "a message");
     return append_message(&m, t, out);
 }
 
@@ -280,7 +280,7 @@ static bool turn_is_completed(const struct harmony_conversation *c, size_t begin
 }
 
 /* True when message i begins an answer that was replayed; *n is how many messages it has. */
-static bool replay_answer(const struct harmony_conversation *c, size_t i, bool without_analysis,
+static bool append_cached(const struct harmony_conversation *c, size_t i, bool without_analysis,
                           struct ids *out, size_t *n)
 {
     const struct harmony_message *m = c->messages;
@@ -307,7 +307,7 @@ static enum osp_status append_messages(const struct harmony_conversation *c,
 
         if (history == HISTORY_COMPLETED && (i == 0 || m->role == ROLE_USER))
             completed = turn_is_completed(c, i);
-        if (replay_answer(c, i, completed || i < limit, out, &n)) {
+        if (append_cached(c, i, completed || i < limit, out, &n)) {
             i += n - 1;
             continue;
         }
@@ -315,13 +315,14 @@ static enum osp_status append_messages(const struct harmony_conversation *c,
             continue;
         st = append_message(m, t, out);
         if (st != OSP_OK)
-            return fail_within(st, "message %zu", i);
+            return fail_prefix(st, "message %zu", i);
     }
     return st;
 }
 
 enum osp_status harmony_render(const struct harmony_conversation *c, enum harmony_history history,
-                               bool open_assistant, const struct tokenizer *t, struct ids *out)
+                               bool add_generation_prompt, const struct tokenizer *t,
+                               struct ids *out)
 {
     enum osp_status st;
 
@@ -329,7 +330,7 @@ enum osp_status harmony_render(const struct harmony_conversation *c, enum harmon
     if (c->has_developer)
         TRY(append_developer(c, t, out));
     TRY(append_messages(c, history, t, out));
-    if (open_assistant) {
+    if (add_generation_prompt) {
         TRY(append_control(tokenizer_specials(t)->start, out));
         TRY(tokenizer_encode(t, "assistant", strlen("assistant"), out));
     }

@@ -12,7 +12,7 @@ enum { HARMONY_NAME_BYTES_MAX = 64 }; /* of a function or a participant, as Open
 /* OSP_EINVAL that quotes the name unless it is 1 to HARMONY_NAME_BYTES_MAX of A-Z a-z 0-9 _ . - */
 CHECKED enum osp_status harmony_name_check(const char *name);
 /* Replaces each byte that may not be in a name by '_'. */
-void harmony_name_mend(char *name);
+void harmony_name_sanitize(char *name);
 
 /* Strings are borrowed for the call; NULL = absent. Lengths count, so NUL bytes are content. */
 struct harmony_text {
@@ -52,7 +52,7 @@ struct harmony_message {
 };
 
 /* What is known to have been written in place of messages. */
-struct harmony_replay {
+struct harmony_cache {
     void *ctx;
     /* Appends the ids that stand for an answer, which is n messages of the assistant's behind each other: from <|start|>
      * to the token that ends the last. `out` has the ids of all before it. False: it is rendered from its text. */
@@ -69,7 +69,7 @@ struct harmony_conversation {
     size_t n_namespaces;
     const struct harmony_message *messages;
     size_t n_messages;
-    const struct harmony_replay *replay; /* NULL: none */
+    const struct harmony_cache *replay; /* NULL: none */
 };
 
 /* Which analysis of the history is left out. */
@@ -80,9 +80,9 @@ enum harmony_history {
     HISTORY_COMPLETED /* of every turn before the last user message that a final completed */
 };
 
-/* Appends the ids. With `open_assistant` the prompt ends in <|start|>assistant. */
+/* Appends the ids. With `add_generation_prompt` the prompt ends in <|start|>assistant. */
 CHECKED enum osp_status harmony_render(const struct harmony_conversation *c,
-                                       enum harmony_history history, bool open_assistant,
+                                       enum harmony_history history, bool add_generation_prompt,
                                        const struct tokenizer *t, struct ids *out);
 
 /* Appends every line of text (NULL: none) on a line of its own, behind `prefix`. A final line break ends the

@@ -103,20 +103,20 @@ static void take_bare_word(struct harmony_header *out, const struct header_tools
 }
 
 static void take_word(struct harmony_header *out, const struct header_tools *tools,
-                      const struct word *w)
+                      const struct header_word *w)
 {
     if (w->marker == MARKER_CHANNEL)
         take_channel(out, w->s, w->n);
     else if (w->marker == MARKER_CONSTRAIN)
         set_constrain(out, w->s, w->n);
-    else if (text_begins_with(w->s, w->n, RECIPIENT_MARK))
-        take_recipient(out, w->s + strlen(RECIPIENT_MARK), w->n - strlen(RECIPIENT_MARK));
+    else if (text_begins_with(w->s, w->n, RECIPIENT_PREFIX))
+        take_recipient(out, w->s + strlen(RECIPIENT_PREFIX), w->n - strlen(RECIPIENT_PREFIX));
     else
         take_bare_word(out, tools, w->s, w->n);
 }
 
 /* Takes a role off the beginning of the header's first word; a name behind a colon goes with it. */
-static void strip_known_role(struct harmony_header *out, struct word *w)
+static void strip_known_role(struct harmony_header *out, struct header_word *w)
 {
     size_t n_role = w->n;
     const char *colon = memchr(w->s, ':', w->n);
@@ -140,14 +140,14 @@ static void strip_known_role(struct harmony_header *out, struct word *w)
 
 /* The header's first word: a role, else a tool's name, else an ordinary word without a role. */
 static void take_first_word(struct harmony_header *out, const struct header_tools *tools,
-                            struct word *w)
+                            struct header_word *w)
 {
     size_t n = w->n;
 
     strip_known_role(out, w);
     if (w->n == 0)
         return;
-    if (w->n < n || text_begins_with(w->s, n, RECIPIENT_MARK) ||
+    if (w->n < n || text_begins_with(w->s, n, RECIPIENT_PREFIX) ||
         find_equal(channels, w->s, n) != NULL)
         take_word(out, tools, w);
     else
@@ -161,14 +161,14 @@ const char *harmony_call_name(const char *recipient)
     return recipient;
 }
 
-void harmony_call_name_told(char out[HARMONY_NAME_BYTES_MAX + 1], const char *recipient)
+void harmony_call_name_safe(char out[HARMONY_NAME_BYTES_MAX + 1], const char *recipient)
 {
     const char *name = harmony_call_name(recipient);
     size_t n_bytes = strnlen(name, HARMONY_NAME_BYTES_MAX);
 
     memcpy(out, name, n_bytes);
     out[n_bytes] = '\0';
-    harmony_name_mend(out);
+    harmony_name_sanitize(out);
 }
 
 static void clear(struct harmony_header *out)
@@ -193,12 +193,12 @@ static void classify(struct harmony_header *out, const struct header_tools *tool
 void header_read(const struct header_text *h, const struct header_tools *tools,
                  struct harmony_header *out)
 {
-    struct word_cursor c = {.h = h};
+    struct header_lexer c = {.h = h};
     bool is_first = true;
-    struct word w;
+    struct header_word w;
 
     clear(out);
-    while (header_next_word(&c, &w)) {
+    while (header_lexer_next(&c, &w)) {
         if (is_first && w.part == 0)
             take_first_word(out, tools, &w);
         else
@@ -209,7 +209,7 @@ void header_read(const struct header_text *h, const struct header_tools *tools,
 }
 
 /* Takes a known channel off the front of the word behind <|channel|>. */
-static void recover_channel(struct harmony_header *out, struct word *w)
+static void recover_channel(struct harmony_header *out, struct header_word *w)
 {
     for (const char *const *name = channels; *name != NULL; name++) {
         if (!text_begins_with(w->s, w->n, *name))
@@ -222,7 +222,7 @@ static void recover_channel(struct harmony_header *out, struct word *w)
 }
 
 /* Takes a field off the front of the word; what is left of it is content. */
-static void recover_word(struct harmony_header *out, struct word *w)
+static void recover_word(struct harmony_header *out, struct header_word *w)
 {
     bool may_have_type = out->recipient[0] != '\0' || out->content_type[0] != '\0';
     bool is_type = may_have_type && find_equal(content_types, w->s, w->n) != NULL;
@@ -230,7 +230,8 @@ static void recover_word(struct harmony_header *out, struct word *w)
     if (w->marker == MARKER_CHANNEL) {
         recover_channel(out, w);
     } else if (w->marker == MARKER_CONSTRAIN || is_type ||
-               (text_begins_with(w->s, w->n, RECIPIENT_MARK) && w->n > strlen(RECIPIENT_MARK))) {
+               (text_begins_with(w->s, w->n, RECIPIENT_PREFIX) &&
+                w->n > strlen(RECIPIENT_PREFIX))) {
         take_word(out, &(struct header_tools){0}, w);
         w->n = 0;
     }
@@ -239,7 +240,7 @@ static void recover_word(struct harmony_header *out, struct word *w)
 /* The same for the header's first word: the role, once, and once more where it was said twice right
  * before a control token or the end. */
 static void recover_first_word(struct harmony_header *out, const struct header_text *h,
-                               struct word *w)
+                               struct header_word *w)
 {
     const char *role = find_equal(roles, w->s, w->n);
     bool is_whole_part = (size_t)(w->s - h->text) + w->n == header_text_end(h, 0);
@@ -261,12 +262,12 @@ struct header_rest header_recover(const struct header_text *h, const struct head
                                   struct harmony_header *out)
 {
     struct header_rest rest = {.offset = h->n_bytes, .part = h->n_parts - 1};
-    struct word_cursor c = {.h = h};
+    struct header_lexer c = {.h = h};
     bool is_first = true;
-    struct word w;
+    struct header_word w;
 
     clear(out);
-    while (rest.offset == h->n_bytes && header_next_word(&c, &w)) {
+    while (rest.offset == h->n_bytes && header_lexer_next(&c, &w)) {
         if (is_first && w.part == 0)
             recover_first_word(out, h, &w);
         else
@@ -279,12 +280,13 @@ struct header_rest header_recover(const struct header_text *h, const struct head
     return rest;
 }
 
-bool header_is_debris(const struct harmony_header *h, const char *text, size_t n_bytes)
+bool header_is_truncated(const struct harmony_header *h, const char *text, size_t n_bytes)
 {
-    if (text_begins(RECIPIENT_MARK FUNCTIONS, strlen(RECIPIENT_MARK FUNCTIONS), text, n_bytes))
+    if (text_begins(RECIPIENT_PREFIX FUNCTIONS, strlen(RECIPIENT_PREFIX FUNCTIONS), text, n_bytes))
         return true;
-    for (const char *const *word = opening_words; h->channel[0] == '\0' && *word != NULL; word++)
-        if (text_begins(*word, strlen(*word), text, n_bytes))
+    for (const char *const *header_word = opening_words;
+         h->channel[0] == '\0' && *header_word != NULL; header_word++)
+        if (text_begins(*header_word, strlen(*header_word), text, n_bytes))
             return true;
     return false;
 }
@@ -295,5 +297,5 @@ bool header_is_prose(const char *text, size_t n_bytes)
 
     for (size_t i = 1; i < n_bytes; i++)
         has_second = has_second || (text_is_space(text[i - 1]) && !text_is_space(text[i]));
-    return has_second && memmem(text, n_bytes, RECIPIENT_MARK, strlen(RECIPIENT_MARK)) == NULL;
+    return has_second && memmem(text, n_bytes, RECIPIENT_PREFIX, strlen(RECIPIENT_PREFIX)) == NULL;
 }

@@ -3,8 +3,8 @@
 #ifndef TEXT_HARMONY_HARMONY_HEADER_H
 #define TEXT_HARMONY_HARMONY_HEADER_H
 
-#include "text/harmony/harmony_read.h"
-#include "text/harmony/harmony_words.h"
+#include "text/harmony/harmony_parser.h"
+#include "text/harmony/harmony_lexer.h"
 
 /* Functions on offer, borrowed. */
 struct header_tools {
@@ -26,7 +26,7 @@ struct header_rest {
 struct header_rest header_recover(const struct header_text *h, const struct header_tools *tools,
                                   struct harmony_header *out);
 /* True if text is the beginning of a word that can follow in this header: the rest was cut off. */
-bool header_is_debris(const struct harmony_header *h, const char *text, size_t n_bytes);
+bool header_is_truncated(const struct harmony_header *h, const char *text, size_t n_bytes);
 /* True for several words without a recipient: content that lost its <|message|>, rather than one
  * word too many in a header. */
 bool header_is_prose(const char *text, size_t n_bytes);

@@ -49,7 +49,7 @@ static enum osp_status append_tool(struct buf *out, const struct harmony_namespa
     harmony_append_lines(out, tool->description, "// ");
     st = append_type_line(out, tool);
     if (st != OSP_OK)
-        return fail_within(st, "%s.%s: parameters", ns->name, tool->name);
+        return fail_prefix(st, "%s.%s: parameters", ns->name, tool->name);
 out:
     return st;
 }

@@ -1,5 +1,5 @@
 /* A schema's rules: which one a value follows, and where the compiler is. */
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@ enum { POINTER_BYTES_MAX = 512 };
 /* ---- places ---- */
 
 /* RFC 6901: "~" and "/" of a key are "~0" and "~1". */
-static void write_place(struct buf *b, const struct place *p)
+static void write_location(struct buf *b, const struct location *p)
 {
     if (p == NULL)
         return;
-    write_place(b, p->up);
+    write_location(b, p->up);
     if (p->up == NULL) {
         buf_puts(b, p->key);
         return;
@@ -32,22 +32,23 @@ static void write_place(struct buf *b, const struct place *p)
     }
 }
 
-enum osp_status schema_at(struct compiling *c, const struct place *place, enum osp_status code)
+enum osp_status schema_fail_at(struct schema_compiler *c, const struct location *location,
+                               enum osp_status code)
 {
     struct buf pointer;
 
-    if (code == OSP_OK || c->is_placed)
+    if (code == OSP_OK || c->has_location)
         return code;
-    c->is_placed = true;
+    c->has_location = true;
     buf_init(&pointer, POINTER_BYTES_MAX);
-    write_place(&pointer, place);
-    fail_within(code, "%s", pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema");
+    write_location(&pointer, location);
+    fail_prefix(code, "%s", pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema");
     buf_release(&pointer);
     return code;
 }
 
-enum osp_status schema_refuse(struct compiling *c, const struct place *place, const char *format,
-                              ...)
+enum osp_status schema_reject(struct schema_compiler *c, const struct location *location,
+                              const char *format, ...)
 {
     char message[FAIL_MESSAGE_BYTES_MAX];
     va_list args;
@@ -55,23 +56,24 @@ enum osp_status schema_refuse(struct compiling *c, const struct place *place, co
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return schema_at(c, place, fail(OSP_EINVAL, "%s", message));
+    return schema_fail_at(c, location, fail(OSP_EINVAL, "%s", message));
 }
 
-void schema_note_impossible(struct compiling *c, const struct place *place, const char *format, ...)
+void schema_note_unsat(struct schema_compiler *c, const struct location *location,
+                       const char *format, ...)
 {
-    char why[sizeof c->impossible / 2];
+    char why[sizeof c->unsatisfiable / 2];
     struct buf pointer;
     va_list args;
 
-    if (c->impossible[0] != '\0')
+    if (c->unsatisfiable[0] != '\0')
         return;
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    buf_init(&pointer, sizeof c->impossible / 2);
-    write_place(&pointer, place);
-    snprintf(c->impossible, sizeof c->impossible, "%s: %s",
+    buf_init(&pointer, sizeof c->unsatisfiable / 2);
+    write_location(&pointer, location);
+    snprintf(c->unsatisfiable, sizeof c->unsatisfiable, "%s: %s",
              pointer.size_bytes > 0 ? buf_text(&pointer) : "the schema", why);
     buf_release(&pointer);
 }
@@ -108,20 +110,20 @@ static json_t *follow(json_t *value, const char *pointer)
     return *pointer == '\0' ? value : NULL;
 }
 
-enum osp_status schema_resolve(struct compiling *c, const json_t *ref, const struct place *place,
-                               json_t **target)
+enum osp_status schema_resolve(struct schema_compiler *c, const json_t *ref,
+                               const struct location *location, json_t **target)
 {
-    const struct place here = {place, "$ref", 0};
+    const struct location here = {location, "$ref", 0};
     const char *text = json_string_value(ref);
 
     if (text[0] != '#' || (text[1] != '\0' && text[1] != '/'))
-        return schema_refuse(c, &here,
+        return schema_reject(c, &here,
                              "only pointers into this schema (\"#/$defs/name\") are supported");
     if (strchr(text, '%') != NULL)
-        return schema_refuse(c, &here, "escapes with %% are not supported");
+        return schema_reject(c, &here, "escapes with %% are not supported");
     *target = follow(c->root, text + 1);
     if (!json_is_object(*target) && !json_is_boolean(*target))
-        return schema_refuse(c, &here, "there is no schema at %.200s", text);
+        return schema_reject(c, &here, "there is no schema at %.200s", text);
     return OSP_OK;
 }
 
@@ -149,65 +151,65 @@ static int count_keywords(json_t *schema)
 }
 
 /* A schema that is nothing but a $ref: the rule that it names, which may be one that is being made. */
-static enum osp_status value_of_ref(struct compiling *c, const json_t *ref,
-                                    const struct place *place, int32_t from, int32_t to)
+static enum osp_status value_of_ref(struct schema_compiler *c, const json_t *ref,
+                                    const struct location *location, int32_t from, int32_t to)
 {
-    const struct place there = {NULL, json_string_value(ref) + 1, 0};
+    const struct location there = {NULL, json_string_value(ref) + 1, 0};
     json_t *target;
     int32_t start;
     enum osp_status st;
 
-    TRY(schema_resolve(c, ref, place, &target));
+    TRY(schema_resolve(c, ref, location, &target));
     if (json_is_false(target))
-        return schema_refuse(c, place, "no value fits false");
+        return schema_reject(c, location, "no value fits false");
     TRY(schema_rule(c, target, &there, &start));
-    st = grammar_edge(c->g, from, EDGE_RULE, start, to);
+    st = grammar_add_edge(c->g, from, EDGE_RULE, start, to);
 out:
     return st;
 }
 
 /* A schema that is nothing but an anyOf: each alternative is a value of its own, in place, so that recursion
  * through it needs no multiplying out. */
-static enum osp_status value_of_any(struct compiling *c, json_t *list, const struct place *place,
-                                    int32_t from, int32_t to)
+static enum osp_status value_of_any(struct schema_compiler *c, json_t *list,
+                                    const struct location *location, int32_t from, int32_t to)
 {
-    const struct place here = {place, "anyOf", 0};
+    const struct location here = {location, "anyOf", 0};
     size_t i;
     json_t *item;
     enum osp_status st = OSP_OK;
 
     json_array_foreach(list, i, item)
     {
-        const struct place at = {&here, NULL, i};
+        const struct location at = {&here, NULL, i};
         int32_t start;
 
         if (json_is_false(item))
             continue;
         TRY(schema_rule(c, item, &at, &start));
-        TRY(grammar_edge(c->g, from, EDGE_RULE, start, to));
+        TRY(grammar_add_edge(c->g, from, EDGE_RULE, start, to));
     }
 out:
     return st;
 }
 
-static enum osp_status value_of_expanded(struct compiling *c, json_t *schema,
-                                         const struct place *place, int32_t from, int32_t to)
+static enum osp_status value_of_expanded(struct schema_compiler *c, json_t *schema,
+                                         const struct location *location, int32_t from, int32_t to)
 {
     json_t *alternatives, *item;
     size_t i;
     enum osp_status st;
 
-    TRY(schema_expand(c, schema, place, &alternatives));
-    json_array_append_new(c->made, alternatives);
+    TRY(schema_expand(c, schema, location, &alternatives));
+    json_array_append_new(c->owned, alternatives);
     if (json_array_size(alternatives) == 0)
-        schema_note_impossible(c, place, "no value fits all of it");
-    json_array_foreach(alternatives, i, item) TRY(schema_plain(c, item, place, from, to));
+        schema_note_unsat(c, location, "no value fits all of it");
+    json_array_foreach(alternatives, i, item) TRY(schema_plain(c, item, location, from, to));
 out:
     return st;
 }
 
-enum osp_status schema_value(struct compiling *c, json_t *schema, const struct place *place,
-                             int32_t from, int32_t to)
+enum osp_status schema_value(struct schema_compiler *c, json_t *schema,
+                             const struct location *location, int32_t from, int32_t to)
 {
     static const char *const combining[] = {"$ref", "anyOf", "oneOf", "allOf", NULL};
     const json_t *ref = json_object_get(schema, "$ref");
@@ -216,108 +218,109 @@ enum osp_status schema_value(struct compiling *c, json_t *schema, const struct p
     enum osp_status st;
 
     if (json_is_false(schema))
-        return schema_refuse(c, place, "no value fits false");
+        return schema_reject(c, location, "no value fits false");
     if (json_is_true(schema)) {
         TRY(schema_any(c, &rule));
-        return grammar_edge(c->g, from, EDGE_RULE, rule, to);
+        return grammar_add_edge(c->g, from, EDGE_RULE, rule, to);
     }
-    TRY(schema_check(c, schema, place));
+    TRY(schema_check(c, schema, location));
     if (ref != NULL && count_keywords(schema) == 1)
-        return value_of_ref(c, ref, place, from, to);
+        return value_of_ref(c, ref, location, from, to);
     if (any != NULL && count_keywords(schema) == 1)
-        return value_of_any(c, any, place, from, to);
+        return value_of_any(c, any, location, from, to);
     if (has_any(schema, combining))
-        return value_of_expanded(c, schema, place, from, to);
-    st = schema_plain(c, schema, place, from, to);
+        return value_of_expanded(c, schema, location, from, to);
+    st = schema_plain(c, schema, location, from, to);
 out:
     return st;
 }
 
 /* ---- rules ---- */
 
-static int32_t known(const struct compiling *c, const json_t *schema)
+static int32_t find_rule(const struct schema_compiler *c, const json_t *schema)
 {
     for (size_t i = c->n_rules; i-- > 0;)
         if (c->rules[i].schema == schema)
             return c->rules[i].start;
-    return NOT_YET;
+    return UNSET;
 }
 
-static enum osp_status make_rule(struct compiling *c, json_t *schema, const struct place *place,
-                                 int32_t *start)
+static enum osp_status make_rule(struct schema_compiler *c, json_t *schema,
+                                 const struct location *location, int32_t *start)
 {
     int32_t end;
     enum osp_status st;
 
     TRY(budget_spend(&c->budget, (int64_t)c->n_rules / 16 + 16));
-    TRY(grammar_position(c->g, start));
-    TRY(grammar_position(c->g, &end));
-    c->g->positions[end].is_end = true;
+    TRY(grammar_add_node(c->g, start));
+    TRY(grammar_add_node(c->g, &end));
+    c->g->nodes[end].is_end = true;
     TRY(mem_try_grow(&c->rules, c->n_rules, &c->capacity_rules, sizeof *c->rules, "a schema"));
-    c->rules[c->n_rules++] = (struct known_rule){schema, *start};
-    st = schema_value(c, schema, place, *start, end);
+    c->rules[c->n_rules++] = (struct cached_rule){schema, *start};
+    st = schema_value(c, schema, location, *start, end);
 out:
     return st;
 }
 
-enum osp_status schema_rule(struct compiling *c, json_t *schema, const struct place *place,
-                            int32_t *start)
+enum osp_status schema_rule(struct schema_compiler *c, json_t *schema,
+                            const struct location *location, int32_t *start)
 {
     enum osp_status st;
 
     if (json_is_true(schema))
         return schema_any(c, start);
-    *start = known(c, schema);
-    if (*start != NOT_YET)
+    *start = find_rule(c, schema);
+    if (*start != UNSET)
         return OSP_OK;
     if (++c->depth > SCHEMA_DEPTH_MAX)
-        return schema_at(
-            c, place, fail(OSP_ELIMIT, "schemas are nested deeper than %d", (int)SCHEMA_DEPTH_MAX));
-    st = schema_at(c, place, make_rule(c, schema, place, start));
+        return schema_fail_at(
+            c, location,
+            fail(OSP_ELIMIT, "schemas are nested deeper than %d", (int)SCHEMA_DEPTH_MAX));
+    st = schema_fail_at(c, location, make_rule(c, schema, location, start));
     c->depth--;
     return st;
 }
 
 /* ---- the whole ---- */
 
-static void begin(struct compiling *c, struct schema_options options)
+static void begin(struct schema_compiler *c, struct schema_options options)
 {
-    *c = (struct compiling){
+    *c = (struct schema_compiler){
         .g = grammar_new(),
         .budget = {COMPILE_WORK_MAX},
         .options = options,
-        .made = json_array(),
-        .any_string = NOT_YET,
-        .any_value = NOT_YET,
-        .any_object = NOT_YET,
+        .owned = json_array(),
+        .any_string = UNSET,
+        .any_value = UNSET,
+        .any_object = UNSET,
     };
-    for (int i = 0; i < N_MARKS; i++)
-        c->marks[i] = NOT_YET;
+    for (int i = 0; i < N_PUNCTS; i++)
+        c->puncts[i] = UNSET;
 }
 
 /* Gives the grammar, or drops it. */
-static enum osp_status finish(struct compiling *c, struct grammar **out, enum osp_status st)
+static enum osp_status finish(struct schema_compiler *c, struct grammar **out, enum osp_status st)
 {
-    const struct place root = {NULL, "", 0};
+    const struct location root = {NULL, "", 0};
 
     if (st == OSP_OK) {
         st = grammar_finish(c->g, &c->budget);
-        if (st == OSP_EINVAL && c->impossible[0] != '\0')
-            st = fail(OSP_EINVAL, "%s", c->impossible);
+        if (st == OSP_EINVAL && c->unsatisfiable[0] != '\0')
+            st = fail(OSP_EINVAL, "%s", c->unsatisfiable);
         else
-            st = schema_at(c, &root, st);
+            st = schema_fail_at(c, &root, st);
     }
     if (st == OSP_OK)
         *out = c->g;
     else
-        grammar_drop(c->g);
+        grammar_unref(c->g);
     free(c->rules);
-    json_decref(c->made);
+    json_decref(c->owned);
     json_decref(c->root);
     return st;
 }
 
-static enum osp_status parse(struct compiling *c, const char *json, size_t n_bytes)
+static enum osp_status parse(struct schema_compiler *c, const char *json, size_t n_bytes)
 {
     json_error_t error;
 
@@ -340,8 +343,8 @@ static enum osp_status parse(struct compiling *c, const char *json, size_t n_byt
 enum osp_status grammar_from_schema(struct grammar **out, const char *json, size_t n_bytes,
                                     struct schema_options options)
 {
-    const struct place root = {NULL, "", 0};
-    struct compiling c;
+    const struct location root = {NULL, "", 0};
+    struct schema_compiler c;
     enum osp_status st;
 
     *out = NULL;
@@ -356,7 +359,7 @@ out:
 
 enum osp_status grammar_from_any_object(struct grammar **out, struct schema_options options)
 {
-    struct compiling c;
+    struct schema_compiler c;
 
     *out = NULL;
     begin(&c, options);

@@ -1,11 +1,11 @@
 /* The keywords: which are supported, with what kind of value; and types. */
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
 #include <math.h>
 #include <string.h>
 
 enum value_kind {
-    A_SCHEMA,
+    ONE_SCHEMA,
     SCHEMAS,
     NAMED_SCHEMAS,
     COUNT,
@@ -35,8 +35,8 @@ static const struct keyword {
     {"allOf", SCHEMAS, 0},
     {"properties", NAMED_SCHEMAS, TYPE_OBJECT},
     {"required", NAMES, TYPE_OBJECT},
-    {"additionalProperties", A_SCHEMA, TYPE_OBJECT},
-    {"items", A_SCHEMA, TYPE_ARRAY},
+    {"additionalProperties", ONE_SCHEMA, TYPE_OBJECT},
+    {"items", ONE_SCHEMA, TYPE_ARRAY},
     {"prefixItems", SCHEMAS, TYPE_ARRAY},
     {"minItems", COUNT, TYPE_ARRAY},
     {"maxItems", COUNT, TYPE_ARRAY},
@@ -137,7 +137,7 @@ static bool is_count(const json_t *value)
 static const char *missing_kind(enum value_kind kind, json_t *value)
 {
     switch (kind) {
-    case A_SCHEMA:
+    case ONE_SCHEMA:
         return is_schema(value) ? NULL : "a schema";
     case SCHEMAS:
         return are_schemas(value) ? NULL : "a list of schemas that is not empty";
@@ -163,7 +163,8 @@ static const char *missing_kind(enum value_kind kind, json_t *value)
     return NULL;
 }
 
-enum osp_status schema_check(struct compiling *c, const json_t *schema, const struct place *place)
+enum osp_status schema_check(struct schema_compiler *c, const json_t *schema,
+                             const struct location *location)
 {
     const char *name;
     json_t *value;
@@ -171,7 +172,7 @@ enum osp_status schema_check(struct compiling *c, const json_t *schema, const st
     json_object_foreach((json_t *)schema, name, value)
     {
         const struct keyword *k = find(name);
-        const struct place here = {place, name, 0};
+        const struct location here = {location, name, 0};
         const char *kind;
 
         if (schema_is_annotation(name))
@@ -179,10 +180,10 @@ enum osp_status schema_check(struct compiling *c, const json_t *schema, const st
         if (k == NULL && strcmp(name, "uniqueItems") == 0 && json_is_false(value))
             continue;
         if (k == NULL)
-            return schema_refuse(c, &here, "this keyword is not supported");
+            return schema_reject(c, &here, "this keyword is not supported");
         kind = missing_kind(k->kind, value);
         if (kind != NULL)
-            return schema_refuse(c, &here, "must be %s", kind);
+            return schema_reject(c, &here, "must be %s", kind);
     }
     return OSP_OK;
 }
@@ -227,7 +228,7 @@ unsigned schema_types(const json_t *schema)
     return types;
 }
 
-bool schema_has_type_of(const json_t *schema, const json_t *value)
+bool schema_type_matches(const json_t *schema, const json_t *value)
 {
     unsigned types =
         json_object_get(schema, "type") != NULL ? schema_types(schema) : (unsigned)TYPE_ALL;

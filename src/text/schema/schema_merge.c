@@ -1,12 +1,12 @@
 /* $ref beside other keywords, allOf, and anyOf or oneOf beside other keywords: multiplied out to plain schemas,
  * each of which is one branch. What two schemas say together is one schema again, as long as every pair of
  * keywords has one that says both. */
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
 #include <string.h>
 
-static enum osp_status merge(struct compiling *c, json_t *a, json_t *b, const struct place *place,
-                             json_t **out);
+static enum osp_status merge(struct schema_compiler *c, json_t *a, json_t *b,
+                             const struct location *location, json_t **out);
 
 static bool is_combining(const char *keyword)
 {
@@ -16,16 +16,16 @@ static bool is_combining(const char *keyword)
 
 /* ---- what two keywords say together ---- */
 
-enum way { LARGER, SMALLER };
+enum merge_order { LARGER, SMALLER };
 
-static json_t *of_two_numbers(json_t *a, json_t *b, enum way way)
+static json_t *merge_numbers(json_t *a, json_t *b, enum merge_order merge_order)
 {
     double x = json_number_value(a), y = json_number_value(b);
 
-    return json_incref((x < y) == (way == SMALLER) ? a : b);
+    return json_incref((x < y) == (merge_order == SMALLER) ? a : b);
 }
 
-static json_t *both_lists(json_t *a, json_t *b)
+static json_t *merge_lists(json_t *a, json_t *b)
 {
     json_t *all = json_copy(a), *item;
     size_t i;
@@ -71,7 +71,7 @@ json_t *schema_common_types(const json_t *a, const json_t *b)
 }
 
 /* A schema that says both, to be worked out when it is compiled. */
-static json_t *both(json_t *a, json_t *b)
+static json_t *merge_values(json_t *a, json_t *b)
 {
     if (a == NULL || b == NULL || a == b || json_is_true(a) || json_is_true(b))
         return json_incref(a == NULL || json_is_true(a) ? (b != NULL ? b : a) : a);
@@ -84,7 +84,7 @@ static json_t *both(json_t *a, json_t *b)
 
 /* What a schema says about a property that it does not list; NULL: nothing. That objects are "closed" unless
  * they say otherwise is for the merged one. */
-static json_t *of_others(const json_t *schema)
+static json_t *merge_additional(const json_t *schema)
 {
     return json_object_get(schema, "additionalProperties");
 }
@@ -100,13 +100,14 @@ static void merge_properties_of(json_t *a, json_t *b, json_t *out)
         json_t *other = json_object_get(theirs, name);
 
         if (json_object_get(out, name) == NULL)
-            json_object_set_new(out, name, both(value, other != NULL ? other : of_others(b)));
+            json_object_set_new(out, name,
+                                merge_values(value, other != NULL ? other : merge_additional(b)));
     }
 }
 
 static void merge_objects(json_t *a, json_t *b, json_t *out)
 {
-    json_t *properties, *more = both(of_others(a), of_others(b));
+    json_t *properties, *more = merge_values(merge_additional(a), merge_additional(b));
 
     if (more != NULL)
         json_object_set_new(out, "additionalProperties", more);
@@ -118,7 +119,7 @@ static void merge_objects(json_t *a, json_t *b, json_t *out)
     json_object_set_new(out, "properties", properties);
 }
 
-static json_t *item_of(json_t *schema, size_t i)
+static json_t *merge_item(json_t *schema, size_t i)
 {
     json_t *fixed = json_array_get(json_object_get(schema, "prefixItems"), i);
 
@@ -129,7 +130,7 @@ static void merge_arrays(json_t *a, json_t *b, json_t *out)
 {
     size_t n = json_array_size(json_object_get(a, "prefixItems"));
     size_t m = json_array_size(json_object_get(b, "prefixItems"));
-    json_t *items = both(json_object_get(a, "items"), json_object_get(b, "items"));
+    json_t *items = merge_values(json_object_get(a, "items"), json_object_get(b, "items"));
 
     if (items != NULL)
         json_object_set_new(out, "items", items);
@@ -138,7 +139,7 @@ static void merge_arrays(json_t *a, json_t *b, json_t *out)
     json_object_set_new(out, "prefixItems", json_array());
     for (size_t i = 0; i < n || i < m; i++)
         json_array_append_new(json_object_get(out, "prefixItems"),
-                              both(item_of(a, i), item_of(b, i)));
+                              merge_values(merge_item(a, i), merge_item(b, i)));
 }
 
 /* ---- two plain schemas ---- */
@@ -151,29 +152,30 @@ static bool is_structural(const char *k)
            strcmp(k, "prefixItems") == 0;
 }
 
-static enum osp_status merge_keyword(struct compiling *c, const char *k, json_t *a, json_t *b,
-                                     const struct place *place, json_t **out)
+static enum osp_status merge_keyword(struct schema_compiler *c, const char *k, json_t *a, json_t *b,
+                                     const struct location *location, json_t **out)
 {
     static const char *const lower[] = {"minItems", "minLength", "minimum", "exclusiveMinimum"};
     static const char *const upper[] = {"maxItems", "maxLength", "maximum", "exclusiveMaximum"};
 
     for (size_t i = 0; i < 4; i++) {
         if (strcmp(k, lower[i]) == 0)
-            *out = of_two_numbers(a, b, LARGER);
+            *out = merge_numbers(a, b, LARGER);
         else if (strcmp(k, upper[i]) == 0)
-            *out = of_two_numbers(a, b, SMALLER);
+            *out = merge_numbers(a, b, SMALLER);
         else
             continue;
         return OSP_OK;
     }
     if (strcmp(k, "required") == 0)
-        *out = both_lists(a, b);
+        *out = merge_lists(a, b);
     else if (strcmp(k, "enum") == 0)
         *out = schema_common_values(a, b);
     else if (json_equal(a, b))
         *out = json_incref(a);
     else
-        return schema_refuse(c, place, "two different \"%s\" for one value are not supported", k);
+        return schema_reject(c, location, "two different \"%s\" for one value are not supported",
+                             k);
     return OSP_OK;
 }
 
@@ -195,8 +197,8 @@ static json_t *with_enum(json_t *schema)
     return copy;
 }
 
-static enum osp_status merge_plain(struct compiling *c, json_t *a, json_t *b,
-                                   const struct place *place, json_t *out)
+static enum osp_status merge_plain(struct schema_compiler *c, json_t *a, json_t *b,
+                                   const struct location *location, json_t *out)
 {
     const char *k;
     json_t *value, *merged;
@@ -214,7 +216,7 @@ static enum osp_status merge_plain(struct compiling *c, json_t *a, json_t *b,
         merged = json_incref(value);
         if (other != NULL) {
             json_decref(merged);
-            TRY(merge_keyword(c, k, value, other, place, &merged));
+            TRY(merge_keyword(c, k, value, other, location, &merged));
         }
         json_object_set_new(out, k, merged);
     }
@@ -240,7 +242,7 @@ static int64_t merge_cost(const json_t *a, const json_t *b)
                (int64_t)json_array_size(json_object_get(b, "enum"));
 }
 
-static bool fits_nothing(const json_t *schema)
+static bool is_unsatisfied(const json_t *schema)
 {
     const json_t *values = json_object_get(schema, "enum"),
                  *types = json_object_get(schema, "type");
@@ -250,22 +252,23 @@ static bool fits_nothing(const json_t *schema)
 }
 
 /* *out: the two in one, or NULL when nothing fits both. Takes neither. */
-static enum osp_status merge(struct compiling *c, json_t *a, json_t *b, const struct place *place,
-                             json_t **out)
+static enum osp_status merge(struct schema_compiler *c, json_t *a, json_t *b,
+                             const struct location *location, json_t **out)
 {
     json_t *x = with_enum(a), *y = with_enum(b);
     enum osp_status st;
 
     *out = json_object();
     if (++c->n_merges > SCHEMA_MERGES_MAX)
-        TRY(schema_at(c, place,
-                      fail(OSP_ELIMIT, "more than %d schemas are merged", (int)SCHEMA_MERGES_MAX)));
+        TRY(schema_fail_at(
+            c, location,
+            fail(OSP_ELIMIT, "more than %d schemas are merged", (int)SCHEMA_MERGES_MAX)));
     TRY(budget_spend(&c->budget, merge_cost(x, y)));
     if (json_object_size(x) == 0 || json_object_size(y) == 0)
         json_object_update(*out, json_object_size(x) == 0 ? y : x);
     else
-        TRY(merge_plain(c, x, y, place, *out));
-    if (fits_nothing(*out)) {
+        TRY(merge_plain(c, x, y, location, *out));
+    if (is_unsatisfied(*out)) {
         json_decref(*out);
         *out = NULL;
     }
@@ -282,8 +285,8 @@ out:
 /* ---- multiplying out ---- */
 
 /* Replaces each of *alternatives by what it says together with each of `more`. */
-static enum osp_status multiply(struct compiling *c, json_t **alternatives, json_t *more,
-                                const struct place *place)
+static enum osp_status multiply(struct schema_compiler *c, json_t **alternatives, json_t *more,
+                                const struct location *location)
 {
     json_t *product = json_array(), *a, *b, *merged;
     size_t i, j;
@@ -291,13 +294,13 @@ static enum osp_status multiply(struct compiling *c, json_t **alternatives, json
 
     json_array_foreach(*alternatives, i, a) json_array_foreach(more, j, b)
     {
-        TRY(merge(c, a, b, place, &merged));
+        TRY(merge(c, a, b, location, &merged));
         if (merged != NULL)
             json_array_append_new(product, merged);
         if (json_array_size(product) > SCHEMA_ALTERNATIVES_MAX)
-            TRY(schema_at(c, place,
-                          fail(OSP_ELIMIT, "more than %d alternatives for one value",
-                               (int)SCHEMA_ALTERNATIVES_MAX)));
+            TRY(schema_fail_at(c, location,
+                               fail(OSP_ELIMIT, "more than %d alternatives for one value",
+                                    (int)SCHEMA_ALTERNATIVES_MAX)));
     }
     json_decref(*alternatives);
     *alternatives = product;
@@ -308,17 +311,17 @@ out:
 }
 
 /* Two alternatives of a oneOf: no value may fit both, and it must be plain to see. */
-static enum osp_status check_apart(struct compiling *c, json_t *done, json_t *more,
-                                   const struct place *place)
+static enum osp_status check_disjoint(struct schema_compiler *c, json_t *done, json_t *more,
+                                      const struct location *location)
 {
     size_t i, j;
     json_t *a, *b;
 
     json_array_foreach(done, i, a)
-        json_array_foreach(more, j, b) if (budget_spend(&c->budget, schema_apart_cost(a, b)) !=
-                                           OSP_OK) return schema_at(c, place, OSP_ELIMIT);
-    else if (!schema_are_disjoint(a, b)) return schema_refuse(
-        c, place,
+        json_array_foreach(more, j, b) if (budget_spend(&c->budget, schema_disjoint_cost(a, b)) !=
+                                           OSP_OK) return schema_fail_at(c, location, OSP_ELIMIT);
+    else if (!schema_disjoint(a, b)) return schema_reject(
+        c, location,
         "it cannot be told that no value fits this alternative and one "
         "before it; use anyOf, or a required property with different "
         "constants");
@@ -326,8 +329,8 @@ static enum osp_status check_apart(struct compiling *c, json_t *done, json_t *mo
 }
 
 /* The alternatives of all schemas of an anyOf or oneOf. */
-static enum osp_status expand_list(struct compiling *c, json_t *list, bool only_one,
-                                   const struct place *place, json_t *all)
+static enum osp_status expand_list(struct schema_compiler *c, json_t *list, bool only_one,
+                                   const struct location *location, json_t *all)
 {
     size_t i;
     json_t *item, *some = NULL;
@@ -335,18 +338,18 @@ static enum osp_status expand_list(struct compiling *c, json_t *list, bool only_
 
     json_array_foreach(list, i, item)
     {
-        const struct place at = {place, NULL, i};
+        const struct location at = {location, NULL, i};
 
         TRY(schema_expand(c, item, &at, &some));
         if (only_one)
-            TRY(check_apart(c, all, some, &at));
+            TRY(check_disjoint(c, all, some, &at));
         json_array_extend(all, some);
         json_decref(some);
         some = NULL;
         if (json_array_size(all) > SCHEMA_ALTERNATIVES_MAX)
-            TRY(schema_at(c, &at,
-                          fail(OSP_ELIMIT, "more than %d alternatives for one value",
-                               (int)SCHEMA_ALTERNATIVES_MAX)));
+            TRY(schema_fail_at(c, &at,
+                               fail(OSP_ELIMIT, "more than %d alternatives for one value",
+                                    (int)SCHEMA_ALTERNATIVES_MAX)));
     }
 out:
     json_decref(some);
@@ -354,22 +357,23 @@ out:
 }
 
 /* Multiplies with what one combining keyword says. */
-static enum osp_status multiply_keyword(struct compiling *c, const char *keyword, json_t *value,
-                                        const struct place *place, json_t **alternatives)
+static enum osp_status multiply_keyword(struct schema_compiler *c, const char *keyword,
+                                        json_t *value, const struct location *location,
+                                        json_t **alternatives)
 {
-    const struct place here = {place, keyword, 0};
+    const struct location here = {location, keyword, 0};
     json_t *more = NULL, *target, *item;
     size_t i;
     enum osp_status st = OSP_OK;
 
     if (strcmp(keyword, "$ref") == 0) {
-        TRY(schema_resolve(c, value, place, &target));
+        TRY(schema_resolve(c, value, location, &target));
         TRY(schema_expand(c, target, &here, &more));
         TRY(multiply(c, alternatives, more, &here));
     } else if (strcmp(keyword, "allOf") == 0) {
         json_array_foreach(value, i, item)
         {
-            const struct place at = {&here, NULL, i};
+            const struct location at = {&here, NULL, i};
 
             TRY(schema_expand(c, item, &at, &more));
             TRY(multiply(c, alternatives, more, &at));
@@ -398,23 +402,23 @@ static json_t *without_combining(json_t *schema)
     return plain;
 }
 
-static enum osp_status expand_object(struct compiling *c, json_t *schema, const struct place *place,
-                                     json_t **alternatives)
+static enum osp_status expand_object(struct schema_compiler *c, json_t *schema,
+                                     const struct location *location, json_t **alternatives)
 {
     const char *k;
     json_t *value;
     enum osp_status st;
 
-    TRY(schema_check(c, schema, place));
+    TRY(schema_check(c, schema, location));
     json_array_append_new(*alternatives, without_combining(schema));
     json_object_foreach(schema, k, value) if (is_combining(k))
-        TRY(multiply_keyword(c, k, value, place, alternatives));
+        TRY(multiply_keyword(c, k, value, location, alternatives));
 out:
     return st;
 }
 
-enum osp_status schema_expand(struct compiling *c, json_t *schema, const struct place *place,
-                              json_t **alternatives)
+enum osp_status schema_expand(struct schema_compiler *c, json_t *schema,
+                              const struct location *location, json_t **alternatives)
 {
     enum osp_status st = OSP_OK;
 
@@ -426,11 +430,11 @@ enum osp_status schema_expand(struct compiling *c, json_t *schema, const struct 
         return OSP_OK;
     }
     if (++c->depth > SCHEMA_DEPTH_MAX)
-        TRY(schema_at(c, place,
-                      fail(OSP_ELIMIT, "references and alternatives are nested deeper than %d",
-                           (int)SCHEMA_DEPTH_MAX)));
+        TRY(schema_fail_at(c, location,
+                           fail(OSP_ELIMIT, "references and alternatives are nested deeper than %d",
+                                (int)SCHEMA_DEPTH_MAX)));
     TRY(budget_spend(&c->budget, 64));
-    TRY(expand_object(c, schema, place, alternatives));
+    TRY(expand_object(c, schema, location, alternatives));
 out:
     c->depth--;
     if (st != OSP_OK) {

@@ -1,7 +1,7 @@
 /* Numbers: an expression for "at least" and one for "at most", each about the digits as they are written, and
  * the automaton of both. Without bounds a number may have an exponent; with bounds it is written without. The
  * digits are limited, so that no answer is digits without end. */
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static bool read_integer(json_int_t value, struct decimal *d)
 }
 
 /* What numbers are asked for. */
-struct wish {
+struct number_spec {
     bool integer, strict;
     int digits_max;      /* before the point */
     size_t fraction_max; /* digits behind it */
@@ -130,42 +130,43 @@ static void put_smaller_whole(struct buf *b, const char *whole, const char *rest
 }
 
 /* Fractions, without the point, that are larger than this one or, unless strict, the same. "" is 0. */
-static void put_larger_fraction(struct buf *b, const char *f, const struct wish *wish)
+static void put_larger_fraction(struct buf *b, const char *f, const struct number_spec *number_spec)
 {
-    size_t n = strlen(f), most = wish->fraction_max;
-    bool strict = wish->strict;
+    size_t n = strlen(f), max_count = number_spec->fraction_max;
+    bool strict = number_spec->strict;
 
     for (size_t i = 0; i < n; i++)
         if (f[i] < '9') {
             buf_printf(b, "%.*s", (int)i, f);
             put_digit_range(b, (char)(f[i] + 1), '9');
-            buf_printf(b, "[0-9]{0,%zu}|", most - 1 - i);
+            buf_printf(b, "[0-9]{0,%zu}|", max_count - 1 - i);
         }
     if (!strict && n > 0)
-        buf_printf(b, "%s[0-9]{0,%zu}|", f, most - n);
-    for (size_t zeros = 0; strict && n + zeros < most; zeros++) {
+        buf_printf(b, "%s[0-9]{0,%zu}|", f, max_count - n);
+    for (size_t zeros = 0; strict && n + zeros < max_count; zeros++) {
         buf_puts(b, f);
         for (size_t i = 0; i < zeros; i++)
             buf_putc(b, '0');
-        buf_printf(b, "[1-9][0-9]{0,%zu}|", most - 1 - n - zeros);
+        buf_printf(b, "[1-9][0-9]{0,%zu}|", max_count - 1 - n - zeros);
     }
 }
 
-static void put_smaller_fraction(struct buf *b, const char *f, const struct wish *wish)
+static void put_smaller_fraction(struct buf *b, const char *f,
+                                 const struct number_spec *number_spec)
 {
-    size_t n = strlen(f), most = wish->fraction_max;
+    size_t n = strlen(f), max_count = number_spec->fraction_max;
 
     for (size_t i = 0; i < n; i++) {
         if (f[i] > '0') {
             buf_printf(b, "%.*s", (int)i, f);
             put_digit_range(b, '0', (char)(f[i] - 1));
-            buf_printf(b, "[0-9]{0,%zu}|", most - 1 - i);
+            buf_printf(b, "[0-9]{0,%zu}|", max_count - 1 - i);
         }
         if (i > 0)
             buf_printf(b, "%.*s|", (int)i, f);
     }
-    if (!wish->strict)
-        buf_printf(b, "%s0{%d,%zu}|", f, n == 0, most - n);
+    if (!number_spec->strict)
+        buf_printf(b, "%s0{%d,%zu}|", f, n == 0, max_count - n);
 }
 
 static void drop_bar(struct buf *b)
@@ -175,36 +176,37 @@ static void drop_bar(struct buf *b)
 }
 
 /* Numbers without a sign that are at least `d`, or larger. */
-static void put_from(struct buf *b, const struct decimal *d, const struct wish *wish)
+static void put_from(struct buf *b, const struct decimal *d, const struct number_spec *number_spec)
 {
-    bool integer = wish->integer, strict = wish->strict;
+    bool integer = number_spec->integer, strict = number_spec->strict;
 
-    put_larger_whole(b, d->whole, wish->rest, wish->digits_max);
+    put_larger_whole(b, d->whole, number_spec->rest, number_spec->digits_max);
     if (integer && !strict)
         buf_printf(b, "%s|", d->whole);
     if (integer)
         return;
     if (d->fraction[0] == '\0' && !strict) {
-        buf_printf(b, "%s%s|", d->whole, wish->rest);
+        buf_printf(b, "%s%s|", d->whole, number_spec->rest);
         return;
     }
     buf_printf(b, "%s\\.(?:", d->whole);
-    put_larger_fraction(b, d->fraction, wish);
+    put_larger_fraction(b, d->fraction, number_spec);
     drop_bar(b);
     buf_puts(b, ")|");
 }
 
-static void put_up_to(struct buf *b, const struct decimal *d, const struct wish *wish)
+static void put_up_to(struct buf *b, const struct decimal *d, const struct number_spec *number_spec)
 {
-    bool has_fraction = d->fraction[0] != '\0', integer = wish->integer, strict = wish->strict;
+    bool has_fraction = d->fraction[0] != '\0', integer = number_spec->integer,
+         strict = number_spec->strict;
 
-    put_smaller_whole(b, d->whole, wish->rest);
+    put_smaller_whole(b, d->whole, number_spec->rest);
     if (!strict || has_fraction)
         buf_printf(b, "%s|", d->whole);
     if (integer || (strict && !has_fraction))
         return;
     buf_printf(b, "%s\\.(?:", d->whole);
-    put_smaller_fraction(b, d->fraction, wish);
+    put_smaller_fraction(b, d->fraction, number_spec);
     drop_bar(b);
     buf_puts(b, ")|");
 }
@@ -218,26 +220,27 @@ struct bound {
 };
 
 /* All numbers without a sign. */
-static void put_any(struct buf *b, const struct wish *wish)
+static void put_any(struct buf *b, const struct number_spec *number_spec)
 {
-    buf_printf(b, "(?:0|[1-9][0-9]{0,%d})%s", wish->digits_max - 1, wish->rest);
+    buf_printf(b, "(?:0|[1-9][0-9]{0,%d})%s", number_spec->digits_max - 1, number_spec->rest);
 }
 
 /* Every number on the right side of the bound, with its sign. */
-static void put_bound(struct buf *b, const struct decimal *d, bool lower, const struct wish *wish)
+static void put_bound(struct buf *b, const struct decimal *d, bool lower,
+                      const struct number_spec *number_spec)
 {
     if (lower == d->is_negative && !d->is_zero) { /* the other sign is all on the right side */
         buf_puts(b, lower ? "-(?:" : "(?:");
-        put_up_to(b, d, wish);
+        put_up_to(b, d, number_spec);
         drop_bar(b);
         buf_puts(b, lower ? ")|" : ")|-");
-        put_any(b, wish);
-    } else if (d->is_zero && !lower && !wish->strict) {
-        buf_puts(b, wish->integer ? "0|-" : "0(?:\\.0{1,17})?|-");
-        put_any(b, wish);
+        put_any(b, number_spec);
+    } else if (d->is_zero && !lower && !number_spec->strict) {
+        buf_puts(b, number_spec->integer ? "0|-" : "0(?:\\.0{1,17})?|-");
+        put_any(b, number_spec);
     } else {
         buf_puts(b, lower ? "(?:" : "-(?:");
-        put_from(b, d, wish);
+        put_from(b, d, number_spec);
         drop_bar(b);
         buf_putc(b, ')');
     }
@@ -269,41 +272,43 @@ static void to_integer(struct bound *b, bool lower)
 
 /* Decimals of 15 digits are 15 digits as doubles, too; a longer one may be rounded to the bound that it is
  * below, which an exclusive bound must not let happen. */
-static bool set_fraction(struct wish *wish, const struct decimal *d)
+static bool set_fraction(struct number_spec *number_spec, const struct decimal *d)
 {
     size_t n_whole = strlen(d->whole);
 
-    wish->fraction_max = FRACTION_DIGITS_MAX;
-    wish->rest[0] = '\0';
-    if (wish->integer)
+    number_spec->fraction_max = FRACTION_DIGITS_MAX;
+    number_spec->rest[0] = '\0';
+    if (number_spec->integer)
         return true;
-    if (wish->strict && n_whole + strlen(d->fraction) >= EXACT_DIGITS)
+    if (number_spec->strict && n_whole + strlen(d->fraction) >= EXACT_DIGITS)
         return false;
-    if (wish->strict)
-        wish->fraction_max = EXACT_DIGITS - n_whole;
-    snprintf(wish->rest, sizeof wish->rest, "(?:\\.[0-9]{1,%zu})?", wish->fraction_max);
+    if (number_spec->strict)
+        number_spec->fraction_max = EXACT_DIGITS - n_whole;
+    snprintf(number_spec->rest, sizeof number_spec->rest, "(?:\\.[0-9]{1,%zu})?",
+             number_spec->fraction_max);
     return true;
 }
 
-static enum osp_status bound_dfa(struct compiling *c, struct bound bound, bool lower,
-                                 struct wish wish, const struct place *place, struct dfa **out)
+static enum osp_status bound_dfa(struct schema_compiler *c, struct bound bound, bool lower,
+                                 struct number_spec number_spec, const struct location *location,
+                                 struct dfa **out)
 {
     struct decimal d;
     struct buf regex;
     enum osp_status st = OSP_OK;
 
     buf_init(&regex, REGEX_BYTES_MAX);
-    if (wish.integer && json_is_real(bound.number))
+    if (number_spec.integer && json_is_real(bound.number))
         to_integer(&bound, lower);
     if (!(json_is_integer(bound.number) ? read_integer(json_integer_value(bound.number), &d)
                                         : read_decimal(bound.value, &d)))
-        TRY(schema_refuse(c, place,
+        TRY(schema_reject(c, location,
                           "bounds of a number need fewer than 20 digits before the point and "
                           "at most 17 behind it"));
-    wish.strict = bound.strict;
-    if (!set_fraction(&wish, &d))
-        TRY(schema_refuse(c, place, "exclusive bounds of a number need fewer than 15 digits"));
-    put_bound(&regex, &d, lower, &wish);
+    number_spec.strict = bound.strict;
+    if (!set_fraction(&number_spec, &d))
+        TRY(schema_reject(c, location, "exclusive bounds of a number need fewer than 15 digits"));
+    put_bound(&regex, &d, lower, &number_spec);
     TRY(regex_compile(out, buf_text(&regex), regex.size_bytes, (struct regex_options){false},
                       &c->budget));
 out:
@@ -312,32 +317,33 @@ out:
 }
 
 /* *out: NULL when nothing is between the bounds. A bound on either side keeps the digits of the other one few: then all of 64 bits may be asked for. */
-static enum osp_status bounded(struct compiling *c, const struct bound *ends, bool integer,
-                               const struct place *place, struct dfa **out)
+static enum osp_status bounded(struct schema_compiler *c, const struct bound *ends, bool integer,
+                               const struct location *location, struct dfa **out)
 {
-    bool both = !isnan(ends[0].value) && !isnan(ends[1].value);
-    struct wish wish = {.integer = integer, .digits_max = SCHEMA_DIGITS_MAX + both};
-    struct dfa *least = NULL, *most = NULL;
+    bool merge_values = !isnan(ends[0].value) && !isnan(ends[1].value);
+    struct number_spec number_spec = {.integer = integer,
+                                      .digits_max = SCHEMA_DIGITS_MAX + merge_values};
+    struct dfa *min_count = NULL, *max_count = NULL;
     enum osp_status st = OSP_OK;
 
     if (!isnan(ends[0].value))
-        TRY(bound_dfa(c, ends[0], true, wish, place, &least));
+        TRY(bound_dfa(c, ends[0], true, number_spec, location, &min_count));
     if (!isnan(ends[1].value))
-        TRY(bound_dfa(c, ends[1], false, wish, place, &most));
-    if (both) {
-        st = schema_product(c, place, out, least, most);
+        TRY(bound_dfa(c, ends[1], false, number_spec, location, &max_count));
+    if (merge_values) {
+        st = schema_intersect(c, location, out, min_count, max_count);
     } else {
-        *out = least != NULL ? least : most;
-        least = most = NULL;
+        *out = min_count != NULL ? min_count : max_count;
+        min_count = max_count = NULL;
     }
 out:
-    dfa_free(least);
-    dfa_free(most);
+    dfa_free(min_count);
+    dfa_free(max_count);
     return st;
 }
 
-enum osp_status schema_number(struct compiling *c, const json_t *schema, bool integer,
-                              const struct place *place, int32_t from, int32_t to)
+enum osp_status schema_number(struct schema_compiler *c, const json_t *schema, bool integer,
+                              const struct location *location, int32_t from, int32_t to)
 {
     static const char whole[] = INTEGER_TEXT, any[] = INTEGER_TEXT FRACTION_TEXT EXPONENT_TEXT;
     const struct bound ends[2] = {bound_of(schema, true), bound_of(schema, false)};
@@ -348,12 +354,12 @@ enum osp_status schema_number(struct compiling *c, const json_t *schema, bool in
     if (isnan(ends[0].value) && isnan(ends[1].value)) {
         TRY(schema_regex_term(c, integer ? whole : any, &term));
     } else {
-        TRY(bounded(c, ends, integer, place, &dfa));
+        TRY(bounded(c, ends, integer, location, &dfa));
         if (dfa == NULL)
             return OSP_OK;
-        TRY(grammar_dfa(c->g, dfa, false, &c->budget, &term));
+        TRY(grammar_add_dfa(c->g, dfa, false, &c->budget, &term));
     }
-    st = grammar_edge(c->g, from, EDGE_TERM, term, to);
+    st = grammar_add_edge(c->g, from, EDGE_TERM, term, to);
 out:
     return st;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "text/grammar/regex.h"
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
 /* An object's parts while it is compiled. */
 struct object {
@@ -11,11 +11,11 @@ struct object {
     json_t *required;   /* owned: its keys are the names */
     json_t *others;     /* schema of other properties, borrowed; NULL: there are none */
     json_t *taken;      /* owned: keys are all names that "others" may not have */
-    const struct place *place;
+    const struct location *location;
     int32_t to;
 };
 
-static bool are_closed(const struct compiling *c, const json_t *schema)
+static bool are_closed(const struct schema_compiler *c, const json_t *schema)
 {
     const json_t *others = json_object_get(schema, "additionalProperties");
 
@@ -25,14 +25,14 @@ static bool are_closed(const struct compiling *c, const json_t *schema)
 }
 
 /* False: it has to have a property that it may not have. */
-static bool impossible(struct compiling *c, const struct object *o, const char *name)
+static bool unsatisfiable(struct schema_compiler *c, const struct object *o, const char *name)
 {
-    schema_note_impossible(c, o->place, "the property \"%.100s\" is required, but nothing fits it",
-                           name);
+    schema_note_unsat(c, o->location, "the property \"%.100s\" is required, but nothing fits it",
+                      name);
     return false;
 }
 
-static bool collect(struct compiling *c, json_t *schema, struct object *o)
+static bool collect(struct schema_compiler *c, json_t *schema, struct object *o)
 {
     static const char *const nothing = "additionalProperties";
     json_t *value;
@@ -50,7 +50,7 @@ static bool collect(struct compiling *c, json_t *schema, struct object *o)
     {
         json_object_set_new(o->taken, name, json_true());
         if (json_is_false(value) && json_object_get(o->required, name) != NULL)
-            return impossible(c, o, name);
+            return unsatisfiable(c, o, name);
         if (!json_is_false(value))
             json_object_set(o->properties, name, value);
     }
@@ -59,7 +59,7 @@ static bool collect(struct compiling *c, json_t *schema, struct object *o)
         if (json_object_get(o->properties, name) != NULL)
             continue;
         if (o->others == NULL)
-            return impossible(c, o, name);
+            return unsatisfiable(c, o, name);
         json_object_set(o->taken, name, value);
         json_object_set(o->properties, name, o->others);
     }
@@ -79,7 +79,7 @@ static void append_quoted(struct buf *b, const char *name)
 
 /* Strings that are none of the names. They are spelled in the one way of regex.h: else another spelling of a
  * name would get around its schema. */
-static enum osp_status other_key(struct compiling *c, json_t *names, int32_t *term)
+static enum osp_status other_key(struct schema_compiler *c, json_t *names, int32_t *term)
 {
     static const char anything[] = "[\\s\\S]*";
     const struct regex_options options = {.json = true};
@@ -98,8 +98,8 @@ static enum osp_status other_key(struct compiling *c, json_t *names, int32_t *te
     buf_putc(&list, ')');
     TRY(regex_compile(&any, anything, sizeof anything - 1, options, &c->budget));
     TRY(regex_compile(&named, buf_text(&list), list.size_bytes, options, &c->budget));
-    TRY(dfa_product(&rest, any, named, DFA_FIRST_ONLY, &c->budget));
-    TRY(grammar_dfa(c->g, rest, true, &c->budget, term));
+    TRY(dfa_combine(&rest, any, named, DFA_DIFFERENCE, &c->budget));
+    TRY(grammar_add_dfa(c->g, rest, true, &c->budget, term));
 out:
     dfa_free(any);
     dfa_free(named);
@@ -108,33 +108,33 @@ out:
 }
 
 /* from --"key": value--> to. */
-static enum osp_status member(struct compiling *c, int32_t key, json_t *schema,
-                              const struct place *place, int32_t from, int32_t to)
+static enum osp_status member(struct schema_compiler *c, int32_t key, json_t *schema,
+                              const struct location *location, int32_t from, int32_t to)
 {
     int32_t colon, value, rule;
     enum osp_status st;
 
-    TRY(grammar_position(c->g, &colon));
-    TRY(grammar_position(c->g, &value));
-    TRY(grammar_edge(c->g, from, EDGE_TERM, key, colon));
-    TRY(schema_mark(c, MARK_COLON, colon, value));
-    TRY(schema_rule(c, schema, place, &rule));
-    st = grammar_edge(c->g, value, EDGE_RULE, rule, to);
+    TRY(grammar_add_node(c->g, &colon));
+    TRY(grammar_add_node(c->g, &value));
+    TRY(grammar_add_edge(c->g, from, EDGE_TERM, key, colon));
+    TRY(schema_punct(c, PUNCT_COLON, colon, value));
+    TRY(schema_rule(c, schema, location, &rule));
+    st = grammar_add_edge(c->g, value, EDGE_RULE, rule, to);
 out:
     return st;
 }
 
-static enum osp_status named_member(struct compiling *c, const struct object *o, const char *name,
-                                    json_t *schema, int32_t from, int32_t to)
+static enum osp_status named_member(struct schema_compiler *c, const struct object *o,
+                                    const char *name, json_t *schema, int32_t from, int32_t to)
 {
-    const struct place properties = {o->place, "properties", 0}, at = {&properties, name, 0};
+    const struct location properties = {o->location, "properties", 0}, at = {&properties, name, 0};
     struct buf text;
     int32_t key;
     enum osp_status st;
 
     buf_init(&text, 8 * SCHEMA_BYTES_MAX);
     buf_json_string(&text, name, strlen(name));
-    TRY(grammar_literal(c->g, buf_text(&text), text.size_bytes, &key));
+    TRY(grammar_add_literal(c->g, buf_text(&text), text.size_bytes, &key));
     st = member(c, key, schema, &at, from, to);
 out:
     buf_release(&text);
@@ -142,26 +142,27 @@ out:
 }
 
 /* All others, any number: from `keys`, after a comma, back to it. */
-static enum osp_status other_members(struct compiling *c, const struct object *o, int32_t keys)
+static enum osp_status other_members(struct schema_compiler *c, const struct object *o,
+                                     int32_t keys)
 {
-    const struct place at = {o->place, "additionalProperties", 0};
+    const struct location at = {o->location, "additionalProperties", 0};
     int32_t key, after;
     enum osp_status st;
 
     if (json_object_size(o->taken) == 0)
-        TRY(grammar_string(c->g, 0, UNLIMITED_CHARS, &key));
+        TRY(grammar_add_string(c->g, 0, UNLIMITED_CHARS, &key));
     else
         TRY(other_key(c, o->taken, &key));
-    TRY(grammar_position(c->g, &after));
+    TRY(grammar_add_node(c->g, &after));
     TRY(member(c, key, o->others, &at, keys, after));
-    TRY(schema_mark(c, MARK_CLOSE, after, o->to));
-    st = schema_mark(c, MARK_COMMA, after, keys);
+    TRY(schema_punct(c, PUNCT_CLOSE, after, o->to));
+    st = schema_punct(c, PUNCT_COMMA, after, keys);
 out:
     return st;
 }
 
 /* Index behind the last property that is required: the object may be closed from there on. */
-static size_t n_until_closable(const struct object *o)
+static size_t n_until_close(const struct object *o)
 {
     size_t i = 0, n = 0;
     const char *name;
@@ -177,29 +178,29 @@ static size_t n_until_closable(const struct object *o)
 }
 
 /* keys[i]: the next key is that of property i or, where it may be left out, of a later one. */
-static enum osp_status members(struct compiling *c, const struct object *o, int32_t first)
+static enum osp_status members(struct schema_compiler *c, const struct object *o, int32_t first)
 {
-    size_t i = 0, closable = n_until_closable(o);
+    size_t i = 0, closable = n_until_close(o);
     const char *name;
     json_t *value;
     int32_t keys, next, after;
     enum osp_status st;
 
-    TRY(grammar_position(c->g, &keys));
-    TRY(grammar_edge(c->g, first, EDGE_NOTHING, 0, keys));
+    TRY(grammar_add_node(c->g, &keys));
+    TRY(grammar_add_edge(c->g, first, EDGE_EPSILON, 0, keys));
     if (closable == 0)
-        TRY(schema_mark(c, MARK_CLOSE, first, o->to));
+        TRY(schema_punct(c, PUNCT_CLOSE, first, o->to));
     json_object_foreach(o->properties, name, value)
     {
         i++;
-        TRY(grammar_position(c->g, &next));
-        TRY(grammar_position(c->g, &after));
+        TRY(grammar_add_node(c->g, &next));
+        TRY(grammar_add_node(c->g, &after));
         TRY(named_member(c, o, name, value, keys, after));
         if (json_object_get(o->required, name) == NULL)
-            TRY(grammar_edge(c->g, keys, EDGE_NOTHING, 0, next));
-        TRY(schema_mark(c, MARK_COMMA, after, next));
+            TRY(grammar_add_edge(c->g, keys, EDGE_EPSILON, 0, next));
+        TRY(schema_punct(c, PUNCT_COMMA, after, next));
         if (i >= closable)
-            TRY(schema_mark(c, MARK_CLOSE, after, o->to));
+            TRY(schema_punct(c, PUNCT_CLOSE, after, o->to));
         keys = next;
     }
     if (o->others != NULL)
@@ -208,25 +209,25 @@ out:
     return st;
 }
 
-enum osp_status schema_object(struct compiling *c, json_t *schema, const struct place *place,
-                              int32_t from, int32_t to)
+enum osp_status schema_object(struct schema_compiler *c, json_t *schema,
+                              const struct location *location, int32_t from, int32_t to)
 {
     struct object o = {.properties = json_object(),
                        .required = json_object(),
                        .taken = json_object(),
-                       .place = place,
+                       .location = location,
                        .to = to};
     int32_t first;
     enum osp_status st;
 
-    json_array_append(c->made, o.properties);
+    json_array_append(c->owned, o.properties);
     TRY(budget_spend(&c->budget,
                      32 * (int64_t)(json_object_size(json_object_get(schema, "properties")) +
                                     json_array_size(json_object_get(schema, "required")) + 1)));
     if (!collect(c, schema, &o))
         goto out;
-    TRY(grammar_position(c->g, &first));
-    TRY(schema_mark(c, MARK_OPEN, from, first));
+    TRY(grammar_add_node(c->g, &first));
+    TRY(schema_punct(c, PUNCT_OPEN, from, first));
     TRY(members(c, &o, first));
 out:
     json_decref(o.properties);
@@ -248,92 +249,95 @@ static json_t *item_schema(const json_t *schema, size_t i)
     return json_is_false(fixed) ? NULL : fixed;
 }
 
-static enum osp_status item(struct compiling *c, json_t *schema, size_t i,
-                            const struct place *place, int32_t from, int32_t to)
+static enum osp_status item(struct schema_compiler *c, json_t *schema, size_t i,
+                            const struct location *location, int32_t from, int32_t to)
 {
     bool fixed = i < json_array_size(json_object_get(schema, "prefixItems"));
-    const struct place list = {place, fixed ? "prefixItems" : "items", 0}, at = {&list, NULL, i};
+    const struct location list = {location, fixed ? "prefixItems" : "items", 0},
+                          at = {&list, NULL, i};
     int32_t rule;
     enum osp_status st;
 
     TRY(schema_rule(c, item_schema(schema, i), fixed ? &at : &list, &rule));
-    st = grammar_edge(c->g, from, EDGE_RULE, rule, to);
+    st = grammar_add_edge(c->g, from, EDGE_RULE, rule, to);
 out:
     return st;
 }
 
 struct counts {
-    size_t least, most; /* items */
-    size_t listed;      /* from here on all items are alike, and none need be there */
+    size_t min_count, max_count; /* items */
+    size_t enum_values;          /* from here on all items are alike, and none need be there */
 };
 
-static enum osp_status count_items(struct compiling *c, const json_t *schema,
-                                   const struct place *place, struct counts *n)
+static enum osp_status count_items(struct schema_compiler *c, const json_t *schema,
+                                   const struct location *location, struct counts *n)
 {
     size_t n_fixed = json_array_size(json_object_get(schema, "prefixItems"));
 
-    n->least = (size_t)schema_count(schema, "minItems", 0);
-    n->most = (size_t)schema_count(schema, "maxItems", INT64_MAX);
-    for (size_t i = 0; i <= n_fixed && i < n->most; i++)
+    n->min_count = (size_t)schema_count(schema, "minItems", 0);
+    n->max_count = (size_t)schema_count(schema, "maxItems", INT64_MAX);
+    for (size_t i = 0; i <= n_fixed && i < n->max_count; i++)
         if (item_schema(schema, i) == NULL)
-            n->most = i;
-    if (n->least > n->most)
-        schema_note_impossible(c, place, "it needs %zu items and may have %zu", n->least, n->most);
-    n->listed = n->least > n_fixed ? n->least : n_fixed;
-    if (n->most != (size_t)INT64_MAX)
-        n->listed = n->most;
-    if (n->listed > GRAMMAR_POSITIONS_MAX)
-        return schema_at(c, place,
-                         fail(OSP_ELIMIT, "%zu counted items, limit is %d", n->listed,
-                              (int)GRAMMAR_POSITIONS_MAX));
+            n->max_count = i;
+    if (n->min_count > n->max_count)
+        schema_note_unsat(c, location, "it needs %zu items and may have %zu", n->min_count,
+                          n->max_count);
+    n->enum_values = n->min_count > n_fixed ? n->min_count : n_fixed;
+    if (n->max_count != (size_t)INT64_MAX)
+        n->enum_values = n->max_count;
+    if (n->enum_values > GRAMMAR_NODES_MAX)
+        return schema_fail_at(c, location,
+                              fail(OSP_ELIMIT, "%zu counted items, limit is %d", n->enum_values,
+                                   (int)GRAMMAR_NODES_MAX));
     return OSP_OK;
 }
 
 /* The items that are counted, one position each, then any number of those that are alike. */
-static enum osp_status items(struct compiling *c, json_t *schema, const struct place *place,
-                             const struct counts *n, int32_t first, int32_t to)
+static enum osp_status items(struct schema_compiler *c, json_t *schema,
+                             const struct location *location, const struct counts *n, int32_t first,
+                             int32_t to)
 {
     int32_t before = first, after;
     enum osp_status st = OSP_OK;
 
-    for (size_t i = 0; i < n->listed; i++) {
-        TRY(grammar_position(c->g, &after));
-        TRY(item(c, schema, i, place, before, after));
-        if (i + 1 >= n->least)
-            TRY(schema_mark(c, MARK_CLOSE_LIST, after, to));
-        if (i + 1 == n->most)
+    for (size_t i = 0; i < n->enum_values; i++) {
+        TRY(grammar_add_node(c->g, &after));
+        TRY(item(c, schema, i, location, before, after));
+        if (i + 1 >= n->min_count)
+            TRY(schema_punct(c, PUNCT_CLOSE_LIST, after, to));
+        if (i + 1 == n->max_count)
             return OSP_OK;
-        TRY(grammar_position(c->g, &before));
-        TRY(schema_mark(c, MARK_COMMA, after, before));
+        TRY(grammar_add_node(c->g, &before));
+        TRY(schema_punct(c, PUNCT_COMMA, after, before));
     }
-    if (n->most == n->listed)
+    if (n->max_count == n->enum_values)
         return OSP_OK;
-    TRY(grammar_position(c->g, &after));
-    TRY(item(c, schema, n->listed, place, before, after));
-    TRY(schema_mark(c, MARK_CLOSE_LIST, after, to));
-    st = schema_mark(c, MARK_COMMA, after, before);
+    TRY(grammar_add_node(c->g, &after));
+    TRY(item(c, schema, n->enum_values, location, before, after));
+    TRY(schema_punct(c, PUNCT_CLOSE_LIST, after, to));
+    st = schema_punct(c, PUNCT_COMMA, after, before);
 out:
     return st;
 }
 
-enum osp_status schema_array(struct compiling *c, json_t *schema, const struct place *place,
-                             int32_t from, int32_t to)
+enum osp_status schema_array(struct schema_compiler *c, json_t *schema,
+                             const struct location *location, int32_t from, int32_t to)
 {
     struct counts n = {0, 0, 0};
     int32_t open, first;
     enum osp_status st;
 
-    TRY(count_items(c, schema, place, &n));
-    if (n.least > n.most)
+    TRY(count_items(c, schema, location, &n));
+    if (n.min_count > n.max_count)
         return OSP_OK;
-    TRY(grammar_position(c->g, &open));
-    TRY(grammar_position(c->g, &first));
-    TRY(schema_mark(c, MARK_OPEN_LIST, from, open));
-    TRY(grammar_edge(c->g, open, EDGE_NOTHING, 0, first));
-    if (n.least == 0)
-        TRY(schema_mark(c, MARK_CLOSE_LIST, open, to));
-    if (n.most > 0)
-        st = items(c, schema, place, &n, first, to);
+    TRY(grammar_add_node(c->g, &open));
+    TRY(grammar_add_node(c->g, &first));
+    TRY(schema_punct(c, PUNCT_OPEN_LIST, from, open));
+    TRY(grammar_add_edge(c->g, open, EDGE_EPSILON, 0, first));
+    if (n.min_count == 0)
+        TRY(schema_punct(c, PUNCT_CLOSE_LIST, open, to));
+    if (n.max_count > 0)
+        st = items(c, schema, location, &n, first, to);
 out:
     return st;
 }

@@ -1,6 +1,6 @@
 /* Strings: lengths alone are counted while sampling; patterns, formats and lengths with them are automata,
  * multiplied with each other. */
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,37 +50,38 @@ const char *schema_format_regex(const char *name)
     return NULL;
 }
 
-enum osp_status schema_product(struct compiling *c, const struct place *place, struct dfa **out,
-                               const struct dfa *a, const struct dfa *b)
+enum osp_status schema_intersect(struct schema_compiler *c, const struct location *location,
+                                 struct dfa **out, const struct dfa *a, const struct dfa *b)
 {
-    enum osp_status st = dfa_product(out, a, b, DFA_BOTH, &c->budget);
+    enum osp_status st = dfa_combine(out, a, b, DFA_INTERSECTION, &c->budget);
 
     if (st != OSP_EINVAL)
         return st;
-    schema_note_impossible(c, place, "no value fits all of it");
+    schema_note_unsat(c, location, "no value fits all of it");
     return OSP_OK;
 }
 
 /* What a string must be, so far. */
-struct narrowing {
-    struct compiling *c;
-    const struct place *place;
+struct intersection {
+    struct schema_compiler *c;
+    const struct location *location;
     struct dfa *dfa; /* owned; NULL: any string */
-    bool is_impossible;
+    bool is_unsatisfiable;
 };
 
-static enum osp_status narrow(struct narrowing *n, const char *regex, size_t n_bytes, bool search)
+static enum osp_status intersect(struct intersection *n, const char *regex, size_t n_bytes,
+                                 bool search)
 {
     const struct regex_options options = {.json = true, .search = search};
     struct dfa *more = NULL, *product;
     enum osp_status st;
 
-    if (n->is_impossible)
+    if (n->is_unsatisfiable)
         return OSP_OK;
     TRY(regex_compile(&more, regex, n_bytes, options, &n->c->budget));
     if (n->dfa != NULL) {
-        TRY(schema_product(n->c, n->place, &product, n->dfa, more));
-        n->is_impossible = product == NULL;
+        TRY(schema_intersect(n->c, n->location, &product, n->dfa, more));
+        n->is_unsatisfiable = product == NULL;
         dfa_free(n->dfa);
         n->dfa = product;
     } else {
@@ -92,9 +93,10 @@ out:
     return st;
 }
 
-static enum osp_status narrow_by(struct narrowing *n, const json_t *schema, const char *keyword)
+static enum osp_status intersect_with(struct intersection *n, const json_t *schema,
+                                      const char *keyword)
 {
-    const struct place at = {n->place, keyword, 0};
+    const struct location at = {n->location, keyword, 0};
     const json_t *value = json_object_get(schema, keyword);
     const char *text = json_string_value(value);
     bool is_format = strcmp(keyword, "format") == 0;
@@ -102,54 +104,56 @@ static enum osp_status narrow_by(struct narrowing *n, const json_t *schema, cons
     if (value == NULL)
         return OSP_OK;
     if (is_format && schema_format_regex(text) == NULL)
-        return schema_refuse(n->c, &at, "the format \"%.100s\" is not supported", text);
+        return schema_reject(n->c, &at, "the format \"%.100s\" is not supported", text);
     if (is_format)
-        return schema_at(
+        return schema_fail_at(
             n->c, &at,
-            narrow(n, schema_format_regex(text), strlen(schema_format_regex(text)), false));
-    return schema_at(n->c, &at, narrow(n, text, json_string_length(value), true));
+            intersect(n, schema_format_regex(text), strlen(schema_format_regex(text)), false));
+    return schema_fail_at(n->c, &at, intersect(n, text, json_string_length(value), true));
 }
 
-static enum osp_status narrow_by_length(struct narrowing *n, int64_t least, int64_t most)
+static enum osp_status intersect_length(struct intersection *n, int64_t min_count,
+                                        int64_t max_count)
 {
     char regex[64];
 
-    if (least == 0 && most == UNLIMITED_CHARS)
+    if (min_count == 0 && max_count == UNLIMITED_CHARS)
         return OSP_OK;
-    if (most == UNLIMITED_CHARS)
-        snprintf(regex, sizeof regex, "[\\s\\S]{%lld,}", (long long)least);
+    if (max_count == UNLIMITED_CHARS)
+        snprintf(regex, sizeof regex, "[\\s\\S]{%lld,}", (long long)min_count);
     else
-        snprintf(regex, sizeof regex, "[\\s\\S]{%lld,%lld}", (long long)least, (long long)most);
-    return schema_at(n->c, n->place, narrow(n, regex, strlen(regex), false));
+        snprintf(regex, sizeof regex, "[\\s\\S]{%lld,%lld}", (long long)min_count,
+                 (long long)max_count);
+    return schema_fail_at(n->c, n->location, intersect(n, regex, strlen(regex), false));
 }
 
-enum osp_status schema_string(struct compiling *c, const json_t *schema, const struct place *place,
-                              int32_t from, int32_t to)
+enum osp_status schema_string(struct schema_compiler *c, const json_t *schema,
+                              const struct location *location, int32_t from, int32_t to)
 {
-    int64_t least = schema_count(schema, "minLength", 0);
-    int64_t most = schema_count(schema, "maxLength", UNLIMITED_CHARS);
-    struct narrowing n = {.c = c, .place = place};
+    int64_t min_count = schema_count(schema, "minLength", 0);
+    int64_t max_count = schema_count(schema, "maxLength", UNLIMITED_CHARS);
+    struct intersection n = {.c = c, .location = location};
     int32_t term;
     enum osp_status st = OSP_OK;
 
-    if (least > most) {
-        schema_note_impossible(c, place, "minLength is larger than maxLength");
+    if (min_count > max_count) {
+        schema_note_unsat(c, location, "minLength is larger than maxLength");
         return OSP_OK;
     }
-    TRY(narrow_by(&n, schema, "pattern"));
-    TRY(narrow_by(&n, schema, "format"));
+    TRY(intersect_with(&n, schema, "pattern"));
+    TRY(intersect_with(&n, schema, "format"));
     if (n.dfa != NULL)
-        TRY(narrow_by_length(&n, least, most));
-    if (n.is_impossible)
+        TRY(intersect_length(&n, min_count, max_count));
+    if (n.is_unsatisfiable)
         return OSP_OK;
     if (n.dfa == NULL) {
-        TRY(grammar_string(c->g, (uint32_t)least, (uint32_t)most, &term));
+        TRY(grammar_add_string(c->g, (uint32_t)min_count, (uint32_t)max_count, &term));
     } else {
-        st = grammar_dfa(c->g, n.dfa, true, &c->budget, &term);
+        st = grammar_add_dfa(c->g, n.dfa, true, &c->budget, &term);
         n.dfa = NULL;
         TRY(st);
     }
-    st = grammar_edge(c->g, from, EDGE_TERM, term, to);
+    st = grammar_add_edge(c->g, from, EDGE_TERM, term, to);
 out:
     dfa_free(n.dfa);
     return st;

@@ -3,27 +3,27 @@
 #include <string.h>
 
 #include "text/grammar/regex.h"
-#include "text/schema/schema_parts.h"
+#include "text/schema/schema_internal.h"
 
-enum osp_status schema_literal(struct compiling *c, const char *text, size_t n, int32_t from,
+enum osp_status schema_literal(struct schema_compiler *c, const char *text, size_t n, int32_t from,
                                int32_t to)
 {
     int32_t term;
     enum osp_status st;
 
-    TRY(grammar_literal(c->g, text, n, &term));
-    st = grammar_edge(c->g, from, EDGE_TERM, term, to);
+    TRY(grammar_add_literal(c->g, text, n, &term));
+    st = grammar_add_edge(c->g, from, EDGE_TERM, term, to);
 out:
     return st;
 }
 
-enum osp_status schema_regex_term(struct compiling *c, const char *regex, int32_t *term)
+enum osp_status schema_regex_term(struct schema_compiler *c, const char *regex, int32_t *term)
 {
     struct dfa *dfa;
     enum osp_status st;
 
     TRY(regex_compile(&dfa, regex, strlen(regex), (struct regex_options){false}, &c->budget));
-    st = grammar_dfa(c->g, dfa, false, &c->budget, term);
+    st = grammar_add_dfa(c->g, dfa, false, &c->budget, term);
 out:
     return st;
 }
@@ -33,107 +33,108 @@ out:
 #define LINE "(?:\\n {0,32})?"
 static const struct {
     const char *compact, *spaced;
-} mark_texts[N_MARKS] = {
-    [MARK_OPEN] = {"\\{", "\\{" LINE},          [MARK_CLOSE] = {"\\}", LINE "\\}"},
-    [MARK_OPEN_LIST] = {"\\[", "\\[" LINE},     [MARK_CLOSE_LIST] = {"]", LINE "]"},
-    [MARK_COMMA] = {",", ",(?: |\\n {0,32})?"}, [MARK_COLON] = {":", ": ?"},
+} punct_texts[N_PUNCTS] = {
+    [PUNCT_OPEN] = {"\\{", "\\{" LINE},          [PUNCT_CLOSE] = {"\\}", LINE "\\}"},
+    [PUNCT_OPEN_LIST] = {"\\[", "\\[" LINE},     [PUNCT_CLOSE_LIST] = {"]", LINE "]"},
+    [PUNCT_COMMA] = {",", ",(?: |\\n {0,32})?"}, [PUNCT_COLON] = {":", ": ?"},
 };
 
-enum osp_status schema_mark(struct compiling *c, enum mark_term mark, int32_t from, int32_t to)
+enum osp_status schema_punct(struct schema_compiler *c, enum punct_term punct, int32_t from,
+                             int32_t to)
 {
     enum osp_status st = OSP_OK;
 
-    if (c->marks[mark] == NOT_YET)
+    if (c->puncts[punct] == UNSET)
         TRY(schema_regex_term(
-            c, c->options.compact ? mark_texts[mark].compact : mark_texts[mark].spaced,
-            &c->marks[mark]));
-    st = grammar_edge(c->g, from, EDGE_TERM, c->marks[mark], to);
+            c, c->options.compact ? punct_texts[punct].compact : punct_texts[punct].spaced,
+            &c->puncts[punct]));
+    st = grammar_add_edge(c->g, from, EDGE_TERM, c->puncts[punct], to);
 out:
     return st;
 }
 
 /* ---- anything ---- */
 
-static enum osp_status any_string(struct compiling *c, int32_t from, int32_t to)
+static enum osp_status any_string(struct schema_compiler *c, int32_t from, int32_t to)
 {
     enum osp_status st = OSP_OK;
 
-    if (c->any_string == NOT_YET)
-        TRY(grammar_string(c->g, 0, UNLIMITED_CHARS, &c->any_string));
-    st = grammar_edge(c->g, from, EDGE_TERM, c->any_string, to);
+    if (c->any_string == UNSET)
+        TRY(grammar_add_string(c->g, 0, UNLIMITED_CHARS, &c->any_string));
+    st = grammar_add_edge(c->g, from, EDGE_TERM, c->any_string, to);
 out:
     return st;
 }
 
-static enum osp_status new_rule(struct compiling *c, int32_t *start, int32_t *end)
+static enum osp_status new_rule(struct schema_compiler *c, int32_t *start, int32_t *end)
 {
     enum osp_status st;
 
-    TRY(grammar_position(c->g, start));
-    TRY(grammar_position(c->g, end));
-    c->g->positions[*end].is_end = true;
+    TRY(grammar_add_node(c->g, start));
+    TRY(grammar_add_node(c->g, end));
+    c->g->nodes[*end].is_end = true;
 out:
     return st;
 }
 
-enum osp_status schema_any_object(struct compiling *c, int32_t *rule)
+enum osp_status schema_any_object(struct schema_compiler *c, int32_t *rule)
 {
     int32_t end, first, key, colon, value, after, any;
     enum osp_status st = OSP_OK;
 
     *rule = c->any_object;
-    if (*rule != NOT_YET)
+    if (*rule != UNSET)
         return OSP_OK;
     TRY(new_rule(c, rule, &end));
     c->any_object = *rule;
-    TRY(grammar_position(c->g, &first));
-    TRY(grammar_position(c->g, &key));
-    TRY(grammar_position(c->g, &colon));
-    TRY(grammar_position(c->g, &value));
-    TRY(grammar_position(c->g, &after));
-    TRY(schema_mark(c, MARK_OPEN, *rule, first));
-    TRY(schema_mark(c, MARK_CLOSE, first, end));
-    TRY(grammar_edge(c->g, first, EDGE_NOTHING, 0, key));
+    TRY(grammar_add_node(c->g, &first));
+    TRY(grammar_add_node(c->g, &key));
+    TRY(grammar_add_node(c->g, &colon));
+    TRY(grammar_add_node(c->g, &value));
+    TRY(grammar_add_node(c->g, &after));
+    TRY(schema_punct(c, PUNCT_OPEN, *rule, first));
+    TRY(schema_punct(c, PUNCT_CLOSE, first, end));
+    TRY(grammar_add_edge(c->g, first, EDGE_EPSILON, 0, key));
     TRY(any_string(c, key, colon));
-    TRY(schema_mark(c, MARK_COLON, colon, value));
+    TRY(schema_punct(c, PUNCT_COLON, colon, value));
     TRY(schema_any(c, &any));
-    TRY(grammar_edge(c->g, value, EDGE_RULE, any, after));
-    TRY(schema_mark(c, MARK_COMMA, after, key));
-    TRY(schema_mark(c, MARK_CLOSE, after, end));
+    TRY(grammar_add_edge(c->g, value, EDGE_RULE, any, after));
+    TRY(schema_punct(c, PUNCT_COMMA, after, key));
+    TRY(schema_punct(c, PUNCT_CLOSE, after, end));
 out:
     return st;
 }
 
-static enum osp_status any_array(struct compiling *c, int32_t from, int32_t to)
+static enum osp_status any_array(struct schema_compiler *c, int32_t from, int32_t to)
 {
     int32_t first, item, after;
     enum osp_status st;
 
-    TRY(grammar_position(c->g, &first));
-    TRY(grammar_position(c->g, &item));
-    TRY(grammar_position(c->g, &after));
-    TRY(schema_mark(c, MARK_OPEN_LIST, from, first));
-    TRY(schema_mark(c, MARK_CLOSE_LIST, first, to));
-    TRY(grammar_edge(c->g, first, EDGE_NOTHING, 0, item));
-    TRY(grammar_edge(c->g, item, EDGE_RULE, c->any_value, after));
-    TRY(schema_mark(c, MARK_COMMA, after, item));
-    TRY(schema_mark(c, MARK_CLOSE_LIST, after, to));
+    TRY(grammar_add_node(c->g, &first));
+    TRY(grammar_add_node(c->g, &item));
+    TRY(grammar_add_node(c->g, &after));
+    TRY(schema_punct(c, PUNCT_OPEN_LIST, from, first));
+    TRY(schema_punct(c, PUNCT_CLOSE_LIST, first, to));
+    TRY(grammar_add_edge(c->g, first, EDGE_EPSILON, 0, item));
+    TRY(grammar_add_edge(c->g, item, EDGE_RULE, c->any_value, after));
+    TRY(schema_punct(c, PUNCT_COMMA, after, item));
+    TRY(schema_punct(c, PUNCT_CLOSE_LIST, after, to));
 out:
     return st;
 }
 
-enum osp_status schema_any(struct compiling *c, int32_t *rule)
+enum osp_status schema_any(struct schema_compiler *c, int32_t *rule)
 {
-    const struct place nowhere = {NULL, "", 0};
+    const struct location nowhere = {NULL, "", 0};
     json_t *nothing;
     int32_t end, object;
     enum osp_status st = OSP_OK;
 
     *rule = c->any_value;
-    if (*rule != NOT_YET)
+    if (*rule != UNSET)
         return OSP_OK;
     nothing = json_object();
-    json_array_append_new(c->made, nothing);
+    json_array_append_new(c->owned, nothing);
     TRY(new_rule(c, rule, &end));
     c->any_value = *rule;
     TRY(schema_literal(c, "null", 4, *rule, end));
@@ -142,7 +143,7 @@ enum osp_status schema_any(struct compiling *c, int32_t *rule)
     TRY(schema_number(c, nothing, false, &nowhere, *rule, end));
     TRY(any_string(c, *rule, end));
     TRY(schema_any_object(c, &object));
-    TRY(grammar_edge(c->g, *rule, EDGE_RULE, object, end));
+    TRY(grammar_add_edge(c->g, *rule, EDGE_RULE, object, end));
     TRY(any_array(c, *rule, end));
 out:
     return st;
@@ -150,7 +151,7 @@ out:
 
 /* ---- plain schemas ---- */
 
-static enum osp_status boolean(struct compiling *c, int32_t from, int32_t to)
+static enum osp_status boolean(struct schema_compiler *c, int32_t from, int32_t to)
 {
     enum osp_status st;
 
@@ -160,8 +161,8 @@ out:
     return st;
 }
 
-static enum osp_status value_of_type(struct compiling *c, json_t *schema, unsigned type,
-                                     const struct place *place, int32_t from, int32_t to)
+static enum osp_status value_of_type(struct schema_compiler *c, json_t *schema, unsigned type,
+                                     const struct location *location, int32_t from, int32_t to)
 {
     switch (type) {
     case TYPE_NULL:
@@ -169,31 +170,31 @@ static enum osp_status value_of_type(struct compiling *c, json_t *schema, unsign
     case TYPE_BOOLEAN:
         return boolean(c, from, to);
     case TYPE_INTEGER:
-        return schema_number(c, schema, true, place, from, to);
+        return schema_number(c, schema, true, location, from, to);
     case TYPE_NUMBER:
-        return schema_number(c, schema, false, place, from, to);
+        return schema_number(c, schema, false, location, from, to);
     case TYPE_STRING:
-        return schema_string(c, schema, place, from, to);
+        return schema_string(c, schema, location, from, to);
     case TYPE_ARRAY:
-        return schema_array(c, schema, place, from, to);
+        return schema_array(c, schema, location, from, to);
     default:
-        return schema_object(c, schema, place, from, to);
+        return schema_object(c, schema, location, from, to);
     }
 }
 
-enum osp_status schema_plain(struct compiling *c, json_t *schema, const struct place *place,
-                             int32_t from, int32_t to)
+enum osp_status schema_plain(struct schema_compiler *c, json_t *schema,
+                             const struct location *location, int32_t from, int32_t to)
 {
     unsigned types = schema_types(schema);
     enum osp_status st = OSP_OK;
 
     if (json_object_get(schema, "enum") != NULL || json_object_get(schema, "const") != NULL)
-        return schema_listed(c, schema, place, from, to);
+        return schema_enum(c, schema, location, from, to);
     if (types & TYPE_NUMBER)
         types &= ~(unsigned)TYPE_INTEGER;
     for (unsigned bit = 1; bit <= TYPE_OBJECT; bit <<= 1)
         if (types & bit)
-            TRY(value_of_type(c, schema, bit, place, from, to));
+            TRY(value_of_type(c, schema, bit, location, from, to));
 out:
     return st;
 }

@@ -19,20 +19,20 @@ static bool push_byte(struct detok *d, char byte, struct buf *out)
     bool valid, ok = true;
     size_t n;
 
-    d->held[d->n_held++] = byte;
-    n = utf8_read(d->held, (size_t)d->n_held, &code_point, &valid);
-    if (!valid && n < (size_t)d->n_held) { /* the byte begins something else */
+    d->pending[d->n_pending++] = byte;
+    n = utf8_read(d->pending, (size_t)d->n_pending, &code_point, &valid);
+    if (!valid && n < (size_t)d->n_pending) { /* the byte begins something else */
         ok = buf_append(out, replacement, REPLACEMENT_BYTES);
-        d->held[0] = byte;
-        d->n_held = 1;
-        utf8_read(d->held, 1, &code_point, &valid);
+        d->pending[0] = byte;
+        d->n_pending = 1;
+        utf8_read(d->pending, 1, &code_point, &valid);
     }
     if (valid) {
-        ok = buf_append(out, d->held, (size_t)d->n_held) && ok;
-        d->n_held = 0;
-    } else if (!utf8_incomplete_tail(d->held, (size_t)d->n_held)) {
+        ok = buf_append(out, d->pending, (size_t)d->n_pending) && ok;
+        d->n_pending = 0;
+    } else if (!utf8_incomplete_tail(d->pending, (size_t)d->n_pending)) {
         ok = buf_append(out, replacement, REPLACEMENT_BYTES) && ok;
-        d->n_held = 0;
+        d->n_pending = 0;
     }
     return ok;
 }
@@ -48,8 +48,8 @@ bool detok_push(struct detok *d, const char *bytes, size_t n_bytes, struct buf *
 
 bool detok_finish(struct detok *d, struct buf *out)
 {
-    bool ok = !d->n_held || buf_append(out, replacement, REPLACEMENT_BYTES);
+    bool ok = !d->n_pending || buf_append(out, replacement, REPLACEMENT_BYTES);
 
-    d->n_held = 0;
+    d->n_pending = 0;
     return ok;
 }

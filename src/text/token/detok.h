@@ -6,8 +6,8 @@
 #include "base/buf.h"
 
 struct detok {
-    char held[4];
-    int n_held;
+    char pending[4];
+    int n_pending;
 };
 
 void detok_init(struct detok *d);

@@ -23,9 +23,9 @@ char scan_peek(struct json_scan *s)
     return s->at < s->end ? *s->at : '\0';
 }
 
-bool scan_mark(struct json_scan *s, char mark)
+bool scan_char(struct json_scan *s, char ch)
 {
-    if (scan_peek(s) != mark || s->at == s->end)
+    if (scan_peek(s) != ch || s->at == s->end)
         return false;
     s->at++;
     return true;
@@ -224,7 +224,7 @@ bool json_unescape(char *out, size_t size_bytes, size_t *n_bytes, struct json_sp
     return true;
 }
 
-void scan_where(const char *text, const char *at, int *line, int *column)
+void scan_line_column(const char *text, const char *at, int *line, int *column)
 {
     *line = *column = 1;
     for (; text < at; text++) {

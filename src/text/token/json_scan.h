@@ -19,7 +19,7 @@ struct json_span {
 };
 
 /* Each skips blanks first and, when it gives false, leaves the place where it did not fit. */
-bool scan_mark(struct json_scan *s, char mark);
+bool scan_char(struct json_scan *s, char ch);
 bool scan_string(struct json_scan *s,
                  struct json_span *out);          /* without quotes, escapes as written */
 bool scan_int(struct json_scan *s, int64_t *out); /* of at most 18 digits */
@@ -32,6 +32,6 @@ char scan_peek(struct json_scan *s);
 bool json_unescape(char *out, size_t size_bytes, size_t *n_bytes, struct json_span string);
 
 /* Where a place is: lines and columns from 1. */
-void scan_where(const char *text, const char *at, int *line, int *column);
+void scan_line_column(const char *text, const char *at, int *line, int *column);
 
 #endif

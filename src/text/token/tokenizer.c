@@ -1,4 +1,4 @@
-/* The tokenizer: opens a file, then text -> pieces (split.c) -> ids (bpe.c), and ids -> bytes. */
+/* The tokenizer: opens a file, then text -> pieces (pretokenize.c) -> ids (bpe.c), and ids -> bytes. */
 #include "text/token/tokenizer.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "text/token/bpe.h"
 #include "text/token/specials.h"
-#include "text/token/split.h"
+#include "text/token/pretokenize.h"
 #include "text/token/vocab.h"
 #include "text/token/vocab_files.h"
 
@@ -131,7 +131,7 @@ enum osp_status tokenizer_open(struct tokenizer **out, const char *path)
         return fail(OSP_ENOTFOUND, "%s: has neither tokenizer.json nor o200k_base.tiktoken", path);
     st = open_file(out, file);
     if (st != OSP_OK && !strstr(fail_message(), file))
-        fail_within(st, "%s", file);
+        fail_prefix(st, "%s", file);
     free(file);
     return st;
 }
@@ -177,7 +177,7 @@ static enum osp_status encode_ordinary(const struct tokenizer *t, const char *te
     for (size_t start = 0, end; start < n_bytes; start = end) {
         if (cancel_is_set())
             return fail(OSP_ECANCELED, "encoding was canceled at byte %zu of %zu", start, n_bytes);
-        end = split_next(text, n_bytes, start);
+        end = pretok_next(text, n_bytes, start);
         TRY(bpe_encode(&t->vocab, text + start, end - start, out));
     }
 out:

@@ -59,11 +59,11 @@ enum osp_status vocab_define(struct vocab *v, int64_t id, const char *bytes, siz
     return OSP_OK;
 }
 
-static const uint64_t odd = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
+static const uint64_t hash_factor = 0x9E3779B97F4A7C15u; /* 2^64 / golden ratio */
 
 static uint64_t mix(uint64_t h)
 {
-    h *= odd;
+    h *= hash_factor;
     return h ^ h >> 32;
 }
 
@@ -93,8 +93,8 @@ static uint64_t long_key(const char *bytes, size_t n_bytes)
     return mix(h ^ word);
 }
 
-static bool holds(const struct vocab *v, const struct vocab_slot *slot, uint64_t key,
-                  const char *bytes, size_t n_bytes)
+static bool slot_matches(const struct vocab *v, const struct vocab_slot *slot, uint64_t key,
+                         const char *bytes, size_t n_bytes)
 {
     if (slot->key != key || slot->n_bytes != n_bytes)
         return false;
@@ -113,7 +113,7 @@ static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size
 {
     uint32_t at = first_slot(v, key, n_bytes);
 
-    while (v->slots[at].id >= 0 && !holds(v, &v->slots[at], key, bytes, n_bytes))
+    while (v->slots[at].id >= 0 && !slot_matches(v, &v->slots[at], key, bytes, n_bytes))
         at = (at + 1) & v->slot_mask;
     return &v->slots[at];
 }

@@ -13,7 +13,7 @@
 #include "base/buf.h"
 #include "base/json_limits.h"
 #include "base/memory.h"
-#include "text/token/split.h"
+#include "text/token/pretokenize.h"
 #include "text/token/vocab_json.h"
 
 enum { SHOWN_CHARS = 80 }; /* of a wrong value in a message */
@@ -89,7 +89,7 @@ static enum osp_status check_settings(json_t *root)
 
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         TRY(check_rule(root, &rules[i]));
-    if (!pattern || strcmp(pattern, split_pattern) != 0)
+    if (!pattern || strcmp(pattern, pretok_pattern) != 0)
         return fail(OSP_EUNSUPPORTED, "%s is %.*s, needs the one of o200k", path, SHOWN_CHARS,
                     pattern ? pattern : ABSENT);
 out:
@@ -155,7 +155,7 @@ static enum osp_status define_added(struct vocab *v, struct specials *s, json_t 
         TRY(specials_add(s, text, strlen(text), id));
     }
 out:
-    return st == OSP_OK ? st : fail_within(st, "added_tokens");
+    return st == OSP_OK ? st : fail_prefix(st, "added_tokens");
 }
 
 /* ---- the file ---- */
@@ -185,7 +185,7 @@ out:
     return st;
 }
 
-static void put_newlines_of(struct buf *out, const char *text, size_t n_bytes)
+static void keep_newlines(struct buf *out, const char *text, size_t n_bytes)
 {
     const char *const end = text + n_bytes;
 
@@ -197,8 +197,8 @@ static void put_newlines_of(struct buf *out, const char *text, size_t n_bytes)
 
 /* The text with the lists empty but for their newlines, so that jansson has little to do, and
  * tells the right line. */
-static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
-                            const struct vocab_lists *lists)
+static void cut_lists_out(struct buf *out, const char *data, size_t n_bytes,
+                          const struct vocab_lists *lists)
 {
     const struct json_span *first = &lists->vocab, *second = &lists->merges;
     const char *at = data;
@@ -214,7 +214,7 @@ static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
             continue;
         buf_append(out, at, (size_t)(list->at - at));
         buf_putc(out, *list->at);
-        put_newlines_of(out, list->at, list->n_bytes);
+        keep_newlines(out, list->at, list->n_bytes);
         buf_putc(out, *list->at == '{' ? '}' : ']');
         at = list->at + list->n_bytes;
     }
@@ -222,20 +222,20 @@ static void leave_lists_out(struct buf *out, const char *data, size_t n_bytes,
 }
 
 /* Everything but the lists: SPECIALS_MAX control tokens are reckoned with 14 MiB. */
-static const struct json_limits rest_limits = {.file_bytes =
+static const struct json_limits tree_limits = {.file_bytes =
                                                    SIZE_MAX, /* the tokenizer's limit holds */
                                                .memory_bytes = 32 << 20,
                                                .string_bytes = 1 << 20,
                                                .depth = 32};
 
-static enum osp_status parse_rest(json_t **out, const struct buf *rest)
+static enum osp_status parse_tree(json_t **out, const struct buf *rest)
 {
     json_error_t error;
     enum osp_status st;
 
     if (rest->overflow)
         return buf_failure(rest, "the text without its lists");
-    TRY(json_limits_check(&rest_limits, buf_text(rest), rest->size_bytes));
+    TRY(json_limits_check(&tree_limits, buf_text(rest), rest->size_bytes));
     *out = json_loadb(buf_text(rest), rest->size_bytes, JSON_REJECT_DUPLICATES, &error);
     if (*out == NULL && error.line < 0)
         return fail(OSP_ENOMEM, "no memory for its JSON");
@@ -256,11 +256,11 @@ enum osp_status vocab_read_json(struct vocab *v, struct specials *s, const char 
 
     buf_init(&rest, n_bytes + 1);
     if (!vocab_lists_find(&lists, data, n_bytes)) {
-        scan_where(data, lists.wrong_at, &line, &column);
+        scan_line_column(data, lists.error_at, &line, &column);
         return fail(OSP_EFORMAT, "line %d, column %d: not JSON", line, column);
     }
-    leave_lists_out(&rest, data, n_bytes, &lists);
-    TRY(parse_rest(&root, &rest));
+    cut_lists_out(&rest, data, n_bytes, &lists);
+    TRY(parse_tree(&root, &rest));
     TRY(read_root(v, s, root, &lists));
 out:
     json_decref(root);

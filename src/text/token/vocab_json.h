@@ -9,7 +9,7 @@
 struct vocab_lists {
     const char *text;               /* of the whole file, for the places in messages */
     struct json_span vocab, merges; /* n_bytes 0: is not there, or of another kind */
-    const char *wrong_at;           /* where the text is not JSON */
+    const char *error_at;           /* where the text is not JSON */
 };
 
 /* Finds them. False, with the place, when the text is not JSON as far as looked at. */
@@ -24,7 +24,7 @@ CHECKED enum osp_status vocab_list_count(const struct vocab_lists *lists, size_t
 CHECKED enum osp_status vocab_list_define(struct vocab *v, const struct vocab_lists *lists);
 
 /* A message with the place in the file. */
-enum osp_status vocab_list_wrong(const struct vocab_lists *lists, const struct json_scan *s,
+enum osp_status vocab_list_error(const struct vocab_lists *lists, const struct json_scan *s,
                                  const char *expected);
 
 /* OSP_EUNSUPPORTED unless the list of merges is what ids as ranks imply: every split of every

@@ -78,34 +78,34 @@ static bool find_in_model(struct vocab_lists *out, struct json_scan *s)
 {
     struct json_span key, value;
 
-    if (!scan_mark(s, '{'))
+    if (!scan_char(s, '{'))
         return scan_value(s, &value);
-    if (scan_mark(s, '}'))
+    if (scan_char(s, '}'))
         return true;
     do {
-        if (!scan_string(s, &key) || !scan_mark(s, ':') || !scan_value(s, &value))
+        if (!scan_string(s, &key) || !scan_char(s, ':') || !scan_value(s, &value))
             return false;
         if (is_key(key, "vocab") && *value.at == '{')
             out->vocab = value;
         if (is_key(key, "merges") && *value.at == '[')
             out->merges = value;
-    } while (scan_mark(s, ','));
-    return scan_mark(s, '}');
+    } while (scan_char(s, ','));
+    return scan_char(s, '}');
 }
 
 static bool find_in_root(struct vocab_lists *out, struct json_scan *s)
 {
     struct json_span key, value;
 
-    if (!scan_mark(s, '{'))
+    if (!scan_char(s, '{'))
         return false;
     do {
-        if (!scan_string(s, &key) || !scan_mark(s, ':'))
+        if (!scan_string(s, &key) || !scan_char(s, ':'))
             return false;
         if (is_key(key, "model") ? !find_in_model(out, s) : !scan_value(s, &value))
             return false;
-    } while (scan_mark(s, ','));
-    return scan_mark(s, '}');
+    } while (scan_char(s, ','));
+    return scan_char(s, '}');
 }
 
 bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes)
@@ -115,16 +115,16 @@ bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes)
 
     *out = (struct vocab_lists){.text = text};
     found = find_in_root(out, &s);
-    out->wrong_at = found ? NULL : s.at;
+    out->error_at = found ? NULL : s.at;
     return found;
 }
 
-enum osp_status vocab_list_wrong(const struct vocab_lists *lists, const struct json_scan *s,
+enum osp_status vocab_list_error(const struct vocab_lists *lists, const struct json_scan *s,
                                  const char *expected)
 {
     int line, column;
 
-    scan_where(lists->text, s->at, &line, &column);
+    scan_line_column(lists->text, s->at, &line, &column);
     return fail(OSP_EFORMAT, "line %d, column %d: expected %s", line, column, expected);
 }
 
@@ -148,12 +148,12 @@ static enum osp_status next_entry(const struct vocab_lists *lists, struct json_s
     struct json_span value;
 
     if (!scan_string(s, &out->token))
-        return vocab_list_wrong(lists, s, "a token in quotes");
-    if (!scan_mark(s, ':'))
-        return vocab_list_wrong(lists, s, "a colon");
+        return vocab_list_error(lists, s, "a token in quotes");
+    if (!scan_char(s, ':'))
+        return vocab_list_error(lists, s, "a colon");
     out->has_id = scan_int(s, &out->id);
     if (!out->has_id && !scan_value(s, &value))
-        return vocab_list_wrong(lists, s, "an id");
+        return vocab_list_error(lists, s, "an id");
     return OSP_OK;
 }
 
@@ -165,14 +165,14 @@ static enum osp_status each_entry(const struct vocab_lists *lists, entry_fn *fn,
     struct entry e;
     enum osp_status st = OSP_OK;
 
-    if (!scan_mark(&s, '{') || scan_mark(&s, '}'))
+    if (!scan_char(&s, '{') || scan_char(&s, '}'))
         return OSP_OK;
     do {
         TRY(next_entry(lists, &s, &e));
         TRY(fn(ctx, &e));
-    } while (scan_mark(&s, ','));
-    if (!scan_mark(&s, '}'))
-        st = vocab_list_wrong(lists, &s, "a comma or the end of the vocabulary");
+    } while (scan_char(&s, ','));
+    if (!scan_char(&s, '}'))
+        st = vocab_list_error(lists, &s, "a comma or the end of the vocabulary");
 out:
     return st;
 }

@@ -17,9 +17,9 @@ static bool read_pair(struct pair *out, struct json_scan *s)
     struct json_span text;
     const char *space;
 
-    if (scan_mark(s, '['))
-        return scan_string(s, &out->left) && scan_mark(s, ',') && scan_string(s, &out->right) &&
-               scan_mark(s, ']');
+    if (scan_char(s, '['))
+        return scan_string(s, &out->left) && scan_char(s, ',') && scan_string(s, &out->right) &&
+               scan_char(s, ']');
     if (!scan_string(s, &text))
         return false;
     space = memchr(text.at, ' ', text.n_bytes);
@@ -131,17 +131,17 @@ enum osp_status check_merges(const struct vocab *v, const struct vocab_lists *li
     enum osp_status st = OSP_OK;
     size_t n = 0;
 
-    if (!scan_mark(&s, '['))
-        return vocab_list_wrong(lists, &s, "a list");
+    if (!scan_char(&s, '['))
+        return vocab_list_error(lists, &s, "a list");
     if (scan_peek(&s) == ']')
         return check_count(&splits, 0);
     do {
         if (n == MERGES_MAX)
             return fail(OSP_ELIMIT, "model.merges: more than %d pairs", MERGES_MAX);
         TRY(check_merge(&splits, &s, n++));
-    } while (scan_mark(&s, ','));
-    if (!scan_mark(&s, ']'))
-        return vocab_list_wrong(lists, &s, "a comma or the end of the merges");
+    } while (scan_char(&s, ','));
+    if (!scan_char(&s, ']'))
+        return vocab_list_error(lists, &s, "a comma or the end of the merges");
     st = check_count(&splits, n);
 out:
     return st;

@@ -81,7 +81,7 @@ static enum osp_status define_line(struct vocab *v, struct line line)
         return fail(OSP_EFORMAT, "line %zu: rank is not a number in 0..%d", line.number,
                     (int)v->n_ordinary - 1);
     st = vocab_define(v, rank, bytes, n);
-    return st == OSP_OK ? st : fail_within(st, "line %zu", line.number);
+    return st == OSP_OK ? st : fail_prefix(st, "line %zu", line.number);
 }
 
 enum osp_status vocab_read_tiktoken(struct vocab *v, struct specials *s, const char *data,

@@ -1,0 +1,98 @@
+/* Packed MXFP4 times many int8 rows that were arranged before, for levels of 32 registers; a level's file
+ * includes this behind kernels_int8.h.
+ *
+ * Rows lie by tiles of eight, and of a tile the blocks one behind the other: scales, biases, then for every
+ * step of four columns the eight rows' codes side by side. So all operands of a tile's loop have constant
+ * distances from one pointer; products take their codes from memory in all lanes, and both kinds of sums stay
+ * in registers from the beginning of a chunk to its end. Bound by the products and the three operations of
+ * add_block() for eight of them. */
+
+enum { TILE_ROWS = INT8_INTERLEAVED_ROWS, TILE_PART = 4 /* rows of a smaller last tile */ };
+
+struct tile_block {
+    float scales[TILE_ROWS];
+    int32_t biases[TILE_ROWS];
+    int8_t codes[STEPS][TILE_ROWS][4];
+};
+_Static_assert(sizeof(struct tile_block) == TILE_ROWS * INT8_INTERLEAVED_BYTES, "room for tiles");
+
+/* Rows that are not there become zeros. */
+static void isa_interleave_int8(void *tile, const struct int8_row *x, int n_x, int n_blocks)
+{
+    struct tile_block *block = tile;
+
+    if (n_x < TILE_ROWS)
+        memset(tile, 0, (size_t)n_blocks * sizeof(*block));
+    for (int b = 0; b < n_blocks; b++, block++)
+        for (int t = 0; t < n_x; t++) {
+            block->scales[t] = x[t].blocks[b].scale;
+            block->biases[t] = x[t].blocks[b].bias;
+            for (int s = 0; s < STEPS; s++)
+                memcpy(block->codes[s][t], x[t].codes + (ptrdiff_t)b * 32 + 4 * s, 4);
+        }
+}
+
+/* As large_m_tile(), of n_x rows of a tile. */
+INLINE void interleaved_tile(float *outs, const struct tile_block *tile, const struct expanded *e,
+                             int n, const int n_x)
+{
+    fvec acc[TILE_ROWS][PARTS];
+
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        acc[t][h] = load_v(outs + t * GROUP_ROWS + h * LANES);
+    for (int b = 0; b < n; b++) {
+        ivec sum[TILE_ROWS][PARTS];
+
+        UNROLL
+        for (int t = 0; t < n_x; t++)
+            UNROLL
+        for (int h = 0; h < PARTS; h++)
+            sum[t][h] = begin(tile[b].biases[t]);
+        UNROLL
+        for (int s = 0; s < STEPS; s++)
+            UNROLL
+        for (int t = 0; t < n_x; t++)
+            UNROLL
+        for (int h = 0; h < PARTS; h++)
+            sum[t][h] = dot(sum[t][h], e->w[b * STEPS + s][h], four(tile[b].codes[s][t]));
+        UNROLL
+        for (int t = 0; t < n_x; t++)
+            add_block(acc[t], sum[t], e->scales[b], tile[b].scales[t]);
+    }
+    UNROLL
+    for (int t = 0; t < n_x; t++)
+        UNROLL
+    for (int h = 0; h < PARTS; h++)
+        store_v(outs + t * GROUP_ROWS + h * LANES, acc[t][h]);
+}
+
+static void interleaved_chunk(const struct int8_gemm *p, const struct expanded *e, int first, int n)
+{
+    const struct tile_block *tile = (const struct tile_block *)p->interleaved + first;
+
+    for (int x = 0; x < p->n_x; x += TILE_ROWS, tile += p->n_blocks)
+        if (p->n_x - x > TILE_PART)
+            interleaved_tile(p->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, n, TILE_ROWS);
+        else
+            interleaved_tile(p->out + (ptrdiff_t)x * GROUP_ROWS, tile, e, n, TILE_PART);
+}
+
+/* Of all rows, each chunk expanded once for both kinds of products. */
+static void interleaved_gemm(const struct int8_gemm *p)
+{
+    const int n_rows = (p->n_x + TILE_PART - 1) / TILE_PART * TILE_PART;
+
+    memset(p->out, 0, (size_t)n_rows * GROUP_ROWS * sizeof(float));
+    expanded_gemm(p, interleaved_chunk);
+}
+
+static void interleaved_or_not(const struct int8_gemm *p)
+{
+    if (p->interleaved != NULL)
+        interleaved_gemm(p);
+    else
+        isa_gemm_int8(p);
+}

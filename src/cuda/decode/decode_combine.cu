@@ -1,0 +1,123 @@
+/* The join behind the grouped experts of a decode step (decode_grouped.cu): x += the sum of a token's parts in the order
+ * of their rank, and y = norm(x); or h = that sum. A block a token; bound by latency, so that all but the parts is there,
+ * and all places are worked out, before they come. */
+#include "cuda/decode/decode.cuh"
+#include "cuda/decode/norm_weights.cuh"
+
+enum { RANKS_AT_ONCE = 4 };
+
+/* Numbers threadIdx.x + i NORM_THREADS of a row of which `left` are left from the first of them on. */
+static __device__ __forceinline__ bool has_number(int left, int i)
+{
+    return i * NORM_THREADS < left;
+}
+
+/* A token's parts from a rank on, of the thread's first number, and their gates; the last one again where there is none. */
+struct ranks {
+    const float *parts[RANKS_AT_ONCE];
+    float gates[RANKS_AT_ONCE];
+};
+
+static __device__ __forceinline__ struct ranks ranks_at(const struct decode_grouped &p, int token,
+                                                        int rank)
+{
+    struct ranks ranks;
+
+#pragma unroll
+    for (int i = 0; i < RANKS_AT_ONCE; i++) {
+        const int at = token * p.e.n_ranks + min(rank + i, p.e.n_ranks - 1);
+
+        ranks.parts[i] = p.parts + __ldcg(p.entry + at) * p.e.n_columns + threadIdx.x;
+        ranks.gates[i] = __ldcg(p.e.gates + at);
+    }
+    return ranks;
+}
+
+/* x, or zeros: what is left of the row behind number i. */
+static __device__ __forceinline__ struct norm_regs load_partial(const float *x, int left)
+{
+    struct norm_regs regs;
+
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        regs.at[i] = has_number(left, i) ? __ldcg(x + i * NORM_THREADS) : 0.0f;
+    return regs;
+}
+
+/* The down product lets this kernel begin when everything in front of itself has ended. */
+static __global__ void __launch_bounds__(NORM_THREADS)
+    combine_partials(const __grid_constant__ struct decode_grouped p,
+                     const __grid_constant__ struct decode_rows rows, float inverse_n)
+{
+    __shared__ __align__(16) float smem[NORM_THREADS / WARP_LANES];
+    const int n = p.e.n_columns, first = (int)blockIdx.x * n + (int)threadIdx.x;
+    const int n_rounded = (int)units_of(n, UNIT_COLUMNS) * UNIT_COLUMNS;
+    const bool has_x = p.e.x != NULL;
+    const struct norm_regs weights = load_norm_weights(rows.norm, n);
+    struct ranks ranks = ranks_at(p, blockIdx.x, 0);
+    float *x = (has_x ? p.e.x : p.e.h) + first, *y = rows.y + first;
+    uint16_t *normed_to = p.normed + (blockIdx.x * n_rounded + threadIdx.x);
+    int left = n - (int)threadIdx.x,
+        normed_out = p.normed == NULL ? 0 : n_rounded - (int)threadIdx.x;
+    const struct norm_regs regs = load_partial(x, has_x ? left : 0);
+    struct norm_regs sum = {};
+    float factor;
+
+#pragma unroll
+    for (int i = 0; i < RANKS_AT_ONCE; i++) {
+        materialize(ranks.parts[i]);
+        materialize(ranks.gates[i]);
+    }
+    materialize(x);
+    materialize(y);
+    materialize(normed_to);
+    materialize(left);
+    materialize(normed_out);
+    pdl_wait();
+    pdl_launch_dependents();
+#pragma unroll 1
+    for (int rank = 0; rank < p.e.n_ranks; rank += RANKS_AT_ONCE) {
+        struct norm_regs parts[RANKS_AT_ONCE];
+
+#pragma unroll
+        for (int i = 0; i < RANKS_AT_ONCE; i++)
+            parts[i] = load_partial(ranks.parts[i], left);
+#pragma unroll
+        for (int i = 0; i < RANKS_AT_ONCE; i++)
+#pragma unroll
+            for (int k = 0; k < NORM_PER_THREAD; k++)
+                if (rank + i < p.e.n_ranks)
+                    sum.at[k] = __fmaf_rn(ranks.gates[i], parts[i].at[k], sum.at[k]);
+        if (rank + RANKS_AT_ONCE < p.e.n_ranks)
+            ranks = ranks_at(p, blockIdx.x, rank + RANKS_AT_ONCE);
+    }
+    if (!has_x) {
+#pragma unroll
+        for (int i = 0; i < NORM_PER_THREAD; i++)
+            if (has_number(left, i))
+                x[i * NORM_THREADS] = sum.at[i];
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++)
+        sum.at[i] = regs.at[i] + sum.at[i];
+    factor = factor_of(sum_of_threads(squares_of_regs(&sum), smem), inverse_n, rows.eps);
+#pragma unroll
+    for (int i = 0; i < NORM_PER_THREAD; i++) {
+        const float number = normed(sum.at[i], factor, weights.at[i]);
+
+        if (has_number(left, i)) {
+            x[i * NORM_THREADS] = sum.at[i];
+            y[i * NORM_THREADS] = number;
+        }
+        if (has_number(normed_out, i))
+            normed_to[i * NORM_THREADS] = has_number(left, i) ? half_bits(number) : 0;
+    }
+}
+
+void launch_decode_combine(cudaStream_t stream, const struct decode_grouped *p,
+                           const struct decode_rows *rows)
+{
+    pdl_launch(combine_partials, (unsigned)p->e.n_tokens, NORM_THREADS, 0, stream, *p, *rows,
+               1.0f / (float)p->e.n_columns);
+}

@@ -1,0 +1,337 @@
+/* Stage route of generated rows where the output product has not done it: the router's BF16 matrix times rows in three
+ * terms, by columns (router.cuh), and the choice of each row's experts, in one kernel, with the bits of decode_out.cu
+ * and of the choice elsewhere.
+ *
+ * By clusters of eight blocks: a block has an eighth of the columns, all experts and TOKENS
+ * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is left to this kernel, it does
+ * that for its token, too, and sends the row's columns to where they are multiplied, the shared memory of all eight; the
+ * norm's factor and the row itself are worked out while these are under way. Sums are sent to the block that adds them up.
+ * A warp has a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by latency. */
+#include "cuda/common/fixed.h"
+#include "cuda/decode/router_rows.cuh"
+
+enum { TILE_PIECES = BF16_TILE_BYTES / (WARP_LANES * LANE_BYTES) };
+static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile");
+static_assert((int)DECODE_EXPERTS_MAX <= (int)RING_THREADS - (int)ROW_THREADS,
+              "who adds up a score holds no row");
+
+static inline HOST_DEVICE int tiles_of(const struct decode_router &p)
+{
+    return (p.n_experts + TILE_ROWS - 1) / TILE_ROWS;
+}
+
+/* Weights (warp, unit), then tokens (router_rows.cuh). */
+static inline HOST_DEVICE int weights_bytes(const struct decode_router &p)
+{
+    return tiles_of(p) * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
+}
+
+static inline HOST_DEVICE int shared_bytes(const struct decode_router &p)
+{
+    return weights_bytes(p) + units_of_eighth(p.w.n_units, 0) * UNIT_TERMS_BYTES;
+}
+
+/* Where a piece of a tile's block lies, so that a part's eight pieces for two rows of lanes are in eight banks. */
+static __device__ __forceinline__ int piece_place(int piece)
+{
+    return piece ^ (piece / WARP_LANES % 2 * 2);
+}
+
+/* Asks for a tile of all units of the eighth. */
+static __device__ __forceinline__ void fill_tile(uint32_t to, const struct decode_router &p,
+                                                 int tile, int rank, int n_units)
+{
+    const int lane = threadIdx.x % WARP_LANES;
+    const unsigned char *from =
+        p.w.units + (int64_t)(tile / UNIT_TILES * p.w.n_units + rank) * BF16_UNIT_BYTES +
+        tile % UNIT_TILES * BF16_TILE_BYTES + lane * LANE_BYTES;
+
+    to += tile * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
+#pragma unroll 1
+    for (int unit = 0; unit < n_units; unit++) {
+#pragma unroll
+        for (int i = 0; i < TILE_PIECES; i++)
+            copy_at(to + piece_place(i * WARP_LANES + lane) * LANE_BYTES,
+                    from + i * WARP_LANES * LANE_BYTES);
+        to += BF16_TILE_BYTES;
+        from += EIGHTHS * BF16_UNIT_BYTES;
+    }
+}
+
+/* ---- products and sums ---- */
+
+enum { UNIT_HALVES = 2 * UNIT_BLOCKS };
+
+/* The warp's tile of a unit times the tokens, 16 columns each. */
+static __device__ __forceinline__ void multiply_unit(float parts[UNIT_HALVES][4], uint32_t words,
+                                                     uint32_t tokens)
+{
+    const uint32_t at = tokens + threadIdx.x % WARP_LANES * (LANE_BYTES / 2);
+
+#pragma unroll
+    for (int i = 0; i < UNIT_HALVES; i++) {
+        const uint4 w = load_shared<0>(words + i / 2 * BF16_BLOCK_BYTES +
+                                       piece_place(router_piece(i % 2)) * LANE_BYTES);
+        uint2 z[TERMS];
+
+#pragma unroll
+        for (int term = 0; term < TERMS; term++)
+            z[term] = load_shared_pair<0>(at + term * UNIT_TERM_BYTES + i * HALF_BLOCK_BYTES);
+        router_partial(parts[i], w, z);
+    }
+}
+
+/* The sums of a warp's tile, as the sums of fixed_of(), or, where these do not hold a part, by router_fixed(). */
+struct tile_sums {
+    uint32_t high[4], low[4], overflow;
+};
+
+static __device__ __forceinline__ void add_parts(struct tile_sums *sums,
+                                                 const float parts[UNIT_HALVES][4])
+{
+#pragma unroll
+    for (int i = 0; i < UNIT_HALVES * 4; i++) {
+        const struct fixed_float fixed = fixed_of(parts[i / 4][i % 4]);
+
+        sums->high[i % 4] += fixed.high;
+        sums->low[i % 4] += fixed.low;
+        sums->overflow |= fixed.overflow;
+    }
+}
+
+/* sums = those of the warp's tile times the tokens. */
+static __device__ __forceinline__ void multiply_eighth(long long sums[4], uint32_t tiles,
+                                                       uint32_t tokens, int n_units)
+{
+    struct tile_sums of_tile = {};
+
+#pragma unroll 1 /* what runs once comes from memory, line after line: less code is faster */
+    for (int unit = 0; unit < n_units; unit++) {
+        float parts[UNIT_HALVES][4];
+
+        multiply_unit(parts, tiles + unit * BF16_TILE_BYTES, tokens + unit * UNIT_TERMS_BYTES);
+        add_parts(&of_tile, parts);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        sums[i] = fixed_sum(of_tile.high[i], of_tile.low[i], n_units * UNIT_HALVES);
+    if (!__any_sync(ALL_LANES, (of_tile.overflow & FIXED_OVERFLOW) != 0))
+        return;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        sums[i] = 0;
+#pragma unroll 1
+    for (int unit = 0; unit < n_units; unit++) {
+        float parts[UNIT_HALVES][4];
+
+        multiply_unit(parts, tiles + unit * BF16_TILE_BYTES, tokens + unit * UNIT_TERMS_BYTES);
+#pragma unroll
+        for (int i = 0; i < UNIT_HALVES * 4; i++)
+            sums[i % 4] += router_fixed(parts[i / 4][i % 4]);
+    }
+}
+
+/* Where a lane's sums go: a token's to its block, in this block's eighth. Sums there: (eighth, expert). */
+struct sums_plan {
+    uint32_t to[2], barrier[2];
+};
+
+static __device__ __forceinline__ struct sums_plan plan_sums(uint32_t sums, uint32_t barrier)
+{
+    const int warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES;
+    const int row = warp * TILE_ROWS + lane / 4 * 2;
+    struct sums_plan plan;
+
+#pragma unroll
+    for (int k = 0; k < 2; k++) {
+        plan.to[k] = mapa_address(sums + (cluster_rank() * DECODE_EXPERTS_MAX + row) *
+                                             (int)sizeof(long long),
+                                  lane % 4 * 2 + k);
+        plan.barrier[k] = mapa_address(barrier, lane % 4 * 2 + k);
+    }
+    return plan;
+}
+
+static __device__ __forceinline__ void send_sums(const struct sums_plan &plan,
+                                                 const long long sums[4])
+{
+#pragma unroll
+    for (int k = 0; k < 2; k++)
+        send(plan.to[k], plan.barrier[k], sums[k], sums[k + 2]);
+}
+
+/* The scores of the block's token, in their order: of a thread, which is an expert's. */
+static __device__ __forceinline__ void add_sums(uint32_t *orders, const struct decode_router &p,
+                                                const long long *sums, uint32_t bias_bits,
+                                                float factor, int token)
+{
+    const int e = threadIdx.x;
+    const bool is_expert = e < p.n_experts;
+    long long sum = 0;
+    float logit;
+
+#pragma unroll
+    for (int i = 0; i < EIGHTHS; i++)
+        sum += is_expert ? sums[i * DECODE_EXPERTS_MAX + e] : 0;
+    logit = router_logit(sum, factor,
+                         __uint_as_float(p.bias.kind == VECTOR_F32 ? bias_bits : bias_bits << 16));
+    orders[e] = is_expert ? order_of(logit) : 0;
+    if (is_expert)
+        p.router_logits[token * p.n_experts + e] = logit;
+}
+
+/* One warp: the token's experts. Not in line, so that it is one code for the rehearsal, too, which stores nothing: while
+ * others join rows the first warp goes through it, for code comes from memory, line after line. */
+static __device__ __noinline__ void select_experts(const uint32_t *orders, int32_t *ids,
+                                                   float *gates, int n_ranks, bool is_real)
+{
+    const int lane = threadIdx.x;
+    struct candidates c;
+
+#pragma unroll
+    for (int i = 0; i < LOGITS_PER_LANE; i++)
+        c.orders[i] = orders[i * WARP_LANES + lane];
+    const struct by_lane mine = topk_by_lane(c, n_ranks);
+    const float gate = gate_of_lane(mine, n_ranks);
+
+    if (lane < n_ranks && is_real) {
+        ids[lane] = mine.id;
+        gates[lane] = gate;
+    }
+}
+
+/* The first threads meet: one for each expert. */
+static __device__ __forceinline__ void experts_sync(void)
+{
+    asm volatile("bar.sync 1, %0;" ::"n"((int)DECODE_EXPERTS_MAX) : "memory");
+}
+
+/* ---- the kernel. Grid: clusters, TOKENS tokens each ---- */
+
+/* What comes from the cluster's blocks. */
+struct arrivals {
+    uint64_t tokens, sums;
+};
+
+template <bool HAS_RMSNORM>
+static __global__ void __launch_bounds__(RING_THREADS, 1)
+    route_kernel(const __grid_constant__ struct decode_router p,
+                 const __grid_constant__ struct decode_rmsnorm rmsnorm, float inverse_n)
+{
+    extern __shared__ __align__(LINE_BYTES) uint4 shared[];
+    __shared__ __align__(16) long long sums_of_token[EIGHTHS * DECODE_EXPERTS_MAX];
+    __shared__ struct squares smem[NORM_SPLITS];
+    __shared__ struct arrivals arrivals;
+    __shared__ uint32_t orders[DECODE_EXPERTS_MAX];
+    const int rank = cluster_rank(), warp = threadIdx.x / WARP_LANES;
+    const int n_units = units_of_eighth(p.w.n_units, rank);
+    const int token = (int)blockIdx.x / EIGHTHS * TOKENS + rank;
+    const bool is_there = token < p.n_tokens;
+    const uint32_t weights = (uint32_t)__cvta_generic_to_shared(shared);
+    const uint32_t tokens = weights + weights_bytes(p);
+    const uint32_t tiles = weights + warp * units_of_eighth(p.w.n_units, 0) * BF16_TILE_BYTES;
+    const bool has_row = (int)threadIdx.x >= RING_THREADS - ROW_THREADS;
+    const int n_fillers = HAS_RMSNORM ? (RING_THREADS - ROW_THREADS) / WARP_LANES : (int)RING_WARPS;
+    const uint32_t tokens_arrived = (uint32_t)__cvta_generic_to_shared(&arrivals.tokens);
+    const uint32_t sums_arrived = (uint32_t)__cvta_generic_to_shared(&arrivals.sums);
+    const struct sums_plan to_sums =
+        plan_sums((uint32_t)__cvta_generic_to_shared(sums_of_token), sums_arrived);
+    long long sums[4] = {};
+    float factor = 1.0f;
+    uint32_t bias_bits = 0;
+    struct row_plan plan;
+    struct row_regs row = {}, norm = {};
+
+    if (threadIdx.x == 0) {
+        arrivals_init(tokens_arrived, n_units * UNIT_TERMS_BYTES);
+        arrivals_init(sums_arrived, tiles_of(p) * TILE_ROWS * EIGHTHS * (int)sizeof(sums[0]));
+    }
+    cluster_begin(); /* who sends to others knows that they have begun */
+    if (HAS_RMSNORM && has_row)
+        plan = plan_row(p, rmsnorm, token, tokens, tokens_arrived);
+    else
+        for (int tile = warp; tile < tiles_of(p); tile += n_fillers)
+            fill_tile(weights, p, tile, rank, n_units);
+    copy_commit();
+    if ((int)threadIdx.x < p.n_experts)
+        bias_bits = vector_bits(p.bias, 0, threadIdx.x);
+    pdl_wait();
+    pdl_launch_dependents();
+    if (HAS_RMSNORM && has_row) {
+        row = rmsnorm_row(plan, rmsnorm);
+#pragma unroll
+        for (int i = 0; i < PIECES_PER_THREAD; i++)
+            weights_of(norm.at[i], plan.norm[i], rmsnorm.norm.kind);
+    } else if (HAS_RMSNORM && warp == 0) {
+        select_experts(orders, p.ids, p.gates, p.n_ranks, false);
+    }
+    cluster_wait();
+    if (HAS_RMSNORM) {
+        struct squares squares = {0, 0};
+
+        if (has_row) {
+            send_row(row, norm, plan, p.w.n_units);
+            squares = squares_of_row(row);
+        }
+        copy_wait<0>();
+        factor = factor_of_squares(squares, inverse_n, rmsnorm.eps, smem);
+        arrivals_wait(tokens_arrived);
+    } else {
+        if (p.factors != NULL && is_there)
+            factor = __ldcg(p.factors + token);
+        split_tokens((char *)shared + weights_bytes(p), p, rank, n_units);
+        copy_wait<0>();
+        __syncthreads();
+    }
+    if (warp < tiles_of(p)) {
+        multiply_eighth(sums, tiles, tokens, n_units);
+        send_sums(to_sums, sums);
+    }
+    if (HAS_RMSNORM && has_row && is_there)
+        store_row(row, norm, plan, rmsnorm, factor, p.w.n_units, token);
+    if (threadIdx.x < DECODE_EXPERTS_MAX) {
+        /* where there is no token, too: the shared memory stays until then */
+        arrivals_wait(sums_arrived);
+        if (is_there)
+            add_sums(orders, p, sums_of_token, bias_bits, factor, token);
+        experts_sync();
+    }
+    if (is_there && warp == 0)
+        select_experts(orders, p.ids + token * p.n_ranks, p.gates + token * p.n_ranks, p.n_ranks,
+                       true);
+}
+
+template <bool HAS_RMSNORM>
+static bool launch(const cudaStream_t *stream, const struct decode_router *p,
+                   const struct decode_rmsnorm *rmsnorm)
+{
+    static const int n_at_once = clusters_at_once<route_kernel<HAS_RMSNORM>>(
+        RING_THREADS, EIGHTHS,
+        DECODE_WIDTH_MAX / UNIT_COLUMNS / EIGHTHS *
+            (RING_WARPS * BF16_TILE_BYTES + UNIT_TERMS_BYTES));
+
+    if (n_at_once == 0 || p->w.n_units > DECODE_WIDTH_MAX / UNIT_COLUMNS ||
+        p->n_experts > DECODE_EXPERTS_MAX || p->n_ranks > DECODE_ACTIVE_MAX)
+        return false;
+    if (stream != NULL)
+        pdl_launch_clusters(route_kernel<HAS_RMSNORM>,
+                            dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS), RING_THREADS,
+                            (size_t)shared_bytes(*p), *stream, EIGHTHS, *p, *rmsnorm,
+                            1.0f / (float)p->n);
+    return true;
+}
+
+bool launch_decode_router(const cudaStream_t *stream, const struct decode_router *p)
+{
+    const struct decode_rmsnorm none = {};
+
+    /* both, as what is asked for now may be launched with a join */
+    return stream == NULL ? launch<false>(NULL, p, &none) && launch<true>(NULL, p, &none)
+                          : launch<false>(stream, p, &none);
+}
+
+void launch_decode_rmsnorm_router(cudaStream_t stream, const struct decode_router *p,
+                                  const struct decode_rmsnorm *rmsnorm)
+{
+    (void)launch<true>(&stream, p, rmsnorm);
+}

@@ -1,0 +1,83 @@
+/* Stage route, behind the router's product: the A largest logits of a row, falling, ties to the lower id,
+ * and the softmax over those A. A warp a row; E logits are read A times, from the first-level cache. */
+#include "cuda/common/launch.h"
+#include "cuda/common/sums.cuh"
+
+enum { WARPS = 4 };
+
+struct candidate {
+    float score;
+    int id; /* -1: none */
+};
+
+/* Whether b is to be preferred; a NaN never is, but to none. */
+static __device__ bool is_better(const struct candidate &b, const struct candidate &a)
+{
+    if (b.id < 0)
+        return false;
+    return a.id < 0 || b.score > a.score || (b.score == a.score && b.id < a.id);
+}
+
+static __device__ bool is_selected(const int32_t *ids, int n, int id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* The best of those that are left; the same for all lanes. */
+static __device__ struct candidate best_remaining(const float *router_logits, int n_experts,
+                                                  const int32_t *ids, int n_selected)
+{
+    struct candidate best = {0.0f, -1};
+
+    for (int e = threadIdx.x % WARP_LANES; e < n_experts; e += WARP_LANES) {
+        const struct candidate next = {router_logits[e], e};
+
+        if (!is_selected(ids, n_selected, e) && is_better(next, best))
+            best = next;
+    }
+    for (int step = WARP_LANES / 2; step > 0; step /= 2) {
+        const struct candidate other = {__shfl_xor_sync(ALL_LANES, best.score, step),
+                                        __shfl_xor_sync(ALL_LANES, best.id, step)};
+
+        if (is_better(other, best))
+            best = other;
+    }
+    best.id = __shfl_sync(ALL_LANES, best.id, 0); /* with NaN, lanes may differ */
+    best.score = __shfl_sync(ALL_LANES, best.score, 0);
+    return best;
+}
+
+static __global__ void topk_kernel(const __grid_constant__ struct router_args a, int n_rows)
+{
+    const int row = blockIdx.x * WARPS + threadIdx.x / WARP_LANES;
+    const int n_active = (int)a.ids.dim[1], n_experts = (int)a.router_logits.dim[1];
+    int32_t *ids = (int32_t *)a.ids.data + (int64_t)row * n_active;
+    float *gates = (float *)a.gates.data + (int64_t)row * n_active;
+    float largest = 0.0f, sum = 0.0f;
+
+    if (row >= n_rows)
+        return;
+    for (int i = 0; i < n_active; i++) {
+        const struct candidate best = best_remaining(
+            (const float *)a.router_logits.data + (int64_t)row * n_experts, n_experts, ids, i);
+
+        largest = i == 0 ? best.score : largest;
+        sum += expf(best.score - largest);
+        if (threadIdx.x % WARP_LANES == 0) {
+            ids[i] = best.id;
+            gates[i] = expf(best.score - largest);
+        }
+        __syncwarp();
+    }
+    for (int i = threadIdx.x % WARP_LANES; i < n_active; i += WARP_LANES)
+        gates[i] /= sum;
+}
+
+void launch_topk(cudaStream_t stream, const struct router_args *a, int n_rows)
+{
+    topk_kernel<<<(unsigned)((n_rows + WARPS - 1) / WARPS), WARPS * WARP_LANES, 0, stream>>>(
+        *a, n_rows);
+}

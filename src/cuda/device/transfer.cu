@@ -1,0 +1,89 @@
+/* Between two steps: the batch comes to its place on the device, and the results go to the host, each by one kernel
+ * over memory of the host that the device sees. Neither waits for a copy engine, and the next step is in the stream
+ * before this one ends. */
+#include "cuda/common/launch.h"
+
+enum { THREADS = 256, BLOCKS_MAX = 128, PIECE_INTS = 4 };
+
+static __device__ uint64_t now_ns(void)
+{
+    uint64_t t;
+
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+    return t;
+}
+
+/* What sample i of the step before drew; where it drew nothing, its row goes on with some token, for nobody. */
+static __device__ int32_t sampled_token(const int32_t *sampled, int32_t token)
+{
+    return token >= 0 ? token : max(sampled[batch_sample_index(token)], 0);
+}
+
+/* Piece `at` of 16 bytes; ints [first, first + n) of the whole are tokens. */
+static __device__ int4 with_sampled(int4 piece, int64_t at, const struct upload_launch &l)
+{
+    const int64_t behind = at * PIECE_INTS - l.first_token;
+    int32_t v[PIECE_INTS] = {piece.x, piece.y, piece.z, piece.w};
+
+#pragma unroll
+    for (int i = 0; i < PIECE_INTS; i++)
+        if (behind + i >= 0 && behind + i < l.n_tokens)
+            v[i] = sampled_token(l.sampled, v[i]);
+    return make_int4(v[0], v[1], v[2], v[3]);
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    upload_kernel(const __grid_constant__ struct upload_launch l)
+{
+    const int64_t n = l.n_bytes / (int64_t)sizeof(int4);
+    const int64_t stride = (int64_t)gridDim.x * THREADS;
+
+    for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < n; at += stride) {
+        int4 piece = __ldcv((const int4 *)l.from + at);
+
+        if (l.sampled != NULL)
+            piece = with_sampled(piece, at, l);
+        ((int4 *)l.to)[at] = piece;
+    }
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        l.results->begin_ns = now_ns();
+}
+
+void launch_upload(cudaStream_t stream, const struct upload_launch *l)
+{
+    const int64_t n_wanted = (l->n_bytes / (int64_t)sizeof(int4) + THREADS - 1) / THREADS;
+    const int64_t n_blocks = n_wanted < (int64_t)BLOCKS_MAX ? n_wanted : (int64_t)BLOCKS_MAX;
+
+    upload_kernel<<<(unsigned)n_blocks, THREADS, 0, stream>>>(*l);
+}
+
+static __device__ void copy_to_host(const struct tensor &from, int32_t *to, int n)
+{
+    for (int i = (int)threadIdx.x; i < n; i += THREADS)
+        to[i] = ((const int32_t *)from.data)[i];
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    download_kernel(const __grid_constant__ struct download_launch l)
+{
+    if (threadIdx.x == 0) {
+        l.results->end_ns = now_ns();
+        l.results->n_experts_read = *l.n_experts_read;
+    }
+    if (l.n_samples == 0)
+        return;
+    copy_to_host(l.args.tokens, l.results->lists, l.n_samples);
+    copy_to_host(l.args.logprobs, l.results->lists + l.n_samples_max, l.n_samples);
+    if (!l.has_top)
+        return;
+    copy_to_host(l.args.top_tokens, l.results->lists + 2 * l.n_samples_max,
+                 l.n_samples * TOP_LOGPROBS_MAX);
+    copy_to_host(l.args.top_logprobs,
+                 l.results->lists + (2 + TOP_LOGPROBS_MAX) * (int64_t)l.n_samples_max,
+                 l.n_samples * TOP_LOGPROBS_MAX);
+}
+
+void launch_download(cudaStream_t stream, const struct download_launch *l)
+{
+    download_kernel<<<1, THREADS, 0, stream>>>(*l);
+}

@@ -1,0 +1,126 @@
+/* Experts and their rows, for products of many rows: one block counts, places and lists the entries (a token
+ * at one of its experts). In which order an expert's entries lie is left to chance: no sum depends on it.
+ * And the sum of a token's parts. */
+#include "cuda/prefill/gemm.h"
+#include "cuda/common/sums.cuh"
+
+enum { LIST_THREADS = 1024, LIST_WARPS = LIST_THREADS / WARP_LANES, SUM_THREADS = 256 };
+
+/* What the experts before this one have. */
+struct before {
+    int n_rows, n_active, n_tiles;
+};
+
+/* Lists experts of a block of LIST_THREADS, this thread's with its count; first_row gets where its rows
+ * begin. `all` goes on from block to block. */
+static __device__ void list_expert(const struct expert_lists &l, int expert, int count,
+                                   int n_tile_tokens, int *first_row, struct before *all)
+{
+    __shared__ int room[LIST_WARPS];
+    const int n_rows = (int)units_of(count, OPERAND_ALIGN_ROWS) * OPERAND_ALIGN_ROWS;
+    const int n_tiles = (count + n_tile_tokens - 1) / n_tile_tokens;
+    int n_rows_local, n_active_local, n_tiles_local;
+    const int row = all->n_rows + sum_before(n_rows, room, LIST_WARPS, &n_rows_local);
+    const int at = all->n_active + sum_before(count > 0 ? 1 : 0, room, LIST_WARPS, &n_active_local);
+    const int tile = all->n_tiles + sum_before(n_tiles, room, LIST_WARPS, &n_tiles_local);
+
+    *first_row = row;
+    if (count > 0)
+        l.experts[at] = (struct expert_rows){expert, row, count, tile};
+    all->n_rows += n_rows_local;
+    all->n_active += n_active_local;
+    all->n_tiles += n_tiles_local;
+}
+
+static __global__ void __launch_bounds__(LIST_THREADS)
+    list_experts(const __grid_constant__ struct expert_lists l, const int32_t *__restrict__ ids,
+                 const float *__restrict__ gates, int n_entries, int n_experts, int n_tile_tokens)
+{
+    extern __shared__ int next[]; /* counts, and then where the expert's next entry goes */
+    struct before all = {0, 0, 0};
+
+    for (int e = threadIdx.x; e < n_experts; e += LIST_THREADS)
+        next[e] = 0;
+    __syncthreads();
+#pragma unroll 8
+    for (int i = threadIdx.x; i < n_entries; i += LIST_THREADS)
+        atomicAdd(&next[ids[i]], 1);
+    __syncthreads();
+    for (int e0 = 0; e0 < n_experts; e0 += LIST_THREADS) {
+        const int e = e0 + threadIdx.x;
+        int first_row;
+
+        list_expert(l, e, e < n_experts ? next[e] : 0, n_tile_tokens, &first_row, &all);
+        if (e < n_experts)
+            next[e] = first_row;
+    }
+    if (threadIdx.x == 0) {
+        l.experts[all.n_active] = (struct expert_rows){0, all.n_rows, 0, all.n_tiles};
+        *l.n_active = all.n_active;
+        *l.n_read += (uint64_t)all.n_active;
+    }
+    __syncthreads();
+#pragma unroll 8
+    for (int i = threadIdx.x; i < n_entries; i += LIST_THREADS) {
+        const int row = atomicAdd(&next[ids[i]], 1);
+
+        l.place[i] = row;
+        l.uses[row] = (struct row_use){i, gates[i]};
+    }
+}
+
+void launch_expert_lists(cudaStream_t stream, const struct expert_lists *out, const int32_t *ids,
+                         const float *gates, int n_entries, int n_experts, int n_tile_tokens)
+{
+    list_experts<<<1, LIST_THREADS, (size_t)n_experts * sizeof(int), stream>>>(
+        *out, ids, gates, n_entries, n_experts, n_tile_tokens);
+}
+
+/* Four numbers at a time where rows are aligned for it, else one. */
+template <typename T> static __device__ T sum_of(const T *from, int n_ranks, int64_t stride);
+
+template <>
+__device__ __forceinline__ float sum_of<float>(const float *from, int n_ranks, int64_t stride)
+{
+    float sum = from[0];
+
+#pragma unroll 3
+    for (int rank = 1; rank < n_ranks; rank++)
+        sum += from[rank * stride];
+    return sum;
+}
+
+template <>
+__device__ __forceinline__ float4 sum_of<float4>(const float4 *from, int n_ranks, int64_t stride)
+{
+    float4 sum = from[0];
+
+#pragma unroll 3
+    for (int rank = 1; rank < n_ranks; rank++) {
+        const float4 v = from[rank * stride];
+
+        sum = make_float4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);
+    }
+    return sum;
+}
+
+/* n: of T in a row. */
+template <typename T>
+static __global__ void __launch_bounds__(SUM_THREADS)
+    sum_partials(T *h, const T *parts, int n_ranks, int64_t n)
+{
+    const T *from = parts + (int64_t)blockIdx.x * n_ranks * n;
+
+    for (int64_t i = threadIdx.x; i < n; i += SUM_THREADS)
+        h[blockIdx.x * n + i] = sum_of<T>(from + i, n_ranks, n);
+}
+
+void launch_sum_partials(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
+                         int64_t n)
+{
+    if (n % 4 == 0)
+        sum_partials<float4><<<n_rows, SUM_THREADS, 0, stream>>>((float4 *)h, (const float4 *)parts,
+                                                                 n_ranks, n / 4);
+    else
+        sum_partials<float><<<n_rows, SUM_THREADS, 0, stream>>>(h, parts, n_ranks, n);
+}

@@ -1,0 +1,68 @@
+/* Statistics, metrics and health of an engine in this process: as of its last step, and whether the step under way
+ * is stuck. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "engine/core/engine.h"
+#include "engine/core/grammar_queue.h"
+
+void local_get_stats(struct osp_engine *e, struct osp_engine_stats *out)
+{
+    pthread_mutex_lock(&e->lock);
+    *out = e->stats;
+    out->n_waiting = (int)(e->n_submitted - e->n_left_queue);
+    pthread_mutex_unlock(&e->lock);
+    out->n_waiting += grammar_queue_count(e->grammars);
+}
+
+/* Under the lock: prompts that wait, and answers as long as the last ones were, row by row. */
+static double backlog_seconds(const struct osp_engine *e)
+{
+    const struct metrics *m = &e->metrics_published;
+    double n_waiting = (double)(e->n_submitted - e->n_left_queue);
+    double n_rows = (double)(e->n_prompt_submitted - m->n_prompt_left_queue) +
+                    n_waiting * metrics_answer_tokens(m);
+    double speed = metrics_rows_a_second(m);
+
+    return speed > 0 ? n_rows / speed : 0;
+}
+
+void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
+{
+    pthread_mutex_lock(&e->lock);
+    *out = e->metrics_published.published;
+    out->n_refused = e->n_refused;
+    out->backlog_seconds = backlog_seconds(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* The watchdog: whether the step under way takes 5 times what its rows need. No thread looks after it:
+ * whoever asks does. */
+static void look_at_step(const struct osp_engine *e, struct osp_engine_health *out)
+{
+    uint64_t begin_ns, limit_ns, now_ns;
+
+    do { /* both of the same step */
+        begin_ns = atomic_load(&e->step_begin_ns);
+        limit_ns = atomic_load(&e->step_limit_ns);
+    } while (atomic_load(&e->step_begin_ns) != begin_ns);
+    now_ns = clock_ns();
+    if (begin_ns == 0 || now_ns <= limit_ns)
+        return;
+    out->state = OSP_ENGINE_WEDGED;
+    snprintf(out->reason, sizeof out->reason,
+             "a step of the device has taken %.1f s, and is allowed %.1f s for its rows",
+             (double)(now_ns - begin_ns) * 1e-9, (double)(limit_ns - begin_ns) * 1e-9);
+}
+
+void local_get_health(struct osp_engine *engine, struct osp_engine_health *out)
+{
+    *out = (struct osp_engine_health){.state = OSP_ENGINE_OK};
+    if (atomic_load(&engine->alive)) {
+        look_at_step(engine, out);
+        return;
+    }
+    out->state = OSP_ENGINE_DEAD;
+    snprintf(out->reason, sizeof out->reason, "%.*s", OSP_REASON_BYTES - 1, engine->dead_reason);
+}

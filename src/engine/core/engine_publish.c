@@ -1,0 +1,292 @@
+#include "engine/core/engine_publish.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "engine/core/mask_thread.h"
+#include "engine/core/request_grammar.h"
+
+/* ---- figures ---- */
+
+void engine_publish_stats(struct osp_engine *e)
+{
+    const struct sched *s = &e->sched;
+    struct osp_engine_stats stats = {
+        .n_running = s->n_running,
+        .n_steps = s->n_steps,
+        .n_prompt_tokens = s->n_prompt_tokens,
+        .n_generated_tokens = s->n_generated_tokens,
+        .n_requests_done = s->n_ended,
+        .n_cached_tokens = s->n_cached_tokens,
+        .n_preemptions = s->n_preemptions,
+        .n_swapped_pages = s->n_swapped_pages,
+        .n_rows_again = s->n_recomputed,
+        .steps_seconds = (double)(e->device_ns + e->idle_ns) * 1e-9,
+        .device_seconds = (double)e->device_ns * 1e-9,
+        .device_idle_seconds = (double)e->idle_ns * 1e-9,
+        .n_seqs_max = s->limits.n_seqs_max,
+    };
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++) {
+        stats.pages_used += s->pages[g].n_pages - s->pages[g].n_free - s->pages[g].n_idle;
+        stats.pages_cached += s->pages[g].n_idle;
+        stats.pages_total += s->pages[g].n_pages;
+    }
+    pthread_mutex_lock(&e->lock);
+    e->n_left_queue = e->n_drained - s->n_waiting;
+    e->stats = stats;
+    e->metrics_published = e->metrics;
+    pthread_mutex_unlock(&e->lock);
+}
+
+static void count_end(struct osp_engine *e, const struct seq *q, uint64_t now_ns)
+{
+    struct osp_request *r = request_of(q);
+
+    metrics_end(&e->metrics, &r->marks, q, atomic_load(&r->is_answered), now_ns);
+}
+
+bool plan_has_prefill(const struct step_plan *plan)
+{
+    return plan->n_prefill_rows > 0;
+}
+
+static void measure_parts(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
+{
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *part = &plan->chunks[i];
+        const struct seq *q = part->seq;
+
+        if (q == NULL)
+            continue;
+        metrics_part(&e->metrics, &request_of(q)->marks, q,
+                     part->is_sampled && q->end != SEQ_END_FAILED, now_ns);
+        if (q->state == SEQ_ENDED)
+            count_end(e, q, now_ns);
+    }
+}
+
+/* ---- ends ---- */
+
+/* The request is over, as its sequence says. */
+static void finish_request(struct osp_engine *e, struct osp_request *r, enum osp_status status,
+                           const char *message)
+{
+    if (status != OSP_OK)
+        request_publish_failure(r, status, message);
+    else
+        request_publish(r);
+    request_drop(r);
+    e->has_updates = true;
+}
+
+static void finish_late(struct osp_engine *e, struct osp_request *r)
+{
+    const struct seq *q = &r->seq;
+    char message[96];
+
+    snprintf(message, sizeof message, "the request's time limit of %.3f s is over",
+             (double)(q->deadline_ns - q->times.submit_ns) * 1e-9);
+    finish_request(e, r, OSP_ETIMEOUT, message);
+}
+
+/* Figures come before events: who has heard of an end finds it counted. */
+void publish_leave(struct osp_engine *e, struct seq *q, enum seq_end end, enum osp_status status,
+                   const char *message)
+{
+    if (!sched_remove(&e->sched, q, end))
+        return; /* publish_step() will */
+    count_end(e, q, clock_ns());
+    engine_publish_stats(e);
+    if (end == SEQ_END_TIMEOUT)
+        finish_late(e, request_of(q));
+    else
+        finish_request(e, request_of(q), status, message);
+}
+
+void publish_refusal(struct osp_engine *e, struct osp_request *r, enum osp_status status)
+{
+    count_end(e, &r->seq, clock_ns());
+    engine_publish_stats(e);
+    finish_request(e, r, status, fail_message());
+}
+
+void publish_end_all(struct osp_engine *e, enum seq_end end, enum osp_status status,
+                     const char *message)
+{
+    struct seq *q;
+
+    assert(e->sched.in_flight == NULL);
+    while ((q = sched_any(&e->sched)) != NULL)
+        publish_leave(e, q, end, status, message);
+}
+
+/* ---- a step ---- */
+
+/* Of the step's sample. */
+static struct token_logprob score_at(const struct osp_engine *e, int sample)
+{
+    return (struct token_logprob){.logprob = e->logprobs[sample],
+                                  .top_tokens = e->top_tokens + (int64_t)sample * TOP_LOGPROBS_MAX,
+                                  .top_logprobs =
+                                      e->top_logprobs + (int64_t)sample * TOP_LOGPROBS_MAX};
+}
+
+/* Of the prompt's tokens behind the rows that were told of, from that sample on. */
+static void keep_prompt_logprobs(struct osp_engine *e, const struct step_chunk *part, int sample)
+{
+    const int first = chunk_first_logprob(part) + 1;
+
+    for (int i = 0; i < part->n_prompt_logprobs; i++) {
+        struct token_logprob token_logprob = score_at(e, sample + i);
+
+        if (e->tokens[sample + i] != part->seq->tokens[first + i])
+            token_logprob.logprob = -INFINITY; /* it cannot be drawn at all */
+        token_logprobs_write(&request_of(part->seq)->prompt_token_logprobs, first + i,
+                             &token_logprob);
+    }
+}
+
+/* Whether the step has added a token to the answer. */
+static bool has_drawn(const struct step_chunk *part)
+{
+    return part->is_sampled && part->seq->end != SEQ_END_FAILED && !part->seq->is_prompt_only;
+}
+
+/* Keeps what the step tells of its tokens' probabilities; before they are published. */
+static void keep_logprobs(struct osp_engine *e, const struct step_plan *plan)
+{
+    int sample = 0;
+
+    for (int i = 0; i < plan->n_chunks; i++) {
+        const struct step_chunk *part = &plan->chunks[i];
+        const struct seq *q = part->seq;
+
+        if (q != NULL)
+            keep_prompt_logprobs(e, part, sample);
+        sample += part->n_prompt_logprobs;
+        if (q != NULL && has_drawn(part)) {
+            struct token_logprob token_logprob = score_at(e, sample);
+
+            token_logprobs_write(&request_of(q)->token_logprobs, q->n_tokens - 1 - q->n_prompt,
+                                 &token_logprob);
+        }
+        sample += part->is_sampled;
+    }
+}
+
+static void publish_end(struct osp_engine *e, struct osp_request *r)
+{
+    const struct seq *q = &r->seq;
+
+    if (q->end == SEQ_END_FAILED && q->failure == SAMPLE_NONE_ALLOWED)
+        finish_request(e, r, OSP_EINVAL,
+                       "no token is left that may be drawn: penalties, logit_bias, "
+                       "allowed_token_ids and min_tokens together rule out all of them");
+    else if (q->end == SEQ_END_FAILED)
+        finish_request(e, r, OSP_EDEVICE,
+                       "the model gave no usable probabilities for this request: its logits were "
+                       "not finite");
+    else if (q->end == SEQ_END_TIMEOUT)
+        finish_late(e, r);
+    else
+        finish_request(e, r, OSP_OK, NULL);
+}
+
+static void publish_part(struct osp_engine *e, const struct step_chunk *part)
+{
+    struct osp_request *r = request_of(part->seq);
+
+    if (part->seq->state == SEQ_ENDED) {
+        publish_end(e, r);
+    } else if (part->is_sampled) {
+        e->has_updates = true;
+        request_publish(r);
+    }
+}
+
+void publish_step(struct osp_engine *e, const struct step_plan *plan, uint64_t now_ns)
+{
+    keep_logprobs(e, plan);
+    measure_parts(e, plan, now_ns);
+    engine_publish_stats(e);
+    for (int i = 0; i < plan->n_chunks; i++)
+        if (plan->chunks[i].seq != NULL)
+            publish_part(e, &plan->chunks[i]);
+}
+
+void publish_notify(struct osp_engine *e)
+{
+    if (e->has_updates && e->options.notify != NULL)
+        e->options.notify(e->options.notify_ctx);
+    e->has_updates = false;
+}
+
+/* ---- masks ---- */
+
+/* Of q, unless there can be none or the mask thread has it: here if that is quick. */
+static void make_mask(struct osp_engine *e, struct seq *q, bool has_time)
+{
+    struct osp_request *r = request_of(q);
+    const int n_drawn = q->n_tokens - q->n_prompt;
+
+    if (r->mask_is_pending || r->grammar_status != OSP_OK)
+        return;
+    if (answer_grammar_n_tokens(r->form) < n_drawn)
+        answer_grammar_accept(r->form, q->tokens[q->n_tokens - 1]);
+    assert(answer_grammar_n_tokens(r->form) == n_drawn);
+    if (has_time && request_make_mask(r, MASK_QUICK)) {
+        if (r->grammar_status == OSP_OK)
+            sched_mask_ready(&e->sched, q);
+        return;
+    }
+    r->mask_is_pending = mask_thread_push(e->masks, r);
+    e->n_masks_pending += r->mask_is_pending;
+    if (!r->mask_is_pending && request_make_mask(r, MASK_WHOLE) && r->grammar_status == OSP_OK)
+        sched_mask_ready(&e->sched, q);
+}
+
+/* Masks that the mask thread has made. A request that was canceled leaves without. */
+static void take_made(struct osp_engine *e)
+{
+    struct osp_request *r;
+
+    while (e->n_masks_pending > 0 && (r = mask_thread_pop(e->masks)) != NULL) {
+        e->n_masks_pending--;
+        r->mask_is_pending = false;
+        if (r->seq.state != SEQ_ENDED && r->grammar_status == OSP_OK && !atomic_load(&r->cancel))
+            sched_mask_ready(&e->sched, &r->seq);
+        request_drop(r);
+    }
+}
+
+void masks_make(struct osp_engine *e, uint64_t deadline_ns)
+{
+    take_made(e);
+    for (int i = 0; i < e->sched.n_running; i++)
+        if (e->sched.running[i]->needs_mask) {
+            if (clock_ns() > deadline_ns)
+                return;
+            make_mask(e, e->sched.running[i], true);
+        }
+}
+
+void masks_make_all(struct osp_engine *e, uint64_t deadline_ns)
+{
+    take_made(e);
+    for (int i = e->sched.n_running; i-- > 0;) {
+        struct seq *q = e->sched.running[i];
+        struct osp_request *r = request_of(q);
+
+        if (!q->needs_mask || r->mask_is_pending)
+            continue;
+        publish_notify(e);
+        make_mask(e, q, clock_ns() < deadline_ns);
+        if (!r->mask_is_pending && r->grammar_status != OSP_OK)
+            publish_leave(e, q, SEQ_END_FAILED, r->grammar_status,
+                          r->grammar_message != NULL ? r->grammar_message
+                                                     : status_text(r->grammar_status));
+    }
+}

@@ -1,0 +1,35 @@
+/* How an answer may call functions: which of them, whether it must, and what their arguments are held to. From a chat
+ * and a request's options it becomes a text, which crosses to a worker as it is, and from that the rules. */
+#ifndef ENGINE_GRAMMAR_CALL_RULES_H
+#define ENGINE_GRAMMAR_CALL_RULES_H
+
+#include "engine/chat/chat.h"
+#include "engine/grammar/grammar_cache.h"
+
+enum {
+    CALLS_TEXT_BYTES_MAX = 4 << 20,       /* strict schemas of a request, together */
+    CALLS_WORK_MAX = 4 * COMPILE_WORK_MAX /* of their compiling; counted as if none were kept */
+};
+
+struct call_rule {
+    char *name;
+    struct grammar *arguments;
+};
+
+struct call_rules {
+    struct call_rule *functions; /* (n_functions) that may be called */
+    size_t n_functions;
+    bool must_call; /* no final message before the first call */
+    bool one_call;  /* a call ends the answer */
+};
+
+/* Gives the text, to free(), or NULL when nothing is to be held: any function may be called or none, none is
+ * strict, and there is no form beside them. OSP_EINVAL: the options do not go with the chat. */
+CHECKED enum osp_status calls_text(char **out, const struct osp_chat *chat,
+                                   const struct osp_request_options *opt);
+/* OSP_EINVAL or OSP_ELIMIT that name the function: its schema is not supported. */
+CHECKED enum osp_status call_rules_open(struct call_rules **out, struct grammar_cache *grammars,
+                                        const char *text);
+void call_rules_free(struct call_rules *r); /* accepts NULL */
+
+#endif

@@ -1,0 +1,186 @@
+/* How many rows of the next step each sequence has: one of who generates, and of prompts what the rest of the step has
+ * room and time for. */
+#include "engine/sched/sched_budget.h"
+
+static int min_int(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists are longer than a
+ * step's room only where there are very many of them: then those who were admitted last wait for a later step. */
+static bool lists_fit(const struct sched *s, const struct seq *q, struct batch_counts *counts)
+{
+    const struct batch_counts *max = &s->limits.lists;
+    struct batch_counts with = *counts;
+
+    sampling_state_count(&q->lists, seq_n_known(q) - q->n_prompt, &with);
+    with.n_seen += q->is_token_pending && q->lists.seen != NULL; /* it may be a new one */
+    if (with.n_seen > max->n_seen || with.n_biases > max->n_biases ||
+        with.n_mask_words > max->n_mask_words)
+        return false;
+    *counts = with;
+    return true;
+}
+
+static int prefill_rows_left(const struct seq *q)
+{
+    return q->end_pending != SEQ_END_NONE ? 0 : q->n_prompt - q->n_stored - q->n_rows;
+}
+
+/* Rows of prompts that a step gives: n_rows in all; and n_spare rows of logits, beyond the one that every sequence
+ * has for its draw, for prompts that are scored. */
+struct row_budget {
+    int n_rows, n_spare;
+};
+
+/* Rows that q can have on top of those that it has. A prompt that is scored needs a row of logits for each. */
+static int prefill_rows_allowed(const struct row_budget *g, const struct seq *q)
+{
+    const int n = min_int(prefill_rows_left(q), g->n_rows);
+
+    if (!q->has_prompt_logprobs)
+        return n;
+    if (q->n_rows < seq_n_logprobs_done(q))
+        return min_int(n, seq_n_logprobs_done(q) - q->n_rows);
+    return min_int(n, g->n_spare + (q->n_rows == 0));
+}
+
+static void assign_rows(struct row_budget *g, struct seq *q, int n)
+{
+    if (q->has_prompt_logprobs && q->n_rows >= seq_n_logprobs_done(q))
+        g->n_spare -= n - (q->n_rows == 0);
+    q->n_rows += n;
+    g->n_rows -= n;
+}
+
+/* Whether it can have a row behind the last token that it has or will have. */
+static bool can_continue(const struct seq *q)
+{
+    return q->end_pending == SEQ_END_NONE && !q->needs_mask && seq_n_known(q) < q->n_tokens_max;
+}
+
+/* Rows of prompts that the step can take beside n_decode_rows others. */
+static int prefill_rows_max(const struct sched *s, int n_decode_rows)
+{
+    int n_free = s->limits.n_batch_tokens_max - n_decode_rows, n;
+    double limit_ns = STEP_TARGET_NS, alone_ns;
+
+    if (n_decode_rows == 0)
+        return n_free;
+    alone_ns = step_cost_predict(&s->cost, n_decode_rows, 0);
+    if (alone_ns == 0)
+        return n_free; /* no step without prompts has run: what a step costs at least is not known */
+    if (alone_ns * STEP_TARGET_FACTOR > limit_ns)
+        limit_ns = alone_ns * STEP_TARGET_FACTOR;
+    n = step_cost_prefill_rows(&s->cost, n_decode_rows, n_free, limit_ns);
+    return n < PREFILL_ROWS_MIN ? min_int(PREFILL_ROWS_MIN, n_free) : n;
+}
+
+/* Of two of one client. */
+static bool prompt_comes_before(const struct seq *a, const struct seq *b)
+{
+    if (a->priority != b->priority)
+        return a->priority < b->priority;
+    if (a->user->served != b->user->served)
+        return a->user->served < b->user->served;
+    return a->arrival < b->arrival;
+}
+
+/* The client whose prompt comes first: of those with rows left the one that was served least, of
+ * equals the one with the oldest of them; NULL: none has. */
+static const struct client *next_client(const struct sched *s, const struct row_budget *g)
+{
+    const struct seq *best = NULL;
+
+    for (int i = 0; i < s->n_running; i++) {
+        const struct seq *q = s->running[i];
+
+        if (prefill_rows_allowed(g, q) > 0 &&
+            (best == NULL || q->client->served < best->client->served ||
+             (q->client->served == best->client->served && q->arrival < best->arrival)))
+            best = q;
+    }
+    return best != NULL ? best->client : NULL;
+}
+
+static struct seq *next_prompt(const struct sched *s, const struct row_budget *g)
+{
+    const struct client *client = next_client(s, g);
+    struct seq *best = NULL;
+
+    for (int i = 0; i < s->n_running && client != NULL; i++) {
+        struct seq *q = s->running[i];
+
+        if (q->client == client && prefill_rows_allowed(g, q) > 0 &&
+            (best == NULL || prompt_comes_before(q, best)))
+            best = q;
+    }
+    return best;
+}
+
+/* The first in the list with rows of a prompt left has its part of n_part whatever comes. */
+static void assign_first(struct row_budget *g, struct seq *const *list, int n, int n_part)
+{
+    for (int i = 0; i < n; i++) {
+        int n_open = prefill_rows_allowed(g, list[i]);
+
+        if (n_open <= 0)
+            continue;
+        assign_rows(g, list[i], min_int(n_part, n_open));
+        return;
+    }
+}
+
+static void assign_prefill(struct sched *s, int n_rows)
+{
+    int n_part = n_rows / OLDEST_PREFILL_PART > 0 ? n_rows / OLDEST_PREFILL_PART : 1;
+    struct row_budget g = {.n_rows = n_rows, .n_spare = s->limits.n_seqs_max - s->n_preempt_order};
+    struct seq *q;
+
+    assign_first(&g, s->preempt_order, s->n_preempt_order,
+                 n_part);                               /* who stays last: see pages_alloc_rows */
+    assign_first(&g, s->running, s->n_running, n_part); /* who was admitted first */
+    while ((q = next_prompt(s, &g)) != NULL)
+        assign_rows(&g, q, prefill_rows_allowed(&g, q));
+}
+
+/* Each row that is told of has a list of one bias: see sched_batch.c. */
+static void check_logprobs_fit(const struct sched *s, struct seq *q, struct batch_counts *lists)
+{
+    const int n_prompt_logprobs = seq_n_logprobs(q),
+              n_room = s->limits.lists.n_biases - lists->n_biases;
+
+    if (n_prompt_logprobs > n_room)
+        q->n_rows -= n_prompt_logprobs - n_room + (prefill_rows_left(q) == 0);
+    lists->n_biases += min_int(n_prompt_logprobs, n_room);
+}
+
+/* A prompt whose end is in this step draws, too. */
+static void check_prompt_lists(struct sched *s, struct batch_counts *lists)
+{
+    for (int i = 0; i < s->n_preempt_order; i++) {
+        struct seq *q = s->preempt_order[i];
+
+        if (seq_is_decoding(q) || q->n_rows == 0)
+            continue;
+        check_logprobs_fit(s, q, lists);
+        if (q->n_rows > 0 && prefill_rows_left(q) == 0 && !lists_fit(s, q, lists))
+            q->n_rows--;
+    }
+}
+
+void budget_assign(struct sched *s)
+{
+    struct batch_counts lists = {0};
+    int n_decode_rows = 0;
+
+    for (int i = 0; i < s->n_preempt_order; i++) {
+        struct seq *q = s->preempt_order[i];
+
+        q->n_rows = seq_is_decoding(q) && can_continue(q) && lists_fit(s, q, &lists);
+        n_decode_rows += q->n_rows;
+    }
+    assign_prefill(s, prefill_rows_max(s, n_decode_rows));
+    check_prompt_lists(s, &lists);
+}

@@ -1,0 +1,16 @@
+/* Readers of the fields that hold an answer to a form; for the table of json_fields.c. */
+#ifndef SERVE_FIELDS_JSON_RESPONSE_FORMAT_H
+#define SERVE_FIELDS_JSON_RESPONSE_FORMAT_H
+
+#include "serve/fields/request_params.h"
+
+CHECKED enum osp_status json_read_response_format(struct request_params *p, const char *field,
+                                                  const json_t *v);
+CHECKED enum osp_status json_read_structured_outputs(struct request_params *p, const char *field,
+                                                     const json_t *v);
+CHECKED enum osp_status json_read_regex(struct request_params *p, const char *field,
+                                        const json_t *v);
+CHECKED enum osp_status json_read_choice(struct request_params *p, const char *field,
+                                         const json_t *v);
+
+#endif

@@ -1,0 +1,44 @@
+#include "serve/fields/request_params.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum osp_status json_body_read(json_t **out, const char *json, size_t n_bytes)
+{
+    json_error_t error;
+    const char *nul = n_bytes > 0 ? memchr(json, '\0', n_bytes) : NULL;
+
+    *out = NULL;
+    if (nul != NULL) /* jansson skips one behind a number */
+        return fail(OSP_EFORMAT, "the body is not valid JSON (byte %zu): a zero byte",
+                    (size_t)(nul - json) + 1);
+    *out = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
+    if (!*out && error.line < 0)
+        return fail(OSP_ENOMEM, "no memory for the JSON of a request");
+    if (!*out)
+        return fail(OSP_EFORMAT, "the body is not valid JSON (line %d, column %d, byte %d): %s",
+                    error.line, error.column, error.position, error.text);
+    if (!json_is_object(*out)) {
+        json_decref(*out);
+        *out = NULL;
+        return fail(OSP_EFORMAT, "the body must be a JSON object");
+    }
+    return OSP_OK;
+}
+
+void request_params_release(struct request_params *p)
+{
+    for (int i = 0; i < OSP_STOP_STRINGS_MAX; i++)
+        free(p->stops[i]);
+    free(p->model);
+    free(p->biases);
+    free(p->allowed);
+    free(p->form_text);
+    free(p->user);
+    free(p->salt);
+    for (int i = 0; i < p->options.n_tools; i++)
+        free(p->tools[i]);
+    free(p->tools);
+    buf_release(&p->ignored);
+    *p = (struct request_params){0};
+}

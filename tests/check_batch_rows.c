@@ -1,0 +1,451 @@
+/* That the bits of a generated row do not depend on how many rows are beside it: sequences whose pages hold
+ * the same random keys and values go on by one token, one by one, and then together in steps of many sizes,
+ * told, recorded and replayed, with rows of a prompt behind them and without. Every logit must be the same, those of
+ * the prompt's last row as when it is alone, too.
+ * And where the device runs ahead: sequences that draw step by step, told of each token, and then with steps that
+ * begin while the one before runs and take its tokens on the device. Every token and log-probability must be the same.
+ *
+ *     check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
+ *                                                             osprey-nano, all, 200 tokens
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...     prints what a step of so many rows takes, by
+ *                                                             stage, us, and what it takes when they are rows of
+ *                                                             prompts, which may be added up in any order;
+ *                                                             256+512: with 512 rows of a prompt behind 256
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...   the same without those that are all of prompts
+ *
+ * With CHECK_KV=f8 pages are of F8, else of BF16. */
+#include <math.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/rng.h"
+#include "steps.h"
+#include "store/mxfp4_layers.h"
+
+enum { SEQS_MAX = 256, PREFILL_ROWS = 20, FILL_BYTES = 1 << 24, REPEATS = 4, STEPS_TIMED = 9 };
+
+static const int row_counts[] = {2, 4, 5, 8, 9, 16, 17, 32, 33, 40, 48, 64, 65, 128, 129, 256};
+enum { N_ROW_COUNTS = sizeof(row_counts) / sizeof(row_counts[0]), ROWS_CHECKED = 256 };
+
+static int context, n_seqs, prefill_rows = PREFILL_ROWS;
+static uint64_t *expected;        /* (n_seqs): of a row's logits when it is alone, */
+static uint64_t expected_prefill; /* and of the last row of PREFILL_ROWS */
+
+static enum dtype kv_dtype(void)
+{
+    const char *name = getenv("CHECK_KV");
+
+    return name != NULL && strcmp(name, "f8") == 0 ? DTYPE_F8 : DTYPE_BF16;
+}
+
+static int pages_each(void)
+{
+    return steps_pages(context + PREFILL_ROWS > prefill_rows ? context + PREFILL_ROWS
+                                                             : prefill_rows);
+}
+
+/* ---- the model ---- */
+
+/* Numbers of BF16, or scales of F8, from 0.25 to 0.5, both signs; as codes of F8 they are of all sizes up to 1.875. */
+static void fill_pages(struct model *m)
+{
+    const unsigned mask = kv_dtype() == DTYPE_F8 ? 0x803F : 0x807F; /* no code is NaN */
+    uint16_t *random = mem_new(FILL_BYTES);
+    size_t n;
+
+    for (size_t i = 0; i < FILL_BYTES / sizeof(*random); i++)
+        random[i] = (uint16_t)((rng_bits(1, i, 0) & mask) | 0x3E80);
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        for (size_t i = 0; i < m->pages[g].size_bytes; i += n) {
+            n = m->pages[g].size_bytes - i;
+            n = n < FILL_BYTES ? n : FILL_BYTES;
+            must(m->ops->write(m->be, (char *)m->pages[g].data + i, random, n));
+        }
+    free(random);
+}
+
+static struct model *open_shape(const char *device, const char *shape, int n_layers)
+{
+    struct model_options opt = {.dummy_shape = shape,
+                                .dummy_layers = n_layers,
+                                .device = device,
+                                .n_rows_max = n_seqs + prefill_rows,
+                                .n_samples_max = n_seqs + 1,
+                                .kv_dtype = kv_dtype(), /* as fill_pages() writes them */
+                                .mxfp4_layer_set = MXFP4_ALL};
+    struct model *m;
+
+    for (int g = 0; g < N_PAGE_GROUPS; g++)
+        opt.n_pages[g] = (n_seqs + 1) * pages_each();
+    must(model_open(&m, &opt));
+    fill_pages(m);
+    return m;
+}
+
+/* ---- steps ---- */
+
+/* The first n rows are of this kind. */
+static void set_phases(struct batch *b, int n, enum phase phase)
+{
+    for (int row = 0; row < n; row++)
+        ((int32_t *)BATCH_PHASES(b))[row] = (int32_t)phase;
+}
+
+/* Generated rows of n sequences from `first` on at position `context`, and perhaps a prompt of one more. */
+static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
+{
+    const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();
+    const struct batch_counts counts = {.n_rows = n_rows,
+                                        .n_seqs = n_parts,
+                                        .n_samples = n_parts,
+                                        .n_pages = N_PAGE_GROUPS * n_parts * n_pages};
+    struct batch *b = batch_init(mem_new((size_t)batch_bytes(counts)), counts);
+
+    for (int s = 0; s < n_parts; s++) {
+        struct batch_seq *seq = (struct batch_seq *)BATCH_SEQS(b) + s;
+        const int slot = s < n ? first + s : n_seqs;
+
+        *seq = (struct batch_seq){.first_row = s, .n_rows = s < n ? 1 : n_prompt};
+        ((struct batch_sample *)BATCH_SAMPLES(b))[s] =
+            (struct batch_sample){.row = s < n ? s : n_rows - 1, .top_p = 1};
+        for (int g = 0; g < N_PAGE_GROUPS; g++) {
+            seq->table[g] = (g * n_parts + s) * n_pages;
+            seq->n_pages[g] = n_pages;
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[seq->table[g] + p] = p * (n_seqs + 1) + slot;
+        }
+    }
+    for (int row = 0; row < n_rows; row++) {
+        const bool is_prefill = row >= n;
+
+        ((int32_t *)BATCH_PHASES(b))[row] = is_prefill ? PHASE_PREFILL : PHASE_DECODE;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = is_prefill ? row - n : context;
+        ((int32_t *)BATCH_ROW_SEQ(b))[row] = is_prefill ? n : row;
+        ((int32_t *)BATCH_TOKENS(b))[row] =
+            (int32_t)(rng_bits(2, (uint64_t)(is_prefill ? SEQS_MAX + row - n : first + row), 0) %
+                      (uint64_t)vocab);
+    }
+    return b;
+}
+
+static void run(struct model *m, const struct batch *b)
+{
+    uint64_t ticket;
+
+    must(model_step(m, b, &ticket));
+    must(model_wait(m, ticket));
+}
+
+static uint64_t hash_of(const float *logits, int vocab)
+{
+    return hash_bytes(HASH_INIT, logits, (size_t)vocab * sizeof(*logits));
+}
+
+static bool are_finite(const float *logits, int vocab)
+{
+    for (int v = 0; v < vocab; v++)
+        if (!isfinite(logits[v]))
+            return false;
+    return true;
+}
+
+/* ---- the check ---- */
+
+/* Runs the batch; out gets a hash of each sample's logits. Gives how many samples have logits that are not finite. */
+static int hash_samples(struct model *m, const struct batch *b, float *logits, uint64_t *out)
+{
+    const int vocab = model_config(m)->vocab_size;
+    int n_bad = 0;
+
+    run(m, b);
+    must(model_logits(m, b->n_samples, logits));
+    for (int s = 0; s < b->n_samples; s++) {
+        out[s] = hash_of(logits + (size_t)s * (size_t)vocab, vocab);
+        n_bad += !are_finite(logits + (size_t)s * (size_t)vocab, vocab);
+    }
+    return n_bad;
+}
+
+static int alone(struct model *m, float *logits, int n)
+{
+    const int vocab = model_config(m)->vocab_size;
+    struct batch *b = batch_of(0, 0, PREFILL_ROWS, vocab);
+    int n_bad = hash_samples(m, b, logits, &expected_prefill);
+
+    free(b);
+    for (int s = 0; s < n; s++) {
+        b = batch_of(s, 1, 0, vocab);
+        n_bad += hash_samples(m, b, logits, &expected[s]);
+        free(b);
+    }
+    if (n_bad > 0)
+        printf("%d of %d rows alone are not finite\n", n_bad, n + 1);
+    return n_bad;
+}
+
+static int together(struct model *m, float *logits, int n, int n_prompt)
+{
+    struct batch *b = batch_of(0, n, n_prompt, model_config(m)->vocab_size);
+    uint64_t have[ROWS_CHECKED + 1];
+    int n_bad = 0;
+
+    for (int repeat = 0; repeat < REPEATS; repeat++) {
+        n_bad += hash_samples(m, b, logits, have);
+        for (int s = 0; s < n; s++)
+            n_bad += have[s] != expected[s];
+        n_bad += n_prompt > 0 && have[n] != expected_prefill;
+    }
+    free(b);
+    if (n_bad > 0)
+        printf("%d rows, %d of a prompt: %d of %d rows have other bits than alone\n", n, n_prompt,
+               n_bad, (n + (n_prompt > 0)) * REPEATS);
+    return n_bad;
+}
+
+static int check(struct model *m, int n_rows_max)
+{
+    const int vocab = model_config(m)->vocab_size;
+    float *logits = mem_new((size_t)(n_rows_max + 1) * (size_t)vocab * sizeof(float));
+    int n_bad = alone(m, logits, n_rows_max);
+
+    for (int i = 0; i < N_ROW_COUNTS; i++) {
+        if (row_counts[i] > n_rows_max)
+            continue;
+        n_bad += together(m, logits, row_counts[i], 0);
+        n_bad += together(m, logits, row_counts[i], PREFILL_ROWS);
+    }
+    free(logits);
+    printf("rows alone and in steps of up to %d, and a prompt's last beside them: %s\n", n_rows_max,
+           n_bad == 0 ? "the same bits" : "FAILED");
+    return n_bad;
+}
+
+/* ---- steps that begin while another one runs ---- */
+
+enum { AHEAD_STEPS = 40 };
+static const int ahead_counts[] = {1, 3, 5, 17, 64};
+enum { N_AHEAD_COUNTS = sizeof(ahead_counts) / sizeof(ahead_counts[0]) };
+
+struct sampled_rows {
+    int32_t tokens[AHEAD_STEPS][SEQS_MAX];
+    float logprobs[AHEAD_STEPS][SEQS_MAX];
+};
+
+/* Row of sequence s among n in step k: in every second step the last one comes first. */
+static int row_of(int s, int n, int k)
+{
+    return k % 2 == 0 ? s : n - 1 - s;
+}
+
+/* Step k of n sequences, as `last` tells or as the step before draws. Positions come again after PREFILL_ROWS steps,
+ * for as far reach the pages. */
+static struct batch *batch_at_step(int n, int k, int vocab, const int32_t *last)
+{
+    struct batch *b = batch_of(0, n, 0, vocab);
+    const int n_pages = pages_each();
+
+    for (int s = 0; s < n; s++) {
+        const int row = row_of(s, n, k), position = context + k % PREFILL_ROWS;
+        struct batch_sample *sample = (struct batch_sample *)BATCH_SAMPLES(b) + row;
+
+        for (int g = 0; g < N_PAGE_GROUPS; g++)
+            for (int p = 0; p < n_pages; p++)
+                ((int32_t *)BATCH_PAGES(b))[BATCH_SEQS(b)[row].table[g] + p] = p * (n_seqs + 1) + s;
+        ((int32_t *)BATCH_POSITIONS(b))[row] = position;
+        if (k > 0)
+            ((int32_t *)BATCH_TOKENS(b))[row] =
+                last != NULL ? last[s] : batch_token_sampled(row_of(s, n, k - 1));
+        sample->temperature = 1;
+        sample->seed = (uint64_t)s;
+        sample->position = (uint32_t)(k + 1);
+    }
+    return b;
+}
+
+static void keep_sampled(struct model *m, struct sampled_rows *out, int n, int k)
+{
+    struct sampled d;
+
+    must(model_sampled(m, &d));
+    for (int s = 0; s < n; s++) {
+        out->tokens[k][s] = d.tokens[row_of(s, n, k)];
+        out->logprobs[k][s] = d.logprobs[row_of(s, n, k)];
+    }
+}
+
+static void sample_sync(struct model *m, struct sampled_rows *out, int n)
+{
+    for (int k = 0; k < AHEAD_STEPS; k++) {
+        struct batch *b =
+            batch_at_step(n, k, model_config(m)->vocab_size, k > 0 ? out->tokens[k - 1] : NULL);
+
+        run(m, b);
+        keep_sampled(m, out, n, k);
+        free(b);
+    }
+}
+
+static void sample_ahead(struct model *m, struct sampled_rows *out, int n)
+{
+    uint64_t ticket = 0, before;
+
+    for (int k = 0; k <= AHEAD_STEPS; k++) {
+        before = ticket;
+        if (k < AHEAD_STEPS) {
+            struct batch *b = batch_at_step(n, k, model_config(m)->vocab_size, NULL);
+
+            must(model_step(m, b, &ticket));
+            free(b);
+        }
+        if (k == 0)
+            continue;
+        must(model_wait(m, before));
+        keep_sampled(m, out, n, k - 1);
+    }
+}
+
+static int check_ahead(struct model *m)
+{
+    struct sampled_rows *copied = mem_new(sizeof(*copied)), *have = mem_new(sizeof(*have));
+    struct device_info info;
+    int n_bad = 0, n_sampled = 0;
+
+    model_device_info(m, &info);
+    for (int i = 0; i < N_AHEAD_COUNTS && info.runs_pipelined; i++) {
+        const int n = ahead_counts[i];
+
+        sample_sync(m, copied, n);
+        sample_ahead(m, have, n);
+        for (int k = 0; k < AHEAD_STEPS; k++) {
+            n_bad += memcmp(copied->tokens[k], have->tokens[k], (size_t)n * sizeof(int32_t)) != 0 ||
+                     memcmp(copied->logprobs[k], have->logprobs[k], (size_t)n * sizeof(float)) != 0;
+            n_sampled += n;
+        }
+    }
+    free(copied);
+    free(have);
+    if (info.runs_pipelined)
+        printf("%d draws of steps that begin while another one runs: %s\n", n_sampled,
+               n_bad == 0 ? "the same" : "FAILED");
+    return n_bad;
+}
+
+/* ---- times ---- */
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print_stages(const struct stage_cost *before, const struct stage_cost *after, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const double time_ns = (double)(after[i].time_ns - before[i].time_ns);
+
+        printf("  %s %.0f", after[i].stage, time_ns / STEPS_TIMED * 1e-3);
+        if (strcmp(after[i].stage, "experts") == 0)
+            printf(" (%.0f GB/s)", (after[i].bytes - before[i].bytes) / time_ns);
+    }
+    printf("\n");
+}
+
+struct timed_rows {
+    int n, n_prompt; /* n_prompt: behind them, of a prompt */
+};
+
+static void time_rows(struct model *m, struct timed_rows r, enum phase phase)
+{
+    enum { STAGES_MAX = 32 };
+    struct stage_cost before[STAGES_MAX], after[STAGES_MAX];
+    struct batch *b = batch_of(0, r.n, r.n_prompt, model_config(m)->vocab_size);
+    uint64_t times[STEPS_TIMED];
+    int n_stages;
+
+    set_phases(b, r.n, phase);
+    for (int i = 0; i < REPEATS; i++)
+        run(m, b);
+    (void)model_costs(m, before, STAGES_MAX);
+    for (int i = 0; i < STEPS_TIMED; i++) {
+        const uint64_t start = clock_ns();
+
+        run(m, b);
+        times[i] = clock_ns() - start;
+    }
+    n_stages = model_costs(m, after, STAGES_MAX);
+    free(b);
+    qsort(times, STEPS_TIMED, sizeof(times[0]), compare_times);
+    printf("%4d", r.n);
+    if (r.n_prompt > 0)
+        printf("+%d", r.n_prompt);
+    printf(" %s: %8.1f us, %7.0f tok/s:", phase == PHASE_PREFILL ? "prompt rows" : "rows",
+           (double)times[STEPS_TIMED / 2] * 1e-3, r.n * 1e9 / (double)times[STEPS_TIMED / 2]);
+    print_stages(before, after, n_stages);
+}
+
+static bool read_rows(struct timed_rows *out, const char *words)
+{
+    char *end;
+
+    out->n = (int)strtol(words, &end, 10);
+    out->n_prompt = *end == '+' ? (int)strtol(end + 1, &end, 10) : 0;
+    return *end == '\0' && out->n >= 1 && out->n <= SEQS_MAX && out->n_prompt >= 0;
+}
+
+/* The words behind "time" or "generated": what the model has to have room for; false: they mean nothing. */
+static bool need_rows(int n, char **words)
+{
+    struct timed_rows r;
+
+    n_seqs = 1;
+    for (int i = 0; i < n; i++) {
+        if (!read_rows(&r, words[i]))
+            return false;
+        n_seqs = r.n > n_seqs ? r.n : n_seqs;
+        prefill_rows = r.n_prompt > prefill_rows ? r.n_prompt : prefill_rows;
+    }
+    return true;
+}
+
+static void time_all(struct model *m, int n, char **words, bool is_decode_alone)
+{
+    struct timed_rows r;
+
+    for (int i = 0; i < n && read_rows(&r, words[i]); i++) {
+        if (!is_decode_alone && r.n_prompt == 0)
+            time_rows(m, r, PHASE_PREFILL);
+        time_rows(m, r, PHASE_DECODE);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *device = argc > 1 ? argv[1] : "auto", *shape = argc > 2 ? argv[2] : "osprey-nano";
+    const int n_layers = argc > 3 ? atoi(argv[3]) : 0;
+    const bool is_decode_alone = argc > 5 && strcmp(argv[5], "generated") == 0;
+    const bool is_timed = is_decode_alone || (argc > 5 && strcmp(argv[5], "time") == 0);
+    struct model *m;
+    int n_bad = 0;
+
+    context = argc > 4 ? atoi(argv[4]) : 200;
+    n_seqs = ROWS_CHECKED;
+    if (context < PREFILL_ROWS || (argc > 5 && !is_timed) ||
+        (is_timed && !need_rows(argc - 6, argv + 6))) {
+        fprintf(stderr,
+                "check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT [time|generated ROWS...]]]]]: at "
+                "most %d "
+                "rows, and a context of at least %d tokens\n",
+                SEQS_MAX, PREFILL_ROWS);
+        return 2;
+    }
+    expected = mem_new((size_t)n_seqs * sizeof(*expected));
+    m = open_shape(device, shape, n_layers);
+    if (is_timed)
+        time_all(m, argc - 6, argv + 6, is_decode_alone);
+    else
+        n_bad = check(m, ROWS_CHECKED) + check_ahead(m);
+    model_close(m);
+    free(expected);
+    return n_bad > 0;
+}
