@@ -1,7 +1,8 @@
-/* Times attention's kernels on a card: launches over keys and values of many layers, so that the second-level
- * cache helps nobody, as one graph; "chain" with programmatic dependent launch from one to the next, "alone"
- * with an empty kernel between them, whose own chain is taken off. Prints us a launch, GB/s of keys
- * and values (and the share of what an H200 reads at most), and Tflop/s.
+/* Times attention's kernels on a card: launches over keys and values of many layers, so that the
+ * second-level cache helps nobody, as one graph; "chain" with programmatic dependent launch from
+ * one to the next, "alone" with an empty kernel between them, whose own chain is taken off.
+ * Prints us a launch, GB/s of keys and values (and the share of what an H200 reads at most), and
+ * Tflop/s.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/attn_cuda bench/attn_cuda.cu \
  *         build/obj/src/cuda/attn_{decode,walk,window,prompt,sm90}.cu.o build/obj/src/backend/batch.o

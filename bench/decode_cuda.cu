@@ -1,7 +1,8 @@
-/* Times the kernels of a decode step on a card: layers of gpt-oss-120b's shape with weights of their own,
- * as one graph of dependent launches, as decode_fused.c puts them into a stream. Prints us a layer for the parts
- * that it is asked for: q (norm, QKV, pages), a (attention), p (projection and router) or o (projection) and r (router),
- * u, d (experts, which choose by what p left where it is there).
+/* Times the kernels of a decode step on a card: layers of gpt-oss-120b's shape with weights of
+ * their own, as one graph of dependent launches, as decode_fused.c puts them into a stream.
+ * Prints us a layer for the parts that it is asked for: q (norm, QKV, pages), a (attention), p
+ * (projection and router) or o (projection) and r (router), u, d (experts, which choose by what
+ * p left where it is there).
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/decode_cuda bench/decode_cuda.cu \
  *         build/obj/src/cuda/{decode_qkv,decode_out,decode_matmul,decode_up,decode_down,attn_decode,attn_walk,attn_window}.cu.o \

@@ -1,7 +1,8 @@
-/* Times products of prompts (gemm_sm90.cu) on a Hopper card, in every tile shape: one matrix with so many tokens,
- * the router's, and a layer's experts. Weights are random and lie in several copies, so that the second-level
- * cache helps nobody. Prints us a launch, Tflop/s, and whether all shapes gave the same bits; of the router the
- * largest error against sums in double. Exit status 1: bits differ, or the error is above 2e-5 of 1 + |value|.
+/* Times products of prompts (gemm_sm90.cu) on a Hopper card, in every tile shape: one matrix
+ * with so many tokens, the router's, and a layer's experts. Weights are random and lie in
+ * several copies, so that the second-level cache helps nobody. Prints us a launch, Tflop/s, and
+ * whether all shapes gave the same bits; of the router the largest error against sums in double.
+ * Exit status 1: bits differ, or the error is above 2e-5 of 1 + |value|.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/gemm_cuda bench/gemm_cuda.cu \
  *         build/obj/src/cuda/{gemm_sm90,operand,tiles}.cu.o

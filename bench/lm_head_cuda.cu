@@ -1,5 +1,6 @@
-/* Times the head of gpt-oss-120b, MXFP4, for many rows on a card, by the kernels of decode_gemm.cu and decode_head.cu, as
- * a graph of dependent launches, and holds that both give the same bits.
+/* Times the head of gpt-oss-120b, MXFP4, for many rows on a card, by the kernels of
+ * decode_gemm.cu and decode_head.cu, as a graph of dependent launches, and holds that both give
+ * the same bits.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/head_cuda bench/lm_head_cuda.cu \
  *         build/obj/src/cuda/{decode_gemm,decode_head}.cu.o

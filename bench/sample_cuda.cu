@@ -1,5 +1,6 @@
-/* Times the stage sample on a card, over the vocabulary of gpt-oss: us a launch of its kernels, of many in one graph,
- * for rows of each kind. The lists are such that editing a row again leaves it as it is.
+/* Times the stage sample on a card, over the vocabulary of gpt-oss: us a launch of its kernels,
+ * of many in one graph, for rows of each kind. The lists are such that editing a row again
+ * leaves it as it is.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/sample_cuda bench/sample_cuda.cu \
  *         build/obj/src/cuda/sampling/sample.cu.o build/obj/src/backend/batch.o

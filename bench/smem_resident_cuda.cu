@@ -1,6 +1,7 @@
-/* Times QKV with rotation and pages, and the output product, of gpt-oss-120b, MXFP4, for many rows on a card, by the kernels
- * of decode_gemm.cu and decode_smem_resident.cu, as a graph of dependent launches over layers with weights of their own, and holds
- * that both give the same bits.
+/* Times QKV with rotation and pages, and the output product, of gpt-oss-120b, MXFP4, for many
+ * rows on a card, by the kernels of decode_gemm.cu and decode_smem_resident.cu, as a graph of
+ * dependent launches over layers with weights of their own, and holds that both give the same
+ * bits.
  *
  *     make && nvcc -std=c++17 -O2 -arch=sm_90a -Isrc -o build/held_cuda bench/smem_resident_cuda.cu \
  *         build/obj/src/cuda/{decode_gemm,decode_held}.cu.o build/obj/src/backend/batch.o

@@ -63,44 +63,50 @@ struct osp_model_options {
     int n_batch_tokens_max; /* rows of one step; 0: 512 */
     int64_t kv_cache_bytes; /* 0: planned from the limits above and the free memory */
     bool no_sinks;          /* experiment: attention without sinks */
-    /* BF16 parts of the model that are turned to MXFP4 while loading, with commas: "moe", "qkv", "o",
-     * "lm_head", "embed"; or "all". NULL or "none": as the checkpoint has them. */
+    /* BF16 parts of the model that are turned to MXFP4 while loading, with commas: "moe", "qkv",
+     * "o", "lm_head", "embed"; or "all". NULL or "none": as the checkpoint has them. */
     const char *mxfp4_layers;
-    /* Folder in which the weights are kept as this machine's kernels want them, and mapped from at the
-     * next start; "on": osprey/ in $XDG_CACHE_HOME or ~/.cache. NULL or "off": nothing is kept. */
+    /* Folder in which the weights are kept as this machine's kernels want them, and mapped from
+     * at the next start; "on": osprey/ in $XDG_CACHE_HOME or ~/.cache. NULL or "off": nothing is
+     * kept. */
     const char *pack_cache;
-    /* "auto" (default): from `path`. "dummy": generated weights of a shape of the built-in table, for
-     * measuring without a checkpoint; `path` is not used, and without `tokenizer` the bundled
-     * model's is taken, so that only its ids have text and are drawn. */
+    /* "auto" (default): from `path`. "dummy": generated weights of a shape of the built-in
+     * table, for measuring without a checkpoint; `path` is not used, and without `tokenizer` the
+     * bundled model's is taken, so that only its ids have text and are drawn. */
     const char *load_format;
     const char *dummy_shape;   /* "gpt-oss-20b" (default), "gpt-oss-120b", "osprey-nano" */
     int dummy_layers;          /* of the shape; 0: all */
     osp_progress_fn *progress; /* called while loading; may be NULL */
     void *progress_ctx;
-    /* Level of the CPU's instructions: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the best
-     * that this machine has. */
+    /* Level of the CPU's instructions: "ref", "avx2", "avx-vnni", "avx512" or "neon"; NULL: the
+     * best that this machine has. */
     const char *cpu_features;
-    /* CPUs that the computing threads are bound to: "off", "cores", "nodes" (memory nodes), or a list
-     * such as "0-7,16". NULL or "auto": to cores when there are as many threads, so that two processes
-     * with fewer do not meet on the same ones; else to nodes when the machine has several. */
+    /* CPUs that the computing threads are bound to: "off", "cores", "nodes" (memory nodes), or a
+     * list such as "0-7,16". NULL or "auto": to cores when there are as many threads, so that
+     * two processes with fewer do not meet on the same ones; else to nodes when the machine has
+     * several. */
     const char *cpu_affinity;
-    /* What keys and values are kept as: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a scale for
-     * each token and head), "int16" (the same scale, CPUs only). NULL or "auto": int16 at the levels
-     * "avx2" and "avx-vnni", f32 at "ref", bf16 at all others and on CUDA devices. */
+    /* What keys and values are kept as: "f32", "bf16" (or "bfloat16"), "fp8" ("fp8_e4m3", with a
+     * scale for each token and head), "int16" (the same scale, CPUs only). NULL or "auto": int16
+     * at the levels "avx2" and "avx-vnni", f32 at "ref", bf16 at all others and on CUDA devices. */
     const char *kv_cache_dtype;
-    /* What rows of prompts are rounded to where they meet MXFP4 weights: "bf16" is 16 bits, as the device
-     * likes them; "mxfp8" is 8 bits with a scale for every 32, on "cuda" only. NULL: "bf16". */
+    /* What rows of prompts are rounded to where they meet MXFP4 weights: "bf16" is 16 bits, as
+     * the device likes them; "mxfp8" is 8 bits with a scale for every 32, on "cuda" only. NULL:
+     * "bf16". */
     const char *mxfp4_activation;
-    /* Kernels of the device cuda by name, NULL or "auto": its choice. A name that the card has no kernel for
-     * is refused, with those that there are. Products of MXFP4 weights: "native", "wgmma", "mma", "simt", or
-     * a name of vLLM's; attention likewise; the experts' tile, rows of weights x tokens, "64x128". */
+    /* Kernels of the device cuda by name, NULL or "auto": its choice. A name that the card has
+     * no kernel for is refused, with those that there are. Products of MXFP4 weights: "native",
+     * "wgmma", "mma", "simt", or a name of vLLM's; attention likewise; the experts' tile, rows
+     * of weights x tokens, "64x128". */
     const char *mxfp4_backend, *attention_backend, *moe_tile;
     bool enforce_eager; /* no CUDA graphs: every step is launched kernel by kernel */
-    /* Share of a card's memory that weights, activations and cache may take together; 0: what is free. */
+    /* Share of a card's memory that weights, activations and cache may take together; 0: what is
+     * free. */
     double gpu_memory_utilization;
-    /* "on": model and engine are in a process of their own, which this one outlives and starts again: a
-     * device that fails takes its requests with it, but not the program. The program must call
-     * osp_worker_main(). "auto": on for devices that can die, which are cards. NULL or "off": here. */
+    /* "on": model and engine are in a process of their own, which this one outlives and starts
+     * again: a device that fails takes its requests with it, but not the program. The program
+     * must call osp_worker_main(). "auto": on for devices that can die, which are cards. NULL or
+     * "off": here. */
     const char *worker;
     int worker_restarts_max; /* within ten minutes, then it stays dead; 0: 10 */
     int worker_silence_ms;   /* without a sign of life, then it is killed; 0: 4000 */
@@ -121,8 +127,8 @@ struct osp_model_info {
 /* Gives the caller a model to osp_model_close(). */
 OSP_API enum osp_status osp_model_open(struct osp_model **out, const struct osp_model_options *opt);
 OSP_API void osp_model_close(struct osp_model *model);
-/* For programs that open models with a worker: to be called first of all in main(). In a process that was
- * started as a worker it does that work and gives the exit status; else -1, at once. */
+/* For programs that open models with a worker: to be called first of all in main(). In a process
+ * that was started as a worker it does that work and gives the exit status; else -1, at once. */
 OSP_API int osp_worker_main(int argc, char **argv);
 /* Strings are owned by the model. */
 OSP_API void osp_model_get_info(const struct osp_model *model, struct osp_model_info *out);
@@ -143,8 +149,8 @@ OSP_API enum osp_status osp_tokenize(const struct osp_tokenizer *t, const char *
 /* Gives the raw bytes, NUL-terminated, to osp_free(). */
 OSP_API enum osp_status osp_detokenize(const struct osp_tokenizer *t, const int32_t *ids, size_t n,
                                        char **text, size_t *n_bytes);
-/* The raw bytes of one token; *bytes is valid as long as the tokenizer and `scratch` are. OSP_EINVAL: there is no
- * such token. */
+/* The raw bytes of one token; *bytes is valid as long as the tokenizer and `scratch` are.
+ * OSP_EINVAL: there is no such token. */
 enum { OSP_TOKEN_SCRATCH_BYTES = 32 };
 OSP_API enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
                                         char scratch[OSP_TOKEN_SCRATCH_BYTES], const char **bytes,
@@ -170,10 +176,11 @@ OSP_API enum osp_status osp_chat_add_tool_result(struct osp_chat *chat, const ch
 /* Offers a function. parameters_json: its JSON schema, NULL = none. */
 OSP_API enum osp_status osp_chat_add_function(struct osp_chat *chat, const char *name,
                                               const char *description, const char *parameters_json);
-/* Calls of this function, which is offered already, have arguments that fit its schema; a schema that is not
- * supported is an error of osp_submit_chat. */
+/* Calls of this function, which is offered already, have arguments that fit its schema; a schema
+ * that is not supported is an error of osp_submit_chat. */
 OSP_API enum osp_status osp_chat_set_strict(struct osp_chat *chat, const char *name);
-/* Tells the model the JSON schema that its answer is held to, under this name. description may be NULL. */
+/* Tells the model the JSON schema that its answer is held to, under this name. description may
+ * be NULL. */
 OSP_API enum osp_status osp_chat_set_response_format(struct osp_chat *chat, const char *name,
                                                      const char *description,
                                                      const char *schema_json);
@@ -184,12 +191,12 @@ OSP_API const char *osp_chat_effort(const struct osp_chat *chat);
 /* "2026-01-31", "today" (of UTC, the default); NULL or "none": no date line. */
 OSP_API enum osp_status osp_chat_set_date(struct osp_chat *chat, const char *date);
 /* Reads messages, tools, effort (reasoning_effort and its other spellings) and date
- * (chat_template_kwargs.current_date) of an OpenAI chat completion request body, and tells the model the schema of its
- * response_format. Errors name the field
- * ("messages[2].content: ..."). Gives a chat to free. */
+ * (chat_template_kwargs.current_date) of an OpenAI chat completion request body, and tells the
+ * model the schema of its response_format. Errors name the field ("messages[2].content: ...").
+ * Gives a chat to free. */
 OSP_API enum osp_status osp_chat_from_json(struct osp_chat **out, const char *json, size_t n_bytes);
-/* The same into a chat that has no messages yet; effort and date stay where the body does not say. When it fails,
- * the chat is of no use but to be freed. */
+/* The same into a chat that has no messages yet; effort and date stay where the body does not
+ * say. When it fails, the chat is of no use but to be freed. */
 OSP_API enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes);
 /* The prompt's ids, to osp_free(). */
 OSP_API enum osp_status osp_chat_render(const struct osp_chat *chat, const struct osp_tokenizer *t,
@@ -204,20 +211,23 @@ enum { OSP_SLOT_SHARE_MAX = 1024 };
 
 struct osp_engine_options {
     int queue_requests_max; /* waiting requests before OSP_EBUSY; 0: 256 */
-    /* Called from the engine's threads, perhaps from two at once, when requests have new events: at most once a step,
-     * and when a request with a grammar is accepted or refused. Must not block and must not call into osprey, but for
-     * osp_model_stage_costs(). May be NULL. */
+    /* Called from the engine's threads, perhaps from two at once, when requests have new events:
+     * at most once a step, and when a request with a grammar is accepted or refused. Must not
+     * block and must not call into osprey, but for osp_model_stage_costs(). May be NULL. */
     void (*notify)(void *ctx);
     void *notify_ctx;
-    /* Memory of the host for pages of requests that give way when the KV cache is full; beyond it they are
-     * computed again. 0: an eighth of the cache, at most 4 GiB; negative: none. Touched when needed. */
+    /* Memory of the host for pages of requests that give way when the KV cache is full; beyond
+     * it they are computed again. 0: an eighth of the cache, at most 4 GiB; negative: none.
+     * Touched when needed. */
     int64_t swap_bytes;
     bool no_prefix_cache; /* every prompt is computed anew */
-    /* Steps are planned and told of one after the other, and not while others run. The tokens are the same. */
+    /* Steps are planned and told of one after the other, and not while others run. The tokens
+     * are the same. */
     bool no_async_scheduling;
-    /* A client (osp_request_options.client) may hold at most so many times as many of the engine's slots for running
-     * sequences as are free: with 4, one client alone runs in four fifths of them, and another one finds a free slot.
-     * 0: no limit; at most OSP_SLOT_SHARE_MAX. */
+    /* A client (osp_request_options.client) may hold at most so many times as many of the
+     * engine's slots for running sequences as are free: with 4, one client alone runs in four
+     * fifths of them, and another one finds a free slot. 0: no limit; at most
+     * OSP_SLOT_SHARE_MAX. */
     int client_slot_share;
 };
 
@@ -257,10 +267,11 @@ struct osp_engine_stats {
     int64_t n_steps, n_prompt_tokens, n_generated_tokens, n_requests_done;
     int pages_used, pages_cached, pages_total; /* of requests; of the prefix cache alone; all */
     int64_t n_cached_tokens; /* of prompts that were not computed, but found in the prefix cache */
-    /* Requests that gave way, pages that went to the host's memory for that, rows computed again. */
+    /* Requests that gave way, pages that went to the host's memory for that, rows computed
+     * again. */
     int64_t n_preemptions, n_swapped_pages, n_rows_again;
-    /* Of all steps; of that, from each one's begin on the device to its results; and from there to the next one's
-     * begin, where there was work. */
+    /* Of all steps; of that, from each one's begin on the device to its results; and from there
+     * to the next one's begin, where there was work. */
     double steps_seconds, device_seconds, device_idle_seconds;
     int n_seqs_max; /* that can run together */
 };
@@ -314,7 +325,8 @@ struct osp_histogram {
 struct osp_engine_metrics {
     int64_t n_stopped, n_length, n_canceled, n_failed; /* requests, by how they ended */
     int64_t n_refused;                                 /* with OSP_EBUSY */
-    /* Seconds that what waits now would take at the speed measured of late; 0 = not measured yet. */
+    /* Seconds that what waits now would take at the speed measured of late; 0 = not measured
+     * yet. */
     double backlog_seconds;
     struct osp_histogram histograms[OSP_N_HISTOGRAMS];
 };
@@ -370,10 +382,11 @@ struct osp_sampling {
     float min_p; /* 0 = off */
     uint64_t seed;
     bool has_seed; /* else a fresh seed */
-    /* What is drawn from is changed in this order, then divided by the temperature. Logits of tokens that prompt
-     * or answer have are divided by repetition_penalty if positive, else times it (0.01 to 100; 0 or 1 = off);
-     * those of the answer's tokens lose presence_penalty once and frequency_penalty every time (-2 to 2);
-     * the request's biases are added; tokens that it does not allow are out. */
+    /* What is drawn from is changed in this order, then divided by the temperature. Logits of
+     * tokens that prompt or answer have are divided by repetition_penalty if positive, else
+     * times it (0.01 to 100; 0 or 1 = off); those of the answer's tokens lose presence_penalty
+     * once and frequency_penalty every time (-2 to 2); the request's biases are added; tokens
+     * that it does not allow are out. */
     float repetition_penalty, presence_penalty, frequency_penalty;
 };
 
@@ -382,8 +395,8 @@ struct osp_request_options {
     struct osp_sampling sampling;
     const char *stop[OSP_STOP_STRINGS_MAX]; /* in the answer's content; cut before the string */
     int n_stop;
-    /* No Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text, but for the stop token
-     * that ends the answer. */
+    /* No Harmony: every token's text comes as OSP_EVENT_TEXT, control tokens as text, but for
+     * the stop token that ends the answer. */
     bool raw;
     bool ignore_stop_tokens; /* benchmarks: go on to tokens_max */
     int tokens_min; /* of the answer: before, no stop token is drawn and no stop string found */
@@ -395,8 +408,9 @@ struct osp_request_options {
     int n_allowed_tokens;
     bool logprobs; /* events tell the log-probabilities of the tokens of OSP_EVENT_TEXT, */
     int top_logprobs; /* and those of so many of the likeliest at each place, up to OSP_TOP_LOGPROBS_MAX */
-    /* The same of the prompt's tokens but the first, for osp_request_prompt_logprob(). All of such a prompt is
-     * computed, whatever the prefix cache has of it, in steps of at most n_seqs_max rows. */
+    /* The same of the prompt's tokens but the first, for osp_request_prompt_logprob(). All of
+     * such a prompt is computed, whatever the prefix cache has of it, in steps of at most
+     * n_seqs_max rows. */
     bool prompt_logprobs;
     int top_prompt_logprobs;
     bool prompt_only; /* it ends with its prompt, as OSP_FINISH_LENGTH: no token is drawn */
@@ -411,8 +425,8 @@ struct osp_request_options {
     /* Prompts with different salts never share a prefix. At most OSP_SALT_BYTES_MAX; NULL: none. */
     const char *cache_salt;
     bool no_prefix_cache; /* takes nothing from the prefix cache and leaves nothing there */
-    /* A request with a seed takes from the prefix cache only what its own prompt would compute, bit for
-     * bit. This lets it take what others generated, too, as requests without a seed do. */
+    /* A request with a seed takes from the prefix cache only what its own prompt would compute,
+     * bit for bit. This lets it take what others generated, too, as requests without a seed do. */
     bool reuse_generated;
     int64_t timeout_ms; /* from its submission on, then it ends with OSP_ETIMEOUT; 0: none */
     /* The final message is held to this form, reasoning is free; if the prompt does not end in
@@ -427,18 +441,21 @@ struct osp_request_options {
     const char *const *tools; /* (n_tools) names of those that may be called; none: all */
     int n_tools;
     bool one_tool_call; /* the first call ends the answer */
-    /* For osp_submit_tokens, where the prompt ends in <|start|>assistant: the functions that are called, as JSON:
-     * {"must":b,"one":b,"functions":[{"name":"f","schema":{...}},...]}, a schema only of those that are strict.
-     * Copied; NULL: anything may be. osp_submit_chat makes its own from what stands above. */
+    /* For osp_submit_tokens, where the prompt ends in <|start|>assistant: the functions that are
+     * called, as JSON: {"must":b,"one":b,"functions":[{"name":"f","schema":{...}},...]}, a
+     * schema only of those that are strict. Copied; NULL: anything may be. osp_submit_chat makes
+     * its own from what stands above. */
     const char *calls;
-    /* For callers that must not block: submitting does not wait until the engine has compiled the grammars that the
-     * answer is held to. osp_request_accepted() tells when it has, or what is wrong with them. */
+    /* For callers that must not block: submitting does not wait until the engine has compiled
+     * the grammars that the answer is held to. osp_request_accepted() tells when it has, or what
+     * is wrong with them. */
     bool no_wait;
 };
 
-/* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the queue of requests, or
- * that of grammars to be compiled, is full; OSP_ELIMIT when the prompt can never fit (with both numbers). One with a
- * form, or with functions that are strict or must be called, waits until its grammars are compiled. */
+/* Submits; the request is heard through osp_next_event and must be closed. OSP_EBUSY when the
+ * queue of requests, or that of grammars to be compiled, is full; OSP_ELIMIT when the prompt can
+ * never fit (with both numbers). One with a form, or with functions that are strict or must be
+ * called, waits until its grammars are compiled. */
 OSP_API enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *engine,
                                         const struct osp_chat *chat,
                                         const struct osp_request_options *opt);
@@ -446,9 +463,9 @@ OSP_API enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_e
                                           const int32_t *ids, size_t n,
                                           const struct osp_request_options *opt);
 
-/* OSP_OK: the engine has the request; of one that was submitted with no_wait, its grammars are compiled. OSP_ETIMEOUT:
- * not within timeout_ms (-1 = forever, 0 = just look). Else why it was refused, as submitting says it otherwise, and as
- * OSP_EVENT_ERROR will. */
+/* OSP_OK: the engine has the request; of one that was submitted with no_wait, its grammars are
+ * compiled. OSP_ETIMEOUT: not within timeout_ms (-1 = forever, 0 = just look). Else why it was
+ * refused, as submitting says it otherwise, and as OSP_EVENT_ERROR will. */
 OSP_API enum osp_status osp_request_accepted(struct osp_request *request, int64_t timeout_ms);
 
 enum osp_event_kind {
@@ -480,8 +497,8 @@ struct osp_usage {
     double queue_seconds, prompt_seconds, generation_seconds;
 };
 
-/* Of a token at its place in the answer: ln of the probability that the model itself gives it, at temperature 1 and
- * before anything of struct osp_sampling. */
+/* Of a token at its place in the answer: ln of the probability that the model itself gives it,
+ * at temperature 1 and before anything of struct osp_sampling. */
 struct osp_logprob {
     int32_t token;
     float logprob;
@@ -505,13 +522,13 @@ struct osp_event {
     const char *
         stop_string; /* DONE: the one of `stop` that did, valid until the request is closed; or NULL */
     struct osp_usage usage; /* DONE */
-    /* Ids that were generated since the event before, control tokens too: those of all events together are the
-     * whole answer. Valid until the request is closed. */
+    /* Ids that were generated since the event before, control tokens too: those of all events
+     * together are the whole answer. Valid until the request is closed. */
     const int32_t *tokens;
     int n_tokens;
-    /* TEXT, if they were asked for: of the tokens whose text comes with this event or begins in one before it. DONE,
-     * raw: of those behind all text, which have none, as the stop token that ended it.
-     * Valid until the request's next call. */
+    /* TEXT, if they were asked for: of the tokens whose text comes with this event or begins in
+     * one before it. DONE, raw: of those behind all text, which have none, as the stop token
+     * that ended it. Valid until the request's next call. */
     const struct osp_logprob *logprobs;
     int n_logprobs;
 };
@@ -522,9 +539,9 @@ OSP_API enum osp_status osp_next_event(struct osp_request *request, int64_t time
                                        struct osp_event *out);
 /* The prompt's ids, valid until the request is closed. */
 OSP_API void osp_request_prompt(const struct osp_request *request, const int32_t **ids, size_t *n);
-/* Of token i of the prompt: what the model gave it behind those before it. `offset` is 0. The lists are the
- * request's. False: there is none (yet): of the first token, without prompt_logprobs, before the first event, and
- * of a request that failed or was canceled. */
+/* Of token i of the prompt: what the model gave it behind those before it. `offset` is 0. The
+ * lists are the request's. False: there is none (yet): of the first token, without
+ * prompt_logprobs, before the first event, and of a request that failed or was canceled. */
 OSP_API bool osp_request_prompt_logprob(const struct osp_request *request, size_t i,
                                         struct osp_logprob *out);
 /* What it has used up to the event that was heard last. */

@@ -84,21 +84,21 @@ struct osp_kernel_use {
     int n_calls;                       /* a step */
     int grid[3], block[3], shared_bytes;
 };
-/* Kernels of the steps that a model has run, while it has no engine. OSP_EDEVICE: they are not what was asked
- * for by name; OSP_EUNSUPPORTED: the device keeps no steps. */
+/* Kernels of the steps that a model has run, while it has no engine. OSP_EDEVICE: they are not
+ * what was asked for by name; OSP_EUNSUPPORTED: the device keeps no steps. */
 OSP_API enum osp_status osp_model_kernels(const struct osp_model *model, struct osp_kernel_use *out,
                                           int n_max, int *n);
 
-/* What a model's device does at most, measured, while the model has no engine. OSP_EUNSUPPORTED: it computes
- * with the host's threads. */
+/* What a model's device does at most, measured, while the model has no engine. OSP_EUNSUPPORTED:
+ * it computes with the host's threads. */
 struct osp_device_peaks {
     double read_bytes_per_s, flops_per_s;
     const char *flops_name; /* "mma.sync bf16" */
 };
 OSP_API enum osp_status osp_model_peaks(struct osp_model *model, struct osp_device_peaks *out);
 
-/* The device that these options name: what it is, and which kernels its stages use and why, line by line.
- * Only the options about devices count. */
+/* The device that these options name: what it is, and which kernels its stages use and why, line
+ * by line. Only the options about devices count. */
 typedef void osp_describe_fn(void *ctx, const char *key, const char *text);
 OSP_API enum osp_status osp_device_describe(const struct osp_model_options *opt,
                                             osp_describe_fn *put, void *ctx);
@@ -113,8 +113,9 @@ struct osp_stage_check {
 OSP_API enum osp_status osp_device_check(const struct osp_model_options *opt,
                                          struct osp_stage_check *out, int n_max, int *n);
 
-/* The mean number of distinct experts that n tokens of a random text choose in a layer, and what it would be if
- * every choice were as likely. For a model with enforce_eager and no engine, whose steps hold n tokens. */
+/* The mean number of distinct experts that n tokens of a random text choose in a layer, and what
+ * it would be if every choice were as likely. For a model with enforce_eager and no engine,
+ * whose steps hold n tokens. */
 OSP_API enum osp_status osp_model_routing(struct osp_model *model, int n_tokens, double *mean,
                                           double *uniform);
 

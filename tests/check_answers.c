@@ -1,16 +1,19 @@
-/* Whatever a model writes, its client gets an answer: the malformed forms of docs/harmony.md, and random and mutated
- * token streams (harmony_streams.h), through all that turns tokens into HTTP replies: a request's events and both
- * forms of a reply's JSON.
+/* Whatever a model writes, its client gets an answer: the malformed forms of docs/harmony.md,
+ * and random and mutated token streams (harmony_streams.h), through all that turns tokens into
+ * HTTP replies: a request's events and both forms of a reply's JSON.
  *
  *   check_answers [N] [FIRST]   the table, then N streams (200,000) from number FIRST (0) on, on all CPUs;
  *                               CHECK_QUICK=1: 20,000
  *
- * Of each stream, and of each row cut off behind any of its tokens: the reader ends, messages begin and end in pairs, deltas are whole characters, every byte that
- * was written inside of content comes out in order; no event is an error, and no reply too large; reasoning, content,
- * calls and arguments are what the messages say, cut at the stop string that is complete first; the whole reply says
- * the same as the streamed one, however many tokens come between two looks; the finish reason and the tokens told are
- * right. Some are sent back by their client: they come to the prompt as the tokens that were written if they are
- * well-formed, else from their text, and no prompt has a control token but those of whole messages. Offered functions stay, stop strings differ from stream to stream. A failure names the stream's number. */
+ * Of each stream, and of each row cut off behind any of its tokens: the reader ends, messages
+ * begin and end in pairs, deltas are whole characters, every byte that was written inside of
+ * content comes out in order; no event is an error, and no reply too large; reasoning, content,
+ * calls and arguments are what the messages say, cut at the stop string that is complete first;
+ * the whole reply says the same as the streamed one, however many tokens come between two looks;
+ * the finish reason and the tokens told are right. Some are sent back by their client: they come
+ * to the prompt as the tokens that were written if they are well-formed, else from their text,
+ * and no prompt has a control token but those of whole messages. Offered functions stay, stop
+ * strings differ from stream to stream. A failure names the stream's number. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,15 +1,16 @@
-/* The stage harness: every stage of a device, alone, over shapes at the edges of tiles, pages and
- * windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b. Prints the
- * largest error of each stage, and its GB/s and Gflop/s as the device counts them, with the share of
- * what reading memory alone reaches in the same run. Fails when an error passes the limit. All levels
- * of the CPU's kernels that this machine has, or one. Of a device with memory of its own, the stage's
- * tensors are brought there, poison included, and back; its draws are held against the CPU's.
+/* The stage harness: every stage of a device, alone, over shapes at the edges of tiles, pages
+ * and windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b.
+ * Prints the largest error of each stage, and its GB/s and Gflop/s as the device counts them,
+ * with the share of what reading memory alone reaches in the same run. Fails when an error
+ * passes the limit. All levels of the CPU's kernels that this machine has, or one. Of a device
+ * with memory of its own, the stage's tensors are brought there, poison included, and back; its
+ * draws are held against the CPU's.
  *
  *     check_backend [DEVICE [N_THREADS [LEVEL [STAGE]]]]     default: cpu, 2, all, all; on cuda LEVEL may be
  *                                                            mxfp8: prompts' rows with MXFP4 weights
  *
- * CHECK_UNTIMED in the environment leaves the timing out; CHECK_QUICK too, and most numbers of rows: for builds
- * with sanitizers, and for those of a card. */
+ * CHECK_UNTIMED in the environment leaves the timing out; CHECK_QUICK too, and most numbers of
+ * rows: for builds with sanitizers, and for those of a card. */
 #include <stdio.h>
 #include <string.h>
 

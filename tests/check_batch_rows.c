@@ -1,9 +1,10 @@
-/* That the bits of a generated row do not depend on how many rows are beside it: sequences whose pages hold
- * the same random keys and values go on by one token, one by one, and then together in steps of many sizes,
- * told, recorded and replayed, with rows of a prompt behind them and without. Every logit must be the same, those of
- * the prompt's last row as when it is alone, too.
- * And where the device runs ahead: sequences that draw step by step, told of each token, and then with steps that
- * begin while the one before runs and take its tokens on the device. Every token and log-probability must be the same.
+/* That the bits of a generated row do not depend on how many rows are beside it: sequences whose
+ * pages hold the same random keys and values go on by one token, one by one, and then together
+ * in steps of many sizes, told, recorded and replayed, with rows of a prompt behind them and
+ * without. Every logit must be the same, those of the prompt's last row as when it is alone,
+ * too. And where the device runs ahead: sequences that draw step by step, told of each token,
+ * and then with steps that begin while the one before runs and take its tokens on the device.
+ * Every token and log-probability must be the same.
  *
  *     check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
  *                                                             osprey-nano, all, 200 tokens
@@ -46,7 +47,8 @@ static int pages_each(void)
 
 /* ---- the model ---- */
 
-/* Numbers of BF16, or scales of F8, from 0.25 to 0.5, both signs; as codes of F8 they are of all sizes up to 1.875. */
+/* Numbers of BF16, or scales of F8, from 0.25 to 0.5, both signs; as codes of F8 they are of all
+ * sizes up to 1.875. */
 static void fill_pages(struct model *m)
 {
     const unsigned mask = kv_dtype() == DTYPE_F8 ? 0x803F : 0x807F; /* no code is NaN */
@@ -91,7 +93,8 @@ static void set_phases(struct batch *b, int n, enum phase phase)
         ((int32_t *)BATCH_PHASES(b))[row] = (int32_t)phase;
 }
 
-/* Generated rows of n sequences from `first` on at position `context`, and perhaps a prompt of one more. */
+/* Generated rows of n sequences from `first` on at position `context`, and perhaps a prompt of
+ * one more. */
 static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
 {
     const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();
@@ -151,7 +154,8 @@ static bool are_finite(const float *logits, int vocab)
 
 /* ---- the check ---- */
 
-/* Runs the batch; out gets a hash of each sample's logits. Gives how many samples have logits that are not finite. */
+/* Runs the batch; out gets a hash of each sample's logits. Gives how many samples have logits
+ * that are not finite. */
 static int hash_samples(struct model *m, const struct batch *b, float *logits, uint64_t *out)
 {
     const int vocab = model_config(m)->vocab_size;
@@ -237,8 +241,8 @@ static int row_of(int s, int n, int k)
     return k % 2 == 0 ? s : n - 1 - s;
 }
 
-/* Step k of n sequences, as `last` tells or as the step before draws. Positions come again after PREFILL_ROWS steps,
- * for as far reach the pages. */
+/* Step k of n sequences, as `last` tells or as the step before draws. Positions come again after
+ * PREFILL_ROWS steps, for as far reach the pages. */
 static struct batch *batch_at_step(int n, int k, int vocab, const int32_t *last)
 {
     struct batch *b = batch_of(0, n, 0, vocab);
@@ -393,7 +397,8 @@ static bool read_rows(struct timed_rows *out, const char *words)
     return *end == '\0' && out->n >= 1 && out->n <= SEQS_MAX && out->n_prompt >= 0;
 }
 
-/* The words behind "time" or "generated": what the model has to have room for; false: they mean nothing. */
+/* The words behind "time" or "generated": what the model has to have room for; false: they mean
+ * nothing. */
 static bool need_rows(int n, char **words)
 {
     struct timed_rows r;

@@ -1,6 +1,7 @@
-/* Answers with calls, held over the published vocabulary: that what gpt-oss writes is allowed, token by token, in both
- * orders of a call's header, and what each token costs (hearing it and making the mask for the next). Fails above a
- * median of 50 us or 1 ms at 99.9 %, unless CHECK_UNTIMED is set.
+/* Answers with calls, held over the published vocabulary: that what gpt-oss writes is allowed,
+ * token by token, in both orders of a call's header, and what each token costs (hearing it and
+ * making the mask for the next). Fails above a median of 50 us or 1 ms at 99.9 %, unless
+ * CHECK_UNTIMED is set.
  *
  *   check_calls [TOKENIZER] */
 #include <stdio.h>

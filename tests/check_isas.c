@@ -1,17 +1,18 @@
-/* What the faster levels of the CPU's kernels cost in quality: the bundled model at each level that this
- * machine has, and on a CUDA card where there is one, against level "ref" with keys and values in f32, with
- * each type of KV cache, over paragraphs and conversations (texts.h). Every position counts. Prints the
- * Kullback-Leibler divergence of the next token's distribution (mean, 99th percentile and largest, in nats)
- * and the share of positions with the same most likely token. Where a layer's router is at a tie, rounding of
- * any size decides between two experts: prints at how many positions the level chose others than the oracle,
- * how near to a tie the oracle was there, and how much of the mean is theirs. Fails when a limit is passed,
- * or when a level gives other bits on other threads or in other chunks.
+/* What the faster levels of the CPU's kernels cost in quality: the bundled model at each level
+ * that this machine has, and on a CUDA card where there is one, against level "ref" with keys
+ * and values in f32, with each type of KV cache, over paragraphs and conversations (texts.h).
+ * Every position counts. Prints the Kullback-Leibler divergence of the next token's distribution
+ * (mean, 99th percentile and largest, in nats) and the share of positions with the same most
+ * likely token. Where a layer's router is at a tie, rounding of any size decides between two
+ * experts: prints at how many positions the level chose others than the oracle, how near to a
+ * tie the oracle was there, and how much of the mean is theirs. Fails when a limit is passed, or
+ * when a level gives other bits on other threads or in other chunks.
  *
  *     check_isas [LEVEL ...]     default: all; "cuda" is the card
  *
- * CHECK_QUICK in the environment, for builds with sanitizers: the beginnings of two paragraphs. There one position
- * can be more than the limit of the mean, which is therefore ten times as wide; nor does the share of the same
- * most likely token say much. */
+ * CHECK_QUICK in the environment, for builds with sanitizers: the beginnings of two paragraphs.
+ * There one position can be more than the limit of the mean, which is therefore ten times as
+ * wide; nor does the share of the same most likely token say much. */
 #include "cpu/kernels/kernels.h"
 #include "routers.h"
 #include "texts.h"
@@ -25,8 +26,8 @@ enum {
 
 static const double QUICK_SAME = 0.05;
 
-/* What a type of KV cache may cost, the level's kernels included. A card's kernels round less than the CPU's:
- * 99.8 % were measured. */
+/* What a type of KV cache may cost, the level's kernels included. A card's kernels round less
+ * than the CPU's: 99.8 % were measured. */
 static const struct kv_type {
     enum dtype dtype;
     double kl_mean_max, kl_max, same_top_min, gpu_same_top_min;
@@ -245,7 +246,8 @@ static bool has_type(const char *isa, enum dtype kv)
            !(kv == DTYPE_I16 && strcmp(isa, CUDA) == 0);
 }
 
-/* Gives the number of failures. Of the oracle the cache's rounding alone is left, for which few texts do. */
+/* Gives the number of failures. Of the oracle the cache's rounding alone is left, for which few
+ * texts do. */
 static int check_isa(const char *isa, const float *want)
 {
     const bool is_ref = strcmp(isa, "ref") == 0;

@@ -1,13 +1,15 @@
-/* The end of the context: the last 256 rows of a sequence that ends at position 131071, with the heads of
- * gpt-oss (64 queries, 8 keys and values, width 64) over seeded random pages, against sums in double. Every
- * row is held in two of its heads, which differ from row to row; as prompt and as generated rows, with and
- * without a window. The rows again in other chunks must have the same bits. Then the stage before it: queries
- * and keys rotated by gpt-oss's frequencies at those positions.
+/* The end of the context: the last 256 rows of a sequence that ends at position 131071, with the
+ * heads of gpt-oss (64 queries, 8 keys and values, width 64) over seeded random pages, against
+ * sums in double. Every row is held in two of its heads, which differ from row to row; as prompt
+ * and as generated rows, with and without a window. The rows again in other chunks must have the
+ * same bits. Then the stage before it: queries and keys rotated by gpt-oss's frequencies at
+ * those positions.
  *
  *     check_long_context [DEVICE [N_THREADS]]     default: cpu, 2: whose own attention would take a minute, so without a
  *                                        card it holds 16 rows in place of 256
  *
- * CHECK_QUICK in the environment, for builds with sanitizers: the sequence ends at position 8191. */
+ * CHECK_QUICK in the environment, for builds with sanitizers: the sequence ends at position
+ * 8191. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +31,8 @@ enum {
     HEADS_CHECKED = 2
 };
 
-/* Of 1 + |value|. Prompt rows on a card have queries and weights of bf16: the queries are rounded here too. */
+/* Of 1 + |value|. Prompt rows on a card have queries and weights of bf16: the queries are
+ * rounded here too. */
 static const double ERROR_MAX = 2e-5, ROUNDED_ERROR_MAX = 4e-3;
 
 static const struct backend_ops *ops;

@@ -1,4 +1,5 @@
-/* Token masks over the published vocabulary: what they cost, and whether what is drawn from them is right.
+/* Token masks over the published vocabulary: what they cost, and whether what is drawn from them
+ * is right.
  *
  *   check_masks [TOKENIZER]          walks over built-in schemas; every answer must be complete JSON, and the
  *                                    masks' costs must stay below the limits unless CHECK_UNTIMED is set
@@ -185,7 +186,8 @@ static bool walk(struct bench *b, struct grammar *g, struct buf *text)
     return n < WALK_TOKENS_MAX;
 }
 
-/* Whether a text can be drawn, in the tokens that the tokenizer makes of it; each must be in its mask. */
+/* Whether a text can be drawn, in the tokens that the tokenizer makes of it; each must be in its
+ * mask. */
 static bool fits(struct bench *b, struct grammar *g, const char *text, size_t n_bytes)
 {
     struct constraint *c = new_constraint(b, g);

@@ -1,9 +1,8 @@
-/* What the worker pool costs: a loop that all threads take part in while the workers spin, and after they
- * have gone to sleep, the
- * processor time of a pool that has nothing to do, and how late another thread of the process runs
- * while all CPUs work. Free and bound to cores, with 1, 2, 4... threads up to the CPUs. Fails when an
- * idle pool uses more than a hundredth of a CPU; the times are only printed, for others may be using
- * the machine. */
+/* What the worker pool costs: a loop that all threads take part in while the workers spin, and
+ * after they have gone to sleep, the processor time of a pool that has nothing to do, and how
+ * late another thread of the process runs while all CPUs work. Free and bound to cores, with 1,
+ * 2, 4... threads up to the CPUs. Fails when an idle pool uses more than a hundredth of a CPU;
+ * the times are only printed, for others may be using the machine. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>

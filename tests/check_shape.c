@@ -1,8 +1,9 @@
-/* What a device's arithmetic costs in the sizes of the published models: a few layers of a shape with
- * generated weights, on the device and at the CPU's level "ref" in float32, over one text of random tokens.
- * Prints the Kullback-Leibler divergence of the next token's distribution (mean and 99th percentile, in
- * nats) and the share of positions with the same most likely token; fails when they pass the limits. A card
- * makes its weights itself: first one of each kind is held against what it packs of the host's.
+/* What a device's arithmetic costs in the sizes of the published models: a few layers of a shape
+ * with generated weights, on the device and at the CPU's level "ref" in float32, over one text
+ * of random tokens. Prints the Kullback-Leibler divergence of the next token's distribution
+ * (mean and 99th percentile, in nats) and the share of positions with the same most likely
+ * token; fails when they pass the limits. A card makes its weights itself: first one of each
+ * kind is held against what it packs of the host's.
  *
  *     check_shape [DEVICE [SHAPE [LAYERS [TOKENS]]]]     default: the card if there is one, else the CPU;
  *                                                        osprey-nano, 2, 200 */

@@ -1,6 +1,7 @@
-/* The tokenizer on hostile text, timed: without arguments it encodes texts of 1 MiB that would be slow
- * if any part of it took more than n log n. Also the tokenizer as a filter, for comparisons with other
- * implementations (tests/text). Records on standard input and output are a little-endian 32-bit count, then the items.
+/* The tokenizer on hostile text, timed: without arguments it encodes texts of 1 MiB that would
+ * be slow if any part of it took more than n log n. Also the tokenizer as a filter, for
+ * comparisons with other implementations (tests/text). Records on standard input and output are
+ * a little-endian 32-bit count, then the items.
  *
  *   check_tokenizer VOCABULARY ids        bytes in, 32-bit ids out, as ordinary text
  *   check_tokenizer VOCABULARY specials   the same with control tokens recognised
@@ -58,7 +59,8 @@ static enum osp_status write_record(const void *items, size_t n, size_t item_byt
     return OSP_OK;
 }
 
-/* Record -> well-formed text, through detok, in parts whose lengths come from the record's number. */
+/* Record -> well-formed text, through detok, in parts whose lengths come from the record's
+ * number. */
 static enum osp_status clean_record(struct filter *f)
 {
     struct detok d;

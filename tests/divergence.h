@@ -1,5 +1,5 @@
-/* How far predictions of the next token are from the oracle's: for the programs that hold logits against
- * others. Sums are in double. */
+/* How far predictions of the next token are from the oracle's: for the programs that hold logits
+ * against others. Sums are in double. */
 #ifndef DIVERGENCE_H
 #define DIVERGENCE_H
 

@@ -1,5 +1,6 @@
-/* Token streams that a model could write: random ones, and well-formed or known malformed completions with some
- * tokens dropped, doubled, swapped, replaced or joined. Stream i is the same everywhere. */
+/* Token streams that a model could write: random ones, and well-formed or known malformed
+ * completions with some tokens dropped, doubled, swapped, replaced or joined. Stream i is the
+ * same everywhere. */
 #ifndef HARMONY_STREAMS_H
 #define HARMONY_STREAMS_H
 
@@ -162,7 +163,8 @@ static inline void mutate(struct dice *d, const struct stock *s, struct ids *v)
     }
 }
 
-/* A completion, at times the beginning of one and the end of another, with a few changes, and cut. */
+/* A completion, at times the beginning of one and the end of another, with a few changes, and
+ * cut. */
 static inline void mutated_stream(struct dice *d, const struct stock *s, struct ids *out)
 {
     const struct ids *m = &s->model[roll(d, 2) * roll(d, COUNT(stream_models))];

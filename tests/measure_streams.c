@@ -1,8 +1,9 @@
-/* How near the CPU's kernels come to the memory: one thread goes over 150 MB of weights in slices of
- * 390 KB, each time one slice that is only read, one of packed MXFP4 times one token, one of it fetched ahead,
- * one of bf16 times one token, all far apart. On a busy machine most slices are disturbed, so the times printed
- * are those that 1, 10 and 50 per cent of the slices stay below. Then the products of many tokens
- * with weights in the cache. It is built with the tests and run by hand.
+/* How near the CPU's kernels come to the memory: one thread goes over 150 MB of weights in
+ * slices of 390 KB, each time one slice that is only read, one of packed MXFP4 times one token,
+ * one of it fetched ahead, one of bf16 times one token, all far apart. On a busy machine most
+ * slices are disturbed, so the times printed are those that 1, 10 and 50 per cent of the slices
+ * stay below. Then the products of many tokens with weights in the cache. It is built with the
+ * tests and run by hand.
  *
  *     measure_streams    all levels that this machine has */
 #include <stdio.h>
@@ -59,7 +60,8 @@ static void read_slice(struct bench *b, const char *data)
     b->sum += s0[0] + s0[1];
 }
 
-/* As cpu/matmul/mxfp4_bf16.c: some tokens after the others, four groups at once where these are few. */
+/* As cpu/matmul/mxfp4_bf16.c: some tokens after the others, four groups at once where these are
+ * few. */
 static void permuted_groups(struct bench *b, const char *group, int n_groups, int n_x)
 {
     const int n_most = n_x <= 4 ? 4 : 1;

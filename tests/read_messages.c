@@ -1,6 +1,7 @@
-/* The Harmony reader as a filter, for comparisons with other implementations (tests/text): records on standard
- * input are a little-endian 32-bit count, then so many 32-bit ids of a completion. For each record a line of JSON:
- * a list of messages, each [part, role, channel, recipient, content type, content, terminator].
+/* The Harmony reader as a filter, for comparisons with other implementations (tests/text):
+ * records on standard input are a little-endian 32-bit count, then so many 32-bit ids of a
+ * completion. For each record a line of JSON: a list of messages, each [part, role, channel,
+ * recipient, content type, content, terminator].
  *
  *   read_messages VOCABULARY [FUNCTION...]   functions that are on offer */
 #include <jansson.h>

@@ -1,5 +1,6 @@
-/* What the routers of a model do at each position: which experts they choose, and how near that is to a tie.
- * Watches the steps of one model on the CPU at a time, whose stages it leaves as they are. */
+/* What the routers of a model do at each position: which experts they choose, and how near that
+ * is to a tie. Watches the steps of one model on the CPU at a time, whose stages it leaves as
+ * they are. */
 #ifndef ROUTERS_H
 #define ROUTERS_H
 

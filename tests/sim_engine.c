@@ -1,5 +1,5 @@
-/* Simulates the engine (tests/sim/sim.h) in many small worlds, and checks after every turn what must hold. A
- * violation names its schedule and the command that plays it again.
+/* Simulates the engine (tests/sim/sim.h) in many small worlds, and checks after every turn what
+ * must hold. A violation names its schedule and the command that plays it again.
  *
  *     sim_engine [schedules [first seed]]
  *

@@ -1,6 +1,6 @@
-/* Plays token sequences through a model, for tests: pages, batches in any chunks, and all that comes
- * out. Every sequence owns its pages; they are handed out scattered, so that an order by number can
- * not hide a mistake. */
+/* Plays token sequences through a model, for tests: pages, batches in any chunks, and all that
+ * comes out. Every sequence owns its pages; they are handed out scattered, so that an order by
+ * number can not hide a mistake. */
 #ifndef STEPS_H
 #define STEPS_H
 

@@ -1,7 +1,7 @@
-/* Texts to compare predictions over: the paragraphs of `osprey eval quality`, which are far from what the
- * bundled model was trained on, and conversations as it usually sees them: prompts of its eval.jsonl, some of
- * each ability, with answers that it draws at temperature 1. From a model at level "ref" they are the same on
- * every machine. */
+/* Texts to compare predictions over: the paragraphs of `osprey eval quality`, which are far from
+ * what the bundled model was trained on, and conversations as it usually sees them: prompts of
+ * its eval.jsonl, some of each ability, with answers that it draws at temperature 1. From a
+ * model at level "ref" they are the same on every machine. */
 #ifndef TEXTS_H
 #define TEXTS_H
 

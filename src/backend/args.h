@@ -1,6 +1,7 @@
-/* Argument structs of the stages, shared by C11 and CUDA. Bound once when weights are loaded: the
- * tensors of activations have room for rows_max rows, and the batch of the step says how many count.
- * A tensor marked "room for" is work space whose contents mean nothing outside the stage.
+/* Argument structs of the stages, shared by C11 and CUDA. Bound once when weights are loaded:
+ * the tensors of activations have room for rows_max rows, and the batch of the step says how
+ * many count. A tensor marked "room for" is work space whose contents mean nothing outside the
+ * stage.
  *
  * Letters: T rows, S sequences, R logit rows, C model width, H query heads, K key/value heads,
  * D head width, E experts, A active experts, F expert width, V vocabulary, P tokens a page. */
@@ -87,9 +88,9 @@ struct sample_args {
     struct tensor tokens; /* (R) i32: out; negative: an enum sample_failure */
     struct tensor
         logprobs; /* (R) f32: out, ln of softmax(logits) at the drawn token, of the row as it came */
-    /* (R, TOP_LOGPROBS_MAX) i32 and f32: out, the n_top likeliest valid ids of rows that ask for them, by falling
-     * logit, ties to the lower id, of the row as it came; behind the last there is, -1 and NaN. Data NULL: no
-     * row asks. */
+    /* (R, TOP_LOGPROBS_MAX) i32 and f32: out, the n_top likeliest valid ids of rows that ask for
+     * them, by falling logit, ties to the lower id, of the row as it came; behind the last there
+     * is, -1 and NaN. Data NULL: no row asks. */
     struct tensor top_tokens, top_logprobs;
     struct tensor
         logits;  /* (R, V) f32; rows with penalties, biases or a mask may be changed in place */

@@ -32,18 +32,18 @@ struct device_info {
     char name[128];
     int n_threads;        /* of the host that compute; 0 = the device does all */
     int64_t memory_bytes; /* of the device; 0 = unknown */
-    /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes for the
-     * same weights. NULL: it makes none there. */
+    /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes
+     * for the same weights. NULL: it makes none there. */
     const char *pack_layout;
     /* step_end() returns before the step has run, so that the host has time until step_wait(). */
     bool runs_async;
-    /* And a step may begin while one step before it is under way, whose draws can be its tokens; sampled() tells what
-     * came of each. */
+    /* And a step may begin while one step before it is under way, whose draws can be its tokens;
+     * sampled() tells what came of each. */
     bool runs_pipelined;
 };
 
-/* What came of a step, in the host's memory, and its time by the device's clock: the device had everything of the
- * step at begin_ns, and all its results at end_ns. */
+/* What came of a step, in the host's memory, and its time by the device's clock: the device had
+ * everything of the step at begin_ns, and all its results at end_ns. */
 struct sampled {
     const int32_t *tokens;
     const float *logprobs; /* (R) each, */
@@ -79,7 +79,8 @@ struct step_shape {
 
 enum step { STEP_RECORD, STEP_REPLAY };
 
-/* What a stage did so far, for the table of time and share: the backend counts, never the caller. */
+/* What a stage did so far, for the table of time and share: the backend counts, never the
+ * caller. */
 struct stage_cost {
     const char *stage;
     int64_t n_calls;
@@ -111,33 +112,36 @@ struct backend_ops {
     enum osp_status (*read)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     /* Puts a weight where the device wants it. The host tensor outlives the backend, so a device
-     * that shares the host's memory may keep pointing at it. It may be one that pack() made earlier and
-     * that was kept in a file. */
+     * that shares the host's memory may keep pointing at it. It may be one that pack() made
+     * earlier and that was kept in a file. */
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
-    /* Makes what pack() would make of a host's tensor with these values; the data of `host` is not read.
-     * Only for devices with memory of their own. */
+    /* Makes what pack() would make of a host's tensor with these values; the data of `host` is
+     * not read. Only for devices with memory of their own. */
     enum osp_status (*fill_random)(struct backend *be, struct tensor *out,
                                    const struct tensor *host, const struct random_weight *values);
     /* Bytes that pack() makes of it; 0 = it points to the host's. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
-    /* The type of KV pages: *out is DTYPE_NONE and becomes what suits a device opened so; or it is
-     * DTYPE_F32, DTYPE_BF16, DTYPE_F8 or DTYPE_I16 and stays. OSP_EINVAL: the device has not that type. */
+    /* The type of KV pages: *out is DTYPE_NONE and becomes what suits a device opened so; or it
+     * is DTYPE_F32, DTYPE_BF16, DTYPE_F8 or DTYPE_I16 and stays. OSP_EINVAL: the device has not
+     * that type. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*memory)(struct device_memory *out);
     /* What steps need of the device's memory besides activations and pages, at most. */
     int64_t (*step_bytes)(const struct step_shape *shape);
-    /* Ends the loading of weights and takes all that: no later step of a shape that is not larger asks for
-     * more. May be left out, but then any step can fail with OSP_ENOMEM. */
+    /* Ends the loading of weights and takes all that: no later step of a shape that is not
+     * larger asks for more. May be left out, but then any step can fail with OSP_ENOMEM. */
     enum osp_status (*step_reserve)(struct backend *be, const struct step_shape *shape);
-    /* *b is read until step_end() returns. Between step_end() and step_wait() nothing else is called, but for one
-     * more step_begin() and step_end() of a device that runs ahead, whose steps are then waited for in order. */
+    /* *b is read until step_end() returns. Between step_end() and step_wait() nothing else is
+     * called, but for one more step_begin() and step_end() of a device that runs ahead, whose
+     * steps are then waited for in order. */
     enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
     enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
-    /* Whether that step has ended, or the device has failed; waits for nothing. Only of devices that run ahead. */
+    /* Whether that step has ended, or the device has failed; waits for nothing. Only of devices
+     * that run ahead. */
     bool (*step_has_ended)(struct backend *be, uint64_t ticket);
-    /* Of the step that was last waited for, until the next but one has begun. Only of devices that run ahead; of all
-     * others the tensors of its sample stage are read. */
+    /* Of the step that was last waited for, until the next but one has begun. Only of devices
+     * that run ahead; of all others the tensors of its sample stage are read. */
     enum osp_status (*sampled)(struct backend *be, struct sampled *out);
     enum osp_status (*embed_rmsnorm)(struct backend *be, const struct embed_rmsnorm_args *a);
     enum osp_status (*attn_qkv)(struct backend *be, const struct attn_qkv_args *a);
@@ -150,18 +154,19 @@ struct backend_ops {
     enum osp_status (*sample)(struct backend *be, const struct sample_args *a);
     /* The device, and the kernels that its stages use and why, line by line. */
     void (*describe)(const struct backend *be, describe_fn *put, void *ctx);
-    /* Kernels of the steps so far, steps in turn. OSP_EDEVICE: they are not those that were asked for.
-     * OSP_EUNSUPPORTED: the device keeps no steps. */
+    /* Kernels of the steps so far, steps in turn. OSP_EDEVICE: they are not those that were
+     * asked for. OSP_EUNSUPPORTED: the device keeps no steps. */
     enum osp_status (*kernels)(const struct backend *be, struct kernel_use *out, int n_max, int *n);
-    /* What the device does at most, measured between steps. OSP_EUNSUPPORTED: it computes with the host's
-     * threads, which base/probe.h measures. */
+    /* What the device does at most, measured between steps. OSP_EUNSUPPORTED: it computes with
+     * the host's threads, which base/probe.h measures. */
     enum osp_status (*probe)(struct backend *be, struct probe *out);
     /* Costs since open, one a stage; gives the number of entries (at most n_max). */
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };
 
-/* The backend of that name ("cpu", "cuda", or "auto", which NULL means too: cuda where it can run, else cpu),
- * wrapped so that shapes are asserted once for every device; NULL with a failure message when there is none. */
+/* The backend of that name ("cpu", "cuda", or "auto", which NULL means too: cuda where it can
+ * run, else cpu), wrapped so that shapes are asserted once for every device; NULL with a failure
+ * message when there is none. */
 const struct backend_ops *backend_find(const char *name);
 
 extern const struct backend_ops cpu_backend_ops;

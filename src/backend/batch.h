@@ -1,13 +1,13 @@
 /* A batch: everything that one step needs, in one contiguous block of bytes, without pointers: one
  * copy to the device, one broadcast to the other ranks, one blob to replay in a test.
  *
- * Letters: T tokens (rows), S sequences, R rows that need logits, P tokens a page.
- * Rows of one sequence are adjacent and in order of position. Generated rows come before those of prompts.
+ * Letters: T tokens (rows), S sequences, R rows that need logits, P tokens a page. Rows of one
+ * sequence are adjacent and in order of position. Generated rows come before those of prompts.
  *
- * Pages come in two groups, each with its own pool: GROUP_FULL for layers that see every position,
- * GROUP_WINDOW for sliding-window layers, which keep only the pages that the window still touches.
- * A sequence's table in a group is `n_pages` page numbers starting with the page that holds position
- * first_page * P. Position p lives in table[p / P - first_page], slot p % P. */
+ * Pages come in two groups, each with its own pool: GROUP_FULL for layers that see every
+ * position, GROUP_WINDOW for sliding-window layers, which keep only the pages that the window
+ * still touches. A sequence's table in a group is `n_pages` page numbers starting with the page
+ * that holds position first_page * P. Position p lives in table[p / P - first_page], slot p % P. */
 #ifndef BACKEND_BATCH_H
 #define BACKEND_BATCH_H
 
@@ -55,9 +55,9 @@ struct batch_bias {
     float bias;
 };
 
-/* One row of logits and how to draw from it. What is drawn from is the row after, in this order: penalties of
- * the ids in seen[], biases, the mask (logits of ids that it lacks become -infinity), temperature, top_k,
- * top_p, min_p. A row without any of them has zeros there. */
+/* One row of logits and how to draw from it. What is drawn from is the row after, in this order:
+ * penalties of the ids in seen[], biases, the mask (logits of ids that it lacks become
+ * -infinity), temperature, top_k, top_p, min_p. A row without any of them has zeros there. */
 struct batch_sample {
     int32_t row;       /* which of the T rows */
     int32_t top_k;     /* 0 = off */
@@ -89,8 +89,8 @@ struct batch {
     int32_t offset_masks;     /* uint32_t[n_mask_words] */
 };
 
-/* In place of a token's id: the token that sample i of the step before draws, taken there by a device that runs
- * ahead (backend.h); a draw that fails gives id 0. */
+/* In place of a token's id: the token that sample i of the step before draws, taken there by a
+ * device that runs ahead (backend.h); a draw that fails gives id 0. */
 static inline HOST_DEVICE int32_t batch_token_sampled(int i)
 {
     return -1 - i;

@@ -1,5 +1,5 @@
-/* Assertions of batch and shapes, in front of every device. What they hold is the contract of args.h
- * and batch.h; a breach is a bug of osprey, never of its input. */
+/* Assertions of batch and shapes, in front of every device. What they hold is the contract of
+ * args.h and batch.h; a breach is a bug of osprey, never of its input. */
 #include "backend/checked.h"
 
 #include <assert.h>

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <strings.h>
 
-/* NULL or "auto": the device's choice. open() refuses what the device does not have, and names what it has. */
+/* NULL or "auto": the device's choice. open() refuses what the device does not have, and names
+ * what it has. */
 struct kernel_options {
     const char *mxfp4_backend, *attention_backend, *moe_tile;
 };

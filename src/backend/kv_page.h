@@ -1,19 +1,20 @@
-/* How the bytes of a KV page lie. The cache of a layer is a tensor of shape (pages, 2, K, P, D); a page
- * holds for each of its K heads a side of keys, then for each a side of values; in I16 a head's two sides
- * follow each other, which saves a CPU some walks through tables of pages. A side is made of
- * words of 32 bits with n = 1 (F32), 2 (BF16, I16) or 4 (F8) elements each, the first in the lowest
- * bits:
+/* How the bytes of a KV page lie. The cache of a layer is a tensor of shape (pages, 2, K, P, D);
+ * a page holds for each of its K heads a side of keys, then for each a side of values; in I16 a
+ * head's two sides follow each other, which saves a CPU some walks through tables of pages. A
+ * side is made of words of 32 bits with n = 1 (F32), 2 (BF16, I16) or 4 (F8) elements each, the
+ * first in the lowest bits:
  *
  *     keys:   word [slot / 16][d / n][slot % 16], W / n rows a tile
  *     values: word [d / 16][slot / n][d % 16], P / n rows a tile
  *
- * with W = D rounded up to a multiple of 16. A row of a tile is a cache line, and a tile is read from one
- * end to the other. Whatever the type, a vector of words holds as many slots of keys, or as many columns
- * of values, as it has lanes. F8 (E4M3) and I16 have a float32 scale for each slot behind the words: an
- * element is its code's value times the scale. Codes are never NaN: a slot that has one has the scale NaN.
- * Codes of I16 are integers: of keys below 2^15, the root of a slot's sum of squares KV_I16_NORM at most;
- * of values KV_I16_VALUE_MAX at most. So integers of 32 bits hold the sums of attention.
- * Slots that nobody wrote, and columns from D on, may hold anything. */
+ * with W = D rounded up to a multiple of 16. A row of a tile is a cache line, and a tile is read
+ * from one end to the other. Whatever the type, a vector of words holds as many slots of keys,
+ * or as many columns of values, as it has lanes. F8 (E4M3) and I16 have a float32 scale for each
+ * slot behind the words: an element is its code's value times the scale. Codes are never NaN: a
+ * slot that has one has the scale NaN. Codes of I16 are integers: of keys below 2^15, the root
+ * of a slot's sum of squares KV_I16_NORM at most; of values KV_I16_VALUE_MAX at most. So
+ * integers of 32 bits hold the sums of attention. Slots that nobody wrote, and columns from D
+ * on, may hold anything. */
 #ifndef BACKEND_KV_PAGE_H
 #define BACKEND_KV_PAGE_H
 

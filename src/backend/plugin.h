@@ -1,6 +1,6 @@
-/* The contract between osprey and a device that is a plug-in: a shared object, loaded when the device is
- * asked for. It exports one symbol, a struct plugin, and is refused unless version and sizes are those
- * that the program was built with. */
+/* The contract between osprey and a device that is a plug-in: a shared object, loaded when the
+ * device is asked for. It exports one symbol, a struct plugin, and is refused unless version and
+ * sizes are those that the program was built with. */
 #ifndef BACKEND_PLUGIN_H
 #define BACKEND_PLUGIN_H
 
@@ -59,13 +59,14 @@ struct plugin {
     int32_t version;
     struct plugin_sizes sizes;
     const struct backend_ops *ops;
-    /* Called once, before anything else: fails when the machine has no such device, or none that this
-     * build has code for. */
+    /* Called once, before anything else: fails when the machine has no such device, or none that
+     * this build has code for. */
     enum osp_status (*start)(const struct plugin_host *host);
 };
 
-/* The plug-in of that device, loaded and started at the first call; later calls give the same answer.
- * OSP_ENOTFOUND: there is no file, the message names the paths; OSP_EDEVICE: it cannot run here. */
+/* The plug-in of that device, loaded and started at the first call; later calls give the same
+ * answer. OSP_ENOTFOUND: there is no file, the message names the paths; OSP_EDEVICE: it cannot
+ * run here. */
 CHECKED enum osp_status plugin_ops(const struct backend_ops **out, const char *device);
 
 #endif

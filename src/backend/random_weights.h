@@ -1,6 +1,7 @@
-/* Generated weights: what takes the place of a checkpoint where only speed or arithmetic is looked at.
- * Every value follows from its tensor's key and its place alone (splitmix64 over a counter), so that any
- * device makes any part of them, in any order, with the same bits as the host. */
+/* Generated weights: what takes the place of a checkpoint where only speed or arithmetic is
+ * looked at. Every value follows from its tensor's key and its place alone (splitmix64 over a
+ * counter), so that any device makes any part of them, in any order, with the same bits as the
+ * host. */
 #ifndef BACKEND_RANDOM_WEIGHTS_H
 #define BACKEND_RANDOM_WEIGHTS_H
 
@@ -60,7 +61,8 @@ static inline HOST_DEVICE uint32_t random_bf16(const struct random_fill *g, uint
     return (bits + 0x8000) >> 16;
 }
 
-/* Bytes 8 i to 8 i + 7 of the tensor, the first in the lowest bits; the last word may be longer than it. */
+/* Bytes 8 i to 8 i + 7 of the tensor, the first in the lowest bits; the last word may be longer
+ * than it. */
 static inline HOST_DEVICE uint64_t random_word(const struct random_fill *g, uint64_t i)
 {
     uint64_t word, other;

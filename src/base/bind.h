@@ -1,6 +1,7 @@
-/* Which CPUs each thread of a pool may run on. A thread is bound to a set, never to less than a core,
- * so that the kernel can still step aside for others; and only a pool that takes every core is bound
- * to single cores, so that two processes with some threads each do not stack on the same ones. */
+/* Which CPUs each thread of a pool may run on. A thread is bound to a set, never to less than a
+ * core, so that the kernel can still step aside for others; and only a pool that takes every
+ * core is bound to single cores, so that two processes with some threads each do not stack on
+ * the same ones. */
 #ifndef BASE_BIND_H
 #define BASE_BIND_H
 
@@ -35,8 +36,8 @@ struct bind {
 CHECKED enum osp_status bind_open(struct bind *out, int n_threads, const char *how);
 void bind_close(struct bind *b); /* accepts a zeroed one */
 
-/* Binds the calling thread as number `thread`; what cannot be done is left (a mask may shrink while we
- * run). Does nothing at BIND_NONE. */
+/* Binds the calling thread as number `thread`; what cannot be done is left (a mask may shrink
+ * while we run). Does nothing at BIND_NONE. */
 void bind_this_thread(const struct bind *b, int thread);
 
 /* The node of a thread, 0..n_nodes-1. */

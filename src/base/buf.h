@@ -1,5 +1,6 @@
-/* A growable byte buffer with a mandatory limit, always NUL-terminated behind its length, so that
- * it serves as text too. Appends beyond the limit fail and set `overflow`; nothing is written then. */
+/* A growable byte buffer with a mandatory limit, always NUL-terminated behind its length, so
+ * that it serves as text too. Appends beyond the limit fail and set `overflow`; nothing is
+ * written then. */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -27,7 +28,8 @@ bool buf_append(struct buf *b, const void *data, size_t n_bytes);
 bool buf_puts(struct buf *b, const char *s);
 bool buf_putc(struct buf *b, char c);
 bool buf_printf(struct buf *b, const char *format, ...) PRINTF_LIKE(2, 3);
-/* The failure of a buffer that has overflown: OSP_ELIMIT, or OSP_ENOMEM when it could have grown. */
+/* The failure of a buffer that has overflown: OSP_ELIMIT, or OSP_ENOMEM when it could have
+ * grown. */
 enum osp_status buf_failure(const struct buf *b, const char *what);
 const char *buf_text(const struct buf *b); /* "" when empty */
 char *buf_take(struct buf *b);             /* gives the caller the string to free(); empties b */

@@ -12,7 +12,8 @@ int cgroup_cpus(const char *root, const char *self_cgroup);
 /* n_cpus, or what the quota of this process's own group grants if that is less. */
 int cpus_within_quota(int n_cpus);
 
-/* The ids in the calling thread's affinity mask, rising, to free(); gives how many, at least one. */
+/* The ids in the calling thread's affinity mask, rising, to free(); gives how many, at least
+ * one. */
 int cpus_allowed(int **out);
 
 #endif

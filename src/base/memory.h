@@ -16,22 +16,25 @@ char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n_bytes);
 char *mem_printf(const char *format, ...) PRINTF_LIKE(1, 2); /* gives a string to free() */
 
-/* Zeroed n * size bytes into *out (a `T **`); OSP_ENOMEM names what was asked for. n = 0 is fine. */
+/* Zeroed n * size bytes into *out (a `T **`); OSP_ENOMEM names what was asked for. n = 0 is
+ * fine. */
 CHECKED enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char *what);
-/* Room in *items (a `T **`) for one more than the n that are there; it at least doubles, and *capacity
- * with it. What is new is not zeroed. mem_grow: or abort, for lists that stay small. */
+/* Room in *items (a `T **`) for one more than the n that are there; it at least doubles, and
+ * *capacity with it. What is new is not zeroed. mem_grow: or abort, for lists that stay small. */
 CHECKED enum osp_status mem_try_grow(void *items, size_t n, size_t *capacity, size_t item_bytes,
                                      const char *what);
 void mem_grow(void *items, size_t n, size_t *capacity, size_t item_bytes);
 /* As mem_try_array, aligned to 64 bytes and not zeroed (free() releases it too). */
 CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const char *what);
 
-/* Same for what stays for long and is read often: from 2 MiB on aligned to that, in huge pages where
- * the system has them. Untouched, so that the thread which first writes decides where it lies. */
+/* Same for what stays for long and is read often: from 2 MiB on aligned to that, in huge pages
+ * where the system has them. Untouched, so that the thread which first writes decides where it
+ * lies. */
 CHECKED enum osp_status mem_try_hugepages(void *out, size_t n, size_t size_bytes, const char *what);
 
-/* Brings the pages of mapped memory in for reading. False when the file behind it cannot be read;
- * where the system does not know how (Linux before 5.14) they come when they are touched, as ever. */
+/* Brings the pages of mapped memory in for reading. False when the file behind it cannot be
+ * read; where the system does not know how (Linux before 5.14) they come when they are touched,
+ * as ever. */
 bool mem_populate(const void *data, size_t size_bytes);
 
 /* Gives the whole pages of memory that nobody reads any more back to the system: those of a mapped

@@ -1,5 +1,5 @@
-/* The probe's measurements: every thread works on its own part, the best of several passes counts; of reading
- * memory the mean of further passes is told, too. */
+/* The probe's measurements: every thread works on its own part, the best of several passes
+ * counts; of reading memory the mean of further passes is told, too. */
 #include "base/probe.h"
 
 #include <stdatomic.h>

@@ -32,12 +32,13 @@ struct probe {
 /* A probe under way: it holds up to an eighth of the machine's memory. */
 struct probe_run;
 
-/* Finds the fastest loop over memory and its best speed, with n_threads threads (0 = all usable), bound as
- * `affinity` says (see base/bind.h); takes a second or two. Gives a probe to probe_end or probe_cancel. */
+/* Finds the fastest loop over memory and its best speed, with n_threads threads (0 = all
+ * usable), bound as `affinity` says (see base/bind.h); takes a second or two. Gives a probe to
+ * probe_end or probe_cancel. */
 CHECKED enum osp_status probe_begin(struct probe_run **out, int n_threads, const char *affinity);
-/* Reads memory by that loop for `time_ns` or a little longer. All its calls make the mean: where others use
- * the machine too, speed changes from second to second, and what is to be compared with reading has to be
- * measured by turns with it. */
+/* Reads memory by that loop for `time_ns` or a little longer. All its calls make the mean: where
+ * others use the machine too, speed changes from second to second, and what is to be compared
+ * with reading has to be measured by turns with it. */
 void probe_read(struct probe_run *p, uint64_t time_ns);
 /* Measures the arithmetic, gives all and frees. */
 void probe_end(struct probe_run *p, struct probe *out);
@@ -59,8 +60,8 @@ struct probe_kernel {
 /* Those of this CPU; gives how many. */
 int probe_kernels(struct probe_kernel out[PROBE_PEAKS_MAX]);
 
-/* One thread's loop over memory, whose size is a multiple of PROBE_READ_UNIT; gives something made of
- * all that was read. */
+/* One thread's loop over memory, whose size is a multiple of PROBE_READ_UNIT; gives something
+ * made of all that was read. */
 enum { PROBE_READ_UNIT = 16384, PROBE_READERS_MAX = 8 };
 struct probe_reader {
     const char *name;

@@ -39,8 +39,8 @@ typedef uint64_t words64 __attribute__((vector_size(64)));
         }                                                                                          \
     }
 
-/* Streams are parts of the memory that are read side by side, n bytes each: a core has more lines on
- * their way from memory at once when its prefetchers see several. */
+/* Streams are parts of the memory that are read side by side, n bytes each: a core has more
+ * lines on their way from memory at once when its prefetchers see several. */
 #define STREAMS_1(vector, PREFETCH) READ_LINES(vector, data + i, PREFETCH)
 #define STREAMS_2(vector, PREFETCH)                                                                \
     STREAMS_1(vector, PREFETCH)                                                                    \

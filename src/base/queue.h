@@ -14,7 +14,8 @@ struct queue *queue_new(size_t capacity);
 void queue_free(struct queue *q); /* must be empty or its items owned elsewhere; accepts NULL */
 bool queue_try_push(struct queue *q, void *item); /* false when full or ended */
 void *queue_try_pop(struct queue *q);             /* NULL when empty */
-/* Negative = no time-out. NULL on time-out, after queue_wake(), or when the queue is empty and ended. */
+/* Negative = no time-out. NULL on time-out, after queue_wake(), or when the queue is empty and
+ * ended. */
 void *queue_wait_pop(struct queue *q, int64_t timeout_ns);
 void queue_wake(struct queue *q); /* who waits, or the next one who would, stops waiting */
 void queue_end(struct queue *q);  /* pushes fail from now on; waiters wake */

@@ -1,5 +1,5 @@
-/* One thread of low priority with a bounded queue of tasks, run in the order in which they came: for long work that
- * must not slow down the threads that others wait for. */
+/* One thread of low priority with a bounded queue of tasks, run in the order in which they came:
+ * for long work that must not slow down the threads that others wait for. */
 #ifndef BASE_TASK_QUEUE_H
 #define BASE_TASK_QUEUE_H
 

@@ -12,8 +12,8 @@ struct start {
     void *arg;
 };
 
-/* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling thread. A process with an
- * even lower priority keeps it. */
+/* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling
+ * thread. A process with an even lower priority keeps it. */
 static void *thread_main(void *arg)
 {
     const struct start start = *(struct start *)arg;

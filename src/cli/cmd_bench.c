@@ -1,5 +1,5 @@
-/* `osprey bench`: measures the engine in this process or a server, and reports; or looks at what was
- * measured before. */
+/* `osprey bench`: measures the engine in this process or a server, and reports; or looks at what
+ * was measured before. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* `osprey eval nano`: how much of what osprey-nano should know does it know, with the attention's
- * sinks and without. `osprey eval quality`: how near a setting's predictions are to the reference's. */
+/* `osprey eval nano`: how much of what osprey-nano should know does it know, with the
+ * attention's sinks and without. `osprey eval quality`: how near a setting's predictions are to
+ * the reference's. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

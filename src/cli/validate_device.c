@@ -76,7 +76,8 @@ void validate_device_print(const struct validate_device *d)
     }
 }
 
-/* Texts of devices and kernels have no quotes or control characters but those that are left out here. */
+/* Texts of devices and kernels have no quotes or control characters but those that are left out
+ * here. */
 static void print_string(const char *text)
 {
     putchar('"');

@@ -1,4 +1,5 @@
-/* What `osprey validate` says about the device: lines that describe it, and its stages against the oracle. */
+/* What `osprey validate` says about the device: lines that describe it, and its stages against
+ * the oracle. */
 #ifndef CLI_VALIDATE_DEVICE_H
 #define CLI_VALIDATE_DEVICE_H
 

@@ -321,8 +321,8 @@ static void hint_at_cache(const struct osp_model *m, const struct osp_model_opti
         m->name, m->load_seconds, format_bytes(bytes, (double)m->plan.weight_bytes));
 }
 
-/* Here are names and text; the rest is the worker's. Without the checkpoint's files the parent knows at once
- * that something is wrong with them. */
+/* Here are names and text; the rest is the worker's. Without the checkpoint's files the parent
+ * knows at once that something is wrong with them. */
 static enum osp_status open_in_worker(struct osp_model *m, const struct osp_model_options *opt)
 {
     struct osp_model_options absolute = *opt;

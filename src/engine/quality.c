@@ -1,6 +1,6 @@
 /* Perplexity and KL divergence: two models read the same text in lock-step, and at each position
- * their distributions over the next token are compared. Sums are in double. Ids that have no text are
- * left out of the distributions, as they are when tokens are drawn. */
+ * their distributions over the next token are compared. Sums are in double. Ids that have no
+ * text are left out of the distributions, as they are when tokens are drawn. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

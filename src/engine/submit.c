@@ -260,7 +260,8 @@ enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *e
     return submit(out, engine, opt != NULL ? opt : &defaults, &stream);
 }
 
-/* Whether a request takes part in what is kept of answers: it does as it does in the prefix cache. */
+/* Whether a request takes part in what is kept of answers: it does as it does in the prefix
+ * cache. */
 static bool adds_to_cache(const struct osp_engine *engine, const struct osp_request_options *opt)
 {
     return !opt->raw && !opt->no_prefix_cache && !engine->options.no_prefix_cache;

@@ -1,4 +1,5 @@
-/* Checks that the numbers of a config fit together, before anything is sized or computed by them. */
+/* Checks that the numbers of a config fit together, before anything is sized or computed by
+ * them. */
 #include "model/config.h"
 
 #include <stddef.h>

@@ -10,7 +10,8 @@
  * errors name the key, the value and the rule. */
 CHECKED enum osp_status model_config_check(const struct gptoss_config *c);
 
-/* Checks that the columns of these parts' matrices (store/mxfp4_layer_set.h) are whole MXFP4 blocks. */
+/* Checks that the columns of these parts' matrices (store/mxfp4_layer_set.h) are whole MXFP4
+ * blocks. */
 CHECKED enum osp_status model_config_check_mxfp4(const struct gptoss_config *c, unsigned parts);
 
 /* The rotary table's frequencies: YaRN, untruncated unless the config says so (gpt-oss.md C.4). */

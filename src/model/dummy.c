@@ -1,6 +1,6 @@
-/* Generated weights: the tensors that the weight table asks for, laid out behind each other in one
- * anonymous mapping. The host fills it in parallel, or, where a device makes its own, the vectors alone:
- * what nobody touches takes no memory. */
+/* Generated weights: the tensors that the weight table asks for, laid out behind each other in
+ * one anonymous mapping. The host fills it in parallel, or, where a device makes its own, the
+ * vectors alone: what nobody touches takes no memory. */
 #include "model/dummy.h"
 
 #include <errno.h>
@@ -23,11 +23,12 @@ enum {
     SEED = 20                   /* of all dummy weights */
 };
 
-/* A layer adds a vector of about half of a deviation to the residual stream: a part of what is there, as in
- * trained models, so that a rounding that changes one choice of an expert does not change all that follows. */
+/* A layer adds a vector of about half of a deviation to the residual stream: a part of what is
+ * there, as in trained models, so that a rounding that changes one choice of an expert does not
+ * change all that follows. */
 static const float EMBED_DEVIATION = 4;
-/* Attention hands on what tokens have in common and averages out the rest: at full strength the tokens of a
- * text would come to choose the same experts. */
+/* Attention hands on what tokens have in common and averages out the rest: at full strength the
+ * tokens of a text would come to choose the same experts. */
 static const float ATTN_OUT_FACTOR = 0.5f;
 
 /* A tensor and how it is filled. */
@@ -139,7 +140,8 @@ int64_t dummy_bytes(const struct gptoss_config *c)
 
 /* ---- values ---- */
 
-/* Bytes begin to end of the memory, which lie in this tensor; begin is a multiple of 8 from its start. */
+/* Bytes begin to end of the memory, which lie in this tensor; begin is a multiple of 8 from its
+ * start. */
 static void fill(const struct dummy *g, const struct fill_job *f, size_t begin, size_t end)
 {
     const struct random_fill values = f->values;

@@ -55,16 +55,16 @@ enum dtype model_kv_dtype(const struct model *m);
 /* Bytes that serving needs besides the weights: activations for these limits. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
 
-/* The largest step: what a device may want to know before it opens. n_pages: in the tables of all sequences. The
- * caller sets n_seq_pages and n_threads. */
+/* The largest step: what a device may want to know before it opens. n_pages: in the tables of
+ * all sequences. The caller sets n_seq_pages and n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, bool has_mxfp8_act);
 
 /* Runs one step over the batch; results are read with model_tokens after model_wait. */
 CHECKED enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out);
 CHECKED enum osp_status model_wait(struct model *m, uint64_t ticket);
-/* Between two steps: a page of all layers of a group, to another one, or to and from model_page_bytes() of
- * the host's memory. */
+/* Between two steps: a page of all layers of a group, to another one, or to and from
+ * model_page_bytes() of the host's memory. */
 CHECKED enum osp_status model_page_copy(struct model *m, enum page_group group, int from, int to);
 CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, int page,
                                         char *host);
@@ -72,12 +72,14 @@ CHECKED enum osp_status model_page_write(struct model *m, enum page_group group,
                                          const char *host);
 /* Whether the step has ended, on a device that runs ahead. */
 bool model_has_ended(struct model *m, uint64_t ticket);
-/* What came of the step that was last waited for, on a device that runs ahead; until the next but one begins. */
+/* What came of the step that was last waited for, on a device that runs ahead; until the next
+ * but one begins. */
 CHECKED enum osp_status model_sampled(struct model *m, struct sampled *out);
 /* Copies out what the last step drew: (R) tokens and log-probabilities. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);
-/* Of the last step, whose samples must ask for them: (R, TOP_LOGPROBS_MAX) likeliest ids and theirs. */
+/* Of the last step, whose samples must ask for them: (R, TOP_LOGPROBS_MAX) likeliest ids and
+ * theirs. */
 CHECKED enum osp_status model_top_logprobs(struct model *m, int n_samples, int32_t *tokens,
                                            float *logprobs);
 /* Copies out the last step's logits, (R, V) floats; for tests and tools. */

@@ -68,7 +68,8 @@ struct activations {
 int64_t activations_layout(struct activations *out, const struct gptoss_config *c, int n_rows_max,
                            int n_samples_max, char *base);
 
-/* (pages, 2, K, P, D), laid out as backend/kv_page.h says, of the layer with this index inside its group. */
+/* (pages, 2, K, P, D), laid out as backend/kv_page.h says, of the layer with this index inside
+ * its group. */
 struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype, char *base,
                              int n_pages, int index);
 enum page_group group_of_layer(const struct gptoss_config *c, int layer);

@@ -33,8 +33,8 @@ static void count_packed(struct builder *b, const struct tensor *host)
         b->opt->progress(b->opt->progress_ctx, b->packed_bytes, b->m->checkpoint.data_bytes);
 }
 
-/* What the device keeps a copy of is not read here again; the biggest parts come one by one, so that
- * a checkpoint is not in memory twice. */
+/* What the device keeps a copy of is not read here again; the biggest parts come one by one, so
+ * that a checkpoint is not in memory twice. */
 static enum osp_status pack(struct builder *b, struct tensor *out, const struct tensor *host)
 {
     struct tensor mapped;
@@ -281,8 +281,8 @@ static enum osp_status find_device(struct model *m, const struct model_options *
     return m->ops == NULL ? OSP_ENOTFOUND : OSP_OK;
 }
 
-/* A device with memory of its own makes its weights there. All CPUs make the rest, whatever the number of
- * threads that is measured. */
+/* A device with memory of its own makes its weights there. All CPUs make the rest, whatever the
+ * number of threads that is measured. */
 static enum osp_status open_dummy(struct builder *b)
 {
     struct model *m = b->m;
@@ -326,8 +326,8 @@ static enum osp_status find_packed(struct model *m, const struct model_options *
     return pack_cache_open(&m->pack_cache, &m->weights, &m->checkpoint, &options);
 }
 
-/* Brings the weights into memory: those that an earlier start packed, or all of the checkpoint, read,
- * checked and turned to MXFP4 as asked for. */
+/* Brings the weights into memory: those that an earlier start packed, or all of the checkpoint,
+ * read, checked and turned to MXFP4 as asked for. */
 static enum osp_status load_weights(struct model *m, const struct model_options *opt)
 {
     struct quantize_options options = {

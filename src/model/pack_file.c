@@ -1,5 +1,5 @@
-/* Reading and writing a file of packed weights. Its bytes are those of this machine: the key names the
- * layout, and a machine with another byte order does not find its magic number. */
+/* Reading and writing a file of packed weights. Its bytes are those of this machine: the key
+ * names the layout, and a machine with another byte order does not find its magic number. */
 #include "model/pack_file.h"
 
 #include <errno.h>

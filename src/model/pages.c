@@ -1,4 +1,5 @@
-/* Whole pages of the KV cache, moved between steps: to another page, to the host's memory and back. */
+/* Whole pages of the KV cache, moved between steps: to another page, to the host's memory and
+ * back. */
 #include "backend/kv_page.h"
 #include "model/model.h"
 

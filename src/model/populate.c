@@ -1,5 +1,5 @@
-/* Brings the weights of every step into the process when a model is opened: those that the device reads
- * where they are mapped, in the checkpoint or in the cache of packed weights. */
+/* Brings the weights of every step into the process when a model is opened: those that the
+ * device reads where they are mapped, in the checkpoint or in the cache of packed weights. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>

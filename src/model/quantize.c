@@ -1,5 +1,6 @@
-/* On-load quantisation. A part of the parallel loop is a strip of rows of one matrix; a stack that lies
- * the other way round is turned in tiles. The numbers themselves are made by store/mxfp4.c. */
+/* On-load quantisation. A part of the parallel loop is a strip of rows of one matrix; a stack
+ * that lies the other way round is turned in tiles. The numbers themselves are made by
+ * store/mxfp4.c. */
 #include "model/quantize.h"
 
 #include <assert.h>

@@ -24,20 +24,20 @@ struct quantize_sizes {
 };
 struct quantize_sizes quantize_sizes(const struct gptoss_config *c, unsigned parts);
 
-/* Replaces the parts' tensors in `w` and their bytes in `report` (may be NULL). A value that is NaN or
- * infinite is OSP_EFORMAT and names tensor and index. The memory of the BF16 matrices is given back
- * to the system: unless it maps a file, it is not to be read again. */
+/* Replaces the parts' tensors in `w` and their bytes in `report` (may be NULL). A value that is
+ * NaN or infinite is OSP_EFORMAT and names tensor and index. The memory of the BF16 matrices is
+ * given back to the system: unless it maps a file, it is not to be read again. */
 CHECKED enum osp_status weights_quantize(struct weights *w, const struct checkpoint *c,
                                          const struct quantize_options *opt,
                                          struct weights_report *report);
 
-/* Only notes in `w` and `report` that these parts are MXFP4, for a device that has them already: their data
- * is not to be read. */
+/* Only notes in `w` and `report` that these parts are MXFP4, for a device that has them already:
+ * their data is not to be read. */
 CHECKED enum osp_status weights_mark_mxfp4(struct weights *w, const struct checkpoint *c,
                                            unsigned parts, struct weights_report *report);
 
-/* A BF16 matrix or stack of them, in either layout, to n / 2 bytes of blocks and n / 32 scales, with
- * rows before columns. */
+/* A BF16 matrix or stack of them, in either layout, to n / 2 bytes of blocks and n / 32 scales,
+ * with rows before columns. */
 struct quantize_job {
     struct tensor from;
     uint8_t *blocks, *scales;

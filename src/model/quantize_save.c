@@ -1,5 +1,5 @@
-/* Quantisation ahead of time: the list of tensors to write, the bytes of each when its turn comes, and
- * the files around them. Needs memory for one matrix at a time. */
+/* Quantisation ahead of time: the list of tensors to write, the bytes of each when its turn
+ * comes, and the files around them. Needs memory for one matrix at a time. */
 #include "model/quantize_save.h"
 
 #include <stdlib.h>

@@ -21,8 +21,8 @@ struct quantize_save_report {
     int64_t n_tensors, from_bytes, to_bytes; /* of the tensors' files */
 };
 
-/* The folder `to` appears whole, or not at all. OSP_EINVAL when nothing would change, when `to` is there,
- * or is `from`; OSP_ECANCELED when stopped. */
+/* The folder `to` appears whole, or not at all. OSP_EINVAL when nothing would change, when `to`
+ * is there, or is `from`; OSP_ECANCELED when stopped. */
 CHECKED enum osp_status quantize_save(const struct quantize_save_options *opt,
                                       struct quantize_save_report *report);
 

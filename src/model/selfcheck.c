@@ -15,8 +15,8 @@ enum {
     PAGES = TEXT_PAGES + ROWS_MAX
 };
 
-/* Inputs rounded to 16 bits cost 0.2 % of a product, to 8 bits 0.5 to 3 %. Experts are two in a row, and
- * attention reads keys and values that such products made. */
+/* Inputs rounded to 16 bits cost 0.2 % of a product, to 8 bits 0.5 to 3 %. Experts are two in a
+ * row, and attention reads keys and values that such products made. */
 static const double ERROR_MAX = 0.01, TWICE_ROUNDED_ERROR_MAX = 0.03;
 
 /* Steps: rows of one text, each behind the one before, or each row a text of its own. */

@@ -1,5 +1,5 @@
-/* Holds a device's stages against the CPU's level "ref", on this machine: a small model with generated
- * weights runs on both, and behind every stage both go on from the oracle's numbers. */
+/* Holds a device's stages against the CPU's level "ref", on this machine: a small model with
+ * generated weights runs on both, and behind every stage both go on from the oracle's numbers. */
 #ifndef MODEL_SELFCHECK_H
 #define MODEL_SELFCHECK_H
 
@@ -16,8 +16,8 @@ struct stage_check {
 
 enum { STAGE_CHECKS_MAX = 16 };
 
-/* The device, its kernels and the type of its KV cache are those of `opt`, whose model is not looked at.
- * Gives the number of stages. */
+/* The device, its kernels and the type of its KV cache are those of `opt`, whose model is not
+ * looked at. Gives the number of stages. */
 CHECKED enum osp_status selfcheck_run(struct stage_check out[STAGE_CHECKS_MAX], int *n,
                                       const struct model_options *opt);
 

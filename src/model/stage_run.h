@@ -1,5 +1,5 @@
-/* A step taken apart: its stages by number, one after the other, for tools that look at what each of them
- * leaves. The page of forward.c is what serves. */
+/* A step taken apart: its stages by number, one after the other, for tools that look at what
+ * each of them leaves. The page of forward.c is what serves. */
 #ifndef MODEL_STAGE_RUN_H
 #define MODEL_STAGE_RUN_H
 

@@ -28,7 +28,8 @@ struct weight_rule {
 extern const struct weight_rule global_rules[], layer_rules[];
 extern const int n_global_rules, n_layer_rules;
 
-/* The rule's name in this layout, without prefix, or NULL when this checkpoint has no such tensor. */
+/* The rule's name in this layout, without prefix, or NULL when this checkpoint has no such
+ * tensor. */
 const char *weight_rule_name(const struct weight_rule *rule, const struct gptoss_config *c);
 
 /* The part whose choice makes the rule's matrix MXFP4; MXFP4_NONE for what never is. */
@@ -44,8 +45,8 @@ enum { WEIGHT_NAME_BYTES = 128 };
 void weight_name(char out[WEIGHT_NAME_BYTES], const struct gptoss_config *c, int layer,
                  const char *name, const char *suffix);
 
-/* Calls `visit` for every slot of bound weights with its rule of the HF layout, globals first; the first
- * failure ends it. A head that is the embedding is not visited. */
+/* Calls `visit` for every slot of bound weights with its rule of the HF layout, globals first;
+ * the first failure ends it. A head that is the embedding is not visited. */
 typedef enum osp_status weight_visit_fn(void *ctx, const struct weight_rule *rule, int layer,
                                         struct tensor *slot);
 CHECKED enum osp_status weights_visit(struct weights *w, const struct gptoss_config *c,

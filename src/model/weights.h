@@ -7,8 +7,8 @@
 #include "backend/tensor.h"
 #include "store/checkpoint.h"
 
-/* Matrices are BF16 or MXFP4, the router's BF16; norms, biases and sinks BF16 or F32; experts MXFP4 or
- * BF16 (transposed). */
+/* Matrices are BF16 or MXFP4, the router's BF16; norms, biases and sinks BF16 or F32; experts
+ * MXFP4 or BF16 (transposed). */
 struct layer_weights {
     struct tensor attn_norm;        /* (C) */
     struct tensor wqkv[3], bqkv[3]; /* q (H*D, C), k and v (K*D, C); (H*D), (K*D), (K*D) */

@@ -1,5 +1,5 @@
-/* /metrics: the engine's and the server's figures in Prometheus' text format, under vLLM's names where they
- * mean the same, so that its dashboards show them. */
+/* /metrics: the engine's and the server's figures in Prometheus' text format, under vLLM's names
+ * where they mean the same, so that its dashboards show them. */
 #include "serve/core/routes.h"
 
 #include <string.h>

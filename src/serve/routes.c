@@ -28,7 +28,8 @@ enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
 
 /* ---- who calls ---- */
 
-/* What needs neither a key nor a model: the chat's page asks for the one and waits for the other. */
+/* What needs neither a key nor a model: the chat's page asks for the one and waits for the
+ * other. */
 static bool is_open(const struct http_request *r)
 {
     return strcmp(r->path, "/health") == 0 || is_web_page_request(r);
@@ -139,7 +140,8 @@ static void list_methods(struct buf *out, const char *path)
         buf_puts(out, "OPTIONS");
 }
 
-/* Of an allowed page: what it asks for, since clients have headers of their own (x-stainless-...). */
+/* Of an allowed page: what it asks for, since clients have headers of their own
+ * (x-stainless-...). */
 static const char *allowed_headers(const struct http_exchange *x)
 {
     const char *wanted = http_exchange_request(x)->fields[HTTP_CORS_HEADERS];

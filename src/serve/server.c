@@ -50,7 +50,8 @@ static void on_tick(void *ctx)
     status_line_tick(s);
 }
 
-/* Loading cannot be interrupted, and nobody has an answer yet: the first signal is as good as two. */
+/* Loading cannot be interrupted, and nobody has an answer yet: the first signal is as good as
+ * two. */
 static void on_stop(void *ctx, enum http_stop level)
 {
     struct server *s = ctx;

@@ -7,7 +7,8 @@
 
 enum { HEALTH_BYTES_MAX = 4096 };
 
-/* A worker's troubles are told also while the server drains: who waits for its end wants to know. */
+/* A worker's troubles are told also while the server drains: who waits for its end wants to
+ * know. */
 static const char *state_of(const struct server *s, const struct osp_engine_health *health)
 {
     if (!s->engine)

@@ -1,5 +1,5 @@
-/* What the log says of the whole: a line every 10 s while there is work, and the engine's health when it
- * changes. */
+/* What the log says of the whole: a line every 10 s while there is work, and the engine's health
+ * when it changes. */
 #include "serve/core/server.h"
 
 #include "base/clock.h"

@@ -70,7 +70,8 @@ static void set_quantization(json_t *config, unsigned layers)
 
 /* ---- from original/ ---- */
 
-/* A float as the shortest of 6 to 9 digits that gives it again: 1e-05 and not 9.99999974737875e-06. */
+/* A float as the shortest of 6 to 9 digits that gives it again: 1e-05 and not
+ * 9.99999974737875e-06. */
 static json_t *json_number_of(float value)
 {
     char text[32];

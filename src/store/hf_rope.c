@@ -1,5 +1,5 @@
-/* Reads the rotary fields of a config: YaRN or none, and nothing that would change the table in a way
- * that the model does not compute. */
+/* Reads the rotary fields of a config: YaRN or none, and nothing that would change the table in
+ * a way that the model does not compute. */
 #include "store/hf_rope.h"
 
 #include <string.h>

@@ -32,7 +32,8 @@ const char *json_type_name(const json_t *json)
     return "null";
 }
 
-/* jansson leaves long keys out of its message: the string that ends before `position` is the key. */
+/* jansson leaves long keys out of its message: the string that ends before `position` is the
+ * key. */
 static enum osp_status fail_duplicate(const char *path, const char *text, size_t position)
 {
     char key[DUPLICATE_BYTES_MAX + 1];

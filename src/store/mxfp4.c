@@ -38,7 +38,8 @@ struct block {
     union block_lanes sign;      /* NIBBLE_SIGN or 0 */
 };
 
-/* A BF16 number, given by its bits, times 2^(scale - 127); the midpoints stay exact as subnormals. */
+/* A BF16 number, given by its bits, times 2^(scale - 127); the midpoints stay exact as
+ * subnormals. */
 static int scaled_bits(int bits, int scale)
 {
     const int exponent = (bits >> BF16_MANTISSA_BITS) + scale - SCALE_BIAS;
@@ -63,8 +64,9 @@ static int32_t sum_of_squares(const union block_lanes *b)
 static int32_t round_block(union block_lanes *code, const struct block *b, int scale,
                            int half_units)
 {
-    /* BF16 bits of 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5, between the values of e2m1. A magnitude is
-     * compared with >, so those whose ties go up, every other one, lie one bit lower. */
+    /* BF16 bits of 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5, between the values of e2m1. A
+     * magnitude is compared with >, so those whose ties go up, every other one, lie one bit
+     * lower. */
     static const int16_t midpoints[MIDPOINTS] = {0x3E80, 0x3F40, 0x3FA0, 0x3FE0,
                                                  0x4020, 0x4060, 0x40A0};
     union block_lanes error;
@@ -84,7 +86,8 @@ static int32_t round_block(union block_lanes *code, const struct block *b, int s
     return sum_of_squares(&error);
 }
 
-/* The smallest scale at which no value is cut: max <= 6 * 2^(scale - 127) = 1.5 * 2^(scale - 125). */
+/* The smallest scale at which no value is cut: max <= 6 * 2^(scale - 127) = 1.5 * 2^(scale -
+ * 125). */
 static int scale_without_clip(int magnitude_max)
 {
     const int exponent = magnitude_max >> BF16_MANTISSA_BITS;

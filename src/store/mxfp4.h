@@ -1,6 +1,7 @@
-/* The number format MXFP4: 32 values share one power of two (E8M0, a byte), each is a sign and one of
- * 0, 0.5, 1, 1.5, 2, 3, 4, 6 (e2m1, four bits, low nibble first). Converts to it and back; knows rows
- * of values, not tensors or files. The rounding rule is that of docs/quantization.md. */
+/* The number format MXFP4: 32 values share one power of two (E8M0, a byte), each is a sign and
+ * one of 0, 0.5, 1, 1.5, 2, 3, 4, 6 (e2m1, four bits, low nibble first). Converts to it and
+ * back; knows rows of values, not tensors or files. The rounding rule is that of
+ * docs/quantization.md. */
 #ifndef STORE_MXFP4_H
 #define STORE_MXFP4_H
 
@@ -14,8 +15,8 @@ enum {
     MXFP4_SCALE_MAX = 252
 };
 
-/* Converts n BF16 values (a multiple of 32, all finite, at any address) to n / 2 bytes of nibbles and
- * n / 32 scales. */
+/* Converts n BF16 values (a multiple of 32, all finite, at any address) to n / 2 bytes of
+ * nibbles and n / 32 scales. */
 void mxfp4_quantize(uint8_t *blocks, uint8_t *scales, const void *bf16, int64_t n);
 
 /* The values that they stand for; n is a multiple of 32, no scale is 255 (NaN). */

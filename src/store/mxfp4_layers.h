@@ -1,5 +1,5 @@
-/* The parts of a gpt-oss whose matrices can be MXFP4: their words on a command line, and the modules
- * that stand for them in the quantization_config of a config.json. */
+/* The parts of a gpt-oss whose matrices can be MXFP4: their words on a command line, and the
+ * modules that stand for them in the quantization_config of a config.json. */
 #ifndef STORE_MXFP4_LAYERS_H
 #define STORE_MXFP4_LAYERS_H
 

@@ -1,5 +1,5 @@
-/* Writes tensors as the shards of a checkpoint: one model.safetensors, or several files of a limited
- * size and their index, named as published ones are. */
+/* Writes tensors as the shards of a checkpoint: one model.safetensors, or several files of a
+ * limited size and their index, named as published ones are. */
 #ifndef STORE_SHARD_WRITE_H
 #define STORE_SHARD_WRITE_H
 

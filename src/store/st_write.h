@@ -1,5 +1,5 @@
-/* Writes one safetensors file: the header first, then every tensor's bytes, which the caller makes or
- * finds one tensor at a time. */
+/* Writes one safetensors file: the header first, then every tensor's bytes, which the caller
+ * makes or finds one tensor at a time. */
 #ifndef STORE_ST_WRITE_H
 #define STORE_ST_WRITE_H
 
@@ -21,8 +21,8 @@ struct st_write {
 /* Bytes of the header with its length in front, a multiple of 8, so that data is aligned. */
 CHECKED enum osp_status st_write_header_bytes(const struct st_write *w, size_t *out);
 
-/* Makes a new file at `path` (an error if there is one), writes it and waits until it is on the disk.
- * A failure may leave a part of it: the caller removes its folder. */
+/* Makes a new file at `path` (an error if there is one), writes it and waits until it is on the
+ * disk. A failure may leave a part of it: the caller removes its folder. */
 CHECKED enum osp_status st_write_file(const struct st_write *w, const char *path);
 
 /* Writes all n bytes, with an error that names the path. */

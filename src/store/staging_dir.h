@@ -1,5 +1,5 @@
-/* A folder that appears whole or not at all: its files are written below a temporary name beside it,
- * and one rename puts it in its place. */
+/* A folder that appears whole or not at all: its files are written below a temporary name beside
+ * it, and one rename puts it in its place. */
 #ifndef STORE_STAGING_DIR_H
 #define STORE_STAGING_DIR_H
 
@@ -15,8 +15,8 @@ struct staging_dir {
     bool replaces;   /* a folder that is there and not empty */
 };
 
-/* Makes the temporary folder. A folder that is there and not empty is OSP_EINVAL without `force`, and
- * with it too unless it looks like a checkpoint: config.json, plain files only. */
+/* Makes the temporary folder. A folder that is there and not empty is OSP_EINVAL without
+ * `force`, and with it too unless it looks like a checkpoint: config.json, plain files only. */
 CHECKED enum osp_status staging_dir_open(struct staging_dir *out, const char *path, bool force);
 
 /* OSP_EIO with both numbers when the file system has less than n_bytes free. */

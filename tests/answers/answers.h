@@ -69,10 +69,11 @@ void says_add_call(struct says *t, const char *name);
 bool ends_answer(const struct answer *a, int32_t token);
 /* Sets `oracle` from the ids, read message by message, and cuts them where an engine would end. */
 void answer_ask_oracle(struct answer *a);
-/* Sets `whole` and `streamed`: what comes of the same tokens as a request's events and as HTTP replies. */
+/* Sets `whole` and `streamed`: what comes of the same tokens as a request's events and as HTTP
+ * replies. */
 void answer_reply(struct answer *a);
-/* Around answer_reply(): the conversation that is answered, and what comes of it when the client has sent the answer
- * back (read_whole() does). */
+/* Around answer_reply(): the conversation that is answered, and what comes of it when the client
+ * has sent the answer back (read_whole() does). */
 void history_begin(struct answer *a);
 void history_check(struct answer *a);
 void answer_compare(const struct answer *a, const char *what, const struct says *got,
@@ -80,7 +81,8 @@ void answer_compare(const struct answer *a, const char *what, const struct says 
 /* All of that. */
 void answer_check(struct answer *a);
 
-/* The rows of docs/harmony.md, each read by every way and held against what it says; their number. */
+/* The rows of docs/harmony.md, each read by every way and held against what it says; their
+ * number. */
 int table_check(struct answer *a, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
-/* An answer that its client sends back, word for word: it is rendered as the tokens that the model wrote, or from its text;
- * and whatever was written, the prompt is one of whole messages. */
+/* An answer that its client sends back, word for word: it is rendered as the tokens that the
+ * model wrote, or from its text; and whatever was written, the prompt is one of whole messages. */
 #include <string.h>
 
 #include "answers.h"
@@ -49,7 +49,8 @@ static void check_frames(const struct answer *a, const struct ids *ids)
     CHECK(a, n_start == n_end + 1 && n_message == n_end);
 }
 
-/* The prompt, the tokens of the answer but for what ended it, one that ends it, and the next answer's beginning. */
+/* The prompt, the tokens of the answer but for what ended it, one that ends it, and the next
+ * answer's beginning. */
 static void check_replayed(const struct answer *a, const struct ids *now)
 {
     const size_t n_role = 2, n_frame = a->prompt.n + 1 + n_role;

@@ -1,4 +1,5 @@
-/* What a client gets of an answer: a request's events, and both forms of the JSON that is made of them. */
+/* What a client gets of an answer: a request's events, and both forms of the JSON that is made
+ * of them. */
 #include <jansson.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
-/* The rows of docs/harmony.md between its two marks: "| name | `the model writes` | the client gets |". In what the
- * model writes \| is a bar, \n a line feed and [#N] token N; what the client gets is "nothing" or a list of
- * "reasoning `...`", "content `...`", "call NAME `ARGUMENTS`", with "; " between them. */
+/* The rows of docs/harmony.md between its two marks: "| name | `the model writes` | the client
+ * gets |". In what the model writes \| is a bar, \n a line feed and [#N] token N; what the
+ * client gets is "nothing" or a list of "reasoning `...`", "content `...`", "call NAME
+ * `ARGUMENTS`", with "; " between them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,8 @@ struct row {
     char name[NAME_BYTES_MAX], writes[CELL_BYTES_MAX], gets[CELL_BYTES_MAX];
 };
 
-/* Copies up to the next bar that is none of the text's, and gives what is behind it; NULL: there is none. */
+/* Copies up to the next bar that is none of the text's, and gives what is behind it; NULL: there
+ * is none. */
 static const char *take_cell(const char *at, char *out, size_t size)
 {
     size_t n = 0;
@@ -120,7 +122,8 @@ static void read_gets(struct answer *a, const char *at, struct says *want)
     CHECK(a, *at == '\0');
 }
 
-/* As an engine would: the last token may end the answer; one that would end it before is passed over. */
+/* As an engine would: the last token may end the answer; one that would end it before is passed
+ * over. */
 static void decide_end(struct answer *a, struct says *want)
 {
     a->ignores_stop_tokens = false;

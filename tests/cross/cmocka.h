@@ -1,5 +1,6 @@
-/* As much of cmocka as the kernels' tests use, for processors that the distribution's package is not
- * installed for: `make check-neon`. A failed assertion ends the program, which runs one test. */
+/* As much of cmocka as the kernels' tests use, for processors that the distribution's package is
+ * not installed for: `make check-neon`. A failed assertion ends the program, which runs one
+ * test. */
 #ifndef CROSS_CMOCKA_H
 #define CROSS_CMOCKA_H
 

@@ -1,7 +1,7 @@
-/* The MXFP8 kernels on a card, alone: rows brought to MXFP8 against mxfp8_block(), and products by
- * block-scaled instructions, where the card has none by emulated ones, against the same sums on the host:
- * bit for bit where they are emulated, else within float32's rounding of sums in double. Both tiles,
- * shapes at their edges, experts that nobody wants, buffers full of NaN.
+/* The MXFP8 kernels on a card, alone: rows brought to MXFP8 against mxfp8_block(), and products
+ * by block-scaled instructions, where the card has none by emulated ones, against the same sums
+ * on the host: bit for bit where they are emulated, else within float32's rounding of sums in
+ * double. Both tiles, shapes at their edges, experts that nobody wants, buffers full of NaN.
  *
  *     check_mxfp8        prints each check; exit status 1 when one fails */
 #include <cuda_runtime_api.h>
@@ -139,7 +139,8 @@ static void check_batch_rows(int n_rows, int n_columns)
 
 /* ---- products ---- */
 
-/* What one output should be: by the emulated instruction's sums, and in double with the sum of sizes. */
+/* What one output should be: by the emulated instruction's sums, and in double with the sum of
+ * sizes. */
 struct expected {
     float emulated;
     double exact, sizes;
@@ -178,8 +179,8 @@ static struct expected product_of(const struct tensor *w, int64_t e, int64_t r,
     return out;
 }
 
-/* The largest error of out against its formula, over the sum of sizes; infinite for other bits than the
- * emulated ones. */
+/* The largest error of out against its formula, over the sum of sizes; infinite for other bits
+ * than the emulated ones. */
 static double error_of(const struct expected *e, float found, float bias)
 {
     const double error = fabs((double)found - (double)bias - e->exact) / (e->sizes + 1e-30);
@@ -283,8 +284,8 @@ static double gated(double gate, double up, double limit, double alpha)
     return g / (1 + exp(-alpha * g)) * (u + 1);
 }
 
-/* A unit as it is stored against its exact value: half a step of its block's scale, and the scale the
- * smallest that will do; at its edge either. */
+/* A unit as it is stored against its exact value: half a step of its block's scale, and the
+ * scale the smallest that will do; at its edge either. */
 static double unit_error(const struct mxfp8_rows *units, int64_t row, int64_t block,
                          const double exact[MXFP4_BLOCK])
 {
@@ -372,7 +373,8 @@ static void check_experts(int n_tokens, int width, int n_units, int is_even, int
     must(cudaFree(y)), must(cudaFree(l));
 }
 
-/* One product of gpt-oss's size, timed: what the emulation costs, or what the instruction brings. */
+/* One product of gpt-oss's size, timed: what the emulation costs, or what the instruction
+ * brings. */
 static void print_time(int n_tokens, int tile)
 {
     enum { ROWS = 5760, COLUMNS = 2880, RUNS = 3 };

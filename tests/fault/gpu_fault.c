@@ -1,13 +1,15 @@
-/* A real failure of a card, for tests: preloaded into the program (LD_PRELOAD), and no part of it. A thread of
- * ours waits for the file $CARD_FAULT_DIR/PID, PID being this process, and then runs a kernel in the context that
- * the program's own work is in, as a kernel of the program would run that has gone wrong:
+/* A real failure of a card, for tests: preloaded into the program (LD_PRELOAD), and no part of
+ * it. A thread of ours waits for the file $CARD_FAULT_DIR/PID, PID being this process, and then
+ * runs a kernel in the context that the program's own work is in, as a kernel of the program
+ * would run that has gone wrong:
  *
  *   trap      it stops at a trap instruction: CUDA_ERROR_LAUNCH_FAILED
  *   address   it writes where no memory is: CUDA_ERROR_ILLEGAL_ADDRESS
  *   busy      it holds every multiprocessor for BUSY_NS, so that the step beside it cannot end, and leaves
  *
- * After the first two the context is of no use any more, whoever calls: nothing here makes up a result. What is needed
- * of the driver's API is declared here, so that no CUDA has to be there to compile it. */
+ * After the first two the context is of no use any more, whoever calls: nothing here makes up a
+ * result. What is needed of the driver's API is declared here, so that no CUDA has to be there
+ * to compile it. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,8 +1,9 @@
-/* Fuzzing entry for libFuzzer: a chat request with tools, tool_choice, parallel_tool_calls and response_format, as JSON
- * (input that begins with '{'), or made from the bytes: of functions, choices and schemas that mostly hold. It is refused, or a
- * walk draws an answer from the masks, which the reader of Harmony must understand: calls of functions on offer, as many as
- * were allowed, arguments and final message in the form they are held to. The calls are then put into the conversation, as a
- * client would, and that renders. Run from the root of the repository. */
+/* Fuzzing entry for libFuzzer: a chat request with tools, tool_choice, parallel_tool_calls and
+ * response_format, as JSON (input that begins with '{'), or made from the bytes: of functions,
+ * choices and schemas that mostly hold. It is refused, or a walk draws an answer from the masks,
+ * which the reader of Harmony must understand: calls of functions on offer, as many as were
+ * allowed, arguments and final message in the form they are held to. The calls are then put into
+ * the conversation, as a client would, and that renders. Run from the root of the repository. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -352,8 +353,8 @@ static const struct ids *closing_tokens(void)
     return &closing;
 }
 
-/* Half of the time one that closes something; of the rest, half of the time a control token; else any allowed one,
- * from a random place on. */
+/* Half of the time one that closes something; of the rest, half of the time a control token;
+ * else any allowed one, from a random place on. */
 static int32_t pick(const uint32_t *mask, uint64_t random)
 {
     const struct ids *closing = closing_tokens();

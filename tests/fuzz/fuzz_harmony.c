@@ -1,7 +1,7 @@
-/* Fuzzing entry for libFuzzer. The first byte chooses: tokens for the Harmony reader, made from the
- * bytes, read with the role preset and with <|start|>assistant in front; or a chat completion request,
- * which must be refused or render to well-formed messages; or a function's schema. Run from the root
- * of the repository. */
+/* Fuzzing entry for libFuzzer. The first byte chooses: tokens for the Harmony reader, made from
+ * the bytes, read with the role preset and with <|start|>assistant in front; or a chat
+ * completion request, which must be refused or render to well-formed messages; or a function's
+ * schema. Run from the root of the repository. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +125,8 @@ static void fuzz_reader(const uint8_t *data, size_t n_bytes)
 
 /* ---- requests ---- */
 
-/* Messages follow each other as start, message, end; whatever the content spelled, it added none. */
+/* Messages follow each other as start, message, end; whatever the content spelled, it added
+ * none. */
 static void check_prompt(const struct ids *ids)
 {
     const struct special_ids *s = tokenizer_specials(published());

@@ -1,6 +1,7 @@
-/* Fuzzing entry for libFuzzer: a body of /v1/responses, with a kept response that it may refer to as resp_1, and its
- * item msg_1. It is refused, or becomes a conversation that is refused or renders; what is kept and told of it is JSON.
- * The first byte chooses whether it goes on from resp_1. */
+/* Fuzzing entry for libFuzzer: a body of /v1/responses, with a kept response that it may refer
+ * to as resp_1, and its item msg_1. It is refused, or becomes a conversation that is refused or
+ * renders; what is kept and told of it is JSON. The first byte chooses whether it goes on from
+ * resp_1. */
 #include <stdlib.h>
 #include <string.h>
 

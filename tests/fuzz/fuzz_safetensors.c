@@ -26,7 +26,8 @@ static void touch(const struct st_file *f, const uint8_t *data, size_t size)
         abort();
 }
 
-/* The same bytes behind a right length, so that mutations of the JSON are not lost on the length. */
+/* The same bytes behind a right length, so that mutations of the JSON are not lost on the
+ * length. */
 static void read_as_header(const uint8_t *data, size_t size)
 {
     enum { LENGTH_BYTES = 8, DATA_BYTES = 64 };

@@ -1,6 +1,6 @@
-/* Fuzzing entry for libFuzzer: the first byte chooses a schema, an expression or choices; what is left is compiled,
- * and where that works a walk draws from the masks, which must never be empty and never let a token through
- * that is then refused. Run from the root of the repository. */
+/* Fuzzing entry for libFuzzer: the first byte chooses a schema, an expression or choices; what
+ * is left is compiled, and where that works a walk draws from the masks, which must never be
+ * empty and never let a token through that is then refused. Run from the root of the repository. */
 #include <stdlib.h>
 #include <string.h>
 

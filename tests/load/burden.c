@@ -1,5 +1,6 @@
-/* Burdens a server on 127.0.0.1 whose device is tests/load/fake_device.c, and prints what its clients saw
- * as one line of JSON. tests/load/load.py starts both and holds the figures against what is promised.
+/* Burdens a server on 127.0.0.1 whose device is tests/load/fake_device.c, and prints what its
+ * clients saw as one line of JSON. tests/load/load.py starts both and holds the figures against
+ * what is promised.
  *
  *     burden streams PORT N TOKENS OPEN_PER_S          N streams of so many tokens, to their end
  *     burden overload PORT SECONDS REQUESTS_PER_S TOKENS
@@ -320,7 +321,8 @@ static struct {
     uint64_t leave_ns;
 } leave;
 
-/* Leaves in the head, in the body, at a random moment after the whole request, or with the answer. */
+/* Leaves in the head, in the body, at a random moment after the whole request, or with the
+ * answer. */
 static void open_leaver(struct clients *c, int index)
 {
     uint64_t i = (uint64_t)leave.n_opened++;

@@ -1,5 +1,5 @@
-/* Many clients of one server in one thread: non-blocking sockets in an epoll set, each with what it has
- * heard so far. What they do is said by the scenarios (burden.c). */
+/* Many clients of one server in one thread: non-blocking sockets in an epoll set, each with what
+ * it has heard so far. What they do is said by the scenarios (burden.c). */
 #ifndef LOAD_CLIENTS_H
 #define LOAD_CLIENTS_H
 
@@ -34,12 +34,14 @@ struct clients {
 
 void clients_init(struct clients *c, int n, int port);
 void clients_release(struct clients *c);
-/* Begins to connect, from one of many loopback addresses, and will send the request, which it takes. */
+/* Begins to connect, from one of many loopback addresses, and will send the request, which it
+ * takes. */
 void client_open(struct clients *c, int index, char *request, size_t n_request);
 void client_close(struct clients *c, struct client *k, bool with_reset);
 /* Sends what is allowed. */
 void client_send(struct clients *c, struct client *k);
-/* Waits up to that long for news, reads it, and calls `ended` for clients whose connection has ended. */
+/* Waits up to that long for news, reads it, and calls `ended` for clients whose connection has
+ * ended. */
 void clients_wait(struct clients *c, int timeout_ms,
                   void (*ended)(struct clients *c, struct client *k));
 

@@ -1,6 +1,6 @@
-/* Hostile clients: each kind attacks one resource of the server (docs/limits.md). A connection that the
- * server ends is opened again after REOPEN_MS, so that the number of attackers stays the same and their
- * load is bounded. */
+/* Hostile clients: each kind attacks one resource of the server (docs/limits.md). A connection
+ * that the server ends is opened again after REOPEN_MS, so that the number of attackers stays
+ * the same and their load is bounded. */
 #include "hostile.h"
 
 #include <stdio.h>

@@ -76,7 +76,8 @@ static char letter_of(int32_t id)
     return '?';
 }
 
-/* How much of the answer is text: a stop string of two letters cuts it, and what ended it is left out unless asked for. */
+/* How much of the answer is text: a stop string of two letters cuts it, and what ended it is
+ * left out unless asked for. */
 static void foresee_text(struct caller *c, const struct osp_request_options *opt)
 {
     const char *stop = opt->n_stop > 0 ? opt->stop[0] : NULL;

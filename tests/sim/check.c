@@ -180,8 +180,8 @@ static void check_caller(struct caller *c)
     }
 }
 
-/* Were a key alone, it would be admitted as long as it runs fewer than its share of what it leaves free; beside others
- * it is admitted to fewer slots. */
+/* Were a key alone, it would be admitted as long as it runs fewer than its share of what it
+ * leaves free; beside others it is admitted to fewer slots. */
 static void check_slots(void)
 {
     const struct sched_limits *l = &sched()->limits;
@@ -372,8 +372,9 @@ static struct caller *admitted_as(const struct queue_list *l, int64_t admission)
     return NULL;
 }
 
-/* Where a client's share of the slots is limited, who is next depends on which sequences ended before: the
- * scheduler asserts that nobody is admitted beyond its share, and here counts have to be right. */
+/* Where a client's share of the slots is limited, who is next depends on which sequences ended
+ * before: the scheduler asserts that nobody is admitted beyond its share, and here counts have
+ * to be right. */
 static void note_admissions(const struct queue_list *l)
 {
     while (world.admissions < sched()->n_admissions) {
@@ -597,7 +598,8 @@ static void check_fair(void)
 
 /* ---- the three times ---- */
 
-/* Who was canceled or is late has gone, or does so when the step under way ends: within one step, wherever it was. */
+/* Who was canceled or is late has gone, or does so when the step under way ends: within one
+ * step, wherever it was. */
 static void check_leaves(const struct caller *c)
 {
     const bool is_late = c->deadline_ns != 0 && sim_now_ns >= c->deadline_ns;
@@ -627,7 +629,8 @@ void check_before_step(void)
     before.was_under_way = world.is_in_flight;
 }
 
-/* One step ends in every turn with work; where none was under way, and others may be, one begins. */
+/* One step ends in every turn with work; where none was under way, and others may be, one
+ * begins. */
 static void check_progress(bool had_work)
 {
     const int64_t n = sched()->n_steps - before.n_steps;

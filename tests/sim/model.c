@@ -1,5 +1,5 @@
-/* The made-up device: pages are stamps of what was computed there, read again and compared; tokens are drawn
- * from the stamp that the last position really has. */
+/* The made-up device: pages are stamps of what was computed there, read again and compared;
+ * tokens are drawn from the stamp that the last position really has. */
 #include "sim.h"
 
 #include "backend/kv_page.h"
@@ -181,7 +181,8 @@ float score_of(uint64_t stamp)
     return -(float)(mix(stamp, 77) % 9973);
 }
 
-/* Whether it is no draw, but a row of a prompt whose next token is known: that gets so large a bias. */
+/* Whether it is no draw, but a row of a prompt whose next token is known: that gets so large a
+ * bias. */
 static bool is_told(const struct batch *b, const struct batch_sample *d)
 {
     return d->n_biases == 1 && BATCH_BIASES(b)[d->first_bias].bias > OSP_LOGIT_BIAS_MAX;

@@ -1,6 +1,6 @@
-/* The simulator: the engine as it is (scheduler, pages, prefix cache, requests, events) in one thread, on a
- * clock and a device that it makes up, with clients that it makes up. A schedule is one small world, all of
- * it decided by a seed. */
+/* The simulator: the engine as it is (scheduler, pages, prefix cache, requests, events) in one
+ * thread, on a clock and a device that it makes up, with clients that it makes up. A schedule is
+ * one small world, all of it decided by a seed. */
 #ifndef SIM_H
 #define SIM_H
 

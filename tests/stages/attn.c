@@ -1,7 +1,9 @@
-/* The stage attn, over pages of each type, at the edges of pages, windows and splits; a row alone. */
+/* The stage attn, over pages of each type, at the edges of pages, windows and splits; a row
+ * alone. */
 #include "stages/harness.h"
 
-/* Any integer that a page may hold; some slots have the largest, so that sums come near their limit. */
+/* Any integer that a page may hold; some slots have the largest, so that sums come near their
+ * limit. */
 static int16_t some_code(int which, int D, int64_t i)
 {
     const double limit = which == 0 ? fmin(32767, 46200 / sqrt(D)) : 16383;
@@ -107,7 +109,8 @@ static void compare_alone(const struct attn_args *a, const struct batch *b, int 
     free(one);
 }
 
-/* A device of its own rounds the queries and weights of prompts to bf16, in pages of 16 bits or less. */
+/* A device of its own rounds the queries and weights of prompts to bf16, in pages of 16 bits or
+ * less. */
 static bool rounds_weights(const struct attn_args *a, const struct batch *b, int row)
 {
     return under.is_in_worker && a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == 64 &&

@@ -41,7 +41,8 @@ static double expected_kv(const struct attn_qkv_args *a, const struct batch *b, 
     return all[d];
 }
 
-/* Of a cache of F32 the values count; the others must hold exactly what rounding its values gives. */
+/* Of a cache of F32 the values count; the others must hold exactly what rounding its values
+ * gives. */
 static void compare_kv(const struct attn_qkv_args *a, const struct attn_qkv_args *f32,
                        const struct batch *b, int row, int which, int head)
 {

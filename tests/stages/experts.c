@@ -1,4 +1,5 @@
-/* The stage experts: tokens spread over them in several ways, in each type and layout of weights. */
+/* The stage experts: tokens spread over them in several ways, in each type and layout of
+ * weights. */
 #include "stages/harness.h"
 
 /* Who goes where: all tokens to the same experts, experts that nobody wants, and a mixture. */

@@ -134,8 +134,8 @@ double rounded_dot(const struct tensor *w, int64_t r, const float *x)
     return sum;
 }
 
-/* Row r of an MXFP4 matrix times x as MXFP8: blocks of 32 under the smallest power of two by which all of
- * them are within 448. */
+/* Row r of an MXFP4 matrix times x as MXFP8: blocks of 32 under the smallest power of two by
+ * which all of them are within 448. */
 double mxfp8_dot(const struct tensor *w, int64_t r, const float *x)
 {
     double sum = 0;

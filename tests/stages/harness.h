@@ -1,5 +1,6 @@
-/* What the parts of check_backend share: the device under test, tensors with numbers of their own, batches, and a
- * stage's run, for which its tensors are brought to a device that has memory of its own, and back. */
+/* What the parts of check_backend share: the device under test, tensors with numbers of their
+ * own, batches, and a stage's run, for which its tensors are brought to a device that has memory
+ * of its own, and back. */
 #ifndef STAGES_HARNESS_H
 #define STAGES_HARNESS_H
 
@@ -18,19 +19,20 @@ enum { ROWS_MAX = 130, SAMPLES_MAX = 130, BLOCK_MAX = 512 };
 
 /* |found - expected| / (1 + |expected|): sums of up to 3,000 products in f32 stay below 1e-5. */
 #define ERROR_MAX 2e-5
-/* Of the experts where their inputs are int8 or bf16, the root of the mean square of errors over that
- * of the values: each of two products rounds its inputs to 1/254 of the largest of 32, which is about
- * 0.5 % of a typical one (or to 1/512 of each), and the gates between them double that at worst. */
+/* Of the experts where their inputs are int8 or bf16, the root of the mean square of errors over
+ * that of the values: each of two products rounds its inputs to 1/254 of the largest of 32,
+ * which is about 0.5 % of a typical one (or to 1/512 of each), and the gates between them double
+ * that at worst. */
 #define RELATIVE_ERROR_MAX 0.02
 /* |found - expected| / (1 + |expected|) of attention where weights are rounded to bf16: each by 2^-9 of
  * itself, with values of up to 2.5. */
 #define WEIGHTS_ERROR_MAX 4e-3
 
-/* The same where queries and weights become integers: the largest scores are 20, and an element is rounded to
- * 1/11,500 of the root of the mean square. */
+/* The same where queries and weights become integers: the largest scores are 20, and an element
+ * is rounded to 1/11,500 of the root of the mean square. */
 #define CODES_ERROR_MAX 5e-4
-/* Of rows as MXFP8: numbers of e4m3 are off by up to 1/16, and by 2.6 % on the average of squares; the rest
- * is as above. */
+/* Of rows as MXFP8: numbers of e4m3 are off by up to 1/16, and by 2.6 % on the average of
+ * squares; the rest is as above. */
 #define MXFP8_ERROR_MAX 0.1
 
 /* ---- the device under test ---- */
@@ -152,8 +154,8 @@ void note_time(uint64_t start_ns, bool is_first);
         move_back(&mirror, args, &there);                                                          \
     } while (0)
 
-/* One token, tiles of 2, 4, 8 and 16, and one more or less; of a device elsewhere blocks of 64 and 128
- * too. A few of them where CHECK_QUICK is set: every kernel, but not every edge. */
+/* One token, tiles of 2, 4, 8 and 16, and one more or less; of a device elsewhere blocks of 64
+ * and 128 too. A few of them where CHECK_QUICK is set: every kernel, but not every edge. */
 enum { ROW_COUNTS = 18, ROW_COUNTS_CPU = 9, ROW_COUNTS_QUICK = 5 };
 void choose_row_counts(void);
 extern const enum dtype plain_types[2];

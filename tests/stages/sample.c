@@ -1,5 +1,5 @@
-/* The stage sample: greedy tokens and log-probabilities, logits that are no numbers, penalties, biases, masks and
- * likeliest tokens against float64, and draws against the CPU's. */
+/* The stage sample: greedy tokens and log-probabilities, logits that are no numbers, penalties,
+ * biases, masks and likeliest tokens against float64, and draws against the CPU's. */
 #include "backend/logits_process.h"
 #include "stages/harness.h"
 
@@ -40,7 +40,8 @@ static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const s
 
 /* ---- rows with penalties, biases and masks ---- */
 
-/* What row r asks for, besides some_sample(): every third has no list of a kind, and a few have odd ones. */
+/* What row r asks for, besides some_sample(): every third has no list of a kind, and a few have
+ * odd ones. */
 enum odd { NOTHING_ALLOWED, ONE_ALLOWED, ALL_BIASED_AWAY, LAST_IS_SEEN, PENALTIES_OFF, PLAIN };
 
 static bool has_list(int row, int kind)
@@ -299,9 +300,10 @@ static void check_broken_edits(void)
     drop_args(&a);
 }
 
-/* The same tokens as the CPU's, but for a draw in a thousand that falls between two candidates: its
- * exponentials have other last bits. So candidates that are hardly apart may come in another order, and the
- * token may be another that is as likely. With a deviation of 0 all are alike, and ids decide. */
+/* The same tokens as the CPU's, but for a draw in a thousand that falls between two candidates:
+ * its exponentials have other last bits. So candidates that are hardly apart may come in another
+ * order, and the token may be another that is as likely. With a deviation of 0 all are alike,
+ * and ids decide. */
 static void check_draws(int V, int R, double deviation)
 {
     enum { N_BATCHES = 8 };
@@ -356,8 +358,8 @@ static void check_broken_logits(void)
     free(b);
 }
 
-/* Greedy, with the largest logit twice; how the draw itself works is tests/unit/test_sample.c's, and a
- * device elsewhere is held against the CPU. */
+/* Greedy, with the largest logit twice; how the draw itself works is tests/unit/test_sample.c's,
+ * and a device elsewhere is held against the CPU. */
 void check_sample(void)
 {
     static const int vocabs[] = {2, 3, 5, 257, 201088};

@@ -1,6 +1,6 @@
-/* Copies of the small checkpoints of tests/golden/checkpoints, to be damaged: edits of JSON files and of
- * safetensors headers, files cut, grown and removed. Each copy lies in a folder of its own below
- * /tmp, which folder_remove() deletes. */
+/* Copies of the small checkpoints of tests/golden/checkpoints, to be damaged: edits of JSON
+ * files and of safetensors headers, files cut, grown and removed. Each copy lies in a folder of
+ * its own below /tmp, which folder_remove() deletes. */
 #ifndef CHECKPOINT_EDIT_H
 #define CHECKPOINT_EDIT_H
 

@@ -1,5 +1,5 @@
-/* A stand-in for the engine, so that the HTTP side can be tested fast and without a model. Included by
- * the tests of src/serve; what a request does is said by a word in its body:
+/* A stand-in for the engine, so that the HTTP side can be tested fast and without a model.
+ * Included by the tests of src/serve; what a request does is said by a word in its body:
  *
  *     SLOW    one token every few milliseconds until it is canceled
  *     FLOOD   as much text as the client does not read

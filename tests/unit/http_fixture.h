@@ -1,4 +1,5 @@
-/* A server over real sockets with a stand-in for the engine, and a client that sends what it is told. */
+/* A server over real sockets with a stand-in for the engine, and a client that sends what it is
+ * told. */
 #ifndef HTTP_FIXTURE_H
 #define HTTP_FIXTURE_H
 
@@ -116,7 +117,8 @@ static inline void say(int fd, const char *bytes)
     assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), (ssize_t)n);
 }
 
-/* Reads until `until` has come (NULL: until the end); false when the end or the time comes first. */
+/* Reads until `until` has come (NULL: until the end); false when the end or the time comes
+ * first. */
 static inline bool read_until(int fd, struct buf *out, const char *until)
 {
     char block[16384];

@@ -1,5 +1,6 @@
-/* Answers held to a form, token by token: whatever is drawn from the masks, the reader of Harmony finds reasoning,
- * calls of the functions on offer whose arguments fit, and one final message that fits, and nothing else. */
+/* Answers held to a form, token by token: whatever is drawn from the masks, the reader of
+ * Harmony finds reasoning, calls of the functions on offer whose arguments fit, and one final
+ * message that fits, and nothing else. */
 #include "unit.h"
 
 #include <jansson.h>

@@ -1,5 +1,5 @@
-/* What `osprey bench` computes: statistics, the arithmetic of runs, streams of events, results written
- * and read back, comparisons, the matrix file. */
+/* What `osprey bench` computes: statistics, the arithmetic of runs, streams of events, results
+ * written and read back, comparisons, the matrix file. */
 #include "unit.h"
 
 #include <math.h>

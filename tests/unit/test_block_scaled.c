@@ -1,6 +1,6 @@
-/* Products with block scales, without a card: the emulated instruction over 32 virtual lanes against a
- * product in double, the formats against their definitions, and words of the packed layout as the
- * instruction's operand A. */
+/* Products with block scales, without a card: the emulated instruction over 32 virtual lanes
+ * against a product in double, the formats against their definitions, and words of the packed
+ * layout as the instruction's operand A. */
 #include "unit.h"
 
 #include <math.h>
@@ -60,8 +60,8 @@ static struct operands some_operands(uint64_t seed)
     return o;
 }
 
-/* The fragments, by the formulas of the instruction's contract; `byte` of the scales' registers counts,
- * all else in them is rubbish. */
+/* The fragments, by the formulas of the instruction's contract; `byte` of the scales' registers
+ * counts, all else in them is rubbish. */
 static void load_lanes(struct lane lanes[WARP_LANES], const struct operands *o, int byte)
 {
     for (int l = 0; l < WARP_LANES; l++) {
@@ -210,7 +210,8 @@ static void test_words(void **state)
     }
 }
 
-/* Rounding to e4m3: every number that has a code, what lies between neighbours, and beyond the range. */
+/* Rounding to e4m3: every number that has a code, what lies between neighbours, and beyond the
+ * range. */
 static void test_rounding(void **state)
 {
     (void)state;

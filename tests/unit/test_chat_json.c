@@ -287,7 +287,8 @@ static void test_effort(void **state)
     tokenizer_close(t);
 }
 
-/* The date line of a body, "" if there is none; what a chat had stays where the body does not say. */
+/* The date line of a body, "" if there is none; what a chat had stays where the body does not
+ * say. */
 static void check_date(const struct tokenizer *t, const char *kwargs, const char *before,
                        const char *want)
 {

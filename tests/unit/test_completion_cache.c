@@ -290,7 +290,8 @@ static void test_hashes_are_not_believed(void **state)
     fixture_close(&f);
 }
 
-/* A completed turn loses its analysis: what is left is rendered from its text, unless there was none. */
+/* A completed turn loses its analysis: what is left is rendered from its text, unless there was
+ * none. */
 static void test_completed_turns(void **state)
 {
     static const char with[] = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"

@@ -1,4 +1,5 @@
-/* Whole numbers of floats by sums of floats (cuda/common/fixed.h), against the C library's rounding. */
+/* Whole numbers of floats by sums of floats (cuda/common/fixed.h), against the C library's
+ * rounding. */
 #include "cuda/common/fixed.h"
 
 #include <math.h>
@@ -40,7 +41,8 @@ static int64_t wrong_of(uint32_t exponent, uint32_t step)
     return n;
 }
 
-/* All numbers where what is rounded changes: halves of one, whole numbers, and their multiples that are split. */
+/* All numbers where what is rounded changes: halves of one, whole numbers, and their multiples
+ * that are split. */
 static void test_every_number(void **state)
 {
     static const uint32_t exponents[] = {127 - 2,  127 - 1,  127,      127 + 21,

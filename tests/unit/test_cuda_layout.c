@@ -1,5 +1,6 @@
-/* The packed weights of CUDA devices, without one: packing on the host by the functions that the kernels
- * use, reading elements back, and a warp emulated lane by lane over the fragments that its lanes hold. */
+/* The packed weights of CUDA devices, without one: packing on the host by the functions that the
+ * kernels use, reading elements back, and a warp emulated lane by lane over the fragments that
+ * its lanes hold. */
 #include "unit.h"
 
 #include <math.h>
@@ -150,8 +151,8 @@ static int column_of(int block, int product, int lane, int reg, int half)
     return block * MXFP4_BLOCK + lane % 4 * 8 + product * 4 + reg / 2 * 2 + half;
 }
 
-/* Rows of a tile times x, as the instruction adds them up: row 2 g from registers 0 and 2 of the lanes
- * of group g, row 2 g + 1 from 1 and 3. */
+/* Rows of a tile times x, as the instruction adds them up: row 2 g from registers 0 and 2 of the
+ * lanes of group g, row 2 g + 1 from 1 and 3. */
 static void tile_times(double out[TILE_ROWS], const struct tensor *packed, int64_t row_unit,
                        int tile, const double *x)
 {

@@ -8,8 +8,8 @@
 
 enum { N_ROWS_MAX = 8192 };
 
-/* Kernels of the table that answer, on request or not: one with several tiles counts once, and so do those
- * that differ in nothing but their tile. */
+/* Kernels of the table that answer, on request or not: one with several tiles counts once, and
+ * so do those that differ in nothing but their tile. */
 static int count_answers(const struct tuning_key *k, bool is_on_request, enum op_class op_class)
 {
     unsigned kernels = 0;
@@ -88,7 +88,8 @@ static void test_wishes(void **state)
     (void)state;
     assert_int_equal(kernel_for(k, OPCLASS_SIMT), KERNEL_MATMUL_SIMT);
     assert_int_equal(kernel_texts[kernel_for(k, OPCLASS_MMA)].op_class, OPCLASS_MMA);
-    /* Ampere has none: what is meant takes its place, and kernel_config_parse() refuses the wish before. */
+    /* Ampere has none: what is meant takes its place, and kernel_config_parse() refuses the wish
+     * before. */
     assert_int_equal(kernel_for(k, OPCLASS_NATIVE), kernel_for(k, OPCLASS_AUTO));
 }
 
@@ -116,8 +117,8 @@ static void test_prompts(void **state)
     assert_int_equal(kernel_for(k, OPCLASS_AUTO), KERNEL_DECODE_HEAD);
 }
 
-/* The kernels of prompts add up in another order than those of a row alone: no number of generated rows may have them,
- * but in the build that is there to measure what that costs. */
+/* The kernels of prompts add up in another order than those of a row alone: no number of
+ * generated rows may have them, but in the build that is there to measure what that costs. */
 static void test_generated_rows_keep_their_order(void **state)
 {
     const unsigned other =

@@ -1,4 +1,5 @@
-/* A custom tool's input out of its call's arguments, however they are written and in whatever pieces they come. */
+/* A custom tool's input out of its call's arguments, however they are written and in whatever
+ * pieces they come. */
 #include "unit.h"
 
 #include <jansson.h>

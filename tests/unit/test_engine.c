@@ -485,7 +485,8 @@ struct stress_client {
     uint64_t seed;
 };
 
-/* One request treated as the dice say: closed at once, after some events, canceled, or heard out. */
+/* One request treated as the dice say: closed at once, after some events, canceled, or heard
+ * out. */
 static void stress_request(struct stress_client *c, int i)
 {
     struct osp_request_options opt = steady;

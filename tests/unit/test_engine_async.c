@@ -1,4 +1,5 @@
-/* The engine while a step runs behind its back: the same tokens, told in time, and every way to end. */
+/* The engine while a step runs behind its back: the same tokens, told in time, and every way to
+ * end. */
 #include "engine_fixture.h"
 
 #include <pthread.h>
@@ -11,8 +12,9 @@
 
 enum { N_KINDS = 8, ANSWER_TOKENS = 40 };
 
-/* The CPU's steps, which a test can keep from ending; seen from the engine they run within model_step(), behind it, or
- * ahead, too: two at a time, the second with what the first one draws. */
+/* The CPU's steps, which a test can keep from ending; seen from the engine they run within
+ * model_step(), behind it, or ahead, too: two at a time, the second with what the first one
+ * draws. */
 enum way { WITHIN, BEHIND, AHEAD };
 static const struct backend_ops *real;
 static struct backend_ops behind;
@@ -235,7 +237,8 @@ static void assert_same_bytes(const struct buf *a, const struct buf *b)
         assert_memory_equal(a->data, b->data, a->size_bytes);
 }
 
-/* Tokens, texts, log-probabilities and ends: with the device's time used and not, with many and with two places. */
+/* Tokens, texts, log-probabilities and ends: with the device's time used and not, with many and
+ * with two places. */
 static void test_the_same_as_one_after_the_other(void **state)
 {
     struct heard want[N_KINDS], have[N_KINDS];
@@ -265,7 +268,8 @@ static const struct osp_request_options steady = {
     .raw = true,
     .ignore_stop_tokens = true};
 
-/* Waits for the first n tokens; each is a text of its own, as the greedy ones behind these prompts are. */
+/* Waits for the first n tokens; each is a text of its own, as the greedy ones behind these
+ * prompts are. */
 static int hear_tokens(struct osp_request *r, int n)
 {
     struct osp_event e;
@@ -286,7 +290,8 @@ static void wait_for(atomic_int *count, int n)
         sched_yield();
 }
 
-/* With the third step under way, which does not end, the second one's token is heard; and the third has begun. */
+/* With the third step under way, which does not end, the second one's token is heard; and the
+ * third has begun. */
 static void test_tokens_are_told_while_the_next_step_runs(void **state)
 {
     const enum way how = *(const enum way *)*state;
@@ -308,7 +313,8 @@ static void test_tokens_are_told_while_the_next_step_runs(void **state)
     osp_model_close(model);
 }
 
-/* A cancel, and a request that comes, while a step runs: no further step for the one, the next one for the other. */
+/* A cancel, and a request that comes, while a step runs: no further step for the one, the next
+ * one for the other. */
 static void test_cancel_and_arrival_while_a_step_runs(void **state)
 {
     const enum way how = *(const enum way *)*state;
@@ -421,8 +427,8 @@ static void test_close_while_a_step_runs(void **state)
     osp_model_close(model);
 }
 
-/* A step that is thought to be long: the next one is not sent before its end is near, or there, so that who comes
- * meanwhile is in it. */
+/* A step that is thought to be long: the next one is not sent before its end is near, or there,
+ * so that who comes meanwhile is in it. */
 static void test_who_comes_is_in_the_next_step(void **state)
 {
     struct osp_model *model = open_model(AHEAD, 2);

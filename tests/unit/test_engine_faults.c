@@ -1,4 +1,5 @@
-/* The engine on a device that fails: a stage that gives an error, and a draw that gives no token. */
+/* The engine on a device that fails: a stage that gives an error, and a draw that gives no
+ * token. */
 #include "engine_fixture.h"
 
 #include <sched.h>
@@ -123,7 +124,8 @@ static void test_a_failed_draw_ends_one(void **state)
     osp_model_close(model);
 }
 
-/* A step that does not end: healthy for 2 seconds, stuck from then on, healthy again once it has ended. */
+/* A step that does not end: healthy for 2 seconds, stuck from then on, healthy again once it has
+ * ended. */
 static void test_a_stuck_step_is_told(void **state)
 {
     struct osp_model *model = faulty_model();

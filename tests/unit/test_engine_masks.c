@@ -1,5 +1,5 @@
-/* Token masks that take long: a request without a grammar goes on beside those that have one, and what they draw does
- * not depend on who makes their masks. */
+/* Token masks that take long: a request without a grammar goes on beside those that have one,
+ * and what they draw does not depend on who makes their masks. */
 #include "engine_fixture.h"
 
 #include "base/clock.h"

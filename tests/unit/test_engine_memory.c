@@ -216,7 +216,8 @@ static enum osp_status try_wish(const struct memory_request *request)
     return memory_plan_make(&p, &c, &w, WEIGHTS, w.info.allowed_bytes);
 }
 
-/* What an option of the advice sets, and by how much a value is just beyond the one that is advised. */
+/* What an option of the advice sets, and by how much a value is just beyond the one that is
+ * advised. */
 static const struct advised {
     const char *option;
     size_t offset;
@@ -247,8 +248,8 @@ static struct memory_request changed(const struct memory_request *request, const
     return w;
 }
 
-/* Every option that a refusal names is enough alone with the value that it names, and not with the next one.
- * Gives which are named, a bit each. */
+/* Every option that a refusal names is enough alone with the value that it names, and not with
+ * the next one. Gives which are named, a bit each. */
 static unsigned check_advice(struct memory_request request)
 {
     unsigned named = 0;

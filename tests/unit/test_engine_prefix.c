@@ -1,5 +1,5 @@
-/* Same seed, same tokens on a real (tiny) model: with and without hits in the prefix cache, and after giving
- * way to others, by swapping and by computing again. */
+/* Same seed, same tokens on a real (tiny) model: with and without hits in the prefix cache, and
+ * after giving way to others, by swapping and by computing again. */
 #include "engine_fixture.h"
 
 #include "engine/core/model_api.h"

@@ -1,6 +1,6 @@
-/* The same bits, however a prompt is cut and whoever else is in the batch: in one go, in chunks of any
- * size, row by row, on 1, 2 or 3 threads, beside other sequences, and with window pages dropped as
- * soon as no later row can see them. Activations and pages begin as NaN.
+/* The same bits, however a prompt is cut and whoever else is in the batch: in one go, in chunks
+ * of any size, row by row, on 1, 2 or 3 threads, beside other sequences, and with window pages
+ * dropped as soon as no later row can see them. Activations and pages begin as NaN.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: one model, two numbers of threads. */
 #define UNIT_LIMIT_S 300
@@ -150,8 +150,8 @@ static void test_sequences_together(void **state)
     }
 }
 
-/* A prompt of two splits and a bit, whose last rows come one by one: few rows are cut into splits that
- * threads share, and a chunk of many is not. */
+/* A prompt of two splits and a bit, whose last rows come one by one: few rows are cut into
+ * splits that threads share, and a chunk of many is not. */
 static void test_splits(void **state)
 {
     enum { LONG_TOKENS = 1100, SINGLE_TOKENS = 40, THREADS_MAX = 16 };

@@ -1,5 +1,5 @@
-/* Requests whose grammars are still to be compiled: bounds, turns of clients, and what is told of those that end
- * there. */
+/* Requests whose grammars are still to be compiled: bounds, turns of clients, and what is told
+ * of those that end there. */
 #include "engine_fixture.h"
 
 #include "base/clock.h"

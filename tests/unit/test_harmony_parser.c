@@ -1,4 +1,5 @@
-/* The reader: openai/harmony's own cases, malformed forms, and UTF-8 that is split over tokens. A message is written as one line, see harmony_case.h. */
+/* The reader: openai/harmony's own cases, malformed forms, and UTF-8 that is split over tokens.
+ * A message is written as one line, see harmony_case.h. */
 #include "unit.h"
 
 #include "harmony_case.h"

@@ -435,7 +435,8 @@ static void test_budget(void **state)
     request_params_release(&p);
 }
 
-/* Wherever the budget ends, jansson sees no memory from there on: it aborts when a string lacks a piece. */
+/* Wherever the budget ends, jansson sees no memory from there on: it aborts when a string lacks
+ * a piece. */
 static void test_every_budget(void **state)
 {
     const char *json =

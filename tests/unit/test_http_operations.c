@@ -1,5 +1,5 @@
-/* What operators need of the server: figures, limits on time, when to come again. Real sockets, a stand-in
- * for the engine. */
+/* What operators need of the server: figures, limits on time, when to come again. Real sockets,
+ * a stand-in for the engine. */
 #define UNIT_LIMIT_S 60
 #include "unit.h"
 

@@ -1,4 +1,5 @@
-/* Activations as int8 rows: codes, scales and the list of outliers, at every level that has them. */
+/* Activations as int8 rows: codes, scales and the list of outliers, at every level that has
+ * them. */
 #include "unit.h"
 
 #include <math.h>
@@ -158,7 +159,8 @@ static void test_not_finite(void **state)
     }
 }
 
-/* As many as the bound allows: 16 equal ones among zeros are 1/20 of 320, and 4.47 times the root. */
+/* As many as the bound allows: 16 equal ones among zeros are 1/20 of 320, and 4.47 times the
+ * root. */
 static void check_most(const struct kernels *k)
 {
     const struct int8_row row = row_at(k);

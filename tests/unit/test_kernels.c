@@ -1,4 +1,5 @@
-/* The CPU's inner loops against exact or double-precision values, every level that this machine runs. */
+/* The CPU's inner loops against exact or double-precision values, every level that this machine
+ * runs. */
 #include "unit.h"
 
 #include <float.h>
@@ -477,7 +478,8 @@ enum { OUTLIERS = 2 * BLOCKS_MAX };
 static struct int8_outlier outliers[OUTLIERS];
 static float outlier_values[OUTLIERS];
 
-/* Two a block, at all columns of four and in both nibbles; token 3 has none, the others all but a few. */
+/* Two a block, at all columns of four and in both nibbles; token 3 has none, the others all but
+ * a few. */
 static void fill_outliers(const struct kernels *k)
 {
     for (int i = 0; i < OUTLIERS; i++) {
@@ -550,7 +552,8 @@ static void check_outliers(const struct kernels *k)
     }
 }
 
-/* The same bits for many, which expand the weights, for some and for one token alone; the right sums. */
+/* The same bits for many, which expand the weights, for some and for one token alone; the right
+ * sums. */
 static void test_int8_outliers(void **state)
 {
     (void)state;

@@ -211,8 +211,8 @@ static void assert_result(const struct attention *a, double want)
     }
 }
 
-/* Sums at the very limit of 32 bits: keys and queries of the largest norm, in the same direction and in the
- * opposite one, and the largest values with weights of any kind. */
+/* Sums at the very limit of 32 bits: keys and queries of the largest norm, in the same direction
+ * and in the opposite one, and the largest values with weights of any kind. */
 static void test_i16_extremes(void **state)
 {
     static struct attention a;
@@ -363,7 +363,8 @@ static void test_pages(void **state)
         }
 }
 
-/* A head of zeros, of numbers too small, and one with a NaN or an infinity: the head alone is lost. */
+/* A head of zeros, of numbers too small, and one with a NaN or an infinity: the head alone is
+ * lost. */
 static void test_odd_numbers(void **state)
 {
     static const float odd[] = {0.0f, 1e-38f, INFINITY, -INFINITY, NAN};

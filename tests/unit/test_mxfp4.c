@@ -106,7 +106,8 @@ static void test_zeros(void **state)
         assert_int_equal(nibble_of(&p, i), i == 3 ? 8 : 0);
 }
 
-/* 2^-133 is the smallest of BF16; 2^-127 the smallest scale, so that 2^-128 is the smallest value. */
+/* 2^-133 is the smallest of BF16; 2^-127 the smallest scale, so that 2^-128 is the smallest
+ * value. */
 static void test_subnormals(void **state)
 {
     uint16_t in[GROUP] = {0};
@@ -146,8 +147,8 @@ static void test_largest_magnitudes(void **state)
     }
 }
 
-/* 7 at a scale of 1 is cut to 6 (error 1); at 2 it rounds to 8 (error 1). What the others lose decides,
- * and a tie takes the larger scale. */
+/* 7 at a scale of 1 is cut to 6 (error 1); at 2 it rounds to 8 (error 1). What the others lose
+ * decides, and a tie takes the larger scale. */
 static void test_scale_has_the_smaller_error(void **state)
 {
     uint16_t in[GROUP] = {bf16_of(7)};

@@ -1,10 +1,11 @@
-/* Allocations that fail: the k-th of opening a model, and of a request from its JSON to its last event, once
- * and from there on for ever, for every k. Nothing crashes or leaks (the address sanitizer looks), what was
- * asked for either succeeds whole or fails with OSP_ENOMEM, and the engine goes on afterwards.
+/* Allocations that fail: the k-th of opening a model, and of a request from its JSON to its last
+ * event, once and from there on for ever, for every k. Nothing crashes or leaks (the address
+ * sanitizer looks), what was asked for either succeeds whole or fails with OSP_ENOMEM, and the
+ * engine goes on afterwards.
  *
- * The linker puts the functions below in front of the C library's (Makefile). Allocations of mem_new() and
- * its like abort by design, so they never fail here; but then they must be small: what is sized by input
- * must not abort. Without CHECK_FULL, opening tries a sample of all k. */
+ * The linker puts the functions below in front of the C library's (Makefile). Allocations of
+ * mem_new() and its like abort by design, so they never fail here; but then they must be small:
+ * what is sized by input must not abort. Without CHECK_FULL, opening tries a sample of all k. */
 #define UNIT_LIMIT_S 180
 #include "engine_fixture.h"
 
@@ -102,8 +103,8 @@ void __wrap_mem_grow(void *items, size_t n, size_t *capacity, size_t item_bytes)
     in_mem_new = before;
 }
 
-/* jansson's allocations come here, too, and fail on once one has: see json_budget.c. It takes some failures
- * for a fault of the text that it reads. */
+/* jansson's allocations come here, too, and fail on once one has: see json_budget.c. It takes
+ * some failures for a fault of the text that it reads. */
 static bool json_has_failed;
 
 static void *json_malloc(size_t n)

@@ -1,6 +1,6 @@
-/* Weights on several memory nodes: each thread's share is its own copy, from the checkpoint, packed or
- * mapped from the cache, and the same bytes; the step computes the same bits. The nodes are made up:
- * each CPU of this machine counts as one. */
+/* Weights on several memory nodes: each thread's share is its own copy, from the checkpoint,
+ * packed or mapped from the cache, and the same bytes; the step computes the same bits. The
+ * nodes are made up: each CPU of this machine counts as one. */
 #include "unit.h"
 
 #include <stdlib.h>

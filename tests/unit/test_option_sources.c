@@ -1,4 +1,5 @@
-/* Where options come from besides the command line: a file, the environment; and models by their names. */
+/* Where options come from besides the command line: a file, the environment; and models by their
+ * names. */
 #include "unit.h"
 
 #include <stdlib.h>

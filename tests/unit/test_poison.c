@@ -1,7 +1,7 @@
-/* Numbers that are not finite in one sequence among several, on the real CPU backend, at every level of
- * instructions that this machine has and with every type of keys and values: that sequence ends with an
- * error that says so, all others draw the same tokens as without it, and nothing of it is left in the pages
- * that others get after it. */
+/* Numbers that are not finite in one sequence among several, on the real CPU backend, at every
+ * level of instructions that this machine has and with every type of keys and values: that
+ * sequence ends with an error that says so, all others draw the same tokens as without it, and
+ * nothing of it is left in the pages that others get after it. */
 #define UNIT_LIMIT_S 120
 #include "engine_fixture.h"
 
@@ -199,7 +199,8 @@ static void expect_same(const struct heard *a, const struct heard *b)
     assert_memory_equal(buf_text(&a->text), buf_text(&b->text), a->text.size_bytes);
 }
 
-/* What it had drawn before was told, too; a character that was not whole yet comes out as U+FFFD. */
+/* What it had drawn before was told, too; a character that was not whole yet comes out as
+ * U+FFFD. */
 static void expect_failed(const struct heard *a, const struct heard *clean, enum place place)
 {
     size_t n = 0;

@@ -1,5 +1,5 @@
-/* Mapped weights are brought in piece by piece, told about, and a file that became shorter is an error
- * and not a signal. */
+/* Mapped weights are brought in piece by piece, told about, and a file that became shorter is an
+ * error and not a signal. */
 #include "unit.h"
 
 #include <stdlib.h>

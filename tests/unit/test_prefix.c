@@ -100,7 +100,8 @@ static void test_the_same_again(void **state)
     }
 }
 
-/* With a seed only what the prompt itself computed is taken; generated tokens are, when that is asked for. */
+/* With a seed only what the prompt itself computed is taken; generated tokens are, when that is
+ * asked for. */
 static void test_generated_tokens_are_tagged(void **state)
 {
     struct fixture f;
@@ -208,8 +209,9 @@ static void test_least_recently_used_goes(void **state)
     fixture_close(&f);
 }
 
-/* An agent's loop of twenty turns: each prompt is the last one with its answer (reasoning and a call) and the
- * tool's result. Then the user speaks again: the reasoning of the answer is left out of the next prompt. */
+/* An agent's loop of twenty turns: each prompt is the last one with its answer (reasoning and a
+ * call) and the tool's result. Then the user speaks again: the reasoning of the answer is left
+ * out of the next prompt. */
 static void test_twenty_turns(void **state)
 {
     struct fixture f;

@@ -1,5 +1,5 @@
-/* Log-probabilities of a prompt's tokens, on a tiny model: against the logits as osp_quality reads them, whatever else is
- * there: other requests, the prefix cache, chunks of any size. */
+/* Log-probabilities of a prompt's tokens, on a tiny model: against the logits as osp_quality
+ * reads them, whatever else is there: other requests, the prefix cache, chunks of any size. */
 #include "engine_fixture.h"
 
 #include <math.h>
@@ -162,7 +162,8 @@ static void test_against_the_logits(void **state)
     against_quality(NULL);
 }
 
-/* The likeliest token of a place, drawn greedily there, has the log-probability that it has in a longer prompt's. */
+/* The likeliest token of a place, drawn greedily there, has the log-probability that it has in a
+ * longer prompt's. */
 static void test_against_drawn_tokens(void **state)
 {
     struct osp_request_options sampling_params = wish;
@@ -308,8 +309,8 @@ static void test_canceled_tells_nothing(void **state)
 
 /* ---- the scheduler ---- */
 
-/* Rows of logits in a step, all together, are n_seqs_max at most. One that gives way in the middle of its prompt is
- * computed again, and not told of twice. */
+/* Rows of logits in a step, all together, are n_seqs_max at most. One that gives way in the
+ * middle of its prompt is computed again, and not told of twice. */
 static void test_rows_of_logits(void **state)
 {
     enum { N_SEQS = 3, AT_ONCE = 2, N_TOKENS_MAX = 250 };

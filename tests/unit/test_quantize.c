@@ -1,5 +1,5 @@
-/* Quantisation of checkpoints: what loading makes and what is written to a folder are the same bits;
- * every failure names its reason and leaves nothing behind. */
+/* Quantisation of checkpoints: what loading makes and what is written to a folder are the same
+ * bits; every failure names its reason and leaves nothing behind. */
 #include "model/quantize.h"
 
 #include <math.h>

@@ -53,7 +53,8 @@ static void test_stop_text_cuts_whatever_the_pieces(void **state)
         }
 }
 
-/* The one that is complete first counts, and of those the longest, also when a token brings both. */
+/* The one that is complete first counts, and of those the longest, also when a token brings
+ * both. */
 static void test_stop_text_takes_what_is_complete_first(void **state)
 {
     static const char *const stops[] = {"abcd", "b", "yz", "xyz"};

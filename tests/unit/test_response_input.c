@@ -182,7 +182,8 @@ static void test_errors(void **state)
     }
 }
 
-/* Errors of the engine about messages and tools become errors about items and the request's tools. */
+/* Errors of the engine about messages and tools become errors about items and the request's
+ * tools. */
 static void test_places(void **state)
 {
     static const int tools[] = {0, 3};

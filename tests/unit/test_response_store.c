@@ -1,4 +1,5 @@
-/* Responses that are kept: whose they are, what goes first, and what stays because something goes on from it. */
+/* Responses that are kept: whose they are, what goes first, and what stays because something
+ * goes on from it. */
 #include "unit.h"
 
 #include <pthread.h>

@@ -1,6 +1,6 @@
-/* The events of /v1/responses: one stream word for word, then a checker of the rules that every stream must keep, on
- * 6,000 token streams of well-formed and malformed Harmony, read by the engine's own reader. The whole response says
- * the same as the stream. */
+/* The events of /v1/responses: one stream word for word, then a checker of the rules that every
+ * stream must keep, on 6,000 token streams of well-formed and malformed Harmony, read by the
+ * engine's own reader. The whole response says the same as the stream. */
 #include "unit.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Random numbers: fixed for ever, spread evenly, independent of their neighbours. Also the clock and
- * the log, which have little to test. */
+/* Random numbers: fixed for ever, spread evenly, independent of their neighbours. Also the clock
+ * and the log, which have little to test. */
 #include "unit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
-/* How tokens are drawn: ties, top_k, top_p, min_p, temperature, seeds, ids without text, logits that
- * are not numbers, penalties, biases, masks, likeliest tokens; and that a draw follows the distribution. */
+/* How tokens are drawn: ties, top_k, top_p, min_p, temperature, seeds, ids without text, logits
+ * that are not numbers, penalties, biases, masks, likeliest tokens; and that a draw follows the
+ * distribution. */
 #include "unit.h"
 
 #include <math.h>
@@ -311,7 +312,8 @@ static void test_extreme_temperatures(void **state)
     ops->close(device);
 }
 
-/* The weights that e^bias times the shares give, and those of penalties; log-probabilities stay plain. */
+/* The weights that e^bias times the shares give, and those of penalties; log-probabilities stay
+ * plain. */
 static void test_penalties_and_biases(void **state)
 {
     double biased[N_LOGITS], penalised[N_LOGITS], both[N_LOGITS];
@@ -344,7 +346,8 @@ static void test_penalties_and_biases(void **state)
     ops->close(device);
 }
 
-/* Positive logits are divided, others times the penalty; it comes before the other two, and those before a bias. */
+/* Positive logits are divided, others times the penalty; it comes before the other two, and
+ * those before a bias. */
 static void test_order_of_edits(void **state)
 {
     const float logits[] = {3, 2.5f, -1, -1.4f};

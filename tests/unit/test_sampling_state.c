@@ -1,5 +1,5 @@
-/* What a request can ask of its draws, on a tiny model: penalties, biases, allowed tokens, stop tokens, min_tokens,
- * log-probabilities; and the lists behind them. */
+/* What a request can ask of its draws, on a tiny model: penalties, biases, allowed tokens, stop
+ * tokens, min_tokens, log-probabilities; and the lists behind them. */
 #include "engine_fixture.h"
 
 #include <math.h>
@@ -245,7 +245,8 @@ static void test_same_answer_alone_and_in_a_batch(void **state)
     close_engine();
 }
 
-/* Of a greedy answer the drawn token is the likeliest; probabilities fall, and sum to less than 1. */
+/* Of a greedy answer the drawn token is the likeliest; probabilities fall, and sum to less than
+ * 1. */
 static void test_logprobs(void **state)
 {
     struct osp_request_options opt = steady;

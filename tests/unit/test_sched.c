@@ -156,8 +156,8 @@ static int count_moves(const struct step_plan *plan, enum move_kind kind)
     return n;
 }
 
-/* Two grow until their pages run out: the younger one gives way, its pages go to the host's memory and come
- * back when the older one is done. */
+/* Two grow until their pages run out: the younger one gives way, its pages go to the host's
+ * memory and come back when the older one is done. */
 static void test_younger_one_gives_way_and_comes_back(void **state)
 {
     struct fixture f;
@@ -191,8 +191,8 @@ static void test_younger_one_gives_way_and_comes_back(void **state)
     fixture_close(&f);
 }
 
-/* Without room in the host's memory it is computed again: its prompt as a prompt, then what it had generated
- * row by row, and nothing is drawn until that is done. */
+/* Without room in the host's memory it is computed again: its prompt as a prompt, then what it
+ * had generated row by row, and nothing is drawn until that is done. */
 static void test_computes_again_in_the_same_arithmetic(void **state)
 {
     struct fixture f;
@@ -414,8 +414,9 @@ static struct seq *add_long(struct fixture *f, int i, int n_prompt, int n_answer
     return q;
 }
 
-/* While one client's only request runs, the other is served alone; then the one gives way and waits. What it asks for
- * next has not saved that up: it begins with what the other had when it was admitted. */
+/* While one client's only request runs, the other is served alone; then the one gives way and
+ * waits. What it asks for next has not saved that up: it begins with what the other had when it
+ * was admitted. */
 static void test_a_long_request_saves_nothing_up(void **state)
 {
     struct fixture f;
@@ -470,8 +471,8 @@ static void test_nobody_is_passed_for_ever(void **state)
     fixture_close(&f);
 }
 
-/* Steps with 64 rows of a prompt take 640 ms, those without 1 ms: beside one who generates a step gets
- * what 100 ms allow, and without all of it. */
+/* Steps with 64 rows of a prompt take 640 ms, those without 1 ms: beside one who generates a
+ * step gets what 100 ms allow, and without all of it. */
 static void test_prompts_leave_time_to_generate(void **state)
 {
     struct fixture f;

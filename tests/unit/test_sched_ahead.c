@@ -1,4 +1,5 @@
-/* A step that is planned while the one before it runs: what is thought of, and what is done when it goes otherwise. */
+/* A step that is planned while the one before it runs: what is thought of, and what is done when
+ * it goes otherwise. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -77,7 +78,8 @@ static void commit(struct fixture *f, int32_t a, int32_t b)
     sched_commit(&f->sched, (int32_t[]){a, b, b, b}, ++f->now_ns);
 }
 
-/* A prompt whose end is under way, and one who generates, both go on with tokens that are not known. */
+/* A prompt whose end is under way, and one who generates, both go on with tokens that are not
+ * known. */
 static void test_all_go_on(void **state)
 {
     struct fixture f;
@@ -177,7 +179,8 @@ static void test_the_length_is_foreseen(void **state)
     fixture_close(&f);
 }
 
-/* Who leaves keeps its pages until its rows have run, has no more, and the token that came still counts. */
+/* Who leaves keeps its pages until its rows have run, has no more, and the token that came still
+ * counts. */
 static void test_leaving(void **state)
 {
     struct fixture f;
@@ -342,7 +345,8 @@ static void send(struct fixture *f)
     sched_mark_sent(&f->sched);
 }
 
-/* A step that was sent begins as it is: who ended has rows in it that nobody hears of, and who came waits. */
+/* A step that was sent begins as it is: who ended has rows in it that nobody hears of, and who
+ * came waits. */
 static void test_a_sent_step_begins_as_it_is(void **state)
 {
     struct fixture f;

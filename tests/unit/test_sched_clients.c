@@ -201,8 +201,9 @@ static void test_priority_puts_no_other_client_out(void **state)
     fixture_close(&f);
 }
 
-/* One client's requests would fill all slots for long: with a share of four for each free slot it leaves one of
- * five, which another client finds at once, and a third one when the second has ended. */
+/* One client's requests would fill all slots for long: with a share of four for each free slot
+ * it leaves one of five, which another client finds at once, and a third one when the second has
+ * ended. */
 static void test_a_client_leaves_slots_to_others(void **state)
 {
     struct fixture f;

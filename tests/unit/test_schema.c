@@ -1,6 +1,6 @@
-/* Schemas, expressions and choices: which texts they let through and which not, what is refused with which
- * place, and what hostile ones cost. The texts go token by token through the masks, in tokens of the bundled
- * model and byte by byte. */
+/* Schemas, expressions and choices: which texts they let through and which not, what is refused
+ * with which place, and what hostile ones cost. The texts go token by token through the masks,
+ * in tokens of the bundled model and byte by byte. */
 #include "unit.h"
 
 #include <time.h>
@@ -53,7 +53,8 @@ static int32_t stop_token(void)
     return tokenizer_specials(tokens)->ret;
 }
 
-/* Whether these tokens and then the stop token can be drawn; mask and acceptance must agree on each. */
+/* Whether these tokens and then the stop token can be drawn; mask and acceptance must agree on
+ * each. */
 static bool can_draw(struct grammar *g, const int32_t *ids, size_t n)
 {
     uint32_t *bits = mem_new(token_index->n_words * sizeof *bits);
@@ -444,7 +445,8 @@ static void test_recursion(void **state)
     CHECK_SCHEMAS(cases, SPACED);
 }
 
-/* Lists within lists can be closed from wherever they may be opened, and are nested no deeper than the limit. */
+/* Lists within lists can be closed from wherever they may be opened, and are nested no deeper
+ * than the limit. */
 static void test_depth_is_bounded(void **state)
 {
     static const char schema[] = "{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}";

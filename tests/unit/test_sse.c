@@ -119,7 +119,8 @@ enum osp_status osp_token_bytes(const struct osp_tokenizer *t, int32_t id,
     "{\"token\":\"\xEF\xBF\xBD\",\"logprob\":-9999,\"bytes\":[195]}]},"                            \
     "{\"token\":\"\",\"logprob\":-2,\"bytes\":[],\"top_logprobs\":[]}],\"refusal\":null}"
 
-/* Log-probabilities with the text that they are of, ids with every chunk, the prompt's with the first. */
+/* Log-probabilities with the text that they are of, ids with every chunk, the prompt's with the
+ * first. */
 static void test_logprobs_and_ids(void **state)
 {
     const int32_t tops[] = {0, 1}, ids[] = {0, 9, 5}, prompt[] = {3, 4};

@@ -1,6 +1,7 @@
-/* No step on the CPU asks for memory: all was taken when the model was opened (src/cpu/device/workspace.c), at every level
- * that this machine has, whatever the types of weights and pages, for as many threads, rows and sequences as may
- * be. The linker puts the functions below in front of the C library's (Makefile). */
+/* No step on the CPU asks for memory: all was taken when the model was opened
+ * (src/cpu/device/workspace.c), at every level that this machine has, whatever the types of
+ * weights and pages, for as many threads, rows and sequences as may be. The linker puts the
+ * functions below in front of the C library's (Makefile). */
 #define UNIT_LIMIT_S 120
 #include "unit.h"
 

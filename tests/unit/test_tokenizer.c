@@ -141,8 +141,8 @@ static void test_merges_lowest_rank_first(void **state)
     tokenizer_close(t);
 }
 
-/* The definition, word for word, for the small vocabulary: while some adjacent pair is a token, join
- * the leftmost one of lowest id. */
+/* The definition, word for word, for the small vocabulary: while some adjacent pair is a token,
+ * join the leftmost one of lowest id. */
 static size_t merge_naively(int32_t *ids, size_t n)
 {
     static const int32_t merges[][3] = {{'a', 'b', TEST_AB},

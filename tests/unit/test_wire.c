@@ -177,7 +177,8 @@ static void test_short_and_long_frames(void **state)
     assert_null(frame_view(&f, 0)); /* bad stays bad */
 }
 
-/* A string that has no end, or one too early, and options of any bytes: refused or read, never more. */
+/* A string that has no end, or one too early, and options of any bytes: refused or read, never
+ * more. */
 static void test_hostile_options(void **state)
 {
     enum { LENGTHS = 256 };

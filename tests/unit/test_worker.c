@@ -1,6 +1,6 @@
-/* The engine in a worker process, by the public API: the same answers as in this one, and what becomes of
- * requests and engine when that process ends, stops, or its device fails. This program is its own worker:
- * what goes wrong there is ordered by files (see order()). */
+/* The engine in a worker process, by the public API: the same answers as in this one, and what
+ * becomes of requests and engine when that process ends, stops, or its device fails. This
+ * program is its own worker: what goes wrong there is ordered by files (see order()). */
 #define UNIT_LIMIT_S 120
 #include "engine_fixture.h"
 

@@ -1,5 +1,6 @@
-/* A worker's process spoken to frame by frame: while it has hundreds of new grammars to compile it gives signs of life
- * at once, answers who wants none, and obeys cancels and its end. This program is its own worker. */
+/* A worker's process spoken to frame by frame: while it has hundreds of new grammars to compile
+ * it gives signs of life at once, answers who wants none, and obeys cancels and its end. This
+ * program is its own worker. */
 #define UNIT_LIMIT_S 120
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* A small tokenizer.json for tests, written to a temporary file: the 256 bytes as ids 0..255 in
- * byte order, then "ab" 256, "bc" 257, "abc" 258, then Harmony's control tokens from 259 in the order
- * of SPECIAL_LIST, but <|startoftext|> as 270, so that 267..269 are undefined. */
+ * byte order, then "ab" 256, "bc" 257, "abc" 258, then Harmony's control tokens from 259 in the
+ * order of SPECIAL_LIST, but <|startoftext|> as 270, so that 267..269 are undefined. */
 #ifndef TOKENIZER_FILE_H
 #define TOKENIZER_FILE_H
 

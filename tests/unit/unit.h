@@ -3,8 +3,9 @@
  *     UNIT_MAIN(cmocka_unit_test(test_a), cmocka_unit_test(test_b))
  *
  * which makes an executable that runs all of them, or the one that is named; `--list` prints the
- * names and `--limit-s` the seconds that each may take. tests/run_units runs every test in a process
- * of its own. A file whose tests need more time defines UNIT_LIMIT_S before it includes this. */
+ * names and `--limit-s` the seconds that each may take. tests/run_units runs every test in a
+ * process of its own. A file whose tests need more time defines UNIT_LIMIT_S before it includes
+ * this. */
 #ifndef UNIT_H
 #define UNIT_H
 

@@ -1,6 +1,6 @@
-/* `osprey bench`: requests of known length, timed as their client sees them; what a source of answers
- * is, what one request's times are, and what is reported of many. The definitions are llama-benchy's
- * and, for percentiles, those of vLLM's serving benchmark (docs/bench.md). */
+/* `osprey bench`: requests of known length, timed as their client sees them; what a source of
+ * answers is, what one request's times are, and what is reported of many. The definitions are
+ * llama-benchy's and, for percentiles, those of vLLM's serving benchmark (docs/bench.md). */
 #ifndef CLI_BENCH_BENCH_H
 #define CLI_BENCH_BENCH_H
 
@@ -63,9 +63,9 @@ struct bench_step_time {
     double steps_seconds, backend_seconds;
 };
 
-/* One kind: the engine in this process, or a server. prepare() is not timed; run() is called from
- * one thread a job, several at once, and fills the timeline's fields but for `split`, which it fills
- * when given. */
+/* One kind: the engine in this process, or a server. prepare() is not timed; run() is called
+ * from one thread a job, several at once, and fills the timeline's fields but for `split`, which
+ * it fills when given. */
 struct bench_source {
     void *self;
     const char *latency_mode; /* "none" or "api" */
@@ -115,8 +115,8 @@ struct bench_source bench_http_source(struct bench_http *h);
 
 /* ---- results ---- */
 
-/* Speeds in tokens a second, times in seconds, shares of 1; one value a run, or for the second list and the
- * names with _req one value a request. */
+/* Speeds in tokens a second, times in seconds, shares of 1; one value a run, or for the second
+ * list and the names with _req one value a request. */
 #define BENCH_RUN_LIST(X)                                                                          \
     X(pp_throughput)                                                                               \
     X(pp_req_throughput)                                                                           \
@@ -224,7 +224,8 @@ struct bench_report {
 void bench_print_md(FILE *out, const struct bench_report *r);
 void bench_print_csv(FILE *out, const struct bench_report *r);
 void bench_print_json(FILE *out, const struct bench_report *r);
-/* Bytes a second of decode steps, as a share of what the probe read by turns with them; 0: unknown. */
+/* Bytes a second of decode steps, as a share of what the probe read by turns with them; 0:
+ * unknown. */
 double bench_read_share(const struct bench_row *row, const struct probe *probe);
 void bench_print_stages(FILE *out, const struct bench_row *row, const struct probe *probe);
 

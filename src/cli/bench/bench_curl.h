@@ -1,5 +1,6 @@
-/* HTTP requests of the benchmark, over libcurl. The library is looked for when it is needed: nothing
- * else of osprey talks to servers, and a program without it starts faster and runs anywhere. */
+/* HTTP requests of the benchmark, over libcurl. The library is looked for when it is needed:
+ * nothing else of osprey talks to servers, and a program without it starts faster and runs
+ * anywhere. */
 #ifndef CLI_BENCH_BENCH_CURL_H
 #define CLI_BENCH_BENCH_CURL_H
 

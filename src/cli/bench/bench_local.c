@@ -82,9 +82,9 @@ static int64_t steps_of(const struct bench_snapshot *s)
     return s->n > 0 ? s->costs[0].n_calls : 0;
 }
 
-/* A step's costs are published before its notification, and the first step that brings a request's
- * token ends its prompt: so the costs of the prompt are exactly those of this moment. A notification
- * of the request before, which may come late, finds no step since. */
+/* A step's costs are published before its notification, and the first step that brings a
+ * request's token ends its prompt: so the costs of the prompt are exactly those of this moment.
+ * A notification of the request before, which may come late, finds no step since. */
 static void on_step(void *ctx)
 {
     struct bench_local *l = ctx;
@@ -204,8 +204,8 @@ out:
     return st;
 }
 
-/* Where the host's threads compute, the stages' own times are the backend's: the engine's figure has what it does
- * itself between a step's begin and its results. */
+/* Where the host's threads compute, the stages' own times are the backend's: the engine's figure
+ * has what it does itself between a step's begin and its results. */
 static struct bench_step_time local_step_time(void *self)
 {
     const struct bench_local *l = self;

@@ -1,5 +1,5 @@
-/* A measurement from the first option to the report: opens the engine or a server, runs every case, and
- * writes down what it ran on. */
+/* A measurement from the first option to the report: opens the engine or a server, runs every
+ * case, and writes down what it ran on. */
 #include "cli/bench/bench_measure.h"
 
 #include <stdlib.h>
@@ -206,7 +206,8 @@ out:
     return st;
 }
 
-/* With a model of its own: its steps are looked into, which those that are replayed do not allow. */
+/* With a model of its own: its steps are looked into, which those that are replayed do not
+ * allow. */
 static enum osp_status measure_routing(struct bench *b, const struct positional_args *positional)
 {
     static const int counts[BENCH_ROUTINGS] = {2, 4, 16, 64};

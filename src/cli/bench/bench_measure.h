@@ -6,8 +6,8 @@
 
 struct bench;
 
-/* Gives the caller a measurement to bench_free(); failures of single requests are counted in the report's
- * rows. `command` is borrowed: the line that the report names. */
+/* Gives the caller a measurement to bench_free(); failures of single requests are counted in the
+ * report's rows. `command` is borrowed: the line that the report names. */
 CHECKED enum osp_status bench_measure(struct bench **out, const struct bench_args *args,
                                       const struct positional_args *positional,
                                       const char *command);

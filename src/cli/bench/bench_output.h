@@ -4,8 +4,8 @@
 
 #include "cli/bench/bench_args.h"
 
-/* What would otherwise come to light after minutes of measuring: an unknown format, a file that cannot be
- * written. */
+/* What would otherwise come to light after minutes of measuring: an unknown format, a file that
+ * cannot be written. */
 CHECKED enum osp_status bench_output_check(const struct bench_args *args);
 
 /* --output, or standard output; close in any case. */

@@ -252,8 +252,8 @@ static bool prepare(struct bench_row *row, struct runner *runners, size_t n,
     return true;
 }
 
-/* The share of a run's steps that was not the backend's: planning, laying out batches, handing out tokens, and
- * whatever kept the engine's thread from running. */
+/* The share of a run's steps that was not the backend's: planning, laying out batches, handing
+ * out tokens, and whatever kept the engine's thread from running. */
 static void add_outside(struct bench_row *row, const struct bench_step_time *before,
                         const struct bench_step_time *after)
 {

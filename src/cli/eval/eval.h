@@ -1,5 +1,6 @@
-/* `osprey eval nano`: prompts with what a right answer must be, run greedily through the engine, and a
- * table of how many answers were right. tools/nano/README.md describes the file of prompts. */
+/* `osprey eval nano`: prompts with what a right answer must be, run greedily through the engine,
+ * and a table of how many answers were right. tools/nano/README.md describes the file of
+ * prompts. */
 #ifndef CLI_EVAL_EVAL_H
 #define CLI_EVAL_EVAL_H
 

@@ -58,8 +58,9 @@ static bool contains_any(struct span s, const json_t *parts)
 
 /* ---- styles ---- */
 
-/* Lower-case letters of the scripts that the prompts use: ASCII, Latin-1 and Latin Extended-A, where
- * pairs are (upper, lower) from an even code point on, but for two ranges where the odd one is upper. */
+/* Lower-case letters of the scripts that the prompts use: ASCII, Latin-1 and Latin Extended-A,
+ * where pairs are (upper, lower) from an even code point on, but for two ranges where the odd
+ * one is upper. */
 static bool is_lower(uint32_t c)
 {
     if (c < 0x80)

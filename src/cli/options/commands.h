@@ -1,5 +1,5 @@
-/* The commands, listed once: dispatch, help, completion and manual page come from here. A command is
- * one file cmd_<name>.c that defines command_<name>. */
+/* The commands, listed once: dispatch, help, completion and manual page come from here. A
+ * command is one file cmd_<name>.c that defines command_<name>. */
 #ifndef CLI_OPTIONS_COMMANDS_H
 #define CLI_OPTIONS_COMMANDS_H
 

@@ -55,7 +55,8 @@ static bool is_empty(const char *line)
     return *line == '\0' || *line == '#' || strcmp(line, "---") == 0;
 }
 
-/* 'it''s' and "a \"b\" \\ c": gives the end of the text in place, NULL if the quote is not closed. */
+/* 'it''s' and "a \"b\" \\ c": gives the end of the text in place, NULL if the quote is not
+ * closed. */
 static char *unquote(char *text)
 {
     const char quote = *text;

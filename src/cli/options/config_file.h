@@ -1,4 +1,5 @@
-/* A file of options: the flat part of YAML, which is what vLLM's --config reads, "name: value" a line. */
+/* A file of options: the flat part of YAML, which is what vLLM's --config reads, "name: value" a
+ * line. */
 #ifndef CLI_OPTIONS_CONFIG_FILE_H
 #define CLI_OPTIONS_CONFIG_FILE_H
 

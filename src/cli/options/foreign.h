@@ -1,6 +1,6 @@
-/* Options of vLLM and llama-server that osprey does not have, so that a pasted command line runs: each is
- * accepted with one line that says why it changes nothing, or refused with what to do instead. `osprey
- * help --foreign` prints the table. */
+/* Options of vLLM and llama-server that osprey does not have, so that a pasted command line
+ * runs: each is accepted with one line that says why it changes nothing, or refused with what to
+ * do instead. `osprey help --foreign` prints the table. */
 #ifndef CLI_OPTIONS_FOREIGN_H
 #define CLI_OPTIONS_FOREIGN_H
 
@@ -26,8 +26,8 @@ struct foreign_option {
 /* Up to one whose `words` are NULL. */
 const struct foreign_option *foreign_list(void);
 
-/* --no-NAME finds --NAME if that takes no value, --NAME.KEY (vLLM's way into a JSON value) finds --NAME.
- * NULL = none. */
+/* --no-NAME finds --NAME if that takes no value, --NAME.KEY (vLLM's way into a JSON value) finds
+ * --NAME. NULL = none. */
 const struct foreign_option *foreign_find(const char *word);
 
 /* Says that the option is ignored, or why it cannot be. `value` may be NULL. */

@@ -117,21 +117,23 @@ struct model_args {
                 "a worker that gives no sign of life for so long is killed and started again "     \
                 "(default 4)")
 
-/* The path of the first word or of --model; NULL = the bundled model. A name such as openai/gpt-oss-20b that
- * is no folder is looked for in the local Hugging Face cache; what is not there is an error that says what to
- * do. Valid until the next call; one thread at a time. */
+/* The path of the first word or of --model; NULL = the bundled model. A name such as
+ * openai/gpt-oss-20b that is no folder is looked for in the local Hugging Face cache; what is
+ * not there is an error that says what to do. Valid until the next call; one thread at a time. */
 CHECKED enum osp_status model_args_path(const char **out, const struct model_args *args,
                                         const struct positional_args *positional);
 
-/* The name by which a model of the cache was asked for; NULL when it is a folder or the bundled one. */
+/* The name by which a model of the cache was asked for; NULL when it is a folder or the bundled
+ * one. */
 const char *model_args_cache_name(const struct model_args *args,
                                   const struct positional_args *positional);
 
-/* What --attention-backend and --attention-config say together, NULL = nothing, as for the path above. */
+/* What --attention-backend and --attention-config say together, NULL = nothing, as for the path
+ * above. */
 CHECKED enum osp_status model_args_attention(const char **out, const struct model_args *args);
 
-/* What --kv-cache-dtype, --cache-type-k and --cache-type-v say together; NULL = nothing. OSP_EINVAL when
- * they differ. */
+/* What --kv-cache-dtype, --cache-type-k and --cache-type-v say together; NULL = nothing.
+ * OSP_EINVAL when they differ. */
 /* Whether attention is to be without sinks. */
 CHECKED enum osp_status model_args_sinks(bool *without, const struct model_args *args);
 CHECKED enum osp_status model_args_kv_type(const char **out, const struct model_args *args);

@@ -1,4 +1,5 @@
-/* Options that the environment gives: OSPREY_<NAME>, and what other servers read where it means the same. */
+/* Options that the environment gives: OSPREY_<NAME>, and what other servers read where it means
+ * the same. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,8 @@ static void variable_of(const struct option_row *row, const char *prefix,
         *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
 }
 
-/* Other servers' variables that are understood: those of kernels, and the key, without which a server that was
- * meant to have one would be open. */
+/* Other servers' variables that are understood: those of kernels, and the key, without which a
+ * server that was meant to have one would be open. */
 static bool has_variable_of(const struct option_row *row, const char *prefix)
 {
     if (strcmp(row->name, "api-key") == 0)

@@ -88,8 +88,8 @@ static void expanded_add(struct expanded *p, char *word)
     p->argv[p->argc++] = word;
 }
 
-/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives the row,
- * the name alone and the value (NULL if it is not attached). */
+/* "--name=value" and "-c4096" carry the value with them, but "-ctk" is a word of its own. Gives
+ * the row, the name alone and the value (NULL if it is not attached). */
 static const struct option_row *split_word(const struct option_row *rows, char *word,
                                            const char **attached)
 {

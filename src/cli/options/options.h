@@ -1,7 +1,7 @@
 /* One table of options a command, over getopt_long. From it come the parsing, the environment
- * variables (OSPREY_MAX_MODEL_LEN for --max-model-len), the names in a --config file, --help, the shell
- * completion and the manual page. An option has one name of its own and any number of the names that
- * other servers use. */
+ * variables (OSPREY_MAX_MODEL_LEN for --max-model-len), the names in a --config file, --help,
+ * the shell completion and the manual page. An option has one name of its own and any number of
+ * the names that other servers use. */
 #ifndef CLI_OPTIONS_OPTIONS_H
 #define CLI_OPTIONS_OPTIONS_H
 
@@ -37,8 +37,8 @@ struct option_row {
     const char *help;
 };
 
-/* Rows for the members of a struct T, with the option's name, its further names or NULL, what stands for
- * the value, and the help. */
+/* Rows for the members of a struct T, with the option's name, its further names or NULL, what
+ * stands for the value, and the help. */
 #define ROW(T, member, flag, also) .name = (flag), .aliases = (also), .offset = offsetof(T, member)
 #define FLAG_ROW(T, member, flag, also, text)                                                      \
     {                                                                                              \
@@ -73,10 +73,10 @@ struct positional_args {
 /* --config, which every command with options has. It fills no field: for what lists the options. */
 extern const struct option_row OPTION_CONFIG;
 
-/* Fills `into` from the file of --config, then the environment, then argv[1..]: what comes later wins. A file
- * may serve several commands; what only others have is passed over. Texts and *rest are valid until the next
- * call. Ignored options of other servers (see foreign.h) are named on standard error. OSP_EINVAL names
- * what is wrong. For the main thread only. */
+/* Fills `into` from the file of --config, then the environment, then argv[1..]: what comes later
+ * wins. A file may serve several commands; what only others have is passed over. Texts and *rest
+ * are valid until the next call. Ignored options of other servers (see foreign.h) are named on
+ * standard error. OSP_EINVAL names what is wrong. For the main thread only. */
 CHECKED enum osp_status options_parse(const struct command *command, int argc, char **argv,
                                       void *into, struct positional_args *positional);
 

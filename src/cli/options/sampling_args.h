@@ -1,5 +1,5 @@
-/* The options that say how tokens are drawn: of an answer (osprey chat), or of answers whose request does
- * not say (osprey serve). */
+/* The options that say how tokens are drawn: of an answer (osprey chat), or of answers whose
+ * request does not say (osprey serve). */
 #ifndef CLI_OPTIONS_SAMPLING_ARGS_H
 #define CLI_OPTIONS_SAMPLING_ARGS_H
 
@@ -11,8 +11,8 @@ struct sampling_args {
     int top_k, tokens_max;
 };
 
-/* `seed_also`: further names of --seed. `whose` ends each help text: "" or ", for requests that do not
- * say". */
+/* `seed_also`: further names of --seed. `whose` ends each help text: "" or ", for requests that
+ * do not say". */
 #define SAMPLING_ROWS(T, m, seed_also, whose)                                                      \
     FLOAT_ROW(T, m.temperature, "temperature", "--temp", 0, 2, "T",                                \
               "0 takes the likeliest token (default 1, and 0 for the bundled model)" whose),       \

@@ -92,9 +92,9 @@ static bool wait_for_input(void)
     return wait[1].revents == 0;
 }
 
-/* One character, put together from its bytes: 1, 0 at the end, -1 with EINTR after Ctrl-C. Bytes that
- * make no character are skipped, and so is NUL: a Ctrl-D typed before the editor has taken over the
- * terminal comes as one, and libedit takes it for "insert the next key as it is". */
+/* One character, put together from its bytes: 1, 0 at the end, -1 with EINTR after Ctrl-C. Bytes
+ * that make no character are skipped, and so is NUL: a Ctrl-D typed before the editor has taken
+ * over the terminal comes as one, and libedit takes it for "insert the next key as it is". */
 static int read_character(EditLine *el, wchar_t *out)
 {
     mbstate_t state = {0};

@@ -1,5 +1,5 @@
-/* Inside of the CPU backend: the device, its scratch memory, and its stages. Each stage lives in the
- * file of its name, runs its loops on the device's pool and reports the work that it did. */
+/* Inside of the CPU backend: the device, its scratch memory, and its stages. Each stage lives in
+ * the file of its name, runs its loops on the device's pool and reports the work that it did. */
 #ifndef CPU_COMMON_CPU_H
 #define CPU_COMMON_CPU_H
 
@@ -82,8 +82,9 @@ typedef void tiles_fn(void *ctx, int job, int first, int end, int worker);
 void cpu_run_tiles(struct cpu *cpu, const struct tiles *tiles, tiles_fn *fn, void *ctx);
 /* The share, of a job of n_tiles, that holds this one: tiles [*first, *end). */
 void cpu_share_of(const struct cpu *cpu, int n_tiles, int tile, int *first, int *end);
-/* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each: on
- * several memory nodes every thread does its own share and no other, so that it lies on its node. */
+/* The same for memory that is written here for the first time, n_jobs matrices of n_tiles each:
+ * on several memory nodes every thread does its own share and no other, so that it lies on its
+ * node. */
 CHECKED enum osp_status cpu_run_owned_tiles(struct cpu *cpu, int n_jobs, int32_t n_tiles,
                                             tiles_fn *fn, void *ctx);
 

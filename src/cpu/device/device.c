@@ -165,8 +165,8 @@ static void cpu_info(const struct backend *be, struct device_info *out)
              out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
 }
 
-/* The oracle adds no rounding of its own; 16-bit integers are what levels with products of them read
- * fastest. */
+/* The oracle adds no rounding of its own; 16-bit integers are what levels with products of them
+ * read fastest. */
 static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
 {
     const struct kernels *k;

@@ -1,6 +1,7 @@
-/* How large each room can become. Every stage asks for what its call needs (workspace_reserve()), and what it can need
- * at most is counted here from the shape of the largest step; tests/unit/test_step_memory.c holds the one
- * against the other. Letters as in backend/batch.h and ARCHITECTURE.md. */
+/* How large each room can become. Every stage asks for what its call needs
+ * (workspace_reserve()), and what it can need at most is counted here from the shape of the
+ * largest step; tests/unit/test_step_memory.c holds the one against the other. Letters as in
+ * backend/batch.h and ARCHITECTURE.md. */
 #include "cpu/common/workspace.h"
 
 #include <stdlib.h>
@@ -83,8 +84,8 @@ static size_t max_jobs(const struct max_step *m)
     return larger(m->E, QKV_JOBS);
 }
 
-/* The largest value of a function of (rows, columns) over the inputs of all products: activations, attention's
- * and those of the experts, each token at A of them. */
+/* The largest value of a function of (rows, columns) over the inputs of all products:
+ * activations, attention's and those of the experts, each token at A of them. */
 #define MAX_OF_INPUTS(m, f)                                                                        \
     larger(f((m)->T, (m)->C), larger(f((m)->T, (m)->QW), f((m)->T *(m)->A, (m)->F)))
 
@@ -179,8 +180,8 @@ static size_t bytes_of_permuted(const struct max_step *m)
                : MAX_OF_INPUTS(m, permuted_bytes);
 }
 
-/* Of one thread: sums of attention; a norm's weights; a tile of widened weights; tokens of an expert; what is
- * drawn from. */
+/* Of one thread: sums of attention; a norm's weights; a tile of widened weights; tokens of an
+ * expert; what is drawn from. */
 static size_t worker_bytes(const struct max_step *m)
 {
     const struct attn_run run = attn_of(m->shape);

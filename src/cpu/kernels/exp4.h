@@ -1,6 +1,6 @@
-/* Groups of four floats, in the compilers' generic vectors: they become vector instructions on every
- * machine and at every level of optimisation, and keep the order of sums in our hands. With them an
- * exponential of our own, because a library's gives other bits on another machine. */
+/* Groups of four floats, in the compilers' generic vectors: they become vector instructions on
+ * every machine and at every level of optimisation, and keep the order of sums in our hands.
+ * With them an exponential of our own, because a library's gives other bits on another machine. */
 #ifndef CPU_KERNELS_EXP4_H
 #define CPU_KERNELS_EXP4_H
 
@@ -42,9 +42,9 @@ static inline f32x4 choose4(i32x4 mask, f32x4 a, f32x4 b)
     return (f32x4)((mask & (i32x4)a) | (~mask & (i32x4)b));
 }
 
-/* exp(x), within 2 units of the last place. Below -87 it gives 0, above 88 it stays at exp(88), and
- * NaN gives NaN. exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln 2 / 2; the polynomial is
- * that of Cephes' expf. */
+/* exp(x), within 2 units of the last place. Below -87 it gives 0, above 88 it stays at exp(88),
+ * and NaN gives NaN. exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln 2 / 2; the
+ * polynomial is that of Cephes' expf. */
 static inline f32x4 exp4(f32x4 x)
 {
     const f32x4 lowest = all4(-87.0f), highest = all4(88.0f);

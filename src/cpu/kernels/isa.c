@@ -95,8 +95,9 @@ static bool has_amx(void)
            os_saves_state(STATES_ZMM | STATES_TILES) && may_use_tiles();
 }
 
-/* A thread reads weights on Zen 3 at 32 GB/s without software prefetching and at 30 with, on Emerald Rapids
- * at 78 to 85 % of reading alone without and at 90 to 96 with. No other CPU was measured. */
+/* A thread reads weights on Zen 3 at 32 GB/s without software prefetching and at 30 with, on
+ * Emerald Rapids at 78 to 85 % of reading alone without and at 90 to 96 with. No other CPU was
+ * measured. */
 bool kernels_want_prefetch(void)
 {
     const unsigned of_amd = 0x68747541; /* "Auth"enticAMD */

@@ -1,5 +1,5 @@
-/* The inner loops of the CPU stages as one table of functions a level of the instruction set, chosen
- * at run time by isa.c. A kernel works on rows in one thread; threads, tiles and what is
+/* The inner loops of the CPU stages as one table of functions a level of the instruction set,
+ * chosen at run time by isa.c. A kernel works on rows in one thread; threads, tiles and what is
  * multiplied with what are the stages' business.
  *
  * The order of every sum is fixed by the row's length alone, so that a row's result does not depend
@@ -30,15 +30,16 @@ struct gemm {
 };
 
 /* ---- MXFP4 times int8 ----
- * Weights are packed by groups of 16 rows: for every block of 32 columns four vectors of 64 bytes,
- * in which dword r belongs to row r and vector v to columns 8v .. 8v + 7: the low nibbles of its
- * four bytes are the first four columns, the high nibbles the others. In front of every four blocks, or
- * what is left of them at the end, a line of their E8M0 scales, 16 a block: a group is read from end to
- * end. One 512-bit register, two of 256 or four of 128 read the same bytes.
+ * Weights are packed by groups of 16 rows: for every block of 32 columns four vectors of 64
+ * bytes, in which dword r belongs to row r and vector v to columns 8v .. 8v + 7: the low nibbles
+ * of its four bytes are the first four columns, the high nibbles the others. In front of every
+ * four blocks, or what is left of them at the end, a line of their E8M0 scales, 16 a block: a
+ * group is read from end to end. One 512-bit register, two of 256 or four of 128 read the same
+ * bytes.
  *
- * Activations are int8 with a float scale for every 32. A block's sum is exact in integers; sums of
- * blocks are added in float32, one fused multiply-add a block, in the order of the columns: the same
- * bits for any number of tokens. */
+ * Activations are int8 with a float scale for every 32. A block's sum is exact in integers; sums
+ * of blocks are added in float32, one fused multiply-add a block, in the order of the columns:
+ * the same bits for any number of tokens. */
 enum {
     GROUP_ROWS = 16,
     GROUP_BLOCK_BYTES = 256,
@@ -90,9 +91,9 @@ enum {
 };
 enum { INT8_X_MAX = 128 }; /* rows of a call */
 
-/* out[t * 16 + r] = w[r] . x[t] of one group: the codes' products, and to that sum the outliers', added up
- * by themselves in the order of the list. One token may be multiplied with several groups at once: out
- * has the second's sums behind the first's, and so on. */
+/* out[t * 16 + r] = w[r] . x[t] of one group: the codes' products, and to that sum the
+ * outliers', added up by themselves in the order of the list. One token may be multiplied with
+ * several groups at once: out has the second's sums behind the first's, and so on. */
 enum { GROUPS_AT_ONCE = 4 };
 struct int8_gemm {
     float *out;
@@ -109,8 +110,8 @@ struct int8_gemm {
 };
 
 /* ---- BF16 times rounded rows ----
- * Inputs are rounded to bf16; a rounded row has bf16_row_columns() elements, the last of them zeros.
- * Panels are sixteen rows each in a form of the level's own, as large as those rows. */
+ * Inputs are rounded to bf16; a rounded row has bf16_row_columns() elements, the last of them
+ * zeros. Panels are sixteen rows each in a form of the level's own, as large as those rows. */
 struct bf16_act_gemm {
     float *out; /* as in struct products */
     int64_t out_stride;
@@ -120,8 +121,8 @@ struct bf16_act_gemm {
     int n_rows, n, n_x;
 };
 /* ---- packed MXFP4 times rounded rows ----
- * out[(g * n_x + t) * 16 + r] = w[g][r] . x[t] of n_groups groups of packed MXFP4, one behind the other,
- * and mixed rows: rounded, the columns of every eight in the order 0 2 4 6 1 3 5 7. */
+ * out[(g * n_x + t) * 16 + r] = w[g][r] . x[t] of n_groups groups of packed MXFP4, one behind
+ * the other, and mixed rows: rounded, the columns of every eight in the order 0 2 4 6 1 3 5 7. */
 struct permuted_gemm {
     float *out;
     const uint8_t *groups; /* group_bytes each */
@@ -146,9 +147,9 @@ struct softmax {
     float largest, denominator;
 };
 
-/* One row's heads of a group against the keys of one page that the row sees. The words of a page are
- * as backend/kv_page.h says. Adds to the sums as online softmax does; `largest` is in base 2 meanwhile:
- * score / ln 2. */
+/* One row's heads of a group against the keys of one page that the row sees. The words of a page
+ * are as backend/kv_page.h says. Adds to the sums as online softmax does; `largest` is in base 2
+ * meanwhile: score / ln 2. */
 struct attend {
     const float *q;          /* (n_heads, D) */
     const int16_t *codes;    /* for attend_i16() instead of q: (n_heads, W), from codes_i16() */
@@ -176,13 +177,13 @@ struct kernels {
     /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
     void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
     void (*gemm_int8)(const struct int8_gemm *p);
-    /* A tile of n_x <= INT8_INTERLEAVED_ROWS rows in the level's own form, as large as of all of them. NULL: it has
-     * none. With it or without, a product has the same bits. */
+    /* A tile of n_x <= INT8_INTERLEAVED_ROWS rows in the level's own form, as large as of all of
+     * them. NULL: it has none. With it or without, a product has the same bits. */
     void (*interleave_int8)(void *tile, const struct int8_row *x, int n_x, int n_blocks);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
     void (*weighted_sum)(float *acc, struct rows v, const float *p);
-    /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give any
-     * of them: exp_sum() spreads the NaN. */
+    /* x[i] *= factor; gives the largest of them and `largest`. With a NaN among them it may give
+     * any of them: exp_sum() spreads the NaN. */
     float (*scale)(float *x, int n, float factor, float largest);
     /* x[i] = exp(x[i] - shift); gives their sum. */
     float (*exp_sum)(float *x, int n, float shift);
@@ -190,8 +191,8 @@ struct kernels {
     void (*norm)(float *out, const float *x, const float *weight, int n, float eps);
     /* out[i] of gate u[2i] and up u[2i+1]: g sigmoid(alpha g) (u + 1), g <= limit, |u| <= limit */
     void (*swiglu)(float *out, const float *u, int n, struct swiglu s);
-    /* NULL, all three: the level meets keys and values as plain rows. The order of every sum is fixed by
-     * first and end. */
+    /* NULL, all three: the level meets keys and values as plain rows. The order of every sum is
+     * fixed by first and end. */
     void (*attend)(const struct attend *a);
     /* Rows of 16 words of F8 as words of F32: row r becomes the rows 4r to 4r + 3. */
     void (*widen_f8)(float *out, const void *words, int n_rows);
@@ -223,8 +224,8 @@ void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales,
 enum { KERNEL_ISAS_MAX = 8 };
 int kernels_available(const struct kernels *out[KERNEL_ISAS_MAX]);
 
-/* Whether runs of memory that are read side by side come sooner when software asks for them, too. A matter of
- * the CPU's own prefetchers, not of the level: no on AMD's, yes on all others. */
+/* Whether runs of memory that are read side by side come sooner when software asks for them,
+ * too. A matter of the CPU's own prefetchers, not of the level: no on AMD's, yes on all others. */
 bool kernels_want_prefetch(void);
 
 /* The level of that name; NULL or "": what OSPREY_CPU_FEATURES says, or else the best. OSP_EINVAL

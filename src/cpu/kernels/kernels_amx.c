@@ -1,6 +1,6 @@
-/* Level "amx": as "avx512", but packed MXFP4 and BF16 weights meet rows rounded to bf16, by tile products;
- * see kernels_amx_tiles.h. A thread that uses tiles needs the process's permission, which isa.c asks
- * for. */
+/* Level "amx": as "avx512", but packed MXFP4 and BF16 weights meet rows rounded to bf16, by tile
+ * products; see kernels_amx_tiles.h. A thread that uses tiles needs the process's permission,
+ * which isa.c asks for. */
 #include "cpu/kernels/kernels_zmm.h"
 
 #include "cpu/kernels/kernels_int8.h"
@@ -26,8 +26,8 @@ struct tile_config {
                      : "memory")
 #define TILE_DOT_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::)
 
-/* For each code the bf16 of e2m1 times 2^126, by the low four bits of every word; then less, but not
- * below zero: a smaller exponent. The sign stays. */
+/* For each code the bf16 of e2m1 times 2^126, by the low four bits of every word; then less, but
+ * not below zero: a smaller exponent. The sign stays. */
 INLINE __m512i look_up_exponents(__m512i codes)
 {
     const __m256i values = _mm256_setr_epi16(

@@ -1,5 +1,5 @@
-/* Products by tiles: registers of 16 rows of 64 bytes, multiplied as matrices. A level's file includes
- * kernels_int8.h and kernels_bf16.h, defines the operations below and includes this:
+/* Products by tiles: registers of 16 rows of 64 bytes, multiplied as matrices. A level's file
+ * includes kernels_int8.h and kernels_bf16.h, defines the operations below and includes this:
  *
  *     struct tile_config                    shapes of the tiles: row_bytes[8], n_rows[8], palette 1
  *     TILES_CONFIGURE(config)               for this thread; TILES_RELEASE() ends it
@@ -58,7 +58,8 @@ INLINE void transpose(fvec v[16])
     SWAP_STEP(v, 1)
 }
 
-/* A panel has, for every 32 columns, 16 rows of 16 dwords: a pair of columns each, token by token. */
+/* A panel has, for every 32 columns, 16 rows of 16 dwords: a pair of columns each, token by
+ * token. */
 static void tile_panel_bf16(uint16_t *panel, const uint16_t *rows, int n_rows, int n)
 {
     const int n_columns = bf16_row_columns(n);
@@ -258,8 +259,8 @@ static void tile_round_permuted(uint16_t *out, const float *x, int n)
     }
 }
 
-/* What is taken from the table's values, in both halves of a row's dword: (253 - scale) << 7. All of
- * it for 2^-127, which counts as 0 as at the other levels. */
+/* What is taken from the table's values, in both halves of a row's dword: (253 - scale) << 7.
+ * All of it for 2^-127, which counts as 0 as at the other levels. */
 INLINE words less_of(const uint8_t *scales)
 {
     const uvec exponent = (uvec)scales_of(scales) >> 23;

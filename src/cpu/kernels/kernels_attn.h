@@ -1,10 +1,12 @@
-/* The attention kernels of a level, in the compilers' generic vectors. A level's file defines max_v and
- * min_v, which give b where a or b is NaN, and includes this once behind kernels_float.h.
+/* The attention kernels of a level, in the compilers' generic vectors. A level's file defines
+ * max_v and min_v, which give b where a or b is NaN, and includes this once behind
+ * kernels_float.h.
  *
- * Scores: a vector holds LANES keys of a page, of which every element d lies side by side, so that a
- * score is one chain of fused multiply-adds over d and no sum crosses lanes; some heads and two vectors
- * of keys keep their sums in registers. Values: a vector holds LANES columns; a head's sum is one chain
- * over the slots. BF16 becomes f32 in registers: the even and the odd halves of a vector of words.
+ * Scores: a vector holds LANES keys of a page, of which every element d lies side by side, so
+ * that a score is one chain of fused multiply-adds over d and no sum crosses lanes; some heads
+ * and two vectors of keys keep their sums in registers. Values: a vector holds LANES columns; a
+ * head's sum is one chain over the slots. BF16 becomes f32 in registers: the even and the odd
+ * halves of a vector of words.
  *
  * Flops: 4 D a head and key. A page of one head is 8 KB of keys and 8 of values in BF16, which stay
  * in the first-level cache while all heads and rows use them: bound by the multiply-adds. */
@@ -19,8 +21,9 @@ enum {
 
 #define LOG2_E 1.44269504088896341f
 
-/* 2^x for x <= 0, and a little more; within 2 units of the last place. Below -126.5 it gives 0, and NaN
- * gives NaN. 2^x = 2^n 2^f with n = round(x), |f| <= 1/2; the polynomial is that of Cephes' exp2f. */
+/* 2^x for x <= 0, and a little more; within 2 units of the last place. Below -126.5 it gives 0,
+ * and NaN gives NaN. 2^x = 2^n 2^f with n = round(x), |f| <= 1/2; the polynomial is that of
+ * Cephes' exp2f. */
 INLINE fvec exp2_v(fvec x)
 {
     const fvec round = all_v(12582912.0f + 127.0f); /* leaves n + 127 in the low bits */
@@ -195,8 +198,8 @@ INLINE float prepare(const struct attend *a, float *scores, int begin)
     return most_v(most);
 }
 
-/* Scores become weights exp(score - largest), for the values times their scales; gives their sums by
- * lane. */
+/* Scores become weights exp(score - largest), for the values times their scales; gives their
+ * sums by lane. */
 INLINE fvec softmax_weights(const struct attend *a, float *scores, int begin, float largest)
 {
     const fvec factor = all_v(a->scale * LOG2_E), shift = all_v(-largest);
@@ -354,8 +357,8 @@ static void isa_attend(const struct attend *a)
 
 /* ---- F8 ---- */
 
-/* The code in bits 24 to 31 of each lane. With y = (8 + m)/8 2^(e - 7) the value is y, but for e = 0,
- * where it is 2y - 2^-6; min() of both is right for every code. */
+/* The code in bits 24 to 31 of each lane. With y = (8 + m)/8 2^(e - 7) the value is y, but for e
+ * = 0, where it is 2y - 2^-6; min() of both is right for every code. */
 INLINE fvec f8_v(uvec codes)
 {
     const uvec magnitude = ((codes & 0x7F000000u) >> 4) + (120u << 23);

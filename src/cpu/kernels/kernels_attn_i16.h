@@ -1,13 +1,15 @@
 /* Attention over pages of I16, by products of 16-bit integers whose sums are exact. A level's file
  * defines madd_v, float_v and narrow, and includes this once behind kernels_attn.h.
  *
- * A word of keys holds two elements of a slot and meets the same two of a query; a word of values holds
- * a column of two slots and meets their weights. An instruction multiplies both halves of every lane and
- * adds them up: a dozen sums of 32 bits stay in registers, as in kernels_attn.h.
+ * A word of keys holds two elements of a slot and meets the same two of a query; a word of
+ * values holds a column of two slots and meets their weights. An instruction multiplies both
+ * halves of every lane and adds them up: a dozen sums of 32 bits stay in registers, as in
+ * kernels_attn.h.
  *
- * No sum passes 31 bits. Queries are rounded to codes as keys are, with a norm of KV_I16_NORM at most,
- * and a product of two vectors is below that of their norms. Weights are rounded to integers that add up
- * to WEIGHT_SUM_MAX and half a unit each at most, and values are below KV_I16_VALUE_MAX. */
+ * No sum passes 31 bits. Queries are rounded to codes as keys are, with a norm of KV_I16_NORM at
+ * most, and a product of two vectors is below that of their norms. Weights are rounded to
+ * integers that add up to WEIGHT_SUM_MAX and half a unit each at most, and values are below
+ * KV_I16_VALUE_MAX. */
 #include <assert.h>
 
 enum {
@@ -249,8 +251,8 @@ INLINE float largest_score(const struct page_work *w, int head)
     return most_v(most);
 }
 
-/* A head's scores become shares times exp(score - largest of the page); gives the sums of the latter by
- * lane. */
+/* A head's scores become shares times exp(score - largest of the page); gives the sums of the
+ * latter by lane. */
 INLINE fvec softmax_page(struct page_work *w, int head, float largest)
 {
     const fvec factor = all_v(w->factors[head]), shift = all_v(-largest);
@@ -360,9 +362,9 @@ INLINE void fetch_scales(const void *scales)
         __builtin_prefetch((const char *)scales + i);
 }
 
-/* Lines are fetched half a page ahead, so that what is used and what comes stay in the first-level cache
- * together: this page's values while its keys are used, the next page's keys while its values are. With
- * eight heads a tile's two halves fetch as many lines as a tile has. */
+/* Lines are fetched half a page ahead, so that what is used and what comes stay in the
+ * first-level cache together: this page's values while its keys are used, the next page's keys
+ * while its values are. With eight heads a tile's two halves fetch as many lines as a tile has. */
 INLINE void attend_slots(const struct attend *a, const int begin, const int end,
                          const bool is_whole)
 {

@@ -1,9 +1,9 @@
 /* Level "avx2": 256-bit registers, byte products by vpmaddubsw.
  *
- * A dword of the sum is two 16-bit sums, one for columns 0 and 1 of every four, one for 2 and 3. With
- * weights of 0 .. 24 each holds sixteen products, which may pass 16 bits on the way; the bias,
- * -12 times the same activations, is in it from the start, and the end, at most 16 * 12 * 127, fits:
- * additions that wrap are exact. */
+ * A dword of the sum is two 16-bit sums, one for columns 0 and 1 of every four, one for 2 and 3.
+ * With weights of 0 .. 24 each holds sixteen products, which may pass 16 bits on the way; the
+ * bias, -12 times the same activations, is in it from the start, and the end, at most 16 * 12 *
+ * 127, fits: additions that wrap are exact. */
 #include "cpu/kernels/kernels_ymm.h"
 
 INLINE ivec dot(ivec sum, bytes w, bytes a)

@@ -1,5 +1,5 @@
-/* Rows rounded to bf16: what both kinds of weights meet at levels with tiles. A level's file includes
- * kernels_float.h and this. */
+/* Rows rounded to bf16: what both kinds of weights meet at levels with tiles. A level's file
+ * includes kernels_float.h and this. */
 
 typedef uint16_t halves_of __attribute__((vector_size(LANES * 2)));
 

@@ -25,8 +25,9 @@ enum {
     OUTLIERS_MANY = 3, /* a block, of all tokens: from there on expanding it costs less */
     STREAMS = 5,       /* parts of a group that are fetched side by side: a line of each a block */
     FETCH_BYTES = 64,  /* a cache line */
-    /* Of several groups: so far ahead of the products into the second-level cache, and so far from there into
-     * the first. On a Xeon anything from 2,000 to 9,000 and from 500 to 1,500 is as good. */
+    /* Of several groups: so far ahead of the products into the second-level cache, and so far
+     * from there into the first. On a Xeon anything from 2,000 to 9,000 and from 500 to 1,500 is
+     * as good. */
     FAR_BYTES = 34 * FETCH_BYTES,
     NEAR_BYTES = 12 * FETCH_BYTES
 };
@@ -47,8 +48,8 @@ INLINE void add_block(fvec acc[PARTS], const ivec sum[PARTS], const fvec scales[
 
 /* ---- few tokens ---- */
 
-/* A product's sums: of one group with some tokens, or of some groups with one token, and then those of its
- * outliers too. */
+/* A product's sums: of one group with some tokens, or of some groups with one token, and then
+ * those of its outliers too. */
 struct small_m {
     const struct int8_gemm *p;
     fvec acc[GROUPS_AT_ONCE][PARTS], outliers[GROUPS_AT_ONCE][PARTS];
@@ -109,8 +110,8 @@ INLINE void small_m_block(struct small_m *f, int block, const int n_x, const int
     }
 }
 
-/* Asks for the next group while block b of one is multiplied, by parts side by side: memory answers several
- * streams sooner than one. */
+/* Asks for the next group while block b of one is multiplied, by parts side by side: memory
+ * answers several streams sooner than one. */
 INLINE void fetch_next(const struct int8_gemm *p, int b)
 {
     const ptrdiff_t part = group_bytes(p->n_blocks) / (STREAMS * FETCH_BYTES) * FETCH_BYTES;
@@ -168,8 +169,8 @@ INLINE void outlier_step(const struct int8_gemm *p, const struct int8_outlier *o
     }
 }
 
-/* One token's outliers from the i-th on whose blocks have just been multiplied, and are in the first-level
- * cache, up to block `end`; gives the next one. */
+/* One token's outliers from the i-th on whose blocks have just been multiplied, and are in the
+ * first-level cache, up to block `end`; gives the next one. */
 INLINE int small_m_outliers(struct small_m *f, int i, int end, const int n_groups)
 {
     const struct int8_row *row = f->p->x;
@@ -306,8 +307,8 @@ static void large_m_tokens(const struct int8_gemm *p)
 
 /* ---- outliers ---- */
 
-/* Their sum, which starts at 0 for every token, is added in the end: so it has the same bits whether they
- * were multiplied while a group streamed by, afterwards, or chunk by chunk. */
+/* Their sum, which starts at 0 for every token, is added in the end: so it has the same bits
+ * whether they were multiplied while a group streamed by, afterwards, or chunk by chunk. */
 INLINE void add_outliers(float *out, const fvec sums[PARTS])
 {
     UNROLL
@@ -350,8 +351,8 @@ static int outliers_expanded(const struct int8_row *row, const struct expanded *
     return (int)(o - row->outliers);
 }
 
-/* Chunk by chunk, what is done with it once it is expanded, and all tokens' outliers. The function is known where this
- * is called, and becomes part of it; NULL: outliers alone. */
+/* Chunk by chunk, what is done with it once it is expanded, and all tokens' outliers. The
+ * function is known where this is called, and becomes part of it; NULL: outliers alone. */
 INLINE void expanded_gemm(const struct int8_gemm *p,
                           void (*of_chunk)(const struct int8_gemm *, const struct expanded *,
                                            int first, int n))

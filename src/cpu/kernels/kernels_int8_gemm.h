@@ -1,11 +1,11 @@
-/* Packed MXFP4 times many int8 rows that were arranged before, for levels of 32 registers; a level's file
- * includes this behind kernels_int8.h.
+/* Packed MXFP4 times many int8 rows that were arranged before, for levels of 32 registers; a
+ * level's file includes this behind kernels_int8.h.
  *
- * Rows lie by tiles of eight, and of a tile the blocks one behind the other: scales, biases, then for every
- * step of four columns the eight rows' codes side by side. So all operands of a tile's loop have constant
- * distances from one pointer; products take their codes from memory in all lanes, and both kinds of sums stay
- * in registers from the beginning of a chunk to its end. Bound by the products and the three operations of
- * add_block() for eight of them. */
+ * Rows lie by tiles of eight, and of a tile the blocks one behind the other: scales, biases,
+ * then for every step of four columns the eight rows' codes side by side. So all operands of a
+ * tile's loop have constant distances from one pointer; products take their codes from memory in
+ * all lanes, and both kinds of sums stay in registers from the beginning of a chunk to its end.
+ * Bound by the products and the three operations of add_block() for eight of them. */
 
 enum { TILE_ROWS = INT8_INTERLEAVED_ROWS, TILE_PART = 4 /* rows of a smaller last tile */ };
 

@@ -1,6 +1,6 @@
-/* Level "neon-i8mm": as "neon", but many tokens by smmla, which multiplies two rows of eight bytes with
- * two others, 32 products an instruction where sdot has 16. Sums of 32 products are exact, so a token
- * has the same bits in either form.
+/* Level "neon-i8mm": as "neon", but many tokens by smmla, which multiplies two rows of eight
+ * bytes with two others, 32 products an instruction where sdot has 16. Sums of 32 products are
+ * exact, so a token has the same bits in either form.
  *
  * A vector of sums holds rows r and r + 1 times tokens t and t + 1: r t, r t+1, r+1 t, r+1 t+1. */
 #include "cpu/kernels/kernels_neon.h"
@@ -48,7 +48,8 @@ INLINE bytes two(const int8_t *a, const int8_t *b)
     return vcombine_s8(vld1_s8(a), vld1_s8(b));
 }
 
-/* A token's sums of four rows, from those of two row pairs; `token` is its place in the token pair. */
+/* A token's sums of four rows, from those of two row pairs; `token` is its place in the token
+ * pair. */
 INLINE ivec one_token(int32x4_t a, int32x4_t b, int token)
 {
     return (ivec)(token == 0 ? vuzp1q_s32(a, b) : vuzp2q_s32(a, b));

@@ -17,8 +17,8 @@ enum { LANES = 16 }; /* enough independent sums to hide the latency of an additi
 
 /* ---- weights to f32 ---- */
 
-/* bf16 is the upper half of an f32. A word of memory holds two: the first moves up, the second is in
- * its place already. */
+/* bf16 is the upper half of an f32. A word of memory holds two: the first moves up, the second
+ * is in its place already. */
 static void ref_widen_bf16(float *out, const void *in, int64_t n)
 {
     const unsigned char *bytes = in;

@@ -1,8 +1,9 @@
 /* What the levels of 512-bit registers share: one group's column of four in each; codes by vpermb
  * (VBMI), byte products by vpdpbusd (VNNI).
  *
- * vpermb takes the low six bits of an index: with the sixteen values four times in the table, the
- * upper nibble of a byte does not matter, so low nibbles need no masking and high ones one shift. */
+ * vpermb takes the low six bits of an index: with the sixteen values four times in the table,
+ * the upper nibble of a byte does not matter, so low nibbles need no masking and high ones one
+ * shift. */
 #include <immintrin.h>
 #include <stdbool.h>
 

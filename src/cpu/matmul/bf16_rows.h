@@ -1,5 +1,6 @@
-/* The inputs of a product as bf16, for levels that multiply BF16 weights with those; and panels of
- * sixteen rows, where the level has that form. Both lie in the device's room until the next call. */
+/* The inputs of a product as bf16, for levels that multiply BF16 weights with those; and panels
+ * of sixteen rows, where the level has that form. Both lie in the device's room until the next
+ * call. */
 #ifndef CPU_MATMUL_BF16_ROWS_H
 #define CPU_MATMUL_BF16_ROWS_H
 

@@ -38,7 +38,8 @@ static void interleave_tile(void *ctx, int tile, int worker)
                                        run->tiles->n_blocks);
 }
 
-/* Room for so many tiles as these tokens could have, so that it does not grow with their distribution. */
+/* Room for so many tiles as these tokens could have, so that it does not grow with their
+ * distribution. */
 static enum osp_status tile_workspace(struct cpu *cpu, struct interleaved *a,
                                       const struct matmul *jobs, int n_jobs, uint8_t **data)
 {

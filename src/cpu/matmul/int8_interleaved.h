@@ -1,6 +1,6 @@
-/* The int8 rows of products with many tokens in the form in which a level multiplies many of them: tiles of
- * eight rows, made once a call for all groups of weights. Kernels without interleave_int8() read the rows as they
- * are. */
+/* The int8 rows of products with many tokens in the form in which a level multiplies many of
+ * them: tiles of eight rows, made once a call for all groups of weights. Kernels without
+ * interleave_int8() read the rows as they are. */
 #ifndef CPU_MATMUL_INT8_INTERLEAVED_H
 #define CPU_MATMUL_INT8_INTERLEAVED_H
 

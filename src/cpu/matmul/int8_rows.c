@@ -1,8 +1,8 @@
-/* A code errs by up to half a step, and a step is the block's largest value / 127. A product of a row
- * with weights errs by the root of all those squares, so the few blocks with large values would spoil
- * what the others have right. Values above OUTLIER times the root of the row's mean square are therefore
- * taken out, and no step is above 1/39 of it. There are at most n / OUTLIER^2 of them; of a
- * normal distribution 1 in 870, of the experts' units about 1 in 50. */
+/* A code errs by up to half a step, and a step is the block's largest value / 127. A product of
+ * a row with weights errs by the root of all those squares, so the few blocks with large values
+ * would spoil what the others have right. Values above OUTLIER times the root of the row's mean
+ * square are therefore taken out, and no step is above 1/39 of it. There are at most n /
+ * OUTLIER^2 of them; of a normal distribution 1 in 870, of the experts' units about 1 in 50. */
 #include "cpu/matmul/int8_rows.h"
 
 #include <math.h>
@@ -13,9 +13,9 @@ enum {
     LINE_BYTES = 64 /* of a cache */
 };
 
-/* KL divergence on osprey-nano, mean over three types of KV cache: 3.5 gives 8.5e-5, 3.25 7.0e-5, 3 7.6e-5,
- * 2.5 3.8e-5; each half step more or less halves or doubles their number. Prompts at 3 take 8 % longer than
- * at 3.5, at 3.25 1 to 2 %. */
+/* KL divergence on osprey-nano, mean over three types of KV cache: 3.5 gives 8.5e-5, 3.25
+ * 7.0e-5, 3 7.6e-5, 2.5 3.8e-5; each half step more or less halves or doubles their number.
+ * Prompts at 3 take 8 % longer than at 3.5, at 3.25 1 to 2 %. */
 static const float OUTLIER = 3.25f;
 
 struct int8_run {
@@ -26,8 +26,8 @@ struct int8_run {
     int64_t n_columns;
 };
 
-/* Codes of a row in memory: an odd number of cache lines, so that rows side by side do not all want the
- * same few lines of a cache. */
+/* Codes of a row in memory: an odd number of cache lines, so that rows side by side do not all
+ * want the same few lines of a cache. */
 static int64_t row_bytes(int64_t n_columns)
 {
     return ((n_columns + LINE_BYTES - 1) / LINE_BYTES | 1) * LINE_BYTES;
@@ -42,7 +42,8 @@ static float root_mean_square(const struct kernels *k, const float *x, int64_t n
     return sqrtf(sum / (float)n);
 }
 
-/* A value's code is +-127 and its step |x| / 127: the value itself. Of 1 and -1 in every column of four. */
+/* A value's code is +-127 and its step |x| / 127: the value itself. Of 1 and -1 in every column
+ * of four. */
 struct outlier_table {
     struct int8_outlier of[4][2];
 };

@@ -1,5 +1,5 @@
-/* Activations as int8 rows, for packed weights: a code for each value and a scale for each block of 32,
- * and a list of the values that are far above the rest of their row. */
+/* Activations as int8 rows, for packed weights: a code for each value and a scale for each block
+ * of 32, and a list of the values that are far above the rest of their row. */
 #ifndef CPU_MATMUL_INT8_ROWS_H
 #define CPU_MATMUL_INT8_ROWS_H
 

@@ -41,8 +41,9 @@ static int blocks_of(const struct share_of_job *s)
 
 /* ---- one token ---- */
 
-/* The i-th group of a share: one of each of its GROUPS_AT_ONCE parts in turn. Each part is a stream that
- * is read from end to end, and the CPU's prefetchers bring several streams sooner than one. */
+/* The i-th group of a share: one of each of its GROUPS_AT_ONCE parts in turn. Each part is a
+ * stream that is read from end to end, and the CPU's prefetchers bring several streams sooner
+ * than one. */
 static int stream_group(const struct share_of_job *s, int i)
 {
     const int n_each = s->n / GROUPS_AT_ONCE, n_longer = s->n % GROUPS_AT_ONCE;

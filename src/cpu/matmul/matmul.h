@@ -60,9 +60,9 @@ struct out_tile {
     int n_rows;
 };
 
-/* For parts of the product that live in files of their own: the row of the inputs that a token is; the patch
- * of all rows of the tile that begins with row `row`; and what is done with products, (n_tokens, 16): bias,
- * epilogue, storing. */
+/* For parts of the product that live in files of their own: the row of the inputs that a token
+ * is; the patch of all rows of the tile that begins with row `row`; and what is done with
+ * products, (n_tokens, 16): bias, epilogue, storing. */
 int64_t matmul_input_row(const struct matmul *m, int token);
 struct out_tile matmul_out_tile(const struct matmul *m, int token, int n_tokens, int64_t row);
 void matmul_finish(const struct cpu *cpu, const struct matmul *m, struct out_tile p, float *acc);

@@ -32,8 +32,8 @@ struct pack_run {
     int64_t n_rows, n_columns;
 };
 
-/* The nibbles of the lower two bytes of every dword go to the low halves of its four bytes, those of
- * the upper two to the high halves. */
+/* The nibbles of the lower two bytes of every dword go to the low halves of its four bytes,
+ * those of the upper two to the high halves. */
 static u32x4 interleave(u32x4 codes)
 {
     u32x4 low = codes & 0xFFFFu, high = codes >> 16;

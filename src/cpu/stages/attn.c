@@ -2,12 +2,13 @@
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A task is a block of rows of one sequence and one key/value head with its group of query heads; it
- * goes over the pages in order and keeps a running largest score, denominator and sum for each row
- * and head. Every SPLIT_PAGES pages it begins anew, and the split's sums are merged into the total,
- * which began with the sink (M = sink, denominator 1). When there are few blocks each split is a task of
- * its own, and the last of a block to end merges them in the same order: the same bits. Page and split
- * borders are absolute positions, so a row's arithmetic depends on its position and window alone.
+ * A task is a block of rows of one sequence and one key/value head with its group of query
+ * heads; it goes over the pages in order and keeps a running largest score, denominator and sum
+ * for each row and head. Every SPLIT_PAGES pages it begins anew, and the split's sums are merged
+ * into the total, which began with the sink (M = sink, denominator 1). When there are few blocks
+ * each split is a task of its own, and the last of a block to end merges them in the same order:
+ * the same bits. Page and split borders are absolute positions, so a row's arithmetic depends on
+ * its position and window alone.
  *
  * Bytes: every key and value that a sequence's rows see, once. Flops: 4 D a row, head and key. */
 #include "cpu/stages/attn.h"
@@ -125,7 +126,8 @@ static struct attn_workspace workspace_of(const struct attn_run *run, int worker
     return workspace;
 }
 
-/* The sums of one split, its largest scores natural. `then` is where this thread goes on, or NULL. */
+/* The sums of one split, its largest scores natural. `then` is where this thread goes on, or
+ * NULL. */
 static void attend_split(const struct attn_run *run, const struct row_block *block, int kv_head,
                          int split, const struct attn_page_ref *then,
                          const struct attn_workspace *workspace, const struct sums *sums)
@@ -194,7 +196,8 @@ static void run_split_kv(const struct attn_run *run, const struct attn_task *tas
     end_rows(run, block, kv_head, &workspace->total);
 }
 
-/* The task and head of a part of the loop: the longest tasks come last in a prompt, and are run first. */
+/* The task and head of a part of the loop: the longest tasks come last in a prompt, and are run
+ * first. */
 static const struct attn_task *task_of(const struct attn_run *run, int part, int *kv_head)
 {
     const int i = run->n_tasks * run->n_kv_heads - 1 - part;
@@ -217,7 +220,8 @@ static struct attn_page_ref page_ref_of(const struct attn_run *run, int part)
     return (struct attn_page_ref){block->seq, kv_head, first / PAGE_TOKENS};
 }
 
-/* Threads take parts in turns, so that a thread's next one is likely that of n_threads further on. */
+/* Threads take parts in turns, so that a thread's next one is likely that of n_threads further
+ * on. */
 static void run_task(void *ctx, int part, int worker)
 {
     const struct attn_run *run = ctx;

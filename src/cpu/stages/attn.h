@@ -7,9 +7,9 @@
 #include "cpu/common/cpu.h"
 #include "cpu/stages/kv.h"
 
-/* A split is a run of pages at absolute positions: sums begin anew in each, and are merged in order.
- * Its length is part of the arithmetic. Long enough that merging costs nothing, short enough that one
- * sequence of 4,096 positions has work for 64 threads. */
+/* A split is a run of pages at absolute positions: sums begin anew in each, and are merged in
+ * order. Its length is part of the arithmetic. Long enough that merging costs nothing, short
+ * enough that one sequence of 4,096 positions has work for 64 threads. */
 enum { SPLIT_PAGES = 8, SPLIT_TOKENS = SPLIT_PAGES * PAGE_TOKENS };
 
 /* What a row sees: [first, end). */
@@ -17,15 +17,16 @@ struct span {
     int first, end;
 };
 
-/* Running sums of a block's rows for the heads of one group: row r and head g at r * n_group + g. */
+/* Running sums of a block's rows for the heads of one group: row r and head g at r * n_group +
+ * g. */
 struct sums {
     struct softmax *states;
     float *acc; /* W floats each */
 };
 
-/* Splits [first, end) of a block of rows, for each key/value head. A whole block is finished by its
- * task; of a block that is cut, each split is a task that leaves its sums in attn_run.parts, and the
- * last to end merges them. */
+/* Splits [first, end) of a block of rows, for each key/value head. A whole block is finished by
+ * its task; of a block that is cut, each split is a task that leaves its sums in attn_run.parts,
+ * and the last to end merges them. */
 struct attn_task {
     int32_t block, first_split, end_split;
     int32_t split_kv; /* which of the cut blocks, -1: whole */
@@ -63,14 +64,15 @@ int64_t attn_sums_floats(const struct attn_run *run, int n_row_heads);
 /* Floats of a thread's room. */
 int64_t attn_workspace_floats(const struct attn_run *run);
 
-/* The most that attn_plan() lists and leaves in parts, of blocks of n_rows rows in all whose sequences have at most
- * n_seq_pages pages; of the run its widths are read. */
+/* The most that attn_plan() lists and leaves in parts, of blocks of n_rows rows in all whose
+ * sequences have at most n_seq_pages pages; of the run its widths are read. */
 struct attn_max {
     size_t n_tasks, n_split_kv, n_floats;
 };
 struct attn_max attn_max_of(const struct attn_run *run, int n_rows, int n_seq_pages, int n_threads);
 
-/* Lists the run's tasks in the device's room, and makes room for the sums of blocks that are cut. */
+/* Lists the run's tasks in the device's room, and makes room for the sums of blocks that are
+ * cut. */
 CHECKED enum osp_status attn_plan(struct attn_run *run);
 
 /* Whether pages meet codes. */
@@ -99,7 +101,8 @@ struct attend attn_call(const struct attn_run *run);
 void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,
                 const struct attn_workspace *workspace);
 
-/* Adds the keys of a page to the sums of a block's rows, and fetches page `next` meanwhile; NULL: none. */
+/* Adds the keys of a page to the sums of a block's rows, and fetches page `next` meanwhile;
+ * NULL: none. */
 void attn_page(const struct attn_run *run, const struct row_block *block,
                const struct attn_page_ref *at, const struct attn_page_ref *next,
                const struct attn_workspace *workspace, const struct sums *sums);

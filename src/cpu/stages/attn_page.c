@@ -1,6 +1,7 @@
-/* One page of one key/value head against a block of rows. The page is found once, F8 (and I16 where the
- * level does not read it) is widened once; then a row after the other takes the slots that it sees. Levels
- * without attention kernels, "ref" alone, meet the page as rows of f32, head by head. */
+/* One page of one key/value head against a block of rows. The page is found once, F8 (and I16
+ * where the level does not read it) is widened once; then a row after the other takes the slots
+ * that it sees. Levels without attention kernels, "ref" alone, meet the page as rows of f32,
+ * head by head. */
 #include "cpu/stages/attn.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Stage attn_qkv: q = rope(Wq y + bq); rope(Wk y + bk) and Wv y + bv go to the pages. The three
  * products are one loop; then rows are rotated and their k and v are rounded into their pages.
  *
- * Rotation pairs element i with i + D/2 by the angle position * inverse_frequency[i], rounded to f32
- * as the references do; cos and sin are computed once a step, in double, and carry the YaRN
+ * Rotation pairs element i with i + D/2 by the angle position * inverse_frequency[i], rounded to
+ * f32 as the references do; cos and sin are computed once a step, in double, and carry the YaRN
  * concentration. */
 #include <math.h>
 

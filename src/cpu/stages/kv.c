@@ -1,5 +1,5 @@
-/* Keys and values into pages and out again, an element at a time: a row a token, so that speed is no
- * matter; the kernels read pages as they lie. */
+/* Keys and values into pages and out again, an element at a time: a row a token, so that speed
+ * is no matter; the kernels read pages as they lie. */
 #include "cpu/stages/kv.h"
 
 #include <math.h>

@@ -1,14 +1,15 @@
 /* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all
  * V logits, with those of the likeliest tokens where they are asked for.
  *
- * What is drawn from is the row as it came, or a copy with penalties, biases and mask (process_logits.c).
- * Greedy (temperature 0): the lowest id among the largest valid logits. Otherwise, in this order:
- * weights exp((z - max z) / temperature) over the valid ids; top_k keeps the k largest; top_p keeps
- * the shortest prefix, by falling weight, that holds at least top_p of the weight kept so far; min_p
- * drops weights below min_p times the largest; one uniform number of (seed, position) picks among
- * what is left. Ties go to the lower id. A row whose largest logit is not finite, or that holds a
- * NaN, draws SAMPLE_NOT_FINITE with log-probability NaN, and one of which the edits leave nothing draws
- * SAMPLE_NONE_ALLOWED: that sequence's failure, not the device's. */
+ * What is drawn from is the row as it came, or a copy with penalties, biases and mask
+ * (process_logits.c). Greedy (temperature 0): the lowest id among the largest valid logits.
+ * Otherwise, in this order: weights exp((z - max z) / temperature) over the valid ids; top_k
+ * keeps the k largest; top_p keeps the shortest prefix, by falling weight, that holds at least
+ * top_p of the weight kept so far; min_p drops weights below min_p times the largest; one
+ * uniform number of (seed, position) picks among what is left. Ties go to the lower id. A row
+ * whose largest logit is not finite, or that holds a NaN, draws SAMPLE_NOT_FINITE with
+ * log-probability NaN, and one of which the edits leave nothing draws SAMPLE_NONE_ALLOWED: that
+ * sequence's failure, not the device's. */
 #include <math.h>
 #include <string.h>
 

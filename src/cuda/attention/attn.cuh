@@ -1,5 +1,5 @@
-/* What the kernels of attention on tensor cores share: copies to shared memory that nobody waits for, codes of
- * F8 as bf16, powers of two. */
+/* What the kernels of attention on tensor cores share: copies to shared memory that nobody waits
+ * for, codes of F8 as bf16, powers of two. */
 #ifndef CUDA_ATTENTION_ATTN_CUH
 #define CUDA_ATTENTION_ATTN_CUH
 
@@ -22,8 +22,9 @@ static __device__ __forceinline__ void copy_async(char *to_shared, const char *f
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-/* Where a piece of a row of words lies in shared memory: rows two apart have theirs in different halves, so that
- * lanes which read four rows at once meet all banks. Pieces stay within 128 bytes: copies are not slowed. */
+/* Where a piece of a row of words lies in shared memory: rows two apart have theirs in different
+ * halves, so that lanes which read four rows at once meet all banks. Pieces stay within 128
+ * bytes: copies are not slowed. */
 static __device__ __forceinline__ int piece_offset(int row, int piece)
 {
     return row * WORDS_ROW_BYTES + (piece ^ (row & 2)) * COPY_BYTES;
@@ -50,8 +51,8 @@ static __device__ __forceinline__ float power_of_two(float x)
     return y;
 }
 
-/* Codes of F8 at bytes 0 and 2 of a word, as bf16 numbers of 2^-120 times their value: exponent and mantissa
- * keep their bits, and small codes become small bf16 numbers, exactly. */
+/* Codes of F8 at bytes 0 and 2 of a word, as bf16 numbers of 2^-120 times their value: exponent
+ * and mantissa keep their bits, and small codes become small bf16 numbers, exactly. */
 static __device__ __forceinline__ uint32_t even_codes(uint32_t word)
 {
     return (word << 8 & 0x80008000u) | (word << 4 & 0x07F007F0u);

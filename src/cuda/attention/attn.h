@@ -1,9 +1,9 @@
-/* What host and device know together about attention over pages: how the keys of a row are divided, and the
- * launchers of its three kernels.
+/* What host and device know together about attention over pages: how the keys of a row are
+ * divided, and the launchers of its three kernels.
  *
- * Keys are taken in units of 16 at absolute positions. A generated row's units, from the first that it
- * sees on, are divided into splits, a block each; how many there are depends on how many units the row sees,
- * and on nothing else. */
+ * Keys are taken in units of 16 at absolute positions. A generated row's units, from the first
+ * that it sees on, are divided into splits, a block each; how many there are depends on how many
+ * units the row sees, and on nothing else. */
 #ifndef CUDA_ATTENTION_ATTN_H
 #define CUDA_ATTENTION_ATTN_H
 
@@ -31,7 +31,8 @@ enum {
     ATTN_MERGE_BYTES_MAX = 72 << 20     /* 66 rows with eight heads; more go in several launches */
 };
 
-/* The arrays of the batch, in the device's memory: a block that asks for nothing else begins sooner. */
+/* The arrays of the batch, in the device's memory: a block that asks for nothing else begins
+ * sooner. */
 struct attn_rows {
     const int32_t *positions, *row_seq, *phases, *pages;
     const struct batch_seq *seqs;
@@ -46,15 +47,16 @@ struct attn_launch {
     int n_group;           /* query heads of a key/value head */
     int n_units;           /* of the row that sees most, or more */
     int n_splits;          /* of that row */
-    /* Of the plain kernel: room for the sums of n_splits splits of every row, attn_partial_floats() each;
-     * NULL: each row's splits are walked by one block. The same bits either way. */
+    /* Of the plain kernel: room for the sums of n_splits splits of every row,
+     * attn_partial_floats() each; NULL: each row's splits are walked by one block. The same bits
+     * either way. */
     float *partials;
-    /* Of generated rows with several splits, for each of n_rows attn_row_blocks() cells: room for what the
-     * splits hand over, and how often the cell was used: ATTN_MERGE_BYTES. Zeros at first, and touched by
-     * nobody else. */
+    /* Of generated rows with several splits, for each of n_rows attn_row_blocks() cells: room
+     * for what the splits hand over, and how often the cell was used: ATTN_MERGE_BYTES. Zeros at
+     * first, and touched by nobody else. */
     char *merge_bufs;
-    /* Of generated rows, whose heads fill whole units of columns: where att's rows go as FP16, too, as
-     * launch_round_rows() would leave them; NULL: nowhere. */
+    /* Of generated rows, whose heads fill whole units of columns: where att's rows go as FP16,
+     * too, as launch_round_rows() would leave them; NULL: nowhere. */
     uint16_t *rounded;
 };
 
@@ -64,9 +66,9 @@ static inline HOST_DEVICE int attn_units(int first, int end)
     return (end + ATTN_UNIT_KEYS - 1) / ATTN_UNIT_KEYS - first / ATTN_UNIT_KEYS;
 }
 
-/* Splits of a row that sees n units. Split s has the groups of ATTN_GROUP_UNITS units s, s + splits, s + 2 splits
- * and so on: splits that run at the same time read what lies together. n_most: ATTN_SPLITS_MAX, or fewer where the
- * order is free. */
+/* Splits of a row that sees n units. Split s has the groups of ATTN_GROUP_UNITS units s, s +
+ * splits, s + 2 splits and so on: splits that run at the same time read what lies together.
+ * n_most: ATTN_SPLITS_MAX, or fewer where the order is free. */
 static inline HOST_DEVICE int attn_splits(int n_units, int n_most)
 {
     const int n_each = ATTN_GROUP_UNITS * ATTN_SPLIT_GROUPS, n = (n_units + n_each - 1) / n_each;
@@ -106,7 +108,8 @@ void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l);
 bool launch_attn_one_block(cudaStream_t stream, const struct attn_launch *l);
 /* The same, of one split; false: not for so few rows or so many keys. */
 bool launch_attn_window(cudaStream_t stream, const struct attn_launch *l);
-/* Rows of prompts, of the same pages; generated rows are left out. All rows of the batch. By mma.sync, */
+/* Rows of prompts, of the same pages; generated rows are left out. All rows of the batch. By
+ * mma.sync, */
 void launch_attn_prefill(cudaStream_t stream, const struct attn_launch *l);
 /* and by wgmma, on Hopper alone. */
 void launch_attn_sm90(cudaStream_t stream, const struct attn_launch *l);

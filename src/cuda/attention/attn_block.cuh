@@ -1,5 +1,5 @@
-/* Attention of prompts: which rows, heads and keys a block works on. A tile is so many tokens of one sequence, a
- * block a tile with up to eight query heads of one key/value head. */
+/* Attention of prompts: which rows, heads and keys a block works on. A tile is so many tokens of
+ * one sequence, a block a tile with up to eight query heads of one key/value head. */
 #ifndef CUDA_ATTENTION_ATTN_BLOCK_CUH
 #define CUDA_ATTENTION_ATTN_BLOCK_CUH
 
@@ -53,8 +53,8 @@ static __device__ int first_visible(const struct attn_args &a, int position)
     return a.window_tokens > 0 ? max(position + 1 - a.window_tokens, 0) : 0;
 }
 
-/* Tile `tile` of TOKENS tokens, counted over all sequences, with part `y` of the heads. false: there is nothing
- * to do. */
+/* Tile `tile` of TOKENS tokens, counted over all sequences, with part `y` of the heads. false:
+ * there is nothing to do. */
 template <int TOKENS>
 static __device__ bool block_of(struct block *k, const struct attn_launch &l, int tile, int y)
 {

@@ -2,24 +2,27 @@
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A block takes one row, one key/value head with up to eight of its query heads, and one split of the keys.
- * Its warps take units of 16 keys in turns. A unit's keys are the 16-row operand A of the matrix
- * instruction and the query heads its eight columns; then its values, turned, are A, and the weights the
- * columns: a weight's register comes from the score's by a transpose between lanes. Words of pages are
- * fragment registers as they lie there. Each warp copies the units that it will need into a ring of its
- * own, those of earlier steps before it waits for the kernel before it.
+ * A block takes one row, one key/value head with up to eight of its query heads, and one split
+ * of the keys. Its warps take units of 16 keys in turns. A unit's keys are the 16-row operand A
+ * of the matrix instruction and the query heads its eight columns; then its values, turned, are
+ * A, and the weights the columns: a weight's register comes from the score's by a transpose
+ * between lanes. Words of pages are fragment registers as they lie there. Each warp copies the
+ * units that it will need into a ring of its own, those of earlier steps before it waits for the
+ * kernel before it.
  *
- * Queries are sums of three bf16 numbers and weights of two, keys and values are exact: float32 but for the
- * last bits. A code of F8 is a bf16 number 2^-120 times its value.
+ * Queries are sums of three bf16 numbers and weights of two, keys and values are exact: float32
+ * but for the last bits. A code of F8 is a bf16 number 2^-120 times its value.
  *
- * The warps' sums are added in order of the warps. Where a row has several splits, each hands its sums over, and
- * the block of the last split adds them in order, and the sink: in its shared memory where few rows have few splits,
- * which are the blocks of a cluster then, or through memory, where it waits for blocks with lower numbers, which
- * began before it. All of it depends on the row's position alone.
+ * The warps' sums are added in order of the warps. Where a row has several splits, each hands
+ * its sums over, and the block of the last split adds them in order, and the sink: in its shared
+ * memory where few rows have few splits, which are the blocks of a cluster then, or through
+ * memory, where it waits for blocks with lower numbers, which began before it. All of it depends
+ * on the row's position alone.
  *
- * Bytes: the keys and values that a row sees, once; bound by them from about 16,384 tokens on, by the length of the
- * chain from query to sum before. H200, 2026-11-22, BF16, us a layer in a chain of launches: 2.5 with a window of
- * 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 % of reading alone), 66.2 at 131,072 (87 %). */
+ * Bytes: the keys and values that a row sees, once; bound by them from about 16,384 tokens on,
+ * by the length of the chain from query to sum before. H200, 2026-11-22, BF16, us a layer in a
+ * chain of launches: 2.5 with a window of 128, 5.7 at 2,048 tokens, 22.2 at 32,768 (65 % of
+ * reading alone), 66.2 at 131,072 (87 %). */
 #include "cuda/attention/attn_row.cuh"
 #include "cuda/common/cluster.cuh"
 

@@ -1,11 +1,11 @@
-/* Stage attn for so many generated rows that there are blocks enough when a block walks all splits of its row: the
- * operations of attn_decode.cu in the same order, so the same bits. What a block begins with (its place, the query's
- * three parts) it does once a row, the next split's keys come while one's sums are added, and splits meet in shared
- * memory.
+/* Stage attn for so many generated rows that there are blocks enough when a block walks all
+ * splits of its row: the operations of attn_decode.cu in the same order, so the same bits. What
+ * a block begins with (its place, the query's three parts) it does once a row, the next split's
+ * keys come while one's sums are added, and splits meet in shared memory.
  *
- * Bytes: the keys and values that the rows see, once; bound by them. H200, 2026-11-22: 64 rows of 1,024 tokens, eight
- * key/value heads, BF16: 18 layers of a step take 0.29 ms less than by a block a split (1.03 of 1.33 ms with as many
- * layers that have a window). */
+ * Bytes: the keys and values that the rows see, once; bound by them. H200, 2026-11-22: 64 rows
+ * of 1,024 tokens, eight key/value heads, BF16: 18 layers of a step take 0.29 ms less than by a
+ * block a split (1.03 of 1.33 ms with as many layers that have a window). */
 #include "cuda/attention/attn_row.cuh"
 
 enum {
@@ -60,7 +60,8 @@ static __device__ __forceinline__ void pages_of(int32_t pages[PAIR], const struc
         pages[i] = page_of(k, index + i * k.step);
 }
 
-/* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by this name. */
+/* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by
+ * this name. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     attn_decode(const __grid_constant__ struct attn_launch l)

@@ -1,5 +1,5 @@
-/* Attention of prompts by mma.sync: a page of keys and values in shared memory, as it lies in the cache but for the
- * order of 16-byte pieces, and fragments of operand B from it. */
+/* Attention of prompts by mma.sync: a page of keys and values in shared memory, as it lies in
+ * the cache but for the order of 16-byte pieces, and fragments of operand B from it. */
 #ifndef CUDA_ATTENTION_ATTN_PAGE_CUH
 #define CUDA_ATTENTION_ATTN_PAGE_CUH
 
@@ -22,8 +22,8 @@ template <int DTYPE> struct page {
         BYTES = 2 * (KV_HALF_BYTES + SCALES_BYTES)
     };
 
-    /* Lanes read pairs of rows of values that are `apart`: the eight pieces of a pair are turned by it, so that
-     * lanes which read at once meet all banks. Copies stay within 128 bytes. */
+    /* Lanes read pairs of rows of values that are `apart`: the eight pieces of a pair are turned
+     * by it, so that lanes which read at once meet all banks. Copies stay within 128 bytes. */
     static __device__ __forceinline__ int value_offset(int row, int piece)
     {
         const int pair = row / 2, apart = DTYPE == DTYPE_F8 ? 1 : 2;
@@ -100,7 +100,8 @@ static __device__ __forceinline__ void load_fragments(struct fragments *f, const
     }
 }
 
-/* Where a lane reads: keys, and the even and odd rows of values; the rest of each place is a constant. */
+/* Where a lane reads: keys, and the even and odd rows of values; the rest of each place is a
+ * constant. */
 struct places {
     const char *keys, *values[2];
 };

@@ -1,13 +1,14 @@
-/* Stage attn without tensor cores, for pages of F32 and head widths that no other kernel is made for: for
- * query row t and head h, over the keys j that the row sees,
+/* Stage attn without tensor cores, for pages of F32 and head widths that no other kernel is made
+ * for: for query row t and head h, over the keys j that the row sees,
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A block takes one row, one key/value head and up to eight of its query heads, so that a key is read
- * once for all of them. Keys are taken in splits of 256 at absolute positions: a thread scores a key,
- * then the threads share the columns of the values. A split's sums are merged into the total in order,
- * which begins with the sink (M = sink, denominator 1). With few rows every split has a block of its own,
- * and a second kernel merges them: the same operations, the same bits. All in float32.
+ * A block takes one row, one key/value head and up to eight of its query heads, so that a key is
+ * read once for all of them. Keys are taken in splits of 256 at absolute positions: a thread
+ * scores a key, then the threads share the columns of the values. A split's sums are merged into
+ * the total in order, which begins with the sink (M = sink, denominator 1). With few rows every
+ * split has a block of its own, and a second kernel merges them: the same operations, the same
+ * bits. All in float32.
  *
  * Bytes: the keys and values that a row sees, once. Flops: 4 D a row, head and key. */
 #include <cuda_fp16.h>

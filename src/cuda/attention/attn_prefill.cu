@@ -2,21 +2,23 @@
  *     s_j = scale q.k_j,  M = max(sink, max s),  att = sum exp(s_j - M) v_j
  *                                                      / (exp(sink - M) + sum exp(s_j - M)).
  *
- * A block takes 16 tokens of a sequence and up to eight query heads of one key/value head: 128 rows that
- * share keys and values. It walks the pages that any of them sees, which it copies into a ring of its own.
- * A warp has four tokens, 32 rows, as operand A; keys, then values, are B. Both lie in shared memory
- * as in their page, but for the order of 16-byte pieces, so that a lane's 16 bytes are registers
- * of four fragments: of keys 8 t to 8 t + 7 of 32 in one row (t = lane % 4), and the same of columns.
- * So weights become A without leaving their lane. The largest score so far is kept for each row, and
- * the sums follow it; the sink comes last.
+ * A block takes 16 tokens of a sequence and up to eight query heads of one key/value head: 128
+ * rows that share keys and values. It walks the pages that any of them sees, which it copies
+ * into a ring of its own. A warp has four tokens, 32 rows, as operand A; keys, then values, are
+ * B. Both lie in shared memory as in their page, but for the order of 16-byte pieces, so that a
+ * lane's 16 bytes are registers of four fragments: of keys 8 t to 8 t + 7 of 32 in one row (t =
+ * lane % 4), and the same of columns. So weights become A without leaving their lane. The
+ * largest score so far is kept for each row, and the sums follow it; the sink comes last.
  *
- * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number 2^-120 times its
- * value; scales are applied to scores and weights. What a row gets depends on its own keys, in pages at
- * absolute positions: pages that others of the block see add nothing to it.
+ * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number
+ * 2^-120 times its value; scales are applied to scores and weights. What a row gets depends on
+ * its own keys, in pages at absolute positions: pages that others of the block see add nothing
+ * to it.
  *
- * Bytes: a page once for 16 tokens, mostly from the second-level cache. Flops: 4 D a row, head and key; bound by
- * them and by what turns scores into weights. H200, 2026-11-22, before the pieces of values were turned: 256 Tflop/s
- * at 8,192 tokens, 41 % of what mma.sync reaches alone; 0.23 ms with a window of 128. */
+ * Bytes: a page once for 16 tokens, mostly from the second-level cache. Flops: 4 D a row, head
+ * and key; bound by them and by what turns scores into weights. H200, 2026-11-22, before the
+ * pieces of values were turned: 256 Tflop/s at 8,192 tokens, 41 % of what mma.sync reaches
+ * alone; 0.23 ms with a window of 128. */
 #include "cuda/attention/attn_page.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
@@ -35,9 +37,9 @@ static_assert((int)THREADS == (int)PAGE_THREADS, "all copy");
 
 /* ---- a warp ---- */
 
-/* With g = lane / 4 and t = lane % 4, of tile m: head g; its first token at [0], [1], its second at [2],
- * [3]; keys 32 i + 8 t + j of scores[4 i + j][0], [2], and 32 i + 8 t + 4 + j at [1], [3]; columns of
- * `out` likewise. */
+/* With g = lane / 4 and t = lane % 4, of tile m: head g; its first token at [0], [1], its second
+ * at [2], [3]; keys 32 i + 8 t + j of scores[4 i + j][0], [2], and 32 i + 8 t + 4 + j at [1],
+ * [3]; columns of `out` likewise. */
 struct warp {
     uint32_t query[TILES][STEPS][4];
     float out[TILES][SCORES][4];

@@ -1,5 +1,6 @@
-/* Attention of a generated row by the warps of a block: what a block works on, a warp over its units, the sums of the
- * warps in order, and the splits of a row, which hand their sums over to the last. attn_decode.cu says how. */
+/* Attention of a generated row by the warps of a block: what a block works on, a warp over its
+ * units, the sums of the warps in order, and the splits of a row, which hand their sums over to
+ * the last. attn_decode.cu says how. */
 #ifndef CUDA_ATTENTION_ATTN_ROW_CUH
 #define CUDA_ATTENTION_ATTN_ROW_CUH
 
@@ -173,8 +174,8 @@ static __device__ __forceinline__ void add_units(struct state *st, const struct 
         add_unit<DTYPE>(st, s[N - 1], rings[N - 1], k, index + (N - 1) * k.step);
 }
 
-/* A kernel's begin; false: there is nothing to do for the block. Who waits for this kernel waits for those before it, so one
- * block without work waits, too. */
+/* A kernel's begin; false: there is nothing to do for the block. Who waits for this kernel waits
+ * for those before it, so one block without work waits, too. */
 static __device__ __forceinline__ bool begin_block(struct block *k, const struct attn_launch &l)
 {
     pdl_launch_dependents();
@@ -312,8 +313,8 @@ static __device__ void finish(const struct attn_launch &l, const struct block &k
 
 /* ---- splits of a row: each hands its sums over to the last ---- */
 
-/* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags has the numbers,
- * so that nobody needs a fence or a counter. */
+/* Two numbers, each in one 64-bit word with the tag of this use of the cell: who finds the tags
+ * has the numbers, so that nobody needs a fence or a counter. */
 static __device__ __forceinline__ void store_tagged(char *to, float x, float y, uint32_t tag)
 {
     const uint64_t high = (uint64_t)tag << 32;

@@ -1,17 +1,19 @@
 /* Stage attn for rows of prompts on Hopper, by wgmma; the formula is that of attn_prefill.cu.
  *
- * A block takes 24 tokens of a sequence and up to eight query heads of one key/value head. Three warpgroups have
- * eight tokens each: 64 rows of operand A, in registers, queries first and then weights. A fourth brings the pages
- * that any of the rows sees into a ring in shared memory, as operand B (attn_transpose.cuh). A group walks over the
- * pages that its own tokens see; while it turns scores into weights, the products of the page before and of the
- * other groups run. The largest score so far is kept for each row, and the sums follow it; the sink comes last.
+ * A block takes 24 tokens of a sequence and up to eight query heads of one key/value head. Three
+ * warpgroups have eight tokens each: 64 rows of operand A, in registers, queries first and then
+ * weights. A fourth brings the pages that any of the rows sees into a ring in shared memory, as
+ * operand B (attn_transpose.cuh). A group walks over the pages that its own tokens see; while it
+ * turns scores into weights, the products of the page before and of the other groups run. The
+ * largest score so far is kept for each row, and the sums follow it; the sink comes last.
  *
- * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number 2^-120 times its
- * value; scales are applied to scores and weights. What a row gets depends on its own keys, in pages at
- * absolute positions: pages that others of the block see add nothing to it.
+ * Queries and weights are rounded to bf16; sums are float32. A code of F8 is a bf16 number
+ * 2^-120 times its value; scales are applied to scores and weights. What a row gets depends on
+ * its own keys, in pages at absolute positions: pages that others of the block see add nothing
+ * to it.
  *
- * Bytes: a page once for 24 tokens, mostly from the second-level cache. Flops: 4 D a row, head and key; bound by
- * them and by powers of two, of which there are 16 a cycle. */
+ * Bytes: a page once for 24 tokens, mostly from the second-level cache. Flops: 4 D a row, head
+ * and key; bound by them and by powers of two, of which there are 16 a cycle. */
 #include "cuda/attention/attn_transpose.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
@@ -122,8 +124,8 @@ static __device__ __forceinline__ void produce(const struct attn_launch &l, cons
 
 /* ---- a group ---- */
 
-/* Of a lane's two rows, tokens `position` and the next with head lane / 4: keys and columns 8 i + 2 (lane % 4) and
- * the next one in s[i] and out[i]. */
+/* Of a lane's two rows, tokens `position` and the next with head lane / 4: keys and columns 8 i
+ * + 2 (lane % 4) and the next one in s[i] and out[i]. */
 struct rows {
     uint32_t query[STEPS][4], weight[STEPS][4];
     float s[SCORES][4], out[SCORES][4];
@@ -285,9 +287,9 @@ static __device__ __forceinline__ void skip_pages(struct ring *r, int n)
     }
 }
 
-/* Pages first to last, of which there is one. While a page's scores become weights, the products of the weights
- * before with their values run; none is under way from one turn of the loop to the next, or the compiler would let
- * every product end before the next begins. */
+/* Pages first to last, of which there is one. While a page's scores become weights, the products
+ * of the weights before with their values run; none is under way from one turn of the loop to
+ * the next, or the compiler would let every product end before the next begins. */
 template <int DTYPE>
 static __device__ __forceinline__ void walk(struct rows *w, const struct attn_args &a,
                                             struct ring *r, int first, int last)

@@ -1,7 +1,8 @@
-/* Attention of prompts by wgmma: pages in shared memory as operand B. A side of a page becomes 64 rows, a key's 64
- * columns or a column's 64 values, of bf16 numbers as wgmma.cuh wants them. Words of a page hold neighbours of
- * another row: a lane loads four by four of them, and turned they are pieces of 16 bytes of four rows. Codes of F8
- * become bf16 on their way; their scales lie behind the rows. */
+/* Attention of prompts by wgmma: pages in shared memory as operand B. A side of a page becomes
+ * 64 rows, a key's 64 columns or a column's 64 values, of bf16 numbers as wgmma.cuh wants them.
+ * Words of a page hold neighbours of another row: a lane loads four by four of them, and turned
+ * they are pieces of 16 bytes of four rows. Codes of F8 become bf16 on their way; their scales
+ * lie behind the rows. */
 #ifndef CUDA_ATTENTION_ATTN_TRANSPOSE_CUH
 #define CUDA_ATTENTION_ATTN_TRANSPOSE_CUH
 
@@ -15,7 +16,8 @@ enum {
 };
 static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "keys and values are turned alike");
 
-/* A lane's part of a side: words of four columns in rows that follow each other, eight elements of each column. */
+/* A lane's part of a side: words of four columns in rows that follow each other, eight elements
+ * of each column. */
 template <int DTYPE> struct transpose {
     enum {
         ROWS = DTYPE == DTYPE_F8 ? 2 : 4,
@@ -78,7 +80,8 @@ static __device__ __forceinline__ uint32_t pair_mask(int first, int begin, int e
            (first + 1 >= begin && first + 1 < end ? 0xFFFF0000u : 0u);
 }
 
-/* To the side at `to`. Elements outside of [begin, end) become zeros: for values, where slots may hold anything. */
+/* To the side at `to`. Elements outside of [begin, end) become zeros: for values, where slots
+ * may hold anything. */
 template <int DTYPE>
 static __device__ __forceinline__ void transpose_store(const struct transpose<DTYPE> &p,
                                                        uint32_t to, int begin, int end)

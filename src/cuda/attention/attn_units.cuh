@@ -1,5 +1,6 @@
-/* Units of keys and values as operands of the matrix instruction, for attention of generated rows: how they lie in pages
- * and rings, a query's scores with the keys of one, and weights with its values. attn_decode.cu says how. */
+/* Units of keys and values as operands of the matrix instruction, for attention of generated
+ * rows: how they lie in pages and rings, a query's scores with the keys of one, and weights with
+ * its values. attn_decode.cu says how. */
 #ifndef CUDA_ATTENTION_ATTN_UNITS_CUH
 #define CUDA_ATTENTION_ATTN_UNITS_CUH
 
@@ -111,8 +112,8 @@ template <> struct unit<DTYPE_BF16> {
     }
 };
 
-/* Words of four; the scales of the keys, then of the values, behind both sides. Rows g and g + 8 of operand A are
- * the slots 2 g and 2 g + 1. */
+/* Words of four; the scales of the keys, then of the values, behind both sides. Rows g and g + 8
+ * of operand A are the slots 2 g and 2 g + 1. */
 template <> struct unit<DTYPE_F8> {
     enum {
         KV_HALF_BYTES = ATTN_UNIT_KEYS * ATTN_HEAD_DIM,
@@ -192,8 +193,8 @@ template <> struct unit<DTYPE_F8> {
 
 /* ---- what a warp makes of them ---- */
 
-/* With g = lane / 4 and t = lane % 4: of heads 2 t and 2 t + 1, columns 16 i + 2 g and 16 i + 2 g + 1 of
- * sums at out[i][0], [2] and out[i][1], [3]. Scores count in powers of two. */
+/* With g = lane / 4 and t = lane % 4: of heads 2 t and 2 t + 1, columns 16 i + 2 g and 16 i + 2
+ * g + 1 of sums at out[i][0], [2] and out[i][1], [3]. Scores count in powers of two. */
 struct state {
     float out[STEPS][4];
     float largest[2];

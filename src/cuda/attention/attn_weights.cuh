@@ -1,5 +1,6 @@
-/* Attention of prompts: from scores to weights, in the registers of a lane that has eight numbers of four scores,
- * s[i][j]: two keys (j % 2) of each of two rows (j / 2) for each i. A row lies in the four lanes of a quad. */
+/* Attention of prompts: from scores to weights, in the registers of a lane that has eight
+ * numbers of four scores, s[i][j]: two keys (j % 2) of each of two rows (j / 2) for each i. A
+ * row lies in the four lanes of a quad. */
 #ifndef CUDA_ATTENTION_ATTN_WEIGHTS_CUH
 #define CUDA_ATTENTION_ATTN_WEIGHTS_CUH
 
@@ -9,8 +10,8 @@
 enum { SCORES = PAGE_TOKENS / 8 };
 static_assert((int)PAGE_TOKENS == (int)ATTN_HEAD_DIM, "as many of scores as of sums");
 
-/* s: scores of one row to weights; `scale` makes powers of two of them. Gives what sums so far are to be
- * multiplied with. */
+/* s: scores of one row to weights; `scale` makes powers of two of them. Gives what sums so far
+ * are to be multiplied with. */
 static __device__ __forceinline__ float softmax_step(float s[SCORES][4], int which, float *largest,
                                                      float *weights, float scale)
 {
@@ -36,7 +37,8 @@ static __device__ __forceinline__ float softmax_step(float s[SCORES][4], int whi
     return keep;
 }
 
-/* Only where a largest score grew: what a page adds to others' rows must leave this one as it is. */
+/* Only where a largest score grew: what a page adds to others' rows must leave this one as it
+ * is. */
 static __device__ __forceinline__ void rescale_output(float out[SCORES][4], const float keep[2])
 {
     if (!__any_sync(ALL_LANES, keep[0] != 1.0f || keep[1] != 1.0f))

@@ -1,12 +1,14 @@
-/* Stage attn for generated rows of one split, as in layers with a window, of which there are so many that they fill the
- * card: the operations of attn_decode.cu in the same order, so the same bits, by half as many warps. A warp does what
- * two of the eight do there, one after the other; four blocks are on a multiprocessor, and 64 rows with eight key/value
- * heads are there at once. The second part's keys and values are asked for when the first part's have come: what is
- * under way is enough for the memory, and one part is weighed while the other comes. Asked for at once, all of it came
- * late, and then all had to be weighed.
+/* Stage attn for generated rows of one split, as in layers with a window, of which there are so
+ * many that they fill the card: the operations of attn_decode.cu in the same order, so the same
+ * bits, by half as many warps. A warp does what two of the eight do there, one after the other;
+ * four blocks are on a multiprocessor, and 64 rows with eight key/value heads are there at once.
+ * The second part's keys and values are asked for when the first part's have come: what is under
+ * way is enough for the memory, and one part is weighed while the other comes. Asked for at
+ * once, all of it came late, and then all had to be weighed.
  *
- * Bytes: the keys and values that the rows see, once. H200, 2026-11-23, BF16, 64 rows with a window of 128, us behind a
- * kernel that has all of the card: 7.8, by attn_decode.cu 10.8, asked for at once 9.2. */
+ * Bytes: the keys and values that the rows see, once. H200, 2026-11-23, BF16, 64 rows with a
+ * window of 128, us behind a kernel that has all of the card: 7.8, by attn_decode.cu 10.8, asked
+ * for at once 9.2. */
 #include "cuda/attention/attn_row.cuh"
 
 enum {
@@ -63,7 +65,8 @@ static __device__ __forceinline__ void add_part(struct shared *s, char *scratche
     store_sums(s, at[0], &st, part);
 }
 
-/* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by this name. */
+/* Grid: 1, blocks of a row, rows. The report of what ran knows attention of generated rows by
+ * this name. */
 template <int DTYPE>
 static __global__ void __launch_bounds__(BLOCK_THREADS, BLOCKS_AT_ONCE)
     attn_decode(const __grid_constant__ struct attn_launch l)

@@ -1,9 +1,10 @@
-/* Products with block scales, their formats and the instruction's contract, shared by the kernels, the
- * host and the unit test: MXFP4 weights times MXFP8 activations, as mma.sync.m16n8k32 of sm_120a and
- * sm_121a takes them (kind mxf8f6f4, one scale for 32 columns).
+/* Products with block scales, their formats and the instruction's contract, shared by the
+ * kernels, the host and the unit test: MXFP4 weights times MXFP8 activations, as
+ * mma.sync.m16n8k32 of sm_120a and sm_121a takes them (kind mxf8f6f4, one scale for 32 columns).
  *
- * A value is an element times 2^(scale - 127); a scale of 255 is a NaN. Elements of A are e2m1 codes in
- * bits 5..2 of a byte, those of B e4m3. Of the 32 lanes, lane 4 g + t holds, with k the column:
+ * A value is an element times 2^(scale - 127); a scale of 255 is a NaN. Elements of A are e2m1
+ * codes in bits 5..2 of a byte, those of B e4m3. Of the 32 lanes, lane 4 g + t holds, with k the
+ * column:
  *
  *     A: register 0 row g, k 4 t .. 4 t + 3; register 1 row g + 8; registers 2 and 3 the same, k + 16
  *     B: register 0 column g, k 4 t .. 4 t + 3; register 1 k + 16
@@ -11,9 +12,10 @@
  *     the scale of row g in lane 4 g, of row g + 8 in lane 4 g + 1; of column g in lane 4 g; one byte
  *     of the register, the others and those of other lanes do not count
  *
- * Whoever feeds it may take the 32 columns of a block in any order, the same for A and B. Ours is that
- * in which a word of the packed layout (layout.h) is expanded with the fewest instructions: lane 4 g + t
- * has columns 8 t .. 8 t + 7, and of eight columns byte i of the two registers is MXFP8_ORDER's. */
+ * Whoever feeds it may take the 32 columns of a block in any order, the same for A and B. Ours
+ * is that in which a word of the packed layout (layout.h) is expanded with the fewest
+ * instructions: lane 4 g + t has columns 8 t .. 8 t + 7, and of eight columns byte i of the two
+ * registers is MXFP8_ORDER's. */
 #ifndef CUDA_COMMON_BLOCK_SCALED_H
 #define CUDA_COMMON_BLOCK_SCALED_H
 
@@ -79,8 +81,8 @@ static inline HOST_DEVICE void block_scaled_finish(float d[4], const float sums[
 
 /* ---- weights: words of the packed layout to containers ---- */
 
-/* Column of eight whose e2m1 code or e4m3 byte is byte i of registers 0 and 1 (of 2 and 3: of rows g + 8,
- * likewise). */
+/* Column of eight whose e2m1 code or e4m3 byte is byte i of registers 0 and 1 (of 2 and 3: of
+ * rows g + 8, likewise). */
 static inline HOST_DEVICE int mxfp8_order(int i)
 {
     return 0x73625140 >> i * 4 & 15;
@@ -92,7 +94,8 @@ static inline HOST_DEVICE int mxfp8_position(int column)
     return column % 4 * 2 + column / 4;
 }
 
-/* The word's codes in the order of mxfp8_order(): out[0] for k 4 t .. 4 t + 3, out[1] for k + 16. */
+/* The word's codes in the order of mxfp8_order(): out[0] for k 4 t .. 4 t + 3, out[1] for k +
+ * 16. */
 static inline HOST_DEVICE void containers_of_word(uint32_t out[2], uint32_t word)
 {
     const uint32_t lower = 0x001C001C, lower_sign = 0x00200020;
@@ -106,8 +109,8 @@ static inline HOST_DEVICE void containers_of_word(uint32_t out[2], uint32_t word
 
 /* ---- activations: rows of blocks of 32 with a scale each ---- */
 
-/* 127 + ceil(log2(largest / 448)), the smallest scale under which `largest`, the bits of a float that is
- * not negative, does not pass e4m3's range; NaN where it is not finite. */
+/* 127 + ceil(log2(largest / 448)), the smallest scale under which `largest`, the bits of a float
+ * that is not negative, does not pass e4m3's range; NaN where it is not finite. */
 static inline HOST_DEVICE uint32_t mxfp8_scale(uint32_t largest)
 {
     const int scale = (int)(largest >> 23) - 8 + ((largest & 0x7FFFFF) > 0x600000);
@@ -117,7 +120,8 @@ static inline HOST_DEVICE uint32_t mxfp8_scale(uint32_t largest)
     return scale < 0 ? 0 : (uint32_t)scale;
 }
 
-/* The nearest number of e4m3, ties to the even code; beyond the range its largest; NaN stays one. */
+/* The nearest number of e4m3, ties to the even code; beyond the range its largest; NaN stays
+ * one. */
 static inline HOST_DEVICE uint32_t e4m3_of(float x)
 {
     const uint32_t bits = bits_of_float(x), sign = bits >> 24 & 0x80, size = bits & 0x7FFFFFFF;

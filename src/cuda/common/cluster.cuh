@@ -1,5 +1,5 @@
-/* Clusters: blocks that run at the same time, side by side, and see each other's shared memory. From sm_90 on;
- * below it these are nothing, and kernels of clusters are not launched. */
+/* Clusters: blocks that run at the same time, side by side, and see each other's shared memory.
+ * From sm_90 on; below it these are nothing, and kernels of clusters are not launched. */
 #ifndef CUDA_COMMON_CLUSTER_CUH
 #define CUDA_COMMON_CLUSTER_CUH
 
@@ -52,7 +52,8 @@ static __device__ __forceinline__ uint32_t mapa_address(uint32_t at, int rank)
     return dst;
 }
 
-/* A barrier for n_bytes that others send, by one thread; others may send when the cluster has met behind it. */
+/* A barrier for n_bytes that others send, by one thread; others may send when the cluster has
+ * met behind it. */
 static __device__ __forceinline__ void arrivals_init(uint32_t barrier, int n_bytes)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -1,6 +1,7 @@
-/* Whole numbers of floats, as the router's sums need them (router.cuh), without a conversion to 64 bits, which takes a
- * scheduler of the card sixteen cycles: by sums of floats. A float has 24 bits, so one near 1.5 * 2^23 has whole numbers
- * in its lowest bits, and one near 1.5 * 2^46 multiples of 2^23: what is added to it is rounded to these. */
+/* Whole numbers of floats, as the router's sums need them (router.cuh), without a conversion to
+ * 64 bits, which takes a scheduler of the card sixteen cycles: by sums of floats. A float has 24
+ * bits, so one near 1.5 * 2^23 has whole numbers in its lowest bits, and one near 1.5 * 2^46
+ * multiples of 2^23: what is added to it is rounded to these. */
 #ifndef CUDA_COMMON_FIXED_H
 #define CUDA_COMMON_FIXED_H
 
@@ -11,9 +12,10 @@
 
 enum { FIXED_LOW_BITS = 23 };
 
-/* x, rounded to whole numbers, ties to even ones, is high * 2^23 + low, but for what FIXED_HIGH and FIXED_LOW have of both
- * themselves; where `other` has a bit of FIXED_OVERFLOW x is beyond 2^45 or rounds to it, or is no number, and it is not. Of n of them all may be
- * added up modulo 2^32, as these are small: up to 2^22 each. */
+/* x, rounded to whole numbers, ties to even ones, is high * 2^23 + low, but for what FIXED_HIGH
+ * and FIXED_LOW have of both themselves; where `other` has a bit of FIXED_OVERFLOW x is beyond
+ * 2^45 or rounds to it, or is no number, and it is not. Of n of them all may be added up modulo
+ * 2^32, as these are small: up to 2^22 each. */
 struct fixed_float {
     uint32_t high, low, overflow;
 };

@@ -1,5 +1,6 @@
 /* The kernels' launchers: what C calls and CUDA implements. Every one puts its kernels into the
- * stream and returns; the caller asks for errors. Pointers are the device's unless they say host. */
+ * stream and returns; the caller asks for errors. Pointers are the device's unless they say
+ * host. */
 #ifndef CUDA_COMMON_LAUNCH_H
 #define CUDA_COMMON_LAUNCH_H
 
@@ -32,7 +33,8 @@ void launch_generate(cudaStream_t stream, void *out, const struct random_fill *v
 /* What a step leaves in the host's memory. */
 struct step_results {
     uint64_t begin_ns, end_ns, n_experts_read;
-    /* (R) tokens, (R) log-probabilities, (R, TOP_LOGPROBS_MAX) each of the likeliest; R as many as there may be */
+    /* (R) tokens, (R) log-probabilities, (R, TOP_LOGPROBS_MAX) each of the likeliest; R as many
+     * as there may be */
     int32_t lists[];
 };
 
@@ -70,8 +72,8 @@ double launch_probe_sm90(cudaStream_t stream, void *scratch,
 
 enum { MATMUL_JOBS_MAX = 3 };
 
-/* out[token][row] = w[row] . x[token] + bias[row], or half as wide with swiglu. Bits of a product do not
- * depend on the tokens beside it. */
+/* out[token][row] = w[row] . x[token] + bias[row], or half as wide with swiglu. Bits of a
+ * product do not depend on the tokens beside it. */
 struct matmul {
     struct tensor w[MATMUL_JOBS_MAX];    /* all with as many columns; packed, or any other layout */
     struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: none */
@@ -101,7 +103,8 @@ void launch_matmul_simt(cudaStream_t stream, const struct matmul *m);
 
 void launch_embed_rmsnorm(cudaStream_t stream, const struct embed_rmsnorm_args *a,
                           const int32_t *tokens, int n_rows);
-/* The first n_rounded rows of y also as FP16, as decode.h's launch_round_rows() would leave them. */
+/* The first n_rounded rows of y also as FP16, as decode.h's launch_round_rows() would leave
+ * them. */
 void launch_residual_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
                              uint16_t *rounded, int n_rounded);
 /* What launch_residual_rmsnorm() does behind the sum. */
@@ -156,7 +159,8 @@ enum {
     SAMPLE_CANDIDATES_MAX = 8192 /* candidates of a row */
 };
 
-/* How a row's candidates are spread, of rows that are drawn with top_k or top_p: by the first bits of their weights. */
+/* How a row's candidates are spread, of rows that are drawn with top_k or top_p: by the first
+ * bits of their weights. */
 struct sample_bins {
     uint64_t masses[SAMPLE_BINS];
     uint32_t counts[SAMPLE_BINS];
@@ -181,8 +185,8 @@ struct sample_launch {
 };
 void launch_sample(cudaStream_t stream, const struct sample_launch *l);
 
-/* Whether this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu); to be asked once,
- * before the first of them is launched. */
+/* Whether this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu); to be
+ * asked once, before the first of them is launched. */
 bool launch_gemm_available(void);
 
 #ifdef __cplusplus

@@ -1,22 +1,22 @@
-/* Weights as the matrix kernels of CUDA devices want them, shared by the host's code, the kernels and
- * the unit test, which emulates a warp over it. A weight matrix is the 16-row operand A of
- * mma.sync.m16n8k16, the tokens are its 8 columns B.
+/* Weights as the matrix kernels of CUDA devices want them, shared by the host's code, the
+ * kernels and the unit test, which emulates a warp over it. A weight matrix is the 16-row
+ * operand A of mma.sync.m16n8k16, the tokens are its 8 columns B.
  *
- * A matrix is units of 64 rows x 64 columns, those of the same rows beside each other; a stack is its
- * matrices. Rows and columns beyond the matrix are zeros. A unit is four tiles of 16 rows, and a tile
- * holds for each of the 32 lanes, in order, the registers of its A fragments:
+ * A matrix is units of 64 rows x 64 columns, those of the same rows beside each other; a stack
+ * is its matrices. Rows and columns beyond the matrix are zeros. A unit is four tiles of 16
+ * rows, and a tile holds for each of the 32 lanes, in order, the registers of its A fragments:
  *
  *     row r of a tile is held by the lanes of group g = r / 2, as fragment row g (r even) or g + 8:
  *     neighbouring rows, such as a gate and its up, meet in one lane
  *     lane 4 g + t holds columns 8 t .. 8 t + 7 of each block of 32: two products of k = 16, whose
  *     columns are taken in an order of our own, the same for weights and activations
  *
- * BF16: a tile is 2,048 bytes, (block of 32 columns, product, lane, 16 bytes).
- * MXFP4: a tile is 512 bytes, (lane, 16 bytes): words of eight codes, (block, row g or g + 8). Behind
- * the four tiles lie the unit's scales, 128 bytes: (group, tile, block, row g or g + 8). The codes of
- * a word are arranged so that a mask, a product and a mask leave two of them as FP16 numbers that are
- * 2^-14 times their value. 2,176 bytes a unit: 17 lines of 128. Behind a matrix's units lies a byte a
- * row, its largest scale: products of many rows take scales as parts of it. */
+ * BF16: a tile is 2,048 bytes, (block of 32 columns, product, lane, 16 bytes). MXFP4: a tile is
+ * 512 bytes, (lane, 16 bytes): words of eight codes, (block, row g or g + 8). Behind the four
+ * tiles lie the unit's scales, 128 bytes: (group, tile, block, row g or g + 8). The codes of a
+ * word are arranged so that a mask, a product and a mask leave two of them as FP16 numbers that
+ * are 2^-14 times their value. 2,176 bytes a unit: 17 lines of 128. Behind a matrix's units lies
+ * a byte a row, its largest scale: products of many rows take scales as parts of it. */
 #ifndef CUDA_COMMON_LAYOUT_H
 #define CUDA_COMMON_LAYOUT_H
 

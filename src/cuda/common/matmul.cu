@@ -1,16 +1,18 @@
 /* Skinny products: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], or swiglu of pairs of rows.
  *
- * Weights are the A operand of mma.sync.m16n8k16, laid out for it (layout.h); tokens are its columns,
- * eight a product. MXFP4: codes become FP16 in registers, x is rounded to FP16, and the scale of a row's
- * block is applied to the products of that block (a power of two: exact). BF16: x is rounded to BF16, or,
- * for the router, taken as three BF16 numbers that add up to it.
+ * Weights are the A operand of mma.sync.m16n8k16, laid out for it (layout.h); tokens are its
+ * columns, eight a product. MXFP4: codes become FP16 in registers, x is rounded to FP16, and the
+ * scale of a row's block is applied to the products of that block (a power of two: exact). BF16:
+ * x is rounded to BF16, or, for the router, taken as three BF16 numbers that add up to it.
  *
- * A block computes one tile of 16 rows for up to 16 tokens at a time; its eight warps take every eighth
- * unit of 64 columns, and their sums are added in order. Which unit a warp takes depends on the shape
- * alone, and a column of the product on nothing beside it: a token's bits are the same in any batch.
+ * A block computes one tile of 16 rows for up to 16 tokens at a time; its eight warps take every
+ * eighth unit of 64 columns, and their sums are added in order. Which unit a warp takes depends
+ * on the shape alone, and a column of the product on nothing beside it: a token's bits are the
+ * same in any batch.
  *
- * Bytes: the weights as stored, once for 16 tokens (from L2 after the first). Bound by memory for few
- * tokens. Not tuned yet: a warp has a few loads under way, and large batches read weights again.
+ * Bytes: the weights as stored, once for 16 tokens (from L2 after the first). Bound by memory
+ * for few tokens. Not tuned yet: a warp has a few loads under way, and large batches read
+ * weights again.
  *
  * Weights in other layouts (F32) take a plain kernel: a warp a row, in float32. */
 #include "cuda/common/launch.h"
@@ -117,7 +119,8 @@ static __device__ __forceinline__ void load_unit(struct unit_bf16 *out, const un
         out->words[i] = at[i * WARP_LANES];
 }
 
-/* pair_f16() number by number: with its one instruction the kernel of two columns has a register too few. */
+/* pair_f16() number by number: with its one instruction the kernel of two columns has a register
+ * too few. */
 static __device__ __forceinline__ uint32_t split_pair(float x, float y)
 {
     const __half2 pair = __floats2half2_rn(clamp_f16(x), clamp_f16(y));
@@ -188,8 +191,8 @@ static __device__ __forceinline__ void add_unit(float acc[COLS * TERMS][4],
     }
 }
 
-/* acc += every WARPS-th unit of the tile's rows from this warp's first on, in order; a few units are
- * asked for before the first of them is used. */
+/* acc += every WARPS-th unit of the tile's rows from this warp's first on, in order; a few units
+ * are asked for before the first of them is used. */
 template <typename UNIT, int COLS, int TERMS>
 static __device__ __forceinline__ void
 add_units(float acc[COLS * TERMS][4], const unsigned char *units, int tile, int size_bytes,

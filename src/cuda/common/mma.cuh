@@ -1,6 +1,6 @@
-/* The matrix instruction, one function an operand type, and what feeds it. A fragment register holds two
- * 16-bit numbers. With g = lane / 4 and t = lane % 4: A is (rows g and g + 8) x 16, B is 16 x (column
- * g), and D holds rows g, g + 8 x columns 2 t, 2 t + 1. */
+/* The matrix instruction, one function an operand type, and what feeds it. A fragment register
+ * holds two 16-bit numbers. With g = lane / 4 and t = lane % 4: A is (rows g and g + 8) x 16, B
+ * is 16 x (column g), and D holds rows g, g + 8 x columns 2 t, 2 t + 1. */
 #ifndef CUDA_COMMON_MMA_CUH
 #define CUDA_COMMON_MMA_CUH
 
@@ -50,7 +50,8 @@ static __device__ __forceinline__ uint32_t pair_bf16(float x, float y)
     return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* Takes the bf16 number nearest to each of x away from it, and gives them as a fragment register. */
+/* Takes the bf16 number nearest to each of x away from it, and gives them as a fragment
+ * register. */
 static __device__ __forceinline__ uint32_t round_to_bf16(float x[2])
 {
     const uint32_t pair = pair_bf16(x[0], x[1]);

@@ -1,8 +1,8 @@
-/* The matrix instruction with block scales, as one function: d += A B with A e2m1 in containers, B e4m3
- * and a scale for each row and column (block_scaled.h has the contract). One instruction on sm_120a and
- * sm_121a, compiled but never executed there; everywhere else the same result from the same registers,
- * emulated by exchanges between the lanes, so that kernels for those cards run, and are tested, on others.
- * The whole warp calls it. */
+/* The matrix instruction with block scales, as one function: d += A B with A e2m1 in containers,
+ * B e4m3 and a scale for each row and column (block_scaled.h has the contract). One instruction
+ * on sm_120a and sm_121a, compiled but never executed there; everywhere else the same result
+ * from the same registers, emulated by exchanges between the lanes, so that kernels for those
+ * cards run, and are tested, on others. The whole warp calls it. */
 #ifndef CUDA_COMMON_MMA_BLOCK_SCALED_CUH
 #define CUDA_COMMON_MMA_BLOCK_SCALED_CUH
 
@@ -31,8 +31,8 @@ static __device__ __forceinline__ uint32_t of_lane(uint32_t word, int lane)
     return __shfl_sync(0xFFFFFFFFu, word, lane);
 }
 
-/* A function of its own: a kernel calls it many times. Bits outside of containers, which the instruction
- * would not ignore, end the kernel. */
+/* A function of its own: a kernel calls it many times. Bits outside of containers, which the
+ * instruction would not ignore, end the kernel. */
 static __device__ __noinline__ float4 block_scaled_emulated(float4 d_in, uint4 a, uint2 b,
                                                             uint32_t scale_a, uint32_t scale_b)
 {

@@ -1,5 +1,5 @@
-/* Rows of floats to MXFP8, a block a row and eight columns a thread. Reads 4 bytes a column and writes one:
- * bound by memory. */
+/* Rows of floats to MXFP8, a block a row and eight columns a thread. Reads 4 bytes a column and
+ * writes one: bound by memory. */
 #include "cuda/common/mxfp8.h"
 #include "cuda/common/mxfp8.cuh"
 

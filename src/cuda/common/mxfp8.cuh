@@ -1,5 +1,5 @@
-/* Floats to MXFP8 in a kernel: for those that make rows which block-scaled products take. The bits are those
- * of mxfp8_block(). */
+/* Floats to MXFP8 in a kernel: for those that make rows which block-scaled products take. The
+ * bits are those of mxfp8_block(). */
 #ifndef CUDA_COMMON_MXFP8_CUH
 #define CUDA_COMMON_MXFP8_CUH
 
@@ -31,8 +31,8 @@ static __device__ __forceinline__ uint32_t pair_e4m3(float x, float y)
     return __nv_cvt_float2_to_fp8x2(make_float2(x, y), __NV_SATFINITE, __NV_E4M3);
 }
 
-/* A lane's eight numbers of a block that lanes 4 i .. 4 i + 3 share: their bytes in order, and the block's
- * scale. The whole warp calls it. */
+/* A lane's eight numbers of a block that lanes 4 i .. 4 i + 3 share: their bytes in order, and
+ * the block's scale. The whole warp calls it. */
 static __device__ __forceinline__ uint32_t mxfp8_lane(uint32_t words[2], const float v[8])
 {
     uint32_t size = 0, scale;

@@ -1,6 +1,7 @@
-/* Prompts' rows as MXFP8, and their products with MXFP4 weights by block-scaled matrix instructions: native
- * on sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh). Launchers put their kernels into the
- * stream and return; pointers are the device's unless they say host. */
+/* Prompts' rows as MXFP8, and their products with MXFP4 weights by block-scaled matrix
+ * instructions: native on sm_120a and sm_121a, emulated elsewhere (mma_block_scaled.cuh).
+ * Launchers put their kernels into the stream and return; pointers are the device's unless they
+ * say host. */
 #ifndef CUDA_COMMON_MXFP8_H
 #define CUDA_COMMON_MXFP8_H
 
@@ -46,16 +47,16 @@ static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_
 void launch_mxfp8_rows(cudaStream_t stream, const struct mxfp8_rows *to, const float *x,
                        int n_rows);
 
-/* rows.cu: launch_residual_rmsnorm(), whose rows from first_row on go to rows 0 and on of `to`, too; `factors` as of
- * launch_rmsnorm_factors(). */
+/* rows.cu: launch_residual_rmsnorm(), whose rows from first_row on go to rows 0 and on of `to`,
+ * too; `factors` as of launch_rmsnorm_factors(). */
 void launch_rmsnorm_mxfp8(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
                           const struct mxfp8_rows *to, int first_row, float *factors);
 
 /* gemm_sm120.cu */
 
-/* m's product with `x` in place of m->x, all its weights packed MXFP4; with m->is_swiglu the gated units
- * go to `units` in place of m->out. A token's bits depend neither on the tokens beside it nor on the
- * tile, of 64 or 128 rows of weights and 128 tokens. */
+/* m's product with `x` in place of m->x, all its weights packed MXFP4; with m->is_swiglu the
+ * gated units go to `units` in place of m->out. A token's bits depend neither on the tokens
+ * beside it nor on the tile, of 64 or 128 rows of weights and 128 tokens. */
 void launch_mxfp8_matmul(cudaStream_t stream, const struct matmul *m, const struct mxfp8_rows *x,
                          const struct mxfp8_rows *units, int tile_rows);
 

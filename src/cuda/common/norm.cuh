@@ -1,5 +1,6 @@
-/* RMSNorm of a row by a block of NORM_THREADS threads, wherever a kernel has the row: alone, or before a
- * product. One order of sums for all of them, so that a row has the same bits whichever kernel took it. */
+/* RMSNorm of a row by a block of NORM_THREADS threads, wherever a kernel has the row: alone, or
+ * before a product. One order of sums for all of them, so that a row has the same bits whichever
+ * kernel took it. */
 #ifndef CUDA_COMMON_NORM_CUH
 #define CUDA_COMMON_NORM_CUH
 
@@ -30,8 +31,8 @@ static __device__ __forceinline__ struct norm_regs norm_load(const float *x, int
     return regs;
 }
 
-/* The same of row `row` of a weight, which no kernel writes. All loads are under way at once: what kind of
- * weight it is is asked before them, not between. */
+/* The same of row `row` of a weight, which no kernel writes. All loads are under way at once:
+ * what kind of weight it is is asked before them, not between. */
 static __device__ __forceinline__ struct norm_regs weights_load(const struct tensor *w, int64_t row,
                                                                 int64_t n)
 {
@@ -87,7 +88,8 @@ static __device__ __forceinline__ float squares_of_regs(const struct norm_regs *
     return squares;
 }
 
-/* 1 / sqrt(mean of squares + eps) of their sum, one multiplication and one instruction: what norms waits for it. */
+/* 1 / sqrt(mean of squares + eps) of their sum, one multiplication and one instruction: what
+ * norms waits for it. */
 static __device__ __forceinline__ float factor_of(float squares, float inverse_n, float eps)
 {
     return rsqrtf(__fmaf_rn(squares, inverse_n, eps));

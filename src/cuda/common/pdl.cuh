@@ -1,8 +1,9 @@
-/* Programmatic dependent launch: a kernel whose blocks start while the kernel before it still runs. Such a
- * kernel may read what no earlier kernel of the step writes (weights, the batch) at once, and calls
- * pdl_wait() before it reads or writes anything else: then everything launched earlier has ended and is
- * seen, as every kernel of the chain waits. pdl_launch_dependents() allows the next kernel's blocks to
- * start; it says nothing about memory. Below sm_90 both are nothing, and launches are plain. */
+/* Programmatic dependent launch: a kernel whose blocks start while the kernel before it still
+ * runs. Such a kernel may read what no earlier kernel of the step writes (weights, the batch) at
+ * once, and calls pdl_wait() before it reads or writes anything else: then everything launched
+ * earlier has ended and is seen, as every kernel of the chain waits. pdl_launch_dependents()
+ * allows the next kernel's blocks to start; it says nothing about memory. Below sm_90 both are
+ * nothing, and launches are plain. */
 #ifndef CUDA_COMMON_PDL_CUH
 #define CUDA_COMMON_PDL_CUH
 
@@ -24,7 +25,8 @@ static __device__ __forceinline__ void pdl_launch_dependents(void)
 #endif
 }
 
-/* Has a value worked out where this stands, in front of pdl_wait(), where there is time, not behind it. */
+/* Has a value worked out where this stands, in front of pdl_wait(), where there is time, not
+ * behind it. */
 template <typename T> static __device__ __forceinline__ void materialize(T *&pointer)
 {
     asm volatile("" : "+l"(pointer));
@@ -83,8 +85,8 @@ static inline void pdl_configure(struct pdl_config *out, dim3 grid, dim3 block, 
     out->config.numAttrs = (unsigned)(attribute - out->attributes);
 }
 
-/* Launches a kernel that begins with pdl_wait(), or calls it before it touches what others write, in clusters of so
- * many blocks. An error is left for cudaGetLastError(), as with <<<>>>. */
+/* Launches a kernel that begins with pdl_wait(), or calls it before it touches what others
+ * write, in clusters of so many blocks. An error is left for cudaGetLastError(), as with <<<>>>. */
 template <typename... Params, typename... Args>
 static void pdl_launch_clusters(void (*kernel)(Params...), dim3 grid, dim3 block,
                                 size_t shared_bytes, cudaStream_t stream, unsigned n_cluster,

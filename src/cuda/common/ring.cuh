@@ -1,10 +1,11 @@
-/* A warp's ring of weights on their way: cp.async copies the next units of its walk into shared memory
- * while it multiplies one. A lane reads back what it copied itself, but for the scales of MXFP4, which
- * eight lanes copy for all.
+/* A warp's ring of weights on their way: cp.async copies the next units of its walk into shared
+ * memory while it multiplies one. A lane reads back what it copied itself, but for the scales of
+ * MXFP4, which eight lanes copy for all.
  *
- * A walk is some parts one after the other, each TILES tiles (the first, and every STRIDE-th of their
- * units) of all units beside each other; of a part the warp takes every WARPS-th unit. Where a part begins
- * is said by an overload of split_weights(), so that the ring runs on from one part to the next. */
+ * A walk is some parts one after the other, each TILES tiles (the first, and every STRIDE-th of
+ * their units) of all units beside each other; of a part the warp takes every WARPS-th unit.
+ * Where a part begins is said by an overload of split_weights(), so that the ring runs on from
+ * one part to the next. */
 #ifndef CUDA_COMMON_RING_CUH
 #define CUDA_COMMON_RING_CUH
 

@@ -1,5 +1,5 @@
-/* What becomes of the rows of q, k and v: the rotation of one pair of a head, and where an element of a
- * key or value lies. One form for all kernels, so that they give the same bits. */
+/* What becomes of the rows of q, k and v: the rotation of one pair of a head, and where an
+ * element of a key or value lies. One form for all kernels, so that they give the same bits. */
 #ifndef CUDA_COMMON_ROPE_CACHE_CUH
 #define CUDA_COMMON_ROPE_CACHE_CUH
 

@@ -1,5 +1,5 @@
-/* Sums and maxima over a block in an order that depends on its size alone. Every thread calls them, and
- * every thread gets the result. `room` is shared memory for a value a warp. */
+/* Sums and maxima over a block in an order that depends on its size alone. Every thread calls
+ * them, and every thread gets the result. `room` is shared memory for a value a warp. */
 #ifndef CUDA_COMMON_SUMS_CUH
 #define CUDA_COMMON_SUMS_CUH
 

@@ -1,4 +1,5 @@
-/* The gated activation of experts, in float32. (gemm_epilogue.cuh has its own, in fewer instructions and less exact.) */
+/* The gated activation of experts, in float32. (gemm_epilogue.cuh has its own, in fewer
+ * instructions and less exact.) */
 #ifndef CUDA_COMMON_SWIGLU_CUH
 #define CUDA_COMMON_SWIGLU_CUH
 

@@ -1,10 +1,11 @@
-/* Hopper's own instructions, one a function: products of a warpgroup, bulk copies and the barriers that they
- * arrive at. Only for sm_90a.
+/* Hopper's own instructions, one a function: products of a warpgroup, bulk copies and the
+ * barriers that they arrive at. Only for sm_90a.
  *
- * D (64 x N, float32) += A (64 x 16, registers) B (16 x N, shared memory). Warp w of the group holds rows
- * 16 w to 16 w + 15 of A and D, as mma.sync.m16n8k16 holds its operands (mma.cuh): D's register 4 i + j is
- * register j of columns 8 i to 8 i + 7. B lies as N rows of 16 consecutive numbers out of 64, 128 bytes a
- * row, the 16-byte pieces of row r at place piece ^ r % 8, the tile at a multiple of 1,024 bytes. */
+ * D (64 x N, float32) += A (64 x 16, registers) B (16 x N, shared memory). Warp w of the group
+ * holds rows 16 w to 16 w + 15 of A and D, as mma.sync.m16n8k16 holds its operands (mma.cuh):
+ * D's register 4 i + j is register j of columns 8 i to 8 i + 7. B lies as N rows of 16
+ * consecutive numbers out of 64, 128 bytes a row, the 16-byte pieces of row r at place piece ^ r
+ * % 8, the tile at a multiple of 1,024 bytes. */
 #ifndef CUDA_COMMON_WGMMA_CUH
 #define CUDA_COMMON_WGMMA_CUH
 
@@ -29,9 +30,9 @@ static __device__ __forceinline__ void mbarrier_init_fence(void)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-/* Every thread that read or wrote arrives by itself, not one lane for its warp: __syncwarp() in front of that
- * lane's arrival may leave no instruction but a NOP, and racecheck takes the other lanes for unordered. It is not
- * slower. */
+/* Every thread that read or wrote arrives by itself, not one lane for its warp: __syncwarp() in
+ * front of that lane's arrival may leave no instruction but a NOP, and racecheck takes the other
+ * lanes for unordered. It is not slower. */
 static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier)
 {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");

@@ -1,8 +1,8 @@
-/* What products of several tokens share: rounded rows of tokens come through the ring beside the weights, and
- * a word of weights is expanded once for all of them.
+/* What products of several tokens share: rounded rows of tokens come through the ring beside the
+ * weights, and a word of weights is expanded once for all of them.
  *
- * Of a unit's 64 columns a slot holds (block of 32 columns, token, 32 numbers of 16 bits): what decode.cuh calls
- * fragments, for one unit and 8 COLS tokens. */
+ * Of a unit's 64 columns a slot holds (block of 32 columns, token, 32 numbers of 16 bits): what
+ * decode.cuh calls fragments, for one unit and 8 COLS tokens. */
 #ifndef CUDA_DECODE_COLUMNS_CUH
 #define CUDA_DECODE_COLUMNS_CUH
 
@@ -157,8 +157,8 @@ static __device__ __forceinline__ int lane_token(void)
     return threadIdx.x % WARP_LANES / UNIT_PIECES;
 }
 
-/* acc += a tile's block of 32 columns of MXFP4 times 8 COLS tokens: decode.cuh's multiply_mxfp4(), the words
- * expanded once. */
+/* acc += a tile's block of 32 columns of MXFP4 times 8 COLS tokens: decode.cuh's
+ * multiply_mxfp4(), the words expanded once. */
 template <int COLS>
 static __device__ __forceinline__ void multiply_columns(float acc[COLS][4], uint32_t low_word,
                                                         uint32_t high_word, float low_scale,
@@ -184,8 +184,8 @@ static __device__ __forceinline__ void multiply_columns(float acc[COLS][4], uint
     }
 }
 
-/* acc += a unit's tiles times its tokens. Addresses are the lane's; of the scales, from a tile's to the next one's
- * SCALES_STEP bytes. */
+/* acc += a unit's tiles times its tokens. Addresses are the lane's; of the scales, from a tile's
+ * to the next one's SCALES_STEP bytes. */
 template <int TILES, int COLS, int SCALES_STEP>
 static __device__ __forceinline__ void multiply_tiles(float acc[TILES][COLS][4], uint32_t tiles,
                                                       uint32_t scales, uint32_t tokens)

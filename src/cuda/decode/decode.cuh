@@ -1,10 +1,10 @@
-/* What the decode products share beside their rows (decode_rows.cuh): a warp's share of a product, and the sums of the
- * warps.
+/* What the decode products share beside their rows (decode_rows.cuh): a warp's share of a
+ * product, and the sums of the warps.
  *
- * A block multiplies TILES tiles of 16 rows, all columns of them, with up to 8 COLS tokens. Its warps take
- * every eighth unit of 64 columns, out of their rings (ring.cuh); their sums are added in order. The same
- * operations in the same order as in matmul.cu: a token's bits depend on neither the kernel nor the tokens
- * beside it.
+ * A block multiplies TILES tiles of 16 rows, all columns of them, with up to 8 COLS tokens. Its
+ * warps take every eighth unit of 64 columns, out of their rings (ring.cuh); their sums are
+ * added in order. The same operations in the same order as in matmul.cu: a token's bits depend
+ * on neither the kernel nor the tokens beside it.
  *
  * Sums: (part, warp, tile, token, 16 rows) floats. */
 #ifndef CUDA_DECODE_DECODE_CUH
@@ -21,8 +21,8 @@ enum { COLUMN_TOKENS = 8 };
 /* MXFP4 codes enter the product as 2^-14 times their value. */
 static const float CODE_UNIT = 16384.0f;
 
-/* word * FACTOR, where the compiler does not see it: its shifts and sums would go to the pipe that is
- * busiest, and a factor in constant memory would be waited for at every unit. */
+/* word * FACTOR, where the compiler does not see it: its shifts and sums would go to the pipe
+ * that is busiest, and a factor in constant memory would be waited for at every unit. */
 template <int FACTOR> static __device__ __forceinline__ uint32_t times(uint32_t word)
 {
     uint32_t product;
@@ -101,8 +101,8 @@ static __device__ __forceinline__ void multiply_bf16(float acc[4], uint4 w0, uin
     mma_bf16(acc, a1, b.z, b.w);
 }
 
-/* acc += one unit times the tokens; `fragments` are those of its first block. A term of a token has sums of its own:
- * a chain of products as long as a term's is what a router's rows wait for. */
+/* acc += one unit times the tokens; `fragments` are those of its first block. A term of a token
+ * has sums of its own: a chain of products as long as a term's is what a router's rows wait for. */
 template <class SHAPE, int COLS, int TERMS>
 static __device__ __forceinline__ void
 multiply_unit(float acc[SHAPE::TILES][COLS * TERMS][4], const struct unit_regs<SHAPE> &unit,
@@ -155,8 +155,8 @@ static __device__ __forceinline__ float sum_of_terms(const float terms[TERMS][4]
 
 enum { WHOLE_STAGES = 6 }; /* of rings that are made for a whole walk */
 
-/* acc += all units of a walk of one part that lies in the ring as a whole: nothing is asked for, so that the loads of
- * one unit need not wait for the products of another. */
+/* acc += all units of a walk of one part that lies in the ring as a whole: nothing is asked for,
+ * so that the loads of one unit need not wait for the products of another. */
 template <class SHAPE, int COLS, int TERMS>
 static __device__ __forceinline__ void
 multiply_whole(float acc[SHAPE::TILES][COLS * TERMS][4], const struct ring<SHAPE> &r, int tile,
@@ -290,7 +290,8 @@ static __device__ __forceinline__ int upper_at(const struct decode_vector &v, in
            k % 2;
 }
 
-/* Element i as it lies there, so that nobody waits for it before it is used: of 16 bits, or of F32 its bits. */
+/* Element i as it lies there, so that nobody waits for it before it is used: of 16 bits, or of
+ * F32 its bits. */
 static __device__ __forceinline__ uint32_t vector_bits(const struct decode_vector &v, int matrix,
                                                        int i)
 {
@@ -310,8 +311,8 @@ static __device__ __forceinline__ float vector_at(const struct decode_vector &v,
     return __uint_as_float((uint32_t)((const uint16_t *)v.data)[upper_at(v, matrix, i)] << 16);
 }
 
-/* Elements i and i + 1 as they lie there, so that nobody waits for them before they are used; i and the
- * number of elements are even. */
+/* Elements i and i + 1 as they lie there, so that nobody waits for them before they are used; i
+ * and the number of elements are even. */
 static __device__ __forceinline__ uint2 vector_pair_bits(const struct decode_vector &v, int matrix,
                                                          int i)
 {

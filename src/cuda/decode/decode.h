@@ -1,10 +1,11 @@
-/* Decode steps: products that norm their inputs, and what follows a product, in one kernel each. Every
- * kernel asks for its weights before it waits for the kernel in front of it, where it knows them.
+/* Decode steps: products that norm their inputs, and what follows a product, in one kernel each.
+ * Every kernel asks for its weights before it waits for the kernel in front of it, where it
+ * knows them.
  *
- * Arguments hold what a kernel needs and no more: they, and the code, are read anew by every kernel of
- * a step, behind all the weights that went through the caches since. Launchers as in launch.h: they put
- * kernels into the stream, the caller asks for errors. They give whether the card has the shared memory
- * for it; without, nothing is launched. */
+ * Arguments hold what a kernel needs and no more: they, and the code, are read anew by every
+ * kernel of a step, behind all the weights that went through the caches since. Launchers as in
+ * launch.h: they put kernels into the stream, the caller asks for errors. They give whether the
+ * card has the shared memory for it; without, nothing is launched. */
 #ifndef CUDA_DECODE_DECODE_H
 #define CUDA_DECODE_DECODE_H
 
@@ -66,8 +67,9 @@ bool launch_decode_matmul(cudaStream_t stream, const struct decode_matmul *p);
 /* What that would give. */
 bool decode_matmul_fits(const struct decode_matmul *p);
 
-/* Where the router's products of generated rows are done by columns (router.cuh): the sums that a row's logits are made
- * of, those of its squares behind them, in some copies that blocks add to by turns. */
+/* Where the router's products of generated rows are done by columns (router.cuh): the sums that
+ * a row's logits are made of, those of its squares behind them, in some copies that blocks add
+ * to by turns. */
 enum {
     ROUTER_COPIES = 2,
     ROUTER_SQUARES_AT = DECODE_EXPERTS_MAX,
@@ -75,8 +77,8 @@ enum {
     ROUTER_ROW_SUMS = ROUTER_COPIES * ROUTER_COPY_SUMS
 };
 
-/* Stage attn_out with the join behind it and the router's products, of DECODE_FUSED_MAX rows at most: x += the product,
- * and the router's sums of x times the norm's weights. */
+/* Stage attn_out with the join behind it and the router's products, of DECODE_FUSED_MAX rows at
+ * most: x += the product, and the router's sums of x times the norm's weights. */
 struct decode_out {
     struct decode_matmul p; /* adds to x: out */
     struct decode_matrix router;
@@ -95,14 +97,15 @@ struct decode_topk_input {
     float eps;
 };
 
-/* The rows of x as FP16, where they meet MXFP4 weights, or BF16: (n_tokens, units beside each other, 64). */
+/* The rows of x as FP16, where they meet MXFP4 weights, or BF16: (n_tokens, units beside each
+ * other, 64). */
 void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_rows *rows,
                        int n_tokens, bool is_mxfp4);
 
 enum { DECODE_JOBS_MAX = 3 };
 
-/* Stage attn_qkv behind its products, whose jobs are q, k and v: heads of DECODE_HEAD_WIDTH are rotated, and
- * keys and values go to their pages, in place of out[1] and out[2]. */
+/* Stage attn_qkv behind its products, whose jobs are q, k and v: heads of DECODE_HEAD_WIDTH are
+ * rotated, and keys and values go to their pages, in place of out[1] and out[2]. */
 struct decode_heads {
     char *pages;          /* of the cache, F32 or BF16 */
     const float *cos_sin; /* as launch_cos_sin() made them */
@@ -166,7 +169,8 @@ struct decode_router {
 /* On Hopper alone. stream NULL: only gives whether the card has the shared memory for it. */
 bool launch_decode_router(const cudaStream_t *stream, const struct decode_router *p);
 
-/* The join in front of it, by the same kernel: x += h, and y = norm(x), also as FP16 in whole units. */
+/* The join in front of it, by the same kernel: x += h, and y = norm(x), also as FP16 in whole
+ * units. */
 struct decode_rmsnorm {
     const float *h;
     float *x, *y;
@@ -178,8 +182,9 @@ struct decode_rmsnorm {
 void launch_decode_rmsnorm_router(cudaStream_t stream, const struct decode_router *p,
                                   const struct decode_rmsnorm *rmsnorm);
 
-/* rows.cu: launch_residual_rmsnorm() where `adds`, else launch_rmsnorm(); with `factors` the norm is by parts (partial_norm.cuh), and leaves
- * its factors of all rows there. Rows of DECODE_WIDTH_MAX at most then. */
+/* rows.cu: launch_residual_rmsnorm() where `adds`, else launch_rmsnorm(); with `factors` the
+ * norm is by parts (partial_norm.cuh), and leaves its factors of all rows there. Rows of
+ * DECODE_WIDTH_MAX at most then. */
 void launch_rmsnorm_factors(cudaStream_t stream, const struct residual_rmsnorm_args *a, bool adds,
                             int n_rows, uint16_t *rounded, int n_rounded, float *factors);
 
@@ -224,7 +229,8 @@ bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *
 bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p);
 /* Whether the card has the shared memory for these; says how many tokens a job may have. */
 bool decode_grouped_fits(struct decode_grouped *p);
-/* The sum of the parts, added to e.x and normed by rows.norm into rows.y; e.x NULL: stored in e.h. */
+/* The sum of the parts, added to e.x and normed by rows.norm into rows.y; e.x NULL: stored in
+ * e.h. */
 void launch_decode_combine(cudaStream_t stream, const struct decode_grouped *p,
                            const struct decode_rows *rows);
 

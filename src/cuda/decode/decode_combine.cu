@@ -1,18 +1,21 @@
-/* The join behind the grouped experts of a decode step (decode_grouped.cu): x += the sum of a token's parts in the order
- * of their rank, and y = norm(x); or h = that sum. A block a token; bound by latency, so that all but the parts is there,
- * and all places are worked out, before they come. */
+/* The join behind the grouped experts of a decode step (decode_grouped.cu): x += the sum of a
+ * token's parts in the order of their rank, and y = norm(x); or h = that sum. A block a token;
+ * bound by latency, so that all but the parts is there, and all places are worked out, before
+ * they come. */
 #include "cuda/decode/decode.cuh"
 #include "cuda/decode/norm_weights.cuh"
 
 enum { RANKS_AT_ONCE = 4 };
 
-/* Numbers threadIdx.x + i NORM_THREADS of a row of which `left` are left from the first of them on. */
+/* Numbers threadIdx.x + i NORM_THREADS of a row of which `left` are left from the first of them
+ * on. */
 static __device__ __forceinline__ bool has_number(int left, int i)
 {
     return i * NORM_THREADS < left;
 }
 
-/* A token's parts from a rank on, of the thread's first number, and their gates; the last one again where there is none. */
+/* A token's parts from a rank on, of the thread's first number, and their gates; the last one
+ * again where there is none. */
 struct ranks {
     const float *parts[RANKS_AT_ONCE];
     float gates[RANKS_AT_ONCE];

@@ -1,12 +1,14 @@
-/* Stages route and experts of a few rows, second kernel: down, the gates, and the sum over a token's experts.
+/* Stages route and experts of a few rows, second kernel: down, the gates, and the sum over a
+ * token's experts.
  *
- * A block has HALVES halves of tiles, 8 rows each, of all columns, so that blocks come out even. Two ranks make
- * a tile: lanes 0 to 15 have the rows of one expert, the others those of the next, and two columns of the
- * product are their two inputs. Warp w takes units w, w + 8, ... of SET ranks at once, and those of the next
- * ranks behind them; the sums of the warps are added in order, as in all kernels (decode.cuh).
+ * A block has HALVES halves of tiles, 8 rows each, of all columns, so that blocks come out even.
+ * Two ranks make a tile: lanes 0 to 15 have the rows of one expert, the others those of the
+ * next, and two columns of the product are their two inputs. Warp w takes units w, w + 8, ... of
+ * SET ranks at once, and those of the next ranks behind them; the sums of the warps are added in
+ * order, as in all kernels (decode.cuh).
  *
- * A block goes through its code twice: first without inputs, while the kernel in front of it still runs, for
- * code that was not run in this layer yet comes from memory, line after line. */
+ * A block goes through its code twice: first without inputs, while the kernel in front of it
+ * still runs, for code that was not run in this layer yet comes from memory, line after line. */
 #include "cuda/decode/router.cuh"
 
 enum {
@@ -149,8 +151,8 @@ static __device__ __forceinline__ void walk_begin(struct down_walk<STAGES> *walk
     walk_to(walk, p, ids, 0);
 }
 
-/* A warp's units of the gated units of SET entries, as the fragments of as many tokens; entries that are
- * missing are zeros. */
+/* A warp's units of the gated units of SET entries, as the fragments of as many tokens; entries
+ * that are missing are zeros. */
 static __device__ __forceinline__ void prefetch_set(char *fragments, const uint16_t *units, int n,
                                                     int n_entries, int n_units)
 {
@@ -264,8 +266,9 @@ gated_sum(const float *gates, const float of_rank[DECODE_ACTIVE_MAX][BLOCK_ROWS]
     return sum;
 }
 
-/* acc = a warp's units of a set times its inputs. When rehearsing, the walk is asked for STAGES units, and what lies in
- * the last slot before its unit is asked for is multiplied, whatever it is. */
+/* acc = a warp's units of a set times its inputs. When rehearsing, the walk is asked for STAGES
+ * units, and what lies in the last slot before its unit is asked for is multiplied, whatever it
+ * is. */
 template <int STAGES>
 static __device__ __forceinline__ void
 multiply_units(float acc[PAIRS][HALVES][4], struct down_walk<STAGES> *walk,

@@ -1,6 +1,6 @@
-/* The lists of the grouped experts of a decode step (decode_grouped.cu), by one block: every token's experts, chosen
- * here unless the router did, and for each expert its entries, tokens in their order, in jobs of job_tokens.
- * Bound by latency. */
+/* The lists of the grouped experts of a decode step (decode_grouped.cu), by one block: every
+ * token's experts, chosen here unless the router did, and for each expert its entries, tokens in
+ * their order, in jobs of job_tokens. Bound by latency. */
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/pdl.cuh"
 
@@ -15,7 +15,8 @@ struct expert_slot {
     int entry, job;
 };
 
-/* Entries are numbered by chunks of a warp: how many of an expert stand in a chunk, and then in front of it. */
+/* Entries are numbered by chunks of a warp: how many of an expert stand in a chunk, and then in
+ * front of it. */
 struct chunks {
     uint16_t of[CHUNKS_MAX][DECODE_EXPERTS_MAX];
 };

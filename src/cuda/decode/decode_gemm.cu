@@ -4,13 +4,14 @@
  *
  * and stage attn_qkv, whose heads are rotated and go to their pages at once.
  *
- * Rows are first rounded, once, to the 16 bits in which they meet the weights. A block then has TILES tiles of
- * 16 rows of weights and up to 8 COLS tokens; each warp brings its units of the weights, and what the tokens
- * have in those columns, through a ring of cp.async, so that no warp waits for another before the sums. The
- * same operations in the same order as in decode.cuh: a token's bits are the same in any kernel.
+ * Rows are first rounded, once, to the 16 bits in which they meet the weights. A block then has
+ * TILES tiles of 16 rows of weights and up to 8 COLS tokens; each warp brings its units of the
+ * weights, and what the tokens have in those columns, through a ring of cp.async, so that no
+ * warp waits for another before the sums. The same operations in the same order as in
+ * decode.cuh: a token's bits are the same in any kernel.
  *
- * Bytes: the weights once for TOKENS_MAX tokens (from L2 after the first), and all tokens' rows from L2 for
- * each block. Bound by L2 and by latency. */
+ * Bytes: the weights once for TOKENS_MAX tokens (from L2 after the first), and all tokens' rows
+ * from L2 for each block. Bound by L2 and by latency. */
 #include "cuda/decode/columns.cuh"
 #include "cuda/decode/heads.cuh"
 
@@ -61,7 +62,8 @@ template <class SHAPE, int COLS_> struct gemm_tile_shape : columns_shape<SHAPE, 
     };
 };
 
-/* What a block works on: tiles `tile` and every STRIDE-th behind it of a row of units, and tokens. */
+/* What a block works on: tiles `tile` and every STRIDE-th behind it of a row of units, and
+ * tokens. */
 struct gemm_item {
     int job, unit_row, tile, first, n_tokens;
 };
@@ -164,7 +166,8 @@ static __device__ __forceinline__ void fill_tokens(struct stream *from, uint32_t
     from->tokens += RING_WARPS * UNIT_COLUMNS * 2;
 }
 
-/* acc += the unit in a slot times its tokens. Little is held at a time: the sums take most registers. */
+/* acc += the unit in a slot times its tokens. Little is held at a time: the sums take most
+ * registers. */
 template <class W>
 static __device__ __forceinline__ void multiply_slot(float acc[W::SHAPE::TILES][W::COLS][4],
                                                      uint32_t slot, int tile)
@@ -237,7 +240,8 @@ static __device__ __forceinline__ void store_rows(const struct decode_gemm &p,
 
 /* ---- heads ---- */
 
-/* A thread has two rows, which are each other's partners in the rotation, for every so many tokens. */
+/* A thread has two rows, which are each other's partners in the rotation, for every so many
+ * tokens. */
 template <class W>
 static __device__ __forceinline__ void
 store_heads(const struct decode_gemm &p, const struct gemm_item &item, const float *sums,
@@ -336,7 +340,8 @@ static bool launch_shape(const cudaStream_t *stream, const struct decode_gemm *p
         stream, dim3((unsigned)(n_items * n_groups)), W::BYTES, *p);
 }
 
-/* Few rows of weights or few tokens: smaller blocks, more of them, and more of their weights under way. */
+/* Few rows of weights or few tokens: smaller blocks, more of them, and more of their weights
+ * under way. */
 template <bool IS_HEADS>
 static bool launch_mxfp4(const cudaStream_t *stream, const struct decode_gemm *p)
 {

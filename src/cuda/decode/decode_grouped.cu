@@ -1,10 +1,12 @@
-/* Stage experts of a decode step of many rows: every expert that has tokens is read once for up to
- * DECODE_JOB_TOKENS of them. decode_expert_jobs.cu lists which, and decode_rmsnorm.cu adds a token's parts up.
+/* Stage experts of a decode step of many rows: every expert that has tokens is read once for up
+ * to DECODE_JOB_TOKENS of them. decode_expert_jobs.cu lists which, and decode_rmsnorm.cu adds a
+ * token's parts up.
  *
- * A job is an expert and some of its entries (tokens at it, in the order of tokens). Blocks, two a
- * multiprocessor, share all rows of all jobs evenly and take their rows one after the other. A job's tokens lie in
- * shared memory (grouped_tokens.cuh). A warp's ring brings the weights, and goes on over the ends of rows and jobs: the
- * stream ends only with the stage. Bytes: the weights of the experts that have tokens. Bound by memory. */
+ * A job is an expert and some of its entries (tokens at it, in the order of tokens). Blocks, two
+ * a multiprocessor, share all rows of all jobs evenly and take their rows one after the other. A
+ * job's tokens lie in shared memory (grouped_tokens.cuh). A warp's ring brings the weights, and
+ * goes on over the ends of rows and jobs: the stream ends only with the stage. Bytes: the
+ * weights of the experts that have tokens. Bound by memory. */
 #include "cuda/common/evict_first.cuh"
 #include "cuda/decode/grouped_tokens.cuh"
 #include "cuda/common/swiglu.cuh"
@@ -140,8 +142,9 @@ static __device__ __forceinline__ void walk_begin(struct walk *w, const struct s
 
 #define BY_POLICY EVICT_FIRST_HINT("%12")
 
-/* Asks for the walk's next unit, if there is one, into the slot. As one piece of code without branches: they, and what
- * the assembler puts in front of each of them, were a fifteenth of the loop. */
+/* Asks for the walk's next unit, if there is one, into the slot. As one piece of code without
+ * branches: they, and what the assembler puts in front of each of them, were a fifteenth of the
+ * loop. */
 static __device__ __forceinline__ void fill(const struct walk *w)
 {
     const int lane = threadIdx.x % WARP_LANES;
@@ -177,8 +180,8 @@ static __device__ __forceinline__ void walk_on(struct walk *w, const struct sour
                                                                     : w->slot + MXFP4_UNIT_BYTES;
 }
 
-/* acc = this warp's units of an item times the job's tokens. A lane makes floats of four scales, and gets
- * those of its rows. */
+/* acc = this warp's units of an item times the job's tokens. A lane makes floats of four scales,
+ * and gets those of its rows. */
 static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4], struct walk *w,
                                                      const struct source &s, int row,
                                                      struct token_columns columns)
@@ -225,8 +228,9 @@ static __device__ __forceinline__ void multiply_item(float acc[UNIT_TILES][1][4]
 
 /* ---- products ---- */
 
-/* What is added to the sums of this lane's two rows: those of a gate and its up, or neighbours of down. It is
- * asked for before the products, and stays as it lies there until they have ended. */
+/* What is added to the sums of this lane's two rows: those of a gate and its up, or neighbours
+ * of down. It is asked for before the products, and stays as it lies there until they have
+ * ended. */
 template <bool IS_UP>
 static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p,
                                                   const struct item &item)
@@ -238,7 +242,8 @@ static __device__ __forceinline__ uint2 bias_bits(const struct decode_grouped &p
     return vector_pair_bits(IS_UP ? p.e.bias_up : p.e.bias_down, item.expert, row);
 }
 
-/* Sums: (token, eighth of the units, row). Two neighbouring rows' of all eighths, in their order. */
+/* Sums: (token, eighth of the units, row). Two neighbouring rows' of all eighths, in their
+ * order. */
 static __device__ __forceinline__ float2 pair_of_sums(const float *sums, int token, int pair)
 {
     const float2 *from = (const float2 *)(sums + token * RING_WARPS * ROWS) + pair;
@@ -292,8 +297,8 @@ store_item(const struct decode_grouped &p, const struct item &item, const float 
     }
 }
 
-/* Warps meet at their sums alone. Item i's sums are in buffer i % BUFFERS: `full` when all warps have put
- * theirs, and `empty` again when one of them, in turns, has stored the item. */
+/* Warps meet at their sums alone. Item i's sums are in buffer i % BUFFERS: `full` when all warps
+ * have put theirs, and `empty` again when one of them, in turns, has stored the item. */
 struct buffer_barrier {
     uint32_t full, empty;  /* barriers of the first buffer */
     int buffer, phase_bit; /* turn: how often all buffers were used */
@@ -332,8 +337,8 @@ static __device__ __forceinline__ void buffer_release(struct buffer_barrier *m)
     m->buffer ^= 1;
 }
 
-/* IS_EVEN: the tokens' numbers fill whole units of columns.
- * The jobs are listed before `up` begins, and `down` begins behind that: its first weights come while `up` ends. */
+/* IS_EVEN: the tokens' numbers fill whole units of columns. The jobs are listed before `up`
+ * begins, and `down` begins behind that: its first weights come while `up` ends. */
 template <bool IS_UP, bool IS_EVEN>
 static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
     grouped_kernel(const __grid_constant__ struct decode_grouped p, int n_slots)
@@ -413,8 +418,8 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
 
 /* ---- launches ---- */
 
-/* Slots for tokens beside the rest: where so many blocks as should be on a multiprocessor have room for a job each, and
- * else where one has. */
+/* Slots for tokens beside the rest: where so many blocks as should be on a multiprocessor have
+ * room for a job each, and else where one has. */
 static int slots_of(const struct decode_matrix *w)
 {
     static const int of_processor =

@@ -1,14 +1,15 @@
-/* Products of many generated rows with a long MXFP4 matrix, the head: those of decode_gemm.cu with the same bits. There
- * every block reads the tokens again, 1.8 GB from L2 for 64 rows of gpt-oss; here a block a multiprocessor keeps its 32
- * tokens in shared memory, and only weights come.
+/* Products of many generated rows with a long MXFP4 matrix, the head: those of decode_gemm.cu
+ * with the same bits. There every block reads the tokens again, 1.8 GB from L2 for 64 rows of
+ * gpt-oss; here a block a multiprocessor keeps its 32 tokens in shared memory, and only weights
+ * come.
  *
- * A warp has two tiles of 16 rows at a time and all columns, through a ring of its own; nobody waits for another warp.
- * It takes the columns by eighths, as other kernels' warps share them: the sums of every eighth unit, and those
- * added in order.
+ * A warp has two tiles of 16 rows at a time and all columns, through a ring of its own; nobody
+ * waits for another warp. It takes the columns by eighths, as other kernels' warps share them:
+ * the sums of every eighth unit, and those added in order.
  *
- * Bytes: the weights once for each 32 tokens, all groups at the same time, so from memory once. Bound by
- * instructions: a hundred for 16 products. H200, 2026-11-22, 201,088 x 2,880: 142 us for 32 rows, 273 for 64, where
- * decode_gemm.cu takes 175 and 337. */
+ * Bytes: the weights once for each 32 tokens, all groups at the same time, so from memory once.
+ * Bound by instructions: a hundred for 16 products. H200, 2026-11-22, 201,088 x 2,880: 142 us
+ * for 32 rows, 273 for 64, where decode_gemm.cu takes 175 and 337. */
 #include "cuda/decode/columns.cuh"
 
 enum {

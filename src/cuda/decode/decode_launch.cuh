@@ -1,5 +1,5 @@
-/* How the decode kernels are launched: with as much shared memory as the card gives a block, and only where that is
- * enough. */
+/* How the decode kernels are launched: with as much shared memory as the card gives a block, and
+ * only where that is enough. */
 #ifndef CUDA_DECODE_DECODE_LAUNCH_CUH
 #define CUDA_DECODE_DECODE_LAUNCH_CUH
 
@@ -30,7 +30,8 @@ static inline int64_t allow_shared(const void *kernel)
                : 0;
 }
 
-/* Clusters of so many blocks that the card holds at once of a kernel; 0: it has none, or not the shared memory. */
+/* Clusters of so many blocks that the card holds at once of a kernel; 0: it has none, or not the
+ * shared memory. */
 template <auto KERNEL>
 static int clusters_at_once(int n_threads, unsigned n_blocks, int64_t shared_bytes)
 {
@@ -48,8 +49,8 @@ static int clusters_at_once(int n_threads, unsigned n_blocks, int64_t shared_byt
     return n;
 }
 
-/* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing but the
- * question is answered where there is no stream. */
+/* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing
+ * but the question is answered where there is no stream. */
 template <auto KERNEL, typename... Args>
 static bool decode_launch_of(const cudaStream_t *stream, dim3 grid, dim3 n_threads,
                              int64_t shared_bytes, const Args &...args)

@@ -2,15 +2,15 @@
  *
  *     out[t][r] = or += sum over k of W[r][k] norm(x[t])[k] + b[r]
  *
- * A block takes rows of 16 TILES, all columns, one after the other; the first is asked for before the
- * kernel in front has ended. Bytes: the weights, once. Bound by memory; with few rows by the latency of
- * what stands between two kernels. */
+ * A block takes rows of 16 TILES, all columns, one after the other; the first is asked for
+ * before the kernel in front has ended. Bytes: the weights, once. Bound by memory; with few rows
+ * by the latency of what stands between two kernels. */
 #include "cuda/decode/decode.cuh"
 
 enum { BLOCKS_OF_A_PROCESSOR = 2, BUFFERS = 2 };
 
-/* That the registers of a multiprocessor are shared by; where its shared memory has room for one of the
- * largest, that one gets all it wants. */
+/* That the registers of a multiprocessor are shared by; where its shared memory has room for one
+ * of the largest, that one gets all it wants. */
 static constexpr int blocks_at_once(int n_sums)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1200

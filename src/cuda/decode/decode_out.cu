@@ -1,9 +1,10 @@
-/* Stages attn_out, join and route of a few rows: the output product with bias and residual, and behind it the router's
- * products of the columns that a block has made (router.cuh), and their squares (partial_norm.cuh), which it adds to the
- * rows' sums.
+/* Stages attn_out, join and route of a few rows: the output product with bias and residual, and
+ * behind it the router's products of the columns that a block has made (router.cuh), and their
+ * squares (partial_norm.cuh), which it adds to the rows' sums.
  *
- * A group of eight warps has one tile of 16 rows of the output matrix, all columns, as in decode_matmul.cu and with its
- * bits; its warps then have 16 experts each. A block has one or two groups. All weights are asked for before the kernel in front has ended. Bound by latency. */
+ * A group of eight warps has one tile of 16 rows of the output matrix, all columns, as in
+ * decode_matmul.cu and with its bits; its warps then have 16 experts each. A block has one or
+ * two groups. All weights are asked for before the kernel in front has ended. Bound by latency. */
 #include "cuda/decode/router.cuh"
 
 enum { LANE_TOKENS = WARP_LANES / TILE_ROWS, GROUPS_MXFP4 = 2 };
@@ -11,7 +12,8 @@ static_assert((int)SPLIT_COLUMNS == (int)TILE_ROWS,
               "a tile of the output matrix is a part of the router's");
 static_assert((int)DECODE_EXPERTS_MAX == RING_WARPS * TILE_ROWS, "a warp a tile of experts");
 
-/* Numbers of a row of which a lane has one: column lane % 16 of token lane / 16, and of the next ones. */
+/* Numbers of a row of which a lane has one: column lane % 16 of token lane / 16, and of the next
+ * ones. */
 template <int KIND> struct made {
     enum { N = KIND == ROWS_ANY ? DECODE_FUSED_MAX / LANE_TOKENS : 1 };
     float at[N];
@@ -121,9 +123,9 @@ static __device__ __forceinline__ void add_part(uint64_t *sums, const float part
     }
 }
 
-/* Of a thread. Beside a block of one row, two tiles and 512 threads, there is then room for one of the up product, which
- * so begins while this kernel runs; beside two blocks of a tile each on some multiprocessors and none on others there was
- * not. */
+/* Of a thread. Beside a block of one row, two tiles and 512 threads, there is then room for one
+ * of the up product, which so begins while this kernel runs; beside two blocks of a tile each on
+ * some multiprocessors and none on others there was not. */
 static constexpr int registers_of(int kind)
 {
     return kind == ROWS_ANY ? 80 : 56;
@@ -185,7 +187,8 @@ static __global__ void __maxnreg__(registers_of(KIND))
     multiply_split<SHAPE, 1, 1>(acc, &ring, walk, tile, fragments, 0, n_tokens);
     store_sums<1, 1>(sums, acc, n_tokens);
     __syncthreads();
-    /* All warps add up all of the block's numbers: each needs them, and a barrier would take longer. */
+    /* All warps add up all of the block's numbers: each needs them, and a barrier would take
+     * longer. */
 #pragma unroll
     for (int k = 0; k < N; k++)
         if (has_column && k * LANE_TOKENS + lane / TILE_ROWS < n_tokens) {

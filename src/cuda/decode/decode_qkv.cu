@@ -1,8 +1,8 @@
-/* Stage attn_qkv of a few rows in one kernel: norm, the three products, rotation, and keys and values into
- * their pages.
+/* Stage attn_qkv of a few rows in one kernel: norm, the three products, rotation, and keys and
+ * values into their pages.
  *
- * A head is the 64 rows of one row of units. A block takes two of its four tiles, 16 rows and those 32
- * further on, which are each other's partners in the rotation. */
+ * A head is the 64 rows of one row of units. A block takes two of its four tiles, 16 rows and
+ * those 32 further on, which are each other's partners in the rotation. */
 #include <cuda_bf16.h>
 
 #include "cuda/decode/decode.cuh"
@@ -97,8 +97,8 @@ static __device__ __forceinline__ void store_pair(const struct decode_qkv &p, co
     ((float *)pair.to)[pair.high] = high;
 }
 
-/* Of a thread. Beside a block of the down product, which takes 112 of 256 threads, there is then room for two blocks
- * of the kernel for one row: all of them begin early. */
+/* Of a thread. Beside a block of the down product, which takes 112 of 256 threads, there is then
+ * room for two blocks of the kernel for one row: all of them begin early. */
 static constexpr int registers_of(int kind, bool is_small)
 {
     return !is_small ? 128 : kind == ROWS_ANY ? 88 : 72;

@@ -1,12 +1,14 @@
-/* Stage route of generated rows where the output product has not done it: the router's BF16 matrix times rows in three
- * terms, by columns (router.cuh), and the choice of each row's experts, in one kernel, with the bits of decode_out.cu
- * and of the choice elsewhere.
+/* Stage route of generated rows where the output product has not done it: the router's BF16
+ * matrix times rows in three terms, by columns (router.cuh), and the choice of each row's
+ * experts, in one kernel, with the bits of decode_out.cu and of the choice elsewhere.
  *
  * By clusters of eight blocks: a block has an eighth of the columns, all experts and TOKENS
- * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is left to this kernel, it does
- * that for its token, too, and sends the row's columns to where they are multiplied, the shared memory of all eight; the
- * norm's factor and the row itself are worked out while these are under way. Sums are sent to the block that adds them up.
- * A warp has a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by latency. */
+ * tokens, of which it adds up one, whose experts it then chooses. Where the join in front is
+ * left to this kernel, it does that for its token, too, and sends the row's columns to where
+ * they are multiplied, the shared memory of all eight; the norm's factor and the row itself are
+ * worked out while these are under way. Sums are sent to the block that adds them up. A warp has
+ * a tile of 16 experts. The weights are asked for before the kernel in front has ended. Bound by
+ * latency. */
 #include "cuda/common/fixed.h"
 #include "cuda/decode/router_rows.cuh"
 
@@ -31,7 +33,8 @@ static inline HOST_DEVICE int shared_bytes(const struct decode_router &p)
     return weights_bytes(p) + units_of_eighth(p.w.n_units, 0) * UNIT_TERMS_BYTES;
 }
 
-/* Where a piece of a tile's block lies, so that a part's eight pieces for two rows of lanes are in eight banks. */
+/* Where a piece of a tile's block lies, so that a part's eight pieces for two rows of lanes are
+ * in eight banks. */
 static __device__ __forceinline__ int piece_place(int piece)
 {
     return piece ^ (piece / WARP_LANES % 2 * 2);
@@ -81,7 +84,8 @@ static __device__ __forceinline__ void multiply_unit(float parts[UNIT_HALVES][4]
     }
 }
 
-/* The sums of a warp's tile, as the sums of fixed_of(), or, where these do not hold a part, by router_fixed(). */
+/* The sums of a warp's tile, as the sums of fixed_of(), or, where these do not hold a part, by
+ * router_fixed(). */
 struct tile_sums {
     uint32_t high[4], low[4], overflow;
 };
@@ -131,7 +135,8 @@ static __device__ __forceinline__ void multiply_eighth(long long sums[4], uint32
     }
 }
 
-/* Where a lane's sums go: a token's to its block, in this block's eighth. Sums there: (eighth, expert). */
+/* Where a lane's sums go: a token's to its block, in this block's eighth. Sums there: (eighth,
+ * expert). */
 struct sums_plan {
     uint32_t to[2], barrier[2];
 };
@@ -180,8 +185,9 @@ static __device__ __forceinline__ void add_sums(uint32_t *orders, const struct d
         p.router_logits[token * p.n_experts + e] = logit;
 }
 
-/* One warp: the token's experts. Not in line, so that it is one code for the rehearsal, too, which stores nothing: while
- * others join rows the first warp goes through it, for code comes from memory, line after line. */
+/* One warp: the token's experts. Not in line, so that it is one code for the rehearsal, too,
+ * which stores nothing: while others join rows the first warp goes through it, for code comes
+ * from memory, line after line. */
 static __device__ __noinline__ void select_experts(const uint32_t *orders, int32_t *ids,
                                                    float *gates, int n_ranks, bool is_real)
 {

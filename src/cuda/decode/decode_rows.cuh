@@ -1,8 +1,10 @@
-/* The rows that a decode product takes, as fragments in shared memory: as they are, in terms, or normed.
+/* The rows that a decode product takes, as fragments in shared memory: as they are, in terms, or
+ * normed.
  *
- * (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers of its four columns of k at
- * once. Where a kernel is for one row, all that is known before the row is there is worked out in front of pdl_wait():
- * what runs behind it runs once, in every layer, and everybody waits for it. */
+ * (term, block of 32 columns, token, 32 numbers of 16 bits); a lane reads the eight numbers of
+ * its four columns of k at once. Where a kernel is for one row, all that is known before the row
+ * is there is worked out in front of pdl_wait(): what runs behind it runs once, in every layer,
+ * and everybody waits for it. */
 #ifndef CUDA_DECODE_DECODE_ROWS_CUH
 #define CUDA_DECODE_DECODE_ROWS_CUH
 
@@ -50,9 +52,9 @@ template <bool IS_MXFP4> static __device__ __forceinline__ uint4 pairs_of_piece(
                                  pair_bf16(high.x, high.y), pair_bf16(high.z, high.w));
 }
 
-/* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it, behind
- * pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces of eight numbers
- * are under way. */
+/* Rows as they are, as fragments; zeros behind them up to whole units. The whole block calls it,
+ * behind pdl_wait(), and a barrier follows. `first` is the first token's number; AT_ONCE pieces
+ * of eight numbers are under way. */
 template <bool IS_MXFP4, int AT_ONCE>
 static __device__ __forceinline__ void copy_rows(char *fragments, const struct decode_rows &rows,
                                                  int first, int n_tokens, int n_units)
@@ -87,7 +89,8 @@ static __device__ __forceinline__ void copy_rows(char *fragments, const struct d
     }
 }
 
-/* The same of one row, x, by a block of GROUPS groups of RING_THREADS: its fragments lie in the order of its numbers. */
+/* The same of one row, x, by a block of GROUPS groups of RING_THREADS: its fragments lie in the
+ * order of its numbers. */
 template <bool IS_MXFP4, int GROUPS = 1>
 static __device__ __forceinline__ void copy_row(char *fragments, const float *x, int n, int n_units)
 {
@@ -155,7 +158,8 @@ static __device__ __forceinline__ void split_rows(char *fragments, const struct 
 /* Of a kernel's rows, so that it has no code for others. */
 enum norm_mode { ROWS_ANY, ONE_PLAIN_ROW, ONE_NORMED_ROW };
 
-/* What a thread knows of its numbers of the rows, threadIdx.x + i NORM_THREADS, before they are there. */
+/* What a thread knows of its numbers of the rows, threadIdx.x + i NORM_THREADS, before they are
+ * there. */
 struct rows_ready {
     const float *x;                 /* the first row */
     float *y;                       /* where it is left, normed, of the block that does it */
@@ -297,7 +301,8 @@ static __device__ __forceinline__ void norm_rows(char *fragments, const struct d
     }
 }
 
-/* Rows as a product takes them, and the barrier. `room`: NORM_SCRATCH floats in whole lines of 16 bytes. */
+/* Rows as a product takes them, and the barrier. `room`: NORM_SCRATCH floats in whole lines of
+ * 16 bytes. */
 template <bool IS_MXFP4, int TERMS, int KIND>
 static __device__ __forceinline__ void
 store_norm_rows(char *fragments, const struct decode_rows &rows, const struct rows_ready &ready,

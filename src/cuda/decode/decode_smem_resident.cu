@@ -1,15 +1,17 @@
-/* Products of 33 to 64 generated rows with MXFP4 matrices that all multiprocessors together can hold: those of
- * decode_gemm.cu with the same bits, QKV with its rotation and pages among them. There every block reads its tokens for
- * 32 rows of weights, 93 MB from L2 for QKV of gpt-oss; here a block a multiprocessor has six tiles of 16 rows, or three,
- * and 32 tokens: 36 MB.
+/* Products of 33 to 64 generated rows with MXFP4 matrices that all multiprocessors together can
+ * hold: those of decode_gemm.cu with the same bits, QKV with its rotation and pages among them.
+ * There every block reads its tokens for 32 rows of weights, 93 MB from L2 for QKV of gpt-oss;
+ * here a block a multiprocessor has six tiles of 16 rows, or three, and 32 tokens: 36 MB.
  *
- * The block's weights are asked for as a whole before the kernel in front has ended, and stay in shared memory; the
- * tokens' columns come past them. A warp has an eighth of the units, as everywhere, and a ring of its own that brings
- * what the tokens have in them. Warps meet at their sums alone. Of heads, tiles that are each other's partners in the
- * rotation are in the same block.
+ * The block's weights are asked for as a whole before the kernel in front has ended, and stay in
+ * shared memory; the tokens' columns come past them. A warp has an eighth of the units, as
+ * everywhere, and a ring of its own that brings what the tokens have in them. Warps meet at
+ * their sums alone. Of heads, tiles that are each other's partners in the rotation are in the
+ * same block.
  *
- * Bytes: the weights once for each 32 tokens, and those tokens for each block, from L2. Bound by L2 and by products.
- * H200, 2026-11-22, 64 rows of gpt-oss-120b: QKV 14.1 us, the output product 10.5, by decode_gemm.cu 16.4 and 12.3. */
+ * Bytes: the weights once for each 32 tokens, and those tokens for each block, from L2. Bound by
+ * L2 and by products. H200, 2026-11-22, 64 rows of gpt-oss-120b: QKV 14.1 us, the output product
+ * 10.5, by decode_gemm.cu 16.4 and 12.3. */
 #include "cuda/decode/columns.cuh"
 #include "cuda/common/evict_first.cuh"
 #include "cuda/decode/heads.cuh"
@@ -43,8 +45,8 @@ static inline HOST_DEVICE int units_of_eighth(int n_units, int eighth)
     return (n_units - eighth + EIGHTHS - 1) / EIGHTHS;
 }
 
-/* Where things begin in shared memory: tiles (eighth, unit, tile), their scales in that order, the rings, and the
- * tokens' rotations. Sums lie where all but the rotations was. */
+/* Where things begin in shared memory: tiles (eighth, unit, tile), their scales in that order,
+ * the rings, and the tokens' rotations. Sums lie where all but the rotations was. */
 struct smem_layout {
     int scales_at, rings_at, rotations_at, size_bytes;
 };
@@ -81,8 +83,8 @@ static inline HOST_DEVICE int unit_rows_of(const struct decode_gemm &p)
     return n;
 }
 
-/* The block's tile i. Of heads the first half of them have partners in the second, two tiles further on in their row
- * of units. Where there are no more, the last ones again. */
+/* The block's tile i. Of heads the first half of them have partners in the second, two tiles
+ * further on in their row of units. Where there are no more, the last ones again. */
 template <class H, bool IS_HEADS>
 static __device__ __forceinline__ struct resident_tile tile_of(const struct decode_gemm &p,
                                                                int share, int i)
@@ -179,7 +181,8 @@ fill_tiles(uint32_t shared, const struct smem_layout &smem_layout, const struct 
     }
 }
 
-/* A lane's place in the stream of its warp: what the group's tokens have in the columns of the next unit. */
+/* A lane's place in the stream of its warp: what the group's tokens have in the columns of the
+ * next unit. */
 struct stream {
     int from;    /* bytes behind p.rows */
     uint32_t to; /* from the slot's beginning */
@@ -200,8 +203,8 @@ static __device__ __forceinline__ struct stream stream_of(const struct decode_ge
                              piece % BLOCK_PIECES * LANE_BYTES)};
 }
 
-/* Asks for it; n_tokens: of the group, from this lane's first on. Of tokens that there are not, nothing: their columns
- * are not stored. */
+/* Asks for it; n_tokens: of the group, from this lane's first on. Of tokens that there are not,
+ * nothing: their columns are not stored. */
 static __device__ __forceinline__ void fill_tokens(struct stream *s, const struct decode_gemm &p,
                                                    uint32_t slot, int n_tokens)
 {
@@ -230,8 +233,8 @@ static __device__ __forceinline__ void fill_cos_sin(uint32_t to, const struct de
 
 /* ---- products ---- */
 
-/* Where a lane's scales lie, from its place in the tiles: a sixteenth of that, for a lane's bytes there are one here, and
- * four lanes have the same. */
+/* Where a lane's scales lie, from its place in the tiles: a sixteenth of that, for a lane's
+ * bytes there are one here, and four lanes have the same. */
 static __device__ __forceinline__ uint32_t next_scales(uint32_t tiles_at)
 {
     static_assert((int)MXFP4_TILE_BYTES == (int)TILE_SCALES_BYTES * LANE_BYTES, "a sixteenth");

@@ -1,17 +1,20 @@
-/* Stages route and experts of a few rows, first kernel: top-A of the router's logits, gate and up with SwiGLU.
- * The second is decode_down.cu.
+/* Stages route and experts of a few rows, first kernel: top-A of the router's logits, gate and
+ * up with SwiGLU. The second is decode_down.cu.
  *
- * An entry is a token at one of its experts; nothing is grouped: two tokens at the same expert read it twice,
- * the second from L2. Each of the two kernels has about one block a multiprocessor, and beside a block of this
- * one there is room for one of the next, which starts while this one runs and asks for its weights then.
+ * An entry is a token at one of its experts; nothing is grouped: two tokens at the same expert
+ * read it twice, the second from L2. Each of the two kernels has about one block a
+ * multiprocessor, and beside a block of this one there is room for one of the next, which starts
+ * while this one runs and asks for its weights then.
  *
- * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their sums are added
- * in the order of w, as in all kernels (decode.cuh), by the whole block at the end of a round.
+ * Work is dealt to warps as chains: the units w, w + 8, ... of a row of units, w below 8. Their
+ * sums are added in the order of w, as in all kernels (decode.cuh), by the whole block at the
+ * end of a round.
  *
- * Where the output product has left sums (decode_out.cu), the first warp has the row's logits of them, the others norm
- * the row by them, and one block of a token leaves it in y.
+ * Where the output product has left sums (decode_out.cu), the first warp has the row's logits of
+ * them, the others norm the row by them, and one block of a token leaves it in y.
  *
- * A block goes through the choice twice, as decode_down.cu does: first of nothing, while the router still runs. */
+ * A block goes through the choice twice, as decode_down.cu does: first of nothing, while the
+ * router still runs. */
 #include "cuda/decode/router.cuh"
 #include "cuda/common/swiglu.cuh"
 
@@ -25,7 +28,8 @@ enum {
 };
 static_assert((int)UP_ITEMS * (int)RING_WARPS % (int)UP_WARPS == 0, "each warp has as many chains");
 
-/* A block's items: rows of units, every gridDim.x-th of those of a token's experts one after the other. */
+/* A block's items: rows of units, every gridDim.x-th of those of a token's experts one after the
+ * other. */
 struct up_items {
     const struct decode_matrix *w;
     const int *ids; /* of the experts, by rank */
@@ -33,8 +37,9 @@ struct up_items {
     float per_expert; /* 1 / n_of_expert */
 };
 
-/* The quotient is that of whole numbers while there are fewer than UP_ITEMS_MAX of them: half an item keeps it away
- * from the next one. A division would take forty instructions, in front of the first weights. */
+/* The quotient is that of whole numbers while there are fewer than UP_ITEMS_MAX of them: half an
+ * item keeps it away from the next one. A division would take forty instructions, in front of
+ * the first weights. */
 static __device__ __forceinline__ int item_of(const struct up_items &items, int i, int *rank)
 {
     const int item = i * (int)gridDim.x + (int)blockIdx.x;
@@ -149,7 +154,8 @@ static __device__ __forceinline__ void prefetch_row(char *fragments, const float
 
 /* ---- the row and the choice, where the output product has left sums ---- */
 
-/* What a thread knows before the row is there: the norm's weights, or, of the first warp, the router's biases. */
+/* What a thread knows before the row is there: the norm's weights, or, of the first warp, the
+ * router's biases. */
 struct row_info {
     float4 weights[ROW_PIECES];
     float biases[LOGITS_PER_LANE];
@@ -266,8 +272,8 @@ multiply_chain(float acc[SHAPE::TILES][1][4], struct up_walk<SHAPE> *walk,
     }
 }
 
-/* Grid: blocks that share the items of a token, tokens. The gated units are left as FP16, as the next product
- * takes them. */
+/* Grid: blocks that share the items of a token, tokens. The gated units are left as FP16, as the
+ * next product takes them. */
 template <class SHAPE, bool HAS_SUMS>
 static __global__ void __maxnreg__(UP_REGISTERS)
     up_kernel(const __grid_constant__ struct decode_experts p, int n_items)

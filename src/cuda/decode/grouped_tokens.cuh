@@ -1,9 +1,10 @@
-/* The tokens of the jobs that a block of the grouped experts has rows of (decode_grouped.cu): all columns of them lie in
- * shared memory, one token behind the other, while the job's rows are multiplied.
+/* The tokens of the jobs that a block of the grouped experts has rows of (decode_grouped.cu):
+ * all columns of them lie in shared memory, one token behind the other, while the job's rows are
+ * multiplied.
  *
- * A block has rows of one or two jobs, seldom of more. Two jobs' tokens are asked for at once where there is room for both;
- * else the block meets at the first one's end, and asks for the next one's then. A column of products without a token
- * reads zeros. */
+ * A block has rows of one or two jobs, seldom of more. Two jobs' tokens are asked for at once
+ * where there is room for both; else the block meets at the first one's end, and asks for the
+ * next one's then. A column of products without a token reads zeros. */
 #ifndef CUDA_DECODE_GROUPED_TOKENS_CUH
 #define CUDA_DECODE_GROUPED_TOKENS_CUH
 
@@ -65,7 +66,8 @@ static __device__ __forceinline__ void prefetch_tokens(const struct token_buffer
     }
 }
 
-/* Asks for the tokens of `job` and, if the block has rows of the next one, of that where there is room. */
+/* Asks for the tokens of `job` and, if the block has rows of the next one, of that where there
+ * is room. */
 static __device__ __forceinline__ void load_jobs(struct job_cache *regs,
                                                  const struct token_buffer &smem,
                                                  const struct decode_job *job, bool has_next)
@@ -100,8 +102,8 @@ static __device__ __forceinline__ void next_job(struct job_cache *regs,
     __syncthreads();
 }
 
-/* A lane's columns of the job's tokens: of unit u they are at `at` + u * `step`, and those of the unit's second block
- * TOKEN_BLOCK_BYTES behind. */
+/* A lane's columns of the job's tokens: of unit u they are at `at` + u * `step`, and those of
+ * the unit's second block TOKEN_BLOCK_BYTES behind. */
 struct token_columns {
     uint32_t at, step;
 };

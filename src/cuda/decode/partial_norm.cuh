@@ -1,10 +1,12 @@
-/* The norm of the rows that a router takes, by parts: squares of 16 columns, beginning at a multiple of 16, are added as a
- * tree, which is rounded once to whole numbers; these are added, and so their sum has no order. A kernel that has made
- * some columns of a row can add up their squares before the others are there (decode_out.cu), and the row has the same
- * bits as where one block has all of it.
+/* The norm of the rows that a router takes, by parts: squares of 16 columns, beginning at a
+ * multiple of 16, are added as a tree, which is rounded once to whole numbers; these are added,
+ * and so their sum has no order. A kernel that has made some columns of a row can add up their
+ * squares before the others are there (decode_out.cu), and the row has the same bits as where
+ * one block has all of it.
  *
- * Two whole numbers a part, of 1 and of 2^-40, hold squares from 1e-12 to 1e18. Beyond that, and of a NaN, the factor
- * means nothing, but is the same everywhere, and the numbers themselves stay what they are. */
+ * Two whole numbers a part, of 1 and of 2^-40, hold squares from 1e-12 to 1e18. Beyond that, and
+ * of a NaN, the factor means nothing, but is the same everywhere, and the numbers themselves
+ * stay what they are. */
 #ifndef CUDA_DECODE_PARTIAL_NORM_CUH
 #define CUDA_DECODE_PARTIAL_NORM_CUH
 
@@ -64,8 +66,8 @@ static __device__ __forceinline__ float partial_of_regs(const struct norm_regs &
     return parts[0];
 }
 
-/* The norm's factor of a row of whose squares each thread has some. `room`: NORM_SPLITS squares, which nobody
- * reads any more. */
+/* The norm's factor of a row of whose squares each thread has some. `room`: NORM_SPLITS squares,
+ * which nobody reads any more. */
 static __device__ __forceinline__ float factor_of_squares(struct squares s, float inverse_n,
                                                           float eps, struct squares *smem)
 {

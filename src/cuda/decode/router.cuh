@@ -1,13 +1,15 @@
-/* The router's logits of a generated row, by columns: logit = factor * (w . (g x)) + bias, where g are the weights of
- * the norm in front and factor is 1 / sqrt(mean of x^2 + eps). So a kernel that has made some columns of x can multiply
- * them before the others are there.
+/* The router's logits of a generated row, by columns: logit = factor * (w . (g x)) + bias, where
+ * g are the weights of the norm in front and factor is 1 / sqrt(mean of x^2 + eps). So a kernel
+ * that has made some columns of x can multiply them before the others are there.
  *
- * The sum over columns has no order, so that a row has the same bits whoever adds it up: 16 columns, beginning at a
- * multiple of 16, are multiplied by one instruction for each of the three bf16 terms of g x; their sum is rounded once
- * to a whole number of ROUTER_UNIT (g is multiplied by ROUTER_UNITS before, exactly), and whole numbers are added. 2^31 units of 1 hold any model's sums (rows of
- * 1e5 give less than 1e7), and 2^-32 is far below the last bit of the smallest (rows of 1e-2 give 1e-3). A part beyond
- * that is cut to the largest number, and sums wrap: logits of such a row mean nothing, but are the same everywhere. So it
- * is with a NaN, which is whatever whole number the card makes of it; the row's own numbers keep it. */
+ * The sum over columns has no order, so that a row has the same bits whoever adds it up: 16
+ * columns, beginning at a multiple of 16, are multiplied by one instruction for each of the
+ * three bf16 terms of g x; their sum is rounded once to a whole number of ROUTER_UNIT (g is
+ * multiplied by ROUTER_UNITS before, exactly), and whole numbers are added. 2^31 units of 1 hold
+ * any model's sums (rows of 1e5 give less than 1e7), and 2^-32 is far below the last bit of the
+ * smallest (rows of 1e-2 give 1e-3). A part beyond that is cut to the largest number, and sums
+ * wrap: logits of such a row mean nothing, but are the same everywhere. So it is with a NaN,
+ * which is whatever whole number the card makes of it; the row's own numbers keep it. */
 #ifndef CUDA_DECODE_ROUTER_CUH
 #define CUDA_DECODE_ROUTER_CUH
 
@@ -30,8 +32,8 @@ static __device__ __forceinline__ float router_logit(long long sum, float factor
     return __fmaf_rn(__ll2float_rn(sum) * ROUTER_UNIT, factor, bias);
 }
 
-/* Of 32 columns of a packed tile, (product, lane) pieces: which one holds columns 4 t to 4 t + 3 of its half `half`
- * for the rows of this lane's group. */
+/* Of 32 columns of a packed tile, (product, lane) pieces: which one holds columns 4 t to 4 t + 3
+ * of its half `half` for the rows of this lane's group. */
 static __device__ __forceinline__ int router_piece(int half)
 {
     const int lane = threadIdx.x % WARP_LANES, t = lane % 4;
@@ -39,8 +41,8 @@ static __device__ __forceinline__ int router_piece(int half)
     return t % 2 * WARP_LANES + lane / 4 * 4 + half * 2 + t / 2;
 }
 
-/* out = 16 experts, whose weights are w, times 16 columns of 8 rows, of which the lane has four columns of one in terms;
- * the smallest terms first. */
+/* out = 16 experts, whose weights are w, times 16 columns of 8 rows, of which the lane has four
+ * columns of one in terms; the smallest terms first. */
 static __device__ __forceinline__ void router_partial(float out[4], uint4 w,
                                                       const uint2 z[ROUTER_TERMS])
 {

@@ -1,8 +1,10 @@
-/* The tokens of the router's kernel (decode_router.cu): columns of rows, each number as the sum of three of bf16, in the shared
- * memory of the blocks that multiply them; and the join in front of it, of a row by the block that is to choose for it.
+/* The tokens of the router's kernel (decode_router.cu): columns of rows, each number as the sum
+ * of three of bf16, in the shared memory of the blocks that multiply them; and the join in front
+ * of it, of a row by the block that is to choose for it.
  *
- * A cluster of eight blocks has as many tokens; a block has an eighth of the columns, every eighth unit. In its shared memory lie
- * (unit, term, block of 32 columns, half of it, token, lane of four, four numbers). */
+ * A cluster of eight blocks has as many tokens; a block has an eighth of the columns, every
+ * eighth unit. In its shared memory lie (unit, term, block of 32 columns, half of it, token,
+ * lane of four, four numbers). */
 #ifndef CUDA_DECODE_ROUTER_ROWS_CUH
 #define CUDA_DECODE_ROUTER_ROWS_CUH
 
@@ -29,7 +31,8 @@ static inline HOST_DEVICE int units_of_eighth(int n_units, int rank)
     return (n_units - rank + EIGHTHS - 1) / EIGHTHS;
 }
 
-/* The norm's weights of eight columns, as they lie there: nobody waits for them before they are used. */
+/* The norm's weights of eight columns, as they lie there: nobody waits for them before they are
+ * used. */
 struct weight_bits {
     uint4 at[2];
 };
@@ -72,8 +75,8 @@ static __device__ __forceinline__ void weights_of(float g[PIECE], const struct w
     }
 }
 
-/* A number times the norm's weight, in the router's units. The product is rounded before terms are taken from it: as a part
- * of their differences it would not be. */
+/* A number times the norm's weight, in the router's units. The product is rounded before terms
+ * are taken from it: as a part of their differences it would not be. */
 static __device__ __forceinline__ float weighed(float x, float weight)
 {
     return __fmul_rn(x, weight * ROUTER_UNITS);
@@ -201,8 +204,8 @@ static __device__ __forceinline__ struct row_regs rmsnorm_row(const struct row_p
     return x;
 }
 
-/* The row's pieces times the norm's weights and ROUTER_UNITS, each number as the sum of three, to the blocks whose columns
- * they are: zeros behind the row, and where there is no such token. */
+/* The row's pieces times the norm's weights and ROUTER_UNITS, each number as the sum of three,
+ * to the blocks whose columns they are: zeros behind the row, and where there is no such token. */
 static __device__ __forceinline__ void send_row(const struct row_regs &row,
                                                 const struct row_regs &weights,
                                                 const struct row_plan &plan, int n_units)
@@ -224,7 +227,8 @@ static __device__ __forceinline__ void send_row(const struct row_regs &row,
     }
 }
 
-/* The thread's squares: of two neighbours one has their first and third part, the other one the second. */
+/* The thread's squares: of two neighbours one has their first and third part, the other one the
+ * second. */
 static __device__ __forceinline__ struct squares squares_of_row(const struct row_regs &row)
 {
     float parts[PIECES_PER_THREAD];

@@ -1,5 +1,6 @@
-/* Stage route, behind the router's product: the A largest logits of a row, falling, ties to the lower id,
- * and the softmax over those A. A warp a row; E logits are read A times, from the first-level cache. */
+/* Stage route, behind the router's product: the A largest logits of a row, falling, ties to the
+ * lower id, and the softmax over those A. A warp a row; E logits are read A times, from the
+ * first-level cache. */
 #include "cuda/common/launch.h"
 #include "cuda/common/sums.cuh"
 

@@ -1,5 +1,5 @@
-/* Stages that take a row at a time: embed, join, and what attn_qkv does behind its products. A block a
- * row; bound by memory, a few kilobytes a row, so in decoding by the launch. */
+/* Stages that take a row at a time: embed, join, and what attn_qkv does behind its products. A
+ * block a row; bound by memory, a few kilobytes a row, so in decoding by the launch. */
 #include <cuda_fp8.h>
 
 #include "cuda/decode/decode.h"
@@ -17,10 +17,10 @@ static __device__ __forceinline__ void round_to(uint16_t *out, int64_t at, float
         out[at] = __half_as_ushort(__float2half_rn(clamp_f16(y)));
 }
 
-/* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps) weight.
- * Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of mxfp8, too; `rounded`, unless
- * NULL, gets it as FP16, with zeros up to whole units of columns. With `factor_at` the norm is by parts, and its factor
- * goes there. */
+/* x and y of a row of n are stored: x is what is held of it, y = x / sqrt(mean of squares + eps)
+ * weight. Of longer rows the rest of x is there. With IS_MXFP8 y is stored as row `row` of
+ * mxfp8, too; `rounded`, unless NULL, gets it as FP16, with zeros up to whole units of columns.
+ * With `factor_at` the norm is by parts, and its factor goes there. */
 template <bool IS_MXFP8>
 static __device__ void norm_row(float *y, float *x, const struct norm_regs *regs,
                                 const struct norm_regs &weights, const struct tensor *weight,
@@ -82,8 +82,8 @@ void launch_embed_rmsnorm(cudaStream_t stream, const struct embed_rmsnorm_args *
     pdl_launch(embed_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
 }
 
-/* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of such, none.
- * Rows in front of n_rounded are stored as FP16, too. */
+/* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of
+ * such, none. Rows in front of n_rounded are stored as FP16, too. */
 static __global__ void __launch_bounds__(NORM_THREADS)
     residual_rmsnorm(const __grid_constant__ struct residual_rmsnorm_args a, const float *h,
                      const __grid_constant__ struct mxfp8_rows mxfp8, int first_row,

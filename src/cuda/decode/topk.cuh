@@ -1,18 +1,19 @@
-/* The choice of a token's experts by one warp: the largest of its router's logits, falling, ties to the lower
- * id, and the softmax over those. What router_topk.cu does, in registers. */
+/* The choice of a token's experts by one warp: the largest of its router's logits, falling, ties
+ * to the lower id, and the softmax over those. What router_topk.cu does, in registers. */
 #ifndef CUDA_DECODE_TOPK_CUH
 #define CUDA_DECODE_TOPK_CUH
 
 #include "cuda/decode/decode.h"
 #include "cuda/common/sums.cuh"
 
-/* Of code that a block goes through before its inputs are there, without them: what was not run in this layer yet comes
- * from memory, line after line. */
+/* Of code that a block goes through before its inputs are there, without them: what was not run
+ * in this layer yet comes from memory, line after line. */
 enum { WARMUP_PASS, FINAL_PASS, N_PASSES };
 
 enum { LOGITS_PER_LANE = DECODE_EXPERTS_MAX / WARP_LANES };
 
-/* The experts of a token, and exp(logit - largest logit) of each; `rank` is counted from the best. */
+/* The experts of a token, and exp(logit - largest logit) of each; `rank` is counted from the
+ * best. */
 struct topk {
     int ids[DECODE_ACTIVE_MAX];
     float weights[DECODE_ACTIVE_MAX];

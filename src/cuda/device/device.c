@@ -1,5 +1,5 @@
-/* A CUDA card as a device: its memory, its life, and the table of its operations. Stages are put into one stream
- * while a step is told, and run behind the host; step_wait waits for the last. */
+/* A CUDA card as a device: its memory, its life, and the table of its operations. Stages are put
+ * into one stream while a step is told, and run behind the host; step_wait waits for the last. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Inside of the CUDA backend: the device, its stream and its rooms. One stream does everything, in order;
- * the host waits for it in step_wait and where it reads. */
+/* Inside of the CUDA backend: the device, its stream and its rooms. One stream does everything,
+ * in order; the host waits for it in step_wait and where it reads. */
 #ifndef CUDA_DEVICE_GPU_H
 #define CUDA_DEVICE_GPU_H
 
@@ -47,8 +47,8 @@ struct stage_event {
     enum stage stage;
 };
 
-/* Of a step whose stages are timed, and one behind. A graph has its own, as each turn has for steps without one: a
- * step may begin before the times of the one before are taken. */
+/* Of a step whose stages are timed, and one behind. A graph has its own, as each turn has for
+ * steps without one: a step may begin before the times of the one before are taken. */
 struct stage_events {
     struct stage_event *list; /* (n) */
     size_t n, room;           /* room: that have an event */
@@ -60,8 +60,8 @@ struct packed {
     void *data;
 };
 
-/* What decides which kernels a step launches, with which sizes: the batch's arrays lie at places that
- * follow from the counts. */
+/* What decides which kernels a step launches, with which sizes: the batch's arrays lie at places
+ * that follow from the counts. */
 struct graph_key {
     int n_rows, n_seqs, n_samples;
     int n_prefill;   /* rows of a prompt: kinds have kernels of their own */
@@ -114,8 +114,9 @@ struct pending {
         are_sums_cleared; /* of the router: the experts choose by them; they are ready for the next layer */
 };
 
-/* A step from its begin until it was waited for, and the host's memory for what goes to the device and comes back:
- * two of them take turns, so that one can be filled while the step of the other one runs. */
+/* A step from its begin until it was waited for, and the host's memory for what goes to the
+ * device and comes back: two of them take turns, so that one can be filled while the step of the
+ * other one runs. */
 struct step_slot {
     uint64_t ticket;
     bool is_running; /* its times were not taken */
@@ -214,20 +215,20 @@ void gpu_stage_events_free(struct stage_events *m);
 /* Notes that what follows belongs to this stage. */
 CHECKED enum osp_status gpu_record_stage(struct gpu *gpu, enum stage stage);
 
-/* decode_fused.c: stages of decode steps; those that do not take a stage did nothing, and gpu_fused_flush() comes
- * before whatever is launched instead. */
+/* decode_fused.c: stages of decode steps; those that do not take a stage did nothing, and
+ * gpu_fused_flush() comes before whatever is launched instead. */
 void gpu_fused_begin(struct gpu *gpu);
 CHECKED enum osp_status gpu_fused_flush(struct gpu *gpu);
 bool gpu_fused_attn_in(struct gpu *gpu, const struct attn_qkv_args *a, const float *cos_sin);
 bool gpu_fused_attn_out(struct gpu *gpu, const struct attn_out_args *a);
 CHECKED enum osp_status gpu_fused_rmsnorm(struct gpu *gpu, const struct residual_rmsnorm_args *a,
                                           bool *is_taken);
-/* Whether the join, of which it is known where it leaves y as FP16, is left to the router's kernel; is_of_out: it is the
- * one behind attn_out. */
+/* Whether the join, of which it is known where it leaves y as FP16, is left to the router's
+ * kernel; is_of_out: it is the one behind attn_out. */
 bool gpu_fused_defer_rmsnorm(struct gpu *gpu, const struct residual_rmsnorm_args *a,
                              uint16_t *rounded, bool is_of_out);
-/* *n_rows: the first ones, whose scores are there or will be made from what waits; all of them: and so with ids and
- * gates. */
+/* *n_rows: the first ones, whose scores are there or will be made from what waits; all of them:
+ * and so with ids and gates. */
 CHECKED enum osp_status gpu_fused_router(struct gpu *gpu, const struct router_args *a, int *n_rows);
 /* Where this join, whose launch comes next, leaves its norm's factors; NULL: it does not. */
 CHECKED enum osp_status gpu_fused_factors(struct gpu *gpu, const struct residual_rmsnorm_args *a,
@@ -239,12 +240,14 @@ bool gpu_fused_logits(struct gpu *gpu, const struct logits_args *a);
 CHECKED enum osp_status gpu_grouped_experts(struct gpu *gpu, const struct experts_args *a,
                                             int n_rows, bool *is_taken);
 
-/* decode_gemm.c: *out is where who makes the generated rows of y leaves them as FP16, too; NULL: nobody wants them. */
+/* decode_gemm.c: *out is where who makes the generated rows of y leaves them as FP16, too; NULL:
+ * nobody wants them. */
 CHECKED enum osp_status gpu_rounded_buffer(struct gpu *gpu, const struct tensor *y, uint16_t **out);
 /* Rows of n floats, generated ones that begin at x, as FP16. */
 CHECKED enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n, int n_rows,
                                          const uint16_t **out);
-/* A product of several generated rows, by that kernel where it takes it; not taken: nothing was done. */
+/* A product of several generated rows, by that kernel where it takes it; not taken: nothing was
+ * done. */
 CHECKED enum osp_status gpu_decode_gemm(struct gpu *gpu, const struct matmul *m, enum kernel kernel,
                                         bool *is_taken);
 /* All of the stage, of which m are the products; the rotations are there. */
@@ -267,7 +270,8 @@ CHECKED enum osp_status gpu_graph_end(struct gpu *gpu);
 /* Forgets all graphs: the memory that they point to has moved. */
 void gpu_graphs_drop(struct gpu *gpu);
 
-/* report.c: the kernels of recorded steps. OSP_EDEVICE: one ran that was not asked for, or none that was. */
+/* report.c: the kernels of recorded steps. OSP_EDEVICE: one ran that was not asked for, or none
+ * that was. */
 CHECKED enum osp_status gpu_kernels(const struct gpu *gpu, struct kernel_use *out, int n_max,
                                     int *n);
 
@@ -285,18 +289,22 @@ const struct tuning_row *gpu_tuning_row(const struct gpu *gpu, enum stage stage,
                                         enum weight_format format, enum phase phase, int n_rows);
 enum weight_format gpu_format_of(const struct tensor *w);
 
-/* stages.c: the step's batch in the device's memory: what BATCH_ gives of the host's, moved there. */
+/* stages.c: the step's batch in the device's memory: what BATCH_ gives of the host's, moved
+ * there. */
 const void *gpu_on_device(const struct gpu *gpu, const void *host);
 
-/* prefill_sm90.c: products of many rows, of prompts, with bits of their own, as the table has them for the card. */
+/* prefill_sm90.c: products of many rows, of prompts, with bits of their own, as the table has
+ * them for the card. */
 CHECKED enum osp_status gpu_sm90_matmul(struct gpu *gpu, const struct matmul *m);
-/* All of the stage, over n_rows rows that begin where the tensors do, by tiles of so many rows of weights. */
+/* All of the stage, over n_rows rows that begin where the tensors do, by tiles of so many rows
+ * of weights. */
 CHECKED enum osp_status gpu_sm90_experts(struct gpu *gpu, const struct experts_args *a, int n_rows,
                                          int tile_rows);
 /* prefill_mma.c: the same by mma.sync. */
 CHECKED enum osp_status gpu_mma_matmul(struct gpu *gpu, const struct matmul *m);
 CHECKED enum osp_status gpu_mma_experts(struct gpu *gpu, const struct experts_args *a, int n_rows);
-/* prefill_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of their rows. */
+/* prefill_mxfp8.c: the same, the rows as MXFP8 and the weights MXFP4, by tiles of 64 or 128 of
+ * their rows. */
 CHECKED enum osp_status gpu_mxfp8_rmsnorm(struct gpu *gpu, const struct residual_rmsnorm_args *a,
                                           float *factors);
 CHECKED enum osp_status gpu_mxfp8_matmul(struct gpu *gpu, const struct matmul *m, int tile_rows);

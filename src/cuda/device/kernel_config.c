@@ -5,8 +5,9 @@
 
 #include "cuda/device/host.h"
 
-/* What does the same work here on each card: Ampere, Hopper, Blackwell of data centres, consumers'
- * Blackwell. AUTO: that kernel was made for another card, and the table's choice takes its place. */
+/* What does the same work here on each card: Ampere, Hopper, Blackwell of data centres,
+ * consumers' Blackwell. AUTO: that kernel was made for another card, and the table's choice
+ * takes its place. */
 static const enum op_class opclasses_of_foreign[N_FOREIGN_MXFP4][N_ARCHS] = {
     [FOREIGN_MXFP4_MARLIN] = {OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA, OPCLASS_MMA},
     [FOREIGN_MXFP4_TRITON] = {OPCLASS_MMA, OPCLASS_WGMMA, OPCLASS_MMA, OPCLASS_MMA},

@@ -10,9 +10,9 @@ struct kernel_config {
     struct kernel_request attention;
 };
 
-/* Reads the words. OSP_EINVAL: a word that nobody knows; OSP_EUNSUPPORTED: no kernel of that kind is in the
- * table for the card, the message names those that are. Names of other engines' kernels are mapped, and
- * `note` says to what, "" if there were none. */
+/* Reads the words. OSP_EINVAL: a word that nobody knows; OSP_EUNSUPPORTED: no kernel of that
+ * kind is in the table for the card, the message names those that are. Names of other engines'
+ * kernels are mapped, and `note` says to what, "" if there were none. */
 enum { KERNEL_NOTE_BYTES = 512 };
 CHECKED enum osp_status kernel_config_parse(struct kernel_config *out,
                                             const struct kernel_options *words, enum arch arch,

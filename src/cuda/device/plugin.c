@@ -20,8 +20,9 @@ out:
     return st;
 }
 
-/* The kernels' code is there for this card. No kernel is asked: that would make a context, which takes half a gigabyte
- * of the card also in a process that only wants to know, as one does whose worker has the model. */
+/* The kernels' code is there for this card. No kernel is asked: that would make a context, which
+ * takes half a gigabyte of the card also in a process that only wants to know, as one does whose
+ * worker has the model. */
 static enum osp_status check_code(void)
 {
     struct cudaDeviceProp p;

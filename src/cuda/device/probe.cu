@@ -1,5 +1,6 @@
-/* What the card reaches with nothing else to do: reading its memory, and products of bf16 numbers held in
- * registers. The roof that a stage's speed is held against; no stage reads its weights faster. */
+/* What the card reaches with nothing else to do: reading its memory, and products of bf16
+ * numbers held in registers. The roof that a stage's speed is held against; no stage reads its
+ * weights faster. */
 #include "cuda/common/launch.h"
 #include "cuda/common/mma.cuh"
 

@@ -1,5 +1,6 @@
-/* The probe's products on Hopper: warp groups' own instruction, from registers and one tile in shared memory, as
- * prompts use it. The numbers differ from each other, for zeros draw less power and so run faster. */
+/* The probe's products on Hopper: warp groups' own instruction, from registers and one tile in
+ * shared memory, as prompts use it. The numbers differ from each other, for zeros draw less
+ * power and so run faster. */
 #include "cuda/common/launch.h"
 #include "cuda/common/layout.h"
 #include "cuda/common/wgmma.cuh"

@@ -1,5 +1,5 @@
-/* What really ran: the kernels of the recorded steps, read from the nodes of their graphs, and held against
- * what the table and the flags asked for. */
+/* What really ran: the kernels of the recorded steps, read from the nodes of their graphs, and
+ * held against what the table and the flags asked for. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ static void write_numbers(char *out, size_t n_max, const char *at)
     snprintf(out + n, n_max - n, "%s", n > 0 ? ">" : "");
 }
 
-/* "_Z13matmul_kernelILi2ELi1EEv6matmul" as "matmul_kernel<2,1>"; its first n_symbol bytes are the name in
- * the sources. */
+/* "_Z13matmul_kernelILi2ELi1EEv6matmul" as "matmul_kernel<2,1>"; its first n_symbol bytes are
+ * the name in the sources. */
 static void write_name(struct kernel_use *out, const char *mangled, size_t *n_symbol)
 {
     const char *at = mangled + strcspn(mangled, "0123456789");
@@ -178,7 +178,8 @@ static bool is_same_shape(const struct graph *a, const struct graph *b)
            a->key.n_seqs == b->key.n_seqs;
 }
 
-/* Of graphs that differ in the length of the context alone, the one that ran most stands for all. */
+/* Of graphs that differ in the length of the context alone, the one that ran most stands for
+ * all. */
 static bool is_representative(const struct gpu *gpu, const struct graph *g)
 {
     for (int i = 0; i < GRAPHS_MAX; i++) {

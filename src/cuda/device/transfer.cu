@@ -1,6 +1,6 @@
-/* Between two steps: the batch comes to its place on the device, and the results go to the host, each by one kernel
- * over memory of the host that the device sees. Neither waits for a copy engine, and the next step is in the stream
- * before this one ends. */
+/* Between two steps: the batch comes to its place on the device, and the results go to the host,
+ * each by one kernel over memory of the host that the device sees. Neither waits for a copy
+ * engine, and the next step is in the stream before this one ends. */
 #include "cuda/common/launch.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 128, PIECE_INTS = 4 };
@@ -13,7 +13,8 @@ static __device__ uint64_t now_ns(void)
     return t;
 }
 
-/* What sample i of the step before drew; where it drew nothing, its row goes on with some token, for nobody. */
+/* What sample i of the step before drew; where it drew nothing, its row goes on with some token,
+ * for nobody. */
 static __device__ int32_t sampled_token(const int32_t *sampled, int32_t token)
 {
     return token >= 0 ? token : max(sampled[batch_sample_index(token)], 0);

@@ -1,10 +1,11 @@
-/* The table of kernels: which one a stage launches, and with which tile, by card, by the weights' format, and
- * by how many rows of which kind a step has. Pure data: nothing here needs a card, and the unit test
- * test_cuda_tuning holds that exactly one kernel is meant for everything that can be asked.
+/* The table of kernels: which one a stage launches, and with which tile, by card, by the
+ * weights' format, and by how many rows of which kind a step has. Pure data: nothing here needs
+ * a card, and the unit test test_cuda_tuning holds that exactly one kernel is meant for
+ * everything that can be asked.
  *
- * A row's bits must not depend on the rows beside it, so kernels that change with the number of rows of one
- * kind have to sum alike; prompt and generated rows may have kernels that do not. Where the order is free (order.h), the
- * first rows of the table stand before that. */
+ * A row's bits must not depend on the rows beside it, so kernels that change with the number of
+ * rows of one kind have to sum alike; prompt and generated rows may have kernels that do not.
+ * Where the order is free (order.h), the first rows of the table stand before that. */
 #ifndef CUDA_DEVICE_TUNING_H
 #define CUDA_DEVICE_TUNING_H
 
@@ -34,7 +35,8 @@ enum arch {
         N_ARCHS
 };
 
-/* What a kernel computes with: the words of --mxfp4-backend and --attention-backend. X(family, word) */
+/* What a kernel computes with: the words of --mxfp4-backend and --attention-backend. X(family,
+ * word) */
 #define OPCLASS_LIST(X)                                                                            \
     X(AUTO, "auto") /* as a wish: what the table means for the card; of kernels: no products */    \
     X(NATIVE, "native") /* block-scaled mma.sync over MXFP4 and MXFP8 */                           \
@@ -150,15 +152,15 @@ struct kernel_request {
     int tile_rows, tile_tokens; /* 0: any */
 };
 
-/* The row that is as wished; where there is none of that kind for the key, the one that is meant for it.
- * NULL: neither, which the unit test excludes. */
+/* The row that is as wished; where there is none of that kind for the key, the one that is meant
+ * for it. NULL: neither, which the unit test excludes. */
 const struct tuning_row *tuning_find(const struct tuning_key *key,
                                      const struct kernel_request *kernel_request);
 
 /* N_ARCHS: none of ours. */
 enum arch arch_of_capability(int major);
-/* Whether machine code of these architectures, "80 90a" as nvcc names them, is for a card of that capability: it runs
- * on later minor ones too, but with an "a" on that one alone. */
+/* Whether machine code of these architectures, "80 90a" as nvcc names them, is for a card of
+ * that capability: it runs on later minor ones too, but with an "a" on that one alone. */
 bool arch_has_code(const char *archs, int major, int minor);
 /* "AMPERE"; N_ARCHS: none of ours. */
 enum arch arch_of_name(const char *name);

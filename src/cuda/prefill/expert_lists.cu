@@ -1,6 +1,6 @@
-/* Experts and their rows, for products of many rows: one block counts, places and lists the entries (a token
- * at one of its experts). In which order an expert's entries lie is left to chance: no sum depends on it.
- * And the sum of a token's parts. */
+/* Experts and their rows, for products of many rows: one block counts, places and lists the
+ * entries (a token at one of its experts). In which order an expert's entries lie is left to
+ * chance: no sum depends on it. And the sum of a token's parts. */
 #include "cuda/prefill/gemm.h"
 #include "cuda/common/sums.cuh"
 
@@ -11,8 +11,8 @@ struct before {
     int n_rows, n_active, n_tiles;
 };
 
-/* Lists experts of a block of LIST_THREADS, this thread's with its count; first_row gets where its rows
- * begin. `all` goes on from block to block. */
+/* Lists experts of a block of LIST_THREADS, this thread's with its count; first_row gets where
+ * its rows begin. `all` goes on from block to block. */
 static __device__ void list_expert(const struct expert_lists &l, int expert, int count,
                                    int n_tile_tokens, int *first_row, struct before *all)
 {

@@ -1,6 +1,6 @@
-/* Stage experts, around its products: entries (a token at one of its experts) in the order of experts and
- * then of tokens, by one block; and the sum of a token's entries in the order of their rank. The host
- * learns nothing of it. */
+/* Stage experts, around its products: entries (a token at one of its experts) in the order of
+ * experts and then of tokens, by one block; and the sum of a token's entries in the order of
+ * their rank. The host learns nothing of it. */
 #include "cuda/common/launch.h"
 #include "cuda/common/sums.cuh"
 

@@ -1,6 +1,7 @@
-/* Products of many rows: prompts. What meets the weights is brought into the form of an operand first, 16-bit
- * numbers in the order in which wgmma takes them (wgmma.cuh); the experts' tokens are listed by expert.
- * Launchers put their kernels into the stream and return; pointers are the device's unless they say host. */
+/* Products of many rows: prompts. What meets the weights is brought into the form of an operand
+ * first, 16-bit numbers in the order in which wgmma takes them (wgmma.cuh); the experts' tokens
+ * are listed by expert. Launchers put their kernels into the stream and return; pointers are the
+ * device's unless they say host. */
 #ifndef CUDA_PREFILL_GEMM_H
 #define CUDA_PREFILL_GEMM_H
 
@@ -19,9 +20,9 @@ enum {
 };
 
 /* X(shape, rows of the weights in a tile, tokens of a tile, falling; one kernel each: more widths than these few
- * and the compiler lets every product end before the next begins). Of 256 and 128 rows each of two warpgroups
- * has half; tiles of 64 rows are taken by the groups in turns, so that one ends its sums under the other's
- * products. A sum has the same bits in all of them. */
+ * and the compiler lets every product end before the next begins). Of 256 and 128 rows each of
+ * two warpgroups has half; tiles of 64 rows are taken by the groups in turns, so that one ends
+ * its sums under the other's products. A sum has the same bits in all of them. */
 #define GEMM_SHAPES(X)                                                                             \
     X(GEMM_NARROW, 256, 64, 48, 32, 16)                                                            \
     X(GEMM_MIDDLE, 256, 96, 80, 64, 32)                                                            \
@@ -57,12 +58,12 @@ static inline int gemm_tokens_max(enum gemm_shape shape)
 
 /* ---- operands: (chunk of 64 columns, row, 128 bytes) ----
  *
- * A row's 16-byte pieces of a chunk lie at place piece ^ row % 8. Piece 4 b + 2 p + h holds, for t = 0 .. 3,
- * columns 32 b + 8 t + 4 p + 2 h and the next one: what lane t of each four hands to product p of block b
- * (layout.h). Columns beyond the last are zeros. */
+ * A row's 16-byte pieces of a chunk lie at place piece ^ row % 8. Piece 4 b + 2 p + h holds, for
+ * t = 0 .. 3, columns 32 b + 8 t + 4 p + 2 h and the next one: what lane t of each four hands to
+ * product p of block b (layout.h). Columns beyond the last are zeros. */
 
-/* Room for n_rows, and for the rest of their last tile. An odd multiple of 1 KB from chunk to chunk: chunks that
- * lie 33 * 128 KB apart were written at a fifth of the speed. */
+/* Room for n_rows, and for the rest of their last tile. An odd multiple of 1 KB from chunk to
+ * chunk: chunks that lie 33 * 128 KB apart were written at a fifth of the speed. */
 static inline int64_t operand_rows(int64_t n_rows)
 {
     const int64_t n = units_of(n_rows, OPERAND_ALIGN_ROWS) + GEMM_TOKENS_MAX / OPERAND_ALIGN_ROWS;
@@ -70,8 +71,9 @@ static inline int64_t operand_rows(int64_t n_rows)
     return (n | 1) * OPERAND_ALIGN_ROWS;
 }
 
-/* What a number becomes. Three bf16 numbers add up to it, but for the last bit. The smallest have their chunks
- * first, the largest last: a tensor core cuts its sums off, by a part of what they have reached. */
+/* What a number becomes. Three bf16 numbers add up to it, but for the last bit. The smallest
+ * have their chunks first, the largest last: a tensor core cuts its sums off, by a part of what
+ * they have reached. */
 enum rounding { ROUNDS_TO_F16, ROUNDS_TO_BF16, ROUNDS_TO_3_BF16 };
 
 static inline HOST_DEVICE int rounding_terms(enum rounding rounding)
@@ -107,7 +109,8 @@ struct operand_source {
     int gather_stride;
 };
 
-/* Puts row i of n_rows to the operand's rows place[i * n_copies ..], or, without places, to row i. */
+/* Puts row i of n_rows to the operand's rows place[i * n_copies ..], or, without places, to row
+ * i. */
 void launch_operand(cudaStream_t stream, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies);
@@ -151,8 +154,8 @@ void launch_sum_partials(cudaStream_t stream, float *h, const float *parts, int 
 
 /* ---- gemm_sm90.cu ---- */
 
-/* out[token][row] = gate of the token (w[row] . x[token] + bias[row]), or units = swiglu of it as another
- * operand. All w are packed, of one dtype, with as many columns. */
+/* out[token][row] = gate of the token (w[row] . x[token] + bias[row]), or units = swiglu of it
+ * as another operand. All w are packed, of one dtype, with as many columns. */
 struct gemm {
     struct tensor w[MATMUL_JOBS_MAX];
     struct tensor bias[MATMUL_JOBS_MAX]; /* data NULL: none */
@@ -175,8 +178,8 @@ void launch_gemm(cudaStream_t stream, const struct gemm *g);
 
 /* ---- gemm_mma.cu: the same by mma.sync, for other cards ---- */
 
-/* The shape does not count; n_tile_tokens, of the lists too, is 32, 64 or 128. n_token_tiles: as many as there can
- * be, those of all experts together. */
+/* The shape does not count; n_tile_tokens, of the lists too, is 32, 64 or 128. n_token_tiles: as
+ * many as there can be, those of all experts together. */
 void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tiles);
 
 #ifdef __cplusplus

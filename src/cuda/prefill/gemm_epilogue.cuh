@@ -1,6 +1,6 @@
-/* What becomes of the sums of a tile in gemm_sm90.cu: rows of floats, or through swiglu the next product's
- * operand. It is one long run of code a tile, and costs what its instructions take to be fetched: what can be
- * is worked out once. */
+/* What becomes of the sums of a tile in gemm_sm90.cu: rows of floats, or through swiglu the next
+ * product's operand. It is one long run of code a tile, and costs what its instructions take to
+ * be fetched: what can be is worked out once. */
 #ifndef CUDA_PREFILL_GEMM_EPILOGUE_CUH
 #define CUDA_PREFILL_GEMM_EPILOGUE_CUH
 
@@ -72,8 +72,8 @@ static __device__ __forceinline__ struct row_use use_at(uint32_t address)
     return (struct row_use){(int32_t)to, __uint_as_float(gate)};
 }
 
-/* A thread's sums with a token, v[2 unit + (even 0, odd 1)], to where they belong; of a matrix that ends here,
- * or whose rows have no alignment, each by itself. */
+/* A thread's sums with a token, v[2 unit + (even 0, odd 1)], to where they belong; of a matrix
+ * that ends here, or whose rows have no alignment, each by itself. */
 template <int N>
 static __device__ __forceinline__ void store_partial(float *to, int n_left, float (&v)[N])
 {
@@ -90,7 +90,8 @@ template <int N> static __device__ __forceinline__ void store_all(float *to, flo
         *reinterpret_cast<float2 *>(to + i / 2 * UNIT_ROWS) = make_float2(v[i], v[i + 1]);
 }
 
-/* The sums to rows of floats, whose number of floats fits into 32 bits; `row` is the thread's first. */
+/* The sums to rows of floats, whose number of floats fits into 32 bits; `row` is the thread's
+ * first. */
 template <class FORM, bool IS_WHOLE>
 static __device__ __forceinline__ void
 store_tile_rows(const struct launch_plan &p, const struct tile &tile,
@@ -145,8 +146,8 @@ static __device__ __forceinline__ float over_one_and_power(float x, float y)
     return x * inverse;
 }
 
-/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN. `slope` is -alpha
- * log2 e. */
+/* min(g, limit) sigmoid(alpha min(g, limit)) (clamp(u, -limit, limit) + 1); NaN stays NaN.
+ * `slope` is -alpha log2 e. */
 static __device__ __forceinline__ float swiglu(float gate, float up, float limit, float slope)
 {
     const float g = at_most(gate, limit), u = at_least(at_most(up, limit), -limit);
@@ -168,9 +169,10 @@ static __device__ __forceinline__ uint32_t pair_of(const struct operand &to, flo
     return *reinterpret_cast<const uint32_t *>(&pair);
 }
 
-/* One unit's 32 gated numbers a token, a half of a chunk of the next operand, to the tile at `to` in shared
- * memory; `row` is the thread's first of the unit. A lane has number lane / 4 of its warp's eight, for two
- * tokens; neighbours exchange one, so that each has two numbers of one token. */
+/* One unit's 32 gated numbers a token, a half of a chunk of the next operand, to the tile at
+ * `to` in shared memory; `row` is the thread's first of the unit. A lane has number lane / 4 of
+ * its warp's eight, for two tokens; neighbours exchange one, so that each has two numbers of one
+ * token. */
 template <class FORM>
 static __device__ __forceinline__ void
 stage_units(const struct launch_plan &p, const struct tile &tile, const float (&d)[FORM::SUMS],
@@ -221,8 +223,8 @@ static __device__ __forceinline__ void store_half(const struct launch_plan &p,
             *reinterpret_cast<uint4 *>(to + (at ^ HALF_BYTES) + i) = make_uint4(0, 0, 0, 0);
 }
 
-/* The group's gated numbers are one chunk of the next operand, whose rows lie beside each other, or half of one.
- * Its rows begin at first_row. */
+/* The group's gated numbers are one chunk of the next operand, whose rows lie beside each other,
+ * or half of one. Its rows begin at first_row. */
 template <class FORM>
 static __device__ __forceinline__ void
 store_swiglu(const struct launch_plan &p, const struct tile &tile,

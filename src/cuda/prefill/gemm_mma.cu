@@ -1,14 +1,16 @@
-/* Products of many rows where there is no wgmma, by mma.sync.m16n8k16: the same operands, lists of experts and ends
- * as in gemm_sm90.cu (gemm.h).
+/* Products of many rows where there is no wgmma, by mma.sync.m16n8k16: the same operands, lists
+ * of experts and ends as in gemm_sm90.cu (gemm.h).
  *
- * A block of four or eight warps has a tile of 128 rows of W and 128, 64 or 32 tokens. Units of W as they are packed
- * and the tokens' operand come through a ring in shared memory by cp.async, 64 columns at a time. W is operand A:
- * a lane's 16 bytes of a tile become fragments in registers once for all tokens of the warp, MXFP4 as in
- * gemm_weights.cuh; the operand's pieces are fragments of B as ldmatrix reads them.
+ * A block of four or eight warps has a tile of 128 rows of W and 128, 64 or 32 tokens. Units of
+ * W as they are packed and the tokens' operand come through a ring in shared memory by cp.async,
+ * 64 columns at a time. W is operand A: a lane's 16 bytes of a tile become fragments in
+ * registers once for all tokens of the warp, MXFP4 as in gemm_weights.cuh; the operand's pieces
+ * are fragments of B as ldmatrix reads them.
  *
- * Each sum runs over all columns in order, in one accumulator: its bits depend on nothing but its row and its
- * token. Flops 2 rows columns tokens; bound by the tensor cores from some hundred tokens on one matrix. Bytes of a
- * tile for each 64 columns: 34 a row of MXFP4 or 128 of BF16, and 128 a token. */
+ * Each sum runs over all columns in order, in one accumulator: its bits depend on nothing but
+ * its row and its token. Flops 2 rows columns tokens; bound by the tensor cores from some
+ * hundred tokens on one matrix. Bytes of a tile for each 64 columns: 34 a row of MXFP4 or 128 of
+ * BF16, and 128 a token. */
 #include "cuda/prefill/gemm_mma_epilogue.cuh"
 
 enum { BAND_TILES = 8 }; /* of tokens that go over the rows together: what they read is in L2 */

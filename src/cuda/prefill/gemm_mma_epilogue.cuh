@@ -1,4 +1,5 @@
-/* What becomes of a tile's sums (gemm_mma.cu): each row's factor and bias, then a product's rows or the next operand. */
+/* What becomes of a tile's sums (gemm_mma.cu): each row's factor and bias, then a product's rows
+ * or the next operand. */
 #ifndef CUDA_PREFILL_GEMM_MMA_EPILOGUE_CUH
 #define CUDA_PREFILL_GEMM_MMA_EPILOGUE_CUH
 
@@ -9,7 +10,8 @@ template <class WARP_LAYOUT> struct lane_epilogue {
     float factor[WARP_LAYOUT::ROW_TILES][2], bias[WARP_LAYOUT::ROW_TILES][2];
 };
 
-/* Each of the first threads looks one row up for all: 30 minus the code of its largest scale, and its bias. */
+/* Each of the first threads looks one row up for all: 30 minus the code of its largest scale,
+ * and its bias. */
 template <enum format FORMAT>
 static __device__ __forceinline__ void load_row_info(const struct launch_plan &p,
                                                      const struct tile &tile, uint32_t info)
@@ -69,7 +71,8 @@ epilogue_value(float d, const struct lane_epilogue<WARP_LAYOUT> &epilogue, int r
     return __fmaf_rn(d, epilogue.factor[r][odd], epilogue.bias[r][odd]);
 }
 
-/* A token's sums of the lane's rows. Not IS_WHOLE: of a matrix that ends here, or whose rows have no alignment. */
+/* A token's sums of the lane's rows. Not IS_WHOLE: of a matrix that ends here, or whose rows
+ * have no alignment. */
 template <bool IS_WHOLE>
 static __device__ __forceinline__ void store_sum_pair(float *to, int n_left, float even, float odd)
 {
@@ -113,8 +116,8 @@ store_sums(const struct launch_plan &p, const struct tile &tile,
     }
 }
 
-/* Both gated numbers of a lane for a column of tokens; neighbours exchange one, so that each has two numbers of
- * one token, as a word of the next operand. */
+/* Both gated numbers of a lane for a column of tokens; neighbours exchange one, so that each has
+ * two numbers of one token, as a word of the next operand. */
 template <class WARP_LAYOUT>
 static __device__ __forceinline__ uint32_t
 unit_word(const struct launch_plan &p, const float d[4],
@@ -135,7 +138,8 @@ unit_word(const struct launch_plan &p, const float d[4],
     return pair_of(p.g.units, is_odd ? other : v[0], is_odd ? v[1] : other);
 }
 
-/* The tile's gated numbers are one chunk of the next operand, the warp's row tiles words of its pieces. */
+/* The tile's gated numbers are one chunk of the next operand, the warp's row tiles words of its
+ * pieces. */
 template <class WARP_LAYOUT>
 static __device__ __forceinline__ void
 store_gated(const struct launch_plan &p, const struct tile &tile,

@@ -1,5 +1,5 @@
-/* A tile's products by mma.sync (gemm_mma.cu): how a block's warps share it, the ring that brings weights and tokens,
- * and the sums. */
+/* A tile's products by mma.sync (gemm_mma.cu): how a block's warps share it, the ring that
+ * brings weights and tokens, and the sums. */
 #ifndef CUDA_PREFILL_GEMM_MMA_TILE_CUH
 #define CUDA_PREFILL_GEMM_MMA_TILE_CUH
 
@@ -14,7 +14,8 @@ enum {
     MMA_INFO_BYTES = MMA_ROWS * ROW_INFO_BYTES
 };
 
-/* How a block's warps share a tile: ROW_TILES tiles of 16 rows and COLS columns of 8 tokens each. */
+/* How a block's warps share a tile: ROW_TILES tiles of 16 rows and COLS columns of 8 tokens
+ * each. */
 template <int ROW_TILES_, int COLS_, int WARPS_> struct warp_layout {
     enum {
         ROW_TILES = ROW_TILES_,

@@ -1,5 +1,5 @@
-/* The ring of gemm_sm90.cu in shared memory, and the warps that fill it. A stage is a tile of the operand and the
- * units of W that meet it. */
+/* The ring of gemm_sm90.cu in shared memory, and the warps that fill it. A stage is a tile of
+ * the operand and the units of W that meet it. */
 #ifndef CUDA_PREFILL_GEMM_RING_CUH
 #define CUDA_PREFILL_GEMM_RING_CUH
 
@@ -59,8 +59,9 @@ template <class FORM> static __device__ __forceinline__ void skip(struct ring *r
     r->parity ^= at / FORM::STAGES & 1;
 }
 
-/* Waits for the group's turn: barriers tell phases apart only by their parity, so a group may look at a stage only
- * when the other has had all that come before. The first turn is the first group's. */
+/* Waits for the group's turn: barriers tell phases apart only by their parity, so a group may
+ * look at a stage only when the other has had all that come before. The first turn is the first
+ * group's. */
 static __device__ __forceinline__ void order_wait(struct ring *r, int group)
 {
     mbarrier_wait(r->order_barriers + group * 8, (r->n_order_waits + (group == 0 ? 1 : 0)) & 1);
@@ -91,8 +92,8 @@ static __device__ __forceinline__ int chunks_of(const struct gemm &g)
     return (int)units_of(matrix_columns(&g.w[0]), UNIT_COLUMNS) * rounding_terms(g.x.rounding);
 }
 
-/* One thread of each of the first TILE_UNITS warps of the group: a unit of W each, and the first the operand
- * too. */
+/* One thread of each of the first TILE_UNITS warps of the group: a unit of W each, and the first
+ * the operand too. */
 template <class FORM, int... WIDTHS>
 static __device__ __forceinline__ void produce(const struct launch_plan &p, struct ring r, int warp)
 {

@@ -1,15 +1,16 @@
-/* Products of prompts' rows: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], W MXFP4 and x MXFP8, by
- * block-scaled matrix instructions; or swiglu of pairs of rows, again as MXFP8. Written for sm_120a and
- * sm_121a: compiled and emulated, not executed there. Other cards run it through the emulated instruction.
+/* Products of prompts' rows: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], W MXFP4 and x
+ * MXFP8, by block-scaled matrix instructions; or swiglu of pairs of rows, again as MXFP8.
+ * Written for sm_120a and sm_121a: compiled and emulated, not executed there. Other cards run it
+ * through the emulated instruction.
  *
- * A block computes 64 or 128 rows for 128 tokens, a warp 32 rows for 64 of them. Operands come in stages of
- * 128 columns through a ring in shared memory (mxfp8_ring.cuh). Codes are expanded in registers, 14
- * instructions for eight; both operands take the columns of a block in the order in which that is cheapest
- * (block_scaled.h).
+ * A block computes 64 or 128 rows for 128 tokens, a warp 32 rows for 64 of them. Operands come
+ * in stages of 128 columns through a ring in shared memory (mxfp8_ring.cuh). Codes are expanded
+ * in registers, 14 instructions for eight; both operands take the columns of a block in the
+ * order in which that is cheapest (block_scaled.h).
  *
- * Bytes: the weights as stored once for 128 tokens, x once for 64 or 128 rows, from L2 but for the first.
- * Every sum runs over the columns in order in one accumulator: a token's bits depend on nothing beside it,
- * nor on the tile. */
+ * Bytes: the weights as stored once for 128 tokens, x once for 64 or 128 rows, from L2 but for
+ * the first. Every sum runs over the columns in order in one accumulator: a token's bits depend
+ * on nothing beside it, nor on the tile. */
 #include "cuda/common/mma_block_scaled.cuh"
 #include "cuda/common/mxfp8.cuh"
 #include "cuda/prefill/mxfp8_ring.cuh"
@@ -182,7 +183,8 @@ static __device__ void store_rows(const float acc[WARP_TILES][WARP_COLS][4],
     }
 }
 
-/* acc[..][..][0 and 1] = gated units; sizes: the largest of the warp's 16, for each of its tokens. */
+/* acc[..][..][0 and 1] = gated units; sizes: the largest of the warp's 16, for each of its
+ * tokens. */
 static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t *sizes,
                                   const struct mxfp8_gemm &p, const struct task &task, int64_t row)
 {
@@ -208,8 +210,8 @@ static __device__ void gate_units(float acc[WARP_TILES][WARP_COLS][4], uint32_t 
     }
 }
 
-/* A block of 32 units is that of two warps: the even one has its first 16, and stores the scale. Lane
- * 4 g + t has units 8 i + g of them. */
+/* A block of 32 units is that of two warps: the even one has its first 16, and stores the scale.
+ * Lane 4 g + t has units 8 i + g of them. */
 static __device__ void store_units(const float acc[WARP_TILES][WARP_COLS][4], const uint32_t *sizes,
                                    const uint32_t *others, const struct mxfp8_rows &units,
                                    const struct task &task, const struct place &place, int token)

@@ -1,18 +1,21 @@
-/* Products of many rows on Hopper: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], for one matrix or for the
- * stack of experts, whose rows expert_lists.cu has listed.
+/* Products of many rows on Hopper: out[t][r] = sum over k of W[r][k] x[t][k] + b[r], for one
+ * matrix or for the stack of experts, whose rows expert_lists.cu has listed.
  *
- * A block walks over tiles of 256, 128 or 64 rows of W and up to 128 tokens. One warpgroup loads: units of W as
- * they are packed, a warp each, and the tokens' operand, 64 columns at a time, through a ring in shared memory.
- * Two warpgroups compute by wgmma, with W as operand A from registers: a warp's tile of a unit is its part of
- * A. While the products of one unit run, the next unit's codes become FP16. Of a tile of 256 or 128 rows each
- * group has half; tiles of 64 rows go to the groups by turns.
+ * A block walks over tiles of 256, 128 or 64 rows of W and up to 128 tokens. One warpgroup
+ * loads: units of W as they are packed, a warp each, and the tokens' operand, 64 columns at a
+ * time, through a ring in shared memory. Two warpgroups compute by wgmma, with W as operand A
+ * from registers: a warp's tile of a unit is its part of A. While the products of one unit run,
+ * the next unit's codes become FP16. Of a tile of 256 or 128 rows each group has half; tiles of
+ * 64 rows go to the groups by turns.
  *
- * MXFP4: a code times its block's scale, relative to the row's largest, is an FP16 number: exact down to
- * 2^-24 of the largest, and the rest follows at the end. BF16: as it is. Each sum runs over all columns in
- * order, in one accumulator: its bits depend on nothing but its row and its token.
+ * MXFP4: a code times its block's scale, relative to the row's largest, is an FP16 number: exact
+ * down to 2^-24 of the largest, and the rest follows at the end. BF16: as it is. Each sum runs
+ * over all columns in order, in one accumulator: its bits depend on nothing but its row and its
+ * token.
  *
- * Flops 2 rows columns tokens; bytes 34 a row and 128 a token for each 64 columns of a tile, from L2 but for the
- * first reading. Bound by the tensor cores from some 300 tokens on one matrix, and by the memory below. */
+ * Flops 2 rows columns tokens; bytes 34 a row and 128 a token for each 64 columns of a tile,
+ * from L2 but for the first reading. Bound by the tensor cores from some 300 tokens on one
+ * matrix, and by the memory below. */
 #include "cuda/prefill/gemm_epilogue.cuh"
 #include "cuda/prefill/gemm_ring.cuh"
 
@@ -40,7 +43,8 @@ struct walk {
     uint32_t behind; /* the barrier of the stage before; 0: none */
 };
 
-/* One chunk with unit u of the group, and a stage is given back when the products of its last unit have ended. */
+/* One chunk with unit u of the group, and a stage is given back when the products of its last
+ * unit have ended. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_t a[K_STEPS][4],
                                                  struct ring *r, struct walk *w,
@@ -59,7 +63,8 @@ static __device__ __forceinline__ void add_chunk(float (&d)[FORM::SUMS], uint32_
     }
 }
 
-/* All columns of the group's units. Registers of A are filled while the products with the others run. */
+/* All columns of the group's units. Registers of A are filled while the products with the others
+ * run. */
 template <class FORM, int WIDTH>
 static __device__ __forceinline__ void add_columns(float (&d)[FORM::UNITS][FORM::SUMS],
                                                    struct ring *r, int n_chunks, int group,

@@ -1,5 +1,5 @@
-/* Which part of a product a block of gemm_sm90.cu computes next, and the sizes that its parts share; the plan of a
- * launch, which gemm_mma.cu has, too. */
+/* Which part of a product a block of gemm_sm90.cu computes next, and the sizes that its parts
+ * share; the plan of a launch, which gemm_mma.cu has, too. */
 #ifndef CUDA_PREFILL_GEMM_TILE_CUH
 #define CUDA_PREFILL_GEMM_TILE_CUH
 
@@ -22,8 +22,8 @@ enum {
 
 enum format { FORMAT_BF16, FORMAT_MXFP4 };
 
-/* What a kernel is made for: the weights' format, the rows of its tiles and the tokens of its widest, and what
- * follows from them. */
+/* What a kernel is made for: the weights' format, the rows of its tiles and the tokens of its
+ * widest, and what follows from them. */
 template <enum format FORMAT_, int ROWS_, int MAX_TOKENS_> struct kernel_shape {
     enum {
         IS_MXFP4 = FORMAT_ == FORMAT_MXFP4,

@@ -1,4 +1,5 @@
-/* What the kernel of gemm_sm90.cu takes from the weights: operand A in registers, and what goes with a row. */
+/* What the kernel of gemm_sm90.cu takes from the weights: operand A in registers, and what goes
+ * with a row. */
 #ifndef CUDA_PREFILL_GEMM_WEIGHTS_CUH
 #define CUDA_PREFILL_GEMM_WEIGHTS_CUH
 
@@ -32,13 +33,15 @@ static __device__ __forceinline__ uint32_t times_f16(uint32_t x, uint32_t y)
     return product;
 }
 
-/* 2^15 times a scale relative to its row's largest, twice, as FP16; `less` is 30 minus the largest's code. */
+/* 2^15 times a scale relative to its row's largest, twice, as FP16; `less` is 30 minus the
+ * largest's code. */
 static __device__ __forceinline__ uint32_t relative_scale(uint32_t code, int scale_shift)
 {
     return (uint32_t)max((int)code + scale_shift, 0) * 0x04000400u;
 }
 
-/* A lane's part of a unit: fragments of the K_STEPS products. `less` is for its even row and its odd one. */
+/* A lane's part of a unit: fragments of the K_STEPS products. `less` is for its even row and its
+ * odd one. */
 static __device__ __forceinline__ void expand_mxfp4(uint32_t a[K_STEPS][4], uint4 codes,
                                                     uint32_t scales, const int scale_shift[2])
 {
@@ -119,8 +122,8 @@ static __device__ __forceinline__ int my_row(void)
     return thread / WARP_LANES * TILE_ROWS + thread % WARP_LANES / 4 * 2;
 }
 
-/* The group's rows begin at first_row of the tile's job. Each thread looks one up for all: 30 minus the code of
- * its largest scale, and its bias. */
+/* The group's rows begin at first_row of the tile's job. Each thread looks one up for all: 30
+ * minus the code of its largest scale, and its bias. */
 template <class FORM>
 static __device__ __forceinline__ void find_rows(const struct launch_plan &p,
                                                  const struct tile &tile, int first_row, int group,

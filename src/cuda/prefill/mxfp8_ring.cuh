@@ -1,6 +1,6 @@
-/* What a block of the MXFP8 product works at, and the ring in shared memory through which its operands come:
- * stages of 128 columns, the weights' units as they lie and then 128 tokens' codes and scales. What lies
- * beyond the matrices comes as zeros. */
+/* What a block of the MXFP8 product works at, and the ring in shared memory through which its
+ * operands come: stages of 128 columns, the weights' units as they lie and then 128 tokens'
+ * codes and scales. What lies beyond the matrices comes as zeros. */
 #ifndef CUDA_PREFILL_MXFP8_RING_CUH
 #define CUDA_PREFILL_MXFP8_RING_CUH
 
@@ -100,8 +100,8 @@ template <int N> static __device__ __forceinline__ void cp_async_wait(void)
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* What a thread copies of every stage: pieces of 64 rows' units, the same piece of some tokens, and the
- * scales of one. */
+/* What a thread copies of every stage: pieces of 64 rows' units, the same piece of some tokens,
+ * and the scales of one. */
 template <int ROWS> struct source {
     const unsigned char *weights;
     int64_t weights_bytes;                          /* of those rows, from there on */
@@ -166,7 +166,8 @@ static __device__ __forceinline__ void copy_weights(unsigned char *to,
     }
 }
 
-/* Blocks of 32 columns of token r lie at place block ^ r % 4: eight tokens are read without conflict. */
+/* Blocks of 32 columns of token r lie at place block ^ r % 4: eight tokens are read without
+ * conflict. */
 static __device__ __forceinline__ int codes_offset(int token, int block)
 {
     return token * STAGE_COLUMNS + (block ^ token % STAGE_BLOCKS) * MXFP4_BLOCK;

@@ -1,5 +1,5 @@
-/* Rows of floats to operands (gemm.h): a thread makes one piece of 16 bytes, and writes it wherever the row
- * goes. Reads 4 bytes a number and writes 2 a copy: bound by memory. */
+/* Rows of floats to operands (gemm.h): a thread makes one piece of 16 bytes, and writes it
+ * wherever the row goes. Reads 4 bytes a number and writes 2 a copy: bound by memory. */
 #include "cuda/prefill/gemm.h"
 #include "cuda/common/mma.cuh"
 

@@ -1,10 +1,11 @@
-/* Stages of a step of a few rows, on the kernels of decode.h. These do parts of several stages at once, so
- * a stage may leave something to the next: the product of attn_out, and the join behind it, to the router, whose products
- * are in its end; the last product of experts to the join that adds it to the residual stream; a join's norm to the
- * product that takes its rows, or to the experts; the join behind attn_out, of more rows than a few, to the router; and
- * the choice of experts to the experts. What is left waits in gpu->waiting; when something else comes than what
- * it waits for, gpu_fused_flush() does it alone. At the end of a step all that stages promise is there, but for
- * the normed rows that the head took. */
+/* Stages of a step of a few rows, on the kernels of decode.h. These do parts of several stages
+ * at once, so a stage may leave something to the next: the product of attn_out, and the join
+ * behind it, to the router, whose products are in its end; the last product of experts to the
+ * join that adds it to the residual stream; a join's norm to the product that takes its rows, or
+ * to the experts; the join behind attn_out, of more rows than a few, to the router; and the
+ * choice of experts to the experts. What is left waits in gpu->waiting; when something else
+ * comes than what it waits for, gpu_fused_flush() does it alone. At the end of a step all that
+ * stages promise is there, but for the normed rows that the head took. */
 #include <string.h>
 
 #include "backend/kv_page.h"
@@ -63,7 +64,8 @@ struct decode_matmul fused_out_matmul(const struct gpu *gpu, const struct attn_o
     };
 }
 
-/* attn_out's product, added to the x of the join that waits; gives whether the card has room for it. */
+/* attn_out's product, added to the x of the join that waits; gives whether the card has room for
+ * it. */
 static bool add_out(struct gpu *gpu)
 {
     struct pending *w = &gpu->pending;
@@ -240,7 +242,8 @@ bool gpu_fused_attn_out(struct gpu *gpu, const struct attn_out_args *a)
     return true;
 }
 
-/* The product that waits, added to x, or put off further; gives whether there was one that makes these rows of h. */
+/* The product that waits, added to x, or put off further; gives whether there was one that makes
+ * these rows of h. */
 enum osp_status gpu_fused_rmsnorm(struct gpu *gpu, const struct residual_rmsnorm_args *a,
                                   bool *is_taken)
 {

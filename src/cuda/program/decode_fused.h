@@ -1,4 +1,5 @@
-/* Between decode_fused.c and fused_router.c, stages of decode steps; and weights as the kernels of decode.h take them. */
+/* Between decode_fused.c and fused_router.c, stages of decode steps; and weights as the kernels
+ * of decode.h take them. */
 #ifndef CUDA_PROGRAM_DECODE_FUSED_H
 #define CUDA_PROGRAM_DECODE_FUSED_H
 
@@ -48,7 +49,8 @@ bool fused_is_plain(const struct residual_rmsnorm_args *a);
 CHECKED enum osp_status fused_norm_now(struct gpu *gpu);
 /* What the experts choose by. */
 struct decode_topk_input fused_router_input(const struct gpu *gpu);
-/* Whether generated rows, however many, have the router's products by columns: a matter of model and card. */
+/* Whether generated rows, however many, have the router's products by columns: a matter of model
+ * and card. */
 bool fused_is_by_columns(const struct gpu *gpu, const struct router_args *a);
 /* Of those: by the kernel that makes the rows, by one that joins them, or by one of its own. */
 CHECKED enum osp_status fused_router_by_columns(struct gpu *gpu, const struct router_args *a);

@@ -1,5 +1,5 @@
-/* Products of several generated rows, by the kernel of decode_gemm.cu: its arguments, and the room for the
- * rounded rows. */
+/* Products of several generated rows, by the kernel of decode_gemm.cu: its arguments, and the
+ * room for the rounded rows. */
 #include "backend/kv_page.h"
 #include "cuda/program/decode_fused.h"
 #include "cuda/device/gpu.h"
@@ -78,8 +78,8 @@ enum osp_status gpu_rounded_rows(struct gpu *gpu, const float *x, int n, int n_r
 
 /* ---- products ---- */
 
-/* By the table's kernel, or the one that every card has; stream NULL: only gives whether one takes it, and *kernel
- * gets which. */
+/* By the table's kernel, or the one that every card has; stream NULL: only gives whether one
+ * takes it, and *kernel gets which. */
 static bool launch(const cudaStream_t *stream, const struct decode_gemm *p, enum kernel *kernel)
 {
     if (*kernel == KERNEL_DECODE_HEAD && launch_decode_head(stream, p))

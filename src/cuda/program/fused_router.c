@@ -1,5 +1,6 @@
-/* Stage route of generated rows by columns (router.cuh): in the end of the output product, behind a join, or alone.
- * Where it is so on a card, the norm behind attn_out is by parts for all rows, whoever does it. */
+/* Stage route of generated rows by columns (router.cuh): in the end of the output product,
+ * behind a join, or alone. Where it is so on a card, the norm behind attn_out is by parts for
+ * all rows, whoever does it. */
 #include "cuda/program/decode_fused.h"
 #include "cuda/program/workspace.h"
 

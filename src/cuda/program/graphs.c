@@ -1,9 +1,11 @@
-/* Steps as graphs. The first step with a key runs as it is told; the next is recorded while the stages are
- * called, and launched; all later ones are replayed with one launch, over the new batch in the old place.
+/* Steps as graphs. The first step with a key runs as it is told; the next is recorded while the
+ * stages are called, and launched; all later ones are replayed with one launch, over the new
+ * batch in the old place.
  *
- * Timing costs an event a stage, and keeps kernels from overlapping: so one step in 128 is timed, by a
- * graph with events of its own, and the one behind it as a whole. Every step counts as long as that one,
- * divided among the stages as in the last timed one, and touches as many bytes as the one that was recorded. */
+ * Timing costs an event a stage, and keeps kernels from overlapping: so one step in 128 is
+ * timed, by a graph with events of its own, and the one behind it as a whole. Every step counts
+ * as long as that one, divided among the stages as in the last timed one, and touches as many
+ * bytes as the one that was recorded. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Products of stages as launches: which kernel takes which rows of them, by the table of kernels. */
+/* Products of stages as launches: which kernel takes which rows of them, by the table of
+ * kernels. */
 #include "cuda/common/layout.h"
 #include "cuda/program/matmul.h"
 
@@ -38,8 +39,8 @@ enum weight_format gpu_format_of(const struct tensor *w)
     return w->dtype == DTYPE_MXFP4 ? WEIGHTS_MXFP4 : WEIGHTS_BF16;
 }
 
-/* Where the kernels for prompts sum otherwise, a step's rows are taken apart by kind; elsewhere a step counts
- * as generated when all of its rows are. */
+/* Where the kernels for prompts sum otherwise, a step's rows are taken apart by kind; elsewhere
+ * a step counts as generated when all of its rows are. */
 static enum phase kind_of(const struct gpu *gpu)
 {
     return gpu->n_decode == gpu->batch->n_rows ? PHASE_DECODE : PHASE_PREFILL;
@@ -56,7 +57,8 @@ const struct tuning_row *gpu_tuning_row(const struct gpu *gpu, enum stage stage,
     return tuning_find(&key, &kernel_request);
 }
 
-/* All jobs have the format of the first. What decode_fused.c did not take of its kernels' rows, matmul.cu does. */
+/* All jobs have the format of the first. What decode_fused.c did not take of its kernels' rows,
+ * matmul.cu does. */
 static enum osp_status launch_product(struct gpu *gpu, enum stage stage, enum phase phase,
                                       const struct matmul *m)
 {

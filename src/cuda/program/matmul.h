@@ -1,5 +1,5 @@
-/* Products of weights with a step's rows, as the stages have them: jobs are added one by one, and launched together
- * by the kernels that the table of kernels means (products.c). */
+/* Products of weights with a step's rows, as the stages have them: jobs are added one by one,
+ * and launched together by the kernels that the table of kernels means (products.c). */
 #ifndef CUDA_PROGRAM_MATMUL_H
 #define CUDA_PROGRAM_MATMUL_H
 
@@ -24,7 +24,8 @@ const struct tuning_row *matmul_prefill_row(const struct gpu *gpu, enum stage st
                                             const struct tensor *w);
 /* and whether that is a kernel for prompts alone. */
 bool matmul_has_prefill(const struct gpu *gpu, enum stage stage, const struct tensor *w);
-/* Rows of the step that have another: the generated ones. Where the order is free (order.h), none beside a prompt's. */
+/* Rows of the step that have another: the generated ones. Where the order is free (order.h),
+ * none beside a prompt's. */
 int matmul_decode_rows(const struct gpu *gpu);
 
 /* ---- stage_experts.c: products over each expert's entries ---- */

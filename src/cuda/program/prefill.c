@@ -1,5 +1,5 @@
-/* What the products of a step's prompt rows share, whichever kernel multiplies: rows become an operand, and the
- * experts' rows are listed on the device. */
+/* What the products of a step's prompt rows share, whichever kernel multiplies: rows become an
+ * operand, and the experts' rows are listed on the device. */
 #include "cuda/program/prefill.h"
 #include "cuda/program/workspace.h"
 
@@ -9,7 +9,8 @@ static enum rounding rounding_of(const struct tensor *w, bool is_exact)
     return w->dtype == DTYPE_MXFP4 ? ROUNDS_TO_F16 : is_exact ? ROUNDS_TO_3_BF16 : ROUNDS_TO_BF16;
 }
 
-/* Room for an operand whose rows and rounding are set; it has place for n_rows_max rows, and will not grow. */
+/* Room for an operand whose rows and rounding are set; it has place for n_rows_max rows, and
+ * will not grow. */
 static enum osp_status operand_reserve(struct gpu *gpu, struct gpu_workspace *room,
                                        struct operand *x, int64_t n_rows_max, int64_t n_columns)
 {

@@ -1,4 +1,5 @@
-/* What the products of prompts' rows share, whichever kernel multiplies (prefill_sm90.c, prefill_mma.c). */
+/* What the products of prompts' rows share, whichever kernel multiplies (prefill_sm90.c,
+ * prefill_mma.c). */
 #ifndef CUDA_PROGRAM_PREFILL_H
 #define CUDA_PROGRAM_PREFILL_H
 
@@ -16,7 +17,8 @@ struct prefill_experts {
     struct gemm up, down;
 };
 
-/* Launches what comes before them, with lists for tiles of up to n_tile_tokens, and gives them but for their tiles. */
+/* Launches what comes before them, with lists for tiles of up to n_tile_tokens, and gives them
+ * but for their tiles. */
 CHECKED enum osp_status prefill_experts_begin(struct gpu *gpu, const struct experts_args *a,
                                               int n_rows, int n_tile_tokens,
                                               struct prefill_experts *out);

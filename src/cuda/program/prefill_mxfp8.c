@@ -1,5 +1,5 @@
-/* Products of a step's prompt rows with MXFP4 weights where the rows are MXFP8: block-scaled products
- * (mxfp8.h), without experts or over each expert's entries. */
+/* Products of a step's prompt rows with MXFP4 weights where the rows are MXFP8: block-scaled
+ * products (mxfp8.h), without experts or over each expert's entries. */
 #include "cuda/common/layout.h"
 #include "cuda/common/mxfp8.h"
 #include "cuda/program/matmul.h"

@@ -1,8 +1,9 @@
 /* Products of a step's prompt rows by wgmma (gemm_sm90.cu): which tiles, and the experts' rows. */
 #include "cuda/program/prefill.h"
 
-/* Cycles of a multiprocessor, roughly as bench/gemm_cuda.cu found them: a tile's end, and for 64 columns of it
- * the least that a stage of the ring takes, and the bytes that come from the second-level cache a cycle. */
+/* Cycles of a multiprocessor, roughly as bench/gemm_cuda.cu found them: a tile's end, and for 64
+ * columns of it the least that a stage of the ring takes, and the bytes that come from the
+ * second-level cache a cycle. */
 enum { TILE_END_CYCLES = 4000, STAGE_CYCLES_MIN = 220, CACHE_BYTES_A_CYCLE = 28 };
 
 struct tiling {
@@ -25,7 +26,8 @@ static int64_t tile_cycles(const struct tiling *t, int64_t n_chunks)
     return n_chunks * larger(chunk, STAGE_CYCLES_MIN) + TILE_END_CYCLES;
 }
 
-/* The tiles of one matrix that end first: blocks are as many as multiprocessors, and wait for the last. */
+/* The tiles of one matrix that end first: blocks are as many as multiprocessors, and wait for
+ * the last. */
 static struct tiling tiling_of(const struct gpu *gpu, const struct matmul *m, int64_t n_chunks)
 {
     static const struct tiling all[] = {
@@ -48,7 +50,8 @@ static struct tiling tiling_of(const struct gpu *gpu, const struct matmul *m, in
     return best;
 }
 
-/* By how many tokens an expert has if all have as many: widths that they fit into without much room left. */
+/* By how many tokens an expert has if all have as many: widths that they fit into without much
+ * room left. */
 static enum gemm_shape shape_of(int64_t n_entries, int64_t n_experts, int tile_rows)
 {
     const int64_t n_each = n_entries / n_experts;

@@ -1,4 +1,5 @@
-/* Stage attn as launches: which kernel takes which rows, and the rooms where splits of a row meet. */
+/* Stage attn as launches: which kernel takes which rows, and the rooms where splits of a row
+ * meet. */
 #include <string.h>
 
 #include "backend/kv_page.h"
@@ -97,7 +98,8 @@ out:
     return st;
 }
 
-/* As the number of rows must not tell, all that a row has; where the order is free, what a share of the card gives it. */
+/* As the number of rows must not tell, all that a row has; where the order is free, what a share
+ * of the card gives it. */
 static int n_splits_max(int n_blocks)
 {
     const int n = IS_ORDER_FREE ? (FREE_BLOCKS_WANTED + n_blocks - 1) / n_blocks : ATTN_SPLITS_MAX;
@@ -142,8 +144,8 @@ static struct attn_rows rows_of(const struct gpu *gpu)
                               .seqs = batch_at(there, b->offset_seqs)};
 }
 
-/* The table's kernel for rows of a kind, noted as launched. The tensor cores' kernels are made for one width,
- * and for pages of two types; all else has the plain one. */
+/* The table's kernel for rows of a kind, noted as launched. The tensor cores' kernels are made
+ * for one width, and for pages of two types; all else has the plain one. */
 static enum kernel kernel_of(struct gpu *gpu, const struct attn_args *a, enum phase phase)
 {
     const bool suits = a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_HEAD_DIM;

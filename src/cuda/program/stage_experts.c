@@ -1,5 +1,5 @@
-/* Stage experts as launches: generated rows by the kernels that take rows of either kind, those of prompts by kernels
- * of their own where the card has them. */
+/* Stage experts as launches: generated rows by the kernels that take rows of either kind, those
+ * of prompts by kernels of their own where the card has them. */
 #include "cuda/common/layout.h"
 #include "cuda/program/matmul.h"
 #include "cuda/program/workspace.h"

@@ -1,4 +1,5 @@
-/* A step's begin and end: its batch on the way to the device, and whether its stages are told or replayed. */
+/* A step's begin and end: its batch on the way to the device, and whether its stages are told or
+ * replayed. */
 #include <string.h>
 
 #include "base/rng.h"
@@ -128,8 +129,9 @@ out:
     return st;
 }
 
-/* Kernels that are told one by one may read the batch before the kernel in front of them has ended (pdl.cuh); behind
- * anything else than a kernel they do not. A graph begins when all before it has ended. */
+/* Kernels that are told one by one may read the batch before the kernel in front of them has
+ * ended (pdl.cuh); behind anything else than a kernel they do not. A graph begins when all
+ * before it has ended. */
 static enum osp_status part_from_stages(struct gpu *gpu)
 {
     if (gpu->mode != MODE_EAGER)

@@ -1,4 +1,5 @@
-/* What a step's stages took: events between them, and what becomes of them when the step has ended. */
+/* What a step's stages took: events between them, and what becomes of them when the step has
+ * ended. */
 #include <stdlib.h>
 
 #include "cuda/device/gpu.h"
@@ -11,7 +12,8 @@ void gpu_stage_events_free(struct stage_events *m)
     *m = (struct stage_events){0};
 }
 
-/* Notes where a stage begins; the events are kept for later steps, and a graph has them as its own. */
+/* Notes where a stage begins; the events are kept for later steps, and a graph has them as its
+ * own. */
 enum osp_status gpu_record_stage(struct gpu *gpu, enum stage stage)
 {
     const unsigned flags =
@@ -63,7 +65,8 @@ out:
     return st;
 }
 
-/* Of a step with a graph: the stages' times as of the last timed one, in the length of one that was not. */
+/* Of a step with a graph: the stages' times as of the last timed one, in the length of one that
+ * was not. */
 static void share_times(struct graph *g, bool is_timed, int64_t time_ns[N_STAGES])
 {
     double sum = 0;

@@ -1,6 +1,7 @@
-/* Memory of the device that stages need besides their arguments: rooms, which are taken when a model is opened, all
- * in the size that its largest step needs, so that a card that is full cannot fail later. What a step asks for
- * beyond that (a stage of a test, without a model) makes a room grow. */
+/* Memory of the device that stages need besides their arguments: rooms, which are taken when a
+ * model is opened, all in the size that its largest step needs, so that a card that is full
+ * cannot fail later. What a step asks for beyond that (a stage of a test, without a model) makes
+ * a room grow. */
 #include "base/log.h"
 #include "cuda/device/gpu.h"
 #include "cuda/common/mxfp8.h"

@@ -1,5 +1,5 @@
-/* What stages keep in the rooms of the device (gpu.h): how large it is, and where its parts begin. Those who use
- * a room ask here, and so does rooms.c for the largest step. */
+/* What stages keep in the rooms of the device (gpu.h): how large it is, and where its parts
+ * begin. Those who use a room ask here, and so does rooms.c for the largest step. */
 #ifndef CUDA_PROGRAM_WORKSPACE_H
 #define CUDA_PROGRAM_WORKSPACE_H
 
@@ -39,7 +39,8 @@ static inline int64_t sample_chunks_bytes(int64_t n_samples)
     return n_samples * (int64_t)(SAMPLE_CHUNKS * sizeof(struct sample_chunk));
 }
 
-/* Rows as launch_round_rows() leaves them; for DECODE_ROWS_MAX at least: a batch that grows moves nothing. */
+/* Rows as launch_round_rows() leaves them; for DECODE_ROWS_MAX at least: a batch that grows
+ * moves nothing. */
 static inline int64_t rounded_rows_bytes(int64_t n_rows, int64_t n_columns)
 {
     const int64_t n = n_rows < DECODE_ROWS_MAX ? DECODE_ROWS_MAX : n_rows;

@@ -1,16 +1,18 @@
-/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over all V
- * logits, with those of the likeliest tokens where they are asked for.
+/* Stage sample: one token a row of logits, and its log-probability under the plain softmax over
+ * all V logits, with those of the likeliest tokens where they are asked for.
  *
- * A row is first surveyed by many blocks, a chunk of ids each: the largest logit, the sum of exponentials,
- * then penalties, biases and mask (sample.cuh), and, where the row is drawn and not greedy, the weight of
- * what is drawn from, or with top_k or top_p how it is spread over bins. Then one block a row finishes: with
- * the largest logit, with a walk through one chunk, or in a bin (sample_rank.cuh).
+ * A row is first surveyed by many blocks, a chunk of ids each: the largest logit, the sum of
+ * exponentials, then penalties, biases and mask (sample.cuh), and, where the row is drawn and
+ * not greedy, the weight of what is drawn from, or with top_k or top_p how it is spread over
+ * bins. Then one block a row finishes: with the largest logit, with a walk through one chunk, or
+ * in a bin (sample_rank.cuh).
  *
- * The rules are the CPU's (src/cpu/stages/sample.c, process_logits.c), with the same random number for the same seed and
- * position: weights exp((z - max z) / temperature) over the valid ids; top_k; the shortest prefix by falling weight
- * that holds top_p of what is left; min_p; then a walk over what remains, by falling weight after top_k or
- * top_p, else by id. Sums of weights are integers, in units of 2^-40 of the largest, so that they are the same
- * in any order. */
+ * The rules are the CPU's (src/cpu/stages/sample.c, process_logits.c), with the same random
+ * number for the same seed and position: weights exp((z - max z) / temperature) over the valid
+ * ids; top_k; the shortest prefix by falling weight that holds top_p of what is left; min_p;
+ * then a walk over what remains, by falling weight after top_k or top_p, else by id. Sums of
+ * weights are integers, in units of 2^-40 of the largest, so that they are the same in any
+ * order. */
 #include "cuda/sampling/sample_rank.cuh"
 
 static_assert((int)SAMPLE_CHUNKS <= (int)CHUNK_THREADS, "a thread a chunk");
@@ -28,7 +30,8 @@ struct shared {
 
 /* ---- chunks ---- */
 
-/* The kernels of a step whose rows are all plain have no code for others, whose registers would cost time. */
+/* The kernels of a step whose rows are all plain have no code for others, whose registers would
+ * cost time. */
 template <bool HAS_SPECIAL>
 static __global__ void __launch_bounds__(CHUNK_THREADS)
     survey(const __grid_constant__ struct sample_launch l)
@@ -115,8 +118,8 @@ static __global__ void __launch_bounds__(CHUNK_THREADS)
         chunks_of(l.chunks, blockIdx.y)[blockIdx.x].mass = sum;
 }
 
-/* The first id of [first, end) with which the sum of the masses of keys >= lowest, by rising id, reaches
- * the target. */
+/* The first id of [first, end) with which the sum of the masses of keys >= lowest, by rising id,
+ * reaches the target. */
 static __device__ int walk_ids(struct shared *s, const struct row &r, int first, int end,
                                unsigned long long lowest, unsigned long long target)
 {
@@ -172,7 +175,8 @@ static __device__ double log_sum(struct shared *s, const struct sample_chunk *ch
     return log(block_sum(sum, s->scratch.doubles));
 }
 
-/* What log-probabilities are counted from, of a row that is not as it came: its largest logit then. */
+/* What log-probabilities are counted from, of a row that is not as it came: its largest logit
+ * then. */
 static __device__ __noinline__ float raw_largest(float *floats, const struct sample_chunk *chunks)
 {
     const bool is_finite =

@@ -1,6 +1,7 @@
-/* What sample.cu needs besides draws: chunks of a row, their edits (penalties, biases and mask), and the
- * likeliest tokens. A chunk's block edits its own ids in place, and puts the logits that were there into the
- * device's copy of the batch, where log-probabilities find them. Plain rows pass all of it by. */
+/* What sample.cu needs besides draws: chunks of a row, their edits (penalties, biases and mask),
+ * and the likeliest tokens. A chunk's block edits its own ids in place, and puts the logits that
+ * were there into the device's copy of the batch, where log-probabilities find them. Plain rows
+ * pass all of it by. */
 #ifndef CUDA_SAMPLING_SAMPLE_CUH
 #define CUDA_SAMPLING_SAMPLE_CUH
 
@@ -131,8 +132,8 @@ static __device__ __forceinline__ int rank_of(uint64_t key, const uint64_t *keys
     return rank;
 }
 
-/* The n_top largest keys of a chunk, falling; 0 behind the last. A tile at a time: the threads with the largest
- * heads bring all theirs, and meet what earlier tiles left. */
+/* The n_top largest keys of a chunk, falling; 0 behind the last. A tile at a time: the threads
+ * with the largest heads bring all theirs, and meet what earlier tiles left. */
 static __device__ __noinline__ void chunk_top(const struct sample_launch &l, int n_top)
 {
     __shared__ uint64_t heads[CHUNK_THREADS];
@@ -223,7 +224,8 @@ static __device__ __noinline__ void write_top_logprobs(const struct sample_launc
 
 /* ---- edits ---- */
 
-/* Entries of a list that may be of ids [first, end): [*from, *to). Their ids rise; each is two words. */
+/* Entries of a list that may be of ids [first, end): [*from, *to). Their ids rise; each is two
+ * words. */
 static __device__ void find_seen(const int32_t *list, int n, const struct sample_part &part,
                                  int *from, int *to)
 {
@@ -277,7 +279,8 @@ struct best {
     int id;
 };
 
-/* What a special row needs of a chunk: its likeliest tokens, its edits, and the best logit after them. */
+/* What a special row needs of a chunk: its likeliest tokens, its edits, and the best logit after
+ * them. */
 static __device__ __noinline__ struct best edit_chunk(const struct sample_launch &l,
                                                       struct best raw_value)
 {

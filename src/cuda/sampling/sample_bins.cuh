@@ -1,9 +1,11 @@
-/* Bins of a row's candidates, for draws behind top_k or top_p: by falling weight, ties to the lower id.
+/* Bins of a row's candidates, for draws behind top_k or top_p: by falling weight, ties to the
+ * lower id.
  *
- * A candidate's key is its weight's bits and then its id turned round. The chunks' blocks count the row's candidates,
- * and add up their masses, by the first bits of their keys; then they find in which bins the k-th candidate, the
- * share and the random number lie, and list what is there. What follows is the row's block's: sample_rank.cuh.
- * Masses are integers, so that sums are the same in any order. */
+ * A candidate's key is its weight's bits and then its id turned round. The chunks' blocks count
+ * the row's candidates, and add up their masses, by the first bits of their keys; then they find
+ * in which bins the k-th candidate, the share and the random number lie, and list what is there.
+ * What follows is the row's block's: sample_rank.cuh. Masses are integers, so that sums are the
+ * same in any order. */
 #ifndef CUDA_SAMPLING_SAMPLE_BINS_CUH
 #define CUDA_SAMPLING_SAMPLE_BINS_CUH
 
@@ -76,7 +78,8 @@ static __device__ __forceinline__ unsigned long long target_of(double uniform,
 
 /* ---- bins in shared memory ---- */
 
-/* A 64-bit sum is two words, since the memory adds words only: who makes the low one overflow carries. */
+/* A 64-bit sum is two words, since the memory adds words only: who makes the low one overflow
+ * carries. */
 struct bins {
     unsigned counts[SAMPLE_BINS], low[SAMPLE_BINS], high[SAMPLE_BINS];
 };

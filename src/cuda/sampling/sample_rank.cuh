@@ -1,6 +1,7 @@
-/* A draw behind top_k or top_p, by the block of a row: the bin in which the k-th candidate, the share, or the random
- * number lies is gathered, from the list that the chunks' blocks made of it (sample_bins.cuh) or else from the row, and
- * sorted; one that has more candidates than can be sorted is divided by the next bits of their keys first. */
+/* A draw behind top_k or top_p, by the block of a row: the bin in which the k-th candidate, the
+ * share, or the random number lies is gathered, from the list that the chunks' blocks made of it
+ * (sample_bins.cuh) or else from the row, and sorted; one that has more candidates than can be
+ * sorted is divided by the next bits of their keys first. */
 #ifndef CUDA_SAMPLING_SAMPLE_RANK_CUH
 #define CUDA_SAMPLING_SAMPLE_RANK_CUH
 
@@ -30,7 +31,8 @@ struct pair {
     unsigned counts[2];
 };
 
-/* The bin in which the sum reaches the goal, all keys above the bins counted in; the threads' bins fall. */
+/* The bin in which the sum reaches the goal, all keys above the bins counted in; the threads'
+ * bins fall. */
 static __device__ void select_bin(struct ranking *s, const struct pair &p,
                                   const struct rank_target &rank_target, int shift)
 {
@@ -69,9 +71,9 @@ static __device__ __forceinline__ bool is_candidate(const struct sample_bins *bi
     return is_in;
 }
 
-/* Calls use(key, weight) for every valid id whose key has these bits from `shift` on: of the list, or of the
- * whole row. There, logits that cannot have them are passed by without their weight: what log() gives is widened
- * by more than all roundings together. */
+/* Calls use(key, weight) for every valid id whose key has these bits from `shift` on: of the
+ * list, or of the whole row. There, logits that cannot have them are passed by without their
+ * weight: what log() gives is widened by more than all roundings together. */
 template <typename Use>
 static __device__ __forceinline__ void
 for_each_prefix(const struct row &r, unsigned long long prefix, int shift, Use use)
@@ -117,7 +119,8 @@ for_each_prefix(const struct row &r, unsigned long long prefix, int shift, Use u
     }
 }
 
-/* Divides the keys that begin with s->prefix by their next bits, and chooses among those bins; gives the new shift. */
+/* Divides the keys that begin with s->prefix by their next bits, and chooses among those bins;
+ * gives the new shift. */
 static __device__ __noinline__ int divide(struct ranking *s, const struct row &r,
                                           const struct rank_target &rank_target, int shift)
 {
@@ -142,7 +145,8 @@ static __device__ __noinline__ int divide(struct ranking *s, const struct row &r
     return next;
 }
 
-/* Falling; one key a thread, which gets its own of the sorted ones. Neighbours of a warp meet in registers. */
+/* Falling; one key a thread, which gets its own of the sorted ones. Neighbours of a warp meet in
+ * registers. */
 static __device__ unsigned long long sort_keys(unsigned long long *keys)
 {
     const unsigned t = threadIdx.x;

@@ -1,6 +1,6 @@
 /* Generated weights, a word of eight bytes a thread and turn, by the host's own formula
- * (backend/random_weights.h). Bound by integer products for codes, a few instructions a byte; in a start the
- * packing behind it takes as long. */
+ * (backend/random_weights.h). Bound by integer products for codes, a few instructions a byte; in
+ * a start the packing behind it takes as long. */
 #include "cuda/common/launch.h"
 
 enum { THREADS = 256, BLOCKS_MAX = 4096 };

@@ -1,6 +1,7 @@
-/* Large weights from the host's memory, which usually maps a file, to the device: a few threads take chunks
- * in turn, bring their pages in, copy them to memory that the device can read, and send them off on a
- * stream each, while the next chunk is read. What the stages' stream does later waits for all of it. */
+/* Large weights from the host's memory, which usually maps a file, to the device: a few threads
+ * take chunks in turn, bring their pages in, copy them to memory that the device can read, and
+ * send them off on a stream each, while the next chunk is read. What the stages' stream does
+ * later waits for all of it. */
 #include "cuda/weights/load.h"
 
 #include <errno.h>
@@ -51,8 +52,8 @@ struct loader {
 
 /* ---- a lane ---- */
 
-/* Brings pages in without a fault for each, and tells of a disk that fails where reading would end the
- * process. Systems that do not know how are read all the same. */
+/* Brings pages in without a fault for each, and tells of a disk that fails where reading would
+ * end the process. Systems that do not know how are read all the same. */
 static bool fault_in(const char *from, size_t n_bytes)
 {
 #ifdef MADV_POPULATE_READ

@@ -1,5 +1,5 @@
-/* Copies large weights to the device with several threads, on streams of their own. Owned by the gpu from
- * the first such weight to the first step. */
+/* Copies large weights to the device with several threads, on streams of their own. Owned by the
+ * gpu from the first such weight to the first step. */
 #ifndef CUDA_WEIGHTS_LOAD_H
 #define CUDA_WEIGHTS_LOAD_H
 
@@ -9,13 +9,13 @@
 CHECKED enum osp_status loader_open(struct loader **out, cudaStream_t stages, int n_threads);
 void loader_close(struct loader *l); /* waits for the stages' stream; accepts NULL */
 
-/* Device memory for weights that are not packed yet: one of two rooms in turn, to be given back with
- * loader_buffer_done() when what packs them is in the stages' stream. */
+/* Device memory for weights that are not packed yet: one of two rooms in turn, to be given back
+ * with loader_buffer_done() when what packs them is in the stages' stream. */
 CHECKED enum osp_status loader_buffer(struct loader *l, char **out, size_t size_bytes);
 CHECKED enum osp_status loader_buffer_done(struct loader *l);
 
-/* When it returns the host's memory was read; what is put into the stages' stream from now on finds the
- * bytes there. OSP_EIO: the file behind the memory cannot be read. */
+/* When it returns the host's memory was read; what is put into the stages' stream from now on
+ * finds the bytes there. OSP_EIO: the file behind the memory cannot be read. */
 CHECKED enum osp_status loader_copy(struct loader *l, char *to, const char *from, size_t n_bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* Weights on their way into the device's memory. Matrices of BF16 and MXFP4 are copied as they lie, or
- * generated, and packed there; everything else stays as it is. */
+/* Weights on their way into the device's memory. Matrices of BF16 and MXFP4 are copied as they
+ * lie, or generated, and packed there; everything else stays as it is. */
 #include <stdlib.h>
 
 #include "cuda/device/gpu.h"
@@ -61,7 +61,8 @@ static int64_t raw_scales_bytes(const struct tensor *t)
     return t->scales == NULL ? 0 : matrix_rows(t) * matrix_columns(t) / MXFP4_BLOCK;
 }
 
-/* Bytes first to first + n of the weight's data or scales, as they lie in a checkpoint, to the device. */
+/* Bytes first to first + n of the weight's data or scales, as they lie in a checkpoint, to the
+ * device. */
 static enum osp_status fetch(struct gpu *gpu, void *to, const void *host,
                              const struct random_fill *values, int64_t first, int64_t n)
 {

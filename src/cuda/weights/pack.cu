@@ -1,5 +1,6 @@
-/* Brings weights into the layout of the matrix kernels (layout.h), a lane's 16 bytes a thread. Reads and
- * writes each byte once: bound by memory, but in a start the copy from the host takes far longer. */
+/* Brings weights into the layout of the matrix kernels (layout.h), a lane's 16 bytes a thread.
+ * Reads and writes each byte once: bound by memory, but in a start the copy from the host takes
+ * far longer. */
 #include "cuda/common/launch.h"
 #include "cuda/common/layout.h"
 

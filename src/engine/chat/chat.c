@@ -227,7 +227,8 @@ out:
     return st;
 }
 
-/* The latest call of that id, since some clients count anew in every turn; NULL if there is none. */
+/* The latest call of that id, since some clients count anew in every turn; NULL if there is
+ * none. */
 static const struct call *find_call(const struct osp_chat *chat, const char *id)
 {
     for (size_t i = chat->n_calls; i > 0; i--)

@@ -1,6 +1,7 @@
-/* A conversation as the engine sees it: the messages, functions, effort and date of an osp_chat, and
- * their rendering as a prompt. The public functions are in osprey.h; chat.c keeps the conversation,
- * chat_json.c reads it from an OpenAI request. A chat owns copies of everything given to it. */
+/* A conversation as the engine sees it: the messages, functions, effort and date of an osp_chat,
+ * and their rendering as a prompt. The public functions are in osprey.h; chat.c keeps the
+ * conversation, chat_json.c reads it from an OpenAI request. A chat owns copies of everything
+ * given to it. */
 #ifndef ENGINE_CHAT_CHAT_H
 #define ENGINE_CHAT_CHAT_H
 
@@ -21,7 +22,8 @@ enum {
 CHECKED enum osp_status chat_render_ids(const struct osp_chat *chat, const struct tokenizer *t,
                                         struct ids *out);
 
-/* The same; answers of the conversation that `replay` knows become the tokens that the model wrote. */
+/* The same; answers of the conversation that `replay` knows become the tokens that the model
+ * wrote. */
 struct chat_cached;
 CHECKED enum osp_status chat_render_cached(const struct osp_chat *chat, const struct tokenizer *t,
                                            struct chat_cached *replay, struct ids *out);
@@ -43,14 +45,15 @@ CHECKED enum osp_status chat_add_text(struct osp_chat *chat, const char *role, c
 CHECKED enum osp_status chat_add_assistant_text(struct osp_chat *chat,
                                                 struct harmony_text reasoning,
                                                 struct harmony_text content);
-/* The text that was added just now is a preamble, which does not complete the turn; without text there is none. */
+/* The text that was added just now is a preamble, which does not complete the turn; without text
+ * there is none. */
 void chat_make_preamble(struct osp_chat *chat);
 CHECKED enum osp_status chat_add_call_text(struct osp_chat *chat, const char *id, const char *name,
                                            struct harmony_text arguments);
 /* OSP_EINVAL unless osp_chat_set_effort() knows the name. */
 CHECKED enum osp_status chat_check_effort(const char *effort);
-/* A line "Reasoning: high" of the system and developer messages, the last one of a level that the model knows, is
- * the effort; it stays where it is. */
+/* A line "Reasoning: high" of the system and developer messages, the last one of a level that
+ * the model knows, is the effort; it stays where it is. */
 void chat_take_effort_of_instructions(struct osp_chat *chat);
 
 CHECKED enum osp_status chat_add_result_text(struct osp_chat *chat, const char *call_id,

@@ -1,4 +1,5 @@
-/* Renders what the model wrote as it wrote it: looks each answer of a conversation up in the store (completion_cache.h). */
+/* Renders what the model wrote as it wrote it: looks each answer of a conversation up in the
+ * store (completion_cache.h). */
 #ifndef ENGINE_CHAT_CHAT_CACHED_H
 #define ENGINE_CHAT_CHAT_CACHED_H
 

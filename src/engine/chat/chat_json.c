@@ -1,6 +1,7 @@
-/* An OpenAI chat completion request -> osp_chat. Reads messages, tools and the schema of response_format, and by chat_style_json.c how it is to be
- * rendered; other members are not this file's business. A value of the wrong type is an
- * error that names its place. docs/harmony.md says what becomes of each kind of message. */
+/* An OpenAI chat completion request -> osp_chat. Reads messages, tools and the schema of
+ * response_format, and by chat_style_json.c how it is to be rendered; other members are not this
+ * file's business. A value of the wrong type is an error that names its place. docs/harmony.md
+ * says what becomes of each kind of message. */
 #include "engine/chat/chat.h"
 
 #include <jansson.h>
@@ -308,8 +309,8 @@ out:
     return st;
 }
 
-/* {"type": "json_schema", "json_schema": {"name": ..., "description": ..., "schema": {...}}}; others say nothing
- * that the model could be told. */
+/* {"type": "json_schema", "json_schema": {"name": ..., "description": ..., "schema": {...}}};
+ * others say nothing that the model could be told. */
 static enum osp_status read_response_format(struct osp_chat *chat, const struct place *body)
 {
     struct place format = place_member(body, "response_format");

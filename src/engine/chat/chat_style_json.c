@@ -1,5 +1,5 @@
-/* How a request wants its conversation rendered: the effort, in every spelling that clients use, and the date. The
- * first spelling of this order that is there counts; all are checked. */
+/* How a request wants its conversation rendered: the effort, in every spelling that clients use,
+ * and the date. The first spelling of this order that is there counts; all are checked. */
 #include "engine/chat/chat_style_json.h"
 
 #include <jansson.h>

@@ -141,8 +141,9 @@ static void put(struct completion_cache *r, struct answer *a)
 
 enum place { IN_HEADER, IN_CONTENT, BEHIND_END };
 
-/* A message is header, <|message|>, ordinary tokens, <|end|>; what ends the last one is left out, as is a header
- * in which the answer was cut off. Gives how many of the tokens that leaves; 0: it is not well-formed. */
+/* A message is header, <|message|>, ordinary tokens, <|end|>; what ends the last one is left
+ * out, as is a header in which the answer was cut off. Gives how many of the tokens that leaves;
+ * 0: it is not well-formed. */
 static size_t well_formed(const struct tokenizer *t, const int32_t *ids, size_t n)
 {
     const struct special_ids *s = tokenizer_specials(t);

@@ -1,10 +1,11 @@
-/* What the model wrote, kept so that a conversation which comes back is rendered as those very tokens: another
- * spelling of the same text would part from what the prefix cache holds.
+/* What the model wrote, kept so that a conversation which comes back is rendered as those very
+ * tokens: another spelling of the same text would part from what the prefix cache holds.
  *
- * An answer is found by the prompt that it was given to, token by token and with its salt, and by the text that the
- * client was told, both as hashes. Who finds one renders it only if it reads as that same text (chat_cached.c), so
- * nothing gets into a prompt but what its client sent, and nobody learns of others' answers. Kept are well-formed
- * answers alone: their control tokens are those of message frames. Bounded, least recently used out first. For all threads. */
+ * An answer is found by the prompt that it was given to, token by token and with its salt, and
+ * by the text that the client was told, both as hashes. Who finds one renders it only if it
+ * reads as that same text (chat_cached.c), so nothing gets into a prompt but what its client
+ * sent, and nobody learns of others' answers. Kept are well-formed answers alone: their control
+ * tokens are those of message frames. Bounded, least recently used out first. For all threads. */
 #ifndef ENGINE_CHAT_COMPLETION_CACHE_H
 #define ENGINE_CHAT_COMPLETION_CACHE_H
 
@@ -17,13 +18,15 @@ enum {
     COMPLETION_TOKENS_MAX = 1 << 16, /* of one */
 };
 
-/* What a client was told, as hashes that grow with it; kinds apart, since their order does not reach it. */
+/* What a client was told, as hashes that grow with it; kinds apart, since their order does not
+ * reach it. */
 struct text_hashes {
     uint64_t reasoning, content, calls;
 };
 void text_hashes_init(struct text_hashes *t);
 void text_hash_add(uint64_t *hash, const char *text, size_t n_bytes);
-/* A call begins; its arguments are added behind it. HASH_CALL_MARK is no UTF-8, so none can look like two. */
+/* A call begins; its arguments are added behind it. HASH_CALL_MARK is no UTF-8, so none can look
+ * like two. */
 #define HASH_CALL_MARK "\xff"
 void text_hash_add_call(struct text_hashes *t, const char *name);
 

@@ -266,8 +266,8 @@ static void look_for_losses(struct event_stream *s)
         s->n_pending = s->n_emitted;
 }
 
-/* The token was part of the answer's text, which had n_before bytes: its score goes with the text event that it
- * brought, the last behind n_events others, else with the next one. */
+/* The token was part of the answer's text, which had n_before bytes: its score goes with the
+ * text event that it brought, the last behind n_events others, else with the next one. */
 static void add_logprob(struct event_stream *s, const struct osp_logprob *token_logprob,
                         size_t n_before, size_t n_events)
 {

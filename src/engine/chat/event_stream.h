@@ -63,7 +63,8 @@ CHECKED enum osp_status event_stream_init(struct event_stream *s,
                                           const struct event_stream_options *opt);
 void event_stream_release(struct event_stream *s); /* accepts a zeroed one */
 
-/* score: the token's, whose lists outlive the stream; `offset` is set here. NULL: events tell none. */
+/* score: the token's, whose lists outlive the stream; `offset` is set here. NULL: events tell
+ * none. */
 void event_stream_push(struct event_stream *s, int32_t token,
                        const struct osp_logprob *token_logprob);
 /* A token that is not part of the answer, but ended it: with a raw one's score. */
@@ -73,7 +74,8 @@ void event_stream_finish(struct event_stream *s); /* no token follows */
 bool event_stream_stopped(const struct event_stream *s);
 /* True once there was no memory for the text: what would follow is lost. */
 bool event_stream_broken(const struct event_stream *s);
-/* The next event that tokens have brought; its strings are valid until the next push. False: none. */
+/* The next event that tokens have brought; its strings are valid until the next push. False:
+ * none. */
 bool event_stream_next(struct event_stream *s, struct osp_event *out);
 /* Gives `out` the scores that no event has told of. */
 void event_stream_rest(struct event_stream *s, struct osp_event *out);

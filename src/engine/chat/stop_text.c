@@ -50,8 +50,9 @@ void stop_text_release(struct stop_text *s)
     s->n = 0;
 }
 
-/* Where the stop string begins that is complete first, the longest of those that end together; the held text's
- * length when there is none; and the string, or NULL. So it does not matter in which pieces the text came. */
+/* Where the stop string begins that is complete first, the longest of those that end together;
+ * the held text's length when there is none; and the string, or NULL. So it does not matter in
+ * which pieces the text came. */
 static size_t find_stop(const struct stop_text *s, const char **string)
 {
     size_t at = s->pending.size_bytes, end = SIZE_MAX;

@@ -1,6 +1,6 @@
-/* Looks for stop strings in a stream of text: gives out what comes before the first one, and holds
- * back what may still turn out to begin one. The first is the one that is complete first, whatever the pieces in
- * which the text comes. */
+/* Looks for stop strings in a stream of text: gives out what comes before the first one, and
+ * holds back what may still turn out to begin one. The first is the one that is complete first,
+ * whatever the pieces in which the text comes. */
 #ifndef ENGINE_CHAT_STOP_TEXT_H
 #define ENGINE_CHAT_STOP_TEXT_H
 

@@ -1,5 +1,5 @@
-/* The engine's thread and its loop: drain the inbox, plan, run, commit, tell; and what of that is done while a step
- * runs. */
+/* The engine's thread and its loop: drain the inbox, plan, run, commit, tell; and what of that
+ * is done while a step runs. */
 #include "engine/core/engine_publish.h"
 
 #include <math.h>
@@ -9,15 +9,17 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-/* Masks of requests that are held to a form are made before the next step begins for so long; the others' are made
- * while it runs, and they join the one after it. */
+/* Masks of requests that are held to a form are made before the next step begins for so long;
+ * the others' are made while it runs, and they join the one after it. */
 static const uint64_t MASKS_BETWEEN_STEPS_NS = 100000;
-/* The engine's thread makes them for so long, or for a quarter of the last step if that is more; a mask thread makes
- * what is left then, and what takes long (mask_thread.h), so that others are not held up. */
+/* The engine's thread makes them for so long, or for a quarter of the last step if that is more;
+ * a mask thread makes what is left then, and what takes long (mask_thread.h), so that others are
+ * not held up. */
 static const uint64_t MASKS_NS_MIN = 1000000;
 /* Cancels and time limits are looked for so often while all that there is waits for that thread. */
 static const int64_t MASKS_WAIT_NS = 10000000;
-/* A step is sent so long before the one under way is thought to end, or an eighth of that, if it is more. */
+/* A step is sent so long before the one under way is thought to end, or an eighth of that, if it
+ * is more. */
 static const double SEND_BEFORE_END_NS = 1e6;
 /* Till then it is looked so often whether that one has ended already. */
 static const int64_t POLL_NS = 250000;
@@ -86,8 +88,9 @@ static void add_request(struct osp_engine *e, struct osp_request *r)
         publish_refusal(e, r, st);
 }
 
-/* A device that runs behind the host can fail when nobody wants anything of it, and says so when it is asked for
- * something: here for a few bytes, lest /health call it well until the next request. False: it has failed. */
+/* A device that runs behind the host can fail when nobody wants anything of it, and says so when
+ * it is asked for something: here for a few bytes, lest /health call it well until the next
+ * request. False: it has failed. */
 static bool check_device(struct osp_engine *e)
 {
     float logprob;
@@ -131,8 +134,8 @@ static uint64_t send_ns(const struct osp_engine *e)
     return plan->begin_ns + (uint64_t)(step_ns - fmax(SEND_BEFORE_END_NS, step_ns / 8));
 }
 
-/* What comes while a step runs is in the next one, which is therefore not sent long before this one ends. The step may
- * end much sooner than it was thought to. */
+/* What comes while a step runs is in the next one, which is therefore not sent long before this
+ * one ends. The step may end much sooner than it was thought to. */
 static void wait_to_send(struct osp_engine *e)
 {
     const uint64_t until_ns = send_ns(e);
@@ -227,7 +230,8 @@ out:
     return st;
 }
 
-/* Counts by the device's clock: from one step's results to the batch of the next one it had nothing to do. */
+/* Counts by the device's clock: from one step's results to the batch of the next one it had
+ * nothing to do. */
 static void count_sampled(struct osp_engine *e, const struct sampled *d)
 {
     e->device_ns += d->end_ns - d->begin_ns;
@@ -281,8 +285,8 @@ static uint64_t limit_of(const struct osp_engine *e, const struct step_plan *pla
                       1e9);
 }
 
-/* The device has had nothing to do since it gave the last results, though there was work. One that runs ahead says
- * so itself. */
+/* The device has had nothing to do since it gave the last results, though there was work. One
+ * that runs ahead says so itself. */
 static void count_idle(struct osp_engine *e, uint64_t until_ns)
 {
     if (e->results_ns != 0 && !e->runs_pipelined)
@@ -369,7 +373,8 @@ static bool send(struct osp_engine *e, const struct batch *b)
     return true;
 }
 
-/* What can be done for the next step before this one's tokens are known. False: the device has failed. */
+/* What can be done for the next step before this one's tokens are known. False: the device has
+ * failed. */
 static bool plan_ahead(struct osp_engine *e)
 {
     const struct batch *b;
@@ -387,8 +392,8 @@ static void make_masks(struct osp_engine *e)
     masks_make_all(e, clock_ns() + (share_ns > MASKS_NS_MIN ? share_ns : MASKS_NS_MIN));
 }
 
-/* The device gets the next step before anybody is told of this one, and what is short of it: masks, as far as they are
- * made at once. */
+/* The device gets the next step before anybody is told of this one, and what is short of it:
+ * masks, as far as they are made at once. */
 static void start_next(struct osp_engine *e, const struct step_plan *done, uint64_t now_ns)
 {
     if (!e->sched.plan->is_sent)
@@ -398,7 +403,8 @@ static void start_next(struct osp_engine *e, const struct step_plan *done, uint6
     make_masks(e);
 }
 
-/* With steps one after the other: all of one. Else the end of the one under way, and the next one's begin. */
+/* With steps one after the other: all of one. Else the end of the one under way, and the next
+ * one's begin. */
 static void advance(struct osp_engine *e)
 {
     const bool is_async = e->runs_async && !e->options.no_async_scheduling;

@@ -13,10 +13,10 @@ struct mask_thread;
 
 struct osp_engine;
 
-/* Where an engine runs: in this process (local_engine_ops), or in a worker process (worker_engine_ops of
- * worker/remote.h), in which case only `model`, `ops` and `options` are used here. open, start, close and release are
- * called in this order by one thread, and close is left out when start failed; the others by any thread between start
- * and close. */
+/* Where an engine runs: in this process (local_engine_ops), or in a worker process
+ * (worker_engine_ops of worker/remote.h), in which case only `model`, `ops` and `options` are
+ * used here. open, start, close and release are called in this order by one thread, and close is
+ * left out when start failed; the others by any thread between start and close. */
 struct engine_ops {
     CHECKED enum osp_status (*open)(struct osp_engine *e);
     CHECKED enum osp_status (*start)(struct osp_engine *e);
@@ -92,9 +92,9 @@ void engine_free(struct osp_engine *e);
 /* Writes e->stats, for whoever asks; the engine's thread, or before there is one. */
 void engine_publish_stats(struct osp_engine *e);
 
-/* Hands r, made with these options, to the engine's thread, which takes a reference of its own. From any
- * thread. OSP_EBUSY:
- * the queue is full. OSP_EUNAVAILABLE: the engine is closing or its device has failed. */
+/* Hands r, made with these options, to the engine's thread, which takes a reference of its own.
+ * From any thread. OSP_EBUSY: the queue is full. OSP_EUNAVAILABLE: the engine is closing or its
+ * device has failed. */
 CHECKED enum osp_status engine_submit(struct osp_engine *e, struct osp_request *r,
                                       const struct osp_request_options *opt);
 /* engine_metrics.c, for local_engine_ops. */

@@ -51,7 +51,8 @@ void engine_count_refusal(struct osp_engine *e)
 
 /* ---- its parts ---- */
 
-/* All that one sequence keeps of its window between two steps, for all of them; the rest is for full pages. */
+/* All that one sequence keeps of its window between two steps, for all of them; the rest is for
+ * full pages. */
 static void set_host_pages(struct osp_engine *e)
 {
     const struct memory_plan *plan = &e->model->plan;

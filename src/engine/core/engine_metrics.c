@@ -1,5 +1,5 @@
-/* Statistics, metrics and health of an engine in this process: as of its last step, and whether the step under way
- * is stuck. */
+/* Statistics, metrics and health of an engine in this process: as of its last step, and whether
+ * the step under way is stuck. */
 #include <stdio.h>
 #include <string.h>
 
@@ -37,8 +37,8 @@ void local_get_metrics(struct osp_engine *e, struct osp_engine_metrics *out)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* The watchdog: whether the step under way takes 5 times what its rows need. No thread looks after it:
- * whoever asks does. */
+/* The watchdog: whether the step under way takes 5 times what its rows need. No thread looks
+ * after it: whoever asks does. */
 static void look_at_step(const struct osp_engine *e, struct osp_engine_health *out)
 {
     uint64_t begin_ns, limit_ns, now_ns;

@@ -1,4 +1,5 @@
-/* What a step brings those whose requests they are: figures, tokens, ends, masks. Inside of the engine; its thread's. */
+/* What a step brings those whose requests they are: figures, tokens, ends, masks. Inside of the
+ * engine; its thread's. */
 #ifndef ENGINE_CORE_ENGINE_PUBLISH_H
 #define ENGINE_CORE_ENGINE_PUBLISH_H
 
@@ -11,8 +12,8 @@ static inline struct osp_request *request_of(const struct seq *q)
 
 bool plan_has_prefill(const struct step_plan *plan);
 
-/* Takes q out and tells its client so, for OSP_OK without a message; if it has rows under way, when they are
- * committed. */
+/* Takes q out and tells its client so, for OSP_OK without a message; if it has rows under way,
+ * when they are committed. */
 void publish_leave(struct osp_engine *e, struct seq *q, enum seq_end end, enum osp_status status,
                    const char *message);
 /* r, which the scheduler has not taken, ends with the last failure. */
@@ -25,11 +26,11 @@ void publish_step(struct osp_engine *e, const struct step_plan *plan, uint64_t n
 /* Calls `notify` if there is something new to hear. */
 void publish_notify(struct osp_engine *e);
 
-/* Makes the masks for the next draws of requests that are held to a form, or gives them to the mask thread if they
- * take long; begins none later than deadline_ns. */
+/* Makes the masks for the next draws of requests that are held to a form, or gives them to the
+ * mask thread if they take long; begins none later than deadline_ns. */
 void masks_make(struct osp_engine *e, uint64_t deadline_ns);
-/* All of them, when what is before them was told, those from deadline_ns on by the mask thread: who cannot have one
- * ends. */
+/* All of them, when what is before them was told, those from deadline_ns on by the mask thread:
+ * who cannot have one ends. */
 void masks_make_all(struct osp_engine *e, uint64_t deadline_ns);
 
 #endif

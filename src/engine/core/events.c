@@ -67,8 +67,8 @@ static struct osp_event error_event(const struct osp_request *r)
     };
 }
 
-/* A stop token of the request's own has no text in the answer, and none has in a raw one; Harmony's own end a message,
- * of which its reader must hear. */
+/* A stop token of the request's own has no text in the answer, and none has in a raw one;
+ * Harmony's own end a message, of which its reader must hear. */
 static bool is_textless_stop(const struct osp_request *r)
 {
     const struct seq *q = &r->seq;

@@ -14,7 +14,8 @@
 
 enum lane_kind { LANE_NEW, LANE_KNOWN, N_LANES };
 
-/* Hashes of what was compiled lately: fewer than grammar_cache.h keeps grammars, so that these are mostly still there. */
+/* Hashes of what was compiled lately: fewer than grammar_cache.h keeps grammars, so that these
+ * are mostly still there. */
 enum { KNOWN_MAX = CACHED_GRAMMARS_MAX / 2 };
 
 /* A request that waits; its texts are its own. */

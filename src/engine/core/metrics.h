@@ -1,5 +1,6 @@
-/* What the engine counts and measures for its operators: ends, latencies, speed. Pure but for the clock
- * values that it is given. Owned by the engine's thread, which copies it for others once a step. */
+/* What the engine counts and measures for its operators: ends, latencies, speed. Pure but for
+ * the clock values that it is given. Owned by the engine's thread, which copies it for others
+ * once a step. */
 #ifndef ENGINE_CORE_METRICS_H
 #define ENGINE_CORE_METRICS_H
 
@@ -25,7 +26,8 @@ void metrics_step(struct metrics *m, int n_rows, bool has_prefill, double second
 /* A row of q was part of a step that ended at now_ns and, if `drew`, gave it a token. */
 void metrics_part(struct metrics *m, struct request_marks *r, const struct seq *q, bool drew,
                   uint64_t now_ns);
-/* q has ended, whether it ran or not. is_answered: the client took a cancel for a stop string's end. */
+/* q has ended, whether it ran or not. is_answered: the client took a cancel for a stop string's
+ * end. */
 void metrics_end(struct metrics *m, struct request_marks *r, const struct seq *q, bool is_answered,
                  uint64_t now_ns);
 

@@ -12,7 +12,8 @@
 
 enum { STAGE_COSTS_MAX = 16 };
 
-/* What others than the device's owner want to know of a model: plain numbers, known once it is open. */
+/* What others than the device's owner want to know of a model: plain numbers, known once it is
+ * open. */
 struct model_facts {
     int n_layers, width, n_experts, n_experts_active, n_heads, n_kv_heads;
     int vocab_size, window_tokens;
@@ -60,7 +61,8 @@ struct osp_model {
     int n_costs;
 };
 
-/* As osp_model_open(), here and now, for a worker: without a tokenizer, of which its parent told this. */
+/* As osp_model_open(), here and now, for a worker: without a tokenizer, of which its parent told
+ * this. */
 CHECKED enum osp_status model_open_tokens(struct osp_model **out,
                                           const struct osp_model_options *opt,
                                           const struct model_text *text);

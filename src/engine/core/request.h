@@ -1,6 +1,7 @@
-/* A request: what a client asked for, shared by the client and the engine's thread, freed with the last of
- * their two references. The engine's thread owns `seq` from submission until it has ended the
- * request; the client's thread owns `stream` and what follows; between them lies the outbox. */
+/* A request: what a client asked for, shared by the client and the engine's thread, freed with
+ * the last of their two references. The engine's thread owns `seq` from submission until it has
+ * ended the request; the client's thread owns `stream` and what follows; between them lies the
+ * outbox. */
 #ifndef ENGINE_CORE_REQUEST_H
 #define ENGINE_CORE_REQUEST_H
 
@@ -17,7 +18,8 @@
 struct outbox {
     int n_tokens; /* prompt and answer */
     int n_cached; /* of the prompt */
-    /* The engine has it. Until then its grammars are compiled; when it ends before, it is refused. */
+    /* The engine has it. Until then its grammars are compiled; when it ends before, it is
+     * refused. */
     bool is_accepted;
     bool ended;
     enum seq_end end;
@@ -37,8 +39,8 @@ struct osp_request {
     struct outbox outbox;       /* under the lock */
     char *message;              /* set once, before the outbox ends with a failure */
     char *client, *user, *salt; /* what seq.client_key, .user_key and .salt point to */
-    /* NULL: it is held to none. Of the engine's thread, as are its mask and what follows; of the mask thread
-     * while mask_is_pending. */
+    /* NULL: it is held to none. Of the engine's thread, as are its mask and what follows; of the
+     * mask thread while mask_is_pending. */
     struct answer_grammar *form;
     enum osp_status grammar_status; /* why there can be no mask for the next token, */
     char *grammar_message;          /* in words */
@@ -49,7 +51,8 @@ struct osp_request {
     struct token_logprobs
         prompt_token_logprobs; /* (n_prompt) likewise, before the first of those; [0] is not set */
 
-    /* Called by osp_cancel() once `cancel` is set, from any thread; NULL: the engine looks at `cancel` between steps. */
+    /* Called by osp_cancel() once `cancel` is set, from any thread; NULL: the engine looks at
+     * `cancel` between steps. */
     void (*on_cancel)(void *ctx);
     void *on_cancel_ctx;
 
@@ -79,7 +82,8 @@ const char *request_message(const struct osp_request *r);
 /* The engine has r, whose grammars are compiled. From any thread. */
 void request_accept(struct osp_request *r);
 bool request_is_accepted(struct osp_request *r);
-/* Waits until it is accepted or has ended, as request_wait() does: OSP_OK, OSP_ETIMEOUT, or why it was refused. */
+/* Waits until it is accepted or has ended, as request_wait() does: OSP_OK, OSP_ETIMEOUT, or why
+ * it was refused. */
 CHECKED enum osp_status request_wait_accepted(struct osp_request *r, uint64_t deadline_ns);
 
 /* Client's thread: updates r->seen once it differs, waiting until `deadline_ns` of clock_ns() (0:

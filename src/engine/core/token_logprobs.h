@@ -1,5 +1,6 @@
-/* Log-probabilities of an answer's tokens, for requests that ask for them: written by the engine's thread, read by the
- * client's once their tokens are published. Their memory never moves. Zeroed: not asked for. */
+/* Log-probabilities of an answer's tokens, for requests that ask for them: written by the
+ * engine's thread, read by the client's once their tokens are published. Their memory never
+ * moves. Zeroed: not asked for. */
 #ifndef ENGINE_CORE_TOKEN_LOGPROBS_H
 #define ENGINE_CORE_TOKEN_LOGPROBS_H
 

@@ -1,4 +1,5 @@
-/* Where the answer is: between messages, in a header, in free text, or in what is held to a grammar. */
+/* Where the answer is: between messages, in a header, in free text, or in what is held to a
+ * grammar. */
 #include "engine/grammar/answer_grammar.h"
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
-/* Holds one request's answer to a form: before each draw it says which tokens may come, and it hears which one
- * came. Where the prompt ends as an assistant's message begins (<|start|>assistant), the answer is messages of
- * Harmony with the headers of answer_header.h: reasoning is free, the final message is held to the form if there
- * is one, calls go to functions that may be called and their arguments are held to those functions' grammars; only
- * a complete final message or a complete call ends the answer. Behind any other prompt all of the answer is held to
- * the form. Owned by the request; used by the thread that owns its sequence. */
+/* Holds one request's answer to a form: before each draw it says which tokens may come, and it
+ * hears which one came. Where the prompt ends as an assistant's message begins
+ * (<|start|>assistant), the answer is messages of Harmony with the headers of answer_header.h:
+ * reasoning is free, the final message is held to the form if there is one, calls go to
+ * functions that may be called and their arguments are held to those functions' grammars; only a
+ * complete final message or a complete call ends the answer. Behind any other prompt all of the
+ * answer is held to the form. Owned by the request; used by the thread that owns its sequence. */
 #ifndef ENGINE_GRAMMAR_ANSWER_GRAMMAR_H
 #define ENGINE_GRAMMAR_ANSWER_GRAMMAR_H
 
@@ -40,11 +41,12 @@ enum mask_effort {
     MASK_QUICK, /* not more than MASK_QUICK_STEPS; nothing where that is known not to do */
     MASK_WHOLE  /* as long as it takes: at most CONSTRAINT_STEPS_MAX and some ms more */
 };
-/* Of an engine whose others wait meanwhile: 0.2 to 0.4 ms. A usual mask within a string takes 10,000 to 30,000. */
+/* Of an engine whose others wait meanwhile: 0.2 to 0.4 ms. A usual mask within a string takes
+ * 10,000 to 30,000. */
 enum { MASK_QUICK_STEPS = 1 << 16, MASK_QUICK_READINGS = 32 };
 
-/* Fills the mask for the next draw; *made false: that takes more. OSP_ELIMIT: the form is too ambiguous for this
- * answer. */
+/* Fills the mask for the next draw; *made false: that takes more. OSP_ELIMIT: the form is too
+ * ambiguous for this answer. */
 CHECKED enum osp_status answer_grammar_fill_mask(struct answer_grammar *f, enum mask_effort effort,
                                                  bool *made);
 /* Both of it, as long as it takes. */

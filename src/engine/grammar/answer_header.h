@@ -1,4 +1,5 @@
-/* The headers that the messages of an answer may have, in the orders in which gpt-oss writes them. Behind <|start|>:
+/* The headers that the messages of an answer may have, in the orders in which gpt-oss writes
+ * them. Behind <|start|>:
  *
  *     assistant  [ to=functions.F]  <|channel|>
  *

@@ -1,5 +1,6 @@
-/* How an answer may call functions: which of them, whether it must, and what their arguments are held to. From a chat
- * and a request's options it becomes a text, which crosses to a worker as it is, and from that the rules. */
+/* How an answer may call functions: which of them, whether it must, and what their arguments are
+ * held to. From a chat and a request's options it becomes a text, which crosses to a worker as
+ * it is, and from that the rules. */
 #ifndef ENGINE_GRAMMAR_CALL_RULES_H
 #define ENGINE_GRAMMAR_CALL_RULES_H
 
@@ -23,8 +24,9 @@ struct call_rules {
     bool one_call;  /* a call ends the answer */
 };
 
-/* Gives the text, to free(), or NULL when nothing is to be held: any function may be called or none, none is
- * strict, and there is no form beside them. OSP_EINVAL: the options do not go with the chat. */
+/* Gives the text, to free(), or NULL when nothing is to be held: any function may be called or
+ * none, none is strict, and there is no form beside them. OSP_EINVAL: the options do not go with
+ * the chat. */
 CHECKED enum osp_status calls_text(char **out, const struct osp_chat *chat,
                                    const struct osp_request_options *opt);
 /* OSP_EINVAL or OSP_ELIMIT that name the function: its schema is not supported. */

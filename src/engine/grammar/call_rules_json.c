@@ -1,5 +1,5 @@
-/* The text: {"must":false,"one":false,"functions":[{"name":"f","schema":{...}},{"name":"g"}]}. A function without a
- * schema is held to any JSON object. */
+/* The text: {"must":false,"one":false,"functions":[{"name":"f","schema":{...}},{"name":"g"}]}. A
+ * function without a schema is held to any JSON object. */
 #include "engine/grammar/call_rules.h"
 
 #include <jansson.h>

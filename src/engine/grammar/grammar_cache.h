@@ -1,5 +1,5 @@
-/* What a model's answers are held to their forms with: grammars that were compiled lately, and the vocabulary as
- * token masks want it, made when it is first needed. For all threads. */
+/* What a model's answers are held to their forms with: grammars that were compiled lately, and
+ * the vocabulary as token masks want it, made when it is first needed. For all threads. */
 #ifndef ENGINE_GRAMMAR_GRAMMAR_CACHE_H
 #define ENGINE_GRAMMAR_GRAMMAR_CACHE_H
 
@@ -24,10 +24,12 @@ struct grammar_cache *grammar_cache_new(void);
 void grammar_cache_free(
     struct grammar_cache *cache); /* accepts NULL; waits for grammar_cache_warm */
 
-/* The grammar of a form that is not OSP_FORM_NONE, to grammar_unref(). OSP_EINVAL or OSP_ELIMIT: it is none. */
+/* The grammar of a form that is not OSP_FORM_NONE, to grammar_unref(). OSP_EINVAL or OSP_ELIMIT:
+ * it is none. */
 CHECKED enum osp_status grammar_cache_get(struct grammar_cache *cache, enum osp_form form,
                                           const char *text, struct grammar **out);
-/* t: borrowed for the call; NULL: the tokenizer at `path` is opened. *tools lives as long as the kit. */
+/* t: borrowed for the call; NULL: the tokenizer at `path` is opened. *tools lives as long as the
+ * kit. */
 CHECKED enum osp_status grammar_cache_prepare(struct grammar_cache *cache,
                                               const struct tokenizer *t, const char *path,
                                               const struct grammar_vocab **vocab);

@@ -1,4 +1,5 @@
-/* Grammars of forms by their text, the last ones kept; tools, made once. Compiling happens outside of the lock. */
+/* Grammars of forms by their text, the last ones kept; tools, made once. Compiling happens
+ * outside of the lock. */
 #include <jansson.h>
 #include <pthread.h>
 #include <stdlib.h>

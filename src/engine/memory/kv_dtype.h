@@ -4,8 +4,8 @@
 
 #include "backend/backend.h"
 
-/* The type that a text names: "f32" (or "float32"), "bf16" ("bfloat16"), "fp8" ("fp8_e4m3"); "auto" or
- * NULL: what suits the device. OSP_EINVAL for other texts. */
+/* The type that a text names: "f32" (or "float32"), "bf16" ("bfloat16"), "fp8" ("fp8_e4m3");
+ * "auto" or NULL: what suits the device. OSP_EINVAL for other texts. */
 CHECKED enum osp_status kv_dtype_choose(enum dtype *out, const char *text, const char *device,
                                         const char *cpu_features);
 /* "f32", "bf16", "fp8" or "int16". */

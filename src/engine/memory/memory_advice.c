@@ -1,5 +1,5 @@
-/* Plans again with one wish changed at a time. More memory or a smaller wish never turns a plan that fits into one
- * that does not, so that the largest value that fits is found by halving. */
+/* Plans again with one wish changed at a time. More memory or a smaller wish never turns a plan
+ * that fits into one that does not, so that the largest value that fits is found by halving. */
 #include "engine/memory/memory_advice.h"
 
 #include <math.h>

@@ -13,8 +13,9 @@ struct memory_query {
     const struct memory_plan *plan; /* as far as it got: what was wished for or chosen */
 };
 
-/* Appends which options to change, each to what value, of which any one is enough: "--max-model-len 2048 or less,
- * or ...". Each has been tried. Nothing where no value of any of them would do. */
+/* Appends which options to change, each to what value, of which any one is enough:
+ * "--max-model-len 2048 or less, or ...". Each has been tried. Nothing where no value of any of
+ * them would do. */
 void memory_advice_write(struct buf *out, const struct memory_query *q);
 
 #endif

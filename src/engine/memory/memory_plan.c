@@ -60,7 +60,8 @@ out:
     return st;
 }
 
-/* Of a card that many share prompts come in fewer, fuller steps: each of these costs those who generate a step of theirs. */
+/* Of a card that many share prompts come in fewer, fuller steps: each of these costs those who
+ * generate a step of theirs. */
 static int batch_default(int n_seqs_max, bool is_gpu)
 {
     const int n = n_seqs_max * BATCH_TOKENS_SEQ;
@@ -163,8 +164,8 @@ static enum osp_status fail_too_small(struct memory_plan *p, const struct gptoss
         format_bytes(activations, (double)p->activation_bytes));
 }
 
-/* Pages that a card has not would fail when they are taken; those of a host are only address space yet. A share of
- * the card is for caches that are not asked for. */
+/* Pages that a card has not would fail when they are taken; those of a host are only address
+ * space yet. A share of the card is for caches that are not asked for. */
 static enum osp_status check_requested(const struct memory_plan *p, const struct memory_request *w,
                                        int64_t available)
 {
@@ -223,7 +224,8 @@ static int seq_pages_max(int n_context)
     return N_PAGE_GROUPS * pages_of_tokens(n_context);
 }
 
-/* Of the device's own, with tables of the longest context that may be: those of a shorter one need less. */
+/* Of the device's own, with tables of the longest context that may be: those of a shorter one
+ * need less. */
 static int64_t step_bytes_of(const struct memory_plan *p, const struct gptoss_config *c,
                              const struct memory_request *w)
 {

@@ -41,20 +41,23 @@ struct memory_plan {
     int64_t swap_bytes;                   /* of the host, at most, for requests that give way */
 };
 
-/* What may be taken of a device's memory: what is free, and with a share no more than leaves the rest of
- * its total untouched, what others took counted in. host_bytes: that are available to the host. */
+/* What may be taken of a device's memory: what is free, and with a share no more than leaves the
+ * rest of its total untouched, what others took counted in. host_bytes: that are available to
+ * the host. */
 int64_t device_share_bytes(const struct device_memory *m, double share, int64_t host_bytes);
 
 /* What gives way goes to so many bytes of the host's memory, unless that is said otherwise. */
 int64_t memory_swap_bytes(int64_t kv_cache_bytes);
 
-/* A context that was not asked for is cut so that n_seqs_max requests of that length fit in a share
- * of what the weights and the activations leave. OSP_EINVAL: a limit out of range. OSP_ENOMEM: not
- * even one request of the context fits; the message has the numbers, and options that would help with values. */
+/* A context that was not asked for is cut so that n_seqs_max requests of that length fit in a
+ * share of what the weights and the activations leave. OSP_EINVAL: a limit out of range.
+ * OSP_ENOMEM: not even one request of the context fits; the message has the numbers, and options
+ * that would help with values. */
 CHECKED enum osp_status memory_plan_make(struct memory_plan *out, const struct gptoss_config *c,
                                          const struct memory_request *request, int64_t weight_bytes,
                                          int64_t available_bytes);
-/* The same without advice; *out has what was chosen, and what one request would need, where it does not fit. */
+/* The same without advice; *out has what was chosen, and what one request would need, where it
+ * does not fit. */
 CHECKED enum osp_status memory_plan_try(struct memory_plan *out, const struct gptoss_config *c,
                                         const struct memory_request *request, int64_t weight_bytes,
                                         int64_t available_bytes);

@@ -6,8 +6,8 @@
 #include "engine/memory/memory_plan.h"
 #include "model/weights.h"
 
-/* Lines with '\n': a part of the memory each, its bytes, and what decides them. parts: of the weights; NULL: not
- * known (generated ones). */
+/* Lines with '\n': a part of the memory each, its bytes, and what decides them. parts: of the
+ * weights; NULL: not known (generated ones). */
 void memory_table_write(struct buf *out, const struct memory_plan *p, const struct gptoss_config *c,
                         const struct device_memory_info *info, const struct weights_report *parts);
 

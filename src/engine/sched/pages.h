@@ -1,7 +1,7 @@
 /* Pages of the KV cache: a pool of page numbers of one group, reference counted, and the list of
- * pages that a sequence holds in a group. Numbers only: the bytes belong to the model. Owned by the
- * scheduler, so by one thread. One of a page's references may be the prefix cache's; a page that has
- * no other is idle: it can be had by taking it from the cache. */
+ * pages that a sequence holds in a group. Numbers only: the bytes belong to the model. Owned by
+ * the scheduler, so by one thread. One of a page's references may be the prefix cache's; a page
+ * that has no other is idle: it can be had by taking it from the cache. */
 #ifndef ENGINE_SCHED_PAGES_H
 #define ENGINE_SCHED_PAGES_H
 
@@ -59,8 +59,8 @@ static inline int32_t page_list_at(const struct page_list *l, int index)
 void page_list_slide(struct page_list *l, struct pages *p, int oldest);
 void page_list_clear(struct page_list *l, struct pages *p); /* drops all */
 
-/* Writes a sequence's lists into its entry of a batch: their numbers stand from pages[*n_pages] on, which
- * moves behind them. */
+/* Writes a sequence's lists into its entry of a batch: their numbers stand from pages[*n_pages]
+ * on, which moves behind them. */
 void page_lists_write(const struct page_list lists[N_PAGE_GROUPS], struct batch_seq *out,
                       int32_t *pages, int *n_pages);
 

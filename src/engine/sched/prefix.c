@@ -178,8 +178,9 @@ static void node_free(struct prefix *p, struct prefix_node *node)
     p->n_nodes--;
 }
 
-/* A leaf that nobody uses goes to its place in the list by its last use; a root without children, and a
- * leaf that must not be found, go for good. Gives the parent of what went, or NULL. */
+/* A leaf that nobody uses goes to its place in the list by its last use; a root without
+ * children, and a leaf that must not be found, go for good. Gives the parent of what went, or
+ * NULL. */
 static struct prefix_node *settle(struct prefix *p, struct prefix_node *node)
 {
     struct prefix_node *i = p->idle.first, *parent = node->parent;

@@ -1,13 +1,13 @@
-/* The prefix cache: a tree of pages by the tokens that they hold. A node is a page of the full group with
- * its tokens; the way from the root to it is what came before. Pages are shared, never written: who goes on
- * inside a page gets a copy. Found by hash, believed by tokens.
+/* The prefix cache: a tree of pages by the tokens that they hold. A node is a page of the full
+ * group with its tokens; the way from the root to it is what came before. Pages are shared,
+ * never written: who goes on inside a page gets a copy. Found by hash, believed by tokens.
  *
- * Window layers can go on at a position only where the pages of the window before it are still kept. A node
- * keeps its page of the window group while there is room; those at ends of prompts, of messages and of
- * answers, and at fixed intervals (snapshots) are the last to be given up.
+ * Window layers can go on at a position only where the pages of the window before it are still
+ * kept. A node keeps its page of the window group while there is room; those at ends of prompts,
+ * of messages and of answers, and at fixed intervals (snapshots) are the last to be given up.
  *
- * Clean positions were computed by the prompt's arithmetic, as were all before them: their bits depend on
- * the tokens alone. From the first generated position on nothing is clean.
+ * Clean positions were computed by the prompt's arithmetic, as were all before them: their bits
+ * depend on the tokens alone. From the first generated position on nothing is clean.
  *
  * Each salt has a tree of its own. Owned by the scheduler; uses its pools of pages. */
 #ifndef ENGINE_SCHED_PREFIX_H
@@ -65,8 +65,8 @@ struct prefix_query {
     bool clean_only;
 };
 
-/* Where one can go on: at position n_tokens, with the pages of `path`, and a copy of the beginning of
- * `partial`'s if that is not NULL. Valid until anything else is called. */
+/* Where one can go on: at position n_tokens, with the pages of `path`, and a copy of the
+ * beginning of `partial`'s if that is not NULL. Valid until anything else is called. */
 struct prefix_hit {
     struct prefix_node **path; /* (depth) */
     int depth, n_tokens;
@@ -77,8 +77,8 @@ struct prefix_hit {
 struct prefix_hit prefix_find(struct prefix *p, const struct prefix_query *query);
 /* The last hit as far as it goes without a copy. */
 void prefix_without_partial(const struct prefix *p, struct prefix_hit *h);
-/* The first page of the window group, counted from position 0, that going on at n_tokens needs; up to
- * the one with position n_tokens - 1. */
+/* The first page of the window group, counted from position 0, that going on at n_tokens needs;
+ * up to the one with position n_tokens - 1. */
 int prefix_first_window(const struct prefix *p, int n_tokens);
 
 /* The root of a salt; made if there is none. NULL: no memory. */
@@ -100,12 +100,12 @@ struct prefix_node *prefix_find_equal(struct prefix *p, struct prefix_node *pare
                                       const struct prefix_entry *e);
 /* A child that begins with these tokens, at least as clean, and has its window: e adds nothing. */
 bool prefix_covers(const struct prefix_node *parent, const struct prefix_entry *e);
-/* Adds a child of a node that the caller uses; its pages get a reference. The node, not yet used; NULL: no
- * memory, nothing has changed. */
+/* Adds a child of a node that the caller uses; its pages get a reference. The node, not yet
+ * used; NULL: no memory, nothing has changed. */
 struct prefix_node *prefix_add(struct prefix *p, struct prefix_node *parent,
                                const struct prefix_entry *e);
-/* Gives a node the window page that it lacks, if e's is as clean as the node says, and makes it a snapshot
- * if e is one. */
+/* Gives a node the window page that it lacks, if e's is as clean as the node says, and makes it
+ * a snapshot if e is one. */
 void prefix_add_window(struct prefix *p, struct prefix_node *node, const struct prefix_entry *e);
 /* The node and all before it are not to be found any more: something there is not finite. */
 void prefix_invalidate(struct prefix_node *node);

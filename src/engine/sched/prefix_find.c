@@ -1,4 +1,5 @@
-/* Looking up: the longest chain of pages with the wanted tokens at whose end the window is kept, too. */
+/* Looking up: the longest chain of pages with the wanted tokens at whose end the window is kept,
+ * too. */
 #include <assert.h>
 #include <limits.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-/* The lists that go with a sequence's draws, beside the numbers of its batch_sample: the ids that prompt and answer
- * have (for penalties), biases, and a mask. They are the sequence's own and grow with its tokens; every step
- * gets a copy, so that a device keeps nothing from step to step. Zeroed: none. */
+/* The lists that go with a sequence's draws, beside the numbers of its batch_sample: the ids
+ * that prompt and answer have (for penalties), biases, and a mask. They are the sequence's own
+ * and grow with its tokens; every step gets a copy, so that a device keeps nothing from step to
+ * step. Zeroed: none. */
 #ifndef ENGINE_SCHED_SAMPLING_STATE_H
 #define ENGINE_SCHED_SAMPLING_STATE_H
 
@@ -48,8 +49,8 @@ CHECKED enum osp_status sampling_state_need_mask(struct sampling_state *d, int n
 /* A token was drawn. */
 void sampling_state_add_token(struct sampling_state *d, int32_t token);
 
-/* Adds what the draw of the token behind n_generated others needs to counts, at most: before tokens_min a form may yet
- * want less. */
+/* Adds what the draw of the token behind n_generated others needs to counts, at most: before
+ * tokens_min a form may yet want less. */
 void sampling_state_count(const struct sampling_state *d, int n_generated,
                           struct batch_counts *counts);
 /* Puts it into the batch, behind what `filled` counts, which it adds to. */

@@ -512,8 +512,8 @@ static struct step_plan *end_step(struct sched *s)
     return plan;
 }
 
-/* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot be drawn, since its
- * logit is -infinity, does not.) */
+/* Of the rows that were told of, one without usable logits ends q. (One whose own token cannot
+ * be drawn, since its logit is -infinity, does not.) */
 static void commit_prompt_logprobs(struct sched *s, struct seq *q, const int32_t *tokens, int n)
 {
     for (int i = 0; i < n && q->state != SEQ_ENDED; i++)

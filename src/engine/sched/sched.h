@@ -1,16 +1,17 @@
-/* The scheduler: which rows of which sequences make the next step, and what a finished step changes.
- * A pure function of its state and of the clock values that it is given: no device, no socket, no
- * lock, no clock. Owned by one thread; tests/sim_engine.c runs it for millions of seeded steps.
+/* The scheduler: which rows of which sequences make the next step, and what a finished step
+ * changes. A pure function of its state and of the clock values that it is given: no device, no
+ * socket, no lock, no clock. Owned by one thread; tests/sim_engine.c runs it for millions of
+ * seeded steps.
  *
- * Policy (docs/engine.md): every running sequence that generates gets its row in every step; what is
- * left of the step's budget goes to prompts in chunks, few enough rows that those who generate need
- * not wait long. The client that was served least is next, and of its requests the one of the
- * lowest priority number, then of the user that was served least, then the oldest; nobody is passed
- * more often than a known number of times. A sequence is admitted when the pages of its prompt are
- * free or only cached; it takes more as it grows. When there are none, those of the client that runs
- * most give way, of these the one of the highest priority number, then the youngest: their pages go
- * to the host's memory (moves of the plan), or are computed again in the arithmetic that made them.
- * The first in that order always goes on. */
+ * Policy (docs/engine.md): every running sequence that generates gets its row in every step;
+ * what is left of the step's budget goes to prompts in chunks, few enough rows that those who
+ * generate need not wait long. The client that was served least is next, and of its requests the
+ * one of the lowest priority number, then of the user that was served least, then the oldest;
+ * nobody is passed more often than a known number of times. A sequence is admitted when the
+ * pages of its prompt are free or only cached; it takes more as it grows. When there are none,
+ * those of the client that runs most give way, of these the one of the highest priority number,
+ * then the youngest: their pages go to the host's memory (moves of the plan), or are computed
+ * again in the arithmetic that made them. The first in that order always goes on. */
 #ifndef ENGINE_SCHED_SCHED_H
 #define ENGINE_SCHED_SCHED_H
 
@@ -135,8 +136,8 @@ CHECKED enum osp_status seq_init(struct seq *q, const struct sched_limits *l, co
                                  int n_prompt, int n_tokens_max);
 void seq_release(struct seq *q); /* accepts a zeroed one; it must hold no page */
 
-/* One sequence's rows in a step: positions [first, first + n_rows). The last of them may have a token that the
- * step under way draws. */
+/* One sequence's rows in a step: positions [first, first + n_rows). The last of them may have a
+ * token that the step under way draws. */
 struct step_chunk {
     struct seq
         *seq; /* NULL: it has left since the step was sent, and nobody wants what these rows give */
@@ -151,8 +152,8 @@ static inline int chunk_first_logprob(const struct step_chunk *p)
     return p->first + p->n_rows - p->is_sampled - p->n_prompt_logprobs;
 }
 
-/* To be done in order before the step, whatever its parts. `to` and `from` are pages, but for the one that
- * is a place in the host's memory. */
+/* To be done in order before the step, whatever its parts. `to` and `from` are pages, but for
+ * the one that is a place in the host's memory. */
 enum move_kind { MOVE_COPY, MOVE_SWAP_OUT, MOVE_SWAP_IN };
 struct page_move {
     enum move_kind kind;
@@ -214,41 +215,44 @@ int64_t sched_bypass_bound(const struct sched_limits *l, const struct bypass *p)
 
 /* Puts q into the queue. OSP_ENOMEM: there is none to remember its client by; q has ended. */
 CHECKED enum osp_status sched_add(struct sched *s, struct seq *q);
-/* Takes q out, waiting or running, and ends it. False: it has rows in the step under way, gets no more, and is
- * taken out when that is committed, as its end or as this one. */
+/* Takes q out, waiting or running, and ends it. False: it has rows in the step under way, gets
+ * no more, and is taken out when that is committed, as its end or as this one. */
 bool sched_remove(struct sched *s, struct seq *q, enum seq_end end);
 /* A sequence that is past its deadline, and not about to leave; or NULL. */
 struct seq *sched_expired(const struct sched *s, uint64_t now_ns);
 /* Any sequence that is in it, or NULL. */
 struct seq *sched_any(const struct sched *s);
-/* Admits, and plans the next step: valid until the next call. No parts: there is nothing to do. While a step is
- * under way it plans ahead, as if all went on that it draws for: no parts then mean that its tokens have to be
- * known first. Called again when they are, it gives the same plan if all did go on, else another one, whose moves
- * begin with those of the first one. */
+/* Admits, and plans the next step: valid until the next call. No parts: there is nothing to do.
+ * While a step is under way it plans ahead, as if all went on that it draws for: no parts then
+ * mean that its tokens have to be known first. Called again when they are, it gives the same
+ * plan if all did go on, else another one, whose moves begin with those of the first one. */
 const struct step_plan *sched_plan(struct sched *s, uint64_t now_ns);
-/* The plan's moves are done. They are to be even if it has no parts: the prefix cache may have kept their pages of one
- * that has left. */
+/* The plan's moves are done. They are to be even if it has no parts: the prefix cache may have
+ * kept their pages of one that has left. */
 void sched_moves_done(struct sched *s);
-/* Whether the step that was planned ahead, and whose batch is laid out, can be given to the device while the one
- * before is under way: it moves no page, and nothing but tokens depends on what that one draws. */
+/* Whether the step that was planned ahead, and whose batch is laid out, can be given to the
+ * device while the one before is under way: it moves no page, and nothing but tokens depends on
+ * what that one draws. */
 bool sched_can_send(const struct sched *s);
-/* It was. Until it begins, when the step under way is committed, sched_plan() gives the same plan; who leaves
- * meanwhile has no part in it any more. */
+/* It was. Until it begins, when the step under way is committed, sched_plan() gives the same
+ * plan; who leaves meanwhile has no part in it any more. */
 void sched_mark_sent(struct sched *s);
-/* The planned step, in which all tokens are known or which was sent, is on its way: what comes later finds its rows
- * stored. */
+/* The planned step, in which all tokens are known or which was sent, is on its way: what comes
+ * later finds its rows stored. */
 void sched_begin(struct sched *s, uint64_t now_ns);
-/* The step under way has run; tokens: (n_prompt_logprobs + n_sampled) of the batch's samples. A token < 0 is a failed draw.
- * Sequences that end leave the scheduler, but the plan's parts still name them, until sched_plan() is called. */
+/* The step under way has run; tokens: (n_prompt_logprobs + n_sampled) of the batch's samples. A
+ * token < 0 is a failed draw. Sequences that end leave the scheduler, but the plan's parts still
+ * name them, until sched_plan() is called. */
 void sched_commit(struct sched *s, const int32_t *tokens, uint64_t now_ns);
 /* The step under way has failed, or nobody wants its tokens. */
 void sched_abandon(struct sched *s);
-/* The mask of q, which is held, is that for its next draw. Without it q has no rows, and others do not wait. */
+/* The mask of q, which is held, is that for its next draw. Without it q has no rows, and others
+ * do not wait. */
 void sched_mask_ready(struct sched *s, struct seq *q);
 
-/* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there. While a step is
- * under way tokens that it draws are batch_token_sampled(), until it is called again when they are known; NULL if more
- * than tokens depends on them. */
+/* Bytes that the batch of any plan fits in, and the batch of the current plan, laid out there.
+ * While a step is under way tokens that it draws are batch_token_sampled(), until it is called
+ * again when they are known; NULL if more than tokens depends on them. */
 int64_t sched_batch_bytes_max(const struct sched_limits *l);
 const struct batch *sched_batch(struct sched *s, void *memory);
 

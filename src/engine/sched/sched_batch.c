@@ -17,8 +17,8 @@ int64_t sched_batch_bytes_max(const struct sched_limits *l)
     });
 }
 
-/* Added to the logit of a token that is known: greedily, it is drawn, and its log-probability told, which is of the row
- * as it came. Far above any logit, and far from overflow. */
+/* Added to the logit of a token that is known: greedily, it is drawn, and its log-probability
+ * told, which is of the row as it came. Far above any logit, and far from overflow. */
 static const float KNOWN_BIAS = 1e30F;
 
 /* Writable views of a block that is being filled, and how far it is filled. */

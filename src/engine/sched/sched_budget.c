@@ -1,5 +1,5 @@
-/* How many rows of the next step each sequence has: one of who generates, and of prompts what the rest of the step has
- * room and time for. */
+/* How many rows of the next step each sequence has: one of who generates, and of prompts what
+ * the rest of the step has room and time for. */
 #include "engine/sched/sched_budget.h"
 
 static int min_int(int a, int b)
@@ -7,8 +7,9 @@ static int min_int(int a, int b)
     return a < b ? a : b;
 }
 
-/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists are longer than a
- * step's room only where there are very many of them: then those who were admitted last wait for a later step. */
+/* Whether the lists of q's draw fit beside those that `counts` has; then they are counted. Lists
+ * are longer than a step's room only where there are very many of them: then those who were
+ * admitted last wait for a later step. */
 static bool lists_fit(const struct sched *s, const struct seq *q, struct batch_counts *counts)
 {
     const struct batch_counts *max = &s->limits.lists;
@@ -28,13 +29,14 @@ static int prefill_rows_left(const struct seq *q)
     return q->end_pending != SEQ_END_NONE ? 0 : q->n_prompt - q->n_stored - q->n_rows;
 }
 
-/* Rows of prompts that a step gives: n_rows in all; and n_spare rows of logits, beyond the one that every sequence
- * has for its draw, for prompts that are scored. */
+/* Rows of prompts that a step gives: n_rows in all; and n_spare rows of logits, beyond the one
+ * that every sequence has for its draw, for prompts that are scored. */
 struct row_budget {
     int n_rows, n_spare;
 };
 
-/* Rows that q can have on top of those that it has. A prompt that is scored needs a row of logits for each. */
+/* Rows that q can have on top of those that it has. A prompt that is scored needs a row of
+ * logits for each. */
 static int prefill_rows_allowed(const struct row_budget *g, const struct seq *q)
 {
     const int n = min_int(prefill_rows_left(q), g->n_rows);

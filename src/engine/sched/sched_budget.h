@@ -15,7 +15,8 @@ static inline int seq_n_known(const struct seq *q)
     return q->n_tokens + q->is_token_pending;
 }
 
-/* Rows of a prompt that is scored which can be computed without telling of them: they were told of before. */
+/* Rows of a prompt that is scored which can be computed without telling of them: they were told
+ * of before. */
 static inline int seq_n_logprobs_done(const struct seq *q)
 {
     return q->has_prompt_logprobs && q->n_logprobs_done > q->n_stored
@@ -23,7 +24,8 @@ static inline int seq_n_logprobs_done(const struct seq *q)
                : 0;
 }
 
-/* Of its rows in the step that is planned, those whose logits are told of: the last row of a prompt is not, which draws. */
+/* Of its rows in the step that is planned, those whose logits are told of: the last row of a
+ * prompt is not, which draws. */
 static inline int seq_n_logprobs(const struct seq *q)
 {
     int end = q->n_stored + q->n_rows, n;

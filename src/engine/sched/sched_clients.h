@@ -67,9 +67,9 @@ struct clients {
 };
 
 void clients_release(struct clients *c); /* accepts a zeroed one; no client may be live */
-/* The user of that client (NULL counts as ""), for a request that will wait; one clients_remove_request()
- * each. It takes up its place: one of which nothing waits begins with the least counter of those
- * that wait beside it. OSP_ENOMEM: there is none for one that is new. */
+/* The user of that client (NULL counts as ""), for a request that will wait; one
+ * clients_remove_request() each. It takes up its place: one of which nothing waits begins with
+ * the least counter of those that wait beside it. OSP_ENOMEM: there is none for one that is new. */
 CHECKED enum osp_status clients_add_request(struct client **user, struct clients *c,
                                             const char *client, const char *user_key);
 void clients_remove_request(struct clients *c, struct client *user);

@@ -12,9 +12,9 @@ static int min_int(int a, int b)
 
 /* ---- taking ---- */
 
-/* The last token is always computed: its logits are wanted; and so is a prompt whose logits are all wanted, as far as
- * they were not told yet. One that computed generated rows itself may
- * not have them from elsewhere if its tokens must be the same again. */
+/* The last token is always computed: its logits are wanted; and so is a prompt whose logits are
+ * all wanted, as far as they were not told yet. One that computed generated rows itself may not
+ * have them from elsewhere if its tokens must be the same again. */
 static struct prefix_query memory_request_of(const struct seq *q)
 {
     const bool is_clean = q->is_exact || q->has_prompt_logprobs;
@@ -58,8 +58,8 @@ static void let_go(struct sched *s, struct seq *q)
     q->n_stored = 0;
 }
 
-/* The page that the hit ends in is written next: q gets one of its own with the same bytes. False: there
- * is no page for that. */
+/* The page that the hit ends in is written next: q gets one of its own with the same bytes.
+ * False: there is no page for that. */
 static bool copy_partial(struct sched *s, struct seq *q, const struct prefix_hit *h)
 {
     int32_t from[N_PAGE_GROUPS];
@@ -154,8 +154,8 @@ static struct prefix_entry entry_of(const struct sched *s, const struct seq *q, 
                                                         q->n_prompt, message_ends)};
 }
 
-/* Somebody else's page has the same tokens: it takes the place of q's own where the bits are the same, or
- * where q does not mind. */
+/* Somebody else's page has the same tokens: it takes the place of q's own where the bits are the
+ * same, or where q does not mind. */
 static bool use_equal(struct sched *s, struct seq *q, struct prefix_node *twin,
                       const struct prefix_entry *e)
 {

@@ -53,8 +53,8 @@ static double prefill_row_ns(const struct step_cost *c, int class)
     return known < 0 ? 0 : c->prefill_row_ns[known];
 }
 
-/* More rows cost no more each: what one class was found to cost pulls the others to its side, so that
- * a class that is not tried any more follows. */
+/* More rows cost no more each: what one class was found to cost pulls the others to its side, so
+ * that a class that is not tried any more follows. */
 static void prefill_row_update(struct step_cost *c, int class, double sample)
 {
     double *means = c->prefill_row_ns;
@@ -65,8 +65,8 @@ static void prefill_row_update(struct step_cost *c, int class, double sample)
             mean_add(&means[i], means[class]);
 }
 
-/* Rows that took no longer than the generated ones alone came for nothing: what was thought of them before,
- * such as a whole step's fixed cost, fades. */
+/* Rows that took no longer than the generated ones alone came for nothing: what was thought of
+ * them before, such as a whole step's fixed cost, fades. */
 void step_cost_update(struct step_cost *c, int n_decode_rows, int n_prompt, double ns)
 {
     double others_ns = decode_ns(c, n_decode_rows);

@@ -1,6 +1,7 @@
-/* What steps cost in time, learned from those that ran: by the number of generated rows and of rows of
- * prompts, in classes of powers of two. Says how many rows of a prompt a step can take beside rows that
- * somebody waits for. Knows no clock; the watchdog's patience is learned apart from it (step_watchdog.h). */
+/* What steps cost in time, learned from those that ran: by the number of generated rows and of
+ * rows of prompts, in classes of powers of two. Says how many rows of a prompt a step can take
+ * beside rows that somebody waits for. Knows no clock; the watchdog's patience is learned apart
+ * from it (step_watchdog.h). */
 #ifndef ENGINE_SCHED_STEP_COST_H
 #define ENGINE_SCHED_STEP_COST_H
 
@@ -18,8 +19,8 @@ struct step_cost {
 void step_cost_update(struct step_cost *c, int n_decode_rows, int n_prompt, double ns);
 /* 0: nothing like it ran yet. */
 double step_cost_predict(const struct step_cost *c, int n_decode_rows, int n_prompt);
-/* Rows of prompts, at most n_max, that let a step with n_decode_rows others take limit_ns; n_max while
- * nothing is known. May be 0. */
+/* Rows of prompts, at most n_max, that let a step with n_decode_rows others take limit_ns; n_max
+ * while nothing is known. May be 0. */
 int step_cost_prefill_rows(const struct step_cost *c, int n_decode_rows, int n_max,
                            double limit_ns);
 

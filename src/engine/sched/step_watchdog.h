@@ -1,9 +1,10 @@
-/* How long a step should take, learned from those that ran: what the watchdog holds a step against. Pure:
- * no clock, no lock.
+/* How long a step should take, learned from those that ran: what the watchdog holds a step
+ * against. Pure: no clock, no lock.
  *
- * A step is filed by its rows (in powers of two) and by whether some are of prompts. Between the filed
- * counts the estimate grows at most in proportion to the rows, as a step does on every device, so that a
- * long prompt is not mistaken for a stuck step when only short ones have been seen. */
+ * A step is filed by its rows (in powers of two) and by whether some are of prompts. Between the
+ * filed counts the estimate grows at most in proportion to the rows, as a step does on every
+ * device, so that a long prompt is not mistaken for a stuck step when only short ones have been
+ * seen. */
 #ifndef ENGINE_SCHED_STEP_WATCHDOG_H
 #define ENGINE_SCHED_STEP_WATCHDOG_H
 
@@ -19,8 +20,9 @@ struct step_watchdog {
 /* Seconds; 0 = nothing like it has been seen. */
 double step_watchdog_predict(const struct step_watchdog *t, int n_rows, bool has_prefill);
 
-/* A step of that kind that takes longer is stuck: 5 times what is predicted, at least 2 seconds. Before
- * anything was measured, when weights may still come from the disk: a minute and a second a row. */
+/* A step of that kind that takes longer is stuck: 5 times what is predicted, at least 2 seconds.
+ * Before anything was measured, when weights may still come from the disk: a minute and a second
+ * a row. */
 double step_watchdog_limit(const struct step_watchdog *t, int n_rows, bool has_prefill);
 
 /* One that took so long counts for its limit at most: one stuck step must not teach patience. */

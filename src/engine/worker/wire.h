@@ -1,7 +1,8 @@
-/* Frames between an engine's process and its worker's (worker.h): a kind, a length, that many bytes,
- * over a stream socket which both have from their birth. Both ends are the same program, so structs of
- * plain numbers cross as they lie in memory; the first frame tells version and sizes, in case they are
- * not. Every length is checked by the reader: a frame that is wrong ends the connection. */
+/* Frames between an engine's process and its worker's (worker.h): a kind, a length, that many
+ * bytes, over a stream socket which both have from their birth. Both ends are the same program,
+ * so structs of plain numbers cross as they lie in memory; the first frame tells version and
+ * sizes, in case they are not. Every length is checked by the reader: a frame that is wrong ends
+ * the connection. */
 #ifndef ENGINE_WORKER_WIRE_H
 #define ENGINE_WORKER_WIRE_H
 
@@ -140,8 +141,8 @@ struct wire {
 void wire_init(struct wire *w, int fd); /* owns fd from now on */
 void wire_release(struct wire *w);      /* accepts one that was released */
 
-/* A frame is begun, filled and ended. OSP_ENOMEM, from wire_end() only: there is no room for it, and
- * nothing of it is sent. */
+/* A frame is begun, filled and ended. OSP_ENOMEM, from wire_end() only: there is no room for it,
+ * and nothing of it is sent. */
 void wire_begin(struct wire *w, enum frame_kind kind);
 void wire_put(struct wire *w, const void *data, size_t n_bytes);
 CHECKED enum osp_status wire_end(struct wire *w);

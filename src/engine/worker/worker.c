@@ -1,5 +1,5 @@
-/* The worker's own process: one loop that reads its parent's frames and tells what the engine's thread
- * has done. It ends when the socket does, or when the device has failed. */
+/* The worker's own process: one loop that reads its parent's frames and tells what the engine's
+ * thread has done. It ends when the socket does, or when the device has failed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,8 +14,8 @@
 #include "base/process.h"
 #include "engine/worker/worker_internal.h"
 
-/* Frames are obeyed for so long before what they brought is sent; and while they go on without an end, a sign of life
- * is sent so often, wherever the question for it lies among them. */
+/* Frames are obeyed for so long before what they brought is sent; and while they go on without
+ * an end, a sign of life is sent so often, wherever the question for it lies among them. */
 static const uint64_t OBEY_NS_MAX = 2000000, PULSE_EVERY_NS = 100000000;
 
 /* A full pipe wakes it as well. */

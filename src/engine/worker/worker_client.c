@@ -246,8 +246,8 @@ void worker_client_engine_close(struct worker_client *r)
     worker_client_wake(r);
 }
 
-/* The request's lists follow the options. What the parent has settled is not left to the worker: how
- * long the answer may be, and the seed. */
+/* The request's lists follow the options. What the parent has settled is not left to the worker:
+ * how long the answer may be, and the seed. */
 static enum osp_status write_submit(struct worker_client *r, const struct osp_request *request,
                                     const struct osp_request_options *opt, uint64_t id)
 {

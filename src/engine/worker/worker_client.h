@@ -1,10 +1,11 @@
-/* A model and its engine in a process of their own, as the parent has them: started, watched, started
- * again. Tokens, options and figures cross (wire.h); text stays here.
+/* A model and its engine in a process of their own, as the parent has them: started, watched,
+ * started again. Tokens, options and figures cross (wire.h); text stays here.
  *
- * A thread of its own, the keeper, starts the worker, reads what it says, and puts an end to it when
- * it is silent for too long. When the worker ends, every request that it had is told so at once, and
- * it is started again: at first immediately, then after ever longer waits while it gets nothing done, and
- * no more once it has ended too often. The functions here may be called from any thread. */
+ * A thread of its own, the keeper, starts the worker, reads what it says, and puts an end to it
+ * when it is silent for too long. When the worker ends, every request that it had is told so at
+ * once, and it is started again: at first immediately, then after ever longer waits while it
+ * gets nothing done, and no more once it has ended too often. The functions here may be called
+ * from any thread. */
 #ifndef ENGINE_WORKER_WORKER_CLIENT_H
 #define ENGINE_WORKER_WORKER_CLIENT_H
 
@@ -16,8 +17,8 @@ struct worker_client;
 /* Whether these options ask for a worker ("on", or "auto" and a device that runs in one). */
 CHECKED enum osp_status worker_is_wanted(bool *out, const struct osp_model_options *opt);
 
-/* Starts the worker and waits until it has opened the model. Fails as osp_model_open() does, or when the
- * worker ends meanwhile: the first time is not tried again. */
+/* Starts the worker and waits until it has opened the model. Fails as osp_model_open() does, or
+ * when the worker ends meanwhile: the first time is not tried again. */
 CHECKED enum osp_status worker_client_open(struct worker_client **out,
                                            const struct osp_model_options *opt,
                                            const struct model_text *text, struct wire_model *made);

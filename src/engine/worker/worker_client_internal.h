@@ -1,5 +1,6 @@
-/* What the files of worker_client.h share: worker_client.c (for other threads), worker_supervisor.c (the worker's life) and
- * worker_protocol.c (what it says, and the requests that it has). */
+/* What the files of worker_client.h share: worker_client.c (for other threads),
+ * worker_supervisor.c (the worker's life) and worker_protocol.c (what it says, and the requests
+ * that it has). */
 #ifndef ENGINE_WORKER_WORKER_CLIENT_INTERNAL_H
 #define ENGINE_WORKER_WORKER_CLIENT_INTERNAL_H
 
@@ -80,7 +81,8 @@ static inline bool worker_client_is_running(const struct worker_client *r)
 
 void *worker_supervise(void *arg);
 void worker_client_wake(struct worker_client *r); /* from any thread */
-/* Under the lock: the health of a worker that has an engine; its reason may be that of its end to come. */
+/* Under the lock: the health of a worker that has an engine; its reason may be that of its end
+ * to come. */
 void worker_client_live_health(const struct worker_client *r, struct osp_engine_health *out);
 
 /* Under the lock: over all lives of the worker. */

@@ -1,5 +1,6 @@
-/* What the files of worker.h share: worker.c (its life, and what the parent says), worker_load.c (the model),
- * worker_requests.c and worker_publish.c (what the parent hears). All but the loader's thread is the main thread's. */
+/* What the files of worker.h share: worker.c (its life, and what the parent says), worker_load.c
+ * (the model), worker_requests.c and worker_publish.c (what the parent hears). All but the
+ * loader's thread is the main thread's. */
 #ifndef ENGINE_WORKER_WORKER_INTERNAL_H
 #define ENGINE_WORKER_WORKER_INTERNAL_H
 
@@ -63,7 +64,8 @@ CHECKED enum osp_status worker_send_event(struct worker *w, const struct wire_ev
                                           const struct osp_request *r, const char *message);
 /* All figures, and the engine's health. */
 CHECKED enum osp_status worker_send_metrics(struct worker *w);
-/* What the engine's thread has done. Does not return when the device has failed, and everybody has been told. */
+/* What the engine's thread has done. Does not return when the device has failed, and everybody
+ * has been told. */
 CHECKED enum osp_status worker_publish_engine(struct worker *w);
 
 #endif

@@ -1,4 +1,5 @@
-/* What the worker's parent hears of its engine and requests: figures first, then tokens and ends. */
+/* What the worker's parent hears of its engine and requests: figures first, then tokens and
+ * ends. */
 #include <string.h>
 #include <unistd.h>
 
@@ -175,8 +176,8 @@ static bool has_ended_one(const struct worker *w)
     return stats.n_requests_done != n_done;
 }
 
-/* Figures come before events, here too, and are younger: no end is told that they do not count. The longer
- * ones when there is an end among those. */
+/* Figures come before events, here too, and are younger: no end is told that they do not count.
+ * The longer ones when there is an end among those. */
 enum osp_status worker_publish_engine(struct worker *w)
 {
     enum osp_status st;

@@ -1,4 +1,5 @@
-/* The keeper: the thread that starts the worker, reads what it says, watches it, and starts it again. */
+/* The keeper: the thread that starts the worker, reads what it says, watches it, and starts it
+ * again. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -281,7 +282,8 @@ static enum osp_status ping(struct worker_client *r, uint64_t now_ns)
     return wire_end(&r->wire);
 }
 
-/* A process that did not run itself, on a machine that was stopped, say, has no right to complain. */
+/* A process that did not run itself, on a machine that was stopped, say, has no right to
+ * complain. */
 static void forgive(struct worker_client *r, uint64_t now_ns)
 {
     if (r->loop_ns != 0 && now_ns - r->loop_ns > MS(LOOP_MS + SUSPENDED_MS))

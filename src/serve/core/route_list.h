@@ -1,5 +1,5 @@
-/* The list of what is answered, written once: routing, 405's Allow, the index page, --help and /openapi.json come from
- * it. */
+/* The list of what is answered, written once: routing, 405's Allow, the index page, --help and
+ * /openapi.json come from it. */
 #ifndef SERVE_CORE_ROUTE_LIST_H
 #define SERVE_CORE_ROUTE_LIST_H
 

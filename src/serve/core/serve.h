@@ -53,10 +53,11 @@ struct serve_options {
     int stored_age_s_max;                        /* since one was used last */
     const char *effort, *date, *template_kwargs; /* --reasoning-effort, ...; NULL: medium, today */
     struct osp_request_options defaults;         /* what a request that does not say gets */
-    /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Meanwhile /health
-     * says "loading", and all else is refused with 503. */
+    /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Meanwhile
+     * /health says "loading", and all else is refused with 503. */
     enum osp_status (*load)(void *ctx, struct serve_model *out);
-    /* Clients can connect (may be NULL); then: requests are answered. On the thread of serve_run(). */
+    /* Clients can connect (may be NULL); then: requests are answered. On the thread of
+     * serve_run(). */
     void (*on_listening)(void *ctx, const char *url);
     void (*on_ready)(void *ctx, const char *url);
     void *ctx; /* of the three */
@@ -68,10 +69,10 @@ struct server;
 CHECKED enum osp_status serve_open(struct server **out, const struct serve_options *opt);
 void serve_close(struct server *s); /* accepts NULL */
 
-/* Loads, then answers until SIGINT or SIGTERM has been obeyed; fails as load() does. *forced_out: a
- * second signal cut the clients off while the engine may still be in a step, or one came while load()
- * was under way, or work had not ended a second after shutdown_timeout_ms: the process can exit without
- * serve_close(), which would wait for that work. */
+/* Loads, then answers until SIGINT or SIGTERM has been obeyed; fails as load() does.
+ * *forced_out: a second signal cut the clients off while the engine may still be in a step, or
+ * one came while load() was under way, or work had not ended a second after shutdown_timeout_ms:
+ * the process can exit without serve_close(), which would wait for that work. */
 CHECKED enum osp_status serve_run(struct server *s, bool *forced_out);
 
 #endif

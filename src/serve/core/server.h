@@ -1,5 +1,5 @@
-/* The server's own noun: the model it answers with, its engine, its HTTP side, its running jobs. One
- * thread, the HTTP loop's, owns all of it. */
+/* The server's own noun: the model it answers with, its engine, its HTTP side, its running jobs.
+ * One thread, the HTTP loop's, owns all of it. */
 #ifndef SERVE_CORE_SERVER_H
 #define SERVE_CORE_SERVER_H
 
@@ -81,7 +81,8 @@ void admission_count(struct server *s, int key_index, int n);
 /* Completes a 429 of the engine's own, and counts it. */
 void admission_refused(struct server *s, struct api_error *e);
 
-/* unavailable.c: true when nothing can be generated now: *out is the 503, and when it is worth asking again. */
+/* unavailable.c: true when nothing can be generated now: *out is the 503, and when it is worth
+ * asking again. */
 bool is_unavailable(const struct server *s, struct api_error *out);
 void unavailable_closing(const struct server *s, struct api_error *out);
 

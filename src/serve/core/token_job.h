@@ -1,12 +1,15 @@
-/* Requests that count or convert tokens and generate nothing: /tokenize, /detokenize. Their texts may be long, so they
- * are read and answered by one thread of low priority, one after the other, while chats go on. An endpoint is a struct
- * token_kind, and its route calls token_job_start().
+/* Requests that count or convert tokens and generate nothing: /tokenize, /detokenize. Their
+ * texts may be long, so they are read and answered by one thread of low priority, one after the
+ * other, while chats go on. An endpoint is a struct token_kind, and its route calls
+ * token_job_start().
  *
- * Limits: TOKEN_JOBS_MAX requests, of TOKEN_BODIES_BYTES_MAX in all, wait or run, and more get 429. One runs at a time,
- * so that one answer of TOKEN_ANSWER_BYTES_MAX is being made; then it counts to --max-answer-total.
+ * Limits: TOKEN_JOBS_MAX requests, of TOKEN_BODIES_BYTES_MAX in all, wait or run, and more get
+ * 429. One runs at a time, so that one answer of TOKEN_ANSWER_BYTES_MAX is being made; then it
+ * counts to --max-answer-total.
  *
- * API keys get equal shares of the thread, counted in bytes of bodies. A client that leaves takes its request with it:
- * at once while it waits, within milliseconds while it runs. All functions are called on the loop. */
+ * API keys get equal shares of the thread, counted in bytes of bodies. A client that leaves
+ * takes its request with it: at once while it waits, within milliseconds while it runs. All
+ * functions are called on the loop. */
 #ifndef SERVE_CORE_TOKEN_JOB_H
 #define SERVE_CORE_TOKEN_JOB_H
 
@@ -29,8 +32,8 @@ struct token_job;
 
 struct token_kind {
     const struct field_set *fields; /* that the body may have */
-    /* On the thread: writes the answer. Its loops over input end with OSP_ECANCELED once cancel_is_set(). Fails with a
-     * message that begins with the field. */
+    /* On the thread: writes the answer. Its loops over input end with OSP_ECANCELED once
+     * cancel_is_set(). Fails with a message that begins with the field. */
     enum osp_status (*answer)(const struct token_job *job, const json_t *body, struct buf *out);
     /* Likewise, may be NULL: the fields of this body, where they depend on it. */
     const struct field_set *(*fields_of)(const json_t *body);

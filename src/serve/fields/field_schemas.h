@@ -1,5 +1,5 @@
-/* What the larger fields of a request look like, for the table of json_fields.c: JSON schemas with ' for ", as
- * struct field has them. */
+/* What the larger fields of a request look like, for the table of json_fields.c: JSON schemas
+ * with ' for ", as struct field has them. */
 #ifndef SERVE_FIELDS_FIELD_SCHEMAS_H
 #define SERVE_FIELDS_FIELD_SCHEMAS_H
 

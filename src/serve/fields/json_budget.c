@@ -11,8 +11,8 @@ static _Thread_local struct {
     size_t used_bytes, limit_bytes;
 } budget;
 
-/* After one failure all fail, until the budget ends: jansson leaves out what it has no room for, goes on, and
- * aborts when it finds that out by itself. */
+/* After one failure all fail, until the budget ends: jansson leaves out what it has no room for,
+ * goes on, and aborts when it finds that out by itself. */
 static void *budget_malloc(size_t n_bytes)
 {
     void *memory;

@@ -1,5 +1,5 @@
-/* A budget on what jansson may allocate in this thread: a hostile body of 4 MiB would otherwise grow
- * to 310 MiB of nodes. The hook is process-wide, the account is each thread's own. */
+/* A budget on what jansson may allocate in this thread: a hostile body of 4 MiB would otherwise
+ * grow to 310 MiB of nodes. The hook is process-wide, the account is each thread's own. */
 #ifndef SERVE_FIELDS_JSON_BUDGET_H
 #define SERVE_FIELDS_JSON_BUDGET_H
 
@@ -11,8 +11,9 @@
 void json_budget_install(void); /* once, before any thread reads JSON */
 void json_budget_begin(size_t limit_bytes);
 void json_budget_more(size_t n_bytes); /* what is read is more than was known */
-/* What became of it: OSP_OK, OSP_ELIMIT when the budget was exceeded, OSP_ENOMEM when the system had no memory.
- * jansson may lose a piece of a string and say nothing: in the last case what was read is not to be trusted. */
+/* What became of it: OSP_OK, OSP_ELIMIT when the budget was exceeded, OSP_ENOMEM when the system
+ * had no memory. jansson may lose a piece of a string and say nothing: in the last case what was
+ * read is not to be trusted. */
 enum osp_status json_budget_end(void);
 
 /* What an honest body of this size can need: messages of a few words are ten times their text. */

@@ -1,5 +1,6 @@
-/* The fields of requests that generate, written once: what reads them, what they may be, and what they mean. From
- * these rows come the checks, the warning about unknown fields and /openapi.json. */
+/* The fields of requests that generate, written once: what reads them, what they may be, and
+ * what they mean. From these rows come the checks, the warning about unknown fields and
+ * /openapi.json. */
 #ifndef SERVE_FIELDS_JSON_FIELDS_H
 #define SERVE_FIELDS_JSON_FIELDS_H
 
@@ -66,14 +67,15 @@ struct field_set {
     size_t n_own;
 };
 
-/* Reads the members of a body into zeroed params, but that `options` may have defaults for what the body does not
- * say. null is as if it were not given; names that nobody knows go into params->ignored. Errors begin with the
- * field: "temperature: must be from 0 to 2". */
+/* Reads the members of a body into zeroed params, but that `options` may have defaults for what
+ * the body does not say. null is as if it were not given; names that nobody knows go into
+ * params->ignored. Errors begin with the field: "temperature: must be from 0 to 2". */
 CHECKED enum osp_status fields_read(struct request_params *out, const struct field_set *set,
                                     const json_t *body);
 /* Names something of the request that is ignored, once, in the warning's header. */
 void fields_warn_ignored(struct request_params *p, const char *name);
-/* The same of every member of a body that the set does not have, into a list of at most IGNORED_BYTES_MAX. */
+/* The same of every member of a body that the set does not have, into a list of at most
+ * IGNORED_BYTES_MAX. */
 void fields_warn_unknown(struct buf *ignored, const struct field_set *set, const json_t *body);
 /* The i-th row of a set; NULL behind the last. */
 const struct field *fields_at(const struct field_set *set, size_t i);

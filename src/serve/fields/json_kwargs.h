@@ -10,8 +10,8 @@
     X("enable_thinking")                                                                           \
     X("current_date")
 bool template_kwarg_is_known(const char *name);
-/* The field's reader (json_fields.h): notes the keys that are not known as ignored. conversation_read() reads
- * those that are. */
+/* The field's reader (json_fields.h): notes the keys that are not known as ignored.
+ * conversation_read() reads those that are. */
 CHECKED enum osp_status json_read_template_kwargs(struct request_params *p, const char *field,
                                                   const json_t *v);
 

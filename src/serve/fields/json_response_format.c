@@ -1,5 +1,5 @@
-/* response_format as OpenAI has it, structured_outputs as vLLM does, regex as SGLang does, and choice. The form itself
- * is checked where the request is submitted. */
+/* response_format as OpenAI has it, structured_outputs as vLLM does, regex as SGLang does, and
+ * choice. The form itself is checked where the request is submitted. */
 #include "serve/fields/json_response_format.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* tool_choice and parallel_tool_calls. Whether the functions named are on offer is checked where the request is
- * submitted. */
+/* tool_choice and parallel_tool_calls. Whether the functions named are on offer is checked where
+ * the request is submitted. */
 #include "serve/fields/json_tools.h"
 
 #include <stdlib.h>
@@ -20,8 +20,8 @@ static enum osp_status set_mode(struct request_params *p, const char *field, con
     return fail(OSP_EINVAL, "%s: must be \"none\", \"auto\", \"required\" or an object", field);
 }
 
-/* {"type": "function", "function": {"name": ...}}, or responses' {"type": "function", "name": ...}; custom tools
- * likewise. */
+/* {"type": "function", "function": {"name": ...}}, or responses' {"type": "function", "name":
+ * ...}; custom tools likewise. */
 static enum osp_status add_name(struct request_params *p, const char *field, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -36,7 +36,8 @@ static enum osp_status add_name(struct request_params *p, const char *field, con
     return OSP_OK;
 }
 
-/* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or with these beside the type. */
+/* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or with these
+ * beside the type. */
 static enum osp_status read_allowed(struct request_params *p, const char *field, const json_t *v)
 {
     const json_t *within = json_object_get(v, "allowed_tools");

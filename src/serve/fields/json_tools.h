@@ -6,7 +6,8 @@
 
 #include "serve/fields/request_params.h"
 
-/* "none", "auto", "required", one function, or some of them; chat completions' spelling and that of responses. */
+/* "none", "auto", "required", one function, or some of them; chat completions' spelling and that
+ * of responses. */
 CHECKED enum osp_status json_read_tool_choice(struct request_params *p, const char *field,
                                               const json_t *v);
 /* v is true or false. */

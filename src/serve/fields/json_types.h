@@ -1,4 +1,5 @@
-/* Numbers and truth values of a request's JSON, each within its range. Errors begin with the field's name. */
+/* Numbers and truth values of a request's JSON, each within its range. Errors begin with the
+ * field's name. */
 #ifndef SERVE_FIELDS_JSON_TYPES_H
 #define SERVE_FIELDS_JSON_TYPES_H
 

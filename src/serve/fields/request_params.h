@@ -1,5 +1,5 @@
-/* The body of a request that generates: what its fields ask for, but for the prompt or conversation. Runs off
- * the event loop. */
+/* The body of a request that generates: what its fields ask for, but for the prompt or
+ * conversation. Runs off the event loop. */
 #ifndef SERVE_FIELDS_REQUEST_PARAMS_H
 #define SERVE_FIELDS_REQUEST_PARAMS_H
 

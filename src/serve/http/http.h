@@ -117,7 +117,8 @@ void http_unref(struct http_server *s);
 /* ---- one exchange ---- */
 
 const struct http_request *http_exchange_request(const struct http_exchange *x);
-/* In on_head: the API key that came with the request, from keys_find(), and a smaller limit for its body. */
+/* In on_head: the API key that came with the request, from keys_find(), and a smaller limit for
+ * its body. */
 void http_exchange_set_key(struct http_exchange *x, int key_index);
 void http_exchange_limit_body(struct http_exchange *x, size_t n_bytes_max);
 /* The client's IP address, of IPv6 the first 64 bits, which all addresses of a host have in
@@ -129,7 +130,8 @@ char *http_exchange_take_body(struct http_exchange *x, size_t *n_bytes);
 void http_body_free(struct http_server *s, char *body, size_t n_bytes);
 /* For the access log: "tokens=12/34". Copied. */
 void http_exchange_note(struct http_exchange *x, const char *note);
-/* on_close(ctx): the client left before the response was complete; the exchange must not be used again. */
+/* on_close(ctx): the client left before the response was complete; the exchange must not be used
+ * again. */
 void http_exchange_on_close(struct http_exchange *x, void (*on_close)(void *ctx), void *ctx);
 
 /* Adds "name: value" to the response's head; call before http_respond or http_stream_begin. The
@@ -141,8 +143,9 @@ void http_respond(struct http_exchange *x, int status, const char *content_type,
  * nothing. */
 void http_respond_buf(struct http_exchange *x, int status, const char *content_type,
                       struct buf *body);
-/* A response whose length is not known yet. A client that does not read is dropped when more is written while
- * more than HTTP_STREAM_QUEUE_BYTES_MAX wait for it, which calls `gone` from within http_stream_write(). */
+/* A response whose length is not known yet. A client that does not read is dropped when more is
+ * written while more than HTTP_STREAM_QUEUE_BYTES_MAX wait for it, which calls `gone` from
+ * within http_stream_write(). */
 void http_stream_begin(struct http_exchange *x, int status, const char *content_type);
 void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes);
 /* What is written while nothing else is for 15 s, so that proxies keep the connection. Static. */

@@ -80,8 +80,8 @@ struct http_conn {
 void http_conn_accept(struct http_server *s); /* http_accept.c */
 void http_conn_open(struct http_conn *c);     /* begins to read */
 void http_conn_close(struct http_conn *c);    /* at once; calls `gone` if an exchange is lent */
-/* The same for a client that does not read: what the kernel still has for it is thrown away, which a mere
- * close would keep for minutes. */
+/* The same for a client that does not read: what the kernel still has for it is thrown away,
+ * which a mere close would keep for minutes. */
 void http_conn_drop(struct http_conn *c);
 /* Closes when everything that was written has been sent. */
 void http_conn_finish(struct http_conn *c);

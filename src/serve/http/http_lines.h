@@ -1,6 +1,6 @@
-/* A strict reading of the bytes of a request's head, before the parser sees them: what RFC 9112 lets
- * a recipient tolerate (folded fields, bare LF, spaces around names, HTTP/0.9) is what request
- * smuggling is made of, so none of it passes. Keeps no text; the parser does that. */
+/* A strict reading of the bytes of a request's head, before the parser sees them: what RFC 9112
+ * lets a recipient tolerate (folded fields, bare LF, spaces around names, HTTP/0.9) is what
+ * request smuggling is made of, so none of it passes. Keeps no text; the parser does that. */
 #ifndef SERVE_HTTP_HTTP_LINES_H
 #define SERVE_HTTP_HTTP_LINES_H
 

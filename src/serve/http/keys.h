@@ -19,11 +19,11 @@ struct keys {
     int n;
 };
 
-/* Adds the keys of a list with commas. OSP_EINVAL: one is empty, too long, or has what no header field can carry:
- * anything but visible ASCII. */
+/* Adds the keys of a list with commas. OSP_EINVAL: one is empty, too long, or has what no header
+ * field can carry: anything but visible ASCII. */
 CHECKED enum osp_status keys_add_list(struct keys *k, const char *list);
-/* Adds those of a file, one a line; empty lines and those that begin with # are none. A file without a key is
- * OSP_EINVAL: it would leave the server open. */
+/* Adds those of a file, one a line; empty lines and those that begin with # are none. A file
+ * without a key is OSP_EINVAL: it would leave the server open. */
 CHECKED enum osp_status keys_add_file(struct keys *k, const char *path);
 /* Gives each key a salt for the prefix cache, random and of this process, when all keys are
  * there. */

@@ -84,8 +84,9 @@ static void chat_begin(struct job *job, struct buf *out)
         begin_choice(job, s->replies, i);
 }
 
-/* Several choices begin together and in order: clients' accumulators number them by the order in which they come,
- * and openai's takes the scores of a choice's first chunk twice unless it is the stream's first. */
+/* Several choices begin together and in order: clients' accumulators number them by the order in
+ * which they come, and openai's takes the scores of a choice's first chunk twice unless it is
+ * the stream's first. */
 static void begin_choices(const struct job *job, struct buf *out)
 {
     const struct chat_state *s = job->state;

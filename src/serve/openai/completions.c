@@ -1,5 +1,5 @@
-/* /v1/completions: a prompt's continuation, without Harmony. The prompt is a text, a list of them, a list of token ids
- * or a list of those; every prompt has n choices. */
+/* /v1/completions: a prompt's continuation, without Harmony. The prompt is a text, a list of
+ * them, a list of token ids or a list of those; every prompt has n choices. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>

@@ -48,7 +48,8 @@ static void warn_ignored(const json_t *kwargs)
     }
 }
 
-/* What the options say, the ones of osprey's own last; checked by a conversation that nobody has. */
+/* What the options say, the ones of osprey's own last; checked by a conversation that nobody
+ * has. */
 static enum osp_status read_options(struct server *s, struct osp_chat *chat)
 {
     const struct serve_options *opt = &s->opt;

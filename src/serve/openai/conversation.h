@@ -7,8 +7,8 @@
 #include "serve/fields/json_fields.h"
 #include "serve/core/server.h"
 
-/* Sets s->style from --reasoning-effort, --current-date and --chat-template-kwargs; errors begin with the option. Names
- * the keys that mean nothing here in the log. */
+/* Sets s->style from --reasoning-effort, --current-date and --chat-template-kwargs; errors begin
+ * with the option. Names the keys that mean nothing here in the log. */
 CHECKED enum osp_status conversation_defaults(struct server *s);
 
 /* A new conversation as the server's options say, and one that is read from a request's body. */

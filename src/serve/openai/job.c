@@ -331,7 +331,8 @@ static void refuse(struct job *job, enum osp_status st)
     job->x = NULL;
 }
 
-/* Begins the answer once the engine has accepted all choices; false: their grammars are being compiled. */
+/* Begins the answer once the engine has accepted all choices; false: their grammars are being
+ * compiled. */
 static bool job_begin(struct job *job)
 {
     enum osp_status st = OSP_OK;
@@ -348,8 +349,8 @@ static bool job_begin(struct job *job)
     return true;
 }
 
-/* Takes what the engine has for this job, and writes it in one piece. After POLL_BYTES_MAX it is the
- * others' turn. */
+/* Takes what the engine has for this job, and writes it in one piece. After POLL_BYTES_MAX it is
+ * the others' turn. */
 static void job_poll(struct job *job)
 {
     bool all_ok = true;
@@ -371,8 +372,8 @@ static void job_poll(struct job *job)
         job_end(job);
 }
 
-/* In turns, so that thousands of streams do not keep the loop from everybody else. What the engine has
- * told meanwhile is looked for in one more pass. */
+/* In turns, so that thousands of streams do not keep the loop from everybody else. What the
+ * engine has told meanwhile is looked for in one more pass. */
 void jobs_poll(struct server *s)
 {
     uint64_t end_ns = clock_ns() + POLL_NS_MAX;

@@ -1,7 +1,8 @@
-/* A generation job: one request of any endpoint that generates, from its body to its answer. What all of
- * them share is here: a worker thread reads and submits (job_submit.c), the loop hears the engine whenever it has
- * stepped, whole or streamed (job.c), until the last choice is done, the client has gone or the time is up. What
- * differs is a struct job_kind: how the body becomes requests, and how events become JSON.
+/* A generation job: one request of any endpoint that generates, from its body to its answer.
+ * What all of them share is here: a worker thread reads and submits (job_submit.c), the loop
+ * hears the engine whenever it has stepped, whole or streamed (job.c), until the last choice is
+ * done, the client has gone or the time is up. What differs is a struct job_kind: how the body
+ * becomes requests, and how events become JSON.
  *
  * The worker thread and the loop never have a job at the same time, but for is_client_gone. */
 #ifndef SERVE_OPENAI_JOB_H
@@ -23,20 +24,22 @@ struct job;
 struct job_kind {
     const struct field_set *fields; /* that the body may have */
     size_t state_bytes;             /* of job->state: the endpoint's own, zeroed; may be 0 */
-    /* On the loop, before the worker thread has it: takes what it needs of the exchange. May be NULL. */
+    /* On the loop, before the worker thread has it: takes what it needs of the exchange. May be
+     * NULL. */
     void (*open)(struct job *job);
     /* On the worker thread, after the fields have been read into job->params: makes requests of
-     * job->json, by the functions below; none, if there is nothing to generate. It fails with a message that begins with the field, or has
-     * set job->error itself. */
+     * job->json, by the functions below; none, if there is nothing to generate. It fails with a
+     * message that begins with the field, or has set job->error itself. */
     enum osp_status (*submit)(struct job *job);
-    /* On the loop: fail_message() says why a request was refused after it was submitted; it is made to name the
-     * fields that the client has sent. Gives `st` back. May be NULL. */
+    /* On the loop: fail_message() says why a request was refused after it was submitted; it is
+     * made to name the fields that the client has sent. Gives `st` back. May be NULL. */
     enum osp_status (*explain)(enum osp_status st);
-    /* On the loop, before anything is heard: all choices are accepted by the engine. Headers may be added; what it
-     * writes is what a stream begins with. */
+    /* On the loop, before anything is heard: all choices are accepted by the engine. Headers may
+     * be added; what it writes is what a stream begins with. */
     void (*begin)(struct job *job, struct buf *out);
-    /* An event of choices[i], DONE too: bytes of the stream, or kept for the whole answer. No ERROR, and
-     * no DONE that is canceled. False: there is no room for it (job->room.is_exhausted) or no memory. */
+    /* An event of choices[i], DONE too: bytes of the stream, or kept for the whole answer. No
+     * ERROR, and no DONE that is canceled. False: there is no room for it
+     * (job->room.is_exhausted) or no memory. */
     bool (*on_event)(struct job *job, int i, const struct osp_event *event, struct buf *out);
     /* All choices are done: the whole answer, or what a stream ends with. */
     void (*end)(struct job *job, struct buf *out);
@@ -107,16 +110,17 @@ void job_uncount_buffered(struct job *job);
  * OSP_EINVAL: it cannot fit. */
 CHECKED enum osp_status job_check_prompt(struct job *job, const struct osp_request *request);
 
-/* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_client_gone is set. */
+/* Reads and submits, sets `status` and `error`; ctx is the job. Stops early once is_client_gone
+ * is set. */
 void job_work(void *ctx);
 
-/* Adds params.n_choices requests for one prompt. The first has the seed that was given, the others those that
- * follow it. */
+/* Adds params.n_choices requests for one prompt. The first has the seed that was given, the
+ * others those that follow it. */
 CHECKED enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat);
 CHECKED enum osp_status job_add_tokens(struct job *job, const int32_t *ids, size_t n_ids);
 
-/* Keeps what has just failed as a fault of the request itself: OSP_ELIMIT is not of the context then. Gives
- * `st` back. */
+/* Keeps what has just failed as a fault of the request itself: OSP_ELIMIT is not of the context
+ * then. Gives `st` back. */
 CHECKED enum osp_status job_refuse(struct job *job, enum osp_status st);
 
 #endif

@@ -1,5 +1,5 @@
-/* The worker thread's half of a job: parsing, rendering and tokenising take long enough to hold up other
- * clients' tokens if the loop did them. */
+/* The worker thread's half of a job: parsing, rendering and tokenising take long enough to hold
+ * up other clients' tokens if the loop did them. */
 #include "serve/openai/job.h"
 
 #include <stdlib.h>

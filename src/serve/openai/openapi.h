@@ -1,5 +1,6 @@
-/* /openapi.json: what is served as an OpenAPI 3.1 document, written from the tables that serve it: the list of routes and
- * the fields of requests. What answers look like stands in openapi_schemas.h. */
+/* /openapi.json: what is served as an OpenAPI 3.1 document, written from the tables that serve
+ * it: the list of routes and the fields of requests. What answers look like stands in
+ * openapi_schemas.h. */
 #ifndef SERVE_OPENAI_OPENAPI_H
 #define SERVE_OPENAI_OPENAPI_H
 

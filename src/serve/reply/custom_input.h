@@ -1,5 +1,5 @@
-/* The input of a custom tool's call: the text in {"input":"..."}, which the model's arguments are held to, as it comes in
- * pieces. */
+/* The input of a custom tool's call: the text in {"input":"..."}, which the model's arguments
+ * are held to, as it comes in pieces. */
 #ifndef SERVE_REPLY_CUSTOM_INPUT_H
 #define SERVE_REPLY_CUSTOM_INPUT_H
 

@@ -1,4 +1,5 @@
-/* The JSON of a chat completion, whole or in chunks, written by template from the engine's events. */
+/* The JSON of a chat completion, whole or in chunks, written by template from the engine's
+ * events. */
 #ifndef SERVE_REPLY_REPLY_H
 #define SERVE_REPLY_REPLY_H
 
@@ -103,9 +104,9 @@ void reply_stream_end(const struct reply_head *head, const struct reply_extras *
 /* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
-/* Keeps an event for reply_full(). False: there is no room for it (room->is_exhausted) or no memory,
- * and nothing of it is kept. DONE always is kept; where its tokens do not fit, the answer has ended
- * by its length. */
+/* Keeps an event for reply_full(). False: there is no room for it (room->is_exhausted) or no
+ * memory, and nothing of it is kept. DONE always is kept; where its tokens do not fit, the
+ * answer has ended by its length. */
 CHECKED bool reply_append(struct reply *r, const struct osp_event *event);
 /* Of n choices that have kept all their events. */
 void reply_full(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);

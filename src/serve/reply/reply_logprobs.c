@@ -1,4 +1,5 @@
-/* What an answer tells of its tokens: log-probabilities as OpenAI has them, and ids as vLLM does. */
+/* What an answer tells of its tokens: log-probabilities as OpenAI has them, and ids as vLLM
+ * does. */
 #include <math.h>
 
 #include "serve/reply/reply_parts.h"

@@ -29,8 +29,8 @@ struct stop_reason reply_stop_reason(const struct osp_event *done,
                                      const struct osp_request_options *opt);
 void reply_put_stop_reason(struct buf *out,
                            const struct stop_reason *stop); /* ,"stop_reason":... */
-/* ,"prompt_logprobs":[...] as vLLM has them, of a request that has told all of them. A rank is null where it is beyond
- * the n_top that are told. */
+/* ,"prompt_logprobs":[...] as vLLM has them, of a request that has told all of them. A rank is
+ * null where it is beyond the n_top that are told. */
 void reply_put_prompt_logprobs(struct buf *out, const struct osp_tokenizer *t,
                                const struct osp_request *request, int n_top);
 

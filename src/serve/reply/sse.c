@@ -1,4 +1,5 @@
-/* A chat completion as server-sent events: one chunk an event of the engine, the role in the first. */
+/* A chat completion as server-sent events: one chunk an event of the engine, the role in the
+ * first. */
 #include <string.h>
 
 #include "serve/reply/reply_parts.h"

@@ -79,8 +79,8 @@ static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct
     buf_puts(out, "}");
 }
 
-/* Characters, not bytes, of the text before an offset; offsets rise. Of one inside of a character: before that. What
- * is no UTF-8 is told as replacement characters, which count. */
+/* Characters, not bytes, of the text before an offset; offsets rise. Of one inside of a
+ * character: before that. What is no UTF-8 is told as replacement characters, which count. */
 static size_t chars_before(struct text_reply *r, size_t offset)
 {
     const size_t end = offset < r->text.size_bytes ? offset : r->text.size_bytes;

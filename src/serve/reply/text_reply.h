@@ -1,5 +1,6 @@
-/* The JSON of a text completion's choice, whole or in chunks, written by template from the engine's events:
- * log-probabilities are four lists side by side, as OpenAI had them before chats. */
+/* The JSON of a text completion's choice, whole or in chunks, written by template from the
+ * engine's events: log-probabilities are four lists side by side, as OpenAI had them before
+ * chats. */
 #ifndef SERVE_REPLY_TEXT_REPLY_H
 #define SERVE_REPLY_TEXT_REPLY_H
 

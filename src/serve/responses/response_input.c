@@ -1,5 +1,5 @@
-/* Items to messages. An answer of the assistant's comes in several items, reasoning, text and calls, which are one
- * message of a chat. */
+/* Items to messages. An answer of the assistant's comes in several items, reasoning, text and
+ * calls, which are one message of a chat. */
 #include "serve/responses/response_input.h"
 
 #include <stdio.h>
@@ -58,7 +58,8 @@ static enum osp_status add_text(struct response_input *in, const char *role, jso
     return add_message(in, json_pack("{s:s,s:o}", "role", role, "content", content));
 }
 
-/* The assistant's message that is under way, or a new one when it has one of these members already. */
+/* The assistant's message that is under way, or a new one when it has one of these members
+ * already. */
 static enum osp_status open_message(struct response_input *in, const char *member_a,
                                     const char *member_b, const char *member_c)
 {

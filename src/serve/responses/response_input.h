@@ -1,5 +1,6 @@
-/* The conversation of a /v1/responses request: what was kept of the responses before, then the items of `input`, as
- * the messages of a chat completion request, which osp_chat_from_json() reads. One thread at a time. */
+/* The conversation of a /v1/responses request: what was kept of the responses before, then the
+ * items of `input`, as the messages of a chat completion request, which osp_chat_from_json()
+ * reads. One thread at a time. */
 #ifndef SERVE_RESPONSES_RESPONSE_INPUT_H
 #define SERVE_RESPONSES_RESPONSE_INPUT_H
 
@@ -48,8 +49,8 @@ CHECKED enum osp_status response_input_previous(struct response_input *in,
 /* `input` is changed: items get ids. */
 CHECKED enum osp_status response_input_add(struct response_input *in, json_t *input);
 
-/* Turns a failure of osp_chat_from_json() about messages[i] into one about the request. tools: which of the request's
- * tools each of the chat's was. Gives `st` back. */
+/* Turns a failure of osp_chat_from_json() about messages[i] into one about the request. tools:
+ * which of the request's tools each of the chat's was. Gives `st` back. */
 CHECKED enum osp_status response_input_explain(const struct response_input *in, const int *tools,
                                                size_t n_tools, enum osp_status st);
 

@@ -1,5 +1,5 @@
-/* The engine reads the conversation as a chat completion's, and says so in its errors: here they become errors about
- * the items and tools that the client has sent. */
+/* The engine reads the conversation as a chat completion's, and says so in its errors: here they
+ * become errors about the items and tools that the client has sent. */
 #include <stdio.h>
 #include <string.h>
 

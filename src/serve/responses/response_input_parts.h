@@ -1,4 +1,5 @@
-/* What the files of response_input*.c share: members of items, and errors that say where they are. */
+/* What the files of response_input*.c share: members of items, and errors that say where they
+ * are. */
 #ifndef SERVE_RESPONSES_RESPONSE_INPUT_PARTS_H
 #define SERVE_RESPONSES_RESPONSE_INPUT_PARTS_H
 

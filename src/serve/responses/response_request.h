@@ -19,8 +19,8 @@ struct response_state {
     struct response_writer writer;
 };
 
-/* Whose responses a request's are: whoever sends the same bearer token is the same client. A proxy may have checked
- * it, if not this server. Borrowed from the request. */
+/* Whose responses a request's are: whoever sends the same bearer token is the same client. A
+ * proxy may have checked it, if not this server. Borrowed from the request. */
 const char *response_owner(const struct http_request *r);
 
 /* Reads job->json and submits it; a request without any input has no choices. */

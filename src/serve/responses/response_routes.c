@@ -101,8 +101,8 @@ void route_response_delete(struct server *s, struct http_exchange *x, const char
     buf_release(&body);
 }
 
-/* Only what runs in the background can be canceled, and nothing does: a client that closes its connection cancels
- * its response. */
+/* Only what runs in the background can be canceled, and nothing does: a client that closes its
+ * connection cancels its response. */
 void route_response_cancel(struct server *s, struct http_exchange *x, const char *name)
 {
     const struct stored_response *r = find(s, x, name);

@@ -1,10 +1,11 @@
-/* Responses that may be asked for again: by their ids, as what a further request goes on from, and item by
- * item. Kept in memory, within limits: what has not been used for longest goes first. An entry belongs to
- * whoever sent the request, that is, to the bearer token that came with it; nobody else finds it.
+/* Responses that may be asked for again: by their ids, as what a further request goes on from,
+ * and item by item. Kept in memory, within limits: what has not been used for longest goes
+ * first. An entry belongs to whoever sent the request, that is, to the bearer token that came
+ * with it; nobody else finds it.
  *
- * A response keeps its own items and the response before it, so that a conversation of a hundred turns is
- * there once. One that has gone from the store, or was deleted, stays in memory as long as one that goes on
- * from it does, but is not found any more. May be used from any thread. */
+ * A response keeps its own items and the response before it, so that a conversation of a hundred
+ * turns is there once. One that has gone from the store, or was deleted, stays in memory as long
+ * as one that goes on from it does, but is not found any more. May be used from any thread. */
 #ifndef SERVE_RESPONSES_RESPONSE_STORE_H
 #define SERVE_RESPONSES_RESPONSE_STORE_H
 

@@ -1,6 +1,6 @@
-/* The tools of a /v1/responses request: functions, custom tools, and namespaces of functions, which is how agents offer those of
- * their servers. The model sees one list of functions; one of a namespace is called by both names in one. Other kinds
- * of tools are ignored, and noted. */
+/* The tools of a /v1/responses request: functions, custom tools, and namespaces of functions,
+ * which is how agents offer those of their servers. The model sees one list of functions; one of
+ * a namespace is called by both names in one. Other kinds of tools are ignored, and noted. */
 #ifndef SERVE_RESPONSES_RESPONSE_TOOLS_H
 #define SERVE_RESPONSES_RESPONSE_TOOLS_H
 

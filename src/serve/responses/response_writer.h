@@ -1,6 +1,7 @@
-/* A response as JSON, whole or as the events of its stream, from the engine's events: items one after the other,
- * reasoning, messages and calls of functions, each begun, filled and ended. The items are also kept, as the last
- * event, GET and what goes on from this response need them. One thread at a time. */
+/* A response as JSON, whole or as the events of its stream, from the engine's events: items one
+ * after the other, reasoning, messages and calls of functions, each begun, filled and ended. The
+ * items are also kept, as the last event, GET and what goes on from this response need them. One
+ * thread at a time. */
 #ifndef SERVE_RESPONSES_RESPONSE_WRITER_H
 #define SERVE_RESPONSES_RESPONSE_WRITER_H
 

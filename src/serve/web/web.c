@@ -1,6 +1,7 @@
-/* Joins the parts of src/serve/web to one page with a strict content security policy: scripts and styles only with
- * this answer's nonce, connections only to this server, nothing from elsewhere. The parts are in the program as the
- * assembler reads them (the Makefile knows that this object depends on them). */
+/* Joins the parts of src/serve/web to one page with a strict content security policy: scripts
+ * and styles only with this answer's nonce, connections only to this server, nothing from
+ * elsewhere. The parts are in the program as the assembler reads them (the Makefile knows that
+ * this object depends on them). */
 #include "serve/web/web.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* One of several texts, each closed by a control token of its own: what stands in a message's header. Says which
- * tokens may come next and reads the one that came. A list is made once and then immutable; whoever reads one
- * has a cursor. */
+/* One of several texts, each closed by a control token of its own: what stands in a message's
+ * header. Says which tokens may come next and reads the one that came. A list is made once and
+ * then immutable; whoever reads one has a cursor. */
 #ifndef TEXT_GRAMMAR_CHOICE_SET_H
 #define TEXT_GRAMMAR_CHOICE_SET_H
 

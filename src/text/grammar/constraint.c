@@ -30,8 +30,8 @@ static uint32_t slot_of(int32_t grammar_node, int32_t parent)
     return ((uint32_t)grammar_node * 2654435761U ^ (uint32_t)parent * 2246822519U) & (SLOTS - 1);
 }
 
-/* The frame that goes on at `position` and then in `parent`. A position that only ends its rule needs none of
- * its own, so that lists written as recursion do not grow. */
+/* The frame that goes on at `position` and then in `parent`. A position that only ends its rule
+ * needs none of its own, so that lists written as recursion do not grow. */
 static enum osp_status frame_of(struct constraint *c, int32_t grammar_node, int32_t parent,
                                 int32_t depth, int32_t *frame)
 {
@@ -308,7 +308,8 @@ out:
 
 /* ---- forgetting frames that nothing returns to ---- */
 
-/* Takes a frame of the old table, with those below it, into the new one. *moved: old -> new, or -1. */
+/* Takes a frame of the old table, with those below it, into the new one. *moved: old -> new, or
+ * -1. */
 static enum osp_status move_frame(struct constraint *c, const struct frame *old, int32_t *moved,
                                   int32_t frame)
 {

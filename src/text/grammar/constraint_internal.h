@@ -16,8 +16,8 @@ struct parse_states {
     size_t n, capacity;
 };
 
-/* Goes on at a position, and at its rule's end in the frame `parent`. Frames are never changed and the same
- * one is never made twice. Frame 0: the end of the answer. */
+/* Goes on at a position, and at its rule's end in the frame `parent`. Frames are never changed
+ * and the same one is never made twice. Frame 0: the end of the answer. */
 struct frame {
     int32_t grammar_node, parent, depth;
     int32_t first, n; /* its beginnings, in constraint.beginnings; n < 0: not known yet */
@@ -57,8 +57,8 @@ struct constraint {
 };
 
 CHECKED enum osp_status parse_states_add(struct parse_states *r, struct parse_state parse_state);
-/* What can be read when frame `index` goes on, and whether the answer may end there. They stay where they
- * are until the next accepted token; the pointer, until the next call. */
+/* What can be read when frame `index` goes on, and whether the answer may end there. They stay
+ * where they are until the next accepted token; the pointer, until the next call. */
 CHECKED enum osp_status constraint_frame_starts(struct constraint *c, int32_t frame, size_t *first,
                                                 size_t *n, bool *ends);
 

@@ -1,6 +1,7 @@
-/* Which tokens may come next: for every reading, a walk over the trie of the tokens that leaves whole branches
- * out. Two things make it quick where it would be long, inside of strings: plain tokens are taken by masks
- * made beforehand, so that only the hard ones are walked; and the last masks are kept. */
+/* Which tokens may come next: for every reading, a walk over the trie of the tokens that leaves
+ * whole branches out. Two things make it quick where it would be long, inside of strings: plain
+ * tokens are taken by masks made beforehand, so that only the hard ones are walked; and the last
+ * masks are kept. */
 #include "text/grammar/constraint_internal.h"
 
 #include <stdlib.h>
@@ -33,7 +34,8 @@ static __attribute__((noinline)) void walk_next(struct walk *w, uint32_t node, i
         walk(w, node + 1, end, w->c->frame_starts.items[first + i]);
 }
 
-/* Walks the nodes from `from` to `end`, brothers and their subtrees; r is where their parent left it. */
+/* Walks the nodes from `from` to `end`, brothers and their subtrees; r is where their parent
+ * left it. */
 static inline __attribute__((always_inline)) void
 walk_kind(struct walk *w, uint32_t from, uint32_t end, struct parse_state r, enum term_kind kind)
 {
@@ -157,8 +159,8 @@ static void mask_string(struct walk *w, struct parse_state r)
     walk_trie(w, &w->c->x->hard, r);
 }
 
-/* Plain tokens of one alphabet: the groups that are no longer than what any text of it can go on are taken by
- * their mask, the longer ones are walked. */
+/* Plain tokens of one alphabet: the groups that are no longer than what any text of it can go on
+ * are taken by their mask, the longer ones are walked. */
 static void mask_alphabet(struct walk *w, struct parse_state r, int alphabet, int free_runs)
 {
     const struct token_index *x = w->c->x;

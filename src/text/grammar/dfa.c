@@ -75,8 +75,8 @@ out:
 
 /* ---- trimming ---- */
 
-/* Marks what can reach a marked state, round after round from the last state to the first: automata are
- * numbered from their start, so few rounds do. */
+/* Marks what can reach a marked state, round after round from the last state to the first:
+ * automata are numbered from their start, so few rounds do. */
 static enum osp_status mark_useful(const struct dfa *d, bool *useful, struct budget *budget)
 {
     bool changed = true;
@@ -290,7 +290,8 @@ static struct byte_classes byte_classes_of(const struct dfa *d, enum alphabet al
     return k;
 }
 
-/* The least over all bytes of what the next state carries, plus one; 0 where a byte is the death. */
+/* The least over all bytes of what the next state carries, plus one; 0 where a byte is the
+ * death. */
 static unsigned free_run_of(const struct dfa *d, const struct byte_classes *k,
                             const uint8_t *free_runs, unsigned state, int utf8_at,
                             unsigned min_count)

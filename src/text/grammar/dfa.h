@@ -1,5 +1,5 @@
-/* A deterministic automaton over bytes. State 0 is dead and every other one can still reach an accepting
- * one, so that whoever stands on a live state can always finish. Immutable once made. */
+/* A deterministic automaton over bytes. State 0 is dead and every other one can still reach an
+ * accepting one, so that whoever stands on a live state can always finish. Immutable once made. */
 #ifndef TEXT_GRAMMAR_DFA_H
 #define TEXT_GRAMMAR_DFA_H
 
@@ -15,8 +15,8 @@ enum {
     DFA_FREE_RUN_MAX = 255    /* the most that dfa_free_runs tells */
 };
 
-/* What compiling may cost, in steps of some nanoseconds each: a count and not a clock, so that the same
- * text is always compiled or always refused. */
+/* What compiling may cost, in steps of some nanoseconds each: a count and not a clock, so that
+ * the same text is always compiled or always refused. */
 struct budget {
     int64_t work_left;
 };
@@ -42,8 +42,8 @@ static inline unsigned dfa_step(const struct dfa *d, unsigned state, unsigned ch
 
 bool dfa_matches(const struct dfa *d, const char *text, size_t n_bytes);
 
-/* Drops states that reach no accepting one (their edges lead to DFA_DEAD) and fills can_continue. OSP_EINVAL
- * when nothing is left: "it matches nothing". */
+/* Drops states that reach no accepting one (their edges lead to DFA_DEAD) and fills
+ * can_continue. OSP_EINVAL when nothing is left: "it matches nothing". */
 CHECKED enum osp_status dfa_trim(struct dfa *d, struct budget *budget);
 
 enum dfa_combine { DFA_INTERSECTION, DFA_DIFFERENCE };

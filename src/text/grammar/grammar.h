@@ -1,10 +1,11 @@
-/* What an answer may look like: rules, each a small graph of positions joined by edges; an edge is a terminal
- * (a regular piece of text), a rule (a call) or nothing. Made from a JSON schema (schema.h), a regular
- * expression or a list of choices; immutable then, counted, and shared by requests and threads.
+/* What an answer may look like: rules, each a small graph of positions joined by edges; an edge
+ * is a terminal (a regular piece of text), a rule (a call) or nothing. Made from a JSON schema
+ * (schema.h), a regular expression or a list of choices; immutable then, counted, and shared by
+ * requests and threads.
  *
- * Every terminal has at least one byte, no rule can call itself before a terminal, and every position knows
- * how many calls deep the way to its rule's end must go: whoever follows only edges that fit into
- * GRAMMAR_DEPTH_MAX can always finish. */
+ * Every terminal has at least one byte, no rule can call itself before a terminal, and every
+ * position knows how many calls deep the way to its rule's end must go: whoever follows only
+ * edges that fit into GRAMMAR_DEPTH_MAX can always finish. */
 #ifndef TEXT_GRAMMAR_GRAMMAR_H
 #define TEXT_GRAMMAR_GRAMMAR_H
 

@@ -55,8 +55,9 @@ CHECKED enum osp_status grammar_add_edge(struct grammar *g, int32_t from, enum e
                                          int32_t target, int32_t to);
 CHECKED enum osp_status grammar_add_literal(struct grammar *g, const char *bytes, size_t n,
                                             int32_t *term);
-/* Takes the automaton, also when it fails. That it matches the empty text does not count. in_runs: inside of
- * plain tokens it does not end, as a JSON string, or nothing follows it: masks for long runs of text pay. */
+/* Takes the automaton, also when it fails. That it matches the empty text does not count.
+ * in_runs: inside of plain tokens it does not end, as a JSON string, or nothing follows it:
+ * masks for long runs of text pay. */
 CHECKED enum osp_status grammar_add_dfa(struct grammar *g, struct dfa *dfa, bool in_runs,
                                         struct budget *budget, int32_t *term);
 CHECKED enum osp_status grammar_add_string(struct grammar *g, uint32_t min_count,
@@ -64,7 +65,8 @@ CHECKED enum osp_status grammar_add_string(struct grammar *g, uint32_t min_count
 /* After the last edge: fills the heights and checks what grammar.h promises. */
 CHECKED enum osp_status grammar_finish(struct grammar *g, struct budget *budget);
 
-/* All JSON strings. Its states, found by name: before the quote, between characters, after the end. */
+/* All JSON strings. Its states, found by name: before the quote, between characters, after the
+ * end. */
 struct json_strings {
     const struct dfa *dfa;
     uint32_t before, between, after;

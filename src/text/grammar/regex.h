@@ -1,6 +1,7 @@
-/* Regular expressions -> automata (dfa.h), without backtracking, so that no expression takes long on any
- * text. The language is the part of ECMA-262's (unicode mode) that is regular, listed in
- * docs/structured-output.md; everything else is OSP_EINVAL with the place in the expression. */
+/* Regular expressions -> automata (dfa.h), without backtracking, so that no expression takes
+ * long on any text. The language is the part of ECMA-262's (unicode mode) that is regular,
+ * listed in docs/structured-output.md; everything else is OSP_EINVAL with the place in the
+ * expression. */
 #ifndef TEXT_GRAMMAR_REGEX_H
 #define TEXT_GRAMMAR_REGEX_H
 
@@ -20,8 +21,8 @@ struct regex_options {
     bool search; /* it may match anywhere, as JSON Schema's "pattern" does; else all of the text */
 };
 
-/* Gives an automaton to dfa_free(). In JSON strings every character has one spelling: itself, or the short
- * escape, or \u00xx, only where JSON wants an escape. */
+/* Gives an automaton to dfa_free(). In JSON strings every character has one spelling: itself, or
+ * the short escape, or \u00xx, only where JSON wants an escape. */
 CHECKED enum osp_status regex_compile(struct dfa **out, const char *pattern, size_t n_bytes,
                                       struct regex_options options, struct budget *budget);
 

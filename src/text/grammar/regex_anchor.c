@@ -1,5 +1,6 @@
-/* Anchors and searches: where an expression may match anywhere, "anything" is put before and behind it; ^ and $ are
- * then no more than its absence, so they may stand only where the text begins or ends. */
+/* Anchors and searches: where an expression may match anywhere, "anything" is put before and
+ * behind it; ^ and $ are then no more than its absence, so they may stand only where the text
+ * begins or ends. */
 #include "text/grammar/regex_internal.h"
 
 struct ends {
@@ -47,8 +48,8 @@ static bool is_group(const struct regex_tree *t, int node)
     return t->nodes[node].kind == REGEX_ALT;
 }
 
-/* A sequence: its first item is asked about the beginning and its last one about the end; what they do not
- * say, "anything" says. */
+/* A sequence: its first item is asked about the beginning and its last one about the end; what
+ * they do not say, "anything" says. */
 static enum osp_status anchor_sequence(struct regex_tree *t, int node, struct ends at, bool search)
 {
     int last = t->nodes[node].last, first = last, any;

@@ -52,8 +52,8 @@ static void meet(struct subsets *s, int state, int *n_stack)
     s->stack[(*n_stack)++] = state;
 }
 
-/* Adds what a state can become without a byte to the set that is being made. States that have no byte to
- * go on with and do not match say nothing and are left out. */
+/* Adds what a state can become without a byte to the set that is being made. States that have no
+ * byte to go on with and do not match say nothing and are left out. */
 static enum osp_status close_over(struct subsets *s, int state)
 {
     int n_stack = 0;

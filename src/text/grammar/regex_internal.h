@@ -1,5 +1,5 @@
-/* What the three steps of compiling an expression share: tree (regex_tree.c), nondeterministic automaton
- * (regex_nfa.c), deterministic one (regex_dfa.c). */
+/* What the three steps of compiling an expression share: tree (regex_tree.c), nondeterministic
+ * automaton (regex_nfa.c), deterministic one (regex_dfa.c). */
 #ifndef TEXT_GRAMMAR_REGEX_INTERNAL_H
 #define TEXT_GRAMMAR_REGEX_INTERNAL_H
 
@@ -43,8 +43,8 @@ void regex_tree_append(struct regex_tree *t, int parent, int child);
 /* Sorts the ranges from `first` on, joins them and, if wanted, takes what is not in them. */
 CHECKED enum osp_status regex_tree_normalize(struct regex_tree *t, int first, bool negate);
 CHECKED enum osp_status regex_tree_range(struct regex_tree *t, uint32_t low, uint32_t high);
-/* Puts "anything" where a search may begin and end, and takes the anchors out. OSP_EINVAL for an anchor
- * elsewhere. */
+/* Puts "anything" where a search may begin and end, and takes the anchors out. OSP_EINVAL for an
+ * anchor elsewhere. */
 CHECKED enum osp_status regex_tree_anchor(struct regex_tree *t, bool search);
 
 struct nfa_edge {

@@ -1,5 +1,5 @@
-/* Tree -> nondeterministic automaton over bytes (Thompson), built from the end to the beginning: every part
- * is told the state that follows it and gives the one that it starts in. */
+/* Tree -> nondeterministic automaton over bytes (Thompson), built from the end to the beginning:
+ * every part is told the state that follows it and gives the one that it starts in. */
 #include "text/grammar/regex_internal.h"
 
 #include <stdlib.h>
@@ -76,8 +76,8 @@ out:
     return st;
 }
 
-/* Characters low to high, both of n bytes, from `from` to `next`: where the first bytes differ, the part with
- * all continuations is taken whole and the two ends byte by byte. */
+/* Characters low to high, both of n bytes, from `from` to `next`: where the first bytes differ,
+ * the part with all continuations is taken whole and the two ends byte by byte. */
 static enum osp_status add_utf8(struct nfa_builder *m, int from, const unsigned char *low,
                                 const unsigned char *high, int n, int next)
 {
@@ -171,7 +171,8 @@ static bool needs_escape(uint32_t c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
-/* A range inside of a JSON string; *backslash is the state behind one, -1 as long as there is none. */
+/* A range inside of a JSON string; *backslash is the state behind one, -1 as long as there is
+ * none. */
 static enum osp_status add_json_range(struct nfa_builder *m, int from, struct range r, int next,
                                       int *backslash)
 {

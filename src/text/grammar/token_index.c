@@ -83,7 +83,8 @@ static size_t common_bytes(const char *a, size_t n, const char *b, size_t m)
     return i;
 }
 
-/* Nodes that the tokens of a group need: of each, the bytes that it does not share with the one before. */
+/* Nodes that the tokens of a group need: of each, the bytes that it does not share with the one
+ * before. */
 static size_t count_nodes(const struct index_builder *s, int group)
 {
     size_t n_nodes = 1, n_before = 0;

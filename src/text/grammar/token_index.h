@@ -1,8 +1,10 @@
-/* The vocabulary as token masks want it: a trie of the tokens' bytes, and the tokens that are ordinary text
- * apart from the others. Made once for a tokenizer, then immutable, so that threads may share it.
+/* The vocabulary as token masks want it: a trie of the tokens' bytes, and the tokens that are
+ * ordinary text apart from the others. Made once for a tokenizer, then immutable, so that
+ * threads may share it.
  *
- * "Plain" tokens are whole characters that a JSON string holds as they are; 97 % of o200k are. The rest,
- * with quotes, backslashes, control characters or pieces of characters, are the "hard" ones. */
+ * "Plain" tokens are whole characters that a JSON string holds as they are; 97 % of o200k are.
+ * The rest, with quotes, backslashes, control characters or pieces of characters, are the "hard"
+ * ones. */
 #ifndef TEXT_GRAMMAR_TOKEN_INDEX_H
 #define TEXT_GRAMMAR_TOKEN_INDEX_H
 
@@ -15,8 +17,8 @@ enum {
     PLAIN_CHARS_MASKS = 32   /* masks of plain tokens of at most 0, 1, ... 31 characters */
 };
 
-/* In order of a walk that takes parents before children. The children of node i begin at i + 1; the next
- * sibling of node c is at nodes[c].end. Node 0 is the root. */
+/* In order of a walk that takes parents before children. The children of node i begin at i + 1;
+ * the next sibling of node c is at nodes[c].end. Node 0 is the root. */
 struct trie_node {
     int32_t token; /* that ends here, or -1 */
     uint32_t end;  /* behind its subtree */

@@ -54,8 +54,9 @@ struct harmony_message {
 /* What is known to have been written in place of messages. */
 struct harmony_cache {
     void *ctx;
-    /* Appends the ids that stand for an answer, which is n messages of the assistant's behind each other: from <|start|>
-     * to the token that ends the last. `out` has the ids of all before it. False: it is rendered from its text. */
+    /* Appends the ids that stand for an answer, which is n messages of the assistant's behind
+     * each other: from <|start|> to the token that ends the last. `out` has the ids of all
+     * before it. False: it is rendered from its text. */
     bool (*answer)(void *ctx, const struct harmony_message *messages, size_t n,
                    bool without_analysis, struct ids *out);
 };
@@ -85,8 +86,8 @@ CHECKED enum osp_status harmony_render(const struct harmony_conversation *c,
                                        enum harmony_history history, bool add_generation_prompt,
                                        const struct tokenizer *t, struct ids *out);
 
-/* Appends every line of text (NULL: none) on a line of its own, behind `prefix`. A final line break ends the
- * last line; \r\n is one. */
+/* Appends every line of text (NULL: none) on a line of its own, behind `prefix`. A final line
+ * break ends the last line; \r\n is one. */
 void harmony_append_lines(struct buf *out, const char *text, const char *prefix);
 
 /* Text of the tools section ("# Tools ..."), for tests and for docs. */

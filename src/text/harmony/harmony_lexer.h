@@ -1,5 +1,5 @@
-/* The header of a Harmony message, <|start|> ... <|message|>, as text that streams in, and its words.
- * Part of harmony_read. */
+/* The header of a Harmony message, <|start|> ... <|message|>, as text that streams in, and its
+ * words. Part of harmony_read. */
 #ifndef TEXT_HARMONY_HARMONY_LEXER_H
 #define TEXT_HARMONY_HARMONY_LEXER_H
 

@@ -23,8 +23,8 @@ struct harmony_header {
 
 /* The function's name in a recipient: without "functions.". Points into `recipient`. */
 const char *harmony_call_name(const char *recipient);
-/* The same as clients are told it, and may send it back (harmony_name_check): a name that the model made up can have
- * any character and any length. */
+/* The same as clients are told it, and may send it back (harmony_name_check): a name that the
+ * model made up can have any character and any length. */
 void harmony_call_name_safe(char out[HARMONY_NAME_BYTES_MAX + 1], const char *recipient);
 
 /* Callbacks: begin (header known), delta (whole UTF-8 characters of content, n_bytes > 0), end.
@@ -39,8 +39,9 @@ struct harmony_sink {
 
 struct harmony_parser;
 
-/* With role_preset the reader starts as if <|start|>assistant had been read: the state in which a
- * completion begins. `t` and `sink` are borrowed until free. NULL: no memory. Afterwards it needs none. */
+/* With role_preset the reader starts as if <|start|>assistant had been read: the state in which
+ * a completion begins. `t` and `sink` are borrowed until free. NULL: no memory. Afterwards it
+ * needs none. */
 struct harmony_parser *harmony_parser_new(const struct tokenizer *t,
                                           const struct harmony_sink *sink, bool role_preset);
 void harmony_parser_free(struct harmony_parser *r); /* accepts NULL */

@@ -150,7 +150,8 @@ static int count_keywords(json_t *schema)
     return n;
 }
 
-/* A schema that is nothing but a $ref: the rule that it names, which may be one that is being made. */
+/* A schema that is nothing but a $ref: the rule that it names, which may be one that is being
+ * made. */
 static enum osp_status value_of_ref(struct schema_compiler *c, const json_t *ref,
                                     const struct location *location, int32_t from, int32_t to)
 {
@@ -168,8 +169,8 @@ out:
     return st;
 }
 
-/* A schema that is nothing but an anyOf: each alternative is a value of its own, in place, so that recursion
- * through it needs no multiplying out. */
+/* A schema that is nothing but an anyOf: each alternative is a value of its own, in place, so
+ * that recursion through it needs no multiplying out. */
 static enum osp_status value_of_any(struct schema_compiler *c, json_t *list,
                                     const struct location *location, int32_t from, int32_t to)
 {

@@ -1,6 +1,6 @@
-/* JSON schema (draft 2020-12, the part that docs/structured-output.md lists) -> grammar. What is not in that part
- * is refused and never skipped, since the answer would not be held to it: OSP_EINVAL, and the message begins
- * with the place, as a JSON pointer into the schema. */
+/* JSON schema (draft 2020-12, the part that docs/structured-output.md lists) -> grammar. What is
+ * not in that part is refused and never skipped, since the answer would not be held to it:
+ * OSP_EINVAL, and the message begins with the place, as a JSON pointer into the schema. */
 #ifndef TEXT_SCHEMA_SCHEMA_H
 #define TEXT_SCHEMA_SCHEMA_H
 

@@ -1,5 +1,5 @@
-/* Whether two alternatives of a oneOf can be told apart: by types, constants, bounds, or the constants of a property
- * that both require. */
+/* Whether two alternatives of a oneOf can be told apart: by types, constants, bounds, or the
+ * constants of a property that both require. */
 #include <string.h>
 
 #include "text/schema/schema_internal.h"

@@ -55,7 +55,8 @@ enum osp_status schema_fail_at(struct schema_compiler *c, const struct location 
 enum osp_status schema_reject(struct schema_compiler *c, const struct location *location,
                               const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* No value fits what is here: what is around it does without where it can, and otherwise this is the failure. */
+/* No value fits what is here: what is around it does without where it can, and otherwise this is
+ * the failure. */
 void schema_note_unsat(struct schema_compiler *c, const struct location *location,
                        const char *format, ...) PRINTF_LIKE(3, 4);
 
@@ -69,8 +70,8 @@ CHECKED enum osp_status schema_value(struct schema_compiler *c, json_t *schema,
 CHECKED enum osp_status schema_plain(struct schema_compiler *c, json_t *schema,
                                      const struct location *location, int32_t from, int32_t to);
 
-/* schema_merge.c: the plain schemas of which exactly the values of this one fit at least one, as a new array.
- * Those that nothing fits are left out. */
+/* schema_merge.c: the plain schemas of which exactly the values of this one fit at least one, as
+ * a new array. Those that nothing fits are left out. */
 CHECKED enum osp_status schema_expand(struct schema_compiler *c, json_t *schema,
                                       const struct location *location, json_t **alternatives);
 /* What a $ref names. */
@@ -78,7 +79,8 @@ CHECKED enum osp_status schema_resolve(struct schema_compiler *c, const json_t *
                                        const struct location *location, json_t **target);
 /* Whether no value fits both plain schemas; false when it cannot be told. */
 bool schema_disjoint(const json_t *a, const json_t *b);
-/* Steps that it takes: every pair of listed values, every name looked for among those that are required. */
+/* Steps that it takes: every pair of listed values, every name looked for among those that are
+ * required. */
 int64_t schema_disjoint_cost(const json_t *a, const json_t *b);
 /* New arrays: values of both lists, names of types of both schemas. */
 json_t *schema_common_values(json_t *a, json_t *b);

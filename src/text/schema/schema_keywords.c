@@ -197,7 +197,8 @@ int64_t schema_count(const json_t *schema, const char *keyword, int64_t absent)
 
 /* ---- types ---- */
 
-/* Without "type": the one type that its keywords are about, or all when there is none or more than one. */
+/* Without "type": the one type that its keywords are about, or all when there is none or more
+ * than one. */
 static unsigned implied_types(const json_t *schema)
 {
     unsigned types = 0;

@@ -1,6 +1,6 @@
-/* $ref beside other keywords, allOf, and anyOf or oneOf beside other keywords: multiplied out to plain schemas,
- * each of which is one branch. What two schemas say together is one schema again, as long as every pair of
- * keywords has one that says both. */
+/* $ref beside other keywords, allOf, and anyOf or oneOf beside other keywords: multiplied out to
+ * plain schemas, each of which is one branch. What two schemas say together is one schema again,
+ * as long as every pair of keywords has one that says both. */
 #include "text/schema/schema_internal.h"
 
 #include <string.h>
@@ -82,8 +82,8 @@ static json_t *merge_values(json_t *a, json_t *b)
 
 /* ---- objects and arrays ---- */
 
-/* What a schema says about a property that it does not list; NULL: nothing. That objects are "closed" unless
- * they say otherwise is for the merged one. */
+/* What a schema says about a property that it does not list; NULL: nothing. That objects are
+ * "closed" unless they say otherwise is for the merged one. */
 static json_t *merge_additional(const json_t *schema)
 {
     return json_object_get(schema, "additionalProperties");

@@ -1,6 +1,6 @@
-/* Numbers: an expression for "at least" and one for "at most", each about the digits as they are written, and
- * the automaton of both. Without bounds a number may have an exponent; with bounds it is written without. The
- * digits are limited, so that no answer is digits without end. */
+/* Numbers: an expression for "at least" and one for "at most", each about the digits as they are
+ * written, and the automaton of both. Without bounds a number may have an exponent; with bounds
+ * it is written without. The digits are limited, so that no answer is digits without end. */
 #include "text/schema/schema_internal.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ enum { FRACTION_DIGITS_MAX = 17, EXACT_DIGITS = 15, DECIMAL_BYTES = 400 };
 #define EXPONENT_TEXT                                                                              \
     "(?:[eE](?:\\+?(?:[0-9]{1,2}|1[0-9]{2}|2[0-7][0-9])|-(?:[0-9]{1,2}|[12][0-9]{2})))?"
 
-/* A bound without its sign, as it is written: digits before the point, without leading zeros but "0", and
- * behind it, without zeros at the end. */
+/* A bound without its sign, as it is written: digits before the point, without leading zeros but
+ * "0", and behind it, without zeros at the end. */
 struct decimal {
     char whole[DECIMAL_BYTES], fraction[DECIMAL_BYTES];
     bool is_negative, is_zero;
@@ -88,8 +88,9 @@ static void put_digit_range(struct buf *b, char low, char high)
     buf_printf(b, "[%c-%c]", low, high);
 }
 
-/* Texts of as many digits as `digits` that are larger (smaller), as alternatives with a '|' behind each: the
- * same up to some place, there another digit, then any. No leading zero but a lone one. */
+/* Texts of as many digits as `digits` that are larger (smaller), as alternatives with a '|'
+ * behind each: the same up to some place, there another digit, then any. No leading zero but a
+ * lone one. */
 static void put_other_digits(struct buf *b, const char *digits, bool larger, const char *rest)
 {
     size_t n = strlen(digits);
@@ -129,7 +130,8 @@ static void put_smaller_whole(struct buf *b, const char *whole, const char *rest
         buf_printf(b, "[1-9]%s|", rest);
 }
 
-/* Fractions, without the point, that are larger than this one or, unless strict, the same. "" is 0. */
+/* Fractions, without the point, that are larger than this one or, unless strict, the same. "" is
+ * 0. */
 static void put_larger_fraction(struct buf *b, const char *f, const struct number_spec *number_spec)
 {
     size_t n = strlen(f), max_count = number_spec->fraction_max;
@@ -270,8 +272,8 @@ static void to_integer(struct bound *b, bool lower)
     b->value = whole;
 }
 
-/* Decimals of 15 digits are 15 digits as doubles, too; a longer one may be rounded to the bound that it is
- * below, which an exclusive bound must not let happen. */
+/* Decimals of 15 digits are 15 digits as doubles, too; a longer one may be rounded to the bound
+ * that it is below, which an exclusive bound must not let happen. */
 static bool set_fraction(struct number_spec *number_spec, const struct decimal *d)
 {
     size_t n_whole = strlen(d->whole);
@@ -316,7 +318,8 @@ out:
     return st;
 }
 
-/* *out: NULL when nothing is between the bounds. A bound on either side keeps the digits of the other one few: then all of 64 bits may be asked for. */
+/* *out: NULL when nothing is between the bounds. A bound on either side keeps the digits of the
+ * other one few: then all of 64 bits may be asked for. */
 static enum osp_status bounded(struct schema_compiler *c, const struct bound *ends, bool integer,
                                const struct location *location, struct dfa **out)
 {

@@ -1,5 +1,5 @@
-/* Objects and arrays. Properties come in the order of the schema, those that are only required behind them;
- * any others come last. */
+/* Objects and arrays. Properties come in the order of the schema, those that are only required
+ * behind them; any others come last. */
 #include <string.h>
 
 #include "text/grammar/regex.h"
@@ -77,8 +77,8 @@ static void append_quoted(struct buf *b, const char *name)
     }
 }
 
-/* Strings that are none of the names. They are spelled in the one way of regex.h: else another spelling of a
- * name would get around its schema. */
+/* Strings that are none of the names. They are spelled in the one way of regex.h: else another
+ * spelling of a name would get around its schema. */
 static enum osp_status other_key(struct schema_compiler *c, json_t *names, int32_t *term)
 {
     static const char anything[] = "[\\s\\S]*";

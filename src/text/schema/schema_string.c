@@ -1,5 +1,5 @@
-/* Strings: lengths alone are counted while sampling; patterns, formats and lengths with them are automata,
- * multiplied with each other. */
+/* Strings: lengths alone are counted while sampling; patterns, formats and lengths with them are
+ * automata, multiplied with each other. */
 #include "text/schema/schema_internal.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@
 #define DAYS     "(?:" COUNT "Y(?:" COUNT "M(?:" COUNT "D)?)?|" COUNT "M(?:" COUNT "D)?|" COUNT "D)"
 #define HOURS    "T(?:" COUNT "H(?:" COUNT "M(?:" COUNT "S)?)?|" COUNT "M(?:" COUNT "S)?|" COUNT "S)"
 
-/* What is written in each format: a part of what its standard allows, docs/structured-output.md says which. */
+/* What is written in each format: a part of what its standard allows, docs/structured-output.md
+ * says which. */
 static const struct {
     const char *name, *regex;
 } formats[] = {

@@ -28,8 +28,8 @@ out:
     return st;
 }
 
-/* Marks with the blanks that json.dumps puts around them: after ':' one, after ',' one or a line with its
- * indentation, inside of brackets a line with its indentation. */
+/* Marks with the blanks that json.dumps puts around them: after ':' one, after ',' one or a line
+ * with its indentation, inside of brackets a line with its indentation. */
 #define LINE "(?:\\n {0,32})?"
 static const struct {
     const char *compact, *spaced;

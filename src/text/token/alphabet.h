@@ -1,5 +1,6 @@
-/* Sets of bytes, each within the next, by which long runs of ordinary text are told apart: what a pattern lets
- * through is mostly all of one of them, or nothing. Whole characters that JSON strings hold as they are. */
+/* Sets of bytes, each within the next, by which long runs of ordinary text are told apart: what
+ * a pattern lets through is mostly all of one of them, or nothing. Whole characters that JSON
+ * strings hold as they are. */
 #ifndef TEXT_TOKEN_ALPHABET_H
 #define TEXT_TOKEN_ALPHABET_H
 

@@ -1,6 +1,7 @@
-/* Two ways to the same merges. Short pieces, which is nearly all: an array of parts, searched for
- * the best pair each time. Long pieces: parts in a doubly linked list and their pairs in a heap
- * ordered by rank and then position; a pair that has changed meanwhile is dropped when it surfaces. */
+/* Two ways to the same merges. Short pieces, which is nearly all: an array of parts, searched
+ * for the best pair each time. Long pieces: parts in a doubly linked list and their pairs in a
+ * heap ordered by rank and then position; a pair that has changed meanwhile is dropped when it
+ * surfaces. */
 #include "text/token/bpe.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Byte-pair merges of one piece of text (pretokenize.h): a token's id is its rank, the adjacent pair
- * whose concatenation has the lowest rank is merged first, the leftmost of equals. */
+/* Byte-pair merges of one piece of text (pretokenize.h): a token's id is its rank, the adjacent
+ * pair whose concatenation has the lowest rank is merged first, the leftmost of equals. */
 #ifndef TEXT_TOKEN_BPE_H
 #define TEXT_TOKEN_BPE_H
 

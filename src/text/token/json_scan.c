@@ -33,8 +33,8 @@ bool scan_char(struct json_scan *s, char ch)
 
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The high bit of every byte of a word that is below `limit` (at most 0x80); above the first such byte there may be
- * more. */
+/* The high bit of every byte of a word that is below `limit` (at most 0x80); above the first
+ * such byte there may be more. */
 static uint64_t bytes_below(uint64_t word, uint64_t limit)
 {
     return (word - EACH_BYTE(limit)) & ~word & EACH_BYTE(0x80);

@@ -8,8 +8,9 @@
  *   6  W+ unless followed by other than W
  *   7  W+
  *
- * Each is worked out below into one run forward, and what the engine would find by stepping back is
- * remembered on the way. A character is looked at a fixed number of times, however long the text. */
+ * Each is worked out below into one run forward, and what the engine would find by stepping back
+ * is remembered on the way. A character is looked at a fixed number of times, however long the
+ * text. */
 #include "text/token/pretokenize.h"
 
 #include <stdbool.h>

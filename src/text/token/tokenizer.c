@@ -1,4 +1,5 @@
-/* The tokenizer: opens a file, then text -> pieces (pretokenize.c) -> ids (bpe.c), and ids -> bytes. */
+/* The tokenizer: opens a file, then text -> pieces (pretokenize.c) -> ids (bpe.c), and ids ->
+ * bytes. */
 #include "text/token/tokenizer.h"
 
 #include <stdio.h>

@@ -106,8 +106,8 @@ static uint32_t first_slot(const struct vocab *v, uint64_t key, size_t n_bytes)
     return (uint32_t)mix(key + n_bytes) & v->slot_mask;
 }
 
-/* The slot that holds this string of at least one byte, or the empty one where it belongs. The table
- * is fixed when text arrives, so text cannot lengthen its probes. */
+/* The slot that holds this string of at least one byte, or the empty one where it belongs. The
+ * table is fixed when text arrives, so text cannot lengthen its probes. */
 static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size_t n_bytes,
                                   uint64_t key)
 {

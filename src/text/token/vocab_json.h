@@ -15,8 +15,8 @@ struct vocab_lists {
 /* Finds them. False, with the place, when the text is not JSON as far as looked at. */
 bool vocab_lists_find(struct vocab_lists *out, const char *text, size_t n_bytes);
 
-/* Writes the bytes that a byte-level string, escapes and all, stands for and gives their number; -1 if
- * a character stands for none or there are more than VOCAB_TOKEN_BYTES_MAX. */
+/* Writes the bytes that a byte-level string, escapes and all, stands for and gives their number;
+ * -1 if a character stands for none or there are more than VOCAB_TOKEN_BYTES_MAX. */
 int byte_level_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string);
 
 CHECKED enum osp_status vocab_list_count(const struct vocab_lists *lists, size_t *n_tokens);

@@ -30,7 +30,8 @@ static bool read_pair(struct pair *out, struct json_scan *s)
     return true;
 }
 
-/* The ways in which tokens are two tokens, worked out once for each token, as the list comes to it. */
+/* The ways in which tokens are two tokens, worked out once for each token, as the list comes to
+ * it. */
 struct splits {
     const struct vocab *v;
     int32_t id;                           /* of the token at hand; -1: none yet */

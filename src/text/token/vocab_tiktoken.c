@@ -1,4 +1,5 @@
-/* The .tiktoken format: one line a token, its bytes in base64, a space, its rank, which is its id. */
+/* The .tiktoken format: one line a token, its bytes in base64, a space, its rank, which is its
+ * id. */
 #include "text/token/vocab_files.h"
 
 #include <stdbool.h>
