@@ -256,7 +256,8 @@ $(CU_OBJ): $(BUILD)/obj/%.cu.o: %.cu $(BUILD)/cuda-flags
 	@$(NVCC) $(CUDA_FLAGS) $(CUDA_CROSS) $(CUDA_CODE) $(INCLUDES) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o \
-                         $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o
+                         $(BUILD)/obj/src/backend/tensor.o $(BUILD)/obj/src/backend/batch.o \
+                         $(BUILD)/obj/src/backend/program.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
 	@chmod go-w $(@D) $(BUILD)/flags $@ # whatever the umask: others' writing would have it refused (base/trusted.h)

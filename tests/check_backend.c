@@ -25,31 +25,31 @@ enum { TIMED_RUNS = 3 };
 
 /* X(stage): those that are timed too come with a time_ function */
 static const struct {
-    const char *stage;
+    enum stage stage;
     void (*check)(void);
     void (*time)(int n_rows); /* NULL: moves too little to matter */
 } stages[] = {
-    {"embed", check_embed_rmsnorm, NULL},
-    {"attn_qkv", check_attn_qkv, time_attn_qkv},
-    {"attn", check_attn, time_attn},
-    {"attn_out", check_attn_out, time_attn_out},
-    {"join", check_residual_rmsnorm, time_residual_rmsnorm},
-    {"route", check_router, time_router},
-    {"experts", check_experts, time_experts},
-    {"logits", check_logits, time_logits},
-    {"sample", check_sample, NULL},
+    {STAGE_embed_rmsnorm, check_embed_rmsnorm, NULL},
+    {STAGE_attn_qkv, check_attn_qkv, time_attn_qkv},
+    {STAGE_attn, check_attn, time_attn},
+    {STAGE_attn_out, check_attn_out, time_attn_out},
+    {STAGE_residual_rmsnorm, check_residual_rmsnorm, time_residual_rmsnorm},
+    {STAGE_router, check_router, time_router},
+    {STAGE_experts, check_experts, time_experts},
+    {STAGE_logits, check_logits, time_logits},
+    {STAGE_sample, check_sample, NULL},
 };
-enum { N_STAGES = sizeof(stages) / sizeof(stages[0]) };
+static_assert(sizeof(stages) / sizeof(stages[0]) == N_STAGES, "every stage is checked");
 
-static struct stage_cost cost_of(const char *stage)
+static struct stage_cost cost_of(enum stage stage)
 {
     struct stage_cost costs[32];
     const int n = under.ops->costs(under.device, costs, 32);
 
     for (int i = 0; i < n; i++)
-        if (strcmp(costs[i].stage, stage) == 0)
+        if (strcmp(costs[i].stage, stage_names[stage]) == 0)
             return costs[i];
-    fprintf(stderr, "the device has no costs of %s\n", stage);
+    fprintf(stderr, "the device has no costs of %s\n", stage_names[stage]);
     exit(2);
 }
 
@@ -136,11 +136,11 @@ static int check_stages(double read_gbs)
     int n_failed = 0;
 
     for (int i = 0; i < N_STAGES; i++) {
-        if (only_stage != NULL && strcmp(only_stage, stages[i].stage) != 0)
+        if (only_stage != NULL && strcmp(only_stage, stage_names[stages[i].stage]) != 0)
             continue;
         worst.stage = 0;
         stages[i].check();
-        printf("%-9s error %8.1e %s", stages[i].stage, worst.stage,
+        printf("%-16s error %8.1e %s", stage_names[stages[i].stage], worst.stage,
                worst.stage <= ERROR_MAX ? "ok  " : "FAIL");
         n_failed += !(worst.stage <= ERROR_MAX);
         if (is_timed)
@@ -210,7 +210,8 @@ int main(int argc, char **argv)
 {
     struct backend_options opt = {.n_threads = argc > 2 ? atoi(argv[2]) : 2,
                                   .n_rows_max = ROWS_MAX,
-                                  .n_samples_max = SAMPLES_MAX};
+                                  .n_samples_max = SAMPLES_MAX,
+                                  .is_eager = true};
     const char *name = argc > 1 ? argv[1] : "cpu";
     int n_failed;
 

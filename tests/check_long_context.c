@@ -167,16 +167,23 @@ static struct batch *batch_of(int first, int n, enum phase phase)
     return b;
 }
 
+static void run_stage(enum stage stage, const union stage_args *args, const struct batch *b)
+{
+    struct program p = {0};
+    struct compiled *c;
+    uint64_t ticket;
+
+    must(program_add(&p, stage, NO_LAYER, args));
+    program_end(&p);
+    must(ops->compile(device, &p, &c));
+    must(ops->run(device, c, b, &ticket));
+    must(ops->step_wait(device, ticket));
+    ops->release_program(device, c);
+    program_free(&p);
+}
+
 #define RUN_STAGE(stage, batch, args)                                                              \
-    do {                                                                                           \
-        enum step step;                                                                            \
-        uint64_t ticket;                                                                           \
-                                                                                                   \
-        must(ops->step_begin(device, batch, &step));                                               \
-        must(ops->stage(device, args));                                                            \
-        must(ops->step_end(device, &ticket));                                                      \
-        must(ops->step_wait(device, ticket));                                                      \
-    } while (0)
+    run_stage(STAGE_##stage, &(const union stage_args){.stage = *(args)}, batch)
 
 static void report(const char *what, const char *phase, int window, double error, double error_max)
 {
@@ -448,8 +455,10 @@ static void check_rotation(void)
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "cpu";
-    struct backend_options opt = {
-        .n_threads = argc > 2 ? atoi(argv[2]) : 2, .n_rows_max = ROWS_MAX, .n_samples_max = 1};
+    struct backend_options opt = {.n_threads = argc > 2 ? atoi(argv[2]) : 2,
+                                  .n_rows_max = ROWS_MAX,
+                                  .n_samples_max = 1,
+                                  .is_eager = true};
     struct pool *pool;
 
     is_in_worker = strcmp(name, "cpu") != 0;

@@ -102,4 +102,49 @@ struct sample_args {
     X(embed_rmsnorm)                                                                               \
     X(attn_qkv) X(attn) X(attn_out) X(residual_rmsnorm) X(router) X(experts) X(logits) X(sample)
 
+/* The tensors of each stage's struct. X(stage, field, access): the stage's use of the tensor, an
+ * enum access of program.h without its prefix. */
+#define embed_rmsnorm_FIELDS(X, s)                                                                 \
+    X(s, x, WRITE) X(s, y, WRITE) X(s, table, WEIGHT) X(s, norm, WEIGHT)
+#define attn_qkv_FIELDS(X, s)                                                                      \
+    X(s, q, WRITE)                                                                                 \
+    X(s, kv, APPEND)                                                                               \
+    X(s, y, READ)                                                                                  \
+    X(s, wqkv[0], WEIGHT)                                                                          \
+    X(s, wqkv[1], WEIGHT)                                                                          \
+    X(s, wqkv[2], WEIGHT)                                                                          \
+    X(s, bqkv[0], WEIGHT)                                                                          \
+    X(s, bqkv[1], WEIGHT)                                                                          \
+    X(s, bqkv[2], WEIGHT)                                                                          \
+    X(s, kv_rows, WORKSPACE)
+#define attn_FIELDS(X, s)     X(s, att, WRITE) X(s, q, READ) X(s, kv, CACHE) X(s, sinks, WEIGHT)
+#define attn_out_FIELDS(X, s) X(s, h, WRITE) X(s, att, READ) X(s, wo, WEIGHT) X(s, bo, WEIGHT)
+#define residual_rmsnorm_FIELDS(X, s)                                                              \
+    X(s, x, UPDATE) X(s, y, WRITE) X(s, h, READ) X(s, norm, WEIGHT)
+#define router_FIELDS(X, s)                                                                        \
+    X(s, ids, WRITE)                                                                               \
+    X(s, gates, WRITE)                                                                             \
+    X(s, y, READ)                                                                                  \
+    X(s, wr, WEIGHT)                                                                               \
+    X(s, br, WEIGHT)                                                                               \
+    X(s, router_logits, WORKSPACE)
+#define experts_FIELDS(X, s)                                                                       \
+    X(s, h, WRITE)                                                                                 \
+    X(s, y, READ)                                                                                  \
+    X(s, ids, READ)                                                                                \
+    X(s, gates, READ)                                                                              \
+    X(s, w_up, WEIGHT)                                                                             \
+    X(s, b_up, WEIGHT)                                                                             \
+    X(s, w_down, WEIGHT)                                                                           \
+    X(s, b_down, WEIGHT)                                                                           \
+    X(s, units, WORKSPACE)                                                                         \
+    X(s, parts, WORKSPACE)
+#define logits_FIELDS(X, s) X(s, logits, WRITE) X(s, y, READ) X(s, head, WEIGHT)
+#define sample_FIELDS(X, s)                                                                        \
+    X(s, tokens, WRITE)                                                                            \
+    X(s, logprobs, WRITE)                                                                          \
+    X(s, top_tokens, WRITE)                                                                        \
+    X(s, top_logprobs, WRITE)                                                                      \
+    X(s, logits, UPDATE)
+
 #endif

@@ -1,14 +1,14 @@
-/* The seam between model and device: about two dozen functions, each stage taking one
- * `const struct <stage>_args *`. A backend is used by one thread at a time. Stages between
- * step_begin and step_end work on the batch given to step_begin. */
+/* The interface between model and device: about two dozen functions. The model emits the stages of
+ * a step once, as a program (program.h); the device compiles it, and then runs the compiled program
+ * for every batch. A backend is used by one thread at a time. */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
 #include <stdbool.h>
 
-#include "backend/args.h"
-#include "backend/random_weights.h"
 #include "backend/kernel_options.h"
+#include "backend/program.h"
+#include "backend/random_weights.h"
 #include "base/probe.h"
 #include "base/status.h"
 
@@ -21,9 +21,7 @@ struct backend_options {
     const char
         *cpu_features; /* level of the CPU's kernels; NULL or "" = the best of this machine */
     const char *cpu_affinity; /* of the host threads, see base/bind.h; NULL: they are not bound */
-    /* Every step runs the same stages with the same arguments, and none when it is to be replayed:
-     * without it step_begin always answers STEP_RECORD. */
-    bool uses_graphs;
+    bool is_eager;            /* no graphs: every step launches every kernel by itself */
     struct kernel_options kernels;
     bool has_mxfp8_act; /* prompts' rows are rounded to MXFP8 where they meet MXFP4 weights */
 };
@@ -35,10 +33,10 @@ struct device_info {
     /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes
      * for the same weights. NULL: it makes none there. */
     const char *pack_layout;
-    /* step_end() returns before the step has run, so that the host has time until step_wait(). */
+    /* run() returns before the step has ended; step_wait() waits for its end. */
     bool runs_async;
-    /* And a step may begin while one step before it is under way, whose draws can be its tokens;
-     * sampled() tells what came of each. */
+    /* run() may also be called while one earlier step has not ended. Tokens of the later step can
+     * be those that the earlier step samples; sampled() gives the results of each. */
     bool runs_pipelined;
 };
 
@@ -77,7 +75,8 @@ struct step_shape {
     bool has_mxfp8_act;
 };
 
-enum step { STEP_RECORD, STEP_REPLAY };
+/* A program that a device has compiled; each device defines its own. */
+struct compiled;
 
 /* What a stage did so far, for the table of time and share: the backend counts, never the
  * caller. */
@@ -131,11 +130,18 @@ struct backend_ops {
     /* Ends the loading of weights and takes all that: no later step of a shape that is not
      * larger asks for more. May be left out, but then any step can fail with OSP_ENOMEM. */
     enum osp_status (*step_reserve)(struct backend *be, const struct step_shape *shape);
-    /* *b is read until step_end() returns. Between step_end() and step_wait() nothing else is
-     * called, but for one more step_begin() and step_end() of a device that runs ahead, whose
-     * steps are then waited for in order. */
-    enum osp_status (*step_begin)(struct backend *be, const struct batch *b, enum step *out);
-    enum osp_status (*step_end)(struct backend *be, uint64_t *ticket);
+    /* Prepares the program for run(). p and everything that its arguments point to are borrowed
+     * until release_program(). A device may keep a CUDA graph, or another recording, with it. */
+    enum osp_status (*compile)(struct backend *be, const struct program *p, struct compiled **out);
+    /* Only while no step runs; accepts NULL. */
+    void (*release_program)(struct backend *be, struct compiled *c);
+    /* Runs one step: the program over *b, which is read only until run() returns. After
+     * step_reserve() it allocates no device memory, if the batch is within the reserved shape.
+     * *ticket names the step for step_wait(). Between run() and step_wait() no other function is
+     * called, except one more run() of a device with runs_pipelined; its steps are then waited
+     * for in order. */
+    enum osp_status (*run)(struct backend *be, struct compiled *c, const struct batch *b,
+                           uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
     /* Whether that step has ended, or the device has failed; waits for nothing. Only of devices
      * that run ahead. */
@@ -143,15 +149,6 @@ struct backend_ops {
     /* Of the step that was last waited for, until the next but one has begun. Only of devices
      * that run ahead; of all others the tensors of its sample stage are read. */
     enum osp_status (*sampled)(struct backend *be, struct sampled *out);
-    enum osp_status (*embed_rmsnorm)(struct backend *be, const struct embed_rmsnorm_args *a);
-    enum osp_status (*attn_qkv)(struct backend *be, const struct attn_qkv_args *a);
-    enum osp_status (*attn)(struct backend *be, const struct attn_args *a);
-    enum osp_status (*attn_out)(struct backend *be, const struct attn_out_args *a);
-    enum osp_status (*residual_rmsnorm)(struct backend *be, const struct residual_rmsnorm_args *a);
-    enum osp_status (*router)(struct backend *be, const struct router_args *a);
-    enum osp_status (*experts)(struct backend *be, const struct experts_args *a);
-    enum osp_status (*logits)(struct backend *be, const struct logits_args *a);
-    enum osp_status (*sample)(struct backend *be, const struct sample_args *a);
     /* The device, and the kernels that its stages use and why, line by line. */
     void (*describe)(const struct backend *be, describe_fn *put, void *ctx);
     /* Kernels of the steps so far, steps in turn. OSP_EDEVICE: they are not those that were

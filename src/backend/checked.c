@@ -13,8 +13,7 @@ struct checked {
     const struct backend_ops *ops;
     struct backend *be;
     struct backend_options limits;
-    const struct batch *batch; /* of the step in progress, else NULL */
-    int n_samples;             /* of the last step that began */
+    int n_samples; /* of the last step that was run */
 };
 
 static struct checked *checked(struct backend *be)
@@ -45,11 +44,21 @@ static bool is_weight(const struct tensor *t)
     return t->data != NULL && (t->dtype == DTYPE_F32 || t->dtype == DTYPE_BF16);
 }
 
-/* Rows of f32 with room for at least n of them. */
-static bool is_rows(const struct tensor *t, int64_t n, int64_t width)
+/* Rows of f32 of this width. */
+static bool is_rows(const struct tensor *t, int64_t width)
 {
-    return t->dtype == DTYPE_F32 && t->data != NULL && t->n_dims == 2 && t->dim[0] >= n &&
-           t->dim[1] == width;
+    return t->dtype == DTYPE_F32 && t->data != NULL && t->n_dims == 2 && t->dim[1] == width;
+}
+
+static bool is_ids(const struct tensor *t, int64_t width)
+{
+    return t->dtype == DTYPE_I32 && t->data != NULL && t->n_dims == 2 && t->dim[1] == width;
+}
+
+/* Whether the tensor has at least n rows. */
+static bool fits(const struct tensor *t, int64_t n)
+{
+    return t->dim[0] >= n;
 }
 
 static bool is_vector(const struct tensor *t, int64_t n)
@@ -75,7 +84,192 @@ static bool is_cache(const struct tensor *t)
     return is_kv && t->data != NULL && t->n_dims == 5 && t->dim[1] == 2 && t->dim[3] == PAGE_TOKENS;
 }
 
-/* ---- operations: check, then hand on ---- */
+/* ---- stages: check_<stage> asserts shapes, which no batch changes; fit_<stage>, the batch ---- */
+
+static void check_embed_rmsnorm(const struct embed_rmsnorm_args *a)
+{
+    const int64_t width = a->table.dim[1];
+
+    assert(is_weight(&a->table) && a->table.n_dims == 2 && a->table.layout != LAYOUT_COLUMNS);
+    assert(is_rows(&a->x, width) && is_rows(&a->y, width));
+    assert(is_vector(&a->norm, width));
+}
+
+static void fit_embed_rmsnorm(const struct embed_rmsnorm_args *a, const struct batch *b)
+{
+    assert(fits(&a->x, b->n_rows) && fits(&a->y, b->n_rows));
+    for (int i = 0; i < b->n_rows; i++)
+        assert(BATCH_TOKENS(b)[i] < a->table.dim[0]);
+}
+
+static void check_attn_qkv(const struct attn_qkv_args *a)
+{
+    const int64_t width = a->y.dim[1], q_width = a->q.dim[1];
+    const int64_t kv_width = a->kv.dim[2] * a->kv.dim[4];
+
+    assert(is_cache(&a->kv) && a->kv.dim[4] == a->rope->head_dim);
+    assert(is_rows(&a->y, width) && is_rows(&a->q, q_width));
+    assert(q_width % kv_width == 0);
+    assert(is_rows(&a->kv_rows, 2 * kv_width));
+    assert(is_matrix(&a->wqkv[0], q_width, width) && is_vector(&a->bqkv[0], q_width));
+    for (int i = 1; i < 3; i++)
+        assert(is_matrix(&a->wqkv[i], kv_width, width) && is_vector(&a->bqkv[i], kv_width));
+}
+
+static void fit_attn_qkv(const struct attn_qkv_args *a, const struct batch *b)
+{
+    assert(fits(&a->y, b->n_rows) && fits(&a->q, b->n_rows) && fits(&a->kv_rows, b->n_rows));
+    batch_check_pages(b, a->group, a->kv.dim[0]);
+}
+
+static void check_attn(const struct attn_args *a)
+{
+    const int64_t q_width = a->q.dim[1], head_dim = a->kv.dim[4];
+
+    assert(is_cache(&a->kv));
+    assert(is_rows(&a->q, q_width) && is_rows(&a->att, q_width));
+    assert(q_width % (a->kv.dim[2] * head_dim) == 0);
+    assert(a->sinks.dtype == DTYPE_F32 && is_vector(&a->sinks, q_width / head_dim));
+    assert(a->window_tokens >= 0);
+}
+
+static void fit_attn(const struct attn_args *a, const struct batch *b)
+{
+    assert(fits(&a->q, b->n_rows) && fits(&a->att, b->n_rows));
+    batch_check_pages(b, a->group, a->kv.dim[0]);
+    batch_check_window(b, a);
+}
+
+static void check_attn_out(const struct attn_out_args *a)
+{
+    const int64_t width = a->h.dim[1], q_width = a->att.dim[1];
+
+    assert(is_rows(&a->h, width) && is_rows(&a->att, q_width));
+    assert(is_matrix(&a->wo, width, q_width) && is_vector(&a->bo, width));
+}
+
+static void fit_attn_out(const struct attn_out_args *a, const struct batch *b)
+{
+    assert(fits(&a->h, b->n_rows) && fits(&a->att, b->n_rows));
+}
+
+static void check_residual_rmsnorm(const struct residual_rmsnorm_args *a)
+{
+    const int64_t width = a->x.dim[1];
+
+    assert(is_rows(&a->x, width) && is_rows(&a->y, width) && is_rows(&a->h, width));
+    assert(is_vector(&a->norm, width));
+}
+
+static void fit_residual_rmsnorm(const struct residual_rmsnorm_args *a, const struct batch *b)
+{
+    assert(fits(&a->x, b->n_rows) && fits(&a->y, b->n_rows) && fits(&a->h, b->n_rows));
+}
+
+static void check_router(const struct router_args *a)
+{
+    const int64_t n_experts = a->wr.dim[0], n_active = a->ids.dim[1];
+
+    assert(is_ids(&a->ids, n_active) && n_active > 0 && n_active <= n_experts);
+    assert(is_rows(&a->gates, n_active) && is_rows(&a->router_logits, n_experts));
+    assert(is_rows(&a->y, a->wr.dim[1]));
+    assert(is_matrix(&a->wr, n_experts, a->y.dim[1]) && is_vector(&a->br, n_experts));
+}
+
+static void fit_router(const struct router_args *a, const struct batch *b)
+{
+    assert(fits(&a->ids, b->n_rows) && fits(&a->gates, b->n_rows));
+    assert(fits(&a->router_logits, b->n_rows) && fits(&a->y, b->n_rows));
+}
+
+static void check_experts(const struct experts_args *a)
+{
+    const int64_t width = a->y.dim[1], n_active = a->ids.dim[1];
+    const int64_t n_experts = a->w_up.dim[0], unit_width = a->units.dim[1];
+
+    assert(is_ids(&a->ids, n_active) && is_rows(&a->gates, n_active));
+    assert(is_rows(&a->h, width) && is_rows(&a->y, width));
+    assert(is_rows(&a->units, unit_width) && is_rows(&a->parts, width));
+    assert(is_stack(&a->w_up, n_experts, 2 * unit_width, width));
+    assert(is_matrix(&a->b_up, n_experts, 2 * unit_width));
+    assert(is_stack(&a->w_down, n_experts, width, unit_width));
+    assert(is_matrix(&a->b_down, n_experts, width));
+}
+
+static void fit_experts(const struct experts_args *a, const struct batch *b)
+{
+    const int64_t n_active = a->ids.dim[1];
+
+    assert(fits(&a->h, b->n_rows) && fits(&a->y, b->n_rows));
+    assert(fits(&a->ids, b->n_rows) && fits(&a->gates, b->n_rows));
+    assert(fits(&a->units, b->n_rows * n_active) && fits(&a->parts, b->n_rows * n_active));
+}
+
+static void check_logits(const struct logits_args *a)
+{
+    assert(is_rows(&a->logits, a->head.dim[0]) && is_rows(&a->y, a->head.dim[1]));
+    assert(is_matrix(&a->head, a->logits.dim[1], a->y.dim[1]));
+}
+
+static void fit_logits(const struct logits_args *a, const struct batch *b)
+{
+    assert(fits(&a->logits, b->n_samples) && fits(&a->y, b->n_rows));
+}
+
+static bool is_top(const struct tensor *t, enum dtype dtype)
+{
+    return t->dtype == dtype && t->n_dims == 2 && t->dim[1] == TOP_LOGPROBS_MAX;
+}
+
+static void check_sample(const struct sample_args *a)
+{
+    assert(a->tokens.dtype == DTYPE_I32 && a->tokens.n_dims == 1);
+    assert(a->logprobs.dtype == DTYPE_F32);
+    assert(is_rows(&a->logits, a->logits.dim[1]));
+    assert(a->n_valid > 0 && a->n_valid <= a->logits.dim[1]);
+    assert(a->top_tokens.data == NULL || is_top(&a->top_tokens, DTYPE_I32));
+    assert(a->top_logprobs.data == NULL || is_top(&a->top_logprobs, DTYPE_F32));
+}
+
+static void fit_sample(const struct sample_args *a, const struct batch *b)
+{
+    assert(fits(&a->tokens, b->n_samples) && fits(&a->logprobs, b->n_samples));
+    assert(fits(&a->logits, b->n_samples));
+    assert(a->top_tokens.data == NULL || fits(&a->top_tokens, b->n_samples));
+    assert(a->top_logprobs.data == NULL || fits(&a->top_logprobs, b->n_samples));
+    batch_check_ids(b, a->logits.dim[1],
+                    a->top_tokens.data != NULL && a->top_logprobs.data != NULL);
+}
+
+static void check_args(enum stage stage, const union stage_args *a)
+{
+    switch (stage) {
+#define CHECK_STAGE(stage)                                                                         \
+    case STAGE_##stage:                                                                            \
+        check_##stage(&a->stage);                                                                  \
+        break;
+        STAGE_LIST(CHECK_STAGE)
+#undef CHECK_STAGE
+    case N_STAGES:
+        assert(false); /* not a stage */
+    }
+}
+
+static void fit_batch(enum stage stage, const union stage_args *a, const struct batch *b)
+{
+    switch (stage) {
+#define FIT_STAGE(stage)                                                                           \
+    case STAGE_##stage:                                                                            \
+        fit_##stage(&a->stage, b);                                                                 \
+        break;
+        STAGE_LIST(FIT_STAGE)
+#undef FIT_STAGE
+    case N_STAGES:
+        break;
+    }
+}
+
+/* ---- operations: check, then call the device ---- */
 
 static enum osp_status checked_open(const struct backend_ops *ops, struct backend **out,
                                     const struct backend_options *opt)
@@ -166,25 +360,56 @@ static enum osp_status checked_step_reserve(struct backend *be, const struct ste
     return c->ops->step_reserve(c->be, shape);
 }
 
-static enum osp_status checked_step_begin(struct backend *be, const struct batch *b, enum step *out)
+/* What a device's compiled program is to the caller. */
+struct checked_program {
+    const struct program *program; /* borrowed */
+    union stage_args *args;        /* (program->n_ops) */
+    struct compiled *compiled;     /* of the device */
+};
+
+static void checked_release_program(struct backend *be, struct compiled *compiled)
 {
+    struct checked_program *p = (struct checked_program *)compiled;
+
+    if (p == NULL)
+        return;
+    if (p->compiled != NULL)
+        checked(be)->ops->release_program(checked(be)->be, p->compiled);
+    free(p->args);
+    free(p);
+}
+
+static enum osp_status checked_compile(struct backend *be, const struct program *program,
+                                       struct compiled **out)
+{
+    struct checked_program *p = mem_new(sizeof(*p));
+    enum osp_status st;
+
+    p->program = program;
+    TRY(program_all_args(program, &p->args));
+    for (int i = 0; i < program->n_ops; i++)
+        check_args(program->ops[i].stage, &p->args[i]);
+    TRY(checked(be)->ops->compile(checked(be)->be, program, &p->compiled));
+    *out = (struct compiled *)p;
+out:
+    if (st != OSP_OK)
+        checked_release_program(be, (struct compiled *)p);
+    return st;
+}
+
+static enum osp_status checked_run(struct backend *be, struct compiled *compiled,
+                                   const struct batch *b, uint64_t *ticket)
+{
+    const struct checked_program *p = (const struct checked_program *)compiled;
     struct checked *c = checked(be);
 
     batch_check(b, c->limits.n_rows_max, c->limits.n_samples_max);
     for (int i = 0; i < b->n_rows; i++)
         assert(batch_sample_index(BATCH_TOKENS(b)[i]) < c->n_samples);
-    c->batch = b;
+    for (int i = 0; i < p->program->n_ops; i++)
+        fit_batch(p->program->ops[i].stage, &p->args[i], b);
     c->n_samples = b->n_samples;
-    return c->ops->step_begin(c->be, b, out);
-}
-
-static enum osp_status checked_step_end(struct backend *be, uint64_t *ticket)
-{
-    struct checked *c = checked(be);
-
-    assert(c->batch != NULL);
-    c->batch = NULL;
-    return c->ops->step_end(c->be, ticket);
+    return c->ops->run(c->be, p->compiled, b, ticket);
 }
 
 static enum osp_status checked_step_wait(struct backend *be, uint64_t ticket)
@@ -208,150 +433,6 @@ static enum osp_status checked_sampled(struct backend *be, struct sampled *out)
     return c->ops->sampled(c->be, out);
 }
 
-static enum osp_status checked_embed_rmsnorm(struct backend *be, const struct embed_rmsnorm_args *a)
-{
-    const struct checked *c = checked(be);
-    const struct batch *b = c->batch;
-    const int64_t width = a->table.dim[1];
-
-    assert(b != NULL);
-    assert(is_weight(&a->table) && a->table.n_dims == 2 && a->table.layout != LAYOUT_COLUMNS);
-    assert(is_rows(&a->x, b->n_rows, width) && is_rows(&a->y, b->n_rows, width));
-    assert(is_vector(&a->norm, width));
-    for (int i = 0; i < b->n_rows; i++)
-        assert(BATCH_TOKENS(b)[i] < a->table.dim[0]);
-    return c->ops->embed_rmsnorm(c->be, a);
-}
-
-static enum osp_status checked_attn_qkv(struct backend *be, const struct attn_qkv_args *a)
-{
-    const struct checked *c = checked(be);
-    const struct batch *b = c->batch;
-    const int64_t width = a->y.dim[1], q_width = a->q.dim[1];
-    const int64_t kv_width = a->kv.dim[2] * a->kv.dim[4];
-
-    assert(b != NULL);
-    assert(is_cache(&a->kv) && a->kv.dim[4] == a->rope->head_dim);
-    assert(is_rows(&a->y, b->n_rows, width) && is_rows(&a->q, b->n_rows, q_width));
-    assert(q_width % kv_width == 0);
-    assert(is_rows(&a->kv_rows, b->n_rows, 2 * kv_width));
-    assert(is_matrix(&a->wqkv[0], q_width, width) && is_vector(&a->bqkv[0], q_width));
-    for (int i = 1; i < 3; i++)
-        assert(is_matrix(&a->wqkv[i], kv_width, width) && is_vector(&a->bqkv[i], kv_width));
-    batch_check_pages(b, a->group, a->kv.dim[0]);
-    return c->ops->attn_qkv(c->be, a);
-}
-
-static enum osp_status checked_attn(struct backend *be, const struct attn_args *a)
-{
-    const struct checked *c = checked(be);
-    const struct batch *b = c->batch;
-    const int64_t q_width = a->q.dim[1], head_dim = a->kv.dim[4];
-
-    assert(b != NULL);
-    assert(is_cache(&a->kv));
-    assert(is_rows(&a->q, b->n_rows, q_width) && is_rows(&a->att, b->n_rows, q_width));
-    assert(q_width % (a->kv.dim[2] * head_dim) == 0);
-    assert(a->sinks.dtype == DTYPE_F32 && is_vector(&a->sinks, q_width / head_dim));
-    assert(a->window_tokens >= 0);
-    batch_check_pages(b, a->group, a->kv.dim[0]);
-    batch_check_window(b, a);
-    return c->ops->attn(c->be, a);
-}
-
-static enum osp_status checked_attn_out(struct backend *be, const struct attn_out_args *a)
-{
-    const struct checked *c = checked(be);
-    const int64_t width = a->h.dim[1], q_width = a->att.dim[1];
-
-    assert(c->batch != NULL);
-    assert(is_rows(&a->h, c->batch->n_rows, width));
-    assert(is_rows(&a->att, c->batch->n_rows, q_width));
-    assert(is_matrix(&a->wo, width, q_width) && is_vector(&a->bo, width));
-    return c->ops->attn_out(c->be, a);
-}
-
-static enum osp_status checked_residual_rmsnorm(struct backend *be,
-                                                const struct residual_rmsnorm_args *a)
-{
-    const struct checked *c = checked(be);
-    const int64_t width = a->x.dim[1];
-
-    assert(c->batch != NULL);
-    assert(is_rows(&a->x, c->batch->n_rows, width) && is_rows(&a->y, c->batch->n_rows, width));
-    assert(is_rows(&a->h, c->batch->n_rows, width));
-    assert(is_vector(&a->norm, width));
-    return c->ops->residual_rmsnorm(c->be, a);
-}
-
-static enum osp_status checked_router(struct backend *be, const struct router_args *a)
-{
-    const struct checked *c = checked(be);
-    const int64_t n_rows = c->batch == NULL ? 0 : c->batch->n_rows;
-    const int64_t n_experts = a->wr.dim[0], n_active = a->ids.dim[1];
-
-    assert(c->batch != NULL);
-    assert(a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 2 && a->ids.dim[0] >= n_rows);
-    assert(n_active > 0 && n_active <= n_experts);
-    assert(is_rows(&a->gates, n_rows, n_active) && is_rows(&a->router_logits, n_rows, n_experts));
-    assert(is_rows(&a->y, n_rows, a->wr.dim[1]));
-    assert(is_matrix(&a->wr, n_experts, a->y.dim[1]) && is_vector(&a->br, n_experts));
-    return c->ops->router(c->be, a);
-}
-
-static enum osp_status checked_experts(struct backend *be, const struct experts_args *a)
-{
-    const struct checked *c = checked(be);
-    const int64_t n_rows = c->batch == NULL ? 0 : c->batch->n_rows;
-    const int64_t width = a->y.dim[1], n_active = a->ids.dim[1];
-    const int64_t n_experts = a->w_up.dim[0], unit_width = a->units.dim[1];
-
-    assert(c->batch != NULL);
-    assert(a->ids.dtype == DTYPE_I32 && a->ids.n_dims == 2 && a->ids.dim[0] >= n_rows);
-    assert(is_rows(&a->h, n_rows, width) && is_rows(&a->y, n_rows, width));
-    assert(is_rows(&a->gates, n_rows, n_active));
-    assert(is_rows(&a->units, n_rows * n_active, unit_width));
-    assert(is_rows(&a->parts, n_rows * n_active, width));
-    assert(is_stack(&a->w_up, n_experts, 2 * unit_width, width));
-    assert(is_matrix(&a->b_up, n_experts, 2 * unit_width));
-    assert(is_stack(&a->w_down, n_experts, width, unit_width));
-    assert(is_matrix(&a->b_down, n_experts, width));
-    return c->ops->experts(c->be, a);
-}
-
-static enum osp_status checked_logits(struct backend *be, const struct logits_args *a)
-{
-    const struct checked *c = checked(be);
-
-    assert(c->batch != NULL);
-    assert(is_rows(&a->logits, c->batch->n_samples, a->head.dim[0]));
-    assert(is_rows(&a->y, c->batch->n_rows, a->head.dim[1]));
-    assert(is_matrix(&a->head, a->logits.dim[1], a->y.dim[1]));
-    return c->ops->logits(c->be, a);
-}
-
-static bool is_top(const struct tensor *t, enum dtype dtype, int64_t n)
-{
-    return t->dtype == dtype && t->n_dims == 2 && t->dim[0] >= n && t->dim[1] == TOP_LOGPROBS_MAX;
-}
-
-static enum osp_status checked_sample(struct backend *be, const struct sample_args *a)
-{
-    const struct checked *c = checked(be);
-    const int64_t n_samples = c->batch == NULL ? 0 : c->batch->n_samples;
-
-    assert(c->batch != NULL);
-    assert(a->tokens.dtype == DTYPE_I32 && a->tokens.n_dims == 1 && a->tokens.dim[0] >= n_samples);
-    assert(a->logprobs.dtype == DTYPE_F32 && a->logprobs.dim[0] >= n_samples);
-    assert(is_rows(&a->logits, n_samples, a->logits.dim[1]));
-    assert(a->n_valid > 0 && a->n_valid <= a->logits.dim[1]);
-    assert(a->top_tokens.data == NULL || is_top(&a->top_tokens, DTYPE_I32, n_samples));
-    assert(a->top_logprobs.data == NULL || is_top(&a->top_logprobs, DTYPE_F32, n_samples));
-    batch_check_ids(c->batch, a->logits.dim[1],
-                    a->top_tokens.data != NULL && a->top_logprobs.data != NULL);
-    return c->ops->sample(c->be, a);
-}
-
 static void checked_describe(const struct backend *be, describe_fn *put, void *ctx)
 {
     const struct checked *c = (const struct checked *)be;
@@ -370,7 +451,6 @@ static enum osp_status checked_kernels(const struct backend *be, struct kernel_u
 {
     const struct checked *c = (const struct checked *)be;
 
-    assert(c->batch == NULL);
     if (c->ops->kernels == NULL)
         return fail(OSP_EUNSUPPORTED, "the device %s keeps no steps whose kernels could be listed",
                     c->ops->name);
@@ -381,7 +461,6 @@ static enum osp_status checked_probe(struct backend *be, struct probe *out)
 {
     const struct checked *c = checked(be);
 
-    assert(c->batch == NULL);
     if (c->ops->probe == NULL)
         return fail(OSP_EUNSUPPORTED, "the device %s computes with the host's threads",
                     c->ops->name);
@@ -439,7 +518,6 @@ static enum osp_status device_ops_cuda(const struct backend_ops **out)
 DEVICE_LIST(WITHOUT_BACKEND)
 #undef WITHOUT_BACKEND
 
-#define CHECKED_STAGE(stage) .stage = checked_##stage,
 #define CHECKED_DEVICE(device, in_worker)                                                          \
     [DEVICE_##device] = {.name = #device,                                                          \
                          .runs_in_worker = in_worker,                                              \
@@ -461,12 +539,13 @@ DEVICE_LIST(WITHOUT_BACKEND)
                          .describe = checked_describe,                                             \
                          .kernels = checked_kernels,                                               \
                          .probe = checked_probe,                                                   \
-                         .step_begin = checked_step_begin,                                         \
-                         .step_end = checked_step_end,                                             \
+                         .compile = checked_compile,                                               \
+                         .release_program = checked_release_program,                               \
+                         .run = checked_run,                                                       \
                          .step_wait = checked_step_wait,                                           \
                          .step_has_ended = checked_step_has_ended,                                 \
                          .sampled = checked_sampled,                                               \
-                         STAGE_LIST(CHECKED_STAGE).costs = checked_costs},
+                         .costs = checked_costs},
 
 static const struct backend_ops ops_of[N_DEVICES] = {DEVICE_LIST(CHECKED_DEVICE)};
 

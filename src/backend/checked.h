@@ -1,5 +1,6 @@
-/* The wrapper around every device: asserts the batch and the shapes of each stage's arguments, then
- * calls the device. Written once, so that no device repeats it. */
+/* The wrapper around every device: asserts the shapes of a program's arguments when it is compiled
+ * and every batch when it is run, then calls the device. Written once, so that no device repeats
+ * it. */
 #ifndef BACKEND_CHECKED_H
 #define BACKEND_CHECKED_H
 

@@ -2,6 +2,7 @@
 #ifndef BACKEND_TENSOR_H
 #define BACKEND_TENSOR_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -53,7 +54,9 @@ struct tensor {
     void *data;
     const void *scales; /* E8M0 bytes of an MXFP4 tensor, else NULL */
     enum tensor_layout layout;
+    int32_t id; /* of the tensor in a program (backend/program.h); 0 = none */
 };
+static_assert(sizeof(struct tensor) == 72, "kernels take tensors as parameters: no padding");
 
 static inline HOST_DEVICE int64_t tensor_elements(const struct tensor *t)
 {

@@ -1,34 +1,38 @@
-/* The forward pass: one page. What a layer does is data, bound in open.c; how a device does it lies
- * behind the stages. */
+/* The forward pass: one page, which emits the stages of a step as a program. Their arguments are
+ * bound in open.c; how a device computes a stage lies behind backend/backend.h. */
 #include "model/model.h"
+
+enum osp_status forward_program(struct program *p, const struct model *m)
+{
+    enum osp_status st;
+
+    TRY(PROGRAM_ADD(p, embed_rmsnorm, NO_LAYER, m->embed_rmsnorm));
+    for (int i = 0; i < m->n_layers; i++) {
+        const struct layer *l = &m->layers[i];
+
+        TRY(PROGRAM_ADD(p, attn_qkv, i, l->attn_qkv));
+        TRY(PROGRAM_ADD(p, attn, i, l->attn));
+        TRY(PROGRAM_ADD(p, attn_out, i, l->attn_out));
+        TRY(PROGRAM_ADD(p, residual_rmsnorm, i, l->attn_residual));
+        TRY(PROGRAM_ADD(p, router, i, l->router));
+        TRY(PROGRAM_ADD(p, experts, i, l->experts));
+        TRY(PROGRAM_ADD(p, residual_rmsnorm, i, l->experts_residual));
+    }
+    TRY(PROGRAM_ADD(p, logits, NO_LAYER, m->logits));
+    TRY(PROGRAM_ADD(p, sample, NO_LAYER, m->sample));
+    program_tap(p, &m->logits.logits);
+    program_tap(p, &m->sample.tokens);
+    program_tap(p, &m->sample.logprobs);
+    program_tap(p, &m->sample.top_tokens);
+    program_tap(p, &m->sample.top_logprobs);
+    program_end(p);
+out:
+    return st;
+}
 
 enum osp_status model_step(struct model *m, const struct batch *b, uint64_t *ticket_out)
 {
-    const struct backend_ops *ops = m->ops;
-    struct backend *be = m->be;
-    enum osp_status st;
-    enum step step;
-
-    TRY(ops->step_begin(be, b, &step));
-    if (step == STEP_RECORD) {
-        TRY(ops->embed_rmsnorm(be, &m->embed_rmsnorm));
-        for (int i = 0; i < m->n_layers; i++) {
-            const struct layer *l = &m->layers[i];
-
-            TRY(ops->attn_qkv(be, &l->attn_qkv));
-            TRY(ops->attn(be, &l->attn));
-            TRY(ops->attn_out(be, &l->attn_out));
-            TRY(ops->residual_rmsnorm(be, &l->attn_residual));
-            TRY(ops->router(be, &l->router));
-            TRY(ops->experts(be, &l->experts));
-            TRY(ops->residual_rmsnorm(be, &l->experts_residual));
-        }
-        TRY(ops->logits(be, &m->logits));
-        TRY(ops->sample(be, &m->sample));
-    }
-    TRY(ops->step_end(be, ticket_out));
-out:
-    return st;
+    return m->ops->run(m->be, m->compiled, b, ticket_out);
 }
 
 enum osp_status model_wait(struct model *m, uint64_t ticket)

@@ -1,4 +1,4 @@
-/* The model: validated shape, bound weights, activations, KV pages; and THE page, model_step. */
+/* The model: validated shape, bound weights, activations, KV pages, and the program of a step. */
 #ifndef MODEL_FORWARD_H
 #define MODEL_FORWARD_H
 
@@ -28,7 +28,7 @@ struct model_options {
     unsigned mxfp4_layer_set;      /* BF16 parts to turn to MXFP4 (store/mxfp4_layer_set.h) */
     bool has_mxfp8_act;            /* prompts' rows are MXFP8 where they meet MXFP4 weights */
     struct kernel_options kernels; /* asked for by name */
-    bool is_eager;                 /* every step is told to the device, none replayed */
+    bool is_eager;                 /* no graphs: backend_options */
     const char *pack_cache;        /* folder of packed weights, "on" or "off" (pack_cache.h) */
     load_progress_fn *progress;    /* may be NULL; starts again from 0 for that */
     void *progress_ctx;

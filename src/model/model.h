@@ -1,4 +1,4 @@
-/* Inside of the model: what forward.c runs and open.c builds. */
+/* Inside of the model: what open.c binds and forward.c emits as a program. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -17,9 +17,18 @@ struct layer {
     struct residual_rmsnorm_args experts_residual;
 };
 
+/* A stage as a step of its own: stage_steps.h. */
+struct stage_step {
+    struct program program;
+    struct compiled *compiled; /* NULL: it was never run */
+};
+
 struct model {
     const struct backend_ops *ops;
     struct backend *be;
+    struct program program;         /* of a step; made of the arguments below */
+    struct compiled *compiled;      /* by the device */
+    struct stage_step *stage_steps; /* (program.n_ops); NULL: no stage was run alone */
     struct embed_rmsnorm_args embed_rmsnorm;
     struct logits_args logits;
     struct sample_args sample;
@@ -73,6 +82,10 @@ int64_t activations_layout(struct activations *out, const struct gptoss_config *
 struct tensor cache_of_layer(const struct gptoss_config *c, enum dtype kv_dtype, char *base,
                              int n_pages, int index);
 enum page_group group_of_layer(const struct gptoss_config *c, int layer);
+
+/* Emits the stages of a step into *p, which is {0}, with everything bound. The caller reads the
+ * logits and what is sampled. OSP_ENOMEM. */
+CHECKED enum osp_status forward_program(struct program *p, const struct model *m);
 
 /* Bytes of a weight's elements, without scales that lie elsewhere. */
 int64_t weight_data_bytes(const struct tensor *t);

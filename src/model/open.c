@@ -11,6 +11,7 @@
 #include "model/dummy.h"
 #include "model/model.h"
 #include "model/quantize.h"
+#include "model/stage_steps.h"
 
 /* While a model is being put together. */
 struct builder {
@@ -356,7 +357,7 @@ static enum osp_status open_device(struct model *m, const struct model_options *
     const struct backend_options options = {.n_threads = opt->n_threads,
                                             .n_rows_max = opt->n_rows_max,
                                             .n_samples_max = opt->n_samples_max,
-                                            .uses_graphs = !opt->is_eager,
+                                            .is_eager = opt->is_eager,
                                             .cpu_features = opt->cpu_features,
                                             .cpu_affinity = opt->cpu_affinity,
                                             .kernels = opt->kernels,
@@ -389,6 +390,8 @@ enum osp_status model_open(struct model **out, const struct model_options *opt)
     for (int i = 0; i < b.c->n_layers; i++)
         TRY(bind_layer(&b, i));
     TRY(reserve(&b));
+    TRY(forward_program(&m->program, m));
+    TRY(m->ops->compile(m->be, &m->program, &m->compiled));
     pack_cache_save(&m->pack_cache);
     log_debug("start: weights bound %.3f s", clock_lap_s(&since_ns));
     if (opt->dummy_shape == NULL)
@@ -406,11 +409,14 @@ void model_close(struct model *m)
     if (m == NULL)
         return;
     if (m->be != NULL) {
+        stage_steps_release(m);
+        m->ops->release_program(m->be, m->compiled);
         m->ops->release(m->be, &m->activations);
         for (int g = 0; g < N_PAGE_GROUPS; g++)
             m->ops->release(m->be, &m->pages[g]);
         m->ops->close(m->be);
     }
+    program_free(&m->program);
     pack_cache_close(&m->pack_cache);
     free(m->vectors.data);
     free(m->layers);

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/stage_run.h"
+#include "model/stage_steps.h"
 
 enum { TEXTS = 8 };
 
@@ -60,24 +60,17 @@ static enum osp_status add_text(double *sum, struct model *m, const struct batch
 {
     const struct gptoss_config *c = model_config(m);
     const int n = b->n_rows * c->n_experts_active;
-    enum step step;
-    uint64_t ticket;
-    enum osp_status st;
+    enum osp_status st = OSP_OK;
 
-    TRY(m->ops->step_begin(m->be, b, &step));
-    if (step != STEP_RECORD)
-        return fail(OSP_EINTERNAL, "the routing of a step that is replayed cannot be looked at");
     for (int i = 0; i < stage_count(m); i++) {
         const struct stage_outputs out = stage_outputs(m, i);
 
-        TRY(stage_run(m, i));
-        if (!out.is_router)
+        TRY(stage_step_run(m, i, b));
+        if (out.stage != STAGE_router)
             continue;
         TRY(m->ops->read(m->be, ids, out.out[0].data, (size_t)n * sizeof(*ids)));
         *sum += count_distinct(ids, n, seen, c->n_experts);
     }
-    TRY(m->ops->step_end(m->be, &ticket));
-    TRY(m->ops->step_wait(m->be, ticket));
 out:
     return st;
 }

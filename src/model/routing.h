@@ -5,8 +5,7 @@
 #include "model/forward.h"
 
 /* The mean number of distinct experts that n_tokens random tokens of one text choose in a layer,
- * over all layers and a few texts. The model must be eager, with room for the rows and their
- * pages. */
+ * over all layers and a few texts. The model must have space for the rows and their pages. */
 CHECKED enum osp_status routing_measure(double *mean, struct model *m, int n_tokens);
 
 /* The same if every choice of experts were as likely. */

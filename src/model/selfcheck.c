@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "base/rng.h"
-#include "model/stage_run.h"
+#include "model/stage_steps.h"
 
 enum {
     N_LAYERS = 2, /* one with a window, one without */
@@ -88,18 +88,19 @@ static struct batch *make_batch(const struct run *run, int n_done, int vocab)
 
 /* ---- a stage ---- */
 
-static bool is_twice_rounded(const char *stage)
+static bool is_twice_rounded(enum stage stage)
 {
-    return strcmp(stage, "experts") == 0 || strcmp(stage, "attn") == 0;
+    return stage == STAGE_experts || stage == STAGE_attn;
 }
 
-static struct stage_check *check_of(struct selfcheck *s, const char *stage)
+static struct stage_check *check_of(struct selfcheck *s, enum stage stage)
 {
     for (int i = 0; i < s->n; i++)
-        if (strcmp(s->checks[i].stage, stage) == 0)
+        if (strcmp(s->checks[i].stage, stage_names[stage]) == 0)
             return &s->checks[i];
     s->checks[s->n] = (struct stage_check){
-        .stage = stage, .limit = is_twice_rounded(stage) ? TWICE_ROUNDED_ERROR_MAX : ERROR_MAX};
+        .stage = stage_names[stage],
+        .limit = is_twice_rounded(stage) ? TWICE_ROUNDED_ERROR_MAX : ERROR_MAX};
     return &s->checks[s->n++];
 }
 
@@ -143,31 +144,17 @@ out:
     return st;
 }
 
-static enum osp_status run_alone(struct model *m, const struct batch *b, int i)
-{
-    enum step step;
-    uint64_t ticket;
-    enum osp_status st;
-
-    TRY(m->ops->step_begin(m->be, b, &step));
-    TRY(stage_run(m, i));
-    TRY(m->ops->step_end(m->be, &ticket));
-    TRY(m->ops->step_wait(m->be, ticket));
-out:
-    return st;
-}
-
 /* Behind it the device has the oracle's numbers. */
 static enum osp_status check_stage(struct selfcheck *s, int i)
 {
     const struct stage_outputs have = stage_outputs(s->device, i);
     const struct stage_outputs want = stage_outputs(s->oracle, i);
-    struct stage_check *check = check_of(s, want.name);
+    struct stage_check *check = check_of(s, want.stage);
     enum osp_status st;
 
     check->n_calls++;
-    TRY(run_alone(s->oracle, s->b, i));
-    TRY(run_alone(s->device, s->b, i));
+    TRY(stage_step_run(s->oracle, i, s->b));
+    TRY(stage_step_run(s->device, i, s->b));
     for (int k = 0; k < want.n; k++)
         TRY(compare(s, check, &have.out[k], &want.out[k]));
     TRY(s->device->ops->write(s->device->be, s->device->activations.data,

@@ -32,11 +32,8 @@ struct script {
 };
 
 struct fake {
-    struct sample_args sample; /* of the last recorded step */
-    const struct batch *batch;
     uint64_t end_ns; /* of the step that runs, or ran last */
     int step_ms;
-    bool uses_graphs;
     int32_t header[5]; /* <|start|> assistant <|channel|> final <|message|> */
     int32_t letters[N_LETTERS];
     struct script script;
@@ -102,11 +99,10 @@ static int32_t next_token(struct fake *f, int32_t last, int position)
     return f->letters[position % N_LETTERS];
 }
 
-static void draw(struct fake *f)
+static void draw(struct fake *f, const struct sample_args *a, const struct batch *b)
 {
-    const struct batch *b = f->batch;
-    int32_t *tokens = f->sample.tokens.data;
-    float *logprobs = f->sample.logprobs.data;
+    int32_t *tokens = a->tokens.data;
+    float *logprobs = a->logprobs.data;
 
     if (b->n_samples > 0)
         read_script(&f->script);
@@ -180,7 +176,7 @@ static enum osp_status fake_open(struct backend **out, const struct backend_opti
     enum osp_status st = read_ids(f);
 
     f->step_ms = step_ms ? atoi(step_ms) : STEP_MS_DEFAULT;
-    f->uses_graphs = opt->uses_graphs;
+    (void)opt;
     if (st == OSP_OK)
         *out = (struct backend *)f;
     else
@@ -278,20 +274,39 @@ static enum osp_status fake_step_reserve(struct backend *be, const struct step_s
     return OSP_OK;
 }
 
-static enum osp_status fake_step_begin(struct backend *be, const struct batch *b, enum step *out)
-{
-    struct fake *f = fake_of(be);
+/* A program: where its stage sample leaves what is sampled. */
+struct compiled {
+    struct sample_args sample;
+};
 
-    f->batch = b;
-    *out = f->uses_graphs && f->sample.tokens.data ? STEP_REPLAY : STEP_RECORD;
+static enum osp_status fake_compile(struct backend *be, const struct program *p,
+                                    struct compiled **out)
+{
+    struct compiled *c = mem_new(sizeof *c);
+    union stage_args args;
+
+    (void)be;
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->ops[i].stage == STAGE_sample) {
+            program_args(p, i, &args);
+            c->sample = args.sample;
+        }
+    *out = c;
     return OSP_OK;
 }
 
-static enum osp_status fake_step_end(struct backend *be, uint64_t *ticket)
+static void fake_release_program(struct backend *be, struct compiled *c)
+{
+    (void)be;
+    free(c);
+}
+
+static enum osp_status fake_run(struct backend *be, struct compiled *c, const struct batch *b,
+                                uint64_t *ticket)
 {
     struct fake *f = fake_of(be);
 
-    draw(f);
+    draw(f, &c->sample, b);
     f->end_ns = clock_ns() + (uint64_t)f->step_ms * 1000000;
     *ticket = 1;
     return OSP_OK;
@@ -302,28 +317,6 @@ static enum osp_status fake_step_wait(struct backend *be, uint64_t ticket)
     (void)ticket;
     return wait_for_end(fake_of(be));
 }
-
-static enum osp_status fake_sample(struct backend *be, const struct sample_args *a)
-{
-    fake_of(be)->sample = *a;
-    return OSP_OK;
-}
-
-#define FAKE_STAGE(stage)                                                                          \
-    static enum osp_status fake_##stage(struct backend *be, const struct stage##_args *a)          \
-    {                                                                                              \
-        (void)be;                                                                                  \
-        (void)a;                                                                                   \
-        return OSP_OK;                                                                             \
-    }
-FAKE_STAGE(embed_rmsnorm)
-FAKE_STAGE(attn_qkv)
-FAKE_STAGE(attn)
-FAKE_STAGE(attn_out)
-FAKE_STAGE(residual_rmsnorm)
-FAKE_STAGE(router)
-FAKE_STAGE(experts)
-FAKE_STAGE(logits)
 
 static int fake_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
@@ -349,16 +342,8 @@ const struct backend_ops fake_backend_ops = {.name = "cpu",
                                              .memory = fake_memory,
                                              .step_bytes = fake_step_bytes,
                                              .step_reserve = fake_step_reserve,
-                                             .step_begin = fake_step_begin,
-                                             .step_end = fake_step_end,
+                                             .compile = fake_compile,
+                                             .release_program = fake_release_program,
+                                             .run = fake_run,
                                              .step_wait = fake_step_wait,
-                                             .embed_rmsnorm = fake_embed_rmsnorm,
-                                             .attn_qkv = fake_attn_qkv,
-                                             .attn = fake_attn,
-                                             .attn_out = fake_attn_out,
-                                             .residual_rmsnorm = fake_residual_rmsnorm,
-                                             .router = fake_router,
-                                             .experts = fake_experts,
-                                             .logits = fake_logits,
-                                             .sample = fake_sample,
                                              .costs = fake_costs};

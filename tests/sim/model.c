@@ -215,12 +215,13 @@ static void mark_dead(void)
     world.n_waited = world.n_begun;
 }
 
-static enum osp_status sim_step_begin(struct backend *be, const struct batch *b, enum step *out)
+static enum osp_status sim_run(struct backend *be, struct compiled *c, const struct batch *b,
+                               uint64_t *ticket)
 {
     const struct step_plan *plan = world.engine->sched.plan;
 
     (void)be;
-    *out = STEP_REPLAY;
+    (void)c;
     CHECK(world.n_begun == world.n_waited + world.is_in_flight);
     CHECK(!world.is_in_flight || world.odds.is_ahead);
     CHECK(b->n_seqs == plan->n_chunks && b->n_rows == plan->n_rows && b->n_rows > 0);
@@ -236,15 +237,10 @@ static enum osp_status sim_step_begin(struct backend *be, const struct batch *b,
     }
     draw_all(b);
     totals.n_rows += b->n_rows;
-    if (!chance(2 * world.odds.device))
-        return OSP_OK;
-    mark_dead();
-    return fail(OSP_EDEVICE, "the made-up device has failed");
-}
-
-static enum osp_status sim_step_end(struct backend *be, uint64_t *ticket)
-{
-    (void)be;
+    if (chance(2 * world.odds.device)) {
+        mark_dead();
+        return fail(OSP_EDEVICE, "the made-up device has failed");
+    }
     *ticket = world.n_begun++;
     memset(results, 0x55, sizeof results);
     world.is_in_flight = true;
@@ -311,8 +307,7 @@ static const struct backend_ops sim_ops = {.name = "sim",
                                            .write = sim_move,
                                            .read = sim_move,
                                            .copy = sim_move,
-                                           .step_begin = sim_step_begin,
-                                           .step_end = sim_step_end,
+                                           .run = sim_run,
                                            .step_wait = sim_step_wait,
                                            .sampled = sim_sampled,
                                            .costs = sim_costs};

@@ -112,45 +112,27 @@ struct batch *rows_batch(int n_rows, int n_samples);
 
 /* ---- a stage's run ---- */
 
-enum stage_at {
-#define STAGE_AT(stage) AT_##stage,
-    STAGE_LIST(STAGE_AT)
-#undef STAGE_AT
-        N_STAGE_AT
-};
-
-enum { MEMBERS_MAX = 16 };
-
 /* A stage's arguments on their way. */
 struct mirror {
-    enum stage_at stage;
-    struct mem mem[MEMBERS_MAX];
+    enum stage stage;
+    struct mem mem[STAGE_FIELDS_MAX];
 };
 
 /* Changes the tensors of args to such of the device with the same contents. */
 void move_there(struct mirror *m, void *args);
 /* Brings what the stage wrote to the tensors of `args` from those of `there`. */
 void move_back(struct mirror *m, const void *args, void *there);
-void note_time(uint64_t start_ns, bool is_first);
+/* Runs a program of this stage alone, under.n_repeats times, and notes the time. */
+void run_stage(enum stage stage, const union stage_args *args, const struct batch *b);
 
 /* Runs one stage over a batch. */
 #define RUN(stage, batch, args)                                                                    \
     do {                                                                                           \
-        struct mirror mirror = {AT_##stage, {{0}}};                                                \
-        struct stage##_args there = *(args);                                                       \
+        struct mirror mirror = {STAGE_##stage, {{0}}};                                             \
+        union stage_args there = {.stage = *(args)};                                               \
                                                                                                    \
         move_there(&mirror, &there);                                                               \
-        for (int run = 0; run < under.n_repeats; run++) {                                          \
-            enum step step;                                                                        \
-            uint64_t ticket, start_ns;                                                             \
-                                                                                                   \
-            must(under.ops->step_begin(under.device, batch, &step));                               \
-            start_ns = clock_ns();                                                                 \
-            must(under.ops->stage(under.device, &there));                                          \
-            must(under.ops->step_end(under.device, &ticket));                                      \
-            must(under.ops->step_wait(under.device, ticket));                                      \
-            note_time(start_ns, run == 0);                                                         \
-        }                                                                                          \
+        run_stage(STAGE_##stage, &there, batch);                                                   \
         move_back(&mirror, args, &there);                                                          \
     } while (0)
 

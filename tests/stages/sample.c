@@ -26,15 +26,19 @@ static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const s
         .n_threads = 2, .n_rows_max = ROWS_MAX, .n_samples_max = SAMPLES_MAX};
     struct sample_args a = *args;
     struct backend *cpu;
-    enum step step;
+    struct program p = {0};
+    struct compiled *c;
     uint64_t ticket;
 
     a.tokens.data = tokens;
     must(cpu_ops->open(&cpu, &opt));
-    must(cpu_ops->step_begin(cpu, b, &step));
-    must(cpu_ops->sample(cpu, &a));
-    must(cpu_ops->step_end(cpu, &ticket));
+    must(PROGRAM_ADD(&p, sample, NO_LAYER, a));
+    program_end(&p);
+    must(cpu_ops->compile(cpu, &p, &c));
+    must(cpu_ops->run(cpu, c, b, &ticket));
     must(cpu_ops->step_wait(cpu, ticket));
+    cpu_ops->release_program(cpu, c);
+    program_free(&p);
     cpu_ops->close(cpu);
 }
 

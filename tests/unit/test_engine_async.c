@@ -61,32 +61,35 @@ static const struct batch *with_tokens(const struct batch *b, int step)
     return copy;
 }
 
-static enum osp_status behind_begin(struct backend *be, const struct batch *b, enum step *out)
+/* The CPU has done the step when run() returns, and the next one's results come to the same
+ * place. */
+static void keep_results(int step)
+{
+    const size_t n = (size_t)sample->tokens.dim[0];
+
+    if (n > sizeof results->tokens / sizeof results->tokens[0])
+        abort();
+    memcpy(results[step % 2].tokens, sample->tokens.data, n * sizeof(int32_t));
+    memcpy(results[step % 2].logprobs, sample->logprobs.data, n * sizeof(float));
+    memcpy(results[step % 2].top_tokens, sample->top_tokens.data,
+           n * TOP_LOGPROBS_MAX * sizeof(int32_t));
+    memcpy(results[step % 2].top_logprobs, sample->top_logprobs.data,
+           n * TOP_LOGPROBS_MAX * sizeof(float));
+}
+
+static enum osp_status behind_run(struct backend *be, struct compiled *c, const struct batch *b,
+                                  uint64_t *ticket)
 {
     const int step = atomic_load(&n_begun);
+    enum osp_status st;
 
     if (way != AHEAD || step > atomic_load(&n_waited) + 1)
         must_be_at_rest();
     atomic_fetch_add(&n_sent, step > atomic_load(&n_waited));
     atomic_fetch_add(&n_begun, 1);
-    return real->step_begin(be, way == AHEAD ? with_tokens(b, step) : b, out);
-}
-
-/* The CPU has done the step, and the next one's results come to the same place. */
-static enum osp_status behind_end(struct backend *be, uint64_t *ticket)
-{
-    const enum osp_status st = real->step_end(be, ticket);
-    const size_t n = (size_t)sample->tokens.dim[0];
-
-    if (n > sizeof results->tokens / sizeof results->tokens[0])
-        abort();
-    *ticket = (uint64_t)atomic_load(&n_begun) - 1;
-    memcpy(results[*ticket % 2].tokens, sample->tokens.data, n * sizeof(int32_t));
-    memcpy(results[*ticket % 2].logprobs, sample->logprobs.data, n * sizeof(float));
-    memcpy(results[*ticket % 2].top_tokens, sample->top_tokens.data,
-           n * TOP_LOGPROBS_MAX * sizeof(int32_t));
-    memcpy(results[*ticket % 2].top_logprobs, sample->top_logprobs.data,
-           n * TOP_LOGPROBS_MAX * sizeof(float));
+    st = real->run(be, c, way == AHEAD ? with_tokens(b, step) : b, ticket);
+    keep_results(step);
+    *ticket = (uint64_t)step;
     return st;
 }
 
@@ -139,8 +142,7 @@ static struct osp_model *open_model(enum way how, int n_seqs_max)
     real = model->model->ops;
     behind = *real;
     behind.info = behind_info;
-    behind.step_begin = behind_begin;
-    behind.step_end = behind_end;
+    behind.run = behind_run;
     behind.step_wait = behind_wait;
     behind.step_has_ended = behind_has_ended;
     behind.sampled = behind_drawn;

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "engine/core/model_api.h"
-#include "model/model.h"
+#include "stage_hook.h"
 
 enum { STEPS_BEFORE_FAULT = 3 };
 
@@ -16,30 +16,30 @@ static struct backend_ops faulty;
 static atomic_int n_steps;
 static atomic_bool is_constrained; /* the device waits: nothing fails before all requests are in */
 
-static enum osp_status failing_step_begin(struct backend *be, const struct batch *b, enum step *out)
+static enum osp_status failing_run(struct backend *be, struct compiled *c, const struct batch *b,
+                                   uint64_t *ticket)
 {
     while (atomic_load(&is_constrained))
         sched_yield();
     if (atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
         return fail(OSP_EDEVICE, "the test pulled the plug");
-    return real->step_begin(be, b, out);
+    return real->run(be, c, b, ticket);
 }
 
-static enum osp_status held_step_begin(struct backend *be, const struct batch *b, enum step *out)
+static enum osp_status held_run(struct backend *be, struct compiled *c, const struct batch *b,
+                                uint64_t *ticket)
 {
     while (atomic_load(&is_constrained))
         sched_yield();
-    return real->step_begin(be, b, out);
+    return real->run(be, c, b, ticket);
 }
 
 /* The first of several draws finds nothing to draw. */
-static enum osp_status failing_sample(struct backend *be, const struct sample_args *a)
+static void fail_sample(enum stage stage, const union stage_args *a, const struct batch *b)
 {
-    enum osp_status st = real->sample(be, a);
-
-    if (st == OSP_OK && atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
-        ((int32_t *)a->tokens.data)[0] = -1;
-    return st;
+    (void)b;
+    if (stage == STAGE_sample && atomic_fetch_add(&n_steps, 1) == STEPS_BEFORE_FAULT)
+        ((int32_t *)a->sample.tokens.data)[0] = -1;
 }
 
 static struct osp_model *faulty_model(void)
@@ -74,7 +74,7 @@ static void test_a_failing_device_ends_everything(void **state)
     int32_t id = 100;
 
     (void)state;
-    faulty.step_begin = failing_step_begin;
+    faulty.run = failing_run;
     engine = fixture_engine(model);
     assert_true(osp_engine_alive(engine));
     atomic_store(&is_constrained, true);
@@ -106,7 +106,7 @@ static void test_a_failed_draw_ends_one(void **state)
     struct heard heard[2];
 
     (void)state;
-    faulty.sample = failing_sample;
+    stage_hook_set(model->model, fail_sample);
     engine = fixture_engine(model);
     a = submit(engine);
     b = submit(engine);
@@ -136,7 +136,7 @@ static void test_a_stuck_step_is_told(void **state)
     uint64_t begin_ns;
 
     (void)state;
-    faulty.step_begin = held_step_begin;
+    faulty.run = held_run;
     engine = fixture_engine(model);
     hear_all(&heard, submit(engine)); /* the first steps teach what is usual */
     heard_release(&heard);

@@ -5,24 +5,24 @@
 #include <stdatomic.h>
 
 #include "engine/core/model_api.h"
-#include "model/model.h"
+#include "stage_hook.h"
 
 enum { SCRIPT_TOKENS_MAX = 200 };
 
-static const struct backend_ops *real;
-static struct backend_ops scripted;
 static int32_t script[SCRIPT_TOKENS_MAX];
 static size_t n_script;
 static atomic_size_t n_drawn;
 
-static enum osp_status sample_script(struct backend *be, const struct sample_args *a)
+static void sample_script(enum stage stage, const union stage_args *a, const struct batch *b)
 {
-    size_t i = atomic_fetch_add(&n_drawn, 1);
-    enum osp_status st = real->sample(be, a);
+    size_t i;
 
+    (void)b;
+    if (stage != STAGE_sample)
+        return;
+    i = atomic_fetch_add(&n_drawn, 1);
     if (i < n_script) /* what is drawn after a stop string is not read */
-        ((int32_t *)a->tokens.data)[0] = script[i];
-    return st;
+        ((int32_t *)a->sample.tokens.data)[0] = script[i];
 }
 
 struct fixture {
@@ -47,10 +47,7 @@ static void write_script(const struct osp_model *model, const char *text)
 static void fixture_open(struct fixture *f, const char *text)
 {
     f->model = fixture_model((struct osp_model_options){.context_tokens_max = 1024});
-    real = f->model->model->ops;
-    scripted = *real;
-    scripted.sample = sample_script;
-    f->model->model->ops = &scripted;
+    stage_hook_set(f->model->model, sample_script);
     write_script(f->model, text);
     f->engine = fixture_engine(f->model);
     f->chat = osp_chat_new();

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "engine/core/model_api.h"
-#include "model/model.h"
+#include "stage_hook.h"
 
 enum {
     N_REQUESTS = 7,
@@ -34,26 +34,15 @@ static struct {
     enum place place;
     float value;
     int n_poisoned;
-    const struct batch *batch;
-    const struct backend_ops *real;
-    struct backend_ops ops;
 } poison;
 
 static char folder[32];
 
 /* ---- the device, with poison ---- */
 
-static enum osp_status step_begin(struct backend *be, const struct batch *b, enum step *out)
-{
-    poison.batch = b;
-    return poison.real->step_begin(be, b, out);
-}
-
 /* The sample of the victim in this step, once it has drawn enough; -1: none. */
-static int victim_sample(void)
+static int victim_sample(const struct batch *b)
 {
-    const struct batch *b = poison.batch;
-
     for (int i = 0; i < b->n_samples; i++) {
         const struct batch_sample *s = &BATCH_SAMPLES(b)[i];
 
@@ -72,35 +61,39 @@ static void spoil(const struct tensor *t, int row, int first, int n)
     poison.n_poisoned++;
 }
 
-static enum osp_status embed_rmsnorm(struct backend *be, const struct embed_rmsnorm_args *a)
+static void spoil_rows(const struct embed_rmsnorm_args *a, const struct batch *b)
 {
-    enum osp_status st = poison.real->embed_rmsnorm(be, a);
-    int sample = victim_sample(), width = (int)a->x.dim[1];
+    int sample = victim_sample(b), width = (int)a->x.dim[1];
 
-    for (int row = 0; row < poison.batch->n_rows && poison.place == PLACE_PROMPT; row++)
-        if (BATCH_TOKENS(poison.batch)[row] == 1000 + VICTIM && poison.n_poisoned < 2) {
+    for (int row = 0; row < b->n_rows && poison.place == PLACE_PROMPT; row++)
+        if (BATCH_TOKENS(b)[row] == 1000 + VICTIM && poison.n_poisoned < 2) {
             spoil(&a->x, row, 0, width);
             spoil(&a->y, row, 0, width);
         }
     if (poison.place == PLACE_DECODE && sample >= 0) {
-        int row = BATCH_SAMPLES(poison.batch)[sample].row;
+        int row = BATCH_SAMPLES(b)[sample].row;
 
         spoil(&a->x, row, width / 2, 1); /* one number is enough */
         spoil(&a->y, row, width / 2, 1);
     }
-    return st;
 }
 
-static enum osp_status logits(struct backend *be, const struct logits_args *a)
+static void spoil_logits(const struct logits_args *a, const struct batch *b)
 {
-    enum osp_status st = poison.real->logits(be, a);
-    int sample = victim_sample(), n = (int)a->logits.dim[1];
+    int sample = victim_sample(b), n = (int)a->logits.dim[1];
 
     if (sample >= 0 && poison.place == PLACE_ONE_LOGIT)
         spoil(&a->logits, sample, n / 2, 1);
     if (sample >= 0 && poison.place >= PLACE_LOGITS)
         spoil(&a->logits, sample, 0, n);
-    return st;
+}
+
+static void spoil_stage(enum stage stage, const union stage_args *a, const struct batch *b)
+{
+    if (stage == STAGE_embed_rmsnorm)
+        spoil_rows(&a->embed_rmsnorm, b);
+    if (stage == STAGE_logits)
+        spoil_logits(&a->logits, b);
 }
 
 /* ---- waves of requests ---- */
@@ -174,12 +167,7 @@ static bool run_world(struct wave waves[N_WAVES], const char *isa, const char *k
     poison.place = place;
     poison.n_poisoned = 0;
     poison.value = place == PLACE_LOGITS ? INFINITY : place == PLACE_NO_LOGIT ? -INFINITY : NAN;
-    poison.real = model->model->ops;
-    poison.ops = *poison.real;
-    poison.ops.step_begin = step_begin;
-    poison.ops.embed_rmsnorm = embed_rmsnorm;
-    poison.ops.logits = logits;
-    model->model->ops = &poison.ops;
+    stage_hook_set(model->model, spoil_stage);
     engine = fixture_engine(model);
     for (int i = 0; i < N_WAVES; i++) {
         run_wave(&waves[i], engine);

@@ -65,7 +65,8 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
         .logprobs = {.dtype = DTYPE_F32, .n_dims = 1, .dim = {n}, .data = logprobs},
         .logits = {.dtype = DTYPE_F32, .n_dims = 2, .dim = {n, vocab}, .data = rows},
         .n_valid = n_valid};
-    enum step step;
+    struct program p = {0};
+    struct compiled *c;
     uint64_t ticket;
 
     assert_true(n <= ROWS);
@@ -83,9 +84,12 @@ static void draw_many(struct draw *out, const float *logits, int vocab, int n_va
         ((struct batch_sample *)BATCH_SAMPLES(b))[i] = samples[i];
         ((struct batch_sample *)BATCH_SAMPLES(b))[i].row = i;
     }
-    assert_int_equal(ops->step_begin(device, b, &step), OSP_OK);
-    assert_int_equal(ops->sample(device, &a), OSP_OK);
-    assert_int_equal(ops->step_end(device, &ticket), OSP_OK);
+    assert_int_equal(PROGRAM_ADD(&p, sample, NO_LAYER, a), OSP_OK);
+    assert_int_equal(ops->compile(device, &p, &c), OSP_OK);
+    assert_int_equal(ops->run(device, c, b, &ticket), OSP_OK);
+    assert_int_equal(ops->step_wait(device, ticket), OSP_OK);
+    ops->release_program(device, c);
+    program_free(&p);
     for (int i = 0; i < n; i++) {
         out[i] = (struct draw){.token = tokens[i], .logprob = logprobs[i]};
         memcpy(out[i].top_tokens, top_tokens[i], sizeof(top_tokens[i]));

@@ -25,13 +25,6 @@ struct row_block {
     int32_t seq, first_row, n_rows;
 };
 
-enum stage {
-#define STAGE_ENUM(stage) STAGE_##stage,
-    STAGE_LIST(STAGE_ENUM)
-#undef STAGE_ENUM
-        N_STAGES
-};
-
 struct cpu {
     struct pool *pool;
     const struct kernels *kernels;

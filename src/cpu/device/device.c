@@ -1,5 +1,5 @@
-/* The CPU as a device: memory is the host's, weights stay where they are mapped but for those that
- * the level packs, and a step runs while its stages are called. */
+/* The CPU as a device: memory is the host's, and weights stay where they are mapped, except those
+ * that the ISA packs. A compiled program is a plain loop over its stages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,11 +120,6 @@ out:
 
 static enum osp_status cpu_open(struct backend **out, const struct backend_options *opt)
 {
-    static const char *const names[N_STAGES] = {
-#define STAGE_NAME(stage) #stage,
-        STAGE_LIST(STAGE_NAME)
-#undef STAGE_NAME
-    };
     struct cpu *cpu;
     enum osp_status st;
 
@@ -137,7 +132,7 @@ static enum osp_status cpu_open(struct backend **out, const struct backend_optio
     cpu = mem_new(sizeof(*cpu));
     cpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
-        cpu->costs[i].stage = names[i];
+        cpu->costs[i].stage = stage_names[i];
     TRY(kernels_select(&cpu->kernels, opt->cpu_features));
     cpu->has_prefetch = kernels_want_prefetch();
     TRY(pool_open_bound(&cpu->pool, opt->n_threads, opt->cpu_affinity));
@@ -185,11 +180,41 @@ static enum osp_status cpu_memory(struct device_memory *out)
     return OSP_OK;
 }
 
+/* ---- programs ---- */
+
+struct compiled {
+    const struct program *program; /* borrowed */
+    union stage_args *args;        /* (program->n_ops) */
+};
+
+static void cpu_release_program(struct backend *be, struct compiled *c)
+{
+    (void)be;
+    if (c == NULL)
+        return;
+    free(c->args);
+    free(c);
+}
+
+static enum osp_status cpu_compile(struct backend *be, const struct program *p,
+                                   struct compiled **out)
+{
+    struct compiled *c = mem_new(sizeof(*c));
+    enum osp_status st;
+
+    c->program = p;
+    TRY(program_all_args(p, &c->args));
+    *out = c;
+out:
+    if (st != OSP_OK)
+        cpu_release_program(be, c);
+    return st;
+}
+
 /* ---- a step ---- */
 
-static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b, enum step *out)
+static void begin(struct cpu *cpu, const struct batch *b)
 {
-    struct cpu *cpu = cpu_of(be);
     const struct batch_seq *seqs = BATCH_SEQS(b);
 
     pool_bind_caller(cpu->pool);
@@ -205,24 +230,6 @@ static enum osp_status cpu_step_begin(struct backend *be, const struct batch *b,
                                    .first_row = seqs[s].first_row + row,
                                    .n_rows = n_left < BLOCK_ROWS ? n_left : BLOCK_ROWS};
         }
-    *out = STEP_RECORD;
-    return OSP_OK;
-}
-
-static enum osp_status cpu_step_end(struct backend *be, uint64_t *ticket)
-{
-    struct cpu *cpu = cpu_of(be);
-
-    cpu->batch = NULL;
-    *ticket = ++cpu->ticket;
-    return OSP_OK;
-}
-
-static enum osp_status cpu_step_wait(struct backend *be, uint64_t ticket)
-{
-    (void)be;
-    (void)ticket; /* the stages' calls have waited already */
-    return OSP_OK;
 }
 
 static void account(struct stage_cost *cost, uint64_t start_ns, const struct work *work)
@@ -233,19 +240,53 @@ static void account(struct stage_cost *cost, uint64_t start_ns, const struct wor
     cost->flops += work->flops;
 }
 
-/* A stage as the seam calls it: run, then add time and work to its account. */
-#define TIMED_STAGE(stage)                                                                         \
-    static enum osp_status timed_##stage(struct backend *be, const struct stage##_args *a)         \
-    {                                                                                              \
-        const uint64_t start_ns = clock_ns();                                                      \
-        struct work work = {0};                                                                    \
-        const enum osp_status st = cpu_##stage(cpu_of(be), a, &work);                              \
-                                                                                                   \
-        account(&cpu_of(be)->costs[STAGE_##stage], start_ns, &work);                               \
-        return st;                                                                                 \
+static enum osp_status call_stage(struct cpu *cpu, enum stage stage, const union stage_args *a,
+                                  struct work *work)
+{
+    switch (stage) {
+#define CALL_STAGE(stage)                                                                          \
+    case STAGE_##stage:                                                                            \
+        return cpu_##stage(cpu, &a->stage, work);
+        STAGE_LIST(CALL_STAGE)
+#undef CALL_STAGE
+    case N_STAGES:
+        break;
     }
-STAGE_LIST(TIMED_STAGE)
-#undef TIMED_STAGE
+    return fail(OSP_EINTERNAL, "stage %d does not exist", (int)stage);
+}
+
+/* Runs a stage, and adds its time and work to its account. */
+static enum osp_status run_stage(struct cpu *cpu, enum stage stage, const union stage_args *a)
+{
+    const uint64_t start_ns = clock_ns();
+    struct work work = {0};
+    const enum osp_status st = call_stage(cpu, stage, a, &work);
+
+    account(&cpu->costs[stage], start_ns, &work);
+    return st;
+}
+
+static enum osp_status cpu_run(struct backend *be, struct compiled *c, const struct batch *b,
+                               uint64_t *ticket)
+{
+    struct cpu *cpu = cpu_of(be);
+    enum osp_status st = OSP_OK;
+
+    begin(cpu, b);
+    for (int i = 0; i < c->program->n_ops; i++)
+        TRY(run_stage(cpu, c->program->ops[i].stage, &c->args[i]));
+    *ticket = ++cpu->ticket;
+out:
+    cpu->batch = NULL;
+    return st;
+}
+
+static enum osp_status cpu_step_wait(struct backend *be, uint64_t ticket)
+{
+    (void)be;
+    (void)ticket; /* run() returns when the step has ended */
+    return OSP_OK;
+}
 
 static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
@@ -255,7 +296,6 @@ static int cpu_costs(const struct backend *be, struct stage_cost *out, int n_max
     return n;
 }
 
-#define STAGE_OPERATION(stage) .stage = timed_##stage,
 const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .open = cpu_open,
                                             .close = cpu_close,
@@ -271,7 +311,8 @@ const struct backend_ops cpu_backend_ops = {.name = "cpu",
                                             .memory = cpu_memory,
                                             .step_bytes = cpu_step_bytes,
                                             .step_reserve = cpu_step_reserve,
-                                            .step_begin = cpu_step_begin,
-                                            .step_end = cpu_step_end,
+                                            .compile = cpu_compile,
+                                            .release_program = cpu_release_program,
+                                            .run = cpu_run,
                                             .step_wait = cpu_step_wait,
-                                            STAGE_LIST(STAGE_OPERATION).costs = cpu_costs};
+                                            .costs = cpu_costs};

@@ -56,12 +56,6 @@ static void put_driver(const struct writer *w)
 
 /* ---- kernels ---- */
 
-static const char *const stage_names[N_STAGES] = {
-#define STAGE_NAME(stage) #stage,
-    STAGE_LIST(STAGE_NAME)
-#undef STAGE_NAME
-};
-
 static const struct tuning_row *row_of(const struct gpu *gpu, struct tuning_key k)
 {
     const struct kernel_request kernel_request =

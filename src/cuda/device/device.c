@@ -1,5 +1,5 @@
-/* A CUDA card as a device: its memory, its life, and the table of its operations. Stages are put
- * into one stream while a step is told, and run behind the host; step_wait waits for the last. */
+/* A CUDA card as a device: its memory, its life, and the table of its operations. run() puts
+ * the stages of a program into one stream and returns; step_wait() waits for the last of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,11 +201,6 @@ static enum osp_status select_rows(struct gpu *gpu)
 
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
 {
-    static const char *const names[N_STAGES] = {
-#define STAGE_NAME(stage) #stage,
-        STAGE_LIST(STAGE_NAME)
-#undef STAGE_NAME
-    };
     struct gpu *gpu = calloc(1, sizeof(*gpu));
     enum osp_status st;
 
@@ -213,7 +208,7 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
         return fail(OSP_ENOMEM, "no memory for the device");
     gpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
-        gpu->costs[i].stage = names[i];
+        gpu->costs[i].stage = stage_names[i];
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
     TRY(select_arch(gpu));
@@ -242,28 +237,88 @@ static void cuda_info(const struct backend *be, struct device_info *out)
              gpu->properties.multiProcessorCount);
 }
 
-/* ---- stages ---- */
+/* ---- programs ---- */
 
-/* A stage as the seam calls it: noted, launched, checked, and accounted for. */
-#define TIMED_STAGE(stage)                                                                         \
-    static enum osp_status timed_##stage(struct backend *be, const struct stage##_args *a)         \
-    {                                                                                              \
-        struct gpu *gpu = gpu_of(be);                                                              \
-        struct stage_cost *cost = &gpu->step_slot->work[STAGE_##stage];                            \
-        struct work work = {0};                                                                    \
-        enum osp_status st;                                                                        \
-                                                                                                   \
-        TRY(gpu_record_stage(gpu, STAGE_##stage));                                                 \
-        TRY(gpu_##stage(gpu, a, &work));                                                           \
-        TRY(gpu_check(cudaGetLastError(), #stage));                                                \
-        cost->n_calls++;                                                                           \
-        cost->bytes += work.bytes;                                                                 \
-        cost->flops += work.flops;                                                                 \
-    out:                                                                                           \
-        return st;                                                                                 \
+static void cuda_release_program(struct backend *be, struct compiled *c)
+{
+    struct gpu *gpu = gpu_of(be);
+
+    if (c == NULL)
+        return;
+    (void)cudaStreamSynchronize(gpu->stream);
+    gpu_graphs_drop_program(gpu, c->serial);
+    free(c->args);
+    free(c);
+}
+
+static enum osp_status cuda_compile(struct backend *be, const struct program *p,
+                                    struct compiled **out)
+{
+    struct gpu *gpu = gpu_of(be);
+    struct compiled *c = calloc(1, sizeof(*c));
+    enum osp_status st;
+
+    if (c == NULL)
+        return fail(OSP_ENOMEM, "out of memory for a program");
+    c->program = p;
+    c->serial = ++gpu->serial;
+    TRY(program_all_args(p, &c->args));
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->ops[i].stage == STAGE_sample)
+            c->sample = c->args[i].sample;
+    *out = c;
+out:
+    if (st != OSP_OK)
+        cuda_release_program(be, c);
+    return st;
+}
+
+static enum osp_status call_stage(struct gpu *gpu, enum stage stage, const union stage_args *a,
+                                  struct work *work)
+{
+    switch (stage) {
+#define CALL_STAGE(stage)                                                                          \
+    case STAGE_##stage:                                                                            \
+        return gpu_##stage(gpu, &a->stage, work);
+        STAGE_LIST(CALL_STAGE)
+#undef CALL_STAGE
+    case N_STAGES:
+        break;
     }
-STAGE_LIST(TIMED_STAGE)
-#undef TIMED_STAGE
+    return fail(OSP_EINTERNAL, "cuda: stage %d does not exist", (int)stage);
+}
+
+/* Notes the stage's begin, launches and checks it, and counts its work. */
+static enum osp_status run_stage(struct gpu *gpu, enum stage stage, const union stage_args *a)
+{
+    struct stage_cost *cost = &gpu->step_slot->work[stage];
+    struct work work = {0};
+    enum osp_status st;
+
+    TRY(gpu_record_stage(gpu, stage));
+    TRY(call_stage(gpu, stage, a, &work));
+    TRY(gpu_check(cudaGetLastError(), stage_names[stage]));
+    cost->n_calls++;
+    cost->bytes += work.bytes;
+    cost->flops += work.flops;
+out:
+    return st;
+}
+
+static enum osp_status cuda_run(struct backend *be, struct compiled *c, const struct batch *b,
+                                uint64_t *ticket)
+{
+    struct gpu *gpu = gpu_of(be);
+    bool is_replayed;
+    enum osp_status st;
+
+    TRY(gpu_step_begin(gpu, c, b, &is_replayed));
+    for (int i = 0; i < c->program->n_ops && !is_replayed; i++)
+        TRY(run_stage(gpu, c->program->ops[i].stage, &c->args[i]));
+    TRY(gpu_step_end(gpu, ticket));
+out:
+    return st;
+}
 
 static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
@@ -292,7 +347,6 @@ static enum osp_status cuda_probe(struct backend *be, struct probe *out)
     return gpu_probe(gpu_of(be), out);
 }
 
-#define STAGE_OPERATION(stage) .stage = timed_##stage,
 const struct backend_ops gpu_ops = {.name = "cuda",
                                     .open = cuda_open,
                                     .close = cuda_close,
@@ -312,9 +366,10 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .describe = cuda_describe,
                                     .kernels = cuda_kernels,
                                     .probe = cuda_probe,
-                                    .step_begin = gpu_step_begin,
-                                    .step_end = gpu_step_end,
+                                    .compile = cuda_compile,
+                                    .release_program = cuda_release_program,
+                                    .run = cuda_run,
                                     .step_wait = gpu_step_wait,
                                     .step_has_ended = gpu_step_has_ended,
                                     .sampled = gpu_sampled,
-                                    STAGE_LIST(STAGE_OPERATION).costs = cuda_costs};
+                                    .costs = cuda_costs};

@@ -63,10 +63,19 @@ struct packed {
 /* What decides which kernels a step launches, with which sizes: the batch's arrays lie at places
  * that follow from the counts. */
 struct graph_key {
+    uint64_t program; /* its serial number */
     int n_rows, n_seqs, n_samples;
     int n_prefill;   /* rows of a prompt: kinds have kernels of their own */
     int n_units;     /* of attention, of the row at the highest position: a level of attn.h */
     int has_special; /* a sample that asks for more than a plain draw */
+};
+
+/* A program, compiled: its arguments with addresses. */
+struct compiled {
+    const struct program *program; /* borrowed */
+    union stage_args *args;        /* (program->n_ops) */
+    struct sample_args sample;     /* of its stage sample; data NULL: it has none */
+    uint64_t serial;               /* from 1; names its graphs, and is not used again */
 };
 
 /* Whether the stages of a step with a graph are timed. */
@@ -150,7 +159,7 @@ struct gpu {
     struct step_slot step_slots[N_STEP_SLOTS];
     struct step_slot *step_slot; /* of the step that began last */
     struct step_slot *completed; /* of the step that was last waited for; NULL: none was */
-    struct sample_args sampled;  /* of the step in progress; data NULL: it does not sample */
+    struct sample_args sampled;  /* of the step that began last; data NULL: it does not sample */
     bool has_top;                /* a sample of it asks for the likeliest tokens */
     struct loader *loader;       /* of large weights; NULL: none is on its way */
 #define WORKSPACE_MEMBER(name) struct gpu_workspace name;
@@ -175,6 +184,7 @@ struct gpu {
     struct pending pending;            /* between its stages */
     enum timing timing;
     uint64_t ticket; /* of the last step that ended */
+    uint64_t serial; /* of the last program that was compiled */
     struct stage_cost costs[N_STAGES];
 };
 
@@ -202,8 +212,10 @@ void gpu_workspaces_release(struct gpu *gpu);
 CHECKED enum osp_status gpu_slots_reserve(struct gpu *gpu, size_t size_bytes);
 void gpu_slots_release(struct gpu *gpu);
 CHECKED enum osp_status gpu_transfer_try(struct gpu *gpu);
-CHECKED enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum step *out);
-CHECKED enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket);
+/* *is_replayed: the step has a recorded graph, and no stage is to be called. */
+CHECKED enum osp_status gpu_step_begin(struct gpu *gpu, const struct compiled *c,
+                                       const struct batch *b, bool *is_replayed);
+CHECKED enum osp_status gpu_step_end(struct gpu *gpu, uint64_t *ticket);
 CHECKED enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket);
 bool gpu_step_has_ended(struct backend *be, uint64_t ticket);
 CHECKED enum osp_status gpu_sampled(struct backend *be, struct sampled *out);
@@ -265,10 +277,13 @@ int64_t gpu_pack_bytes(const struct tensor *host);
 void gpu_pack_release(struct gpu *gpu);
 
 /* graphs.c: which graph a step has, if any, and what is to be done with it. */
-CHECKED enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum step *out);
+CHECKED enum osp_status gpu_graph_begin(struct gpu *gpu, const struct compiled *c,
+                                        const struct batch *b);
 CHECKED enum osp_status gpu_graph_end(struct gpu *gpu);
 /* Forgets all graphs: the memory that they point to has moved. */
 void gpu_graphs_drop(struct gpu *gpu);
+/* The same for those of one program. */
+void gpu_graphs_drop_program(struct gpu *gpu, uint64_t serial);
 
 /* report.c: the kernels of recorded steps. OSP_EDEVICE: one ran that was not asked for, or none
  * that was. */

@@ -11,15 +11,8 @@
 
 #include <stdbool.h>
 
-#include "backend/args.h"
+#include "backend/program.h"
 #include "cuda/common/order.h"
-
-enum stage {
-#define STAGE_ENUM(stage) STAGE_##stage,
-    STAGE_LIST(STAGE_ENUM)
-#undef STAGE_ENUM
-        N_STAGES
-};
 
 /* X(card, capability's major from, to, text) */
 #define ARCH_LIST(X)                                                                               \

@@ -17,9 +17,10 @@ enum {
     SPANNED_AT = 3
 };
 
-static struct graph_key key_of(const struct batch *b)
+static struct graph_key key_of(const struct compiled *c, const struct batch *b)
 {
-    struct graph_key key = {.n_rows = b->n_rows,
+    struct graph_key key = {.program = c->serial,
+                            .n_rows = b->n_rows,
                             .n_seqs = b->n_seqs,
                             .n_samples = b->n_samples,
                             .n_units = gpu_attn_units(b),
@@ -59,6 +60,13 @@ void gpu_graphs_drop(struct gpu *gpu)
         drop(gpu, &gpu->graphs[i]);
 }
 
+void gpu_graphs_drop_program(struct gpu *gpu, uint64_t serial)
+{
+    for (int i = 0; i < GRAPHS_MAX && gpu->graphs != NULL; i++)
+        if (gpu->graphs[i].key.program == serial)
+            drop(gpu, &gpu->graphs[i]);
+}
+
 /* The graph of this key; a free one or the one that was not used for longest takes it. */
 static struct graph *graph_of(struct gpu *gpu, struct graph_key key)
 {
@@ -77,24 +85,23 @@ static struct graph *graph_of(struct gpu *gpu, struct graph_key key)
     return oldest;
 }
 
-enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum step *out)
+enum osp_status gpu_graph_begin(struct gpu *gpu, const struct compiled *c, const struct batch *b)
 {
     enum osp_status st = OSP_OK;
 
-    *out = STEP_RECORD;
     gpu->graph = NULL;
     gpu->mode = MODE_EAGER;
     gpu->timing = TIMED;
     gpu->is_spanned = false;
     gpu->stage_events = &gpu->step_slot->timed_events;
     gpu->step_slot->timed_events.n = 0;
-    if (!gpu->limits.uses_graphs)
+    if (gpu->limits.is_eager)
         return OSP_OK;
     if (gpu->graphs == NULL)
         gpu->graphs = calloc(GRAPHS_MAX, sizeof(*gpu->graphs));
     if (gpu->graphs == NULL)
         return fail(OSP_ENOMEM, "no memory for graphs");
-    gpu->graph = graph_of(gpu, key_of(b));
+    gpu->graph = graph_of(gpu, key_of(c, b));
     gpu->graph->last_step = gpu->ticket + 1;
     if (gpu->graph->n_steps++ == 0)
         return OSP_OK; /* memory grows in this one */
@@ -103,7 +110,6 @@ enum osp_status gpu_graph_begin(struct gpu *gpu, const struct batch *b, enum ste
     gpu->stage_events = gpu->timing == TIMED ? &gpu->graph->stage_events : NULL;
     if (gpu->graph->exec[gpu->timing] != NULL) {
         gpu->mode = MODE_REPLAYING;
-        *out = STEP_REPLAY;
         return OSP_OK;
     }
     TRY(gpu_check(cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal),

@@ -52,7 +52,6 @@ enum osp_status gpu_sample(struct gpu *gpu, const struct sample_args *a, struct 
 
     work->bytes = 4 * n;
     work->flops = 2 * n;
-    gpu->sampled = *a;
     if (n_samples == 0)
         return OSP_OK;
     TRY(gpu_workspace_reserve(gpu, &gpu->chunks, sample_chunks_bytes(gpu->limits.n_samples_max),

@@ -191,24 +191,24 @@ static enum osp_status count_generated(const struct batch *b, int *out)
     return OSP_OK;
 }
 
-enum osp_status gpu_step_begin(struct backend *be, const struct batch *b, enum step *out)
+enum osp_status gpu_step_begin(struct gpu *gpu, const struct compiled *c, const struct batch *b,
+                               bool *is_replayed)
 {
-    struct gpu *gpu = gpu_of(be);
     enum osp_status st;
 
     TRY(next_slot(gpu));
     end_abandoned(gpu);
     TRY(gpu_pack_end(gpu));
     TRY(count_generated(b, &gpu->n_decode));
-    TRY(upload(gpu, b));
-    if (!gpu->limits.uses_graphs)
-        gpu->sampled = (struct sample_args){0};
+    TRY(upload(gpu, b)); /* with what the step before samples */
+    gpu->sampled = c->sample;
     gpu->batch = b;
     gpu->has_top = has_top(b);
     gpu_fused_begin(gpu);
     gpu->cos_sin_of = NULL;
     gpu->mxfp8_of = NULL;
-    TRY(gpu_graph_begin(gpu, b, out));
+    TRY(gpu_graph_begin(gpu, c, b));
+    *is_replayed = gpu->mode == MODE_REPLAYING;
     TRY(part_from_stages(gpu));
 out:
     return st;
@@ -233,9 +233,8 @@ out:
     return st;
 }
 
-enum osp_status gpu_step_end(struct backend *be, uint64_t *ticket)
+enum osp_status gpu_step_end(struct gpu *gpu, uint64_t *ticket)
 {
-    struct gpu *gpu = gpu_of(be);
     struct step_slot *t = gpu->step_slot;
     enum osp_status st;
 
