@@ -154,7 +154,7 @@ MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
-CARD_FAULT := $(BUILD)/tests/card_fault.so
+CARD_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
@@ -314,7 +314,7 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 	@$(LINK_PROGRAM) -o $@ $^ $(LIB_LIBS)
 
 # Preloaded by tests into the program, to make a card fail (tests/fault); it needs no CUDA to be made.
-$(CARD_FAULT): $(BUILD)/obj/tests/fault/card_fault.o
+$(CARD_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(LINK_SHARED) -o $@ $^ -ldl -pthread

@@ -11,7 +11,7 @@ FAULTS, one after the other (kill,kill,stop):
                     worker's work is in, as a bug or a broken card would (tests/fault/gpu_fault.c)
   idle              on a card: trap, while no request is there
   busy              on a card: a kernel holds all of it for 5 s, as one that hangs
-SHIM is what makes cards fail (tests/card_fault.so beside the program).
+SHIM is what makes cards fail (tests/gpu_fault.so beside the program).
 
 Held, with exit status 1 when it is not: running streams have their error event, and /health says 503, within TOLD_S
 (1 s) of the fault (of stop within 5 s, the time of silence); then the server is well again by itself, and answers a

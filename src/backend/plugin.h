@@ -28,6 +28,9 @@ struct plugin_host {
     X(stage_cost)                                                                                  \
     X(random_weight)                                                                               \
     X(tensor)                                                                                      \
+    X(program_op)                                                                                  \
+    X(program_tensor)                                                                              \
+    X(program)                                                                                     \
     X(batch)                                                                                       \
     X(batch_seq)                                                                                   \
     X(batch_sample)                                                                                \
