@@ -6,8 +6,9 @@
  * with memory of its own, the stage's tensors are brought there, poison included, and back; its
  * draws are held against the CPU's.
  *
- *     check_backend [DEVICE [N_THREADS [LEVEL [STAGE]]]]     default: cpu, 2, all, all; on cuda LEVEL may be
- *                                                            mxfp8: prompts' rows with MXFP4 weights
+ *     check_backend [DEVICE [N_THREADS [LEVEL [STAGE]]]]     default: cpu, 2, all, all; STAGE is a
+ *                              name of backend/args.h; on cuda LEVEL may be mxfp8: prefill rows are
+ *                              rounded to MXFP8 in products with MXFP4 weights
  *
  * CHECK_UNTIMED in the environment leaves the timing out; CHECK_QUICK too, and most numbers of
  * rows: for builds with sanitizers, and for those of a card. */

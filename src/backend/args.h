@@ -1,7 +1,6 @@
-/* Argument structs of the stages, shared by C11 and CUDA. Bound once when weights are loaded:
- * the tensors of activations have room for rows_max rows, and the batch of the step says how
- * many count. A tensor marked "room for" is work space whose contents mean nothing outside the
- * stage.
+/* Argument structs of the stages, shared by C11 and CUDA, and bound once when weights are loaded.
+ * Tensors of activations have the rows of the largest step; the batch says how many a step uses.
+ * The contents of a tensor marked "workspace" mean nothing outside the stage.
  *
  * Letters: T rows, S sequences, R logit rows, C model width, H query heads, K key/value heads,
  * D head width, E experts, A active experts, F expert width, V vocabulary, P tokens a page. */
@@ -33,7 +32,7 @@ struct attn_qkv_args {
     struct tensor bqkv[3]; /* (H*D), (K*D), (K*D) */
     const struct rope *rope;
     enum page_group group;
-    struct tensor kv_rows; /* (T, 2*K*D) f32: room for k and v on their way to the pages */
+    struct tensor kv_rows; /* (T, 2*K*D) f32: workspace, k and v before they are stored */
 };
 struct attn_args {
     struct tensor att;   /* (T, H*D) f32 */
@@ -63,7 +62,7 @@ struct router_args {
     struct tensor y;             /* (T, C) f32 */
     struct tensor wr;            /* (E, C) */
     struct tensor br;            /* (E) */
-    struct tensor router_logits; /* (T, E) f32: room for the router's logits */
+    struct tensor router_logits; /* (T, E) f32: workspace */
 };
 struct experts_args {
     struct tensor h;      /* (T, C) f32: out */
@@ -76,8 +75,8 @@ struct experts_args {
     struct tensor b_down; /* (E, C) */
     float limit;          /* clamp of SwiGLU, 7 */
     float alpha;          /* 1.702 */
-    struct tensor units;  /* (T*A, F) f32: room for the gated units, grouped by expert */
-    struct tensor parts;  /* (T*A, C) f32: room for the experts' outputs before they are summed */
+    struct tensor units;  /* (T*A, F) f32: workspace, gated units grouped by expert */
+    struct tensor parts;  /* (T*A, C) f32: workspace, outputs before the MoE combine */
 };
 struct logits_args {
     struct tensor logits; /* (R, V) f32, of the rows that samples[] names, in order */
@@ -86,18 +85,18 @@ struct logits_args {
 };
 struct sample_args {
     struct tensor tokens; /* (R) i32: out; negative: an enum sample_failure */
-    struct tensor
-        logprobs; /* (R) f32: out, ln of softmax(logits) at the drawn token, of the row as it came */
-    /* (R, TOP_LOGPROBS_MAX) i32 and f32: out, the n_top likeliest valid ids of rows that ask for
-     * them, by falling logit, ties to the lower id, of the row as it came; behind the last there
-     * is, -1 and NaN. Data NULL: no row asks. */
+    /* (R) f32: out, ln of softmax(logits) at the sampled token, before penalties, biases, mask */
+    struct tensor logprobs;
+    /* (R, TOP_LOGPROBS_MAX) i32 and f32: out, of samples with n_top > 0 the n_top likeliest valid
+     * ids, by falling logit, ties to the lower id, before penalties, biases and mask; after the
+     * last one, -1 and NaN. Data NULL: no sample of any batch has n_top > 0. */
     struct tensor top_tokens, top_logprobs;
-    struct tensor
-        logits;  /* (R, V) f32; rows with penalties, biases or a mask may be changed in place */
-    int n_valid; /* ids from here on have no text and are never drawn; V = all valid */
+    /* (R, V) f32; rows with penalties, biases or a mask may be changed in place */
+    struct tensor logits;
+    int n_valid; /* ids >= n_valid have no text and are never sampled; V = all are valid */
 };
 
-/* X(verb, what a stage costs is asked from the backend under this name) */
+/* X(stage): the name of its argument struct, and of its costs in struct stage_cost */
 #define STAGE_LIST(X)                                                                              \
     X(embed_rmsnorm)                                                                               \
     X(attn_qkv) X(attn) X(attn_out) X(residual_rmsnorm) X(router) X(experts) X(logits) X(sample)

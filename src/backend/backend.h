@@ -15,23 +15,22 @@
 struct backend;
 
 struct backend_options {
-    int n_threads;     /* host threads that compute; 0 = all usable CPUs */
-    int n_rows_max;    /* T of the largest batch */
-    int n_samples_max; /* R of the largest batch */
-    const char
-        *cpu_features; /* level of the CPU's kernels; NULL or "" = the best of this machine */
-    const char *cpu_affinity; /* of the host threads, see base/bind.h; NULL: they are not bound */
+    int n_threads;            /* host threads that compute; 0 = all usable CPUs */
+    int n_rows_max;           /* T of the largest batch */
+    int n_samples_max;        /* R of the largest batch */
+    const char *cpu_features; /* ISA of the CPU's kernels; NULL or "" = the best of this machine */
+    const char *cpu_affinity; /* of the host threads (base/bind.h); NULL: they are not bound */
     bool is_eager;            /* no graphs: every step launches every kernel by itself */
     struct kernel_options kernels;
-    bool has_mxfp8_act; /* prompts' rows are rounded to MXFP8 where they meet MXFP4 weights */
+    bool has_mxfp8_act; /* products of prefill rows and MXFP4 weights round the rows to MXFP8 */
 };
 
 struct device_info {
     char name[128];
-    int n_threads;        /* of the host that compute; 0 = the device does all */
+    int n_threads;        /* host threads that compute; 0 = the device computes everything */
     int64_t memory_bytes; /* of the device; 0 = unknown */
-    /* Names the layout of what pack() makes in the host's memory: the same name, the same bytes
-     * for the same weights. NULL: it makes none there. */
+    /* Names the layout that pack() writes into host memory: with the same name, the same weights
+     * become the same bytes. NULL: pack() writes nothing into host memory. */
     const char *pack_layout;
     /* run() returns before the step has ended; step_wait() waits for its end. */
     bool runs_async;
@@ -40,21 +39,20 @@ struct device_info {
     bool runs_pipelined;
 };
 
-/* What came of a step, in the host's memory, and its time by the device's clock: the device had
- * everything of the step at begin_ns, and all its results at end_ns. */
+/* The results of a step, in host memory, and its time by the device's clock: the device had all
+ * inputs of the step at begin_ns, and all its results at end_ns. */
 struct sampled {
     const int32_t *tokens;
-    const float *logprobs; /* (R) each, */
+    const float *logprobs; /* (R) each */
     const int32_t *top_tokens;
-    const float *top_logprobs; /* and (R, TOP_LOGPROBS_MAX), if a sample asked for them */
+    const float *top_logprobs; /* (R, TOP_LOGPROBS_MAX) each, valid if a sample has n_top > 0 */
     uint64_t begin_ns, end_ns;
 };
 
-/* Of the device's own; all zero where it works in the host's. */
+/* The device's own memory; all zero for a device that works in host memory. */
 struct device_memory {
     int64_t total_bytes, free_bytes;
-    bool
-        is_unified; /* the host's too: what files only cache there is free, but not counted as such */
+    bool is_unified; /* it is host memory too, and free_bytes leaves out the page cache of files */
 };
 
 struct mem {
@@ -62,7 +60,7 @@ struct mem {
     size_t size_bytes;
 };
 
-/* What the largest step of a model is. */
+/* The shape of a model's largest step. */
 struct step_shape {
     struct batch_counts counts;                /* of its batch; n_pages: of all tables together */
     int64_t width, q_width;                    /* C, H*D */
@@ -70,7 +68,7 @@ struct step_shape {
     int64_t n_experts, n_active, expert_width; /* E, A, F */
     int64_t vocab_size;                        /* V */
     int n_seq_pages;                           /* in the tables of one sequence, of all groups */
-    int n_threads;                             /* of the host that compute; 0 = all usable CPUs */
+    int n_threads;                             /* host threads that compute; 0 = all usable CPUs */
     enum dtype kv_dtype;
     bool has_mxfp8_act;
 };
@@ -78,8 +76,7 @@ struct step_shape {
 /* A program that a device has compiled; each device defines its own. */
 struct compiled;
 
-/* What a stage did so far, for the table of time and share: the backend counts, never the
- * caller. */
+/* The work of a stage since open(), as the backend counts it. */
 struct stage_cost {
     const char *stage;
     int64_t n_calls;
@@ -87,21 +84,21 @@ struct stage_cost {
     double bytes, flops;
 };
 
-/* A kernel of a step that the device keeps to be run again. */
+/* A kernel of a step that the device has recorded. */
 struct kernel_use {
     char name[96];
-    int n_rows, n_prefill, n_seqs; /* of the step: rows, those of prompts among them, sequences */
-    int64_t n_steps;               /* that ran so */
-    int n_calls;                   /* a step */
+    int n_rows, n_prefill, n_seqs; /* of the step: rows, prefill rows among them, sequences */
+    int64_t n_steps;               /* steps with these counts */
+    int n_calls;                   /* launches in one step */
     int grid[3], block[3], shared_bytes;
 };
 
-/* A line about a device: what it is about, and the facts; both valid during the call. */
+/* Receives a line about a device: its subject and its text, both valid during the call. */
 typedef void describe_fn(void *ctx, const char *key, const char *text);
 
 struct backend_ops {
     const char *name;    /* "cpu" */
-    bool runs_in_worker; /* its failure ends the process, so `auto` puts it into a worker process */
+    bool runs_in_worker; /* its failure ends the process, so `auto` runs it in a worker process */
     enum osp_status (*open)(struct backend **out, const struct backend_options *opt);
     void (*close)(struct backend *be);
     void (*info)(const struct backend *be, struct device_info *out);
@@ -110,25 +107,25 @@ struct backend_ops {
     enum osp_status (*write)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     enum osp_status (*read)(struct backend *be, void *dst, const void *src, size_t size_bytes);
     enum osp_status (*copy)(struct backend *be, void *dst, const void *src, size_t size_bytes);
-    /* Puts a weight where the device wants it. The host tensor outlives the backend, so a device
-     * that shares the host's memory may keep pointing at it. It may be one that pack() made
-     * earlier and that was kept in a file. */
+    /* Places a weight in the layout that the device's kernels read. The host tensor outlives the
+     * backend, so a device that works in host memory may point to it. `host` may be a result of
+     * an earlier pack() that was kept in a file. */
     enum osp_status (*pack)(struct backend *be, struct tensor *out, const struct tensor *host);
-    /* Makes what pack() would make of a host's tensor with these values; the data of `host` is
-     * not read. Only for devices with memory of their own. */
+    /* As pack() of a host tensor with these values; the data of `host` is not read. Only for
+     * devices with memory of their own. */
     enum osp_status (*fill_random)(struct backend *be, struct tensor *out,
                                    const struct tensor *host, const struct random_weight *values);
-    /* Bytes that pack() makes of it; 0 = it points to the host's. */
+    /* Bytes that pack() allocates for the tensor; 0 = the result points to host memory. */
     int64_t (*pack_bytes)(const struct backend *be, const struct tensor *host);
-    /* The type of KV pages: *out is DTYPE_NONE and becomes what suits a device opened so; or it
-     * is DTYPE_F32, DTYPE_BF16, DTYPE_F8 or DTYPE_I16 and stays. OSP_EINVAL: the device has not
-     * that type. */
+    /* The type of KV pages: DTYPE_NONE in *out becomes the default of a device with these
+     * options; DTYPE_F32, DTYPE_BF16, DTYPE_F8 and DTYPE_I16 stay. OSP_EINVAL: the device does not
+     * have that type. */
     enum osp_status (*kv_dtype)(const struct backend_options *opt, enum dtype *out);
     enum osp_status (*memory)(struct device_memory *out);
-    /* What steps need of the device's memory besides activations and pages, at most. */
+    /* The most device memory, in bytes, that steps need besides activations and pages. */
     int64_t (*step_bytes)(const struct step_shape *shape);
-    /* Ends the loading of weights and takes all that: no later step of a shape that is not
-     * larger asks for more. May be left out, but then any step can fail with OSP_ENOMEM. */
+    /* Ends the loading of weights and allocates that memory, so that no step within the shape
+     * allocates. The call is optional; without it any step can fail with OSP_ENOMEM. */
     enum osp_status (*step_reserve)(struct backend *be, const struct step_shape *shape);
     /* Prepares the program for run(). p and everything that its arguments point to are borrowed
      * until release_program(). A device may keep a CUDA graph, or another recording, with it. */
@@ -143,27 +140,27 @@ struct backend_ops {
     enum osp_status (*run)(struct backend *be, struct compiled *c, const struct batch *b,
                            uint64_t *ticket);
     enum osp_status (*step_wait)(struct backend *be, uint64_t ticket);
-    /* Whether that step has ended, or the device has failed; waits for nothing. Only of devices
-     * that run ahead. */
+    /* Whether that step has ended or the device has failed; does not wait. Only for devices with
+     * runs_pipelined. */
     bool (*step_has_ended)(struct backend *be, uint64_t ticket);
-    /* Of the step that was last waited for, until the next but one has begun. Only of devices
-     * that run ahead; of all others the tensors of its sample stage are read. */
+    /* The results of the step that was last waited for, valid until two more steps have been
+     * run. Only for devices with runs_pipelined; for others, read() the tensors of stage sample. */
     enum osp_status (*sampled)(struct backend *be, struct sampled *out);
-    /* The device, and the kernels that its stages use and why, line by line. */
+    /* Describes the device, the kernels of its stages and the reason for each, line by line. */
     void (*describe)(const struct backend *be, describe_fn *put, void *ctx);
-    /* Kernels of the steps so far, steps in turn. OSP_EDEVICE: they are not those that were
-     * asked for. OSP_EUNSUPPORTED: the device keeps no steps. */
+    /* The kernels of all recorded steps, step by step. OSP_EDEVICE: they are not the requested
+     * ones. OSP_EUNSUPPORTED: the device records no steps. */
     enum osp_status (*kernels)(const struct backend *be, struct kernel_use *out, int n_max, int *n);
-    /* What the device does at most, measured between steps. OSP_EUNSUPPORTED: it computes with
-     * the host's threads, which base/probe.h measures. */
+    /* Measures the device's peak rates, between steps. OSP_EUNSUPPORTED: the device computes with
+     * host threads, which base/probe.h measures. */
     enum osp_status (*probe)(struct backend *be, struct probe *out);
-    /* Costs since open, one a stage; gives the number of entries (at most n_max). */
+    /* Costs since open(), one entry for each stage; returns their number (at most n_max). */
     int (*costs)(const struct backend *be, struct stage_cost *out, int n_max);
 };
 
-/* The backend of that name ("cpu", "cuda", or "auto", which NULL means too: cuda where it can
- * run, else cpu), wrapped so that shapes are asserted once for every device; NULL with a failure
- * message when there is none. */
+/* The backend with this name: "cpu", "cuda", or "auto" (and NULL), which is cuda where it can run,
+ * else cpu. It asserts shapes and batches (checked.h). NULL with a failure message: no such
+ * backend. */
 const struct backend_ops *backend_find(const char *name);
 
 extern const struct backend_ops cpu_backend_ops;

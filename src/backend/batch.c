@@ -11,7 +11,7 @@ static int64_t aligned(int64_t n_bytes)
     return (n_bytes + BATCH_ALIGN_BYTES - 1) / BATCH_ALIGN_BYTES * BATCH_ALIGN_BYTES;
 }
 
-/* Reserves an array behind *end_bytes and gives its offset. */
+/* Reserves an array after *end_bytes and returns its offset. */
 static int32_t place(int64_t *end_bytes, int n, size_t size_bytes)
 {
     const int64_t offset = *end_bytes;

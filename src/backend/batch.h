@@ -2,7 +2,7 @@
  * copy to the device, one broadcast to the other ranks, one blob to replay in a test.
  *
  * Letters: T tokens (rows), S sequences, R rows that need logits, P tokens a page. Rows of one
- * sequence are adjacent and in order of position. Generated rows come before those of prompts.
+ * sequence are adjacent and in order of position. Decode rows come before prefill rows.
  *
  * Pages come in two groups, each with its own pool: GROUP_FULL for layers that see every
  * position, GROUP_WINDOW for sliding-window layers, which keep only the pages that the window
@@ -21,8 +21,8 @@ enum page_group { GROUP_FULL, GROUP_WINDOW, N_PAGE_GROUPS };
 enum { PAGE_TOKENS = 64 }; /* P: positions a page; a multiple of every kernel's key tile */
 
 enum phase {
-    PHASE_PREFILL, /* always the prompt's arithmetic, even in a chunk of one row */
-    PHASE_DECODE   /* the decode arithmetic */
+    PHASE_PREFILL, /* the arithmetic of prefill, even in a chunk of one row */
+    PHASE_DECODE   /* the arithmetic of decode */
 };
 
 struct batch_seq {
@@ -33,14 +33,14 @@ struct batch_seq {
 };
 
 enum {
-    TOP_LOGPROBS_MAX = 20, /* the likeliest tokens of a row that can be asked for */
+    TOP_LOGPROBS_MAX = 20, /* the most top_logprobs of a sample */
     MASK_WORD_IDS = 32     /* ids of a word of a mask */
 };
 
-/* What stands for a token when none could be drawn. */
+/* Stored in place of a token id where no token can be sampled. */
 enum sample_failure {
     SAMPLE_NOT_FINITE = -1,  /* the logits have no finite largest value, or a NaN */
-    SAMPLE_NONE_ALLOWED = -2 /* they have, but penalties, biases and mask leave none */
+    SAMPLE_NONE_ALLOWED = -2 /* finite logits, but penalties, biases and mask allow no token */
 };
 
 /* An id of a sequence, prompt and answer together, for penalties. */
@@ -49,29 +49,29 @@ struct batch_seen {
     int32_t n_generated; /* how often the answer has it; 0: only the prompt has it */
 };
 
-/* Added to a logit; -infinity: the id cannot be drawn. */
+/* Added to a logit; -infinity: the id cannot be sampled. */
 struct batch_bias {
     int32_t id;
     float bias;
 };
 
-/* One row of logits and how to draw from it. What is drawn from is the row after, in this order:
- * penalties of the ids in seen[], biases, the mask (logits of ids that it lacks become
- * -infinity), temperature, top_k, top_p, min_p. A row without any of them has zeros there. */
+/* A row of logits and how to sample from it. Applied in this order: penalties of the ids in
+ * seen[], biases, the mask (logits of ids that are not in it become -infinity), temperature, top_k,
+ * top_p, min_p. A sample that does not use one of them has zeros there. */
 struct batch_sample {
     int32_t row;       /* which of the T rows */
     int32_t top_k;     /* 0 = off */
     float temperature; /* 0 = greedy: the lowest id among the largest logits */
     float top_p;       /* 1 = off */
     float min_p;       /* 0 = off */
-    uint32_t position; /* position of the token that is drawn */
+    uint32_t position; /* position of the sampled token */
     uint64_t seed;     /* with position it decides the random number */
-    int32_t n_top;     /* how many of the likeliest tokens to tell, of the row as it came */
+    int32_t n_top;     /* top_logprobs, before penalties, biases and mask */
     int32_t n_seen, n_biases, n_mask_words;
     int32_t first_seen, first_bias; /* in seen[] and biases[]: ids rise strictly */
     int32_t first_mask_word;        /* in masks[]: bit i % 32 of word i / 32 allows id i */
     float repetition; /* positive logits of seen ids are divided by it, others times it; 0 = off */
-    float presence, frequency; /* off the logits of generated ids: once, and for every time */
+    float presence, frequency; /* subtracted from generated ids: once; for each occurrence */
 };
 
 struct batch {
@@ -89,8 +89,8 @@ struct batch {
     int32_t offset_masks;     /* uint32_t[n_mask_words] */
 };
 
-/* In place of a token's id: the token that sample i of the step before draws, taken there by a
- * device that runs ahead (backend.h); a draw that fails gives id 0. */
+/* In place of a token id: the token of sample i of the previous step, which a device with
+ * runs_pipelined (backend.h) fills in; a sample that fails gives id 0. */
 static inline HOST_DEVICE int32_t batch_token_sampled(int i)
 {
     return -1 - i;
@@ -118,19 +118,19 @@ static inline HOST_DEVICE const void *batch_at(const struct batch *b, int32_t of
 #define BATCH_BIASES(b)    ((const struct batch_bias *)batch_at(b, (b)->offset_biases))
 #define BATCH_MASKS(b)     ((const uint32_t *)batch_at(b, (b)->offset_masks))
 
-/* Whether other logits are drawn from than came. */
+/* Whether penalties, biases or a mask change the logits. */
 static inline HOST_DEVICE int sample_is_processed(const struct batch_sample *s)
 {
     return (s->n_seen | s->n_biases | s->n_mask_words) != 0;
 }
 
-/* Whether the likeliest tokens are drawn from, which have to be found. */
+/* Whether the sample needs the likeliest tokens in order: top_k or top_p. */
 static inline HOST_DEVICE int sample_is_ranked(const struct batch_sample *s)
 {
     return s->temperature > 0 && (s->top_k > 0 || s->top_p < 1);
 }
 
-/* Whether it asks for more than a draw from all tokens as they came. */
+/* Whether it needs more than the plain softmax over all tokens. */
 static inline HOST_DEVICE int sample_is_special(const struct batch_sample *s)
 {
     return sample_is_processed(s) || sample_is_ranked(s) || s->n_top > 0;
@@ -147,7 +147,7 @@ bool batch_has_special(const struct batch *b);
 /* Bytes of a block with these counts. */
 int64_t batch_bytes(struct batch_counts counts);
 /* Lays out an empty block in memory of batch_bytes(counts) bytes; the arrays are zeroed and
- * writable through the BATCH_ views (cast). Gives `memory` as a batch. */
+ * writable through the BATCH_ views (cast). Returns `memory` as a batch. */
 struct batch *batch_init(void *memory, struct batch_counts counts);
 
 #endif

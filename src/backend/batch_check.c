@@ -25,7 +25,7 @@ static void assert_pages(const struct batch *b, const struct batch_seq *s)
     }
 }
 
-/* A row's lists lie in those of the batch, and their ids rise, each at `stride` words. */
+/* The ids of a list, each at `stride` words, rise strictly. */
 static void assert_ids(const int32_t *ids, int stride, int n)
 {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* Assertions of what batch.h promises about a batch; a breach is a bug of osprey, never of its
- * input. */
+/* Asserts what batch.h promises about a batch; a failed assertion is a bug of osprey, never of
+ * its input. */
 #ifndef BACKEND_BATCH_CHECK_H
 #define BACKEND_BATCH_CHECK_H
 
@@ -9,14 +9,14 @@
 
 void batch_check(const struct batch *b, int n_rows_max, int n_samples_max);
 
-/* Samples name no id of n_ids or above, their masks cover all, and likeliest tokens are asked
- * for only where there is room for them. */
+/* Samples name no id >= n_ids, their masks cover all ids, and n_top is 0 unless the stage has
+ * tensors for top_logprobs (has_top). */
 void batch_check_ids(const struct batch *b, int64_t n_ids, bool has_top);
 
-/* Every page of the group lies in a cache of so many. */
+/* Every page number of the group is below n_pages. */
 void batch_check_pages(const struct batch *b, enum page_group group, int64_t n_pages);
 
-/* The pages that the window of the first row of each sequence reaches are still there. */
+/* The page tables still hold the pages that the window of each sequence's first row reaches. */
 void batch_check_window(const struct batch *b, const struct attn_args *a);
 
 #endif

@@ -1,5 +1,5 @@
-/* Assertions of batch and shapes, in front of every device. What they hold is the contract of
- * args.h and batch.h; a breach is a bug of osprey, never of its input. */
+/* Asserts shapes and batches before every device. They check the contract of args.h and batch.h;
+ * a failed assertion is a bug of osprey, never of its input. */
 #include "backend/checked.h"
 
 #include <assert.h>
@@ -421,7 +421,7 @@ static bool checked_step_has_ended(struct backend *be, uint64_t ticket)
 {
     struct checked *c = checked(be);
 
-    assert(c->ops->step_has_ended != NULL); /* it said that it runs ahead */
+    assert(c->ops->step_has_ended != NULL); /* runs_pipelined */
     return c->ops->step_has_ended(c->be, ticket);
 }
 
@@ -452,7 +452,8 @@ static enum osp_status checked_kernels(const struct backend *be, struct kernel_u
     const struct checked *c = (const struct checked *)be;
 
     if (c->ops->kernels == NULL)
-        return fail(OSP_EUNSUPPORTED, "the device %s keeps no steps whose kernels could be listed",
+        return fail(OSP_EUNSUPPORTED,
+                    "the device %s records no steps, so it cannot list their kernels",
                     c->ops->name);
     return c->ops->kernels(c->be, out, n_max, n);
 }
@@ -462,7 +463,8 @@ static enum osp_status checked_probe(struct backend *be, struct probe *out)
     const struct checked *c = checked(be);
 
     if (c->ops->probe == NULL)
-        return fail(OSP_EUNSUPPORTED, "the device %s computes with the host's threads",
+        return fail(OSP_EUNSUPPORTED,
+                    "the device %s computes with host threads and has no peak rates of its own",
                     c->ops->name);
     return c->ops->probe(c->be, out);
 }

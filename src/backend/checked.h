@@ -6,8 +6,8 @@
 
 #include "backend/backend.h"
 
-/* X(device, runs_in_worker of backend_ops): device_ops_<device>() gives its operations, or fails where it cannot
- * run. */
+/* X(device, runs_in_worker of backend_ops): device_ops_<device>() gives its operations, or fails
+ * where it cannot run. */
 #define DEVICE_LIST(X) X(cpu, false) X(cuda, true)
 
 enum device {
@@ -18,7 +18,7 @@ enum device {
 };
 
 const struct backend_ops *checked_ops(enum device device);
-/* Whether the device is here, with a message if not. */
+/* OSP_OK if the device can run here, else a failure with a message. */
 CHECKED enum osp_status device_check(enum device device);
 
 #endif

@@ -12,8 +12,8 @@ struct kernel_options {
     const char *mxfp4_backend, *attention_backend, *moe_tile;
 };
 
-/* X(name): vLLM's kernels for MXFP4 experts, and for attention. Every device accepts them, and says what
- * takes their place. */
+/* X(name): vLLM's kernels for MXFP4 experts, and for attention. Every device accepts them, and
+ * reports which kernels it uses instead. */
 #define FOREIGN_MXFP4_LIST(X) X(MARLIN) X(TRITON) X(CUTLASS) X(TRTLLM) X(TRTLLM_MXFP8)
 #define FOREIGN_ATTENTION_LIST(X)                                                                  \
     X(FLASH_ATTN) X(FLASHINFER) X(TRITON_ATTN) X(FLEX_ATTENTION) X(TORCH_SDPA)

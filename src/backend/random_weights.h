@@ -13,7 +13,7 @@
 enum content {
     CONTENT_NORMAL,   /* BF16 with mean 0 and a deviation */
     CONTENT_NEAR_ONE, /* BF16 with mean 1 and a deviation */
-    CONTENT_CODES,    /* bytes of e2m1 codes, drawn evenly */
+    CONTENT_CODES,    /* bytes of e2m1 codes, uniform */
     CONTENT_SCALES    /* bytes, an E8M0 exponent or the one below it */
 };
 

@@ -13,21 +13,20 @@ struct model_options {
     const char *dummy_shape;    /* generated weights of this shape (dummy.h); NULL = of `path` */
     int dummy_layers;           /* of the shape; 0 = all */
     const char *device;         /* "auto" (and NULL), "cpu", "cuda" */
-    const char *cpu_features;   /* level of the CPU's kernels; NULL or "" = the best */
+    const char *cpu_features;   /* ISA of the CPU's kernels; NULL or "" = the best */
     const char *cpu_affinity;   /* where the threads are bound (base/bind.h); NULL = nowhere */
     int n_threads;              /* 0 = all usable */
     int n_rows_max;             /* T of the largest step */
     int n_samples_max;          /* R */
     int n_pages[N_PAGE_GROUPS]; /* pages of each pool (a page spans all layers of its group) */
-    struct batch_counts
-        edits;           /* of a step's samples: seen ids, biases and mask words; the rest is 0 */
+    struct batch_counts edits;  /* of a step: seen ids, biases and mask words; the rest is 0 */
     int n_seq_pages_max; /* in the tables of one sequence, of all groups; 0 = all there are */
-    enum dtype kv_dtype; /* of the pages: F32, BF16, F8 or I16; DTYPE_NONE = the device's choice */
+    enum dtype kv_dtype; /* of the pages: F32, BF16, F8, I16; DTYPE_NONE = the device's default */
     bool no_sinks;       /* an experiment: attention without sinks (all sinks = -inf) */
-    int n_token_ids;     /* ids >= this have no text and are never drawn; 0 = vocab_size */
+    int n_token_ids;     /* ids >= this have no text and are never sampled; 0 = vocab_size */
     unsigned mxfp4_layer_set;      /* BF16 parts to turn to MXFP4 (store/mxfp4_layer_set.h) */
-    bool has_mxfp8_act;            /* prompts' rows are MXFP8 where they meet MXFP4 weights */
-    struct kernel_options kernels; /* asked for by name */
+    bool has_mxfp8_act;            /* prefill rows are MXFP8 in products with MXFP4 weights */
+    struct kernel_options kernels; /* requested by name */
     bool is_eager;                 /* no graphs: backend_options */
     const char *pack_cache;        /* folder of packed weights, "on" or "off" (pack_cache.h) */
     load_progress_fn *progress;    /* may be NULL; starts again from 0 for that */
@@ -55,8 +54,8 @@ enum dtype model_kv_dtype(const struct model *m);
 /* Bytes that serving needs besides the weights: activations for these limits. */
 int64_t model_activation_bytes(const struct gptoss_config *c, int n_rows_max, int n_samples_max);
 
-/* The largest step: what a device may want to know before it opens. n_pages: in the tables of
- * all sequences. The caller sets n_seq_pages and n_threads. */
+/* The shape of the largest step, which is known before a device is opened. counts.n_pages: in the
+ * tables of all sequences. The caller sets n_seq_pages and n_threads. */
 struct step_shape model_step_shape(const struct gptoss_config *c, struct batch_counts counts,
                                    enum dtype kv_dtype, bool has_mxfp8_act);
 
@@ -70,16 +69,16 @@ CHECKED enum osp_status model_page_read(struct model *m, enum page_group group, 
                                         char *host);
 CHECKED enum osp_status model_page_write(struct model *m, enum page_group group, int page,
                                          const char *host);
-/* Whether the step has ended, on a device that runs ahead. */
+/* Whether the step has ended; only for devices with runs_pipelined. */
 bool model_has_ended(struct model *m, uint64_t ticket);
-/* What came of the step that was last waited for, on a device that runs ahead; until the next
- * but one begins. */
+/* The results of the step that was last waited for, valid until two more steps have been run; only
+ * for devices with runs_pipelined. */
 CHECKED enum osp_status model_sampled(struct model *m, struct sampled *out);
-/* Copies out what the last step drew: (R) tokens and log-probabilities. */
+/* Copies what the last step sampled: (R) tokens and log-probabilities. */
 CHECKED enum osp_status model_tokens(struct model *m, int n_samples, int32_t *tokens,
                                      float *logprobs);
-/* Of the last step, whose samples must ask for them: (R, TOP_LOGPROBS_MAX) likeliest ids and
- * theirs. */
+/* Copies the last step's likeliest ids and their log-probabilities, (R, TOP_LOGPROBS_MAX) each;
+ * valid for samples with n_top > 0. */
 CHECKED enum osp_status model_top_logprobs(struct model *m, int n_samples, int32_t *tokens,
                                            float *logprobs);
 /* Copies out the last step's logits, (R, V) floats; for tests and tools. */

@@ -1,6 +1,6 @@
-/* Opens a model: checkpoint, device, memory, and then every argument struct of every stage, bound
- * once. Small vectors that each step reads (norms, sinks) are kept as f32; everything else stays
- * where the checkpoint is mapped, or where the device packs it. */
+/* Opens a model: checkpoint, device, memory; then binds every argument struct of every stage and
+ * compiles the program of a step. Small vectors that each step reads (norms, sinks) are kept as
+ * f32; all other weights stay where the checkpoint is mapped, or where the device packs them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +164,7 @@ out:
     return st;
 }
 
-/* A join ends in the norm of whoever reads y next. */
+/* residual_rmsnorm applies the norm of the stage that reads y next. */
 static enum osp_status bind_residual(struct builder *b,
                                      struct residual_rmsnorm_args *residual_rmsnorm,
                                      const struct tensor *next_norm)
@@ -241,7 +241,7 @@ out:
     return st;
 }
 
-/* Behind the weights, whose loading may have needed as much. */
+/* After the weights, as loading them may have needed as much memory. */
 static enum osp_status reserve(const struct builder *b)
 {
     const struct model_options *opt = b->opt;
@@ -268,7 +268,7 @@ static enum osp_status reserve(const struct builder *b)
 static enum osp_status check_options(const struct model_options *opt)
 {
     if (opt->n_rows_max < 1 || opt->n_samples_max < 1)
-        return fail(OSP_EINVAL, "a model needs room for 1 row and 1 sample at least, got %d and %d",
+        return fail(OSP_EINVAL, "n_rows_max is %d and n_samples_max is %d; both must be at least 1",
                     opt->n_rows_max, opt->n_samples_max);
     for (int g = 0; g < N_PAGE_GROUPS; g++)
         if (opt->n_pages[g] < 0)

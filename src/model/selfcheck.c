@@ -11,7 +11,7 @@
 enum {
     N_LAYERS = 2, /* one with a window, one without */
     ROWS_MAX = 128,
-    TEXT_PAGES = 4, /* of the text that grows; those of single rows lie behind */
+    TEXT_PAGES = 4, /* of the text of many rows; the pages of single rows follow */
     PAGES = TEXT_PAGES + ROWS_MAX
 };
 
@@ -19,7 +19,7 @@ enum {
  * row, and attention reads keys and values that such products made. */
 static const double ERROR_MAX = 0.01, TWICE_ROUNDED_ERROR_MAX = 0.03;
 
-/* Steps: rows of one text, each behind the one before, or each row a text of its own. */
+/* Steps: consecutive rows of one text, or rows that are a text each. */
 static const struct run {
     enum phase phase;
     int n_rows;
@@ -144,7 +144,7 @@ out:
     return st;
 }
 
-/* Behind it the device has the oracle's numbers. */
+/* Leaves the oracle's numbers in the device's activations. */
 static enum osp_status check_stage(struct selfcheck *s, int i)
 {
     const struct stage_outputs have = stage_outputs(s->device, i);

@@ -1,16 +1,16 @@
-/* Holds a device's stages against the CPU's level "ref", on this machine: a small model with
- * generated weights runs on both, and behind every stage both go on from the oracle's numbers. */
+/* Compares a device's stages with those of the CPU's ISA "ref", on this machine: a small model with
+ * generated weights runs on both, and after every stage both continue from the oracle's numbers. */
 #ifndef MODEL_SELFCHECK_H
 #define MODEL_SELFCHECK_H
 
 #include "model/forward.h"
 
-/* The worst of a stage over all of its calls. */
+/* The largest error of a stage over all its calls. */
 struct stage_check {
     const char *stage;
     int n_calls;
-    double
-        error; /* root of the mean square of errors over that of the values; of ids, share that differ */
+    double error; /* root mean square of errors over that of the values; of ids, the share that
+                   * differs */
     double limit;
 };
 

@@ -1,5 +1,5 @@
 /* Looks a checkpoint over without a device: everything that opening a model would refuse is refused
- * here, and what the files hold is told. */
+ * here, and the contents of the files are reported. */
 #ifndef MODEL_VALIDATE_H
 #define MODEL_VALIDATE_H
 

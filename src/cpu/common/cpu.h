@@ -1,5 +1,5 @@
-/* Inside of the CPU backend: the device, its scratch memory, and its stages. Each stage lives in
- * the file of its name, runs its loops on the device's pool and reports the work that it did. */
+/* Internals of the CPU backend: the device, its workspaces and its stages. Each stage is in the
+ * file of its name, runs its loops on the device's thread pool and reports the work that it did. */
 #ifndef CPU_COMMON_CPU_H
 #define CPU_COMMON_CPU_H
 
@@ -9,7 +9,7 @@
 #include "base/pool.h"
 #include "cpu/kernels/kernels.h"
 
-/* Memory that grows and is kept: stages know their needs only when they run. */
+/* Memory that grows and is kept: the need of a stage depends on the batch. */
 struct workspace {
     void *data;
     size_t size_bytes;
@@ -36,7 +36,7 @@ struct cpu {
     int n_blocks;
     struct workspace *workers;     /* one a thread */
     struct workspace cos_sin;      /* (T, D) f32: of the batch's positions, filled for cos_sin_of */
-    const struct rope *cos_sin_of; /* NULL at the start of a step */
+    const struct rope *cos_sin_of; /* NULL at the begin of a step */
     struct workspace scratch;      /* which token goes to which expert */
     struct workspace jobs;         /* matrix products of one stage */
     struct workspace counts;       /* how many tiles each of them has */
@@ -52,15 +52,15 @@ struct cpu {
     struct stage_cost costs[N_STAGES];
 };
 
-/* What a stage touched, for the share of the roofline. */
+/* The bytes and flops of a stage, for its share of the roofline. */
 struct work {
     double bytes, flops;
 };
 
-/* Makes *room at least that large; what it held is lost when it grows. */
+/* Grows *workspace to n * size_bytes bytes if it is smaller; growing loses the contents. */
 CHECKED enum osp_status workspace_reserve(struct workspace *workspace, size_t n, size_t size_bytes,
                                           const char *what);
-/* Makes every thread's room at least that large. */
+/* The same for the workspace of every thread. */
 CHECKED enum osp_status cpu_reserve_workers(struct cpu *cpu, size_t n, size_t size_bytes,
                                             const char *what);
 

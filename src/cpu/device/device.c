@@ -91,14 +91,14 @@ static void cpu_close(struct backend *be)
     free(cpu);
 }
 
-/* Which kernels the CPU has is a matter of its instructions. */
+/* The CPU's kernels follow from its ISA, so a kernel of another device is refused. */
 static enum osp_status check_kernel(const char *flag, const char *word, bool is_foreign)
 {
     if (kernel_is_auto(word))
         return OSP_OK;
     if (!is_foreign)
         return fail(OSP_EUNSUPPORTED,
-                    "%s %s needs the device cuda; the CPU's kernels are chosen by --cpu-features",
+                    "%s %s needs the device cuda; --cpu-features chooses the kernels of the CPU",
                     flag, word);
     log_warn("%s %s is a kernel of vLLM: taken as auto on the CPU", flag, word);
     return OSP_OK;
@@ -160,8 +160,8 @@ static void cpu_info(const struct backend *be, struct device_info *out)
              out->n_threads == 1 ? "" : "s", nodes, cpu->kernels->name);
 }
 
-/* The oracle adds no rounding of its own; 16-bit integers are what levels with products of them
- * read fastest. */
+/* The oracle keeps f32, which adds no rounding; ISAs with products of 16-bit integers read pages
+ * of I16 fastest. */
 static enum osp_status cpu_kv_dtype(const struct backend_options *opt, enum dtype *out)
 {
     const struct kernels *k;

@@ -1,4 +1,4 @@
-/* How large each room can become. Every stage asks for what its call needs
+/* How large each workspace can become. Every stage asks for what its call needs
  * (workspace_reserve()), and what it can need at most is counted here from the shape of the
  * largest step; tests/unit/test_step_memory.c holds the one against the other. Letters as in
  * backend/batch.h and ARCHITECTURE.md. */

@@ -1,4 +1,4 @@
-/* Which kernels this machine gets. Every level computes the same formulas; "ref", which every CPU
+/* Which kernels this machine gets. Every ISA computes the same formulas; "ref", which every CPU
  * runs, is the oracle of the others. */
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The inner loops of the CPU stages as one table of functions a level of the instruction set,
+/* The inner loops of the CPU stages as one table of functions for each ISA,
  * chosen at run time by isa.c. A kernel works on rows in one thread; threads, tiles and what is
  * multiplied with what are the stages' business.
  *
@@ -69,7 +69,7 @@ static inline ptrdiff_t group_bytes(int n_blocks)
 
 struct int8_block {
     float scale;  /* of the activations, times 1/2 for weights that are kept doubled */
-    int32_t bias; /* what the level adds to its sum of products, in the level's own form */
+    int32_t bias; /* what the ISA adds to its sum of products, in the ISA's own form */
 };
 /* A value that the codes leave out, since it is far above its row: its block has 0 there. */
 struct int8_outlier {
@@ -100,18 +100,17 @@ struct int8_gemm {
     const uint8_t *groups[GROUPS_AT_ONCE];
     const uint8_t *next; /* of one group: whose turn is next, which may be fetched meanwhile */
     const struct int8_row *x;
-    const void *
-        interleaved; /* tiles of the same rows by interleave_int8(), one behind the other, or NULL; out then
-                           * has room for whole tiles */
+    /* Tiles of the same rows by interleave_int8(), one after the other, or NULL. If not NULL, out
+     * must have the rows of whole tiles. */
+    const void *interleaved;
     int n_blocks, n_x;
-    int n_groups; /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
-    bool
-        has_prefetch; /* of several groups, what lies behind what is multiplied: kernels_want_prefetch() */
+    int n_groups;      /* 1, or with n_x = 1 up to GROUPS_AT_ONCE */
+    bool has_prefetch; /* of several groups, the next weights: kernels_want_prefetch() */
 };
 
 /* ---- BF16 times rounded rows ----
  * Inputs are rounded to bf16; a rounded row has bf16_row_columns() elements, the last of them
- * zeros. Panels are sixteen rows each in a form of the level's own, as large as those rows. */
+ * zeros. Panels are sixteen rows each in a form of the ISA's own, as large as those rows. */
 struct bf16_act_gemm {
     float *out; /* as in struct products */
     int64_t out_stride;
@@ -174,10 +173,10 @@ struct kernels {
     /* Both forms give the same bits for the same values; bf16 may be NULL: widen first. */
     void (*gemm_f32)(const struct gemm *p);
     void (*gemm_bf16)(const struct gemm *p);
-    /* NULL, both: the level has no int8 form, and MXFP4 stays as it is stored. */
+    /* NULL, both: the ISA has no int8 form, and MXFP4 stays as it is stored. */
     void (*quantise)(int8_t *codes, struct int8_block *blocks, const float *x, int n_blocks);
     void (*gemm_int8)(const struct int8_gemm *p);
-    /* A tile of n_x <= INT8_INTERLEAVED_ROWS rows in the level's own form, as large as of all of
+    /* A tile of n_x <= INT8_INTERLEAVED_ROWS rows in the ISA's own form, as large as of all of
      * them. NULL: it has none. With it or without, a product has the same bits. */
     void (*interleave_int8)(void *tile, const struct int8_row *x, int n_x, int n_blocks);
     /* acc += sum over r of p[r] * v[r], in the order of r. */
@@ -191,7 +190,7 @@ struct kernels {
     void (*norm)(float *out, const float *x, const float *weight, int n, float eps);
     /* out[i] of gate u[2i] and up u[2i+1]: g sigmoid(alpha g) (u + 1), g <= limit, |u| <= limit */
     void (*swiglu)(float *out, const float *u, int n, struct swiglu s);
-    /* NULL, all three: the level meets keys and values as plain rows. The order of every sum is
+    /* NULL, all three: the ISA meets keys and values as plain rows. The order of every sum is
      * fixed by first and end. */
     void (*attend)(const struct attend *a);
     /* Rows of 16 words of F8 as words of F32: row r becomes the rows 4r to 4r + 3. */
@@ -203,11 +202,11 @@ struct kernels {
     /* Heads of a query as codes, W of them each, those behind D zeros; the root of a head's sum of
      * squares is KV_I16_NORM at most. */
     void (*codes_i16)(int16_t *codes, float *q_scales, const float *x, int n_heads, int head_dim);
-    /* NULL, both: the level multiplies BF16 weights with float32 rows. With panels or without, a
+    /* NULL, both: the ISA multiplies BF16 weights with float32 rows. With panels or without, a
      * product has the same bits. */
     void (*round_bf16)(uint16_t *out, const float *x, int n);
     void (*gemm_bf16_act)(const struct bf16_act_gemm *p);
-    /* The panel of n_rows <= 16 rounded rows, one behind the other; NULL: the level has none. */
+    /* The panel of n_rows <= 16 rounded rows, one behind the other; NULL: the ISA has none. */
     void (*panel_bf16)(uint16_t *panel, const uint16_t *rows, int n_rows, int n);
     /* NULL, both: packed MXFP4 meets int8 rows. */
     void (*round_permuted)(uint16_t *out, const float *x, int n);
@@ -219,16 +218,16 @@ extern const struct kernels kernels_ref;
 /* Levels whose MXFP4 is packed widen only single rows, with the loop of "ref". */
 void dequant_mxfp4_ref(float *out, const uint8_t *blocks, const uint8_t *scales, int64_t n);
 
-/* The levels that this machine runs, the best last; gives their number. `out` has room for
+/* The ISAs that this machine runs, the best last; gives their number. `out` has room for
  * KERNEL_ISAS_MAX. */
 enum { KERNEL_ISAS_MAX = 8 };
 int kernels_available(const struct kernels *out[KERNEL_ISAS_MAX]);
 
 /* Whether runs of memory that are read side by side come sooner when software asks for them,
- * too. A matter of the CPU's own prefetchers, not of the level: no on AMD's, yes on all others. */
+ * too. A matter of the CPU's own prefetchers, not of the ISA: no on AMD's, yes on all others. */
 bool kernels_want_prefetch(void);
 
-/* The level of that name; NULL or "": what OSPREY_CPU_FEATURES says, or else the best. OSP_EINVAL
+/* The ISA of that name; NULL or "": what OSPREY_CPU_FEATURES says, or else the best. OSP_EINVAL
  * for a name that is not known, or not here, with those that are. */
 CHECKED enum osp_status kernels_select(const struct kernels **out, const char *isa);
 

@@ -1,11 +1,11 @@
-/* Products by tiles: registers of 16 rows of 64 bytes, multiplied as matrices. A level's file
+/* Products by tiles: registers of 16 rows of 64 bytes, multiplied as matrices. An ISA's file
  * includes kernels_int8.h and kernels_bf16.h, defines the operations below and includes this:
  *
  *     struct tile_config                    shapes of the tiles: row_bytes[8], n_rows[8], palette 1
  *     TILES_CONFIGURE(config)               for this thread; TILES_RELEASE() ends it
  *     TILE_ZERO(c)  TILE_LOAD(t, p, stride)  TILE_STORE(t, p, stride)
- *     TILE_DOT_BF16(c, a, b)                c[i][j] += sum over k of a[i][k] . b[k][j], dwords of two
- *                                           bf16
+ *     TILE_DOT_BF16(c, a, b)                c[i][j] += sum over k of a[i][k] . b[k][j],
+ *                                           dwords of two bf16
  *     words look_up_words(words codes)      e2m1 2^126 as bf16, by the low four bits of every word
  *     words subtract_words(words from, words less)     not below zero
  *
@@ -260,7 +260,7 @@ static void tile_round_permuted(uint16_t *out, const float *x, int n)
 }
 
 /* What is taken from the table's values, in both halves of a row's dword: (253 - scale) << 7.
- * All of it for 2^-127, which counts as 0 as at the other levels. */
+ * All of it for 2^-127, which counts as 0 as at the other ISAs. */
 INLINE words less_of(const uint8_t *scales)
 {
     const uvec exponent = (uvec)scales_of(scales) >> 23;

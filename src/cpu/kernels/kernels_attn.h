@@ -1,4 +1,4 @@
-/* The attention kernels of a level, in the compilers' generic vectors. A level's file defines
+/* The attention kernels of an ISA, in the compilers' generic vectors. An ISA's file defines
  * max_v and min_v, which give b where a or b is NaN, and includes this once behind
  * kernels_float.h.
  *
@@ -14,7 +14,7 @@
 
 enum {
     KEY_VECTORS = 2, /* of keys in a tile of scores, and of columns in a tile of values */
-    TILE_HEADS = LANES == 8 ? 4 : 8, /* with two vectors each, half of the level's registers */
+    TILE_HEADS = LANES == 8 ? 4 : 8, /* with two vectors each, half of the ISA's registers */
     TILE_KEYS = KEY_VECTORS * LANES,
     LINE_BYTES = 64 /* of the cache */
 };

@@ -1,4 +1,4 @@
-/* Attention over pages of I16, by products of 16-bit integers whose sums are exact. A level's file
+/* Attention over pages of I16, by products of 16-bit integers whose sums are exact. An ISA's file
  * defines madd_v, float_v and narrow, and includes this once behind kernels_attn.h.
  *
  * A word of keys holds two elements of a slot and meets the same two of a query; a word of

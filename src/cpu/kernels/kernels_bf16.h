@@ -1,4 +1,4 @@
-/* Rows rounded to bf16: what both kinds of weights meet at levels with tiles. A level's file
+/* Rows rounded to bf16: what both kinds of weights meet at ISAs with tiles. An ISA's file
  * includes kernels_float.h and this. */
 
 typedef uint16_t halves_of __attribute__((vector_size(LANES * 2)));

@@ -1,4 +1,4 @@
-/* The float32 kernels of a level, in the compilers' generic vectors. A level's file defines LANES,
+/* The float32 kernels of an ISA, in the compilers' generic vectors. An ISA's file defines LANES,
  * fma_v, load_bf16 and sums_v, and includes this once: everything here becomes its own.
  *
  * A dot product has LANES partial sums by index modulo LANES, each one chain of fused

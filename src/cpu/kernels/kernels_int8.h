@@ -1,4 +1,4 @@
-/* MXFP4 weights times int8 activations: the loops, once for all levels. A level's file includes
+/* MXFP4 weights times int8 activations: the loops, once for all ISAs. An ISA's file includes
  * kernels_float.h, defines the operations below on its vectors of LANES dwords, and then includes
  * this once.
  *
@@ -476,7 +476,7 @@ static void isa_quantise(int8_t *codes, struct int8_block *blocks, const float *
     }
 }
 
-/* What a level multiplies many tokens with may be its own: it names that function before. */
+/* What an ISA multiplies many tokens with may be its own: it names that function before. */
 #ifndef ISA_GEMM_INT8
 #define ISA_GEMM_INT8 isa_gemm_int8
 #endif

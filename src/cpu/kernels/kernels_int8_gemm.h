@@ -1,4 +1,4 @@
-/* Packed MXFP4 times many int8 rows that were arranged before, for levels of 32 registers; a
+/* Packed MXFP4 times many int8 rows that were arranged before, for ISAs of 32 registers; a
  * level's file includes this behind kernels_int8.h.
  *
  * Rows lie by tiles of eight, and of a tile the blocks one behind the other: scales, biases,

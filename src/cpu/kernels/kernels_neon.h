@@ -1,4 +1,4 @@
-/* What the levels of 128-bit registers share: byte products by sdot (ARMv8.2 dot product).
+/* What the ISAs of 128-bit registers share: byte products by sdot (ARMv8.2 dot product).
  * Signed times signed, so that weights are 2 e2m1 as they are and there is no bias. */
 #include <arm_neon.h>
 #include <stdbool.h>

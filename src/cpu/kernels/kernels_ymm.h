@@ -1,4 +1,4 @@
-/* What the two levels of 256-bit registers share: everything but the dot product of bytes. */
+/* What the two ISAs of 256-bit registers share: everything but the dot product of bytes. */
 #include <immintrin.h>
 #include <stdbool.h>
 

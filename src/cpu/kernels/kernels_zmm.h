@@ -1,4 +1,4 @@
-/* What the levels of 512-bit registers share: one group's column of four in each; codes by vpermb
+/* What the ISAs of 512-bit registers share: one group's column of four in each; codes by vpermb
  * (VBMI), byte products by vpdpbusd (VNNI).
  *
  * vpermb takes the low six bits of an index: with the sixteen values four times in the table,

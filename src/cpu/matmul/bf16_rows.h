@@ -1,5 +1,5 @@
-/* The inputs of a product as bf16, for levels that multiply BF16 weights with those; and panels
- * of sixteen rows, where the level has that form. Both lie in the device's room until the next
+/* The inputs of a product as bf16, for ISAs that multiply BF16 weights with those; and panels
+ * of sixteen rows, where the ISA has that form. Both lie in the device's workspace until the next
  * call. */
 #ifndef CPU_MATMUL_BF16_ROWS_H
 #define CPU_MATMUL_BF16_ROWS_H
@@ -18,7 +18,7 @@ size_t bf16_rows_elements(int n_rows, int n_columns);
 CHECKED enum osp_status cpu_bf16_rows(struct cpu *cpu, struct bf16_rows *out, struct rows x,
                                       bool wants_panels);
 
-/* As mixed rows; see struct permuted_gemm. Gives (n_rows, n) in the device's room. */
+/* As mixed rows; see struct permuted_gemm. Gives (n_rows, n) in the device's workspace. */
 CHECKED enum osp_status cpu_round_permuted(struct cpu *cpu, const uint16_t **out, struct rows x);
 
 /* The panels from row `row` on; NULL where there are none, or none that begins there. */

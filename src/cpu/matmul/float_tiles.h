@@ -12,7 +12,7 @@ struct float_inputs {
     struct bf16_rows bf16_rows; /* the same, where float_uses_bf16() */
 };
 
-/* Whether the level multiplies these weights with rounded inputs. */
+/* Whether the ISA multiplies these weights with rounded inputs. */
 bool float_uses_bf16(const struct kernels *k, const struct matmul *m);
 
 /* Whether the kernel reads them as they lie; else a thread needs room for a tile of floats. */

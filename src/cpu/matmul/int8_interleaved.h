@@ -1,4 +1,4 @@
-/* The int8 rows of products with many tokens in the form in which a level multiplies many of
+/* The int8 rows of products with many tokens in the form in which an ISA multiplies many of
  * them: tiles of eight rows, made once a call for all groups of weights. Kernels without
  * interleave_int8() read the rows as they are. */
 #ifndef CPU_MATMUL_INT8_INTERLEAVED_H
@@ -6,7 +6,7 @@
 
 #include "cpu/matmul/matmul.h"
 
-/* Of a call's jobs; borrows the device's rooms until the next call. */
+/* Of a call's jobs; borrows the device's workspaces until the next call. */
 struct interleaved {
     const uint8_t *data;  /* NULL: none */
     const int32_t *first; /* (n_jobs + 1): job j has tiles [first[j], first[j + 1]) */

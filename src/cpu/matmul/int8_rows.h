@@ -14,10 +14,10 @@ enum {
 CHECKED enum osp_status cpu_int8_rows(struct cpu *cpu, const struct int8_row **out, const float *x,
                                       int n_rows, int64_t n_columns);
 
-/* What a row takes in the device's room. */
+/* What a row takes in the device's workspace. */
 size_t int8_row_bytes(size_t n_columns);
 
-/* One row, in the caller's room: n_columns codes, n_columns / 32 blocks and
+/* One row, in the caller's workspace: n_columns codes, n_columns / 32 blocks and
  * n_columns / COLUMNS_PER_OUTLIER outliers. */
 struct int8_row_buffers {
     int8_t *codes;

@@ -1,12 +1,12 @@
-/* A tile is 16 weight rows, and comes in one of five ways:
- * - packed MXFP4 and a prompt's row, where the level has products of it with rounded inputs: see mxfp4_bf16.h;
- * - packed MXFP4 and any other row: times int8 rows, which are quantised once a call; see int8_tiles.h. Values far
- *   above the rest of their row are multiplied by themselves;
- * - bf16, where the level has products of it with rounded inputs, which are rounded once a call;
- * - f32, and bf16 where the level multiplies with it as it lies: the kernel reads it in place;
- * - all else is widened to f32 first: with many tokens the whole tile (second-level cache), with few
- *   so many rows at a time as the first-level cache keeps.
- * The bits of a product do not depend on the tokens beside it, nor on how the tile is cut.
+/* A tile is 16 weight rows. It is multiplied in one of five ways:
+ * - packed MXFP4 and a prefill row, if the ISA has products with rounded inputs: mxfp4_bf16.h;
+ * - packed MXFP4 and any other row: the rows become int8 once a call (int8_tiles.h), except values
+ *   far above the rest of their row, which are multiplied separately;
+ * - bf16, if the ISA has products with rounded inputs: these are rounded once a call;
+ * - f32, and bf16 if the ISA multiplies it as it is stored: the kernel reads it in place;
+ * - all others are widened to f32 first: the whole tile for many tokens (second-level cache), as
+ *   many rows at a time as fit into the first-level cache for few.
+ * The bits of a product do not depend on the other tokens, nor on how the tile is cut.
  *
  * Bytes: the weights once, as stored. Flops: 2 a weight and token. Decoding is bound by memory,
  * prefill by the multiplications; docs/performance-cpu.md has the measured shares. */
@@ -131,7 +131,7 @@ static bool has_phase(struct inputs inputs, enum phase phase)
     return false;
 }
 
-/* The inputs as packed weights want them: a level that has mixed products has them for prompts. */
+/* The inputs as packed weights want them: an ISA that has mixed products has them for prompts. */
 static enum osp_status pack_inputs(struct run *run, struct inputs inputs, int n_jobs)
 {
     const struct rows x = {inputs.data, inputs.n_rows, (int)run->n_columns};

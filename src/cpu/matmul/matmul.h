@@ -17,7 +17,7 @@ enum epilogue {
 struct inputs {
     const float *data;
     int n_rows;
-    const int32_t *phases; /* (n_rows) enum phase: a level may have other products for each */
+    const int32_t *phases; /* (n_rows) enum phase: an ISA may have other products for each */
 };
 
 struct matmul {
@@ -28,7 +28,7 @@ struct matmul {
     float *out; /* rows of out_width floats, one a token */
     int64_t out_width;
     int n_tokens;
-    bool is_exact; /* bf16 weights meet the inputs as float32, whatever the level can do */
+    bool is_exact; /* bf16 weights meet the inputs as float32, whatever the ISA can do */
     enum epilogue epilogue;
     struct swiglu swiglu;
 };

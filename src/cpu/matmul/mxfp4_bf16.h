@@ -1,4 +1,4 @@
-/* Packed MXFP4 times mixed rows (kernels.h, struct permuted_gemm), for levels that have such
+/* Packed MXFP4 times mixed rows (kernels.h, struct permuted_gemm), for ISAs that have such
  * products. */
 #ifndef CPU_MATMUL_MXFP4_BF16_H
 #define CPU_MATMUL_MXFP4_BF16_H

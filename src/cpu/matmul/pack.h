@@ -15,7 +15,7 @@ struct packed {
     void *data;
 };
 
-/* Gives *out a packed copy where the level has int8 kernels and the weights are MXFP4, else
+/* Gives *out a packed copy where the ISA has int8 kernels and the weights are MXFP4, else
  * *host. */
 CHECKED enum osp_status cpu_pack_tensor(struct cpu *cpu, struct tensor *out,
                                         const struct tensor *host);

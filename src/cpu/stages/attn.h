@@ -45,7 +45,7 @@ struct attn_run {
 };
 
 /* Room of a thread: sums of the rows, of one split of them, a page of f32, and the rows' queries as
- * codes where the level takes pages of I16 as they lie. */
+ * codes where the ISA takes pages of I16 as they lie. */
 struct attn_workspace {
     struct sums total, split;
     float *page[2];      /* keys and values, P * W each */
@@ -61,7 +61,7 @@ int attn_row_heads(const struct attn_run *run, const struct row_block *block);
 /* Of a block's sums for one key/value head. */
 int64_t attn_sums_floats(const struct attn_run *run, int n_row_heads);
 
-/* Floats of a thread's room. */
+/* Floats of a thread's workspace. */
 int64_t attn_workspace_floats(const struct attn_run *run);
 
 /* The most that attn_plan() lists and leaves in parts, of blocks of n_rows rows in all whose
@@ -71,7 +71,7 @@ struct attn_max {
 };
 struct attn_max attn_max_of(const struct attn_run *run, int n_rows, int n_seq_pages, int n_threads);
 
-/* Lists the run's tasks in the device's room, and makes room for the sums of blocks that are
+/* Lists the run's tasks in the device's workspace, and makes room for the sums of blocks that are
  * cut. */
 CHECKED enum osp_status attn_plan(struct attn_run *run);
 
@@ -97,7 +97,7 @@ struct attn_page_ref {
 /* What all calls of the kernel share. */
 struct attend attn_call(const struct attn_run *run);
 
-/* The queries of a block's rows as codes, into the room. */
+/* The queries of a block's rows as codes, into the workspace. */
 void attn_codes(const struct attn_run *run, const struct row_block *block, int kv_head,
                 const struct attn_workspace *workspace);
 

@@ -1,5 +1,5 @@
 /* One page of one key/value head against a block of rows. The page is found once, F8 (and I16
- * where the level does not read it) is widened once; then a row after the other takes the slots
+ * where the ISA does not read it) is widened once; then a row after the other takes the slots
  * that it sees. Levels without attention kernels, "ref" alone, meet the page as rows of f32,
  * head by head. */
 #include "cpu/stages/attn.h"
@@ -71,7 +71,7 @@ static void attend_heads(const struct attn_run *run, const struct sums *sums, in
 
 /* ---- one row ---- */
 
-/* Slots [s.first, s.end) of the page that lies in the thread's room. */
+/* Slots [s.first, s.end) of the page that lies in the thread's workspace. */
 static void row_plain(const struct attn_run *run, const struct attn_workspace *workspace,
                       struct span s, const float *q, const struct sums *sums)
 {
@@ -95,7 +95,7 @@ void attn_codes(const struct attn_run *run, const struct row_block *block, int k
 
 /* ---- a page ---- */
 
-/* Brings a side into the thread's room where the level does not read it as it lies. */
+/* Brings a side into the thread's workspace where the ISA does not read it as it lies. */
 static const void *side_words(const struct attn_run *run, const char *side, int which,
                               float *workspace)
 {
