@@ -4,8 +4,8 @@
     make tests && make cuda-free
     bench/batch_invariance.py OUT.json [--turns 5] [1024:1,2,4,256,64+448 2048:1 ...]
 
-CONTEXT:ROWS, as tests/check_rows takes them: generated rows at that position, 64+448 with 448 rows of a prompt behind. Each turn
-is a process of build/tests/check_rows with the plug-in of build/, and one with that of build-free/; the first turn begins
+CONTEXT:ROWS, as tests/check_batch_rows takes them: generated rows at that position, 64+448 with 448 rows of a prompt behind. Each turn
+is a process of build/tests/check_batch_rows with the plug-in of build/, and one with that of build-free/; the first turn begins
 with one, the second with the other. OUT.json gets every turn's step time (a process's median) and stages; printed is a table
 of the medians over the turns, us, and of the stages.
 """
@@ -80,7 +80,7 @@ def main():
     parser.add_argument("out")
     parser.add_argument("specs", nargs="*", default=DEFAULT)
     parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--check-rows", default="build/tests/check_rows")
+    parser.add_argument("--check-rows", default="build/tests/check_batch_rows")
     parser.add_argument("--rule", default="build", help="the folder of the plug-in that keeps the rule")
     parser.add_argument("--free", default="build-free", help="that of the other")
     parser.add_argument("--build", default="", help="its name, where the folder has none")

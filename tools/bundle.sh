@@ -22,7 +22,7 @@ copy_stripped() { # file, target
 for program in "${programs[@]}"; do
     [ -f "$program" ] || continue
     case $program in
-    */check_far | */check_rows | */check_shape) continue ;; # of use with a card above all
+    */check_long_context | */check_batch_rows | */check_shape) continue ;; # of use with a card above all
     # what no other machine does otherwise: the command line, HTTP, memory that is not there, forms of answers, all of
     # the engine that is no arithmetic
     */test_option* | */test_bench | */test_eval | */test_http_* | */test_serve_* | */test_sse | */test_no_memory) continue ;;
