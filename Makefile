@@ -267,7 +267,8 @@ CUDA_CHECK_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/c
 $(CUDA_CHECK_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(BUILD)/kernels.a: $(CU_OBJ)
 	@rm -f $@ && ar rcs $@ $^
-$(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a \
+$(CUDA_CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/kernels.a $(BUILD)/obj/src/cuda/common/kernel_table.o \
+                $(BUILD)/obj/src/cuda/common/launch_list.o \
                 $(BUILD)/obj/src/base/rng.o $(BUILD)/obj/src/base/clock.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "cuda/common/kernel_table.h"
 #include "cuda/common/block_scaled.h"
 #include "cuda/common/mxfp8.h"
 
@@ -29,6 +30,22 @@ static void must(cudaError_t error)
         return;
     fprintf(stderr, "%s\n", cudaGetErrorString(error));
     exit(2);
+}
+
+/* What launchers append to, and what runs it. */
+static struct kernel_table kernels;
+static struct launch_list list;
+
+static void run_list(void)
+{
+    const struct launch *refused = kernel_table_prepare(&kernels, &list);
+
+    if (refused != NULL) {
+        fprintf(stderr, "the device cannot run %s\n", refused->name);
+        exit(2);
+    }
+    must(launch_list_run(&list, 0, list.n, NULL));
+    launch_list_clear(&list);
 }
 
 /* Memory that host and device see, full of NaN. */
@@ -87,6 +104,7 @@ static struct tensor packed_stack(int n, int rows, int columns)
         struct tensor raw = raw_weights(rows, columns);
 
         launch_pack(NULL, (char *)t.data + e * matrix_bytes(&t), &raw);
+        run_list();
         must(cudaDeviceSynchronize());
         must(cudaFree(raw.data));
         must(cudaFree((void *)(uintptr_t)raw.scales));
@@ -119,7 +137,8 @@ static void check_batch_rows(int n_rows, int n_columns)
     for (int i = 0; i < 32; i++) /* rubbish, small numbers and ties somewhere */
         x[i] = i % 3 == 0 ? 0.0f : ldexpf(1.0625f, -i);
     x[n_columns - 1] = (float[]){NAN, INFINITY, 1e-42f, 3e38f}[n_columns / 32 % 4];
-    launch_mxfp8_rows(NULL, &found, x, n_rows);
+    launch_mxfp8_rows(&list, &found, x, n_rows);
+    run_list();
     must(cudaDeviceSynchronize());
     for (int64_t b = 0; b < (int64_t)n_rows * n_columns / MXFP4_BLOCK; b++) {
         const int64_t row = b * MXFP4_BLOCK / n_columns;
@@ -213,9 +232,9 @@ static void check_dense(int n_tokens, const int rows[2], int columns, int tile)
         m.out[job] = room((size_t)n_tokens * (size_t)m.out_width[job] * sizeof(float));
     }
     m.bias[0] = (struct tensor){.dtype = DTYPE_F32, .n_dims = 1, .dim = {rows[0]}, .data = bias};
-    launch_mxfp8_rows(NULL, &to, x, n_tokens);
-    launch_mxfp8_matmul(NULL, &m, &to, NULL, tile);
-    must(cudaGetLastError());
+    launch_mxfp8_rows(&list, &to, x, n_tokens);
+    launch_mxfp8_matmul(&list, &m, &to, NULL, tile);
+    run_list();
     must(cudaDeviceSynchronize());
     for (int job = 0; job < 2; job++)
         for (int t = 0; t < n_tokens; t++) {
@@ -350,10 +369,10 @@ static void check_experts(int n_tokens, int width, int n_units, int is_even, int
     down.w[0] = packed_stack(EXPERTS, width, n_units);
     down.out_width[0] = width;
     down.out[0] = room((size_t)n_tokens * RANKS * (size_t)width * sizeof(float));
-    launch_mxfp8_rows(NULL, &x, y, n_tokens);
-    launch_mxfp8_matmul(NULL, &up, &x, &units, tile);
-    launch_mxfp8_matmul(NULL, &down, &units, NULL, tile);
-    must(cudaGetLastError());
+    launch_mxfp8_rows(&list, &x, y, n_tokens);
+    launch_mxfp8_matmul(&list, &up, &x, &units, tile);
+    launch_mxfp8_matmul(&list, &down, &units, NULL, tile);
+    run_list();
     must(cudaDeviceSynchronize());
     snprintf(what, sizeof(what), "experts %s: %d tokens, %d to %d units, tile %d",
              is_even ? "evenly" : "one for all", n_tokens, width, n_units, tile);
@@ -387,10 +406,12 @@ static void print_time(int n_tokens, int tile)
     must(cudaEventCreate(&from)), must(cudaEventCreate(&until));
     m.out_width[0] = ROWS;
     m.out[0] = room((size_t)n_tokens * ROWS * sizeof(float));
-    launch_mxfp8_rows(NULL, &to, x, n_tokens);
+    launch_mxfp8_rows(&list, &to, x, n_tokens);
+    run_list();
     for (int i = 0; i < RUNS; i++) {
+        launch_mxfp8_matmul(&list, &m, &to, NULL, tile);
         must(cudaEventRecord(from, NULL));
-        launch_mxfp8_matmul(NULL, &m, &to, NULL, tile);
+        run_list();
         must(cudaEventRecord(until, NULL));
         must(cudaEventSynchronize(until));
         must(cudaEventElapsedTime(&ms, from, until));
@@ -411,6 +432,8 @@ int main(void)
     struct cudaDeviceProp properties;
 
     must(cudaGetDeviceProperties(&properties, 0));
+    kernel_table_init(&kernels, &properties);
+    launch_list_init(&list, &kernels.gpu);
     is_native = properties.major == 12;
     printf("%s, block-scaled instructions %s\n", properties.name,
            is_native ? "its own" : "emulated");

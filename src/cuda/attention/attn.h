@@ -7,9 +7,10 @@
 #ifndef CUDA_ATTENTION_ATTN_H
 #define CUDA_ATTENTION_ATTN_H
 
-#include <cuda_runtime_api.h>
+#include <stdbool.h>
 
 #include "backend/args.h"
+#include "cuda/common/launch_list.h"
 #include "cuda/common/order.h"
 
 #ifdef __cplusplus
@@ -101,18 +102,18 @@ static inline HOST_DEVICE int64_t attn_partial_floats(const struct attn_args *a)
 }
 
 /* Any type and width. Float32 arithmetic. */
-void launch_attn_plain(cudaStream_t stream, const struct attn_launch *l);
+void launch_attn_plain(struct launch_list *list, const struct attn_launch *l);
 /* Generated rows, of pages of BF16 or F8 with heads of 64; rows of prompts are left out. */
-void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l);
+void launch_attn_decode(struct launch_list *list, const struct attn_launch *l);
 /* The same, by a block a row and head; false: not for so few rows or so many keys. */
-bool launch_attn_one_block(cudaStream_t stream, const struct attn_launch *l);
+bool launch_attn_one_block(struct launch_list *list, const struct attn_launch *l);
 /* The same, of one split; false: not for so few rows or so many keys. */
-bool launch_attn_window(cudaStream_t stream, const struct attn_launch *l);
+bool launch_attn_window(struct launch_list *list, const struct attn_launch *l);
 /* Rows of prompts, of the same pages; generated rows are left out. All rows of the batch. By
  * mma.sync, */
-void launch_attn_prefill(cudaStream_t stream, const struct attn_launch *l);
+void launch_attn_prefill(struct launch_list *list, const struct attn_launch *l);
 /* and by wgmma, on Hopper alone. */
-void launch_attn_sm90(cudaStream_t stream, const struct attn_launch *l);
+void launch_attn_sm90(struct launch_list *list, const struct attn_launch *l);
 
 #ifdef __cplusplus
 }

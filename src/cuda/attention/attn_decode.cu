@@ -169,41 +169,36 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 }
 
 template <int DTYPE, int STAGES, bool IS_CLUSTER>
-static void launch_stages(cudaStream_t stream, const struct attn_launch *l)
+static void launch_stages(struct launch_list *list, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)STAGES * WARPS * unit<DTYPE>::BYTES +
                                 (IS_CLUSTER ? CLUSTER_SPLITS_MAX * sizeof(struct walked) : 0);
-    static const cudaError_t is_set =
-        cudaFuncSetAttribute((const void *)attn_decode<DTYPE, STAGES, IS_CLUSTER>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
-    (void)is_set; /* the launch fails if it is an error */
-    pdl_launch_clusters(
-        attn_decode<DTYPE, STAGES, IS_CLUSTER>,
-        dim3((unsigned)l->n_splits, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
-        dim3(THREADS), shared_bytes, stream, IS_CLUSTER ? (unsigned)l->n_splits : 1, *l);
+    add_dependent_clusters<attn_decode<DTYPE, STAGES, IS_CLUSTER>>(
+        list, dim3((unsigned)l->n_splits, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
+        dim3(THREADS), shared_bytes, IS_CLUSTER ? (unsigned)l->n_splits : 1, *l);
 }
 
-template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     enum { STAGES = RING_BYTES / unit<DTYPE>::BYTES / 2 * 2 };
 
     /* Rows with one unit a warp may be in either, with the same bits; others have pairs. */
     if (l->n_units <= l->n_splits * WARPS)
-        launch_stages<DTYPE, 1, false>(stream, l);
+        launch_stages<DTYPE, 1, false>(list, l);
     else if (l->n_splits > 1 && l->n_splits <= CLUSTER_SPLITS_MAX &&
-             l->n_rows <= CLUSTER_ROWS_MAX && pdl_is_supported())
-        launch_stages<DTYPE, STAGES, true>(stream, l);
+             l->n_rows <= CLUSTER_ROWS_MAX && gpu_has_pdl(list->gpu))
+        launch_stages<DTYPE, STAGES, true>(list, l);
     else
-        launch_stages<DTYPE, STAGES, false>(stream, l);
+        launch_stages<DTYPE, STAGES, false>(list, l);
 }
 
-void launch_attn_decode(cudaStream_t stream, const struct attn_launch *l)
+void launch_attn_decode(struct launch_list *list, const struct attn_launch *l)
 {
-    if (launch_attn_one_block(stream, l) || launch_attn_window(stream, l))
+    if (launch_attn_one_block(list, l) || launch_attn_window(list, l))
         return;
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(stream, l);
+        launch_dtype<DTYPE_F8>(list, l);
     else
-        launch_dtype<DTYPE_BF16>(stream, l);
+        launch_dtype<DTYPE_BF16>(list, l);
 }

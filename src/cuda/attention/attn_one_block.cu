@@ -121,28 +121,24 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     finish(l, k, sums, sink, warp);
 }
 
-template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)WARPS * (PAIR * unit<DTYPE>::BYTES + SCRATCH_BYTES) +
                                 CLUSTER_SPLITS_MAX * sizeof(struct walked);
-    static const cudaError_t is_set =
-        cudaFuncSetAttribute((const void *)attn_decode<DTYPE>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
-    (void)is_set; /* the launch fails if it is an error */
-    pdl_launch(attn_decode<DTYPE>,
-               dim3(1, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows), dim3(THREADS),
-               shared_bytes, stream, *l);
+    add_dependent<attn_decode<DTYPE>>(
+        list, dim3(1, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows), dim3(THREADS),
+        shared_bytes, *l);
 }
 
-bool launch_attn_one_block(cudaStream_t stream, const struct attn_launch *l)
+bool launch_attn_one_block(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->n_splits == 1 || l->n_splits > CLUSTER_SPLITS_MAX ||
         l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
         return false;
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(stream, l);
+        launch_dtype<DTYPE_F8>(list, l);
     else
-        launch_dtype<DTYPE_BF16>(stream, l);
+        launch_dtype<DTYPE_BF16>(list, l);
     return true;
 }

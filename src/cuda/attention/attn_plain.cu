@@ -15,6 +15,7 @@
 
 #include "backend/kv_page.h"
 #include "cuda/attention/attn.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum {
@@ -394,22 +395,23 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     const unsigned n_blocks = (unsigned)attn_row_blocks(&l->args);
     const unsigned n_splits = l->partials == NULL ? 1 : (unsigned)l->n_splits;
 
-    attn_kernel<DTYPE><<<dim3(n_splits, n_blocks, (unsigned)l->n_rows), THREADS, 0, stream>>>(*l);
+    add_kernel<attn_kernel<DTYPE>>(list, dim3(n_splits, n_blocks, (unsigned)l->n_rows), THREADS, 0,
+                                   *l);
     if (l->partials != NULL)
-        merge_kernel<<<dim3(n_blocks, (unsigned)l->n_rows), THREADS, 0, stream>>>(*l);
+        add_kernel<merge_kernel>(list, dim3(n_blocks, (unsigned)l->n_rows), THREADS, 0, *l);
 }
 
-void launch_attn_plain(cudaStream_t stream, const struct attn_launch *l)
+void launch_attn_plain(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(stream, l);
+        launch_dtype<DTYPE_F8>(list, l);
     else if (l->args.kv.dtype == DTYPE_BF16)
-        launch_dtype<DTYPE_BF16>(stream, l);
+        launch_dtype<DTYPE_BF16>(list, l);
     else
-        launch_dtype<DTYPE_F32>(stream, l);
+        launch_dtype<DTYPE_F32>(list, l);
 }

@@ -22,6 +22,7 @@
 #include "cuda/attention/attn_page.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/launch_kernel.cuh"
 
 enum {
     WARPS = 4,
@@ -344,23 +345,20 @@ static __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
     finish<DTYPE>(w, l, k);
 }
 
-template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     const size_t shared_bytes = (size_t)STAGES * page<DTYPE>::BYTES;
     const int n_tiles = l->n_rows / ATTN_PREFILL_TOKENS + l->n_seqs;
-    static const cudaError_t is_set =
-        cudaFuncSetAttribute((const void *)attn_prefill<DTYPE>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
-    (void)is_set; /* the launch fails if it is an error */
-    pdl_launch(attn_prefill<DTYPE>, dim3((unsigned)n_tiles, (unsigned)attn_row_blocks(&l->args)),
-               dim3(THREADS), shared_bytes, stream, *l);
+    add_dependent<attn_prefill<DTYPE>>(list,
+                                       dim3((unsigned)n_tiles, (unsigned)attn_row_blocks(&l->args)),
+                                       dim3(THREADS), shared_bytes, *l);
 }
 
-void launch_attn_prefill(cudaStream_t stream, const struct attn_launch *l)
+void launch_attn_prefill(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(stream, l);
+        launch_dtype<DTYPE_F8>(list, l);
     else
-        launch_dtype<DTYPE_BF16>(stream, l);
+        launch_dtype<DTYPE_BF16>(list, l);
 }

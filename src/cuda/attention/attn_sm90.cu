@@ -17,6 +17,7 @@
 #include "cuda/attention/attn_transpose.cuh"
 #include "cuda/attention/attn_weights.cuh"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/launch_kernel.cuh"
 
 enum {
     CONSUMERS = 3,
@@ -408,24 +409,21 @@ static __global__ void __launch_bounds__(THREADS, 1)
 #endif
 }
 
-template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     const size_t shared_bytes =
         (size_t)STAGES * (2 * transpose<DTYPE>::KV_HALF_BYTES + 3 * sizeof(uint64_t));
     const int n_tiles = l->n_rows / TOKENS + l->n_seqs;
-    static const cudaError_t is_set =
-        cudaFuncSetAttribute((const void *)attn_sm90<DTYPE>,
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
 
-    (void)is_set; /* the launch fails if it is an error */
-    pdl_launch(attn_sm90<DTYPE>, dim3((unsigned)attn_row_blocks(&l->args), (unsigned)n_tiles),
-               dim3(THREADS), shared_bytes, stream, *l);
+    add_dependent<attn_sm90<DTYPE>>(list,
+                                    dim3((unsigned)attn_row_blocks(&l->args), (unsigned)n_tiles),
+                                    dim3(THREADS), shared_bytes, *l);
 }
 
-void launch_attn_sm90(cudaStream_t stream, const struct attn_launch *l)
+void launch_attn_sm90(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(stream, l);
+        launch_dtype<DTYPE_F8>(list, l);
     else
-        launch_dtype<DTYPE_BF16>(stream, l);
+        launch_dtype<DTYPE_BF16>(list, l);
 }

@@ -130,28 +130,24 @@ static int units_of_row(const struct attn_launch *l)
     return window > 0 && n < l->n_units ? n : l->n_units;
 }
 
-template <int DTYPE> static void launch_dtype(cudaStream_t stream, const struct attn_launch *l)
+template <int DTYPE> static void launch_dtype(struct launch_list *list, const struct attn_launch *l)
 {
     const int n_units = units_of_row(l);
     const size_t shared_bytes = (size_t)(n_units > WARPS ? n_units : WARPS) * unit<DTYPE>::BYTES;
-    static const cudaError_t is_set = cudaFuncSetAttribute(
-        (const void *)attn_decode<DTYPE>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        UNITS_MAX * unit<DTYPE>::BYTES);
 
-    (void)is_set; /* the launch fails if it is an error */
-    pdl_launch(attn_decode<DTYPE>,
-               dim3(1, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
-               dim3(BLOCK_THREADS), shared_bytes, stream, *l);
+    add_dependent<attn_decode<DTYPE>>(
+        list, dim3(1, (unsigned)attn_row_blocks(&l->args), (unsigned)l->n_rows),
+        dim3(BLOCK_THREADS), shared_bytes, *l);
 }
 
-bool launch_attn_window(cudaStream_t stream, const struct attn_launch *l)
+bool launch_attn_window(struct launch_list *list, const struct attn_launch *l)
 {
     if (l->n_splits > 1 || units_of_row(l) > UNITS_MAX ||
         l->n_rows * attn_row_blocks(&l->args) < BLOCKS_AT_LEAST)
         return false;
     if (l->args.kv.dtype == DTYPE_F8)
-        launch_dtype<DTYPE_F8>(stream, l);
+        launch_dtype<DTYPE_F8>(list, l);
     else
-        launch_dtype<DTYPE_BF16>(stream, l);
+        launch_dtype<DTYPE_BF16>(list, l);
     return true;
 }

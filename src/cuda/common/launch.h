@@ -1,6 +1,6 @@
-/* The kernels' launchers: what C calls and CUDA implements. Every one puts its kernels into the
- * stream and returns; the caller asks for errors. Pointers are the device's unless they say
- * host. */
+/* The kernels' launchers: what C calls and CUDA implements. Those of a step append their kernels to a list of
+ * launches (launch_list.h) and touch no device. Those that take a stream launch at once; the caller checks
+ * cudaGetLastError(). Pointers are device pointers unless they say host. */
 #ifndef CUDA_COMMON_LAUNCH_H
 #define CUDA_COMMON_LAUNCH_H
 
@@ -9,6 +9,7 @@
 
 #include "backend/args.h"
 #include "backend/random_weights.h"
+#include "cuda/common/launch_list.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,30 +96,30 @@ struct matmul {
     float limit, alpha;
 };
 /* All jobs have the type of the first, and are packed. */
-void launch_matmul(cudaStream_t stream, const struct matmul *m);
+void launch_matmul(struct launch_list *list, const struct matmul *m);
 /* Of weights in any layout and type. */
-void launch_matmul_simt(cudaStream_t stream, const struct matmul *m);
+void launch_matmul_simt(struct launch_list *list, const struct matmul *m);
 
 /* ---- rows.cu: a row at a time ---- */
 
-void launch_embed_rmsnorm(cudaStream_t stream, const struct embed_rmsnorm_args *a,
+void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_args *a,
                           const int32_t *tokens, int n_rows);
 /* The first n_rounded rows of y also as FP16, as decode.h's launch_round_rows() would leave
  * them. */
-void launch_residual_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
-                             uint16_t *rounded, int n_rounded);
+void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                             int n_rows, uint16_t *rounded, int n_rounded);
 /* What launch_residual_rmsnorm() does behind the sum. */
-void launch_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows);
+void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows);
 /* (T, D) floats, cosines and then sines of every row's position. */
-void launch_cos_sin(cudaStream_t stream, float *out, const struct rope *rope_host,
+void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rope_host,
                     const int32_t *positions, int n_rows);
 /* Rotates q in place, and k of kv_rows; puts k and v into their pages. */
-void launch_rope_cache(cudaStream_t stream, const struct attn_qkv_args *a, const float *cos_sin,
-                       const struct batch *batch, int n_rows);
+void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a,
+                       const float *cos_sin, const struct batch *batch, int n_rows);
 
 /* ---- router_topk.cu, experts.cu ---- */
 
-void launch_topk(cudaStream_t stream, const struct router_args *a, int n_rows);
+void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows);
 
 /* Which token goes to which expert. */
 struct grouping {
@@ -129,10 +130,17 @@ struct grouping {
     int32_t *entry;    /* (T*A): the entry of token t at rank a */
     uint64_t *n_read;  /* (1): n_active, added up over all calls */
 };
-void launch_group(cudaStream_t stream, const struct grouping *g, const int32_t *ids, int n_entries,
-                  int n_ranks, int n_experts);
-void launch_combine(cudaStream_t stream, const struct experts_args *a, const int32_t *entry,
+void launch_group(struct launch_list *list, const struct grouping *g, const int32_t *ids,
+                  int n_entries, int n_ranks, int n_experts);
+void launch_combine(struct launch_list *list, const struct experts_args *a, const int32_t *entry,
                     int n_rows);
+
+/* ---- gather_rows.cu ---- */
+
+/* Row i of `to` becomes row index[i * stride] of `from`, or row i where index is NULL; rows of n floats, aligned to 16
+ * bytes. `index` is of the batch. The two do not overlap. */
+void launch_gather_rows(struct launch_list *list, float *to, const float *from,
+                        const int32_t *index, int stride, int n_rows, int64_t n);
 
 /* ---- sample.cu ---- */
 
@@ -183,11 +191,11 @@ struct sample_launch {
     int n_samples;
     bool has_special; /* one of the samples is special */
 };
-void launch_sample(cudaStream_t stream, const struct sample_launch *l);
+void launch_sample(struct launch_list *list, const struct sample_launch *l);
 
 /* Whether this build and the current device have the wgmma kernels (prefill/gemm_sm90.cu); to be
  * asked once, before the first of them is launched. */
-bool launch_gemm_available(void);
+bool launch_gemm_available(const struct gpu_desc *gpu);
 
 #ifdef __cplusplus
 }

@@ -16,6 +16,7 @@
  *
  * Weights in other layouts (F32) take a plain kernel: a warp a row, in float32. */
 #include "cuda/common/launch.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/layout.h"
 #include "cuda/common/mma.cuh"
 #include "cuda/common/swiglu.cuh"
@@ -345,12 +346,12 @@ static __global__ void __launch_bounds__(THREADS)
 }
 
 template <int FORMAT>
-static void launch_format(cudaStream_t stream, dim3 grid, const struct matmul *m)
+static void launch_format(struct launch_list *list, dim3 grid, const struct matmul *m)
 {
     if (m->n_tokens <= COLUMN_TOKENS)
-        matmul_kernel<FORMAT, 1><<<grid, THREADS, 0, stream>>>(*m);
+        add_kernel<matmul_kernel<FORMAT, 1>>(list, grid, THREADS, 0, *m);
     else
-        matmul_kernel<FORMAT, 2><<<grid, THREADS, 0, stream>>>(*m);
+        add_kernel<matmul_kernel<FORMAT, 2>>(list, grid, THREADS, 0, *m);
 }
 
 static dim3 grid_of(const struct matmul *m)
@@ -369,19 +370,19 @@ static dim3 grid_of(const struct matmul *m)
     return grid;
 }
 
-void launch_matmul_simt(cudaStream_t stream, const struct matmul *m)
+void launch_matmul_simt(struct launch_list *list, const struct matmul *m)
 {
-    plain_kernel<<<grid_of(m), THREADS, 0, stream>>>(*m);
+    add_kernel<plain_kernel>(list, grid_of(m), THREADS, 0, *m);
 }
 
-void launch_matmul(cudaStream_t stream, const struct matmul *m)
+void launch_matmul(struct launch_list *list, const struct matmul *m)
 {
     const dim3 grid = grid_of(m);
 
     if (m->w[0].dtype == DTYPE_MXFP4)
-        launch_format<FORMAT_MXFP4>(stream, grid, m);
+        launch_format<FORMAT_MXFP4>(list, grid, m);
     else if (m->is_exact)
-        launch_format<FORMAT_BF16_EXACT>(stream, grid, m);
+        launch_format<FORMAT_BF16_EXACT>(list, grid, m);
     else
-        launch_format<FORMAT_BF16>(stream, grid, m);
+        launch_format<FORMAT_BF16>(list, grid, m);
 }

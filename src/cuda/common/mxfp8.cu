@@ -1,6 +1,7 @@
 /* Rows of floats to MXFP8, a block a row and eight columns a thread. Reads 4 bytes a column and
  * writes one: bound by memory. */
 #include "cuda/common/mxfp8.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/mxfp8.cuh"
 
 enum { THREADS = 256, LANE_COLUMNS = 8, BLOCK_LANES = MXFP4_BLOCK / LANE_COLUMNS };
@@ -31,8 +32,9 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-void launch_mxfp8_rows(cudaStream_t stream, const struct mxfp8_rows *to, const float *x, int n_rows)
+void launch_mxfp8_rows(struct launch_list *list, const struct mxfp8_rows *to, const float *x,
+                       int n_rows)
 {
     if (n_rows > 0)
-        mxfp8_rows_kernel<<<n_rows, THREADS, 0, stream>>>(*to, x);
+        add_kernel<mxfp8_rows_kernel>(list, n_rows, THREADS, 0, *to, x);
 }

@@ -44,21 +44,21 @@ static inline HOST_DEVICE struct mxfp8_rows mxfp8_rows_at(void *data, int64_t n_
 }
 
 /* mxfp8.cu: x, (n_rows, n_columns) floats, to MXFP8: the bits of mxfp8_block(). */
-void launch_mxfp8_rows(cudaStream_t stream, const struct mxfp8_rows *to, const float *x,
+void launch_mxfp8_rows(struct launch_list *list, const struct mxfp8_rows *to, const float *x,
                        int n_rows);
 
 /* rows.cu: launch_residual_rmsnorm(), whose rows from first_row on go to rows 0 and on of `to`,
  * too; `factors` as of launch_rmsnorm_factors(). */
-void launch_rmsnorm_mxfp8(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
-                          const struct mxfp8_rows *to, int first_row, float *factors);
+void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                          int n_rows, const struct mxfp8_rows *to, int first_row, float *factors);
 
 /* gemm_sm120.cu */
 
 /* m's product with `x` in place of m->x, all its weights packed MXFP4; with m->is_swiglu the
  * gated units go to `units` in place of m->out. A token's bits depend neither on the tokens
  * beside it nor on the tile, of 64 or 128 rows of weights and 128 tokens. */
-void launch_mxfp8_matmul(cudaStream_t stream, const struct matmul *m, const struct mxfp8_rows *x,
-                         const struct mxfp8_rows *units, int tile_rows);
+void launch_mxfp8_matmul(struct launch_list *list, const struct matmul *m,
+                         const struct mxfp8_rows *x, const struct mxfp8_rows *units, int tile_rows);
 
 #ifdef __cplusplus
 }

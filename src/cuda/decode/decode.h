@@ -63,9 +63,9 @@ struct decode_matmul {
     bool is_mxfp4, adds;
     bool is_exact; /* BF16 weights: inputs as sums of three bf16 numbers */
 };
-bool launch_decode_matmul(cudaStream_t stream, const struct decode_matmul *p);
+bool launch_decode_matmul(struct launch_list *list, const struct decode_matmul *p);
 /* What that would give. */
-bool decode_matmul_fits(const struct decode_matmul *p);
+bool decode_matmul_fits(struct launch_list *list, const struct decode_matmul *p);
 
 /* Where the router's products of generated rows are done by columns (router.cuh): the sums that
  * a row's logits are made of, those of its squares behind them, in some copies that blocks add
@@ -85,9 +85,9 @@ struct decode_out {
     struct decode_vector norm; /* F32 or BF16 */
     uint64_t *sums;            /* (T, ROUTER_ROW_SUMS): added to */
 };
-bool launch_decode_out(cudaStream_t stream, const struct decode_out *p);
+bool launch_decode_out(struct launch_list *list, const struct decode_out *p);
 /* All sums to zero. */
-void launch_clear_sums(cudaStream_t stream, uint64_t *sums);
+void launch_clear_sums(struct launch_list *list, uint64_t *sums);
 
 /* What the logits are made of by those who choose. */
 struct decode_topk_input {
@@ -99,7 +99,7 @@ struct decode_topk_input {
 
 /* The rows of x as FP16, where they meet MXFP4 weights, or BF16: (n_tokens, units beside each
  * other, 64). */
-void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_rows *rows,
+void launch_round_rows(struct launch_list *list, uint16_t *out, const struct decode_rows *rows,
                        int n_tokens, bool is_mxfp4);
 
 enum { DECODE_JOBS_MAX = 3 };
@@ -127,12 +127,12 @@ struct decode_gemm {
     bool is_mxfp4;
     struct decode_heads heads; /* pages NULL: plain products */
 };
-/* stream NULL: only gives whether the card has the shared memory for it. */
-bool launch_decode_gemm(const cudaStream_t *stream, const struct decode_gemm *p);
+/* false: the GPU does not have the shared memory for it, and nothing is appended. */
+bool launch_decode_gemm(struct launch_list *list, const struct decode_gemm *p);
 /* The same of 33 to 64 tokens with MXFP4 matrices that all multiprocessors together can hold. */
-bool launch_decode_smem_resident(const cudaStream_t *stream, const struct decode_gemm *p);
+bool launch_decode_smem_resident(struct launch_list *list, const struct decode_gemm *p);
 /* The same of one MXFP4 matrix, without heads: made for long ones. */
-bool launch_decode_head(const cudaStream_t *stream, const struct decode_gemm *p);
+bool launch_decode_head(struct launch_list *list, const struct decode_gemm *p);
 
 /* Stage attn_qkv of heads of DECODE_HEAD_WIDTH and a cache of F32 or BF16. */
 struct decode_qkv {
@@ -150,7 +150,7 @@ struct decode_qkv {
     bool is_mxfp4, is_cache_bf16;
     uint64_t *router_sums; /* (T, ROUTER_ROW_SUMS) to be zeros; NULL: none */
 };
-bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p);
+bool launch_decode_qkv(struct launch_list *list, const struct decode_qkv *p);
 
 /* Stage route of any number of rows: products by columns, and the choice behind them. */
 struct decode_router {
@@ -166,8 +166,10 @@ struct decode_router {
     float *gates;         /* (T, A) */
     int32_t n_tokens, n_experts, n_ranks;
 };
-/* On Hopper alone. stream NULL: only gives whether the card has the shared memory for it. */
-bool launch_decode_router(const cudaStream_t *stream, const struct decode_router *p);
+/* Where decode_router_fits() says so. */
+bool launch_decode_router(struct launch_list *list, const struct decode_router *p);
+/* Whether the GPU has clusters, and the shared memory for both forms of the kernel. */
+bool decode_router_fits(struct launch_list *list, const struct decode_router *p);
 
 /* The join in front of it, by the same kernel: x += h, and y = norm(x), also as FP16 in whole
  * units. */
@@ -179,14 +181,15 @@ struct decode_rmsnorm {
     float eps;
 };
 /* p's rows are x. Where launch_decode_router() takes p, this does. */
-void launch_decode_rmsnorm_router(cudaStream_t stream, const struct decode_router *p,
+void launch_decode_rmsnorm_router(struct launch_list *list, const struct decode_router *p,
                                   const struct decode_rmsnorm *rmsnorm);
 
 /* rows.cu: launch_residual_rmsnorm() where `adds`, else launch_rmsnorm(); with `factors` the
  * norm is by parts (partial_norm.cuh), and leaves its factors of all rows there. Rows of
  * DECODE_WIDTH_MAX at most then. */
-void launch_rmsnorm_factors(cudaStream_t stream, const struct residual_rmsnorm_args *a, bool adds,
-                            int n_rows, uint16_t *rounded, int n_rounded, float *factors);
+void launch_rmsnorm_factors(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                            bool adds, int n_rows, uint16_t *rounded, int n_rounded,
+                            float *factors);
 
 /* Stages route (behind the router's product) and experts, of MXFP4 weights. */
 struct decode_experts {
@@ -203,9 +206,9 @@ struct decode_experts {
     float limit, alpha;
     struct decode_topk_input topk_input; /* of those that are not grouped */
 };
-bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p);
-bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p);
-bool decode_down_fits(const struct decode_experts *p);
+bool launch_decode_up(struct launch_list *list, const struct decode_experts *p);
+bool launch_decode_down(struct launch_list *list, const struct decode_experts *p);
+bool decode_down_fits(struct launch_list *list, const struct decode_experts *p);
 
 /* The same with tokens grouped by expert. */
 enum { DECODE_JOB_TOKENS = 8 };
@@ -224,14 +227,14 @@ struct decode_grouped {
     int32_t *entry;          /* (T*A): the entry of token t at rank a */
     int32_t job_tokens;      /* at most of a job: decode_grouped_fits() */
 };
-void launch_decode_expert_jobs(cudaStream_t stream, const struct decode_grouped *p);
-bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p);
-bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p);
+void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p);
+bool launch_decode_grouped_up(struct launch_list *list, const struct decode_grouped *p);
+bool launch_decode_grouped_down(struct launch_list *list, const struct decode_grouped *p);
 /* Whether the card has the shared memory for these; says how many tokens a job may have. */
-bool decode_grouped_fits(struct decode_grouped *p);
+bool decode_grouped_fits(struct launch_list *list, struct decode_grouped *p);
 /* The sum of the parts, added to e.x and normed by rows.norm into rows.y; e.x NULL: stored in
  * e.h. */
-void launch_decode_combine(cudaStream_t stream, const struct decode_grouped *p,
+void launch_decode_combine(struct launch_list *list, const struct decode_grouped *p,
                            const struct decode_rows *rows);
 
 #ifdef __cplusplus

@@ -118,9 +118,9 @@ static __global__ void __launch_bounds__(NORM_THREADS)
     }
 }
 
-void launch_decode_combine(cudaStream_t stream, const struct decode_grouped *p,
+void launch_decode_combine(struct launch_list *list, const struct decode_grouped *p,
                            const struct decode_rows *rows)
 {
-    pdl_launch(combine_partials, (unsigned)p->e.n_tokens, NORM_THREADS, 0, stream, *p, *rows,
-               1.0f / (float)p->e.n_columns);
+    add_dependent<combine_partials>(list, (unsigned)p->e.n_tokens, NORM_THREADS, 0, *p, *rows,
+                                    1.0f / (float)p->e.n_columns);
 }

@@ -391,28 +391,33 @@ static __global__ void __maxnreg__(DOWN_REGISTERS)
 enum { DOWN_STAGES = 2 }; /* three leave no room for two blocks of the next layer's products */
 
 template <bool HAS_SUMS>
-static bool down_of(const cudaStream_t *stream, const struct decode_experts *p)
+static bool down_of(struct launch_list *list, const struct decode_experts *p)
 {
     const int64_t shared_bytes =
         RING_WARPS * DOWN_STAGES * PAIRS * PAIR_BYTES +
         (p->n_ranks + SET - 1) / SET * (int64_t)down_set_bytes(p->down.n_units);
 
     return decode_launch<down_kernel<DOWN_STAGES, HAS_SUMS>>(
-        stream, dim3((unsigned)units_of(p->down.n_rows, BLOCK_ROWS), (unsigned)p->n_tokens),
+        list, dim3((unsigned)units_of(p->down.n_rows, BLOCK_ROWS), (unsigned)p->n_tokens),
         shared_bytes, *p);
 }
 
-static bool down(const cudaStream_t *stream, const struct decode_experts *p)
+static bool down(struct launch_list *list, const struct decode_experts *p)
 {
-    return p->topk_input.sums != NULL ? down_of<true>(stream, p) : down_of<false>(stream, p);
+    return p->topk_input.sums != NULL ? down_of<true>(list, p) : down_of<false>(list, p);
 }
 
-bool launch_decode_down(cudaStream_t stream, const struct decode_experts *p)
+bool launch_decode_down(struct launch_list *list, const struct decode_experts *p)
 {
-    return down(&stream, p);
+    return down(list, p);
 }
 
-bool decode_down_fits(const struct decode_experts *p)
+bool decode_down_fits(struct launch_list *list, const struct decode_experts *p)
 {
-    return down(NULL, p);
+    bool fits;
+
+    list->is_query = true;
+    fits = down(list, p);
+    list->is_query = false;
+    return fits;
 }

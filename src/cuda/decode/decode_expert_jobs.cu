@@ -3,6 +3,7 @@
  * their order, in jobs of job_tokens. Bound by latency. */
 #include "cuda/decode/topk.cuh"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/launch_kernel.cuh"
 
 enum {
     GROUP_THREADS = 1024,
@@ -122,7 +123,7 @@ static __global__ void __launch_bounds__(GROUP_THREADS, 1)
     }
 }
 
-void launch_decode_expert_jobs(cudaStream_t stream, const struct decode_grouped *p)
+void launch_decode_expert_jobs(struct launch_list *list, const struct decode_grouped *p)
 {
-    pdl_launch(expert_jobs_kernel, 1, GROUP_THREADS, 0, stream, *p);
+    add_dependent<expert_jobs_kernel>(list, 1, GROUP_THREADS, 0, *p);
 }

@@ -44,11 +44,13 @@ static __global__ void __launch_bounds__(ROUND_THREADS)
     }
 }
 
-void launch_round_rows(cudaStream_t stream, uint16_t *out, const struct decode_rows *rows,
+void launch_round_rows(struct launch_list *list, uint16_t *out, const struct decode_rows *rows,
                        int n_tokens, bool is_mxfp4)
 {
-    pdl_launch(is_mxfp4 ? round_rows<true> : round_rows<false>, (unsigned)n_tokens, ROUND_THREADS,
-               0, stream, out, *rows);
+    if (is_mxfp4)
+        add_dependent<round_rows<true>>(list, (unsigned)n_tokens, ROUND_THREADS, 0, out, *rows);
+    else
+        add_dependent<round_rows<false>>(list, (unsigned)n_tokens, ROUND_THREADS, 0, out, *rows);
 }
 
 /* ---- the ring ---- */
@@ -329,7 +331,7 @@ static __global__ void __launch_bounds__(RING_THREADS, 2)
 /* ---- launches ---- */
 
 template <class W, bool IS_HEADS>
-static bool launch_shape(const cudaStream_t *stream, const struct decode_gemm *p)
+static bool launch_shape(struct launch_list *list, const struct decode_gemm *p)
 {
     const int64_t n_groups = units_of(p->n_tokens, W::TOKENS);
     int64_t n_items = 0;
@@ -337,37 +339,36 @@ static bool launch_shape(const cudaStream_t *stream, const struct decode_gemm *p
     for (int i = 0; i < p->n_jobs; i++)
         n_items += units_of(p->w[i].n_rows, UNIT_ROWS) * (UNIT_ROWS / W::ROWS);
     return decode_launch<decode_gemm_kernel<W, IS_HEADS>>(
-        stream, dim3((unsigned)(n_items * n_groups)), W::BYTES, *p);
+        list, dim3((unsigned)(n_items * n_groups)), W::BYTES, *p);
 }
 
 /* Few rows of weights or few tokens: smaller blocks, more of them, and more of their weights
  * under way. */
 template <bool IS_HEADS>
-static bool launch_mxfp4(const cudaStream_t *stream, const struct decode_gemm *p)
+static bool launch_mxfp4(struct launch_list *list, const struct decode_gemm *p)
 {
     enum { ROWS_OF_WHOLE_UNITS = 16384 };
 
     if (p->n_tokens <= COLUMN_TOKENS)
-        return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 1>, IS_HEADS>(stream,
+        return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 1>, IS_HEADS>(list,
                                                                                             p);
     if (p->n_tokens <= 2 * COLUMN_TOKENS)
-        return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 2>, IS_HEADS>(stream,
+        return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 4>, 2>, IS_HEADS>(list,
                                                                                             p);
     if (p->w[0].n_rows < ROWS_OF_WHOLE_UNITS)
-        return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 2>, 4>, IS_HEADS>(stream,
+        return launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 2, 2, 2>, 4>, IS_HEADS>(list,
                                                                                             p);
     return !IS_HEADS &&
-           launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 4, 1, 2>, 4>, false>(stream, p);
+           launch_shape<gemm_tile_shape<ring_shape<DTYPE_MXFP4, 4, 1, 2>, 4>, false>(list, p);
 }
 
-bool launch_decode_gemm(const cudaStream_t *stream, const struct decode_gemm *p)
+bool launch_decode_gemm(struct launch_list *list, const struct decode_gemm *p)
 {
     if (p->heads.pages != NULL)
-        return p->is_mxfp4 && launch_mxfp4<true>(stream, p);
+        return p->is_mxfp4 && launch_mxfp4<true>(list, p);
     if (p->is_mxfp4)
-        return launch_mxfp4<false>(stream, p);
+        return launch_mxfp4<false>(list, p);
     return p->n_tokens <= 2 * COLUMN_TOKENS
-               ? launch_shape<gemm_tile_shape<ring_shape<DTYPE_BF16, 1, 1, 3>, 2>, false>(stream, p)
-               : launch_shape<gemm_tile_shape<ring_shape<DTYPE_BF16, 1, 1, 2>, 4>, false>(stream,
-                                                                                          p);
+               ? launch_shape<gemm_tile_shape<ring_shape<DTYPE_BF16, 1, 1, 3>, 2>, false>(list, p)
+               : launch_shape<gemm_tile_shape<ring_shape<DTYPE_BF16, 1, 1, 2>, 4>, false>(list, p);
 }

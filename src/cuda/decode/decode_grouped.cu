@@ -420,12 +420,10 @@ static __global__ void __launch_bounds__(RING_THREADS, BLOCKS_OF_A_PROCESSOR)
 
 /* Slots for tokens beside the rest: where so many blocks as should be on a multiprocessor have
  * room for a job each, and else where one has. */
-static int slots_of(const struct decode_matrix *w)
+static int slots_of(const struct gpu_desc *gpu, const struct decode_matrix *w)
 {
-    static const int of_processor =
-        device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / BLOCKS_OF_A_PROCESSOR -
-        device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-    static const int of_block = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+    const int of_processor = gpu->shared_per_sm / BLOCKS_OF_A_PROCESSOR - gpu->shared_reserved;
+    const int of_block = gpu->shared_per_block;
     const int stride = token_stride(w->n_units), n = (of_processor - TOKENS_AT) / stride;
 
     return min(n >= DECODE_JOB_TOKENS ? n : (of_block - TOKENS_AT) / stride,
@@ -433,38 +431,44 @@ static int slots_of(const struct decode_matrix *w)
 }
 
 template <bool IS_UP, bool IS_EVEN>
-static bool launch_of(const cudaStream_t *stream, const struct decode_grouped *p)
+static bool launch_of(struct launch_list *list, const struct decode_grouped *p)
 {
-    static const int n_processors = decode_processors();
+    const int n_processors = list->gpu->n_sms;
     const dim3 grid((unsigned)(BLOCKS_OF_A_PROCESSOR * n_processors));
     const struct decode_matrix *w = IS_UP ? &p->e.up : &p->e.down;
-    const int n_slots = slots_of(w);
+    const int n_slots = slots_of(list->gpu, w);
 
     return n_slots >= 1 &&
            decode_launch<grouped_kernel<IS_UP, IS_EVEN>>(
-               stream, grid, TOKENS_AT + n_slots * token_stride(w->n_units), *p, n_slots);
+               list, grid, TOKENS_AT + n_slots * token_stride(w->n_units), *p, n_slots);
 }
 
-template <bool IS_UP> static bool launch(const cudaStream_t *stream, const struct decode_grouped *p)
+template <bool IS_UP> static bool launch(struct launch_list *list, const struct decode_grouped *p)
 {
     if constexpr (!IS_UP)
         if (p->e.n_units % UNIT_COLUMNS != 0)
-            return launch_of<false, false>(stream, p);
-    return launch_of<IS_UP, true>(stream, p);
+            return launch_of<false, false>(list, p);
+    return launch_of<IS_UP, true>(list, p);
 }
 
-bool launch_decode_grouped_up(cudaStream_t stream, const struct decode_grouped *p)
+bool launch_decode_grouped_up(struct launch_list *list, const struct decode_grouped *p)
 {
-    return launch<true>(&stream, p);
+    return launch<true>(list, p);
 }
 
-bool launch_decode_grouped_down(cudaStream_t stream, const struct decode_grouped *p)
+bool launch_decode_grouped_down(struct launch_list *list, const struct decode_grouped *p)
 {
-    return launch<false>(&stream, p);
+    return launch<false>(list, p);
 }
 
-bool decode_grouped_fits(struct decode_grouped *p)
+bool decode_grouped_fits(struct launch_list *list, struct decode_grouped *p)
 {
-    p->job_tokens = min((int)DECODE_JOB_TOKENS, min(slots_of(&p->e.up), slots_of(&p->e.down)));
-    return launch<true>(NULL, p) && launch<false>(NULL, p);
+    const int n_slots = min(slots_of(list->gpu, &p->e.up), slots_of(list->gpu, &p->e.down));
+    bool fits;
+
+    p->job_tokens = min((int)DECODE_JOB_TOKENS, n_slots);
+    list->is_query = true;
+    fits = launch<true>(list, p) && launch<false>(list, p);
+    list->is_query = false;
+    return fits;
 }

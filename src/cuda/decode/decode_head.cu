@@ -202,15 +202,15 @@ static __global__ void __launch_bounds__(THREADS, 1)
     copy_wait<0>();
 }
 
-bool launch_decode_head(const cudaStream_t *stream, const struct decode_gemm *p)
+bool launch_decode_head(struct launch_list *list, const struct decode_gemm *p)
 {
-    static const int n_processors = decode_processors();
+    const int n_processors = list->gpu->n_sms;
     const int n_groups = (int)units_of(p->n_tokens, TOKENS);
     const int n_each = n_processors > n_groups ? n_processors / n_groups : 1;
 
     return p->is_mxfp4 && p->n_jobs == 1 && p->w[0].n_units >= RING_WARPS &&
            p->heads.pages == NULL &&
            decode_launch_of<head_kernel>(
-               stream, dim3((unsigned)(n_each * n_groups)), THREADS,
+               list, dim3((unsigned)(n_each * n_groups)), THREADS,
                (int64_t)p->w[0].n_units * UNIT_TOKENS_BYTES + SHARED_RING_BYTES, *p);
 }

@@ -1,75 +1,51 @@
-/* How the decode kernels are launched: with as much shared memory as the card gives a block, and
- * only where that is enough. */
+/* How decode kernels are launched: with the largest shared-memory carveout, and only where the GPU has
+ * the shared memory. */
 #ifndef CUDA_DECODE_DECODE_LAUNCH_CUH
 #define CUDA_DECODE_DECODE_LAUNCH_CUH
 
-#include "cuda/common/attribute.cuh"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/pdl.cuh"
 #include "cuda/common/ring.cuh"
 
-static inline int decode_processors(void)
-{
-    return device_attribute(cudaDevAttrMultiProcessorCount);
-}
-
-/* Bytes of dynamic shared memory that a block of the kernel may have on this card. */
-static inline int64_t allow_shared(const void *kernel)
-{
-    struct cudaFuncAttributes attributes;
-    int n_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
-
-    if (cudaFuncGetAttributes(&attributes, kernel) != cudaSuccess)
-        return 0;
-    n_bytes -= (int)attributes.sharedSizeBytes;
-    /* One division of the memory for all: blocks of the next kernel come to those of this one. */
-    (void)cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
-                               cudaSharedmemCarveoutMaxShared);
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, n_bytes) ==
-                   cudaSuccess
-               ? n_bytes
-               : 0;
-}
-
-/* Clusters of so many blocks that the card holds at once of a kernel; 0: it has none, or not the
- * shared memory. */
+/* Clusters of so many blocks of a kernel that the GPU runs at once; 0: it has no clusters, or a block not
+ * the shared memory. */
 template <auto KERNEL>
-static int clusters_at_once(int n_threads, unsigned n_blocks, int64_t shared_bytes)
+static int clusters_at_once(const struct gpu_desc *gpu, int n_threads, unsigned n_blocks,
+                            int64_t shared_bytes)
 {
-    struct pdl_config c;
-    int n = 0;
+    const void *function = (const void *)KERNEL;
+    const struct cluster_config cluster = {(int)n_blocks, n_threads, (int)shared_bytes};
+    struct kernel_desc k;
 
-    if (!pdl_is_supported() || shared_bytes > allow_shared((const void *)KERNEL))
+    if (!gpu_has_pdl(gpu) ||
+        shared_bytes > gpu_dynamic_shared(gpu, function, name_of_kernel<KERNEL>()) ||
+        !gpu->kernel(gpu->ctx, function, name_of_kernel<KERNEL>(), &cluster, &k))
         return 0;
-    pdl_configure(&c, dim3(n_blocks), dim3((unsigned)n_threads), (size_t)shared_bytes, NULL,
-                  n_blocks);
-    if (cudaOccupancyMaxActiveClusters(&n, KERNEL, &c.config) != cudaSuccess) {
-        (void)cudaGetLastError();
-        return 0;
-    }
-    return n;
+    return k.max_clusters;
 }
 
-/* Gives whether the card has the shared memory for it; without, nothing is launched, and nothing
- * but the question is answered where there is no stream. */
+/* false: a block of this GPU does not have the shared memory, and nothing is appended. */
 template <auto KERNEL, typename... Args>
-static bool decode_launch_of(const cudaStream_t *stream, dim3 grid, dim3 n_threads,
+static bool decode_launch_of(struct launch_list *list, dim3 grid, dim3 n_threads,
                              int64_t shared_bytes, const Args &...args)
 {
-    static const int64_t shared_bytes_max = allow_shared((const void *)KERNEL);
+    const void *function = (const void *)KERNEL;
 
-    if (shared_bytes > shared_bytes_max)
+    if (shared_bytes > gpu_dynamic_shared(list->gpu, function, name_of_kernel<KERNEL>()))
         return false;
-    if (stream != NULL)
-        pdl_launch(KERNEL, grid, n_threads, (size_t)shared_bytes, *stream, args...);
+    add_dependent<KERNEL>(list, grid, n_threads, shared_bytes, args...);
+    /* One carveout for all decode kernels: blocks of the next kernel can run beside those of this one. */
+    if (!list->is_query && list->n > 0)
+        list->launches[list->n - 1].has_max_carveout = true;
     return true;
 }
 
-/* The same of blocks of RING_THREADS. */
+/* The same with blocks of RING_THREADS. */
 template <auto KERNEL, typename... Args>
-static bool decode_launch(const cudaStream_t *stream, dim3 grid, int64_t shared_bytes,
+static bool decode_launch(struct launch_list *list, dim3 grid, int64_t shared_bytes,
                           const Args &...args)
 {
-    return decode_launch_of<KERNEL>(stream, grid, RING_THREADS, shared_bytes, args...);
+    return decode_launch_of<KERNEL>(list, grid, RING_THREADS, shared_bytes, args...);
 }
 
 #endif

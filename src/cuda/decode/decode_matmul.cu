@@ -126,9 +126,9 @@ static __global__ void __launch_bounds__(RING_THREADS, blocks_at_once(SHAPE::TIL
 }
 
 template <class SHAPE, int TOKENS, int TERMS, int KIND>
-static bool launch_kind(const cudaStream_t *stream, const struct decode_matmul *p)
+static bool launch_kind(struct launch_list *list, const struct decode_matmul *p)
 {
-    static const int n_processors = decode_processors();
+    const int n_processors = list->gpu->n_sms;
     const int n_units = p->w.n_units;
     const int n_items = (int)units_of(p->w.n_rows, SHAPE::TILES * TILE_ROWS);
     const int n_blocks_max = BLOCKS_OF_A_PROCESSOR * n_processors;
@@ -138,53 +138,58 @@ static bool launch_kind(const cudaStream_t *stream, const struct decode_matmul *
         BUFFERS * split_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
 
     return decode_launch<decode_matmul_kernel<SHAPE, TOKENS, TERMS, KIND>>(
-        stream,
+        list,
         dim3((unsigned)(n_items < n_blocks_max ? n_items : n_blocks_max),
              (unsigned)units_of(p->n_tokens, TOKENS)),
         shared_bytes, *p, n_items);
 }
 
 template <class SHAPE, int TOKENS, int TERMS>
-static bool launch_tokens(const cudaStream_t *stream, const struct decode_matmul *p)
+static bool launch_tokens(struct launch_list *list, const struct decode_matmul *p)
 {
     if constexpr (TOKENS <= COLUMN_TOKENS) {
         if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
-            return launch_kind<SHAPE, TOKENS, TERMS, ONE_NORMED_ROW>(stream, p);
+            return launch_kind<SHAPE, TOKENS, TERMS, ONE_NORMED_ROW>(list, p);
         if (TERMS == 1 && p->n_tokens == 1)
             return launch_kind < SHAPE, TOKENS, TERMS,
-                   TERMS == 1 ? ONE_PLAIN_ROW : ROWS_ANY > (stream, p);
+                   TERMS == 1 ? ONE_PLAIN_ROW : ROWS_ANY > (list, p);
     }
-    return launch_kind<SHAPE, TOKENS, TERMS, ROWS_ANY>(stream, p);
+    return launch_kind<SHAPE, TOKENS, TERMS, ROWS_ANY>(list, p);
 }
 
 template <class SHAPE>
-static bool launch_shape(const cudaStream_t *stream, const struct decode_matmul *p)
+static bool launch_shape(struct launch_list *list, const struct decode_matmul *p)
 {
-    return p->n_tokens <= COLUMN_TOKENS ? launch_tokens<SHAPE, COLUMN_TOKENS, 1>(stream, p)
-                                        : launch_tokens<SHAPE, 2 * COLUMN_TOKENS, 1>(stream, p);
+    return p->n_tokens <= COLUMN_TOKENS ? launch_tokens<SHAPE, COLUMN_TOKENS, 1>(list, p)
+                                        : launch_tokens<SHAPE, 2 * COLUMN_TOKENS, 1>(list, p);
 }
 
 /* Matrices of many rows are read by whole units. */
-static bool launch(const cudaStream_t *stream, const struct decode_matmul *p)
+static bool launch(struct launch_list *list, const struct decode_matmul *p)
 {
     enum { ROWS_OF_WHOLE_UNITS = 16384, EXACT_TOKENS = 4, EXACT_TERMS = 3 };
     const bool is_long = p->w.n_rows >= ROWS_OF_WHOLE_UNITS;
 
     if (p->is_mxfp4)
-        return is_long ? launch_shape<ring_shape<DTYPE_MXFP4, 4, 1, 3>>(stream, p)
-                       : launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>>(stream, p);
+        return is_long ? launch_shape<ring_shape<DTYPE_MXFP4, 4, 1, 3>>(list, p)
+                       : launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>>(list, p);
     if (p->is_exact)
-        return launch_tokens<ring_shape<DTYPE_BF16, 1, 1, 6>, EXACT_TOKENS, EXACT_TERMS>(stream, p);
-    return is_long ? launch_shape<ring_shape<DTYPE_BF16, 2, 1, 3>>(stream, p)
-                   : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>>(stream, p);
+        return launch_tokens<ring_shape<DTYPE_BF16, 1, 1, 6>, EXACT_TOKENS, EXACT_TERMS>(list, p);
+    return is_long ? launch_shape<ring_shape<DTYPE_BF16, 2, 1, 3>>(list, p)
+                   : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>>(list, p);
 }
 
-bool launch_decode_matmul(cudaStream_t stream, const struct decode_matmul *p)
+bool launch_decode_matmul(struct launch_list *list, const struct decode_matmul *p)
 {
-    return launch(&stream, p);
+    return launch(list, p);
 }
 
-bool decode_matmul_fits(const struct decode_matmul *p)
+bool decode_matmul_fits(struct launch_list *list, const struct decode_matmul *p)
 {
-    return launch(NULL, p);
+    bool fits;
+
+    list->is_query = true;
+    fits = launch(list, p);
+    list->is_query = false;
+    return fits;
 }

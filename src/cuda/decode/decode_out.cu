@@ -213,7 +213,7 @@ static __global__ void __maxnreg__(registers_of(KIND))
 }
 
 template <class SHAPE, int KIND, int GROUPS>
-static bool launch_kind(cudaStream_t stream, const struct decode_out *o)
+static bool launch_kind(struct launch_list *list, const struct decode_out *o)
 {
     const struct decode_matmul *p = &o->p;
     const int64_t shared_bytes = GROUPS * SHAPE::BYTES +
@@ -221,21 +221,21 @@ static bool launch_kind(cudaStream_t stream, const struct decode_out *o)
                                  GROUPS * split_sums(1, p->n_tokens) * (int64_t)sizeof(float);
 
     return decode_launch_of<out_kernel<SHAPE, KIND, GROUPS>>(
-        &stream, dim3((unsigned)units_of(p->w.n_rows, GROUPS * TILE_ROWS)),
-        dim3(RING_THREADS, GROUPS), shared_bytes, *o);
+        list, dim3((unsigned)units_of(p->w.n_rows, GROUPS * TILE_ROWS)), dim3(RING_THREADS, GROUPS),
+        shared_bytes, *o);
 }
 
 template <class SHAPE, int GROUPS>
-static bool launch_shape(cudaStream_t stream, const struct decode_out *o)
+static bool launch_shape(struct launch_list *list, const struct decode_out *o)
 {
-    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS>(stream, o)
-                              : launch_kind<SHAPE, ROWS_ANY, 1>(stream, o);
+    return o->p.n_tokens == 1 ? launch_kind<SHAPE, ONE_PLAIN_ROW, GROUPS>(list, o)
+                              : launch_kind<SHAPE, ROWS_ANY, 1>(list, o);
 }
 
-bool launch_decode_out(cudaStream_t stream, const struct decode_out *o)
+bool launch_decode_out(struct launch_list *list, const struct decode_out *o)
 {
-    return o->p.is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>, GROUPS_MXFP4>(stream, o)
-                         : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>, 1>(stream, o);
+    return o->p.is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 1, 1, 8>, GROUPS_MXFP4>(list, o)
+                         : launch_shape<ring_shape<DTYPE_BF16, 1, 1, 4>, 1>(list, o);
 }
 
 /* ---- sums of zero, where no kernel in front has left them ---- */
@@ -248,8 +248,9 @@ static __global__ void clear_sums(uint4 *sums, int n)
         sums[i] = make_uint4(0, 0, 0, 0);
 }
 
-void launch_clear_sums(cudaStream_t stream, uint64_t *sums)
+void launch_clear_sums(struct launch_list *list, uint64_t *sums)
 {
-    pdl_launch(clear_sums, 1, RING_THREADS, 0, stream, (uint4 *)sums,
-               (int)(DECODE_FUSED_MAX * ROUTER_ROW_SUMS * sizeof(*sums) / sizeof(uint4)));
+    add_dependent<clear_sums>(
+        list, 1, RING_THREADS, 0, (uint4 *)sums,
+        (int)(DECODE_FUSED_MAX * ROUTER_ROW_SUMS * sizeof(*sums) / sizeof(uint4)));
 }

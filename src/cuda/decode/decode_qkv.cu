@@ -163,7 +163,7 @@ static __global__ void __maxnreg__(registers_of(KIND, COLS == 1 && SHAPE::IS_MXF
 }
 
 template <class SHAPE, int COLS, int KIND>
-static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
+static bool launch_columns(struct launch_list *list, const struct decode_qkv *p)
 {
     const int n_units = (int)units_of(p->rows.n, UNIT_COLUMNS), n_max = COLS * COLUMN_TOKENS;
     const int n_tokens = p->n_tokens < n_max ? p->n_tokens : n_max;
@@ -171,22 +171,23 @@ static bool launch_columns(cudaStream_t stream, const struct decode_qkv *p)
                                  split_sums(SHAPE::TILES, n_tokens) * (int64_t)sizeof(float);
 
     return decode_launch<qkv_kernel<SHAPE, COLS, KIND>>(
-        &stream,
+        list,
         dim3((unsigned)((p->n_q + 2 * p->n_kv) * BLOCKS_OF_A_HEAD),
              (unsigned)units_of(p->n_tokens, n_max)),
         shared_bytes, *p);
 }
 
-template <class SHAPE> static bool launch_shape(cudaStream_t stream, const struct decode_qkv *p)
+template <class SHAPE>
+static bool launch_shape(struct launch_list *list, const struct decode_qkv *p)
 {
     if (p->n_tokens == 1 && p->rows.norm.kind != VECTOR_NONE)
-        return launch_columns<SHAPE, 1, ONE_NORMED_ROW>(stream, p);
-    return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1, ROWS_ANY>(stream, p)
-                                        : launch_columns<SHAPE, 2, ROWS_ANY>(stream, p);
+        return launch_columns<SHAPE, 1, ONE_NORMED_ROW>(list, p);
+    return p->n_tokens <= COLUMN_TOKENS ? launch_columns<SHAPE, 1, ROWS_ANY>(list, p)
+                                        : launch_columns<SHAPE, 2, ROWS_ANY>(list, p);
 }
 
-bool launch_decode_qkv(cudaStream_t stream, const struct decode_qkv *p)
+bool launch_decode_qkv(struct launch_list *list, const struct decode_qkv *p)
 {
-    return p->is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 2, 2, 6>>(stream, p)
-                       : launch_shape<ring_shape<DTYPE_BF16, 2, 2, 3>>(stream, p);
+    return p->is_mxfp4 ? launch_shape<ring_shape<DTYPE_MXFP4, 2, 2, 6>>(list, p)
+                       : launch_shape<ring_shape<DTYPE_BF16, 2, 2, 3>>(list, p);
 }

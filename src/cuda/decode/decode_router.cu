@@ -308,36 +308,43 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
 }
 
 template <bool HAS_RMSNORM>
-static bool launch(const cudaStream_t *stream, const struct decode_router *p,
+static bool launch(struct launch_list *list, const struct decode_router *p,
                    const struct decode_rmsnorm *rmsnorm)
 {
-    static const int n_at_once = clusters_at_once<route_kernel<HAS_RMSNORM>>(
-        RING_THREADS, EIGHTHS,
+    const int n_at_once = clusters_at_once<route_kernel<HAS_RMSNORM>>(
+        list->gpu, RING_THREADS, EIGHTHS,
         DECODE_WIDTH_MAX / UNIT_COLUMNS / EIGHTHS *
             (RING_WARPS * BF16_TILE_BYTES + UNIT_TERMS_BYTES));
 
     if (n_at_once == 0 || p->w.n_units > DECODE_WIDTH_MAX / UNIT_COLUMNS ||
         p->n_experts > DECODE_EXPERTS_MAX || p->n_ranks > DECODE_ACTIVE_MAX)
         return false;
-    if (stream != NULL)
-        pdl_launch_clusters(route_kernel<HAS_RMSNORM>,
-                            dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS), RING_THREADS,
-                            (size_t)shared_bytes(*p), *stream, EIGHTHS, *p, *rmsnorm,
-                            1.0f / (float)p->n);
+    add_dependent_clusters<route_kernel<HAS_RMSNORM>>(
+        list, dim3((unsigned)units_of(p->n_tokens, TOKENS) * EIGHTHS), RING_THREADS,
+        shared_bytes(*p), EIGHTHS, *p, *rmsnorm, 1.0f / (float)p->n);
     return true;
 }
 
-bool launch_decode_router(const cudaStream_t *stream, const struct decode_router *p)
+bool launch_decode_router(struct launch_list *list, const struct decode_router *p)
 {
     const struct decode_rmsnorm none = {};
 
-    /* both, as what is asked for now may be launched with a join */
-    return stream == NULL ? launch<false>(NULL, p, &none) && launch<true>(NULL, p, &none)
-                          : launch<false>(stream, p, &none);
+    return launch<false>(list, p, &none);
 }
 
-void launch_decode_rmsnorm_router(cudaStream_t stream, const struct decode_router *p,
+bool decode_router_fits(struct launch_list *list, const struct decode_router *p)
+{
+    const struct decode_rmsnorm none = {};
+    bool fits;
+
+    list->is_query = true;
+    fits = launch<false>(list, p, &none) && launch<true>(list, p, &none);
+    list->is_query = false;
+    return fits;
+}
+
+void launch_decode_rmsnorm_router(struct launch_list *list, const struct decode_router *p,
                                   const struct decode_rmsnorm *rmsnorm)
 {
-    (void)launch<true>(&stream, p, rmsnorm);
+    (void)launch<true>(list, p, rmsnorm);
 }

@@ -352,24 +352,24 @@ static __global__ void __launch_bounds__(RING_THREADS, 1)
 /* ---- launches ---- */
 
 template <class H, bool IS_HEADS>
-static bool launch(const cudaStream_t *stream, const struct decode_gemm *p)
+static bool launch(struct launch_list *list, const struct decode_gemm *p)
 {
-    static const int n_processors = decode_processors();
+    const int n_processors = list->gpu->n_sms;
     const int64_t n_tiles = (int64_t)unit_rows_of(*p) * UNIT_TILES;
     const int64_t n_blocks = units_of(n_tiles, H::TILES) * units_of(p->n_tokens, TOKENS);
 
     return n_blocks <= n_processors &&
            decode_launch<smem_resident_kernel<H, IS_HEADS>>(
-               stream, dim3((unsigned)n_blocks),
+               list, dim3((unsigned)n_blocks),
                smem_layout_of<H>(p->w[0].n_units, IS_HEADS).size_bytes, *p);
 }
 
-bool launch_decode_smem_resident(const cudaStream_t *stream, const struct decode_gemm *p)
+bool launch_decode_smem_resident(struct launch_list *list, const struct decode_gemm *p)
 {
     if (!p->is_mxfp4 || p->n_tokens < ROWS_MIN || p->n_tokens > ROWS_MAX)
         return false;
     if (p->heads.pages != NULL)
-        return launch<resident_shape<6, 2>, true>(stream, p);
-    return launch<resident_shape<3, 3>, false>(stream, p) ||
-           launch<resident_shape<6, 2>, false>(stream, p); /* QKV whose heads go to pages of F8 */
+        return launch<resident_shape<6, 2>, true>(list, p);
+    return launch<resident_shape<3, 3>, false>(list, p) ||
+           launch<resident_shape<6, 2>, false>(list, p); /* QKV whose heads go to pages of F8 */
 }

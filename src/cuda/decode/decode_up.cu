@@ -363,9 +363,9 @@ static __global__ void __maxnreg__(UP_REGISTERS)
 
 typedef ring_shape<DTYPE_MXFP4, 4, 1, 3> up_shape;
 
-template <bool HAS_SUMS> static bool up(cudaStream_t stream, const struct decode_experts *p)
+template <bool HAS_SUMS> static bool up(struct launch_list *list, const struct decode_experts *p)
 {
-    static const int n_processors = decode_processors();
+    const int n_processors = list->gpu->n_sms;
     const int n_items = (int)units_of(p->up.n_rows, UNIT_ROWS) * p->n_ranks;
     const int n_blocks_max = n_processors > p->n_tokens ? n_processors / p->n_tokens : 1;
     const int n_of_block = (int)units_of(n_items, n_blocks_max);
@@ -375,11 +375,11 @@ template <bool HAS_SUMS> static bool up(cudaStream_t stream, const struct decode
 
     return n_items < UP_ITEMS_MAX &&
            decode_launch_of<up_kernel<up_shape, HAS_SUMS>>(
-               &stream, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens),
+               list, dim3((unsigned)units_of(n_items, n_of_block), (unsigned)p->n_tokens),
                UP_THREADS, shared_bytes, *p, n_items);
 }
 
-bool launch_decode_up(cudaStream_t stream, const struct decode_experts *p)
+bool launch_decode_up(struct launch_list *list, const struct decode_experts *p)
 {
-    return p->topk_input.sums != NULL ? up<true>(stream, p) : up<false>(stream, p);
+    return p->topk_input.sums != NULL ? up<true>(list, p) : up<false>(list, p);
 }

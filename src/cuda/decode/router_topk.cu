@@ -2,6 +2,7 @@
  * lower id, and the softmax over those A. A warp a row; E logits are read A times, from the
  * first-level cache. */
 #include "cuda/common/launch.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { WARPS = 4 };
@@ -77,8 +78,8 @@ static __global__ void topk_kernel(const __grid_constant__ struct router_args a,
         gates[i] /= sum;
 }
 
-void launch_topk(cudaStream_t stream, const struct router_args *a, int n_rows)
+void launch_topk(struct launch_list *list, const struct router_args *a, int n_rows)
 {
-    topk_kernel<<<(unsigned)((n_rows + WARPS - 1) / WARPS), WARPS * WARP_LANES, 0, stream>>>(
-        *a, n_rows);
+    add_kernel<topk_kernel>(list, (unsigned)((n_rows + WARPS - 1) / WARPS), WARPS * WARP_LANES, 0,
+                            *a, n_rows);
 }

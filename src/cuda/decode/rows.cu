@@ -7,6 +7,7 @@
 #include "cuda/common/mxfp8.cuh"
 #include "cuda/decode/partial_norm.cuh"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/rope_cache.cuh"
 
 enum { THREADS = 256, WARPS = THREADS / WARP_LANES };
@@ -76,10 +77,10 @@ static __global__ void __launch_bounds__(NORM_THREADS)
                     NULL, NULL);
 }
 
-void launch_embed_rmsnorm(cudaStream_t stream, const struct embed_rmsnorm_args *a,
+void launch_embed_rmsnorm(struct launch_list *list, const struct embed_rmsnorm_args *a,
                           const int32_t *tokens, int n_rows)
 {
-    pdl_launch(embed_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a, tokens);
+    add_dependent<embed_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a, tokens);
 }
 
 /* h NULL: x is there already. Rows from first_row on are stored as MXFP8, too; without rows of
@@ -120,31 +121,33 @@ static __global__ void __launch_bounds__(NORM_THREADS)
                         {}, 0, rounded, factors);
 }
 
-void launch_rmsnorm_factors(cudaStream_t stream, const struct residual_rmsnorm_args *a, bool adds,
-                            int n_rows, uint16_t *rounded, int n_rounded, float *factors)
+void launch_rmsnorm_factors(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                            bool adds, int n_rows, uint16_t *rounded, int n_rounded, float *factors)
 {
     const struct mxfp8_rows none = {};
 
-    pdl_launch(residual_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a,
-               adds ? (const float *)a->h.data : NULL, none, 0, rounded, n_rounded, factors);
+    add_dependent<residual_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a,
+                                    adds ? (const float *)a->h.data : NULL, none, 0, rounded,
+                                    n_rounded, factors);
 }
 
-void launch_residual_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
-                             uint16_t *rounded, int n_rounded)
+void launch_residual_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                             int n_rows, uint16_t *rounded, int n_rounded)
 {
-    launch_rmsnorm_factors(stream, a, true, n_rows, rounded, n_rounded, NULL);
+    launch_rmsnorm_factors(list, a, true, n_rows, rounded, n_rounded, NULL);
 }
 
-void launch_rmsnorm_mxfp8(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows,
-                          const struct mxfp8_rows *to, int first_row, float *factors)
+void launch_rmsnorm_mxfp8(struct launch_list *list, const struct residual_rmsnorm_args *a,
+                          int n_rows, const struct mxfp8_rows *to, int first_row, float *factors)
 {
-    pdl_launch(residual_rmsnorm, (unsigned)n_rows, NORM_THREADS, 0, stream, *a,
-               (const float *)a->h.data, *to, first_row, (uint16_t *)NULL, 0, factors);
+    add_dependent<residual_rmsnorm>(list, (unsigned)n_rows, NORM_THREADS, 0, *a,
+                                    (const float *)a->h.data, *to, first_row, (uint16_t *)NULL, 0,
+                                    factors);
 }
 
-void launch_rmsnorm(cudaStream_t stream, const struct residual_rmsnorm_args *a, int n_rows)
+void launch_rmsnorm(struct launch_list *list, const struct residual_rmsnorm_args *a, int n_rows)
 {
-    launch_rmsnorm_factors(stream, a, false, n_rows, NULL, 0, NULL);
+    launch_rmsnorm_factors(list, a, false, n_rows, NULL, 0, NULL);
 }
 
 /* ---- rotation ---- */
@@ -166,10 +169,10 @@ static __global__ void cos_sin(float *out, const __grid_constant__ struct rope r
     }
 }
 
-void launch_cos_sin(cudaStream_t stream, float *out, const struct rope *rope_host,
+void launch_cos_sin(struct launch_list *list, float *out, const struct rope *rope_host,
                     const int32_t *positions, int n_rows)
 {
-    pdl_launch(cos_sin, (unsigned)n_rows, WARP_LANES, 0, stream, out, *rope_host, positions);
+    add_dependent<cos_sin>(list, (unsigned)n_rows, WARP_LANES, 0, out, *rope_host, positions);
 }
 
 /* One head, by a warp. */
@@ -250,8 +253,8 @@ static __global__ void rope_cache(const __grid_constant__ struct attn_qkv_args a
     }
 }
 
-void launch_rope_cache(cudaStream_t stream, const struct attn_qkv_args *a, const float *cos_sin,
-                       const struct batch *batch, int n_rows)
+void launch_rope_cache(struct launch_list *list, const struct attn_qkv_args *a,
+                       const float *cos_sin, const struct batch *batch, int n_rows)
 {
-    pdl_launch(rope_cache, (unsigned)n_rows, THREADS, 0, stream, *a, cos_sin, batch);
+    add_dependent<rope_cache>(list, (unsigned)n_rows, THREADS, 0, *a, cos_sin, batch);
 }

@@ -1,5 +1,5 @@
-/* A CUDA card as a device: its memory, its life, and the table of its operations. run() puts
- * the stages of a program into one stream and returns; step_wait() waits for the last of them. */
+/* A CUDA GPU as a device: its memory, its life, and the table of its operations. Stages are put
+ * into one stream while a step is told, and run behind the host; step_wait waits for the last. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,14 +119,14 @@ static void cuda_close(struct backend *be)
         return;
     if (gpu->stream != NULL)
         (void)cudaStreamSynchronize(gpu->stream);
-    gpu_graphs_drop(gpu);
-    free(gpu->graphs);
+    gpu_plans_drop(gpu);
     gpu_pack_release(gpu);
     gpu_workspaces_release(gpu);
     (void)cudaFree(gpu->n_experts_read);
     gpu_slots_release(gpu);
     if (gpu->stream != NULL)
         (void)cudaStreamDestroy(gpu->stream);
+    free(gpu->kernels);
     free(gpu);
 }
 
@@ -141,7 +141,7 @@ static enum osp_status select_arch(struct gpu *gpu)
     if (!launch_has_code())
         return fail(OSP_EDEVICE, "cuda: %s cannot run the code of this build",
                     gpu->properties.name);
-    if (gpu->arch == ARCH_HOPPER && !launch_gemm_available())
+    if (gpu->arch == ARCH_HOPPER && !launch_gemm_available(&gpu->kernels->gpu))
         return fail(OSP_EDEVICE, "cuda: %s needs code for sm_90a, which this build has not",
                     gpu->properties.name);
     if (name == NULL || name[0] == '\0')
@@ -201,6 +201,11 @@ static enum osp_status select_rows(struct gpu *gpu)
 
 static enum osp_status cuda_open(struct backend **out, const struct backend_options *opt)
 {
+    static const char *const names[N_STAGES] = {
+#define STAGE_NAME(stage) #stage,
+        STAGE_LIST(STAGE_NAME)
+#undef STAGE_NAME
+    };
     struct gpu *gpu = calloc(1, sizeof(*gpu));
     enum osp_status st;
 
@@ -208,9 +213,15 @@ static enum osp_status cuda_open(struct backend **out, const struct backend_opti
         return fail(OSP_ENOMEM, "no memory for the device");
     gpu->limits = *opt;
     for (int i = 0; i < N_STAGES; i++)
-        gpu->costs[i].stage = stage_names[i];
+        gpu->costs[i].stage = names[i];
     TRY(gpu_check(cudaSetDevice(0), "the first device"));
     TRY(gpu_check(cudaGetDeviceProperties(&gpu->properties, 0), "properties of the device"));
+    gpu->kernels = calloc(1, sizeof(*gpu->kernels));
+    if (gpu->kernels == NULL) {
+        st = fail(OSP_ENOMEM, "no memory for the device");
+        goto out;
+    }
+    kernel_table_init(gpu->kernels, &gpu->properties);
     TRY(select_arch(gpu));
     TRY(select_kernels(gpu));
     TRY(select_rows(gpu));
@@ -237,89 +248,6 @@ static void cuda_info(const struct backend *be, struct device_info *out)
              gpu->properties.multiProcessorCount);
 }
 
-/* ---- programs ---- */
-
-static void cuda_release_program(struct backend *be, struct compiled *c)
-{
-    struct gpu *gpu = gpu_of(be);
-
-    if (c == NULL)
-        return;
-    (void)cudaStreamSynchronize(gpu->stream);
-    gpu_graphs_drop_program(gpu, c->serial);
-    free(c->args);
-    free(c);
-}
-
-static enum osp_status cuda_compile(struct backend *be, const struct program *p,
-                                    struct compiled **out)
-{
-    struct gpu *gpu = gpu_of(be);
-    struct compiled *c = calloc(1, sizeof(*c));
-    enum osp_status st;
-
-    if (c == NULL)
-        return fail(OSP_ENOMEM, "out of memory for a program");
-    c->program = p;
-    c->serial = ++gpu->serial;
-    TRY(program_all_args(p, &c->args));
-    for (int i = 0; i < p->n_ops; i++)
-        if (p->ops[i].stage == STAGE_sample)
-            c->sample = c->args[i].sample;
-    *out = c;
-out:
-    if (st != OSP_OK)
-        cuda_release_program(be, c);
-    return st;
-}
-
-static enum osp_status call_stage(struct gpu *gpu, enum stage stage, const union stage_args *a,
-                                  struct work *work)
-{
-    switch (stage) {
-#define CALL_STAGE(stage)                                                                          \
-    case STAGE_##stage:                                                                            \
-        return gpu_##stage(gpu, &a->stage, work);
-        STAGE_LIST(CALL_STAGE)
-#undef CALL_STAGE
-    case N_STAGES:
-        break;
-    }
-    return fail(OSP_EINTERNAL, "cuda: stage %d does not exist", (int)stage);
-}
-
-/* Notes the stage's begin, launches and checks it, and counts its work. */
-static enum osp_status run_stage(struct gpu *gpu, enum stage stage, const union stage_args *a)
-{
-    struct stage_cost *cost = &gpu->step_slot->work[stage];
-    struct work work = {0};
-    enum osp_status st;
-
-    TRY(gpu_record_stage(gpu, stage));
-    TRY(call_stage(gpu, stage, a, &work));
-    TRY(gpu_check(cudaGetLastError(), stage_names[stage]));
-    cost->n_calls++;
-    cost->bytes += work.bytes;
-    cost->flops += work.flops;
-out:
-    return st;
-}
-
-static enum osp_status cuda_run(struct backend *be, struct compiled *c, const struct batch *b,
-                                uint64_t *ticket)
-{
-    struct gpu *gpu = gpu_of(be);
-    bool is_replayed;
-    enum osp_status st;
-
-    TRY(gpu_step_begin(gpu, c, b, &is_replayed));
-    for (int i = 0; i < c->program->n_ops && !is_replayed; i++)
-        TRY(run_stage(gpu, c->program->ops[i].stage, &c->args[i]));
-    TRY(gpu_step_end(gpu, ticket));
-out:
-    return st;
-}
-
 static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_max)
 {
     const struct gpu *gpu = (const struct gpu *)be;
@@ -327,7 +255,7 @@ static int cuda_costs(const struct backend *be, struct stage_cost *out, int n_ma
 
     memcpy(out, gpu->costs, (size_t)n * sizeof(*out));
     if (n > STAGE_experts)
-        out[STAGE_experts].bytes += (double)gpu->n_experts_read_then * gpu->expert_bytes;
+        out[STAGE_experts].bytes += (double)gpu->n_experts_read_so_far * gpu->expert_bytes;
     return n;
 }
 
@@ -366,9 +294,9 @@ const struct backend_ops gpu_ops = {.name = "cuda",
                                     .describe = cuda_describe,
                                     .kernels = cuda_kernels,
                                     .probe = cuda_probe,
-                                    .compile = cuda_compile,
-                                    .release_program = cuda_release_program,
-                                    .run = cuda_run,
+                                    .compile = gpu_compile,
+                                    .release_program = gpu_release_program,
+                                    .run = gpu_run,
                                     .step_wait = gpu_step_wait,
                                     .step_has_ended = gpu_step_has_ended,
                                     .sampled = gpu_sampled,

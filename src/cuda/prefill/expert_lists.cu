@@ -2,6 +2,7 @@
  * entries (a token at one of its experts). In which order an expert's entries lie is left to
  * chance: no sum depends on it. And the sum of a token's parts. */
 #include "cuda/prefill/gemm.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { LIST_THREADS = 1024, LIST_WARPS = LIST_THREADS / WARP_LANES, SUM_THREADS = 256 };
@@ -69,11 +70,12 @@ static __global__ void __launch_bounds__(LIST_THREADS)
     }
 }
 
-void launch_expert_lists(cudaStream_t stream, const struct expert_lists *out, const int32_t *ids,
-                         const float *gates, int n_entries, int n_experts, int n_tile_tokens)
+void launch_expert_lists(struct launch_list *list, const struct expert_lists *out,
+                         const int32_t *ids, const float *gates, int n_entries, int n_experts,
+                         int n_tile_tokens)
 {
-    list_experts<<<1, LIST_THREADS, (size_t)n_experts * sizeof(int), stream>>>(
-        *out, ids, gates, n_entries, n_experts, n_tile_tokens);
+    add_kernel<list_experts>(list, 1, LIST_THREADS, (size_t)n_experts * sizeof(int), *out, ids,
+                             gates, n_entries, n_experts, n_tile_tokens);
 }
 
 /* Four numbers at a time where rows are aligned for it, else one. */
@@ -115,12 +117,12 @@ static __global__ void __launch_bounds__(SUM_THREADS)
         h[blockIdx.x * n + i] = sum_of<T>(from + i, n_ranks, n);
 }
 
-void launch_sum_partials(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
-                         int64_t n)
+void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows,
+                         int n_ranks, int64_t n)
 {
     if (n % 4 == 0)
-        sum_partials<float4><<<n_rows, SUM_THREADS, 0, stream>>>((float4 *)h, (const float4 *)parts,
-                                                                 n_ranks, n / 4);
+        add_kernel<sum_partials<float4>>(list, n_rows, SUM_THREADS, 0, (float4 *)h,
+                                         (const float4 *)parts, n_ranks, n / 4);
     else
-        sum_partials<float><<<n_rows, SUM_THREADS, 0, stream>>>(h, parts, n_ranks, n);
+        add_kernel<sum_partials<float>>(list, n_rows, SUM_THREADS, 0, h, parts, n_ranks, n);
 }

@@ -2,6 +2,7 @@
  * experts and then of tokens, by one block; and the sum of a token's entries in the order of
  * their rank. The host learns nothing of it. */
 #include "cuda/common/launch.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum { GROUP_THREADS = 1024, GROUP_WARPS = GROUP_THREADS / WARP_LANES, COMBINE_THREADS = 256 };
@@ -73,11 +74,11 @@ static __global__ void __launch_bounds__(GROUP_THREADS)
             place_expert(g, ids, n_entries, n_ranks, e);
 }
 
-void launch_group(cudaStream_t stream, const struct grouping *g, const int32_t *ids, int n_entries,
-                  int n_ranks, int n_experts)
+void launch_group(struct launch_list *list, const struct grouping *g, const int32_t *ids,
+                  int n_entries, int n_ranks, int n_experts)
 {
-    group<<<1, GROUP_THREADS, (size_t)n_experts * sizeof(int), stream>>>(*g, ids, n_entries,
-                                                                         n_ranks, n_experts);
+    add_kernel<group>(list, 1, GROUP_THREADS, (size_t)n_experts * sizeof(int), *g, ids, n_entries,
+                      n_ranks, n_experts);
 }
 
 static __global__ void combine(const __grid_constant__ struct experts_args a, const int32_t *entry)
@@ -96,8 +97,8 @@ static __global__ void combine(const __grid_constant__ struct experts_args a, co
     }
 }
 
-void launch_combine(cudaStream_t stream, const struct experts_args *a, const int32_t *entry,
+void launch_combine(struct launch_list *list, const struct experts_args *a, const int32_t *entry,
                     int n_rows)
 {
-    combine<<<n_rows, COMBINE_THREADS, 0, stream>>>(*a, entry);
+    add_kernel<combine>(list, n_rows, COMBINE_THREADS, 0, *a, entry);
 }

@@ -111,7 +111,7 @@ struct operand_source {
 
 /* Puts row i of n_rows to the operand's rows place[i * n_copies ..], or, without places, to row
  * i. */
-void launch_operand(cudaStream_t stream, const struct operand *to,
+void launch_operand(struct launch_list *list, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies);
 
@@ -145,12 +145,13 @@ static inline int64_t listed_rows(int64_t n_entries, int64_t n_experts)
 }
 
 /* For tiles of up to n_tile_tokens; ids and gates: (T*A). */
-void launch_expert_lists(cudaStream_t stream, const struct expert_lists *out, const int32_t *ids,
-                         const float *gates, int n_entries, int n_experts, int n_tile_tokens);
+void launch_expert_lists(struct launch_list *list, const struct expert_lists *out,
+                         const int32_t *ids, const float *gates, int n_entries, int n_experts,
+                         int n_tile_tokens);
 
 /* h[t] = sum of parts[t * n_ranks ..] in order, (n_rows, n) floats. */
-void launch_sum_partials(cudaStream_t stream, float *h, const float *parts, int n_rows, int n_ranks,
-                         int64_t n);
+void launch_sum_partials(struct launch_list *list, float *h, const float *parts, int n_rows,
+                         int n_ranks, int64_t n);
 
 /* ---- gemm_sm90.cu ---- */
 
@@ -174,13 +175,13 @@ struct gemm {
     float limit, alpha;
 };
 
-void launch_gemm(cudaStream_t stream, const struct gemm *g);
+void launch_gemm(struct launch_list *list, const struct gemm *g);
 
 /* ---- gemm_mma.cu: the same by mma.sync, for other cards ---- */
 
 /* The shape does not count; n_tile_tokens, of the lists too, is 32, 64 or 128. n_token_tiles: as
  * many as there can be, those of all experts together. */
-void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tiles);
+void launch_gemm_mma(struct launch_list *list, const struct gemm *g, int n_token_tiles);
 
 #ifdef __cplusplus
 }

@@ -96,14 +96,15 @@ static __global__ void __launch_bounds__(WARP_LAYOUT::THREADS, 2)
 
 static const struct {
     int n_tokens, n_threads;
-    void (*kernel[2])(struct launch_plan, int);
+    void (*add[2])(struct launch_list *, dim3, dim3, int64_t, const struct launch_plan &,
+                   const int &);
     int stage_bytes[2];
 } mma_shapes[] = {
 #define MMA_SHAPE(tokens, ...)                                                                     \
     {tokens,                                                                                       \
      __VA_ARGS__::THREADS,                                                                         \
-     {prefill_mma_kernel<FORMAT_BF16, __VA_ARGS__>,                                                \
-      prefill_mma_kernel<FORMAT_MXFP4, __VA_ARGS__>},                                              \
+     {add_kernel<prefill_mma_kernel<FORMAT_BF16, __VA_ARGS__>, struct launch_plan, int>,           \
+      add_kernel<prefill_mma_kernel<FORMAT_MXFP4, __VA_ARGS__>, struct launch_plan, int>},         \
      {mma_stage_bytes<FORMAT_BF16, tokens>(), mma_stage_bytes<FORMAT_MXFP4, tokens>()}},
     MMA_SHAPES(MMA_SHAPE)
 #undef MMA_SHAPE
@@ -111,16 +112,15 @@ static const struct {
 enum { N_MMA_SHAPES = sizeof(mma_shapes) / sizeof(mma_shapes[0]) };
 
 /* Two blocks to a multiprocessor where their shared memory allows it. */
-static int stages_that_fit(int stage_bytes)
+static int stages_that_fit(const struct gpu_desc *gpu, int stage_bytes)
 {
-    const int reserved = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-    const int half = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor) / 2 - reserved;
+    const int half = gpu->shared_per_sm / 2 - gpu->shared_reserved;
     const int n = (half - MMA_INFO_BYTES) / stage_bytes;
 
     return n < MMA_STAGES_MIN ? MMA_STAGES_MIN : n > MMA_STAGES_MAX ? MMA_STAGES_MAX : n;
 }
 
-void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tiles)
+void launch_gemm_mma(struct launch_list *list, const struct gemm *g, int n_token_tiles)
 {
     const int format = g->w[0].dtype == DTYPE_MXFP4 ? FORMAT_MXFP4 : FORMAT_BF16;
     const struct launch_plan p = plan_of(g, MMA_ROWS, n_token_tiles);
@@ -128,11 +128,8 @@ void launch_gemm_mma(cudaStream_t stream, const struct gemm *g, int n_token_tile
 
     while (shape + 1 < N_MMA_SHAPES && mma_shapes[shape].n_tokens < g->n_tile_tokens)
         shape++;
-    n_stages = stages_that_fit(mma_shapes[shape].stage_bytes[format]);
+    n_stages = stages_that_fit(list->gpu, mma_shapes[shape].stage_bytes[format]);
     shared_bytes = MMA_INFO_BYTES + n_stages * mma_shapes[shape].stage_bytes[format];
-    (void)cudaFuncSetAttribute((const void *)mma_shapes[shape].kernel[format],
-                               cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
-    mma_shapes[shape]
-        .kernel[format]<<<p.n_row_tiles * n_token_tiles, mma_shapes[shape].n_threads, shared_bytes,
-                          stream>>>(p, n_stages);
+    mma_shapes[shape].add[format](list, (unsigned)(p.n_row_tiles * n_token_tiles),
+                                  (unsigned)mma_shapes[shape].n_threads, shared_bytes, p, n_stages);
 }

@@ -12,6 +12,7 @@
  * the first. Every sum runs over the columns in order in one accumulator: a token's bits depend
  * on nothing beside it, nor on the tile. */
 #include "cuda/common/mma_block_scaled.cuh"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/mxfp8.cuh"
 #include "cuda/prefill/mxfp8_ring.cuh"
 #include "cuda/common/swiglu.cuh"
@@ -280,13 +281,10 @@ static __global__ void __launch_bounds__(shape<ROWS>::THREADS, shape<ROWS>::BLOC
 }
 
 template <int ROWS>
-static void launch_shape(cudaStream_t stream, dim3 grid, const struct mxfp8_gemm *p)
+static void launch_shape(struct launch_list *list, dim3 grid, const struct mxfp8_gemm *p)
 {
-    (void)cudaFuncSetAttribute(mxfp8_matmul_kernel<ROWS>,
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               shape<ROWS>::SHARED_BYTES);
-    mxfp8_matmul_kernel<ROWS>
-        <<<grid, shape<ROWS>::THREADS, shape<ROWS>::SHARED_BYTES, stream>>>(*p);
+    add_kernel<mxfp8_matmul_kernel<ROWS>>(list, grid, shape<ROWS>::THREADS,
+                                          shape<ROWS>::SHARED_BYTES, *p);
 }
 
 static dim3 grid_of(const struct matmul *m, int n_tile_rows)
@@ -305,8 +303,8 @@ static dim3 grid_of(const struct matmul *m, int n_tile_rows)
     return grid;
 }
 
-void launch_mxfp8_matmul(cudaStream_t stream, const struct matmul *m, const struct mxfp8_rows *x,
-                         const struct mxfp8_rows *units, int tile_rows)
+void launch_mxfp8_matmul(struct launch_list *list, const struct matmul *m,
+                         const struct mxfp8_rows *x, const struct mxfp8_rows *units, int tile_rows)
 {
     struct mxfp8_gemm p = {*m, *x, {}};
 
@@ -315,7 +313,7 @@ void launch_mxfp8_matmul(cudaStream_t stream, const struct matmul *m, const stru
     if (m->is_swiglu)
         p.units = *units;
     if (tile_rows == UNIT_ROWS)
-        launch_shape<UNIT_ROWS>(stream, grid_of(m, UNIT_ROWS), &p);
+        launch_shape<UNIT_ROWS>(list, grid_of(m, UNIT_ROWS), &p);
     else
-        launch_shape<2 * UNIT_ROWS>(stream, grid_of(m, 2 * UNIT_ROWS), &p);
+        launch_shape<2 * UNIT_ROWS>(list, grid_of(m, 2 * UNIT_ROWS), &p);
 }

@@ -223,10 +223,14 @@ static __global__ void __launch_bounds__(THREADS, 1)
 
 static const struct {
     void (*kernel)(struct launch_plan);
+    const char *(*name)(void);
+    void (*add)(struct launch_list *, dim3, dim3, int64_t, const struct launch_plan &);
     int shared_bytes;
 } kernels[][N_GEMM_SHAPES] = {{
 #define BF16_KERNEL(shape, rows, max_tokens, ...)                                                  \
     {gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>,                                   \
+     name_of_kernel<gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>>,                   \
+     add_kernel<gemm_##rows##_kernel<FORMAT_BF16, max_tokens, __VA_ARGS__>, struct launch_plan>,   \
      kernel_shape<FORMAT_BF16, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(BF16_KERNEL)
 #undef BF16_KERNEL
@@ -234,41 +238,35 @@ static const struct {
                               {
 #define MXFP4_KERNEL(shape, rows, max_tokens, ...)                                                 \
     {gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>,                                  \
+     name_of_kernel<gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>>,                  \
+     add_kernel<gemm_##rows##_kernel<FORMAT_MXFP4, max_tokens, __VA_ARGS__>, struct launch_plan>,  \
      kernel_shape<FORMAT_MXFP4, rows, max_tokens>::SHARED_BYTES},
                                   GEMM_SHAPES(MXFP4_KERNEL)
 #undef MXFP4_KERNEL
                               }};
 
-static bool is_here(const void *kernel, int shared_bytes)
+bool launch_gemm_available(const struct gpu_desc *gpu)
 {
-    struct cudaFuncAttributes attributes;
-
-    return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess &&
-           attributes.binaryVersion == 90 &&
-           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                shared_bytes) == cudaSuccess;
-}
-
-bool launch_gemm_available(void)
-{
-    bool all = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-               device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
+    bool all = gpu->major == 9 && gpu->minor == 0;
 
     for (int format = 0; format < 2; format++)
-        for (int shape = 0; shape < N_GEMM_SHAPES; shape++)
-            all = all && is_here((const void *)kernels[format][shape].kernel,
-                                 kernels[format][shape].shared_bytes);
-    (void)cudaGetLastError(); /* asking is no failure */
+        for (int shape = 0; shape < N_GEMM_SHAPES; shape++) {
+            const void *function = (const void *)kernels[format][shape].kernel;
+            struct kernel_desc k;
+
+            all = all && gpu->kernel(gpu->ctx, function, kernels[format][shape].name(), NULL, &k) &&
+                  k.binary_version == 90;
+        }
     return all;
 }
 
-void launch_gemm(cudaStream_t stream, const struct gemm *g)
+void launch_gemm(struct launch_list *list, const struct gemm *g)
 {
     const int format = g->w[0].dtype == DTYPE_MXFP4 ? FORMAT_MXFP4 : FORMAT_BF16;
-    const int n_blocks = device_attribute(cudaDevAttrMultiProcessorCount);
+    const unsigned n_blocks = (unsigned)list->gpu->n_sms;
     const int n_token_tiles = g->experts == NULL ? (g->n_tokens - 1) / g->n_tile_tokens + 1 : 0;
     const struct launch_plan p = plan_of(g, gemm_rows(g->shape), n_token_tiles);
 
-    kernels[format][g->shape]
-        .kernel<<<n_blocks, THREADS, kernels[format][g->shape].shared_bytes, stream>>>(p);
+    kernels[format][g->shape].add(list, n_blocks, THREADS, kernels[format][g->shape].shared_bytes,
+                                  p);
 }

@@ -1,6 +1,7 @@
 /* Rows of floats to operands (gemm.h): a thread makes one piece of 16 bytes, and writes it
  * wherever the row goes. Reads 4 bytes a number and writes 2 a copy: bound by memory. */
 #include "cuda/prefill/gemm.h"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/mma.cuh"
 
 enum { THREADS_MAX = 384, PIECES = OPERAND_ROW_BYTES / OPERAND_PIECE_BYTES };
@@ -86,7 +87,7 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     }
 }
 
-void launch_operand(cudaStream_t stream, const struct operand *to,
+void launch_operand(struct launch_list *list, const struct operand *to,
                     const struct operand_source *from, int n_rows, const int32_t *place,
                     int n_copies)
 {
@@ -94,13 +95,13 @@ void launch_operand(cudaStream_t stream, const struct operand *to,
 
     switch (to->rounding) {
     case ROUNDS_TO_F16:
-        to_operand<ROUNDS_TO_F16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        add_kernel<to_operand<ROUNDS_TO_F16>>(list, n_rows, THREADS_MAX, 0, c);
         break;
     case ROUNDS_TO_BF16:
-        to_operand<ROUNDS_TO_BF16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        add_kernel<to_operand<ROUNDS_TO_BF16>>(list, n_rows, THREADS_MAX, 0, c);
         break;
     case ROUNDS_TO_3_BF16:
-        to_operand<ROUNDS_TO_3_BF16><<<n_rows, THREADS_MAX, 0, stream>>>(c);
+        add_kernel<to_operand<ROUNDS_TO_3_BF16>>(list, n_rows, THREADS_MAX, 0, c);
         break;
     }
 }

@@ -1,170 +1,95 @@
-/* Steps as graphs. The first step with a key runs as it is told; the next is recorded while the
- * stages are called, and launched; all later ones are replayed with one launch, over the new
- * batch in the old place.
+/* Steps as CUDA graphs. The first step of a plan is launched kernel by kernel; the second is captured and launched, and
+ * all later ones are one graph launch over the new batch in the same place.
  *
- * Timing costs an event a stage, and keeps kernels from overlapping: so one step in 128 is
- * timed, by a graph with events of its own, and the one behind it as a whole. Every step counts
- * as long as that one, divided among the stages as in the last timed one, and touches as many
- * bytes as the one that was recorded. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "cuda/device/gpu.h"
+ * Timing costs an event a stage and keeps kernels from overlapping. So one step in 128 is timed by a graph with events of
+ * its own, and the one after it as a whole. Every step counts as long as that one, divided among the stages as in the
+ * last timed one. */
+#include "cuda/program/plan.h"
 
 enum {
-    TIMED_EVERY = 128, /* events take a decode step twice its time: every 16th cost 3 % */
+    TIMED_EVERY = 128, /* events double the time of a decode step: every 16th cost 3 % */
     TIMED_AT = 2,
     SPANNED_AT = 3
 };
 
-static struct graph_key key_of(const struct compiled *c, const struct batch *b)
+/* Launches of one op, from `first` on: their end. */
+static int end_of_op(const struct launch_list *list, int first)
 {
-    struct graph_key key = {.program = c->serial,
-                            .n_rows = b->n_rows,
-                            .n_seqs = b->n_seqs,
-                            .n_samples = b->n_samples,
-                            .n_units = gpu_attn_units(b),
-                            .has_special = batch_has_special(b)};
+    int end = first;
 
-    for (int row = 0; row < b->n_rows; row++)
-        key.n_prefill += BATCH_PHASES(b)[row] == PHASE_PREFILL;
-    return key;
+    while (end < list->n && list->launches[end].op == list->launches[first].op)
+        end++;
+    return end;
 }
 
-/* Times of a step that is still under way are lost. */
-static void forget(struct gpu *gpu, const struct graph *g)
-{
-    for (struct step_slot *t = gpu->step_slots; t < gpu->step_slots + N_STEP_SLOTS; t++) {
-        if (t->stage_events == &g->stage_events)
-            t->stage_events = NULL;
-        if (t->graph == g)
-            t->graph = NULL;
-    }
-}
-
-static void drop(struct gpu *gpu, struct graph *g)
-{
-    forget(gpu, g);
-    gpu_stage_events_free(&g->stage_events);
-    for (int i = 0; i < N_TIMINGS; i++)
-        if (g->exec[i] != NULL)
-            (void)cudaGraphExecDestroy(g->exec[i]);
-    if (g->recorded != NULL)
-        (void)cudaGraphDestroy(g->recorded);
-    *g = (struct graph){0};
-}
-
-void gpu_graphs_drop(struct gpu *gpu)
-{
-    for (int i = 0; i < GRAPHS_MAX && gpu->graphs != NULL; i++)
-        drop(gpu, &gpu->graphs[i]);
-}
-
-void gpu_graphs_drop_program(struct gpu *gpu, uint64_t serial)
-{
-    for (int i = 0; i < GRAPHS_MAX && gpu->graphs != NULL; i++)
-        if (gpu->graphs[i].key.program == serial)
-            drop(gpu, &gpu->graphs[i]);
-}
-
-/* The graph of this key; a free one or the one that was not used for longest takes it. */
-static struct graph *graph_of(struct gpu *gpu, struct graph_key key)
-{
-    struct graph *oldest = gpu->graphs;
-
-    for (int i = 0; i < GRAPHS_MAX; i++) {
-        struct graph *g = &gpu->graphs[i];
-
-        if (g->n_steps > 0 && memcmp(&g->key, &key, sizeof(key)) == 0)
-            return g;
-        if (g->last_step < oldest->last_step)
-            oldest = g;
-    }
-    drop(gpu, oldest);
-    oldest->key = key;
-    return oldest;
-}
-
-enum osp_status gpu_graph_begin(struct gpu *gpu, const struct compiled *c, const struct batch *b)
+/* events NULL: the step is not timed. Else one where each op's launches begin, and one at the end. */
+static enum osp_status run_list(struct gpu *gpu, const struct launch_list *list,
+                                struct stage_events *events, bool is_captured)
 {
     enum osp_status st = OSP_OK;
 
-    gpu->graph = NULL;
-    gpu->mode = MODE_EAGER;
-    gpu->timing = TIMED;
-    gpu->is_spanned = false;
-    gpu->stage_events = &gpu->step_slot->timed_events;
-    gpu->step_slot->timed_events.n = 0;
-    if (gpu->limits.is_eager)
-        return OSP_OK;
-    if (gpu->graphs == NULL)
-        gpu->graphs = calloc(GRAPHS_MAX, sizeof(*gpu->graphs));
-    if (gpu->graphs == NULL)
-        return fail(OSP_ENOMEM, "no memory for graphs");
-    gpu->graph = graph_of(gpu, key_of(c, b));
-    gpu->graph->last_step = gpu->ticket + 1;
-    if (gpu->graph->n_steps++ == 0)
-        return OSP_OK; /* memory grows in this one */
-    gpu->timing = gpu->graph->n_steps % TIMED_EVERY == TIMED_AT ? TIMED : UNTIMED;
-    gpu->is_spanned = gpu->graph->n_steps % TIMED_EVERY == SPANNED_AT;
-    gpu->stage_events = gpu->timing == TIMED ? &gpu->graph->stage_events : NULL;
-    if (gpu->graph->exec[gpu->timing] != NULL) {
-        gpu->mode = MODE_REPLAYING;
-        return OSP_OK;
+    if (events == NULL)
+        return gpu_check(launch_list_run(list, 0, list->n, gpu->stream), "a step's kernels");
+    events->n = 0;
+    for (int first = 0, end; first < list->n; first = end) {
+        end = end_of_op(list, first);
+        TRY(gpu_record_stage(gpu, events, (enum stage)list->launches[first].stage, is_captured));
+        TRY(gpu_check(launch_list_run(list, first, end, gpu->stream), list->launches[first].name));
     }
-    TRY(gpu_check(cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal),
-                  "recording a step"));
-    gpu->mode = MODE_RECORDING;
-    gpu->expected = 0;
-    if (gpu->stage_events != NULL)
-        gpu->stage_events->n = 0;
+    TRY(gpu_record_stage(gpu, events, (enum stage)0, is_captured));
 out:
     return st;
 }
 
-static enum osp_status end_recording(struct gpu *gpu)
+/* Kernels launched one by one with PDL may read the batch before the kernel in front of them has ended, which here
+ * would be the upload's; behind a copy they do not. A graph begins when all before it has ended. */
+static enum osp_status separate_from_upload(struct gpu *gpu, struct step_slot *slot)
 {
-    cudaGraph_t recorded = NULL;
+    return gpu_check(cudaMemcpyAsync(&slot->results->n_experts_read, gpu->n_experts_read,
+                                     sizeof(uint64_t), cudaMemcpyDeviceToHost, gpu->stream),
+                     "the batch to the device");
+}
+
+static enum osp_status run_eager(struct gpu *gpu, struct step_plan *plan, struct step_slot *slot)
+{
     enum osp_status st;
 
-    gpu->mode = MODE_EAGER;
-    for (int i = 0; i < N_STAGES; i++) {
-        const struct stage_cost *work = &gpu->step_slot->work[i];
-        struct stage_cost *step = &gpu->graph->step[i];
-
-        step->n_calls = work->n_calls;
-        step->bytes = work->bytes;
-        step->flops = work->flops;
-    }
-    TRY(gpu_check(cudaStreamEndCapture(gpu->stream, &recorded), "recording a step"));
-    TRY(gpu_check(cudaGraphInstantiate(&gpu->graph->exec[gpu->timing], recorded, 0),
-                  "making a graph of a step"));
-    if (gpu->graph->recorded == NULL) {
-        gpu->graph->recorded = recorded;
-        gpu->graph->expected = gpu->expected;
-        recorded = NULL;
-    }
+    slot->is_timed = true;
+    slot->has_graph_events = false;
+    TRY(separate_from_upload(gpu, slot));
+    TRY(run_list(gpu, &plan->list, &slot->events, false));
 out:
-    if (recorded != NULL)
-        (void)cudaGraphDestroy(recorded);
     return st;
 }
 
-static void count_replay(struct gpu *gpu)
+/* ---- graphs ---- */
+
+static enum osp_status capture(struct gpu *gpu, struct step_plan *plan, enum timing timing)
 {
-    for (int i = 0; i < N_STAGES; i++) {
-        gpu->step_slot->work[i].n_calls = gpu->graph->step[i].n_calls;
-        gpu->step_slot->work[i].bytes = gpu->graph->step[i].bytes;
-        gpu->step_slot->work[i].flops = gpu->graph->step[i].flops;
-    }
+    cudaGraph_t graph = NULL;
+    cudaError_t error;
+    enum osp_status st;
+
+    TRY(gpu_check(cudaStreamBeginCapture(gpu->stream, cudaStreamCaptureModeThreadLocal),
+                  "capturing a step"));
+    st = run_list(gpu, &plan->list, timing == TIMED ? &plan->events : NULL, true);
+    error = cudaStreamEndCapture(gpu->stream, &graph);
+    if (st != OSP_OK)
+        goto out;
+    TRY(gpu_check(error, "capturing a step"));
+    TRY(gpu_check(cudaGraphInstantiate(&plan->exec[timing], graph, 0), "making a graph of a step"));
+out:
+    if (graph != NULL)
+        (void)cudaGraphDestroy(graph);
+    return st;
 }
 
-static enum osp_status span(struct gpu *gpu, int end)
+static enum osp_status record_span(struct gpu *gpu, struct step_slot *slot, int end)
 {
-    cudaEvent_t *event = &gpu->step_slot->span[end];
+    cudaEvent_t *event = &slot->span[end];
     enum osp_status st = OSP_OK;
 
-    if (!gpu->is_spanned)
+    if (!slot->is_spanned)
         return OSP_OK;
     if (*event == NULL)
         TRY(gpu_check(cudaEventCreate(event), "an event"));
@@ -173,19 +98,24 @@ out:
     return st;
 }
 
-enum osp_status gpu_graph_end(struct gpu *gpu)
+enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan, struct step_slot *slot)
 {
+    const uint64_t at = ++plan->n_steps % TIMED_EVERY;
+    const enum timing timing = at == TIMED_AT ? TIMED : UNTIMED;
     enum osp_status st = OSP_OK;
 
-    if (gpu->mode == MODE_EAGER)
-        return OSP_OK;
-    if (gpu->mode == MODE_RECORDING)
-        TRY(end_recording(gpu));
-    else
-        count_replay(gpu);
-    TRY(span(gpu, 0));
-    TRY(gpu_check(cudaGraphLaunch(gpu->graph->exec[gpu->timing], gpu->stream), "a step's graph"));
-    TRY(span(gpu, 1));
+    plan->last_step = gpu->ticket + 1;
+    slot->plan = plan;
+    slot->is_spanned = false;
+    if (gpu->limits.is_eager || plan->n_steps == 1)
+        return run_eager(gpu, plan, slot);
+    slot->is_timed = slot->has_graph_events = timing == TIMED;
+    slot->is_spanned = at == SPANNED_AT;
+    if (plan->exec[timing] == NULL)
+        TRY(capture(gpu, plan, timing));
+    TRY(record_span(gpu, slot, 0));
+    TRY(gpu_check(cudaGraphLaunch(plan->exec[timing], gpu->stream), "a step's graph"));
+    TRY(record_span(gpu, slot, 1));
 out:
     return st;
 }

@@ -1,41 +1,39 @@
-/* A step's begin and end: its batch on the way to the device, and whether its stages are told or
- * replayed. */
+/* A step: its batch on the way to the device, its launches, and its results on the way back. */
 #include <string.h>
 
 #include "base/rng.h"
-#include "cuda/device/gpu.h"
-#include "cuda/program/workspace.h"
+#include "cuda/program/plan.h"
 
-/* ---- turns ---- */
+/* ---- slots ---- */
 
-static enum osp_status results_reserve(struct gpu *gpu, struct step_slot *t)
+static enum osp_status results_reserve(struct gpu *gpu, struct step_slot *slot)
 {
     const size_t n = (size_t)gpu->limits.n_samples_max * (2 + 2 * TOP_LOGPROBS_MAX);
     enum osp_status st = OSP_OK;
 
-    if (t->results != NULL)
+    if (slot->results != NULL)
         return OSP_OK;
     TRY(gpu_check(
-        cudaMallocHost((void **)&t->results, sizeof(struct step_results) + n * sizeof(int32_t)),
+        cudaMallocHost((void **)&slot->results, sizeof(struct step_results) + n * sizeof(int32_t)),
         "memory for results"));
-    memset(t->results, 0, sizeof(*t->results));
-    TRY(gpu_check(cudaEventCreateWithFlags(&t->done, cudaEventDisableTiming), "an event"));
+    memset(slot->results, 0, sizeof(*slot->results));
+    TRY(gpu_check(cudaEventCreateWithFlags(&slot->done, cudaEventDisableTiming), "an event"));
 out:
     return st;
 }
 
-static enum osp_status slot_reserve(struct gpu *gpu, struct step_slot *t, size_t size_bytes)
+static enum osp_status slot_reserve(struct gpu *gpu, struct step_slot *slot, size_t size_bytes)
 {
     enum osp_status st;
 
-    TRY(results_reserve(gpu, t));
-    if (size_bytes <= t->batch_bytes)
+    TRY(results_reserve(gpu, slot));
+    if (size_bytes <= slot->batch_bytes)
         return OSP_OK;
-    (void)cudaFreeHost(t->batch);
-    t->batch = NULL;
-    t->batch_bytes = 0;
-    TRY(gpu_check(cudaMallocHost((void **)&t->batch, size_bytes), "memory for batches"));
-    t->batch_bytes = size_bytes;
+    (void)cudaFreeHost(slot->batch);
+    slot->batch = NULL;
+    slot->batch_bytes = 0;
+    TRY(gpu_check(cudaMallocHost((void **)&slot->batch, size_bytes), "memory for batches"));
+    slot->batch_bytes = size_bytes;
 out:
     return st;
 }
@@ -52,35 +50,29 @@ out:
 
 void gpu_slots_release(struct gpu *gpu)
 {
-    for (struct step_slot *t = gpu->step_slots; t < gpu->step_slots + N_STEP_SLOTS; t++) {
-        (void)cudaFreeHost(t->batch);
-        (void)cudaFreeHost(t->results);
-        if (t->done != NULL)
-            (void)cudaEventDestroy(t->done);
+    for (struct step_slot *slot = gpu->step_slots; slot < gpu->step_slots + N_STEP_SLOTS; slot++) {
+        (void)cudaFreeHost(slot->batch);
+        (void)cudaFreeHost(slot->results);
+        if (slot->done != NULL)
+            (void)cudaEventDestroy(slot->done);
         for (int i = 0; i < 2; i++)
-            if (t->span[i] != NULL)
-                (void)cudaEventDestroy(t->span[i]);
-        gpu_stage_events_free(&t->timed_events);
+            if (slot->span[i] != NULL)
+                (void)cudaEventDestroy(slot->span[i]);
+        gpu_stage_events_free(&slot->events);
     }
 }
 
-/* The one that is not under way, or the older one, which ends first. */
-static enum osp_status next_slot(struct gpu *gpu)
+/* The slot without a step, or the one with the older step, which is waited for. */
+static enum osp_status next_slot(struct gpu *gpu, struct step_slot **out)
 {
-    struct step_slot *next = &gpu->step_slots[(gpu->ticket + 1) % N_STEP_SLOTS];
-    enum osp_status st;
-
-    TRY(gpu_step_finish(gpu, next));
-    memset(next->work, 0, sizeof(next->work));
-    gpu->step_slot = next;
-out:
-    return st;
+    *out = &gpu->step_slots[(gpu->ticket + 1) % N_STEP_SLOTS];
+    return gpu_step_finish(gpu, *out);
 }
 
-/* ---- the batch ---- */
+/* ---- upload ---- */
 
-/* Whether a row has what the step before draws. */
-static bool has_drawn(const struct batch *b)
+/* Whether a row's token is what the step before samples. */
+static bool has_sampled(const struct batch *b)
 {
     for (int row = 0; row < b->n_rows; row++)
         if (BATCH_TOKENS(b)[row] < 0)
@@ -96,161 +88,94 @@ static bool has_top(const struct batch *b)
     return false;
 }
 
-/* The random numbers of the batch's samples and the batch: each always in the same place. */
-static enum osp_status upload(struct gpu *gpu, const struct batch *b)
+/* The random numbers of the batch's samples and the batch, always at the same place. */
+static enum osp_status upload(struct gpu *gpu, struct step_slot *slot, const struct batch *b)
 {
     const int64_t before_bytes = uniforms_bytes(gpu->limits.n_samples_max);
     const int64_t all_bytes = upload_bytes(gpu->limits.n_samples_max, b->size_bytes);
     const struct batch_sample *samples = BATCH_SAMPLES(b);
-    struct step_slot *t = gpu->step_slot;
     struct upload_launch l;
     enum osp_status st;
 
-    TRY(slot_reserve(gpu, t, (size_t)all_bytes));
-    TRY(gpu_workspace_reserve(gpu, &gpu->batch_buffer, all_bytes, "the batch"));
-    memcpy(t->batch + before_bytes, b, (size_t)b->size_bytes);
+    TRY(slot_reserve(gpu, slot, (size_t)all_bytes));
+    TRY(gpu_workspace_reserve(gpu, WORKSPACE_batch, all_bytes));
+    memcpy(slot->batch + before_bytes, b, (size_t)b->size_bytes);
     for (int i = 0; i < b->n_samples; i++)
-        ((double *)(void *)t->batch)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
-    l = (struct upload_launch){.from = t->batch,
-                               .to = gpu->batch_buffer.data,
+        ((double *)(void *)slot->batch)[i] = rng_uniform(samples[i].seed, samples[i].position, 0);
+    l = (struct upload_launch){.from = slot->batch,
+                               .to = gpu->workspaces.at[WORKSPACE_batch].data,
                                .n_bytes = all_bytes,
                                .first_token =
                                    (before_bytes + b->offset_tokens) / (int64_t)sizeof(int32_t),
                                .n_tokens = b->n_rows,
-                               .results = t->results};
-    if (has_drawn(b))
-        l.sampled = gpu->sampled.tokens.data;
+                               .results = slot->results};
+    if (has_sampled(b))
+        l.sampled = gpu->sampled_tokens;
     launch_upload(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "the batch to the device"));
-    gpu->uniforms = gpu->batch_buffer.data;
-    gpu->on_device =
-        (const struct batch *)(const void *)((const char *)gpu->batch_buffer.data + before_bytes);
 out:
     return st;
 }
 
-/* Kernels that are told one by one may read the batch before the kernel in front of them has
- * ended (pdl.cuh); behind anything else than a kernel they do not. A graph begins when all
- * before it has ended. */
-static enum osp_status part_from_stages(struct gpu *gpu)
-{
-    if (gpu->mode != MODE_EAGER)
-        return OSP_OK;
-    return gpu_check(cudaMemcpyAsync(&gpu->step_slot->results->n_experts_read, gpu->n_experts_read,
-                                     sizeof(uint64_t), cudaMemcpyDeviceToHost, gpu->stream),
-                     "the batch to the device");
-}
-
-/* Loads the kernels of transfer.cu before a request waits for them. */
 enum osp_status gpu_transfer_try(struct gpu *gpu)
 {
-    struct step_slot *t = &gpu->step_slots[0];
-    const struct upload_launch take = {.from = t->batch,
-                                       .to = gpu->batch_buffer.data,
-                                       .n_bytes = upload_bytes(0, 1),
-                                       .results = t->results};
-    const struct download_launch give = {.n_experts_read = gpu->n_experts_read,
-                                         .results = t->results};
+    struct step_slot *slot = &gpu->step_slots[0];
+    const struct upload_launch up = {.from = slot->batch,
+                                     .to = gpu->workspaces.at[WORKSPACE_batch].data,
+                                     .n_bytes = upload_bytes(0, 1),
+                                     .results = slot->results};
+    const struct download_launch down = {.n_experts_read = gpu->n_experts_read,
+                                         .results = slot->results};
     enum osp_status st;
 
-    launch_upload(gpu->stream, &take);
-    launch_download(gpu->stream, &give);
+    launch_upload(gpu->stream, &up);
+    launch_download(gpu->stream, &down);
     TRY(gpu_check(cudaGetLastError(), "batches and results"));
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "batches and results"));
 out:
     return st;
 }
 
-/* A step whose stages failed while it was recorded leaves the stream recording. */
-static void end_abandoned(struct gpu *gpu)
+/* ---- download ---- */
+
+static enum osp_status download(struct gpu *gpu, const struct compiled *c, struct step_slot *slot,
+                                const struct batch *b)
 {
-    cudaGraph_t rest = NULL;
-
-    if (gpu->mode != MODE_RECORDING)
-        return;
-    gpu->mode = MODE_EAGER;
-    (void)cudaStreamEndCapture(gpu->stream, &rest);
-    if (rest != NULL)
-        (void)cudaGraphDestroy(rest);
-    (void)cudaGetLastError();
-    gpu_graphs_drop(gpu);
-}
-
-/* Rows in front of the first of a prompt, behind which there must be no generated one. */
-static enum osp_status count_generated(const struct batch *b, int *out)
-{
-    int n = 0;
-
-    while (n < b->n_rows && BATCH_PHASES(b)[n] == PHASE_DECODE)
-        n++;
-    *out = n;
-    for (int row = n; row < b->n_rows; row++)
-        if (BATCH_PHASES(b)[row] != PHASE_PREFILL)
-            return fail(OSP_EINTERNAL, "batch: row %d is generated, but row %d is of a prompt", row,
-                        n);
-    return OSP_OK;
-}
-
-enum osp_status gpu_step_begin(struct gpu *gpu, const struct compiled *c, const struct batch *b,
-                               bool *is_replayed)
-{
-    enum osp_status st;
-
-    TRY(next_slot(gpu));
-    end_abandoned(gpu);
-    TRY(gpu_pack_end(gpu));
-    TRY(count_generated(b, &gpu->n_decode));
-    TRY(upload(gpu, b)); /* with what the step before samples */
-    gpu->sampled = c->sample;
-    gpu->batch = b;
-    gpu->has_top = has_top(b);
-    gpu_fused_begin(gpu);
-    gpu->cos_sin_of = NULL;
-    gpu->mxfp8_of = NULL;
-    TRY(gpu_graph_begin(gpu, c, b));
-    *is_replayed = gpu->mode == MODE_REPLAYING;
-    TRY(part_from_stages(gpu));
-out:
-    return st;
-}
-
-/* Behind all of the step. */
-static enum osp_status read_results(struct gpu *gpu)
-{
-    const struct download_launch l = {
-        .args = gpu->sampled,
-        .n_samples = gpu->sampled.tokens.data != NULL ? gpu->batch->n_samples : 0,
-        .n_samples_max = gpu->limits.n_samples_max,
-        .has_top = gpu->has_top,
-        .n_experts_read = gpu->n_experts_read,
-        .results = gpu->step_slot->results};
+    const bool has_samples = c->sample.tokens.data != NULL;
+    const struct download_launch l = {.args = c->sample,
+                                      .n_samples = has_samples ? b->n_samples : 0,
+                                      .n_samples_max = gpu->limits.n_samples_max,
+                                      .has_top = has_top(b),
+                                      .n_experts_read = gpu->n_experts_read,
+                                      .results = slot->results};
     enum osp_status st;
 
     launch_download(gpu->stream, &l);
     TRY(gpu_check(cudaGetLastError(), "results from the device"));
-    TRY(gpu_check(cudaEventRecord(gpu->step_slot->done, gpu->stream), "an event"));
+    TRY(gpu_check(cudaEventRecord(slot->done, gpu->stream), "an event"));
+    gpu->sampled_tokens = has_samples ? c->sample.tokens.data : NULL;
 out:
     return st;
 }
 
-enum osp_status gpu_step_end(struct gpu *gpu, uint64_t *ticket)
+/* ---- a step ---- */
+
+enum osp_status gpu_run(struct backend *be, struct compiled *c, const struct batch *b,
+                        uint64_t *ticket)
 {
-    struct step_slot *t = gpu->step_slot;
+    struct gpu *gpu = gpu_of(be);
+    struct step_slot *slot;
+    struct step_plan *plan;
     enum osp_status st;
 
-    if (gpu->mode != MODE_REPLAYING) {
-        TRY(gpu_fused_flush(gpu));
-        TRY(gpu_check(cudaGetLastError(), "what stages had left"));
-        TRY(gpu_record_stage(gpu, (enum stage)0)); /* where the last stage ends */
-    }
-    TRY(gpu_graph_end(gpu));
-    TRY(read_results(gpu));
-    gpu->batch = NULL;
-    t->graph = gpu->graph;
-    t->stage_events = gpu->stage_events;
-    t->is_spanned = gpu->is_spanned;
-    t->is_running = true;
-    *ticket = t->ticket = ++gpu->ticket;
+    TRY(next_slot(gpu, &slot));
+    TRY(gpu_pack_end(gpu));
+    TRY(upload(gpu, slot, b));
+    TRY(gpu_plan_of(gpu, c, b, &plan));
+    TRY(gpu_plan_run(gpu, plan, slot));
+    TRY(download(gpu, c, slot, b));
+    slot->is_running = true;
+    *ticket = slot->ticket = ++gpu->ticket;
 out:
     return st;
 }
@@ -258,20 +183,21 @@ out:
 enum osp_status gpu_step_wait(struct backend *be, uint64_t ticket)
 {
     struct gpu *gpu = gpu_of(be);
-    struct step_slot *t = &gpu->step_slots[ticket % N_STEP_SLOTS];
+    struct step_slot *slot = &gpu->step_slots[ticket % N_STEP_SLOTS];
 
-    gpu->completed = t->ticket == ticket ? t : NULL; /* NULL: the step after next has its turn */
-    return gpu_step_finish(gpu, t);
+    gpu->completed = slot->ticket == ticket ? slot : NULL; /* NULL: a later step has its slot */
+    return gpu_step_finish(gpu, slot);
 }
 
-/* What failed is told by the wait. */
+/* A failure is reported by the wait. */
 bool gpu_step_has_ended(struct backend *be, uint64_t ticket)
 {
-    const struct step_slot *t = &gpu_of(be)->step_slots[ticket % N_STEP_SLOTS];
+    const struct step_slot *slot = &gpu_of(be)->step_slots[ticket % N_STEP_SLOTS];
 
-    if (t->ticket != ticket || !t->is_running || cudaEventQuery(t->done) != cudaErrorNotReady)
+    if (slot->ticket != ticket || !slot->is_running ||
+        cudaEventQuery(slot->done) != cudaErrorNotReady)
         return true;
-    (void)cudaGetLastError(); /* which is that it has not */
+    (void)cudaGetLastError(); /* clears cudaErrorNotReady */
     return false;
 }
 
@@ -282,7 +208,8 @@ enum osp_status gpu_sampled(struct backend *be, struct sampled *out)
     const int32_t *lists;
 
     if (gpu->completed == NULL)
-        return fail(OSP_EINTERNAL, "cuda: results are asked for that were not waited for in time");
+        return fail(OSP_EINTERNAL, "cuda: results of a step that was not waited for before the "
+                                   "second step after it began");
     lists = gpu->completed->results->lists;
     *out = (struct sampled){.tokens = lists,
                             .logprobs = (const float *)(lists + n),

@@ -1,34 +1,52 @@
-/* Memory of the device that stages need besides their arguments: rooms, which are taken when a
- * model is opened, all in the size that its largest step needs, so that a card that is full
- * cannot fail later. What a step asks for beyond that (a stage of a test, without a model) makes
- * a room grow. */
-#include "base/log.h"
-#include "cuda/device/gpu.h"
-#include "cuda/common/mxfp8.h"
+/* Sizes of the workspaces, and their memory. All are taken when a model is opened, in the sizes of its largest step, so that
+ * a GPU whose memory is full cannot fail later. A program without a model (a stage in a test) takes what it needs when
+ * it is compiled. */
 #include "cuda/program/workspace.h"
 
+#include "base/log.h"
+#include "cuda/common/mxfp8.h"
+#include "cuda/program/plan.h"
+
 enum {
-    /* Of the driver: code that is loaded when it first runs, and recorded steps. */
-    DRIVER_BYTES = 256 << 20
+    DRIVER_BYTES = 256 << 20 /* of the driver: code that is loaded when it first runs, and graphs */
 };
 
-enum osp_status gpu_workspace_reserve(struct gpu *gpu, struct gpu_workspace *room,
-                                      int64_t size_bytes, const char *what)
+static const char *const workspace_names[N_WORKSPACES] = {
+#define WORKSPACE_NAME(name) #name,
+    WORKSPACE_LIST(WORKSPACE_NAME)
+#undef WORKSPACE_NAME
+};
+
+/* Where splits of a row are merged is zeros at first. */
+static enum osp_status clear(struct gpu *gpu, enum workspace w)
 {
+    const struct gpu_workspace *at = &gpu->workspaces.at[w];
+
+    return w != WORKSPACE_merge_bufs
+               ? OSP_OK
+               : gpu_check(cudaMemsetAsync(at->data, 0, at->size_bytes, gpu->stream),
+                           "workspace merge_bufs");
+}
+
+enum osp_status gpu_workspace_reserve(struct gpu *gpu, enum workspace w, int64_t size_bytes)
+{
+    struct gpu_workspace *at = &gpu->workspaces.at[w];
     const size_t wanted_bytes = (size_t)size_bytes;
     void *data = NULL;
     enum osp_status st;
 
-    if (wanted_bytes <= room->size_bytes)
+    if (wanted_bytes <= at->size_bytes)
         return OSP_OK;
-    if (gpu->has_workspaces)
-        log_warn("cuda: %s take %zu bytes, %zu were planned", what, wanted_bytes, room->size_bytes);
-    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), what));
-    TRY(gpu_check(cudaMalloc(&data, wanted_bytes), what));
-    gpu_graphs_drop(gpu);
-    (void)cudaFree(room->data);
-    room->data = data;
-    room->size_bytes = wanted_bytes;
+    if (gpu->is_reserved && w != WORKSPACE_raw)
+        log_warn("cuda: workspace %s takes %zu bytes, %zu were planned", workspace_names[w],
+                 wanted_bytes, at->size_bytes);
+    TRY(gpu_check(cudaStreamSynchronize(gpu->stream), workspace_names[w]));
+    TRY(gpu_check(cudaMalloc(&data, wanted_bytes), workspace_names[w]));
+    gpu_plans_drop(gpu);
+    (void)cudaFree(at->data);
+    at->data = data;
+    at->size_bytes = wanted_bytes;
+    TRY(clear(gpu, w));
 out:
     return st;
 }
@@ -50,23 +68,23 @@ static int64_t rows_listed(const struct step_shape *s)
     return listed_rows(entries_of(s), s->n_experts);
 }
 
-static int64_t bytes_of_batch_buffer(const struct step_shape *s)
+static int64_t workspace_bytes_batch(const struct step_shape *s)
 {
     return upload_bytes(s->counts.n_samples, batch_bytes(s->counts));
 }
 
-static int64_t bytes_of_cos_sin(const struct step_shape *s)
+static int64_t workspace_bytes_cos_sin(const struct step_shape *s)
 {
     return cos_sin_bytes(s->counts.n_rows, s->head_dim);
 }
 
-static int64_t bytes_of_lists(const struct step_shape *s)
+static int64_t workspace_bytes_lists(const struct step_shape *s)
 {
     return grouping_bytes(entries_of(s), s->n_experts);
 }
 
-/* Rows as products of prompts take them: of one matrix, of the router, and of the experts. */
-static int64_t bytes_of_operand(const struct step_shape *s)
+/* Of one matrix, of the router, and of the experts. */
+static int64_t workspace_bytes_operand(const struct step_shape *s)
 {
     const int64_t n_rows = operand_rows(s->counts.n_rows);
     const int64_t product = operand_bytes(n_rows, larger(s->width, s->q_width), ROUNDS_TO_F16);
@@ -75,29 +93,29 @@ static int64_t bytes_of_operand(const struct step_shape *s)
     return larger(larger(product, router), operand_bytes(rows_listed(s), s->width, ROUNDS_TO_F16));
 }
 
-static int64_t bytes_of_units(const struct step_shape *s)
+static int64_t workspace_bytes_units(const struct step_shape *s)
 {
     return operand_bytes(rows_listed(s), s->expert_width, ROUNDS_TO_F16);
 }
 
-static int64_t bytes_of_tiles(const struct step_shape *s)
+static int64_t workspace_bytes_tiles(const struct step_shape *s)
 {
     return expert_lists_bytes(entries_of(s), s->n_experts);
 }
 
-static int64_t bytes_of_mxfp8(const struct step_shape *s)
+static int64_t workspace_bytes_mxfp8(const struct step_shape *s)
 {
     return s->has_mxfp8_act ? mxfp8_bytes(s->counts.n_rows, s->width) : 0;
 }
 
-static int64_t bytes_of_partials(const struct step_shape *s)
+static int64_t workspace_bytes_partials(const struct step_shape *s)
 {
     const bool is_plain = s->kv_dtype == DTYPE_F32 || s->head_dim != ATTN_HEAD_DIM;
 
     return is_plain ? ATTN_PARTIALS_BYTES_MAX : 0;
 }
 
-static int64_t bytes_of_merge_bufs(const struct step_shape *s)
+static int64_t workspace_bytes_merge_bufs(const struct step_shape *s)
 {
     const struct attn_args a = {.q.dim = {s->counts.n_rows, s->q_width},
                                 .kv.dim = {[2] = s->n_kv_heads, [4] = s->head_dim}};
@@ -105,91 +123,157 @@ static int64_t bytes_of_merge_bufs(const struct step_shape *s)
     return attn_merge_bytes(&a, attn_rows_at_once(&a, s->counts.n_seqs));
 }
 
-static int64_t bytes_of_chunks(const struct step_shape *s)
+static int64_t workspace_bytes_chunks(const struct step_shape *s)
 {
     return sample_chunks_bytes(s->counts.n_samples);
 }
 
-static int64_t bytes_of_tops(const struct step_shape *s)
+static int64_t workspace_bytes_tops(const struct step_shape *s)
 {
     return sample_tops_bytes(s->counts.n_samples);
 }
 
-static int64_t bytes_of_bins(const struct step_shape *s)
+static int64_t workspace_bytes_bins(const struct step_shape *s)
 {
     return sample_bins_bytes(s->counts.n_samples);
 }
 
-static int64_t bytes_of_rounded(const struct step_shape *s)
+static int64_t workspace_bytes_rounded(const struct step_shape *s)
 {
     return rounded_rows_bytes(larger(s->counts.n_seqs, s->counts.n_samples),
                               larger(s->width, s->q_width));
 }
 
-static int64_t bytes_of_jobs(const struct step_shape *s)
+static int64_t workspace_bytes_jobs(const struct step_shape *s)
 {
     return decode_jobs_bytes(DECODE_ROWS_MAX * s->n_active);
 }
 
-static int64_t bytes_of_router(const struct step_shape *s)
+static int64_t workspace_bytes_router(const struct step_shape *s)
 {
     (void)s;
     return router_bytes();
 }
 
-static int64_t bytes_of_factors(const struct step_shape *s)
+static int64_t workspace_bytes_factors(const struct step_shape *s)
 {
     return s->counts.n_rows * (int64_t)sizeof(float);
 }
 
-static int64_t bytes_of_raw(const struct step_shape *s)
+static int64_t workspace_bytes_raw(const struct step_shape *s)
 {
     (void)s; /* only while weights are packed */
     return 0;
+}
+
+static int64_t workspace_bytes(enum workspace w, const struct step_shape *s)
+{
+    switch (w) {
+#define WORKSPACE_BYTES(name)                                                                      \
+    case WORKSPACE_##name:                                                                         \
+        return workspace_bytes_##name(s);
+        WORKSPACE_LIST(WORKSPACE_BYTES)
+#undef WORKSPACE_BYTES
+    default:
+        return 0;
+    }
 }
 
 int64_t gpu_step_bytes(const struct step_shape *shape)
 {
     int64_t n = DRIVER_BYTES;
 
-#define WORKSPACE_BYTES(name) n += bytes_of_##name(shape);
-    WORKSPACE_LIST(WORKSPACE_BYTES)
-#undef WORKSPACE_BYTES
+    for (int w = 0; w < N_WORKSPACES; w++)
+        n += workspace_bytes((enum workspace)w, shape);
     return n;
+}
+
+/* ---- of a program ---- */
+
+/* Adds what one stage says about the shape. */
+static void add_stage(struct step_shape *s, enum stage stage, const union stage_args *args)
+{
+    switch (stage) {
+    case STAGE_embed_rmsnorm:
+        s->width = larger(s->width, args->embed_rmsnorm.x.dim[1]);
+        break;
+    case STAGE_attn_qkv:
+        s->width = larger(s->width, args->attn_qkv.y.dim[1]);
+        s->head_dim = larger(s->head_dim, args->attn_qkv.rope->head_dim);
+        break;
+    case STAGE_attn:
+        s->q_width = larger(s->q_width, args->attn.q.dim[1]);
+        s->n_kv_heads = args->attn.kv.dim[2];
+        s->head_dim = larger(s->head_dim, args->attn.kv.dim[4]);
+        s->kv_dtype = args->attn.kv.dtype;
+        break;
+    case STAGE_attn_out:
+        s->q_width = larger(s->q_width, args->attn_out.att.dim[1]);
+        break;
+    case STAGE_residual_rmsnorm:
+        s->width = larger(s->width, args->residual_rmsnorm.x.dim[1]);
+        break;
+    case STAGE_router:
+        s->width = larger(s->width, args->router.y.dim[1]);
+        break;
+    case STAGE_experts:
+        s->width = larger(s->width, args->experts.h.dim[1]);
+        s->n_experts = args->experts.w_up.dim[0];
+        s->n_active = args->experts.ids.dim[1];
+        s->expert_width = args->experts.units.dim[1];
+        break;
+    case STAGE_logits:
+        s->width = larger(s->width, args->logits.y.dim[1]);
+        break;
+    default:
+        break;
+    }
+}
+
+enum osp_status gpu_program_reserve(struct gpu *gpu, const struct program *p)
+{
+    struct step_shape s = {.counts = {.n_rows = gpu->limits.n_rows_max,
+                                      .n_seqs = gpu->limits.n_rows_max,
+                                      .n_samples = gpu->limits.n_samples_max},
+                           .n_kv_heads = 1,
+                           .head_dim = 1,
+                           .has_mxfp8_act = gpu->kernel_config.mxfp4.op_class == OPCLASS_NATIVE};
+    union stage_args args;
+    enum osp_status st = OSP_OK;
+
+    if (gpu->is_reserved)
+        return OSP_OK;
+    for (int i = 0; i < p->n_ops; i++) {
+        program_args(p, i, &args);
+        add_stage(&s, p->ops[i].stage, &args);
+    }
+    for (int w = 0; w < N_WORKSPACES; w++)
+        TRY(gpu_workspace_reserve(gpu, (enum workspace)w, workspace_bytes((enum workspace)w, &s)));
+out:
+    return st;
 }
 
 /* ---- all of them ---- */
 
-/* Where splits of a row meet is zeros at first. */
-static enum osp_status clear_merge_bufs(struct gpu *gpu)
-{
-    return gpu_check(
-        cudaMemsetAsync(gpu->merge_bufs.data, 0, gpu->merge_bufs.size_bytes, gpu->stream),
-        "sums of attention's splits");
-}
-
 enum osp_status gpu_step_reserve(struct backend *be, const struct step_shape *shape)
 {
     struct gpu *gpu = gpu_of(be);
+    struct step_shape s = *shape;
     enum osp_status st;
 
+    s.has_mxfp8_act = gpu->kernel_config.mxfp4.op_class == OPCLASS_NATIVE;
     TRY(gpu_pack_end(gpu));
-#define WORKSPACE_RESERVE(name)                                                                    \
-    TRY(gpu_workspace_reserve(gpu, &gpu->name, bytes_of_##name(shape),                             \
-                              "rooms of the largest step"));
-    WORKSPACE_LIST(WORKSPACE_RESERVE)
-#undef WORKSPACE_RESERVE
-    TRY(clear_merge_bufs(gpu));
-    TRY(gpu_slots_reserve(gpu, gpu->batch_buffer.size_bytes));
+    for (int w = 0; w < N_WORKSPACES; w++)
+        TRY(gpu_workspace_reserve(gpu, (enum workspace)w, workspace_bytes((enum workspace)w, &s)));
+    TRY(gpu_slots_reserve(gpu, gpu->workspaces.at[WORKSPACE_batch].size_bytes));
     TRY(gpu_transfer_try(gpu));
-    gpu->has_workspaces = true;
+    gpu->is_reserved = true;
 out:
     return st;
 }
 
 void gpu_workspaces_release(struct gpu *gpu)
 {
-#define WORKSPACE_FREE(name) (void)cudaFree(gpu->name.data);
-    WORKSPACE_LIST(WORKSPACE_FREE)
-#undef WORKSPACE_FREE
+    for (int w = 0; w < N_WORKSPACES; w++)
+        (void)cudaFree(gpu->workspaces.at[w].data);
 }

@@ -1,10 +1,11 @@
-/* What stages keep in the rooms of the device (gpu.h): how large it is, and where its parts
- * begin. Those who use a room ask here, and so does rooms.c for the largest step. */
+/* How large workspaces are, and where their parts begin (common/workspaces.h names them). fuse() asks here, and so does
+ * workspace.c for the largest step. */
 #ifndef CUDA_PROGRAM_WORKSPACE_H
 #define CUDA_PROGRAM_WORKSPACE_H
 
 #include "cuda/attention/attn.h"
 #include "cuda/decode/decode.h"
+#include "cuda/common/workspaces.h"
 #include "cuda/prefill/gemm.h"
 
 /* The random numbers of samples, which lie in front of the batch. */
@@ -13,7 +14,7 @@ static inline int64_t uniforms_bytes(int64_t n_samples)
     return n_samples * (int64_t)sizeof(double);
 }
 
-/* These and a batch, in whole pieces of transfer.cu. */
+/* These and a batch, in multiples of what transfer.cu copies at a time. */
 static inline int64_t upload_bytes(int64_t n_samples, int64_t batch_bytes)
 {
     return (uniforms_bytes(n_samples) + batch_bytes + 15) / 16 * 16;
@@ -48,9 +49,9 @@ static inline int64_t rounded_rows_bytes(int64_t n_rows, int64_t n_columns)
     return n * units_of(n_columns, UNIT_COLUMNS) * UNIT_COLUMNS * (int64_t)sizeof(uint16_t);
 }
 
-/* ---- attention's cells ---- */
+/* ---- where splits of a decode row are merged ---- */
 
-/* Generated rows of a launch, of n: as many as there may be cells for, and one at least. */
+/* Decode rows of a launch, of n: as many as there may be buffers for, and one at least. */
 static inline int attn_rows_at_once(const struct attn_args *a, int64_t n)
 {
     const int64_t n_most = ATTN_MERGE_BYTES_MAX / (attn_row_blocks(a) * (int64_t)ATTN_MERGE_BYTES);
@@ -63,7 +64,7 @@ static inline int64_t attn_merge_bytes(const struct attn_args *a, int64_t n_rows
     return n_rows * attn_row_blocks(a) * ATTN_MERGE_BYTES;
 }
 
-/* ---- the router's sums of few rows ---- */
+/* ---- the router's sums ---- */
 
 static inline int64_t router_bytes(void)
 {

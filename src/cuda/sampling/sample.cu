@@ -242,14 +242,22 @@ static __global__ void __launch_bounds__(THREADS, 1)
     write_result(l.args, token, (float)((double)(raw - base) - sum));
 }
 
-void launch_sample(cudaStream_t stream, const struct sample_launch *l)
+template <bool HAS_SPECIAL>
+static void launch_kind(struct launch_list *list, const struct sample_launch *l)
 {
     const dim3 grid(SAMPLE_CHUNKS, (unsigned)l->n_samples);
 
-    pdl_launch(l->has_special ? survey<true> : survey<false>, grid, CHUNK_THREADS, 0, stream, *l);
-    pdl_launch(l->has_special ? weigh<true> : weigh<false>, grid, CHUNK_THREADS, 0, stream, *l);
-    if (l->has_special && l->n_samples <= CANDIDATE_ROWS)
-        pdl_launch(collect, grid, CHUNK_THREADS, 0, stream, *l);
-    pdl_launch(l->has_special ? sample<true> : sample<false>, (unsigned)l->n_samples, THREADS, 0,
-               stream, *l);
+    add_dependent<survey<HAS_SPECIAL>>(list, grid, CHUNK_THREADS, 0, *l);
+    add_dependent<weigh<HAS_SPECIAL>>(list, grid, CHUNK_THREADS, 0, *l);
+    if (HAS_SPECIAL && l->n_samples <= CANDIDATE_ROWS)
+        add_dependent<collect>(list, grid, CHUNK_THREADS, 0, *l);
+    add_dependent<sample<HAS_SPECIAL>>(list, (unsigned)l->n_samples, THREADS, 0, *l);
+}
+
+void launch_sample(struct launch_list *list, const struct sample_launch *l)
+{
+    if (l->has_special)
+        launch_kind<true>(list, l);
+    else
+        launch_kind<false>(list, l);
 }

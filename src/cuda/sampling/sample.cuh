@@ -8,6 +8,7 @@
 #include "backend/logits_process.h"
 #include "cuda/common/launch.h"
 #include "cuda/common/pdl.cuh"
+#include "cuda/common/launch_kernel.cuh"
 #include "cuda/common/sums.cuh"
 
 enum {

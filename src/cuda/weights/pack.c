@@ -101,8 +101,8 @@ static enum osp_status pack_matrices(struct gpu *gpu, const struct tensor *to,
     for (int64_t e = 0; e < n_stacked(host); e++) {
         char *raw;
 
-        TRY(gpu_workspace_reserve(gpu, &gpu->raw, n + n_scales, "weights to be packed"));
-        raw = gpu->raw.data;
+        TRY(gpu_workspace_reserve(gpu, WORKSPACE_raw, n + n_scales));
+        raw = gpu->workspaces.at[WORKSPACE_raw].data;
         TRY(fetch(gpu, raw, host->data, v ? &v->data : NULL, e * n, n));
         if (n_scales > 0)
             TRY(fetch(gpu, raw + n, host->scales, v ? &v->scales : NULL, e * n_scales, n_scales));
@@ -196,13 +196,13 @@ enum osp_status gpu_pack_end(struct gpu *gpu)
 {
     enum osp_status st;
 
-    if (gpu->loader == NULL && gpu->raw.data == NULL)
+    if (gpu->loader == NULL && gpu->workspaces.at[WORKSPACE_raw].data == NULL)
         return OSP_OK;
     loader_close(gpu->loader);
     gpu->loader = NULL;
     TRY(gpu_check(cudaStreamSynchronize(gpu->stream), "packing weights"));
-    (void)cudaFree(gpu->raw.data);
-    gpu->raw = (struct gpu_workspace){0};
+    (void)cudaFree(gpu->workspaces.at[WORKSPACE_raw].data);
+    gpu->workspaces.at[WORKSPACE_raw] = (struct gpu_workspace){0};
 out:
     return st;
 }

@@ -1,0 +1,32 @@
+/* Copies rows of floats to the front of another tensor: the rows of the last layer that samples name.
+ *
+ * A block a row, 16 bytes a thread where rows are aligned for it. Bytes: each row read and written once; a launch of
+ * at most a few hundred rows a step. */
+#include "cuda/common/launch.h"
+#include "cuda/common/launch_kernel.cuh"
+#include "cuda/common/pdl.cuh"
+
+enum { THREADS = 256, FLOATS_OF_PIECE = 4 };
+
+static __global__ void __launch_bounds__(THREADS)
+    gather_rows(float *to, const float *from, const int32_t *index, int stride, int64_t n)
+{
+    const int64_t row = blockIdx.x, source = index == NULL ? row : index[row * stride];
+
+    pdl_launch_dependents();
+    pdl_wait();
+    to += row * n;
+    from += source * n;
+    if (n % FLOATS_OF_PIECE == 0)
+        for (int64_t i = threadIdx.x; i < n / FLOATS_OF_PIECE; i += THREADS)
+            ((float4 *)to)[i] = __ldcg((const float4 *)from + i);
+    else
+        for (int64_t i = threadIdx.x; i < n; i += THREADS)
+            to[i] = __ldcg(from + i);
+}
+
+void launch_gather_rows(struct launch_list *list, float *to, const float *from,
+                        const int32_t *index, int stride, int n_rows, int64_t n)
+{
+    add_dependent<gather_rows>(list, (unsigned)n_rows, THREADS, 0, to, from, index, stride, n);
+}

@@ -1,0 +1,130 @@
+/* Attention: which kernel takes which rows, and the workspaces where splits of a row are merged. */
+#include "cuda/program/fuse_internal.h"
+
+#include "backend/kv_page.h"
+
+enum {
+    BLOCKS_WANTED = 264, /* two blocks an SM on the largest GPU */
+    FREE_BLOCKS_WANTED =
+        128 /* of decode rows, in a build without batch invariance: more were slower */
+};
+
+/* Units that a row sees, rounded up to a level, where a row without a window sees n_units. */
+static int units_at_most(const struct attn_args *a, int n_units)
+{
+    const int n_window = (a->window_tokens + ATTN_UNIT_KEYS - 2) / ATTN_UNIT_KEYS + 1;
+
+    return attn_units_bucket(a->window_tokens > 0 && n_window < n_units ? n_window : n_units);
+}
+
+static int64_t partials_bytes(const struct attn_launch *l)
+{
+    return (int64_t)l->n_rows * attn_row_blocks(&l->args) * l->n_splits *
+           attn_partial_floats(&l->args) * (int64_t)sizeof(float);
+}
+
+static void launch_plain(struct fuse *f, struct attn_launch *l)
+{
+    const int n_tokens = l->n_units * ATTN_UNIT_KEYS;
+    const int64_t n_blocks = (int64_t)l->n_rows * attn_row_blocks(&l->args);
+
+    /* a window may begin in the middle of a split */
+    l->n_splits = n_tokens / ATTN_PLAIN_SPLIT_TOKENS + 2;
+    if (n_blocks < BLOCKS_WANTED && partials_bytes(l) <= ATTN_PARTIALS_BYTES_MAX)
+        l->partials = workspace(f, WORKSPACE_partials);
+    launch_attn_plain(f->list, l);
+}
+
+/* The number of splits must not depend on the number of rows, or bits would. */
+static int splits_at_most(int n_blocks)
+{
+    const int n = IS_ORDER_FREE ? (FREE_BLOCKS_WANTED + n_blocks - 1) / n_blocks : ATTN_SPLITS_MAX;
+
+    return n < ATTN_SPLITS_MAX ? n : ATTN_SPLITS_MAX;
+}
+
+/* The decode rows, which are the first n. */
+static void launch_decode(struct fuse *f, struct attn_launch *l, int n)
+{
+    int n_at_once = n;
+
+    l->n_splits = attn_splits(l->n_units, splits_at_most(n * attn_row_blocks(&l->args)));
+    if (l->args.att.dim[1] % UNIT_COLUMNS == 0)
+        l->rounded = rounded_buffer(f, &l->args.att);
+    l->n_rows = n;
+    if (launch_attn_one_block(f->list, l)) /* splits of a row are merged in their block */
+        return;
+    if (l->n_splits > 1) {
+        n_at_once = attn_rows_at_once(&l->args, n);
+        l->merge_bufs = workspace(f, WORKSPACE_merge_bufs);
+    }
+    for (int row = 0; row < n; row += n_at_once) {
+        l->first_row = row;
+        l->n_rows = n - row < n_at_once ? n - row : n_at_once;
+        launch_attn_decode(f->list, l);
+    }
+}
+
+static struct attn_rows rows_of(const struct fuse *f)
+{
+    const struct batch *b = f->in->batch;
+
+    return (struct attn_rows){.positions = on_device(f, b->offset_positions),
+                              .row_seq = on_device(f, b->offset_row_seq),
+                              .phases = on_device(f, b->offset_phases),
+                              .pages = on_device(f, b->offset_pages),
+                              .seqs = on_device(f, b->offset_seqs)};
+}
+
+/* The tensor cores' kernels are made for one head width, and for pages of two types; all else has the plain one. */
+static enum kernel kernel_of(const struct fuse *f, const struct attn_args *a, enum phase phase)
+{
+    return a->kv.dtype != DTYPE_F32 && a->kv.dim[4] == ATTN_HEAD_DIM
+               ? tuning_row_of(f, STAGE_attn, WEIGHTS_NONE, phase, f->n_rows)->kernel
+               : KERNEL_ATTN_SIMT;
+}
+
+/* Prefill rows by their own kernels; false: the plain kernel takes the rows of both phases. */
+static bool launch_prefill(struct fuse *f, const struct attn_launch *l)
+{
+    const enum kernel kernel = kernel_of(f, &l->args, PHASE_PREFILL);
+
+    if (kernel == KERNEL_ATTN_SM90)
+        launch_attn_sm90(f->list, l);
+    else if (kernel != KERNEL_ATTN_SIMT)
+        launch_attn_prefill(f->list, l);
+    return kernel != KERNEL_ATTN_SIMT;
+}
+
+static void launch_rows(struct fuse *f, struct attn_launch *l)
+{
+    if (f->n_decode < f->n_rows && !launch_prefill(f, l))
+        launch_plain(f, l);
+    else if (f->n_decode > 0 && kernel_of(f, &l->args, PHASE_DECODE) == KERNEL_ATTN_SIMT)
+        launch_plain(f, l);
+    else if (f->n_decode > 0)
+        launch_decode(f, l, f->n_decode);
+}
+
+int fuse_attn(struct fuse *f, int i)
+{
+    union stage_args args;
+    const struct attn_args *a = &args.attn;
+    struct attn_launch l;
+
+    op_args(f, i, &args);
+    l = (struct attn_launch){.args = *a,
+                             .batch = batch_on_device(f),
+                             .rows = rows_of(f),
+                             .n_rows = f->n_rows,
+                             .n_seqs = f->in->counts.n_seqs,
+                             .n_group = (int)(a->q.dim[1] / a->kv.dim[4] / a->kv.dim[2]),
+                             .n_units = units_at_most(a, f->in->counts.n_units)};
+    f->rounded = 0;
+    launch_rows(f, &l);
+    reads(f, i, &a->q);
+    reads(f, i, &a->kv);
+    reads_early(f, &a->sinks);
+    writes(f, i, &a->att);
+    return 1;
+}

@@ -1,0 +1,365 @@
+/* The experts: one to four decode rows take them row by row, up to 256 by lists of an expert's rows, and prefill rows by
+ * tiles. The second product of decode rows does the residual behind it. */
+#include "cuda/program/fuse_internal.h"
+
+/* ---- decode rows ---- */
+
+static struct decode_topk_input topk_input(const struct fuse *f, const struct router_args *router)
+{
+    union stage_args args;
+    const struct residual_rmsnorm_args *r = &args.residual_rmsnorm;
+
+    if (f->router != ROUTER_SUMS || router == NULL)
+        return (struct decode_topk_input){0};
+    op_args(f, f->router_residual, &args);
+    return (struct decode_topk_input){.sums = workspace(f, WORKSPACE_router),
+                                      .x = r->x.data,
+                                      .norm = vector_of(&r->norm),
+                                      .bias = vector_of(&router->br),
+                                      .eps = r->eps};
+}
+
+/* The result goes to h. router NULL: ids and gates are there. */
+static struct decode_experts experts_of(const struct fuse *f, const struct experts_args *a,
+                                        const struct router_args *router)
+{
+    return (struct decode_experts){
+        .up = matrix_of(&a->w_up),
+        .down = matrix_of(&a->w_down),
+        .bias_up = vector_of(&a->b_up),
+        .bias_down = vector_of(&a->b_down),
+        .y = a->y.data,
+        .router_logits = router == NULL ? NULL : router->router_logits.data,
+        .units = a->units.data,
+        .h = a->h.data,
+        .ids = a->ids.data,
+        .gates = a->gates.data,
+        .n_read = f->in->n_experts_read,
+        .n_tokens = f->n_rows,
+        .n_ranks = (int32_t)a->ids.dim[1],
+        .n_experts = (int32_t)a->w_up.dim[0],
+        .n_columns = (int32_t)a->h.dim[1],
+        .n_units = (int32_t)a->w_down.dim[2],
+        .limit = a->limit,
+        .alpha = a->alpha,
+        .topk_input = topk_input(f, router),
+    };
+}
+
+static struct decode_grouped grouped_of(const struct fuse *f, const struct experts_args *a,
+                                        const struct router_args *router)
+{
+    struct decode_grouped g = {.e = experts_of(f, a, router), .parts = a->parts.data};
+
+    decode_jobs_at(&g, workspace(f, WORKSPACE_jobs), DECODE_ROWS_MAX * a->ids.dim[1]);
+    return g;
+}
+
+static bool are_known(const struct experts_args *a)
+{
+    return format_of(&a->w_up) == WEIGHTS_MXFP4 && format_of(&a->w_down) == WEIGHTS_MXFP4 &&
+           is_vector(&a->b_up) && is_vector(&a->b_down) && is_fused_width(a->h.dim[1]) &&
+           a->w_down.dim[2] % DECODE_COLUMNS_OF == 0 && a->w_up.dim[0] <= DECODE_EXPERTS_MAX &&
+           a->ids.dim[1] <= DECODE_ACTIVE_MAX;
+}
+
+static bool fits(const struct fuse *f, const struct experts_args *a, const struct router_args *r)
+{
+    struct decode_grouped g = grouped_of(f, a, r);
+
+    return is_few(f) ? decode_down_fits(f->list, &g.e) : decode_grouped_fits(f->list, &g);
+}
+
+bool takes_experts(const struct fuse *f, int i, int router)
+{
+    union stage_args args, from;
+    const struct experts_args *a = &args.experts;
+    const enum kernel kernel = is_few(f) ? KERNEL_DECODE_ENTRIES : KERNEL_DECODE_GROUPED;
+
+    if (!is_stage(f, i, STAGE_experts) || !is_stage(f, router, STAGE_router))
+        return false;
+    op_args(f, i, &args);
+    op_args(f, router, &from);
+    return from.router.ids.id == a->ids.id && from.router.gates.id == a->gates.id &&
+           is_tuned(f, STAGE_experts, &a->w_up, f->n_rows, kernel) &&
+           is_tuned(f, STAGE_experts, &a->w_down, f->n_rows, kernel) && are_known(a) &&
+           fits(f, a, &from.router);
+}
+
+/* The residual behind the experts at i, whose h nobody else reads; NULL: there is none. */
+static const struct residual_rmsnorm_args *
+residual_of(const struct fuse *f, int i, const struct experts_args *a, union stage_args *args)
+{
+    if (!is_stage(f, i + 1, STAGE_residual_rmsnorm))
+        return NULL;
+    op_args(f, i + 1, args);
+    return args->residual_rmsnorm.h.id == a->h.id && !is_read_after(f, i, i + 1, &a->h)
+               ? &args->residual_rmsnorm
+               : NULL;
+}
+
+static void touch_up(struct fuse *f, int i, const struct experts_args *a)
+{
+    reads_early(f, &a->w_up);
+    reads_early(f, &a->b_up);
+    writes(f, i, &a->units);
+}
+
+static void touch_down(struct fuse *f, int i, const struct experts_args *a,
+                       const struct residual_rmsnorm_args *residual)
+{
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    if (residual == NULL) {
+        writes(f, i, &a->h);
+        return;
+    }
+    reads(f, i + 1, &residual->x);
+    writes(f, i + 1, &residual->x);
+}
+
+/* One to four rows: up selects the experts, down adds to x, and the norm is left to the next kernel if that takes it. */
+static int launch_few(struct fuse *f, int i, const struct experts_args *a, int router_op)
+{
+    union stage_args next, from, normed;
+    const struct residual_rmsnorm_args *residual = residual_of(f, i, a, &next);
+    const struct router_args *router = &from.router;
+    struct decode_experts p;
+
+    op_args(f, router_op, &from);
+    p = experts_of(f, a, router);
+    if (!launch_decode_up(f->list, &p))
+        f->st = fail(OSP_EINTERNAL, "cuda: no experts' kernel for %d rows", f->n_rows);
+    touch_up(f, i, a);
+    if (f->router == ROUTER_SUMS) {
+        op_args(f, f->router_residual, &normed);
+        reads_workspace(f, WORKSPACE_router);
+        reads(f, i, &normed.residual_rmsnorm.x);
+        reads_early(f, &normed.residual_rmsnorm.norm);
+        reads_early(f, &router->br);
+        writes(f, f->router_residual, &a->y);
+    } else {
+        reads(f, i, &a->y);
+        reads(f, i, &router->router_logits);
+    }
+    next_launch(f);
+    if (residual != NULL)
+        p.x = residual->x.data;
+    (void)launch_decode_down(f->list, &p);
+    reads(f, i, &a->units);
+    if (f->router == ROUTER_SUMS)
+        reads_workspace(f, WORKSPACE_router);
+    else
+        reads(f, i, &router->router_logits);
+    touch_down(f, i, a, residual);
+    writes(f, router_op, &a->ids);
+    writes(f, router_op, &a->gates);
+    f->router = ROUTER_TOPK;
+    if (residual == NULL)
+        return 1;
+    set_op(f, i);
+    f->rounded = 0;
+    f->factors_of = -1;
+    if (takes_norm(f, i + 2, i + 1))
+        f->deferred_norm = i + 1;
+    else
+        norm_now(f, i + 1);
+    return 2;
+}
+
+/* Up to 256 rows by lists of each expert's; has_topk: ids and gates are there. */
+static int launch_grouped(struct fuse *f, int i, const struct experts_args *a, int router_op,
+                          bool has_topk)
+{
+    union stage_args next, from;
+    const struct residual_rmsnorm_args *residual = residual_of(f, i, a, &next);
+    struct decode_rows normed = {0};
+    struct decode_grouped g;
+
+    op_args(f, router_op, &from);
+    g = grouped_of(f, a, has_topk ? NULL : &from.router);
+    (void)decode_grouped_fits(f->list, &g); /* sets the rows of a job */
+    g.rows = rounded_rows(f, &a->y, f->n_rows);
+    if (f->first < f->list->n) {
+        reads(f, i, &a->y);
+        writes_workspace(f, WORKSPACE_rounded);
+        next_launch(f);
+    }
+    launch_decode_expert_jobs(f->list, &g);
+    if (has_topk) {
+        reads(f, i, &a->ids);
+        reads(f, i, &a->gates);
+    } else {
+        reads(f, i, &from.router.router_logits);
+        writes(f, router_op, &a->ids);
+        writes(f, router_op, &a->gates);
+    }
+    writes_workspace(f, WORKSPACE_jobs);
+    next_launch(f);
+    (void)launch_decode_grouped_up(f->list, &g);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads_workspace(f, WORKSPACE_rounded);
+    touch_up(f, i, a);
+    next_launch(f);
+    (void)launch_decode_grouped_down(f->list, &g);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads(f, i, &a->units);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    writes(f, i, &a->parts);
+    set_op(f, i);
+    if (residual != NULL) {
+        g.normed = rounded_buffer(f, &residual->y);
+        g.e.x = residual->x.data;
+        normed = (struct decode_rows){
+            .norm = vector_of(&residual->norm), .eps = residual->eps, .y = residual->y.data};
+    }
+    launch_decode_combine(f->list, &g, &normed);
+    reads_workspace(f, WORKSPACE_jobs);
+    reads(f, i, &a->parts);
+    reads(f, i, &a->gates);
+    if (residual == NULL) {
+        writes(f, i, &a->h);
+        return 1;
+    }
+    reads(f, i + 1, &residual->x);
+    reads_early(f, &residual->norm);
+    writes(f, i + 1, &residual->x);
+    writes(f, i + 1, &residual->y);
+    if (g.normed != NULL)
+        writes_workspace(f, WORKSPACE_rounded);
+    f->factors_of = -1;
+    set_op(f, i + 1);
+    return 2;
+}
+
+/* ---- rows of both phases ---- */
+
+static void set_stack(struct matmul *m, const struct tensor *w, const struct tensor *bias,
+                      const struct tensor *out)
+{
+    m->n_jobs = 1;
+    m->w[0] = *w;
+    m->bias[0] = *bias;
+    m->out[0] = out->data;
+    m->out_width[0] = out->dim[1];
+}
+
+void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
+                   struct grouped_experts *out)
+{
+    const int n_experts = (int)a->w_up.dim[0], n_ranks = (int)a->ids.dim[1], n = n_rows * n_ranks;
+    struct grouping *g = &out->lists;
+
+    *g =
+        grouping_at(workspace(f, WORKSPACE_lists), f->in->n_rows_max * (int64_t)n_ranks, n_experts);
+    g->n_read = f->in->n_experts_read;
+    launch_group(f->list, g, a->ids.data, n, n_ranks, n_experts);
+    out->up = out->down = (struct matmul){.n_tokens = n_rows,
+                                          .first = g->first,
+                                          .active = g->active,
+                                          .n_active = g->n_active,
+                                          .n_active_max = n < n_experts ? n : n_experts};
+    set_stack(&out->up, &a->w_up, &a->b_up, &a->units);
+    out->up.x = a->y.data;
+    out->up.gather = g->tokens;
+    out->up.gather_stride = 1;
+    out->up.is_swiglu = true;
+    out->up.limit = a->limit;
+    out->up.alpha = a->alpha;
+    set_stack(&out->down, &a->w_down, &a->b_down, &a->parts);
+    out->down.x = a->units.data;
+}
+
+/* The first n_rows rows, whose ids and gates are there, by the decode kernels; false: these do not take them. */
+static bool launch_grouped_rows(struct fuse *f, const struct experts_args *a, int n_rows)
+{
+    struct decode_grouped g;
+
+    if (!are_known(a) || n_rows > DECODE_ROWS_MAX)
+        return false;
+    g = grouped_of(f, a, NULL);
+    g.e.n_tokens = n_rows;
+    if (!decode_grouped_fits(f->list, &g))
+        return false;
+    g.rows = rounded_rows(f, &a->y, n_rows);
+    launch_decode_expert_jobs(f->list, &g);
+    (void)launch_decode_grouped_up(f->list, &g);
+    (void)launch_decode_grouped_down(f->list, &g);
+    launch_decode_combine(f->list, &g, &(struct decode_rows){0});
+    return true;
+}
+
+/* The first n_rows rows, by kernels that take rows of either phase. */
+static void launch_first(struct fuse *f, const struct experts_args *a, int n_rows)
+{
+    const struct tuning_row *row =
+        tuning_row_of(f, STAGE_experts, format_of(&a->w_up), PHASE_DECODE, n_rows);
+    struct grouped_experts e;
+
+    if (SET(row->kernel) & GEMM_KERNELS) { /* without batch invariance (order.h) */
+        prefill_experts(f, a, row, n_rows);
+        return;
+    }
+    if (row->kernel == KERNEL_DECODE_GROUPED && launch_grouped_rows(f, a, n_rows))
+        return;
+    group_experts(f, a, n_rows, &e);
+    matmul_launch(f, STAGE_experts, &e.up, &a->y);
+    matmul_launch(f, STAGE_experts, &e.down, &a->units);
+    launch_combine(f->list, a, e.lists.entry, n_rows);
+}
+
+static void skip_rows(struct tensor *t, int64_t n)
+{
+    t->data = (char *)t->data + n * t->dim[1] * (int64_t)sizeof(float);
+}
+
+/* The stage without its first n rows; all its numbers have four bytes. */
+static struct experts_args experts_behind(const struct experts_args *a, int n)
+{
+    struct experts_args rest = *a;
+
+    skip_rows(&rest.h, n);
+    skip_rows(&rest.y, n);
+    skip_rows(&rest.ids, n);
+    skip_rows(&rest.gates, n);
+    skip_rows(&rest.units, n * a->ids.dim[1]);
+    skip_rows(&rest.parts, n * a->ids.dim[1]);
+    return rest;
+}
+
+/* Decode rows apart from prefill rows where these have kernels of their own. */
+static void launch_phases(struct fuse *f, const struct experts_args *a)
+{
+    const struct tuning_row *row = matmul_prefill_row(f, STAGE_experts, &a->w_up);
+    const bool is_split = matmul_has_prefill(f, STAGE_experts, &a->w_up) &&
+                          row->kernel == matmul_prefill_row(f, STAGE_experts, &a->w_down)->kernel;
+    const int n_first = is_split ? matmul_decode_rows(f) : f->n_rows;
+    const struct experts_args rest = experts_behind(a, n_first);
+
+    if (n_first > 0)
+        launch_first(f, a, n_first);
+    if (n_first < f->n_rows)
+        prefill_experts(f, &rest, row, f->n_rows - n_first);
+}
+
+int fuse_experts(struct fuse *f, int i)
+{
+    union stage_args args;
+    const struct experts_args *a = &args.experts;
+
+    op_args(f, i, &args);
+    if (i > 0 && takes_experts(f, i, i - 1))
+        return is_few(f) ? launch_few(f, i, a, i - 1)
+                         : launch_grouped(f, i, a, i - 1, f->router == ROUTER_TOPK);
+    launch_phases(f, a);
+    reads(f, i, &a->y);
+    reads(f, i, &a->ids);
+    reads(f, i, &a->gates);
+    reads_early(f, &a->w_up);
+    reads_early(f, &a->b_up);
+    reads_early(f, &a->w_down);
+    reads_early(f, &a->b_down);
+    writes(f, i, &a->h);
+    return 1;
+}

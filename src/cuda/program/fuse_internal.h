@@ -1,0 +1,176 @@
+/* Between the files of fuse(): what is known while the ops of a program become launches. */
+#ifndef CUDA_PROGRAM_FUSE_INTERNAL_H
+#define CUDA_PROGRAM_FUSE_INTERNAL_H
+
+#include "cuda/common/layout.h"
+#include "cuda/program/fuse.h"
+
+/* What the router has left for the kernels of the experts. */
+enum router_result {
+    ROUTER_TOPK,   /* ids and gates */
+    ROUTER_LOGITS, /* logits: the experts' first kernel selects */
+    ROUTER_SUMS    /* fixed-point sums of the output product's epilogue: the same, after the norm */
+};
+
+struct fuse {
+    const struct fuse_input *in;
+    struct launch_list *list;
+    int n_rows, n_decode; /* of the ops at hand: the batch's, or the tail's */
+    bool is_tail;         /* the ops at hand have the rows that samples name, in rows 0 and on */
+    int rounded; /* id of the tensor whose decode rows are in the workspace `rounded`; 0: none */
+    int mxfp8;   /* id of the tensor whose prefill rows are in the workspace `mxfp8`; 0: none */
+    const struct rope *rope; /* whose cos and sin are in their workspace; NULL: none */
+    int factors_of;          /* op whose RMSNorm factors are in their workspace; -1: none */
+    int deferred_norm;       /* residual op whose norm is left to the next op's kernel; -1: none */
+    int out_op;              /* attn_out op whose product is in h; -1: none */
+    enum router_result router;
+    int router_residual;    /* ROUTER_SUMS: the residual op whose norm the experts' kernel does */
+    bool are_sums_cleared;  /* the router's sums, by the QKV kernel */
+    struct tensor tail_att; /* where attention's rows are in the tail */
+    int first;              /* launch that touches are noted for, up to the last */
+    enum osp_status st;
+};
+
+/* ---- reading the program ---- */
+
+static inline const struct program_op *op_at(const struct fuse *f, int i)
+{
+    return i < f->in->program->n_ops ? &f->in->program->ops[i] : NULL;
+}
+
+static inline bool is_stage(const struct fuse *f, int i, enum stage stage)
+{
+    return op_at(f, i) != NULL && op_at(f, i)->stage == stage;
+}
+
+/* The arguments of op i, with the tail's rows where they are. */
+void op_args(const struct fuse *f, int i, union stage_args *out);
+/* Whether what op i leaves in the tensor is read by a later op, but for op `but`, or by the caller. */
+bool is_read_after(const struct fuse *f, int i, int but, const struct tensor *t);
+
+static inline void *workspace(const struct fuse *f, enum workspace w)
+{
+    return f->in->workspaces->at[w].data;
+}
+
+/* An array of the batch, or the batch itself, in device memory. */
+const struct batch *batch_on_device(const struct fuse *f);
+const void *on_device(const struct fuse *f, int32_t offset);
+
+/* ---- the tuning table ---- */
+
+enum weight_format format_of(const struct tensor *w);
+const struct tuning_row *tuning_row_of(const struct fuse *f, enum stage stage,
+                                       enum weight_format format, enum phase phase, int n_rows);
+/* Whether the ops at hand have decode rows alone. */
+static inline bool is_decode(const struct fuse *f)
+{
+    return f->n_decode == f->n_rows;
+}
+
+/* Few enough rows for the kernels that norm their inputs and take experts row by row. */
+static inline bool is_few(const struct fuse *f)
+{
+    return f->n_rows <= DECODE_FUSED_MAX;
+}
+
+/* Whether the table has this kernel for a matrix times n_rows decode rows of a step without prefill rows. */
+bool is_tuned(const struct fuse *f, enum stage stage, const struct tensor *w, int n_rows,
+              enum kernel kernel);
+
+/* ---- weights as the kernels of decode.h take them ---- */
+
+struct decode_matrix matrix_of(const struct tensor *w);
+struct decode_vector vector_of(const struct tensor *v); /* a vector or a stack of vectors */
+bool is_vector(const struct tensor *v);                 /* whether vector_of() takes it */
+/* Rows are read and normed in pieces of DECODE_COLUMNS_OF numbers, DECODE_WIDTH_MAX at most. */
+static inline bool is_fused_width(int64_t n_columns)
+{
+    return n_columns % DECODE_COLUMNS_OF == 0 && n_columns <= DECODE_WIDTH_MAX;
+}
+
+/* ---- touches: of the launches since f->first; reads belong to the first, writes to the last ---- */
+
+void reads(struct fuse *f, int op, const struct tensor *t);
+void reads_early(struct fuse *f, const struct tensor *t); /* weights, before griddepcontrol.wait */
+void writes(struct fuse *f, int op, const struct tensor *t);
+void reads_workspace(struct fuse *f, enum workspace w);
+void writes_workspace(struct fuse *f, enum workspace w);
+/* The launches that follow are another kernel's. */
+static inline void next_launch(struct fuse *f)
+{
+    f->first = f->list->n;
+}
+
+/* The launches since f->first are of this op: their time counts for its stage. Then as next_launch(). */
+void set_op(struct fuse *f, int op);
+
+/* ---- stages: each gives how many ops it has taken ---- */
+
+int fuse_attn(struct fuse *f, int i);
+int fuse_attn_out(
+    struct fuse *f,
+    int i); /* with the residual, its norm and the router, where one kernel does more */
+int fuse_residual(struct fuse *f, int i); /* with the router */
+int fuse_router(struct fuse *f, int i);
+int fuse_experts(struct fuse *f, int i); /* with the residual */
+
+/* fuse_out.c */
+/* Whether the op at i takes its rows from the residual op, normed by its own kernel (fuse.c). */
+bool takes_norm(const struct fuse *f, int i, int residual);
+/* A residual whose norm's weights a kernel can read itself. */
+bool is_plain_norm(const struct residual_rmsnorm_args *a);
+/* The norm of a residual op whose sum is in x. */
+void norm_now(struct fuse *f, int residual);
+
+/* fuse_experts.c: whether the decode kernels take the experts at i behind a router that leaves this. */
+bool takes_experts(const struct fuse *f, int i, int router);
+
+/* ---- fuse_matmul.c ---- */
+
+/* Another job of m. */
+void matmul_add(struct matmul *m, const struct tensor *w, const struct tensor *bias, float *out,
+                int64_t out_width);
+/* All jobs, of any formats, by the kernels that the table has for each phase. x: the tensor of the rows. */
+void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m,
+                   const struct tensor *x);
+/* The prefill rows alone, where matmul_has_prefill(). */
+void matmul_launch_prefill(struct fuse *f, enum stage stage, const struct matmul *m,
+                           const struct tensor *x);
+/* The table's row for prefill rows, and whether its kernel is for prefill rows alone. */
+const struct tuning_row *matmul_prefill_row(const struct fuse *f, enum stage stage,
+                                            const struct tensor *w);
+bool matmul_has_prefill(const struct fuse *f, enum stage stage, const struct tensor *w);
+/* Rows with the decode rows' kernels. In a build without batch invariance (order.h) none beside prefill rows. */
+int matmul_decode_rows(const struct fuse *f);
+/* QKV of decode rows with rotation and KV cache in one kernel; false: not for this. */
+bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m);
+
+/* Where a kernel that makes the decode rows of t leaves them as FP16, too; NULL: nobody reads them so. */
+uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t);
+/* The first n_rows rows of t as FP16: as they were left, or made now. */
+const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows);
+
+/* ---- fuse_prefill.c: products of many rows ---- */
+
+void prefill_mma(struct fuse *f, const struct matmul *m);
+void prefill_sm90(struct fuse *f, const struct matmul *m);
+/* x: id of the tensor whose prefill rows m multiplies; 0: rows of another kind. */
+void prefill_mxfp8(struct fuse *f, const struct matmul *m, int x, int tile_rows);
+/* Experts of n_rows rows that begin where the tensors do, by the kernel of that row of the table. */
+void prefill_experts(struct fuse *f, const struct experts_args *a, const struct tuning_row *row,
+                     int n_rows);
+/* The residual and its norm, whose prefill rows stay as MXFP8 for the products that come next. */
+void residual_mxfp8(struct fuse *f, const struct residual_rmsnorm_args *a, float *factors);
+
+/* ---- fuse_experts.c ---- */
+
+/* Products over each expert's rows, and the lists of these. */
+struct grouped_experts {
+    struct grouping lists;
+    struct matmul up, down;
+};
+void group_experts(struct fuse *f, const struct experts_args *a, int n_rows,
+                   struct grouped_experts *out);
+
+#endif

@@ -1,0 +1,240 @@
+/* Products of weights with a step's rows: which kernel takes which rows, by the tuning table. */
+#include "backend/kv_page.h"
+#include "cuda/program/fuse_internal.h"
+
+void matmul_add(struct matmul *m, const struct tensor *w, const struct tensor *bias, float *out,
+                int64_t out_width)
+{
+    m->w[m->n_jobs] = *w;
+    if (bias != NULL)
+        m->bias[m->n_jobs] = *bias;
+    m->out[m->n_jobs] = out;
+    m->out_width[m->n_jobs++] = out_width;
+}
+
+/* ---- decode rows as FP16 ---- */
+
+uint16_t *rounded_buffer(struct fuse *f, const struct tensor *t)
+{
+    f->rounded = 0;
+    if (f->n_decode <= DECODE_FUSED_MAX)
+        return NULL;
+    f->rounded = t->id;
+    return workspace(f, WORKSPACE_rounded);
+}
+
+/* x: the id of the tensor that `rows` are of, in its order; 0: gathered. */
+static const uint16_t *round_rows(struct fuse *f, const struct decode_rows *rows, int x, int n_rows,
+                                  bool is_mxfp4)
+{
+    if (x == 0 || f->rounded != x || !is_mxfp4 || rows->gather != NULL) {
+        launch_round_rows(f->list, workspace(f, WORKSPACE_rounded), rows, n_rows, is_mxfp4);
+        f->rounded = 0;
+    }
+    return workspace(f, WORKSPACE_rounded);
+}
+
+const uint16_t *rounded_rows(struct fuse *f, const struct tensor *t, int n_rows)
+{
+    const struct decode_rows rows = {.x = t->data, .n = (int32_t)t->dim[1]};
+
+    return round_rows(f, &rows, t->id, n_rows, true);
+}
+
+/* ---- decode rows beyond a few ---- */
+
+static bool is_decode_gemm(const struct matmul *m)
+{
+    if (m->first != NULL || m->is_exact || m->is_swiglu ||
+        matrix_columns(&m->w[0]) % DECODE_COLUMNS_OF != 0)
+        return false;
+    for (int i = 0; i < m->n_jobs; i++)
+        if (m->w[i].layout != LAYOUT_PACKED || !is_vector(&m->bias[i]))
+            return false;
+    return true;
+}
+
+static struct decode_gemm decode_gemm_of(const struct matmul *m)
+{
+    struct decode_gemm p = {
+        .n_jobs = m->n_jobs, .n_tokens = m->n_tokens, .is_mxfp4 = m->w[0].dtype == DTYPE_MXFP4};
+
+    for (int i = 0; i < m->n_jobs; i++) {
+        p.w[i] = matrix_of(&m->w[i]);
+        p.bias[i] = vector_of(&m->bias[i]);
+        p.out[i] = m->out[i];
+        p.out_width[i] = (int32_t)m->out_width[i];
+    }
+    return p;
+}
+
+/* By the table's kernel, or by the one that every GPU has. */
+static bool launch_gemm_of(struct launch_list *list, const struct decode_gemm *p,
+                           enum kernel kernel)
+{
+    return (kernel == KERNEL_DECODE_HEAD && launch_decode_head(list, p)) ||
+           (kernel == KERNEL_DECODE_SMEM_RESIDENT && launch_decode_smem_resident(list, p)) ||
+           launch_decode_gemm(list, p);
+}
+
+static bool gemm_fits(struct launch_list *list, const struct decode_gemm *p, enum kernel kernel)
+{
+    bool fits;
+
+    list->is_query = true;
+    fits = launch_gemm_of(list, p, kernel);
+    list->is_query = false;
+    return fits;
+}
+
+static bool launch_decode(struct fuse *f, const struct matmul *m, struct decode_gemm *p, int x,
+                          enum kernel kernel)
+{
+    const struct decode_rows rows = {.x = m->x,
+                                     .n = (int32_t)matrix_columns(&m->w[0]),
+                                     .gather = m->gather,
+                                     .gather_stride = m->gather_stride};
+
+    if (!is_decode_gemm(m) || !gemm_fits(f->list, p, kernel))
+        return false;
+    p->rows = round_rows(f, &rows, x, m->n_tokens, p->is_mxfp4);
+    return launch_gemm_of(f->list, p, kernel);
+}
+
+bool matmul_qkv(struct fuse *f, const struct attn_qkv_args *a, const struct matmul *m)
+{
+    struct decode_gemm p = decode_gemm_of(m);
+    const enum kernel kernel =
+        tuning_row_of(f, STAGE_attn_qkv, format_of(&m->w[0]), PHASE_DECODE, m->n_tokens)->kernel;
+
+    if (!is_decode(f) || (a->kv.dtype != DTYPE_BF16 && a->kv.dtype != DTYPE_F32) ||
+        a->kv.dim[4] != DECODE_HEAD_WIDTH || m->w[1].dtype != m->w[0].dtype ||
+        m->w[2].dtype != m->w[0].dtype ||
+        (kernel != KERNEL_DECODE_GEMM && kernel != KERNEL_DECODE_SMEM_RESIDENT))
+        return false;
+    p.heads = (struct decode_heads){
+        .pages = a->kv.data,
+        .cos_sin = workspace(f, WORKSPACE_cos_sin),
+        .batch = batch_on_device(f),
+        .kv_half_bytes = kv_side_bytes(a->kv.dtype, a->kv.dim[4]),
+        .n_kv = (int32_t)a->kv.dim[2],
+        .group = a->group,
+        .is_cache_bf16 = a->kv.dtype == DTYPE_BF16,
+    };
+    return launch_decode(f, m, &p, a->y.id, kernel);
+}
+
+/* ---- rows of one phase ---- */
+
+/* All jobs have the format of the first. x: the id of the tensor of the rows; 0: gathered. */
+static void launch_phase(struct fuse *f, enum stage stage, enum phase phase, const struct matmul *m,
+                         int x)
+{
+    const struct tuning_row *row;
+    struct decode_gemm p;
+
+    if (m->n_tokens == 0)
+        return;
+    row = tuning_row_of(f, stage, format_of(&m->w[0]), phase, m->n_tokens);
+    switch (row->kernel) {
+    case KERNEL_MXFP8_MATMUL:
+        prefill_mxfp8(f, m, x, row->tile.rows);
+        return;
+    case KERNEL_GEMM_256: /* or another of its tiles that ends sooner */
+        prefill_sm90(f, m);
+        return;
+    case KERNEL_GEMM_MMA:
+        prefill_mma(f, m);
+        return;
+    case KERNEL_MATMUL_SIMT:
+        launch_matmul_simt(f->list, m);
+        return;
+    case KERNEL_DECODE_GEMM:
+    case KERNEL_DECODE_SMEM_RESIDENT:
+    case KERNEL_DECODE_HEAD:
+        p = decode_gemm_of(m);
+        if (launch_decode(f, m, &p, x, row->kernel))
+            return;
+        break;
+    default:
+        break;
+    }
+    launch_matmul(f->list, m);
+}
+
+/* Tokens [first, first + n) of a product whose tokens are rows in order. */
+static struct matmul tokens_of(const struct matmul *m, int first, int n)
+{
+    struct matmul part = *m;
+
+    part.n_tokens = n;
+    part.x += first * matrix_columns(&m->w[0]);
+    for (int i = 0; i < m->n_jobs; i++)
+        part.out[i] += first * m->out_width[i];
+    return part;
+}
+
+const struct tuning_row *matmul_prefill_row(const struct fuse *f, enum stage stage,
+                                            const struct tensor *w)
+{
+    const int n_prefill = f->n_rows - f->n_decode;
+
+    return tuning_row_of(f, stage, format_of(w), PHASE_PREFILL, n_prefill > 0 ? n_prefill : 1);
+}
+
+bool matmul_has_prefill(const struct fuse *f, enum stage stage, const struct tensor *w)
+{
+    return SET(matmul_prefill_row(f, stage, w)->kernel) &
+           (GEMM_KERNELS | SET(KERNEL_GEMM_MMA) | SET(KERNEL_MXFP8_MATMUL));
+}
+
+int matmul_decode_rows(const struct fuse *f)
+{
+    return IS_ORDER_FREE && !is_decode(f) ? 0 : f->n_decode;
+}
+
+void matmul_launch_prefill(struct fuse *f, enum stage stage, const struct matmul *m,
+                           const struct tensor *x)
+{
+    const int n_decode = matmul_decode_rows(f);
+    const struct matmul prefill = tokens_of(m, n_decode, m->n_tokens - n_decode);
+
+    launch_phase(f, stage, PHASE_PREFILL, &prefill, x->id);
+}
+
+/* One job at a time. */
+static void launch_apart(struct fuse *f, enum stage stage, const struct matmul *m,
+                         const struct tensor *x)
+{
+    for (int i = 0; i < m->n_jobs; i++) {
+        struct matmul one = *m;
+
+        one.n_jobs = 1;
+        one.w[0] = m->w[i];
+        one.bias[0] = m->bias[i];
+        one.out[0] = m->out[i];
+        one.out_width[0] = m->out_width[i];
+        matmul_launch(f, stage, &one, x);
+    }
+}
+
+/* Prefill rows beside decode rows are apart where their kernels sum in another order; elsewhere a step counts as
+ * decode when all its rows are. Products over experts' lists have decode rows alone. */
+void matmul_launch(struct fuse *f, enum stage stage, const struct matmul *m, const struct tensor *x)
+{
+    const enum phase phase = m->first != NULL || is_decode(f) ? PHASE_DECODE : PHASE_PREFILL;
+
+    for (int i = 1; i < m->n_jobs; i++)
+        if (m->w[i].dtype != m->w[0].dtype || m->w[i].layout != m->w[0].layout) {
+            launch_apart(f, stage, m, x);
+            return;
+        }
+    if (m->first == NULL && m->gather == NULL && matmul_has_prefill(f, stage, &m->w[0])) {
+        const struct matmul decode = tokens_of(m, 0, matmul_decode_rows(f));
+
+        launch_phase(f, stage, PHASE_DECODE, &decode, x->id);
+        matmul_launch_prefill(f, stage, m, x);
+        return;
+    }
+    launch_phase(f, stage, phase, m, m->gather == NULL ? x->id : 0);
+}

@@ -1,0 +1,149 @@
+#include "cuda/program/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void drop_plan(struct gpu *gpu, struct step_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    for (struct step_slot *s = gpu->step_slots; s < gpu->step_slots + N_STEP_SLOTS; s++)
+        if (s->plan == plan)
+            s->plan = NULL; /* the times of a step that still runs are lost */
+    for (int i = 0; i < N_TIMINGS; i++)
+        if (plan->exec[i] != NULL)
+            (void)cudaGraphExecDestroy(plan->exec[i]);
+    gpu_stage_events_free(&plan->events);
+    launch_list_free(&plan->list);
+    free(plan);
+}
+
+static void drop_plans(struct gpu *gpu, struct compiled *c)
+{
+    for (int i = 0; i < PLANS_MAX; i++) {
+        drop_plan(gpu, c->plans[i]);
+        c->plans[i] = NULL;
+    }
+}
+
+void gpu_plans_drop(struct gpu *gpu)
+{
+    for (struct compiled *c = gpu->programs; c != NULL; c = c->next)
+        drop_plans(gpu, c);
+}
+
+/* ---- programs ---- */
+
+enum osp_status gpu_compile(struct backend *be, const struct program *p, struct compiled **out)
+{
+    struct gpu *gpu = gpu_of(be);
+    struct compiled *c = calloc(1, sizeof(*c));
+    union stage_args args;
+    enum osp_status st;
+
+    if (c == NULL)
+        return fail(OSP_ENOMEM, "no memory for a compiled program");
+    c->program = p;
+    for (int i = 0; i < p->n_ops; i++)
+        if (p->ops[i].stage == STAGE_sample) {
+            program_args(p, i, &args);
+            c->sample = args.sample;
+        }
+    TRY(gpu_program_reserve(gpu, p));
+    if (step_expert_bytes(p) > 0)
+        gpu->expert_bytes = step_expert_bytes(p);
+    c->next = gpu->programs;
+    gpu->programs = c;
+    *out = c;
+out:
+    if (st != OSP_OK)
+        free(c);
+    return st;
+}
+
+void gpu_release_program(struct backend *be, struct compiled *c)
+{
+    struct gpu *gpu = gpu_of(be);
+    struct compiled **at = &gpu->programs;
+
+    if (c == NULL)
+        return;
+    (void)cudaStreamSynchronize(gpu->stream);
+    while (*at != NULL && *at != c)
+        at = &(*at)->next;
+    if (*at == c)
+        *at = c->next;
+    drop_plans(gpu, c);
+    free(c);
+}
+
+/* ---- plans ---- */
+
+static enum osp_status prepare(struct gpu *gpu, const struct launch_list *list)
+{
+    const struct launch *l = kernel_table_prepare(gpu->kernels, list);
+
+    if (l == NULL)
+        return OSP_OK;
+    return fail(
+        OSP_EDEVICE,
+        "cuda: %s cannot run kernel %s: this build has no code of it for the GPU, or a block "
+        "needs more than %u bytes of shared memory, of which it has %d",
+        gpu->properties.name, l->name, l->shared_bytes, gpu->kernels->gpu.shared_per_block);
+}
+
+static enum osp_status new_plan(struct gpu *gpu, const struct compiled *c, const struct batch *b,
+                                const struct step_counts *counts, struct step_plan **out)
+{
+    const struct fuse_input in = {.program = c->program,
+                                  .counts = *counts,
+                                  .gpu = &gpu->kernels->gpu,
+                                  .arch = gpu->arch,
+                                  .config = &gpu->kernel_config,
+                                  .n_rows_max = gpu->limits.n_rows_max,
+                                  .n_samples_max = gpu->limits.n_samples_max,
+                                  .workspaces = &gpu->workspaces,
+                                  .batch = b,
+                                  .n_experts_read = gpu->n_experts_read};
+    struct step_plan *plan = calloc(1, sizeof(*plan));
+    enum osp_status st;
+
+    if (plan == NULL)
+        return fail(OSP_ENOMEM, "no memory for a step's launches");
+    plan->counts = *counts;
+    launch_list_init(&plan->list, &gpu->kernels->gpu);
+    TRY(fuse(&plan->list, &in));
+    TRY(prepare(gpu, &plan->list));
+    step_work(plan->step, c->program, counts, b);
+    *out = plan;
+out:
+    if (st != OSP_OK)
+        drop_plan(gpu, plan);
+    return st;
+}
+
+enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c, const struct batch *b,
+                            struct step_plan **out)
+{
+    struct step_counts counts;
+    struct step_plan **place = &c->plans[0];
+    enum osp_status st;
+
+    TRY(step_counts_of(&counts, b));
+    for (int i = 0; i < PLANS_MAX; i++) {
+        struct step_plan **at = &c->plans[i];
+
+        if (*at != NULL && memcmp(&(*at)->counts, &counts, sizeof(counts)) == 0) {
+            *out = *at;
+            goto out;
+        }
+        if (*place != NULL && (*at == NULL || (*at)->last_step < (*place)->last_step))
+            place = at;
+    }
+    drop_plan(gpu, *place);
+    *place = NULL;
+    TRY(new_plan(gpu, c, b, &counts, place));
+    *out = *place;
+out:
+    return st;
+}

@@ -1,0 +1,49 @@
+/* Compiled programs: for every combination of counts that steps have had, the launch list, its CUDA graphs and its work. */
+#ifndef CUDA_PROGRAM_PLAN_H
+#define CUDA_PROGRAM_PLAN_H
+
+#include "cuda/device/gpu.h"
+#include "cuda/program/fuse.h"
+
+/* Whether the stages of a step with a graph are timed. */
+enum timing { UNTIMED, TIMED, N_TIMINGS };
+
+/* Steps of one program with the same counts. */
+struct step_plan {
+    struct step_counts counts;
+    uint64_t n_steps, last_step; /* steps so far, and the ticket of the last */
+    struct launch_list list;
+    cudaGraphExec_t exec[N_TIMINGS];  /* NULL: not captured yet */
+    struct stage_events events;       /* of the timed graph */
+    struct stage_cost step[N_STAGES]; /* of one step; times as of the last one that was timed */
+    double step_ns; /* of a whole step without the stages' events; 0: not yet known */
+};
+
+enum {
+    PLANS_MAX = 64
+}; /* a few sizes of decode batches, each for a few levels of context length */
+
+struct compiled {
+    struct compiled *next;
+    const struct program *program;      /* borrowed */
+    struct sample_args sample;          /* tokens.data NULL: the program does not sample */
+    struct step_plan *plans[PLANS_MAX]; /* NULL: free */
+};
+
+/* The plan for these counts: an old one, or a new one with its list and work. OSP_ENOMEM and fuse()'s errors. */
+CHECKED enum osp_status gpu_plan_of(struct gpu *gpu, struct compiled *c, const struct batch *b,
+                                    struct step_plan **out);
+/* graphs.c: launches the step, captured as a graph from its second time on. */
+CHECKED enum osp_status gpu_plan_run(struct gpu *gpu, struct step_plan *plan,
+                                     struct step_slot *slot);
+
+/* workspace.c: workspaces for the largest batch of the program, where gpu_step_reserve() was not called. */
+CHECKED enum osp_status gpu_program_reserve(struct gpu *gpu, const struct program *p);
+
+/* step_work.c: calls, bytes and flops of each stage in one step over the batch; times stay. */
+void step_work(struct stage_cost out[N_STAGES], const struct program *p,
+               const struct step_counts *n, const struct batch *b);
+/* Bytes of one expert's weights; 0: the program has no experts. */
+double step_expert_bytes(const struct program *p);
+
+#endif
