@@ -174,6 +174,7 @@ static void run_stage(enum stage stage, const union stage_args *args, const stru
     uint64_t ticket;
 
     must(program_add(&p, stage, NO_LAYER, args));
+    program_tap_outputs(&p);
     program_end(&p);
     must(ops->compile(device, &p, &c));
     must(ops->run(device, c, b, &ticket));

@@ -140,6 +140,12 @@ static void tap_outputs(struct program *p, const struct program_op *op)
             p->tensors[id_of(&op->args, &fields[f]) - 1].is_tapped = true;
 }
 
+void program_tap_outputs(struct program *p)
+{
+    for (int i = 0; i < p->n_ops; i++)
+        tap_outputs(p, &p->ops[i]);
+}
+
 enum osp_status program_range(struct program *out, const struct program *p, int first, int n)
 {
     union stage_args args;
@@ -150,8 +156,8 @@ enum osp_status program_range(struct program *out, const struct program *p, int 
 
         program_args(p, first + i, &args);
         TRY(program_add(out, op->stage, op->layer, &args));
-        tap_outputs(out, &out->ops[i]);
     }
+    program_tap_outputs(out);
     program_end(out);
 out:
     return st;

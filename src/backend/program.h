@@ -87,6 +87,8 @@ CHECKED enum osp_status program_add(struct program *p, enum stage stage, int lay
 /* Declares that the caller reads this tensor after the program has run. Ignores a tensor that no
  * stage names. */
 void program_tap(struct program *p, const struct tensor *t);
+/* Declares that the caller reads every tensor that a stage of the program writes or appends to. */
+void program_tap_outputs(struct program *p);
 /* Call after the last program_add() and program_tap(): sets every op's `rows`. */
 void program_end(struct program *p);
 /* Makes `out`, which must be {0}, the program of ops [first, first + n) of p, and ends it. Every

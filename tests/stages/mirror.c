@@ -69,6 +69,7 @@ void run_stage(enum stage stage, const union stage_args *args, const struct batc
     struct compiled *c;
 
     must(program_add(&p, stage, NO_LAYER, args));
+    program_tap_outputs(&p);
     program_end(&p);
     must(under.ops->compile(under.device, &p, &c));
     for (int i = 0; i < under.n_repeats; i++) {

@@ -33,6 +33,7 @@ static void draw_on_cpu(int32_t *tokens, const struct sample_args *args, const s
     a.tokens.data = tokens;
     must(cpu_ops->open(&cpu, &opt));
     must(PROGRAM_ADD(&p, sample, NO_LAYER, a));
+    program_tap_outputs(&p);
     program_end(&p);
     must(cpu_ops->compile(cpu, &p, &c));
     must(cpu_ops->run(cpu, c, b, &ticket));

@@ -199,6 +199,8 @@ static void add_stage(struct step_shape *s, enum stage stage, const union stage_
         break;
     case STAGE_attn_qkv:
         s->width = larger(s->width, args->attn_qkv.y.dim[1]);
+        s->q_width = larger(s->q_width, args->attn_qkv.q.dim[1]);
+        s->n_kv_heads = args->attn_qkv.kv.dim[2];
         s->head_dim = larger(s->head_dim, args->attn_qkv.rope->head_dim);
         break;
     case STAGE_attn:
@@ -235,6 +237,7 @@ enum osp_status gpu_program_reserve(struct gpu *gpu, const struct program *p)
     struct step_shape s = {.counts = {.n_rows = gpu->limits.n_rows_max,
                                       .n_seqs = gpu->limits.n_rows_max,
                                       .n_samples = gpu->limits.n_samples_max},
+                           .q_width = 1, /* of attention: one head of one number */
                            .n_kv_heads = 1,
                            .head_dim = 1,
                            .has_mxfp8_act = gpu->kernel_config.mxfp4.op_class == OPCLASS_NATIVE};
