@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/chat/chat_json.h"
 #include "serve/fields/request_params.h"
 #include "serve/responses/response_fields.h"
 #include "serve/responses/response_input.h"
@@ -61,14 +62,12 @@ static void check_kept(const struct response_input *in)
 static void render(const struct response_input *in, const struct response_tools *tools)
 {
     json_t *body = json_pack("{s:O,s:O}", "messages", in->messages, "tools", tools->chat);
-    char *text = json_dumps(body, JSON_COMPACT);
-    struct osp_chat *chat = NULL;
+    struct osp_chat *chat = osp_chat_new();
 
-    check(text != NULL);
+    check(body != NULL);
     (void)!response_input_explain(in, tools->source_index, tools->n,
-                                  osp_chat_from_json(&chat, text, strlen(text)));
+                                  chat_read_document(chat, body));
     osp_chat_free(chat);
-    free(text);
     json_decref(body);
 }
 

@@ -11,6 +11,7 @@
  *     STUCK   submitting takes until fake_let_go is set
  *     else    reasoning "thinking", then "Hello", " world" */
 #include <assert.h>
+#include <jansson.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "engine/chat/chat_json.h"
 #include "osprey.h"
 
 enum { FAKE_TICK_NS = 2000000, FAKE_FLOOD_BYTES = 32 << 10, FAKE_REQUESTS_MAX = 64 };
@@ -168,11 +170,11 @@ struct osp_chat *osp_chat_new(void)
     return mem_new(sizeof(struct osp_chat));
 }
 
-enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes)
+enum osp_status chat_read_document(struct osp_chat *chat, const json_t *body)
 {
-    if (!strstr(json, "\"messages\""))
+    if (!json_object_get(body, "messages"))
         return fail(OSP_EFORMAT, "messages: missing");
-    chat->json = mem_strndup(json, n_bytes);
+    chat->json = json_dumps(body, JSON_COMPACT);
     return OSP_OK;
 }
 

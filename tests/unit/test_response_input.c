@@ -308,7 +308,24 @@ static void test_limit_of_references(void **state)
     end(&r);
 }
 
+/* "store": false */
+static void test_unstored_items(void **state)
+{
+    struct reading r;
+
+    (void)state;
+    begin(&r);
+    r.in.is_unstored = true;
+    assert_int_equal(add(&r, "[{'role':'user','content':'a'},{'role':'user','content':'b'}]"),
+                     OSP_OK);
+    assert_int_equal(r.in.n_items, 2);
+    assert_int_equal(json_array_size(r.in.messages), 2);
+    assert_int_equal(r.in.text.size_bytes, 0);
+    end(&r);
+}
+
 UNIT_MAIN(cmocka_unit_test(test_limit_of_references), cmocka_unit_test(test_messages),
           cmocka_unit_test(test_answers_in_several_items), cmocka_unit_test(test_sealed_reasoning),
           cmocka_unit_test(test_ignored_items), cmocka_unit_test(test_errors),
-          cmocka_unit_test(test_places), cmocka_unit_test(test_kept_items))
+          cmocka_unit_test(test_places), cmocka_unit_test(test_kept_items),
+          cmocka_unit_test(test_unstored_items))

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/chat/chat_json.h"
 #include "engine/chat/chat_custom_json.h"
 #include "engine/chat/chat_style_json.h"
 #include "engine/chat/json_place.h"
@@ -351,19 +352,27 @@ static enum osp_status parse(json_t **out, const char *json, size_t n_bytes)
     return OSP_OK;
 }
 
-enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes)
+enum osp_status chat_read_document(struct osp_chat *chat, const json_t *document)
 {
-    json_t *document = NULL;
-    struct place body = {0};
+    const struct place body = {.value = document};
     enum osp_status st;
 
-    TRY(parse(&document, json, n_bytes));
-    body.value = document;
     TRY(place_object(&body));
     TRY(read_messages(chat, &body));
     TRY(read_tools(chat, &body));
     TRY(chat_read_style(chat, &body));
     TRY(read_response_format(chat, &body));
+out:
+    return st;
+}
+
+enum osp_status osp_chat_read_json(struct osp_chat *chat, const char *json, size_t n_bytes)
+{
+    json_t *document = NULL;
+    enum osp_status st;
+
+    TRY(parse(&document, json, n_bytes));
+    TRY(chat_read_document(chat, document));
 out:
     json_decref(document);
     return st;

@@ -39,9 +39,9 @@ static enum osp_status chat_submit(struct job *job)
     enum osp_status st;
 
     note_custom(job);
-    json_decref(job->json); /* the conversation's reader parses for itself: not both at a time */
+    TRY(job_refuse(job, conversation_read(&chat, job->server, job->json)));
+    json_decref(job->json); /* the chat has copies; rendering needs memory of its own */
     job->json = NULL;
-    TRY(job_refuse(job, conversation_read(&chat, job->server, job->body, job->n_body_bytes)));
     TRY(job_add_chat(job, chat));
 out:
     osp_chat_free(chat);

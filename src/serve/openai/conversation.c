@@ -1,29 +1,24 @@
 #include "serve/openai/conversation.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/log.h"
+#include "engine/chat/chat_json.h"
 #include "serve/fields/json_kwargs.h"
 
 /* As a body that says nothing else: chats are read in one place. */
 static enum osp_status read_kwargs(struct osp_chat *chat, json_t *kwargs)
 {
-    json_t *body = NULL;
-    char *json = NULL;
+    json_t *body;
     enum osp_status st;
 
     if (!json_is_object(kwargs))
         return fail(OSP_EINVAL, "must be a JSON object like {\"reasoning_effort\": \"high\"}");
     body = json_pack("{s:[{s:s,s:s}],s:O}", "messages", "role", "system", "content", "",
                      "chat_template_kwargs", kwargs);
-    json = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    if (!json)
-        TRY(fail(OSP_ENOMEM, "no memory for its JSON"));
-    TRY(osp_chat_read_json(chat, json, strlen(json)));
-out:
-    free(json);
+    if (!body)
+        return fail(OSP_ENOMEM, "out of memory for a JSON object");
+    st = chat_read_document(chat, body);
     json_decref(body);
     return st;
 }
@@ -103,13 +98,12 @@ out:
     return st;
 }
 
-enum osp_status conversation_read(struct osp_chat **out, const struct server *s, const char *json,
-                                  size_t n_bytes)
+enum osp_status conversation_read(struct osp_chat **out, const struct server *s, const json_t *body)
 {
     enum osp_status st;
 
     TRY(conversation_new(out, s));
-    TRY(osp_chat_read_json(*out, json, n_bytes));
+    TRY(chat_read_document(*out, body));
 out:
     if (st != OSP_OK) {
         osp_chat_free(*out);

@@ -14,6 +14,6 @@ CHECKED enum osp_status conversation_defaults(struct server *s);
 /* A new conversation as the server's options say, and one that is read from a request's body. */
 CHECKED enum osp_status conversation_new(struct osp_chat **out, const struct server *s);
 CHECKED enum osp_status conversation_read(struct osp_chat **out, const struct server *s,
-                                          const char *json, size_t n_bytes);
+                                          const json_t *body);
 
 #endif

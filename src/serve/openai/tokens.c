@@ -51,12 +51,13 @@ static enum osp_status read_flag(bool *out, const json_t *body, const char *name
 
 /* ---- /tokenize ---- */
 
-static enum osp_status encode_chat(const struct token_job *job, int32_t **ids, size_t *n)
+static enum osp_status encode_chat(const struct token_job *job, const json_t *body, int32_t **ids,
+                                   size_t *n)
 {
     struct osp_chat *chat = NULL;
     enum osp_status st;
 
-    TRY(conversation_read(&chat, job->server, job->body, job->n_body_bytes));
+    TRY(conversation_read(&chat, job->server, body));
     TRY(osp_chat_render(chat, tokenizer_of(job), ids, n));
 out:
     osp_chat_free(chat);
@@ -74,7 +75,7 @@ static enum osp_status encode(const struct token_job *job, const json_t *body, i
     TRY(read_flag(&with_specials, body, "parse_special"));
     TRY(find_input(body, &name, &text));
     if (strcmp(name, "messages") == 0)
-        return encode_chat(job, ids, n);
+        return encode_chat(job, body, ids, n);
     if (tools != NULL && !json_is_null(tools))
         return fail(OSP_EINVAL, "tools: are part of a conversation, and there are no messages");
     if (!json_is_string(text))

@@ -428,7 +428,10 @@ static enum osp_status add_one(struct response_input *in, json_t *item)
     if (in->n_items == RESPONSE_ITEMS_MAX)
         return fail(OSP_EINVAL, "input: more than %d items", RESPONSE_ITEMS_MAX);
     TRY(read_item(in, item));
-    TRY(store_item(in, item));
+    if (in->is_unstored)
+        in->n_items++;
+    else
+        TRY(store_item(in, item));
 out:
     return st;
 }

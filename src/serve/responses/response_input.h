@@ -26,8 +26,9 @@ struct response_input {
     const char *owner;
 
     json_t *messages;
-    json_t *open; /* the assistant's message that further items may belong to; of `messages` */
-    int item;     /* that is being read: input[item] */
+    json_t *open;     /* the assistant's message that further items may belong to; of `messages` */
+    int item;         /* that is being read: input[item] */
+    bool is_unstored; /* "store": false: items are counted, and no text is made of them */
     size_t n_history_bytes; /* of items from the store */
     struct input_origin *origins;
     size_t n_origins, n_origins_max;

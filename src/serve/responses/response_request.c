@@ -42,6 +42,12 @@ static enum osp_status find_previous(struct job *job, struct response_state *s)
 
 /* ---- the conversation ---- */
 
+static bool is_stored(const struct job *job)
+{
+    return !json_is_false(json_object_get(job->json, "store")) &&
+           job->server->opt.stored_responses_max > 0;
+}
+
 static enum osp_status read_conversation(struct job *job, struct response_input *in)
 {
     const struct response_state *s = job->state;
@@ -61,13 +67,13 @@ static void free_messages(struct response_input *in)
     in->messages = in->open = NULL;
 }
 
-static char *chat_body(const struct job *job, const struct response_input *in,
-                       const struct response_tools *tools)
+/* Gives a chat completion request to json_decref(); NULL: out of memory. */
+static json_t *chat_body(const struct job *job, const struct response_input *in,
+                         const struct response_tools *tools)
 {
     json_t *body = json_pack("{s:O}", "messages", in->messages);
     const json_t *reasoning = json_object_get(job->json, "reasoning");
     const json_t *format = json_object_get(json_object_get(job->json, "text"), "format");
-    char *text;
 
     if (json_is_object(reasoning))
         json_object_set(body, "reasoning", (json_t *)reasoning);
@@ -75,24 +81,21 @@ static char *chat_body(const struct job *job, const struct response_input *in,
         json_object_set_new(body, "response_format", response_chat_format(format));
     if (tools->n > 0)
         json_object_set(body, "tools", tools->chat);
-    text = json_dumps(body, JSON_COMPACT);
-    json_decref(body);
-    return text;
+    return body;
 }
 
-/* The messages go before they are read as a chat, so that they are not there twice. */
 static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
                                  struct response_input *in, const struct response_tools *tools)
 {
-    char *body = chat_body(job, in, tools);
+    json_t *body = chat_body(job, in, tools);
     enum osp_status st;
 
-    free_messages(in);
     if (!body)
-        return fail(OSP_ENOMEM, "no memory for the conversation of a request");
+        return fail(OSP_ENOMEM, "out of memory for the conversation of a request");
     st = response_input_explain(in, tools->source_index, tools->n,
-                                conversation_read(out, job->server, body, strlen(body)));
-    free(body);
+                                conversation_read(out, job->server, body));
+    json_decref(body);
+    free_messages(in);
     return st;
 }
 
@@ -118,9 +121,6 @@ static bool wants_summary(const json_t *body)
 static enum osp_status init_writer(const struct job *job, struct response_state *s,
                                    const struct response_tools *tools)
 {
-    const json_t *stored = json_object_get(job->json, "store");
-
-    s->is_stored = !json_is_false(stored) && job->server->opt.stored_responses_max > 0;
     s->include_encrypted = response_includes(job->json, "reasoning.encrypted_content");
     s->include_summary = wants_summary(job->json);
     s->echo = response_echo(job->json, &job->params, tools->echoed, s->is_stored,
@@ -158,6 +158,8 @@ enum osp_status response_submit(struct job *job)
 
     json_budget_more(json_budget_for(job->n_body_bytes)); /* of the messages, beside the body */
     response_input_init(&s->input, &job->params, job->server->responses, s->owner);
+    s->is_stored = is_stored(job);
+    s->input.is_unstored = !s->is_stored;
     st = read_and_submit(job);
     free_messages(&s->input);
     response_tools_free_json(&s->tools);
