@@ -1,5 +1,5 @@
-/* /metrics: the engine's and the server's figures in Prometheus' text format, under vLLM's names
- * where they mean the same, so that its dashboards show them. */
+/* /metrics: metrics of the engine and of the server in Prometheus text format. A metric that
+ * vLLM has as well uses vLLM's name, so that dashboards made for vLLM work. */
 #include "serve/core/routes.h"
 
 #include <string.h>
@@ -25,77 +25,78 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : 0;
 }
 
-/* X(name, type, help, value), each with the model's labels. */
+/* X(name, type, help, value): metrics with the labels model_name and engine. */
 #define ENGINE_LIST(X)                                                                             \
-    X("vllm:num_requests_running", "gauge", "Requests that advance in every step.",                \
-      f->stats.n_running)                                                                          \
-    X("vllm:num_requests_waiting", "gauge", "Requests that wait for their turn.",                  \
-      f->stats.n_waiting)                                                                          \
-    X("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache's pages in use, 0 to 1.",        \
+    X("vllm:num_requests_running", "gauge", "Requests in the running batch.", f->stats.n_running)  \
+    X("vllm:num_requests_waiting", "gauge", "Requests waiting in the queue.", f->stats.n_waiting)  \
+    X("vllm:kv_cache_usage_perc", "gauge", "Fraction of the KV cache pages in use, 0 to 1.",       \
       share(f->stats.pages_used, f->stats.pages_total))                                            \
-    X("osprey:kv_pages_used", "gauge", "Pages of the KV cache in use.", f->stats.pages_used)       \
-    X("osprey:kv_pages_cached", "gauge", "Pages that only the prefix cache keeps.",                \
+    X("osprey:kv_pages_used", "gauge", "KV cache pages in use.", f->stats.pages_used)              \
+    X("osprey:kv_pages_cached", "gauge", "KV cache pages held only by the prefix cache.",          \
       f->stats.pages_cached)                                                                       \
-    X("osprey:kv_pages", "gauge", "Pages of the KV cache.", f->stats.pages_total)                  \
-    X("osprey:backlog_seconds", "gauge", "What waits, at the speed of late; 0: not measured.",     \
+    X("osprey:kv_pages", "gauge", "KV cache pages in total.", f->stats.pages_total)                \
+    X("osprey:backlog_seconds", "gauge",                                                           \
+      "Backlog of queued work in seconds at the recent token rate; 0: not measured yet.",          \
       f->engine.backlog_seconds)                                                                   \
-    X("osprey:engine_up", "gauge", "1 while steps run or can run, as /health tells.",              \
+    X("osprey:engine_up", "gauge", "1 while /health reports ok, else 0.",                          \
       f->health.state == OSP_ENGINE_OK)                                                            \
-    X("osprey:engine_restarts_total", "counter", "Times the device was opened again.",             \
+    X("osprey:engine_restarts_total", "counter", "Restarts of the engine after a device failure.", \
       f->health.n_restarts)                                                                        \
-    X("vllm:prompt_tokens_total", "counter", "Tokens of prompts that were computed.",              \
+    X("vllm:prompt_tokens_total", "counter",                                                       \
+      "Prompt tokens computed; tokens found in the prefix cache are not counted.",                 \
       f->stats.n_prompt_tokens)                                                                    \
-    X("vllm:prefix_cache_queries_total", "counter", "Tokens of prompts looked for in the cache.",  \
+    X("vllm:prefix_cache_queries_total", "counter",                                                \
+      "Prompt tokens looked up in the prefix cache.",                                              \
       f->stats.n_prompt_tokens + f->stats.n_cached_tokens)                                         \
-    X("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts found in the prefix cache.",   \
+    X("vllm:prefix_cache_hits_total", "counter", "Prompt tokens found in the prefix cache.",       \
       f->stats.n_cached_tokens)                                                                    \
-    X("vllm:num_preemptions_total", "counter", "Times that a request gave way to others.",         \
+    X("vllm:num_preemptions_total", "counter", "Preemptions of running requests.",                 \
       f->stats.n_preemptions)                                                                      \
-    X("osprey:swapped_pages_total", "counter", "Pages moved to the host's memory for that.",       \
-      f->stats.n_swapped_pages)                                                                    \
-    X("vllm:generation_tokens_total", "counter", "Tokens drawn.", f->stats.n_generated_tokens)     \
-    X("osprey:steps_total", "counter", "Steps.", f->stats.n_steps)                                 \
-    X("osprey:device_seconds_total", "counter", "Of steps, from their begin to their results.",    \
+    X("osprey:swapped_pages_total", "counter",                                                     \
+      "KV cache pages swapped to host memory by preemptions.", f->stats.n_swapped_pages)           \
+    X("vllm:generation_tokens_total", "counter", "Tokens generated.", f->stats.n_generated_tokens) \
+    X("osprey:steps_total", "counter", "Engine steps.", f->stats.n_steps)                          \
+    X("osprey:device_seconds_total", "counter",                                                    \
+      "Time from the begin of a step to its results, summed over all steps.",                      \
       f->stats.device_seconds)                                                                     \
     X("osprey:device_idle_seconds_total", "counter",                                               \
-      "In which the device had nothing to run, though there was work.",                            \
-      f->stats.device_idle_seconds)                                                                \
-    X("osprey:requests_done_total", "counter", "Requests that have ended, in any way.",            \
+      "Time without a step on the device although there was work.", f->stats.device_idle_seconds)  \
+    X("osprey:requests_done_total", "counter", "Requests that have ended, for any reason.",        \
       f->stats.n_requests_done)                                                                    \
     X("osprey:requests_failed_total", "counter", "Requests that ended with an error.",             \
       f->engine.n_failed)                                                                          \
     X("osprey:replay_hits_total", "counter",                                                       \
-      "Answers of conversations rendered as the model wrote them.", f->replay.n_hits)              \
+      "Earlier answers of conversations that were rendered from their generated tokens.",          \
+      f->replay.n_hits)                                                                            \
     X("osprey:replay_misses_total", "counter",                                                     \
-      "Answers of conversations rendered from their text.", f->replay.n_misses)                    \
-    X("osprey:replay_evictions_total", "counter", "Kept answers that made room for others.",       \
+      "Earlier answers of conversations that were rendered from their text.", f->replay.n_misses)  \
+    X("osprey:replay_evictions_total", "counter", "Answers evicted from the completion cache.",    \
       f->replay.n_evictions)                                                                       \
-    X("osprey:replay_answers", "gauge", "Answers kept as the model wrote them.",                   \
-      f->replay.n_answers)                                                                         \
-    X("osprey:replay_bytes", "gauge", "Memory that these take.", f->replay.n_bytes)                \
-    X("osprey:stored_responses", "gauge", "Responses that can be asked for again.", f->stored.n)   \
-    X("osprey:stored_responses_bytes", "gauge", "Memory that kept responses take.",                \
+    X("osprey:replay_answers", "gauge", "Answers in the completion cache.", f->replay.n_answers)   \
+    X("osprey:replay_bytes", "gauge", "Memory of the completion cache.", f->replay.n_bytes)        \
+    X("osprey:stored_responses", "gauge", "Responses in the store of /v1/responses.", f->stored.n) \
+    X("osprey:stored_responses_bytes", "gauge", "Memory of the stored responses.",                 \
       f->stored.n_bytes)                                                                           \
-    X("osprey:requests_refused_total", "counter", "Requests answered with 429.",                   \
+    X("osprey:requests_refused_total", "counter", "Requests refused with status 429.",             \
       f->server->n_refused)                                                                        \
     X("osprey:tokenize_requests", "gauge",                                                         \
-      "Tokenization requests that wait or run (/tokenize, /detokenize).", f->server->tokens.n)     \
+      "Requests of /tokenize and /detokenize that wait or run.", f->server->tokens.n)              \
     X("osprey:tokenize_canceled_total", "counter",                                                 \
-      "Tokenization requests whose clients left first, or that the shutdown ended.",               \
+      "Requests of /tokenize and /detokenize canceled by a disconnect or by the shutdown.",        \
       f->server->tokens.n_canceled)                                                                \
-    X("osprey:requests_over_time_total", "counter", "Requests ended by --request-time-limit.",     \
+    X("osprey:requests_over_time_total", "counter", "Requests aborted by --request-time-limit.",   \
       f->server->n_timed_out)
 
-/* The same without labels. */
+/* Metrics of the process, without labels. */
 #define PROCESS_LIST(X)                                                                            \
     X("process_resident_memory_bytes", "gauge", "Resident memory.", f->process.resident_bytes)     \
     X("process_virtual_memory_bytes", "gauge", "Virtual memory.", f->process.virtual_bytes)        \
     X("process_open_fds", "gauge", "Open file descriptors.", f->process.n_files)                   \
-    X("process_cpu_seconds_total", "counter", "User and system time.", f->process.cpu_seconds)     \
-    X("process_start_time_seconds", "gauge", "Since when requests are answered, in Unix time.",    \
+    X("process_cpu_seconds_total", "counter", "User and system CPU time.", f->process.cpu_seconds) \
+    X("process_start_time_seconds", "gauge", "Unix time at which the server became ready.",        \
       f->server->start_unix_s)
 
-/* X(finished_reason, value); vLLM's reasons. */
+/* X(finished_reason, value), with vLLM's names of the reasons. */
 #define FINISH_LIST(X)                                                                             \
     X("stop", f->engine.n_stopped)                                                                 \
     X("length", f->engine.n_length)                                                                \
@@ -107,7 +108,7 @@ static void put_help(struct buf *out, const char *name, const char *type, const 
     buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, text, name, type);
 }
 
-/* A label's value: backslash, quote and line feed are escaped. */
+/* Prometheus requires escapes for backslash, double quote and line feed in a label value. */
 static void put_label_value(struct buf *out, const char *text)
 {
     for (; *text; text++) {
@@ -127,7 +128,8 @@ static void put_engine(struct buf *out, const struct metrics_data *f, const char
     buf_printf(out, "%s{%s} %.17g\n", name, labels, (double)(value));
     ENGINE_LIST(PUT)
 #undef PUT
-    put_help(out, "vllm:request_success_total", "counter", "Requests that have ended, by reason.");
+    put_help(out, "vllm:request_success_total", "counter",
+             "Requests that have ended, by finish reason.");
 #define PUT(reason, value)                                                                         \
     buf_printf(out, "vllm:request_success_total{%s,finished_reason=\"%s\"} %lld\n", labels,        \
                reason, (long long)(value));
@@ -163,7 +165,7 @@ static void put_server(struct buf *out, const struct metrics_data *f)
     HTTP_COUNT_LIST(PUT_HTTP)
 #undef PUT_HTTP
 #undef PUT
-    put_help(out, "http_requests_total", "counter", "Responses by the class of their status.");
+    put_help(out, "http_requests_total", "counter", "Responses by status class.");
     for (int i = 1; i < 6; i++)
         buf_printf(out, "http_requests_total{status=\"%dxx\"} %lld\n", i,
                    (long long)f->http.n_responses[i]);

@@ -26,16 +26,16 @@ static const struct route {
 };
 enum { N_ROUTES = sizeof ROUTES / sizeof ROUTES[0] };
 
-/* ---- who calls ---- */
+/* ---- the caller ---- */
 
-/* What needs neither a key nor a model: the chat's page asks for the one and waits for the
- * other. */
+/* These paths need neither an API key nor a loaded model: the chat page asks the user for the
+ * key and polls /health while the model loads. */
 static bool is_open(const struct http_request *r)
 {
     return strcmp(r->path, "/health") == 0 || is_web_page_request(r);
 }
 
-/* -1: none that is right. */
+/* Index of the API key in the Authorization field; -1: no field, or not a key of this server. */
 static int find_key(const struct server *s, const struct http_request *r)
 {
     const char *given = r->fields[HTTP_AUTHORIZATION];
@@ -61,7 +61,7 @@ static void allow_origin(struct http_exchange *x, const struct http_request *r)
     http_add_header(x, "vary", "Origin");
 }
 
-/* ---- where to ---- */
+/* ---- matching a path ---- */
 
 struct span {
     const char *begin;
@@ -74,7 +74,7 @@ static bool is_method(const struct route *route, const char *method)
            (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
 }
 
-/* Whether the path is the route's, and the part of it that stands for *, if it has one. */
+/* Whether the path matches the route; *name: the part of the path that stands for *. */
 static bool match(const struct route *route, const char *path, struct span *name)
 {
     size_t n = strcspn(route->path, "*"), n_path = strlen(path);
@@ -98,7 +98,7 @@ static int hex_digit(char c)
     return c && at ? (int)(at - digits) : -1;
 }
 
-/* Decodes %XX; false for a bad escape, a NUL, or too long a name. */
+/* Decodes %XX. False: a bad escape, a NUL byte, or a name of NAME_BYTES_MAX or more. */
 static bool decode(char out[NAME_BYTES_MAX], struct span name)
 {
     const char *s = name.begin, *end = name.begin + name.n_bytes;
@@ -123,7 +123,7 @@ static bool decode(char out[NAME_BYTES_MAX], struct span name)
     return true;
 }
 
-/* Those of the first path that fits, which is the one that is meant. */
+/* Lists the methods of the first route path that matches. */
 static void list_methods(struct buf *out, const char *path)
 {
     const char *meant = NULL;
@@ -140,8 +140,8 @@ static void list_methods(struct buf *out, const char *path)
         buf_puts(out, "OPTIONS");
 }
 
-/* Of an allowed page: what it asks for, since clients have headers of their own
- * (x-stainless-...). */
+/* The value of Access-Control-Allow-Headers. Clients send headers of their own
+ * (x-stainless-...), so the list that the browser asks for is repeated if it is well formed. */
 static const char *allowed_headers(const struct http_exchange *x)
 {
     const char *wanted = http_exchange_request(x)->fields[HTTP_CORS_HEADERS];
@@ -173,18 +173,19 @@ static void answer_unmatched(struct http_exchange *x, const struct http_request 
         answer_options(x, methods.size_bytes ? methods.data : "GET, HEAD, POST, OPTIONS");
     } else if (methods.size_bytes > 0) {
         http_add_header(x, "allow", methods.data);
-        api_error_set(&e, 405, "method_not_allowed", "%s answers %s, not %s", r->path, methods.data,
-                      r->method);
+        api_error_set(&e, 405, "method_not_allowed",
+                      "%s supports the methods %s; the request has the method %s", r->path,
+                      methods.data, r->method);
         api_error_respond(x, &e);
     } else {
-        api_error_set(&e, 404, "not_found", "there is no %.200s here; GET / lists what there is",
-                      r->path);
+        api_error_set(&e, 404, "not_found",
+                      "no route matches the path %.200s; GET / lists all routes", r->path);
         api_error_respond(x, &e);
     }
     buf_release(&methods);
 }
 
-/* NULL: none. */
+/* NULL: no route matches the path and the method. */
 static const struct route *find_route(const struct http_request *r, struct span *name)
 {
     for (int i = 0; i < N_ROUTES; i++)
@@ -193,7 +194,7 @@ static const struct route *find_route(const struct http_request *r, struct span 
     return NULL;
 }
 
-/* ---- a request's head ---- */
+/* ---- the request head ---- */
 
 static bool origin_admitted(struct server *s, struct http_exchange *x, const struct http_request *r)
 {
@@ -231,14 +232,15 @@ static bool route_admitted(struct http_exchange *x, const struct http_request *r
     if (!find_route(r, &part))
         answer_unmatched(x, r);
     else if (!decode(name, part))
-        refuse(x, 400, "invalid_url", "the path has a bad % escape or too long a name");
+        refuse(x, 400, "invalid_url",
+               "the path has an invalid % escape, or a name of 256 bytes or more");
     else
         return true;
     return false;
 }
 
-/* Only POST reads its body. What others send with it is read and ignored while it is small, and
- * not at all from clients without the key. */
+/* Only POST requests have a body that is used. A body of any other method is read and discarded
+ * up to HTTP_BODY_FREE_BYTES. A client without a valid key may not send a body. */
 static void limit_body(const struct server *s, struct http_exchange *x,
                        const struct http_request *r)
 {
@@ -255,7 +257,8 @@ bool routes_admit(struct server *s, struct http_exchange *x)
     if (!origin_admitted(s, x, r) || !key_admitted(s, x, r))
         return false;
     if (!s->engine && !is_open(r)) {
-        refuse(x, 503, "loading", "the model is being loaded; /health tells when that is done");
+        refuse(x, 503, "loading",
+               "the model is being loaded; GET /health returns 200 when it is ready");
         return false;
     }
     if (!route_admitted(x, r))
@@ -272,7 +275,7 @@ void routes_dispatch(struct server *s, struct http_exchange *x)
     const struct route *route = find_route(r, &part);
 
     assert(route);
-    (void)decode(name, part); /* it could be decoded when the request was admitted */
+    (void)decode(name, part); /* cannot fail: route_admitted() has decoded it */
     route->handler(s, x, name);
 }
 

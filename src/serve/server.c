@@ -21,7 +21,7 @@ bool server_has_model(const struct server *s, const char *name)
     return false;
 }
 
-/* ---- what the HTTP side calls ---- */
+/* ---- callbacks of the HTTP side ---- */
 
 static bool on_head(void *ctx, struct http_exchange *x)
 {
@@ -50,8 +50,8 @@ static void on_tick(void *ctx)
     status_line_tick(s);
 }
 
-/* Loading cannot be interrupted, and nobody has an answer yet: the first signal is as good as
- * two. */
+/* Loading cannot be interrupted, and no client waits for an answer yet: during loading the first
+ * signal stops the server at once, as a second signal does otherwise. */
 static void on_stop(void *ctx, enum http_stop level)
 {
     struct server *s = ctx;
@@ -65,7 +65,7 @@ static void on_stop(void *ctx, enum http_stop level)
     }
 }
 
-/* A wildcard address is none that a client can use. */
+/* A client cannot connect to a wildcard address, so the printed URL names 127.0.0.1. */
 static const char *reachable_host(const char *host)
 {
     bool is_wildcard = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
@@ -90,13 +90,12 @@ static void warn_if_open(const struct server *s)
     const bool bracket = strchr(s->opt.host, ':') != NULL;
 
     if (s->keys.n == 0 && !http_is_loopback(s->http))
-        log_warn(
-            "listening on %s%s%s:%d without an API key: anyone who can reach this address can use "
-            "the model; set --api-key or --api-key-file",
-            bracket ? "[" : "", s->opt.host, bracket ? "]" : "", http_port(s->http));
+        log_warn("listening on %s%s%s:%d without an API key: anyone who can reach this address can "
+                 "use the model; set --api-key or --api-key-file",
+                 bracket ? "[" : "", s->opt.host, bracket ? "]" : "", http_port(s->http));
 }
 
-/* The engine's thread calls it after a step. */
+/* Called on the engine's thread after a step. */
 static void on_engine_step(void *ctx)
 {
     http_wake(ctx);
@@ -120,7 +119,7 @@ out:
     return st;
 }
 
-/* On a thread of its own. */
+/* Runs on a thread of its own. */
 static void load(void *ctx)
 {
     struct server *s = ctx;
@@ -172,7 +171,9 @@ static enum osp_status set_names(struct server *s)
         size_t n = strcspn(list, ",");
 
         if (s->n_names == SERVER_NAMES_MAX)
-            return fail(OSP_ELIMIT, "--served-model-name: more than %d names", SERVER_NAMES_MAX);
+            return fail(OSP_ELIMIT,
+                        "--served-model-name: at most %d names, separated by commas, can be given",
+                        SERVER_NAMES_MAX);
         if (n > 0)
             s->names[s->n_names++] = mem_strndup(list, n);
         list += n + (list[n] == ',');
@@ -180,7 +181,7 @@ static enum osp_status set_names(struct server *s)
     return OSP_OK;
 }
 
-/* A limit that a single request could not keep would refuse it for ever. */
+/* --max-body-total below --max-body would refuse the largest bodies even on an idle server. */
 static enum osp_status memory_limits(struct serve_options *opt)
 {
     const size_t usual = SERVE_BODIES_LARGEST * opt->body_bytes_max;
@@ -190,9 +191,10 @@ static enum osp_status memory_limits(struct serve_options *opt)
     if (opt->answers_bytes_max == 0)
         opt->answers_bytes_max = SERVE_ANSWERS_BYTES_DEFAULT;
     if (opt->bodies_bytes_max < opt->body_bytes_max)
-        return fail(OSP_EINVAL,
-                    "--max-body-total is %zu bytes: it must be at least --max-body, %zu bytes",
-                    opt->bodies_bytes_max, opt->body_bytes_max);
+        return fail(
+            OSP_EINVAL,
+            "--max-body-total is %zu bytes; it must be at least --max-body, which is %zu bytes",
+            opt->bodies_bytes_max, opt->body_bytes_max);
     return OSP_OK;
 }
 
@@ -251,7 +253,7 @@ static void close_engine(struct server *s)
     s->engine = NULL;
 }
 
-/* The HTTP side goes first: its worker threads may still be submitting. */
+/* The HTTP side closes first: its worker threads may still submit requests to the engine. */
 void serve_close(struct server *s)
 {
     if (!s)

@@ -1,4 +1,5 @@
-/* /health: a truth that a load balancer can act on, and figures that tests can wait for. */
+/* /health: the state of the server for load balancers (200 or 503), with counters that tests can
+ * poll. */
 #include "serve/core/routes.h"
 
 #include <string.h>
@@ -7,8 +8,8 @@
 
 enum { HEALTH_BYTES_MAX = 4096 };
 
-/* A worker's troubles are told also while the server drains: who waits for its end wants to
- * know. */
+/* A failed worker is reported even while the server drains: an operator who waits for the drain
+ * must see that it cannot complete. */
 static const char *state_of(const struct server *s, const struct osp_engine_health *health)
 {
     if (!s->engine)

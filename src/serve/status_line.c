@@ -1,5 +1,5 @@
-/* What the log says of the whole: a line every 10 s while there is work, and the engine's health
- * when it changes. */
+/* The periodic status line of the log, every 10 s while requests are in progress, and a line for
+ * every change of the engine's health. */
 #include "serve/core/server.h"
 
 #include "base/clock.h"

@@ -244,4 +244,4 @@ def test_an_answer_beyond_its_limit(start_server):
 def test_an_intricate_body_is_the_clients_fault(server):
     body = b'{"prompt": "a", "x": [' + b"{}," * 1000000 + b"1]}"
     status, error = post(server, "/tokenize", body)
-    assert status == 400 and "too intricate" in error["message"]
+    assert status == 400 and "too many JSON values" in error["message"]

@@ -192,7 +192,8 @@ static void test_lengths(void **state)
         {"{\"min_tokens\":0}", NULL},
         {"{\"min_tokens\":1}", NULL},
         {"{\"min_tokens\":1,\"ignore_eos\":false}", NULL},
-        {"{\"min_tokens\":10,\"ignore_eos\":true,\"max_tokens\":9}", "min_tokens: 10 is more than"},
+        {"{\"min_tokens\":10,\"ignore_eos\":true,\"max_tokens\":9}",
+         "min_tokens: is 10; must be at most max_tokens"},
         {"{\"min_tokens\":-1}", "min_tokens: must be"},
         {"{\"ignore_eos\":1}", "ignore_eos: must be true or false"},
     };
@@ -312,23 +313,24 @@ static void test_draw_fields_that_are_wrong(void **state)
     static const struct {
         const char *json, *error;
     } cases[] = {
-        {"{\"frequency_penalty\":2.1}", "frequency_penalty: must be a number from -2 to 2"},
-        {"{\"presence_penalty\":\"1\"}", "presence_penalty: must be a number from -2 to 2"},
+        {"{\"frequency_penalty\":2.1}", "frequency_penalty: must be a number from -2 to 2, is 2.1"},
+        {"{\"presence_penalty\":\"1\"}",
+         "presence_penalty: must be a number from -2 to 2, is a string"},
         {"{\"repetition_penalty\":0}", "repetition_penalty: must be a number from 0.01 to 100"},
         {"{\"logit_bias\":{\"7\":101}}", "logit_bias: must be a number from -100 to 100"},
-        {"{\"logit_bias\":{\"7x\":1}}", "logit_bias: \"7x\" is no token's id"},
-        {"{\"logit_bias\":{\"-7\":1}}", "logit_bias: \"-7\" is no token's id"},
-        {"{\"logit_bias\":{\"\":1}}", "logit_bias: \"\" is no token's id"},
-        {"{\"logit_bias\":{\"99999999999\":1}}", "logit_bias: \"99999999999\" is no token's id"},
+        {"{\"logit_bias\":{\"7x\":1}}", "logit_bias: \"7x\" is not a token id"},
+        {"{\"logit_bias\":{\"-7\":1}}", "logit_bias: \"-7\" is not a token id"},
+        {"{\"logit_bias\":{\"\":1}}", "logit_bias: \"\" is not a token id"},
+        {"{\"logit_bias\":{\"99999999999\":1}}", "logit_bias: \"99999999999\" is not a token id"},
         {"{\"logit_bias\":[1]}", "logit_bias: must be an object"},
-        {"{\"allowed_token_ids\":[]}", "allowed_token_ids: must be a list"},
-        {"{\"allowed_token_ids\":[1.5]}", "allowed_token_ids: must be a whole number"},
+        {"{\"allowed_token_ids\":[]}", "allowed_token_ids: must be a non-empty list"},
+        {"{\"allowed_token_ids\":[1.5]}", "allowed_token_ids: must be an integer"},
         {"{\"stop_token_ids\":7}", "stop_token_ids: must be a list of at most 64"},
-        {"{\"stop_token_ids\":[-1]}", "stop_token_ids: must be a whole number from 0"},
-        {"{\"logprobs\":5}", "logprobs: must be true or false"},
+        {"{\"stop_token_ids\":[-1]}", "stop_token_ids: must be an integer from 0"},
+        {"{\"logprobs\":5}", "logprobs: must be true or false, is 5"},
         {"{\"logprobs\":true,\"top_logprobs\":21}",
-         "top_logprobs: must be a whole number from 0 to 20"},
-        {"{\"top_logprobs\":2}", "top_logprobs: needs \"logprobs\": true"},
+         "top_logprobs: must be an integer from 0 to 20"},
+        {"{\"top_logprobs\":2}", "top_logprobs: requires \"logprobs\": true"},
     };
 
     (void)state;

@@ -393,9 +393,9 @@ static void test_heads_are_checked_before_bodies(void **state)
         {"PUT /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n" LARGE,
          "405 Method Not Allowed", "allow: GET, HEAD, OPTIONS\r\n"},
         {"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n" LARGE,
-         "413 Content Too Large", "this request may have, 65536 bytes"},
+         "413 Content Too Large", "larger than 65536 bytes, the limit for this request"},
         {"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n",
-         "413 Content Too Large", "this request may have, 0 bytes"},
+         "413 Content Too Large", "larger than 0 bytes, the limit for this request"},
         {"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
          "Content-Length: 1048577\r\n",
          "413 Content Too Large", "1048576 bytes (--max-body)"},
@@ -562,7 +562,7 @@ static void test_budget_below_one_body(void **state)
     (void)state;
     opt.bodies_bytes_max = opt.body_bytes_max - 1;
     assert_int_equal(serve_open(&s, &opt), OSP_EINVAL);
-    expect_in(osp_error(), "--max-body-total is 1048575 bytes: it must be at least --max-body");
+    expect_in(osp_error(), "--max-body-total is 1048575 bytes; it must be at least --max-body");
 }
 
 UNIT_MAIN(cmocka_unit_test(test_pipelined_requests_wait_for_the_reader),

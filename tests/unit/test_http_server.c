@@ -193,7 +193,7 @@ static void test_intricate_json(void **state)
     for (int i = 0; i < 300000; i++)
         buf_puts(&body, "{},");
     buf_puts(&body, "{}]}");
-    expect(&f, chat_text(buf_text(&body)), "400 Bad Request", "too intricate");
+    expect(&f, chat_text(buf_text(&body)), "400 Bad Request", "too many JSON values");
     buf_release(&body);
     finish(&f);
 }

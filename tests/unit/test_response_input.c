@@ -149,7 +149,7 @@ static void test_errors(void **state)
          "input[0].phase: must be commentary or final_answer"},
         {"[{'role':'assistant','phase':1,'content':'x'}]",
          "input[0].phase: must be commentary or final_answer"},
-        {"[{'role':'tool','content':'x'}]", "input[0].role: must be user, assistant"},
+        {"[{'role':'tool','content':'x'}]", "input[0].role: must be one of user, assistant"},
         {"[{'role':'user','content':'x'},{'role':'user','content':[{'type':'input_image'}]}]",
          "input[1].content[0].type: \"input_image\" is not supported"},
         {"[{'role':'user','content':['x']}]", "input[0].content[0].type: must be a string"},
@@ -164,10 +164,10 @@ static void test_errors(void **state)
         {"[{'type':'function_call_output','call_id':'c'}]",
          "input[0].output: must be a string or a list"},
         {"[{'type':'reasoning','encrypted_content':'gAAAA'}]",
-         "input[0].encrypted_content: is not what this server made"},
+         "input[0].encrypted_content: was not created by this server"},
         {"[{'type':'reasoning','encrypted_content':'osprey1./w=='}]",
-         "input[0].encrypted_content: is not what this server made"},
-        {"[{'type':'item_reference','id':'msg_9'}]", "input[0].id: there is no item 'msg_9' here"},
+         "input[0].encrypted_content: was not created by this server"},
+        {"[{'type':'item_reference','id':'msg_9'}]", "input[0].id: item 'msg_9' not found"},
     };
 
     (void)state;
@@ -303,7 +303,8 @@ static void test_limit_of_references(void **state)
                      OSP_OK);
     assert_int_equal(add(&r, "[{'type':'item_reference','id':'msg_1'}]"), OSP_EINVAL);
     assert_string_equal(fail_message(),
-                        "input[0]: what is kept of the conversation has more than 16 MiB");
+                        "input[0]: the stored items of the conversation have more than 16 MiB, the "
+                        "limit; start a new conversation");
     free(text);
     end(&r);
 }

@@ -1,11 +1,12 @@
-/* Saying no early: whether one more request may come in, and when it is worth asking again. */
+/* Admission control: whether a generation request may enter the queue, and after how many
+ * seconds a refused client should retry. */
 #include "serve/core/server.h"
 
 #include <math.h>
 
 enum { RETRY_AFTER_S_MAX = 600 };
 
-/* Until what waits now is done, at the speed of late; a second while nothing has been measured. */
+/* The time for the queued work at the recent token rate; 1 s until a rate has been measured. */
 static int retry_after_s(const struct server *s)
 {
     struct osp_engine_metrics metrics;
@@ -30,7 +31,8 @@ void admission_count(struct server *s, int key_index, int n)
         s->n_unanswered[key_index] += n;
 }
 
-/* Of the queue, with those that can run at once; *n_waiting: that wait, or are still being read. */
+/* Free slots: of the queue, and of the running batch. *n_waiting: requests that wait or are
+ * still being read. */
 static int queue_slots_left(const struct server *s, int *n_waiting)
 {
     struct osp_engine_stats stats;
@@ -51,21 +53,23 @@ static bool is_over_share(const struct server *s, int key_index, int n_unanswere
 
 static void set_share_error(const struct server *s, int n_unanswered, struct api_error *out)
 {
-    api_error_set(out, 429, "rate_limit_exceeded",
-                  "%d requests of this API key are waiting, and its share of the %d places "
-                  "(--max-queue) is used up; the others are for other keys",
-                  n_unanswered, s->opt.queue_requests_max);
+    api_error_set(
+        out, 429, "rate_limit_exceeded",
+        "%d requests of this API key are waiting, which is its share of the %d queue slots "
+        "(--max-queue); the other slots are reserved for other keys; try again later",
+        n_unanswered, s->opt.queue_requests_max);
 }
 
 bool admission_refuses(struct server *s, int key_index, struct api_error *out)
 {
     int n_left, n_waiting;
 
-    if (s->opt.queue_requests_max == 0) /* the engine's own limit */
+    if (s->opt.queue_requests_max == 0) /* the engine applies its default limit */
         return false;
     n_left = queue_slots_left(s, &n_waiting);
     if (n_left <= 0)
-        api_error_set(out, 429, "rate_limit_exceeded", "%d requests are waiting, limit is %d",
+        api_error_set(out, 429, "rate_limit_exceeded",
+                      "%d requests are waiting, the limit is %d (--max-queue); try again later",
                       n_waiting, s->opt.queue_requests_max);
     else if (key_index >= 0 && is_over_share(s, key_index, s->n_unanswered[key_index], n_left))
         set_share_error(s, s->n_unanswered[key_index], out);
@@ -75,7 +79,7 @@ bool admission_refuses(struct server *s, int key_index, struct api_error *out)
     return true;
 }
 
-/* As if the last of them were the one that asks. */
+/* The last of the n requests is treated as the one that asks for admission. */
 bool admission_exceeded(const struct server *s, int key_index, int n, struct api_error *out)
 {
     int n_left, n_waiting, n_before;

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 
 static_assert(KEY_SALT_BYTES - 1 + OSP_CLIENT_BYTES_MAX <= OSP_SALT_BYTES_MAX,
-              "a key's salt and a request's own fit into one");
+              "the salt of a key and of a request fit together");
 static_assert(sizeof "address " + HTTP_ADDRESS_BYTES <= CALLER_BYTES, "an address fits");
 
 void caller_init(struct caller *c, const struct http_exchange *x)
@@ -23,8 +23,8 @@ void caller_init(struct caller *c, const struct http_exchange *x)
     snprintf(c->client, sizeof c->client, "address %s", address);
 }
 
-/* A key's salt is random, secret and always as long: two salts of two keys are never the same
- * text, and nobody can make one that has the same hash as another key's. */
+/* The salt of a key is random, secret and of fixed length. So salts of two keys are never equal
+ * texts, and a client cannot construct a salt with the hash of another key's salt. */
 static void salt_by_key(const struct caller *c, const struct keys *keys,
                         struct request_params *params)
 {

@@ -1,8 +1,8 @@
-/* Who a request that generates is from, in the engine's terms: whose share of the engine it
- * takes, and whose prefix cache it sees. The share belongs to the API key; without keys to the
- * client's address, since connections, and names in the field `user`, cost nothing. What the
- * request says itself, `user`, `priority` and `cache_salt`, counts within that share and that
- * cache only. */
+/* The caller of a generation request in the engine's terms: which client's share of the engine
+ * the request uses, and which prefix cache it sees. The client is the API key; without keys it
+ * is the network address, because a client can open any number of connections and choose any
+ * `user`. The fields `user`, `priority` and `cache_salt` only act within the client's share and
+ * cache. */
 #ifndef SERVE_CORE_CALLER_H
 #define SERVE_CORE_CALLER_H
 
@@ -13,14 +13,14 @@
 enum { CALLER_BYTES = 64 };
 
 struct caller {
-    int key_index; /* -1: there are no keys */
+    int key_index; /* -1: the server has no keys */
     char client[CALLER_BYTES];
 };
 
-/* On the loop: of the exchange's key and address. */
+/* On the loop. Reads the key and the address of the exchange. */
 void caller_init(struct caller *c, const struct http_exchange *x);
-/* Sets the client and the cache's salt in params->options, whose text params and `c` own. `keys`
- * has salts if the prefix cache is not shared. */
+/* Sets `client` and `cache_salt` of params->options; params and `c` own their text. keys->salts
+ * is not NULL if each key has its own prefix cache. */
 void caller_apply(const struct caller *c, const struct keys *keys, struct request_params *params);
 
 #endif

@@ -1,28 +1,28 @@
-/* The list of what is answered, written once: routing, 405's Allow, the index page, --help and
- * /openapi.json come from it. */
+/* The list of all routes, written once. Routing, the Allow field of status 405, the index page,
+ * --help and /openapi.json are made from it. */
 #ifndef SERVE_CORE_ROUTE_LIST_H
 #define SERVE_CORE_ROUTE_LIST_H
 
-/* X(method, path, handler, what it gives); * in a path takes a name there, at its end with slashes. Of two that fit the
- * first is meant. */
+/* X(method, path, handler, description). A * in a path stands for a name; at the end of the path
+ * the name may contain slashes. Of two routes that match, the first one is used. */
 #define ROUTE_LIST(X)                                                                              \
-    X("GET", "/", route_index, "this list; for browsers, a chat")                                  \
-    X("GET", "/health", route_health, "200 while requests are answered, else 503 and why")         \
-    X("GET", "/metrics", route_metrics, "figures in Prometheus' text format")                      \
-    X("GET", "/v1/models", route_models, "the model")                                              \
-    X("GET", "/v1/models/*", route_model, "the model by its name")                                 \
-    X("GET", "/openapi.json", route_openapi, "what is served, as an OpenAPI document")             \
+    X("GET", "/", route_index, "this list; a chat page for browsers")                              \
+    X("GET", "/health", route_health, "200 while requests are accepted, else 503 with the reason") \
+    X("GET", "/metrics", route_metrics, "metrics in Prometheus text format")                       \
+    X("GET", "/v1/models", route_models, "the model under each of its names")                      \
+    X("GET", "/v1/models/*", route_model, "one model by name")                                     \
+    X("GET", "/openapi.json", route_openapi, "the OpenAPI document of this server")                \
     X("GET", "/version", route_version, "the version of osprey")                                   \
-    X("POST", "/tokenize", route_tokenize, "text or a conversation as token ids")                  \
-    X("POST", "/detokenize", route_detokenize, "token ids as text")                                \
-    X("POST", "/v1/chat/completions", route_chat, "a conversation's next message")                 \
-    X("POST", "/v1/completions", route_completions, "a prompt's continuation")                     \
-    X("POST", "/v1/responses", route_responses, "the same as a response of items")                 \
+    X("POST", "/tokenize", route_tokenize, "text or a conversation to token ids")                  \
+    X("POST", "/detokenize", route_detokenize, "token ids to text")                                \
+    X("POST", "/v1/chat/completions", route_chat, "the next message of a conversation")            \
+    X("POST", "/v1/completions", route_completions, "the continuation of a prompt")                \
+    X("POST", "/v1/responses", route_responses, "the next items of a conversation")                \
     X("POST", "/v1/responses/*/cancel", route_response_cancel,                                     \
-      "400: background responses are not supported")                                               \
+      "always 400: background responses are not supported")                                        \
     X("GET", "/v1/responses/*/input_items", route_response_items,                                  \
-      "what a kept response was given")                                                            \
-    X("GET", "/v1/responses/*", route_response, "a response that is kept")                         \
-    X("DELETE", "/v1/responses/*", route_response_delete, "forgets it")
+      "the input items of a stored response")                                                      \
+    X("GET", "/v1/responses/*", route_response, "a stored response")                               \
+    X("DELETE", "/v1/responses/*", route_response_delete, "deletes a stored response")
 
 #endif

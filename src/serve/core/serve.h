@@ -1,4 +1,4 @@
-/* `osprey serve`: the OpenAI API over HTTP. What the command line sees of it. */
+/* `osprey serve`: the OpenAI API over HTTP. The interface for the command line. */
 #ifndef SERVE_CORE_SERVE_H
 #define SERVE_CORE_SERVE_H
 
@@ -12,10 +12,10 @@
 enum {
     SERVE_PORT_DEFAULT = 8000,
     SERVE_BODY_BYTES_DEFAULT = 4 << 20,
-    SERVE_BODIES_LARGEST =
-        64, /* largest bodies that may be there at a time, by default, and at least */
+    /* The default of --max-body-total: so many bodies of the largest size, at least ..._MIN. */
+    SERVE_BODIES_LARGEST = 64,
     SERVE_BODIES_BYTES_MIN = 256 << 20,
-    SERVE_ANSWERS_BYTES_MIN = 64 << 20, /* the largest answer */
+    SERVE_ANSWERS_BYTES_MIN = 64 << 20, /* the size of the largest answer */
     SERVE_ANSWERS_BYTES_DEFAULT = 512 << 20,
     SERVE_REQUEST_MS_DEFAULT = 10000,
     SERVE_IDLE_MS_DEFAULT = 30000,
@@ -27,40 +27,47 @@ enum {
     SERVE_STORED_AGE_S_DEFAULT = 24 * 60 * 60
 };
 
-/* What load() gives. */
+/* The result of load(). */
 struct serve_model {
     struct osp_model *model;
-    bool is_greedy; /* requests are answered greedily unless they or the defaults say otherwise */
+    bool is_greedy; /* default temperature 0, unless the request or the server's options set one */
 };
 
 struct serve_options {
-    const char *host;            /* NULL: 127.0.0.1 */
-    int port;                    /* 0: one that is free */
-    const char *names;           /* of the model, separated by commas; NULL: the model's own */
-    const char *api_key;         /* one or several with commas; NULL: none */
-    const char *api_key_file;    /* one a line; NULL: none. Without any key nobody needs one */
-    bool share_prefix_cache;     /* between keys; else each sees what its own requests left there */
-    const char *allowed_origins; /* web pages that may call, separated by commas; "*" = all */
+    const char *host;    /* NULL: 127.0.0.1 */
+    int port;            /* 0: any free port */
+    const char *names;   /* names of the model, separated by commas; NULL: the model's own name */
+    const char *api_key; /* one key, or several separated by commas; NULL: no key */
+    /* path of a file with one key per line; NULL: no file. Without any key, clients need no key. */
+    const char *api_key_file;
+    /* the API keys share one prefix cache; false: each key finds only prefixes of its own
+     * requests */
+    bool share_prefix_cache;
+    /* origins of web pages that may call, separated by commas; "*": all */
+    const char *allowed_origins;
     size_t body_bytes_max;
-    size_t bodies_bytes_max;  /* of all requests, beyond 64 KiB each; 0: SERVE_BODIES_... */
-    size_t answers_bytes_max; /* of all answers that clients have not read yet; 0: the default */
+    /* of all requests in progress, beyond 64 KiB each; 0: SERVE_BODIES_LARGEST bodies */
+    size_t bodies_bytes_max;
+    /* of all answers that clients have not read yet; 0: SERVE_ANSWERS_BYTES_DEFAULT */
+    size_t answers_bytes_max;
     int request_timeout_ms, idle_timeout_ms, stall_timeout_ms, shutdown_timeout_ms;
-    int request_limit_ms;     /* from a request's arrival to its answer's end; 0: none */
-    bool no_async_scheduling; /* as osp_engine_options has it */
+    int request_limit_ms; /* from the arrival of a request to the end of its answer; 0: no limit */
+    bool no_async_scheduling; /* see osp_engine_options */
     int queue_requests_max;
-    int stored_responses_max;                    /* of /v1/responses; 0: none are kept */
-    size_t stored_bytes_max;                     /* of all of them */
-    int stored_age_s_max;                        /* since one was used last */
-    const char *effort, *date, *template_kwargs; /* --reasoning-effort, ...; NULL: medium, today */
-    struct osp_request_options defaults;         /* what a request that does not say gets */
-    /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Meanwhile
-     * /health says "loading", and all else is refused with 503. */
+    int stored_responses_max; /* of /v1/responses; 0: responses are not stored */
+    size_t stored_bytes_max;  /* of all stored responses */
+    int stored_age_s_max;     /* since the last use of a response */
+    /* --reasoning-effort (NULL: medium), --current-date (NULL: today) and --chat-template-kwargs */
+    const char *effort, *date, *template_kwargs;
+    struct osp_request_options defaults; /* defaults of the fields that a request does not set */
+    /* Opens the model, on a thread of its own; *out is borrowed until serve_close(). Until it
+     * returns, /health reports "loading" and all other requests get status 503. */
     enum osp_status (*load)(void *ctx, struct serve_model *out);
-    /* Clients can connect (may be NULL); then: requests are answered. On the thread of
-     * serve_run(). */
+    /* on_listening: clients can connect; may be NULL. on_ready: the model is loaded. Both run on
+     * the thread of serve_run(). */
     void (*on_listening)(void *ctx, const char *url);
     void (*on_ready)(void *ctx, const char *url);
-    void *ctx; /* of the three */
+    void *ctx; /* passed to load, on_listening and on_ready */
 };
 
 struct server;
@@ -69,10 +76,11 @@ struct server;
 CHECKED enum osp_status serve_open(struct server **out, const struct serve_options *opt);
 void serve_close(struct server *s); /* accepts NULL */
 
-/* Loads, then answers until SIGINT or SIGTERM has been obeyed; fails as load() does.
- * *forced_out: a second signal cut the clients off while the engine may still be in a step, or
- * one came while load() was under way, or work had not ended a second after shutdown_timeout_ms:
- * the process can exit without serve_close(), which would wait for that work. */
+/* Loads the model, then serves until SIGINT or SIGTERM has ended it. Fails as load() does.
+ * *forced_out is set if work was left behind: a second signal disconnected the clients while the
+ * engine may still run a step, or a signal came during load(), or work had not ended one second
+ * after shutdown_timeout_ms. The process can then exit without serve_close(), which would wait
+ * for that work. */
 CHECKED enum osp_status serve_run(struct server *s, bool *forced_out);
 
 #endif

@@ -1,5 +1,5 @@
-/* The server's own noun: the model it answers with, its engine, its HTTP side, its running jobs.
- * One thread, the HTTP loop's, owns all of it. */
+/* The server: the model, its engine, its HTTP side and its jobs. The thread of the HTTP loop
+ * owns all of it. */
 #ifndef SERVE_CORE_SERVER_H
 #define SERVE_CORE_SERVER_H
 
@@ -13,16 +13,16 @@
 
 enum {
     SERVER_NAMES_MAX = 8,
-    /* Of several keys one may hold so many times as many places of the queue, and slots for running
-     * sequences, as are free: alone four fifths, and however many do so, a key that has none yet
-     * finds one. */
+    /* With several keys: one key may use CLIENT_SHARE times as many queue slots, and slots for
+     * running sequences, as are free. A single busy key thus gets at most four fifths of them,
+     * and a key without requests always finds a slot. */
     CLIENT_SHARE = 4
 };
 
 struct job;
 struct response_store;
 
-/* What the loading thread makes, and the loop takes over when it is done. */
+/* The result of the loading thread; the loop takes it over when is_loading ends. */
 struct loading {
     struct serve_model result;
     struct osp_engine *engine;
@@ -30,14 +30,14 @@ struct loading {
     char message[FAIL_MESSAGE_BYTES_MAX];
 };
 
-/* The figures of the last status line, and what was last said about the engine's health. */
+/* The statistics of the last status line and the last logged state of the engine. */
 struct status_line {
     uint64_t logged_ns;
     struct osp_engine_stats stats;
     enum osp_engine_state state;
 };
 
-/* Of conversations whose request does not say. */
+/* Defaults of conversations whose request sets no effort or date. */
 struct chat_defaults {
     const char *effort;
     char date[16]; /* "2026-01-31", "today" or "none" */
@@ -46,47 +46,48 @@ struct chat_defaults {
 struct server {
     struct serve_options opt;
     struct http_server *http;
-    struct loading loading; /* the loading thread's while is_loading */
+    struct loading loading; /* owned by the loading thread while is_loading */
     bool is_loading;
     struct keys keys;
     struct osp_engine *engine;     /* owned; NULL while the model is being loaded */
-    struct osp_model_info info;    /* likewise */
-    char *names[SERVER_NAMES_MAX]; /* of the model; the first is told */
+    struct osp_model_info info;    /* valid once the engine is there */
+    char *names[SERVER_NAMES_MAX]; /* of the model; the first one is reported in answers */
     int n_names;
     struct chat_defaults chat_defaults;
     int64_t start_unix_s;
-    struct job *jobs;                 /* those that are heard through events */
-    struct job *poll_next;            /* where hearing goes on; NULL: at the first */
-    struct response_store *responses; /* those that are kept; owned */
-    int n_submitting;                 /* jobs that worker threads read */
-    int *n_unanswered;              /* (keys.n) requests of each key without an event yet; owned */
-    size_t n_buffered_bytes;        /* of answers that are sent whole, of all jobs */
-    struct token_queue tokens;      /* requests that only convert tokens */
-    bool is_aborted;                /* the shutdown's time is up: nothing more is begun */
-    int64_t n_refused, n_timed_out; /* requests: with 429, by their time limit */
+    struct job *jobs;                 /* jobs submitted to the engine, polled for events */
+    struct job *poll_next;            /* the next job to poll; NULL: the first one */
+    struct response_store *responses; /* the stored responses; owned */
+    int n_submitting;                 /* jobs that worker threads read and submit */
+    int *n_unanswered;         /* (keys.n + 1) requests of each key that have no event yet; owned */
+    size_t n_buffered_bytes;   /* of all answers that are sent as one body, summed over the jobs */
+    struct token_queue tokens; /* requests of /tokenize and /detokenize */
+    bool is_aborted;           /* --shutdown-timeout has passed: no work is started any more */
+    /* requests refused with 429; requests aborted by --request-time-limit */
+    int64_t n_refused, n_timed_out;
     struct status_line status_line;
 };
 
 bool server_has_model(const struct server *s, const char *name);
 
-/* admission.c: true when the queue is full, counting those that are still being read, or when
- * the key has its share of it: *out then is the 429, before a worker thread has spent time on
- * the request. */
+/* admission.c: whether to refuse a request before a worker thread spends time on it: the queue
+ * is full, requests that are still being read included, or the key has used its share of it.
+ * *out: the error, status 429. */
 bool admission_refuses(struct server *s, int key_index, struct api_error *out);
-/* The same of a body that was n requests, which are submitted and counted by now. */
+/* The same check for a body that became n requests, which are submitted and counted already. */
 bool admission_exceeded(const struct server *s, int key_index, int n, struct api_error *out);
-/* So many more, or fewer, requests of the key of which nothing was answered yet; -1: there are
- * no keys. */
+/* Adds n (which may be negative) to the number of the key's requests without an event. key_index
+ * -1: there are no keys, and nothing is counted. */
 void admission_count(struct server *s, int key_index, int n);
-/* Completes a 429 of the engine's own, and counts it. */
+/* Sets retry_after_s of an error with status 429 and counts the refusal. */
 void admission_refused(struct server *s, struct api_error *e);
 
-/* unavailable.c: true when nothing can be generated now: *out is the 503, and when it is worth
- * asking again. */
+/* unavailable.c: whether the server cannot generate now. *out: the error, status 503, with the
+ * time after which a client should retry. */
 bool is_unavailable(const struct server *s, struct api_error *out);
 void unavailable_closing(const struct server *s, struct api_error *out);
 
-/* status_line.c: every tick. */
+/* status_line.c: called at every tick. */
 void status_line_tick(struct server *s);
 
 #endif

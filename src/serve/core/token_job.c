@@ -13,9 +13,9 @@
 #include "serve/core/server.h"
 
 enum {
-    JOB_BYTES = 4096,                 /* what a job costs besides its body, in bytes of bodies */
-    RETRY_AFTER_S_MAX = 60,           /* far above TOKEN_BODIES_BYTES_MAX at any speed */
-    DEFAULT_BYTES_PER_S = 8 * 1000000 /* while nothing has been measured */
+    JOB_BYTES = 4096,       /* fixed cost of a job, expressed in bytes of a body */
+    RETRY_AFTER_S_MAX = 60, /* far above the time for TOKEN_BODIES_BYTES_MAX at any speed */
+    DEFAULT_BYTES_PER_S = 8 * 1000000 /* until a speed has been measured */
 };
 
 /* ---- on the thread ---- */
@@ -29,7 +29,7 @@ static enum osp_status check_model(const struct token_job *job, const json_t *bo
     if (!json_is_string(model))
         return fail(OSP_EINVAL, "model: must be a string");
     if (!server_has_model(job->server, json_string_value(model)))
-        return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
+        return fail(OSP_ENOTFOUND, "model: '%.200s' does not exist; this server serves '%s'",
                     json_string_value(model), job->server->names[0]);
     return OSP_OK;
 }
@@ -47,14 +47,15 @@ static enum osp_status read_and_answer(struct token_job *job)
     TRY(kind->answer(job, body, &job->out));
     if (job->out.overflow)
         st = fail(job->out.no_memory ? OSP_ENOMEM : OSP_ELIMIT,
-                  "body: the answer is larger than %d MiB; send the text in parts",
+                  "body: the answer is larger than %d MiB, the limit; split the text over several "
+                  "requests",
                   TOKEN_ANSWER_BYTES_MAX >> 20);
 out:
     json_decref(body);
     return st;
 }
 
-/* Sets status and error. */
+/* Sets job->status and job->error. */
 static void work(struct token_job *job)
 {
     enum osp_status memory;
@@ -96,7 +97,7 @@ static void job_free(struct token_job *job)
     free(job);
 }
 
-/* Behind those that are due at the same time. */
+/* A job is placed after all jobs with the same vtime. */
 static void enqueue(struct token_queue *q, struct token_job *job)
 {
     struct token_job **at = &q->waiting;
@@ -118,7 +119,8 @@ static void dequeue(struct token_queue *q, struct token_job *job)
     job->is_waiting = false;
 }
 
-/* Fair queueing: a key's jobs are due one after the other, by their sizes, from now on. */
+/* Fair queueing: the jobs of one key get increasing virtual times, by their sizes, starting from
+ * now. A key with many jobs thus does not delay the jobs of other keys. */
 static uint64_t vtime_of(const struct token_queue *q, const struct token_job *job)
 {
     uint64_t start = q->vtime_now;
@@ -140,8 +142,8 @@ static void respond_unavailable(struct token_job *job)
     api_error_respond(x, &job->error);
 }
 
-/* One job at a time: the thread's own queue has room for it. While there is one, the loop does not
- * end. */
+/* One job runs at a time, so the thread's queue of one entry is never full. The reference keeps
+ * the loop running until the job has ended. */
 static void start_next(struct server *s)
 {
     struct token_queue *q = &s->tokens;
@@ -156,7 +158,7 @@ static void start_next(struct server *s)
     atomic_store(&q->is_done, false);
     http_ref(s->http);
     if (task_queue_push(q->thread, run, job) != OSP_OK)
-        abort(); /* a bug: it has run the one before */
+        abort(); /* impossible: the previous job has left the queue */
 }
 
 static void job_on_close(void *ctx)
@@ -222,7 +224,7 @@ void token_jobs_cancel(struct server *s)
     respond_unavailable(q->running);
 }
 
-/* The connections are closed: nothing waits, and what runs has been canceled. */
+/* All connections are closed: no job waits, and the running job has been canceled. */
 void token_jobs_close(struct server *s)
 {
     struct token_queue *q = &s->tokens;
@@ -256,22 +258,24 @@ static int jobs_of(const struct token_queue *q, int key)
     return n;
 }
 
-/* *out: the 429. */
+/* out: the error, status 429. */
 static bool is_full(struct server *s, int key, size_t n_bytes, struct api_error *out)
 {
     const struct token_queue *q = &s->tokens;
 
     if (q->n >= TOKEN_JOBS_MAX)
         api_error_set(out, 429, "rate_limit_exceeded",
-                      "%d tokenization requests are waiting, limit is %d", q->n, TOKEN_JOBS_MAX);
+                      "%d tokenization requests are waiting, the limit is %d; try again later",
+                      q->n, TOKEN_JOBS_MAX);
     else if (s->keys.n > 1 && jobs_of(q, key) >= TOKEN_JOBS_PER_KEY_MAX)
         api_error_set(out, 429, "rate_limit_exceeded",
-                      "%d tokenization requests of this API key are waiting, limit is %d",
+                      "%d tokenization requests of this API key are waiting, the limit is %d; try "
+                      "again later",
                       jobs_of(q, key), TOKEN_JOBS_PER_KEY_MAX);
     else if (q->n > 0 && q->n_body_bytes + n_bytes > TOKEN_BODIES_BYTES_MAX)
         api_error_set(out, 429, "rate_limit_exceeded",
-                      "tokenization requests of %zu bytes are waiting, and this one has %zu; limit "
-                      "is %d",
+                      "the waiting tokenization requests have %zu bytes and this one has %zu, the "
+                      "limit is %d; try again later",
                       q->n_body_bytes, n_bytes, TOKEN_BODIES_BYTES_MAX);
     else
         return false;
@@ -280,7 +284,7 @@ static bool is_full(struct server *s, int key, size_t n_bytes, struct api_error 
     return true;
 }
 
-/* *out: why this request is not answered now. */
+/* out: the error with which the request is refused. */
 static bool is_refused(struct server *s, const struct http_exchange *x, struct api_error *out)
 {
     const struct http_request *r = http_exchange_request(x);
@@ -288,7 +292,7 @@ static bool is_refused(struct server *s, const struct http_exchange *x, struct a
 
     if (!http_request_is_json(r))
         api_error_set(out, 415, "unsupported_media_type",
-                      "the body must come with Content-Type: application/json");
+                      "the request must have the header Content-Type: application/json");
     else if (http_draining(s->http))
         unavailable_closing(s, out);
     else if (is_full(s, r->key_index, r->body.size_bytes, out))

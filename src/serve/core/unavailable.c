@@ -1,31 +1,32 @@
-/* The 503 of a server that ends, or whose engine has failed, and how long a client should wait:
- * as long as is known. */
+/* The error with status 503 of a server that shuts down or whose engine has failed, with the
+ * time after which a client should retry. */
 #include <math.h>
 
 #include "serve/core/server.h"
 
-/* Whole seconds, a second at least. */
+/* Rounded up to whole seconds, at least 1. */
 static int seconds_up(double seconds)
 {
     return seconds > 1 ? (int)ceil(seconds) : 1;
 }
 
-/* Who asks again is answered by the next server, which begins when this one has ended: after its
- * limit at the latest. */
+/* A retry is answered by the next server process, which starts when this one has ended: at the
+ * latest when --shutdown-timeout has passed. */
 void unavailable_closing(const struct server *s, struct api_error *out)
 {
     api_error_set(out, 503, "shutting_down", "the server is shutting down");
     out->retry_after_s = seconds_up((double)http_drain_left_ms(s->http) * 1e-3);
 }
 
-/* Comes back by itself when it restarts, as fast as it came the first time; a dead one is for
- * whoever runs the server. */
+/* A restarting engine is expected to take as long as the first load. A dead engine needs the
+ * operator, so clients get no Retry-After. */
 static void engine_failed(const struct server *s, const struct osp_engine_health *health,
                           struct api_error *out)
 {
     if (health->state == OSP_ENGINE_DEAD) {
         api_error_set(out, 503, "engine_dead",
-                      "the engine has failed (%s); the server must be restarted", health->reason);
+                      "the engine has failed (%s); the server must be restarted by its operator",
+                      health->reason);
         out->retry_after_s = -1;
         return;
     }

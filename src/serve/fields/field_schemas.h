@@ -1,16 +1,16 @@
-/* What the larger fields of a request look like, for the table of json_fields.c: JSON schemas
- * with ' for ", as struct field has them. */
+/* JSON schemas of the larger request fields, for the table of json_fields.c. They are written
+ * with ' for ", as in struct field. */
 #ifndef SERVE_FIELDS_FIELD_SCHEMAS_H
 #define SERVE_FIELDS_FIELD_SCHEMAS_H
 
-/* An id of the vocabulary, whose last is % . */
+/* A token id; % stands for the last id of the vocabulary. */
 #define FIELD_SCHEMA_TOKEN "{'type':'integer','minimum':0,'maximum':%}"
-/* A text, or a list of parts. */
+/* A string, or a list of content parts. */
 #define FIELD_SCHEMA_CONTENT                                                                       \
     "{'anyOf':[{'type':'string'},{'type':'array','minItems':1,'items':{'type':'object',"           \
     "'properties':{'type':{'const':'text'},'text':{'type':'string'}},"                             \
     "'required':['type','text']}}]}"
-/* What functions may be called. */
+/* A function name as the engine accepts it. */
 #define FIELD_SCHEMA_NAME "{'type':'string','pattern':'^[a-zA-Z0-9_.-]{1,64}$'}"
 
 #define FIELD_SCHEMA_CALLS                                                                         \

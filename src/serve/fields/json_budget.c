@@ -11,8 +11,8 @@ static _Thread_local struct {
     size_t used_bytes, limit_bytes;
 } budget;
 
-/* After one failure all fail, until the budget ends: jansson leaves out what it has no room for,
- * goes on, and aborts when it finds that out by itself. */
+/* After one failed allocation all others fail, until the budget ends: jansson drops a value that
+ * it cannot allocate and continues, and it aborts if a later allocation then succeeds. */
 static void *budget_malloc(size_t n_bytes)
 {
     void *memory;
@@ -77,12 +77,13 @@ enum osp_status json_budget_failure(enum osp_status st, enum osp_status memory, 
                                     struct api_error *out)
 {
     if (memory == OSP_ENOMEM) { /* what was read, and perhaps submitted, may lack something */
-        api_error_set(out, 503, NULL, "no memory for the JSON of a request");
+        api_error_set(out, 503, NULL, "out of memory for the JSON of the request; try again");
         return OSP_ENOMEM;
     }
     if (st != OSP_OK)
         api_error_set(out, 400, "invalid_value",
-                      "the body is too intricate: its JSON needs more than %zu MiB of memory",
+                      "the body has too many JSON values: they need more than %zu MiB of memory, "
+                      "the limit for a body of this size; send fewer or larger values",
                       json_budget_for(body_bytes) >> 20);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Reads a body by the table of its fields. */
+/* Reads a request body with the table of its fields. */
 #include <string.h>
 
 #include "serve/fields/json_fields.h"
@@ -32,7 +32,7 @@ static enum osp_status read_float(float *out, const struct field *f, const json_
     return st;
 }
 
-/* A value that its reader keeps is checked all the same, and goes nowhere here. */
+/* Checks the value, and stores it unless the field has a reader. */
 static enum osp_status check_and_store(struct request_params *p, const struct field *f,
                                        const json_t *v)
 {
@@ -54,7 +54,7 @@ static enum osp_status check_and_store(struct request_params *p, const struct fi
     return OSP_OK;
 }
 
-/* The name becomes part of a header of the response: nothing but harmless characters. */
+/* The name is sent in a response header, so every other character is replaced by '?'. */
 static void put_safe_name(struct buf *out, const char *name)
 {
     static const char safe_name[] =
@@ -64,7 +64,7 @@ static void put_safe_name(struct buf *out, const char *name)
         buf_putc(out, strchr(safe_name, *name) ? *name : '?');
 }
 
-/* Whether it is one of a list with ", ". */
+/* Whether the name is in the list, whose separator is ", ". */
 static bool is_named(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -121,18 +121,18 @@ out:
     return st;
 }
 
-/* Whether what the fields say together can be done. */
+/* Checks fields that depend on each other. */
 static enum osp_status check_combination(const struct request_params *p)
 {
     const struct osp_request_options *o = &p->options;
 
     if (o->tokens_max > 0 && o->tokens_min > o->tokens_max)
-        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, %d", o->tokens_min,
-                    o->tokens_max);
+        return fail(OSP_EINVAL, "min_tokens: is %d; must be at most max_tokens, which is %d",
+                    o->tokens_min, o->tokens_max);
     if (o->top_logprobs > 0 && !o->logprobs)
-        return fail(OSP_EINVAL, "top_logprobs: needs \"logprobs\": true beside it");
+        return fail(OSP_EINVAL, "top_logprobs: requires \"logprobs\": true");
     if (p->wants_prompt_logprobs && p->stream)
-        return fail(OSP_EUNSUPPORTED, "prompt_logprobs: not together with stream");
+        return fail(OSP_EUNSUPPORTED, "prompt_logprobs: cannot be combined with \"stream\": true");
     return OSP_OK;
 }
 

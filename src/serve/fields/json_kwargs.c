@@ -13,7 +13,7 @@ bool template_kwarg_is_known(const char *name)
     return false;
 }
 
-/* The conversation's reader takes what it knows. */
+/* chat_read_document() reads the values of the known keys. */
 enum osp_status json_read_template_kwargs(struct request_params *p, const char *field,
                                           const json_t *v)
 {

@@ -1,4 +1,4 @@
-/* Readers of the fields that hold an answer to a form; for the table of json_fields.c. */
+/* Readers of the fields for constrained decoding, for the table of json_fields.c. */
 #ifndef SERVE_FIELDS_JSON_RESPONSE_FORMAT_H
 #define SERVE_FIELDS_JSON_RESPONSE_FORMAT_H
 

@@ -14,16 +14,17 @@ static enum osp_status read_float(float *out, const char *field, const json_t *v
     return st;
 }
 
-/* ---- lists of tokens; the vocabulary is checked by the engine ---- */
+/* ---- lists of token ids; the engine checks them against the vocabulary ---- */
 
-/* The name of a member is a token's id: digits alone. */
+/* The name of a member is a token id in decimal digits. */
 static enum osp_status read_token_name(int32_t *out, const char *field, const char *name)
 {
     char *end = NULL;
     long id = name[0] >= '0' && name[0] <= '9' ? strtol(name, &end, 10) : -1;
 
     if (id < 0 || id > INT32_MAX || *end != '\0')
-        return fail(OSP_EINVAL, "%s: \"%.40s\" is no token's id", field, name);
+        return fail(OSP_EINVAL, "%s: \"%.40s\" is not a token id; names must be decimal numbers",
+                    field, name);
     *out = (int32_t)id;
     return OSP_OK;
 }
@@ -36,9 +37,12 @@ enum osp_status json_read_biases(struct request_params *p, const char *field, co
     enum osp_status st = OSP_OK;
 
     if (!json_is_object(v))
-        return fail(OSP_EINVAL, "%s: must be an object of token ids and numbers", field);
+        return fail(OSP_EINVAL,
+                    "%s: must be an object whose names are token ids and whose values are numbers",
+                    field);
     if (n > OSP_LOGIT_BIASES_MAX)
-        return fail(OSP_EINVAL, "%s: %zu tokens, the limit is %d", field, n, OSP_LOGIT_BIASES_MAX);
+        return fail(OSP_EINVAL, "%s: has %zu tokens, at most %d are allowed", field, n,
+                    OSP_LOGIT_BIASES_MAX);
     p->biases = mem_new((n + 1) * sizeof *p->biases);
     p->options.biases = p->biases;
     json_object_foreach((json_t *)v, name, entry)
@@ -73,7 +77,7 @@ enum osp_status json_read_allowed(struct request_params *p, const char *field, c
     enum osp_status st;
 
     if (!json_is_array(v) || n == 0)
-        return fail(OSP_EINVAL, "%s: must be a list of token ids that is not empty", field);
+        return fail(OSP_EINVAL, "%s: must be a non-empty list of token ids", field);
     TRY(mem_try_array(&p->allowed, n, sizeof *p->allowed, "allowed tokens"));
     TRY(read_ids(p->allowed, field, v));
     p->options.allowed_tokens = p->allowed;

@@ -1,4 +1,4 @@
-/* Readers of the fields that list tokens, for the table of json_fields.c. */
+/* Readers of the fields that list token ids, for the table of json_fields.c. */
 #ifndef SERVE_FIELDS_JSON_SAMPLING_H
 #define SERVE_FIELDS_JSON_SAMPLING_H
 

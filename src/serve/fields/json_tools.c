@@ -1,5 +1,5 @@
-/* tool_choice and parallel_tool_calls. Whether the functions named are on offer is checked where
- * the request is submitted. */
+/* The fields tool_choice and parallel_tool_calls. That the named tools exist is checked when the
+ * request is submitted. */
 #include "serve/fields/json_tools.h"
 
 #include <stdlib.h>
@@ -20,8 +20,8 @@ static enum osp_status set_mode(struct request_params *p, const char *field, con
     return fail(OSP_EINVAL, "%s: must be \"none\", \"auto\", \"required\" or an object", field);
 }
 
-/* {"type": "function", "function": {"name": ...}}, or responses' {"type": "function", "name":
- * ...}; custom tools likewise. */
+/* Reads {"type": "function", "function": {"name": ...}}, or {"type": "function", "name": ...} of
+ * /v1/responses; custom tools likewise. */
 static enum osp_status add_name(struct request_params *p, const char *field, const json_t *v)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
@@ -31,13 +31,13 @@ static enum osp_status add_name(struct request_params *p, const char *field, con
     if (type == NULL || (strcmp(type, "function") != 0 && strcmp(type, "custom") != 0))
         return fail(OSP_EINVAL, "%s: type must be \"function\" or \"custom\"", field);
     if (name == NULL)
-        return fail(OSP_EINVAL, "%s: a tool needs a name", field);
+        return fail(OSP_EINVAL, "%s: the tool has no name", field);
     p->tools[p->options.n_tools++] = mem_strdup(name);
     return OSP_OK;
 }
 
-/* {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}, or with these
- * beside the type. */
+/* Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}; in
+ * /v1/responses, mode and tools are members beside the type. */
 static enum osp_status read_allowed(struct request_params *p, const char *field, const json_t *v)
 {
     const json_t *within = json_object_get(v, "allowed_tools");
@@ -46,7 +46,7 @@ static enum osp_status read_allowed(struct request_params *p, const char *field,
     enum osp_status st;
 
     if (n == 0)
-        return fail(OSP_EINVAL, "%s: tools must be a list of functions", field);
+        return fail(OSP_EINVAL, "%s: tools must be a non-empty list", field);
     TRY(set_mode(p, field, json_string_value(json_object_get(spec, "mode"))));
     TRY(mem_try_array(&p->tools, n, sizeof *p->tools, "functions"));
     for (size_t i = 0; i < n; i++)

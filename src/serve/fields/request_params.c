@@ -9,12 +9,12 @@ enum osp_status json_body_read(json_t **out, const char *json, size_t n_bytes)
     const char *nul = n_bytes > 0 ? memchr(json, '\0', n_bytes) : NULL;
 
     *out = NULL;
-    if (nul != NULL) /* jansson skips one behind a number */
-        return fail(OSP_EFORMAT, "the body is not valid JSON (byte %zu): a zero byte",
+    if (nul != NULL) /* jansson ignores a NUL byte after a number */
+        return fail(OSP_EFORMAT, "the body is not valid JSON (byte %zu): NUL byte",
                     (size_t)(nul - json) + 1);
     *out = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (!*out && error.line < 0)
-        return fail(OSP_ENOMEM, "no memory for the JSON of a request");
+        return fail(OSP_ENOMEM, "out of memory for the JSON of the request");
     if (!*out)
         return fail(OSP_EFORMAT, "the body is not valid JSON (line %d, column %d, byte %d): %s",
                     error.line, error.column, error.position, error.text);

@@ -1,5 +1,5 @@
-/* The body of a request that generates: what its fields ask for, but for the prompt or
- * conversation. Runs off the event loop. */
+/* The parameters of a generation request, read from its body, except for the prompt or the
+ * conversation. Used off the event loop. */
 #ifndef SERVE_FIELDS_REQUEST_PARAMS_H
 #define SERVE_FIELDS_REQUEST_PARAMS_H
 
@@ -8,30 +8,32 @@
 #include "base/buf.h"
 #include "serve/reply/reply.h"
 
-enum { CHOICES_MAX = 16 /* of a prompt */, IGNORED_BYTES_MAX = 256 /* of names in a warning */ };
+/* choices of a prompt */
+enum { CHOICES_MAX = 16, IGNORED_BYTES_MAX = 256 /* of the names of ignored fields */ };
 
 struct request_params {
-    struct osp_request_options options; /* borrows the lists below */
+    struct osp_request_options options; /* borrows the lists and texts below */
     char *stops[OSP_STOP_STRINGS_MAX];
-    char *model;                   /* NULL: none named */
-    struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: none */
+    char *model;                   /* NULL: the request names no model */
+    struct osp_logit_bias *biases; /* owned, as is `allowed`; NULL: absent */
     int32_t *allowed;
-    char *form_text; /* owned: options.form_text; so is options.user's and .cache_salt's text: */
+    char *form_text; /* owned texts of options.form_text, .user and .cache_salt */
     char *user, *salt;
-    char **tools;  /* owned: options.tools */
-    int n_choices; /* 0: not said, 1 */
+    char **tools;  /* owned texts of options.tools */
+    int n_choices; /* 0: not set, which means 1 */
     bool stream, return_token_ids;
-    bool
-        wants_prompt_logprobs; /* prompt_logprobs was given: they are told with n_prompt_logprobs of the likeliest */
+    /* prompt_logprobs is set: the answer has them, with n_prompt_logprobs alternatives */
+    bool wants_prompt_logprobs;
     int n_prompt_logprobs;
     struct reply_extras extras; /* stream_options, timings_per_token */
-    void *own;                  /* the endpoint's state, for readers of its own fields; borrowed */
-    struct buf ignored;         /* names of fields that nothing reads, "a, b" */
+    void *own;                  /* state of the endpoint, for readers of its own fields; borrowed */
+    struct buf ignored;         /* names of ignored fields, "a, b" */
 };
 
 void request_params_release(struct request_params *p); /* accepts zeroed params */
 
-/* Gives the caller the body as an object to json_decref(). Errors say where it is wrong. */
+/* Parses a body, which must be an object; the caller must json_decref() it. Errors name the line
+ * and column. */
 CHECKED enum osp_status json_body_read(json_t **out, const char *json, size_t n_bytes);
 
 #endif

@@ -25,7 +25,7 @@ void api_error_set(struct api_error *e, int http_status, const char *code, const
     va_end(args);
 }
 
-/* Where a code of the table means something more precise about a request. */
+/* HTTP statuses and codes of errors about a request, where they differ from osp_status_http(). */
 static const struct {
     enum osp_status status;
     int http_status;
@@ -57,7 +57,8 @@ void api_error_from_status(struct api_error *e, enum osp_status status, const ch
         if (REQUEST_ERRORS[i].status == status)
             api_error_set(e, REQUEST_ERRORS[i].http_status, REQUEST_ERRORS[i].code, "%s", message);
     set_param(e);
-    if (status == OSP_ELIMIT && e->param[0] != '\0') /* a field's own limit, not the context's */
+    /* the limit of a field, not the context length */
+    if (status == OSP_ELIMIT && e->param[0] != '\0')
         e->code = "invalid_value";
 }
 

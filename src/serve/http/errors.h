@@ -1,4 +1,4 @@
-/* Errors as the OpenAI API tells them: {"error":{"message","type","param","code"}}. */
+/* Errors in the form of the OpenAI API: {"error":{"message","type","param","code"}}. */
 #ifndef SERVE_HTTP_ERRORS_H
 #define SERVE_HTTP_ERRORS_H
 
@@ -8,22 +8,23 @@ enum { API_PARAM_BYTES_MAX = 96 };
 
 struct api_error {
     int http_status;
-    int retry_after_s;               /* of 429 and 503; 0: 1; -1: it is of no use to try again */
-    const char *type, *code;         /* static; code may be NULL */
-    char param[API_PARAM_BYTES_MAX]; /* "" = null */
+    /* Retry-After of 429 and 503; 0: 1 s; -1: no Retry-After, a retry cannot succeed */
+    int retry_after_s;
+    const char *type, *code;         /* static texts; code may be NULL */
+    char param[API_PARAM_BYTES_MAX]; /* "": null */
     char message[FAIL_MESSAGE_BYTES_MAX];
 };
 
 void api_error_set(struct api_error *e, int http_status, const char *code, const char *format, ...)
     PRINTF_LIKE(4, 5);
 
-/* From a failure of osprey.h in reading or submitting a request: the thread's message, with the
- * field that it begins with ("messages[2].content: ...") as param. */
+/* Sets an error from a failed call of osprey.h that read or submitted a request. message: the
+ * thread's message; a field at its beginning ("messages[2].content: ...") becomes param. */
 void api_error_from_status(struct api_error *e, enum osp_status status, const char *message);
 
 void api_error_json(struct buf *out, const struct api_error *e);
 void api_error_respond(struct http_exchange *x, const struct api_error *e);
-/* The header that names what of a request was ignored, "a, b", if anything was. */
+/* Adds the header that lists the ignored fields of a request, "a, b", if there are any. */
 void api_warn_ignored(struct http_exchange *x, const struct buf *names);
 
 #endif

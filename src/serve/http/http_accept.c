@@ -1,4 +1,4 @@
-/* A new connection, from the listener to its first byte. */
+/* Accepts connections, up to the first byte. */
 #include "serve/http/http_conn.h"
 
 #include <stdio.h>
@@ -7,8 +7,9 @@
 
 enum {
     SEND_BYTES =
-        64 << 10 /* what the kernel may keep for a client that reads slowly (Linux doubles it);
-                             left alone it would be megabytes for each */
+        /* the kernel's send buffer for a slow client (Linux doubles it); the default would be
+         * megabytes for each */
+    64 << 10
 };
 
 static struct http_conn *conn_new(struct http_server *s)
@@ -30,7 +31,7 @@ static struct http_conn *conn_new(struct http_server *s)
     return c;
 }
 
-/* "192.0.2.7:50012", "[2001:db8::7]:50012": for the log. */
+/* The client's address for the log: "192.0.2.7:50012", "[2001:db8::7]:50012". */
 static void note_peer(struct http_conn *c)
 {
     struct sockaddr_storage address = {0};

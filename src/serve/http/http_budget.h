@@ -1,5 +1,6 @@
-/* Bytes that many connections share: taken before memory is used, given back when it is freed. Any
- * thread may call, since worker threads free the bodies that they have read. */
+/* A byte budget shared by many connections: reserved before memory is used and released when it
+ * is freed. May be called from any thread, since worker threads free the bodies that they have
+ * read. */
 #ifndef SERVE_HTTP_HTTP_BUDGET_H
 #define SERVE_HTTP_HTTP_BUDGET_H
 
@@ -24,7 +25,7 @@ static inline void http_budget_release(struct http_budget *b, size_t n_bytes)
     atomic_fetch_sub(&b->used_bytes, n_bytes);
 }
 
-/* False, with nothing taken: it would be over the limit. */
+/* False: the limit would be exceeded, and nothing is reserved. */
 static inline bool http_budget_reserve(struct http_budget *b, size_t n_bytes)
 {
     const size_t before = atomic_fetch_add(&b->used_bytes, n_bytes);
@@ -35,7 +36,7 @@ static inline bool http_budget_reserve(struct http_budget *b, size_t n_bytes)
     return false;
 }
 
-/* What a body of so many bytes counts in the budget for all bodies. */
+/* The bytes that a body of this size takes from the budget of all bodies. */
 static inline size_t http_body_charge(size_t n_bytes)
 {
     return n_bytes > HTTP_BODY_FREE_BYTES ? n_bytes - HTTP_BODY_FREE_BYTES : 0;

@@ -9,14 +9,14 @@
 #include "base/memory.h"
 
 enum {
-    PENDING_BYTES_MAX = HTTP_READ_BYTES, /* what a client may send ahead while its request is
-                                            answered; more stays in the kernel */
+    /* the limit of bytes read ahead while a request is answered; the rest stays in the kernel */
+    PENDING_BYTES_MAX = HTTP_READ_BYTES,
     LINGER_MS = 2000
 };
 
 static void pump(struct http_conn *c);
 
-/* ---- life and death ---- */
+/* ---- opening and closing ---- */
 
 static void unlink_conn(struct http_conn *c)
 {
@@ -99,8 +99,8 @@ static void read_stop(struct http_conn *c)
     c->reading = false;
 }
 
-/* The client sends no more. What it has sent in full is still answered, and all answers are
- * sent. */
+/* The client has closed its sending side. Complete requests are still answered, and all answers
+ * are sent. */
 static void on_eof(struct http_conn *c)
 {
     c->eof = true;
@@ -126,7 +126,7 @@ static void on_read(uv_stream_t *stream, ssize_t n_bytes, const uv_buf_t *data)
     if (c->state == CONN_LINGER || n_bytes == 0)
         return;
     if (!buf_append(&c->pending, data->base, (size_t)n_bytes))
-        http_conn_close(c); /* out of memory: the limit is kept by read_stop() below */
+        http_conn_close(c); /* out of memory: read_stop() below keeps the buffer within its limit */
     else
         pump(c);
 }
@@ -165,14 +165,14 @@ static void wait_for_rest(struct http_conn *c)
         http_conn_finish(c);
 }
 
-/* False: the handlers have refused the request. */
+/* False: the handlers refused the request. */
 static bool is_admitted(struct http_conn *c)
 {
     http_exchange_begin(c);
     return c->server->opt.on_head(c->server->opt.ctx, &c->exchange);
 }
 
-/* A body follows: nothing of it is kept before its sender, destination and length are known. */
+/* A body follows: none of it is read before sender, route and length are checked. */
 static void on_head(struct http_conn *c)
 {
     if (!is_admitted(c))
@@ -185,13 +185,13 @@ static void on_head(struct http_conn *c)
 
 static void on_done(struct http_conn *c)
 {
-    const bool had_body = c->exchange.conn != NULL; /* then on_head() has begun it */
+    const bool had_body = c->exchange.conn != NULL; /* if so, on_head() has begun the exchange */
 
     if (had_body || is_admitted(c))
         dispatch(c);
 }
 
-/* Parses up to the end of a head or of a request; false when neither has come yet. */
+/* Parses up to the end of a head or of a request. False: neither is complete. */
 static bool pump_one(struct http_conn *c)
 {
     enum http_parse_result result;
@@ -211,15 +211,16 @@ static bool pump_one(struct http_conn *c)
     return result != HTTP_PARSE_MORE;
 }
 
-/* Between requests or in one, and not while the client leaves earlier answers unread. */
+/* Requests are parsed only while the connection is not busy and the client reads earlier
+ * answers. */
 static bool may_parse(const struct http_conn *c)
 {
     return (c->state == CONN_IDLE || c->state == CONN_READING) &&
            http_queued(c) <= HTTP_PIPELINE_QUEUE_BYTES_MAX;
 }
 
-/* Answers what has come, request by request: a loop, because a handler that responds at once comes
- * back here through http_conn_exchange_done(). */
+/* Handles the received requests one by one. This is a loop because a handler that responds at
+ * once re-enters through http_conn_exchange_done(). */
 static void pump(struct http_conn *c)
 {
     if (c->pumping)
@@ -258,9 +259,9 @@ static void on_shutdown(uv_shutdown_t *request, int status)
         http_conn_close(c);
 }
 
-/* Closing with unread bytes in the kernel would reset the connection and could take the response
- * from the client, so the reading goes on for a moment after the last byte is written; where a
- * body was refused, as long as the client may take to send it. */
+/* Closing with unread bytes in the kernel would reset the connection, and the client could lose
+ * the response. So reading continues for a moment after the last byte is written; if a body was
+ * refused, for as long as the client may take to send it. */
 static void linger(struct http_conn *c)
 {
     const bool has_body_to_come = c->parser.head_done && !c->parser.done;

@@ -1,6 +1,6 @@
-/* A connection: reads requests one after another, lends each to the handlers, writes the response.
- * Private to serve/http*.c. The server owns its connections; a connection frees itself when both of
- * its handles are closed. */
+/* A connection: reads requests one after another, passes each to the handlers and writes the
+ * response. Private to serve/http*.c. The server owns its connections; a connection frees itself
+ * when both of its handles are closed. */
 #ifndef SERVE_HTTP_HTTP_CONN_H
 #define SERVE_HTTP_HTTP_CONN_H
 
@@ -17,32 +17,33 @@ struct http_server {
     uv_tcp_t listener;
     uv_async_t async;
     uv_mutex_t async_mutex;
-    bool async_open; /* guarded by async_mutex: http_wake() comes from other threads */
+    bool async_open; /* guarded by async_mutex, because other threads call http_wake() */
     uv_signal_t signals[2];
     uv_timer_t shutdown_timer, tick_timer;
-    struct http_counts counts; /* but for the gauges */
+    struct http_counts counts; /* without the gauges */
     struct http_budget bodies;
     size_t n_queue_bytes; /* of all connections */
     bool is_loopback;
     int port, n_connections, n_connections_max, n_busy, n_refs, n_stops;
     bool draining, finished;
-    bool is_forced;                    /* work had not ended at the end of all time-outs */
-    struct http_conn *connections;     /* a doubly linked list */
-    struct http_work *works;           /* likewise */
-    char read_buffer[HTTP_READ_BYTES]; /* one for all: libuv reads and hands over in one go */
+    bool is_forced;                /* work was still running after all time-outs */
+    struct http_conn *connections; /* a doubly linked list */
+    struct http_work *works;       /* likewise */
+    /* shared by all connections: libuv reads and delivers without interruption */
+    char read_buffer[HTTP_READ_BYTES];
 };
 
 enum { HTTP_PEER_BYTES_MAX = 64 }; /* "[address]:port" */
 
 enum conn_state {
     CONN_IDLE,    /* between requests */
-    CONN_READING, /* a request has begun */
-    CONN_BUSY,    /* the handlers have an exchange */
-    CONN_LINGER,  /* the last response is written; what still comes is thrown away */
+    CONN_READING, /* a request has begun to arrive */
+    CONN_BUSY,    /* the handlers answer a request */
+    CONN_LINGER,  /* the last response is written; further input is discarded */
     CONN_CLOSED
 };
 
-/* The one exchange of a connection. */
+/* The current exchange of a connection. */
 struct http_exchange {
     struct http_conn *conn;
     void (*on_close)(void *ctx);
@@ -63,58 +64,60 @@ struct http_conn {
     enum conn_state state;
     struct http_parser parser;
     struct http_exchange exchange;
-    struct buf pending; /* bytes after the request that is being answered */
+    struct buf pending; /* bytes received after the request that is being answered */
     bool reading, eof, pumping;
     int n_handles; /* still open */
-    int tick_ms;   /* of the timer while busy */
+    int tick_ms;   /* interval of the timer while busy */
     /* The write queue. Bytes sent are n_written - http_queued(). */
-    size_t n_queue_bytes; /* memory of what is not sent in full */
+    size_t n_queue_bytes; /* memory of writes that are not complete */
     uint64_t n_written, queue_start_sent, stall_sent;
-    uint64_t
-        queue_since_ms; /* it has not been empty since, and queue_start_sent bytes had been sent */
-    uint64_t stall_since_ms; /* no byte was sent since, and stall_sent bytes had been sent */
+    /* when the queue was last empty; queue_start_sent bytes had been sent by then */
+    uint64_t queue_since_ms;
+    uint64_t stall_since_ms; /* when a byte was last sent; stall_sent bytes had been sent by then */
     uint64_t last_write_ms;
     char peer[HTTP_PEER_BYTES_MAX];
 };
 
 void http_conn_accept(struct http_server *s); /* http_accept.c */
 void http_conn_open(struct http_conn *c);     /* begins to read */
-void http_conn_close(struct http_conn *c);    /* at once; calls `gone` if an exchange is lent */
-/* The same for a client that does not read: what the kernel still has for it is thrown away,
- * which a mere close would keep for minutes. */
+/* closes at once; calls on_close if a request is being answered */
+void http_conn_close(struct http_conn *c);
+/* Like http_conn_close(), for a client that does not read: discards the kernel's send buffer,
+ * which a normal close would keep for minutes. */
 void http_conn_drop(struct http_conn *c);
-/* Closes when everything that was written has been sent. */
+/* Closes the connection when all written bytes have been sent. */
 void http_conn_finish(struct http_conn *c);
-/* http_queue.c calls it when a write has been sent. */
+/* Called by http_queue.c when a write has been sent. */
 void http_conn_sent(struct http_conn *c);
-/* http_write.c calls it when a response is complete. */
+/* Called by http_write.c when a response is complete. */
 void http_conn_exchange_done(struct http_conn *c);
-/* http_server.c: after a connection or an exchange has ended. */
+/* http_server.c: called after a connection or an exchange has ended. */
 void http_server_settle(struct http_server *s);
 
-/* http_queue.c: what is written and not sent yet. A failure closes the connection. */
+/* http_queue.c: the write queue. A failed write closes the connection. */
 void http_conn_write(struct http_conn *c, const char *data, size_t n_bytes); /* copies */
-/* Copies `head` and takes `body` (to free()), which may be NULL. */
+/* Copies `head` and takes ownership of `body` (malloc), which may be NULL. */
 void http_conn_write_body(struct http_conn *c, const char *head, size_t n_head, char *body,
                           size_t n_body);
 size_t http_queued(const struct http_conn *c);
-bool http_is_stalled(
-    struct http_conn *c); /* call it at least every second while bytes are queued */
-void http_queue_restart(struct http_conn *c); /* measures the rate of reading anew */
-void http_queue_remove(struct http_conn *c);  /* of a connection that closes */
-/* Drops the slowest readers until n more bytes fit into queue_bytes_max; false: they do not. */
+/* Must be called at least every second while bytes are queued. */
+bool http_is_stalled(struct http_conn *c);
+/* restarts the measurement of the client's read rate */
+void http_queue_restart(struct http_conn *c);
+void http_queue_remove(struct http_conn *c); /* for a connection that closes */
+/* Drops the slowest readers until n_bytes more fit into queue_bytes_max. False: they do not fit. */
 bool http_queue_make_space(struct http_server *s, size_t n_bytes);
 
 /* http_exchange.c */
-void http_exchange_begin(struct http_conn *c); /* does nothing when it has begun */
+void http_exchange_begin(struct http_conn *c); /* no effect if it has begun */
 void http_exchange_release(struct http_exchange *x);
-void http_exchange_finish(
-    struct http_exchange *x); /* its response is written: logs and counts it */
+/* The response is written: logs and counts the exchange. */
+void http_exchange_finish(struct http_exchange *x);
 void http_log_disconnect(const struct http_exchange *x);
 void http_log_refused(const struct http_exchange *x, int status, const char *why);
 
 /* http_write.c */
-/* The response to bytes that are no request; the connection ends with it. */
+/* Answers an invalid request; the connection is closed after the response. */
 void http_refuse(struct http_conn *c, int status, const char *why);
 
 /* http_watch.c: the timer of a connection. */

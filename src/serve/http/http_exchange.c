@@ -1,4 +1,4 @@
-/* The exchange as its handlers use it before they respond, and its line in the access log. */
+/* The functions of an exchange before its response, and the access log. */
 #include "serve/http/http_conn.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/printable.h"
 #include "base/rng.h"
 
-enum { HEADERS_BYTES_MAX = 16 << 10 }; /* of what the handlers add to a head */
+enum { HEADERS_BYTES_MAX = 16 << 10 }; /* of the headers that the handlers add */
 
 static bool is_sane_id(const char *id)
 {
@@ -88,15 +88,15 @@ void http_exchange_on_close(struct http_exchange *x, void (*on_close)(void *ctx)
 
 void http_add_header(struct http_exchange *x, const char *name, const char *value)
 {
-    char *shown = printable_new(value); /* a line break would begin another header */
+    char *shown = printable_new(value); /* a line break would start another header */
 
-    buf_printf(&x->headers, "%s: %s\r\n", name, shown); /* all of it, or nothing */
+    buf_printf(&x->headers, "%s: %s\r\n", name, shown); /* appended as a whole or not at all */
     free(shown);
 }
 
 /* ---- the access log ---- */
 
-/* The number of the key as --api-key and --api-key-file list them; "-": none. */
+/* The position of the key in --api-key and --api-key-file; "-": no key. */
 static const char *key_text(const struct http_request *r, char out[16])
 {
     if (r->key_index < 0)

@@ -1,5 +1,4 @@
-/* What a request's head must say before its body is read: where it goes, to which host, and how
- * its body comes. */
+/* Checks of the request head before the body is read: target, host, and framing of the body. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +6,7 @@
 #include "base/memory.h"
 #include "serve/http/http_parse.h"
 
-/* "http://host/path?query" or "/path?query" or, for OPTIONS, "*". */
+/* Accepts "http://host/path?query", "/path?query" and, for OPTIONS, "*". */
 static int check_target(struct http_parser *p)
 {
     struct http_request *r = &p->request;
@@ -15,13 +14,14 @@ static int check_target(struct http_parser *p)
     const char *path = target;
 
     if (!target)
-        return http_parse_reject(p, 400, "the request has no target");
+        return http_parse_reject(p, 400,
+                                 "the request has no target; expected a path such as /v1/models");
     if (strncasecmp(target, "http://", 7) == 0) {
         path = target + 7 + strcspn(target + 7, "/?");
         r->authority = mem_strndup(target + 7, (size_t)(path - target - 7));
     }
     if (strcmp(target, "*") == 0 && strcmp(r->method, "OPTIONS") != 0)
-        return http_parse_reject(p, 400, "the target * is for OPTIONS only");
+        return http_parse_reject(p, 400, "the request target * is only allowed for OPTIONS");
     if (*path != '/' && *path != '*' && !(r->authority && (*path == '\0' || *path == '?')))
         return http_parse_reject(p, 400, "the request target must begin with /");
     r->path =
@@ -41,7 +41,7 @@ static int check_host(struct http_parser *p)
                    : http_parse_reject(p, 400, "an HTTP/1.1 request must have a Host field");
     if ((*host && !http_host_name(host, name, sizeof name)) ||
         (r->authority && !http_host_name(r->authority, name, sizeof name)))
-        return http_parse_reject(p, 400, "the Host field is not host:port");
+        return http_parse_reject(p, 400, "the Host field is not a valid host or host:port");
     return 0;
 }
 
@@ -51,15 +51,18 @@ static int check_length(struct http_parser *p)
     const char *encoding = p->request.fields[HTTP_TRANSFER_ENCODING];
 
     if (length && encoding)
-        return http_parse_reject(p, 400, "both Content-Length and Transfer-Encoding are given");
+        return http_parse_reject(
+            p, 400,
+            "the request has both Content-Length and Transfer-Encoding; send only one of them");
     if (encoding && p->request.http_1_0)
-        return http_parse_reject(p, 400, "Transfer-Encoding needs HTTP/1.1");
+        return http_parse_reject(p, 400, "Transfer-Encoding requires HTTP/1.1");
     if (encoding && strcasecmp(encoding, "chunked") != 0)
-        return http_parse_reject(p, 501, "the only Transfer-Encoding understood is chunked");
+        return http_parse_reject(
+            p, 501, "the Transfer-Encoding is not supported; send chunked or a Content-Length");
     if (!length)
         return 0;
     if (*length == '\0' || strlen(length) > 19 || length[strspn(length, "0123456789")] != '\0')
-        return http_parse_reject(p, 400, "Content-Length is not a number");
+        return http_parse_reject(p, 400, "the Content-Length is not a number");
     if (strtoull(length, NULL, 10) > p->body_bytes_max)
         return http_parse_reject_size(p);
     return 0;
@@ -71,10 +74,10 @@ static int check_body_framing(struct http_parser *p)
     const char *expect = p->request.fields[HTTP_EXPECT];
 
     if (coding && strcasecmp(coding, "identity") != 0)
-        return http_parse_reject(p, 415,
-                                 "Content-Encoding is not supported: send the body as it is");
+        return http_parse_reject(
+            p, 415, "Content-Encoding is not supported; send the body without compression");
     if (expect && strcasecmp(expect, "100-continue") != 0)
-        return http_parse_reject(p, 417, "the only Expect understood is 100-continue");
+        return http_parse_reject(p, 417, "the Expect field is not supported; only 100-continue is");
     p->wants_continue = expect && !p->request.http_1_0;
     return 0;
 }

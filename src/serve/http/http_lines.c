@@ -6,7 +6,7 @@
 #include "serve/http/http_request.h"
 
 enum state {
-    AT_START, /* an empty line before the request is skipped, as RFC 9112 2.2 asks */
+    AT_START, /* an empty line before the request is skipped (RFC 9112, section 2.2) */
     AT_START_LF,
     IN_METHOD,
     AT_TARGET,
@@ -46,7 +46,8 @@ static bool is_token(unsigned char c)
 
 static enum http_lines_result expect_lf(struct http_lines *l, unsigned char c, enum state next)
 {
-    return c == '\n' ? go(l, next) : bad(l, 400, "a carriage return without a line feed");
+    return c == '\n' ? go(l, next)
+                     : bad(l, 400, "a carriage return is not followed by a line feed");
 }
 
 static enum http_lines_result at_start(struct http_lines *l, unsigned char c)
@@ -65,7 +66,7 @@ static enum http_lines_result in_method(struct http_lines *l, unsigned char c)
 {
     if (c == ' ')
         return go(l, AT_TARGET);
-    return is_token(c) ? HTTP_LINES_MORE : bad(l, 400, "the method has a forbidden character");
+    return is_token(c) ? HTTP_LINES_MORE : bad(l, 400, "the method has an invalid character");
 }
 
 static enum http_lines_result in_target(struct http_lines *l, unsigned char c)
@@ -73,16 +74,17 @@ static enum http_lines_result in_target(struct http_lines *l, unsigned char c)
     if (c == ' ')
         return go(l, IN_VERSION);
     if (c <= ' ' || c >= 0x7f || c == '#' || c == '"' || c == '<' || c == '>')
-        return bad(l, 400, "the request target has a forbidden character, or no version follows");
+        return bad(l, 400,
+                   "the request target has an invalid character, or the HTTP version is missing");
     if (++l->n_target_bytes > HTTP_TARGET_BYTES_MAX)
-        return bad(l, 414, "the request target is longer than 8 KiB");
+        return bad(l, 414, "the request target is longer than 8 KiB, the limit");
     return HTTP_LINES_MORE;
 }
 
 static enum http_lines_result at_target(struct http_lines *l, unsigned char c)
 {
     if (c == ' ')
-        return bad(l, 400, "two spaces before the request target");
+        return bad(l, 400, "there are two spaces before the request target");
     l->state = IN_TARGET;
     return in_target(l, c);
 }
@@ -98,9 +100,9 @@ static enum http_lines_result version_end(struct http_lines *l)
 
     if (l->n_version_bytes != sizeof l->version || memcmp(v, "HTTP/", 5) != 0 || !is_digit(v[5]) ||
         v[6] != '.' || !is_digit(v[7]))
-        return bad(l, 400, "the request line does not end in HTTP/1.1");
+        return bad(l, 400, "the request line does not end with HTTP/1.1 or HTTP/1.0");
     if (v[5] != '1' || (v[7] != '0' && v[7] != '1'))
-        return bad(l, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        return bad(l, 505, "the HTTP version is not supported; only HTTP/1.0 and HTTP/1.1 are");
     return go(l, AT_REQUEST_LF);
 }
 
@@ -109,7 +111,7 @@ static enum http_lines_result in_version(struct http_lines *l, unsigned char c)
     if (c == '\r')
         return version_end(l);
     if (l->n_version_bytes == sizeof l->version)
-        return bad(l, 400, "the request line does not end in HTTP/1.1");
+        return bad(l, 400, "the request line does not end with HTTP/1.1 or HTTP/1.0");
     l->version[l->n_version_bytes++] = (char)c;
     return HTTP_LINES_MORE;
 }
@@ -124,11 +126,11 @@ static enum http_lines_result at_field(struct http_lines *l, unsigned char c)
     if (c == '\r')
         return go(l, AT_END_LF);
     if (c == ' ' || c == '\t')
-        return bad(l, 400, "a folded header field");
+        return bad(l, 400, "a header field is folded over two lines, which is obsolete");
     if (!is_token(c))
-        return bad(l, 400, "a header field without a name");
+        return bad(l, 400, "a header field has no name");
     if (++l->n_fields > HTTP_FIELDS_MAX)
-        return bad(l, 431, "more than 100 header fields");
+        return bad(l, 431, "the request has more than 100 header fields, the limit");
     return go(l, IN_NAME);
 }
 
@@ -137,7 +139,7 @@ static enum http_lines_result in_name(struct http_lines *l, unsigned char c)
     if (c == ':')
         return go(l, IN_VALUE);
     return is_token(c) ? HTTP_LINES_MORE
-                       : bad(l, 400, "a header field's name has a forbidden character");
+                       : bad(l, 400, "the name of a header field has an invalid character");
 }
 
 static enum http_lines_result in_value(struct http_lines *l, unsigned char c)
@@ -145,7 +147,7 @@ static enum http_lines_result in_value(struct http_lines *l, unsigned char c)
     if (c == '\r')
         return go(l, AT_VALUE_LF);
     if ((c < ' ' && c != '\t') || c == 0x7f)
-        return bad(l, 400, "a header field's value has a control character");
+        return bad(l, 400, "the value of a header field has a control character");
     return HTTP_LINES_MORE;
 }
 
@@ -156,7 +158,8 @@ static enum http_lines_result at_value_lf(struct http_lines *l, unsigned char c)
 
 static enum http_lines_result at_end_lf(struct http_lines *l, unsigned char c)
 {
-    return c == '\n' ? HTTP_LINES_END : bad(l, 400, "a carriage return without a line feed");
+    return c == '\n' ? HTTP_LINES_END
+                     : bad(l, 400, "a carriage return is not followed by a line feed");
 }
 
 static enum http_lines_result (*const STATES[N_STATES])(struct http_lines *, unsigned char) = {
@@ -174,7 +177,7 @@ enum http_lines_result http_lines_feed(struct http_lines *l, const char *data, s
 
         *used = i + 1;
         if (++l->n_bytes > HTTP_HEAD_BYTES_MAX)
-            return bad(l, 431, "the request's head is larger than 16 KiB");
+            return bad(l, 431, "the request head is larger than 16 KiB, the limit");
         result = STATES[l->state](l, (unsigned char)data[i]);
         if (result != HTTP_LINES_MORE)
             return result;

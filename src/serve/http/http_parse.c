@@ -27,10 +27,10 @@ int http_parse_reject_size(struct http_parser *p)
 
     if (limit == p->body_bytes_max)
         snprintf(p->error_text, sizeof p->error_text,
-                 "the body is larger than this server accepts, %zu bytes (--max-body)", limit);
+                 "the body is larger than %zu bytes, the limit of this server (--max-body)", limit);
     else
         snprintf(p->error_text, sizeof p->error_text,
-                 "the body is larger than this request may have, %zu bytes", limit);
+                 "the body is larger than %zu bytes, the limit for this request", limit);
     return http_parse_reject(p, 413, p->error_text);
 }
 
@@ -40,7 +40,8 @@ static int on_url(llhttp_t *l, const char *at, size_t n_bytes)
 {
     return buf_append(&parser_of(l)->value, at, n_bytes)
                ? 0
-               : http_parse_reject(parser_of(l), 414, "the request target is too long");
+               : http_parse_reject(parser_of(l), 414,
+                                   "the request target is longer than 8 KiB, the limit");
 }
 
 static int on_url_complete(llhttp_t *l)
@@ -59,11 +60,11 @@ static int on_field(llhttp_t *l, const char *at, size_t n_bytes)
     if (!p->head_done)
         return buf_append(&p->name, at, n_bytes)
                    ? 0
-                   : http_parse_reject(p, 431, "a header field is too long");
+                   : http_parse_reject(p, 431, "a header field is longer than 16 KiB, the limit");
     p->n_trailer_bytes += n_bytes;
     return p->n_trailer_bytes <= HTTP_TRAILER_BYTES_MAX
                ? 0
-               : http_parse_reject(p, 431, "the trailer fields are larger than 4 KiB");
+               : http_parse_reject(p, 431, "the trailer fields are larger than 4 KiB, the limit");
 }
 
 static int on_value(llhttp_t *l, const char *at, size_t n_bytes)
@@ -74,7 +75,7 @@ static int on_value(llhttp_t *l, const char *at, size_t n_bytes)
         return on_field(l, at, n_bytes);
     return buf_append(&p->value, at, n_bytes)
                ? 0
-               : http_parse_reject(p, 431, "a header field is too long");
+               : http_parse_reject(p, 431, "a header field is longer than 16 KiB, the limit");
 }
 
 static const struct {
@@ -112,7 +113,9 @@ static int on_value_complete(llhttp_t *l)
 
     if (field != HTTP_FIELD_OTHER && p->request.fields[field])
         result =
-            FIELDS[field].once ? http_parse_reject(p, 400, "a header field is given twice") : 0;
+            FIELDS[field].once
+                ? http_parse_reject(p, 400, "a header field that must appear once appears twice")
+                : 0;
     else if (field != HTTP_FIELD_OTHER)
         p->request.fields[field] = trimmed_copy(&p->value);
     buf_clear(&p->name);
@@ -125,7 +128,7 @@ static int on_head(llhttp_t *l)
     struct http_parser *p = parser_of(l);
 
     p->head_done = true;
-    l->upgrade = 0; /* an offered upgrade is declined by ignoring it, RFC 9110 7.8 */
+    l->upgrade = 0; /* an offered upgrade is declined by ignoring it (RFC 9110, section 7.8) */
     p->request.method = llhttp_method_name((llhttp_method_t)l->method);
     p->request.http_1_0 = l->http_minor == 0;
     return http_head_check(p) ? 0 : HPE_USER;
@@ -133,7 +136,7 @@ static int on_head(llhttp_t *l)
 
 /* ---- the body ---- */
 
-/* 0 for a chunked body. on_head() has checked the text. */
+/* 0 for a chunked body. on_head() has checked the text of the field. */
 static size_t declared_bytes(const struct http_parser *p)
 {
     const char *length = p->request.fields[HTTP_CONTENT_LENGTH];
@@ -141,7 +144,7 @@ static size_t declared_bytes(const struct http_parser *p)
     return length ? (size_t)strtoull(length, NULL, 10) : 0;
 }
 
-/* Charges the budget for a body of so many bytes in all. */
+/* Charges the budget for a body of n_body_bytes in total. */
 static bool charge(struct http_parser *p, size_t n_body_bytes)
 {
     const size_t wanted = http_body_charge(n_body_bytes);
@@ -149,10 +152,10 @@ static bool charge(struct http_parser *p, size_t n_body_bytes)
     if (!p->budget || wanted <= p->n_charged)
         return true;
     if (!http_budget_reserve(p->budget, wanted - p->n_charged)) {
-        snprintf(
-            p->error_text, sizeof p->error_text,
-            "request bodies use %zu bytes of memory, limit is %zu (--max-body-total); try again",
-            http_budget_used(p->budget), p->budget->bytes_max);
+        snprintf(p->error_text, sizeof p->error_text,
+                 "request bodies use %zu bytes of memory, the limit is %zu (--max-body-total); try "
+                 "again",
+                 http_budget_used(p->budget), p->budget->bytes_max);
         (void)http_parse_reject(p, 503, p->error_text);
         return false;
     }
@@ -195,7 +198,7 @@ static int on_body(llhttp_t *l, const char *at, size_t n_bytes)
         return HPE_USER;
     return buf_append(body, at, n_bytes)
                ? 0
-               : http_parse_reject(p, 503, "no memory for the body; try again");
+               : http_parse_reject(p, 503, "out of memory for the body; try again");
 }
 
 static int on_chunk(llhttp_t *l)
@@ -212,7 +215,7 @@ static int on_extension(llhttp_t *l, const char *at, size_t n_bytes)
     p->n_extension_bytes += n_bytes;
     return p->n_extension_bytes <= HTTP_CHUNK_EXTENSION_BYTES_MAX
                ? 0
-               : http_parse_reject(p, 400, "a chunk extension is larger than 256 bytes");
+               : http_parse_reject(p, 400, "a chunk extension is larger than 256 bytes, the limit");
 }
 
 static int on_done(llhttp_t *l)
@@ -277,9 +280,10 @@ static enum http_parse_result bad_bytes(struct http_parser *p)
     llhttp_errno_t code = llhttp_get_errno(&p->llhttp);
 
     if (code == HPE_INVALID_METHOD)
-        (void)http_parse_reject(p, 501, "the method is unknown");
+        (void)http_parse_reject(p, 501, "the request method is unknown");
     if (code == HPE_INVALID_VERSION)
-        (void)http_parse_reject(p, 505, "only HTTP/1.0 and HTTP/1.1 are spoken here");
+        (void)http_parse_reject(
+            p, 505, "the HTTP version is not supported; only HTTP/1.0 and HTTP/1.1 are");
     (void)http_parse_reject(p, 400, llhttp_get_error_reason(&p->llhttp));
     return HTTP_PARSE_BAD;
 }

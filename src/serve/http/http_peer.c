@@ -1,13 +1,14 @@
-/* Who is at the other end of a connection. */
+/* The client of a connection: its address and network. */
 #include <string.h>
 
 #include "serve/http/http_conn.h"
 
-enum { IP6_BYTES = 16, IP6_NETWORK_BYTES = 8 /* 64 bits: the rest is the host's own choice */ };
+enum { IP6_BYTES = 16, IP6_NETWORK_BYTES = 8 /* 64 bits; a host chooses the other bits itself */ };
 
 static void name_ip6(struct sockaddr_in6 *a, char *out, size_t out_bytes)
 {
-    static const unsigned char MAPPED[12] = {[10] = 0xff, [11] = 0xff}; /* of IPv4 */
+    /* prefix of an IPv4-mapped address */
+    static const unsigned char MAPPED[12] = {[10] = 0xff, [11] = 0xff};
     struct sockaddr_in ip4 = {.sin_family = AF_INET};
 
     if (memcmp(&a->sin6_addr, MAPPED, sizeof MAPPED) == 0) {

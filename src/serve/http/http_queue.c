@@ -1,5 +1,5 @@
-/* What is written and not sent yet: its memory, per connection and in all, and how fast clients
- * take it. When all of it together is too much, the slowest readers are dropped. */
+/* The write queues of connections: their memory, per connection and in total, and the read rate
+ * of clients. When the total exceeds its limit, the slowest readers are dropped. */
 #include "serve/http/http_conn.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 struct write_request {
     uv_write_t uv;
-    size_t n_bytes; /* of memory */
+    size_t n_bytes; /* memory of this write */
     char *body;     /* owned */
     char head[];
 };
@@ -28,7 +28,7 @@ static uint64_t n_sent(const struct http_conn *c)
 
 static void release(struct http_conn *c, struct write_request *w)
 {
-    /* after http_queue_remove() nothing is left to give back */
+    /* after http_queue_remove() nothing is left to release */
     const size_t n = w->n_bytes < c->n_queue_bytes ? w->n_bytes : c->n_queue_bytes;
 
     c->n_queue_bytes -= n;
@@ -119,13 +119,14 @@ void http_conn_write(struct http_conn *c, const char *data, size_t n_bytes)
 
 /* ---- slow readers ---- */
 
-/* Bytes a second since the queue began to fill. */
+/* Bytes per second since the queue was last empty. */
 static double read_rate(const struct http_conn *c, uint64_t elapsed_ms)
 {
     return 1e3 * (double)(n_sent(c) - c->queue_start_sent) / (double)(elapsed_ms + 1);
 }
 
-/* A stream may be slow because the model is; there the bound on its queue decides. */
+/* A stream may be slow because the model is slow, so it is only limited by the size of its
+ * queue. */
 static bool is_below_rate(const struct http_conn *c, uint64_t elapsed_ms)
 {
     const uint64_t grace_ms = (uint64_t)c->server->opt.stall_timeout_ms;
@@ -149,7 +150,7 @@ bool http_is_stalled(struct http_conn *c)
            is_below_rate(c, now_ms - c->queue_since_ms);
 }
 
-/* Of those that had the time of the stall time-out to read; NULL: there is none. */
+/* The slowest of the connections whose queue is older than the stall time-out; NULL: none. */
 static struct http_conn *slowest_reader(const struct http_server *s)
 {
     const uint64_t now_ms = uv_now(&s->loop);
@@ -177,7 +178,7 @@ bool http_queue_make_space(struct http_server *s, size_t n_bytes)
 
         if (!c)
             return false;
-        log_warn("http peer=%s dropped: unread answers use %zu bytes of memory, limit is %zu "
+        log_warn("http peer=%s dropped: unread answers use %zu bytes of memory, the limit is %zu "
                  "(--max-answer-total), and this client is the slowest reader",
                  c->peer, s->n_queue_bytes, s->opt.queue_bytes_max);
         http_conn_drop(c);

@@ -15,7 +15,7 @@ void http_request_release(struct http_request *r)
     *r = (struct http_request){0};
 }
 
-/* What RFC 3986 allows in a registered name, and "%". */
+/* The characters that RFC 3986 allows in a registered name, and "%". */
 static const char NAME_CHARACTERS[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
     "-._~!$&'()*+;=%";

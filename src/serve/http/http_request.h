@@ -1,4 +1,4 @@
-/* One HTTP request as the handlers see it, and the limits under which it was read. */
+/* One HTTP request for the handlers, and the limits under which it was read. */
 #ifndef SERVE_HTTP_HTTP_REQUEST_H
 #define SERVE_HTTP_HTTP_REQUEST_H
 
@@ -14,12 +14,12 @@ enum {
     HTTP_TRAILER_BYTES_MAX = 4 << 10,
     HTTP_CHUNK_EXTENSION_BYTES_MAX = 256, /* of one chunk */
     HTTP_REQUEST_ID_BYTES_MAX = 128,
-    HTTP_BODY_FREE_BYTES = 64 << 10 /* of each body, which the budget for all bodies does not
-                                       count: a chat of usual size is read even when large bodies
-                                       use it up */
+    /* of each body that the budget of all bodies does not count, so that a chat of usual size is
+     * accepted even while large bodies exhaust the budget */
+    HTTP_BODY_FREE_BYTES = 64 << 10
 };
 
-/* Header fields that are kept. X(member, name, may appear only once) */
+/* The header fields that are stored. X(member, name, may appear only once) */
 #define HTTP_FIELD_LIST(X)                                                                         \
     X(HTTP_HOST, "host", true)                                                                     \
     X(HTTP_CONTENT_LENGTH, "content-length", true)                                                 \
@@ -43,22 +43,23 @@ enum http_field {
 };
 
 struct http_request {
-    const char *method;             /* static text, "GET" */
-    char *target;                   /* as sent */
-    char *path;                     /* of the target, without query */
-    char *authority;                /* of an absolute target, else NULL: use HTTP_HOST */
-    char *fields[HTTP_FIELD_COUNT]; /* NULL = absent; of several, the first */
+    const char *method; /* static text, "GET" */
+    char *target;       /* as received */
+    char *path;         /* of the target, without the query */
+    char *authority;    /* of an absolute target; NULL: use HTTP_HOST */
+    /* NULL: absent; the first one if a field appears several times */
+    char *fields[HTTP_FIELD_COUNT];
     char id[HTTP_REQUEST_ID_BYTES_MAX +
-            1]; /* the client's x-request-id if it is sane, or a new one */
+            1]; /* the client's x-request-id if it is valid, or a new id */
     bool http_1_0, keep_alive;
-    int key_index; /* of the API key that the request came with; -1: none */
+    int key_index; /* index of the request's API key; -1: no valid key */
     struct buf body;
 };
 
-bool http_request_is_json(const struct http_request *r); /* by its Content-Type */
+bool http_request_is_json(const struct http_request *r); /* according to the Content-Type */
 void http_request_release(struct http_request *r);       /* accepts a zeroed request */
 
-/* "localhost:8080" -> "localhost"; "[::1]:80" -> "::1". False when it is no host[:port]. */
+/* "localhost:8080" -> "localhost"; "[::1]:80" -> "::1". False: not a valid host or host:port. */
 bool http_host_name(const char *host, char *out, size_t out_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* The loop, the listener, the signals and the end. */
+/* The event loop, the listener, signals and shutdown. */
 #include "serve/http/http_conn.h"
 
 #include <signal.h>
@@ -11,10 +11,10 @@
 
 enum {
     BACKLOG = 4096,
-    FDS_RESERVED = 64 /* descriptors for everything that is not a connection */
+    FDS_RESERVED = 64 /* file descriptors for everything except connections */
 };
 
-/* On a thread of libuv's pool. */
+/* Work on a thread of libuv's pool. */
 struct http_work {
     uv_work_t uv;
     struct http_server *server;
@@ -76,7 +76,8 @@ static bool is_loopback(const struct sockaddr_storage *address)
     return IN6_IS_ADDR_LOOPBACK(ip6) || (IN6_IS_ADDR_V4MAPPED(ip6) && ip6->s6_addr[12] == 127);
 }
 
-/* The address is asked for: --host may be a name, or one of many spellings. */
+/* Asks the kernel for the bound address: --host may be a name, and an address has many
+ * spellings. */
 static enum osp_status find_address(struct http_server *s)
 {
     struct sockaddr_storage address = {0};
@@ -168,7 +169,7 @@ bool http_is_loopback(const struct http_server *s)
     return s->is_loopback;
 }
 
-/* ---- ending ---- */
+/* ---- shutdown ---- */
 
 static void close_handle(uv_handle_t *handle, void *ctx)
 {
@@ -194,8 +195,8 @@ static void close_idle(struct http_server *s)
     }
 }
 
-/* While a drained server still answers somebody, idle connections stay open, so that a load
- * balancer's keep-alive connection hears "draining" from /health. */
+/* While a draining server still answers requests, idle connections stay open, so that a load
+ * balancer can read "draining" from /health on its keep-alive connection. */
 void http_server_settle(struct http_server *s)
 {
     if (!s->draining || s->finished || s->n_busy > 0)
@@ -207,7 +208,7 @@ void http_server_settle(struct http_server *s)
     close_handles(s);
 }
 
-/* A connection's handles free it when they have closed. */
+/* A connection is freed when its handles have closed. */
 static void close_connections(struct http_server *s)
 {
     for (struct http_conn *c = s->connections, *next; c; c = next) {
@@ -222,7 +223,7 @@ static void cancel_works(struct http_server *s)
         http_work_cancel(w);
 }
 
-/* Whoever sent the signal counts on an end within the time-out: what still runs is left behind. */
+/* The process must end within the time-out, so work that still runs is abandoned. */
 static void on_abort_time(uv_timer_t *timer)
 {
     struct http_server *s = timer->data;
@@ -231,8 +232,9 @@ static void on_abort_time(uv_timer_t *timer)
     http_server_settle(s);
     if (s->n_refs == 0)
         return;
-    log_warn("shutdown: %d requests have not ended %d ms after --shutdown-timeout; leaving them",
-             s->n_refs, HTTP_ABORT_MS);
+    log_warn(
+        "shutdown: %d requests have not ended %d ms after --shutdown-timeout; exiting without them",
+        s->n_refs, HTTP_ABORT_MS);
     s->is_forced = true;
     uv_stop(&s->loop);
 }
@@ -403,7 +405,7 @@ struct http_work *http_work(struct http_server *s, void (*work)(void *ctx), void
     return w;
 }
 
-/* libuv refuses it for work that runs or has ended, and then nothing changes. */
+/* libuv refuses to cancel work that runs or has ended; the refusal has no effect. */
 void http_work_cancel(struct http_work *w)
 {
     (void)uv_cancel((uv_req_t *)&w->uv);

@@ -1,7 +1,7 @@
-/* The one timer of a connection. Before a request: its deadline. While a response is produced: a
- * tick that finds clients which take no bytes, sends pings, and asks the kernel about those that
- * have closed their side. While an answer is being sent and no request follows: a tick, too; the
- * time between requests begins when the answer has been sent. */
+/* The timer of a connection. Before a request it is a deadline. While a response is produced it
+ * ticks: it finds clients that read no bytes, sends pings, and asks the kernel about clients
+ * that have closed their side. It also ticks while an answer is being sent and no request
+ * follows; the idle time begins when the answer has been sent. */
 #include "serve/http/http_conn.h"
 
 #include <string.h>
@@ -9,8 +9,8 @@
 
 enum { TICK_MS = 1000, PROBE_FIRST_MS = 1 };
 
-/* After a write to a client that has closed the whole connection, its kernel answers with a reset,
- * which stands here as an error. */
+/* After a write to a client that has closed the whole connection, the client's kernel answers
+ * with a reset, which is reported here as an error. */
 static bool is_reset(struct http_conn *c)
 {
     int fd, error = 0;
@@ -21,7 +21,7 @@ static bool is_reset(struct http_conn *c)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
 }
 
-/* Often enough for http_is_stalled(). */
+/* An interval that is short enough for http_is_stalled(). */
 static int stall_check_ms(const struct http_conn *c)
 {
     const int stall_ms = c->server->opt.stall_timeout_ms;
@@ -64,8 +64,8 @@ void http_watch_busy(struct http_conn *c)
     uv_timer_start(&c->timer, on_tick, TICK_MS, 0);
 }
 
-/* The client has closed its side in the middle of a response. Whether it still listens shows when
- * something is sent: a comment in a stream, an interim response before any other. */
+/* The client has closed its sending side during a response. Whether it still reads shows only
+ * when something is sent: a comment in a stream, an interim response otherwise. */
 void http_watch_eof(struct http_conn *c)
 {
     if (c->exchange.streaming && c->exchange.ping)
@@ -83,11 +83,11 @@ static void on_deadline(uv_timer_t *timer)
     struct http_conn *c = timer->data;
 
     if (c->state == CONN_READING && c->parser.began)
-        http_refuse(c, 408, "the request did not arrive in time");
+        http_refuse(c, 408, "the request did not arrive within the time limit (--request-timeout)");
     else if (http_is_stalled(c))
         http_conn_drop(c);
     else if (http_queued(c) > 0)
-        http_watch_start(c, stall_check_ms(c)); /* the response is still on its way */
+        http_watch_start(c, stall_check_ms(c)); /* the response is still being sent */
     else
         http_conn_close(c);
 }

@@ -1,4 +1,4 @@
-/* Responses: heads, whole bodies, streams in chunks. */
+/* Writes responses: heads, whole bodies, and streams in chunks. */
 #include "serve/http/http_conn.h"
 
 #include <stdio.h>
@@ -12,7 +12,8 @@
 
 enum { HEAD_BYTES_MAX = 16 << 10 };
 
-/* Of a 503 for lack of memory: a client that reads or sends at a usual speed is done by then. */
+/* Retry-After of a 503 for lack of memory: a client that reads or sends at a usual speed has
+ * finished by then. */
 #define RETRY_AFTER_S "1"
 
 /* ---- heads ---- */
@@ -61,7 +62,7 @@ static void put_date(struct buf *head)
         buf_printf(head, "date: %s\r\n", text);
 }
 
-/* Everything but the length and the empty line. */
+/* Writes the head without the length and the empty line. */
 static void put_head(struct buf *head, struct http_exchange *x, int status,
                      const char *content_type)
 {
@@ -87,7 +88,7 @@ static bool is_head_request(const struct http_exchange *x)
     return method && strcmp(method, "HEAD") == 0;
 }
 
-/* Takes `body`, to free(). */
+/* Takes ownership of `body` (malloc). */
 static void write_response(struct http_exchange *x, int status, const char *content_type,
                            char *body, size_t n_bytes)
 {
@@ -108,7 +109,7 @@ static void write_response(struct http_exchange *x, int status, const char *cont
     buf_release(&head);
 }
 
-/* Takes what `e` becomes as JSON. */
+/* Writes `e` as JSON. */
 static void write_error(struct http_exchange *x, const struct api_error *e)
 {
     struct buf body;
@@ -123,7 +124,7 @@ static void write_error(struct http_exchange *x, const struct api_error *e)
     write_response(x, e->http_status, "application/json", buf_take(&body), n_bytes);
 }
 
-/* A large answer for which unread ones leave no memory is replaced by an error. */
+/* Whether the memory of unread answers allows a large answer; if not, an error is sent instead. */
 static bool has_space(struct http_exchange *x, size_t n_bytes)
 {
     struct http_server *s = x->conn->server;
@@ -133,8 +134,8 @@ static bool has_space(struct http_exchange *x, size_t n_bytes)
         return true;
     s->counts.n_answers_refused++;
     api_error_set(&e, 503, "answer_memory_exhausted",
-                  "answers that clients have not read use %zu bytes of memory, limit is %zu "
-                  "(--max-answer-total), and this answer has %zu; try again",
+                  "answers that clients have not read use %zu bytes of memory, the limit is %zu "
+                  "(--max-answer-total), and this answer has %zu bytes; try again",
                   s->n_queue_bytes, s->opt.queue_bytes_max, n_bytes);
     write_error(x, &e);
     return false;
@@ -165,7 +166,7 @@ void http_respond(struct http_exchange *x, int status, const char *content_type,
     buf_release(&copy);
 }
 
-/* What requests that never come to a handler are refused with. */
+/* The error codes of requests that are refused before a handler is called. */
 static const char *refusal_code(int status)
 {
     static const struct {
@@ -255,7 +256,7 @@ void http_stream_write(struct http_exchange *x, const char *data, size_t n_bytes
     if (n_bytes == 0)
         return;
     if (queued > HTTP_STREAM_QUEUE_BYTES_MAX) {
-        log_warn("http id=%s dropped: %zu bytes wait for a client that does not read them",
+        log_warn("http id=%s dropped: the client has not read %zu bytes of its stream",
                  c->parser.request.id, queued);
         http_conn_drop(c);
         return;
@@ -275,6 +276,6 @@ void http_stream_end(struct http_exchange *x)
         http_conn_write(c, "0\r\n\r\n", 5);
     if (c->state == CONN_CLOSED)
         return;
-    http_queue_restart(c); /* from here on the client alone decides how fast it is sent */
+    http_queue_restart(c); /* from here on the client's read rate is measured */
     http_exchange_finish(x);
 }

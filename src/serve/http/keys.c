@@ -15,15 +15,15 @@ static enum osp_status add(struct keys *k, const char *key, size_t n_bytes)
     if (n_bytes == 0)
         return fail(OSP_EINVAL, "an API key is empty");
     if (n_bytes > KEY_BYTES_MAX)
-        return fail(OSP_EINVAL, "an API key has %zu bytes, the limit is %d", n_bytes,
+        return fail(OSP_EINVAL, "an API key has %zu bytes, at most %d are allowed", n_bytes,
                     KEY_BYTES_MAX);
     if (k->n == KEYS_MAX)
-        return fail(OSP_EINVAL, "more than %d API keys", KEYS_MAX);
+        return fail(OSP_EINVAL, "there are more than %d API keys, the limit", KEYS_MAX);
     for (size_t i = 0; i < n_bytes; i++)
         if (key[i] <= ' ' || key[i] > '~')
             return fail(OSP_EINVAL,
-                        "API key %d has a space or a character that is not ASCII: no header field "
-                        "could carry it",
+                        "API key %d has a space or a character that is not visible ASCII, which a "
+                        "header field cannot contain",
                         k->n + 1);
     if (!k->items)
         k->items = mem_new(KEYS_MAX * sizeof *k->items);
@@ -71,11 +71,12 @@ enum osp_status keys_add_file(struct keys *k, const char *path)
 
     TRY(file_read(&text, &n_bytes, path, KEYS_FILE_BYTES_MAX));
     if (strlen(text) != n_bytes)
-        st = fail(OSP_EINVAL, "%s: has a NUL byte", path);
+        st = fail(OSP_EINVAL, "%s: has a NUL byte; must be a text file with one API key per line",
+                  path);
     else if ((st = add_lines(k, text)) != OSP_OK)
         st = fail_prefix(st, "%s", path);
     else if (k->n == n_before)
-        st = fail(OSP_EINVAL, "%s: has no API key", path);
+        st = fail(OSP_EINVAL, "%s: has no API key; must have one per line", path);
 out:
     free(text);
     return st == OSP_OK ? st : fail_prefix(st, "--api-key-file");
@@ -98,7 +99,7 @@ void keys_release(struct keys *k)
     *k = (struct keys){0};
 }
 
-/* Takes as long for a wrong key as for the right one. */
+/* Constant time, so that the time does not reveal a prefix of the key. */
 static bool is_same(const char *given, size_t n_given, const char *key)
 {
     const size_t n = strlen(key);
@@ -109,7 +110,7 @@ static bool is_same(const char *given, size_t n_given, const char *key)
     return difference == 0;
 }
 
-/* From the last to the first, so that of two that are the same the first is found. */
+/* Searches from the last key to the first, so that of two equal keys the first is found. */
 int keys_find(const struct keys *k, const char *given)
 {
     const size_t n_given = strlen(given);

@@ -1,4 +1,4 @@
-/* The API keys that clients may send: of --api-key and of a file. Filled once, then read. */
+/* The API keys of --api-key and --api-key-file. Written once, then only read. */
 #ifndef SERVE_HTTP_KEYS_H
 #define SERVE_HTTP_KEYS_H
 
@@ -15,23 +15,23 @@ enum {
 
 struct keys {
     char **items;                  /* (n) owned */
-    char (*salts)[KEY_SALT_BYTES]; /* (n) owned; NULL: there are none */
+    char (*salts)[KEY_SALT_BYTES]; /* (n) owned; NULL: the keys share one prefix cache */
     int n;
 };
 
-/* Adds the keys of a list with commas. OSP_EINVAL: one is empty, too long, or has what no header
- * field can carry: anything but visible ASCII. */
+/* Adds the keys of a comma-separated list. OSP_EINVAL: a key is empty, too long, or has a
+ * character other than visible ASCII, which a header field cannot contain. */
 CHECKED enum osp_status keys_add_list(struct keys *k, const char *list);
-/* Adds those of a file, one a line; empty lines and those that begin with # are none. A file
- * without a key is OSP_EINVAL: it would leave the server open. */
+/* Adds the keys of a file, one per line; empty lines and lines that begin with # are skipped. A
+ * file without a key is OSP_EINVAL, because the server would then accept requests without a key. */
 CHECKED enum osp_status keys_add_file(struct keys *k, const char *path);
-/* Gives each key a salt for the prefix cache, random and of this process, when all keys are
- * there. */
+/* Makes a random salt for each key, which separates its prefix cache; call it after all keys
+ * were added. Salts last as long as the process. */
 void keys_make_salts(struct keys *k);
-void keys_release(struct keys *k); /* accepts a zeroed one */
+void keys_release(struct keys *k); /* accepts zeroed keys */
 
-/* Index of `given` among them, or -1. The time this takes depends on the length of `given` and
- * on how many keys of which lengths there are, not on their contents. */
+/* Index of the key `given`, or -1. The time depends on the length of `given` and on the number
+ * and lengths of the keys, not on their contents. */
 int keys_find(const struct keys *k, const char *given);
 
 #endif

@@ -40,7 +40,8 @@ static bool is_loopback(const char *name)
     return is_localhost(name);
 }
 
-/* A name that no public DNS zone has: browsers find it on this machine or in the local network. */
+/* A name that no public DNS zone contains: browsers resolve it to this machine or the local
+ * network. */
 static bool is_local_name(const char *name)
 {
     static const char LETTERS[] =
@@ -54,7 +55,7 @@ static bool is_local_name(const char *name)
 
 /* ---- the list ---- */
 
-/* The next item of "a,b", which vLLM writes ["a", "b"]; false at the end. */
+/* The next item of a list "a,b" or, in the form of vLLM, ["a", "b"]. False: end of the list. */
 static bool next_item(const char **list, const char **item, size_t *n_bytes)
 {
     static const char BETWEEN[] = ",[]\" ";
@@ -78,7 +79,7 @@ static bool in_list(const char *list, const char *origin)
     return false;
 }
 
-/* Whether the list has an origin of this host, or * (then pages of any name may call anyway). */
+/* Whether the list has an origin with this host, or * (pages of any name may call). */
 static bool host_in_list(const char *list, const char *host)
 {
     char authority[HOST_BYTES_MAX], name[HOST_BYTES_MAX];
@@ -124,7 +125,7 @@ static bool host_allowed(const struct origin_rule *rule, const struct http_reque
 
 /* ---- Origin ---- */
 
-/* Of "name", "name:port" and "[address]:port", which http_host_name() has read. */
+/* The port of "name", "name:port" or "[address]:port", which http_host_name() has checked. */
 static int port_of(const char *authority, int otherwise)
 {
     const char *colon = strrchr(authority, ':');
@@ -134,8 +135,8 @@ static int port_of(const char *authority, int otherwise)
     return atoi(colon + 1);
 }
 
-/* The same host and port: a page that this server has sent, perhaps through a proxy that adds
- * TLS. A port that is left out is the scheme's. */
+/* Whether origin and host are equal: a page from this server, perhaps through a proxy that adds
+ * TLS. A missing port is the default port of the scheme. */
 static bool is_same_origin(const char *origin, const char *host)
 {
     const bool is_https = strncasecmp(origin, "https://", 8) == 0;
@@ -173,11 +174,12 @@ static bool origin_allowed(const struct origin_rule *rule, const struct http_req
 const char *origin_refusal(const struct origin_rule *rule, const struct http_request *r)
 {
     if (!host_allowed(rule, r))
-        return "the Host field must be localhost, an IP address, a name without dots, or end in "
-               ".localhost, .local or .internal, since this server is on a loopback address or has "
-               "no API key (allow another name by --host NAME or --allowed-origins http://NAME)";
+        return "the Host field is not allowed: it must be localhost, an IP address, a name without "
+               "dots, or end in .localhost, .local or .internal, since this server is on a "
+               "loopback address or has no API key (allow another name with --host NAME or "
+               "--allowed-origins http://NAME)";
     if (!rule->is_page && !origin_allowed(rule, r))
-        return "a web page of another site may not call this server (allow its origin by "
+        return "web pages of other sites may not call this server (allow an origin with "
                "--allowed-origins)";
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* Which hosts and web pages may call: against DNS rebinding (a web page whose name comes to
- * point at this machine) and against pages of other sites. */
+/* Checks the Host and Origin fields, against DNS rebinding (a web page whose name resolves to
+ * this machine) and against pages of other sites. */
 #ifndef SERVE_HTTP_ORIGIN_H
 #define SERVE_HTTP_ORIGIN_H
 
@@ -9,18 +9,19 @@
 
 struct origin_rule {
     const char *bind_host;       /* --host */
-    const char *allowed_origins; /* NULL, "*" or a list with commas */
-    bool checks_host;            /* nothing but the network keeps strangers out: the address is a
-                                    loopback address, or there is no API key */
-    bool is_page;                /* the chat itself, to which pages of any site may lead */
+    const char *allowed_origins; /* NULL, "*" or a comma-separated list */
+    /* check the Host: the address is a loopback address, or there is no API key, so only the
+     * network protects the server */
+    bool checks_host;
+    bool is_page; /* the request is for the chat page, to which any site may link */
 };
 
-/* NULL = allowed; else why not.
+/* NULL: allowed; else the error message.
  *
- * Host, where it is checked, must be a name that no stranger can register: localhost and
- * *.localhost, an IP address, a name of one label, *.local, *.internal; or the name given by
- * --host, or a host in the list. Origin must be of a loopback host (localhost, *.localhost,
- * 127.0.0.0/8, ::1), or the same host and port as Host, or in the list. */
+ * Host, if it is checked, must be a name that an attacker cannot register: localhost and
+ * *.localhost, an IP address, a name without dots, *.local, *.internal; or the name of --host,
+ * or a host in the list. Origin must have a loopback host (localhost, *.localhost, 127.0.0.0/8,
+ * ::1), or the host and port of the Host field, or be in the list. */
 const char *origin_refusal(const struct origin_rule *rule, const struct http_request *r);
 
 #endif

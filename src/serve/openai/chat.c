@@ -1,4 +1,4 @@
-/* /v1/chat/completions: a conversation's next message, and how it becomes chunks or one answer. */
+/* /v1/chat/completions: the next message of a conversation, as chunks or as one answer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 #include "serve/core/routes.h"
 
 struct chat_state {
-    struct reply *replies; /* (n_replies), one a choice; owned */
+    struct reply *replies; /* (n_replies) one per choice; owned */
     int n_replies;
-    struct custom_names custom; /* tools of free text */
+    struct custom_names custom; /* names of custom tools */
 };
 
 /* ---- on the worker thread ---- */
 
-/* Those that are wrong are told of when the conversation is read. */
+/* Collects the names of custom tools. Invalid tools are reported by conversation_read(). */
 static void note_custom(struct job *job)
 {
     const json_t *tools = json_object_get(job->json, "tools");
@@ -40,7 +40,8 @@ static enum osp_status chat_submit(struct job *job)
 
     note_custom(job);
     TRY(job_refuse(job, conversation_read(&chat, job->server, job->json)));
-    json_decref(job->json); /* the chat has copies; rendering needs memory of its own */
+    /* the chat has copies; freed before rendering, which needs memory too */
+    json_decref(job->json);
     job->json = NULL;
     TRY(job_add_chat(job, chat));
 out:
@@ -56,7 +57,7 @@ static void begin_choice(struct job *job, struct reply *all, int i)
 
     reply_init(r, job_model(job), job->params.stream);
     r->extras = job->params.extras;
-    r->head = all[0].head; /* the same of all, the first one's own */
+    r->head = all[0].head; /* all choices share the head of the first one */
     r->index = i;
     r->options = &job->params.options;
     r->budget = job->params.stream ? NULL : &job->budget;
@@ -77,16 +78,16 @@ static void chat_begin(struct job *job, struct buf *out)
 {
     struct chat_state *s = job->state;
 
-    (void)out; /* nothing before the first piece of the answer */
+    (void)out; /* a stream begins with the first event of the answer */
     s->n_replies = job->n_choices;
     s->replies = mem_new((size_t)s->n_replies * sizeof *s->replies);
     for (int i = 0; i < s->n_replies; i++)
         begin_choice(job, s->replies, i);
 }
 
-/* Several choices begin together and in order: clients' accumulators number them by the order in
- * which they come, and openai's takes the scores of a choice's first chunk twice unless it is
- * the stream's first. */
+/* All choices begin together and in order. Clients number the choices by the order of their
+ * first chunks. OpenAI's client also adds the logprobs of a choice's first chunk twice, unless
+ * that chunk is the first of the stream. */
 static void begin_choices(const struct job *job, struct buf *out)
 {
     const struct chat_state *s = job->state;

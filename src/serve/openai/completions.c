@@ -1,5 +1,6 @@
-/* /v1/completions: a prompt's continuation, without Harmony. The prompt is a text, a list of
- * them, a list of token ids or a list of those; every prompt has n choices. */
+/* /v1/completions: the continuation of a prompt, without the Harmony format. A prompt is a
+ * string, a list of strings, a list of token ids, or a list of such lists. Each prompt gets n
+ * choices. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,16 +15,17 @@
 #include "serve/reply/text_reply.h"
 
 enum {
-    PROMPTS_MAX = 64,          /* of a request */
-    ALL_CHOICES_MAX = 128,     /* of all its prompts */
-    LOGPROBS_MAX = 5,          /* as OpenAI's */
-    ANSWER_TOKENS_DEFAULT = 16 /* likewise, when neither request nor server say */
+    PROMPTS_MAX = 64,      /* prompts of a request */
+    ALL_CHOICES_MAX = 128, /* choices of all prompts together */
+    LOGPROBS_MAX = 5,      /* the limit of the OpenAI API */
+    /* the default of the OpenAI API, if neither the request nor the server sets one */
+    ANSWER_TOKENS_DEFAULT = 16
 };
 
 struct prompt {
-    int32_t *ids; /* (n_ids) owned, from osp_tokenize() or not */
+    int32_t *ids; /* (n_ids) owned, allocated by osp_tokenize() or malloc */
     size_t n_ids;
-    char *text; /* (n_bytes) to osp_free(), with echo; else NULL */
+    char *text; /* (n_bytes) for osp_free(); NULL without echo */
     size_t n_bytes;
 };
 
@@ -31,10 +33,10 @@ struct completions {
     struct prompt *prompts; /* (n_prompts) owned */
     int n_prompts;
     bool echo, show_special, plain_prompt;
-    int best_of;  /* 0: not said */
-    int truncate; /* prompts to so many tokens at their end; 0: not said; -1: to what fits */
+    int best_of;  /* 0: not set */
+    int truncate; /* tokens to keep at the end of each prompt; 0: not set; -1: as many as fit */
     struct reply_head head;
-    struct text_reply *replies; /* (n_replies), one a choice; owned */
+    struct text_reply *replies; /* (n_replies) one per choice; owned */
     int n_replies;
 };
 
@@ -55,7 +57,7 @@ static enum osp_status read_logprobs(struct request_params *p, const char *field
     return OSP_OK;
 }
 
-/* 0 leaves the prompt alone, for who wants to hear of that. */
+/* 0 generates nothing: the answer describes the prompt alone (echo, prompt_logprobs). */
 static enum osp_status read_max_tokens(struct request_params *p, const char *field, const json_t *v)
 {
     (void)field;
@@ -70,7 +72,7 @@ static enum osp_status read_truncate(struct request_params *p, const char *field
     enum osp_status st = json_int(&n, field, v, -1, INT_MAX);
 
     if (st == OSP_OK && n == 0)
-        st = fail(OSP_EINVAL, "%s: must be 1 or more, or -1", field);
+        st = fail(OSP_EINVAL, "%s: must be 1 or more, or -1 (as many as fit), is 0", field);
     ((struct completions *)p->own)->truncate = (int)n;
     return st;
 }
@@ -87,7 +89,8 @@ static enum osp_status read_suffix(struct request_params *p, const char *field, 
     (void)p;
     if (json_is_string(v) && json_string_length(v) == 0)
         return OSP_OK;
-    return fail(OSP_EUNSUPPORTED, "%s: gpt-oss does not fill in the middle; leave it out", field);
+    return fail(OSP_EUNSUPPORTED,
+                "%s: must be empty: gpt-oss cannot fill in the middle; remove the field", field);
 }
 
 static enum osp_status read_skip_specials(struct request_params *p, const char *field,
@@ -115,25 +118,27 @@ static const struct field FIELDS[] = {
         "{'type':'array','minItems':1,'items':" FIELD_SCHEMA_TOKEN "},"
         "{'type':'array','minItems':1,'maxItems':#,'items':{'type':'array',"
         "'minItems':1,'items':" FIELD_SCHEMA_TOKEN "}}]}",
-        "What is continued: a text, a list of them, token ids, or a list of such lists."),
+        "The prompt: a string, a list of strings, a list of token ids, or a list of such lists."),
     FIELD_READ_ROW("max_tokens", FOR_COMPLETIONS, FIELD_INT, 0, INT_MAX, read_max_tokens, NULL,
-                   "Of the answer; 0, for the prompt alone, only with echo or prompt_logprobs."),
+                   "The most tokens that may be generated; default: 16. 0 generates nothing and "
+                   "requires echo or prompt_logprobs."),
     FIELD_READ_ROW("truncate_prompt_tokens", FOR_COMPLETIONS, FIELD_OTHER, 0, 0, read_truncate,
                    "{'anyOf':[{'enum':[-1]},{'type':'integer','minimum':1,'maximum':2147483647}]}",
-                   "Only so many tokens at a prompt's end are used; -1: as many as fit, at least "
-                   "half of the context."),
+                   "The number of tokens to keep at the end of each prompt; -1: as many as fit "
+                   "beside the answer, at least half of the context."),
     FIELD_READ_ROW("echo", FOR_COMPLETIONS, FIELD_BOOL, 0, 0, read_echo, NULL,
-                   "The text begins with the prompt."),
+                   "The answer's text begins with the prompt."),
     FIELD_READ_ROW("logprobs", FOR_COMPLETIONS, FIELD_INT, 0, LOGPROBS_MAX, read_logprobs, NULL,
-                   "Log-probabilities of the tokens, and of so many of the likeliest."),
+                   "Return the logprobs of the tokens, and of this many of the most likely tokens "
+                   "at each position."),
     FIELD_READ_ROW("best_of", FOR_COMPLETIONS, FIELD_INT, 1, CHOICES_MAX, read_best_of, NULL,
-                   "The same as n, or left out: answers are not ranked."),
+                   "Must be equal to n or absent: choices are not ranked."),
     FIELD_OTHER_ROW("suffix", FOR_COMPLETIONS, read_suffix, "{'type':'string','maxLength':0}",
-                    "Must be empty: gpt-oss does not fill in the middle."),
+                    "Must be empty: gpt-oss cannot fill in the middle."),
     FIELD_READ_ROW("skip_special_tokens", FOR_COMPLETIONS, FIELD_BOOL, 0, 0, read_skip_specials,
-                   NULL, "false: control tokens in the answer show as their text."),
+                   NULL, "false: control tokens of the answer appear as text."),
     FIELD_READ_ROW("parse_special", FOR_COMPLETIONS, FIELD_BOOL, 0, 0, read_parse_special, NULL,
-                   "false: the texts of control tokens in a prompt are ordinary text."),
+                   "false: names of control tokens in a prompt are encoded as ordinary text."),
 };
 
 /* ---- prompts, on the worker thread ---- */
@@ -168,7 +173,7 @@ static enum osp_status tokenize(struct prompt *p, const struct job *job, const j
                         !c->plain_prompt, &p->ids, &p->n_ids);
 }
 
-/* Tokens of a prompt that fit: beside the answer, but at least half of the context. */
+/* The number of prompt tokens that fit beside the answer, at least half of the context. */
 static int fitting_tokens(const struct job *job)
 {
     const int context = job->server->info.context_tokens_max,
@@ -178,7 +183,7 @@ static int fitting_tokens(const struct job *job)
     return answer < context / 2 ? context - answer : context - context / 2;
 }
 
-/* The last of them stay, as with vLLM. */
+/* Keeps the last tokens, as vLLM does. */
 static void truncate_prompt(struct prompt *p, const struct job *job)
 {
     const struct completions *c = job->state;
@@ -190,7 +195,7 @@ static void truncate_prompt(struct prompt *p, const struct job *job)
     p->n_ids = (size_t)n;
 }
 
-/* A text, or a list of ids. */
+/* Reads one prompt: a string or a list of token ids. */
 static enum osp_status read_prompt(struct prompt *p, const struct job *job, const char *name,
                                    const json_t *v)
 {
@@ -202,9 +207,9 @@ static enum osp_status read_prompt(struct prompt *p, const struct job *job, cons
     else if (json_is_array(v))
         TRY(read_ids(p, name, v, job->server->info.vocab_size));
     else
-        return fail(OSP_EINVAL, "%s: must be a text or a list of token ids", name);
+        return fail(OSP_EINVAL, "%s: must be a string or a list of token ids", name);
     if (p->n_ids == 0)
-        return fail(OSP_EINVAL, "%s: is empty", name);
+        return fail(OSP_EINVAL, "%s: is empty; must have at least one token", name);
     truncate_prompt(p, job);
     if (c->echo)
         TRY(osp_detokenize(tokenizer_of(job), p->ids, p->n_ids, &p->text, &p->n_bytes));
@@ -219,7 +224,7 @@ static enum osp_status read_list(struct job *job, const json_t *list)
     enum osp_status st = OSP_OK;
 
     if (n > PROMPTS_MAX)
-        return fail(OSP_EINVAL, "prompt: %zu prompts, the limit is %d", n, PROMPTS_MAX);
+        return fail(OSP_EINVAL, "prompt: has %zu prompts, at most %d are allowed", n, PROMPTS_MAX);
     c->prompts = mem_new(n * sizeof *c->prompts);
     c->n_prompts = (int)n;
     for (size_t i = 0; i < n; i++) {
@@ -246,21 +251,27 @@ static enum osp_status read_prompts(struct job *job, const json_t *v)
     return read_prompt(c->prompts, job, "prompt", v);
 }
 
-/* What one field alone does not show. */
+/* Checks fields that depend on each other. */
 static enum osp_status check_combination(const struct job *job)
 {
     const struct completions *c = job->state;
     const int n = job->params.n_choices > 0 ? job->params.n_choices : 1;
 
     if (c->best_of > 0 && c->best_of != n)
-        return fail(OSP_EUNSUPPORTED, "best_of: must be n, which is %d: answers are not ranked", n);
+        return fail(OSP_EUNSUPPORTED,
+                    "best_of: must be equal to n, which is %d: choices are not ranked", n);
     if (c->n_prompts * n > ALL_CHOICES_MAX)
-        return fail(OSP_EINVAL, "n: %d answers to each of %d prompts, the limit is %d in all", n,
-                    c->n_prompts, ALL_CHOICES_MAX);
+        return fail(
+            OSP_EINVAL,
+            "n: %d choices for each of %d prompts exceed the limit of %d choices in a request", n,
+            c->n_prompts, ALL_CHOICES_MAX);
     if (job->params.options.prompt_only && !c->echo && !job->params.wants_prompt_logprobs)
-        return fail(OSP_EINVAL, "max_tokens: must be from 1 to %d, or 0 with echo", INT_MAX);
+        return fail(
+            OSP_EINVAL,
+            "max_tokens: is 0; must be from 1 to %d, or 0 together with echo or prompt_logprobs",
+            INT_MAX);
     if (job->params.options.prompt_only && job->params.options.tokens_min > 0)
-        return fail(OSP_EINVAL, "min_tokens: %d is more than max_tokens, 0",
+        return fail(OSP_EINVAL, "min_tokens: is %d; must be at most max_tokens, which is 0",
                     job->params.options.tokens_min);
     return OSP_OK;
 }
@@ -321,7 +332,7 @@ static void begin(struct job *job, struct buf *out)
 {
     struct completions *c = job->state;
 
-    (void)out; /* nothing before the first piece of the answer */
+    (void)out; /* a stream begins with the first event of the answer */
     reply_head_init(&c->head, "cmpl-", "text_completion", job_model(job));
     c->n_replies = job->n_choices;
     c->replies = mem_new((size_t)c->n_replies * sizeof *c->replies);

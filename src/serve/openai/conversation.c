@@ -6,14 +6,15 @@
 #include "engine/chat/chat_json.h"
 #include "serve/fields/json_kwargs.h"
 
-/* As a body that says nothing else: chats are read in one place. */
+/* Reads the options as a chat request with an empty message, so that one function reads all
+ * requests. */
 static enum osp_status read_kwargs(struct osp_chat *chat, json_t *kwargs)
 {
     json_t *body;
     enum osp_status st;
 
     if (!json_is_object(kwargs))
-        return fail(OSP_EINVAL, "must be a JSON object like {\"reasoning_effort\": \"high\"}");
+        return fail(OSP_EINVAL, "must be a JSON object such as {\"reasoning_effort\": \"high\"}");
     body = json_pack("{s:[{s:s,s:s}],s:O}", "messages", "role", "system", "content", "",
                      "chat_template_kwargs", kwargs);
     if (!body)
@@ -25,7 +26,7 @@ static enum osp_status read_kwargs(struct osp_chat *chat, json_t *kwargs)
 
 static void read_date(struct server *s, const json_t *date)
 {
-    if (json_is_string(date)) /* that it is one was checked */
+    if (json_is_string(date)) /* checked by read_kwargs() */
         snprintf(s->chat_defaults.date, sizeof s->chat_defaults.date, "%s",
                  json_string_value(date));
 }
@@ -38,13 +39,14 @@ static void warn_ignored(const json_t *kwargs)
     json_object_foreach((json_t *)kwargs, name, v)
     {
         if (!template_kwarg_is_known(name))
-            log_warn("--chat-template-kwargs: \"%.64s\" is ignored: Harmony has no such thing",
+            log_warn("--chat-template-kwargs: \"%.64s\" is ignored; the Harmony format has only "
+                     "reasoning_effort, enable_thinking and current_date",
                      name);
     }
 }
 
-/* What the options say, the ones of osprey's own last; checked by a conversation that nobody
- * has. */
+/* Applies the options to a chat that is only used to check them. --reasoning-effort and
+ * --current-date take precedence over --chat-template-kwargs. */
 static enum osp_status read_options(struct server *s, struct osp_chat *chat)
 {
     const struct serve_options *opt = &s->opt;

@@ -1,4 +1,4 @@
-/* Conversations of requests, with what the server says for those that do not: effort and date. */
+/* Conversations of requests, with the server's default effort and date. */
 #ifndef SERVE_OPENAI_CONVERSATION_H
 #define SERVE_OPENAI_CONVERSATION_H
 
@@ -7,11 +7,12 @@
 #include "serve/fields/json_fields.h"
 #include "serve/core/server.h"
 
-/* Sets s->style from --reasoning-effort, --current-date and --chat-template-kwargs; errors begin
- * with the option. Names the keys that mean nothing here in the log. */
+/* Sets s->chat_defaults from --reasoning-effort, --current-date and --chat-template-kwargs.
+ * Errors begin with the option. Unknown keys are logged. */
 CHECKED enum osp_status conversation_defaults(struct server *s);
 
-/* A new conversation as the server's options say, and one that is read from a request's body. */
+/* conversation_new() makes an empty conversation with the server's defaults; conversation_read()
+ * makes one from a parsed chat completion request. The caller must osp_chat_free() it. */
 CHECKED enum osp_status conversation_new(struct osp_chat **out, const struct server *s);
 CHECKED enum osp_status conversation_read(struct osp_chat **out, const struct server *s,
                                           const json_t *body);

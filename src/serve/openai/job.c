@@ -9,8 +9,8 @@
 
 enum {
     OUT_BYTES_MAX = REPLY_BYTES_MAX,
-    POLL_BYTES_MAX = 128 << 10, /* of one stream in one go */
-    POLL_NS_MAX = 2000000,      /* of all streams, before the loop looks at its sockets again */
+    POLL_BYTES_MAX = 128 << 10, /* written for one job before the next one is polled */
+    POLL_NS_MAX = 2000000,      /* spent on polling before the loop handles its sockets again */
     ERROR_JSON_BYTES_MAX = 16 << 10
 };
 
@@ -93,7 +93,8 @@ static void note_usage(const struct job *job, enum osp_finish finish, const stru
     http_exchange_note(job->x, note);
 }
 
-/* The last event of a request that cannot be answered (any more). */
+/* Answers with job->error: as a response if none has begun, else as the last event of the
+ * stream. */
 static void answer_error(struct job *job, struct buf *out)
 {
     struct http_exchange *x = job->x;
@@ -144,13 +145,14 @@ struct osp_usage job_usage(const struct job *job)
     return sum;
 }
 
-/* Of a whole answer that has overflown its buffer. */
+/* Sets the error of an answer that exceeded its buffer. */
 static void set_overflow_error(struct job *job, const struct buf *out)
 {
     if (!out->no_memory)
         job_set_too_large(job);
     else
-        api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
+        api_error_set(&job->error, 503, NULL,
+                      "out of memory for the text of the answer; try again");
 }
 
 static void answer_full(struct job *job, struct buf *out)
@@ -163,7 +165,7 @@ static void answer_full(struct job *job, struct buf *out)
     http_respond_buf(job->x, 200, "application/json", out);
 }
 
-/* All choices are done. */
+/* Completes the answer: all choices are done. */
 static void answer_done(struct job *job, struct buf *out)
 {
     struct http_exchange *x = job->x;
@@ -182,22 +184,23 @@ static void answer_done(struct job *job, struct buf *out)
     job->x = NULL;
 }
 
-/* Nobody waits for the other choices any more. */
+/* Cancels the other choices and answers with job->error. */
 static void fail_all(struct job *job, struct buf *out)
 {
     job_cancel(job);
     answer_error(job, out);
 }
 
-/* There was no memory for a piece of the stream: none of it is sent, and the client is told. */
+/* Out of memory for an event: nothing of it is sent, and the answer ends with an error. */
 static void fail_no_memory(struct job *job, struct buf *out)
 {
     buf_clear(out);
-    api_error_set(&job->error, 503, NULL, "no memory for the text of the answer");
+    api_error_set(&job->error, 503, NULL, "out of memory for the text of the answer; try again");
     fail_all(job, out);
 }
 
-/* The answer is as long as it may be: this choice ends as at max_tokens. What it has is whole. */
+/* The answer has reached its size limit: this choice ends as at max_tokens. Its events so far
+ * are complete. */
 static void finish_at_limit(struct job *job, struct job_choice *c, struct buf *out)
 {
     struct osp_event done = {
@@ -213,7 +216,8 @@ static void finish_at_limit(struct job *job, struct job_choice *c, struct buf *o
         fail_no_memory(job, out);
 }
 
-/* No room for an event, or no memory. What comes with a choice's first event is of the prompt. */
+/* An event did not fit into the budget, or memory was exhausted. The first event of a choice
+ * carries the prompt's logprobs, which cannot be cut. */
 static void refuse_event(struct job *job, struct job_choice *c, bool is_first, struct buf *out)
 {
     if (!job->budget.is_exhausted) {
@@ -233,7 +237,7 @@ static void forward_event(struct job *job, struct job_choice *c, const struct os
         api_error_from_status(&job->error, event->status, event->text ? event->text : "");
         fail_all(job, out);
     } else if (event->kind == OSP_EVENT_DONE && event->finish == OSP_FINISH_CANCELED) {
-        /* by nobody here: the engine closes */
+        /* not canceled by this job: the engine is closing */
         unavailable_closing(job->server, &job->error);
         fail_all(job, out);
     } else if (!job->kind->on_event(job, (int)(c - job->choices), event, out)) {
@@ -243,13 +247,13 @@ static void forward_event(struct job *job, struct job_choice *c, const struct os
     }
 }
 
-/* One event; the last of the last choice ends the answer. */
+/* Handles one event. The last event of the last choice completes the answer. */
 static void job_on_event(struct job *job, struct job_choice *c, const struct osp_event *event,
                          struct buf *out)
 {
     const bool is_first = !c->has_begun;
 
-    if (is_first) /* it waits no more */
+    if (is_first) /* the choice has left the queue */
         count_unanswered(job, job->n_unanswered - 1);
     c->has_begun = true;
     c->is_finished = event->kind == OSP_EVENT_DONE || event->kind == OSP_EVENT_ERROR;
@@ -266,7 +270,7 @@ static void job_on_event(struct job *job, struct job_choice *c, const struct osp
         answer_done(job, out);
 }
 
-/* The engine has no (more) events for it. */
+/* The engine cannot deliver further events of this choice. */
 static void job_fail(struct job *job, struct job_choice *c, enum osp_status st, struct buf *out)
 {
     c->is_finished = true;
@@ -277,7 +281,7 @@ static void job_fail(struct job *job, struct job_choice *c, enum osp_status st, 
     fail_all(job, out);
 }
 
-/* Takes what the engine has for a choice; false: it has more. */
+/* Handles the available events of a choice. False: more events are available. */
 static bool choice_poll(struct job *job, struct job_choice *c, struct buf *out)
 {
     struct osp_event event;
@@ -310,14 +314,15 @@ static void begin_answer(struct job *job)
         http_stream_set_ping(job->x, ": ping\n\n");
     if (job->x && out.size_bytes > 0)
         http_stream_write(job->x, buf_text(&out), out.size_bytes);
-    if (!job->params.stream && job->budget.is_exhausted) { /* of the prompts */
+    if (!job->params.stream && job->budget.is_exhausted) { /* by the prompts alone */
         job_set_too_large(job);
         fail_all(job, &out);
     }
     buf_release(&out);
 }
 
-/* A request whose grammar cannot be: nothing was sent yet. */
+/* The engine refused the request, for example because its grammar is invalid. Nothing was sent
+ * yet. */
 static void refuse(struct job *job, enum osp_status st)
 {
     if (job->kind->explain)
@@ -331,8 +336,8 @@ static void refuse(struct job *job, enum osp_status st)
     job->x = NULL;
 }
 
-/* Begins the answer once the engine has accepted all choices; false: their grammars are being
- * compiled. */
+/* Begins the answer once the engine has accepted all choices. False: their grammars are still
+ * being compiled. */
 static bool job_begin(struct job *job)
 {
     enum osp_status st = OSP_OK;
@@ -349,8 +354,8 @@ static bool job_begin(struct job *job)
     return true;
 }
 
-/* Takes what the engine has for this job, and writes it in one piece. After POLL_BYTES_MAX it is
- * the others' turn. */
+/* Handles the available events of a job and writes them in one piece. After POLL_BYTES_MAX the
+ * next job is polled, so that one fast stream does not delay the others. */
 static void job_poll(struct job *job)
 {
     bool all_ok = true;
@@ -372,8 +377,9 @@ static void job_poll(struct job *job)
         job_end(job);
 }
 
-/* In turns, so that thousands of streams do not keep the loop from everybody else. What the
- * engine has told meanwhile is looked for in one more pass. */
+/* Polls the jobs round-robin for at most POLL_NS_MAX, so that thousands of streams do not block
+ * the loop. A pass that was interrupted is followed by one more pass, for events that arrived in
+ * between. */
 void jobs_poll(struct server *s)
 {
     uint64_t end_ns = clock_ns() + POLL_NS_MAX;
@@ -391,7 +397,8 @@ void jobs_poll(struct server *s)
         http_wake(s->http);
 }
 
-/* Told at once, and not when the engine has obeyed: its step may be the reason. */
+/* Answers at once, without waiting for the engine to cancel the request: a stuck step may be the
+ * reason for the abort. */
 static void job_abort(struct job *job, const struct api_error *why)
 {
     struct buf out;
@@ -421,8 +428,9 @@ void jobs_tick(struct server *s)
 
     if (s->opt.request_limit_ms == 0)
         return;
-    api_error_set(&e, 504, "request_time_limit",
-                  "the answer took longer than the server allows (--request-time-limit)");
+    api_error_set(
+        &e, 504, "request_time_limit",
+        "the answer took longer than the time limit of this server (--request-time-limit)");
     for (struct job *job = s->jobs; job; job = job->next) {
         if (now_ns < job->deadline_ns)
             continue;
@@ -451,7 +459,7 @@ const char *job_model(const struct job *job)
     return s->names[0];
 }
 
-/* The worker is through with it, or it never was begun. */
+/* On the loop: the worker thread has finished the job, or the job was canceled before it began. */
 static void job_submitted(void *ctx)
 {
     struct job *job = ctx;
@@ -479,7 +487,7 @@ static void job_submitted(void *ctx)
     job_poll(job);
 }
 
-/* ---- the start ---- */
+/* ---- starting a job ---- */
 
 static bool is_unanswerable(struct server *s, struct http_exchange *x)
 {
@@ -487,7 +495,7 @@ static bool is_unanswerable(struct server *s, struct http_exchange *x)
 
     if (!http_request_is_json(http_exchange_request(x)) && !http_draining(s->http))
         api_error_set(&e, 415, "unsupported_media_type",
-                      "the body must come with Content-Type: application/json");
+                      "the request must have the header Content-Type: application/json");
     else if (!is_unavailable(s, &e))
         return false;
     api_error_respond(x, &e);
@@ -522,7 +530,7 @@ void job_start(struct server *s, struct http_exchange *x, const struct job_kind 
     job->body = http_exchange_take_body(x, &job->n_body_bytes);
     job->deadline_ns = deadline_of(s);
     job_budget_init(job);
-    job->status = OSP_ECANCELED; /* unless the worker thread comes to it */
+    job->status = OSP_ECANCELED; /* replaced by job_work() */
     atomic_init(&job->is_client_gone, false);
     count_unanswered(job, 1);
     s->n_submitting++;

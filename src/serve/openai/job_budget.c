@@ -1,14 +1,15 @@
-/* How large answers may become that are kept until they are sent: each, and all together. */
+/* Limits of answers that are buffered until they are complete: of each answer, and of all
+ * together. */
 #include "serve/openai/job.h"
 
 enum {
-    /* Of all answers: sixteen of the largest, or thousands of usual ones. */
+    /* Of all buffered answers: sixteen of the largest, or thousands of usual size. */
     ALL_ANSWERS_BYTES_MAX = 1 << 30,
-    /* An answer that is smaller goes on when that is reached. */
+    /* Smaller answers continue when that limit is reached. */
     SMALL_ANSWER_BYTES = 1 << 20,
     BUDGET_BYTES = REPLY_BYTES_MAX - REPLY_OVERHEAD_BYTES,
-    /* The least that JSON takes of a prompt: for a log-probability, as of prompt_logprobs or within
-     * the lists of echo with logprobs; for a token's id. */
+    /* Lower bounds of the JSON of one prompt token: its entry in prompt_logprobs, its entry in
+     * the lists of echo with logprobs, and its id. */
     PROMPT_LOGPROB_BYTES = 48,
     ECHO_LOGPROB_BYTES = 8,
     TOKEN_ID_BYTES = 2
@@ -34,7 +35,7 @@ static enum osp_status too_large(const struct job *job)
 {
     return fail(OSP_EINVAL,
                 "%s: the answer would be larger than %d MiB, the limit of an answer that is not "
-                "streamed; ask for less of it, or for fewer choices",
+                "streamed; request fewer logprobs, token ids or choices",
                 largest_field(job), REPLY_BYTES_MAX >> 20);
 }
 
@@ -78,8 +79,8 @@ bool job_count_buffered(struct job *job)
     if (s->n_buffered_bytes <= ALL_ANSWERS_BYTES_MAX || now <= SMALL_ANSWER_BYTES)
         return true;
     api_error_set(&job->error, 503, "overloaded",
-                  "answers that are not streamed take more than %d MiB of memory together; try "
-                  "again, or stream",
+                  "answers that are not streamed use more than %d MiB of memory together, the "
+                  "limit; try again later, or use \"stream\": true",
                   ALL_ANSWERS_BYTES_MAX >> 20);
     return false;
 }

@@ -1,5 +1,5 @@
-/* The worker thread's half of a job: parsing, rendering and tokenising take long enough to hold
- * up other clients' tokens if the loop did them. */
+/* The part of a job that runs on a worker thread. Parsing, rendering and tokenizing a large body
+ * take long enough to delay the streams of other clients if the loop did them. */
 #include "serve/openai/job.h"
 
 #include <stdlib.h>
@@ -15,17 +15,18 @@ static enum osp_status check_model(const struct job *job)
 
     if (!job->params.model || server_has_model(s, job->params.model))
         return OSP_OK;
-    return fail(OSP_ENOTFOUND, "model: there is no model '%.200s' here; this server has '%s'",
+    return fail(OSP_ENOTFOUND, "model: '%.200s' does not exist; this server serves '%s'",
                 job->params.model, s->names[0]);
 }
 
-/* Between two steps that may take long. */
+/* Called between steps that may take long. */
 static enum osp_status check_wanted(const struct job *job)
 {
-    return atomic_load(&job->is_client_gone) ? fail(OSP_ECANCELED, "the client has gone") : OSP_OK;
+    return atomic_load(&job->is_client_gone) ? fail(OSP_ECANCELED, "the client has disconnected")
+                                             : OSP_OK;
 }
 
-/* Room for the choices of one more prompt. Gives the index of the first. */
+/* Allocates the choices of one more prompt. Returns the index of the first. */
 static int add_choices(struct job *job)
 {
     const int n = job->params.n_choices > 0 ? job->params.n_choices : 1, first = job->n_choices;
@@ -41,14 +42,16 @@ static int add_choices(struct job *job)
     return first;
 }
 
-/* Of the i-th choice of a prompt: a prompt's answers are those that it would get alone. */
+/* The options of the i-th choice of a prompt. The choices do not depend on other prompts of the
+ * request. */
 static struct osp_request_options options_of(const struct job *job, int i)
 {
     struct osp_request_options opt = job->params.options;
 
     opt.sampling.seed += (uint64_t)i;
     opt.no_wait =
-        true; /* a few threads read for all clients: compiling one's schema must not hold them */
+        /* a few threads serve all clients, so they must not wait while a grammar is compiled */
+        true;
     return opt;
 }
 
@@ -62,9 +65,9 @@ enum osp_status job_add_chat(struct job *job, const struct osp_chat *chat)
         struct osp_request_options opt = options_of(job, i - first);
 
         TRY(check_wanted(job));
-        opt.prompt_logprobs = opt.prompt_logprobs && i == first; /* they are told once */
+        opt.prompt_logprobs = opt.prompt_logprobs && i == first; /* only once per prompt */
         TRY(osp_submit_chat(&job->choices[i].request, job->server->engine, chat, &opt));
-        if (i == first) /* its prompt is told once */
+        if (i == first) /* the answer has each prompt once */
             TRY(job_check_prompt(job, job->choices[i].request));
     }
 out:
@@ -93,7 +96,7 @@ enum osp_status job_refuse(struct job *job, enum osp_status st)
         return st;
     api_error_from_status(&job->error, st, osp_error());
     if (st == OSP_ELIMIT)
-        job->error.code = "invalid_value"; /* of the request, not of the context */
+        job->error.code = "invalid_value"; /* a limit of the request, not the context length */
     return st;
 }
 

@@ -1,4 +1,4 @@
-/* /v1/models: the one model, under each of its names. */
+/* /v1/models: the served model, under each of its names. */
 #include "serve/core/routes.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ void route_model(struct server *s, struct http_exchange *x, const char *name)
 
     if (!server_has_model(s, name)) {
         api_error_set(&e, 404, "model_not_found",
-                      "there is no model '%s' here; this server has '%s'", name, s->names[0]);
+                      "model '%s' does not exist; this server serves '%s'", name, s->names[0]);
         api_error_respond(x, &e);
         return;
     }

@@ -47,7 +47,7 @@ static const struct route_doc DOCS[] = {
     {.path = "/v1/responses/*", .method = "DELETE", .schema = "ResponseDeleted"},
 };
 
-/* Of a route that nobody has described: JSON. */
+/* A route without an entry in DOCS answers with JSON. */
 static const struct route_doc *doc_of(const char *method, const char *path)
 {
     static const struct route_doc unknown = {.schema = "Document"};
@@ -59,11 +59,11 @@ static const struct route_doc *doc_of(const char *method, const char *path)
     return &unknown;
 }
 
-/* JSON with ' for ", # for a number and % for the last token of the vocabulary. */
+/* Writes JSON from text with ' for ", # for `number` and % for the last token id. */
 static void put_json(struct buf *out, const char *text, double number, int last_token)
 {
     for (; *text; text++) {
-        if (*text == '#' && text[1] != '/') /* "#/components/..." */
+        if (*text == '#' && text[1] != '/') /* not the # of "#/components/..." */
             buf_printf(out, "%.17g", number);
         else if (*text == '%')
             buf_printf(out, "%d", last_token);
@@ -80,7 +80,7 @@ static void put_range(struct buf *out, const struct field *f, const char *type)
                f->min, f->max);
 }
 
-/* null is as if the field were not given; one that is needed cannot be that. */
+/* null is allowed for every field that is not required: it is treated as absent. */
 static void put_type(struct buf *out, const struct field *f, int last_token)
 {
     switch (f->type) {
@@ -106,7 +106,7 @@ static void put_field(struct buf *out, const struct field *f, int last_token)
     reply_put_string(out, f->name);
     buf_puts(out, ":");
     put_type(out, f, last_token);
-    out->size_bytes--; /* the description goes into the same object */
+    out->size_bytes--; /* continue the same object with the description */
     buf_puts(out, ",\"description\":");
     reply_put_string(out, f->text);
     buf_puts(out, "}");
@@ -177,28 +177,29 @@ static void put_success(struct buf *out, const struct route_doc *doc, const char
     buf_puts(out, "}}");
 }
 
-/* Errors: of every route, of those that have a body, of those whose row names it. */
+/* Routes that can return an error: all, those with a body, those whose `statuses` lists it. */
 enum { TO_ALL, TO_BODIES, TO_NAMED };
 static const struct {
     const char *status, *text;
     int to;
 } ERRORS[] = {
-    {"400", "The request is wrong; param names the field.", TO_ALL},
+    {"400", "The request is invalid; param names the field.", TO_ALL},
     {"401", "The API key is missing or wrong.", TO_ALL},
-    {"403", "The Host or Origin may not call.", TO_ALL},
-    {"404", "There is no such thing, or no model of that name.", TO_ALL},
-    {"405", "The path does not answer this method.", TO_ALL},
-    {"408", "The request did not arrive in time.", TO_BODIES},
-    {"413", "The body is too large.", TO_BODIES},
-    {"415", "The body is not application/json.", TO_BODIES},
-    {"429", "Too many requests wait; Retry-After tells when to come again.", TO_NAMED},
-    {"500", "The answer outgrew the server's limits.", TO_BODIES},
-    {"501", "Not implemented yet.", TO_BODIES},
+    {"403", "The Host or Origin of the request is not allowed.", TO_ALL},
+    {"404", "The route, the object or the model does not exist.", TO_ALL},
+    {"405", "The route does not support this method.", TO_ALL},
+    {"408", "The request did not arrive within --request-timeout.", TO_BODIES},
+    {"413", "The body is larger than --max-body.", TO_BODIES},
+    {"415", "The Content-Type of the body is not application/json.", TO_BODIES},
+    {"429", "Too many requests are waiting; Retry-After has the seconds to wait before a retry.",
+     TO_NAMED},
+    {"500", "An internal error of the server.", TO_BODIES},
+    {"501", "The request uses a part of HTTP that the server does not implement.", TO_BODIES},
     {"503",
-     "The model is being loaded, the server ends, its memory for bodies or answers is used up, "
-     "or the engine has failed.",
+     "The model is being loaded, the server is shutting down, its memory for bodies or answers is "
+     "exhausted, or the engine has failed.",
      TO_ALL},
-    {"504", "The server's time limit for requests is over.", TO_NAMED},
+    {"504", "The answer took longer than --request-time-limit.", TO_NAMED},
 };
 
 static bool applies(const struct route_doc *doc, int to, const char *status)
@@ -210,7 +211,7 @@ static bool applies(const struct route_doc *doc, int to, const char *status)
 
 static void put_answers(struct buf *out, const struct route_doc *doc, const char *text)
 {
-    /* the health of a server that does not answer is no error */
+    /* /health returns its usual object with status 503 as well */
     const char *schema = doc->schema && strcmp(doc->schema, "Health") == 0 ? "Health" : "Error";
 
     buf_puts(out, "\"responses\":{");

@@ -1,4 +1,4 @@
-/* What answers look like, as JSON schemas with ' for ". X(name, schema) */
+/* The schemas of answers, with ' for ". X(name, schema) */
 #ifndef SERVE_OPENAI_OPENAPI_SCHEMAS_H
 #define SERVE_OPENAI_OPENAPI_SCHEMAS_H
 
@@ -6,14 +6,15 @@
 #define OPENAPI_COUNTS       "{'type':'array','items':" OPENAPI_COUNT "}"
 #define OPENAPI_TEXT_OR_NULL "{'type':['string','null']}"
 #define OPENAPI_STOP_REASON  "'stop_reason':{'type':['string','integer','null']},"
-/* Of each token of the prompt: what is known of it and of others at its place, by their ids. */
+/* For each prompt token: an object from token ids to logprobs, of the token itself and of the
+ * alternatives at its position. */
 #define OPENAPI_PROMPT_LOGPROBS                                                                    \
     "'prompt_logprobs':{'type':'array','items':{'type':['object','null'],"                         \
     "'additionalProperties':{'type':'object','properties':{'logprob':{'type':'number'},"           \
     "'rank':{'type':['integer','null'],'minimum':1},'decoded_token':{'type':'string'}},"           \
     "'required':['logprob','rank','decoded_token']}}},"
 
-/* What answers that generate have in common. */
+/* Members common to all answers of generation requests. */
 #define OPENAPI_HEAD(object)                                                                       \
     "'id':{'type':'string'},'object':{'const':'" object "'},'created':{'type':'integer'},"         \
     "'model':{'type':'string'},'system_fingerprint':{'type':'string'},"                            \

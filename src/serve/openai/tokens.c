@@ -1,5 +1,5 @@
-/* /tokenize and /detokenize: text or a conversation to ids and back, as vLLM's, and with
- * llama-server's `content`. */
+/* /tokenize and /detokenize: convert text or a conversation to token ids and back, in the form
+ * of vLLM, and with `content` of llama-server. */
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static const struct osp_tokenizer *tokenizer_of(const struct token_job *job)
     return osp_model_tokenizer(job->server->loading.result.model);
 }
 
-/* What is to be encoded: the one of the three that is there, and its name. */
+/* Finds the input, which is in exactly one of three fields. */
 static enum osp_status find_input(const json_t *body, const char **name, const json_t **value)
 {
     static const char *const names[] = {"prompt", "content", "messages"};
@@ -33,13 +33,16 @@ static enum osp_status find_input(const json_t *body, const char **name, const j
         if (v == NULL || json_is_null(v))
             continue;
         if (*value != NULL)
-            return fail(OSP_EINVAL, "%s: there is %s already; only one can be encoded", names[i],
-                        *name);
+            return fail(
+                OSP_EINVAL,
+                "%s: cannot be combined with %s; send only one of prompt, content and messages",
+                names[i], *name);
         *name = names[i];
         *value = v;
     }
-    return *value != NULL ? OSP_OK
-                          : fail(OSP_EINVAL, "prompt: there must be a prompt, content or messages");
+    return *value != NULL
+               ? OSP_OK
+               : fail(OSP_EINVAL, "prompt: is missing; send one of prompt, content and messages");
 }
 
 static enum osp_status read_flag(bool *out, const json_t *body, const char *name)
@@ -77,7 +80,7 @@ static enum osp_status encode(const struct token_job *job, const json_t *body, i
     if (strcmp(name, "messages") == 0)
         return encode_chat(job, body, ids, n);
     if (tools != NULL && !json_is_null(tools))
-        return fail(OSP_EINVAL, "tools: are part of a conversation, and there are no messages");
+        return fail(OSP_EINVAL, "tools: requires messages: tools are part of a conversation");
     if (!json_is_string(text))
         return fail(OSP_EINVAL, "%s: must be a string", name);
     TRY(osp_tokenize(tokenizer_of(job), json_string_value(text), json_string_length(text),
@@ -86,10 +89,10 @@ out:
     return st;
 }
 
-/* Nobody reads what is written from then on. */
+/* The client has disconnected: the answer is discarded. */
 static enum osp_status canceled(void)
 {
-    return fail(OSP_ECANCELED, "the client has gone");
+    return fail(OSP_ECANCELED, "the client has disconnected");
 }
 
 static void put_ids(const int32_t *ids, size_t n, struct buf *out)
@@ -171,7 +174,7 @@ static enum osp_status answer_detokenize(const struct token_job *job, const json
     if (st == OSP_ECANCELED)
         goto out;
     if (st != OSP_OK) {
-        st = fail(OSP_EINVAL, "tokens: a token id is not in the model's vocabulary");
+        st = fail(OSP_EINVAL, "tokens: has an id that is not in the vocabulary of the model");
         goto out;
     }
     for (int i = 0; i < 2 && !cancel_is_set(); i++) {
@@ -193,13 +196,17 @@ out:
 
 static const struct field TOKENIZE_FIELDS[] = {
     OTHER("prompt", "{'type':'string'}",
-          "The text; one of this, content and messages must be there."),
-    OTHER("content", "{'type':'string'}", "Another name of prompt."),
-    OTHER("messages", FIELD_SCHEMA_MESSAGES, "A conversation, as for a chat completion."),
-    OTHER("tools", FIELD_SCHEMA_TOOLS, "Its functions."),
-    BOOL("parse_special", "The texts of control tokens become those."),
-    BOOL("return_token_strs", "The tokens' texts come too."),
-    OTHER("model", "{'type':'string'}", "The name of the model; left out, the one that is served."),
+          "The text to tokenize; exactly one of prompt, content and messages is required."),
+    OTHER("content", "{'type':'string'}", "Another name for prompt (llama-server)."),
+    OTHER(
+        "messages", FIELD_SCHEMA_MESSAGES,
+        "A conversation, as in a chat completion request; its other fields are accepted as well."),
+    OTHER("tools", FIELD_SCHEMA_TOOLS,
+          "The tools of the conversation, as in a chat completion request."),
+    BOOL("parse_special", "true: names of control tokens in the text become control tokens."),
+    BOOL("return_token_strs", "true: also return the text of each token as token_strs."),
+    OTHER("model", "{'type':'string'}",
+          "The name of the model; default: the model that this server serves."),
 };
 const struct field_set tokenize_fields = {
     .own = TOKENIZE_FIELDS, .n_own = sizeof TOKENIZE_FIELDS / sizeof TOKENIZE_FIELDS[0]};
@@ -207,13 +214,14 @@ const struct field_set tokenize_fields = {
 static const struct field DETOKENIZE_FIELDS[] = {
     FIELD_REQUIRED_ROW("tokens", 0, DETOKENIZED_IDS_MAX, field_ignored,
                        "{'type':'array','items':" FIELD_SCHEMA_TOKEN ",'maxItems':#}",
-                       "Ids of tokens."),
-    OTHER("model", "{'type':'string'}", "The name of the model; left out, the one that is served."),
+                       "The token ids to convert to text."),
+    OTHER("model", "{'type':'string'}",
+          "The name of the model; default: the model that this server serves."),
 };
 const struct field_set detokenize_fields = {
     .own = DETOKENIZE_FIELDS, .n_own = sizeof DETOKENIZE_FIELDS / sizeof DETOKENIZE_FIELDS[0]};
 
-/* A conversation's own fields are read with it, as those of a chat completion are. */
+/* With messages, the fields of a chat completion request are allowed. */
 static const struct field_set *tokenize_fields_of(const json_t *body)
 {
     const json_t *messages = json_object_get(body, "messages");

@@ -13,7 +13,7 @@ static void put(struct buf *out, uint32_t code_point)
     buf_append(out, bytes, utf8_write(code_point, bytes));
 }
 
-/* A half of a pair that stands alone is no character. */
+/* An unpaired surrogate is not a character; U+FFFD is written instead. */
 static void put_unit(struct custom_input *c, struct buf *out)
 {
     const bool is_low = c->unit >= 0xDC00 && c->unit < 0xE000;
@@ -31,7 +31,7 @@ static void put_unit(struct custom_input *c, struct buf *out)
         put(out, c->unit);
 }
 
-/* What is no second half ends the wait for one. */
+/* The pending high surrogate is not followed by a low one. */
 static void drop_high(struct custom_input *c, struct buf *out)
 {
     if (c->high != 0)

@@ -1,5 +1,5 @@
-/* The input of a custom tool's call: the text in {"input":"..."}, which the model's arguments
- * are held to, as it comes in pieces. */
+/* The input of a custom tool call: extracts the text from {"input":"..."}, the JSON arguments
+ * that the model generates, as they arrive in pieces. */
 #ifndef SERVE_REPLY_CUSTOM_INPUT_H
 #define SERVE_REPLY_CUSTOM_INPUT_H
 
@@ -9,16 +9,16 @@
 
 struct custom_input {
     enum { INPUT_NAME, INPUT_VALUE, INPUT_TEXT, INPUT_ESCAPE, INPUT_HEX, INPUT_DONE } state;
-    uint32_t unit, high; /* of \uXXXX: what is read, and the first half of a pair that waits */
+    uint32_t unit, high; /* of \uXXXX: the code unit read so far, and a pending high surrogate */
     int n_digits;
-}; /* zeroed: nothing has come */
+}; /* a zeroed struct is the initial state */
 
-/* Appends what the piece adds to the text. */
+/* Appends the text that this piece adds. */
 void custom_input_push(struct custom_input *c, const char *piece, size_t n_bytes, struct buf *out);
 
-/* Names of custom tools. Zeroed: none. */
+/* Names of custom tools. Zeroed: no names. */
 struct custom_names {
-    char **names; /* (n) owned, as are they */
+    char **names; /* (n) list and names are owned */
     size_t n, n_max;
 };
 void custom_names_add(struct custom_names *c, const char *name);

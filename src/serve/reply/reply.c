@@ -1,4 +1,4 @@
-/* What chunks and whole answers share, and the whole answer. */
+/* The common parts of chunks and whole answers, and the whole answer. */
 #include "serve/reply/reply.h"
 
 #include <stdio.h>
@@ -75,7 +75,7 @@ static double per_second(int n, double seconds)
     return seconds > 0 ? n / seconds : 0;
 }
 
-/* As llama-server has them. */
+/* In the form of llama-server. */
 void reply_put_timings(struct buf *out, const struct osp_usage *u)
 {
     const int n_computed = u->n_prompt_tokens - u->n_cached_tokens;
@@ -121,19 +121,19 @@ bool answer_budget_reserve(struct answer_budget *budget, size_t n_bytes)
 void reply_reserve_prompt(struct answer_budget *budget, const char *text, size_t n_bytes,
                           size_t n_ids)
 {
-    enum { ID_BYTES = 7 }; /* six digits and a comma */
+    enum { ID_BYTES = 7 }; /* up to six digits and a comma */
 
     (void)!answer_budget_reserve(budget, buf_json_bytes(text, n_bytes) + n_ids * ID_BYTES);
 }
 
-/* What the event's text takes of the answer's JSON. */
+/* Bytes of the event's text in the JSON of the answer. */
 static size_t text_json_bytes(const struct osp_event *event)
 {
-    enum { CALL_JSON_BYTES = 128 }; /* around a call's id and name */
+    enum { CALL_JSON_BYTES = 128 }; /* JSON around the id and the name of a call */
 
     switch (event->kind) {
     case OSP_EVENT_REASONING:
-        return 2 * buf_json_bytes(event->text, event->n_bytes); /* under both of its names */
+        return 2 * buf_json_bytes(event->text, event->n_bytes); /* sent under two names */
     case OSP_EVENT_TEXT:
     case OSP_EVENT_TOOL_ARGS:
         return buf_json_bytes(event->text, event->n_bytes);
@@ -148,7 +148,7 @@ static size_t text_json_bytes(const struct osp_event *event)
     return 0;
 }
 
-/* A model may write any number of calls. */
+/* The number of calls is not limited, so the list grows. */
 static bool append_call(struct reply *r, const struct osp_event *event)
 {
     struct reply_call *call;
@@ -200,17 +200,17 @@ static bool append_text(struct reply *r, const struct osp_event *event)
 
 bool reply_append(struct reply *r, const struct osp_event *event)
 {
-    const size_t n_scores = r->logprobs_json.size_bytes, n_ids = r->ids.size_bytes;
+    const size_t n_logprob_bytes = r->logprobs_json.size_bytes, n_ids = r->ids.size_bytes;
     const bool is_done = event->kind == OSP_EVENT_DONE;
     bool fits = reply_add_logprobs(&r->logprobs_json, r, event) && reply_add_ids(&r->ids, r, event);
 
     fits =
         fits &&
-        answer_budget_reserve(r->budget, r->logprobs_json.size_bytes - n_scores +
+        answer_budget_reserve(r->budget, r->logprobs_json.size_bytes - n_logprob_bytes +
                                              r->ids.size_bytes - n_ids + text_json_bytes(event)) &&
         append_text(r, event);
     if (!fits) {
-        buf_truncate(&r->logprobs_json, n_scores);
+        buf_truncate(&r->logprobs_json, n_logprob_bytes);
         buf_truncate(&r->ids, n_ids);
     }
     if (is_done) {
@@ -249,7 +249,7 @@ static void put_message(struct buf *out, const struct reply *r)
     buf_puts(out, r->n_calls ? "]}" : "}");
 }
 
-/* Both names that clients look for. */
+/* Clients expect one of two names, so the text is sent under both. */
 void reply_put_reasoning(struct buf *out, const char *text, size_t n_bytes)
 {
     buf_puts(out, ",\"reasoning\":");

@@ -1,5 +1,4 @@
-/* The JSON of a chat completion, whole or in chunks, written by template from the engine's
- * events. */
+/* The JSON of a chat completion, whole or in chunks, written from the engine's events. */
 #ifndef SERVE_REPLY_REPLY_H
 #define SERVE_REPLY_REPLY_H
 
@@ -8,30 +7,31 @@
 #include "osprey.h"
 
 enum {
-    /* Of a whole answer as JSON, over all its choices: what is kept of it until it is sent, and
-     * what is sent. 131,072 tokens of text are about 0.6 MB, each token with 20 top_logprobs is 2
+    /* Limit of a whole answer as JSON, all choices together, both while it is buffered and when
+     * it is sent. 131,072 tokens of text are about 0.6 MB; each token with 20 top_logprobs is 2
      * KB. */
     REPLY_BYTES_MAX = 64 << 20,
-    REPLY_OVERHEAD_BYTES =
-        1 << 20, /* of that: heads, usage, and what each choice has besides the model's output */
-    REPLY_TEXT_BYTES_MAX =
-        REPLY_BYTES_MAX, /* of each part of a choice; the answer's own limit comes first */
+    /* The part of it for heads, usage, and everything of a choice besides the model's output. */
+    REPLY_OVERHEAD_BYTES = 1 << 20,
+    /* Of each buffer of a choice; the limit of the answer is reached first. */
+    REPLY_TEXT_BYTES_MAX = REPLY_BYTES_MAX,
     REPLY_LOGPROBS_BYTES_MAX = REPLY_BYTES_MAX
 };
 
-/* By how much the JSON of an answer may still grow. Shared by its choices. */
+/* The bytes by which the JSON of an answer may still grow; shared by its choices. */
 struct answer_budget {
     size_t free_bytes;
-    bool is_exhausted; /* something did not fit */
+    bool is_exhausted; /* a reservation has failed */
 };
 
-/* False: there are not so many bytes left. room NULL: there is no limit. */
+/* False: fewer than n_bytes are left, and budget->is_exhausted is set. budget NULL: no limit. */
 CHECKED bool answer_budget_reserve(struct answer_budget *budget, size_t n_bytes);
-/* For what an answer has of its prompt, text and ids: room->is_exhausted where it does not fit. */
+/* Reserves the prompt's text and ids in the answer; sets budget->is_exhausted if they do not
+ * fit. */
 void reply_reserve_prompt(struct answer_budget *budget, const char *text, size_t n_bytes,
                           size_t n_ids);
 
-/* What every answer, and every chunk of one, begins with. */
+/* The members at the beginning of every answer and every chunk. */
 struct reply_head {
     char id[48]; /* "chatcmpl-..." */
     int64_t created_unix_s;
@@ -41,74 +41,75 @@ struct reply_head {
 void reply_head_init(struct reply_head *h, const char *id_prefix, const char *object,
                      const char *model);
 
-/* What chunks say besides their choice. */
+/* The members of chunks besides their choice. */
 struct reply_extras {
-    bool include_usage; /* null, until the last chunk */
-    bool usage_now;     /* in every chunk: `usage`, which is to be set before each */
-    bool timings_now;   /* of `usage` likewise; else in the last chunk of a choice */
+    bool include_usage; /* usage in the last chunk; null in the others */
+    bool usage_now;     /* usage in every chunk; the caller sets `usage` before each */
+    /* timings (from `usage`) in every chunk; else in the last chunk of a choice */
+    bool timings_now;
     struct osp_usage usage;
 };
 
-/* What ended an answer, where it was something that the request named: vLLM's stop_reason. */
+/* The stop string or stop token of the request that ended the answer: vLLM's stop_reason. */
 struct stop_reason {
-    const char *string; /* borrowed from the request; NULL: no stop string */
-    int32_t token;      /* of stop_token_ids; -1: none */
+    const char *string; /* borrowed from the request; NULL: not ended by a stop string */
+    int32_t token;      /* of stop_token_ids; -1: not ended by one of them */
 };
 
 struct reply_call {
     char *id, *name;
     bool is_custom;
-    struct buf arguments; /* a custom tool's input */
+    struct buf arguments; /* for custom tools, the input */
 };
 
 struct reply {
     struct reply_head head;
-    int index; /* of the choice; set after reply_init() */
+    int index; /* index of the choice; set after reply_init() */
     bool streams;
     struct reply_extras extras;
-    struct answer_budget
-        *budget; /* of a whole answer, set after reply_init(); borrowed; NULL: no limit */
-    bool began;  /* the first chunk, which names the role, is out */
+    /* of a whole answer; set after reply_init(); borrowed; NULL: no limit */
+    struct answer_budget *budget;
+    bool began;                    /* the first chunk, which has the role, was written */
     struct buf reasoning, content; /* of a whole answer */
-    /* What is told besides, if it is asked for: set after reply_init(), borrowed. */
-    const struct osp_tokenizer *tokenizer; /* of log-probabilities; NULL: they are not */
+    /* Optional parts of the answer; set after reply_init(), borrowed. */
+    const struct osp_tokenizer *tokenizer; /* for logprobs; NULL: no logprobs */
     bool return_ids;
     const int32_t *prompt; /* (n_prompt) with return_ids */
     size_t n_prompt;
     struct buf logprobs_json, ids;             /* of a whole answer, as JSON without brackets */
-    enum osp_finish finish;                    /* of a whole answer, once it is done */
-    struct stop_reason stop;                   /* likewise */
-    const struct osp_request_options *options; /* of the request; borrowed; NULL: the usual ones */
-    const struct osp_request
-        *prompt_request; /* whose prompt's scores are told; borrowed; NULL: they are not */
-    const struct osp_tokenizer *tokens; /* with `scored` */
-    int n_prompt_logprobs;              /* with so many of the likeliest */
+    enum osp_finish finish;                    /* of a whole answer; valid after DONE */
+    struct stop_reason stop;                   /* of a whole answer; valid after DONE */
+    const struct osp_request_options *options; /* of the request; borrowed; NULL: defaults */
+    /* request for prompt_logprobs; borrowed; NULL: no prompt_logprobs */
+    const struct osp_request *prompt_request;
+    const struct osp_tokenizer *tokens; /* used with prompt_request */
+    int n_prompt_logprobs;              /* alternatives at each position of the prompt */
     struct reply_call *calls;           /* (n_calls) of a whole answer; owned */
-    size_t n_calls_max;                 /* that there is room for */
+    size_t n_calls_max;                 /* capacity of `calls` */
     int n_calls;
-    const struct custom_names *custom; /* tools of free text; borrowed; NULL: none */
-    bool in_custom;                    /* the call under way is of one of them: */
+    const struct custom_names *custom; /* names of custom tools; borrowed; NULL: none */
+    bool in_custom; /* the open call is of a custom tool, with this parser state: */
     struct custom_input input;
 };
 
 void reply_init(struct reply *r, const char *model, bool streams);
 void reply_release(struct reply *r); /* accepts a zeroed reply */
 
-/* An event becomes server-sent events in `out`. */
+/* Writes the server-sent events for an event of the engine. */
 void reply_stream(struct reply *r, const struct osp_event *event, struct buf *out);
-/* A chunk with the role alone. */
+/* Writes a chunk that has only the role. */
 void reply_stream_role(struct reply *r, struct buf *out);
-/* All choices are done: what ends the events. */
+/* All choices are done: writes the end of the stream. */
 void reply_stream_end(const struct reply_head *head, const struct reply_extras *extras,
                       const struct osp_usage *usage, struct buf *out);
-/* An error in the middle of a stream, which ends it. error_json: {"error":...}. */
+/* Writes the error event that ends a stream. error_json: {"error":...}. */
 void reply_stream_error(struct buf *out, const char *error_json);
 
-/* Keeps an event for reply_full(). False: there is no room for it (room->is_exhausted) or no
- * memory, and nothing of it is kept. DONE always is kept; where its tokens do not fit, the
- * answer has ended by its length. */
+/* Keeps an event for reply_full(). False: no budget (budget->is_exhausted) or out of memory;
+ * nothing of the event is kept. DONE is always kept; if its tokens do not fit, the answer has
+ * ended by its length. */
 CHECKED bool reply_append(struct reply *r, const struct osp_event *event);
-/* Of n choices that have kept all their events. */
+/* Writes the answer of n choices, which have kept all their events. */
 void reply_full(const struct reply *r, int n, const struct osp_usage *usage, struct buf *out);
 
 #endif

@@ -1,10 +1,9 @@
-/* What an answer tells of its tokens: log-probabilities as OpenAI has them, and ids as vLLM
- * does. */
+/* The tokens of an answer: logprobs in the form of OpenAI, and ids in the form of vLLM. */
 #include <math.h>
 
 #include "serve/reply/reply_parts.h"
 
-/* JSON has no -infinity: OpenAI's word for "very unlikely". */
+/* JSON has no -infinity; the OpenAI API uses -9999.0 for very unlikely tokens. */
 static const double LOGPROB_MIN = -9999.0;
 
 void reply_put_logprob(struct buf *out, float logprob)
@@ -63,7 +62,7 @@ static void put_prompt_entry(struct buf *out, const struct osp_tokenizer *t, int
     buf_puts(out, "}");
 }
 
-/* The prompt's own token first, then the likeliest others. */
+/* The token of the prompt first, then the most likely alternatives. */
 static void put_prompt_position(struct buf *out, const struct osp_tokenizer *t,
                                 const struct osp_logprob *l, int n_top)
 {
@@ -85,7 +84,7 @@ static void put_prompt_position(struct buf *out, const struct osp_tokenizer *t,
 void reply_put_prompt_logprobs(struct buf *out, const struct osp_tokenizer *t,
                                const struct osp_request *request, int n_top)
 {
-    struct osp_logprob score;
+    struct osp_logprob logprob;
     const int32_t *ids;
     size_t n;
 
@@ -93,8 +92,8 @@ void reply_put_prompt_logprobs(struct buf *out, const struct osp_tokenizer *t,
     buf_puts(out, ",\"prompt_logprobs\":[");
     for (size_t i = 0; i < n; i++) {
         buf_puts(out, i > 0 ? "," : "");
-        if (osp_request_prompt_logprob(request, i, &score))
-            put_prompt_position(out, t, &score, n_top);
+        if (osp_request_prompt_logprob(request, i, &logprob))
+            put_prompt_position(out, t, &logprob, n_top);
         else
             buf_puts(out, "null");
     }

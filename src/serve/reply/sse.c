@@ -1,5 +1,5 @@
-/* A chat completion as server-sent events: one chunk an event of the engine, the role in the
- * first. */
+/* A chat completion as server-sent events: one chunk per event of the engine; the first chunk
+ * has the role. */
 #include <string.h>
 
 #include "serve/reply/reply_parts.h"
@@ -12,7 +12,7 @@ static void begin_chunk(struct reply *r, struct buf *out)
     buf_puts(out, r->began ? "" : "\"role\":\"assistant\"");
 }
 
-/* What follows "delta":{ for each kind; `,` before it when the role is there. */
+/* The members of "delta":{ for each kind of event, with a comma in front if the role precedes. */
 static void put_text(struct reply *r, const struct osp_event *event, struct buf *out)
 {
     buf_puts(out, r->began ? "\"content\":" : ",\"content\":");
@@ -64,7 +64,7 @@ static void put_arguments(struct reply *r, const struct osp_event *event, struct
     buf_puts(out, "}}]");
 }
 
-/* A chunk's own scores and ids go through the buffers of whole answers. */
+/* The logprobs and ids of a chunk are written through the buffers of whole answers. */
 static void end_chunk(struct reply *r, const struct osp_event *event, struct buf *out)
 {
     buf_clear(&r->logprobs_json);

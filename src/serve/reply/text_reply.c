@@ -36,7 +36,8 @@ void text_reply_echo(struct text_reply *r, const char *text, size_t n_bytes)
 
 /* ---- log-probabilities ---- */
 
-/* A token's text; one that is no UTF-8 by itself is spelled out, so that no two look alike. */
+/* The text of a token. A token that is not valid UTF-8 by itself is written with escapes, so
+ * that no two tokens look alike. */
 static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id)
 {
     char scratch[OSP_TOKEN_SCRATCH_BYTES];
@@ -55,7 +56,7 @@ static void put_token(struct buf *out, const struct osp_tokenizer *t, int32_t id
     buf_puts(out, "\"");
 }
 
-/* n_top: so many, though more may be known. */
+/* n_top: the number of alternatives to write; more may be known. */
 static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct osp_logprob *l,
                     int n_top)
 {
@@ -79,8 +80,9 @@ static void put_top(struct buf *out, const struct osp_tokenizer *t, const struct
     buf_puts(out, "}");
 }
 
-/* Characters, not bytes, of the text before an offset; offsets rise. Of one inside of a
- * character: before that. What is no UTF-8 is told as replacement characters, which count. */
+/* Counts characters of the text before a byte offset; offsets only increase. An offset inside a
+ * character counts as the offset before it. Invalid UTF-8 becomes replacement characters, which
+ * count. */
 static size_t chars_before(struct text_reply *r, size_t offset)
 {
     const size_t end = offset < r->text.size_bytes ? offset : r->text.size_bytes;
@@ -99,8 +101,9 @@ static size_t chars_before(struct text_reply *r, size_t offset)
     return r->n_counted_chars;
 }
 
-/* has_score: all but a prompt's first token have one. offset: of the token, in the text's bytes. */
-static void add_logprob(struct text_reply *r, const struct osp_logprob *l, bool has_score,
+/* has_logprob: every token has a logprob except the first token of a prompt. offset: of the
+ * token, in bytes of the text. */
+static void add_logprob(struct text_reply *r, const struct osp_logprob *l, bool has_logprob,
                         size_t offset)
 {
     struct text_logprobs *s = &r->logprobs_json;
@@ -110,7 +113,7 @@ static void add_logprob(struct text_reply *r, const struct osp_logprob *l, bool 
     put_token(&s->tokens, r->tokenizer, l->token);
     buf_puts(&s->logprobs, comma);
     buf_puts(&s->tops, comma);
-    if (has_score) {
+    if (has_logprob) {
         reply_put_logprob(&s->logprobs, l->logprob);
         put_top(&s->tops, r->tokenizer, l,
                 r->options != NULL ? r->options->top_logprobs : l->n_top);
@@ -121,7 +124,7 @@ static void add_logprob(struct text_reply *r, const struct osp_logprob *l, bool 
     buf_printf(&s->offsets, "%s%zu", comma, chars_before(r, offset));
 }
 
-/* The first event of an answer says that all of them are known. */
+/* Called at the first event of the answer, when all logprobs of the prompt are known. */
 static void add_prompt_logprobs(struct text_reply *r)
 {
     size_t n, offset = 0;
@@ -132,17 +135,17 @@ static void add_prompt_logprobs(struct text_reply *r)
         char scratch[OSP_TOKEN_SCRATCH_BYTES];
         const char *bytes;
         size_t n_bytes = 0;
-        struct osp_logprob score = {.token = ids[i]};
-        const bool has_score = osp_request_prompt_logprob(r->request, i, &score);
+        struct osp_logprob logprob = {.token = ids[i]};
+        const bool has_logprob = osp_request_prompt_logprob(r->request, i, &logprob);
 
-        add_logprob(r, &score, has_score, offset);
+        add_logprob(r, &logprob, has_logprob, offset);
         if (osp_token_bytes(r->tokenizer, ids[i], scratch, &bytes, &n_bytes) == OSP_OK)
             offset += n_bytes;
     }
     r->prompt_logprobs_done = true;
 }
 
-/* n_before: bytes of the text in front of what the offsets count. */
+/* n_before: bytes of the text before the point from which the event's offsets count. */
 static bool add_logprobs(struct text_reply *r, size_t n_before, const struct osp_event *event)
 {
     const struct text_logprobs *s = &r->logprobs_json;
@@ -155,7 +158,7 @@ static bool add_logprobs(struct text_reply *r, size_t n_before, const struct osp
            !s->offsets.overflow;
 }
 
-/* name: what comes before the closing quote. */
+/* name: the JSON name without its closing quote. */
 static void put_list(struct buf *out, const char *name, const struct buf *list)
 {
     buf_printf(out, "%s\":[", name);
@@ -191,7 +194,7 @@ static void reset_logprobs(struct text_reply *r)
 
 enum { N_PARTS = 6 };
 
-/* All that grows with the answer. */
+/* The buffers that grow with the answer. */
 static void list_parts(struct text_reply *r, struct buf *parts[N_PARTS])
 {
     struct text_logprobs *s = &r->logprobs_json;
@@ -210,7 +213,7 @@ static bool append(struct text_reply *r, const struct osp_event *event)
     return !r->ids.overflow && add_logprobs(r, r->n_echo_bytes, event);
 }
 
-/* The text takes what its JSON does; all else is JSON already. */
+/* Counts the text as its JSON; the other buffers are JSON already. */
 static size_t added_bytes(const struct osp_event *event, struct buf *parts[N_PARTS],
                           const size_t sizes[N_PARTS])
 {
@@ -255,7 +258,7 @@ static void put_ids(struct buf *out, const struct text_reply *r)
     buf_puts(out, "]");
 }
 
-/* The text from n_sent_bytes on. */
+/* Writes the text from n_sent_bytes on. */
 static void put_choice(struct buf *out, const struct text_reply *r, const char *finish)
 {
     buf_printf(out, "{\"text\":");

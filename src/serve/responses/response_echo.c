@@ -1,11 +1,11 @@
-/* What a response tells of its request. */
+/* The request fields that a response object repeats. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "serve/responses/response_fields.h"
 
-/* Told as they came; null when they did not. */
+/* Fields repeated as they were received; null if absent. */
 static const char *const VERBATIM[] = {
     "instructions",     "max_output_tokens", "max_tool_calls", "previous_response_id",
     "prompt_cache_key", "safety_identifier", "user",
@@ -26,7 +26,7 @@ static void echo_field(json_t *echo, const json_t *body, const char *name, json_
     json_object_set_new(echo, name, field_or(body, name, otherwise));
 }
 
-/* The shortest number that says the same: 0.7 and not 0.699999988. */
+/* The shortest decimal that converts to the same float: 0.7 and not 0.699999988. */
 static json_t *json_float(float number)
 {
     char text[32];

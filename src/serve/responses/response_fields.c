@@ -5,49 +5,45 @@
 
 #include "base/str.h"
 #include "serve/fields/json_response_format.h"
+#include "serve/fields/json_types.h"
 #include "serve/responses/response_input.h"
-
-enum {
-    METADATA_MAX = 16, /* OpenAI's limits */
-    METADATA_NAME_BYTES_MAX = 64 * 4,
-    METADATA_VALUE_BYTES_MAX = 512 * 4
-};
 
 #define WITH_LOGPROBS "message.output_text.logprobs"
 
-/* Of these only the first two are anything here; the others are of tools that are not. */
+/* The values that OpenAI clients send. Only the first two have an effect; the others belong to
+ * built-in tools, which this server does not have. */
 static const char INCLUDES[] =
     WITH_LOGPROBS ",reasoning.encrypted_content,file_search_call.results,"
                   "web_search_call.results,web_search_call.action.sources,"
                   "message.input_image.image_url,computer_call_output.output.image_url,"
                   "code_interpreter_call.outputs";
 
-/* ---- one reader a field ---- */
+/* ---- readers, one per field ---- */
 
 static enum osp_status read_string(struct request_params *p, const char *name, const json_t *v)
 {
     (void)p;
-    return json_is_string(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be a string", name);
+    return json_is_string(v) ? OSP_OK : json_mismatch(name, v, "a string");
 }
 
 static enum osp_status read_object(struct request_params *p, const char *name, const json_t *v)
 {
     (void)p;
-    return json_is_object(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be an object", name);
+    return json_is_object(v) ? OSP_OK : json_mismatch(name, v, "an object");
 }
 
 static enum osp_status refuse(struct request_params *p, const char *name, const json_t *v)
 {
     (void)p, (void)v;
-    return fail(OSP_EUNSUPPORTED, "%s: not supported; leave it out", name);
+    return fail(OSP_EUNSUPPORTED, "%s: not supported; remove the field", name);
 }
 
 static enum osp_status read_background(struct request_params *p, const char *name, const json_t *v)
 {
     (void)p;
     return json_is_true(v) ? fail(OSP_EUNSUPPORTED,
-                                  "%s: not supported: a response is answered while its client "
-                                  "waits; use stream",
+                                  "%s: must be false: a response is only generated while its "
+                                  "client is connected; use \"stream\": true for long answers",
                                   name)
                            : OSP_OK;
 }
@@ -61,28 +57,10 @@ static enum osp_status read_truncation(struct request_params *p, const char *nam
         return OSP_OK;
     if (how && strcmp(how, "auto") == 0)
         return fail(OSP_EUNSUPPORTED,
-                    "%s: \"auto\" is not supported: nothing of a conversation is left out; too "
-                    "long a one is an error",
+                    "%s: \"auto\" is not supported: the conversation is never truncated, and a "
+                    "conversation longer than the context is an error; use \"disabled\"",
                     name);
     return fail(OSP_EINVAL, "%s: must be \"disabled\"", name);
-}
-
-static enum osp_status read_metadata(struct request_params *p, const char *name, const json_t *v)
-{
-    const char *key;
-    json_t *value;
-
-    (void)p;
-    if (!json_is_object(v) || json_object_size(v) > METADATA_MAX)
-        return fail(OSP_EINVAL, "%s: must be an object of at most %d strings", name, METADATA_MAX);
-    json_object_foreach((json_t *)v, key, value)
-    {
-        if (!json_is_string(value) || strlen(key) > METADATA_NAME_BYTES_MAX ||
-            json_string_length(value) > METADATA_VALUE_BYTES_MAX)
-            return fail(OSP_EINVAL, "%s.%.40s: must be a string of at most %d bytes", name, key,
-                        METADATA_VALUE_BYTES_MAX);
-    }
-    return OSP_OK;
 }
 
 static enum osp_status read_top_logprobs(struct request_params *p, const char *name,
@@ -97,7 +75,7 @@ static enum osp_status read_top_logprobs(struct request_params *p, const char *n
 static enum osp_status read_include(struct request_params *p, const char *name, const json_t *v)
 {
     if (!json_is_array(v))
-        return fail(OSP_EINVAL, "%s: must be a list of strings", name);
+        return json_mismatch(name, v, "a list of strings");
     for (size_t i = 0; i < json_array_size(v); i++) {
         const char *what = json_string_value(json_array_get(v, i));
 
@@ -120,7 +98,7 @@ static enum osp_status check_word(const char *name, const json_t *in, const char
                 words ? words : "");
 }
 
-/* The effort's word is checked where the conversation is read. */
+/* chat_read_document() checks the value of reasoning.effort. */
 static enum osp_status read_reasoning(struct request_params *p, const char *name, const json_t *v)
 {
     static const char summaries[] = "auto,concise,detailed";
@@ -128,7 +106,7 @@ static enum osp_status read_reasoning(struct request_params *p, const char *name
 
     (void)p;
     if (!json_is_object(v))
-        return fail(OSP_EINVAL, "%s: must be an object", name);
+        return json_mismatch(name, v, "an object");
     TRY(check_word(name, v, "effort", NULL));
     TRY(check_word(name, v, "summary", summaries));
     TRY(check_word(name, v, "generate_summary", summaries));
@@ -152,7 +130,7 @@ static enum osp_status read_text(struct request_params *p, const char *name, con
     enum osp_status st;
 
     if (!json_is_object(v))
-        return fail(OSP_EINVAL, "%s: must be an object", name);
+        return json_mismatch(name, v, "an object");
     TRY(check_word(name, v, "verbosity", "low,medium,high"));
     if (!format || json_is_null(format))
         return OSP_OK;
@@ -166,10 +144,10 @@ out:
 static enum osp_status read_tools(struct request_params *p, const char *name, const json_t *v)
 {
     (void)p;
-    return json_is_array(v) ? OSP_OK : fail(OSP_EINVAL, "%s: must be a list", name);
+    return json_is_array(v) ? OSP_OK : json_mismatch(name, v, "a list");
 }
 
-/* ---- the list ---- */
+/* ---- the table ---- */
 
 #define OTHER(name, reader, form, what) FIELD_OTHER_ROW(name, FOR_RESPONSES, reader, form, what)
 #define BOOL(name, reader, what)                                                                   \
@@ -178,40 +156,46 @@ static enum osp_status read_tools(struct request_params *p, const char *name, co
 
 const struct field RESPONSE_FIELDS[N_RESPONSE_FIELDS] = {
     OTHER("input", field_ignored, "{'anyOf':[{'type':'string'},{'type':'array'}]}",
-          "A text, or a list of items: messages, reasoning, function_call, function_call_output, "
-          "item_reference."),
-    OTHER("instructions", read_string, STRING, "Stand before the conversation, for this time."),
+          "A string, or a list of items: message, reasoning, function_call, function_call_output, "
+          "custom_tool_call, custom_tool_call_output and item_reference."),
+    OTHER("instructions", read_string, STRING,
+          "A developer message before the conversation, for this request only."),
     OTHER("previous_response_id", read_string, STRING,
-          "A kept response that this one goes on from."),
-    BOOL("store", field_ignored, "false: the response is not kept."),
-    BOOL("background", read_background, "Only false."),
+          "The id of a stored response; its conversation precedes the input."),
+    BOOL("store", field_ignored, "false: the response is not stored."),
+    BOOL("background", read_background, "Must be false: background responses are not supported."),
     FIELD_INT_ROW("max_output_tokens", FOR_RESPONSES, options.tokens_max, 1, INT_MAX,
-                  "Of the answer, its reasoning included."),
+                  "The most tokens that may be generated, reasoning included; default: up to the "
+                  "context length."),
     FIELD_READ_ROW("max_tool_calls", FOR_RESPONSES, FIELD_INT, 0, INT_MAX, field_ignored, NULL,
-                   "Of built-in tools, of which there are none."),
+                   "Ignored: it limits built-in tools, and this server has none."),
     FIELD_READ_ROW("top_logprobs", FOR_RESPONSES, FIELD_INT, 0, OSP_TOP_LOGPROBS_MAX,
                    read_top_logprobs, NULL,
-                   "Log-probabilities of the answer's tokens, and of so many of the likeliest."),
+                   "Return the logprobs of the answer's tokens, and of this many of the most "
+                   "likely tokens at each position."),
     OTHER("include", read_include, "{'type':'array','items':{'type':'string'}}",
-          "What is told besides: log-probabilities, reasoning as encrypted_content."),
-    OTHER("text", read_text,
-          "{'type':'object','properties':{'format':{'type':'object','properties':{'type':{'enum':["
-          "'text','json_object','json_schema']}},'required':['type']}}}",
-          "text.format: the form that the answer is held to."),
+          "Additional output: message.output_text.logprobs and reasoning.encrypted_content. Other "
+          "values of the OpenAI API are ignored."),
+    OTHER(
+        "text", read_text,
+        "{'type':'object','properties':{'format':{'type':'object','properties':{'type':{'enum':["
+        "'text','json_object','json_schema']}},'required':['type']}}}",
+        "format: the format that the answer is constrained to (text, json_object or json_schema)."),
     OTHER("reasoning", read_reasoning,
           "{'type':'object','properties':{'effort':{'type':'string'},'summary':{'enum':['auto',"
           "'concise','detailed',null]}}}",
-          "effort: how much the model thinks. summary: the reasoning comes as its summary, too."),
+          "effort: how much the model reasons before it answers. summary: the reasoning text is "
+          "also returned as its summary."),
     OTHER("tools", read_tools, "{'type':'array'}",
-          "Functions and custom tools that the model may call; other kinds are ignored."),
-    OTHER("metadata", read_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
-          "Comes back in the response."),
-    OTHER("truncation", read_truncation, "{'enum':['disabled']}", "Nothing is left out."),
+          "Functions and custom tools that the model may call; tools of other types are ignored."),
+    OTHER("metadata", field_metadata, "{'type':'object','additionalProperties':{'type':'string'}}",
+          "Returned in the response."),
+    OTHER("truncation", read_truncation, "{'enum':['disabled']}",
+          "Must be disabled: the conversation is never truncated."),
     OTHER("stream_options", read_object, "{'type':'object'}",
-          "include_obfuscation: nothing is added to events either way."),
-    OTHER("prompt", refuse, "{'type':'null'}", "Kept prompts: there are none."),
-    OTHER("conversation", refuse, "{'type':'null'}",
-          "Kept conversations: there are none; see previous_response_id."),
+          "include_obfuscation is ignored: events are never padded."),
+    OTHER("prompt", refuse, "{'type':'null'}", "Not supported: this server has no stored prompts."),
+    OTHER("conversation", refuse, "{'type':'null'}", "Not supported: use previous_response_id."),
 };
 
 bool response_includes(const json_t *body, const char *name)

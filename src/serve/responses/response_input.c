@@ -1,5 +1,5 @@
-/* Items to messages. An answer of the assistant's comes in several items, reasoning, text and
- * calls, which are one message of a chat. */
+/* Converts items to messages. Several items of an assistant (reasoning, text and calls) form one
+ * message of a chat. */
 #include "serve/responses/response_input.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "serve/responses/response_tools.h"
 #include "serve/responses/response_writer.h"
 
-enum { IGNORED_NAME_BYTES = 48 }; /* longer ones are cut */
+enum { IGNORED_NAME_BYTES = 48 }; /* longer names are truncated */
 
 void response_input_init(struct response_input *in, struct request_params *params,
                          struct response_store *store, const char *owner)
@@ -42,7 +42,7 @@ static void note_origin(struct response_input *in, int call)
         (struct input_origin){(int)json_array_size(in->messages) - 1, call, in->item};
 }
 
-/* Takes `message`, also when it fails. */
+/* Takes ownership of `message`, also when it fails. */
 static enum osp_status add_message(struct response_input *in, json_t *message)
 {
     if (!message || json_array_append_new(in->messages, message) != 0)
@@ -52,14 +52,14 @@ static enum osp_status add_message(struct response_input *in, json_t *message)
     return OSP_OK;
 }
 
-/* Takes `content`. */
+/* Takes ownership of `content`. */
 static enum osp_status add_text(struct response_input *in, const char *role, json_t *content)
 {
     return add_message(in, json_pack("{s:s,s:o}", "role", role, "content", content));
 }
 
-/* The assistant's message that is under way, or a new one when it has one of these members
- * already. */
+/* Ensures that in->open is an assistant message without the given members: the current one, or a
+ * new one. */
 static enum osp_status open_message(struct response_input *in, const char *member_a,
                                     const char *member_b, const char *member_c)
 {
@@ -79,7 +79,7 @@ out:
     return st;
 }
 
-/* Takes `value`. */
+/* Takes ownership of `value`. */
 static enum osp_status set_open(struct response_input *in, const char *name, json_t *value)
 {
     return value && json_object_set_new(in->open, name, value) == 0 ? OSP_OK : input_no_memory();
@@ -95,9 +95,9 @@ static enum osp_status read_message(struct response_input *in, const json_t *ite
     TRY(input_string(in, item, "role", &role));
     name = json_string_value(role);
     if (!str_in_list("user,assistant,system,developer", name))
-        return input_error(in, ".role", "must be user, assistant, system or developer");
+        return input_error(in, ".role", "must be one of user, assistant, system, developer");
     if (!input_is_phase(phase))
-        return input_error(in, ".phase", "must be commentary or final_answer");
+        return input_error(in, ".phase", "must be commentary or final_answer, or absent");
     TRY(input_text(in, item, "content", &content));
     if (strcmp(name, "assistant") != 0)
         return add_text(in, name, content);
@@ -113,7 +113,7 @@ out:
     return st;
 }
 
-/* The name by which the model has called the function; borrowed from `out` or the item. */
+/* The name under which the model called the function; borrowed from `out` or the item. */
 static enum osp_status read_name(const struct response_input *in, const json_t *item,
                                  char out[TOOL_NAME_BYTES], const char **name)
 {
@@ -124,13 +124,15 @@ static enum osp_status read_name(const struct response_input *in, const json_t *
     TRY(input_string(in, item, "name", &own));
     *name = json_string_value(own);
     if (ns_name && !response_tools_full_name(out, ns_name, *name))
-        return input_error(in, ".namespace", "with the name it is no name of a function");
+        return input_error(in, ".namespace",
+                           "namespace and name together are not a valid function name, which has "
+                           "at most 64 of the characters a-z A-Z 0-9 _ . -");
     *name = ns_name ? out : *name;
 out:
     return st;
 }
 
-/* kind: "function" or "custom", which has its text in `member`. */
+/* kind: "function" or "custom"; member: the field of the call's text. */
 static enum osp_status read_call(struct response_input *in, const json_t *item, const char *kind,
                                  const char *member)
 {
@@ -172,7 +174,7 @@ out:
 
 /* ---- reasoning ---- */
 
-/* The list's text; NULL: it has none. */
+/* The text of a list of parts; *out is NULL if there is none. */
 static enum osp_status read_list(const struct response_input *in, const json_t *item,
                                  const char *name, json_t **out)
 {
@@ -190,7 +192,8 @@ out:
     return st;
 }
 
-/* Its content, else what it was sealed as, else its summary. None: it says nothing. */
+/* The text of a reasoning item: its content, else its encrypted_content, else its summary. An
+ * item without text is ignored. */
 static enum osp_status read_reasoning(struct response_input *in, const json_t *item)
 {
     json_t *text = NULL;
@@ -215,14 +218,16 @@ out:
 
 static enum osp_status read_item(struct response_input *in, json_t *item);
 
-/* So much of the store's is read, too. */
+/* Counts an item of the store against HISTORY_BYTES_MAX and raises the JSON budget for it. */
 static enum osp_status reserve_history(struct response_input *in, size_t n_bytes)
 {
     char place[INPUT_PATH_BYTES];
 
     in->n_history_bytes += n_bytes;
     if (in->n_history_bytes > HISTORY_BYTES_MAX)
-        return fail(OSP_EINVAL, "%s: what is kept of the conversation has more than %d MiB",
+        return fail(OSP_EINVAL,
+                    "%s: the stored items of the conversation have more than %d MiB, the limit; "
+                    "start a new conversation",
                     input_path(in->item, place), HISTORY_BYTES_MAX >> 20);
     json_budget_more(n_bytes * HISTORY_FACTOR);
     return OSP_OK;
@@ -243,11 +248,14 @@ static enum osp_status read_reference(struct response_input *in, json_t *item)
     if (is_there)
         kept = json_loadb(buf_text(&text), text.size_bytes, JSON_ALLOW_NUL, NULL);
     if (!is_there || text.overflow)
-        TRY(fail(OSP_EINVAL, "input[%d].id: there is no item '%.80s' here", in->item,
-                 json_string_value(id)));
+        TRY(fail(OSP_EINVAL,
+                 "input[%d].id: item '%.80s' not found: it was not stored, has expired, or belongs "
+                 "to another client; send the item itself",
+                 in->item, json_string_value(id)));
     st = kept ? read_item(in, kept) : input_no_memory();
     if (st == OSP_OK)
-        json_object_update(item, kept); /* that is what is kept for this request */
+        /* the response stores the item itself and not the reference */
+        json_object_update(item, kept);
 out:
     json_decref(kept);
     buf_release(&text);
@@ -302,7 +310,7 @@ static enum osp_status read_item(struct response_input *in, json_t *item)
     return ignore_item(in, name);
 }
 
-/* ---- what is kept of this request ---- */
+/* ---- the stored items of this request ---- */
 
 static const char *id_kind(const char *type)
 {
@@ -317,7 +325,7 @@ static const char *id_kind(const char *type)
     return strcmp(type, "reasoning") == 0 ? "rs" : "msg";
 }
 
-/* A message's text as the list that OpenAI's clients read. */
+/* Converts the text of a message to the list of parts that OpenAI's clients read. */
 static void list_content(json_t *item)
 {
     const char *role = json_string_value(json_object_get(item, "role"));
@@ -370,7 +378,7 @@ static enum osp_status store_item(struct response_input *in, json_t *item)
     return st;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole conversation ---- */
 
 enum osp_status response_input_instructions(struct response_input *in, const json_t *text)
 {
@@ -401,7 +409,7 @@ out:
     return st;
 }
 
-/* The oldest first. */
+/* Adds the oldest response first. */
 enum osp_status response_input_previous(struct response_input *in,
                                         const struct stored_response *previous)
 {
@@ -426,7 +434,7 @@ static enum osp_status add_one(struct response_input *in, json_t *item)
     enum osp_status st;
 
     if (in->n_items == RESPONSE_ITEMS_MAX)
-        return fail(OSP_EINVAL, "input: more than %d items", RESPONSE_ITEMS_MAX);
+        return fail(OSP_EINVAL, "input: has more than %d items, the limit", RESPONSE_ITEMS_MAX);
     TRY(read_item(in, item));
     if (in->is_unstored)
         in->n_items++;

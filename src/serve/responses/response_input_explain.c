@@ -1,5 +1,6 @@
-/* The engine reads the conversation as a chat completion's, and says so in its errors: here they
- * become errors about the items and tools that the client has sent. */
+/* The engine reads the conversation as a chat completion request, and its errors name fields of
+ * that request. These functions convert them to errors about the items and tools that the client
+ * sent. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +21,7 @@ static const char *without(const char *text, const char *begin)
     return strncmp(text, begin, n) == 0 ? text + n : text;
 }
 
-/* The two ids that are call_id here. */
+/* The ids of a call and of a tool message are both named call_id in items. */
 static const char *id_path(const char **rest, bool is_call)
 {
     const char *after = without(*rest, is_call ? ".id" : ".tool_call_id");
@@ -58,7 +59,7 @@ static enum osp_status explain_tool(const int *tools, size_t n_tools, const char
     return fail(st, "tools[%d]%s", tools[tool], without(without(text + n, ".function"), ".custom"));
 }
 
-/* A place within response_format or, with the chat's members, text.format. */
+/* Converts a place in response_format, or in text.format with the members of response_format. */
 static enum osp_status explain_format(const char *text, enum osp_status st)
 {
     const char *rest = without(without(text, "response_format"), "text.format");

@@ -1,4 +1,4 @@
-/* Texts of items, in all the forms that they come in. */
+/* Reads the texts of items in all their forms. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ enum osp_status input_error(const struct response_input *in, const char *member,
 
 enum osp_status input_no_memory(void)
 {
-    return fail(OSP_ENOMEM, "no memory for the items of a request");
+    return fail(OSP_ENOMEM, "out of memory for the items of the request");
 }
 
 /* ---- members ---- */
@@ -62,7 +62,7 @@ enum osp_status input_string(const struct response_input *in, const json_t *item
     return input_error(in, member, "must be a string");
 }
 
-/* Text of one part of a list; a refusal is text, too. */
+/* Appends the text of one part of a list; a refusal counts as text. */
 static enum osp_status add_part(const struct response_input *in, const char *list, size_t i,
                                 const json_t *part, struct buf *out)
 {
@@ -127,9 +127,9 @@ enum osp_status input_reasoning(const struct response_input *in, const json_t *i
         base64_decode(json_string_value(v) + n_prefix, n - n_prefix, bytes, n, &n_bytes))
         *out = json_stringn(bytes, n_bytes); /* NULL: it is not UTF-8 */
     if (!*out)
-        st = input_error(in, ".encrypted_content",
-                         "is not what this server made; leave it out, or send the reasoning's "
-                         "content");
+        st = input_error(
+            in, ".encrypted_content",
+            "was not created by this server; remove it, or send the reasoning as content");
 out:
     free(bytes);
     return st;

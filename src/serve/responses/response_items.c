@@ -1,4 +1,4 @@
-/* The items of a response: their JSON, and the events that begin, fill and end them. */
+/* The items of a response: their JSON, and the events that begin, extend and end them. */
 #include "serve/responses/response_parts.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "base/memory.h"
 #include "serve/reply/reply_parts.h"
 
-/* What differs between the kinds, but for their JSON. */
+/* Properties of the kinds of items, except for their JSON. */
 static const struct {
-    const char *id, *delta, *done; /* of the id; of the events of its text */
+    const char *id, *delta, *done; /* prefix of the id; types of the events about its text */
 } KINDS[] = {
     [ITEM_REASONING] = {"rs", "response.reasoning_text.delta", "response.reasoning_text.done"},
     [ITEM_MESSAGE] = {"msg", "response.output_text.delta", "response.output_text.done"},
@@ -34,7 +34,7 @@ static void put_text(struct buf *out, const struct buf *text)
     buf_json_string(out, buf_text(text), text->size_bytes);
 }
 
-/* ,"logprobs":[...] of the entries in `scores`. */
+/* Writes ,"logprobs":[...] with the entries of `logprobs_json`. */
 static void put_logprobs(struct buf *out, const struct buf *logprobs_json)
 {
     buf_puts(out, ",\"logprobs\":[");
@@ -42,7 +42,7 @@ static void put_logprobs(struct buf *out, const struct buf *logprobs_json)
     buf_puts(out, "]");
 }
 
-/* The one part that the item's content has. */
+/* The single part of the item's content. */
 static void put_part(const struct response_writer *w, struct buf *out)
 {
     if (w->open == ITEM_REASONING) {
@@ -112,7 +112,7 @@ static void put_call(const struct response_writer *w, struct buf *out)
     put_text(out, &w->text);
 }
 
-/* status "in_progress": it has just begun, and has no content yet. */
+/* With status "in_progress" the item has just begun and has no content. */
 static void put_item(const struct response_writer *w, const char *status, struct buf *out)
 {
     static const char *const types[] = {[ITEM_REASONING] = "reasoning",
@@ -150,7 +150,8 @@ static void emit_item(struct response_writer *w, const char *type, const char *s
     response_end_event(out);
 }
 
-/* An event about its content; `index_name` NULL: it has no parts. */
+/* Begins an event about the content of the open item; index_name is NULL if the item has no
+ * parts. */
 static void begin_item_event(struct response_writer *w, const char *type, const char *index_name,
                              struct buf *out)
 {
@@ -247,7 +248,7 @@ static void emit_done(struct response_writer *w, const char *status, struct buf 
     emit_item(w, "response.output_item.done", status, out);
 }
 
-/* ---- one after the other ---- */
+/* ---- from one item to the next ---- */
 
 static void reset_item(struct response_writer *w)
 {
@@ -281,7 +282,7 @@ bool response_close_item(struct response_writer *w, bool is_cut, struct buf *out
     return !w->output.overflow;
 }
 
-/* For an item without its text. */
+/* Reserves budget for an item without its text. */
 static bool has_item_budget(struct response_writer *w, const struct osp_event *event)
 {
     size_t n = RESPONSE_ITEM_JSON_BYTES;
@@ -291,7 +292,8 @@ static bool has_item_budget(struct response_writer *w, const struct osp_event *e
     return answer_budget_reserve(w->budget, n);
 }
 
-/* For text of the open item: as often as the item has it, once in base64, and with its scores. */
+/* Reserves budget for text of the open item: for each copy in the item, for base64, and for
+ * logprobs. */
 static bool has_text_budget(struct response_writer *w, const char *text, size_t n_bytes,
                             size_t n_logprobs_bytes)
 {
@@ -330,14 +332,14 @@ bool response_begin_call(struct response_writer *w, const struct osp_event *even
     return begin_item(w, is_custom ? ITEM_CUSTOM : ITEM_CALL, event, out);
 }
 
-/* The scores of this event alone, for its delta. */
+/* The logprobs of this event, for its delta. */
 static bool list_logprobs(const struct response_writer *w, const struct osp_event *event,
                           struct buf *fresh)
 {
     return !w->tokenizer || event->n_logprobs == 0 || reply_put_tokens(fresh, w->tokenizer, event);
 }
 
-/* They are added to the item's. */
+/* Adds the logprobs of an event to those of the item. */
 static bool add_logprobs(struct response_writer *w, const struct buf *fresh)
 {
     if (fresh->size_bytes == 0)
@@ -346,7 +348,7 @@ static bool add_logprobs(struct response_writer *w, const struct buf *fresh)
     return buf_append(&w->logprobs_json, buf_text(fresh), fresh->size_bytes);
 }
 
-/* A preamble and the answer behind it are messages of their own. */
+/* A preamble and the final answer are separate messages. */
 static bool continues_item(const struct response_writer *w, enum response_item_kind kind,
                            const struct osp_event *event)
 {
@@ -360,7 +362,7 @@ bool response_add_text(struct response_writer *w, enum response_item_kind kind,
     bool fits;
 
     if (!continues_item(w, kind, event) && (kind == ITEM_CALL || !begin_item(w, kind, event, out)))
-        return false; /* arguments of no call */
+        return false; /* arguments without an open call */
     buf_init(&fresh, REPLY_BYTES_MAX);
     fits = list_logprobs(w, event, &fresh) &&
            has_text_budget(w, event->text, event->n_bytes, fresh.size_bytes + 1) &&
@@ -371,7 +373,7 @@ bool response_add_text(struct response_writer *w, enum response_item_kind kind,
     return fits;
 }
 
-/* What the piece adds to a custom tool's input. */
+/* Appends the text that this piece of arguments adds to the input of a custom tool. */
 static bool add_input(struct response_writer *w, const struct osp_event *event, struct buf *out)
 {
     const size_t before = w->text.size_bytes;

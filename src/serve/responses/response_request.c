@@ -18,13 +18,13 @@ const char *response_owner(const struct http_request *r)
     return given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : "";
 }
 
-/* ---- the response before ---- */
+/* ---- the previous response ---- */
 
 static enum osp_status refuse_previous(struct job *job, const char *id)
 {
     api_error_set(&job->error, 400, "previous_response_not_found",
-                  "Previous response with id '%.80s' not found: it was not stored, has been "
-                  "forgotten, or is not yours.",
+                  "Previous response with id '%.80s' not found: it was not stored, has expired, or "
+                  "belongs to another client.",
                   id);
     snprintf(job->error.param, sizeof job->error.param, "previous_response_id");
     return OSP_ENOTFOUND;
@@ -60,7 +60,7 @@ out:
     return st;
 }
 
-/* What stays is what the store gets. */
+/* Frees the JSON of the messages. The text of the items remains, for the store. */
 static void free_messages(struct response_input *in)
 {
     json_decref(in->messages);
@@ -99,7 +99,7 @@ static enum osp_status make_chat(struct osp_chat **out, const struct job *job,
     return st;
 }
 
-/* ---- what is told ---- */
+/* ---- the response object ---- */
 
 static void note_verbosity(struct job *job)
 {
@@ -125,10 +125,10 @@ static enum osp_status init_writer(const struct job *job, struct response_state 
     s->include_summary = wants_summary(job->json);
     s->echo = response_echo(job->json, &job->params, tools->echoed, s->is_stored,
                             job->server->chat_defaults.effort);
-    return s->echo ? OSP_OK : fail(OSP_ENOMEM, "no memory for a response");
+    return s->echo ? OSP_OK : fail(OSP_ENOMEM, "out of memory for the response object");
 }
 
-/* ---- all of it ---- */
+/* ---- the whole request ---- */
 
 static enum osp_status read_and_submit(struct job *job)
 {
@@ -143,7 +143,7 @@ static enum osp_status read_and_submit(struct job *job)
     note_verbosity(job);
     TRY(init_writer(job, s, &s->tools));
     if (s->input.n_items == 0 && !s->previous)
-        goto out; /* a probe: there is nothing to answer */
+        goto out; /* a request without input: the response has no items */
     TRY(job_refuse(job, make_chat(&chat, job, &s->input, &s->tools)));
     TRY(response_format_explain(job_add_chat(job, chat)));
 out:
@@ -156,7 +156,8 @@ enum osp_status response_submit(struct job *job)
     struct response_state *s = job->state;
     enum osp_status st;
 
-    json_budget_more(json_budget_for(job->n_body_bytes)); /* of the messages, beside the body */
+    /* the messages need memory besides the body */
+    json_budget_more(json_budget_for(job->n_body_bytes));
     response_input_init(&s->input, &job->params, job->server->responses, s->owner);
     s->is_stored = is_stored(job);
     s->input.is_unstored = !s->is_stored;

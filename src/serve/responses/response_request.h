@@ -1,4 +1,4 @@
-/* A /v1/responses request from its body to what the engine is asked: on the worker thread. */
+/* A /v1/responses request, from its body to the submitted request. Runs on a worker thread. */
 #ifndef SERVE_RESPONSES_RESPONSE_REQUEST_H
 #define SERVE_RESPONSES_RESPONSE_REQUEST_H
 
@@ -7,23 +7,23 @@
 #include "serve/responses/response_tools.h"
 #include "serve/responses/response_writer.h"
 
-/* A job's own state. */
+/* The state of a job. */
 struct response_state {
-    char *owner; /* the bearer token that came with it, "" if none; owned */
+    char *owner; /* the bearer token of the request; "": none; owned */
     bool is_stored;
-    const struct stored_response *previous; /* held */
-    struct response_input input;            /* after submitting only what is kept of it */
-    struct response_tools tools;            /* then only their names */
+    const struct stored_response *previous; /* a reference; NULL: none */
+    struct response_input input;            /* after submission only the items to store */
+    struct response_tools tools;            /* after submission only their names */
     char *echo;                             /* owned */
     bool include_encrypted, include_summary;
     struct response_writer writer;
 };
 
-/* Whose responses a request's are: whoever sends the same bearer token is the same client. A
- * proxy may have checked it, if not this server. Borrowed from the request. */
+/* The owner of the request's responses: requests with the same bearer token have the same owner.
+ * The token may have been checked by a proxy instead of this server. Borrowed from the request. */
 const char *response_owner(const struct http_request *r);
 
-/* Reads job->json and submits it; a request without any input has no choices. */
+/* Reads job->json and submits it. A request without input gets no choices. */
 CHECKED enum osp_status response_submit(struct job *job);
 
 #endif

@@ -1,4 +1,4 @@
-/* Responses that are kept: /v1/responses/{id} and what is under it. */
+/* Stored responses: /v1/responses/{id} and the routes below it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "serve/core/routes.h"
 
 enum {
-    LIST_DEFAULT = 20, /* items, as OpenAI has it */
+    LIST_DEFAULT = 20, /* default number of items, as in the OpenAI API */
     LIST_MAX = 100,
     LIST_BYTES_MAX = 256 << 20,
     BODY_BYTES_MAX = 1 << 10,
@@ -33,7 +33,8 @@ static void refuse_unknown(struct http_exchange *x, const char *id)
     api_error_respond(x, &e);
 }
 
-/* NULL: the client has been told. Else to response_store_drop(). */
+/* Finds the stored response; the caller must response_store_drop() it. NULL: not found, and the
+ * request is answered with 404. */
 static const struct stored_response *find(struct server *s, struct http_exchange *x, const char *id)
 {
     const struct stored_response *r =
@@ -44,7 +45,7 @@ static const struct stored_response *find(struct server *s, struct http_exchange
     return r;
 }
 
-/* The value of name=value in the target's query; false: there is none, or it is longer. */
+/* The value of name=value in the query. False: absent, or QUERY_VALUE_BYTES or longer. */
 static bool query(const struct http_exchange *x, const char *name, char out[QUERY_VALUE_BYTES])
 {
     const char *at = strchr(http_exchange_request(x)->target, '?');
@@ -73,7 +74,7 @@ void route_response(struct server *s, struct http_exchange *x, const char *name)
     size_t n_bytes;
 
     if (query(x, "stream", value) && strcmp(value, "true") == 0) {
-        refuse(x, "stream", "a kept response has no events any more; leave it out");
+        refuse(x, "stream", "must be false: the events of a stored response are not stored");
         return;
     }
     r = find(s, x, name);
@@ -101,8 +102,8 @@ void route_response_delete(struct server *s, struct http_exchange *x, const char
     buf_release(&body);
 }
 
-/* Only what runs in the background can be canceled, and nothing does: a client that closes its
- * connection cancels its response. */
+/* Only background responses can be canceled, and this server has none. A client cancels its
+ * response by closing the connection. */
 void route_response_cancel(struct server *s, struct http_exchange *x, const char *name)
 {
     const struct stored_response *r = find(s, x, name);
@@ -111,14 +112,15 @@ void route_response_cancel(struct server *s, struct http_exchange *x, const char
     if (!r)
         return;
     api_error_set(&e, 400, "invalid_value",
-                  "Cannot cancel a synchronous response: it has ended before it can be retrieved.");
+                  "Cannot cancel a synchronous response: this server has no background responses; "
+                  "close the connection to cancel a response.");
     api_error_respond(x, &e);
     response_store_drop(s->responses, r);
 }
 
 /* ---- input items ---- */
 
-/* What a page of the list holds: so many items from `at` on, in steps of `step`. */
+/* A page of the list: up to `n` items from index `at` on, in steps of `step`. */
 struct page {
     int at, step, limit;
 };
@@ -136,7 +138,7 @@ static bool read_limit(const struct http_exchange *x, int *limit)
     return end != value && *end == '\0' && n >= 1 && n <= LIST_MAX;
 }
 
-/* The place behind the item `after`. */
+/* Reads `after`: the page begins after this item. */
 static bool read_after(const struct http_exchange *x, const struct response_item *items, int n,
                        struct page *page)
 {
@@ -166,9 +168,9 @@ static bool read_page(struct http_exchange *x, const struct response_item *items
     page->step = strcmp(order, "asc") == 0 ? 1 : -1;
     page->at = page->step > 0 ? 0 : n - 1;
     if (!read_limit(x, &page->limit))
-        refuse(x, "limit", "must be a whole number from 1 to 100");
+        refuse(x, "limit", "must be an integer from 1 to 100");
     else if (!read_after(x, items, n, page))
-        refuse(x, "after", "the response has no such item");
+        refuse(x, "after", "the response has no item with this id");
     else
         return true;
     return false;
@@ -183,7 +185,7 @@ static void put_id(struct buf *out, const char *name, const struct response_item
         buf_puts(out, "null");
 }
 
-/* items: the n that came in. */
+/* items: the n input items. */
 static void put_list(const struct stored_response *r, const struct response_item *items, int n,
                      struct page page, struct buf *out)
 {

@@ -9,7 +9,7 @@
 
 enum { N_BUCKETS = 4096 };
 
-/* A name in the table: of a response, or of one of its items. */
+/* An id in the hash table: of a response, or of one of its items. */
 struct slot {
     struct slot *next;
     struct stored_response *of;
@@ -18,16 +18,16 @@ struct slot {
 };
 
 struct stored_response {
-    struct stored_response *previous; /* held */
+    struct stored_response *previous; /* a reference; NULL: none */
     struct stored_response *newer, *older;
     char id[RESPONSE_ID_BYTES];
     char *owner, *json, *text;
     size_t n_json_bytes;
     struct response_item *items;
-    struct slot *slots; /* (1 + n_items): its own first */
+    struct slot *slots; /* (1 + n_items) the response's own id, then those of its items */
     int n_items;
-    int n_refs;     /* of the store, of those that go on from it, and of callers */
-    bool is_listed; /* can be found */
+    int n_refs;     /* references of the store, of later responses, and of callers */
+    bool is_listed; /* in the table */
     uint64_t used_ns;
     size_t n_bytes;
 };
@@ -41,7 +41,7 @@ struct response_store {
     size_t n_bytes;
 };
 
-/* ---- names ---- */
+/* ---- the table of ids ---- */
 
 static struct slot **bucket_of(struct response_store *s, const char *id)
 {
@@ -68,7 +68,7 @@ static void slot_remove(struct response_store *s, struct slot *slot)
         *at = slot->next;
 }
 
-/* Takes as long for an owner that is almost right. */
+/* Constant time, so that the time does not reveal a prefix of the owner's token. */
 static bool same_owner(const char *a, const char *b)
 {
     size_t n_a = strlen(a), n_b = strlen(b);
@@ -89,7 +89,7 @@ static struct slot *lookup(struct response_store *s, const char *owner, const ch
     return NULL;
 }
 
-/* ---- what is kept ---- */
+/* ---- one stored response ---- */
 
 static void stored_free(struct stored_response *r)
 {
@@ -174,7 +174,7 @@ static void touch(struct response_store *s, struct stored_response *r, uint64_t 
     lru_insert(s, r);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static enum osp_status copy_bytes(char **out, const char *data, size_t n_bytes, const char *what)
 {
@@ -199,11 +199,11 @@ static enum osp_status copy_entry(struct stored_response *r, const struct respon
     size_t n_items = (size_t)e->n_items;
     enum osp_status st;
 
-    TRY(copy_bytes(&r->owner, e->owner, strlen(e->owner), "a response's owner"));
+    TRY(copy_bytes(&r->owner, e->owner, strlen(e->owner), "the owner of a stored response"));
     TRY(copy_bytes(&r->json, e->json, e->n_json_bytes, "a response"));
-    TRY(copy_bytes(&r->text, e->text, e->n_text_bytes, "a response's items"));
-    TRY(mem_try_array(&r->items, n_items, sizeof *r->items, "a response's items"));
-    TRY(mem_try_array(&r->slots, n_items + 1, sizeof *r->slots, "a response's items"));
+    TRY(copy_bytes(&r->text, e->text, e->n_text_bytes, "the items of a stored response"));
+    TRY(mem_try_array(&r->items, n_items, sizeof *r->items, "the items of a stored response"));
+    TRY(mem_try_array(&r->slots, n_items + 1, sizeof *r->slots, "the items of a stored response"));
     if (n_items > 0)
         memcpy(r->items, e->items, n_items * sizeof *r->items);
     r->n_items = e->n_items;
@@ -218,7 +218,7 @@ static size_t bytes_of(const struct response_entry *e)
 {
     return sizeof(struct stored_response) + strlen(e->owner) + e->n_json_bytes + e->n_text_bytes +
            (size_t)e->n_items * (sizeof(struct response_item) + sizeof(struct slot)) +
-           sizeof(struct slot) + 3; /* with the NUL of each text */
+           sizeof(struct slot) + 3; /* plus the NUL of each text */
 }
 
 static bool can_keep(const struct response_store *s, const struct response_entry *e)
@@ -251,9 +251,9 @@ bool response_store_put(struct response_store *s, const struct response_entry *e
     return true;
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-/* With the mutex. */
+/* The caller holds the mutex. */
 static struct slot *find(struct response_store *s, const char *owner, const char *id, bool is_item,
                          uint64_t now_ns)
 {
@@ -335,7 +335,7 @@ void response_store_count(struct response_store *s, struct response_counts *out)
     pthread_mutex_unlock(&s->mutex);
 }
 
-/* ---- one that is held ---- */
+/* ---- reading ---- */
 
 const char *stored_json(const struct stored_response *r, size_t *n_bytes)
 {
@@ -359,7 +359,7 @@ const char *stored_item_json(const struct stored_response *r, const struct respo
     return r->text + item->begin;
 }
 
-/* ---- life ---- */
+/* ---- the store ---- */
 
 struct response_store *response_store_new(const struct response_limits *limits)
 {

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 
-enum { NOTED_NAME_BYTES = 48 }; /* longer ones are cut */
+enum { NOTED_NAME_BYTES = 48 }; /* longer names are truncated */
 
 static const char *type_of(const json_t *tool)
 {
@@ -39,7 +39,8 @@ bool response_tools_full_name(char out[TOOL_NAME_BYTES], const char *ns_name, co
 
 /* ---- one tool ---- */
 
-/* The flat form of a function as the chat has it, under a name of its own if that is given. */
+/* Converts the flat form of a function to the form of a chat completion, with full_name as its
+ * name unless that is NULL. */
 static json_t *chat_tool(const json_t *tool, const char *full_name)
 {
     static const char *const members[] = {"name", "description", "parameters", "strict"};
@@ -60,7 +61,7 @@ static void add_tool(struct response_tools *t, int place, const json_t *tool, co
     json_array_append_new(t->chat, chat_tool(tool, full_name));
 }
 
-/* False: it is no function, or has no name that can be called. */
+/* False: not a function, or its name is not valid. */
 static bool add_namespaced_tool(struct response_tools *t, int place, const char *ns_name,
                                 const json_t *tool)
 {
@@ -96,7 +97,7 @@ static enum osp_status read_namespace(struct response_tools *t, struct request_p
     return OSP_OK;
 }
 
-/* Whether its input can be held to its format. */
+/* Whether the input of the custom tool can be constrained to its format. */
 static bool is_constrainable(const json_t *tool)
 {
     const json_t *format = json_object_get(tool, "format");
@@ -104,11 +105,11 @@ static bool is_constrainable(const json_t *tool)
     const char *syntax = json_string_value(json_object_get(format, "syntax"));
 
     if (!type || strcmp(type, "grammar") != 0)
-        return true; /* text; or wrong, as the chat will say */
+        return true; /* text; or a wrong value, which chat_read_document() reports */
     return syntax && strcmp(syntax, "regex") == 0;
 }
 
-/* The flat form as the chat has it. */
+/* Converts the flat form of a custom tool to the form of a chat completion. */
 static void add_custom_tool(struct response_tools *t, int place, const json_t *tool)
 {
     static const char *const members[] = {"name", "description", "format"};
@@ -147,7 +148,7 @@ static enum osp_status read_one(struct response_tools *t, struct request_params 
     return OSP_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all tools ---- */
 
 enum osp_status response_tools_read(struct response_tools *t, struct request_params *p,
                                     const json_t *tools)

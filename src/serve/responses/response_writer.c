@@ -52,7 +52,8 @@ void response_end_event(struct buf *out)
 
 /* ---- the response object ---- */
 
-/* Clients' types demand cache_write_tokens: what was not found in the cache, and computed. */
+/* The types of OpenAI's clients require cache_write_tokens: the prompt tokens that were not
+ * found in the cache. */
 static void put_usage(struct buf *out, const struct osp_usage *u)
 {
     buf_printf(out,
@@ -77,7 +78,7 @@ static const char *status_of(const struct response_writer *w)
     return is_cut(w) ? "incomplete" : "completed";
 }
 
-/* failure: JSON of "error", or NULL. */
+/* failure: the JSON of "error"; NULL: null. */
 static void put_object(const struct response_writer *w, const char *status, const char *failure,
                        struct buf *out)
 {
@@ -109,7 +110,7 @@ void response_put(const struct response_writer *w, struct buf *out)
     put_object(w, status_of(w), NULL, out);
 }
 
-/* ---- from the first event to the last ---- */
+/* ---- the events of a stream ---- */
 
 static void emit_response(struct response_writer *w, const char *type, struct buf *out)
 {
@@ -171,7 +172,7 @@ void response_fail(struct response_writer *w, const char *message, struct buf *o
     enum { FAILURE_BYTES_MAX = 16 << 10 };
     struct buf failure;
 
-    (void)!response_close_item(w, true, out); /* no room for it: the response goes without */
+    (void)!response_close_item(w, true, out); /* no budget: the response ends without this item */
     buf_init(&failure, FAILURE_BYTES_MAX);
     buf_puts(&failure, "{\"code\":\"server_error\",\"message\":");
     reply_put_string(&failure, message);

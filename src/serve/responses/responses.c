@@ -1,4 +1,4 @@
-/* POST /v1/responses: a response as a job. */
+/* POST /v1/responses: the job that generates a response. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "serve/responses/response_request.h"
 #include "serve/core/routes.h"
 
-enum { STORED_BYTES_MAX = 256 << 20 /* of a response, before the store says whether it fits */ };
+enum { STORED_BYTES_MAX = 256 << 20 /* of a response, before the store checks its own limit */ };
 
 static void response_open(struct job *job)
 {
@@ -30,7 +30,7 @@ static void begin(struct job *job, struct buf *out)
     w->tools = &s->tools;
     w->budget = &job->budget;
     (void)!answer_budget_reserve(w->budget,
-                                 strlen(s->echo)); /* a longer one leaves room for nothing */
+                                 strlen(s->echo)); /* if it does not fit, the budget is exhausted */
     w->streams = job->params.stream;
     w->include_encrypted = s->include_encrypted;
     w->include_summary = s->include_summary;
@@ -46,7 +46,7 @@ static bool on_event(struct job *job, int i, const struct osp_event *event, stru
     return response_on_event(&((struct response_state *)job->state)->writer, event, out);
 }
 
-/* What came in, then what went out. */
+/* The input items, then the output items. */
 static bool concat_items(const struct response_state *s, struct buf *text,
                          struct response_item **items)
 {
@@ -96,13 +96,15 @@ static void keep(struct job *job)
     response_put(&s->writer, &json);
     buf_putc(&json, '\n');
     if (json.overflow || !concat_items(s, &text, &items) || !put_entry(job, &json, &text, items))
-        log_warn("responses id=%s is not kept: it is larger than the store", s->writer.id);
+        log_warn("responses id=%s is not stored: it exceeds the limit of the store, or memory is "
+                 "exhausted",
+                 s->writer.id);
     free(items);
     buf_release(&json);
     buf_release(&text);
 }
 
-/* A request without any input: there is nothing to say to it. */
+/* A request without input gets a response without items. */
 static void finish_empty(struct response_writer *w, struct buf *out)
 {
     const struct osp_event done = {.kind = OSP_EVENT_DONE, .finish = OSP_FINISH_STOP};

@@ -1,7 +1,7 @@
-/* Joins the parts of src/serve/web to one page with a strict content security policy: scripts
- * and styles only with this answer's nonce, connections only to this server, nothing from
- * elsewhere. The parts are in the program as the assembler reads them (the Makefile knows that
- * this object depends on them). */
+/* Joins the files of src/serve/web to one page with a strict content security policy: scripts
+ * and styles need the nonce of this response, connections go to this server only, and nothing is
+ * loaded from elsewhere. The assembler includes the files in the program (the Makefile has this
+ * dependency). */
 #include "serve/web/web.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ __asm__(".pushsection .rodata\n"
 #define HERE __attribute__((visibility("hidden")))
 extern HERE const char web_page[], web_style[], web_script[];
 
-/* ---- who gets it ---- */
+/* ---- which requests get the page ---- */
 
 bool is_web_page_request(const struct http_request *r)
 {
@@ -44,7 +44,7 @@ static void make_nonce(char out[NONCE_BYTES])
              (unsigned long long)rng_entropy());
 }
 
-/* What stands in web_page for @NAME@. */
+/* The text that replaces @NAME@ in web_page. */
 static const char *insertion(const char *mark, const char *nonce)
 {
     if (strncmp(mark, "@NONCE@", 7) == 0)
@@ -79,7 +79,7 @@ static void add_policy(struct http_exchange *x, const char *nonce)
              nonce, nonce);
     http_add_header(x, "content-security-policy", policy);
     http_add_header(x, "referrer-policy", "no-referrer");
-    http_add_header(x, "cache-control", "no-store"); /* the nonce is for once */
+    http_add_header(x, "cache-control", "no-store"); /* a nonce must not be used twice */
 }
 
 void web_page_respond(struct http_exchange *x)
