@@ -130,4 +130,4 @@ def test_a_body_that_is_too_large_names_the_limit(start_server):
     server = start_server("--max-body", "2K")
     status, _, answer = ask(server, "POST", "/v1/completions", {"prompt": "x" * 3000})
     error = json.loads(answer)["error"]
-    assert status == 413 and "2048 bytes (--max-body)" in error["message"]
+    assert status == 413 and "2048 bytes, the limit of this server (--max-body)" in error["message"]

@@ -160,7 +160,7 @@ def test_others_are_not_touched(client):
     ({"extra_body": {"choice": []}}, ["choice"]),
     ({"extra_body": {"choice": [1]}}, ["choice"]),
     ({"extra_body": {"structured_outputs": {"grammar": "x"}}}, ["structured_outputs.grammar"]),
-    ({"extra_body": {"regex": "a", "choice": ["b"]}}, ["choice", "another form"]),
+    ({"extra_body": {"regex": "a", "choice": ["b"]}}, ["choice", "another field"]),
     ({"extra_body": {"regex": "a", "ignore_eos": True}}, ["regex", "ignore_eos"]),
 ])
 def test_refused(client, more, names):

@@ -2,19 +2,24 @@
 #include "unit.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "serve/http/keys.h"
 
-static char folder[] = "/tmp/osprey-keys-XXXXXX";
+#define TEMPLATE "/tmp/osprey-keys-XXXXXX"
+
+static char folder[] = TEMPLATE;
 
 static const char *file_of(const char *text, size_t n_bytes)
 {
     static char path[64];
     FILE *f;
 
-    if (access(folder, F_OK) != 0)
+    if (access(folder, F_OK) != 0) {
+        memcpy(folder, TEMPLATE, sizeof TEMPLATE); /* mkdtemp() needs the template every time */
         assert_non_null(mkdtemp(folder));
+    }
     snprintf(path, sizeof path, "%s/keys", folder);
     f = fopen(path, "w");
     assert_non_null(f);

@@ -398,7 +398,8 @@ static void test_heads_are_checked_before_bodies(void **state)
          "413 Content Too Large", "larger than 0 bytes, the limit for this request"},
         {"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer secret\r\n"
          "Content-Length: 1048577\r\n",
-         "413 Content Too Large", "1048576 bytes (--max-body)"},
+         "413 Content Too Large",
+         "larger than 1048576 bytes, the limit of this server (--max-body)"},
     };
     struct serve_options opt = impatient_options();
     struct fixture f;

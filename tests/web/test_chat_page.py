@@ -13,7 +13,7 @@ def test_question_and_answer(osprey, open_chat):
     chat.ask("What is the capital of France?")
     answer = chat.done()
     assert answer.locator(".prose").inner_text() == "Paris"
-    assert "tok/s" in answer.locator(".stats").inner_text() and "first token after" in answer.locator(".stats").inner_text()
+    assert "tok/s" in answer.locator(".stats").inner_text() and "time to first token" in answer.locator(".stats").inner_text()
     folded = answer.locator("details.reasoning")
     assert folded.get_attribute("open") is None and not folded.locator(".thoughts").is_visible()
     folded.locator("summary").click()
@@ -45,7 +45,7 @@ def test_edit_and_again(osprey, open_chat):
     chat = open_chat(osprey.url)
     chat.ask("What is the capital of Spain?")
     assert chat.done().locator(".prose").inner_text() == "Madrid"
-    chat.page.click("[aria-label='Answer again']")
+    chat.page.click("[aria-label='Regenerate the answer']")
     assert chat.done().locator(".prose").inner_text() == "Madrid"
     chat.page.click("[aria-label='Edit your message']")
     assert chat.page.input_value("#entry") == "What is the capital of Spain?"
@@ -88,7 +88,7 @@ def test_key(start_server, open_chat):
     chat.shot("key")
     chat.page.fill("#key-form [name=key]", "wrong")
     chat.page.keyboard.press("Enter")
-    chat.until("document.getElementById('key-text').textContent.includes('not the server')")
+    chat.until("document.getElementById('key-text').textContent.includes('refused this API key')")
     chat.page.fill("#key-form [name=key]", "secret")
     chat.page.keyboard.press("Enter")
     chat.wait("#dot.good")

@@ -1,13 +1,13 @@
-/* What happens: sending, stopping, settings, keys. One answer runs at a time. */
+/* The actions of the page: send, stop, settings, API key. One answer runs at a time. */
 
-const LEAVING_MS = 2000; // a browser that leaves cuts connections first
+const LEAVING_MS = 2000; // a closing page first loses its connections
 
 let chat = store.openChat();
 let running = null; // {message, chat, abort, begin, frame, saved}
 let isEditing = false;
 let key = store.session("key");
 let model = "";
-let leftAt = -Infinity; // when the page last seemed to be left
+let leftAt = -Infinity; // time of the last beforeunload
 
 const lastMessage = () => chat.messages.at(-1);
 
@@ -24,7 +24,7 @@ function takeCall(message, delta) {
   if (delta.function?.arguments) call.arguments += delta.function.arguments;
 }
 
-/* A piece of the answer is about a token; the usage at the end says how many there were. */
+/* Counts one token per event; the usage at the end has the exact number. */
 function countToken(stats, message, hasWords) {
   const now = Math.round(performance.now() - running.begin);
   stats.firstMs ??= now;
@@ -104,7 +104,7 @@ function answerFailed(message, error) {
     interrupted({ messages: [message] });
     return;
   }
-  const trouble = error instanceof Trouble ? error : new Trouble("broken", "The page could not show the answer.", String(error));
+  const trouble = error instanceof Trouble ? error : new Trouble("broken", "The page failed to show the answer.", String(error));
   message.state = "failed";
   message.trouble = { kind: trouble.kind, what: trouble.what, why: trouble.why, waitS: trouble.retryAfterS };
   if (trouble.kind === "key") askKey(trouble.why);
@@ -115,7 +115,7 @@ function stop() {
   running?.abort.abort();
 }
 
-/* ---- what the reader does ---- */
+/* ---- user actions ---- */
 
 function send() {
   const text = $("entry").value.trim();
@@ -177,17 +177,17 @@ function openChat(next) {
   $("entry").focus();
 }
 
-/* ---- the page's parts ---- */
+/* ---- parts of the page ---- */
 
 function showAll() {
   view.rebuild(chat, act);
   $("send").hidden = Boolean(running);
   $("stop").hidden = !running;
-  if (store.full) announce("The browser's storage is full or closed: this chat is not kept.");
+  if (store.full) announce("The browser storage is full or disabled: this chat is not stored.");
   showToEnd();
 }
 
-/* The button that stopped the answer is gone: the keyboard goes on where one writes. */
+/* The stop button is hidden now, so the focus moves to the message field. */
 function refocus() {
   if (document.activeElement === document.body && matchMedia("(pointer: fine)").matches) $("entry").focus();
 }
@@ -203,15 +203,15 @@ function fitEntry() {
 }
 
 function showTheme() {
-  const wish = store.settings().theme;
-  const dark = wish ? wish === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  const chosen = store.settings().theme;
+  const dark = chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   document.documentElement.dataset.theme = dark ? "dark" : "light";
   const other = dark ? "Light colours" : "Dark colours";
   $("theme").title = other;
   $("theme").setAttribute("aria-label", other);
 }
 
-/* Back to the system's choice when that is what is wished for. */
+/* A choice equal to the system setting is not stored, so that the page follows the system. */
 function switchTheme() {
   const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   const systems = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -226,9 +226,9 @@ const STATES = {
   loading: ["wait", "loading the model"],
   draining: ["bad", "shutting down"],
   restarting: ["wait", "restarting"],
-  wedged: ["wait", "slow to answer"],
+  wedged: ["wait", "not responding"],
   dead: ["bad", "failed"],
-  away: ["bad", "not reachable"],
+  away: ["bad", "unreachable"],
 };
 let healthTimer = 0;
 
@@ -240,7 +240,7 @@ async function watchHealth() {
   if (state === "ok" && !model) await findModel();
   $("dot").className = "dot " + colour;
   $("model").textContent = state === "ok" ? model || "ready" : words;
-  if (was === "dot bad" && state === "ok") announce("The server is back.");
+  if (was === "dot bad" && state === "ok") announce("The server is available again.");
   clearTimeout(healthTimer);
   if (state !== "ok" && document.visibilityState === "visible") healthTimer = setTimeout(watchHealth, state === "loading" ? 1000 : 3000);
 }
@@ -251,14 +251,17 @@ async function findModel() {
     if (status === 401) return askKey("");
     model = body.data?.[0]?.id ?? "";
     showExamples();
-  } catch { /* the health says it */ }
+  } catch { /* watchHealth() reports it */ }
 }
 
-/* The bundled model can do few things. */
+/* The bundled model can only answer a few kinds of questions. */
 function showExamples() {
   const isNano = model === "osprey-nano";
   const examples = isNano ? ["What is the capital of France?", "What is 17 + 25?", "Copy this exactly: naïve café"] : [];
-  if (isNano) $("welcome-text").textContent = "This is osprey-nano, a tiny model for trying osprey out: it knows capitals, small sums and how to copy. Serve gpt-oss for more.";
+  if (isNano) {
+    $("welcome-text").textContent = "This is osprey-nano, a tiny model for a first try: it knows " +
+      "capitals, small sums and how to copy text. Serve gpt-oss for real answers.";
+  }
   $("examples").hidden = !isNano;
   $("examples").replaceChildren(...examples.map((text) => el("li", {}, el("button", {
     type: "button",
@@ -270,7 +273,8 @@ function showExamples() {
 
 function askKey(why) {
   if ($("key").open) return;
-  $("key-text").textContent = key ? "The key that was given is not the server's." : "Enter the API key that the server was started with.";
+  $("key-text").textContent = key ? "The server refused this API key. Enter another one."
+    : "Enter an API key of this server.";
   $("key-form").elements.key.value = "";
   $("key").showModal();
   if (why) announce(why);
@@ -292,14 +296,14 @@ function openSettings() {
   $("settings").showModal();
 }
 
-/* "" or what is wrong. */
+/* The error message; "": valid. */
 function faultOfTools(text) {
   if (!text.trim()) return "";
   try {
     const tools = JSON.parse(text);
-    return Array.isArray(tools) ? "" : "Tools: this must be a list, in [ ].";
+    return Array.isArray(tools) ? "" : "Tools: must be a JSON list, [ ... ].";
   } catch (e) {
-    return "Tools: this is not JSON (" + e.message + ").";
+    return "Tools: not valid JSON: " + e.message;
   }
 }
 
@@ -329,7 +333,7 @@ function openChats() {
   if (!$("chats").open) $("chats").showModal();
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
 function sendKey(event) {
   const touch = matchMedia("(pointer: coarse)").matches;

@@ -1,9 +1,10 @@
 "use strict";
-/* Markdown of answers as nodes of the page. What a model writes becomes text nodes and a few elements without
- * attributes of its own, but for the address of a link, which must be http, https or mailto; nothing is ever parsed as
- * HTML. Blocks whose source is as before keep their nodes, so that a long answer costs no more with every token. */
+/* Renders the Markdown of answers to DOM nodes. The output of the model becomes text nodes and a
+ * few elements; the only attribute taken from it is the address of a link, which must be http,
+ * https or mailto. Nothing is parsed as HTML. Blocks with unchanged source keep their nodes, so
+ * that the cost per token does not grow with the length of the answer. */
 
-const INLINE_CHARS_MAX = 20000; // longer paragraphs stay plain text
+const INLINE_CHARS_MAX = 20000; // longer paragraphs are shown as plain text
 const NESTING_MAX = 6;
 
 /* el("p", {class: "x", onclick: f}, "text", node): an element. */
@@ -31,7 +32,7 @@ function iconButton(name, label, onclick) {
   return el("button", { type: "button", class: "icon", title: label, "aria-label": label, onclick }, icon(name));
 }
 
-/* ---- within a line ---- */
+/* ---- inline ---- */
 
 function safeAddress(text) {
   return /^(https?:\/\/|mailto:)[^\s<>"]+$/i.test(text) ? text : null;
@@ -41,8 +42,9 @@ function linkTo(address, content) {
   return el("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, content);
 }
 
-/* Each rule looks at text[at], its key, and gives {node, end}, or null when it is an ordinary character. `find(marker,
- * from)` is indexOf that remembers what is not there, so that a line of stars takes linear time. */
+/* A rule handles the character text[at], its key. It returns {node, end}, or null for an ordinary
+ * character. `find(marker, from)` is an indexOf that remembers missing markers, so that a line of
+ * stars takes linear time. */
 const isSpace = (c) => c === undefined || /\s/.test(c);
 const isWord = (c) => c !== undefined && /[\p{L}\p{N}_]/u.test(c);
 
@@ -151,7 +153,7 @@ const isTableRule = (line) => line !== undefined && line.length < 1000 && line.i
 const isBlank = (line) => line.trim() === "";
 const startsBlock = (line) => FENCE.test(line) || /^#{1,6} /.test(line) || /^ {0,3}>/.test(line) || ITEM.test(line) || isRule(line);
 
-/* Each taker gets all lines and where it stands, and gives {end, make}; make() builds the node. */
+/* A taker gets all lines and its position, and returns {end, make}; make() builds the node. */
 function takeFence(lines, at) {
   const [, marker, language] = FENCE.exec(lines[at]);
   let end = at + 1;
@@ -256,7 +258,7 @@ function takeBlock(lines, at, depth) {
   return takeParagraph(lines, at);
 }
 
-/* [{source, make}]: in one pass, without building anything. */
+/* Splits text to [{source, make}] in one pass, without building nodes. */
 function blocks(lines, depth = 0) {
   const out = [];
   for (let at = 0; at < lines.length;) {
@@ -271,7 +273,7 @@ function blocks(lines, depth = 0) {
   return out;
 }
 
-/* Makes `parent` show `text`, and touches only the blocks that have changed since the last call. */
+/* Shows `text` in `parent`; only blocks that changed since the last call are built again. */
 function showMarkdown(parent, text) {
   const now = blocks(text.replace(/\r\n?/g, "\n").split("\n"));
   const before = parent.sources || [];

@@ -1,9 +1,10 @@
-/* What outlives the page: chats and settings in localStorage, the key and the tab's chat in sessionStorage. A browser
- * that keeps nothing (private windows, a full store) is told of once, and the page works on.
+/* Stored data: chats and settings in localStorage, the API key and the chat of the tab in
+ * sessionStorage. If the browser stores nothing (private window, storage full), the page says so
+ * and continues to work.
  *
- * A chat is {id, at, messages}. A message is {role: "user", text}, or
- * {role: "assistant", state, text, reasoning, calls: [{id, name, arguments, result}], finish, trouble, stats}, where
- * state is "running", "done", "stopped" or "failed". */
+ * A chat is {id, at, messages}. A message is {role: "user", text}, or {role: "assistant", state,
+ * text, reasoning, calls: [{id, name, arguments, result}], finish, trouble, stats}; state is
+ * "running", "done", "stopped" or "failed". */
 
 const PREFIX = "osprey.1.";
 const CHATS_MAX = 50;
@@ -62,7 +63,7 @@ const store = {
   drop(id) {
     try {
       localStorage.removeItem(PREFIX + "chat." + id);
-    } catch { /* nothing was kept */ }
+    } catch { /* nothing is stored */ }
   },
 
   session(name) {
@@ -76,7 +77,7 @@ const store = {
   setSession(name, value) {
     try {
       sessionStorage.setItem(PREFIX + name, value);
-    } catch { /* kept for as long as the page is */ }
+    } catch { /* the value lasts as long as the page */ }
   },
 
   newChat() {
@@ -84,7 +85,7 @@ const store = {
     return { id, at: Date.now(), messages: [] };
   },
 
-  /* This tab's chat, else the newest, unless another tab may be at it. */
+  /* The chat of this tab, else the newest one that no other tab is using. */
   openChat() {
     const all = this.chats(), mine = this.session("chat");
     const chat = mine ? all.find((c) => c.id === mine) : all.find((c) => c.messages.at(-1)?.state !== "running");
@@ -92,7 +93,7 @@ const store = {
   },
 };
 
-/* An answer that ran when its page went away will not go on. */
+/* An answer that was running when its page was closed cannot continue. */
 function interrupted(chat) {
   for (const m of chat.messages) {
     if (m.state !== "running") continue;
@@ -104,9 +105,9 @@ function interrupted(chat) {
 
 const titleOf = (chat) => (chat.messages.find((m) => m.role === "user")?.text || "New chat").slice(0, 120);
 
-/* ---- as the API has it ---- */
+/* ---- API requests ---- */
 
-/* Reasoning goes back between the calls of one turn, where the model needs it. */
+/* Reasoning is sent back with tool calls, where the model needs it. */
 function messagesFor(chat, system) {
   const out = system ? [{ role: "system", content: system }] : [];
   for (const m of chat.messages) {
@@ -125,7 +126,7 @@ function callMessages(m) {
       ...(m.reasoning ? { reasoning_content: m.reasoning } : {}),
       tool_calls: m.calls.map((c) => ({ id: c.id, type: "function", function: { name: c.name, arguments: c.arguments } })),
     },
-    ...m.calls.map((c) => ({ role: "tool", tool_call_id: c.id, content: c.result ?? "(no result was given)" })),
+    ...m.calls.map((c) => ({ role: "tool", tool_call_id: c.id, content: c.result ?? "(no result)" })),
   ];
 }
 

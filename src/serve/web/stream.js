@@ -1,9 +1,12 @@
-/* One answer from the server: the request, its events, and what went wrong in words. Knows nothing of the page. */
+/* One answer from the server: the request, its events, and error messages. Independent of the
+ * page. */
 
-const SILENCE_MS = 45000; // the server writes something every 15 s, so this is a dead connection
+const SILENCE_MS = 45000; // the server sends a ping every 15 s, so the connection is dead
 const HEALTH_MS = 5000;
+const LOST = "The connection was lost before the answer was complete.";
+const KEPT = "The text received so far is shown.";
 
-/* What the reader is told. kind: "key", "busy", "lost", "refused", "broken". */
+/* An error for the user. kind: "key", "busy", "lost", "refused", "broken". */
 class Trouble extends Error {
   constructor(kind, what, why = "", retryAfterS = 0) {
     super(what);
@@ -27,13 +30,13 @@ async function messageOf(response) {
 async function troubleOf(response) {
   const why = await messageOf(response);
   const wait = parseInt(response.headers.get("retry-after"), 10) || 0;
-  if (response.status === 401) return new Trouble("key", "The server asks for an API key.", why);
+  if (response.status === 401) return new Trouble("key", "The server requires an API key.", why);
   if (response.status === 429) return new Trouble("busy", "The server is busy.", why, wait);
   if (response.status === 503) return new Trouble("busy", "The server cannot answer now.", why, wait);
   return new Trouble("refused", "The server refused this request (" + response.status + ").", why);
 }
 
-/* The data of server-sent events. Lines may end anywhere between two chunks, characters too. */
+/* The data of server-sent events. Lines and characters may be split between two chunks. */
 async function* eventsOf(body, alive) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
@@ -52,14 +55,14 @@ function readEvent(data) {
   try {
     event = JSON.parse(data);
   } catch {
-    throw new Trouble("broken", "The server sent something that is not an answer.", data.slice(0, 200));
+    throw new Trouble("broken", "The server sent data that is not an answer.", data.slice(0, 200));
   }
   if (event.error) throw new Trouble("broken", "The server ended the answer with an error.", event.error.message || "");
   return event;
 }
 
-/* Streams an answer: take(event) for each, in order. Ends well, or throws a Trouble; an abort of `signal` cancels the
- * request on the server and throws AbortError. */
+/* Streams an answer and calls take(event) for each event, in order. Throws a Trouble on failure.
+ * An abort of `signal` cancels the request on the server and throws AbortError. */
 async function streamAnswer(request, key, signal, take) {
   const guard = new AbortController();
   let silent = false, began = false, done = false, timer = 0;
@@ -81,22 +84,22 @@ async function streamAnswer(request, key, signal, take) {
     if (!response.ok) throw await troubleOf(response);
     began = true;
     for await (const data of eventsOf(response.body, alive)) {
-      if (data === "[DONE]") done = true; // the connection's own end follows, and leaves it for the next request
+      if (data === "[DONE]") done = true; // reading to the end keeps the connection usable
       else take(readEvent(data));
     }
     if (done) return;
-    throw new Trouble("lost", "The connection was lost in the middle of the answer.", "The text received so far is kept.");
+    throw new Trouble("lost", LOST, KEPT);
   } catch (e) {
     if (done) return;
     if (e instanceof Trouble) throw e;
     if (signal.aborted) throw new DOMException("stopped", "AbortError");
-    if (silent) throw new Trouble("lost", "The server has been silent for " + SILENCE_MS / 1000 + " seconds.", "The text received so far is kept.");
-    throw began ? new Trouble("lost", "The connection was lost in the middle of the answer.", "The text received so far is kept.")
-      : new Trouble("lost", "The server cannot be reached.", "Is it still running?");
+    if (silent) throw new Trouble("lost", "No data for " + SILENCE_MS / 1000 + " s.", KEPT);
+    throw began ? new Trouble("lost", LOST, KEPT)
+      : new Trouble("lost", "The server cannot be reached.", "Check that it is running, then retry.");
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", cancel);
-    guard.abort(); // whatever ended it, nothing more is read
+    guard.abort(); // nothing more is read
   }
 }
 

@@ -1,5 +1,5 @@
-/* The conversation as it is seen: one node a message, made once and brought up to date by update(). What the buttons do
- * is main.js's (`act`). */
+/* The view of the conversation: one node per message, made once and updated by update(). The
+ * actions of the buttons are in main.js (`act`). */
 
 const $ = (id) => document.getElementById(id);
 
@@ -23,12 +23,12 @@ function announce(text) {
   $("said").textContent = text;
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 const seconds = (ms) => (ms / 1000 >= 10 ? (ms / 1000).toFixed(0) : (ms / 1000).toFixed(ms >= 1000 ? 1 : 2)) + " s";
 const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 
-/* Tokens a second of the answer after its first. */
+/* Tokens per second after the first token. */
 function paceOf(stats) {
   const ms = stats.lastMs - stats.firstMs;
   return stats.tokens > 1 && ms > 0 ? ((stats.tokens - 1) * 1000) / ms : 0;
@@ -41,12 +41,12 @@ function paceText(stats) {
 
 function statsText(stats) {
   if (!stats || stats.firstMs === undefined) return "";
-  return [plural(stats.tokens, "token"), paceText(stats), "first token after " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
+  return [plural(stats.tokens, "token"), paceText(stats), "time to first token " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
 }
 
 function statsTitle(stats) {
   if (!stats || stats.promptTokens === undefined) return undefined;
-  return "Prompt: " + plural(stats.promptTokens, "token") + ", " + stats.cachedTokens + " of them from the cache. Answer: " +
+  return "Prompt: " + plural(stats.promptTokens, "token") + ", " + stats.cachedTokens + " of them from the prefix cache. Answer: " +
     plural(stats.tokens, "token") + ", " + stats.reasoningTokens + " of them reasoning.";
 }
 
@@ -62,7 +62,8 @@ function userNode(message, isLast, act) {
   return node;
 }
 
-/* Parts are made when there is something for them, and stay, so that a reader's selection and the folding do too. */
+/* Parts are made when they have content and are then updated in place, so that the selection and
+ * the folding of the user remain. */
 class AnswerView {
   constructor(message, act) {
     this.message = message;
@@ -123,7 +124,7 @@ class AnswerView {
     const parts = [];
     if (m.state === "failed" && m.trouble) parts.push(this.troubleNode(m.trouble, isLast));
     if (m.state === "stopped") parts.push(el("p", { class: "note" }, "Stopped."));
-    if (m.finish === "length") parts.push(el("p", { class: "note" }, "The answer ends here because it reached its limit of tokens."));
+    if (m.finish === "length") parts.push(el("p", { class: "note" }, "The answer reached its token limit."));
     if (m.state !== "running") parts.push(this.actionsNode(m, isLast));
     return parts;
   }
@@ -132,8 +133,8 @@ class AnswerView {
     const node = el("div", { class: "trouble" }, el("p", {}, trouble.what));
     if (trouble.why) node.append(el("p", { class: "why" }, trouble.why));
     if (!isLast) return node;
-    if (trouble.kind === "key") node.append(el("button", { type: "button", onclick: this.act.askKey }, "Enter the key"));
-    else node.append(el("button", { type: "button", onclick: this.act.again }, trouble.waitS > 0 ? "Retry (the server asks for " + trouble.waitS + " s)" : "Retry"));
+    if (trouble.kind === "key") node.append(el("button", { type: "button", onclick: this.act.askKey }, "Enter the API key"));
+    else node.append(el("button", { type: "button", onclick: this.act.again }, trouble.waitS > 0 ? "Retry (after " + trouble.waitS + " s)" : "Retry"));
     return node;
   }
 
@@ -143,7 +144,7 @@ class AnswerView {
       const copy = iconButton("copy", "Copy the answer", () => copyText(m.text, copy));
       actions.append(copy);
     }
-    if (isLast && !m.trouble) actions.append(iconButton("again", "Answer again", this.act.again));
+    if (isLast && !m.trouble) actions.append(iconButton("again", "Regenerate the answer", this.act.again));
     if (statsText(m.stats)) actions.append(el("span", { class: "stats", title: statsTitle(m.stats) }, statsText(m.stats)));
     return actions;
   }
@@ -153,16 +154,16 @@ function indented(json) {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
   } catch {
-    return json; // still coming
+    return json; // not complete yet
   }
 }
 
-/* ---- the whole ---- */
+/* ---- the conversation ---- */
 
 const view = {
   answers: new Map(), // message -> AnswerView
 
-  /* After anything but the text of an answer has changed. */
+  /* Called after any change except a change of an answer's text. */
   rebuild(chat, act) {
     const messages = chat.messages;
     const lastUser = messages.findLastIndex((m) => m.role === "user");
@@ -180,7 +181,7 @@ const view = {
     this.answers.get(message)?.update(isLast);
   },
 
-  /* Follows the end of the answer, unless the reader has scrolled away from it. */
+  /* The view follows the end of the answer unless the user has scrolled away. */
   isAtEnd() {
     const box = $("scroll");
     return box.scrollHeight - box.scrollTop - box.clientHeight < 80;
