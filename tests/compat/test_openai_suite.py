@@ -24,7 +24,7 @@ REASONS = [
     (r"test_models.*delete", r"Error code: 405", "models are not deleted"),
     (r"test_responses.*compact", r"Error code: 40[45]", "compaction is not served"),
     (r"test_responses.*(retrieve|cancel|delete)", r"Error code: 40[045]",
-     "it asks for a response that there is none of"),
+     "it requests a response that does not exist"),
     (r"with_all_params", r"Error code: 400",
      "it sends all fields at once: with values of other types than their own ({\"foo\": 0} for logit_bias), for audio, or 0 tokens"),
     (r"lib.chat", r"LengthFinishReasonError", "osprey-nano did not end a text that the schema leaves unbounded"),

@@ -73,7 +73,7 @@ def test_one_answer_of_many(start_server):
     assert len(expected[0]) == ASKED["max_tokens"] and usage.prompt_tokens_details.cached_tokens == 0
     assert alone.stop() == 0
 
-    # A step of few rows, so that prompts come in pieces, and few pages, so that requests give way.
+    # A step of few rows, so that prompts are chunked, and few pages, so that requests are preempted.
     narrow = ("-np", "10", "-b", "64", "--max-model-len", "1024")
     refused = run("serve", "--port", "0", *narrow, "--kv-cache-memory", "1M").stderr
     least = float(re.search(r"needs ([\d.]+) MB of KV cache", refused)[1])

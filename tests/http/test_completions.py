@@ -200,8 +200,8 @@ def test_as_an_evaluation_harness_asks(server, client):
 
 
 def test_a_prompts_scores_are_what_was_told_when_it_was_drawn(server, client):
-    """The same tokens drawn one by one, greedily: each has what it was told when it was drawn, but for the last bits
-    that rows of prompts and drawn rows differ in."""
+    """The same tokens, sampled one by one at temperature 0: their logprobs agree with those of the
+    prompt except for the last bits, in which prefill rows and decode rows differ."""
     drawn = create(client, prompt="The capital of France is", max_tokens=24, logprobs=5, extra_body={"return_token_ids": True})
     choice = drawn.choices[0].model_dump()
     again = create(

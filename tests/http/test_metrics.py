@@ -22,12 +22,12 @@ def documented(text):
     return set(re.findall(rf"`({NAME})(?:\{{[^`]*\}})?`", text))
 
 
-def test_every_figure_is_documented_and_there(server):
-    section = (DOCS / "server.md").read_text().split("\n## Figures\n")[1].split("\n## ")[0]
+def test_every_metric_is_documented_and_exists(server):
+    section = (DOCS / "server.md").read_text().split("\n## Metrics\n")[1].split("\n## ")[0]
     assert documented(section) == set(types_of(answer_of(server)))
 
 
-def test_other_pages_name_figures_that_are_there(server):
+def test_other_pages_name_existing_metrics(server):
     there = set(types_of(answer_of(server)))
     for page in DOCS.glob("*.md"):
         assert documented(page.read_text()) <= there, page

@@ -209,7 +209,7 @@ def check_logprobs(entries, content, n_top):
     for e in entries:
         assert e.logprob <= 0 and len(e.top_logprobs) == n_top
         assert [t.logprob for t in e.top_logprobs] == sorted((t.logprob for t in e.top_logprobs), reverse=True)
-        if n_top:  # greedy: the drawn token is the likeliest
+        if n_top:  # greedy: the sampled token is the most likely one
             assert e.top_logprobs[0].token == e.token and e.top_logprobs[0].logprob == e.logprob
 
 

@@ -518,7 +518,7 @@ REFUSED = {
     "format": ({"input": "x", "text": {"format": {"type": "yaml"}}}, 400, "text.format"),
     "schema": ({"input": "x", "text": {"format": {"type": "json_schema", "name": "a"}}}, 400,
                "text.format.schema"),
-    "a schema that is none": (
+    "an invalid schema": (
         {"input": "x", "text": {"format": {"type": "json_schema", "name": "a", "strict": True,
                                            "schema": {"type": "object", "properties": {"a": {"pattern": "("}}}}}},
         400,

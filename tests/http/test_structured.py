@@ -1,4 +1,4 @@
-"""Answers held to a form, from the real server: schemas, strict or not, objects, expressions and choices; with reasoning
+"""Constrained decoding with the real server: schemas, strict or not, objects, expressions and choices; with reasoning
 left free, beside requests without a form, and through the worker's process.
 
 STRUCTURED sets how many random schemas are asked for (30; `make structured` takes 1,000)."""
@@ -73,8 +73,8 @@ def test_random_schemas(client):
     n_ended = 0
     patient = client.with_options(timeout=1800)
 
-    def one(wish):
-        seed, schema = wish
+    def one(case):
+        seed, schema = case
         return schema, ask(patient, response_format=strict(schema), seed=seed, temperature=1).choices[0]
 
     with ThreadPoolExecutor(4) as pool:

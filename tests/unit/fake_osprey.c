@@ -1,14 +1,14 @@
-/* A stand-in for the engine, so that the HTTP side can be tested fast and without a model.
- * Included by the tests of src/serve; what a request does is said by a word in its body:
+/* A fake engine, so that the HTTP side can be tested fast and without a model. Included by the
+ * tests of src/serve. A word in the request body selects the behaviour:
  *
- *     SLOW    one token every few milliseconds until it is canceled
- *     FLOOD   as much text as the client does not read
- *     TOOL    a call of a function
- *     FAIL    an error event in the middle
- *     BUSY    submitting gives OSP_EBUSY
- *     FULL    likewise while two requests are there
- *     LONG    submitting gives OSP_ELIMIT
- *     STUCK   submitting takes until fake_let_go is set
+ *     SLOW    one token every few milliseconds until the request is canceled
+ *     FLOOD   more text than the client reads
+ *     TOOL    a function call
+ *     FAIL    an error event during the answer
+ *     BUSY    submitting returns OSP_EBUSY
+ *     FULL    the same while there are two requests
+ *     LONG    submitting returns OSP_ELIMIT
+ *     STUCK   submitting does not return until fake_let_go is set
  *     else    reasoning "thinking", then "Hello", " world" */
 #include <assert.h>
 #include <jansson.h>
@@ -388,7 +388,7 @@ enum osp_status osp_submit_chat(struct osp_request **out, struct osp_engine *e,
     return fake_submit(out, e, chat->json, opt);
 }
 
-/* The words are those of the text. */
+/* The behaviour is selected by the words of the text. */
 enum osp_status osp_submit_tokens(struct osp_request **out, struct osp_engine *e,
                                   const int32_t *ids, size_t n,
                                   const struct osp_request_options *opt)

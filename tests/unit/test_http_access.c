@@ -1,4 +1,4 @@
-/* Who may call, and what a request body may say. */
+/* Access checks (Host, Origin, API keys) and the fields of request bodies. */
 #include "unit.h"
 
 #include <jansson.h>
@@ -31,7 +31,7 @@ static bool origin_allowed(const char *list, const char *host, const char *origi
                    origin);
 }
 
-/* Where the address is a loopback address or there is no key. */
+/* On a loopback address, or without a key. */
 static void test_hosts(void **state)
 {
     static const char *const right[] = {"localhost:8000", "LOCALHOST",     "127.0.0.1:8000",
@@ -92,7 +92,7 @@ static void test_origins_of_this_machine(void **state)
             fail_msg("Origin: %s is allowed", wrong[i]);
 }
 
-/* Host and port as in Host; a port that is left out is the scheme's. */
+/* Host and port are those of the Host field; a missing port is the default of the scheme. */
 static void test_origins_of_this_server(void **state)
 {
     static const struct {
@@ -185,7 +185,7 @@ static void test_fields(void **state)
 static void test_lengths(void **state)
 {
     static const struct {
-        const char *json, *error; /* NULL: fine */
+        const char *json, *error; /* NULL: valid */
     } cases[] = {
         {"{\"ignore_eos\":true,\"min_tokens\":9,\"max_tokens\":9,\"cache_prompt\":false}", NULL},
         {"{\"min_tokens\":9,\"ignore_eos\":true}", NULL},
@@ -213,7 +213,7 @@ static void test_lengths(void **state)
     }
 }
 
-/* What the body does not say is as it was. */
+/* Absent fields keep the defaults. */
 static void test_defaults_stay(void **state)
 {
     struct request_params p = {.options = {.tokens_max = 7,
@@ -233,7 +233,7 @@ static void test_defaults_stay(void **state)
     request_params_release(&p);
 }
 
-/* Each field with what it must not be. */
+/* Each field with an invalid value. */
 static void test_field_abuse(void **state)
 {
     static const char *const fields[] = {"model",
@@ -355,7 +355,7 @@ static void test_too_many_stops(void **state)
     request_params_release(&p);
 }
 
-/* Every spelling of tool_choice, and what is none. */
+/* All forms of tool_choice, and invalid ones. */
 static void test_tool_choice(void **state)
 {
     static const struct {

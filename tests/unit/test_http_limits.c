@@ -1,5 +1,5 @@
-/* What a client can make the server keep, by what it sends and by what it does not read: real
- * sockets, a stand-in for the engine. */
+/* The memory that a client can occupy, with what it sends and with what it does not read: real
+ * sockets and a fake engine. */
 #define UNIT_LIMIT_S 60
 #include "unit.h"
 
@@ -10,12 +10,12 @@ enum {
     RECEIVE_BYTES = 16 << 10,
     ANSWER_TEXT_BYTES = 400000,
     BODY_BYTES = 300000,
-    SETTLE_MS = 20000 /* for what takes seconds under a sanitizer on a busy machine */
+    SETTLE_MS = 20000 /* for steps that take seconds under a sanitizer on a busy machine */
 };
 
 static const char PAGE[] = "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: text/html\r\n\r\n";
 
-/* A client whose kernel keeps little for it, so that what it does not read stays in the server. */
+/* A client with a small receive buffer, so that unread bytes stay in the server. */
 static int dial_narrow(const struct fixture *f)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)f->port)};
@@ -65,7 +65,7 @@ static int count(const char *text, const char *part)
     return n;
 }
 
-/* A request whose answer has some nine times as many bytes as `n_bytes`. */
+/* A request whose answer has about nine times n_bytes bytes. */
 static char *large_answer_text(size_t n_bytes)
 {
     char *body = mem_new(n_bytes + 64), *request;
@@ -113,7 +113,7 @@ static void expect_whole(const struct buf *out)
 
 /* ---- pipelining ---- */
 
-/* Requests are answered as their answers are read, and none is lost. */
+/* Pipelined requests are answered as their answers are read, and all of them are. */
 static void test_pipelined_requests_wait_for_the_reader(void **state)
 {
     enum { N = 100 };
@@ -131,7 +131,7 @@ static void test_pipelined_requests_wait_for_the_reader(void **state)
     buf_init(&out, 16 << 20);
     assert_true(read_until(fd, &out, NULL));
     assert_int_equal(count(buf_text(&out), "HTTP/1.1 200 OK\r\n"), N + 1);
-    wait_for_metric(&f, "osprey:http_queue_bytes", 0, 8 << 10); /* this answer's own */
+    wait_for_metric(&f, "osprey:http_queue_bytes", 0, 8 << 10); /* the bytes of this answer */
     close(fd);
     buf_release(&out);
     finish(&f);
@@ -202,7 +202,7 @@ static struct serve_options impatient_options(void)
     return opt;
 }
 
-/* Several times the idle time-out, which begins when the last byte has been sent. */
+/* Reads for several times the idle time-out, which begins when the last byte has been sent. */
 static void test_slow_reader_gets_a_large_answer_whole(void **state)
 {
     char *request = large_answer_text(ANSWER_TEXT_BYTES);
@@ -310,8 +310,8 @@ static void test_unread_answers_share_a_limit(void **state)
     finish(&f);
 }
 
-/* By the clock of the loop: a client that takes some bytes before each stall time-out is still
- * dropped when it takes too few, and one that takes 16 KiB a second is not. */
+/* Measured with the clock of the loop: a client that reads some bytes before each stall time-out
+ * is still dropped when its rate is too low; one that reads 16 KiB/s is not. */
 static void check_rate(size_t bytes_s, bool is_streaming, bool is_dropped)
 {
     struct http_server s = {.opt = {.stall_timeout_ms = 10000}};
@@ -340,7 +340,7 @@ static void test_least_rate_of_reading(void **state)
     check_rate(HTTP_READ_RATE_MIN, false, false);
     check_rate(16 << 10, false, false);
     check_rate(0, true, true);
-    check_rate(1, true, false); /* its queue has a bound of its own */
+    check_rate(1, true, false); /* the queue of a stream has its own limit */
 }
 
 /* ---- heads ---- */
@@ -366,7 +366,7 @@ static void expect_at_once(const struct fixture *f, const char *head, const char
 
 #define LARGE "Content-Type: application/json\r\nContent-Length: 1000000\r\n"
 
-/* Nothing of these bodies is sent; nobody waits for it. */
+/* These bodies are not sent, and the server does not wait for them. */
 static void test_heads_are_checked_before_bodies(void **state)
 {
     static const struct {
@@ -416,7 +416,7 @@ static void test_heads_are_checked_before_bodies(void **state)
     finish(&f);
 }
 
-/* A connection goes on after a refusal when nothing else of the request can come. */
+/* A connection stays open after a refusal if no body can follow. */
 static void test_refusal_without_a_body_keeps_the_connection(void **state)
 {
     struct serve_options opt = usual_options();
@@ -498,7 +498,7 @@ static void test_bodies_share_a_budget(void **state)
     finish(&f);
 }
 
-/* Without a declared length a body counts as it grows. */
+/* A body without a declared length is counted as it grows. */
 static void test_chunked_bodies_share_it(void **state)
 {
     struct serve_options opt = impatient_options();
@@ -532,7 +532,7 @@ static void test_chunked_bodies_share_it(void **state)
     finish(&f);
 }
 
-/* However a request ends, its body's share is given back. */
+/* However a request ends, the bytes of its body are released. */
 static void test_bodies_are_given_back(void **state)
 {
     static const char *const words[] = {"", "BUSY", "LONG", "FAIL", "TOOL"};

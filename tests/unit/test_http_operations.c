@@ -1,5 +1,4 @@
-/* What operators need of the server: figures, limits on time, when to come again. Real sockets,
- * a stand-in for the engine. */
+/* Functions for operators: metrics, time limits, Retry-After. Real sockets and a fake engine. */
 #define UNIT_LIMIT_S 60
 #include "unit.h"
 
@@ -24,7 +23,7 @@ static void test_metrics(void **state)
     expect_in(answer, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running"
                       "{model_name=\"a \\\"quoted\\\\name\",engine=\"0\"} 0\n");
     expect_in(answer, "engine=\"0\",finished_reason=\"length\"} 3\n");
-    /* counts of buckets are cumulative, 0.01 to +Inf */
+    /* bucket counts are cumulative, 0.01 to +Inf */
     expect_in(answer, "# TYPE vllm:time_to_first_token_seconds histogram\n");
     expect_in(answer, "engine=\"0\",le=\"0.01\"} 0\n");
     expect_in(answer, "engine=\"0\",le=\"0.02\"} 1\n");
@@ -58,7 +57,7 @@ static void test_metrics_need_the_key(void **state)
     finish(&f);
 }
 
-/* Of 12.5 seconds of backlog. */
+/* With 12.5 seconds of backlog. */
 static void test_retry_after_is_the_backlog(void **state)
 {
     struct fixture f;
@@ -71,7 +70,7 @@ static void test_retry_after_is_the_backlog(void **state)
     finish(&f);
 }
 
-/* A restart takes as long as the first start did; a dead engine does not come back. */
+/* A restart is expected to take as long as the first start; a dead engine has no Retry-After. */
 static void test_retry_after_of_an_engine_that_failed(void **state)
 {
     char *bytes, *answer;
@@ -92,7 +91,7 @@ static void test_retry_after_of_an_engine_that_failed(void **state)
     finish(&f);
 }
 
-/* While it drains, until its limit at the latest. */
+/* While the server drains: at most until its limit. */
 static void test_retry_after_of_a_server_that_ends(void **state)
 {
     struct serve_options opt = usual_options();
@@ -154,7 +153,7 @@ static void test_time_limit(void **state)
     finish(&f);
 }
 
-/* What a client that does not read makes the server keep ends it, and is counted. */
+/* A stream whose client does not read is dropped at its limit, and counted. */
 static void test_a_slow_reader_is_cut_off(void **state)
 {
     struct fixture f;
@@ -178,7 +177,7 @@ static void test_a_slow_reader_is_cut_off(void **state)
     finish(&f);
 }
 
-/* The third choice is refused: one error, and the first two are not left running. */
+/* The third choice is refused: one error is sent, and the first two choices are canceled. */
 static void test_a_later_choice_is_refused(void **state)
 {
     struct fixture f;
@@ -195,7 +194,7 @@ static void test_a_later_choice_is_refused(void **state)
     finish(&f);
 }
 
-/* ---- ends ---- */
+/* ---- shutdown ---- */
 
 enum { POOL_THREADS = 4 }; /* libuv's */
 
@@ -219,8 +218,8 @@ static void hang_up(const int fds[POOL_THREADS])
         close(fds[i]);
 }
 
-/* The end comes within the time-out though worker threads are stuck; who waits for one is told
- * before. */
+/* Shutdown completes within the time-out although worker threads are stuck; requests that wait
+ * for a thread get an error. */
 static void test_stuck_work_does_not_hold_the_end(void **state)
 {
     struct fixture f;
@@ -234,7 +233,8 @@ static void test_stuck_work_does_not_hold_the_end(void **state)
     occupy_workers(&f, fds);
     waiting = dial(&f);
     say(waiting, bytes);
-    expect(&f, request_text("GET", "/health", "", ""), "200 OK", NULL); /* it has been read */
+    /* the previous request has been read */
+    expect(&f, request_text("GET", "/health", "", ""), "200 OK", NULL);
     begin_ns = clock_ns();
     kill(getpid(), SIGTERM);
     buf_init(&out, ANSWER_BYTES_MAX);
@@ -254,7 +254,8 @@ static void test_stuck_work_does_not_hold_the_end(void **state)
     free(bytes);
 }
 
-/* A request that waits for a worker thread goes with its client: nobody reads its body. */
+/* A request that waits for a worker thread is dropped when its client disconnects; its body is
+ * not parsed. */
 static void test_who_leaves_is_not_read(void **state)
 {
     struct fixture f;
@@ -278,7 +279,7 @@ static void test_who_leaves_is_not_read(void **state)
         free(get);
     }
     fake_let_go = true;
-    expect(&f, chat_text("{\"messages\":[]}"), "200 OK", NULL); /* behind the one that left */
+    expect(&f, chat_text("{\"messages\":[]}"), "200 OK", NULL); /* after the dropped request */
     assert_int_equal(fake_n_submits, POOL_THREADS + 1);
     finish(&f);
     hang_up(fds);
@@ -287,8 +288,7 @@ static void test_who_leaves_is_not_read(void **state)
 
 /* ---- large answers ---- */
 
-/* Sixteen choices that never end: together they get what one answer may have, and end there by
- * their length. Takes the request's text. */
+/* Sixteen endless choices share the limit of one answer, and each ends with "length". */
 static void expect_one_limit(char *bytes)
 {
     enum { N_CHOICES = 16, ALL_BYTES = 80 << 20 };
@@ -323,7 +323,7 @@ static void test_choices_share_one_limit(void **state)
                                   "{\"prompt\":\"FLOOD\",\"n\":16}"));
 }
 
-/* All answers together: a large one ends with a 503, a small one goes on. */
+/* At the limit of all answers a large answer ends with 503, and a small one continues. */
 static void test_all_answers_have_one_limit(void **state)
 {
     struct server server = {.n_buffered_bytes = (size_t)1 << 30};

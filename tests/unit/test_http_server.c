@@ -1,5 +1,4 @@
-/* The HTTP server over real sockets with a stand-in for the engine: what clients, well-behaved and
- * not, get to see. */
+/* The HTTP server over real sockets with a fake engine, with correct and with hostile clients. */
 #define UNIT_LIMIT_S 30
 #include "unit.h"
 
@@ -364,7 +363,7 @@ static void test_http_1_0(void **state)
     finish(&f);
 }
 
-/* ---- the end ---- */
+/* ---- shutdown ---- */
 
 static void test_drain_lets_streams_finish(void **state)
 {
@@ -387,10 +386,11 @@ static void test_drain_lets_streams_finish(void **state)
     kill(getpid(), SIGTERM);
     f.running = false;
     buf_clear(&out);
-    assert_true(read_until(fd, &out, "tick")); /* it goes on */
+    assert_true(read_until(fd, &out, "tick")); /* the stream continues */
     say(idle_fd, "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_true(read_until(idle_fd, &health, "\"draining\""));
-    assert_true(read_until(fd, &out, NULL)); /* until the time is up, and then says so */
+    /* until the time-out, which ends it with an error event */
+    assert_true(read_until(fd, &out, NULL));
     expect_in(buf_text(&out), "the server is shutting down");
     finish(&f);
     assert_false(f.forced);

@@ -174,7 +174,7 @@ out:
 
 /* ---- reasoning ---- */
 
-/* The text of a list of parts; *out is NULL if there is none. */
+/* The text of a list of parts; *out is NULL if the list has no text. */
 static enum osp_status read_list(const struct response_input *in, const json_t *item,
                                  const char *name, json_t **out)
 {

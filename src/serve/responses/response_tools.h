@@ -32,7 +32,7 @@ CHECKED enum osp_status response_tools_read(struct response_tools *t, struct req
 void response_tools_free_json(struct response_tools *t);
 void response_tools_release(struct response_tools *t); /* accepts zeroed ones */
 
-/* The namespace function with this joined name; NULL: there is none. */
+/* The namespace function with this joined name; NULL: not found. */
 const struct namespaced_tool *response_tools_find(const struct response_tools *t,
                                                   const char *full_name);
 /* Joins both names. False: the result is not a valid function name. */
