@@ -14,7 +14,8 @@ const lastMessage = () => chat.messages.at(-1);
 /* ---- an answer ---- */
 
 function newAnswer() {
-  return { role: "assistant", state: "running", text: "", reasoning: "", calls: [], stats: { tokens: 0 } };
+  return { role: "assistant", state: "running", text: "", reasoning: "", calls: [],
+      stats: { tokens: 0 } };
 }
 
 function takeCall(message, delta) {
@@ -44,7 +45,8 @@ function takeEvent(message, event) {
   const choice = event.choices?.[0], delta = choice?.delta ?? {};
   const reasoning = delta.reasoning_content ?? delta.reasoning ?? "";
   if (event.usage) takeUsage(message.stats, event.usage);
-  if (reasoning || delta.content || delta.tool_calls) countToken(message.stats, message, Boolean(delta.content || delta.tool_calls));
+  if (reasoning || delta.content || delta.tool_calls)
+    countToken(message.stats, message, Boolean(delta.content || delta.tool_calls));
   message.reasoning += reasoning;
   message.text += delta.content ?? "";
   for (const call of delta.tool_calls ?? []) takeCall(message, call);
@@ -76,12 +78,14 @@ function showNow(message) {
 
 async function answer() {
   const message = newAnswer();
-  const mine = { message, chat, abort: new AbortController(), begin: performance.now(), frame: 0, saved: performance.now() };
+  const mine = { message, chat, abort: new AbortController(), begin: performance.now(), frame: 0,
+      saved: performance.now() };
   chat.messages.push(message);
   running = mine;
   showAll();
   try {
-    await streamAnswer(requestFor(chat, store.settings(), model), key, mine.abort.signal, (event) => takeEvent(message, event));
+    await streamAnswer(requestFor(chat, store.settings(), model), key, mine.abort.signal,
+        (event) => takeEvent(message, event));
     message.state = "done";
   } catch (e) {
     answerFailed(message, e);
@@ -91,7 +95,8 @@ async function answer() {
   store.save(mine.chat);
   showNow(message);
   showAll();
-  announce(message.state === "done" ? "The answer is complete. " + statsText(message.stats) : message.trouble?.what || "Stopped");
+  announce(message.state === "done" ? "The answer is complete. " + statsText(message.stats)
+      : message.trouble?.what || "Stopped");
   refocus();
 }
 
@@ -104,9 +109,11 @@ function answerFailed(message, error) {
     interrupted({ messages: [message] });
     return;
   }
-  const trouble = error instanceof Trouble ? error : new Trouble("broken", "The page failed to show the answer.", String(error));
+  const trouble = error instanceof Trouble ? error
+      : new Trouble("broken", "The page failed to show the answer.", String(error));
   message.state = "failed";
-  message.trouble = { kind: trouble.kind, what: trouble.what, why: trouble.why, waitS: trouble.retryAfterS };
+  message.trouble = { kind: trouble.kind, what: trouble.what, why: trouble.why,
+      waitS: trouble.retryAfterS };
   if (trouble.kind === "key") askKey(trouble.why);
   if (trouble.kind === "lost" || trouble.kind === "busy") watchHealth();
 }
@@ -189,7 +196,8 @@ function showAll() {
 
 /* The stop button is hidden now, so the focus moves to the message field. */
 function refocus() {
-  if (document.activeElement === document.body && matchMedia("(pointer: fine)").matches) $("entry").focus();
+  if (document.activeElement === document.body && matchMedia("(pointer: fine)").matches)
+    $("entry").focus();
 }
 
 function showToEnd() {
@@ -242,7 +250,8 @@ async function watchHealth() {
   $("model").textContent = state === "ok" ? model || "ready" : words;
   if (was === "dot bad" && state === "ok") announce("The server is available again.");
   clearTimeout(healthTimer);
-  if (state !== "ok" && document.visibilityState === "visible") healthTimer = setTimeout(watchHealth, state === "loading" ? 1000 : 3000);
+  if (state !== "ok" && document.visibilityState === "visible")
+    healthTimer = setTimeout(watchHealth, state === "loading" ? 1000 : 3000);
 }
 
 async function findModel() {
@@ -257,7 +266,9 @@ async function findModel() {
 /* The bundled model can only answer a few kinds of questions. */
 function showExamples() {
   const isNano = model === "osprey-nano";
-  const examples = isNano ? ["What is the capital of France?", "What is 17 + 25?", "Copy this exactly: naïve café"] : [];
+  const examples = isNano
+      ? ["What is the capital of France?", "What is 17 + 25?", "Copy this exactly: naïve café"]
+      : [];
   if (isNano) {
     $("welcome-text").textContent = "This is osprey-nano, a tiny model for a first try: it knows " +
       "capitals, small sums and how to copy text. Serve gpt-oss for real answers.";
@@ -289,7 +300,8 @@ function useKey(text) {
 
 function openSettings() {
   const form = $("settings-form").elements, now = store.settings();
-  for (const name of ["system", "temperature", "top_p", "max_tokens", "seed", "tools"]) form[name].value = now[name];
+  for (const name of ["system", "temperature", "top_p", "max_tokens", "seed", "tools"])
+    form[name].value = now[name];
   form.key.value = key;
   $("settings-error").textContent = "";
   $("tools-part").open = now.tools !== "";
@@ -315,14 +327,17 @@ function saveSettings(event) {
     event.preventDefault();
     return;
   }
-  for (const name of ["system", "temperature", "top_p", "max_tokens", "seed", "tools"]) store.setting(name, form[name].value.trim());
+  for (const name of ["system", "temperature", "top_p", "max_tokens", "seed", "tools"])
+    store.setting(name, form[name].value.trim());
   if (form.key.value.trim() !== key) useKey(form.key.value);
 }
 
 function openChats() {
   const row = (c) => el("li", { "aria-current": c.id === chat.id },
-    el("button", { type: "button", class: "pick", onclick: () => { $("chats").close(); if (c.id !== chat.id) openChat(c); } },
-      el("span", { class: "title" }, titleOf(c)), el("span", { class: "when" }, new Date(c.at).toLocaleString())),
+    el("button", { type: "button", class: "pick",
+        onclick: () => { $("chats").close(); if (c.id !== chat.id) openChat(c); } },
+      el("span", { class: "title" }, titleOf(c)),
+      el("span", { class: "when" }, new Date(c.at).toLocaleString())),
     iconButton("close", "Delete this chat", () => {
       store.drop(c.id);
       if (c.id === chat.id) openChat(store.newChat());
@@ -337,7 +352,8 @@ function openChats() {
 
 function sendKey(event) {
   const touch = matchMedia("(pointer: coarse)").matches;
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing || (touch && !event.ctrlKey)) return;
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || (touch && !event.ctrlKey))
+    return;
   event.preventDefault();
   send();
 }
@@ -354,13 +370,19 @@ function listen() {
   on("theme", "click", switchTheme);
   on("open-settings", "click", openSettings);
   on("settings-form", "submit", saveSettings);
-  on("key-form", "submit", () => { useKey($("key-form").elements.key.value); if (lastMessage()?.trouble?.kind === "key") act.again(); });
+  on("key-form", "submit", () => {
+    useKey($("key-form").elements.key.value);
+    if (lastMessage()?.trouble?.kind === "key") act.again();
+  });
   on("effort", "change", () => store.setting("effort", $("effort").value));
   on("scroll", "scroll", showToEnd);
   on("to-end", "click", () => { view.toEnd(); $("entry").focus(); });
-  for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
-  document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) stop(); });
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") watchHealth(); });
+  for (const button of document.querySelectorAll("[data-close]"))
+    button.addEventListener("click", () => button.closest("dialog").close());
+  document.addEventListener("keydown",
+      (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) stop(); });
+  document.addEventListener("visibilitychange",
+      () => { if (document.visibilityState === "visible") watchHealth(); });
   window.addEventListener("beforeunload", () => { leftAt = performance.now(); });
   window.addEventListener("pagehide", () => { if (running) store.save(running.chat); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);

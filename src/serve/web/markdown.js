@@ -12,7 +12,8 @@ function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== undefined && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children);
   return node;
@@ -29,7 +30,8 @@ function icon(name) {
 }
 
 function iconButton(name, label, onclick) {
-  return el("button", { type: "button", class: "icon", title: label, "aria-label": label, onclick }, icon(name));
+  return el("button", { type: "button", class: "icon", title: label, "aria-label": label, onclick },
+      icon(name));
 }
 
 /* ---- inline ---- */
@@ -67,7 +69,8 @@ function pairRule(marker, tag) {
       const after = end + marker.length;
       const alone = text[after] !== marker[0] && (marker.length > 1 || text[end - 1] !== marker[0]);
       if (isSpace(text[end - 1]) || !alone || (marker[0] === "_" && isWord(text[after]))) continue;
-      return { node: el(tag, {}, inline(text.slice(at + marker.length, end), depth + 1)), end: after };
+      return { node: el(tag, {}, inline(text.slice(at + marker.length, end), depth + 1)),
+          end: after };
     }
     return null;
   };
@@ -101,9 +104,11 @@ function escapeRule(text, at, find) {
   const next = text[at + 1];
   if (next === "(" || next === "[") {
     const end = find(next === "(" ? "\\)" : "\\]", at + 2);
-    return end < 0 ? null : { node: el("code", { class: "math" }, text.slice(at + 2, end).trim()), end: end + 2 };
+    return end < 0 ? null
+        : { node: el("code", { class: "math" }, text.slice(at + 2, end).trim()), end: end + 2 };
   }
-  return next !== undefined && "\\`*_{}#+-.!|~>&$".includes(next) ? { node: next, end: at + 2 } : null;
+  return next !== undefined && "\\`*_{}#+-.!|~>&$".includes(next)
+      ? { node: next, end: at + 2 } : null;
 }
 
 const INLINE_RULES = {
@@ -148,23 +153,29 @@ function inline(text, depth = 0) {
 
 const FENCE = /^ {0,3}(`{3,}|~{3,}) *([^`\s]*)/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])( +|$)/;
-const isRule = (line) => /^ {0,3}[-*_]/.test(line) && /^([-*_])\1{2,}$/.test(line.replace(/ /g, ""));
-const isTableRule = (line) => line !== undefined && line.length < 1000 && line.includes("|") && /-/.test(line) && /^[\s|:-]+$/.test(line);
+const isRule = (line) => /^ {0,3}[-*_]/.test(line) &&
+    /^([-*_])\1{2,}$/.test(line.replace(/ /g, ""));
+const isTableRule = (line) => line !== undefined && line.length < 1000 && line.includes("|") &&
+    /-/.test(line) && /^[\s|:-]+$/.test(line);
 const isBlank = (line) => line.trim() === "";
-const startsBlock = (line) => FENCE.test(line) || /^#{1,6} /.test(line) || /^ {0,3}>/.test(line) || ITEM.test(line) || isRule(line);
+const startsBlock = (line) => FENCE.test(line) || /^#{1,6} /.test(line) || /^ {0,3}>/.test(line) ||
+    ITEM.test(line) || isRule(line);
 
 /* A taker gets all lines and its position, and returns {end, make}; make() builds the node. */
 function takeFence(lines, at) {
   const [, marker, language] = FENCE.exec(lines[at]);
   let end = at + 1;
-  while (end < lines.length && !(lines[end].trim().startsWith(marker) && lines[end].trim().replaceAll(marker[0], "") === "")) end++;
+  while (end < lines.length &&
+      !(lines[end].trim().startsWith(marker) &&
+      lines[end].trim().replaceAll(marker[0], "") === "")) end++;
   const code = lines.slice(at + 1, end).join("\n");
   return { end: end + 1, make: () => codeBlock(code, language) };
 }
 
 function codeBlock(code, language) {
   const copy = iconButton("copy", "Copy this code", () => copyText(code, copy));
-  return el("div", { class: "codeblock" }, el("div", { class: "codehead" }, el("span", {}, language || "text"), copy),
+  return el("div", { class: "codeblock" },
+      el("div", { class: "codehead" }, el("span", {}, language || "text"), copy),
     el("pre", { tabindex: "0" }, el("code", {}, code)));
 }
 
@@ -178,16 +189,22 @@ function takeQuote(lines, at, depth) {
   let end = at;
   while (end < lines.length && /^ {0,3}>/.test(lines[end])) end++;
   const inner = lines.slice(at, end).map((line) => line.replace(/^ {0,3}> ?/, ""));
-  return { end, make: () => el("blockquote", {}, ...blocks(inner, depth + 1).map((b) => b.make())) };
+  return { end, make: () =>
+      el("blockquote", {}, ...blocks(inner, depth + 1).map((b) => b.make())) };
 }
 
-const cellsOf = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim().replaceAll("\\|", "|"));
+const cellsOf = (line) =>
+    line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/)
+        .map((cell) => cell.trim().replaceAll("\\|", "|"));
 
 function takeTable(lines, at) {
-  const classes = cellsOf(lines[at + 1]).map((c) => (/^:-+:$/.test(c) ? "to-center" : /-:$/.test(c) ? "to-end" : undefined));
+  const classes = cellsOf(lines[at + 1]).map((c) =>
+      (/^:-+:$/.test(c) ? "to-center" : /-:$/.test(c) ? "to-end" : undefined));
   let end = at + 2;
   while (end < lines.length && lines[end].includes("|")) end++;
-  const row = (line, tag) => el("tr", {}, ...cellsOf(line).slice(0, classes.length).map((c, i) => el(tag, { class: classes[i] }, inline(c))));
+  const row = (line, tag) =>
+      el("tr", {}, ...cellsOf(line).slice(0, classes.length)
+          .map((c, i) => el(tag, { class: classes[i] }, inline(c))));
   return {
     end,
     make: () => el("div", { class: "table" }, el("table", {}, el("thead", {}, row(lines[at], "th")),
@@ -204,8 +221,10 @@ function takeItem(lines, at) {
   for (; end < lines.length; end++) {
     const line = lines[end];
     const indent = /^ */.exec(line)[0].length;
-    const goesOn = isBlank(line) ? end + 1 < lines.length && /^ */.exec(lines[end + 1])[0].length >= 2 && !isBlank(lines[end + 1])
-      : indent >= Math.min(width, spaces.length + 2) || (!startsBlock(line) && !isBlank(lines[end - 1]));
+    const goesOn = isBlank(line) ? end + 1 < lines.length &&
+        /^ */.exec(lines[end + 1])[0].length >= 2 && !isBlank(lines[end + 1])
+      : indent >= Math.min(width, spaces.length + 2) ||
+          (!startsBlock(line) && !isBlank(lines[end - 1]));
     if (!goesOn) break;
     inner.push(line.slice(Math.min(indent, width)));
   }
@@ -218,7 +237,8 @@ function takeList(lines, at, depth) {
   const start = isOrdered ? parseInt(ITEM.exec(lines[at])[2], 10) : 1;
   const items = [];
   let end = at;
-  while (end < lines.length && ITEM.test(lines[end]) && !isRule(lines[end]) && ordered(lines[end]) === isOrdered) {
+  while (end < lines.length && ITEM.test(lines[end]) && !isRule(lines[end]) &&
+      ordered(lines[end]) === isOrdered) {
     const item = takeItem(lines, end);
     items.push(item.inner);
     end = item.end;
@@ -241,7 +261,8 @@ function listNode(items, isOrdered, start, depth) {
 
 function takeParagraph(lines, at) {
   let end = at + 1;
-  while (end < lines.length && !isBlank(lines[end]) && !startsBlock(lines[end]) && !isTableRule(lines[end + 1])) end++;
+  while (end < lines.length && !isBlank(lines[end]) && !startsBlock(lines[end]) &&
+      !isTableRule(lines[end + 1])) end++;
   const text = lines.slice(at, end).join("\n").trim();
   return { end, text, make: () => el("p", {}, inline(text)) };
 }

@@ -8,7 +8,8 @@
 
 const PREFIX = "osprey.1.";
 const CHATS_MAX = 50;
-const SETTINGS = ["system", "temperature", "top_p", "max_tokens", "seed", "tools", "effort", "theme", "unfolded"];
+const SETTINGS = ["system", "temperature", "top_p", "max_tokens", "seed", "tools", "effort",
+    "theme", "unfolded"];
 
 const store = {
   full: false,
@@ -32,7 +33,8 @@ const store = {
 
   settings() {
     const found = this.read("settings", {});
-    return Object.fromEntries(SETTINGS.map((name) => [name, typeof found[name] === "string" ? found[name] : ""]));
+    return Object.fromEntries(SETTINGS.map((name) =>
+        [name, typeof found[name] === "string" ? found[name] : ""]));
   },
 
   setting(name, value) {
@@ -44,7 +46,8 @@ const store = {
     const found = [];
     try {
       for (const name of Object.keys(localStorage)) {
-        const chat = name.startsWith(PREFIX + "chat.") ? this.read(name.slice(PREFIX.length), null) : null;
+        const chat = name.startsWith(PREFIX + "chat.") ? this.read(name.slice(PREFIX.length), null)
+            : null;
         if (chat && Array.isArray(chat.messages)) found.push(chat);
       }
     } catch {
@@ -81,14 +84,16 @@ const store = {
   },
 
   newChat() {
-    const id = Array.from(crypto.getRandomValues(new Uint8Array(8)), (b) => b.toString(16).padStart(2, "0")).join("");
+    const id = Array.from(crypto.getRandomValues(new Uint8Array(8)),
+        (b) => b.toString(16).padStart(2, "0")).join("");
     return { id, at: Date.now(), messages: [] };
   },
 
   /* The chat of this tab, else the newest one that no other tab is using. */
   openChat() {
     const all = this.chats(), mine = this.session("chat");
-    const chat = mine ? all.find((c) => c.id === mine) : all.find((c) => c.messages.at(-1)?.state !== "running");
+    const chat = mine ? all.find((c) => c.id === mine)
+        : all.find((c) => c.messages.at(-1)?.state !== "running");
     return interrupted(chat || this.newChat());
   },
 };
@@ -98,12 +103,14 @@ function interrupted(chat) {
   for (const m of chat.messages) {
     if (m.state !== "running") continue;
     m.state = "failed";
-    m.trouble = { kind: "lost", what: "The page was closed before the answer was complete.", why: "" };
+    m.trouble = { kind: "lost", what: "The page was closed before the answer was complete.",
+        why: "" };
   }
   return chat;
 }
 
-const titleOf = (chat) => (chat.messages.find((m) => m.role === "user")?.text || "New chat").slice(0, 120);
+const titleOf = (chat) =>
+    (chat.messages.find((m) => m.role === "user")?.text || "New chat").slice(0, 120);
 
 /* ---- API requests ---- */
 
@@ -124,16 +131,20 @@ function callMessages(m) {
       role: "assistant",
       content: m.text || null,
       ...(m.reasoning ? { reasoning_content: m.reasoning } : {}),
-      tool_calls: m.calls.map((c) => ({ id: c.id, type: "function", function: { name: c.name, arguments: c.arguments } })),
+      tool_calls: m.calls.map((c) =>
+          ({ id: c.id, type: "function", function: { name: c.name, arguments: c.arguments } })),
     },
-    ...m.calls.map((c) => ({ role: "tool", tool_call_id: c.id, content: c.result ?? "(no result)" })),
+    ...m.calls.map((c) =>
+        ({ role: "tool", tool_call_id: c.id, content: c.result ?? "(no result)" })),
   ];
 }
 
 function requestFor(chat, settings, model) {
-  const request = { messages: messagesFor(chat, settings.system), stream: true, stream_options: { include_usage: true } };
+  const request = { messages: messagesFor(chat, settings.system), stream: true,
+      stream_options: { include_usage: true } };
   if (model) request.model = model;
-  for (const name of ["temperature", "top_p", "max_tokens", "seed"]) if (settings[name] !== "") request[name] = Number(settings[name]);
+  for (const name of ["temperature", "top_p", "max_tokens", "seed"])
+    if (settings[name] !== "") request[name] = Number(settings[name]);
   if (settings.effort) request.reasoning_effort = settings.effort;
   if (settings.tools) request.tools = JSON.parse(settings.tools);
   return request;

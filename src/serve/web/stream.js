@@ -32,7 +32,8 @@ async function troubleOf(response) {
   const wait = parseInt(response.headers.get("retry-after"), 10) || 0;
   if (response.status === 401) return new Trouble("key", "The server requires an API key.", why);
   if (response.status === 429) return new Trouble("busy", "The server is busy.", why, wait);
-  if (response.status === 503) return new Trouble("busy", "The server cannot answer now.", why, wait);
+  if (response.status === 503)
+    return new Trouble("busy", "The server cannot answer now.", why, wait);
   return new Trouble("refused", "The server refused this request (" + response.status + ").", why);
 }
 
@@ -57,7 +58,9 @@ function readEvent(data) {
   } catch {
     throw new Trouble("broken", "The server sent data that is not an answer.", data.slice(0, 200));
   }
-  if (event.error) throw new Trouble("broken", "The server ended the answer with an error.", event.error.message || "");
+  if (event.error)
+    throw new Trouble("broken", "The server ended the answer with an error.",
+        event.error.message || "");
   return event;
 }
 
@@ -95,7 +98,8 @@ async function streamAnswer(request, key, signal, take) {
     if (signal.aborted) throw new DOMException("stopped", "AbortError");
     if (silent) throw new Trouble("lost", "No data for " + SILENCE_MS / 1000 + " s.", KEPT);
     throw began ? new Trouble("lost", LOST, KEPT)
-      : new Trouble("lost", "The server cannot be reached.", "Check that it is running, then retry.");
+      : new Trouble("lost", "The server cannot be reached.",
+          "Check that it is running, then retry.");
   } finally {
     clearTimeout(timer);
     signal.removeEventListener("abort", cancel);
@@ -104,7 +108,8 @@ async function streamAnswer(request, key, signal, take) {
 }
 
 async function getJson(path, key) {
-  const response = await fetch(path, { headers: headersOf(key), cache: "no-store", signal: AbortSignal.timeout(HEALTH_MS) });
+  const response = await fetch(path,
+      { headers: headersOf(key), cache: "no-store", signal: AbortSignal.timeout(HEALTH_MS) });
   return { status: response.status, body: await response.json().catch(() => ({})) };
 }
 

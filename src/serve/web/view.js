@@ -25,7 +25,8 @@ function announce(text) {
 
 /* ---- texts ---- */
 
-const seconds = (ms) => (ms / 1000 >= 10 ? (ms / 1000).toFixed(0) : (ms / 1000).toFixed(ms >= 1000 ? 1 : 2)) + " s";
+const seconds = (ms) =>
+    (ms / 1000 >= 10 ? (ms / 1000).toFixed(0) : (ms / 1000).toFixed(ms >= 1000 ? 1 : 2)) + " s";
 const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 
 /* Tokens per second after the first token. */
@@ -41,19 +42,22 @@ function paceText(stats) {
 
 function statsText(stats) {
   if (!stats || stats.firstMs === undefined) return "";
-  return [plural(stats.tokens, "token"), paceText(stats), "time to first token " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
+  return [plural(stats.tokens, "token"), paceText(stats),
+      "time to first token " + seconds(stats.firstMs)].filter(Boolean).join(" · ");
 }
 
 function statsTitle(stats) {
   if (!stats || stats.promptTokens === undefined) return undefined;
-  return "Prompt: " + plural(stats.promptTokens, "token") + ", " + stats.cachedTokens + " of them from the prefix cache. Answer: " +
+  return "Prompt: " + plural(stats.promptTokens, "token") + ", " + stats.cachedTokens +
+      " of them from the prefix cache. Answer: " +
     plural(stats.tokens, "token") + ", " + stats.reasoningTokens + " of them reasoning.";
 }
 
 /* ---- a message ---- */
 
 function userNode(message, isLast, act) {
-  const node = el("article", { class: "turn mine", "aria-label": "You" }, el("div", { class: "said" }, message.text));
+  const node = el("article", { class: "turn mine", "aria-label": "You" },
+      el("div", { class: "said" }, message.text));
   const actions = el("div", { class: "actions" });
   const copy = iconButton("copy", "Copy your message", () => copyText(message.text, copy));
   if (isLast) actions.append(iconButton("edit", "Edit your message", act.edit));
@@ -91,15 +95,20 @@ class AnswerView {
     if (!this.reasoning) {
       this.thoughts = el("div", { class: "thoughts", tabindex: "0" });
       this.summary = el("summary");
-      this.reasoning = el("details", { class: "reasoning", open: store.settings().unfolded === "yes" }, this.summary, this.thoughts);
-      this.summary.addEventListener("click", () => store.setting("unfolded", this.reasoning.open ? "" : "yes"));
+      this.reasoning = el("details",
+          { class: "reasoning", open: store.settings().unfolded === "yes" }, this.summary,
+          this.thoughts);
+      this.summary.addEventListener("click",
+          () => store.setting("unfolded", this.reasoning.open ? "" : "yes"));
       this.node.prepend(this.reasoning);
     }
     const isThinking = m.state === "running" && !m.text && !m.calls.length;
     this.summary.className = isThinking ? "working" : "";
-    this.summary.textContent = isThinking ? "Thinking" : "Reasoning" + (m.stats?.thoughtMs ? ", " + seconds(m.stats.thoughtMs) : "");
+    this.summary.textContent = isThinking ? "Thinking"
+        : "Reasoning" + (m.stats?.thoughtMs ? ", " + seconds(m.stats.thoughtMs) : "");
     const text = this.thoughts.firstChild;
-    if (text && m.reasoning.startsWith(text.data)) text.appendData(m.reasoning.slice(text.data.length));
+    if (text && m.reasoning.startsWith(text.data))
+      text.appendData(m.reasoning.slice(text.data.length));
     else this.thoughts.textContent = m.reasoning;
   }
 
@@ -109,14 +118,21 @@ class AnswerView {
     if (key === this.callsKey) return;
     this.callsKey = key;
     this.calls.replaceChildren(...m.calls.map((call) => this.callNode(call, wants)));
-    if (wants) this.calls.append(el("button", { type: "button", class: "primary", onclick: () => this.act.sendResults(m) }, m.calls.length > 1 ? "Send the results" : "Send the result"));
+    if (wants) this.calls.append(el("button",
+        { type: "button", class: "primary", onclick: () => this.act.sendResults(m) },
+        m.calls.length > 1 ? "Send the results" : "Send the result"));
   }
 
   callNode(call, wants) {
-    const node = el("section", { class: "call", "aria-label": "Call of " + call.name }, el("p", { class: "call-name" }, call.name),
+    const node = el("section", { class: "call", "aria-label": "Call of " + call.name },
+        el("p", { class: "call-name" }, call.name),
       el("pre", { tabindex: "0" }, el("code", {}, indented(call.arguments))));
-    if (call.result !== undefined) node.append(el("details", {}, el("summary", {}, "Result"), el("pre", { tabindex: "0" }, el("code", {}, call.result))));
-    else if (wants) node.append(el("label", {}, "Result", el("textarea", { rows: "2", spellcheck: "false", oninput: (e) => { call.draft = e.target.value; } })));
+    if (call.result !== undefined)
+      node.append(el("details", {}, el("summary", {}, "Result"),
+        el("pre", { tabindex: "0" }, el("code", {}, call.result))));
+    else if (wants)
+      node.append(el("label", {}, "Result", el("textarea",
+          { rows: "2", spellcheck: "false", oninput: (e) => { call.draft = e.target.value; } })));
     return node;
   }
 
@@ -124,7 +140,8 @@ class AnswerView {
     const parts = [];
     if (m.state === "failed" && m.trouble) parts.push(this.troubleNode(m.trouble, isLast));
     if (m.state === "stopped") parts.push(el("p", { class: "note" }, "Stopped."));
-    if (m.finish === "length") parts.push(el("p", { class: "note" }, "The answer reached its token limit."));
+    if (m.finish === "length")
+      parts.push(el("p", { class: "note" }, "The answer reached its token limit."));
     if (m.state !== "running") parts.push(this.actionsNode(m, isLast));
     return parts;
   }
@@ -133,8 +150,10 @@ class AnswerView {
     const node = el("div", { class: "trouble" }, el("p", {}, trouble.what));
     if (trouble.why) node.append(el("p", { class: "why" }, trouble.why));
     if (!isLast) return node;
-    if (trouble.kind === "key") node.append(el("button", { type: "button", onclick: this.act.askKey }, "Enter the API key"));
-    else node.append(el("button", { type: "button", onclick: this.act.again }, trouble.waitS > 0 ? "Retry (after " + trouble.waitS + " s)" : "Retry"));
+    if (trouble.kind === "key")
+      node.append(el("button", { type: "button", onclick: this.act.askKey }, "Enter the API key"));
+    else node.append(el("button", { type: "button", onclick: this.act.again },
+        trouble.waitS > 0 ? "Retry (after " + trouble.waitS + " s)" : "Retry"));
     return node;
   }
 
@@ -144,8 +163,11 @@ class AnswerView {
       const copy = iconButton("copy", "Copy the answer", () => copyText(m.text, copy));
       actions.append(copy);
     }
-    if (isLast && !m.trouble) actions.append(iconButton("again", "Regenerate the answer", this.act.again));
-    if (statsText(m.stats)) actions.append(el("span", { class: "stats", title: statsTitle(m.stats) }, statsText(m.stats)));
+    if (isLast && !m.trouble)
+      actions.append(iconButton("again", "Regenerate the answer", this.act.again));
+    if (statsText(m.stats))
+      actions.append(el("span", { class: "stats", title: statsTitle(m.stats) },
+        statsText(m.stats)));
     return actions;
   }
 }
@@ -167,7 +189,8 @@ const view = {
   rebuild(chat, act) {
     const messages = chat.messages;
     const lastUser = messages.findLastIndex((m) => m.role === "user");
-    this.answers = new Map(messages.filter((m) => m.role !== "user").map((m) => [m, this.answers.get(m) ?? new AnswerView(m, act)]));
+    this.answers = new Map(messages.filter((m) => m.role !== "user").map((m) =>
+        [m, this.answers.get(m) ?? new AnswerView(m, act)]));
     $("log").replaceChildren(...messages.map((m, i) => {
       if (m.role === "user") return userNode(m, i === lastUser, act);
       this.update(m, i === messages.length - 1);
