@@ -4,7 +4,7 @@
 
 static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* 0..63, or -1. */
+/* 0..63, or -1 for a character outside the alphabet. */
 static int value_of(char c)
 {
     const char *at = c ? strchr(DIGITS, c) : NULL;
@@ -12,7 +12,7 @@ static int value_of(char c)
     return at ? (int)(at - DIGITS) : -1;
 }
 
-/* Four digits, the last n_padding of which are not looked at; false if they are none. */
+/* Decodes four digits; the last n_padding of them are not read. False for an invalid digit. */
 static bool decode_group(const char *text, size_t n_padding, uint32_t *bits)
 {
     *bits = 0;

@@ -4,8 +4,8 @@
 
 #include "base/buf.h"
 
-/* Decodes into out, of out_bytes, and sets *n_out; false if it is not that, or longer. "" is
- * not. */
+/* Decodes into `out` (out_bytes) and sets *n_out. False if the text is not valid Base64, is empty,
+ * or decodes to more than out_bytes. */
 bool base64_decode(const char *text, size_t n, char *out, size_t out_bytes, size_t *n_out);
 bool base64_append(struct buf *out, const void *data, size_t n_bytes);
 

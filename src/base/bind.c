@@ -1,4 +1,4 @@
-/* From a word to a set of CPUs for each thread. */
+/* Chooses a set of CPUs for each thread from the affinity option, and binds threads to them. */
 #include "base/bind.h"
 
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 
-enum { SHOWN_CHARS = 80 }; /* of a wrong word in a message */
+enum { SHOWN_CHARS = 80 }; /* of an invalid option value, as shown in a message */
 
-/* ---- what is asked for ---- */
+/* ---- parsing the affinity option ---- */
 
 static bool is_word(const char *how, const char *word)
 {
@@ -41,7 +41,7 @@ static bool contains(const int *ids, int n, int id)
     return false;
 }
 
-/* Replaces the allowed CPUs by those of the list. */
+/* Replaces the allowed CPUs with the CPUs of the list. */
 static enum osp_status parse_cpu_list(int **ids, int *n, const char *list)
 {
     int *wanted;
@@ -74,10 +74,9 @@ static enum osp_status check_word(const char *how)
     if (is_off(how) || is_list(how) || is_word(how, "auto") || is_word(how, "nodes") ||
         is_word(how, "cores"))
         return OSP_OK;
-    return fail(
-        OSP_EINVAL,
-        "CPU affinity \"%.*s\": there are auto, off, cores, nodes, and lists such as 0-7,16",
-        SHOWN_CHARS, how);
+    return fail(OSP_EINVAL,
+                "CPU affinity \"%.*s\": expected auto, off, cores, nodes or a list such as 0-7,16",
+                SHOWN_CHARS, how);
 }
 
 static enum bind_level level_of(const struct bind *b, const char *how)
@@ -95,7 +94,7 @@ static enum bind_level level_of(const struct bind *b, const char *how)
 
 static int count_nodes(const struct bind *b)
 {
-    int n = 1; /* chosen CPUs are in the order of their nodes */
+    int n = 1; /* the chosen CPUs are ordered by node */
 
     for (int i = 1; i < b->n_threads; i++)
         n += bind_node(b, i) != bind_node(b, i - 1);
@@ -166,7 +165,7 @@ static bool is_in_set(const struct bind *b, const struct topology_cpu *own,
     return b->level == BIND_ALL || own->node == other->node;
 }
 
-/* Ids need not rise. */
+/* The ids may be in any order. */
 static void bind_to(const int *ids, int n)
 {
     int id_max = 0;
@@ -183,7 +182,7 @@ static void bind_to(const int *ids, int n)
     for (int i = 0; i < n; i++)
         CPU_SET_S((size_t)ids[i], size_bytes, set);
     if (sched_setaffinity(0, size_bytes, set) != 0)
-        log_debug("a thread cannot be bound to %d CPUs: %s", n, strerror(errno));
+        log_debug("cannot bind a thread to %d CPUs: %s", n, strerror(errno));
     CPU_FREE(set);
 }
 
@@ -220,7 +219,7 @@ void bind_interleave(const struct bind *b, void *data, size_t size_bytes)
     }
     if (syscall(SYS_mbind, begin, end - begin, MPOL_INTERLEAVE, nodes, TOPOLOGY_NODES_MAX + 1ul,
                 0) != 0)
-        log_debug("memory cannot be spread over %d nodes: %s", b->n_nodes, strerror(errno));
+        log_debug("cannot interleave memory over %d nodes: %s", b->n_nodes, strerror(errno));
 }
 
 void bind_save(struct bind_mask *out)

@@ -1,5 +1,6 @@
-/* Growable bytes and growable token ids: they double up to a limit. Once something did not fit,
- * further appends fail too, so that what was written is always a prefix of what was meant. */
+/* Growable arrays of bytes and of token ids: the capacity doubles up to a limit. After one append
+ * has failed, further appends fail too, so the content is always a prefix of the intended
+ * content. */
 #include "base/buf.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 
 enum { BUF_BYTES_MIN = 64, IDS_MIN = 64 };
 
-/* Smallest doubling of `have` (at least `least`) that holds `need`, or `most` if that is less. */
+/* The smallest doubling of `have` (at least `least`) that holds `need`, capped at `most`. */
 static size_t grow(size_t have, size_t least, size_t need, size_t most)
 {
     size_t size = have > least ? have : least;
@@ -51,7 +52,7 @@ void buf_truncate(struct buf *b, size_t n_bytes)
     b->overflow = b->no_memory = false;
 }
 
-/* And for the NUL. */
+/* One byte more than n_bytes, for the NUL. */
 bool buf_reserve(struct buf *b, size_t n_bytes)
 {
     size_t need, most, capacity;
@@ -125,8 +126,8 @@ bool buf_printf(struct buf *b, const char *format, ...)
 enum osp_status buf_failure(const struct buf *b, const char *what)
 {
     if (b->no_memory)
-        return fail(OSP_ENOMEM, "%s: no memory for more than %zu bytes", what, b->size_bytes);
-    return fail(OSP_ELIMIT, "%s: longer than %zu bytes", what, b->limit_bytes);
+        return fail(OSP_ENOMEM, "%s: no memory to grow beyond %zu bytes", what, b->size_bytes);
+    return fail(OSP_ELIMIT, "%s: exceeds the limit of %zu bytes", what, b->limit_bytes);
 }
 
 const char *buf_text(const struct buf *b)
@@ -143,7 +144,7 @@ char *buf_take(struct buf *b)
     return text;
 }
 
-/* The escape of a byte that JSON cannot hold as it is, or NULL. */
+/* The escape of a byte that a JSON string cannot contain literally, or NULL. */
 static const char *json_escape(unsigned char c, char scratch[8])
 {
     switch (c) {
@@ -171,7 +172,7 @@ static const char *json_escape(unsigned char c, char scratch[8])
 
 bool buf_json_string(struct buf *b, const char *s, size_t n_bytes)
 {
-    size_t plain = 0; /* start of the run not yet copied */
+    size_t plain = 0; /* start of the bytes not copied yet */
     size_t i = 0;
     char scratch[8];
 
@@ -213,8 +214,8 @@ size_t buf_json_bytes(const char *s, size_t n_bytes)
 enum osp_status ids_failure(const struct ids *v, const char *what)
 {
     if (v->no_memory)
-        return fail(OSP_ENOMEM, "%s: no memory for more than %zu tokens", what, v->n);
-    return fail(OSP_ELIMIT, "%s: more than %zu tokens", what, v->limit);
+        return fail(OSP_ENOMEM, "%s: no memory to grow beyond %zu tokens", what, v->n);
+    return fail(OSP_ELIMIT, "%s: exceeds the limit of %zu tokens", what, v->limit);
 }
 
 void ids_init(struct ids *v, size_t limit)

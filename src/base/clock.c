@@ -1,4 +1,4 @@
-/* Time, from the system's clocks. */
+/* Reads the system's clocks. */
 #include "base/clock.h"
 
 #include <time.h>

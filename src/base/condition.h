@@ -1,4 +1,4 @@
-/* Conditions that are waited for up to a time of clock_ns(). */
+/* Condition variables with a deadline on the clock of clock_ns(). */
 #ifndef BASE_CONDITION_H
 #define BASE_CONDITION_H
 
@@ -8,7 +8,8 @@
 
 void condition_init(pthread_cond_t *c);
 
-/* False when the time is up; UINT64_MAX is for ever. As always, true may be for nothing. */
+/* False when the deadline has passed; UINT64_MAX means no deadline. True may be a spurious
+ * wakeup. */
 bool condition_wait(pthread_cond_t *c, pthread_mutex_t *held, uint64_t deadline_ns);
 
 #endif

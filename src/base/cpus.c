@@ -1,5 +1,5 @@
-/* Affinity and CPU quota. A quota is rounded down: threads that spin through more than the quota
- * are stopped by the kernel for the rest of a period, which costs more than a thread less. */
+/* CPU affinity and CPU quota. A quota is rounded down: when spinning threads exceed the quota, the
+ * kernel stops them for the rest of the period, which costs more than one thread less. */
 #include "base/cpus.h"
 
 #include <errno.h>
@@ -15,11 +15,12 @@
 #include "base/pool.h"
 
 enum {
-    CPUS_MAX = 1 << 20,                /* where growing the affinity mask ends */
-    CGROUP_FILE_BYTES_MAX = 16 * 1024, /* /proc/self/cgroup has a line for each hierarchy */
+    CPUS_MAX = 1 << 20,                /* upper limit for growing the affinity mask */
+    CGROUP_FILE_BYTES_MAX = 16 * 1024, /* /proc/self/cgroup has one line for each hierarchy */
 };
 
-/* The calling thread's mask, to CPU_FREE(); NULL when the system does not tell. */
+/* The calling thread's mask, to be freed with CPU_FREE(); NULL when the system does not report
+ * it. */
 static cpu_set_t *affinity_mask(int *n_max)
 {
     for (*n_max = CPU_SETSIZE; *n_max <= CPUS_MAX; *n_max *= 2) {
@@ -72,7 +73,7 @@ static int whole_cpus(long long quota_us, long long period_us)
     return n < 1 ? 1 : n > INT_MAX ? INT_MAX : (int)n;
 }
 
-/* Version 2: "150000 100000", or "max 100000". */
+/* cgroup version 2: "150000 100000", or "max 100000". */
 static int quota_v2(const char *folder)
 {
     long long quota_us = 0, period_us = 0;
@@ -87,7 +88,7 @@ static int quota_v2(const char *folder)
     return n;
 }
 
-/* Version 1: two files of one number each; -1 = no quota. */
+/* cgroup version 1: two files with one number each; -1 = no quota. */
 static int quota_v1(const char *folder)
 {
     char *quota = NULL, *period = NULL;
@@ -101,9 +102,9 @@ static int quota_v1(const char *folder)
     return n;
 }
 
-/* The least quota of the group and its ancestors; `path` is cut from its end on the way. Inside a
- * container the path may name nothing below root; the walk ends at root, which is the container's
- * own group there. */
+/* The smallest quota of the group and its ancestors. `path` is shortened from its end on the way
+ * up. Inside a container the path may not exist below root; the walk then ends at root, which is
+ * the container's own group. */
 static int quota_up_to_root(const char *root, char *path, int (*quota)(const char *folder))
 {
     int least = 0;
@@ -134,7 +135,7 @@ static bool lists_cpu(const char *controllers, size_t n_bytes)
     return found;
 }
 
-/* One line "ID:CONTROLLERS:/PATH"; no controllers means version 2. */
+/* One line "ID:CONTROLLERS:/PATH"; an empty list of controllers means version 2. */
 static int quota_of_line(const char *root, char *line)
 {
     char *controllers = strchr(line, ':');
@@ -150,7 +151,7 @@ static int quota_of_line(const char *root, char *line)
         return quota_up_to_root(root, path, quota_v2);
     if (!lists_cpu(controllers, (size_t)(path - 1 - controllers)))
         return 0;
-    root_v1 = path_join(root, "cpu"); /* a link to cpu,cpuacct where the two are one */
+    root_v1 = path_join(root, "cpu"); /* a link to cpu,cpuacct where the two are one hierarchy */
     n = quota_up_to_root(root_v1, path, quota_v1);
     free(root_v1);
     return n;

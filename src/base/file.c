@@ -1,4 +1,4 @@
-/* Files and paths, through POSIX. */
+/* Files and paths over POSIX. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static enum osp_status fail_errno(const char *path, const char *verb)
     return fail(st, "%s: %s: %s", path, verb, strerror(code));
 }
 
-/* Opens a file that is no folder and tells its size. */
+/* Opens a file that is not a folder and returns its size. */
 static enum osp_status open_to_read(int *out, size_t *size_bytes, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -38,7 +38,7 @@ static enum osp_status open_to_read(int *out, size_t *size_bytes, const char *pa
     }
     if (S_ISDIR(info.st_mode)) {
         close(fd);
-        return fail(OSP_EINVAL, "%s: is a folder, needs a file", path);
+        return fail(OSP_EINVAL, "%s: is a folder, expected a file", path);
     }
     *out = fd;
     *size_bytes = (size_t)info.st_size;

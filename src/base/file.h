@@ -1,4 +1,4 @@
-/* Files: read whole small ones under a limit, map large ones read-only, join paths. */
+/* Files: read small ones whole under a limit, map large ones read-only, join paths. */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
 
@@ -7,13 +7,13 @@
 
 #include "base/status.h"
 
-/* Read-only mapping. size 0 gives data NULL. */
+/* Read-only mapping. For size 0, data is NULL. */
 struct file_map {
     const unsigned char *data;
     size_t size_bytes;
 };
 CHECKED enum osp_status file_map_open(struct file_map *out, const char *path);
-/* Of an open file, which stays the caller's; `path` is for messages. */
+/* Maps an open file. The descriptor stays the caller's; `path` is for messages. */
 CHECKED enum osp_status file_map_descriptor(struct file_map *out, int fd, const char *path);
 void file_map_close(struct file_map *m); /* accepts a zeroed mapping */
 
@@ -25,7 +25,7 @@ char *path_join(const char *folder, const char *name); /* gives a string to free
 bool path_is_folder(const char *path);
 bool path_is_file(const char *path);
 
-/* Human form of a size, "13.8 GB" (powers of 1000) into out; returns out. */
+/* Human-readable size, "13.8 GB" (powers of 1000), into out; returns out. */
 char *format_bytes(char out[16], double n_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* FNV-1a, 64 bits: names for things, no defence against anybody who wants two of one name. */
+/* FNV-1a, 64 bits: short names for things. Not collision-resistant against an attacker. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -7,7 +7,7 @@
 
 #define HASH_INIT UINT64_C(0xcbf29ce484222325)
 
-/* Goes on from `hash`, which is HASH_INIT at first. */
+/* Continues from `hash`, which starts as HASH_INIT. */
 static inline uint64_t hash_bytes(uint64_t hash, const void *data, size_t n_bytes)
 {
     const unsigned char *p = data;

@@ -4,24 +4,24 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes of jansson's tree on a 64-bit machine, with what malloc() adds:
- * tests/unit/test_json_limits.c compares. */
+/* Bytes of jansson's tree on a 64-bit machine, including malloc()'s overhead.
+ * tests/unit/test_json_limits.c compares them with measured values. */
 enum {
     OBJECT_BYTES = 256, /* a hash table of eight buckets */
-    ARRAY_BYTES = 144,  /* eight places */
-    ITEM_BYTES = 32,    /* by its comma: places double, and are copied when they do */
-    MEMBER_BYTES = 128, /* by its colon: a pair, and buckets that double */
-    STRING_BYTES = 96,  /* besides its text */
+    ARRAY_BYTES = 144,  /* eight slots */
+    ITEM_BYTES = 32,    /* per comma: the slots double, and are copied when they do */
+    MEMBER_BYTES = 128, /* per colon: a pair, and buckets that double */
+    STRING_BYTES = 96,  /* in addition to its text */
     NUMBER_BYTES = 40
 };
 
 struct scan {
     const char *begin, *at, *end;
-    size_t memory_bytes, string_bytes; /* so far; of the last string */
+    size_t memory_bytes, string_bytes; /* total so far; length of the last string */
     int depth;
 };
 
-/* To behind the quote that ends the string, or to the end of the text. */
+/* Advances past the quote that ends the string, or to the end of the text. */
 static void scan_string(struct scan *l)
 {
     const char *begin = ++l->at;
@@ -46,7 +46,7 @@ static void scan_number(struct scan *l)
     l->memory_bytes += NUMBER_BYTES;
 }
 
-/* One mark, string, number, or character that makes nothing. */
+/* Consumes one punctuation mark, string, number, or character that allocates nothing. */
 static void scan_token(struct scan *l)
 {
     l->string_bytes = 0;
@@ -95,8 +95,8 @@ static enum osp_status exceeded(const struct scan *l, const char *what, size_t l
         column = *at == '\n' ? 1 : column + 1;
         line += *at == '\n';
     }
-    return fail(OSP_ELIMIT, "line %d, column %d: the JSON up to here %s %zu", line, column, what,
-                limit);
+    return fail(OSP_ELIMIT, "line %d, column %d: the JSON up to this point %s %zu", line, column,
+                what, limit);
 }
 
 enum osp_status json_limits_check(const struct json_limits *limits, const char *text,
@@ -105,16 +105,16 @@ enum osp_status json_limits_check(const struct json_limits *limits, const char *
     struct scan l = {.begin = text, .at = text, .end = text + n_bytes};
 
     if (n_bytes > limits->file_bytes)
-        return fail(OSP_ELIMIT, "%zu bytes, limit is %zu", n_bytes, limits->file_bytes);
+        return fail(OSP_ELIMIT, "JSON has %zu bytes, limit is %zu", n_bytes, limits->file_bytes);
     while (l.at < l.end) {
         scan_token(&l);
         if (l.depth > limits->depth)
             return exceeded(&l, "is nested deeper than the limit of", (size_t)limits->depth);
         if (l.string_bytes > limits->string_bytes)
-            return exceeded(&l, "has a string of more bytes than the limit of",
+            return exceeded(&l, "has a string with more bytes than the limit of",
                             limits->string_bytes);
         if (l.memory_bytes > limits->memory_bytes)
-            return exceeded(&l, "would take more bytes of memory than the limit of",
+            return exceeded(&l, "needs more bytes of memory than the limit of",
                             limits->memory_bytes);
     }
     return OSP_OK;

@@ -1,5 +1,5 @@
-/* Log lines: formatted on the stack and written with one write(2), so that lines of several threads
- * never mix and logging needs no lock. */
+/* Log lines: formatted on the stack and written with one write(2). Lines of several threads never
+ * mix, and logging needs no lock. */
 #include "base/log.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include "base/printable.h"
 
-enum { LOG_LINE_BYTES_MAX = 2048 }; /* longer lines are cut */
+enum { LOG_LINE_BYTES_MAX = 2048 }; /* longer lines are truncated */
 
 static atomic_int level_max = LOG_INFO;
 
@@ -54,5 +54,5 @@ void log_line(enum log_level level, const char *format, ...)
     used += printable(line + used, sizeof line - used - 1, text, strlen(text)); /* 1: the newline */
     line[used++] = '\n';
     if (write(STDERR_FILENO, line, used) < 0)
-        return; /* nobody is left to be told */
+        return; /* standard error is closed: the line is lost */
 }

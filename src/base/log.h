@@ -1,5 +1,5 @@
-/* Log lines on standard error: "I 12:34:56.789 text". Threads may call freely. Each is one
- * printable line, whatever strings of files and clients are in it (base/printable.h). */
+/* Log lines on standard error: "I 12:34:56.789 text". Safe to call from any thread. Each is one
+ * printable line, even if it contains strings from files and clients (base/printable.h). */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 

@@ -1,4 +1,4 @@
-/* Checked allocation, and the arena: chunks of growing size, dropped together. */
+/* Checked allocation, and the arena: chunks of growing size that are freed together. */
 #include "base/memory.h"
 
 #include <errno.h>
@@ -89,8 +89,8 @@ enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char
     if (mul_size(n, size_bytes, &total))
         p = calloc(1, total ? total : 1);
     if (!p)
-        return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
-    memcpy(out, &p, sizeof p); /* `out` is a T **, whatever T is */
+        return fail(OSP_ENOMEM, "%s: out of memory: %zu times %zu bytes", what, n, size_bytes);
+    memcpy(out, &p, sizeof p); /* `out` is a T ** for any T */
     return OSP_OK;
 }
 
@@ -102,10 +102,10 @@ enum osp_status mem_try_grow(void *items, size_t n, size_t *capacity, size_t ite
 
     if (n < *capacity)
         return OSP_OK;
-    memcpy(&p, items, sizeof p); /* a T **, whatever T is */
+    memcpy(&p, items, sizeof p); /* a T ** for any T */
     p = mul_size(wanted, item_bytes, &total) ? realloc(p, total) : NULL;
     if (!p)
-        return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, wanted, item_bytes);
+        return fail(OSP_ENOMEM, "%s: out of memory: %zu times %zu bytes", what, wanted, item_bytes);
     memcpy(items, &p, sizeof p);
     *capacity = wanted;
     return OSP_OK;
@@ -127,7 +127,7 @@ enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const ch
     if (mul_size(n, size_bytes, &total) && add_size(total, CACHE_LINE_BYTES, &rounded))
         p = aligned_alloc(CACHE_LINE_BYTES, rounded / CACHE_LINE_BYTES * CACHE_LINE_BYTES);
     if (!p)
-        return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
+        return fail(OSP_ENOMEM, "%s: out of memory: %zu times %zu bytes", what, n, size_bytes);
     memcpy(out, &p, sizeof p);
     return OSP_OK;
 }
@@ -142,9 +142,9 @@ enum osp_status mem_try_hugepages(void *out, size_t n, size_t size_bytes, const 
     if (add_size(total, HUGE_PAGE_BYTES - 1, &rounded))
         p = aligned_alloc(HUGE_PAGE_BYTES, rounded / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
     if (!p)
-        return fail(OSP_ENOMEM, "%s: no memory for %zu times %zu bytes", what, n, size_bytes);
+        return fail(OSP_ENOMEM, "%s: out of memory: %zu times %zu bytes", what, n, size_bytes);
     (void)madvise(p, rounded / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES,
-                  MADV_HUGEPAGE); /* or small ones */
+                  MADV_HUGEPAGE); /* if it fails, normal pages are used */
     memcpy(out, &p, sizeof p);
     return OSP_OK;
 }
@@ -201,7 +201,7 @@ void arena_release(struct arena *a)
     a->used_bytes = 0;
 }
 
-/* Chunks double, so their number stays small; none is larger than what the limit leaves. */
+/* Chunks double, so that their number stays small; none exceeds the remaining limit. */
 static size_t chunk_size(const struct arena *a, size_t wanted_bytes)
 {
     size_t left = a->limit_bytes - a->used_bytes;
@@ -233,8 +233,8 @@ static struct arena_chunk *arena_grow(struct arena *a, size_t wanted_bytes)
 enum osp_status arena_failure(const struct arena *a, size_t size_bytes, const char *what)
 {
     if (size_bytes + ARENA_ALIGN_BYTES <= a->limit_bytes - a->used_bytes)
-        return fail(OSP_ENOMEM, "%s: no memory for %zu bytes", what, size_bytes);
-    return fail(OSP_ELIMIT, "%s: more than %zu bytes", what, a->limit_bytes);
+        return fail(OSP_ENOMEM, "%s: out of memory: %zu bytes", what, size_bytes);
+    return fail(OSP_ELIMIT, "%s: exceeds the limit of %zu bytes", what, a->limit_bytes);
 }
 
 void *arena_try(struct arena *a, size_t size_bytes)

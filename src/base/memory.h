@@ -1,6 +1,6 @@
-/* Memory of the host. Small, fixed-size allocations abort when the system has none (mem_new);
- * anything whose size comes from a file, a request or a device goes through mem_try_* and is an
- * error of the world. All sizes are checked for overflow. */
+/* Host memory. Small, fixed-size allocations abort when memory is exhausted (mem_new). A size that
+ * depends on a file, a request or a device goes through mem_try_*, which returns an error. All
+ * sizes are checked for overflow. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -10,42 +10,41 @@
 
 #include "base/status.h"
 
-/* Zeroed memory or abort with a log line; free with free(). */
+/* Zeroed memory, or abort with a log line; free with free(). */
 void *mem_new(size_t size_bytes);
 char *mem_strdup(const char *s);
 char *mem_strndup(const char *s, size_t n_bytes);
 char *mem_printf(const char *format, ...) PRINTF_LIKE(1, 2); /* gives a string to free() */
 
-/* Zeroed n * size bytes into *out (a `T **`); OSP_ENOMEM names what was asked for. n = 0 is
- * fine. */
+/* Zeroed n * size bytes into *out (a `T **`); the OSP_ENOMEM message contains `what`. n may be
+ * 0. */
 CHECKED enum osp_status mem_try_array(void *out, size_t n, size_t size_bytes, const char *what);
-/* Room in *items (a `T **`) for one more than the n that are there; it at least doubles, and
- * *capacity with it. What is new is not zeroed. mem_grow: or abort, for lists that stay small. */
+/* Makes *items (a `T **`) large enough for n + 1 items; *capacity at least doubles when it grows.
+ * New memory is not zeroed. mem_grow() aborts instead of failing, for lists that stay small. */
 CHECKED enum osp_status mem_try_grow(void *items, size_t n, size_t *capacity, size_t item_bytes,
                                      const char *what);
 void mem_grow(void *items, size_t n, size_t *capacity, size_t item_bytes);
-/* As mem_try_array, aligned to 64 bytes and not zeroed (free() releases it too). */
+/* As mem_try_array, but aligned to 64 bytes and not zeroed; also released with free(). */
 CHECKED enum osp_status mem_try_aligned(void *out, size_t n, size_t size_bytes, const char *what);
 
-/* Same for what stays for long and is read often: from 2 MiB on aligned to that, in huge pages
- * where the system has them. Untouched, so that the thread which first writes decides where it
- * lies. */
+/* The same for long-lived data that is read often: from 2 MiB on it is aligned to 2 MiB and uses
+ * huge pages where the system has them. The memory is untouched, so that its NUMA node is that of
+ * the thread that first writes it. */
 CHECKED enum osp_status mem_try_hugepages(void *out, size_t n, size_t size_bytes, const char *what);
 
-/* Brings the pages of mapped memory in for reading. False when the file behind it cannot be
- * read; where the system does not know how (Linux before 5.14) they come when they are touched,
- * as ever. */
+/* Reads the pages of mapped memory in. False when the underlying file cannot be read. Where the
+ * system cannot do this (Linux before 5.14), the pages are read on first access. */
 bool mem_populate(const void *data, size_t size_bytes);
 
-/* Gives the whole pages of memory that nobody reads any more back to the system: those of a mapped
- * file are read again when they are needed after all, others become zeros. */
+/* Returns whole pages of memory that is no longer read to the system. On a later access, pages of a
+ * mapped file are read again; other pages contain zeros. */
 void mem_drop_pages(const void *data, size_t size_bytes);
 
-/* False on overflow; *out is then untouched. */
+/* False on overflow; *out is then unchanged. */
 CHECKED bool mul_size(size_t a, size_t b, size_t *out);
 CHECKED bool add_size(size_t a, size_t b, size_t *out);
 
-/* Bump allocator with a cap, dropped whole. Owned by one thread at a time. */
+/* Bump allocator with a limit, freed as a whole. Owned by one thread at a time. */
 struct arena {
     struct arena_chunk *chunks;
     size_t used_bytes, limit_bytes;
@@ -54,7 +53,7 @@ void arena_init(struct arena *a, size_t limit_bytes);
 void arena_release(struct arena *a);
 /* Zeroed, aligned to 16 bytes; NULL beyond the limit. */
 void *arena_try(struct arena *a, size_t size_bytes);
-/* Why arena_try() gave NULL: OSP_ELIMIT, or OSP_ENOMEM when the limit was not the reason. */
+/* The reason why arena_try() returned NULL: OSP_ELIMIT, or OSP_ENOMEM if it was not the limit. */
 enum osp_status arena_failure(const struct arena *a, size_t size_bytes, const char *what);
 
 #endif

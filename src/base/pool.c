@@ -1,11 +1,11 @@
-/* The worker pool. A loop is one 64-bit ticket: its number in the upper half, the parts not yet
- * claimed in the lower. A part is claimed by lowering the ticket with compare-and-swap, so a worker
- * that comes late to a loop that is over finds nothing to claim, and nobody ever waits for it: the
- * caller waits only for parts that somebody works on.
+/* The worker pool. A loop is one 64-bit ticket: the loop number in the upper half, the number of
+ * unclaimed parts in the lower half. A worker claims a part by decrementing the ticket with
+ * compare-and-swap. A worker that arrives after the loop has ended finds nothing to claim, and the
+ * caller does not wait for it: the caller waits only for claimed parts.
  *
- * The loop's description (fn, ctx, n_parts) is plain memory: the caller writes it before it
- * publishes the ticket and not again before all parts are done; a worker reads it only between its
- * claim and its count of done parts. */
+ * The loop's description (fn, ctx, n_parts) is plain memory. The caller writes it before it
+ * publishes the ticket and not again until all parts are done. A worker reads it only between
+ * claiming a part and counting the part as done. */
 #include "base/pool.h"
 
 #include <assert.h>
@@ -29,9 +29,9 @@ enum {
     POOL_THREADS_MAX = 1024,
     CACHE_LINE_BYTES = 64,
     SPIN_NS = 100 * 1000, /* longer than the gap between two stages, far shorter than a step */
-    SPINS_PER_CHECK = 32, /* pauses between two looks at the clock */
+    SPINS_PER_CHECK = 32, /* pause instructions between two reads of the clock */
     DESCHEDULED_NS =
-        50 * 1000 /* 32 pauses take about 1 us: more means that the CPU was taken away */
+        50 * 1000 /* 32 pauses take about 1 us: more means that the CPU was preempted */
 };
 
 struct pool_worker {
@@ -44,17 +44,17 @@ struct pool {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t ticket;
     _Alignas(CACHE_LINE_BYTES) atomic_uint epoch; /* loops so far; idle workers sleep on it */
     atomic_int n_sleepers;
-    _Alignas(CACHE_LINE_BYTES) atomic_uint n_done; /* parts; the caller sleeps on it */
+    _Alignas(CACHE_LINE_BYTES) atomic_uint n_done; /* parts done; the caller sleeps on it */
     atomic_bool caller_sleeps;
     _Alignas(CACHE_LINE_BYTES) pool_fn *fn;
     void *ctx;
     uint32_t n_parts;
     atomic_bool stop;
-    bool may_spin; /* not when there are more threads than CPUs */
+    bool may_spin; /* false if there are more threads than CPUs */
     int n_threads, n_workers;
     struct pool_worker *workers; /* (n_workers) */
     struct bind bind;
-    uint64_t pool_id; /* of all pools of this process: an address may come again */
+    uint64_t pool_id; /* unique in this process, because an address may be reused */
 };
 
 static void futex_wait(atomic_uint *word, unsigned expected)
@@ -76,7 +76,7 @@ static void cpu_pause(void)
 #endif
 }
 
-/* Spins until *word differs from `old`; false when it took too long or another process wants this
+/* Spins until *word differs from `old`. False after SPIN_NS, or when another process needs this
  * CPU. */
 static bool spin_while_equal(atomic_uint *word, unsigned old)
 {
@@ -97,7 +97,7 @@ static bool spin_while_equal(atomic_uint *word, unsigned old)
     }
 }
 
-/* Claims one part of the present loop; false when none is left. */
+/* Claims one part of the current loop; false when all are claimed. */
 static bool claim_part(struct pool *p, int *part)
 {
     uint64_t ticket = atomic_load_explicit(&p->ticket, memory_order_acquire);
@@ -198,7 +198,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_parts)
     wait_until_done(p);
 }
 
-/* ---- one part a worker ---- */
+/* ---- one part per worker ---- */
 
 struct each {
     pool_fn *fn;
@@ -206,7 +206,7 @@ struct each {
     pthread_barrier_t barrier;
 };
 
-/* Nobody leaves its part before all have come, so nobody takes two. */
+/* No worker leaves its part before all have arrived, so no worker takes two. */
 static void run_on_caller(void *ctx, int part, int worker)
 {
     struct each *e = ctx;
@@ -233,7 +233,8 @@ void pool_run_each(struct pool *p, pool_fn *fn, void *ctx)
 
 /* ---- binding of the caller ---- */
 
-/* Of a thread that runs loops for good: the pool that it is bound for, and its mask before that. */
+/* For a thread that runs loops permanently: the pool that it is bound for, and its previous
+ * mask. */
 static _Thread_local struct {
     uint64_t pool;
     struct bind_mask mask;
@@ -257,7 +258,7 @@ static void release_caller(const struct pool *p)
     caller.pool = 0;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 static enum osp_status start_workers(struct pool *p)
 {
@@ -288,7 +289,8 @@ enum osp_status pool_open_bound(struct pool **out, int n_threads, const char *af
     enum osp_status st;
 
     if (n_threads < 0 || n_threads > POOL_THREADS_MAX)
-        return fail(OSP_EINVAL, "%d threads, allowed are 1 to %d", n_threads, POOL_THREADS_MAX);
+        return fail(OSP_EINVAL, "%d threads requested, expected 1 to %d", n_threads,
+                    POOL_THREADS_MAX);
     TRY(bind_open(&bind, n_threads, affinity));
     if (bind.n_threads > POOL_THREADS_MAX)
         bind.n_threads = POOL_THREADS_MAX;

@@ -7,8 +7,8 @@
 #include "base/utf8.h"
 
 enum {
-    PIECE_BYTES = 16,    /* of one character as it is shown: "\u{202e}" has eight */
-    ESCAPE_BYTES_MAX = 8 /* of one byte or more of the string: at most eight times as long */
+    PIECE_BYTES = 16,    /* one displayed character: "\u{202e}" has eight bytes */
+    ESCAPE_BYTES_MAX = 8 /* per byte of the string: the result is at most eight times as long */
 };
 
 static const struct {
@@ -30,7 +30,7 @@ bool printable_is_hidden(uint32_t code_point)
     return false;
 }
 
-/* Takes one character off the string; gives the bytes that show it. */
+/* Removes one character from the string; returns the length of its displayed form. */
 static size_t next_piece(char piece[PIECE_BYTES], const char *s, size_t n_bytes, size_t *n_used)
 {
     uint32_t code_point;

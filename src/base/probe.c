@@ -1,5 +1,5 @@
-/* The probe's measurements: every thread works on its own part, the best of several passes
- * counts; of reading memory the mean of further passes is told, too. */
+/* The probe's measurements. Every thread works on its own part, and the best of several passes
+ * counts. For reads of memory, the mean of further passes is reported as well. */
 #include "base/probe.h"
 
 #include <stdatomic.h>
@@ -12,9 +12,9 @@
 
 enum {
     READ_BYTES = 1 << 30,         /* far more than the caches of a few cores, */
-    READ_THREAD_BYTES = 64 << 20, /* and five times what one core of any CPU has */
-    MEMORY_SHARE = 8,             /* but no more than this part of the memory */
-    READ_PASSES = 4,              /* the best counts: others may use the machine too */
+    READ_THREAD_BYTES = 64 << 20, /* and five times the cache of one core of any CPU */
+    MEMORY_SHARE = 8,             /* but at most this fraction of the memory */
+    READ_PASSES = 4,              /* the best counts, because others may use the machine too */
     OPS_PASSES = 3,
     CALIBRATION_ROUNDS = 100 * 1000,
     OPS_NS = 20 * 1000 * 1000, /* of one pass */
@@ -26,9 +26,9 @@ static const uint64_t MULTIPLIER = UINT64_C(6364136223846793005); /* Knuth's, fo
 
 struct read_bench {
     char *data;
-    size_t part_bytes; /* a thread's */
+    size_t part_bytes; /* of one thread */
     struct probe_reader reader;
-    _Atomic uint64_t result; /* so that the loads are not optimised away */
+    _Atomic uint64_t result; /* keeps the loads from being optimised away */
 };
 
 struct probe_run {
@@ -39,7 +39,7 @@ struct probe_run {
     uint64_t mean_ns;
 };
 
-/* No two pages alike: a host may keep one copy of pages that are. */
+/* No two pages are alike: a hypervisor may merge identical pages. */
 static void touch_part(void *ctx, int part, int worker)
 {
     struct read_bench *r = ctx;
@@ -67,7 +67,7 @@ static size_t bytes_to_read(size_t n_threads)
     return (size_t)(want < memory / MEMORY_SHARE ? want : memory / MEMORY_SHARE);
 }
 
-/* Bytes of all threads together; gives the time. */
+/* Bytes of all threads together; returns the time in nanoseconds. */
 static uint64_t read_once(struct probe_run *p, double *n_bytes)
 {
     const uint64_t begin_ns = clock_ns();
@@ -77,7 +77,7 @@ static uint64_t read_once(struct probe_run *p, double *n_bytes)
     return clock_ns() - begin_ns;
 }
 
-/* Gives the best of its passes, bytes a second. */
+/* Returns the best of its passes in bytes per second. */
 static double measure_reader(struct probe_run *p)
 {
     double best = 0;
@@ -103,8 +103,7 @@ static enum osp_status measure_reading(struct probe_run *p)
 
     n_units = bytes_to_read(n_threads) / n_threads / PROBE_READ_UNIT;
     p->read_bench.part_bytes =
-        (n_units | 1) * PROBE_READ_UNIT; /* odd: streams that are a power of two
-                                                              * apart meet in the same banks */
+        (n_units | 1) * PROBE_READ_UNIT; /* odd: streams a power of two apart hit the same banks */
     TRY(mem_try_hugepages(&p->read_bench.data, n_threads, p->read_bench.part_bytes,
                           "the memory probe"));
     pool_run_each(p->pool, touch_part, &p->read_bench);
@@ -166,7 +165,7 @@ static double measure_ops(const struct probe_kernel *kernel, struct pool *pool)
 
         pool_run_each(pool, run_ops_part, &o);
         time_ns = (double)(clock_ns() - begin_ns);
-        if (pass == 0) { /* wakes the units, and tells how long a round takes */
+        if (pass == 0) { /* warms up the units and measures how long a round takes */
             o.n_rounds = (long)((double)o.n_rounds * OPS_NS / time_ns) + 1;
             continue;
         }
@@ -187,7 +186,7 @@ static void measure_peaks(struct probe *p, struct pool *pool)
             (struct probe_peak){kernels[i].name, kernels[i].kind, measure_ops(&kernels[i], pool)};
 }
 
-/* ---- the whole ---- */
+/* ---- begin and end ---- */
 
 enum osp_status probe_begin(struct probe_run **out, int n_threads, const char *affinity)
 {
@@ -220,7 +219,7 @@ void probe_cancel(struct probe_run *p)
     free(p);
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
 const struct probe_peak *probe_best(const struct probe *p, enum probe_kind kind)
 {

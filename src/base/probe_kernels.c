@@ -1,14 +1,14 @@
-/* Loops of independent operations, one a level of the instruction set: as fast as the arithmetic
- * units go, with everything in registers. The accumulators are many enough to hide the latency. */
+/* Loops of independent operations, one per ISA: as fast as the arithmetic units allow, with
+ * everything in registers. There are enough accumulators to hide the latency. */
 #include "base/probe.h"
 
 #include <stdbool.h>
 
-/* X(accumulator): by name, so that each is a register whatever the compiler unrolls. */
+/* X(accumulator): one variable each, so that it is a register however the compiler unrolls. */
 #define ACCUMULATOR_LIST(X) X(a) X(b) X(c) X(d) X(e) X(f) X(g) X(h) X(i) X(j)
 enum { ACCUMULATORS = 10 };
 
-/* Keeps a value in a register and out of the optimiser's sight. */
+/* Keeps a value in a register and opaque to the optimiser. */
 #define KEEP(register_class, value) __asm__ volatile("" : "+" register_class(value))
 
 #if defined(__x86_64__)
@@ -19,7 +19,7 @@ enum { ACCUMULATORS = 10 };
 
 #define TARGET(level) __attribute__((target(level)))
 
-/* A loop that adds to each accumulator: ADD(acc) is one round's new value. */
+/* A loop that updates each accumulator: ADD(acc) is its new value in one round. */
 #define X86_DECLARE(acc) acc = x,
 #define X86_STEP(acc)                                                                              \
     acc = ADD(acc);                                                                                \
@@ -56,12 +56,12 @@ X86_KERNEL(int8_avx512vnni, "avx512f,avx512vnni", __m512i, _mm512_set1_epi8(1), 
 X86_KERNEL(int8_avxvnni, "avx2,avxvnni", __m256i, _mm256_set1_epi8(1), 2.0 * 32)
 #undef ADD
 /* Products of 8 bits, summed in pairs to 16 bits and again to 32: three instructions. The product
- * depends on the sum only so that the compiler cannot move it out of the loop. */
+ * depends on the sum only to keep the compiler from hoisting it out of the loop. */
 #define ADD(acc) _mm256_add_epi32(acc, _mm256_madd_epi16(_mm256_maddubs_epi16(x, acc), x))
 X86_KERNEL(int8_avx2, "avx2", __m256i, _mm256_set1_epi8(1), 2.0 * 32)
 #undef ADD
 
-/* ---- AMX: four sums in tiles of 16 by 16, and two tiles for each side of their products ---- */
+/* ---- AMX: four accumulators in tiles of 16 by 16, and two operand tiles for each side ---- */
 
 enum { TILES = 8, TILE_ROWS = 16, TILE_ROW_BYTES = 64, PRODUCTS = 4 };
 
@@ -71,10 +71,11 @@ struct tile_config {
     uint8_t rows[16];
 };
 
-/* A bit of CPUID's leaf 7. */
+/* Bits of CPUID leaf 7. */
 enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
 
-/* GCC 12's own function reads the first eight bytes, so that the compiler leaves the others out. */
+/* GCC 12's own intrinsic declares a read of the first eight bytes only, and the compiler then drops
+ * the stores to the others. */
 #define LOAD_TILE_CONFIG(config) __asm__ volatile("ldtilecfg %0" ::"m"(config))
 
 #define AMX_KERNEL(function, level, product, n_ops)                                                \
@@ -86,7 +87,7 @@ enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
             config.row_bytes[i] = TILE_ROW_BYTES;                                                  \
             config.rows[i] = TILE_ROWS;                                                            \
         }                                                                                          \
-        LOAD_TILE_CONFIG(config); /* and all tiles are zero */                                     \
+        LOAD_TILE_CONFIG(config); /* this also zeroes all tiles */                                 \
         for (long round = 0; round < n_rounds; round++) {                                          \
             product(0, 4, 6);                                                                      \
             product(1, 4, 7);                                                                      \
@@ -99,7 +100,7 @@ enum { AMX_BF16 = 1u << 22, AMX_TILE = 1u << 24, AMX_INT8 = 1u << 25 };
 AMX_KERNEL(int8_amx, "amx-int8", _tile_dpbssd, 2.0 * 16 * 16 * 64)
 AMX_KERNEL(bf16_amx, "amx-bf16", _tile_dpbf16ps, 2.0 * 16 * 16 * 32)
 
-/* The kernel gives a process the tiles' registers when it asks for them. */
+/* The kernel grants a process the tile registers on request. */
 static bool may_use_tiles(void)
 {
     const long request = 0x1023, tile_data = 18; /* ARCH_REQ_XCOMP_PERM, number of the state */
@@ -159,7 +160,7 @@ static bool has_int8_amx(void)
     return has_tiles(AMX_INT8);
 }
 
-/* X(function, kind, name): of a kind, the best first; all that the CPU has are measured. */
+/* X(function, kind, name): the best of each kind first; all that the CPU supports are measured. */
 #define KERNEL_LIST(X)                                                                             \
     X(f32_avx512, PROBE_F32, "AVX-512 fused")                                                      \
     X(f32_avx2, PROBE_F32, "AVX2 fused")                                                           \

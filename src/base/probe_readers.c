@@ -1,5 +1,5 @@
-/* Loops that read memory: one stream, two or four, with registers of every width, with and without
- * prefetching. Which is fastest differs from CPU to CPU, so all are tried. */
+/* Loops that read memory: one, two or four streams, with registers of every width, with and without
+ * prefetching. The fastest differs between CPUs, so all are tried. */
 #include <string.h>
 
 #include "base/probe.h"
@@ -17,8 +17,8 @@ typedef uint64_t words64 __attribute__((vector_size(64)));
 #define TARGET(level)
 #endif
 
-/* Two lines of a stream. Independent sums by name, so that they are registers and no load waits for
- * another. */
+/* Two cache lines of a stream. Independent named sums, so that they are registers and no load waits
+ * for another. */
 #define READ_LINES(vector, from, PREFETCH)                                                         \
     {                                                                                              \
         const vector *at = (const vector *)(const void *)(from);                                   \
@@ -39,8 +39,8 @@ typedef uint64_t words64 __attribute__((vector_size(64)));
         }                                                                                          \
     }
 
-/* Streams are parts of the memory that are read side by side, n bytes each: a core has more
- * lines on their way from memory at once when its prefetchers see several. */
+/* Streams are parts of the memory that are read side by side, n bytes each. A core has more lines
+ * in flight from memory when its prefetchers see several streams. */
 #define STREAMS_1(vector, PREFETCH) READ_LINES(vector, data + i, PREFETCH)
 #define STREAMS_2(vector, PREFETCH)                                                                \
     STREAMS_1(vector, PREFETCH)                                                                    \

@@ -19,16 +19,16 @@
 
 enum {
     SOCKET_FD = 3,
-    COMMAND_BYTES_MAX = 1 << 20, /* of a command line, as /proc tells it */
-    WORDS_MAX = 64,              /* in front of the program's own name: a loader and its options */
+    COMMAND_BYTES_MAX = 1 << 20, /* of a command line in /proc */
+    WORDS_MAX = 64,              /* before the program's own name: a loader and its options */
     STAT_BYTES_MAX = 4096,
     FLAG_EXITING = 0x4 /* PF_EXITING of the kernel's task flags, the 9th field of /proc/PID/stat */
 };
 
-/* ---- the parent's side ---- */
+/* ---- parent ---- */
 
-/* The words up to the program's name, which is not the first when a loader was called with the
- * program as its argument. They point into `command`. */
+/* The number of words up to the program's name. The name is not the first word if a loader was
+ * called with the program as its argument. They point into `command`. */
 static int count_args(char *words[WORDS_MAX], char *command, size_t n_bytes)
 {
     const char *const end = command + n_bytes;
@@ -39,7 +39,7 @@ static int count_args(char *words[WORDS_MAX], char *command, size_t n_bytes)
         if (strcmp(at, program_invocation_name) == 0)
             return n;
     }
-    return n > 0; /* it was called by another name: the first word is as good */
+    return n > 0; /* called by another name: the first word is used */
 }
 
 static enum osp_status add_actions(posix_spawn_file_actions_t *actions, int socket)
@@ -50,7 +50,9 @@ static enum osp_status add_actions(posix_spawn_file_actions_t *actions, int sock
         error = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(actions, socket, SOCKET_FD);
-    return error == 0 ? OSP_OK : fail(OSP_ENOMEM, "a process's files: %s", strerror(error));
+    return error == 0 ? OSP_OK
+                      : fail(OSP_ENOMEM, "cannot prepare the files of a child process: %s",
+                             strerror(error));
 }
 
 static const int PARENTS_SIGNALS[] = {SIGINT, SIGTERM, SIGHUP};
@@ -67,7 +69,9 @@ static enum osp_status set_signal_mask(posix_spawnattr_t *attributes)
     error = posix_spawnattr_setsigmask(attributes, &blocked);
     if (error == 0)
         error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK);
-    return error == 0 ? OSP_OK : fail(OSP_ENOMEM, "a process's signals: %s", strerror(error));
+    return error == 0 ? OSP_OK
+                      : fail(OSP_ENOMEM, "cannot prepare the signals of a child process: %s",
+                             strerror(error));
 }
 
 static enum osp_status spawn(pid_t *pid, int socket, char **argv)
@@ -78,16 +82,17 @@ static enum osp_status spawn(pid_t *pid, int socket, char **argv)
     int error;
 
     if (posix_spawn_file_actions_init(&actions) != 0)
-        return fail(OSP_ENOMEM, "no memory to start a process");
+        return fail(OSP_ENOMEM, "out of memory while starting a child process");
     if (posix_spawnattr_init(&attributes) != 0) {
         posix_spawn_file_actions_destroy(&actions);
-        return fail(OSP_ENOMEM, "no memory to start a process");
+        return fail(OSP_ENOMEM, "out of memory while starting a child process");
     }
     TRY(add_actions(&actions, socket));
     TRY(set_signal_mask(&attributes));
     error = posix_spawn(pid, "/proc/self/exe", &actions, &attributes, argv, environ);
     if (error != 0)
-        st = fail(OSP_EUNAVAILABLE, "the program cannot be started again (/proc/self/exe): %s",
+        st = fail(OSP_EUNAVAILABLE,
+                  "cannot start this program again as a child process (/proc/self/exe): %s",
                   strerror(error));
 out:
     posix_spawnattr_destroy(&attributes);
@@ -95,13 +100,15 @@ out:
     return st;
 }
 
-/* Neither end may be SOCKET_FD itself: dup2() onto it would keep it closed at exec. */
+/* Neither end may be SOCKET_FD itself: dup2() onto the same number would leave it closed at
+ * exec. */
 static enum osp_status open_pair(int ends[2])
 {
     int high;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        return fail(OSP_EUNAVAILABLE, "no socket to a process of our own: %s", strerror(errno));
+        return fail(OSP_EUNAVAILABLE, "cannot create a socket pair for a child process: %s",
+                    strerror(errno));
     high = fcntl(ends[1], F_DUPFD_CLOEXEC, SOCKET_FD + 1);
     close(ends[1]);
     ends[1] = high;
@@ -110,7 +117,8 @@ static enum osp_status open_pair(int ends[2])
     close(ends[0]);
     if (high >= 0)
         close(high);
-    return fail(OSP_EUNAVAILABLE, "no socket to a process of our own: %s", strerror(errno));
+    return fail(OSP_EUNAVAILABLE, "cannot create a socket pair for a child process: %s",
+                strerror(errno));
 }
 
 enum osp_status process_start(pid_t *pid, int *socket, const char *word)
@@ -144,8 +152,8 @@ out:
 
 void process_forbid_core_dumps(void)
 {
-    /* One byte: no file is so small, and the kernel, which pipes a dump of limit 0 to a handler
-     * such as systemd-coredump all the same, does not for 1 (fs/coredump.c). */
+    /* One byte, which is less than any core file. With a limit of 0 the kernel would still pipe the
+     * dump to a handler such as systemd-coredump; with 1 it does not (fs/coredump.c). */
     enum { CORE_BYTES = 1 };
     struct rlimit limit;
 
@@ -158,7 +166,7 @@ void process_forbid_core_dumps(void)
 int process_descriptor(pid_t pid)
 {
 #ifdef SYS_pidfd_open
-    return (int)syscall(SYS_pidfd_open, pid, 0); /* closed at exec by itself */
+    return (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec is its default */
 #else
     (void)pid;
     return -1;
@@ -176,9 +184,9 @@ bool process_is_ending(pid_t pid)
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     st = file_read(&text, &n_bytes, path, STAT_BYTES_MAX);
-    if (st != OSP_OK) /* no descriptor left, say, tells nothing about the process */
+    if (st != OSP_OK) /* for example no free descriptor: says nothing about the process */
         return st == OSP_ENOTFOUND;
-    behind = strrchr(text, ')'); /* the name before it may hold anything */
+    behind = strrchr(text, ')'); /* the name before it may contain any character */
     ending = behind == NULL ||
              sscanf(behind + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2 ||
              state == 'Z' || state == 'X' || (flags & FLAG_EXITING) != 0;
@@ -194,11 +202,11 @@ bool process_reap(pid_t pid, int *status)
         got = waitpid(pid, status, WNOHANG);
     while (got < 0 && errno == EINTR);
     if (got < 0)
-        *status = 0; /* somebody else has: it is gone all the same */
+        *status = 0; /* already reaped elsewhere: the process is gone */
     return got != 0;
 }
 
-/* ---- the child's side ---- */
+/* ---- child ---- */
 
 int process_socket(void)
 {
@@ -222,7 +230,8 @@ bool process_is_child(int argc, char **argv, const char *word)
         return false;
     ignore_parents_signals();
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != (pid_t)atol(argv[2])) /* it ended before that was said */
+    /* The parent ended before PR_SET_PDEATHSIG took effect */
+    if (getppid() != (pid_t)atol(argv[2]))
         _exit(EXIT_FAILURE);
     (void)fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
     return true;

@@ -15,7 +15,7 @@ static int64_t count_files(void)
     for (const struct dirent *e; (e = readdir(folder)) != NULL;)
         n += e->d_name[0] != '.';
     closedir(folder);
-    return n > 0 ? n - 1 : 0; /* without the folder's own */
+    return n > 0 ? n - 1 : 0; /* without the descriptor of the folder itself */
 }
 
 static void read_memory(struct process_stats *out)

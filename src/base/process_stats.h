@@ -1,4 +1,4 @@
-/* What the operating system says of this process. */
+/* Resource usage of this process as reported by the operating system. */
 #ifndef BASE_PROCESS_STATS_H
 #define BASE_PROCESS_STATS_H
 
@@ -9,7 +9,7 @@ struct process_stats {
     double cpu_seconds;
 };
 
-/* What cannot be found out is 0. */
+/* A value that cannot be read is 0. */
 void process_stats_read(struct process_stats *out);
 
 #endif

@@ -46,7 +46,7 @@ bool queue_try_push(struct queue *q, void *item)
 {
     bool fits;
 
-    assert(item); /* NULL is what an empty queue gives */
+    assert(item); /* NULL is the result of popping an empty queue */
     pthread_mutex_lock(&q->lock);
     fits = q->n < q->capacity && !q->ended;
     if (fits) {

@@ -1,5 +1,6 @@
 /* Counter-based random numbers: three rounds of splitmix64's finalizer (Steele, Lea, Flood 2014),
- * one for each part of the key, so that neighbouring seeds, positions and draws share nothing. */
+ * one for each part of the key, so that neighbouring seeds, positions and sample indexes are
+ * uncorrelated. */
 #include "base/rng.h"
 
 #include <sys/random.h>

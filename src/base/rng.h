@@ -1,5 +1,6 @@
-/* Counter-based random numbers: the same (seed, position, draw) gives the same bits on every
- * machine, whoever else is in the batch. Splitmix64's finalizer over a keyed counter. */
+/* Counter-based random numbers: the same (seed, position, sample_index) gives the same bits on
+ * every machine, independent of the rest of the batch. Splitmix64's finalizer over a keyed
+ * counter. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 

@@ -29,7 +29,7 @@ static const struct status_row *entry_of(enum osp_status code)
     return &rows[(size_t)code < n_rows ? code : OSP_EINTERNAL];
 }
 
-/* A character that the limit has cut in two is left out. */
+/* Leaves out a character that the limit has cut in two. */
 static size_t utf8_prefix_bytes(const char *text)
 {
     const size_t n_bytes = strlen(text);
@@ -40,7 +40,7 @@ static size_t utf8_prefix_bytes(const char *text)
 
 enum osp_status fail(enum osp_status code, const char *format, ...)
 {
-    char fresh[FAIL_MESSAGE_BYTES_MAX]; /* arguments may point into the old message */
+    char fresh[FAIL_MESSAGE_BYTES_MAX]; /* the arguments may point into the old message */
     va_list args;
 
     va_start(args, format);

@@ -1,6 +1,6 @@
-/* Failure in one line. fail() records a message for the calling thread and gives back the code, so
- * that `return fail(OSP_EFORMAT, "%s: %d dims, needs 4", name, n);` is a whole error path.
- * The message lives in thread-local storage until the next fail() of that thread. */
+/* Failure in one line. fail() records a message for the calling thread and returns the code, so
+ * that `return fail(OSP_EFORMAT, "%s: %d dims, needs 4", name, n);` is a whole error path. The
+ * message lives in thread-local storage until the next fail() of that thread. */
 #ifndef BASE_STATUS_H
 #define BASE_STATUS_H
 
@@ -12,11 +12,11 @@
 enum { FAIL_MESSAGE_BYTES_MAX = 1024 };
 
 /* Records the formatted message (cut at FAIL_MESSAGE_BYTES_MAX) for this thread; returns code.
- * What comes from files and clients may be in it as it is: the message is made one printable
- * line (base/printable.h). */
+ * Strings from files and clients may be passed unescaped: the message is made one printable line
+ * (base/printable.h). */
 enum osp_status fail(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Puts "prefix: " in front of this thread's message; returns code. For callers that know more. */
+/* Prepends "prefix: " to this thread's message; returns code. For callers that can add context. */
 enum osp_status fail_prefix(enum osp_status code, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* This thread's last message; never NULL. */
@@ -27,7 +27,7 @@ const char *status_text(enum osp_status code); /* default text of the table */
 const char *status_type(enum osp_status code); /* OpenAI error type */
 int status_http(enum osp_status code);
 
-/* Unwinds to the function's one `out:` label; the function declares `enum osp_status st`. */
+/* Jumps to the function's one `out:` label; the function declares `enum osp_status st`. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         st = (call);                                                                               \

@@ -67,5 +67,6 @@ enum osp_status task_queue_push(struct task_queue *b, task_fn *fn, void *ctx)
     if (queue_try_push(b->tasks, task))
         return OSP_OK;
     free(task);
-    return fail(OSP_EBUSY, "%zu tasks wait already, limit is %zu", b->n_tasks_max, b->n_tasks_max);
+    return fail(OSP_EBUSY, "%zu background tasks are already queued, limit is %zu; try again later",
+                b->n_tasks_max, b->n_tasks_max);
 }

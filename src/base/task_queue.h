@@ -1,5 +1,5 @@
-/* One thread of low priority with a bounded queue of tasks, run in the order in which they came:
- * for long work that must not slow down the threads that others wait for. */
+/* One low-priority thread with a bounded FIFO queue of tasks: for long work that must not slow down
+ * latency-critical threads. */
 #ifndef BASE_TASK_QUEUE_H
 #define BASE_TASK_QUEUE_H
 
@@ -11,13 +11,13 @@ struct task_queue;
 
 typedef void task_fn(void *ctx);
 
-/* name: of the thread (thread.h), at most 15 bytes. At most n_tasks_max tasks wait. */
+/* name: of the thread (thread.h), at most 15 bytes. n_tasks_max: limit of queued tasks. */
 CHECKED enum osp_status task_queue_open(struct task_queue **out, const char *name,
                                         size_t n_tasks_max);
-/* Runs what is queued to its end first. Accepts NULL. */
+/* Runs all queued tasks to their end first. Accepts NULL. */
 void task_queue_close(struct task_queue *b);
 
-/* Queues fn(ctx), from any thread. OSP_EBUSY: n_tasks_max tasks wait already. */
+/* Queues fn(ctx); safe from any thread. OSP_EBUSY: n_tasks_max tasks are already queued. */
 CHECKED enum osp_status task_queue_push(struct task_queue *b, task_fn *fn, void *ctx);
 
 #endif

@@ -12,8 +12,8 @@ struct start {
     void *arg;
 };
 
-/* On Linux a thread has a nice value of its own, and PRIO_PROCESS with 0 means the calling
- * thread. A process with an even lower priority keeps it. */
+/* On Linux each thread has its own nice value, and PRIO_PROCESS with 0 means the calling thread. A
+ * process whose priority is already lower keeps it. */
 static void *thread_main(void *arg)
 {
     const struct start start = *(struct start *)arg;
@@ -39,5 +39,5 @@ enum osp_status thread_start_low_prio(pthread_t *out, void *(*run)(void *), void
     if (error == 0)
         return OSP_OK;
     free(start);
-    return fail(OSP_ENOMEM, "%s: the thread cannot be started: %s", what, strerror(error));
+    return fail(OSP_ENOMEM, "cannot start the thread of %s: %s", what, strerror(error));
 }

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 
-enum { LIST_BYTES_MAX = 64 * 1024 }; /* of a list of all CPUs */
+enum { LIST_BYTES_MAX = 64 * 1024 }; /* a list of all CPUs */
 
 static const char *system_folder = "/sys/devices/system";
 
@@ -24,7 +24,7 @@ static bool is_blank(char c)
     return c == ' ' || c == '\n' || c == '\t';
 }
 
-/* A number of at most five digits; NULL when there is none. */
+/* A number of at most five digits; NULL if there is none. */
 static const char *read_number(const char *at, int *out)
 {
     int n_digits = 0;
@@ -75,7 +75,7 @@ int cpu_list_parse(int *out, int n_max, const char *text)
     return *text ? -1 : sorted_once(out, n);
 }
 
-/* A file of one list, by its path below the folder of the system; -1 when there is none. */
+/* Reads a file with one list, by its path below the system folder; -1 if there is no such file. */
 static int read_list(int *out, int n_max, const char *path)
 {
     char *whole = path_join(system_folder, path), *text;
@@ -92,7 +92,7 @@ static int read_list(int *out, int n_max, const char *path)
 
 /* ---- cores and nodes ---- */
 
-/* The first thread of its core names a core. */
+/* The first thread of a core identifies it. */
 static int core_of(int cpu, int *scratch)
 {
     char *path = mem_printf("cpu/cpu%d/topology/thread_siblings_list", cpu);
@@ -132,7 +132,7 @@ static int compare_cpus(const void *left, const void *right)
     return a->core != b->core ? a->core - b->core : a->id - b->id;
 }
 
-/* From the kernel's numbers to numbers without gaps. */
+/* Maps the kernel's numbers to numbers without gaps. */
 static void number(struct topology *t)
 {
     int last_core = -1;
@@ -173,10 +173,10 @@ void topology_release(struct topology *t)
     *t = (struct topology){.cpus = NULL};
 }
 
-/* ---- choosing ---- */
+/* ---- choosing CPUs ---- */
 
 struct thread_slot {
-    int sibling, round, node; /* round: how many of its kind its node has before it */
+    int sibling, round, node; /* round: how many threads of the same rank precede it on its node */
     int index;
 };
 
@@ -189,7 +189,7 @@ static int compare_slots(const void *left, const void *right)
     return a->round != b->round ? a->round - b->round : a->node - b->node;
 }
 
-/* All CPUs in the order in which they are taken. */
+/* All CPUs in the order in which they are assigned. */
 static struct thread_slot *list_slots(const struct topology *t)
 {
     struct thread_slot *slots = mem_new((size_t)t->n_cpus * sizeof *slots);

@@ -1,7 +1,7 @@
-/* How the CPUs that a process may use lie: which are hardware threads of one core, and which memory
- * node they are near. Read from the kernel's files under /sys/devices/system, so that it needs no
- * library and a test can put a folder of its own there. What is not told there counts as cores of
- * their own on one node. */
+/* The topology of the CPUs that a process may use: which are hardware threads of one core, and
+ * which memory node they are near. It is read from the kernel's files under /sys/devices/system, so
+ * that it needs no library and a test can substitute its own folder. A CPU that is not described
+ * there counts as a separate core on node 0. */
 #ifndef BASE_TOPOLOGY_H
 #define BASE_TOPOLOGY_H
 
@@ -15,7 +15,7 @@ enum {
 struct topology_cpu {
     int id;         /* the kernel's number */
     int core, node; /* 0.. without gaps; nodes in the kernel's order */
-    int sibling;    /* 0 for the first allowed thread of its core, 1 for the next.. */
+    int sibling;    /* 0 for the first allowed thread of its core, 1 for the next, ... */
     int node_id;    /* the kernel's number */
 };
 
@@ -24,19 +24,20 @@ struct topology {
     int n_cpus, n_cores, n_nodes;
 };
 
-/* `allowed`: ids of n CPUs, rising; n >= 1. */
+/* `allowed`: ids of n CPUs, ascending; n >= 1. */
 void topology_read(struct topology *out, const int *allowed, int n);
 void topology_release(struct topology *t); /* accepts a zeroed one */
 
-/* The CPUs of n threads, as indexes into t->cpus, rising: cores before second threads of a core, as
- * many on each node; more threads than CPUs share them. Threads with neighbouring numbers are thus
- * neighbours. */
+/* The CPUs of n threads, as ascending indexes into t->cpus. First threads of cores are chosen
+ * before second threads, the same number on each node. If there are more threads than CPUs, threads
+ * share CPUs. Threads with neighbouring numbers are therefore on neighbouring CPUs. */
 void topology_choose(const struct topology *t, int n_threads, int *out);
 
-/* "0-3,8,10-11" into ids, rising and once each. Gives how many; -1 when it is no such list. */
+/* Parses "0-3,8,10-11" into ids, ascending and without duplicates. Returns their number; -1 for an
+ * invalid list. */
 int cpu_list_parse(int *out, int n_max, const char *text);
 
-/* Where to read from instead of /sys/devices/system: for tests. NULL: back to that. */
+/* Replaces /sys/devices/system, for tests. NULL restores it. */
 void topology_set_folder(const char *folder);
 
 #endif

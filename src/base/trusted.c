@@ -27,13 +27,13 @@ static enum osp_status check_owner(const char *path, const struct stat *info)
                     path, (unsigned)info->st_uid, (unsigned)geteuid(), (unsigned)geteuid(), path);
     if (info->st_mode & (S_IWGRP | S_IWOTH))
         return fail(OSP_EIO,
-                    "%s: refused: its mode %04o lets its group or others write it, expected its "
-                    "owner alone; run: chmod go-w '%s'",
+                    "%s: refused: mode %04o allows its group or others to write it, expected write "
+                    "access for the owner only; run: chmod go-w '%s'",
                     path, (unsigned)(info->st_mode & 07777), path);
     return OSP_OK;
 }
 
-/* The folder, to open files in; its own rights are checked. */
+/* Opens the folder for openat(); checks its own permissions. */
 static enum osp_status open_folder(int *out, const char *path)
 {
     const int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -70,7 +70,7 @@ static enum osp_status open_real(int *out, const char *path)
     enum osp_status st;
 
     TRY(open_folder(&folder_fd, folder));
-    /* not blocking: a FIFO in its place would make us wait for a writer */
+    /* without O_NONBLOCK, a FIFO of this name would block until a writer opens it */
     fd = openat(folder_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         TRY(fail_errno(path, "cannot open"));
@@ -94,7 +94,7 @@ enum osp_status trusted_open(int *fd, const char *folder, const char *name)
     if (real == NULL)
         st = fail_errno(path, "cannot open");
     else
-        st = trusted_folder_check(folder); /* a link in it leads where its owner wants */
+        st = trusted_folder_check(folder); /* the owner of the folder decides where a link leads */
     if (st == OSP_OK)
         st = open_real(fd, real);
     free(real);

@@ -1,9 +1,9 @@
-/* UTF-8 by the table of well-formed sequences (Unicode 15, table 3-7): the first byte decides the
- * length and the range of the second byte; all later bytes are 80..BF. */
+/* UTF-8 by the table of well-formed sequences (Unicode 15, table 3-7). The first byte determines
+ * the length and the range of the second byte; all later bytes are 80..BF. */
 #include "base/utf8.h"
 
 struct lead {
-    size_t length; /* 0: no character begins so */
+    size_t length; /* 0: not a valid first byte */
     unsigned char second_min, second_max;
 };
 
@@ -21,7 +21,7 @@ static struct lead lead_of(unsigned char first)
     return (struct lead){4, first == 0xF0 ? 0x90 : 0x80, first == 0xF4 ? 0x8F : 0xBF};
 }
 
-/* How many bytes from s on agree with some well-formed character that begins with `lead`. */
+/* Length of the longest prefix of s that is a prefix of some well-formed character with `lead`. */
 static size_t agreeing_bytes(const unsigned char *s, size_t n_bytes, struct lead lead)
 {
     size_t n = 1;

@@ -8,17 +8,17 @@
 
 enum { UTF8_REPLACEMENT = 0xFFFD };
 
-/* Reads one code point of [s, s + n_bytes), n_bytes >= 1. Gives its length; for an ill-formed
+/* Reads one code point of [s, s + n_bytes), n_bytes >= 1, and returns its length. For an ill-formed
  * sequence *code_point is UTF8_REPLACEMENT, *valid is false and the length is that of the maximal
  * ill-formed subpart (Unicode 3.9, as Rust's from_utf8_lossy and Python's errors="replace" do). */
 size_t utf8_read(const char *s, size_t n_bytes, uint32_t *code_point, bool *valid);
 
-/* Writes 1 to 4 bytes; gives their number. */
+/* Writes 1 to 4 bytes; returns their number. */
 size_t utf8_write(uint32_t code_point, char out[4]);
 
 bool utf8_is_valid(const char *s, size_t n_bytes);
 
-/* Bytes at the end of s that begin a character that is not complete yet (0 to 3). */
+/* Length of an incomplete character at the end of s (0 to 3). */
 size_t utf8_incomplete_tail(const char *s, size_t n_bytes);
 
 #endif
