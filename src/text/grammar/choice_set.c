@@ -1,4 +1,5 @@
-/* A sorted list: what fits the bytes read so far is a range of it. */
+/* A sorted list of texts. The texts that match the bytes read so far are a contiguous range of
+ * it. */
 #include "text/grammar/choice_set.h"
 
 #include <stdlib.h>
@@ -18,7 +19,8 @@ enum osp_status choice_set_add(struct choice_set *p, const char *text, struct ch
 {
     enum osp_status st;
 
-    TRY(mem_try_grow(&p->items, p->n, &p->capacity, sizeof *p->items, "an answer's headers"));
+    TRY(mem_try_grow(&p->items, p->n, &p->capacity, sizeof *p->items,
+                     "the headers of the grammar"));
     choice.text = mem_strdup(text);
     choice.n_bytes = strlen(text);
     p->items[p->n++] = choice;
@@ -49,7 +51,7 @@ static bool is_open(const struct choice_cursor *c, size_t i)
     return (c->choice_set->items[i].kind & c->kinds) != 0;
 }
 
-/* Some phrase of the range goes on behind n_read bytes. */
+/* Whether some text of the range continues after n_read bytes. */
 static bool can_continue(const struct choice_cursor *c)
 {
     for (size_t i = c->first; i < c->end; i++)
@@ -58,7 +60,7 @@ static bool can_continue(const struct choice_cursor *c)
     return false;
 }
 
-/* Leaves those phrases that have this byte next. */
+/* Narrows the range to the texts whose next byte is this one. */
 static void take_byte(struct choice_cursor *c, unsigned char byte)
 {
     const struct choice *items = c->choice_set->items;
@@ -71,7 +73,7 @@ static void take_byte(struct choice_cursor *c, unsigned char byte)
     c->n_read++;
 }
 
-/* The child of `node` for this byte; 0: none. */
+/* The child of `node` for this byte; 0 if there is none. */
 static uint32_t child_of(const struct trie *t, uint32_t node, unsigned char byte)
 {
     uint32_t i;
@@ -132,10 +134,11 @@ enum osp_status choice_accept(struct choice_cursor *c, const struct token_index 
     if (*done != NULL)
         return OSP_OK;
     if (token < 0 || token >= x->n_tokens)
-        return fail(OSP_EINVAL, "token %d was not allowed", (int)token);
+        return fail(OSP_EINVAL, "token %d is not allowed by the grammar", (int)token);
     bytes = token_index_bytes(x, token, &n);
     for (size_t i = 0; i < n; i++)
         take_byte(c, (unsigned char)bytes[i]);
-    return n > 0 && can_continue(c) ? OSP_OK
-                                    : fail(OSP_EINVAL, "token %d was not allowed", (int)token);
+    return n > 0 && can_continue(c)
+               ? OSP_OK
+               : fail(OSP_EINVAL, "token %d is not allowed by the grammar", (int)token);
 }

@@ -1,4 +1,4 @@
-/* Readings and frames: what a byte, and so a token, changes. */
+/* Parse states and frames: how a byte, and so a token, changes them. */
 #include "text/grammar/constraint_internal.h"
 
 #include <stdlib.h>
@@ -17,7 +17,8 @@ enum osp_status parse_states_add(struct parse_states *r, struct parse_state pars
 {
     enum osp_status st;
 
-    TRY(mem_try_grow(&r->items, r->n, &r->capacity, sizeof *r->items, "an answer's readings"));
+    TRY(mem_try_grow(&r->items, r->n, &r->capacity, sizeof *r->items,
+                     "the parse states of a grammar"));
     r->items[r->n++] = parse_state;
 out:
     return st;
@@ -30,8 +31,8 @@ static uint32_t slot_of(int32_t grammar_node, int32_t parent)
     return ((uint32_t)grammar_node * 2654435761U ^ (uint32_t)parent * 2246822519U) & (SLOTS - 1);
 }
 
-/* The frame that goes on at `position` and then in `parent`. A position that only ends its rule
- * needs none of its own, so that lists written as recursion do not grow. */
+/* The frame that continues at `position` and then in `parent`. A position at the end of its rule
+ * needs no frame of its own, so that lists written as right recursion do not grow the stack. */
 static enum osp_status frame_of(struct constraint *c, int32_t grammar_node, int32_t parent,
                                 int32_t depth, int32_t *frame)
 {
@@ -48,10 +49,10 @@ static enum osp_status frame_of(struct constraint *c, int32_t grammar_node, int3
             return OSP_OK;
     }
     if (c->n_frames == CONSTRAINT_FRAMES_MAX)
-        return fail(OSP_ELIMIT, "the answer has more than %d ways to go on",
+        return fail(OSP_ELIMIT, "the grammar: the answer needs more than %d parser frames",
                     (int)CONSTRAINT_FRAMES_MAX);
     TRY(mem_try_grow(&c->frames, c->n_frames, &c->capacity_frames, sizeof *c->frames,
-                     "an answer's frames"));
+                     "the parser frames of a grammar"));
     *frame = (int32_t)c->n_frames++;
     c->frames[*frame] = (struct frame){
         .grammar_node = grammar_node, .parent = parent, .depth = depth, .n = UNKNOWN};
@@ -67,7 +68,7 @@ static uint32_t first_state(const struct term *t)
     return t->kind == TERM_STRING ? json_strings()->before : t->dfa->start;
 }
 
-/* Adds what can be read at a position whose rule goes on in `parent` when it ends. */
+/* Adds what can be read at a position whose rule continues in `parent` when it ends. */
 static enum osp_status add_starts_at(struct constraint *c, int32_t grammar_node, int32_t parent,
                                      bool *ends)
 {
@@ -91,7 +92,8 @@ static enum osp_status add_starts_at(struct constraint *c, int32_t grammar_node,
             continue;
         }
         if (c->frame_starts.n > FRAME_STARTS_MAX)
-            return fail(OSP_ELIMIT, "the answer has too many ways to go on");
+            return fail(OSP_ELIMIT,
+                        "the grammar: too many alternatives at one place of the answer");
         TRY(parse_states_add(
             &c->frame_starts,
             (struct parse_state){e.target, frame, first_state(&g->terms[e.target]), 0}));
@@ -125,7 +127,7 @@ out:
     return st;
 }
 
-/* ---- life ---- */
+/* ---- creation ---- */
 
 static enum osp_status start(struct constraint *c)
 {
@@ -133,7 +135,8 @@ static enum osp_status start(struct constraint *c)
     int32_t frame;
     enum osp_status st;
 
-    TRY(mem_try_grow(&c->frames, 0, &c->capacity_frames, sizeof *c->frames, "an answer's frames"));
+    TRY(mem_try_grow(&c->frames, 0, &c->capacity_frames, sizeof *c->frames,
+                     "the parser frames of a grammar"));
     c->frames[c->n_frames++] = (struct frame){.grammar_node = -1, .parent = -1, .n = UNKNOWN};
     TRY(frame_of(c, c->g->start, FRAME_END, 0, &frame));
     TRY(constraint_frame_starts(c, frame, &first, &n, &c->is_complete));
@@ -158,7 +161,7 @@ enum osp_status constraint_new(struct constraint **out, struct grammar *g,
         c->stops[c->n_stops] = stops[c->n_stops];
         c->n_stops++;
     }
-    TRY(mem_try_array(&c->slots, SLOTS, sizeof *c->slots, "an answer's frames"));
+    TRY(mem_try_array(&c->slots, SLOTS, sizeof *c->slots, "the parser frames of a grammar"));
     TRY(start(c));
     *out = c;
 out:
@@ -208,7 +211,7 @@ static bool states_equal(const struct parse_state *a, const struct parse_state *
            a->n_chars == b->n_chars;
 }
 
-/* The slot of a reading, or the free one where it belongs. */
+/* The slot of a parse state, or the free slot where it belongs. */
 static uint16_t *seen_slot(const struct constraint *c, const struct parse_state *r)
 {
     uint32_t slot = (uint32_t)r->term * 2654435761U ^ (uint32_t)r->frame * 2246822519U ^
@@ -227,7 +230,7 @@ static enum osp_status init_seen(struct constraint *c)
     enum osp_status st = OSP_OK;
 
     if (c->seen == NULL)
-        TRY(mem_try_array(&c->seen, STATE_SLOTS, sizeof *c->seen, "an answer's readings"));
+        TRY(mem_try_array(&c->seen, STATE_SLOTS, sizeof *c->seen, "the parse states of a grammar"));
     memset(c->seen, 0, STATE_SLOTS * sizeof *c->seen);
     for (size_t i = 0; i < c->next_states.n; i++)
         *seen_slot(c, &c->next_states.items[i]) = (uint16_t)(i + 1);
@@ -246,7 +249,7 @@ static bool is_seen(const struct constraint *c, const struct parse_state *r)
     return false;
 }
 
-/* Adds one that is not there yet. */
+/* Adds a parse state unless it is there already. */
 static enum osp_status add_new(struct constraint *c, struct parse_state parse_state)
 {
     enum osp_status st;
@@ -257,8 +260,7 @@ static enum osp_status add_new(struct constraint *c, struct parse_state parse_st
         return OSP_OK;
     if (c->next_states.n == CONSTRAINT_STATES_MAX)
         return fail(OSP_ELIMIT,
-                    "the answer can be read in more than %d ways: its schema is too "
-                    "ambiguous",
+                    "the grammar is too ambiguous: the answer has more than %d parse states",
                     (int)CONSTRAINT_STATES_MAX);
     TRY(parse_states_add(&c->next_states, parse_state));
     if (c->has_seen)
@@ -301,15 +303,15 @@ static enum osp_status step_all(struct constraint *c, unsigned char byte)
     c->states = c->next_states;
     c->next_states = old;
     if (c->states.n == 0 && !c->is_complete)
-        st = fail(OSP_EINVAL, "a byte that does not fit");
+        st = fail(OSP_EINVAL, "a byte is not allowed by the grammar");
 out:
     return st;
 }
 
-/* ---- forgetting frames that nothing returns to ---- */
+/* ---- garbage collection of frames ---- */
 
-/* Takes a frame of the old table, with those below it, into the new one. *moved: old -> new, or
- * -1. */
+/* Copies a frame of the old table, with its parents, into the new one. *moved: old index -> new
+ * index, or -1. */
 static enum osp_status move_frame(struct constraint *c, const struct frame *old, int32_t *moved,
                                   int32_t frame)
 {
@@ -331,7 +333,7 @@ static enum osp_status collect_frames(struct constraint *c)
     int32_t *moved = NULL;
     enum osp_status st;
 
-    TRY(mem_try_array(&moved, c->n_frames, sizeof *moved, "an answer's frames"));
+    TRY(mem_try_array(&moved, c->n_frames, sizeof *moved, "the parser frames of a grammar"));
     memset(moved, -1, c->n_frames * sizeof *moved);
     moved[FRAME_END] = FRAME_END;
     memset(c->slots, 0, SLOTS * sizeof *c->slots);
@@ -339,7 +341,8 @@ static enum osp_status collect_frames(struct constraint *c)
     c->capacity_frames = 0;
     c->n_frames = 0;
     c->frame_starts.n = 0;
-    TRY(mem_try_grow(&c->frames, 0, &c->capacity_frames, sizeof *c->frames, "an answer's frames"));
+    TRY(mem_try_grow(&c->frames, 0, &c->capacity_frames, sizeof *c->frames,
+                     "the parser frames of a grammar"));
     c->frames[c->n_frames++] = (struct frame){.grammar_node = -1, .parent = -1, .n = UNKNOWN};
     for (size_t i = 0; i < c->states.n; i++) {
         TRY(move_frame(c, old, moved, c->states.items[i].frame));
@@ -364,10 +367,10 @@ enum osp_status constraint_accept(struct constraint *c, int32_t token)
             return OSP_OK;
         }
     if (c->is_done || token < 0 || token >= c->x->n_tokens)
-        return fail(OSP_EINVAL, "token %d was not allowed", (int)token);
+        return fail(OSP_EINVAL, "token %d is not allowed by the grammar", (int)token);
     bytes = token_index_bytes(c->x, token, &n);
     if (n == 0)
-        return fail(OSP_EINVAL, "token %d was not allowed", (int)token);
+        return fail(OSP_EINVAL, "token %d is not allowed by the grammar", (int)token);
     for (size_t i = 0; i < n; i++)
         TRY(step_all(c, (unsigned char)bytes[i]));
     if (c->n_frames > CONSTRAINT_FRAMES_MAX / 2 || c->frame_starts.n > FRAME_STARTS_MAX / 2)

@@ -1,7 +1,7 @@
-/* Which tokens may come next: for every reading, a walk over the trie of the tokens that leaves
- * whole branches out. Two things make it quick where it would be long, inside of strings: plain
- * tokens are taken by masks made beforehand, so that only the hard ones are walked; and the last
- * masks are kept. */
+/* Computes the mask of allowed tokens: for every parse state, a walk over the trie of the tokens
+ * that prunes whole branches. Two optimisations make it fast inside of strings, where the walk
+ * would be long. Plain tokens are allowed by precomputed masks, so that only the hard tokens are
+ * walked; and the last masks are cached. */
 #include "text/grammar/constraint_internal.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@ struct walk {
 
 static void walk(struct walk *w, uint32_t from, uint32_t end, struct parse_state r);
 
-/* A terminal has ended at a node: what may follow it goes on below. */
+/* A terminal has ended at a node: the terminals that may follow are matched against its subtree. */
 static __attribute__((noinline)) void walk_next(struct walk *w, uint32_t node, int32_t frame)
 {
     uint32_t end = w->trie->nodes[node].end;
@@ -34,8 +34,8 @@ static __attribute__((noinline)) void walk_next(struct walk *w, uint32_t node, i
         walk(w, node + 1, end, w->c->frame_starts.items[first + i]);
 }
 
-/* Walks the nodes from `from` to `end`, brothers and their subtrees; r is where their parent
- * left it. */
+/* Walks the nodes from `from` to `end`, siblings and their subtrees; r is the parse state at their
+ * parent. */
 static inline __attribute__((always_inline)) void
 walk_kind(struct walk *w, uint32_t from, uint32_t end, struct parse_state r, enum term_kind kind)
 {
@@ -72,7 +72,7 @@ walk_kind(struct walk *w, uint32_t from, uint32_t end, struct parse_state r, enu
     }
     w->steps_left -= n_steps;
     if (w->steps_left < 0 && w->status == OSP_OK)
-        w->status = OSP_ELIMIT; /* constraint_mask() says so in words */
+        w->status = OSP_ELIMIT; /* constraint_mask() sets the message */
 }
 
 static __attribute__((noinline)) void walk_literal(struct walk *w, uint32_t from, uint32_t end,
@@ -108,7 +108,7 @@ static void walk(struct walk *w, uint32_t from, uint32_t end, struct parse_state
     }
 }
 
-/* The whole trie: only the branches of first bytes that fit. */
+/* Walks the whole trie, but only the branches whose first byte is allowed. */
 static void walk_trie(struct walk *w, const struct trie *trie, struct parse_state r)
 {
     const struct term *t = &w->c->g->terms[r.term];
@@ -132,7 +132,7 @@ static void mask_or(uint32_t *bits, const uint32_t *more, size_t n_words)
         bits[i] |= more[i];
 }
 
-/* Plain tokens of at most n_chars characters. */
+/* Allows plain tokens of at most n_chars characters. */
 static void mask_or_plain(struct walk *w, uint32_t n_chars)
 {
     const struct token_index *x = w->c->x;
@@ -150,7 +150,7 @@ static void mask_or_plain(struct walk *w, uint32_t n_chars)
         mask_set(w->bits, x->long_plain[i]);
 }
 
-/* Between two characters of a string: plain tokens count their characters and cannot end it. */
+/* Between two characters of a string: plain tokens add to its length and cannot end it. */
 static void mask_string(struct walk *w, struct parse_state r)
 {
     uint32_t max_count = w->c->g->terms[r.term].max_count;
@@ -159,8 +159,8 @@ static void mask_string(struct walk *w, struct parse_state r)
     walk_trie(w, &w->c->x->hard, r);
 }
 
-/* Plain tokens of one alphabet: the groups that are no longer than what any text of it can go on
- * are taken by their mask, the longer ones are walked. */
+/* Plain tokens of one alphabet. Length groups whose text is always accepted (free_run) are allowed
+ * by their mask; longer groups are walked. */
 static void mask_alphabet(struct walk *w, struct parse_state r, int alphabet, int free_runs)
 {
     const struct token_index *x = w->c->x;
@@ -202,7 +202,7 @@ static void mask_state(struct walk *w, struct parse_state r)
         walk_trie(w, &w->c->x->all, r);
 }
 
-/* ---- masks that are kept ---- */
+/* ---- cached masks ---- */
 
 static bool cache_matches(const struct cached_mask *k, const struct constraint *c)
 {
@@ -269,8 +269,7 @@ enum osp_status constraint_mask(struct constraint *c, uint32_t *bits)
 
     TRY(constraint_try_mask(c, bits, CONSTRAINT_STEPS_MAX, &in_budget));
     if (!in_budget)
-        st = fail(OSP_ELIMIT,
-                  "the answer's token mask takes more than %d steps: its schema is too ambiguous",
+        st = fail(OSP_ELIMIT, "the grammar is too ambiguous: a token mask takes more than %d steps",
                   (int)CONSTRAINT_STEPS_MAX);
 out:
     return st;

@@ -1,4 +1,4 @@
-/* Operations on automata over bytes. */
+/* Operations on deterministic automata over bytes. */
 #include "text/grammar/dfa.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum osp_status budget_spend(struct budget *b, int64_t work)
 {
     b->work_left -= work;
     if (b->work_left < 0)
-        return fail(OSP_ELIMIT, "it takes more than the %d steps that compiling may cost",
+        return fail(OSP_ELIMIT, "compiling it takes more than the limit of %d steps",
                     (int)COMPILE_WORK_MAX);
     return OSP_OK;
 }
@@ -59,7 +59,8 @@ enum osp_status dfa_add_state(struct dfa *d, uint32_t *capacity, uint32_t *state
     enum osp_status st = OSP_OK;
 
     if (d->n_states == DFA_STATES_MAX)
-        return fail(OSP_ELIMIT, "its automaton has more than %d states", (int)DFA_STATES_MAX);
+        return fail(OSP_ELIMIT, "its automaton has more than the limit of %d states",
+                    (int)DFA_STATES_MAX);
     if (d->n_states == *capacity) {
         if (*capacity == 0) {
             TRY(mem_try_array(&d->next, 1, sizeof *d->next, "an automaton"));
@@ -75,8 +76,8 @@ out:
 
 /* ---- trimming ---- */
 
-/* Marks what can reach a marked state, round after round from the last state to the first:
- * automata are numbered from their start, so few rounds do. */
+/* Marks the states that can reach a marked state, in rounds from the last state to the first.
+ * Automata are numbered from their start, so a few rounds are enough. */
 static enum osp_status mark_useful(const struct dfa *d, bool *useful, struct budget *budget)
 {
     bool changed = true;
@@ -115,13 +116,13 @@ enum osp_status dfa_trim(struct dfa *d, struct budget *budget)
             d->can_continue[q] = d->can_continue[q] || *to != DFA_DEAD;
         }
     if (!useful[d->start])
-        st = fail(OSP_EINVAL, "it matches nothing");
+        st = fail(OSP_EINVAL, "it matches no text");
 out:
     free(useful);
     return st;
 }
 
-/* ---- products ---- */
+/* ---- intersection and difference ---- */
 
 struct pairs {
     struct dfa *d;
@@ -131,7 +132,7 @@ struct pairs {
     uint32_t slot_mask;
 };
 
-/* Classes of both: a byte's pair of classes. `byte_of`: one byte of each. */
+/* Byte classes of the product: one for each pair of classes. `byte_of`: one byte of each class. */
 static void merge_classes(struct dfa *d, const struct dfa *a, const struct dfa *b,
                           unsigned char byte_of[256])
 {
@@ -198,9 +199,9 @@ enum osp_status dfa_combine(struct dfa **out, const struct dfa *a, const struct 
 
     *out = NULL;
     merge_classes(p.d, a, b, byte_of);
-    TRY(mem_try_array(&p.first, DFA_STATES_MAX, sizeof *p.first, "a product"));
-    TRY(mem_try_array(&p.second, DFA_STATES_MAX, sizeof *p.second, "a product"));
-    TRY(mem_try_array(&p.slots, p.slot_mask + 1, sizeof *p.slots, "a product"));
+    TRY(mem_try_array(&p.first, DFA_STATES_MAX, sizeof *p.first, "a product of automata"));
+    TRY(mem_try_array(&p.second, DFA_STATES_MAX, sizeof *p.second, "a product of automata"));
+    TRY(mem_try_array(&p.slots, p.slot_mask + 1, sizeof *p.slots, "a product of automata"));
     TRY(budget_spend(budget, DFA_STATES_MAX / 4));
     TRY(dfa_add_state(p.d, &p.capacity, &dead));
     TRY(pair_state(&p, a->start, b->start, &p.d->start));
@@ -216,9 +217,9 @@ out:
     return st;
 }
 
-/* ---- how far any text carries ---- */
+/* ---- free runs: how many bytes are accepted whatever they are ---- */
 
-/* Where one stands in a character of UTF-8; a table of RFC 3629. */
+/* Position within a UTF-8 character; the table of RFC 3629. */
 enum utf8_state {
     AT_START,
     ONE_MORE,
@@ -261,7 +262,8 @@ static int utf8_after(int utf8_at, unsigned char byte)
     return byte < rest[utf8_at].low || byte > rest[utf8_at].high ? NO_STATE : rest[utf8_at].to;
 }
 
-/* One byte of each kind that automaton and UTF-8 do not tell apart, of those in an alphabet. */
+/* One representative byte for each class of bytes that neither the automaton nor UTF-8
+ * distinguishes, among the bytes of an alphabet. */
 struct byte_classes {
     unsigned char byte[256];
     int n, n_states_utf8;
@@ -290,8 +292,8 @@ static struct byte_classes byte_classes_of(const struct dfa *d, enum alphabet al
     return k;
 }
 
-/* The least over all bytes of what the next state carries, plus one; 0 where a byte is the
- * death. */
+/* One plus the minimum over all bytes of the next state's free run; 0 if some byte leads to the
+ * dead state. */
 static unsigned free_run_of(const struct dfa *d, const struct byte_classes *k,
                             const uint8_t *free_runs, unsigned state, int utf8_at,
                             unsigned min_count)
@@ -310,7 +312,7 @@ static unsigned free_run_of(const struct dfa *d, const struct byte_classes *k,
     return min_count;
 }
 
-/* Rounds bring the figures down from above until none changes. */
+/* Iterates the upper bounds downwards until none changes. */
 static bool lower_free_runs(const struct dfa *d, const struct byte_classes *k, uint8_t *free_runs)
 {
     bool changed = false;

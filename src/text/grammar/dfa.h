@@ -1,5 +1,5 @@
-/* A deterministic automaton over bytes. State 0 is dead and every other one can still reach an
- * accepting one, so that whoever stands on a live state can always finish. Immutable once made. */
+/* A deterministic automaton over bytes. State 0 is dead; every other state can reach an accepting
+ * state, so that any live state can be finished. Immutable once built. */
 #ifndef TEXT_GRAMMAR_DFA_H
 #define TEXT_GRAMMAR_DFA_H
 
@@ -12,21 +12,21 @@
 enum {
     DFA_DEAD = 0,
     DFA_STATES_MAX = 1 << 13, /* of one automaton; fits the 16 bits of `next` */
-    DFA_FREE_RUN_MAX = 255    /* the most that dfa_free_runs tells */
+    DFA_FREE_RUN_MAX = 255    /* upper limit of the values of dfa_free_runs */
 };
 
-/* What compiling may cost, in steps of some nanoseconds each: a count and not a clock, so that
- * the same text is always compiled or always refused. */
+/* The cost of compiling, in steps of some nanoseconds each. It is a count and not a time, so that
+ * the same text is always either compiled or refused. */
 struct budget {
     int64_t work_left;
 };
 enum { COMPILE_WORK_MAX = 6000000 }; /* 30 to 60 ms on one core of a Xeon of 2023 */
 
-/* OSP_ELIMIT once nothing is left. */
+/* OSP_ELIMIT when the budget is exhausted. */
 CHECKED enum osp_status budget_spend(struct budget *b, int64_t work);
 
 struct dfa {
-    uint8_t classes[256]; /* bytes that no state tells apart */
+    uint8_t classes[256]; /* classes of bytes with the same transitions */
     uint32_t n_classes, n_states, start;
     uint16_t *next;     /* (n_states, n_classes) */
     bool *accepts;      /* (n_states) */
@@ -42,20 +42,21 @@ static inline unsigned dfa_step(const struct dfa *d, unsigned state, unsigned ch
 
 bool dfa_matches(const struct dfa *d, const char *text, size_t n_bytes);
 
-/* Drops states that reach no accepting one (their edges lead to DFA_DEAD) and fills
- * can_continue. OSP_EINVAL when nothing is left: "it matches nothing". */
+/* Removes states that reach no accepting state (their edges then lead to DFA_DEAD) and fills
+ * can_continue. OSP_EINVAL when no state remains: "it matches no text". */
 CHECKED enum osp_status dfa_trim(struct dfa *d, struct budget *budget);
 
 enum dfa_combine { DFA_INTERSECTION, DFA_DIFFERENCE };
-/* Texts of a and b, or of a and not b. Both are borrowed. */
+/* The intersection of a and b, or the difference: texts of a that are not texts of b. Both are
+ * borrowed. */
 CHECKED enum osp_status dfa_combine(struct dfa **out, const struct dfa *a, const struct dfa *b,
                                     enum dfa_combine how, struct budget *budget);
 
-/* For every state and alphabet how many bytes of text in it can follow whatever they are, up to
- * DFA_FREE_RUN_MAX: (n_states, N_ALPHABETS), to free(). */
+/* For every state and alphabet, the number of bytes in that alphabet that are accepted whatever
+ * they are, up to DFA_FREE_RUN_MAX: (n_states, N_ALPHABETS), to free(). */
 CHECKED enum osp_status dfa_free_runs(uint8_t **out, const struct dfa *d, struct budget *budget);
 
-/* Room for another state; `*capacity` states have it. All zero. */
+/* Adds a state with all transitions zero; grows the arrays beyond *capacity states if needed. */
 CHECKED enum osp_status dfa_add_state(struct dfa *d, uint32_t *capacity, uint32_t *state);
 
 #endif

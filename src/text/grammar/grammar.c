@@ -1,4 +1,4 @@
-/* Building a grammar, and what must hold of it. */
+/* Builds a grammar and checks its invariants. */
 #include "text/grammar/grammar_internal.h"
 
 #include <pthread.h>
@@ -56,7 +56,8 @@ enum osp_status grammar_add_node(struct grammar *g, int32_t *grammar_node)
     enum osp_status st;
 
     if (g->n_nodes == GRAMMAR_NODES_MAX)
-        return fail(OSP_ELIMIT, "it needs more than %d positions", (int)GRAMMAR_NODES_MAX);
+        return fail(OSP_ELIMIT, "the grammar has more than the limit of %d positions",
+                    (int)GRAMMAR_NODES_MAX);
     TRY(mem_try_grow(&g->nodes, g->n_nodes, &g->capacity_nodes, sizeof *g->nodes, "a grammar"));
     *grammar_node = (int32_t)g->n_nodes++;
     g->nodes[*grammar_node] = (struct grammar_node){.first_edge = NO_EDGE, .height = NO_PATH};
@@ -70,7 +71,8 @@ enum osp_status grammar_add_edge(struct grammar *g, int32_t from, enum edge_kind
     enum osp_status st;
 
     if (g->n_edges == GRAMMAR_EDGES_MAX)
-        return fail(OSP_ELIMIT, "it needs more than %d edges", (int)GRAMMAR_EDGES_MAX);
+        return fail(OSP_ELIMIT, "the grammar has more than the limit of %d edges",
+                    (int)GRAMMAR_EDGES_MAX);
     TRY(mem_try_grow(&g->edges, g->n_edges, &g->capacity_edges, sizeof *g->edges, "a grammar"));
     g->edges[g->n_edges] = (struct edge){kind, target, to, g->nodes[from].first_edge, NO_PATH};
     g->nodes[from].first_edge = (int32_t)g->n_edges++;
@@ -86,9 +88,11 @@ static enum osp_status add_term(struct grammar *g, struct term **out, size_t n_b
 
     g->n_bytes += n_bytes;
     if (g->n_bytes > GRAMMAR_BYTES_MAX)
-        return fail(OSP_ELIMIT, "it needs more than %d bytes", (int)GRAMMAR_BYTES_MAX);
+        return fail(OSP_ELIMIT, "the grammar has more than the limit of %d bytes",
+                    (int)GRAMMAR_BYTES_MAX);
     if (g->n_terms == GRAMMAR_TERMS_MAX)
-        return fail(OSP_ELIMIT, "it needs more than %d terminals", (int)GRAMMAR_TERMS_MAX);
+        return fail(OSP_ELIMIT, "the grammar has more than the limit of %d terminals",
+                    (int)GRAMMAR_TERMS_MAX);
     TRY(mem_try_grow(&g->terms, g->n_terms, &g->capacity_terms, sizeof *g->terms, "a grammar"));
     *term = (int32_t)g->n_terms++;
     *out = &g->terms[*term];
@@ -103,7 +107,7 @@ enum osp_status grammar_add_literal(struct grammar *g, const char *bytes, size_t
     enum osp_status st;
 
     if (n == 0)
-        return fail(OSP_EINVAL, "an empty text cannot be asked for");
+        return fail(OSP_EINVAL, "an empty text is not supported");
     TRY(add_term(g, &t, n, term));
     t->bytes = mem_strndup(bytes, n);
     t->n_bytes = (uint32_t)n;
@@ -141,7 +145,7 @@ out:
     return st;
 }
 
-/* RFC 8259, with both halves of a pair of surrogates. */
+/* A string of RFC 8259; \u surrogates only as a pair. */
 static const char string_regex[] =
     "\"(?:[^\"\\\\\\x00-\\x1f]|\\\\(?:[\"\\\\/bfnrt]|u(?:[0-9A-Ca-cE-Fe-f][0-9A-Fa-f]{3}|"
     "[Dd][0-7][0-9A-Fa-f]{2}|[Dd][89ABab][0-9A-Fa-f]{2}\\\\u[Dd][C-Fc-f][0-9A-Fa-f]{2})))*\"";
@@ -155,7 +159,7 @@ static void make_all_strings(void)
 
     if (regex_compile(&d, string_regex, sizeof string_regex - 1, (struct regex_options){false},
                       &budget) != OSP_OK)
-        abort(); /* out of memory: the text is fixed */
+        abort(); /* out of memory: the expression is constant, so it cannot fail otherwise */
     all_strings.dfa = d;
     all_strings.before = d->start;
     all_strings.between = dfa_step(d, d->start, '"');
@@ -170,9 +174,9 @@ const struct json_strings *json_strings(void)
     return &all_strings;
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
-/* Calls that an edge needs: itself, and the way on. */
+/* Call depth that an edge needs: its own call and the path after it. */
 static int32_t edge_height(const struct grammar *g, const struct edge *e)
 {
     int32_t height = g->nodes[e->to].height;
@@ -203,12 +207,13 @@ static bool lower_heights(struct grammar *g)
 
 enum visit_state { UNSEEN, OPEN, SEEN };
 
-/* What can follow a position: the terminals, counted; on the way no position may come twice. */
+/* Counts the terminals that can follow a position. A position that is reached again without a
+ * terminal is an error. */
 struct follow_walk {
     const struct grammar *g;
     struct budget *budget;
     uint8_t *visits;   /* (n_nodes) */
-    int32_t *n_follow; /* (n_nodes), once SEEN */
+    int32_t *n_follow; /* (n_nodes), valid once SEEN */
     int depth;
 };
 
@@ -220,9 +225,9 @@ static enum osp_status count_following(struct follow_walk *f, int32_t grammar_no
     if (f->visits[grammar_node] == SEEN)
         return OSP_OK;
     if (f->visits[grammar_node] == OPEN)
-        return fail(OSP_EINVAL, "it refers to itself without anything in between");
+        return fail(OSP_EINVAL, "it refers to itself without any text in between");
     if (++f->depth > GRAMMAR_NODES_MAX / 8)
-        return fail(OSP_ELIMIT, "too many places that may be left out follow each other");
+        return fail(OSP_ELIMIT, "too many optional parts follow each other");
     f->visits[grammar_node] = OPEN;
     for (int32_t e = f->g->nodes[grammar_node].first_edge; e >= 0; e = f->g->edges[e].next) {
         const struct edge *edge = &f->g->edges[e];
@@ -234,7 +239,8 @@ static enum osp_status count_following(struct follow_walk *f, int32_t grammar_no
         n += edge->kind == EDGE_TERM ? 1 : f->n_follow[on];
     }
     if (n > GRAMMAR_CHOICES_MAX)
-        return fail(OSP_ELIMIT, "more than %d alternatives in one place", (int)GRAMMAR_CHOICES_MAX);
+        return fail(OSP_ELIMIT, "more than the limit of %d alternatives in one place",
+                    (int)GRAMMAR_CHOICES_MAX);
     f->n_follow[grammar_node] = (int32_t)n;
     f->visits[grammar_node] = SEEN;
     f->depth--;
@@ -266,7 +272,7 @@ enum osp_status grammar_finish(struct grammar *g, struct budget *budget)
         TRY(budget_spend(budget, (int64_t)(g->n_nodes + g->n_edges)));
     while (lower_heights(g));
     if (g->nodes[g->start].height >= GRAMMAR_DEPTH_MAX)
-        st = fail(OSP_EINVAL, "no finite answer fits it (at most %d levels)",
+        st = fail(OSP_EINVAL, "no finite answer matches it (at most %d nested levels)",
                   (int)GRAMMAR_DEPTH_MAX);
     g->work = COMPILE_WORK_MAX - budget->work_left;
 out:
@@ -299,7 +305,7 @@ enum osp_status grammar_from_choices(struct grammar **out, const char *const *ch
 
     *out = NULL;
     if (n == 0)
-        TRY(fail(OSP_EINVAL, "there is nothing to choose from"));
+        TRY(fail(OSP_EINVAL, "the list of choices is empty"));
     if (n > GRAMMAR_CHOICES_MAX)
         TRY(fail(OSP_ELIMIT, "%zu choices, limit is %d", n, (int)GRAMMAR_CHOICES_MAX));
     for (size_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* Inside of a grammar: for those who build one and for constraint*.c, which walks it. */
+/* Internals of a grammar: for its builders and for constraint*.c, which walks it. */
 #ifndef TEXT_GRAMMAR_GRAMMAR_INTERNAL_H
 #define TEXT_GRAMMAR_GRAMMAR_INTERNAL_H
 
@@ -7,17 +7,18 @@
 #include "text/grammar/grammar.h"
 
 enum term_kind {
-    TERM_LITERAL, /* these bytes; a state is how many of them have been read */
+    TERM_LITERAL, /* these bytes; the state is the number of bytes read */
     TERM_DFA,
-    TERM_STRING /* a JSON string of least to most characters, however they are spelled */
+    TERM_STRING /* a JSON string of min_count to max_count characters, with any escapes */
 };
 
 struct term {
     enum term_kind kind;
     char *bytes; /* LITERAL, owned */
     uint32_t n_bytes;
-    struct dfa *dfa;               /* DFA: owned; STRING: json_string_dfa() */
-    uint8_t *free_runs;            /* DFA: dfa_free_runs() if it pays, else NULL; owned */
+    struct dfa *dfa; /* DFA: owned; STRING: json_string_dfa() */
+    /* DFA: dfa_free_runs() where it is worth the memory, else NULL; owned */
+    uint8_t *free_runs;
     uint32_t min_count, max_count; /* STRING; UNLIMITED_CHARS */
 };
 
@@ -28,12 +29,12 @@ struct edge {
     int32_t target; /* index of the terminal; first position of the rule */
     int32_t to;     /* position */
     int32_t next;   /* edge of the same position, or -1 */
-    int32_t height; /* calls that the way over it needs */
+    int32_t height; /* call depth that a path over this edge needs */
 };
 
 struct grammar_node {
-    int32_t first_edge; /* -1: none */
-    int32_t height;     /* calls that the shortest way to the end of the rule needs */
+    int32_t first_edge; /* -1: no edges */
+    int32_t height;     /* call depth of the shortest path to the end of the rule */
     bool is_end;        /* the rule may end here */
 };
 
@@ -45,28 +46,28 @@ struct grammar {
     size_t n_terms, n_nodes, n_edges;
     size_t capacity_terms, capacity_nodes, capacity_edges;
     size_t n_bytes; /* of automata and literals */
-    int64_t work;   /* that it took */
+    int64_t work;   /* cost of compiling */
     int32_t start;  /* position */
 };
 
-struct grammar *grammar_new(void); /* one owner */
+struct grammar *grammar_new(void); /* with one owner */
 CHECKED enum osp_status grammar_add_node(struct grammar *g, int32_t *grammar_node);
 CHECKED enum osp_status grammar_add_edge(struct grammar *g, int32_t from, enum edge_kind kind,
                                          int32_t target, int32_t to);
 CHECKED enum osp_status grammar_add_literal(struct grammar *g, const char *bytes, size_t n,
                                             int32_t *term);
-/* Takes the automaton, also when it fails. That it matches the empty text does not count.
- * in_runs: inside of plain tokens it does not end, as a JSON string, or nothing follows it:
- * masks for long runs of text pay. */
+/* Takes ownership of the automaton, even if it fails. A match of the empty text is ignored.
+ * in_runs: the terminal does not end inside of plain tokens, as a JSON string, or nothing follows
+ * it; free runs then pay off. */
 CHECKED enum osp_status grammar_add_dfa(struct grammar *g, struct dfa *dfa, bool in_runs,
                                         struct budget *budget, int32_t *term);
 CHECKED enum osp_status grammar_add_string(struct grammar *g, uint32_t min_count,
                                            uint32_t max_count, int32_t *term);
-/* After the last edge: fills the heights and checks what grammar.h promises. */
+/* Call after the last edge: computes the heights and checks the invariants of grammar.h. */
 CHECKED enum osp_status grammar_finish(struct grammar *g, struct budget *budget);
 
-/* All JSON strings. Its states, found by name: before the quote, between characters, after the
- * end. */
+/* All JSON strings, and the states of the automaton: before the quote, between characters, after
+ * the end. */
 struct json_strings {
     const struct dfa *dfa;
     uint32_t before, between, after;

@@ -1,7 +1,6 @@
-/* Regular expressions -> automata (dfa.h), without backtracking, so that no expression takes
- * long on any text. The language is the part of ECMA-262's (unicode mode) that is regular,
- * listed in docs/structured-output.md; everything else is OSP_EINVAL with the place in the
- * expression. */
+/* Regular expressions -> automata (dfa.h), without backtracking, so that matching is linear for
+ * every expression. The language is the regular part of ECMA-262's (unicode mode), listed in
+ * docs/structured-output.md. Everything else is OSP_EINVAL with the position in the expression. */
 #ifndef TEXT_GRAMMAR_REGEX_H
 #define TEXT_GRAMMAR_REGEX_H
 
@@ -9,20 +8,23 @@
 
 enum {
     REGEX_BYTES_MAX = 1 << 16,
-    REGEX_DEPTH_MAX = 64,       /* of groups */
-    REGEX_REPEAT_MAX = 1 << 12, /* of {m,n} */
-    REGEX_NODES_MAX = 1 << 17,  /* of the expression */
-    REGEX_STATES_MAX = 1 << 17  /* before it is made deterministic */
+    REGEX_DEPTH_MAX = 64,       /* nested groups */
+    REGEX_REPEAT_MAX = 1 << 12, /* largest m and n of {m,n} */
+    REGEX_NODES_MAX = 1 << 17,  /* of the syntax tree */
+    REGEX_STATES_MAX = 1 << 17  /* of the nondeterministic automaton */
 };
 
 struct regex_options {
     bool
-        json; /* the text is a JSON string with its quotes; the expression is about what it means */
-    bool search; /* it may match anywhere, as JSON Schema's "pattern" does; else all of the text */
+        /* The text is a JSON string with its quotes; the expression applies to the decoded
+         * string */
+        json;
+    /* It may match anywhere, as "pattern" in JSON Schema; otherwise it must match the whole text */
+    bool search;
 };
 
-/* Gives an automaton to dfa_free(). In JSON strings every character has one spelling: itself, or
- * the short escape, or \u00xx, only where JSON wants an escape. */
+/* Gives an automaton to dfa_free(). In JSON strings every character has exactly one spelling:
+ * itself, or, only where JSON requires an escape, the short escape or \u00xx. */
 CHECKED enum osp_status regex_compile(struct dfa **out, const char *pattern, size_t n_bytes,
                                       struct regex_options options, struct budget *budget);
 

@@ -1,10 +1,10 @@
-/* Anchors and searches: where an expression may match anywhere, "anything" is put before and
- * behind it; ^ and $ are then no more than its absence, so they may stand only where the text
+/* Anchors and searches. Where an expression may match anywhere, "any text" is inserted before and
+ * after it. ^ and $ are then the absence of that insertion, so they may stand only where the text
  * begins or ends. */
 #include "text/grammar/regex_internal.h"
 
 struct ends {
-    bool begin, end; /* the node stands where the text may begin, end */
+    bool begin, end; /* the node is where the text may begin or end */
 };
 
 static enum osp_status anchor(struct regex_tree *t, int node, struct ends at, bool search);
@@ -26,7 +26,7 @@ out:
     return st;
 }
 
-/* Whether an anchor of this kind is anywhere in it. */
+/* Whether the subtree contains an anchor of this kind. */
 static bool has_anchor(const struct regex_tree *t, int node)
 {
     if (t->nodes[node].kind == REGEX_BEGIN || t->nodes[node].kind == REGEX_END)
@@ -37,7 +37,7 @@ static bool has_anchor(const struct regex_tree *t, int node)
     return false;
 }
 
-/* Turns an anchor into the empty text. */
+/* Replaces an anchor with the empty text. */
 static void replace_anchor(struct regex_tree *t, int node)
 {
     t->nodes[node].kind = REGEX_CAT;
@@ -48,8 +48,8 @@ static bool is_group(const struct regex_tree *t, int node)
     return t->nodes[node].kind == REGEX_ALT;
 }
 
-/* A sequence: its first item is asked about the beginning and its last one about the end; what
- * they do not say, "anything" says. */
+/* A sequence: only its first item can have a ^ and only its last a $; without an anchor "any text"
+ * is inserted on that side. */
 static enum osp_status anchor_sequence(struct regex_tree *t, int node, struct ends at, bool search)
 {
     int last = t->nodes[node].last, first = last, any;
@@ -99,7 +99,8 @@ static enum osp_status anchor(struct regex_tree *t, int node, struct ends at, bo
         for (int c = t->nodes[node].last; c != NO_NODE; c = t->nodes[c].previous)
             TRY(anchor(t, c, at, search));
     } else if (has_anchor(t, node)) {
-        return fail(OSP_EINVAL, "^ and $ are supported only where the expression begins and ends");
+        return fail(OSP_EINVAL,
+                    "^ and $ are supported only at the beginning and the end of the expression");
     }
 out:
     return st;

@@ -1,4 +1,4 @@
-/* Nondeterministic automaton -> deterministic one, by sets of states. */
+/* Nondeterministic automaton -> deterministic one, by the subset construction. */
 #include "text/grammar/regex_internal.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-/* The states that one deterministic state stands for. */
+/* The set of nondeterministic states of one deterministic state. */
 struct set {
     uint32_t first, n; /* in members[] */
 };
@@ -22,7 +22,7 @@ struct subsets {
     size_t n_members, capacity_members;
     uint32_t *slots; /* by hash: state + 1 */
     uint32_t slot_mask;
-    uint32_t *seen; /* (nfa states): round in which it was met */
+    uint32_t *seen; /* (nfa states): last round in which the state was visited */
     uint32_t round;
     int *stack;                 /* (nfa states) */
     unsigned char byte_of[256]; /* of each class */
@@ -52,8 +52,8 @@ static void meet(struct subsets *s, int state, int *n_stack)
     s->stack[(*n_stack)++] = state;
 }
 
-/* Adds what a state can become without a byte to the set that is being made. States that have no
- * byte to go on with and do not match say nothing and are left out. */
+/* Adds the epsilon closure of a state to the set under construction. States that neither read a
+ * byte nor match are left out. */
 static enum osp_status close_over(struct subsets *s, int state)
 {
     int n_stack = 0;
@@ -88,7 +88,7 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a < *(const int *)b ? -1 : *(const int *)a > *(const int *)b;
 }
 
-/* The state of the set whose members are those from `first` on. */
+/* The state of the set whose members begin at `first`. */
 static enum osp_status state_of(struct subsets *s, size_t first, uint32_t *state)
 {
     uint32_t n = (uint32_t)(s->n_members - first);
@@ -147,7 +147,7 @@ static enum osp_status make_states(struct subsets *s)
     uint32_t to;
     enum osp_status st;
 
-    TRY(dfa_add_state(s->d, &s->capacity, &to)); /* the dead one */
+    TRY(dfa_add_state(s->d, &s->capacity, &to)); /* the dead state */
     s->round = 1;
     TRY(close_over(s, s->nfa->start));
     TRY(state_of(s, 0, &s->d->start));
@@ -157,7 +157,7 @@ static enum osp_status make_states(struct subsets *s)
             s->d->next[(size_t)q * s->d->n_classes + c] = (uint16_t)to;
         }
     if (s->d->start == DFA_DEAD)
-        return fail(OSP_EINVAL, "it matches nothing");
+        return fail(OSP_EINVAL, "it matches no text");
     st = dfa_trim(s->d, s->budget);
 out:
     return st;

@@ -1,5 +1,5 @@
-/* What the three steps of compiling an expression share: tree (regex_tree.c), nondeterministic
- * automaton (regex_nfa.c), deterministic one (regex_dfa.c). */
+/* Shared by the three steps of compiling an expression: tree (regex_tree.c), nondeterministic
+ * automaton (regex_nfa.c), deterministic automaton (regex_dfa.c). */
 #ifndef TEXT_GRAMMAR_REGEX_INTERNAL_H
 #define TEXT_GRAMMAR_REGEX_INTERNAL_H
 
@@ -13,9 +13,9 @@ struct range {
 
 enum regex_kind {
     REGEX_SET,    /* one character of ranges[first .. first + n) */
-    REGEX_CAT,    /* its children, in order; without children the empty text */
+    REGEX_CAT,    /* its children in order; without children, the empty text */
     REGEX_ALT,    /* one of its children */
-    REGEX_REPEAT, /* its only child, least to most times */
+    REGEX_REPEAT, /* its only child, min_count to max_count times */
     REGEX_BEGIN,  /* ^ */
     REGEX_END     /* $ */
 };
@@ -24,7 +24,7 @@ struct regex_node {
     enum regex_kind kind;
     int first, n;             /* REGEX_SET */
     int min_count, max_count; /* REGEX_REPEAT; REGEX_UNBOUNDED */
-    int last, previous;       /* child, sibling before this one */
+    int last, previous;       /* last child; previous sibling */
 };
 
 struct regex_tree {
@@ -40,15 +40,16 @@ CHECKED enum osp_status regex_tree_read(struct regex_tree *t, const char *patter
                                         struct budget *budget);
 CHECKED enum osp_status regex_tree_node(struct regex_tree *t, enum regex_kind kind, int *node);
 void regex_tree_append(struct regex_tree *t, int parent, int child);
-/* Sorts the ranges from `first` on, joins them and, if wanted, takes what is not in them. */
+/* Sorts the ranges from `first` on, merges them and, with `negate`, replaces them with the
+ * complement. */
 CHECKED enum osp_status regex_tree_normalize(struct regex_tree *t, int first, bool negate);
 CHECKED enum osp_status regex_tree_range(struct regex_tree *t, uint32_t low, uint32_t high);
-/* Puts "anything" where a search may begin and end, and takes the anchors out. OSP_EINVAL for an
- * anchor elsewhere. */
+/* Inserts "any text" where a search may begin and end, and removes the anchors. OSP_EINVAL for an
+ * anchor anywhere else. */
 CHECKED enum osp_status regex_tree_anchor(struct regex_tree *t, bool search);
 
 struct nfa_edge {
-    uint8_t low, high; /* low > high: without a byte */
+    uint8_t low, high; /* low > high: epsilon edge */
     int to, next;      /* next: edge of the same state, or -1 */
 };
 
@@ -57,7 +58,7 @@ struct nfa {
     size_t n_states, capacity_states;
     struct nfa_edge *edges;
     size_t n_edges, capacity_edges;
-    int start, match; /* the one state that accepts; it has no edges */
+    int start, match; /* the only accepting state; it has no edges */
 };
 
 void nfa_release(struct nfa *n);

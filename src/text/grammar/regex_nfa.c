@@ -1,5 +1,5 @@
 /* Tree -> nondeterministic automaton over bytes (Thompson), built from the end to the beginning:
- * every part is told the state that follows it and gives the one that it starts in. */
+ * every part gets its successor state and returns its start state. */
 #include "text/grammar/regex_internal.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static enum osp_status add_state(struct nfa_builder *m, int *state)
     enum osp_status st;
 
     if (n->n_states == REGEX_STATES_MAX)
-        return fail(OSP_ELIMIT, "the expression grows to more than %d states",
+        return fail(OSP_ELIMIT, "the expression expands to more than the limit of %d states",
                     (int)REGEX_STATES_MAX);
     TRY(budget_spend(m->budget, 4));
     TRY(mem_try_grow(&n->first_edge, n->n_states, &n->capacity_states, sizeof *n->first_edge,
@@ -59,7 +59,7 @@ static enum osp_status add_epsilon(struct nfa_builder *m, int from, int to)
 
 /* ---- sets of characters ---- */
 
-/* A state from which `n_bytes` continuation bytes, any, lead to `next`. */
+/* A state from which any `n_bytes` continuation bytes lead to `next`. */
 static enum osp_status any_tail(struct nfa_builder *m, int n_bytes, int next, int *state)
 {
     enum osp_status st = OSP_OK;
@@ -76,8 +76,8 @@ out:
     return st;
 }
 
-/* Characters low to high, both of n bytes, from `from` to `next`: where the first bytes differ,
- * the part with all continuations is taken whole and the two ends byte by byte. */
+/* Characters low to high, both of n bytes, from `from` to `next`. Where the first bytes differ, the
+ * part with all continuation bytes is added as a whole, and the two ends byte by byte. */
 static enum osp_status add_utf8(struct nfa_builder *m, int from, const unsigned char *low,
                                 const unsigned char *high, int n, int next)
 {
@@ -118,7 +118,7 @@ out:
     return st;
 }
 
-/* Splits a range at the lengths of UTF-8 and leaves out the surrogates. */
+/* Splits a range at the UTF-8 lengths and omits the surrogates. */
 static enum osp_status add_range(struct nfa_builder *m, int from, uint32_t low, uint32_t high,
                                  int next)
 {
@@ -141,7 +141,7 @@ out:
     return st;
 }
 
-/* The escape of a character that JSON strings do not hold as it is. */
+/* The escape of a character that a JSON string cannot contain literally. */
 static enum osp_status add_escape(struct nfa_builder *m, int backslash, uint32_t c, int next)
 {
     static const char spelled[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt";
@@ -171,8 +171,8 @@ static bool needs_escape(uint32_t c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
-/* A range inside of a JSON string; *backslash is the state behind one, -1 as long as there is
- * none. */
+/* A range inside of a JSON string; *backslash is the state after a backslash, -1 until it
+ * exists. */
 static enum osp_status add_json_range(struct nfa_builder *m, int from, struct range r, int next,
                                       int *backslash)
 {
@@ -270,7 +270,8 @@ static enum osp_status build_node(struct nfa_builder *m, int index, int next, in
     const struct regex_node *node = &m->tree->nodes[index];
     enum osp_status st;
 
-    TRY(budget_spend(m->budget, 1)); /* repetitions of nothing make no states, but take time */
+    /* Repetitions of the empty text create no states, but take time */
+    TRY(budget_spend(m->budget, 1));
     switch (node->kind) {
     case REGEX_SET:
         return build_set(m, node, next, start);
@@ -278,7 +279,7 @@ static enum osp_status build_node(struct nfa_builder *m, int index, int next, in
         return build_repeat(m, node, next, start);
     case REGEX_ALT:
         return build_alt(m, node, next, start);
-    default: /* a sequence: from its last part to its first */
+    default: /* a sequence, from its last part to its first */
         *start = next;
         for (int c = node->last; c != NO_NODE; c = m->tree->nodes[c].previous)
             TRY(build_node(m, c, *start, start));

@@ -26,7 +26,8 @@ enum osp_status regex_tree_node(struct regex_tree *t, enum regex_kind kind, int 
     enum osp_status st;
 
     if (t->n_nodes == REGEX_NODES_MAX)
-        return fail(OSP_ELIMIT, "the expression has more than %d parts", (int)REGEX_NODES_MAX);
+        return fail(OSP_ELIMIT, "the expression has more than the limit of %d parts",
+                    (int)REGEX_NODES_MAX);
     TRY(mem_try_grow(&t->nodes, t->n_nodes, &t->capacity_nodes, sizeof *t->nodes, "an expression"));
     *node = (int)t->n_nodes++;
     t->nodes[*node] = (struct regex_node){.kind = kind, .last = NO_NODE, .previous = NO_NODE};
@@ -61,7 +62,7 @@ static int by_low(const void *a, const void *b)
 enum osp_status regex_tree_normalize(struct regex_tree *t, int first, bool negate)
 {
     size_t n_all = t->n_ranges, n = (size_t)first;
-    uint32_t next = 0; /* of the complement */
+    uint32_t next = 0; /* start of the next range of the complement */
     enum osp_status st = OSP_OK;
 
     if (n_all > n)
@@ -138,7 +139,7 @@ static const struct {
     int n;
 } named_sets[] = {{'d', digits, 1}, {'w', words, 4}, {'s', spaces, 10}};
 
-/* Adds a named set or what is not in it: "\d", "\D". */
+/* Adds a named set or its complement: "\d", "\D". */
 static enum osp_status add_named(struct regex_parser *r, const struct range *ranges, int n,
                                  bool negate)
 {
@@ -169,14 +170,14 @@ static enum osp_status read_hex(struct regex_parser *r, int n_digits, uint32_t *
                                            : -1;
 
         if (digit < 0)
-            return syntax_error(r, "a hexadecimal digit is missing");
+            return syntax_error(r, "missing hexadecimal digit");
         *value = *value << 4 | (uint32_t)digit;
         r->at++;
     }
     return OSP_OK;
 }
 
-/* Behind "\u": four digits, two times four for a pair of surrogates, or "{...}". */
+/* After "\u": four digits, twice four for a surrogate pair, or "{...}". */
 static enum osp_status read_unicode(struct regex_parser *r, uint32_t *value)
 {
     uint32_t low;
@@ -189,23 +190,23 @@ static enum osp_status read_unicode(struct regex_parser *r, uint32_t *value)
             n++;
         TRY(read_hex(r, n, value));
         if (n == 0 || !accept_char(r, "}") || *value > CODE_POINT_MAX)
-            return syntax_error(r, "a wrong \\u{...}");
+            return syntax_error(r, "invalid \\u{...}");
         return OSP_OK;
     }
     TRY(read_hex(r, 4, value));
     if (*value >= 0xD800 && *value < 0xDC00 && accept_char(r, "\\u")) {
         TRY(read_hex(r, 4, &low));
         if (low < 0xDC00 || low > 0xDFFF)
-            return syntax_error(r, "half a pair of surrogates");
+            return syntax_error(r, "unpaired surrogate");
         *value = 0x10000 + ((*value - 0xD800) << 10) + (low - 0xDC00);
     }
     if (*value >= 0xD800 && *value <= 0xDFFF)
-        return syntax_error(r, "half a pair of surrogates");
+        return syntax_error(r, "unpaired surrogate");
 out:
     return st;
 }
 
-/* Behind a backslash, an escape that means one character. */
+/* After a backslash: an escape that means one character. */
 static enum osp_status read_escaped_character(struct regex_parser *r, uint32_t *value)
 {
     static const char letters[] = "nrtfv0", means[] = "\n\r\t\f\v";
@@ -213,7 +214,7 @@ static enum osp_status read_escaped_character(struct regex_parser *r, uint32_t *
     const char *letter;
 
     if (r->at == r->end)
-        return syntax_error(r, "a lone backslash");
+        return syntax_error(r, "backslash without a character");
     c = *r->at++;
     letter = strchr(letters, c);
     if (c == 'x')
@@ -226,15 +227,17 @@ static enum osp_status read_escaped_character(struct regex_parser *r, uint32_t *
     }
     r->at--;
     if ((c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
-        return syntax_error(r, c >= '1' && c <= '9'   ? "back-references are not regular: one"
-                               : c == 'b' || c == 'B' ? "\\b is not supported: one"
-                               : c == 'p' || c == 'P' ? "\\p is not supported: one"
-                                                      : "an unknown escape");
+        return syntax_error(r, c >= '1' && c <= '9'
+                                   ? "unsupported back-reference (not a regular construct)"
+                               : c == 'b' || c == 'B' ? "unsupported escape \\b"
+                               : c == 'p' || c == 'P' ? "unsupported escape \\p"
+                                                      : "unknown escape");
     *value = next_code_point(r);
     return OSP_OK;
 }
 
-/* Behind a backslash, in a class or outside: ranges of a named set, or one character (*is_one). */
+/* After a backslash, in a class or outside: the ranges of a named set, or one character
+ * (*is_one). */
 static enum osp_status read_escape(struct regex_parser *r, bool *is_one, uint32_t *value)
 {
     char c = r->at < r->end ? *r->at : '\0';
@@ -249,11 +252,11 @@ static enum osp_status read_escape(struct regex_parser *r, bool *is_one, uint32_
     return read_escaped_character(r, value);
 }
 
-/* One member of a class: a character, or a set whose ranges are then there already. */
+/* One member of a class: a character, or a set, whose ranges have then been added. */
 static enum osp_status read_member(struct regex_parser *r, bool *is_one, uint32_t *value)
 {
     if (r->at == r->end)
-        return syntax_error(r, "a class without its ]");
+        return syntax_error(r, "unclosed character class");
     if (accept_char(r, "\\")) {
         if (accept_char(r, "b")) {
             *is_one = true;
@@ -281,7 +284,7 @@ static enum osp_status read_class_ranges(struct regex_parser *r)
             r->at++;
             TRY(read_member(r, &ends_in_one, &high));
             if (!ends_in_one || high < low)
-                return syntax_error(r, "a range that does not rise");
+                return syntax_error(r, "descending range");
         }
         if (is_one)
             TRY(regex_tree_range(r->tree, low, high));
@@ -290,7 +293,7 @@ out:
     return st;
 }
 
-/* A set node of the ranges from `first` on. */
+/* A set node with the ranges from `first` on. */
 static enum osp_status finish_set(struct regex_parser *r, size_t first, bool negate, int *node)
 {
     enum osp_status st;
@@ -340,19 +343,20 @@ static enum osp_status read_group(struct regex_parser *r, int *node)
 
     if (peek_is(r, "(?") && !peek_is(r, "(?:") &&
         !(peek_is(r, "(?<") && r->at + 3 < r->end && r->at[3] != '=' && r->at[3] != '!'))
-        return syntax_error(r, "look-around and flags are not supported: a group");
+        return syntax_error(r, "unsupported group (look-around or flags)");
     if (++r->depth > REGEX_DEPTH_MAX)
-        return fail(OSP_ELIMIT, "groups are nested deeper than %d", (int)REGEX_DEPTH_MAX);
+        return fail(OSP_ELIMIT, "groups are nested deeper than the limit of %d",
+                    (int)REGEX_DEPTH_MAX);
     if (accept_char(r, "(?<"))
         while (r->at < r->end && *r->at != '>')
             r->at++;
     if (r->at == r->end)
-        return syntax_error(r, "a group without its )");
+        return syntax_error(r, "unclosed group");
     if (!accept_char(r, "(?:") && !accept_char(r, ">"))
         r->at++;
     TRY(read_alternatives(r, node));
     if (!accept_char(r, ")"))
-        return syntax_error(r, "a group without its )");
+        return syntax_error(r, "unclosed group");
     r->depth--;
 out:
     return st;
@@ -362,11 +366,12 @@ static enum osp_status read_number(struct regex_parser *r, int *value)
 {
     *value = 0;
     if (r->at == r->end || *r->at < '0' || *r->at > '9')
-        return syntax_error(r, "a number is missing");
+        return syntax_error(r, "missing number");
     for (; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
         *value = *value * 10 + (*r->at - '0');
         if (*value > REGEX_REPEAT_MAX)
-            return fail(OSP_ELIMIT, "a repetition counts further than %d", (int)REGEX_REPEAT_MAX);
+            return fail(OSP_ELIMIT, "a repetition count exceeds the limit of %d",
+                        (int)REGEX_REPEAT_MAX);
     }
     return OSP_OK;
 }
@@ -383,12 +388,12 @@ static enum osp_status read_counts(struct regex_parser *r, int *min_count, int *
             TRY(read_number(r, max_count));
     }
     if (!accept_char(r, "}") || (*max_count != REGEX_UNBOUNDED && *max_count < *min_count))
-        return syntax_error(r, "a wrong {m,n}");
+        return syntax_error(r, "invalid {m,n}");
 out:
     return st;
 }
 
-/* Puts a repetition around *node if one follows. Lazy ones match the same texts. */
+/* Wraps *node in a repetition if one follows. Lazy repetitions match the same texts. */
 static enum osp_status read_repeat(struct regex_parser *r, int *node)
 {
     int min_count = 0, max_count = REGEX_UNBOUNDED, repeat;
@@ -475,7 +480,7 @@ enum osp_status regex_tree_read(struct regex_tree *t, const char *pattern, size_
         return fail(OSP_EINVAL, "the expression is not UTF-8");
     TRY(read_alternatives(&r, &t->root));
     if (r.at < r.end)
-        return syntax_error(&r, "a ) without its group");
+        return syntax_error(&r, "unmatched )");
 out:
     return st;
 }

@@ -13,9 +13,9 @@ struct index_builder {
     const struct token_index *x;
     int32_t *ids; /* sorted by bytes */
     int n;
-    uint8_t *group; /* of each id: which trie besides `all` */
+    uint8_t *group; /* of each id: its trie besides `all` */
 };
-/* Plain ones: alphabet * N_LENGTHS + length. */
+/* Groups of plain tokens: alphabet * N_LENGTHS + length. */
 enum { GROUP_HARD = N_ALPHABETS * N_LENGTHS, GROUP_NONE };
 
 /* ---- bytes ---- */
@@ -35,7 +35,7 @@ static enum osp_status collect_bytes(struct token_index *x, const struct tokeniz
         TRY(tokenizer_bytes(t, id, scratch, &bytes, &n));
         if (!tokenizer_is_special(t, id) && bytes != scratch && n <= INDEXED_BYTES_MAX &&
             !buf_append(&all, bytes, n))
-            TRY(fail(OSP_ENOMEM, "no memory for the bytes of a token index"));
+            TRY(fail(OSP_ENOMEM, "out of memory: the bytes of a token index"));
         x->offsets[id + 1] = (uint32_t)all.size_bytes;
     }
     x->bytes = buf_take(&all);
@@ -55,7 +55,7 @@ static int compare_tokens(const void *a, const void *b, void *ctx)
     return order != 0 ? order : n < m ? -1 : n > m;
 }
 
-/* Characters of a plain token; -1: it is a hard one. */
+/* Characters of a plain token; -1 for a hard token. */
 static int plain_chars(const char *bytes, size_t n_bytes)
 {
     int n = 0;
@@ -83,8 +83,8 @@ static size_t common_bytes(const char *a, size_t n, const char *b, size_t m)
     return i;
 }
 
-/* Nodes that the tokens of a group need: of each, the bytes that it does not share with the one
- * before. */
+/* Number of nodes for the tokens of a group: for each token, the bytes that it does not share with
+ * the previous one. */
 static size_t count_nodes(const struct index_builder *s, int group)
 {
     size_t n_nodes = 1, n_before = 0;
@@ -103,7 +103,7 @@ static size_t count_nodes(const struct index_builder *s, int group)
     return n_nodes;
 }
 
-/* Ends the nodes on the path that are deeper than `depth`. */
+/* Closes the nodes on the path that are deeper than `depth`. */
 static void close_nodes(struct trie *t, uint32_t *path, size_t *depth, size_t to)
 {
     for (; *depth > to; --*depth)
@@ -198,7 +198,7 @@ out:
     return st;
 }
 
-/* Notes a plain token in the masks. */
+/* Adds a plain token to the masks. */
 static void add_plain(struct token_index *x, int32_t id, int group, size_t n_bytes, int n_chars)
 {
     int *bytes_max = &x->plain_bytes_max[group / N_LENGTHS][group % N_LENGTHS];

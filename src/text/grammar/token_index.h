@@ -1,10 +1,10 @@
-/* The vocabulary as token masks want it: a trie of the tokens' bytes, and the tokens that are
- * ordinary text apart from the others. Made once for a tokenizer, then immutable, so that
- * threads may share it.
+/* The vocabulary in the form that token masks need: a trie of the tokens' bytes, with ordinary text
+ * separated from control tokens. Built once for a tokenizer, then immutable, so that threads may
+ * share it.
  *
- * "Plain" tokens are whole characters that a JSON string holds as they are; 97 % of o200k are.
- * The rest, with quotes, backslashes, control characters or pieces of characters, are the "hard"
- * ones. */
+ * "Plain" tokens consist of whole characters that a JSON string contains literally; 97 % of o200k
+ * are plain. The others, with quotes, backslashes, control characters or partial characters, are
+ * "hard". */
 #ifndef TEXT_GRAMMAR_TOKEN_INDEX_H
 #define TEXT_GRAMMAR_TOKEN_INDEX_H
 
@@ -12,36 +12,38 @@
 #include "text/token/tokenizer.h"
 
 enum {
-    INDEXED_BYTES_MAX = 255, /* longer tokens are never allowed; o200k's longest has 128 */
+    INDEXED_BYTES_MAX = 255, /* longer tokens are never allowed; o200k's longest has 128 bytes */
     N_LENGTHS = 4,           /* groups of plain tokens: of at most 8, 16, 32 bytes, and longer */
     PLAIN_CHARS_MASKS = 32   /* masks of plain tokens of at most 0, 1, ... 31 characters */
 };
 
-/* In order of a walk that takes parents before children. The children of node i begin at i + 1;
- * the next sibling of node c is at nodes[c].end. Node 0 is the root. */
+/* In preorder: parents before children. The children of node i begin at i + 1; the next sibling of
+ * node c is at nodes[c].end. Node 0 is the root. */
 struct trie_node {
-    int32_t token; /* that ends here, or -1 */
-    uint32_t end;  /* behind its subtree */
+    int32_t token; /* the token that ends here, or -1 */
+    uint32_t end;  /* the index after its subtree */
     uint8_t byte, depth;
 };
 
 struct trie {
     struct trie_node *nodes;
     uint32_t n_nodes;
-    uint32_t children[256]; /* of the root, by byte; 0: none */
+    uint32_t children[256]; /* of the root, by byte; 0: no child */
 };
 
 struct token_index {
-    int32_t n_tokens; /* ids are below; stop and other control tokens are in no trie */
-    size_t n_words;   /* of a mask */
+    /* Ids are below n_tokens; control tokens, including stop tokens, are in no trie */
+    int32_t n_tokens;
+    size_t n_words; /* 32-bit words of a mask */
     struct trie all, hard;
-    struct trie plain[N_ALPHABETS][N_LENGTHS];   /* tokens of each alphabet and of no smaller one */
-    int plain_bytes_max[N_ALPHABETS][N_LENGTHS]; /* longest of the group; it rises with the group */
+    /* By the smallest alphabet that contains the token */
+    struct trie plain[N_ALPHABETS][N_LENGTHS];
+    int plain_bytes_max[N_ALPHABETS][N_LENGTHS]; /* longest token of the group; ascending */
     uint32_t *plain_masks; /* (N_ALPHABETS, N_LENGTHS, n_words): the group and all shorter ones */
     uint32_t *ordinary;    /* (n_words): all tokens but control tokens */
     uint32_t *all_plain;   /* (n_words) */
-    uint32_t *plain_of_chars; /* (PLAIN_CHARS_MASKS, n_words): at most so many characters */
-    int32_t *long_plain;      /* those of more, by falling length */
+    uint32_t *plain_of_chars; /* (PLAIN_CHARS_MASKS, n_words): at most that many characters */
+    int32_t *long_plain;      /* plain tokens with more characters, longest first */
     uint8_t *long_chars;      /* their characters */
     int n_long_plain;
     char *bytes;       /* of all tokens */

@@ -1,7 +1,7 @@
 /* Conversation -> token ids. A message is a header between <|start|> and <|message|>, its content
- * and a closing token. Control tokens are pushed by id; every text between them is encoded as
- * ordinary text, so whatever a client writes, it stays text. Names, recipients, channels and
- * content types are checked, because header fields are told apart by spaces alone. */
+ * and a closing token. Control tokens are appended by id, and every text between them is encoded as
+ * ordinary text, so that text from a client never becomes a control token. Names, recipients,
+ * channels and content types are checked, because header fields are separated by spaces only. */
 #include "text/harmony/harmony.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ enum osp_status harmony_name_check(const char *name)
     size_t n_bytes = strlen(name);
 
     if (n_bytes == 0 || n_bytes > HARMONY_NAME_BYTES_MAX || strspn(name, name_chars) != n_bytes)
-        return fail(OSP_EINVAL, "\"%.80s\" is not a name: 1 to %d of A-Z a-z 0-9 _ . -", name,
+        return fail(OSP_EINVAL,
+                    "\"%.80s\" is not a valid name: expected 1 to %d of A-Z a-z 0-9 _ . -", name,
                     HARMONY_NAME_BYTES_MAX);
     return OSP_OK;
 }
@@ -51,8 +52,8 @@ static enum osp_status check_field(const char *what, const char *field)
     size_t n_bytes = strlen(field);
 
     if (n_bytes == 0 || n_bytes > HEADER_FIELD_BYTES_MAX || strspn(field, name_chars) != n_bytes)
-        return fail(OSP_EINVAL, "%s \"%.80s\" must be 1 to %d of A-Z a-z 0-9 _ . -", what, field,
-                    HEADER_FIELD_BYTES_MAX);
+        return fail(OSP_EINVAL, "%s is \"%.80s\", expected 1 to %d of A-Z a-z 0-9 _ . -", what,
+                    field, HEADER_FIELD_BYTES_MAX);
     return OSP_OK;
 }
 
@@ -71,7 +72,7 @@ static enum osp_status append_control(int32_t id, struct ids *out)
     return OSP_OK;
 }
 
-/* The recipient of a message, or NULL: "all" is nobody in particular. */
+/* The recipient of a message, or NULL if it is absent or "all". */
 static const char *recipient_of(const struct harmony_message *m)
 {
     return m->recipient != NULL && strcmp(m->recipient, "all") != 0 ? m->recipient : NULL;
@@ -87,7 +88,7 @@ static enum osp_status append_author(const struct harmony_message *m, const stru
 
     buf_init(&text, HEADER_TEXT_BYTES_MAX);
     if (m->role == ROLE_TOOL && m->name == NULL)
-        TRY(fail(OSP_EINVAL, "a tool's message needs the tool's name"));
+        TRY(fail(OSP_EINVAL, "a message with role tool has no tool name"));
     if (m->name != NULL)
         TRY(check_field("name", m->name));
     if (recipient != NULL)
@@ -164,7 +165,7 @@ static enum osp_status append_composed(enum harmony_role role, const struct buf 
     return append_message(&m, t, out);
 }
 
-/* True when functions are offered; the system message then says where calls go. */
+/* True if functions are offered; the system message then names the channel for calls. */
 static bool has_functions(const struct harmony_conversation *c)
 {
     for (size_t i = 0; c->has_developer && i < c->n_namespaces; i++) {
@@ -251,7 +252,7 @@ static bool is_on(const struct harmony_message *m, const char *channel)
     return m->channel != NULL && strcmp(m->channel, channel) == 0;
 }
 
-/* HISTORY_LIBRARY: the messages before this index lose their analysis. */
+/* HISTORY_LIBRARY: the index of the first message that keeps its analysis. */
 static size_t library_limit(const struct harmony_conversation *c)
 {
     size_t last = c->n_messages, first_final = 0;
@@ -265,8 +266,8 @@ static size_t library_limit(const struct harmony_conversation *c)
     return first_final;
 }
 
-/* HISTORY_COMPLETED: true if the turn that message `begin` belongs to ends before a user's message
- * and holds a final answer. */
+/* HISTORY_COMPLETED: true if the turn that message `begin` belongs to ends before a user message
+ * and contains a final answer. */
 static bool turn_is_completed(const struct harmony_conversation *c, size_t begin)
 {
     bool has_final = false;
@@ -279,7 +280,8 @@ static bool turn_is_completed(const struct harmony_conversation *c, size_t begin
     return false;
 }
 
-/* True when message i begins an answer that was replayed; *n is how many messages it has. */
+/* True if message i begins an answer that was appended from the cache; *n is its number of
+ * messages. */
 static bool append_cached(const struct harmony_conversation *c, size_t i, bool without_analysis,
                           struct ids *out, size_t *n)
 {

@@ -1,5 +1,5 @@
-/* The two tools that gpt-oss was trained with and that stand in the system message: a browser and
- * python. The wording is the format's own and must not be changed by a single byte. */
+/* The two tools that gpt-oss was trained with and that belong in the system message: a browser and
+ * python. The wording is defined by the format and must not be changed by a single byte. */
 #include "text/harmony/harmony_tools.h"
 
 static const struct harmony_tool browser_tools[] = {

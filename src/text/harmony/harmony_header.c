@@ -1,6 +1,6 @@
-/* Reading headers. Each word is taken for what it can be, in the order of take_word, and what it
- * cannot be is passed over. docs/harmony.md lists the malformed headers seen in practice and what
- * becomes of them. */
+/* Parses headers. Each word is interpreted as the first field that it can be, in the order of
+ * take_word, and is otherwise skipped. docs/harmony.md lists the malformed headers seen in practice
+ * and how they are parsed. */
 #include "text/harmony/harmony_header.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static const char *find_equal(const char *const *list, const char *s, size_t n)
     return NULL;
 }
 
-/* Copies what fits, cut between characters. */
+/* Copies as many whole characters as fit. */
 static void set_field(char *field, size_t size_bytes, const char *s, size_t n)
 {
     if (n >= size_bytes) {
@@ -58,7 +58,7 @@ static const char *channel_within(const char *s, size_t n)
     return NULL;
 }
 
-/* A known channel replaces what stood there; an unknown one is kept only while there is none. */
+/* A known channel replaces an earlier one; an unknown channel is kept only if there is none yet. */
 static void take_channel(struct harmony_header *out, const char *s, size_t n)
 {
     const char *known = channel_within(s, n);
@@ -84,7 +84,7 @@ static bool is_offered(const struct header_tools *tools, const char *s, size_t n
     return false;
 }
 
-/* A word without a mark of its own. */
+/* A word without "to=" or a control token before it. */
 static void take_bare_word(struct harmony_header *out, const struct header_tools *tools,
                            const char *s, size_t n)
 {
@@ -115,7 +115,7 @@ static void take_word(struct harmony_header *out, const struct header_tools *too
         take_bare_word(out, tools, w->s, w->n);
 }
 
-/* Takes a role off the beginning of the header's first word; a name behind a colon goes with it. */
+/* Removes a role from the beginning of the header's first word, with a name after a colon. */
 static void strip_known_role(struct harmony_header *out, struct header_word *w)
 {
     size_t n_role = w->n;
@@ -208,7 +208,7 @@ void header_read(const struct header_text *h, const struct header_tools *tools,
     classify(out, tools);
 }
 
-/* Takes a known channel off the front of the word behind <|channel|>. */
+/* Removes a known channel from the front of the word after <|channel|>. */
 static void recover_channel(struct harmony_header *out, struct header_word *w)
 {
     for (const char *const *name = channels; *name != NULL; name++) {
@@ -221,7 +221,7 @@ static void recover_channel(struct harmony_header *out, struct header_word *w)
     }
 }
 
-/* Takes a field off the front of the word; what is left of it is content. */
+/* Removes a field from the front of the word; the remainder of the word is content. */
 static void recover_word(struct harmony_header *out, struct header_word *w)
 {
     bool may_have_type = out->recipient[0] != '\0' || out->content_type[0] != '\0';
@@ -237,8 +237,8 @@ static void recover_word(struct harmony_header *out, struct header_word *w)
     }
 }
 
-/* The same for the header's first word: the role, once, and once more where it was said twice right
- * before a control token or the end. */
+/* The same for the header's first word: removes the role, and a repeated role if a control token or
+ * the end follows directly. */
 static void recover_first_word(struct harmony_header *out, const struct header_text *h,
                                struct header_word *w)
 {

@@ -1,4 +1,4 @@
-/* A header's text and its words. */
+/* Splits a header's text into words. */
 #include "text/harmony/harmony_lexer.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ bool text_begins_with(const char *s, size_t n, const char *prefix)
     return text_begins(s, n, prefix, strlen(prefix));
 }
 
-/* Length of the word at s. A glued "to=" or an opening bracket begins a new one. */
+/* Length of the word at s. A "to=" or an opening bracket inside of a word begins a new one. */
 static size_t word_length(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -76,7 +76,7 @@ static size_t word_length(const char *s, size_t n)
     return n;
 }
 
-/* The word at the cursor, which stands before one or at an empty one behind <|constrain|>. */
+/* The word at the cursor. The cursor is at a word, or at an empty word after <|constrain|>. */
 static struct header_word word_at(const struct header_lexer *c, size_t end,
                                   enum header_marker marker)
 {

@@ -1,11 +1,11 @@
-/* The streaming reader: a machine of three states over tokens.
+/* The streaming parser: a state machine with three states over tokens.
  *
  *     BETWEEN  --<|start|>-->  HEADER  --<|message|>-->  CONTENT  --<|end|>...-->  BETWEEN
  *
- * Every other token in every state has a meaning too. Text where a header should begin begins one;
- * a header that ends without <|message|> is read as far as it goes and its rest becomes a message;
- * <|start|> and <|channel|> inside of content end it; other control tokens are text there, and
- * reserved ones mean nothing elsewhere. */
+ * Every other token is handled in every state, too. Text where a header should begin starts a
+ * header. A header that ends without <|message|> is parsed as far as possible, and its remainder
+ * becomes the content of a message. <|start|> and <|channel|> inside of content end it. Other
+ * control tokens are text inside of content; reserved tokens are ignored elsewhere. */
 #include "text/harmony/harmony_parser.h"
 
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 #include "text/harmony/harmony_header.h"
 
 enum {
-    TOKEN_SCRATCH_BYTES = 32,              /* as tokenizer_bytes asks */
+    TOKEN_SCRATCH_BYTES = 32,              /* as tokenizer_bytes requires */
     PIECE_BYTES_MAX = 256,                 /* of a token's bytes decoded at a time */
-    DELTA_BYTES_MAX = 4 * PIECE_BYTES_MAX, /* a bad byte becomes three */
+    DELTA_BYTES_MAX = 4 * PIECE_BYTES_MAX, /* an invalid byte becomes three bytes */
 };
 
 enum state { BETWEEN, HEADER, CONTENT };
@@ -26,7 +26,7 @@ enum state { BETWEEN, HEADER, CONTENT };
 enum header_end {
     ENDED,   /* by a token that ends messages */
     CUT_OFF, /* by <|start|> or the end of the stream */
-    TOO_LONG /* its content goes on */
+    TOO_LONG /* the remainder is content that continues */
 };
 
 struct harmony_parser {
@@ -122,8 +122,8 @@ static size_t next_channel_part(const struct header_text *h, size_t part)
     return part;
 }
 
-/* True if the last message of a header without <|message|> says anything: content, or at least a
- * channel or recipient that something then ended. */
+/* True if the last message of a header without <|message|> is not empty: it has content, or at
+ * least a channel or recipient that a later token has completed. */
 static bool has_fields(const struct harmony_parser *r, struct header_rest rest, enum header_end how)
 {
     const struct harmony_header *header = &r->header;
@@ -137,9 +137,9 @@ static bool has_fields(const struct harmony_parser *r, struct header_rest rest, 
            (how == ENDED && (header->channel[0] != '\0' || header->recipient[0] != '\0'));
 }
 
-/* Content that a <|channel|> in the same header interrupts is a message of its own; what follows is
- * a header again. With only_prose, a single word is left to the header. Gives where the content
- * behind the last <|channel|> begins. */
+/* In a header, content that is followed by <|channel|> is a message of its own; the header
+ * continues after it. With only_prose, a single word stays in the header. Returns the start of the
+ * content after the last <|channel|>. */
 static struct header_rest split_header(struct harmony_parser *r, bool only_prose)
 {
     struct header_text *h = &r->head;
@@ -160,7 +160,7 @@ static struct header_rest split_header(struct harmony_parser *r, bool only_prose
     }
 }
 
-/* Ends a header that lacks <|message|>: its rest is a message. */
+/* Ends a header without <|message|>: its remainder becomes a message. */
 static void recover_header(struct harmony_parser *r, enum header_end how, int32_t terminator)
 {
     struct header_rest rest = split_header(r, false);
@@ -174,7 +174,8 @@ static void recover_header(struct harmony_parser *r, enum header_end how, int32_
         end_message(r, terminator);
 }
 
-/* Text that is complete: into the header, or out. A header that grows too long is content. */
+/* Processes complete text: adds it to the header or delivers it. A header that grows too long
+ * becomes content. */
 static void take_text(struct harmony_parser *r, const char *text, size_t n_bytes)
 {
     if (r->state == HEADER && header_text_append(&r->head, text, n_bytes))
@@ -190,7 +191,7 @@ static void take_delta(struct harmony_parser *r)
     buf_clear(&r->delta);
 }
 
-/* No more bytes for the character that is held, if one is. */
+/* Ends an incomplete UTF-8 character, if one is buffered. */
 static void flush(struct harmony_parser *r)
 {
     detok_finish(&r->detok, &r->delta);
@@ -209,7 +210,7 @@ static void take_bytes(struct harmony_parser *r, const char *bytes, size_t n_byt
     }
 }
 
-/* An ordinary token, one that does not exist (U+FFFD), or a control token inside of content. */
+/* An ordinary token, an undefined token (U+FFFD), or a control token inside of content. */
 static void take_token(struct harmony_parser *r, int32_t token)
 {
     static const char replacement[] = "\xef\xbf\xbd";

@@ -1,6 +1,6 @@
 /* The tools section: namespaces in order of their names, each with its functions as one-line
- * TypeScript types. Every text in it comes from clients and ends up as ordinary text of a message;
- * names of functions are checked, so that a function cannot close the namespace it stands in. */
+ * TypeScript types. All its text comes from clients and is encoded as ordinary text. Function names
+ * are checked, so that a function cannot close its namespace. */
 #include "text/harmony/harmony_tools.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static enum osp_status append_type_line(struct buf *out, const struct harmony_to
     if (!absent)
         TRY(harmony_type_append(tool->parameters_json, &type, &absent));
     if (type.overflow)
-        TRY(buf_failure(&type, "the type"));
+        TRY(buf_failure(&type, "the type of a function"));
     buf_printf(out, "\ntype %s = (%s", tool->name, absent ? "" : "_: ");
     buf_append(out, buf_text(&type), type.size_bytes);
     buf_puts(out, ") => any;\n");

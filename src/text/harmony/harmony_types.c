@@ -1,6 +1,6 @@
 /* JSON schema -> TypeScript-like type, byte for byte as openai/harmony 0.0.8 prints it, including
- * what looks odd there: a nested object closes at its children's indent, text of several lines is
- * not prefixed again, and enums before [] have no parentheses. The schema is the client's: every
+ * its oddities: a nested object closes at its children's indent, text of several lines gets no
+ * further prefix, and enums before [] have no parentheses. The schema comes from the client: every
  * member may be of any JSON type, and members of a wrong type count as absent. */
 #include "text/harmony/harmony_types.h"
 
@@ -21,7 +21,7 @@ static void append_indent(struct buf *out, int indent)
     buf_printf(out, "%*s", indent, "");
 }
 
-/* Appends a JSON string's bytes as they are. */
+/* Appends the bytes of a JSON string unchanged. */
 static void append_raw(struct buf *out, const json_t *string)
 {
     buf_append(out, json_string_value(string), json_string_length(string));
@@ -50,8 +50,8 @@ static const json_t *member_array(const json_t *schema, const char *key)
     return json_is_array(value) ? value : NULL;
 }
 
-/* Appends the default of a schema that has one: strings in plain quotes, but bare where the values
- * are an enum's (as JSON among the variants of a type); all else as JSON. */
+/* Appends the default of a schema that has one. Strings are in plain quotes, but without quotes if
+ * the values are an enum's (as JSON among the variants of a type); everything else is JSON. */
 static void append_default(struct buf *out, const json_t *schema, bool enum_as_json)
 {
     const json_t *value = json_object_get(schema, "default");
@@ -69,7 +69,7 @@ static void append_default(struct buf *out, const json_t *schema, bool enum_as_j
     }
 }
 
-/* A type, with " | null" behind it where the schema is nullable and the type does not say so. */
+/* A type, followed by " | null" if the schema is nullable and the type does not include null. */
 static enum osp_status append_nullable(struct buf *out, const json_t *schema, int indent, int depth)
 {
     size_t begin = out->size_bytes;
@@ -81,7 +81,7 @@ static enum osp_status append_nullable(struct buf *out, const json_t *schema, in
     return st;
 }
 
-/* One line of a oneOf: type, then description and default as a comment. */
+/* One line of a oneOf: the type, then description and default as a comment. */
 static enum osp_status append_variant(struct buf *out, const json_t *variant,
                                       const json_t *description, bool enum_as_json, int indent,
                                       int depth)
@@ -104,7 +104,7 @@ out:
     return st;
 }
 
-/* A oneOf that is not a property's: every variant on a line of its own. */
+/* A oneOf outside of a property: every variant on its own line. */
 static enum osp_status append_one_of(struct buf *out, const json_t *variants, int indent, int depth)
 {
     enum osp_status st = OSP_OK;
@@ -132,8 +132,8 @@ static void append_key(struct buf *out, const char *key, bool required, int inde
     buf_printf(out, "%s%s:", key, required ? "" : "?");
 }
 
-/* A property that is a oneOf. Its description stands above, but not if the first variant says the
- * same; a variant's description is left out where it repeats what stands above. */
+/* A property with a oneOf. Its description precedes it, unless the first variant has the same one.
+ * A variant's description is omitted if it repeats the property's. */
 static enum osp_status append_property_one_of(struct buf *out, const char *key,
                                               const json_t *property, bool required, int indent,
                                               int depth)
@@ -303,7 +303,7 @@ out:
     return st;
 }
 
-/* The type named by "type"; "any" for every schema that has none known here. */
+/* The type named by "type"; "any" for a schema without a type known here. */
 static enum osp_status append_named(struct buf *out, const json_t *schema, int indent, int depth)
 {
     const json_t *type = member_string(schema, "type");
@@ -331,7 +331,8 @@ static enum osp_status append_type(struct buf *out, const json_t *schema, int in
     const json_t *variants = member_array(schema, "oneOf");
 
     if (depth >= TYPE_DEPTH_MAX)
-        return fail(OSP_EINVAL, "the schema nests deeper than %d levels", TYPE_DEPTH_MAX);
+        return fail(OSP_EINVAL, "the schema nests deeper than the limit of %d levels",
+                    TYPE_DEPTH_MAX);
     if (variants != NULL)
         return append_one_of(out, variants, indent, depth + 1);
     if (append_union(out, member_array(schema, "type"), false))
@@ -352,7 +353,7 @@ enum osp_status harmony_type_append(const char *schema_json, struct buf *out, bo
     schema = json_loadb(schema_json, n_bytes,
                         JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
     if (schema == NULL && error.line < 0)
-        return fail(OSP_ENOMEM, "no memory for the schema");
+        return fail(OSP_ENOMEM, "out of memory: the schema");
     if (schema == NULL)
         return fail(OSP_EINVAL, "not valid JSON: line %d, column %d: %s", error.line, error.column,
                     error.text);

@@ -10,9 +10,9 @@ enum {
     TYPE_SCHEMA_BYTES_MAX = 4 << 20, /* one function's schema, as JSON */
 };
 
-/* Appends the type of a JSON schema; "null" is no schema and sets *absent instead. Properties keep
- * the order of the text. OSP_EINVAL for text that is no JSON object and for schemas that nest
- * deeper than TYPE_DEPTH_MAX, OSP_ELIMIT for text that is too long. */
+/* Appends the type of a JSON schema; for "null", which means no schema, sets *absent instead.
+ * Properties keep the order of the text. OSP_EINVAL for text that is not a JSON object and for
+ * schemas deeper than TYPE_DEPTH_MAX, OSP_ELIMIT for text that is too long. */
 CHECKED enum osp_status harmony_type_append(const char *schema_json, struct buf *out, bool *absent);
 
 #endif

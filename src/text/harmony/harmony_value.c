@@ -1,6 +1,6 @@
 /* Compact JSON output of a jansson value. jansson's own writer prints reals with 17 digits (0.1 as
- * 0.10000000000000001); here they get the fewest that read back as the same number. Depth is
- * bounded by jansson's parser. */
+ * 0.10000000000000001); this writer prints the fewest digits that read back as the same number.
+ * Depth is bounded by jansson's parser. */
 #include "text/harmony/harmony_value.h"
 
 #include <jansson.h>
@@ -12,7 +12,7 @@
 enum {
     REAL_DIGITS_MAX = 17, /* enough for any double */
     PLAIN_POINT_MAX = 16, /* 1e16 and above are written with an exponent */
-    PLAIN_POINT_MIN = -4  /* so are numbers below 1e-5 */
+    PLAIN_POINT_MIN = -4  /* numbers below 1e-5 also have an exponent */
 };
 
 /* Shortest decimal digits of value >= 0, which is 0.DIGITS * 10^point. */
@@ -30,7 +30,8 @@ static int shortest_digits(double value, char digits[REAL_DIGITS_MAX + 1], int *
     exponent = strchr(text, 'e');
     *point = (int)strtol(exponent + 1, NULL, 10) + 1;
     digits[0] = text[0];
-    memcpy(digits + 1, exponent - (n - 1), (size_t)n - 1); /* behind the locale's decimal point */
+    /* After the decimal point of the locale */
+    memcpy(digits + 1, exponent - (n - 1), (size_t)n - 1);
     digits[n] = '\0';
     return n;
 }

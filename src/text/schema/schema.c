@@ -1,4 +1,4 @@
-/* A schema's rules: which one a value follows, and where the compiler is. */
+/* The rules of a schema, cached per schema, and the location for error messages. */
 #include "text/schema/schema_internal.h"
 
 #include <stdio.h>
@@ -9,9 +9,9 @@
 
 enum { POINTER_BYTES_MAX = 512 };
 
-/* ---- places ---- */
+/* ---- locations ---- */
 
-/* RFC 6901: "~" and "/" of a key are "~0" and "~1". */
+/* RFC 6901: "~" and "/" in a key are written "~0" and "~1". */
 static void write_location(struct buf *b, const struct location *p)
 {
     if (p == NULL)
@@ -80,7 +80,7 @@ void schema_note_unsat(struct schema_compiler *c, const struct location *locatio
 
 /* ---- references ---- */
 
-/* One step of a pointer, up to the next '/', unescaped into `key`. */
+/* Reads one step of a pointer, up to the next '/', unescaped into `key`. */
 static const char *read_step(const char *at, char *key, size_t size_bytes)
 {
     size_t n = 0;
@@ -120,10 +120,10 @@ enum osp_status schema_resolve(struct schema_compiler *c, const json_t *ref,
         return schema_reject(c, &here,
                              "only pointers into this schema (\"#/$defs/name\") are supported");
     if (strchr(text, '%') != NULL)
-        return schema_reject(c, &here, "escapes with %% are not supported");
+        return schema_reject(c, &here, "percent escapes are not supported");
     *target = follow(c->root, text + 1);
     if (!json_is_object(*target) && !json_is_boolean(*target))
-        return schema_reject(c, &here, "there is no schema at %.200s", text);
+        return schema_reject(c, &here, "%.200s is not a schema in this document", text);
     return OSP_OK;
 }
 
@@ -137,7 +137,7 @@ static bool has_any(const json_t *schema, const char *const *names)
     return false;
 }
 
-/* Keywords, other than annotations and definitions. */
+/* Number of keywords other than annotations and definitions. */
 static int count_keywords(json_t *schema)
 {
     const char *name;
@@ -150,8 +150,8 @@ static int count_keywords(json_t *schema)
     return n;
 }
 
-/* A schema that is nothing but a $ref: the rule that it names, which may be one that is being
- * made. */
+/* A schema that is only a $ref: uses the rule of its target, which may still be under
+ * construction. */
 static enum osp_status value_of_ref(struct schema_compiler *c, const json_t *ref,
                                     const struct location *location, int32_t from, int32_t to)
 {
@@ -162,15 +162,15 @@ static enum osp_status value_of_ref(struct schema_compiler *c, const json_t *ref
 
     TRY(schema_resolve(c, ref, location, &target));
     if (json_is_false(target))
-        return schema_reject(c, location, "no value fits false");
+        return schema_reject(c, location, "the schema false allows no value");
     TRY(schema_rule(c, target, &there, &start));
     st = grammar_add_edge(c->g, from, EDGE_RULE, start, to);
 out:
     return st;
 }
 
-/* A schema that is nothing but an anyOf: each alternative is a value of its own, in place, so
- * that recursion through it needs no multiplying out. */
+/* A schema that is only an anyOf: each alternative is compiled as a value in place, so that
+ * recursion through it needs no expansion. */
 static enum osp_status value_of_any(struct schema_compiler *c, json_t *list,
                                     const struct location *location, int32_t from, int32_t to)
 {
@@ -203,7 +203,7 @@ static enum osp_status value_of_expanded(struct schema_compiler *c, json_t *sche
     TRY(schema_expand(c, schema, location, &alternatives));
     json_array_append_new(c->owned, alternatives);
     if (json_array_size(alternatives) == 0)
-        schema_note_unsat(c, location, "no value fits all of it");
+        schema_note_unsat(c, location, "no value satisfies all keywords");
     json_array_foreach(alternatives, i, item) TRY(schema_plain(c, item, location, from, to));
 out:
     return st;
@@ -219,7 +219,7 @@ enum osp_status schema_value(struct schema_compiler *c, json_t *schema,
     enum osp_status st;
 
     if (json_is_false(schema))
-        return schema_reject(c, location, "no value fits false");
+        return schema_reject(c, location, "the schema false allows no value");
     if (json_is_true(schema)) {
         TRY(schema_any(c, &rule));
         return grammar_add_edge(c->g, from, EDGE_RULE, rule, to);
@@ -274,15 +274,15 @@ enum osp_status schema_rule(struct schema_compiler *c, json_t *schema,
     if (*start != UNSET)
         return OSP_OK;
     if (++c->depth > SCHEMA_DEPTH_MAX)
-        return schema_fail_at(
-            c, location,
-            fail(OSP_ELIMIT, "schemas are nested deeper than %d", (int)SCHEMA_DEPTH_MAX));
+        return schema_fail_at(c, location,
+                              fail(OSP_ELIMIT, "schemas are nested deeper than the limit of %d",
+                                   (int)SCHEMA_DEPTH_MAX));
     st = schema_fail_at(c, location, make_rule(c, schema, location, start));
     c->depth--;
     return st;
 }
 
-/* ---- the whole ---- */
+/* ---- compiling a whole schema ---- */
 
 static void begin(struct schema_compiler *c, struct schema_options options)
 {
@@ -299,7 +299,7 @@ static void begin(struct schema_compiler *c, struct schema_options options)
         c->puncts[i] = UNSET;
 }
 
-/* Gives the grammar, or drops it. */
+/* Returns the grammar, or frees it after a failure. */
 static enum osp_status finish(struct schema_compiler *c, struct grammar **out, enum osp_status st)
 {
     const struct location root = {NULL, "", 0};
@@ -330,7 +330,7 @@ static enum osp_status parse(struct schema_compiler *c, const char *json, size_t
                     (int)SCHEMA_BYTES_MAX);
     c->root = json_loadb(json, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (c->root == NULL && json_error_code(&error) == json_error_null_character)
-        return fail(OSP_EINVAL, "the schema: \\u0000 in its texts is not supported (line %d)",
+        return fail(OSP_EINVAL, "the schema: \\u0000 in strings is not supported (line %d)",
                     error.line);
     if (c->root == NULL && json_error_code(&error) == json_error_numeric_overflow)
         return fail(OSP_EINVAL, "the schema: %s, line %d", error.text, error.line);
@@ -352,7 +352,7 @@ enum osp_status grammar_from_schema(struct grammar **out, const char *json, size
     begin(&c, options);
     TRY(parse(&c, json, n_bytes));
     if (json_is_false(c.root))
-        TRY(fail(OSP_EINVAL, "the schema: no value fits false"));
+        TRY(fail(OSP_EINVAL, "the schema: the schema false allows no value"));
     st = schema_rule(&c, c.root, &root, &c.g->start);
 out:
     return finish(&c, out, st);

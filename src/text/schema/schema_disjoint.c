@@ -1,5 +1,5 @@
-/* Whether two alternatives of a oneOf can be told apart: by types, constants, bounds, or the
- * constants of a property that both require. */
+/* Whether two alternatives of a oneOf are disjoint: by types, constants, bounds, or the constants
+ * of a property that both require. */
 #include <string.h>
 
 #include "text/schema/schema_internal.h"
@@ -25,7 +25,7 @@ int64_t schema_disjoint_cost(const json_t *a, const json_t *b)
     return 64 + 4 * (int64_t)n;
 }
 
-/* The values that a plain schema is limited to, as a new list, or NULL. */
+/* The values that a plain schema enumerates, as a new list, or NULL. */
 static json_t *enum_values(const json_t *schema)
 {
     json_t *one = json_object_get(schema, "const"), *values = json_object_get(schema, "enum");
@@ -50,7 +50,7 @@ static bool no_common_value(const json_t *a, const json_t *b)
     return none;
 }
 
-/* All values of one that is listed are of types that the other does not have. */
+/* No value enumerated by one of the schemas has a type of the other. */
 static bool no_common_type(const json_t *a, const json_t *b)
 {
     json_t *common, *values = enum_values(a), *others, *value;
@@ -83,7 +83,7 @@ static bool is_required(const json_t *schema, const char *name)
     return false;
 }
 
-/* Objects with a property that both have and that is told apart by its constants. */
+/* Objects with a common property whose constants differ. */
 static bool disjoint_by_property(const json_t *a, const json_t *b)
 {
     const char *name;

@@ -1,4 +1,4 @@
-/* enum and const: the values that what stands beside them lets through, each written out. */
+/* enum and const: each value that the other keywords allow, written out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static enum osp_status quoted(struct schema_compiler *c, const char *text, size_
 static enum osp_status enum_value(struct schema_compiler *c, const json_t *value, int32_t from,
                                   int32_t to);
 
-/* from --mark--> new position. */
+/* from --punctuation--> new position. */
 static enum osp_status punct_to_new(struct schema_compiler *c, enum punct_term punct, int32_t from,
                                     int32_t *to)
 {
@@ -85,7 +85,7 @@ out:
     return st;
 }
 
-/* A value as it is written, keys in the schema's order. */
+/* A value in its serialised form, keys in the schema's order. */
 static enum osp_status enum_value(struct schema_compiler *c, const json_t *value, int32_t from,
                                   int32_t to)
 {
@@ -99,13 +99,13 @@ static enum osp_status enum_value(struct schema_compiler *c, const json_t *value
     if (json_is_object(value))
         return enum_object(c, value, from, to);
     text = json_dumps(value, JSON_ENCODE_ANY);
-    st = text == NULL ? fail(OSP_ENOMEM, "no memory for a value")
+    st = text == NULL ? fail(OSP_ENOMEM, "out of memory: a value of an enum")
                       : schema_literal(c, text, strlen(text), from, to);
     free(text);
     return st;
 }
 
-/* ---- what stands beside them ---- */
+/* ---- keywords beside enum and const ---- */
 
 static bool is_for_numbers(const char *keyword)
 {
@@ -131,7 +131,7 @@ static int64_t count_chars(const char *text)
     return n;
 }
 
-/* "pattern" and "format": whether the text matches. */
+/* "pattern" and "format": whether the string matches. */
 static enum osp_status fits_regex(struct schema_compiler *c, const char *keyword,
                                   const char *wanted, const char *text, bool *fits)
 {
@@ -162,7 +162,8 @@ static enum osp_status fits_string(struct schema_compiler *c, const char *keywor
     return OSP_OK;
 }
 
-/* What one keyword says to a value; those of arrays and objects say nothing to others. */
+/* Whether one keyword allows a value; keywords of arrays and objects do not apply to other
+ * values. */
 static enum osp_status fits_keyword(struct schema_compiler *c, const char *keyword,
                                     const json_t *wanted, const json_t *value, bool *fits)
 {
@@ -178,7 +179,7 @@ static enum osp_status fits_keyword(struct schema_compiler *c, const char *keywo
     else if (json_is_string(value))
         return fits_string(c, keyword, wanted, json_string_value(value), fits);
     else if (json_is_array(value) || json_is_object(value))
-        return fail(OSP_EINVAL, "not supported beside arrays or objects in enum or const");
+        return fail(OSP_EINVAL, "not supported together with arrays or objects in enum or const");
     return OSP_OK;
 }
 
@@ -223,7 +224,7 @@ enum osp_status schema_enum(struct schema_compiler *c, json_t *schema,
         n++;
     }
     if (n == 0)
-        schema_note_unsat(c, location, "no value of the list fits all of it");
+        schema_note_unsat(c, location, "no value of the list satisfies all keywords");
 out:
     json_decref(list);
     return st;

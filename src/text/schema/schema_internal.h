@@ -1,4 +1,4 @@
-/* What the files that compile a schema share. */
+/* Shared by the files that compile a schema. */
 #ifndef TEXT_SCHEMA_SCHEMA_INTERNAL_H
 #define TEXT_SCHEMA_SCHEMA_INTERNAL_H
 
@@ -8,10 +8,10 @@
 #include "text/grammar/grammar_internal.h"
 #include "text/schema/schema.h"
 
-/* Where in the schema; on the stack. */
+/* A location in the schema; on the stack. */
 struct location {
     const struct location *up; /* NULL: `key` is a pointer from the root, "" or that of a $ref */
-    const char *key;           /* NULL: index */
+    const char *key;           /* NULL: an array element, at `index` */
     size_t index;
 };
 
@@ -38,56 +38,55 @@ struct schema_compiler {
     json_t *root;
     struct cached_rule *rules;
     size_t n_rules, capacity_rules;
-    json_t *owned; /* array: owns schemas that merging has made */
+    json_t *owned; /* array: owns the schemas made by merging */
     int n_merges, depth;
     int32_t puncts[N_PUNCTS]; /* terminals; -1: not made yet */
     int32_t any_string;
     int32_t any_value, any_object; /* rules */
-    char unsatisfiable[512];       /* the first place that no value fits and why, or "" */
-    bool has_location;             /* the failure's message names its place */
+    char unsatisfiable[512];       /* the first location without a valid value, and why, or "" */
+    bool has_location;             /* the failure's message has its location */
 };
 
 enum { UNSET = -1 };
 
-/* Puts the place in front of the failure's message, once; gives back the code. */
+/* Prepends the location to the failure's message, once; returns the code. */
 enum osp_status schema_fail_at(struct schema_compiler *c, const struct location *location,
                                enum osp_status code);
 enum osp_status schema_reject(struct schema_compiler *c, const struct location *location,
                               const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* No value fits what is here: what is around it does without where it can, and otherwise this is
- * the failure. */
+/* Records that no value is valid here. The enclosing schema omits this part where it can; otherwise
+ * this becomes the failure. */
 void schema_note_unsat(struct schema_compiler *c, const struct location *location,
                        const char *format, ...) PRINTF_LIKE(3, 4);
 
-/* The rule of a schema, compiled on first sight; boolean schemas too, but not false. */
+/* The rule of a schema, compiled on first use; boolean schemas too, except false. */
 CHECKED enum osp_status schema_rule(struct schema_compiler *c, json_t *schema,
                                     const struct location *location, int32_t *start);
 /* from --value of this schema--> to. */
 CHECKED enum osp_status schema_value(struct schema_compiler *c, json_t *schema,
                                      const struct location *location, int32_t from, int32_t to);
-/* The same of a schema without $ref, allOf, anyOf and oneOf. */
+/* The same for a schema without $ref, allOf, anyOf and oneOf. */
 CHECKED enum osp_status schema_plain(struct schema_compiler *c, json_t *schema,
                                      const struct location *location, int32_t from, int32_t to);
 
-/* schema_merge.c: the plain schemas of which exactly the values of this one fit at least one, as
- * a new array. Those that nothing fits are left out. */
+/* schema_merge.c: plain schemas whose union has the same values as this one, as a new array.
+ * Alternatives without a valid value are omitted. */
 CHECKED enum osp_status schema_expand(struct schema_compiler *c, json_t *schema,
                                       const struct location *location, json_t **alternatives);
-/* What a $ref names. */
+/* The target of a $ref. */
 CHECKED enum osp_status schema_resolve(struct schema_compiler *c, const json_t *ref,
                                        const struct location *location, json_t **target);
-/* Whether no value fits both plain schemas; false when it cannot be told. */
+/* Whether the two plain schemas have no value in common; false when that cannot be proved. */
 bool schema_disjoint(const json_t *a, const json_t *b);
-/* Steps that it takes: every pair of listed values, every name looked for among those that are
- * required. */
+/* Cost in steps: every pair of enumerated values, and the search of every required name. */
 int64_t schema_disjoint_cost(const json_t *a, const json_t *b);
-/* New arrays: values of both lists, names of types of both schemas. */
+/* New arrays: the values in both lists; the type names in both schemas. */
 json_t *schema_common_values(json_t *a, json_t *b);
 json_t *schema_common_types(const json_t *a, const json_t *b);
-/* Whether the value is of one of the types that a plain schema has: "integer" knows 1.0. */
+/* Whether the value has one of the types of a plain schema: 1.0 is an "integer". */
 bool schema_type_matches(const json_t *schema, const json_t *value);
-/* SCHEMA_TYPE_* bits of a plain schema: those of its keywords when it names no type. */
+/* SCHEMA_TYPE_* bits of a plain schema; without "type", the types implied by its keywords. */
 unsigned schema_types(const json_t *schema);
 
 /* X(name, bit) */
@@ -110,7 +109,8 @@ enum {
     TYPE_ALL = 127
 };
 
-/* schema_keywords.c: every keyword is known, its value has the right type, and it is supported. */
+/* schema_keywords.c: checks that every keyword is known and supported, with a value of the right
+ * type. */
 CHECKED enum osp_status schema_check(struct schema_compiler *c, const json_t *schema,
                                      const struct location *location);
 /* A count such as "maxLength", or `absent`. */
@@ -132,12 +132,12 @@ CHECKED enum osp_status schema_any(struct schema_compiler *c, int32_t *rule);
 CHECKED enum osp_status schema_any_object(struct schema_compiler *c, int32_t *rule);
 const char *schema_format_regex(const char *name); /* NULL: unknown */
 
-/* Texts of both automata; NULL, and noted, when there are none. */
+/* The intersection of both automata; NULL, and recorded, when it is empty. */
 CHECKED enum osp_status schema_intersect(struct schema_compiler *c, const struct location *location,
                                          struct dfa **out, const struct dfa *a,
                                          const struct dfa *b);
 
-/* Small steps of all of them. */
+/* Small helpers of these functions. */
 CHECKED enum osp_status schema_literal(struct schema_compiler *c, const char *text, size_t n,
                                        int32_t from, int32_t to);
 CHECKED enum osp_status schema_punct(struct schema_compiler *c, enum punct_term punct, int32_t from,

@@ -1,4 +1,4 @@
-/* The keywords: which are supported, with what kind of value; and types. */
+/* The supported keywords, the type of each one's value, and types. */
 #include "text/schema/schema_internal.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ enum value_kind {
     ANYTHING
 };
 
-/* Keyword, kind of its value, types that it says something about (0: all). */
+/* Keyword, type of its value, types that it applies to (0: all). */
 static const struct keyword {
     const char *name;
     enum value_kind kind;
@@ -133,18 +133,18 @@ static bool is_count(const json_t *value)
     return json_is_number(value) && real >= 0 && real <= 2147483646.0 && floor(real) == real;
 }
 
-/* What the value should have been, or NULL when it is right. */
+/* The expected type of the value, or NULL when the value is valid. */
 static const char *missing_kind(enum value_kind kind, json_t *value)
 {
     switch (kind) {
     case ONE_SCHEMA:
         return is_schema(value) ? NULL : "a schema";
     case SCHEMAS:
-        return are_schemas(value) ? NULL : "a list of schemas that is not empty";
+        return are_schemas(value) ? NULL : "a non-empty list of schemas";
     case NAMED_SCHEMAS:
         return are_named_schemas(value) ? NULL : "an object of schemas";
     case COUNT:
-        return is_count(value) ? NULL : "a count of 0 to 2147483646";
+        return is_count(value) ? NULL : "an integer from 0 to 2147483646";
     case NUMBER:
         return json_is_number(value) ? NULL : "a number";
     case TEXT:
@@ -152,11 +152,11 @@ static const char *missing_kind(enum value_kind kind, json_t *value)
     case NAMES:
         return all_texts(value) ? NULL : "a list of strings";
     case LIST:
-        return json_array_size(value) > 0 ? NULL : "a list that is not empty";
+        return json_array_size(value) > 0 ? NULL : "a non-empty list";
     case FLAG:
         return json_is_boolean(value) ? NULL : "true or false";
     case TYPES:
-        return are_types(value) ? NULL : "a type of JSON, or a list of them";
+        return are_types(value) ? NULL : "a JSON type, or a list of JSON types";
     case ANYTHING:
         break;
     }
@@ -197,7 +197,7 @@ int64_t schema_count(const json_t *schema, const char *keyword, int64_t absent)
 
 /* ---- types ---- */
 
-/* Without "type": the one type that its keywords are about, or all when there is none or more
+/* Without "type": the one type that its keywords apply to, or all types when there is none or more
  * than one. */
 static unsigned implied_types(const json_t *schema)
 {

@@ -1,6 +1,6 @@
-/* $ref beside other keywords, allOf, and anyOf or oneOf beside other keywords: multiplied out to
- * plain schemas, each of which is one branch. What two schemas say together is one schema again,
- * as long as every pair of keywords has one that says both. */
+/* $ref beside other keywords, allOf, and anyOf or oneOf beside other keywords: expanded to plain
+ * schemas, each of which is one alternative. The conjunction of two schemas is again one schema,
+ * provided that each pair of keywords can be merged. */
 #include "text/schema/schema_internal.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static bool is_combining(const char *keyword)
            strcmp(keyword, "oneOf") == 0 || strcmp(keyword, "allOf") == 0;
 }
 
-/* ---- what two keywords say together ---- */
+/* ---- merging two keywords ---- */
 
 enum merge_order { LARGER, SMALLER };
 
@@ -53,7 +53,7 @@ static const char *const type_names[] = {
 #undef TYPE_NAME
 };
 
-/* Types of both; an integer is a number. */
+/* Types of both; "integer" is a subset of "number". */
 json_t *schema_common_types(const json_t *a, const json_t *b)
 {
     unsigned x = schema_types(a), y = schema_types(b), types;
@@ -70,7 +70,7 @@ json_t *schema_common_types(const json_t *a, const json_t *b)
     return list;
 }
 
-/* A schema that says both, to be worked out when it is compiled. */
+/* A schema that requires both, expanded when it is compiled. */
 static json_t *merge_values(json_t *a, json_t *b)
 {
     if (a == NULL || b == NULL || a == b || json_is_true(a) || json_is_true(b))
@@ -82,14 +82,14 @@ static json_t *merge_values(json_t *a, json_t *b)
 
 /* ---- objects and arrays ---- */
 
-/* What a schema says about a property that it does not list; NULL: nothing. That objects are
- * "closed" unless they say otherwise is for the merged one. */
+/* The schema of a property that is not listed; NULL: unrestricted. Whether objects are "closed" by
+ * default is decided for the merged schema. */
 static json_t *merge_additional(const json_t *schema)
 {
     return json_object_get(schema, "additionalProperties");
 }
 
-/* Adds a's properties to `out`, each with what b says about it. */
+/* Adds a's properties to `out`, each merged with b's schema for it. */
 static void merge_properties_of(json_t *a, json_t *b, json_t *out)
 {
     json_t *theirs = json_object_get(b, "properties"), *value;
@@ -142,9 +142,9 @@ static void merge_arrays(json_t *a, json_t *b, json_t *out)
                               merge_values(merge_item(a, i), merge_item(b, i)));
 }
 
-/* ---- two plain schemas ---- */
+/* ---- merging two plain schemas ---- */
 
-/* Keywords that merge_plain has dealt with before it comes to single ones. */
+/* Keywords that merge_plain handles before the single ones. */
 static bool is_structural(const char *k)
 {
     return strcmp(k, "type") == 0 || strcmp(k, "properties") == 0 ||
@@ -174,8 +174,8 @@ static enum osp_status merge_keyword(struct schema_compiler *c, const char *k, j
     else if (json_equal(a, b))
         *out = json_incref(a);
     else
-        return schema_reject(c, location, "two different \"%s\" for one value are not supported",
-                             k);
+        return schema_reject(c, location,
+                             "two different values of \"%s\" for one value are not supported", k);
     return OSP_OK;
 }
 
@@ -227,7 +227,7 @@ out:
     return st;
 }
 
-/* Enough to pay for every pair of listed values, every property and every required name. */
+/* Covers the cost of every pair of enumerated values, every property and every required name. */
 static int64_t merge_cost(const json_t *a, const json_t *b)
 {
     size_t n = json_object_size(a) + json_object_size(b);
@@ -251,7 +251,7 @@ static bool is_unsatisfied(const json_t *schema)
            (values != NULL && json_array_size(values) == 0);
 }
 
-/* *out: the two in one, or NULL when nothing fits both. Takes neither. */
+/* *out: the conjunction of both, or NULL when it has no valid value. Borrows both. */
 static enum osp_status merge(struct schema_compiler *c, json_t *a, json_t *b,
                              const struct location *location, json_t **out)
 {
@@ -262,7 +262,7 @@ static enum osp_status merge(struct schema_compiler *c, json_t *a, json_t *b,
     if (++c->n_merges > SCHEMA_MERGES_MAX)
         TRY(schema_fail_at(
             c, location,
-            fail(OSP_ELIMIT, "more than %d schemas are merged", (int)SCHEMA_MERGES_MAX)));
+            fail(OSP_ELIMIT, "more than the limit of %d merged schemas", (int)SCHEMA_MERGES_MAX)));
     TRY(budget_spend(&c->budget, merge_cost(x, y)));
     if (json_object_size(x) == 0 || json_object_size(y) == 0)
         json_object_update(*out, json_object_size(x) == 0 ? y : x);
@@ -282,9 +282,9 @@ out:
     return st;
 }
 
-/* ---- multiplying out ---- */
+/* ---- expansion ---- */
 
-/* Replaces each of *alternatives by what it says together with each of `more`. */
+/* Replaces each of *alternatives with its conjunctions with each of `more`. */
 static enum osp_status multiply(struct schema_compiler *c, json_t **alternatives, json_t *more,
                                 const struct location *location)
 {
@@ -299,7 +299,8 @@ static enum osp_status multiply(struct schema_compiler *c, json_t **alternatives
             json_array_append_new(product, merged);
         if (json_array_size(product) > SCHEMA_ALTERNATIVES_MAX)
             TRY(schema_fail_at(c, location,
-                               fail(OSP_ELIMIT, "more than %d alternatives for one value",
+                               fail(OSP_ELIMIT,
+                                    "more than the limit of %d alternatives for one value",
                                     (int)SCHEMA_ALTERNATIVES_MAX)));
     }
     json_decref(*alternatives);
@@ -310,7 +311,7 @@ out:
     return st;
 }
 
-/* Two alternatives of a oneOf: no value may fit both, and it must be plain to see. */
+/* Two alternatives of a oneOf must be provably disjoint. */
 static enum osp_status check_disjoint(struct schema_compiler *c, json_t *done, json_t *more,
                                       const struct location *location)
 {
@@ -322,9 +323,8 @@ static enum osp_status check_disjoint(struct schema_compiler *c, json_t *done, j
                                            OSP_OK) return schema_fail_at(c, location, OSP_ELIMIT);
     else if (!schema_disjoint(a, b)) return schema_reject(
         c, location,
-        "it cannot be told that no value fits this alternative and one "
-        "before it; use anyOf, or a required property with different "
-        "constants");
+        "cannot prove that this alternative and an earlier one have no value in common; use anyOf, "
+        "or a required property with different constants");
     return OSP_OK;
 }
 
@@ -348,7 +348,8 @@ static enum osp_status expand_list(struct schema_compiler *c, json_t *list, bool
         some = NULL;
         if (json_array_size(all) > SCHEMA_ALTERNATIVES_MAX)
             TRY(schema_fail_at(c, &at,
-                               fail(OSP_ELIMIT, "more than %d alternatives for one value",
+                               fail(OSP_ELIMIT,
+                                    "more than the limit of %d alternatives for one value",
                                     (int)SCHEMA_ALTERNATIVES_MAX)));
     }
 out:
@@ -356,7 +357,7 @@ out:
     return st;
 }
 
-/* Multiplies with what one combining keyword says. */
+/* Multiplies the alternatives with those of one combining keyword. */
 static enum osp_status multiply_keyword(struct schema_compiler *c, const char *keyword,
                                         json_t *value, const struct location *location,
                                         json_t **alternatives)
@@ -430,9 +431,10 @@ enum osp_status schema_expand(struct schema_compiler *c, json_t *schema,
         return OSP_OK;
     }
     if (++c->depth > SCHEMA_DEPTH_MAX)
-        TRY(schema_fail_at(c, location,
-                           fail(OSP_ELIMIT, "references and alternatives are nested deeper than %d",
-                                (int)SCHEMA_DEPTH_MAX)));
+        TRY(schema_fail_at(
+            c, location,
+            fail(OSP_ELIMIT, "references and alternatives are nested deeper than the limit of %d",
+                 (int)SCHEMA_DEPTH_MAX)));
     TRY(budget_spend(&c->budget, 64));
     TRY(expand_object(c, schema, location, alternatives));
 out:

@@ -1,6 +1,7 @@
-/* Numbers: an expression for "at least" and one for "at most", each about the digits as they are
- * written, and the automaton of both. Without bounds a number may have an exponent; with bounds
- * it is written without. The digits are limited, so that no answer is digits without end. */
+/* Numbers: a regular expression for the lower bound and one for the upper bound, each over the
+ * decimal digits, and the intersection of their automata. Without bounds a number may have an
+ * exponent; with bounds it is written without. The number of digits is limited, so that an answer
+ * cannot consist of digits without end. */
 #include "text/schema/schema_internal.h"
 
 #include <math.h>
@@ -12,14 +13,14 @@
 
 enum { FRACTION_DIGITS_MAX = 17, EXACT_DIGITS = 15, DECIMAL_BYTES = 400 };
 
-/* No exponent takes 18 digits out of what a double holds. */
+/* Exponents are limited so that a number of 18 digits stays within the range of a double. */
 #define INTEGER_TEXT  "-?(?:0|[1-9][0-9]{0,17})"
 #define FRACTION_TEXT "(?:\\.[0-9]{1,17})?"
 #define EXPONENT_TEXT                                                                              \
     "(?:[eE](?:\\+?(?:[0-9]{1,2}|1[0-9]{2}|2[0-7][0-9])|-(?:[0-9]{1,2}|[12][0-9]{2})))?"
 
-/* A bound without its sign, as it is written: digits before the point, without leading zeros but
- * "0", and behind it, without zeros at the end. */
+/* The magnitude of a bound in decimal: digits before the point, without leading zeros except "0",
+ * and after it, without trailing zeros. */
 struct decimal {
     char whole[DECIMAL_BYTES], fraction[DECIMAL_BYTES];
     bool is_negative, is_zero;
@@ -64,7 +65,7 @@ static bool read_decimal(double value, struct decimal *d)
     return strlen(d->fraction) <= FRACTION_DIGITS_MAX;
 }
 
-/* Exactly, where a double would round. */
+/* Exact where a double would round. */
 static bool read_integer(json_int_t value, struct decimal *d)
 {
     *d = (struct decimal){.is_negative = value < 0, .is_zero = value == 0};
@@ -73,12 +74,12 @@ static bool read_integer(json_int_t value, struct decimal *d)
     return true;
 }
 
-/* What numbers are asked for. */
+/* The shape of the numbers that are allowed. */
 struct number_spec {
     bool integer, strict;
-    int digits_max;      /* before the point */
-    size_t fraction_max; /* digits behind it */
-    char rest[40];       /* any fraction, or nothing */
+    int digits_max;      /* before the decimal point */
+    size_t fraction_max; /* digits after the decimal point */
+    char rest[40];       /* regular expression: any fraction, or empty */
 };
 
 /* ---- comparing digits ---- */
@@ -88,9 +89,9 @@ static void put_digit_range(struct buf *b, char low, char high)
     buf_printf(b, "[%c-%c]", low, high);
 }
 
-/* Texts of as many digits as `digits` that are larger (smaller), as alternatives with a '|'
- * behind each: the same up to some place, there another digit, then any. No leading zero but a
- * lone one. */
+/* Digit strings of the same length as `digits` that are larger (smaller), as alternatives, each
+ * followed by '|': the same digits up to some place, a different digit there, then any digits. No
+ * leading zero, except "0" itself. */
 static void put_other_digits(struct buf *b, const char *digits, bool larger, const char *rest)
 {
     size_t n = strlen(digits);
@@ -107,7 +108,7 @@ static void put_other_digits(struct buf *b, const char *digits, bool larger, con
     }
 }
 
-/* Whole parts that are larger. */
+/* Integer parts that are larger. */
 static void put_larger_whole(struct buf *b, const char *whole, const char *rest, int digits_max)
 {
     size_t n = strlen(whole);
@@ -130,8 +131,7 @@ static void put_smaller_whole(struct buf *b, const char *whole, const char *rest
         buf_printf(b, "[1-9]%s|", rest);
 }
 
-/* Fractions, without the point, that are larger than this one or, unless strict, the same. "" is
- * 0. */
+/* Fractions, without the point, that are larger than this one or, unless strict, equal. "" is 0. */
 static void put_larger_fraction(struct buf *b, const char *f, const struct number_spec *number_spec)
 {
     size_t n = strlen(f), max_count = number_spec->fraction_max;
@@ -177,7 +177,7 @@ static void drop_bar(struct buf *b)
         b->data[--b->size_bytes] = '\0';
 }
 
-/* Numbers without a sign that are at least `d`, or larger. */
+/* Numbers without a sign that are at least `d`, or larger than it. */
 static void put_from(struct buf *b, const struct decimal *d, const struct number_spec *number_spec)
 {
     bool integer = number_spec->integer, strict = number_spec->strict;
@@ -216,8 +216,8 @@ static void put_up_to(struct buf *b, const struct decimal *d, const struct numbe
 /* ---- bounds ---- */
 
 struct bound {
-    double value;         /* NaN: there is none */
-    const json_t *number; /* as the schema has it */
+    double value;         /* NaN: no bound */
+    const json_t *number; /* as written in the schema */
     bool strict;
 };
 
@@ -227,11 +227,12 @@ static void put_any(struct buf *b, const struct number_spec *number_spec)
     buf_printf(b, "(?:0|[1-9][0-9]{0,%d})%s", number_spec->digits_max - 1, number_spec->rest);
 }
 
-/* Every number on the right side of the bound, with its sign. */
+/* All numbers that satisfy the bound, with their sign. */
 static void put_bound(struct buf *b, const struct decimal *d, bool lower,
                       const struct number_spec *number_spec)
 {
-    if (lower == d->is_negative && !d->is_zero) { /* the other sign is all on the right side */
+    /* All numbers of the opposite sign satisfy the bound */
+    if (lower == d->is_negative && !d->is_zero) {
         buf_puts(b, lower ? "-(?:" : "(?:");
         put_up_to(b, d, number_spec);
         drop_bar(b);
@@ -263,7 +264,7 @@ static struct bound bound_of(const json_t *schema, bool lower)
     return b;
 }
 
-/* Bounds of an integer are integers. */
+/* Rounds a bound to an integer. */
 static void to_integer(struct bound *b, bool lower)
 {
     double whole = lower ? ceil(b->value) : floor(b->value);
@@ -272,8 +273,8 @@ static void to_integer(struct bound *b, bool lower)
     b->value = whole;
 }
 
-/* Decimals of 15 digits are 15 digits as doubles, too; a longer one may be rounded to the bound
- * that it is below, which an exclusive bound must not let happen. */
+/* Decimals with at most 15 digits are exact to 15 digits as doubles. A longer decimal below an
+ * exclusive bound may be rounded to the bound itself, which must not be allowed. */
 static bool set_fraction(struct number_spec *number_spec, const struct decimal *d)
 {
     size_t n_whole = strlen(d->whole);
@@ -305,8 +306,8 @@ static enum osp_status bound_dfa(struct schema_compiler *c, struct bound bound, 
     if (!(json_is_integer(bound.number) ? read_integer(json_integer_value(bound.number), &d)
                                         : read_decimal(bound.value, &d)))
         TRY(schema_reject(c, location,
-                          "bounds of a number need fewer than 20 digits before the point and "
-                          "at most 17 behind it"));
+                          "bounds of a number need fewer than 20 digits before the decimal point "
+                          "and at most 17 after it"));
     number_spec.strict = bound.strict;
     if (!set_fraction(&number_spec, &d))
         TRY(schema_reject(c, location, "exclusive bounds of a number need fewer than 15 digits"));
@@ -318,8 +319,8 @@ out:
     return st;
 }
 
-/* *out: NULL when nothing is between the bounds. A bound on either side keeps the digits of the
- * other one few: then all of 64 bits may be asked for. */
+/* *out: NULL when no number is between the bounds. Bounds on both sides limit the number of digits,
+ * so that the full range of 64 bits can be allowed. */
 static enum osp_status bounded(struct schema_compiler *c, const struct bound *ends, bool integer,
                                const struct location *location, struct dfa **out)
 {

@@ -1,16 +1,17 @@
-/* Objects and arrays. Properties come in the order of the schema, those that are only required
- * behind them; any others come last. */
+/* Objects and arrays. Properties are in the order of the schema, followed by those that are only in
+ * "required", then by all others. */
 #include <string.h>
 
 #include "text/grammar/regex.h"
 #include "text/schema/schema_internal.h"
 
-/* An object's parts while it is compiled. */
+/* The parts of an object while it is compiled. */
 struct object {
-    json_t *properties; /* owned: name -> schema, in order; names that are only required, too */
-    json_t *required;   /* owned: its keys are the names */
-    json_t *others;     /* schema of other properties, borrowed; NULL: there are none */
-    json_t *taken;      /* owned: keys are all names that "others" may not have */
+    /* Owned: name -> schema, in order, including names that are only in "required" */
+    json_t *properties;
+    json_t *required; /* owned: its keys are the names */
+    json_t *others;   /* schema of other properties, borrowed; NULL: no others are allowed */
+    json_t *taken;    /* owned: its keys are the names excluded from the other properties */
     const struct location *location;
     int32_t to;
 };
@@ -24,11 +25,11 @@ static bool are_closed(const struct schema_compiler *c, const json_t *schema)
     return c->options.closed && json_object_get(schema, "properties") != NULL;
 }
 
-/* False: it has to have a property that it may not have. */
+/* Records that a required property cannot have a valid value; returns false. */
 static bool unsatisfiable(struct schema_compiler *c, const struct object *o, const char *name)
 {
-    schema_note_unsat(c, o->location, "the property \"%.100s\" is required, but nothing fits it",
-                      name);
+    schema_note_unsat(c, o->location,
+                      "the property \"%.100s\" is required, but no value is valid for it", name);
     return false;
 }
 
@@ -77,8 +78,8 @@ static void append_quoted(struct buf *b, const char *name)
     }
 }
 
-/* Strings that are none of the names. They are spelled in the one way of regex.h: else another
- * spelling of a name would get around its schema. */
+/* Strings other than the given names, with the single spelling of regex.h: another spelling of a
+ * name would bypass the schema of that property. */
 static enum osp_status other_key(struct schema_compiler *c, json_t *names, int32_t *term)
 {
     static const char anything[] = "[\\s\\S]*";
@@ -141,7 +142,7 @@ out:
     return st;
 }
 
-/* All others, any number: from `keys`, after a comma, back to it. */
+/* Any number of other properties: from `keys`, after a comma, back to it. */
 static enum osp_status other_members(struct schema_compiler *c, const struct object *o,
                                      int32_t keys)
 {
@@ -161,7 +162,7 @@ out:
     return st;
 }
 
-/* Index behind the last property that is required: the object may be closed from there on. */
+/* Index after the last required property: the object may be closed from there on. */
 static size_t n_until_close(const struct object *o)
 {
     size_t i = 0, n = 0;
@@ -177,7 +178,7 @@ static size_t n_until_close(const struct object *o)
     return n;
 }
 
-/* keys[i]: the next key is that of property i or, where it may be left out, of a later one. */
+/* keys[i]: the next key is that of property i or, if property i is optional, of a later one. */
 static enum osp_status members(struct schema_compiler *c, const struct object *o, int32_t first)
 {
     size_t i = 0, closable = n_until_close(o);
@@ -238,7 +239,7 @@ out:
 
 /* ---- arrays ---- */
 
-/* The schema of item i; NULL: there is none. */
+/* The schema of item i; NULL: no such item is allowed. */
 static json_t *item_schema(const json_t *schema, size_t i)
 {
     json_t *fixed = json_array_get(json_object_get(schema, "prefixItems"), i);
@@ -266,7 +267,8 @@ out:
 
 struct counts {
     size_t min_count, max_count; /* items */
-    size_t enum_values;          /* from here on all items are alike, and none need be there */
+    /* From this index on all items have the same schema and are optional */
+    size_t n_counted;
 };
 
 static enum osp_status count_items(struct schema_compiler *c, const json_t *schema,
@@ -280,19 +282,19 @@ static enum osp_status count_items(struct schema_compiler *c, const json_t *sche
         if (item_schema(schema, i) == NULL)
             n->max_count = i;
     if (n->min_count > n->max_count)
-        schema_note_unsat(c, location, "it needs %zu items and may have %zu", n->min_count,
-                          n->max_count);
-    n->enum_values = n->min_count > n_fixed ? n->min_count : n_fixed;
+        schema_note_unsat(c, location, "it needs at least %zu items but allows at most %zu",
+                          n->min_count, n->max_count);
+    n->n_counted = n->min_count > n_fixed ? n->min_count : n_fixed;
     if (n->max_count != (size_t)INT64_MAX)
-        n->enum_values = n->max_count;
-    if (n->enum_values > GRAMMAR_NODES_MAX)
+        n->n_counted = n->max_count;
+    if (n->n_counted > GRAMMAR_NODES_MAX)
         return schema_fail_at(c, location,
-                              fail(OSP_ELIMIT, "%zu counted items, limit is %d", n->enum_values,
+                              fail(OSP_ELIMIT, "%zu counted items, limit is %d", n->n_counted,
                                    (int)GRAMMAR_NODES_MAX));
     return OSP_OK;
 }
 
-/* The items that are counted, one position each, then any number of those that are alike. */
+/* The counted items, one position each, then any number of items of the same schema. */
 static enum osp_status items(struct schema_compiler *c, json_t *schema,
                              const struct location *location, const struct counts *n, int32_t first,
                              int32_t to)
@@ -300,7 +302,7 @@ static enum osp_status items(struct schema_compiler *c, json_t *schema,
     int32_t before = first, after;
     enum osp_status st = OSP_OK;
 
-    for (size_t i = 0; i < n->enum_values; i++) {
+    for (size_t i = 0; i < n->n_counted; i++) {
         TRY(grammar_add_node(c->g, &after));
         TRY(item(c, schema, i, location, before, after));
         if (i + 1 >= n->min_count)
@@ -310,10 +312,10 @@ static enum osp_status items(struct schema_compiler *c, json_t *schema,
         TRY(grammar_add_node(c->g, &before));
         TRY(schema_punct(c, PUNCT_COMMA, after, before));
     }
-    if (n->max_count == n->enum_values)
+    if (n->max_count == n->n_counted)
         return OSP_OK;
     TRY(grammar_add_node(c->g, &after));
-    TRY(item(c, schema, n->enum_values, location, before, after));
+    TRY(item(c, schema, n->n_counted, location, before, after));
     TRY(schema_punct(c, PUNCT_CLOSE_LIST, after, to));
     st = schema_punct(c, PUNCT_COMMA, after, before);
 out:

@@ -1,5 +1,5 @@
-/* Strings: lengths alone are counted while sampling; patterns, formats and lengths with them are
- * automata, multiplied with each other. */
+/* Strings. Lengths alone are counted while sampling; patterns, formats and their combinations with
+ * lengths are intersected automata. */
 #include "text/schema/schema_internal.h"
 
 #include <stdio.h>
@@ -22,11 +22,11 @@
 #define H16      "[0-9A-Fa-f]{1,4}"
 #define URI_PART "[A-Za-z0-9._~/?@!$&'()*+,;=:-]*"
 #define COUNT    "[0-9]{1,9}"
-#define DAYS     "(?:" COUNT "Y(?:" COUNT "M(?:" COUNT "D)?)?|" COUNT "M(?:" COUNT "D)?|" COUNT "D)"
-#define HOURS    "T(?:" COUNT "H(?:" COUNT "M(?:" COUNT "S)?)?|" COUNT "M(?:" COUNT "S)?|" COUNT "S)"
 
-/* What is written in each format: a part of what its standard allows, docs/structured-output.md
- * says which. */
+#define DAYS  "(?:" COUNT "Y(?:" COUNT "M(?:" COUNT "D)?)?|" COUNT "M(?:" COUNT "D)?|" COUNT "D)"
+#define HOURS "T(?:" COUNT "H(?:" COUNT "M(?:" COUNT "S)?)?|" COUNT "M(?:" COUNT "S)?|" COUNT "S)"
+
+/* The accepted language of each format: a subset of its standard, see docs/structured-output.md. */
 static const struct {
     const char *name, *regex;
 } formats[] = {
@@ -58,11 +58,11 @@ enum osp_status schema_intersect(struct schema_compiler *c, const struct locatio
 
     if (st != OSP_EINVAL)
         return st;
-    schema_note_unsat(c, location, "no value fits all of it");
+    schema_note_unsat(c, location, "no value satisfies all keywords");
     return OSP_OK;
 }
 
-/* What a string must be, so far. */
+/* The constraints on a string so far. */
 struct intersection {
     struct schema_compiler *c;
     const struct location *location;

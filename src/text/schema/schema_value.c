@@ -1,4 +1,4 @@
-/* Values: what of a plain schema is compiled how; objects, arrays, and anything. */
+/* Values: selects the compiler for a plain schema; objects, arrays, and unrestricted values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +28,8 @@ out:
     return st;
 }
 
-/* Marks with the blanks that json.dumps puts around them: after ':' one, after ',' one or a line
- * with its indentation, inside of brackets a line with its indentation. */
+/* Punctuation with the white space of json.dumps: one space after ':'; after ',' one space or an
+ * indented line; inside of brackets an indented line. */
 #define LINE "(?:\\n {0,32})?"
 static const struct {
     const char *compact, *spaced;
@@ -53,7 +53,7 @@ out:
     return st;
 }
 
-/* ---- anything ---- */
+/* ---- unrestricted values ---- */
 
 static enum osp_status any_string(struct schema_compiler *c, int32_t from, int32_t to)
 {

@@ -1,6 +1,6 @@
-/* Sets of bytes, each within the next, by which long runs of ordinary text are told apart: what
- * a pattern lets through is mostly all of one of them, or nothing. Whole characters that JSON
- * strings hold as they are. */
+/* Sets of bytes, each a subset of the next, used to classify long runs of ordinary text: a pattern
+ * mostly allows either all of such a set or none of it. They contain only whole characters that
+ * JSON strings contain literally. */
 #ifndef TEXT_TOKEN_ALPHABET_H
 #define TEXT_TOKEN_ALPHABET_H
 
@@ -10,11 +10,11 @@ enum alphabet {
     ALPHABET_WORDS,   /* and 0-9 _ - */
     ALPHABET_TEXT,    /* and space . , */
     ALPHABET_FOREIGN, /* and all characters beyond ASCII */
-    ALPHABET_PLAIN,   /* and all others but quotes, backslashes and control characters */
+    ALPHABET_PLAIN,   /* and all others except quotes, backslashes and control characters */
     N_ALPHABETS
 };
 
-/* The smallest that has the byte; N_ALPHABETS: none. */
+/* The smallest alphabet with this byte; N_ALPHABETS if there is none. */
 static inline enum alphabet alphabet_of(unsigned char byte)
 {
     if (byte >= 'a' && byte <= 'z')

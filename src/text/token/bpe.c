@@ -1,7 +1,7 @@
-/* Two ways to the same merges. Short pieces, which is nearly all: an array of parts, searched
- * for the best pair each time. Long pieces: parts in a doubly linked list and their pairs in a
- * heap ordered by rank and then position; a pair that has changed meanwhile is dropped when it
- * surfaces. */
+/* Two implementations of the same merges. Short pieces, which is nearly all: an array of parts,
+ * searched for the best pair each time. Long pieces: parts in a doubly linked list and their pairs
+ * in a heap ordered by rank, then by position. A pair that has changed meanwhile is discarded when
+ * it is popped. */
 #include "text/token/bpe.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "base/cancel.h"
 #include "base/memory.h"
 
-/* Both cost the same from 60 to 200 bytes; at 400 the array takes 1.6 times as long. */
+/* Both take the same time from 60 to 200 bytes; at 400 the array takes 1.6 times as long. */
 enum { SHORT_BYTES_MAX = 128 };
 enum { NO_PAIR = INT32_MAX };
-enum { CANCEL_STEPS = 4096 }; /* between two looks: less than a millisecond */
+enum { CANCEL_STEPS = 4096 }; /* between two checks: less than a millisecond */
 
 static enum osp_status append(struct ids *out, int32_t id)
 {
@@ -22,7 +22,7 @@ static enum osp_status append(struct ids *out, int32_t id)
     return ids_failure(out, "text");
 }
 
-/* Rank of the token that these bytes are, as a pair to merge. */
+/* Rank of the token with these bytes, as a pair to merge. */
 static int32_t pair_rank(const struct vocab *v, const char *bytes, size_t n_bytes)
 {
     int32_t id = -1;
@@ -38,8 +38,8 @@ static int32_t pair_rank(const struct vocab *v, const char *bytes, size_t n_byte
 
 struct part {
     uint32_t start;
-    int32_t id;   /* the token that the part is */
-    int32_t rank; /* of the token that it would be together with the next part */
+    int32_t id;   /* the token of the part */
+    int32_t rank; /* rank of the token formed by merging it with the next part */
 };
 
 static int best_part(const struct part *parts, int n)
@@ -52,7 +52,7 @@ static int best_part(const struct part *parts, int n)
     return best;
 }
 
-/* Sets the rank of part i with its next; parts[n] is the end. */
+/* Sets the rank of part i with its successor; parts[n] is the end. */
 static void rank_part(const struct vocab *v, const char *piece, struct part *parts, int n, int i)
 {
     parts[i].rank = NO_PAIR;
@@ -93,10 +93,10 @@ out:
 
 /* ---- long pieces ---- */
 
-/* A part, kept at its first byte. */
+/* A part, stored at the index of its first byte. */
 struct link {
-    uint32_t previous; /* start of the part before; its own start if it is the first */
-    uint32_t next;     /* start of the part behind; the piece's length if it is the last */
+    uint32_t previous; /* start of the previous part; its own start for the first */
+    uint32_t next;     /* start of the next part; the piece's length for the last */
     int32_t id, rank;
 };
 
@@ -105,7 +105,7 @@ struct merger {
     const char *piece;
     uint32_t n_bytes;
     struct link *links; /* by start */
-    uint64_t *heap;     /* rank << 32 | start, least first */
+    uint64_t *heap;     /* rank << 32 | start, smallest first */
     size_t n_heap;
 };
 
@@ -142,7 +142,7 @@ static uint64_t heap_pop(struct merger *m)
     return top;
 }
 
-/* Sets the rank of the part at `start` with its next. */
+/* Sets the rank of the part at `start` with its successor. */
 static void rank_link(struct merger *m, uint32_t start)
 {
     struct link *l = &m->links[start];
@@ -179,7 +179,7 @@ static enum osp_status canceled(const struct merger *m)
     return fail(OSP_ECANCELED, "encoding of a word of %u bytes was canceled", (unsigned)m->n_bytes);
 }
 
-/* One part a byte, and the heap of all pairs. */
+/* Creates one part per byte, and the heap of all pairs. */
 static enum osp_status merger_fill(struct merger *m)
 {
     for (uint32_t i = 0; i < m->n_bytes; i++)
@@ -212,15 +212,15 @@ static enum osp_status merge_all(struct merger *m)
     return OSP_OK;
 }
 
-/* A merge takes one item off the heap and adds at most two, so two a byte are room enough. */
+/* A merge pops one item and pushes at most two, so two items per byte are enough. */
 static enum osp_status encode_long(const struct vocab *v, const char *piece, uint32_t n_bytes,
                                    struct ids *out)
 {
     struct merger m = {.v = v, .piece = piece, .n_bytes = n_bytes};
     enum osp_status st;
 
-    TRY(mem_try_array(&m.links, n_bytes, sizeof *m.links, "long word"));
-    TRY(mem_try_array(&m.heap, 2 * (size_t)n_bytes, sizeof *m.heap, "long word"));
+    TRY(mem_try_array(&m.links, n_bytes, sizeof *m.links, "a long word"));
+    TRY(mem_try_array(&m.heap, 2 * (size_t)n_bytes, sizeof *m.heap, "a long word"));
     TRY(merger_fill(&m));
     TRY(merge_all(&m));
     for (uint32_t i = 0; i < n_bytes; i = m.links[i].next)
@@ -241,6 +241,6 @@ enum osp_status bpe_encode(const struct vocab *v, const char *piece, size_t n_by
     if (n_bytes <= SHORT_BYTES_MAX)
         return encode_short(v, piece, (int)n_bytes, out);
     if (n_bytes > BPE_PIECE_BYTES_MAX)
-        return fail(OSP_ELIMIT, "word of %zu bytes, limit is %d", n_bytes, BPE_PIECE_BYTES_MAX);
+        return fail(OSP_ELIMIT, "a word has %zu bytes, limit is %d", n_bytes, BPE_PIECE_BYTES_MAX);
     return encode_long(v, piece, (uint32_t)n_bytes, out);
 }

@@ -1,4 +1,4 @@
-/* Bytes that begin a character are held until it is whole or can no longer become one. */
+/* The bytes of an incomplete character are buffered until it is complete or ill-formed. */
 #include "text/token/detok.h"
 
 #include "base/utf8.h"
@@ -11,8 +11,8 @@ void detok_init(struct detok *d)
     *d = (struct detok){0};
 }
 
-/* Adds one byte to what is held and appends what that settles: the whole character, or a
- * replacement for a beginning that this byte does not continue. */
+/* Adds one byte to the buffered bytes and appends the result: the complete character, or a
+ * replacement character if this byte does not continue the buffered bytes. */
 static bool push_byte(struct detok *d, char byte, struct buf *out)
 {
     uint32_t code_point;
@@ -21,7 +21,7 @@ static bool push_byte(struct detok *d, char byte, struct buf *out)
 
     d->pending[d->n_pending++] = byte;
     n = utf8_read(d->pending, (size_t)d->n_pending, &code_point, &valid);
-    if (!valid && n < (size_t)d->n_pending) { /* the byte begins something else */
+    if (!valid && n < (size_t)d->n_pending) { /* the byte begins another character */
         ok = buf_append(out, replacement, REPLACEMENT_BYTES);
         d->pending[0] = byte;
         d->n_pending = 1;

@@ -1,5 +1,5 @@
-/* Streaming decode: bytes of tokens in, whole UTF-8 characters out. Holds back at most 3 bytes;
- * what can no longer become a character comes out as U+FFFD. */
+/* Streaming decode: bytes of tokens in, whole UTF-8 characters out. Buffers at most 3 bytes;
+ * ill-formed sequences become U+FFFD. */
 #ifndef TEXT_TOKEN_DETOK_H
 #define TEXT_TOKEN_DETOK_H
 
@@ -13,7 +13,7 @@ struct detok {
 void detok_init(struct detok *d);
 /* Appends the text that `bytes` completes. */
 bool detok_push(struct detok *d, const char *bytes, size_t n_bytes, struct buf *out);
-/* The end: what is held comes out as U+FFFD. */
+/* End of the stream: an incomplete character becomes U+FFFD. */
 bool detok_finish(struct detok *d, struct buf *out);
 
 #endif

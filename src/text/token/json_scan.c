@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-/* Indentation, which is most of a published tokenizer.json, goes eight at a time. */
+/* Skips eight blanks at a time: most of a published tokenizer.json is indentation. */
 static void skip_blanks(struct json_scan *s)
 {
     static const char spaces[] = "        ";
@@ -33,14 +33,15 @@ bool scan_char(struct json_scan *s, char ch)
 
 #define EACH_BYTE(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The high bit of every byte of a word that is below `limit` (at most 0x80); above the first
- * such byte there may be more. */
+/* The high bit of every byte of a word that is below `limit` (at most 0x80); bits above the first
+ * such byte may be wrong. */
 static uint64_t bytes_below(uint64_t word, uint64_t limit)
 {
     return (word - EACH_BYTE(limit)) & ~word & EACH_BYTE(0x80);
 }
 
-/* The first quote, backslash or control character, or the end; most strings are one word long. */
+/* The first quote, backslash or control character, or the end; most strings fit in one 8-byte
+ * word. */
 static const char *plain_end(const char *at, const char *end)
 {
     uint64_t word;
@@ -66,7 +67,7 @@ bool scan_string(struct json_scan *s, struct json_span *out)
     if (scan_peek(s) != '"')
         return false;
     at = plain_end(s->at + 1, s->end);
-    while (at < s->end && *at == '\\') /* what follows is no end */
+    while (at < s->end && *at == '\\') /* the next byte is escaped and cannot end the string */
         at = s->end - at < 2 ? s->end : plain_end(at + 2, s->end);
     if (at < s->end && *at != '"')
         return false;
@@ -100,7 +101,7 @@ bool scan_int(struct json_scan *s, int64_t *out)
     return true;
 }
 
-/* To the bracket that closes the one at s->at. */
+/* Skips to the bracket that closes the one at s->at. */
 static bool skip_nested(struct json_scan *s)
 {
     struct json_span string;
@@ -169,7 +170,7 @@ static bool read_hex4(const char *at, const char *end, uint32_t *out)
     return true;
 }
 
-/* Behind "\u": four digits, or twelve characters of two halves. */
+/* After "\u": four digits, or the twelve characters of a surrogate pair. */
 static bool read_code_point(const char **at, const char *end, uint32_t *out)
 {
     uint32_t low;
@@ -187,7 +188,7 @@ static bool read_code_point(const char **at, const char *end, uint32_t *out)
     return true;
 }
 
-/* Behind a backslash; 0 bytes for what is no escape. */
+/* After a backslash; returns 0 for an invalid escape. */
 static size_t read_escape(const char **at, const char *end, char out[4])
 {
     static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";

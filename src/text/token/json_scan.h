@@ -1,6 +1,7 @@
-/* A reader of JSON that goes through the text once and makes nothing: for the two long lists of a
- * tokenizer.json, a million strings which a tree of values would spend most of the time on. Strings
- * come as they stand, between their quotes; what is around the lists is jansson's. */
+/* A JSON reader that scans the text once without allocating. It reads the two long lists of a
+ * tokenizer.json: a million strings, for which building a tree of values would dominate the time.
+ * Strings are returned unescaped from the text, between their quotes; jansson parses the rest of
+ * the file. */
 #ifndef TEXT_TOKEN_JSON_SCAN_H
 #define TEXT_TOKEN_JSON_SCAN_H
 
@@ -18,20 +19,20 @@ struct json_span {
     size_t n_bytes;
 };
 
-/* Each skips blanks first and, when it gives false, leaves the place where it did not fit. */
+/* Each skips white space first. On false, the position is where the text did not match. */
 bool scan_char(struct json_scan *s, char ch);
 bool scan_string(struct json_scan *s,
-                 struct json_span *out);          /* without quotes, escapes as written */
+                 struct json_span *out);          /* without quotes; escapes are not decoded */
 bool scan_int(struct json_scan *s, int64_t *out); /* of at most 18 digits */
-/* A value of any kind. Only what is needed to find its end is checked: quotes and brackets. */
+/* A value of any kind. Only quotes and brackets are checked, to find its end. */
 bool scan_value(struct json_scan *s, struct json_span *out);
-/* The mark that comes next, which stays; '\0' at the end. */
+/* The next character, which is not consumed; '\0' at the end. */
 char scan_peek(struct json_scan *s);
 
-/* Writes what a string means, as UTF-8. False for a wrong escape or more than size_bytes. */
+/* Writes the decoded string as UTF-8. False for an invalid escape or more than size_bytes. */
 bool json_unescape(char *out, size_t size_bytes, size_t *n_bytes, struct json_span string);
 
-/* Where a place is: lines and columns from 1. */
+/* Line and column of a position, both from 1. */
 void scan_line_column(const char *text, const char *at, int *line, int *column);
 
 #endif

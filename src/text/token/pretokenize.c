@@ -1,4 +1,4 @@
-/* The scanner. A backtracking engine tries, at each place, seven alternatives in order:
+/* The scanner. A backtracking engine tries seven alternatives in order at each position:
  *
  *   1  P? A* B+ C?      P: no letter, number, CR or LF     A: Lu Lt Lm Lo M
  *   2  P? A+ B* C?      B: Ll Lm Lo M                      C: 's 't 're 've 'm 'll 'd, any case
@@ -8,9 +8,9 @@
  *   6  W+ unless followed by other than W
  *   7  W+
  *
- * Each is worked out below into one run forward, and what the engine would find by stepping back
- * is remembered on the way. A character is looked at a fixed number of times, however long the
- * text. */
+ * Each alternative is implemented below as one forward scan that records what the engine would find
+ * by backtracking. The number of times that a character is read is bounded by a constant, however
+ * long the text. */
 #include "text/token/pretokenize.h"
 
 #include <stdbool.h>
@@ -48,7 +48,7 @@ struct text {
 
 struct character {
     unsigned class; /* one bit of enum char_class; 0 at the end of the text */
-    size_t end;     /* where the next one begins */
+    size_t end;     /* where the next character begins */
 };
 
 static inline struct character character_at(struct text t, size_t at)
@@ -84,7 +84,7 @@ static size_t run_end(struct text t, size_t at, unsigned set)
     return at;
 }
 
-/* Does the byte at `at` be this lower-case letter, whatever its case? */
+/* Whether the byte at `at` is this lower-case letter in either case. */
 static bool letter_at(struct text t, size_t at, char letter)
 {
     return at < t.n_bytes && (t.data[at] | 0x20) == (unsigned char)letter;
@@ -114,9 +114,9 @@ struct word {
     bool has_b; /* matched by A* B+, so alternative 1; else by A+ B*, or empty */
 };
 
-/* Alternatives 1 and 2 from behind the prefix, without the contraction. A* takes all of A that
- * comes. If no lower case follows, B+ is left with the last character of that run which is in B
- * too; all behind that one are upper case, so B+ is this one character. */
+/* Alternatives 1 and 2 after the prefix, without the contraction. A* takes the whole run of A. If
+ * no lower case follows, B+ backtracks to the last character of that run that is also in B. All
+ * characters after it are upper case, so B+ is this one character. */
 static struct word letters_at(struct text t, size_t at)
 {
     struct character c = character_at(t, at);
@@ -135,8 +135,9 @@ static struct word letters_at(struct text t, size_t at)
     return (struct word){at, false};
 }
 
-/* Alternatives 1 and 2, or `start`. Both try with the prefix first; but a mark that is followed by
- * upper case only, or by nothing, is by itself the B+ of alternative 1, which goes before 2. */
+/* Alternatives 1 and 2, or `start`. Both try with the prefix first. But a mark that is followed by
+ * upper case only, or by nothing, is by itself the B+ of alternative 1, which precedes alternative
+ * 2. */
 static size_t word_end(struct text t, size_t start, struct character first)
 {
     size_t begin = first.class & SET_PREFIX ? first.end : start;
@@ -147,7 +148,7 @@ static size_t word_end(struct text t, size_t start, struct character first)
     return w.end == begin ? start : contraction_end(t, w.end);
 }
 
-/* Alternative 3, where a number begins. */
+/* Alternative 3, at the start of a number. */
 static size_t number_end(struct text t, struct character first)
 {
     size_t end = first.end;
@@ -175,9 +176,9 @@ static size_t symbols_end(struct text t, size_t start)
     return end;
 }
 
-/* Alternatives 5 to 7, where white space begins: up to the last CR or LF of the run; else all of it
- * at the end of the text; else all but its last character, which may begin the next word, unless it
- * is the only one. */
+/* Alternatives 5 to 7, at the start of white space. The piece ends after the last CR or LF of the
+ * run. Without one, it is the whole run at the end of the text; otherwise all but its last
+ * character, which may begin the next word, unless it is the only one. */
 static size_t white_end(struct text t, size_t start)
 {
     struct character c = character_at(t, start);

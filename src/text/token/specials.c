@@ -1,4 +1,4 @@
-/* A sorted array, searched by halving. */
+/* Control tokens by name: a sorted array with binary search. */
 #include "text/token/specials.h"
 
 #include <stdlib.h>
@@ -20,8 +20,8 @@ enum osp_status specials_add(struct specials *s, const char *text, size_t n_byte
     enum osp_status st = OSP_OK;
 
     if (n_bytes < 1 || n_bytes > SPECIAL_BYTES_MAX)
-        return fail(OSP_EFORMAT, "special token %d has a name of %zu bytes, needs 1..%d", (int)id,
-                    n_bytes, SPECIAL_BYTES_MAX);
+        return fail(OSP_EFORMAT, "special token %d has a name of %zu bytes, expected 1 to %d",
+                    (int)id, n_bytes, SPECIAL_BYTES_MAX);
     if (s->n == SPECIALS_MAX)
         return fail(OSP_ELIMIT, "more than %d special tokens", SPECIALS_MAX);
     if (!s->items)
@@ -50,7 +50,8 @@ enum osp_status specials_sort(struct specials *s)
         qsort(s->items, s->n, sizeof *s->items, compare);
     for (size_t i = 1; i < s->n; i++)
         if (compare(&s->items[i - 1], &s->items[i]) == 0)
-            return fail(OSP_EFORMAT, "special tokens %d and %d are both \"%s\"",
+            return fail(OSP_EFORMAT,
+                        "special tokens %d and %d are both \"%s\", expected different names",
                         (int)s->items[i - 1].id, (int)s->items[i].id, s->items[i].text);
     return OSP_OK;
 }
@@ -65,7 +66,7 @@ int32_t specials_find(const struct specials *s, const char *text, size_t n_bytes
     return found ? found->id : -1;
 }
 
-/* bsearch: is the key, which is no longer than any name, the beginning of this one? */
+/* For bsearch: compares the key, no longer than any name, with the beginning of a name. */
 static int compare_beginning(const void *key, const void *item)
 {
     const struct special *beginning = key, *whole = item;
@@ -73,7 +74,7 @@ static int compare_beginning(const void *key, const void *item)
     return memcmp(beginning->text, whole->text, beginning->n_bytes);
 }
 
-/* The longest name that text begins with: its id and length, or -1. */
+/* The longest name that is a prefix of text: its id and length, or -1. */
 static int32_t longest_name(const struct specials *s, const char *text, size_t n_text_bytes,
                             size_t *n_bytes)
 {
@@ -98,7 +99,7 @@ size_t specials_search(const struct specials *s, const char *text, size_t n_text
     for (size_t at = 0; at < n_text_bytes; at++) {
         if (!s->begins[(unsigned char)text[at]])
             continue;
-        if (cancel_is_set()) /* whoever encodes what lies before sees that, too */
+        if (cancel_is_set()) /* the caller encodes the text before it and checks the flag, too */
             break;
         *id = longest_name(s, text + at, n_text_bytes - at, n_bytes);
         if (*id >= 0)

@@ -1,4 +1,4 @@
-/* The tokenizer: opens a file, then text -> pieces (pretokenize.c) -> ids (bpe.c), and ids ->
+/* The tokenizer: opens a file; converts text -> pieces (pretokenize.c) -> ids (bpe.c), and ids ->
  * bytes. */
 #include "text/token/tokenizer.h"
 
@@ -32,7 +32,7 @@ static size_t reserved_name(char out[32], int32_t id)
     return (size_t)snprintf(out, 32, "<|reserved_%d|>", (int)id);
 }
 
-/* Both names that are in use for this id of o200k. */
+/* This id of o200k has two names, and both are in use. */
 static enum osp_status name_endofprompt(struct tokenizer *t)
 {
     static const char *const names[] = {"<|endofprompt|>", "<|reserved_200018|>"};
@@ -69,7 +69,7 @@ static enum osp_status find_special_ids(struct tokenizer *t)
 #define FIND_SPECIAL(member, text)                                                                 \
     t->ids.member = specials_find(&t->specials, text, sizeof text - 1);                            \
     if (t->ids.member < 0)                                                                         \
-        return fail(OSP_EFORMAT, "no control token %s, which Harmony needs", text);
+        return fail(OSP_EFORMAT, "control token %s is missing, but Harmony requires it", text);
     SPECIAL_LIST(FIND_SPECIAL)
 #undef FIND_SPECIAL
     return OSP_OK;
@@ -95,7 +95,8 @@ static enum osp_status open_file(struct tokenizer **out, const char *path)
 
     TRY(file_map_open(&map, path));
     if (map.size_bytes > FILE_BYTES_MAX)
-        TRY(fail(OSP_ELIMIT, "%zu bytes, limit is %d", map.size_bytes, FILE_BYTES_MAX));
+        TRY(fail(OSP_ELIMIT, "tokenizer has %zu bytes, limit is %d", map.size_bytes,
+                 FILE_BYTES_MAX));
     TRY(read_vocab(t, (const char *)map.data, map.size_bytes));
     TRY(name_reserved(t));
     TRY(specials_sort(&t->specials));
@@ -108,7 +109,7 @@ out:
     return st;
 }
 
-/* Gives the file in this folder to free(), or NULL. */
+/* Returns the path of the tokenizer file in this folder, to free(), or NULL. */
 static char *file_in_folder(const char *folder)
 {
     static const char *const names[] = {"tokenizer.json", "o200k_base.tiktoken"};
@@ -146,7 +147,7 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 int32_t tokenizer_size(const struct tokenizer *t)
 {
@@ -261,7 +262,8 @@ static bool append_replaced(struct buf *out, const char *text, size_t n_bytes)
 typedef enum osp_status encode_fn(const struct tokenizer *t, const char *text, size_t n_bytes,
                                   struct ids *out);
 
-/* Hands `encode` well-formed text: this one or, if it is not, a copy with replacements. */
+/* Calls `encode` with well-formed text: the original or, if it is ill-formed, a copy with
+ * replacements. */
 static enum osp_status encode_well_formed(encode_fn *encode, const struct tokenizer *t,
                                           const char *text, size_t n_bytes, struct ids *out)
 {
@@ -272,12 +274,12 @@ static enum osp_status encode_well_formed(encode_fn *encode, const struct tokeni
     if (well_formed_bytes(text, n_bytes) == n_bytes)
         return encode(t, text, n_bytes, out);
     if (!mul_size(n_bytes, 3, &limit_bytes)) /* U+FFFD has three bytes */
-        return fail(OSP_ELIMIT, "text of %zu bytes", n_bytes);
+        return fail(OSP_ELIMIT, "text of %zu bytes is too long", n_bytes);
     buf_init(&copy, limit_bytes);
     if (append_replaced(&copy, text, n_bytes))
         st = encode(t, copy.data, copy.size_bytes, out);
     else
-        st = fail(OSP_ENOMEM, "no memory for a copy of a text of %zu bytes", n_bytes);
+        st = fail(OSP_ENOMEM, "out of memory: a copy of a text of %zu bytes", n_bytes);
     buf_release(&copy);
     return st;
 }
@@ -300,7 +302,8 @@ enum osp_status tokenizer_bytes(const struct tokenizer *t, int32_t id, char scra
                                 const char **bytes, size_t *n_bytes)
 {
     if (id < 0 || id >= t->vocab.size)
-        return fail(OSP_EINVAL, "token id %d, needs 0..%d", (int)id, (int)t->vocab.size - 1);
+        return fail(OSP_EINVAL, "token id %d is out of range, expected 0 to %d", (int)id,
+                    (int)t->vocab.size - 1);
     *bytes = vocab_bytes(&t->vocab, id, n_bytes);
     if (!*n_bytes) {
         *n_bytes = reserved_name(scratch, id);
@@ -322,7 +325,7 @@ enum osp_status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, 
             return fail(OSP_ECANCELED, "decoding was canceled at token %zu of %zu", i, n);
         TRY(tokenizer_bytes(t, ids[i], scratch, &bytes, &n_bytes));
         if (!buf_append(out, bytes, n_bytes))
-            TRY(buf_failure(out, "the text of tokens"));
+            TRY(buf_failure(out, "the text of the tokens"));
     }
 out:
     return st;

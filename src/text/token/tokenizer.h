@@ -1,5 +1,5 @@
-/* Bytes <-> tokens: vocabulary, pre-tokenisation and byte-pair merges of o200k_harmony, read from
- * a tokenizer.json or a .tiktoken file. Immutable after opening, so threads may share it. */
+/* Bytes <-> tokens: vocabulary, pre-tokenisation and byte-pair merges of o200k_harmony, read from a
+ * tokenizer.json or a .tiktoken file. Immutable after opening, so that threads may share it. */
 #ifndef TEXT_TOKEN_TOKENIZER_H
 #define TEXT_TOKEN_TOKENIZER_H
 
@@ -12,7 +12,7 @@
 
 struct tokenizer;
 
-/* Control tokens that Harmony needs. X(member, text) */
+/* Control tokens that Harmony requires. X(member, text) */
 #define SPECIAL_LIST(X)                                                                            \
     X(start, "<|start|>")                                                                          \
     X(end, "<|end|>")                                                                              \
@@ -30,15 +30,15 @@ struct special_ids {
 #undef SPECIAL_MEMBER
 };
 
-/* A tokenizer.json, a .tiktoken file (o200k_harmony's specials are then added by their published
- * ids), or a folder that holds one of them. */
+/* Opens a tokenizer.json, a .tiktoken file (o200k_harmony's specials are then added with their
+ * published ids), or a folder that contains one of them. */
 CHECKED enum osp_status tokenizer_open(struct tokenizer **out, const char *path);
 void tokenizer_close(struct tokenizer *t); /* accepts NULL */
 
-/* Ids are 0..size-1; some above the ordinary ones may have no text of their own. */
+/* Ids are 0..size-1; some ids above the ordinary ones may be undefined. */
 int32_t tokenizer_size(const struct tokenizer *t);
 const struct special_ids *tokenizer_specials(const struct tokenizer *t);
-/* Id of a special token's text, or -1. */
+/* Id of the special token with this text, or -1. */
 int32_t tokenizer_special(const struct tokenizer *t, const char *text, size_t n_bytes);
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 
@@ -47,15 +47,15 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
  * OSP_ELIMIT when `out` reaches its limit. */
 CHECKED enum osp_status tokenizer_encode(const struct tokenizer *t, const char *text,
                                          size_t n_bytes, struct ids *out);
-/* The same, but the texts of special tokens become those tokens. For trusted text only. */
+/* The same, but the texts of special tokens are encoded as those tokens. For trusted text only. */
 CHECKED enum osp_status tokenizer_encode_with_specials(const struct tokenizer *t, const char *text,
                                                        size_t n_bytes, struct ids *out);
 
-/* The bytes of one token (specials give their text; undefined ids "<|reserved_N|>" in `scratch`).
- * OSP_EINVAL outside of 0..size-1 and negative ids. */
+/* The bytes of one token. Special tokens return their text; undefined ids return "<|reserved_N|>",
+ * written to `scratch`. OSP_EINVAL for an id outside of 0..size-1. */
 CHECKED enum osp_status tokenizer_bytes(const struct tokenizer *t, int32_t id, char scratch[32],
                                         const char **bytes, size_t *n_bytes);
-/* Appends the bytes of all ids, raw. */
+/* Appends the raw bytes of all ids. */
 CHECKED enum osp_status tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n,
                                          struct buf *out);
 #endif

@@ -1,5 +1,5 @@
-/* The class of every code point, in the classes that pre-tokenisation tells apart. The table is
- * generated at the reference's Unicode version (see tools/unicode/make_tables.py). */
+/* The character class of every code point, as far as pre-tokenisation distinguishes them. The table
+ * is generated at the reference's Unicode version (see tools/unicode/make_tables.py). */
 #ifndef TEXT_TOKEN_UNICODE_TABLES_H
 #define TEXT_TOKEN_UNICODE_TABLES_H
 
@@ -11,10 +11,10 @@ enum char_class {
     CHAR_OTHER = 1 << 0,  /* punctuation, symbols, control, unassigned, private */
     CHAR_UPPER = 1 << 1,  /* Lu Lt */
     CHAR_LOWER = 1 << 2,  /* Ll */
-    CHAR_LETTER = 1 << 3, /* Lm Lo: counts as upper and as lower */
-    CHAR_MARK = 1 << 4,   /* M: counts as both too, but is no letter */
+    CHAR_LETTER = 1 << 3, /* Lm Lo: counts as upper and as lower case */
+    CHAR_MARK = 1 << 4,   /* M: counts as both too, but is not a letter */
     CHAR_NUMBER = 1 << 5, /* N */
-    CHAR_SPACE = 1 << 6,  /* White_Space but for the two below */
+    CHAR_SPACE = 1 << 6,  /* White_Space except CR and LF */
     CHAR_NEWLINE = 1 << 7 /* CR and LF */
 };
 

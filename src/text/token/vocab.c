@@ -1,4 +1,4 @@
-/* Byte strings in one block, spans by id, and a half-empty hash table with linear probing. */
+/* Byte strings in one block, their spans by id, and a half-empty hash table with linear probing. */
 #include "text/token/vocab.h"
 
 #include <stdbool.h>
@@ -10,16 +10,17 @@
 enum {
     SLOTS_MIN = 1024,
     N_PAIRS = 256 * 256,
-    PROBES_MAX = 1024 /* of one token in a half-empty table; o200k's longest way has some dozens */
+    /* For one token in a half-empty table; the longest probe sequence of o200k is a few dozen */
+    PROBES_MAX = 1024
 };
 
 enum osp_status vocab_init(struct vocab *v, int32_t n_ordinary, int32_t size, size_t bytes_max)
 {
     enum osp_status st;
 
+    /* A file has more text than its tokens: vocab_define() counts the tokens */
     if (bytes_max > VOCAB_BYTES_MAX)
-        bytes_max =
-            VOCAB_BYTES_MAX; /* files have more text than tokens: vocab_define() counts those */
+        bytes_max = VOCAB_BYTES_MAX;
     *v = (struct vocab){.n_ordinary = n_ordinary, .size = size, .capacity_bytes = bytes_max};
     if (n_ordinary < 1 || size < n_ordinary || size > VOCAB_TOKENS_MAX)
         return fail(OSP_ELIMIT, "vocabulary has %d ordinary of %d tokens, limit is %d",
@@ -44,15 +45,17 @@ enum osp_status vocab_define(struct vocab *v, int64_t id, const char *bytes, siz
     struct vocab_span *span;
 
     if (id < 0 || id >= v->size)
-        return fail(OSP_EFORMAT, "token id %lld, needs 0..%d", (long long)id, (int)v->size - 1);
+        return fail(OSP_EFORMAT, "token id %lld is out of range, expected 0 to %d", (long long)id,
+                    (int)v->size - 1);
     span = &v->spans[id];
     if (span->n_bytes)
-        return fail(OSP_EFORMAT, "token id %lld is given twice", (long long)id);
+        return fail(OSP_EFORMAT, "token id %lld is defined twice, expected once", (long long)id);
     if (n_bytes < 1 || n_bytes > VOCAB_TOKEN_BYTES_MAX)
-        return fail(OSP_EFORMAT, "token %lld has %zu bytes, needs 1..%d", (long long)id, n_bytes,
-                    VOCAB_TOKEN_BYTES_MAX);
+        return fail(OSP_EFORMAT, "token %lld has %zu bytes, expected 1 to %d", (long long)id,
+                    n_bytes, VOCAB_TOKEN_BYTES_MAX);
     if (n_bytes > v->capacity_bytes - v->n_bytes)
-        return fail(OSP_ELIMIT, "tokens have more than %zu bytes together", v->capacity_bytes);
+        return fail(OSP_ELIMIT, "the tokens have more than the limit of %zu bytes together",
+                    v->capacity_bytes);
     *span = (struct vocab_span){(uint32_t)v->n_bytes, (uint32_t)n_bytes};
     memcpy(v->bytes + v->n_bytes, bytes, n_bytes);
     v->n_bytes += n_bytes;
@@ -67,7 +70,8 @@ static uint64_t mix(uint64_t h)
     return h ^ h >> 32;
 }
 
-/* 1 to 8 bytes as a number; two strings of one length have one number only if they are the same. */
+/* 1 to 8 bytes as a number; strings of the same length have the same number only if they are
+ * equal. */
 static uint64_t short_key(const char *bytes, size_t n_bytes)
 {
     const unsigned char *u = (const unsigned char *)bytes;
@@ -80,7 +84,7 @@ static uint64_t short_key(const char *bytes, size_t n_bytes)
     return first | (uint64_t)last << 32;
 }
 
-/* Eight bytes at a time; the last eight may overlap those before. */
+/* Eight bytes at a time; the last eight may overlap the previous ones. */
 static uint64_t long_key(const char *bytes, size_t n_bytes)
 {
     uint64_t h = 0, word;
@@ -106,8 +110,8 @@ static uint32_t first_slot(const struct vocab *v, uint64_t key, size_t n_bytes)
     return (uint32_t)mix(key + n_bytes) & v->slot_mask;
 }
 
-/* The slot that holds this string of at least one byte, or the empty one where it belongs. The
- * table is fixed when text arrives, so text cannot lengthen its probes. */
+/* The slot of this string of at least one byte, or the empty slot where it belongs. The table is
+ * fixed before any text is encoded, so text cannot lengthen its probe sequences. */
 static struct vocab_slot *slot_of(const struct vocab *v, const char *bytes, size_t n_bytes,
                                   uint64_t key)
 {
@@ -131,14 +135,15 @@ static enum osp_status index_one(struct vocab *v, int32_t id)
     uint64_t key;
 
     if (!n_bytes)
-        return fail(OSP_EFORMAT, "token id %d is missing, needs 0..%d without gaps", (int)id,
+        return fail(OSP_EFORMAT, "token id %d is missing, expected 0 to %d without gaps", (int)id,
                     (int)v->n_ordinary - 1);
     key = key_of(bytes, n_bytes);
     slot = slot_of(v, bytes, n_bytes, key);
     if ((((uint32_t)(slot - v->slots) - first_slot(v, key, n_bytes)) & v->slot_mask) > PROBES_MAX)
         return fail(OSP_ELIMIT, "over %d tokens share the hash of token %d", PROBES_MAX, (int)id);
     if (slot->id >= 0)
-        return fail(OSP_EFORMAT, "tokens %d and %d are the same bytes", (int)slot->id, (int)id);
+        return fail(OSP_EFORMAT, "tokens %d and %d have the same bytes, expected different ones",
+                    (int)slot->id, (int)id);
     *slot = (struct vocab_slot){key, (uint32_t)n_bytes, id};
     if (n_bytes > v->token_bytes_max)
         v->token_bytes_max = (uint32_t)n_bytes;

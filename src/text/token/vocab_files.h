@@ -1,7 +1,6 @@
-/* Readers of the two file formats that a vocabulary comes in. Each fills a zeroed vocabulary and
- * zeroed specials, which the caller releases in any case. The vocabulary is then indexed, while the
- * specials are not sorted yet.
- * Messages name the place in the file but not the file. */
+/* Readers of the two file formats of a vocabulary. Each fills a zeroed vocabulary and zeroed
+ * specials, which the caller releases in any case. The vocabulary is then indexed; the specials are
+ * not sorted yet. Messages contain the position in the file but not its path. */
 #ifndef TEXT_TOKEN_VOCAB_FILES_H
 #define TEXT_TOKEN_VOCAB_FILES_H
 
@@ -12,7 +11,7 @@
 enum {
     O200K_N_ORDINARY = 199998,
     O200K_SIZE = 201088,       /* more than any file defines: the rest is reserved */
-    O200K_ENDOFPROMPT = 200018 /* the one id with two names */
+    O200K_ENDOFPROMPT = 200018 /* the only id with two names */
 };
 
 /* tokenizer.json of Hugging Face: byte-level BPE with o200k's pre-tokenisation and ids as ranks. */

@@ -1,5 +1,6 @@
-/* tokenizer.json. What would change ids and is not o200k's way is refused, not ignored; what only
- * concerns offsets or the rendering of conversations (post_processor) is ignored. */
+/* Reads tokenizer.json. A setting that would change ids and differs from o200k's is refused. A
+ * setting that affects only offsets or the rendering of conversations (post_processor) is
+ * ignored. */
 #include "text/token/vocab_files.h"
 
 #include <stdbool.h>
@@ -16,13 +17,13 @@
 #include "text/token/pretokenize.h"
 #include "text/token/vocab_json.h"
 
-enum { SHOWN_CHARS = 80 }; /* of a wrong value in a message */
+enum { SHOWN_CHARS = 80 }; /* of an unexpected value in a message */
 
 /* ---- settings ---- */
 
 #define ABSENT "nothing"
 
-/* Dotted path, and the values that it may have, as compact JSON. */
+/* Dotted path, and the values that are allowed, as compact JSON. */
 static const struct rule {
     const char *path;
     const char *allowed[3];
@@ -75,7 +76,7 @@ static enum osp_status check_rule(json_t *root, const struct rule *rule)
     for (int i = 0; i < 3 && rule->allowed[i]; i++)
         allowed = allowed || strcmp(text, rule->allowed[i]) == 0;
     if (!allowed)
-        st = fail(OSP_EUNSUPPORTED, "%s is %.*s, needs %s", rule->path, SHOWN_CHARS, text,
+        st = fail(OSP_EUNSUPPORTED, "%s is %.*s, expected %s", rule->path, SHOWN_CHARS, text,
                   rule->allowed[0]);
     free(text);
     return st;
@@ -90,8 +91,8 @@ static enum osp_status check_settings(json_t *root)
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         TRY(check_rule(root, &rules[i]));
     if (!pattern || strcmp(pattern, pretok_pattern) != 0)
-        return fail(OSP_EUNSUPPORTED, "%s is %.*s, needs the one of o200k", path, SHOWN_CHARS,
-                    pattern ? pattern : ABSENT);
+        return fail(OSP_EUNSUPPORTED, "%s is %.*s, expected the pattern of o200k", path,
+                    SHOWN_CHARS, pattern ? pattern : ABSENT);
 out:
     return st;
 }
@@ -104,19 +105,20 @@ static enum osp_status check_added(json_t *token, size_t index, int32_t n_ordina
     json_t *id = json_object_get(token, "id");
 
     if (!json_is_integer(id) || !json_is_string(json_object_get(token, "content")))
-        return fail(OSP_EFORMAT, "added_tokens[%zu]: needs a number id and a string content",
+        return fail(OSP_EFORMAT, "added_tokens[%zu]: expected an integer id and a string content",
                     index);
     if (json_integer_value(id) < n_ordinary || json_integer_value(id) >= VOCAB_TOKENS_MAX)
-        return fail(OSP_EFORMAT, "added_tokens[%zu]: id %lld, needs %d..%d", index,
-                    (long long)json_integer_value(id), (int)n_ordinary, VOCAB_TOKENS_MAX - 1);
+        return fail(OSP_EFORMAT, "added_tokens[%zu]: id %lld is out of range, expected %d to %d",
+                    index, (long long)json_integer_value(id), (int)n_ordinary,
+                    VOCAB_TOKENS_MAX - 1);
     for (size_t i = 0; i < sizeof must_be_off / sizeof must_be_off[0]; i++)
         if (json_is_true(json_object_get(token, must_be_off[i])))
-            return fail(OSP_EUNSUPPORTED, "added_tokens[%zu]: %s is true, needs false", index,
+            return fail(OSP_EUNSUPPORTED, "added_tokens[%zu]: %s is true, expected false", index,
                         must_be_off[i]);
     return OSP_OK;
 }
 
-/* Checks the list; adds to *n_bytes the length of its texts and raises *size above its ids. */
+/* Checks the list; adds the length of its texts to *n_bytes and raises *size above its ids. */
 static enum osp_status measure_added(json_t *list, int32_t n_ordinary, int32_t *size,
                                      size_t *n_bytes)
 {
@@ -125,7 +127,7 @@ static enum osp_status measure_added(json_t *list, int32_t n_ordinary, int32_t *
     size_t i;
 
     if (!json_is_array(list) || json_array_size(list) > SPECIALS_MAX)
-        return fail(OSP_EFORMAT, "added_tokens: needs a list of at most %d", SPECIALS_MAX);
+        return fail(OSP_EFORMAT, "added_tokens: expected a list of at most %d", SPECIALS_MAX);
     json_array_foreach(list, i, token)
     {
         json_int_t id;
@@ -164,16 +166,18 @@ static enum osp_status read_root(struct vocab *v, struct specials *s, json_t *ro
                                  const struct vocab_lists *lists)
 {
     json_t *added = json_object_get(root, "added_tokens");
-    size_t n_tokens = 0, n_bytes = lists->vocab.n_bytes; /* tokens are never longer than that */
+    /* Tokens are never longer than their text in the file */
+    size_t n_tokens = 0, n_bytes = lists->vocab.n_bytes;
     enum osp_status st;
     int32_t size;
 
     TRY(check_settings(root));
     TRY(vocab_list_count(lists, &n_tokens));
     if (!n_tokens || n_tokens > VOCAB_TOKENS_MAX)
-        return fail(OSP_EFORMAT, "model.vocab: needs an object of 1..%d tokens", VOCAB_TOKENS_MAX);
+        return fail(OSP_EFORMAT, "model.vocab: expected an object of 1 to %d tokens",
+                    VOCAB_TOKENS_MAX);
     if (!lists->merges.n_bytes)
-        return fail(OSP_EFORMAT, "model.merges: needs a list");
+        return fail(OSP_EFORMAT, "model.merges: expected a list");
     size = n_tokens == O200K_N_ORDINARY ? O200K_SIZE : (int32_t)n_tokens;
     TRY(measure_added(added, (int32_t)n_tokens, &size, &n_bytes));
     TRY(vocab_init(v, (int32_t)n_tokens, size, n_bytes));
@@ -195,8 +199,8 @@ static void keep_newlines(struct buf *out, const char *text, size_t n_bytes)
     }
 }
 
-/* The text with the lists empty but for their newlines, so that jansson has little to do, and
- * tells the right line. */
+/* The text with both lists empty except for their newlines, so that jansson has little to parse and
+ * its messages have the right line. */
 static void cut_lists_out(struct buf *out, const char *data, size_t n_bytes,
                           const struct vocab_lists *lists)
 {
@@ -221,9 +225,9 @@ static void cut_lists_out(struct buf *out, const char *data, size_t n_bytes,
     buf_append(out, at, (size_t)(data + n_bytes - at));
 }
 
-/* Everything but the lists: SPECIALS_MAX control tokens are reckoned with 14 MiB. */
+/* Everything except the lists: SPECIALS_MAX control tokens are estimated at 14 MiB. */
 static const struct json_limits tree_limits = {.file_bytes =
-                                                   SIZE_MAX, /* the tokenizer's limit holds */
+                                                   SIZE_MAX, /* the tokenizer's own limit applies */
                                                .memory_bytes = 32 << 20,
                                                .string_bytes = 1 << 20,
                                                .depth = 32};
@@ -238,7 +242,7 @@ static enum osp_status parse_tree(json_t **out, const struct buf *rest)
     TRY(json_limits_check(&tree_limits, buf_text(rest), rest->size_bytes));
     *out = json_loadb(buf_text(rest), rest->size_bytes, JSON_REJECT_DUPLICATES, &error);
     if (*out == NULL && error.line < 0)
-        return fail(OSP_ENOMEM, "no memory for its JSON");
+        return fail(OSP_ENOMEM, "out of memory: the JSON of a tokenizer");
     if (*out == NULL)
         return fail(OSP_EFORMAT, "line %d, column %d: %s", error.line, error.column, error.text);
 out:
@@ -257,7 +261,7 @@ enum osp_status vocab_read_json(struct vocab *v, struct specials *s, const char 
     buf_init(&rest, n_bytes + 1);
     if (!vocab_lists_find(&lists, data, n_bytes)) {
         scan_line_column(data, lists.error_at, &line, &column);
-        return fail(OSP_EFORMAT, "line %d, column %d: not JSON", line, column);
+        return fail(OSP_EFORMAT, "line %d, column %d: not valid JSON", line, column);
     }
     cut_lists_out(&rest, data, n_bytes, &lists);
     TRY(parse_tree(&root, &rest));

@@ -5,17 +5,17 @@
 #include "text/token/vocab_json.h"
 
 enum {
-    SHOWN_CHARS = 80,         /* of a wrong value in a message */
-    BYTE_LEVEL_CHARS = 0x144, /* code points that stand for a byte are below */
+    SHOWN_CHARS = 80,         /* of an unexpected value in a message */
+    BYTE_LEVEL_CHARS = 0x144, /* all code points that stand for a byte are below it */
     CHARACTER_BYTES_MAX = 6   /* of a character as an escape */
 };
 
 /* ---- byte-level form ---- */
 
-static int16_t byte_table[BYTE_LEVEL_CHARS]; /* -1: stands for none */
+static int16_t byte_table[BYTE_LEVEL_CHARS]; /* -1: does not stand for a byte */
 static pthread_once_t byte_table_once = PTHREAD_ONCE_INIT;
 
-/* Printable bytes stand for themselves, the others, in order, are U+0100 and up. */
+/* Printable bytes stand for themselves; the others, in order, are U+0100 and up. */
 static void fill_byte_table(void)
 {
     int next = 0x100;
@@ -66,14 +66,15 @@ int byte_level_decode(char out[VOCAB_TOKEN_BYTES_MAX], struct json_span string)
     return decode_utf8(out, plain, n_plain);
 }
 
-/* ---- where the lists are ---- */
+/* ---- finding the lists ---- */
 
 static bool is_key(struct json_span key, const char *name)
 {
     return key.n_bytes == strlen(name) && memcmp(key.at, name, key.n_bytes) == 0;
 }
 
-/* The members of "model"; the last of two with one name, which jansson refuses. */
+/* Scans the members of "model". Of two with the same name it takes the last; jansson then refuses
+ * the file. */
 static bool find_in_model(struct vocab_lists *out, struct json_scan *s)
 {
     struct json_span key, value;
@@ -141,7 +142,7 @@ static struct json_scan scan_of(struct json_span span)
     return (struct json_scan){span.at, span.at + span.n_bytes};
 }
 
-/* The next member, behind the bracket or a comma; an id of another kind is passed over. */
+/* Reads the next member, after the bracket or a comma; an id of another type is skipped. */
 static enum osp_status next_entry(const struct vocab_lists *lists, struct json_scan *s,
                                   struct entry *out)
 {
@@ -202,7 +203,7 @@ static enum osp_status define_entry(void *ctx, const struct entry *e)
                     "model.vocab: \"%.*s\" is not a string of up to %d bytes in byte-level form",
                     shown, e->token.at, VOCAB_TOKEN_BYTES_MAX);
     if (!e->has_id || e->id >= v->n_ordinary)
-        return fail(OSP_EFORMAT, "model.vocab: id of \"%.*s\" is not a number in 0..%d", shown,
+        return fail(OSP_EFORMAT, "model.vocab: id of \"%.*s\" is not a number from 0 to %d", shown,
                     e->token.at, (int)v->n_ordinary - 1);
     return vocab_define(v, e->id, bytes, (size_t)n_bytes);
 }

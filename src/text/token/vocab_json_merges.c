@@ -1,5 +1,6 @@
-/* The merges of a tokenizer.json say in which order pairs are joined. osprey joins the pair whose
- * token has the lowest id, as the reference does; here is checked that the list says the same. */
+/* Checks the merges of a tokenizer.json, which define the order in which pairs are merged. osprey
+ * merges the pair whose token has the lowest id, as the reference does; the list must imply the
+ * same order. */
 #include "text/token/vocab_json.h"
 
 #include <stdbool.h>
@@ -30,14 +31,14 @@ static bool read_pair(struct pair *out, struct json_scan *s)
     return true;
 }
 
-/* The ways in which tokens are two tokens, worked out once for each token, as the list comes to
- * it. */
+/* The splits of a token into two tokens, computed once for each token in the order of the list. */
 struct splits {
     const struct vocab *v;
-    int32_t id;                           /* of the token at hand; -1: none yet */
-    size_t n;                             /* of it and of all before */
-    bool is_split[VOCAB_TOKEN_BYTES_MAX]; /* of it, by the bytes of its first half */
-    bool is_seen[VOCAB_TOKEN_BYTES_MAX];  /* in the list */
+    int32_t id; /* the current token; -1: none yet */
+    size_t n;   /* splits of this and all earlier tokens */
+    /* Of the current token, by the number of bytes of its first half */
+    bool is_split[VOCAB_TOKEN_BYTES_MAX];
+    bool is_seen[VOCAB_TOKEN_BYTES_MAX]; /* found in the list */
 };
 
 static void splits_of(struct splits *s, int32_t id)
@@ -46,7 +47,7 @@ static void splits_of(struct splits *s, int32_t id)
     const char *bytes = vocab_bytes(s->v, id, &n_bytes);
 
     for (size_t i = 1; i < n_bytes;
-         i++) { /* a token's questions are asked together: each is a line of memory */
+         i++) { /* prefetches all lookups of a token: each is one cache line */
         vocab_prefetch(s->v, bytes, i);
         vocab_prefetch(s->v, bytes + i, n_bytes - i);
     }
@@ -58,14 +59,15 @@ static void splits_of(struct splits *s, int32_t id)
     }
 }
 
-/* Goes on to a token of a higher id. */
+/* Advances to a token with a higher id. */
 static void splits_advance(struct splits *s, int32_t id)
 {
     while (s->id < id)
         splits_of(s, ++s->id);
 }
 
-/* The token at hand, which most pairs are of, or another; -1: no token. */
+/* The id of these bytes, first compared with the current token, which most pairs form; -1: no
+ * token. */
 static int32_t token_of(const struct splits *s, const char *bytes, size_t n_bytes)
 {
     if (s->id >= 0) {
@@ -78,7 +80,7 @@ static int32_t token_of(const struct splits *s, const char *bytes, size_t n_byte
     return vocab_find(s->v, bytes, n_bytes);
 }
 
-/* Id of the token that a merge makes, or -1; *n_left: bytes of its first half. */
+/* Id of the token that a merge forms, or -1; *n_left: bytes of its first half. */
 static int32_t merged_token(const struct splits *splits, struct json_scan *s, int *n_left)
 {
     char bytes[2 * VOCAB_TOKEN_BYTES_MAX];
@@ -100,14 +102,14 @@ static enum osp_status check_count(struct splits *s, size_t n_merges)
 {
     splits_advance(s, s->v->n_ordinary - 1);
     if (n_merges != s->n)
-        return fail(OSP_EUNSUPPORTED,
-                    "model.merges has %zu pairs, but the ids as ranks imply %zu: every split of "
-                    "every token",
-                    n_merges, s->n);
+        return fail(
+            OSP_EUNSUPPORTED,
+            "model.merges has %zu pairs, expected %zu: every split of every token into two tokens",
+            n_merges, s->n);
     return OSP_OK;
 }
 
-/* One of the list, the n-th. */
+/* Checks the n-th merge of the list. */
 static enum osp_status check_merge(struct splits *splits, struct json_scan *s, size_t n)
 {
     static const char wrong[] = "model.merges[%zu] %s";
@@ -115,10 +117,11 @@ static enum osp_status check_merge(struct splits *splits, struct json_scan *s, s
     const int32_t id = merged_token(splits, s, &n_left);
 
     if (id >= 0 && id < splits->id)
-        return fail(OSP_EUNSUPPORTED, wrong, n, "makes a token of lower id than the one before");
+        return fail(OSP_EUNSUPPORTED, wrong, n,
+                    "forms a token with a lower id than the one before it");
     splits_advance(splits, id);
     if (id < 0 || !splits->is_split[n_left])
-        return fail(OSP_EFORMAT, wrong, n, "is not a pair of tokens that make a token");
+        return fail(OSP_EFORMAT, wrong, n, "is not a pair of tokens that together form a token");
     if (splits->is_seen[n_left])
         return fail(OSP_EFORMAT, wrong, n, "occurs twice");
     splits->is_seen[n_left] = true;

@@ -1,5 +1,5 @@
-/* The .tiktoken format: one line a token, its bytes in base64, a space, its rank, which is its
- * id. */
+/* The .tiktoken format: one line per token, with its bytes in base64, a space, and its rank, which
+ * is its id. */
 #include "text/token/vocab_files.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ struct line {
     size_t number; /* from 1 */
 };
 
-/* Takes the next line off *data; false at the end. */
+/* Removes the next line from *data; false at the end. */
 static bool next_line(struct line *out, const char **data, size_t *n_bytes)
 {
     const char *newline;
@@ -51,7 +51,7 @@ static size_t count_lines(const char *data, size_t n_bytes)
     return line.number;
 }
 
-/* Decimal digits only; -1 if it is not a rank. */
+/* Decimal digits only; -1 for an invalid rank. */
 static int64_t parse_rank(const char *text, size_t n)
 {
     int64_t rank = 0;
@@ -76,10 +76,10 @@ static enum osp_status define_line(struct vocab *v, struct line line)
     size_t n;
 
     if (!space || !base64_decode(line.data, n_base64, bytes, sizeof bytes, &n))
-        return fail(OSP_EFORMAT, "line %zu: needs base64, a space and a rank", line.number);
+        return fail(OSP_EFORMAT, "line %zu: expected base64, a space and a rank", line.number);
     rank = parse_rank(space + 1, line.n_bytes - n_base64 - 1);
     if (rank < 0 || rank >= v->n_ordinary)
-        return fail(OSP_EFORMAT, "line %zu: rank is not a number in 0..%d", line.number,
+        return fail(OSP_EFORMAT, "line %zu: rank is not a number from 0 to %d", line.number,
                     (int)v->n_ordinary - 1);
     st = vocab_define(v, rank, bytes, n);
     return st == OSP_OK ? st : fail_prefix(st, "line %zu", line.number);
@@ -94,8 +94,8 @@ enum osp_status vocab_read_tiktoken(struct vocab *v, struct specials *s, const c
 
     if (n_lines != O200K_N_ORDINARY)
         return fail(OSP_EUNSUPPORTED,
-                    "%zu tokens; a .tiktoken file does not name its control tokens, which are "
-                    "known for o200k's %d tokens only: use a tokenizer.json",
+                    "file has %zu tokens; a .tiktoken file does not contain control tokens, which "
+                    "are known only for the %d tokens of o200k: use a tokenizer.json",
                     n_lines, O200K_N_ORDINARY);
     TRY(vocab_init(v, O200K_N_ORDINARY, O200K_SIZE, n_bytes));
     while (next_line(&line, &data, &n_bytes))
