@@ -18,7 +18,7 @@ static bool is_one_of(const char *name, const char *const *list)
 
 static bool is_aux_file(const char *name)
 {
-    /* Written anew, or true of the old tensors only. */
+    /* Not copied: these are written by osprey, or describe the old tensors only. */
     static const char *const others[] = {"config.json", "model.safetensors.index.json",
                                          "dtypes.json", NULL};
 
@@ -29,7 +29,8 @@ static bool is_aux_file(const char *name)
            strcmp(name, "LICENSE") == 0;
 }
 
-/* What a folder that also has another checkpoint, or anything else, gives to its original/. */
+/* The tokenizer's files: the only ones that are taken from a parent folder, because it also
+ * contains another checkpoint and other files. */
 static bool is_tokenizer_file(const char *name)
 {
     static const char *const names[] = {"tokenizer.json",          "tokenizer_config.json",
@@ -39,7 +40,7 @@ static bool is_tokenizer_file(const char *name)
     return is_one_of(name, names) || str_ends_with(name, ".tiktoken");
 }
 
-/* Copies from `folder` what `wanted` names and what is not there yet. */
+/* Copies the files in `folder` that `wanted` accepts and that do not exist yet. */
 static enum osp_status copy_matching(const struct staging_dir *to, const char *folder,
                                      bool (*wanted)(const char *name))
 {

@@ -1,4 +1,4 @@
-/* Opens a checkpoint folder: config, shards, and the agreement between them. */
+/* Opens a checkpoint folder: config and shards, and checks that they agree. */
 #include "store/checkpoint.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "store/shard_list.h"
 
-/* The folder that has config.json: `path` or, when only that has one, path/original. */
+/* The folder that contains config.json: `path` or, if only that contains one, path/original. */
 static enum osp_status find_folder(char **out, const char *path)
 {
     char *config = path_join(path, "config.json");
@@ -19,7 +19,7 @@ static enum osp_status find_folder(char **out, const char *path)
     else if (path_is_file(original_config))
         *out = mem_strdup(original);
     else if (path_is_folder(path))
-        st = fail(OSP_ENOTFOUND, "%s: no config.json there and none in original/", path);
+        st = fail(OSP_ENOTFOUND, "%s: no config.json in this folder or in its original/", path);
     else
         st = fail(OSP_ENOTFOUND, "%s: no such folder", path);
     free(config);
@@ -39,7 +39,7 @@ static enum osp_status open_files(struct checkpoint *c, const struct shard_list 
         st = st_file_open(&c->files[i], path);
         free(path);
         if (st == OSP_ENOTFOUND && list->index_path)
-            return fail_prefix(st, "%s names a file that is missing", list->index_path);
+            return fail_prefix(st, "%s refers to a missing file", list->index_path);
         if (st != OSP_OK)
             return st;
         c->n_files++;
@@ -56,7 +56,7 @@ out:
     return st;
 }
 
-/* A tensor's name and the file that has it. */
+/* A tensor's name and the file that contains it. */
 struct tensor_ref {
     const char *name;
     int file;
@@ -70,8 +70,8 @@ static int compare_refs(const void *a, const void *b)
     return order != 0 ? order : x->file - y->file;
 }
 
-/* Sorted by name, two of one name are neighbours. Within one file there are none: its header was
- * checked. */
+/* Sorted by name, duplicates are adjacent. Duplicates within one file were excluded by the check of
+ * its header. */
 static enum osp_status check_unique(const struct checkpoint *c)
 {
     struct tensor_ref *all = NULL;

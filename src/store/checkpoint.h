@@ -1,4 +1,4 @@
-/* A checkpoint: its config and the tensors of all its shards, mapped, found by name. */
+/* A checkpoint: its config and the tensors of all its shards, memory-mapped, looked up by name. */
 #ifndef STORE_CHECKPOINT_H
 #define STORE_CHECKPOINT_H
 
@@ -9,7 +9,7 @@
 enum { CHECKPOINT_TENSORS_MAX = 1 << 18 };
 
 struct checkpoint {
-    char *path; /* folder that holds config.json and the shards */
+    char *path; /* folder with config.json and the shards */
     struct gptoss_config config;
     struct st_file *files;
     int n_files;
@@ -21,18 +21,18 @@ struct checkpoint {
 /* Progress of a long load: called from the opening thread; may be NULL. */
 typedef void load_progress_fn(void *ctx, int64_t done_bytes, int64_t total_bytes);
 
-/* Opens folder `path` (HF layout with or without an index, or original/; a folder that only has
- * original/ inside is followed). Checks index against shards: every listed tensor in the file that
- * the map names, none unlisted, none twice, and the total size. Files of subfolders (original/,
- * metal/) are never mixed in. */
+/* Opens folder `path`: HF layout with or without an index, or original/. A folder with only an
+ * original/ inside is followed. Checks the index against the shards: every listed tensor must be in
+ * its file, none may be unlisted or duplicate, and the total size must match. Files of subfolders
+ * (original/, metal/) are never mixed in. */
 CHECKED enum osp_status checkpoint_open(struct checkpoint *out, const char *path);
-void checkpoint_close(struct checkpoint *c); /* accepts a zeroed one */
+void checkpoint_close(struct checkpoint *c); /* accepts a zeroed checkpoint */
 const struct st_tensor *checkpoint_find(const struct checkpoint *c, const char *name,
-                                        const struct st_file **file_out); /* or NULL */
+                                        const struct st_file **file_out); /* may be NULL */
 
-/* Reads every byte once so that pages are warm, in parallel over `n_threads` (0 = all usable), with
- * progress. Reads through read(2), so that a failing disk or a file cut since is an error (OSP_EIO)
- * and not a signal. */
+/* Reads every byte once to fill the page cache, in parallel over `n_threads` (0 = all usable), with
+ * progress. Uses read(2), so that a failing disk or a truncated file is an error (OSP_EIO) and not
+ * a signal. */
 CHECKED enum osp_status checkpoint_prefetch(const struct checkpoint *c, int n_threads,
                                             load_progress_fn *progress, void *ctx);
 #endif

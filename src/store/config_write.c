@@ -1,4 +1,4 @@
-/* Makes the text of a config.json with jansson. */
+/* Writes the text of a config.json with jansson. */
 #include "store/config_write.h"
 
 #include <jansson.h>
@@ -11,7 +11,7 @@
 #include "store/json_read.h"
 
 enum {
-    /* Digits of a real: those of every number that a person writes come back, and no others. */
+    /* Digits of a real number: enough to reproduce every decimal that a person writes. */
     JSON_STYLE = JSON_INDENT(2) | JSON_REAL_PRECISION(15)
 };
 
@@ -22,7 +22,8 @@ static void append_text(json_t *list, const char *text)
     json_array_append_new(list, json_string(text));
 }
 
-/* The modules that are not MXFP4; attention as one entry, as published, when none of it is. */
+/* The modules that are not MXFP4. Attention is one entry, as published, if none of its layers is
+ * MXFP4. */
 static json_t *modules_to_not_convert(unsigned layers)
 {
     const bool attention_is_whole = (layers & (MXFP4_QKV | MXFP4_O)) == 0;
@@ -41,7 +42,7 @@ static json_t *modules_to_not_convert(unsigned layers)
     return list;
 }
 
-/* The modules that are MXFP4 besides the experts. */
+/* The modules that are MXFP4 in addition to the experts. */
 static json_t *mxfp4_module_list(unsigned layers)
 {
     json_t *list = json_array();
@@ -70,7 +71,7 @@ static void set_quantization(json_t *config, unsigned layers)
 
 /* ---- from original/ ---- */
 
-/* A float as the shortest of 6 to 9 digits that gives it again: 1e-05 and not
+/* A float with the fewest of 6 to 9 digits that read back as the same float: 1e-05 and not
  * 9.99999974737875e-06. */
 static json_t *json_number_of(float value)
 {
@@ -145,7 +146,7 @@ static json_t *hf_config_of(const struct gptoss_config *c)
     return o;
 }
 
-/* ---- either ---- */
+/* ---- both layouts ---- */
 
 enum osp_status config_write(char **out, const struct gptoss_config *c, const char *folder,
                              unsigned layers)
@@ -162,7 +163,7 @@ enum osp_status config_write(char **out, const struct gptoss_config *c, const ch
     set_quantization(config, layers);
     *out = json_dumps(config, JSON_STYLE);
     if (!*out)
-        st = fail(OSP_ENOMEM, "%s: no memory to write it again", path);
+        st = fail(OSP_ENOMEM, "%s: out of memory: the new text", path);
 out:
     json_decref(config);
     free(path);

@@ -1,5 +1,5 @@
-/* Reads the configuration of a checkpoint. Which keys exist, and what stands for an absent one, is
- * what Transformers 4.55 and 5 and openai's own release write and assume. */
+/* Reads the configuration of a checkpoint. Keys and defaults are those of Transformers 4.55 and 5
+ * and of openai's own release. */
 #include "store/hf_config.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 #include "store/hf_rope.h"
 #include "store/json_read.h"
 
-/* A whole number of config.json and the member of struct gptoss_config that it fills. */
+/* An integer of config.json and the member of struct gptoss_config that it fills. */
 struct int_field {
     size_t offset;
     struct json_int_spec rule;
@@ -112,7 +112,7 @@ out:
     return st;
 }
 
-/* Whether the array `key` of the quantization_config has this module. */
+/* Whether the array `key` of the quantization_config contains this module. */
 static bool lists_module(const struct json_object *dict, const char *key, const char *module)
 {
     const json_t *list = json_object_get(dict->json, key);
@@ -126,7 +126,7 @@ static bool lists_module(const struct json_object *dict, const char *key, const 
     return false;
 }
 
-/* Every entry names a matrix that may be MXFP4 besides the experts'. */
+/* Every entry must name a matrix, other than the experts', that may be MXFP4. */
 static enum osp_status check_modules(const struct json_object *dict, const char *key)
 {
     const json_t *list = json_object_get(dict->json, key);
@@ -151,7 +151,7 @@ static enum osp_status check_modules(const struct json_object *dict, const char 
     return OSP_OK;
 }
 
-/* A part has all of its modules in the list, or none. */
+/* Either all modules of a layer kind are in the list, or none. */
 static enum osp_status read_modules(struct gptoss_config *c, const struct json_object *dict,
                                     const char *key)
 {
@@ -208,7 +208,7 @@ static enum osp_status add_stop_id(struct gptoss_config *c, const struct json_ob
     return OSP_OK;
 }
 
-/* Replaces the stop ids by those of this file, if it has any. */
+/* Replaces the stop ids with those of this file, if it has any. */
 static enum osp_status read_stop_ids(struct gptoss_config *c, const struct json_object *o)
 {
     const json_t *ids = json_object_get(o->json, "eos_token_id");
@@ -279,7 +279,7 @@ static enum osp_status read_original(struct gptoss_config *c, const struct json_
     TRY(hf_rope_number(&c->rope_beta_slow, o, "rope_ntk_alpha", c->rope_beta_slow));
     TRY(hf_rope_number(&c->rope_beta_fast, o, "rope_ntk_beta", c->rope_beta_fast));
     TRY(read_layer_types(c, o));
-    context = floor(c->rope_original_tokens * c->rope_factor); /* there is no key for it */
+    context = floor(c->rope_original_tokens * c->rope_factor); /* the file has no key for it */
     c->context_tokens_max = context < CONFIG_CONTEXT_MAX ? (int)context : CONFIG_CONTEXT_MAX;
 out:
     return st;

@@ -1,5 +1,5 @@
 /* config.json and generation_config.json of a gpt-oss checkpoint: Transformers 4.55 and 5, and the
- * original/ layout. Parsed, checked for type and range, every default filled in. */
+ * original/ layout. Parsed, checked for type and range, with all defaults filled in. */
 #ifndef STORE_HF_CONFIG_H
 #define STORE_HF_CONFIG_H
 
@@ -12,7 +12,7 @@
 enum {
     CONFIG_LAYERS_MAX = 512,
     CONFIG_STOP_IDS_MAX = 16,
-    /* Ranges far above gpt-oss-120b whose products stay far below 2^63. */
+    /* Far above gpt-oss-120b, while their products stay far below 2^63. */
     CONFIG_EXPERTS_MAX = 4096,
     CONFIG_WIDTH_MAX = 65536,
     CONFIG_HEADS_MAX = 1024,
@@ -33,16 +33,17 @@ struct gptoss_config {
     double rope_theta, rope_factor, rope_beta_fast, rope_beta_slow; /* factor 1 = plain RoPE */
     int rope_original_tokens;
     bool rope_truncate;
-    bool experts_are_mxfp4;            /* quantization_config says so (HF) or always (original) */
-    unsigned mxfp4_layer_set;          /* what else is MXFP4: MXFP4_QKV and the like, never MOE */
+    bool experts_are_mxfp4; /* HF: from quantization_config; original: always */
+    /* MXFP4 layers besides the experts: MXFP4_QKV and so on, never MOE */
+    unsigned mxfp4_layer_set;
     bool is_original_layout;           /* names and config keys of openai's own release */
-    bool tied_embeddings;              /* tie_word_embeddings: no lm_head of its own */
+    bool tied_embeddings;              /* tie_word_embeddings: no separate lm_head */
     int stop_ids[CONFIG_STOP_IDS_MAX]; /* eos ids of generation_config, else of config */
     int n_stop_ids;
 };
 
-/* Reads folder/config.json (and generation_config.json if there). Errors name file, key, found and
- * allowed. */
+/* Reads folder/config.json, and generation_config.json if it exists. Errors contain the file, the
+ * key, the value found and the values allowed. */
 CHECKED enum osp_status gptoss_config_read(struct gptoss_config *out, const char *folder);
 
 #endif

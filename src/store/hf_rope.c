@@ -1,5 +1,5 @@
-/* Reads the rotary fields of a config: YaRN or none, and nothing that would change the table in
- * a way that the model does not compute. */
+/* Reads the rotary fields of a config: YaRN or plain RoPE. Refuses fields that would change the
+ * table in a way that the model does not implement. */
 #include "store/hf_rope.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ enum osp_status hf_rope_number(double *out, const struct json_object *o, const c
     return json_get_number(out, o, &rule);
 }
 
-/* Fields that change the rotary table in ways that no gpt-oss uses. */
+/* Fields that change the rotary table in ways that no gpt-oss model uses. */
 static enum osp_status refuse_other_rope(const struct json_object *o)
 {
     static const char *const keys[] = {"attention_factor", "mscale", "mscale_all_dim",
@@ -70,7 +70,7 @@ static enum osp_status read_rope_dict(struct gptoss_config *c, const struct json
     enum osp_status st;
 
     TRY(json_get_string(&type, o, "rope_type"));
-    TRY(json_get_string(&old_type, o, "type")); /* before Transformers 4.43 */
+    TRY(json_get_string(&old_type, o, "type")); /* the key before Transformers 4.43 */
     type = type ? type : old_type;
     TRY(hf_rope_number(&c->rope_theta, o, "rope_theta", c->rope_theta));
     if (type && strcmp(type, "yarn") == 0)

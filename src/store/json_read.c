@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 
-enum { DUPLICATE_BYTES_MAX = 128 }; /* of a key in a message */
+enum { DUPLICATE_BYTES_MAX = 128 }; /* of a duplicate key in a message */
 
 const char *json_type_name(const json_t *json)
 {
@@ -32,8 +32,7 @@ const char *json_type_name(const json_t *json)
     return "null";
 }
 
-/* jansson leaves long keys out of its message: the string that ends before `position` is the
- * key. */
+/* jansson omits long keys from its message: the key is the string that ends before `position`. */
 static enum osp_status fail_duplicate(const char *path, const char *text, size_t position)
 {
     char key[DUPLICATE_BYTES_MAX + 1];
@@ -67,7 +66,7 @@ enum osp_status json_parse_object(json_t **out, const char *path, const char *te
         (size_t)error.position <= n_bytes)
         return fail_duplicate(path, text, (size_t)error.position);
     if (!json && error.line < 0)
-        return fail(OSP_ENOMEM, "%s: no memory for its JSON", path);
+        return fail(OSP_ENOMEM, "%s: out of memory: its JSON", path);
     if (!json)
         return fail(OSP_EFORMAT, "%s: JSON, line %d column %d: %s", path, error.line, error.column,
                     error.text);
@@ -93,7 +92,7 @@ out:
     return st;
 }
 
-/* The member, with null as absent. */
+/* The member; null counts as absent. */
 static const json_t *member(const struct json_object *o, const char *key)
 {
     const json_t *value = json_object_get(o->json, key);

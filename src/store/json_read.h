@@ -1,5 +1,5 @@
-/* Typed, range-checked reading of JSON objects with errors that name file, key, found and allowed.
- * Private to store/: it shows jansson's types. */
+/* Typed, range-checked reading of JSON objects. Errors contain the file, the key, the value found
+ * and the values allowed. Private to store/: it exposes jansson's types. */
 #ifndef STORE_JSON_READ_H
 #define STORE_JSON_READ_H
 
@@ -10,15 +10,15 @@
 #include "base/json_limits.h"
 #include "base/status.h"
 
-/* An object of a file; `where` is "" or the path of keys down to it with a trailing dot. */
+/* An object of a file; `where` is "" or the path of keys to it with a trailing dot. */
 struct json_object {
     const char *path, *where;
     const json_t *json; /* borrowed */
 };
 
-/* A whole number: what is allowed, and what stands for it when it is absent or null. */
+/* An integer: its range, and its default when it is absent or null. */
 struct json_int_spec {
-    const char *key, *alias; /* alias NULL: none. With both given they must agree. */
+    const char *key, *alias; /* alias NULL: no alias. If both keys are present they must agree. */
     bool required;
     int fallback, min, max;
 };
@@ -27,14 +27,14 @@ struct json_number_spec {
     double fallback, min, max; /* allowed: min < value <= max */
 };
 
-/* Parses bytes strictly (no duplicate keys, one value only, an object), once they were found
- * within the limits. Gives a reference to json_decref(). */
+/* Checks the limits, then parses strictly: one object, no duplicate keys, nothing after it. Gives a
+ * reference to json_decref(). */
 CHECKED enum osp_status json_parse_object(json_t **out, const char *path, const char *text,
                                           size_t n_bytes, const struct json_limits *limits);
 CHECKED enum osp_status json_read_file(json_t **out, const char *path,
                                        const struct json_limits *limits);
 
-/* Of config.json and generation_config.json: gpt-oss's have 2 KB. */
+/* For config.json and generation_config.json: gpt-oss's have 2 KB. */
 extern const struct json_limits config_json_limits;
 
 const char *json_type_name(const json_t *json); /* "a string", "an integer", "nothing" */

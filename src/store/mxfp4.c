@@ -1,7 +1,7 @@
-/* To MXFP4 and back. A block is worked on as 32 BF16 magnitudes in 16-bit lanes: magnitudes compare
- * as integers, so that rounding to e2m1 is seven comparisons with the midpoints between its values,
- * shifted to the block's scale. Squared errors are counted exactly, in integers, so that nothing
- * depends on the order of a sum. */
+/* Conversion to MXFP4 and back. A block is processed as 32 BF16 magnitudes in 16-bit lanes.
+ * Magnitudes compare as integers, so rounding to e2m1 is seven comparisons with the midpoints
+ * between its values, shifted to the block's scale. Squared errors are summed exactly, in integers,
+ * so that the result does not depend on the order of summation. */
 #include "store/mxfp4.h"
 
 #include <math.h>
@@ -17,13 +17,13 @@ enum {
     SCALE_BIAS = 127,           /* of E8M0: scale byte s stands for 2^(s - 127) */
     MIDPOINTS = 7,
     NIBBLE_SIGN = 8,
-    /* Values are counted in 1/512 of the smaller scale: all that do not round to zero are whole
-     * numbers of it, and 16 of it (the largest that occurs) fits 16 bits. */
+    /* Values are counted in units of 1/512 of the smaller scale: every value that does not round to
+     * zero is a whole number of units, and 16 scales (the largest that occurs) fit in 16 bits. */
     LOG2_UNITS = 9,
     UNITS = 1 << LOG2_UNITS
 };
 
-/* Eight 16-bit numbers in one register; a comparison that holds gives -1. */
+/* Eight 16-bit numbers in one register; a true comparison is -1. */
 enum { LANES = 8 };
 typedef int16_t lanes __attribute__((vector_size(2 * LANES)));
 
@@ -38,7 +38,7 @@ struct block {
     union block_lanes sign;      /* NIBBLE_SIGN or 0 */
 };
 
-/* A BF16 number, given by its bits, times 2^(scale - 127); the midpoints stay exact as
+/* A BF16 number, given as its bits, times 2^(scale - 127); the midpoints stay exact as
  * subnormals. */
 static int scaled_bits(int bits, int scale)
 {
@@ -59,14 +59,14 @@ static int32_t sum_of_squares(const union block_lanes *b)
     return sum;
 }
 
-/* Nibbles without sign at this scale, a tie to the even one; gives the sum of squared errors.
- * half_units is UNITS of half the scale, the step between the small values of e2m1. */
+/* Computes nibbles without sign at this scale, ties to even; returns the sum of squared errors.
+ * half_units is half the scale in UNITS, the step between the small values of e2m1. */
 static int32_t round_block(union block_lanes *code, const struct block *b, int scale,
                            int half_units)
 {
-    /* BF16 bits of 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5, between the values of e2m1. A
-     * magnitude is compared with >, so those whose ties go up, every other one, lie one bit
-     * lower. */
+    /* BF16 bits of 0.25, 0.75, 1.25, 1.75, 2.5, 3.5 and 5, the midpoints between the values of
+     * e2m1. A magnitude is compared with >, so every other midpoint, whose tie rounds up, is one
+     * bit lower. */
     static const int16_t midpoints[MIDPOINTS] = {0x3E80, 0x3F40, 0x3FA0, 0x3FE0,
                                                  0x4020, 0x4060, 0x40A0};
     union block_lanes error;
@@ -86,7 +86,7 @@ static int32_t round_block(union block_lanes *code, const struct block *b, int s
     return sum_of_squares(&error);
 }
 
-/* The smallest scale at which no value is cut: max <= 6 * 2^(scale - 127) = 1.5 * 2^(scale -
+/* The smallest scale at which no value is clipped: max <= 6 * 2^(scale - 127) = 1.5 * 2^(scale -
  * 125). */
 static int scale_without_clip(int magnitude_max)
 {
@@ -97,7 +97,7 @@ static int scale_without_clip(int magnitude_max)
     return scale < 0 ? 0 : scale > MXFP4_SCALE_MAX ? MXFP4_SCALE_MAX : scale;
 }
 
-/* Gives the largest magnitude. */
+/* Returns the largest magnitude. */
 static int block_load(struct block *b, const unsigned char *bf16)
 {
     int16_t max = 0;
@@ -122,7 +122,7 @@ static float power_of_two(int exponent)
     return value;
 }
 
-/* By two factors, since one alone could leave float32's range. */
+/* Uses two factors, because a single one could exceed the range of float32. */
 static void block_count_units(struct block *b, int scale)
 {
     const int log2_factor = LOG2_UNITS + SCALE_BIAS - scale;
@@ -138,7 +138,7 @@ static void block_count_units(struct block *b, int scale)
     }
 }
 
-/* Chooses the scale and gives it. */
+/* Chooses the scale and returns it. */
 static int quantize_block(union block_lanes *code, struct block *b, int magnitude_max)
 {
     const int scale = scale_without_clip(magnitude_max);
@@ -156,7 +156,7 @@ static int quantize_block(union block_lanes *code, struct block *b, int magnitud
     return scale - 1;
 }
 
-/* Two nibbles a byte, the even one low. */
+/* Two nibbles per byte, the even one low. */
 static void pack_block(uint8_t out[MXFP4_GROUP_BYTES], const union block_lanes *code,
                        const union block_lanes *sign)
 {

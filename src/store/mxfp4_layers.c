@@ -1,4 +1,4 @@
-/* Words and modules of the parts that can be MXFP4. */
+/* Command-line words and config modules of the layers that can be MXFP4. */
 #include "store/mxfp4_layers.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ const struct mxfp4_module mxfp4_modules[] = {
 };
 const int n_mxfp4_modules = sizeof mxfp4_modules / sizeof mxfp4_modules[0];
 
-/* Adds the part of one word of n bytes; false for an unknown one. */
+/* Adds the layers of one word with n bytes; false for an unknown word. */
 static bool add_word(unsigned *layers, const char *word, size_t n)
 {
     for (unsigned i = 0; i < N_MXFP4_LAYERS; i++)
@@ -48,8 +48,8 @@ enum osp_status mxfp4_layers_parse(unsigned *layers, const char *words)
 
         if (!add_word(&found, at, n))
             return fail(OSP_EINVAL,
-                        "MXFP4 layers \"%.64s\": \"%.*s\" is none of moe, qkv, o, lm_head, embed "
-                        "(or all or none, alone)",
+                        "MXFP4 layers \"%.64s\": \"%.*s\" is unknown, expected a list of moe, qkv, "
+                        "o, lm_head, embed, or one of all and none",
                         words, n < 64 ? (int)n : 64, at);
         if (at[n] == '\0')
             break;

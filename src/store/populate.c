@@ -10,13 +10,13 @@
 
 enum {
     CHUNK_BYTES = 8 << 20,
-    ROUND_CHUNKS = 64,   /* after which progress is told */
-    MEMORY_PER_CENT = 90 /* of the machine's that weights may take for this to be of use */
+    ROUND_CHUNKS = 64,   /* chunks between two progress reports */
+    MEMORY_PER_CENT = 90 /* of the machine's memory: larger weights are not populated */
 };
 
 struct populate {
     struct mapped_region *chunks; /* (n) */
-    size_t n, first;              /* first of this round */
+    size_t n, first;              /* first chunk of this round */
     atomic_bool failed;
 };
 
@@ -49,7 +49,7 @@ static enum osp_status list_chunks(struct populate *p, const struct mapped_regio
 
     for (size_t i = 0; i < n; i++)
         n_chunks += chunks_of(&regions[i]);
-    TRY(mem_try_array(&p->chunks, n_chunks, sizeof *p->chunks, "read plan"));
+    TRY(mem_try_array(&p->chunks, n_chunks, sizeof *p->chunks, "the read plan of mapped weights"));
     for (size_t i = 0; i < n; i++)
         for (size_t at = 0; at < regions[i].size_bytes; at += CHUNK_BYTES) {
             const size_t rest = regions[i].size_bytes - at;
@@ -81,8 +81,8 @@ static enum osp_status populate_all(struct populate *p, struct pool *pool, size_
 
         pool_run(pool, populate_chunk, p, (int)n);
         if (atomic_load(&p->failed))
-            return fail(OSP_EIO, "mapped weights cannot be read: the disk fails, or a file became "
-                                 "shorter");
+            return fail(OSP_EIO,
+                        "cannot read the mapped weights: the disk fails, or a file was truncated");
         done_bytes += sum_bytes(p->chunks + p->first, n);
         if (progress)
             progress(ctx, (int64_t)done_bytes, (int64_t)total_bytes);

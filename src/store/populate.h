@@ -1,6 +1,5 @@
-/* Brings mapped weights into the process before the first step, in parallel: pages that are in
- * memory already get their entries in the page table, others are read from the disk in long
- * runs. */
+/* Populates mapped weights before the first step, in parallel. Pages in the page cache get their
+ * page table entries; others are read from the disk in long runs. */
 #ifndef STORE_POPULATE_H
 #define STORE_POPULATE_H
 
@@ -14,8 +13,8 @@ struct mapped_region {
     size_t size_bytes;
 };
 
-/* n_threads 0 = all usable; progress may be NULL. Does nothing when the pieces are more than
- * most of this machine's memory. OSP_EIO when the file cannot be read. */
+/* n_threads 0 = all usable; progress may be NULL. Does nothing if the regions exceed most of this
+ * machine's memory. OSP_EIO when the file cannot be read. */
 CHECKED enum osp_status regions_populate(const struct mapped_region *regions, size_t n,
                                          int n_threads, load_progress_fn *progress, void *ctx);
 

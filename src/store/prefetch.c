@@ -1,6 +1,6 @@
-/* Warms the page cache with a checkpoint: chunks of all files are read in parallel into small
- * buffers that are thrown away, so that later page faults find their pages. Nothing is kept, and
- * unlike touching the mapping, a failing disk is an error code here. */
+/* Fills the page cache with a checkpoint: chunks of all files are read in parallel into small
+ * buffers that are discarded, so that later page faults find their pages. Unlike touching the
+ * mapping, a failing disk is an error code here. */
 #include "store/checkpoint.h"
 
 #include <errno.h>
@@ -12,13 +12,13 @@
 #include "base/pool.h"
 
 enum {
-    CHUNK_BYTES = 8 * 1024 * 1024, /* long reads: network file systems like them too */
+    CHUNK_BYTES = 8 * 1024 * 1024, /* long reads are fast on network file systems, too */
     BUFFER_BYTES = 256 * 1024,     /* stays in the L2 cache while it is overwritten */
-    CHUNKS_A_THREAD = 4            /* of one round, after which progress is told */
+    CHUNKS_A_THREAD = 4            /* chunks of one round, between two progress reports */
 };
 
 struct chunk {
-    int file; /* index in the checkpoint */
+    int file; /* index in the checkpoint's list of files */
     size_t begin, end;
 };
 
@@ -27,8 +27,8 @@ struct prefetch {
     int *fds;               /* (n_files) */
     unsigned char *buffers; /* (threads, BUFFER_BYTES) */
     struct chunk *chunks;   /* (n_chunks) */
-    size_t n_chunks, first; /* first of this round */
-    int *errors;            /* (threads): errno, or -1 for an early end of the file */
+    size_t n_chunks, first; /* first chunk of this round */
+    int *errors;            /* (threads): errno, or -1 for an unexpected end of the file */
     int *error_files;       /* (threads) */
 };
 
@@ -45,7 +45,7 @@ static enum osp_status list_chunks(struct prefetch *p)
 
     for (int i = 0; i < c->n_files; i++)
         n += chunks_of(&c->files[i]);
-    TRY(mem_try_array(&p->chunks, n, sizeof *p->chunks, "read plan"));
+    TRY(mem_try_array(&p->chunks, n, sizeof *p->chunks, "the read plan of a checkpoint"));
     for (int i = 0; i < c->n_files; i++)
         for (size_t at = 0; at < c->files[i].size_bytes; at += CHUNK_BYTES) {
             size_t rest = c->files[i].size_bytes - at;
@@ -64,7 +64,7 @@ static enum osp_status open_all(struct prefetch *p)
     for (int i = 0; i < c->n_files; i++) {
         p->fds[i] = open(c->files[i].path, O_RDONLY | O_CLOEXEC);
         if (p->fds[i] < 0)
-            return fail(OSP_EIO, "%s: cannot open again: %s", c->files[i].path, strerror(errno));
+            return fail(OSP_EIO, "%s: cannot reopen: %s", c->files[i].path, strerror(errno));
     }
     return OSP_OK;
 }
@@ -96,7 +96,7 @@ static enum osp_status check_errors(const struct prefetch *p, int n_threads)
         if (p->errors[i] != 0)
             return fail(OSP_EIO, "%s: cannot read: %s",
                         p->checkpoint->files[p->error_files[i]].path,
-                        p->errors[i] < 0 ? "the file became shorter" : strerror(p->errors[i]));
+                        p->errors[i] < 0 ? "the file was truncated" : strerror(p->errors[i]));
     return OSP_OK;
 }
 

@@ -1,4 +1,4 @@
-/* A safetensors file as an object: mapping, life cycle, look-up by name. */
+/* A safetensors file as an object: mapping, open and close, look-up by name. */
 #include "store/safetensors.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* One safetensors file: header read and checked against the file before anything is used. */
+/* One safetensors file. Its header is read and checked against the file before anything else is
+ * used. */
 #ifndef STORE_SAFETENSORS_H
 #define STORE_SAFETENSORS_H
 
@@ -11,14 +12,14 @@
 
 enum {
     SAFETENSORS_DIMS_MAX = 8,
-    /* The reference reader allows 100 MB. That of gpt-oss-120b has 0.08 MB. Parsed, a bad one
-     * could take 75 times its size, so st_header.c bounds that, too. */
+    /* The reference reader allows 100 MB; gpt-oss-120b's header has 0.08 MB. A malicious header
+     * could take 75 times its size when parsed, so st_header.c limits that, too. */
     SAFETENSORS_HEADER_BYTES_MAX = 8 * 1024 * 1024,
     SAFETENSORS_TENSORS_MAX = 65536, /* gpt-oss-120b has 687 */
-    SAFETENSORS_NAME_BYTES_MAX = 256 /* the longest of gpt-oss has 52; keeps messages readable */
+    SAFETENSORS_NAME_BYTES_MAX = 256 /* gpt-oss's longest has 52; keeps messages readable */
 };
 
-/* X(name in file, bytes an element) */
+/* X(name in the file, bytes per element) */
 #define ST_DTYPE_LIST(X)                                                                           \
     X(BOOL, 1)                                                                                     \
     X(U8, 1)                                                                                       \
@@ -50,7 +51,7 @@ struct st_tensor {
     enum st_dtype dtype;
     int n_dims;
     int64_t dim[SAFETENSORS_DIMS_MAX];
-    const unsigned char *data; /* into the mapping; not aligned when the header's length is odd */
+    const unsigned char *data; /* into the mapping; unaligned when the header's length is odd */
     size_t size_bytes;
 };
 
@@ -59,16 +60,17 @@ struct st_file {
     struct file_map map;       /* zeroed for a file in memory */
     struct st_tensor *tensors; /* sorted by name */
     size_t n_tensors;
-    size_t size_bytes, data_bytes; /* of the whole file, of its tensors */
+    size_t size_bytes, data_bytes; /* of the whole file; of its tensors */
     struct arena names;
 };
 
-/* Maps and checks: header length, JSON, duplicate names, dtype known, shape without overflow,
- * offsets inside the data, in agreement with shape and dtype, without overlap, gap or trailing
- * bytes. Every error names file, tensor, expected and found. A file that another process cuts while
- * it is mapped ends this one with SIGBUS, as for every reader of mapped files. */
+/* Maps and checks: header length, JSON, duplicate names, known dtype, shape without overflow, and
+ * offsets: inside the data, in agreement with shape and dtype, without overlap, gap or trailing
+ * bytes. Every error contains the file, the tensor, the expected and the actual value. If another
+ * process truncates the file while it is mapped, this process gets SIGBUS, like every reader of
+ * mapped files. */
 CHECKED enum osp_status st_file_open(struct st_file *out, const char *path);
-/* The same for bytes that the caller keeps until the close; `path` only serves the messages. */
+/* The same for bytes that the caller keeps until the close; `path` is only used in messages. */
 CHECKED enum osp_status st_file_from_bytes(struct st_file *out, const char *path, const void *bytes,
                                            size_t size_bytes);
 void st_file_close(struct st_file *f); /* accepts a zeroed file */

@@ -1,5 +1,6 @@
-/* Finds the shards of a checkpoint. Names come from the index's weight_map and are never derived:
- * published checkpoints count from 0 up to the number after "of", others from 1. */
+/* Finds the shards of a checkpoint. Names are those of the index's weight_map and are never
+ * derived: some published checkpoints number them from 0 up to the number after "of", others from
+ * 1. */
 #include "store/shard_list.h"
 
 #include <dirent.h>
@@ -11,18 +12,19 @@
 #include "store/json_read.h"
 
 enum {
-    FILE_NAME_BYTES_MAX = 255, /* as the usual file systems */
+    FILE_NAME_BYTES_MAX = 255, /* the limit of common file systems */
     SHARD_NAME_BYTES = 64
 };
 
-/* gpt-oss-120b's has 0.06 MB; an entry is a name and a file, and 8 MiB have room for 80,000. */
+/* gpt-oss-120b's index has 0.06 MB. An entry is a tensor name and a file name; 8 MiB are enough for
+ * 80,000 entries. */
 static const struct json_limits index_limits = {
     .file_bytes = 8 << 20, .memory_bytes = 64 << 20, .string_bytes = 4096, .depth = 16};
 
 static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
 
-/* The place of a name in the sorted list: the first that is not below it. */
+/* The index in the sorted list at which a name is or would be inserted. */
 static int shard_index(const struct shard_list *l, const char *name)
 {
     int begin = 0, end = l->n;
@@ -46,7 +48,7 @@ static int find_name(const struct shard_list *l, const char *name)
     return i < l->n && strcmp(l->names[i], name) == 0 ? i : -1;
 }
 
-/* Adds a name that is not there yet; false when the list is full. */
+/* Adds a name if it is new; false when the list is full. */
 static bool add_name(struct shard_list *l, const char *name)
 {
     const int at = shard_index(l, name);
@@ -63,7 +65,7 @@ static bool add_name(struct shard_list *l, const char *name)
 
 /* ---- index ---- */
 
-/* A name in the index must not lead out of the folder. */
+/* A file name in the index must not refer to another folder. */
 static bool is_plain_name(const char *name)
 {
     size_t n = strlen(name);
@@ -84,10 +86,10 @@ static enum osp_status read_map_entry(struct shard_list *l, const char *tensor, 
         return fail(OSP_EFORMAT, "%s: weight_map: tensor %.256s is %s, expected a file name",
                     l->index_path, tensor, json_type_name(value));
     if (!is_plain_name(name))
-        return fail(OSP_EFORMAT,
-                    "%s: weight_map: tensor %.256s names a file that is not a plain name in the "
-                    "same folder",
-                    l->index_path, tensor);
+        return fail(
+            OSP_EFORMAT,
+            "%s: weight_map: tensor %.256s: its file is not a plain name in the same folder",
+            l->index_path, tensor);
     if (!add_name(l, name))
         return fail(OSP_EFORMAT, "%s: weight_map names over %d files", l->index_path, SHARDS_MAX);
     return OSP_OK;
@@ -106,7 +108,7 @@ static enum osp_status read_index(struct shard_list *l)
 
     TRY(json_read_file(&l->index, l->index_path, &index_limits));
     if (!json_is_object(weight_map(l)) || json_object_size(weight_map(l)) == 0)
-        return fail(OSP_EFORMAT, "%s: weight_map is %s, expected an object with tensors",
+        return fail(OSP_EFORMAT, "%s: weight_map is %s, expected an object of tensors",
                     l->index_path,
                     json_is_object(weight_map(l)) ? "empty" : json_type_name(weight_map(l)));
     json_object_foreach((json_t *)weight_map(l), tensor, value)
@@ -115,7 +117,7 @@ out:
     return st;
 }
 
-/* ---- parts of original/ ---- */
+/* ---- shards of original/ ---- */
 
 /* Reads "model--00002-of-00007.safetensors"; false for other names. */
 static bool parse_shard_name(const char *name, int *number, int *count)
@@ -131,18 +133,18 @@ static bool parse_shard_name(const char *name, int *number, int *count)
 static enum osp_status add_numbered(struct shard_list *l, const char *folder, int count)
 {
     if (count < 1 || count > SHARDS_MAX)
-        return fail(OSP_EFORMAT, "%s: a file name says %d parts, allowed are 1 to %d", folder,
+        return fail(OSP_EFORMAT, "%s: the name of a file has %d parts, expected 1 to %d", folder,
                     count, SHARDS_MAX);
     for (int i = 1; i <= count; i++) {
         char name[SHARD_NAME_BYTES];
 
         snprintf(name, sizeof name, "model--%05d-of-%05d.safetensors", i, count);
-        (void)add_name(l, name); /* within SHARDS_MAX */
+        (void)add_name(l, name); /* cannot fail: within SHARDS_MAX */
     }
     return OSP_OK;
 }
 
-/* All parts must agree on their number; missing ones are noticed when they are opened. */
+/* All parts must agree on their number; opening reports a missing part. */
 static enum osp_status find_numbered(struct shard_list *l, const char *folder)
 {
     DIR *dir = opendir(folder);
@@ -166,7 +168,7 @@ static enum osp_status find_numbered(struct shard_list *l, const char *folder)
     return add_numbered(l, folder, count);
 }
 
-/* ---- all ---- */
+/* ---- all layouts ---- */
 
 enum osp_status shard_list_read(struct shard_list *out, const char *folder)
 {
@@ -179,7 +181,7 @@ enum osp_status shard_list_read(struct shard_list *out, const char *folder)
         out->index_path = mem_strdup(index_path);
         TRY(read_index(out));
     } else if (path_is_file(single)) {
-        (void)add_name(out, single_name); /* the first */
+        (void)add_name(out, single_name); /* cannot fail: the first name */
     } else {
         TRY(find_numbered(out, folder));
     }
@@ -201,7 +203,7 @@ void shard_list_release(struct shard_list *l)
     *l = (struct shard_list){.names = NULL};
 }
 
-/* The file that holds a tensor, or -1. */
+/* The index of the file that contains a tensor, or -1. */
 static int find_shard(const struct shard_list *l, const struct st_file *files, const char *tensor)
 {
     for (int i = 0; i < l->n; i++)
@@ -222,7 +224,7 @@ static enum osp_status check_indexed(const struct shard_list *l, const struct st
 
         if (expected >= 0 && st_file_find(&files[expected], tensor))
             continue;
-        holder = find_shard(l, files, tensor); /* for the message */
+        holder = find_shard(l, files, tensor); /* the file that contains it, for the message */
         if (holder < 0)
             return fail(OSP_EFORMAT, "%s: tensor %.256s: expected in %s, found in no file",
                         l->index_path, tensor, json_string_value(value));
@@ -242,7 +244,7 @@ static enum osp_status check_unindexed(const struct shard_list *l, const struct 
     return OSP_OK;
 }
 
-/* metadata.total_size, where an index has it. */
+/* Checks metadata.total_size, if the index has it. */
 static enum osp_status check_total(const struct shard_list *l, int64_t data_bytes)
 {
     const json_t *total = json_object_get(json_object_get(l->index, "metadata"), "total_size");

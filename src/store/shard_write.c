@@ -1,4 +1,4 @@
-/* Cuts a list of tensors into shards and writes them with their index. */
+/* Splits a list of tensors into shards and writes them with their index. */
 #include "store/shard_write.h"
 
 #include <stdio.h>
@@ -11,13 +11,13 @@
 
 enum {
     NAME_BYTES = 64,
-    INDEX_BYTES_MAX = 8 * 1024 * 1024 /* as for reading */
+    INDEX_BYTES_MAX = 8 * 1024 * 1024 /* as in shard_list.c */
 };
 
 struct shard {
     struct shard_write *w;
-    size_t first, end;     /* its tensors */
-    char name[NAME_BYTES]; /* of its file */
+    size_t first, end;     /* the range of its tensors */
+    char name[NAME_BYTES]; /* file name */
 };
 
 int64_t shard_write_data_bytes(const struct shard_write *w)
@@ -29,7 +29,7 @@ int64_t shard_write_data_bytes(const struct shard_write *w)
     return n_bytes;
 }
 
-/* Where the shard ends that begins with tensor `first`. */
+/* Index after the last tensor of the shard that begins with tensor `first`. */
 static size_t shard_end(const struct shard_write *w, size_t first)
 {
     int64_t n_bytes = (int64_t)w->all.tensors[first].size_bytes;
@@ -50,7 +50,7 @@ static int count_shards(const struct shard_write *w)
     return n;
 }
 
-/* The number behind "of" is that of the last file, which counts from 0. */
+/* The number after "of" is that of the last file, because files are numbered from 0. */
 static void name_shard(struct shard *s, int number, int n_shards)
 {
     if (n_shards == 1)
@@ -110,7 +110,8 @@ static enum osp_status write_index(struct buf *index, const struct staging_dir *
 {
     buf_puts(index, "\n  }\n}\n");
     if (index->overflow)
-        return fail(OSP_ELIMIT, "%s: an index of over %d bytes", folder->path, INDEX_BYTES_MAX);
+        return fail(OSP_ELIMIT, "%s: the index exceeds the limit of %d bytes", folder->path,
+                    INDEX_BYTES_MAX);
     return staging_dir_write(folder, "model.safetensors.index.json", buf_text(index),
                              index->size_bytes);
 }
@@ -128,7 +129,7 @@ enum osp_status shard_write_all(struct shard_write *w, const struct staging_dir 
     w->n_files = 0;
     w->file_bytes = 0;
     if (n_shards > SHARDS_MAX) {
-        st = fail(OSP_ELIMIT, "%s: %d shards, at most %d are allowed: make them larger",
+        st = fail(OSP_ELIMIT, "%s: %d shards, at most %d are allowed: increase the shard size",
                   folder->path, n_shards, SHARDS_MAX);
         goto out;
     }

@@ -1,5 +1,5 @@
 /* Writes tensors as the shards of a checkpoint: one model.safetensors, or several files of a
- * limited size and their index, named as published ones are. */
+ * limited size and their index, with the names of published checkpoints. */
 #ifndef STORE_SHARD_WRITE_H
 #define STORE_SHARD_WRITE_H
 
@@ -8,7 +8,7 @@
 
 struct shard_write {
     struct st_write all;     /* every tensor, in the order of the files */
-    int64_t shard_bytes_max; /* of a shard's tensors; a larger tensor has one for itself */
+    int64_t shard_bytes_max; /* of a shard's tensors; a larger tensor gets its own shard */
     int n_files;             /* written */
     int64_t file_bytes;      /* of those files, headers included */
 };

@@ -1,5 +1,5 @@
-/* Reads a safetensors header: 8 bytes of length, JSON, and behind it the data that the JSON must
- * describe exactly. Nothing here trusts a number before it was compared with the file. */
+/* Reads a safetensors header: 8 bytes of length, then JSON, then the data that the JSON must
+ * describe exactly. Every number is compared with the file before it is used. */
 #include "store/st_header.h"
 
 #include <stdlib.h>
@@ -13,14 +13,13 @@ enum {
     RANGE_OFFSETS = 2 /* begin, end */
 };
 
-/* As many tensors as are allowed take 1.9 kB each as they are reckoned; __metadata__ may have
- * long strings. */
+/* The maximum number of tensors is estimated at 1.9 kB each; __metadata__ may have long strings. */
 static const struct json_limits header_limits = {.file_bytes = SAFETENSORS_HEADER_BYTES_MAX,
                                                  .memory_bytes = 128 << 20,
                                                  .string_bytes = 1 << 20,
                                                  .depth = 16};
 
-/* Where a tensor's bytes lie, relative to the start of the data. */
+/* The bytes of a tensor, relative to the start of the data. */
 struct extent {
     size_t begin, end;
     const char *name;
@@ -28,10 +27,10 @@ struct extent {
 
 struct header {
     struct st_file *file;
-    const unsigned char *data; /* first byte behind the header */
+    const unsigned char *data; /* first byte after the header */
     const char *text;
-    size_t n_bytes;         /* of text */
-    size_t data_bytes;      /* of the file behind the header */
+    size_t n_bytes;         /* of the header's text */
+    size_t data_bytes;      /* of the file after the header */
     struct extent *extents; /* (n_tensors) */
 };
 
@@ -44,7 +43,7 @@ static size_t load_le64(const unsigned char *p)
     return value;
 }
 
-/* The header's text ends with '}' and spaces that pad it; jansson would take more. */
+/* The header's text ends with '}', padded with spaces; jansson would accept more. */
 static enum osp_status check_padding(const struct header *h)
 {
     size_t n = h->n_bytes;
@@ -103,7 +102,7 @@ static enum osp_status check_metadata(const struct header *h, json_t *json)
     return OSP_OK;
 }
 
-/* A name is printed in messages: no control characters, no excess. */
+/* Names appear in messages: no control characters, limited length. */
 static enum osp_status copy_name(struct header *h, struct st_tensor *t, const char *name)
 {
     size_t n = strlen(name);
@@ -118,7 +117,7 @@ static enum osp_status copy_name(struct header *h, struct st_tensor *t, const ch
                         h->file->path, (unsigned char)name[i], i);
     copy = arena_try(&h->file->names, n + 1);
     if (!copy)
-        return fail(OSP_ENOMEM, "%s: no memory for tensor names", h->file->path);
+        return fail(OSP_ENOMEM, "%s: out of memory: tensor names", h->file->path);
     memcpy(copy, name, n + 1);
     t->name = copy;
     return OSP_OK;
@@ -134,9 +133,10 @@ static enum osp_status read_dtype(const struct header *h, struct st_tensor *t, c
             t->dtype = (enum st_dtype)i;
             return OSP_OK;
         }
-    return fail(OSP_EFORMAT,
-                "%s: tensor %s: dtype is \"%.32s\", expected U8, BF16, F32 or the like",
-                h->file->path, t->name, json_string_value(json));
+    return fail(
+        OSP_EFORMAT,
+        "%s: tensor %s: dtype is \"%.32s\", expected a safetensors dtype such as U8, BF16 or F32",
+        h->file->path, t->name, json_string_value(json));
 }
 
 /* Fills the shape and size_bytes. */
@@ -227,7 +227,7 @@ static enum osp_status read_entry(struct header *h, struct st_tensor *t, struct 
     TRY(read_offsets(h, t, e, json_object_get(json, "data_offsets")));
     if (json_object_size(json) != ENTRY_KEYS)
         return fail(OSP_EFORMAT,
-                    "%s: tensor %s has %zu keys, expected dtype, shape and data_offsets alone",
+                    "%s: tensor %s has %zu keys, expected only dtype, shape and data_offsets",
                     h->file->path, t->name, json_object_size(json));
 out:
     return st;
@@ -244,8 +244,8 @@ static enum osp_status read_entries(struct header *h, json_t *root)
     if (n > SAFETENSORS_TENSORS_MAX)
         return fail(OSP_EFORMAT, "%s: header has %zu tensors, at most %d are allowed", f->path, n,
                     SAFETENSORS_TENSORS_MAX);
-    TRY(mem_try_array(&f->tensors, n, sizeof *f->tensors, "tensor table"));
-    TRY(mem_try_array(&h->extents, n, sizeof *h->extents, "tensor extents"));
+    TRY(mem_try_array(&f->tensors, n, sizeof *f->tensors, "the tensor table"));
+    TRY(mem_try_array(&h->extents, n, sizeof *h->extents, "the tensor extents"));
     json_object_foreach(root, name, value)
     {
         struct st_tensor *t = &f->tensors[f->n_tensors];
@@ -276,7 +276,8 @@ static int compare_tensors(const void *a, const void *b)
     return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
 }
 
-/* Sorted by place, each tensor begins where the one before ends, and the last ends the file. */
+/* In order of position, each tensor begins where the previous one ends, and the last one ends the
+ * file. */
 static enum osp_status check_coverage(struct header *h)
 {
     const struct st_file *f = h->file;
@@ -290,7 +291,7 @@ static enum osp_status check_coverage(struct header *h)
         if (e->begin != at)
             return fail(OSP_EFORMAT, "%s: tensor %s: data begins at byte %zu, expected %zu (%s %s)",
                         f->path, e->name, e->begin, at,
-                        e->begin > at ? "a gap behind" : "overlaps with",
+                        e->begin > at ? "a gap after" : "overlaps with",
                         i > 0 ? h->extents[i - 1].name : "the header");
         at = e->end;
     }

@@ -6,7 +6,7 @@
 #include "store/safetensors.h"
 
 /* Fills tensors, n_tensors and data_bytes of `f` (path, names and size_bytes are set), pointing
- * into `bytes` of f->size_bytes. Nothing of `f` is usable after a failure but its close. */
+ * into `bytes` of f->size_bytes. After a failure `f` may only be closed. */
 CHECKED enum osp_status st_header_read(struct st_file *f, const unsigned char *bytes);
 
 #endif

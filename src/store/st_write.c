@@ -1,4 +1,4 @@
-/* The writing side of safetensors: header text, then data in pieces. */
+/* Writes safetensors: the header text, then the data in pieces. */
 #include "store/st_write.h"
 
 #include <errno.h>
@@ -9,9 +9,10 @@
 #include "base/buf.h"
 
 enum {
-    LENGTH_BYTES = 8,             /* little-endian length before the header */
-    HEADER_ALIGN_BYTES = 8,       /* the widest element: no tensor need be copied by its reader */
-    PIECE_BYTES = 8 * 1024 * 1024 /* between two reports */
+    LENGTH_BYTES = 8, /* little-endian length before the header */
+    /* The widest element, so that a reader need not copy tensors to align them */
+    HEADER_ALIGN_BYTES = 8,
+    PIECE_BYTES = 8 * 1024 * 1024 /* bytes between two progress reports */
 };
 
 static void add_tensor(struct buf *text, const struct st_tensor *t, size_t begin)
@@ -25,7 +26,7 @@ static void add_tensor(struct buf *text, const struct st_tensor *t, size_t begin
                begin + t->size_bytes);
 }
 
-/* Length and header as they stand in the file. */
+/* Length and header as they are in the file. */
 static enum osp_status make_header(struct buf *out, const struct st_write *w)
 {
     unsigned char length[LENGTH_BYTES] = {0};

@@ -24,10 +24,10 @@ static bool is_self_or_parent(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* ---- what is there ---- */
+/* ---- existing content ---- */
 
 struct dir_content {
-    int n_files, n_foreign; /* others: folders, links, devices */
+    int n_files, n_foreign; /* n_foreign: folders, links, devices */
     bool has_config;
 };
 
@@ -63,24 +63,24 @@ static enum osp_status check_target(struct staging_dir *f, bool force)
     if (lstat(f->path, &info) != 0 && errno == ENOENT)
         return OSP_OK;
     if (!path_is_folder(f->path) || S_ISLNK(info.st_mode))
-        return fail(OSP_EINVAL, "%s: is there and no folder; give the name of a new one", f->path);
+        return fail(OSP_EINVAL, "%s: exists and is not a folder; choose a new name", f->path);
     TRY(list_content(&dir_content, f->path));
     if (dir_content.n_files + dir_content.n_foreign == 0)
         return OSP_OK;
     if (!force)
-        return fail(OSP_EINVAL, "%s: is there and not empty; --force replaces it", f->path);
+        return fail(OSP_EINVAL, "%s: exists and is not empty; use --force to replace it", f->path);
     if (!dir_content.has_config || dir_content.n_foreign > 0)
         return fail(
-            OSP_EINVAL, "%s: is no checkpoint (%s), so that --force does not replace it", f->path,
-            dir_content.has_config ? "has other things than files in it" : "no config.json");
+            OSP_EINVAL, "%s: is not a checkpoint (%s), so --force does not replace it", f->path,
+            dir_content.has_config ? "it contains other things than files" : "no config.json");
     f->replaces = true;
 out:
     return st;
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
-/* "/models/out" without slashes at its end: names beside it are made from it. */
+/* "/models/out" without trailing slashes: names beside it are derived from it. */
 static char *trimmed(const char *path)
 {
     size_t n = strlen(path);
@@ -107,7 +107,7 @@ enum osp_status staging_dir_open(struct staging_dir *out, const char *path, bool
     }
     mask = umask(0);
     umask(mask);
-    (void)chmod(out->temporary, 0777 & ~mask); /* mkdtemp makes it for its owner alone */
+    (void)chmod(out->temporary, 0777 & ~mask); /* mkdtemp allows access for the owner only */
 out:
     if (st != OSP_OK)
         staging_dir_close(out);
@@ -121,7 +121,7 @@ enum osp_status staging_dir_check_space(const struct staging_dir *f, int64_t n_b
     uint64_t free_bytes;
 
     if (statvfs(f->temporary, &info) != 0)
-        return fail(OSP_EIO, "%s: cannot ask for its free space: %s", f->path, strerror(errno));
+        return fail(OSP_EIO, "%s: cannot determine the free space: %s", f->path, strerror(errno));
     free_bytes = (uint64_t)info.f_bavail * info.f_frsize;
     if ((uint64_t)n_bytes <= free_bytes)
         return OSP_OK;
@@ -200,9 +200,9 @@ out:
     return st;
 }
 
-/* ---- the end ---- */
+/* ---- commit and close ---- */
 
-/* Removes a folder of plain files. */
+/* Removes a folder that contains only plain files. */
 static void remove_folder(const char *path)
 {
     DIR *dir = opendir(path);
@@ -216,7 +216,7 @@ static void remove_folder(const char *path)
         log_warn("%s: cannot remove: %s", path, strerror(errno));
 }
 
-/* Without fsync of folders a crash of the machine could lose the rename. */
+/* Without fsync of the folders, a crash of the machine could lose the rename. */
 static void sync_folder(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -246,7 +246,7 @@ enum osp_status staging_dir_commit(struct staging_dir *f)
     if (renameat2(AT_FDCWD, f->temporary, AT_FDCWD, f->path, flags) != 0)
         return fail(OSP_EIO, "%s: cannot rename to %s: %s", f->temporary, f->path, strerror(errno));
     sync_parent(f->path);
-    if (f->replaces) /* it has the temporary name now */
+    if (f->replaces) /* the replaced folder now has the temporary name */
         remove_folder(f->temporary);
     free(f->temporary);
     f->temporary = NULL;
