@@ -1,4 +1,4 @@
-/* Status codes of osprey: one row a code, used for the enum, its name, its HTTP status and its
+/* Status codes of osprey: one row per code, used for the enum, its name, its HTTP status and its
  * text. Included by osprey.h and by every layer of the implementation; depends on nothing. */
 #ifndef OSPREY_STATUS_H
 #define OSPREY_STATUS_H
