@@ -162,7 +162,7 @@ def test_experts_that_stay_bf16_are_listed(tmp_path):
 def test_errors_are_one_line_and_a_status(tmp_path):
     for words, code, fragment in [
         (["IN"], 2, "needs two folders"),
-        ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "qvk"], 2, '"qvk" is none of'),
+        ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "qvk"], 2, '"qvk" is unknown'),
         ([GOLDEN / "hf", tmp_path / "x", "--mxfp4-layers", "moe"], 2, "nothing to do"),
         ([GOLDEN / "hf", GOLDEN / "hf", "--force"], 2, "the checkpoint that is read"),
         ([tmp_path / "none", tmp_path / "x"], 1, "no such folder"),

@@ -376,7 +376,7 @@ static void test_calls_that_cannot_be(void **state)
         {"{}", "a list"},
         {"{\"must\":true,\"functions\":[]}", "no functions"},
         {"{\"functions\":[{}]}", "needs a name"},
-        {"{\"functions\":[{\"name\":\"a b\"}]}", "is not a name"},
+        {"{\"functions\":[{\"name\":\"a b\"}]}", "is not a valid name"},
         {"{\"functions\":[{\"name\":\"f\",\"schema\":{\"properties\":{\"x\":{\"not\":{}}}}}]}",
          "tools: f: parameters: /properties/x/not"},
     };

@@ -360,7 +360,7 @@ static void test_errors_name_the_place(void **state)
         {MESSAGES("{\"role\":\"user\",\"content\":[{\"type\":\"text\"}]}"),
          "messages[0].content[0].text: must be a string, is missing"},
         {MESSAGES("{\"role\":\"user\",\"content\":\"x\",\"name\":\"a b\"}"),
-         "messages[0].name: \"a b\" is not a name"},
+         "messages[0].name: \"a b\" is not a valid name"},
         {MESSAGES("{\"role\":\"user\",\"content\":\"x\",\"name\":7}"),
          "messages[0].name: must be a string"},
         {MESSAGES(USER ",{\"role\":\"assistant\"}"), "messages[1].content: must be"},
@@ -456,7 +456,7 @@ static void test_depth(void **state)
     buf_puts(&json, "}}]}");
     assert_int_equal(osp_chat_from_json(&chat, buf_text(&json), json.size_bytes), OSP_EINVAL);
     assert_non_null(strstr(osp_error(), "tools[0].function: functions.f: parameters: the schema "
-                                        "nests deeper than 64 levels"));
+                                        "nests deeper than the limit of 64 levels"));
     buf_release(&json);
 }
 

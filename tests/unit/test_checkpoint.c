@@ -60,7 +60,7 @@ static const struct damage damages[] = {
      "hf",
      {{.kind = REMOVE, .file = SHARD1}},
      OSP_ENOTFOUND,
-     {INDEX " names a file that is missing", SHARD1}},
+     {INDEX " refers to a missing file", SHARD1}},
     {"no single file",
      "single",
      {{.kind = REMOVE, .file = SINGLE}},
@@ -698,10 +698,10 @@ static void test_prefetch_notices_a_cut_file(void **state)
     assert_int_equal(checkpoint_open(&c, folder), OSP_OK);
     edit_size(folder, SHARD1, -1);
     assert_failure(checkpoint_prefetch(&c, 1, NULL, NULL), OSP_EIO, "cut",
-                   (const char *const[]){SHARD1, "became shorter"}, 2);
+                   (const char *const[]){SHARD1, "was truncated"}, 2);
     remove_file(folder, SHARD1);
     assert_failure(checkpoint_prefetch(&c, 1, NULL, NULL), OSP_EIO, "removed",
-                   (const char *const[]){SHARD1, "cannot open again"}, 2);
+                   (const char *const[]){SHARD1, "cannot reopen"}, 2);
     checkpoint_close(&c);
     folder_remove(folder);
 }

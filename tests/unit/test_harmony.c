@@ -467,7 +467,7 @@ static void test_header_fields_are_checked(void **state)
         check_refused(t, (struct harmony_message){.role = ROLE_ASSISTANT, .content_type = bad[i]},
                       "content type");
     }
-    check_refused(t, (struct harmony_message){.role = ROLE_TOOL}, "tool's name");
+    check_refused(t, (struct harmony_message){.role = ROLE_TOOL}, "no tool name");
     tokenizer_close(t);
 }
 

@@ -247,8 +247,8 @@ static void test_depth(void **state)
 
     (void)state;
     assert_int_equal(strncmp(deepest, "string[][]", 10), 0);
-    assert_non_null(strstr(deeper, "nests deeper than 64"));
-    assert_non_null(strstr(deep, "nests deeper than 64"));
+    assert_non_null(strstr(deeper, "nests deeper than the limit of 64"));
+    assert_non_null(strstr(deep, "nests deeper than the limit of 64"));
     free(deepest);
     free(deeper);
     free(deep);
@@ -297,7 +297,8 @@ static void test_limits(void **state)
     tool.parameters_json = buf_text(&schema);
     buf_init(&out, SIZE_MAX / 2);
     assert_int_equal(harmony_render_tools(&functions, 1, &out), OSP_ELIMIT);
-    assert_non_null(strstr(fail_message(), "functions.f: parameters: the type: longer"));
+    assert_non_null(
+        strstr(fail_message(), "functions.f: parameters: the type of a function: exceeds"));
     buf_release(&out);
     while (schema.size_bytes <= TYPE_SCHEMA_BYTES_MAX)
         buf_puts(&schema, "                                ");

@@ -119,18 +119,17 @@ static void test_each_limit_is_exact(void **state)
     assert_limit(&limits, "", NULL);
     assert_limit(&limits, "[[[]]]", NULL);
     assert_limit(&limits, "[[\n [[",
-                 "line 2, column 4: the JSON up to here is nested deeper than "
+                 "line 2, column 4: the JSON up to this point is nested deeper than "
                  "the limit of 3");
     assert_limit(&limits, "[[[[]]]]", "nested deeper");
     assert_limit(&limits, "[\"[[[[\",\"{{\\\"\"]", NULL); /* brackets and quotes in strings */
     assert_limit(&limits, "[\"1234\"]", NULL);
-    assert_limit(&limits, "[\"12345\"]", "a string of more bytes than the limit of 4");
-    assert_limit(&limits, "[\"12345", "a string of more bytes");
+    assert_limit(&limits, "[\"12345\"]", "a string with more bytes than the limit of 4");
+    assert_limit(&limits, "[\"12345", "a string with more bytes");
     assert_limit(&limits, "\"\\", NULL);
     assert_limit(&limits, "[0,0,0,0,0,0,0,0,0,0]", NULL);
     assert_limit(&limits, "[{},{},{}]", NULL);
-    assert_limit(&limits, "[{},{},{},{}]",
-                 "would take more bytes of memory than the limit of 1000");
+    assert_limit(&limits, "[{},{},{},{}]", "needs more bytes of memory than the limit of 1000");
     assert_limit(&limits, "[                                      ]", NULL);
     assert_limit(&limits, "[                                       ]", "41 bytes, limit is 40");
 }

@@ -401,8 +401,8 @@ static void test_places_that_are_refused(void **state)
 
     (void)state;
     text_write(p.parent, "out", "a file");
-    assert_leaves_nothing(&p, save(&p, MXFP4_ALL, SHARD_BYTES), OSP_EINVAL, "a file", "no folder",
-                          1);
+    assert_leaves_nothing(&p, save(&p, MXFP4_ALL, SHARD_BYTES), OSP_EINVAL, "a file",
+                          "not a folder", 1);
     assert_int_equal(unlink(p.to), 0);
     assert_int_equal(mkdir(p.to, 0777), 0);
     text_write(p.to, "notes.txt", "precious");

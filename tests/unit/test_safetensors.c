@@ -91,7 +91,7 @@ static const struct bad bads[] = {
      "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
      "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[3,5]}}",
      5,
-     {"tensor b", "byte 3, expected 2", "a gap behind a"}},
+     {"tensor b", "byte 3, expected 2", "a gap after a"}},
     {"overlap",
      "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
      "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",

@@ -15,31 +15,31 @@ static const struct corruption {
 } corruptions[] = {
     {"{\"normalizer\"", "{\"normalizer", OSP_EFORMAT, "line 1"},
     {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", OSP_EUNSUPPORTED,
-     "normalizer is {\"type\":\"NFC\"}, needs null"},
-    {"\"added_tokens\"", "\"tokens_added\"", OSP_EFORMAT, "added_tokens: needs a list"},
+     "normalizer is {\"type\":\"NFC\"}, expected null"},
+    {"\"added_tokens\"", "\"tokens_added\"", OSP_EFORMAT, "added_tokens: expected a list"},
     {"\"Sequence\"", "\"Split\"", OSP_EUNSUPPORTED, "pre_tokenizer.type is \"Split\""},
     {"\"Isolated\"", "\"Removed\"", OSP_EUNSUPPORTED, "behavior is \"Removed\""},
-    {"\"invert\":false", "\"invert\":true", OSP_EUNSUPPORTED, "invert is true, needs false"},
-    {"{1,3}", "{1,2}", OSP_EUNSUPPORTED, "needs the one of o200k"},
+    {"\"invert\":false", "\"invert\":true", OSP_EUNSUPPORTED, "invert is true, expected false"},
+    {"{1,3}", "{1,2}", OSP_EUNSUPPORTED, "expected the pattern of o200k"},
     {"\"Regex\":", "\"String\":", OSP_EUNSUPPORTED, "pattern.Regex is nothing"},
     {"\"use_regex\":false", "\"use_regex\":true", OSP_EUNSUPPORTED, "use_regex is true"},
     {"\"use_regex\":false}", "\"use_regex\":false},{}", OSP_EUNSUPPORTED,
-     "pretokenizers.2 is {}, needs nothing"},
+     "pretokenizers.2 is {}, expected nothing"},
     {"\"decoder\":{\"type\":\"ByteLevel\"}", "\"decoder\":null", OSP_EUNSUPPORTED,
      "decoder.type is nothing"},
-    {"\"BPE\"", "\"Unigram\"", OSP_EUNSUPPORTED, "model.type is \"Unigram\", needs \"BPE\""},
+    {"\"BPE\"", "\"Unigram\"", OSP_EUNSUPPORTED, "model.type is \"Unigram\", expected \"BPE\""},
     {"\"ignore_merges\":true", "\"ignore_merges\":false", OSP_EUNSUPPORTED,
      "model.ignore_merges is false"},
     {"\"ignore_merges\":true", "\"ignore_merges\":true,\"unk_token\":\"x\"", OSP_EUNSUPPORTED,
      "model.unk_token is \"x\""},
     {"\"ignore_merges\":true", "\"ignore_merges\":true,\"byte_fallback\":true", OSP_EUNSUPPORTED,
      "model.byte_fallback is true"},
-    {"\"vocab\":{", "\"vocab\":[], \"v\":{", OSP_EFORMAT, "model.vocab: needs an object"},
-    {"\"abc\":258", "\"abc\":259", OSP_EFORMAT, "id of \"abc\" is not a number in 0..258"},
+    {"\"vocab\":{", "\"vocab\":[], \"v\":{", OSP_EFORMAT, "model.vocab: expected an object"},
+    {"\"abc\":258", "\"abc\":259", OSP_EFORMAT, "id of \"abc\" is not a number from 0 to 258"},
     {"\"abc\":258", "\"abc\":-1", OSP_EFORMAT, "token id -1"},
     {"\"abc\":258", "\"abc\":\"258\"", OSP_EFORMAT, "id of \"abc\" is not a number"},
-    {"\"abc\":258", "\"abc\":257", OSP_EFORMAT, "token id 257 is given twice"},
-    {"\"abc\":258", "\"ab\":258", OSP_EFORMAT, "tokens 256 and 258 are the same bytes"},
+    {"\"abc\":258", "\"abc\":257", OSP_EFORMAT, "token id 257 is defined twice"},
+    {"\"abc\":258", "\"ab\":258", OSP_EFORMAT, "tokens 256 and 258 have the same bytes"},
     {"\"abc\":258", "\"abc\" 258", OSP_EFORMAT, "expected a colon"},
     {"\"abc\":258", "\"abc\":258,,", OSP_EFORMAT, "expected a token in quotes"},
     {"\"abc\":258", "\"abc\":258 \"", OSP_EFORMAT, "line 1"},
@@ -60,23 +60,24 @@ static const struct corruption {
     {"\"abc\":258", "\"\xE2\x82\xAC\":258", OSP_EFORMAT, "byte-level form"},
     {"\"abc\":258", "\"\":258", OSP_EFORMAT, "token 258 has 0 bytes"},
     {"\"A\":65", "\"AA\":65", OSP_EFORMAT, "byte 0x41 has no token"},
-    {"\"merges\":[", "\"merges\":{},\"m\":[", OSP_EFORMAT, "model.merges: needs a list"},
+    {"\"merges\":[", "\"merges\":{},\"m\":[", OSP_EFORMAT, "model.merges: expected a list"},
     {"\"a b\"", "\"a x\"", OSP_EFORMAT, "model.merges[0] is not a pair"},
     {"\"a b\"", "\"ab\"", OSP_EFORMAT, "model.merges[0] is not a pair"},
     {"\"a b\"", "17", OSP_EFORMAT, "model.merges[0] is not a pair"},
     {"\"a b\"", "[\"\",\"ab\"]", OSP_EFORMAT, "model.merges[0] is not a pair"},
-    {"\"a b\",", "", OSP_EUNSUPPORTED, "has 3 pairs, but the ids as ranks imply 4"},
+    {"\"a b\",", "", OSP_EUNSUPPORTED, "has 3 pairs, expected 4"},
     {"\"a b\",", "\"a b\",\"a b\",", OSP_EFORMAT, "model.merges[1] occurs twice"},
     {"\"a b\",[\"b\",\"c\"]", "[\"b\",\"c\"],\"a b\"", OSP_EUNSUPPORTED,
      "lower id than the one before"},
-    {"\"id\":259", "\"id\":258", OSP_EFORMAT, "added_tokens[0]: id 258, needs 259.."},
+    {"\"id\":259", "\"id\":258", OSP_EFORMAT,
+     "added_tokens[0]: id 258 is out of range, expected 259 to"},
     {"\"id\":259", "\"id\":9000000000", OSP_EFORMAT, "added_tokens[0]: id 9000000000"},
     {"\"id\":259", "\"id\":1000000", OSP_ELIMIT, "more than 8192 special tokens"},
-    {"\"id\":259", "\"id\":260", OSP_EFORMAT, "token id 260 is given twice"},
-    {"\"id\":259", "\"id\":true", OSP_EFORMAT, "added_tokens[0]: needs a number id"},
+    {"\"id\":259", "\"id\":260", OSP_EFORMAT, "token id 260 is defined twice"},
+    {"\"id\":259", "\"id\":true", OSP_EFORMAT, "added_tokens[0]: expected an integer id"},
     {"\"lstrip\":false", "\"lstrip\":true", OSP_EUNSUPPORTED, "added_tokens[0]: lstrip is true"},
     {"<|start|>", "<|end|>", OSP_EFORMAT, "are both \"<|end|>\""},
-    {"<|start|>", "<|begin|>", OSP_EFORMAT, "no control token <|start|>"},
+    {"<|start|>", "<|begin|>", OSP_EFORMAT, "control token <|start|> is missing"},
     {"<|start|>", "", OSP_EFORMAT, "token 259 has 0 bytes"},
     {"<|start|>", "<|reserved_268|>", OSP_EFORMAT, "are both \"<|reserved_268|>\""},
 };
@@ -205,7 +206,7 @@ static void test_small_values_are_not_made_in_millions(void **state)
     (void)state;
     assert_bomb_refused("{},", "", OSP_ELIMIT);
     assert_non_null(strstr(fail_message(), "line 1, column "));
-    assert_non_null(strstr(fail_message(), "would take more bytes of memory than the limit of"));
+    assert_non_null(strstr(fail_message(), "needs more bytes of memory than the limit of"));
     assert_bomb_refused("{},", "]", OSP_EFORMAT);
     assert_bomb_refused("[[],[]],", "", OSP_ELIMIT);
     assert_bomb_refused("{\"a\":{\"b\":1}},", "", OSP_ELIMIT);
@@ -231,7 +232,7 @@ static void test_nesting_and_long_strings(void **state)
         buf_putc(&b, 'x');
     buf_puts(&b, "x\"");
     c.new = b.data;
-    c.says = "a string of more bytes than the limit";
+    c.says = "a string with more bytes than the limit";
     assert_refused(&c);
     buf_release(&b);
 }
@@ -344,18 +345,18 @@ static void test_corrupt_tiktoken(void **state)
     assert_tiktoken_refused("", 0, OSP_EUNSUPPORTED, "0 tokens");
     assert_tiktoken_refused("IQ== 0\n", 7, OSP_EUNSUPPORTED, "1 tokens");
     assert_line_refused(7, "", "199997 tokens");
-    assert_line_refused(7, "\n", "line 7: needs base64, a space and a rank");
+    assert_line_refused(7, "\n", "line 7: expected base64, a space and a rank");
     assert_line_refused(7, "Jw== 6 \n", "line 7: rank is not a number");
     assert_line_refused(7, "Jw== -6\n", "line 7: rank is not a number");
     assert_line_refused(7, "Jw== \n", "line 7: rank is not a number");
     assert_line_refused(7, "Jw== 6\r\n", "line 7: rank is not a number");
-    assert_line_refused(7, "Jw== 199998\n", "line 7: rank is not a number in 0..199997");
-    assert_line_refused(7, "Jw== 5\n", "line 7: token id 5 is given twice");
-    assert_line_refused(7, "Jw= 6\n", "line 7: needs base64");
-    assert_line_refused(7, "J=== 6\n", "line 7: needs base64");
-    assert_line_refused(7, "J*== 6\n", "line 7: needs base64");
-    assert_line_refused(7, " 6\n", "line 7: needs base64");
-    assert_line_refused(7, "IQ== 6\n", "tokens 0 and 6 are the same bytes");
+    assert_line_refused(7, "Jw== 199998\n", "line 7: rank is not a number from 0 to 199997");
+    assert_line_refused(7, "Jw== 5\n", "line 7: token id 5 is defined twice");
+    assert_line_refused(7, "Jw= 6\n", "line 7: expected base64");
+    assert_line_refused(7, "J=== 6\n", "line 7: expected base64");
+    assert_line_refused(7, "J*== 6\n", "line 7: expected base64");
+    assert_line_refused(7, " 6\n", "line 7: expected base64");
+    assert_line_refused(7, "IQ== 6\n", "tokens 0 and 6 have the same bytes");
     assert_line_refused(7, "JyEhISEhIQ== 6\n", "byte 0x27 has no token");
 }
 
