@@ -1,7 +1,7 @@
-/* Answers with calls, held over the published vocabulary: that what gpt-oss writes is allowed,
- * token by token, in both orders of a call's header, and what each token costs (hearing it and
- * making the mask for the next). Fails above a median of 50 us or 1 ms at 99.9 %, unless
- * CHECK_UNTIMED is set.
+/* Answers with calls, constrained over the published vocabulary. Checks that the tokens which
+ * gpt-oss writes are allowed, one by one, in both header orders, and measures the cost of each
+ * token (accepting it and computing the mask for the next one). Fails above a median of 50 us or 1
+ * ms at 99.9 %, unless CHECK_UNTIMED is set.
  *
  *   check_calls [TOKENIZER] */
 #include <stdio.h>
@@ -32,7 +32,7 @@ static const char schema[] =
     "\"type\":\"array\",\"items\":{\"type\":\"string\"}}},\"required\":[\"wind\",\"notes\"]}},"
     "\"required\":[\"city\",\"days\",\"unit\",\"details\"]}";
 
-/* Around the function's name. */
+/* Text before and after the function's name. */
 static const struct {
     const char *before, *behind;
 } answers[] = {
@@ -65,7 +65,7 @@ static void mark_dead(const char *what)
     exit(1);
 }
 
-/* Of this thread: others that run on the machine do not count. */
+/* CPU time of this thread, so that other load on the machine does not count. */
 static uint64_t cpu_ns(void)
 {
     struct timespec t;

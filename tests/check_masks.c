@@ -1,12 +1,14 @@
-/* Token masks over the published vocabulary: what they cost, and whether what is drawn from them
- * is right.
+/* Token masks over the published vocabulary: their cost, and whether answers sampled from them are
+ * valid.
  *
- *   check_masks [TOKENIZER]          walks over built-in schemas; every answer must be complete JSON, and the
- *                                    masks' costs must stay below the limits unless CHECK_UNTIMED is set
- *   check_masks --serve [TOKENIZER]  reads a JSON object a line and answers with one: for tests/text/
+ *   check_masks [TOKENIZER]          walks over built-in schemas; every answer must be complete
+ *                                    JSON, and the masks' costs must stay below the limits
+ *                                    unless CHECK_UNTIMED is set
+ *   check_masks --serve [TOKENIZER]  reads one JSON object per line and replies with one, for
+ *                                    tests/text/
  *       {"schema": ..., "closed": b, "compact": b, "walks": n, "seed": n, "texts": [...]}
- *       {"documents": [...], "fits": [...]} or {"error": "..."}; instead of "schema" also "schema_text" (as the
- *       client wrote it), "regex" or "choice" */
+ *       {"documents": [...], "fits": [...]} or {"error": "..."}
+ *       Instead of "schema" also "schema_text" (as the client wrote it), "regex" or "choice" */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +23,7 @@
 enum {
     COSTS_MAX = 1 << 20,
     WALK_TOKENS_MAX = 6000,
-    STEERED_AFTER = 60, /* tokens; from then on a walk closes what it can */
+    STEERED_AFTER = 60, /* tokens; after them a walk closes brackets and strings where it can */
     DOCUMENT_BYTES_MAX = 1 << 20,
     LINE_BYTES_MAX = 1 << 22,
     MEDIAN_NS_MAX = 50000,
@@ -109,7 +111,7 @@ static uint32_t count_allowed(const struct bench *b, const uint32_t *without)
     return n;
 }
 
-/* Any allowed token, half of the time one that is not plain text, so that strings end. */
+/* Any allowed token; half of the time one that is not plain text, so that strings end. */
 static int32_t sample_any(struct bench *b)
 {
     const uint32_t *without = random_below(b, 2) == 0 ? b->x->all_plain : NULL;
@@ -134,7 +136,7 @@ static int32_t sample_steered(struct bench *b)
     return sample_any(b);
 }
 
-/* Of this thread: others that run on the machine do not count. */
+/* CPU time of this thread, so that other load on the machine does not count. */
 static uint64_t cpu_ns(void)
 {
     struct timespec t;
@@ -162,7 +164,7 @@ static struct constraint *new_constraint(struct bench *b, struct grammar *g)
     return c;
 }
 
-/* A walk: its text, NUL-terminated. False: it had no end within WALK_TOKENS_MAX tokens. */
+/* A walk: its text, NUL-terminated. False: it did not end within WALK_TOKENS_MAX tokens. */
 static bool walk(struct bench *b, struct grammar *g, struct buf *text)
 {
     struct constraint *c = new_constraint(b, g);
@@ -186,8 +188,7 @@ static bool walk(struct bench *b, struct grammar *g, struct buf *text)
     return n < WALK_TOKENS_MAX;
 }
 
-/* Whether a text can be drawn, in the tokens that the tokenizer makes of it; each must be in its
- * mask. */
+/* Whether a text is allowed, in the tokens of the tokenizer; each must be in its mask. */
 static bool fits(struct bench *b, struct grammar *g, const char *text, size_t n_bytes)
 {
     struct constraint *c = new_constraint(b, g);
@@ -352,7 +353,7 @@ static int compare_costs(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Masks from `first` on; gives whether they are within the limits. */
+/* Costs of the masks from `first` on; returns whether they are within the limits. */
 static bool report(struct bench *b, const char *what, size_t first)
 {
     uint64_t *costs = b->costs + first, median, rare;
@@ -403,7 +404,7 @@ static bool check_schema(struct bench *b, const char *schema, int n_walks, bool 
     return good;
 }
 
-/* An answer as a model writes it, in the tokenizer's own tokens. */
+/* An answer in the tokenizer's own tokens, as a model writes it. */
 static bool check_fit(struct bench *b, const char *schema, const char *text)
 {
     const struct schema_options options = {.closed = true};

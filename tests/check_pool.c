@@ -1,8 +1,8 @@
-/* What the worker pool costs: a loop that all threads take part in while the workers spin, and
- * after they have gone to sleep, the processor time of a pool that has nothing to do, and how
- * late another thread of the process runs while all CPUs work. Free and bound to cores, with 1,
- * 2, 4... threads up to the CPUs. Fails when an idle pool uses more than a hundredth of a CPU;
- * the times are only printed, for others may be using the machine. */
+/* The cost of the worker pool: a loop in which all threads take part, while the workers spin and
+ * while they sleep; the CPU time of an idle pool; and how late another thread of the process runs
+ * while all CPUs work. Unbound and bound to cores, with 1, 2, 4... threads up to the number of
+ * CPUs. Fails when an idle pool uses more than a hundredth of a CPU. The times are only printed,
+ * because others may be using the machine. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@ enum {
     LOOPS = 20000,
     ROUNDS = 20,     /* of LOOPS / ROUNDS each; the fastest counts */
     SLEEPS = 50,     /* loops after a pause */
-    PAUSE_US = 2000, /* longer than workers spin */
+    PAUSE_US = 2000, /* longer than the workers spin */
     IDLE_US = 500 * 1000,
     WAKES = 200, /* of the other thread */
     WAKE_EVERY_US = 1000,
@@ -34,7 +34,7 @@ static void must(enum osp_status st)
     exit(2);
 }
 
-/* A loop that ends only when every thread has come. */
+/* A loop that ends only when every thread has arrived. */
 struct meeting {
     atomic_int arrived;
     int n;
@@ -73,7 +73,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Microseconds a loop, of the fastest round. */
+/* Microseconds per loop, of the fastest round. */
 static double spinning_us(struct pool *p)
 {
     double best = 1e9;
@@ -107,7 +107,7 @@ static double sleeping_us(struct pool *p)
     return times[SLEEPS / 2];
 }
 
-/* CPUs that are busy while nobody asks for anything. */
+/* CPUs in use while the pool is idle. */
 static double idle_cpus(struct pool *p)
 {
     double before;
@@ -179,7 +179,7 @@ static bool measure(int n_threads, const char *affinity)
     spin_us = spinning_us(p);
     sleep_us = sleeping_us(p);
     idle = idle_cpus(p);
-    pool_close(p); /* which frees this thread, and with it those that it starts */
+    pool_close(p); /* unbinds this thread, and so the threads that it starts later */
     must(pool_open_bound(&p, n_threads, affinity));
     measure_other(p, n_threads, &p50_us, &p99_us);
     pool_close(p);

@@ -1,6 +1,6 @@
-/* What each choice of MXFP4 layers costs osprey-nano: prompts of the golden vectors are played
- * with the weights as they are and with parts of them turned to MXFP4. Prints one line a choice and
- * fails when the answers differ by more than such a format can explain, or when nothing differs.
+/* The cost of each choice of MXFP4 layers on osprey-nano: prompts of the golden vectors are run
+ * with the original weights and with some layers converted to MXFP4. Prints one line per choice and
+ * fails when the logits differ by more than the format can explain, or not at all.
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: short prompts, and two choices. */
 #include "base/file.h"
@@ -19,12 +19,12 @@ enum {
 #define MODEL   "models/osprey-nano"
 #define VECTORS "tests/golden/model/nano.vectors"
 
-/* Each alone, then what a person would choose. */
+/* Each layer alone, then useful combinations. */
 static const char *const choices[] = {"embed", "lm_head",       "qkv", "o",
                                       "qkv,o", "qkv,o,lm_head", "all"};
 enum { N_CHOICES = sizeof(choices) / sizeof(choices[0]) };
 
-/* Far above what is measured, far below what a wrong scale or nibble order would do. */
+/* Far above the measured values, far below the effect of a wrong scale or nibble order. */
 static const double SAME_TOP_MIN = 0.7, KL_MEAN_MAX = 0.4;
 
 struct prompts {
@@ -33,7 +33,7 @@ struct prompts {
     int n_tokens[PROMPTS_MAX];
 };
 
-/* The token lists of a file of golden vectors (check_golden.c reads all of it). */
+/* The token lists of a file of golden vectors (check_golden.c reads the whole file). */
 static struct prompts read_prompts(const char *data, size_t size_bytes, int vocab, int n_tokens_max)
 {
     const int32_t *at = (const int32_t *)(const void *)(data + 8), *end = at + size_bytes / 4 - 2;
@@ -56,7 +56,7 @@ static struct prompts read_prompts(const char *data, size_t size_bytes, int voca
 static struct model *open_with(const char *words)
 {
     struct model_options opt = {.path = MODEL,
-                                .cpu_features = "ref", /* which adds no rounding of its own */
+                                .cpu_features = "ref", /* adds no rounding of its own */
                                 .n_rows_max = STEP_ROWS,
                                 .n_samples_max = STEP_ROWS,
                                 .n_pages = {STEPS_PAGES_MAX, STEPS_PAGES_MAX}};
@@ -67,7 +67,7 @@ static struct model *open_with(const char *words)
     return m;
 }
 
-/* All logits of all prompts behind each other, (rows, V). */
+/* All logits of all prompts, concatenated, (rows, V). */
 static float *run_texts(struct model *m, const struct prompts *p, int64_t n_rows)
 {
     const int64_t vocab = model_config(m)->vocab_size;

@@ -1,14 +1,15 @@
-/* The tokenizer on hostile text, timed: without arguments it encodes texts of 1 MiB that would
- * be slow if any part of it took more than n log n. Also the tokenizer as a filter, for
- * comparisons with other implementations (tests/text). Records on standard input and output are
- * a little-endian 32-bit count, then the items.
+/* The tokenizer on adversarial text, timed. Without arguments it encodes texts of 1 MiB that would
+ * be slow if any part of it took more than O(n log n). It is also a filter for comparisons with
+ * other implementations (tests/text). Records on standard input and output are a little-endian
+ * 32-bit count, then the items.
  *
  *   check_tokenizer VOCABULARY ids        bytes in, 32-bit ids out, as ordinary text
  *   check_tokenizer VOCABULARY specials   the same with control tokens recognised
  *   check_tokenizer VOCABULARY detok      bytes in, UTF-8 out, pushed in parts of 1 to 7 bytes
- *   check_tokenizer VOCABULARY time FILE  opens the vocabulary and encodes and decodes FILE some times, prints the best
+ *   check_tokenizer VOCABULARY time FILE  times opening the vocabulary, encoding and decoding FILE;
+ *                                         prints the best of several runs
  *
- * ids also decodes the ids again and stops if the text does not come back. */
+ * ids also decodes the ids again and stops if the result differs from the text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "text/token/tokenizer.h"
 
 enum { RECORD_BYTES_MAX = 1 << 28, TIME_RUNS = 5 };
-enum { HOSTILE_BYTES = 1 << 20, HOSTILE_MS_MAX = 60000 }; /* n^2 would take longer */
+enum { HOSTILE_BYTES = 1 << 20, HOSTILE_MS_MAX = 60000 }; /* O(n^2) would take longer */
 
 struct filter {
     struct tokenizer *tokenizer;
@@ -59,7 +60,7 @@ static enum osp_status write_record(const void *items, size_t n, size_t item_byt
     return OSP_OK;
 }
 
-/* Record -> well-formed text, through detok, in parts whose lengths come from the record's
+/* Record -> well-formed text, through detok, in parts whose lengths are derived from the record's
  * number. */
 static enum osp_status clean_record(struct filter *f)
 {
@@ -140,7 +141,7 @@ static enum osp_status run_filter(struct filter *f, filter_fn *filter)
     return st;
 }
 
-/* What is timed; each also is what the next one needs. */
+/* The timed operations; each needs the result of the previous one. */
 struct timing {
     struct filter *f;
     const char *vocabulary, *text;
@@ -166,7 +167,7 @@ static enum osp_status time_decode(struct timing *t)
     return tokenizer_decode(t->f->tokenizer, t->f->ids.data, t->f->ids.n, &t->f->text);
 }
 
-/* Best of some runs, so that a neighbour's load counts less. */
+/* Best of several runs, to reduce the effect of other load. */
 static enum osp_status best_of_runs(struct timing *t, enum osp_status (*work)(struct timing *t),
                                     uint64_t *best_ns)
 {

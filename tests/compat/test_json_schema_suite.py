@@ -1,8 +1,8 @@
 """JSON-Schema-Test-Suite (draft 2020-12, as the sdist of jsonschema carries it) against the masks of structured
-output: every schema of the suite is compiled. One that is refused must be refused with its place. Where it is
-compiled, none of the suite's invalid instances may be let through, whatever way it is written, and valid ones must
-be, but for what docs/structured-output.md says is not written. Those reasons are worked out by NARROWINGS below,
-each from the schema and the instance alone, and counted."""
+output: every schema of the suite is compiled. The message of a refused schema must begin with its location. For a
+compiled schema, every invalid instance of the suite must be blocked, in every way of writing it. Valid instances
+must be allowed, except for the restrictions listed in docs/structured-output.md. NARROWINGS below derives the
+applicable restriction from the schema and the instance only, and the test counts them."""
 
 import collections
 import itertools
@@ -87,7 +87,7 @@ def rewritten(schema, change):
 
 
 def with_implied_type(schema):
-    """Keywords of one type mean that type."""
+    """Keywords of one type imply that type."""
     kinds = {TYPES_OF[name] for name in schema if name in TYPES_OF}
     if "type" in schema or "enum" in schema or "const" in schema or len(kinds) != 1:
         return schema
@@ -139,7 +139,7 @@ def narrowing_of(schema, value):
 # ---- the test ----
 
 def reason_of(error):
-    """A refusal without its place and its particulars."""
+    """The message of a refusal without its location, names and numbers."""
     return re.sub(r"\"[^\"]*\"|\d[\d,]*", "...", PLACE.sub("", error))
 
 

@@ -1,7 +1,7 @@
-/* Fuzzing entry for libFuzzer. The first byte chooses: tokens for the Harmony reader, made from
- * the bytes, read with the role preset and with <|start|>assistant in front; or a chat
- * completion request, which must be refused or render to well-formed messages; or a function's
- * schema. Run from the root of the repository. */
+/* Fuzzing entry for libFuzzer. The first byte chooses between three inputs: tokens for the Harmony
+ * parser, derived from the bytes, parsed with the role preset and with <|start|>assistant in front;
+ * a chat completion request, which must be refused or render to well-formed messages; or a
+ * function's schema. Run from the root of the repository. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static const struct tokenizer *published(void)
 
 /* ---- the reader ---- */
 
-/* Everything that a reader said, in one text. */
+/* Everything that a parser delivered, in one text. */
 struct said {
     struct buf text;
     int n_open;
@@ -75,7 +75,7 @@ static void on_end(void *ctx, const struct harmony_header *h, int32_t terminator
     buf_printf(&s->text, "</%d>", (int)terminator);
 }
 
-/* Two bytes are a token: control tokens, words that headers have, or any id. */
+/* Two bytes are a token: a control token, a word of headers, or any id. */
 static int32_t token_of(const uint8_t *two)
 {
     static const int32_t words[] = {35644, 12606,  815,  17196, ASSISTANT, 316,   28,   44580,
@@ -125,8 +125,7 @@ static void fuzz_reader(const uint8_t *data, size_t n_bytes)
 
 /* ---- requests ---- */
 
-/* Messages follow each other as start, message, end; whatever the content spelled, it added
- * none. */
+/* Messages are sequences of start, message, end; content added none of these tokens. */
 static void check_prompt(const struct ids *ids)
 {
     const struct special_ids *s = tokenizer_specials(published());

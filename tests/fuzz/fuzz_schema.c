@@ -1,6 +1,7 @@
-/* Fuzzing entry for libFuzzer: the first byte chooses a schema, an expression or choices; what
- * is left is compiled, and where that works a walk draws from the masks, which must never be
- * empty and never let a token through that is then refused. Run from the root of the repository. */
+/* Fuzzing entry for libFuzzer. The first byte chooses a schema, an expression or choices; the
+ * remaining bytes are compiled. If that succeeds, a walk samples from the masks, which must never
+ * be empty and must never allow a token that is then refused. Run from the root of the
+ * repository. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ static const struct token_index *bundled(int32_t *stop)
     return x;
 }
 
-/* The n-th allowed token, counted round. */
+/* The n-th allowed token, modulo their number. */
 static int32_t pick(const uint32_t *bits, const struct token_index *x, uint32_t n)
 {
     uint32_t n_allowed = 0;

@@ -1,5 +1,5 @@
-/* Fuzzing entry for libFuzzer. The first byte chooses: text, which must come back from its ids with
- * ill-formed sequences replaced, pushed through the streaming decoder in parts too; or a vocabulary
+/* Fuzzing entry for libFuzzer. The first byte chooses: a text, which must be reproduced by its ids
+ * with ill-formed sequences replaced, also through the streaming decoder in parts; or a vocabulary
  * file, which must be refused or work. Run from the root of the repository. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-"""Seeded strings that are hard on a tokenizer: every kind of character in every kind of company."""
+"""Seeded strings that are hard on a tokenizer: every kind of character next to every other kind."""
 
 import random
 import unicodedata
@@ -65,7 +65,7 @@ class Strings:
         return self.r.choices(items, k=self.r.randint(1, at_most))
 
     def company(self):
-        """The characters on which the scanner's decisions turn, next to each other."""
+        """The characters that the scanner's decisions depend on, next to each other."""
         return "".join(self.choose(self.pools["split"], 14))
 
     def categories(self):

@@ -1,5 +1,5 @@
-"""Prompts against openai-harmony, the reference renderer: requests made at random, rendered by libosprey
-through its C API and by that library, must give the same ids. HARMONY_PROMPTS sets how many (1,500).
+"""Prompts against openai-harmony, the reference renderer: random requests, rendered by libosprey through its C API
+and by that library, must have the same ids. HARMONY_PROMPTS sets how many (1,500).
 BUILD names the folder with libosprey.so.0 (build)."""
 
 import ctypes
@@ -49,7 +49,7 @@ class Osprey:
 
 
 class Requests:
-    """Random requests. Reasoning stands only in the last turn, where nobody drops it."""
+    """Random requests. Only the last turn has reasoning, because it is not omitted there."""
 
     def __init__(self, seed):
         self.r = random.Random(seed)
@@ -69,7 +69,7 @@ class Requests:
         return first + "".join(self.r.choices("abcdefXYZ019_.-", k=self.r.randint(0, 20)))
 
     def real(self):
-        """Few digits, small exponents: others are off by a bit where that library reads them."""
+        """Few digits, small exponents: that library parses other numbers with an error in the last bit."""
         return float(f"{self.r.randint(-10**self.r.randint(0, 9), 10**9)}e{self.r.randint(-22, 13)}")
 
     def value(self, depth=0):

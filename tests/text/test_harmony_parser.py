@@ -1,5 +1,5 @@
-"""What the model writes against openai-harmony, the reference parser: random completions, as that library renders
-them and mutated, read by libosprey's reader and by that library, must give the same messages wherever the library
+"""Parsing against openai-harmony, the reference parser: random completions, as that library renders them and
+mutated, parsed by libosprey and by that library, must have the same messages wherever the library
 does not fail. HARMONY_STREAMS sets how many of each kind (500)."""
 
 import collections
@@ -27,7 +27,7 @@ def encoding():
 
 
 class Completions(Requests):
-    """Random completions: what stands behind <|start|>assistant."""
+    """Random completions: the text after <|start|>assistant."""
 
     def __init__(self, seed, encoding):
         super().__init__(seed)
@@ -83,7 +83,7 @@ WORDS = re.compile(r"(assistant)?(<\|channel\|>(analysis|commentary|final)|"
 
 
 def deviation(encoding, stream):
-    """Where a completion first departs from what a conversation is rendered as; None: nowhere."""
+    """Where a completion first differs from the rendering of a conversation; None: nowhere."""
     letters = "".join(LETTERS.get(token, "t") for token in stream)
     at = 0
     while at < len(letters):
@@ -125,7 +125,7 @@ def read_by_library(encoding, stream):
 
 
 def compare(encoding, make, n_streams):
-    """How many the library fails at, and the others that are read differently."""
+    """The number of completions that the library refuses, and those that it parses differently."""
     n_failed, different = 0, []
     for start in range(0, n_streams, BATCH):
         streams = [make() for _ in range(min(BATCH, n_streams - start))]
@@ -149,7 +149,7 @@ def test_whole(encoding):
 
 
 def test_mutated(encoding):
-    """Differences only where docs/harmony.md has a rule of its own: in what no conversation is rendered as."""
+    """Differences only where docs/harmony.md has a rule of its own: in text that no rendering contains."""
     n_failed, different = compare(encoding, Completions(SEED + 1, encoding).mutated, N_STREAMS)
     where = collections.Counter(deviation(encoding, stream) for stream, _, _ in different)
     show(encoding, [d for d in different if deviation(encoding, d[0]) is None])

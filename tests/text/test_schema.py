@@ -1,6 +1,6 @@
-"""Structured output against a validator of our own that knows nothing of the compiler: for random schemas,
-whatever is drawn from the masks is valid JSON that the validator accepts, and documents that it accepts, written
-as json.dumps writes them, are never blocked, token by token of the published vocabulary.
+"""Structured output against an independent validator. For random schemas, every answer sampled from the masks
+is valid JSON that the validator accepts. Documents that it accepts, as written by json.dumps, are never blocked,
+in any token of the published vocabulary.
 
 SCHEMAS sets how many random schemas are tried (150).
 BUILD names the folder with tests/check_masks (build)."""
@@ -52,7 +52,7 @@ def has_type(value, name):
 
 
 def equal(a, b):
-    """JSON's equality: true is not 1."""
+    """Equality of JSON values: true is not 1."""
     if isinstance(a, bool) or isinstance(b, bool):
         return a is b
     if isinstance(a, list) and isinstance(b, list):
@@ -152,7 +152,7 @@ class Maker:
         self.root = {}
 
     def schema(self, depth=0):
-        """A random schema. Those that may recur come from $defs."""
+        """A random schema. Recursive ones refer to $defs."""
         r = self.r
         kinds = [self.string, self.integer, self.number, self.listed, self.simple, self.string]
         if depth < DEPTH_MAX:
@@ -296,7 +296,7 @@ class Maker:
 
 
 def in_range(value):
-    """Numbers as the documentation has them: where there are bounds no exponent, and no -0."""
+    """Numbers as documented: with bounds no exponent, and no -0."""
     if isinstance(value, list):
         return all(map(in_range, value))
     if isinstance(value, dict):
@@ -316,7 +316,7 @@ UNSATISFIABLE = re.compile("no value (satisfies|of the list|is valid)|allows no 
 
 
 def test_random_schemas(masks):
-    """Both directions."""
+    """Sampled answers are valid, valid documents are allowed."""
     n_walked, n_ended, n_offered, seconds = 0, 0, 0, 0
     for seed in range(N_SCHEMAS):
         maker = Maker(seed)
@@ -344,7 +344,7 @@ def test_random_schemas(masks):
 
 
 def test_mutated_documents(masks):
-    """What is let through, is valid: also of texts that are nearly right."""
+    """Allowed texts are valid, also among texts that are nearly valid."""
     n_let, n_blocked = 0, 0
     for seed in range(N_SCHEMAS):
         maker = Maker(10_000 + seed)

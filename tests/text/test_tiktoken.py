@@ -1,7 +1,7 @@
 """The tokenizer against tiktoken, the reference, with no difference allowed.
 
 TOKENIZER_STRINGS sets how many strings are compared (200,000; a full run has 1,000,000 and then
-also asks for every unassigned code point).
+also compares every unassigned code point).
 BUILD names the folder with tests/check_tokenizer (build)."""
 
 import base64
@@ -103,7 +103,7 @@ def test_generated_strings(reference, strings):
 
 
 def test_every_code_point(reference):
-    """Each in company that shows its class."""
+    """Each next to characters that show its class."""
     everything = N_STRINGS >= N_FULL
     assigned = lambda c: c < 0x40000 or 0xE0000 <= c < 0xE1000  # beyond are only private ones
     codes = [c for c in range(0x110000)
@@ -116,7 +116,7 @@ def test_every_code_point(reference):
 
 
 def test_control_tokens(reference, strings):
-    """Recognised when asked for, and never otherwise."""
+    """Recognised by the function for trusted text, and never otherwise."""
     names = list(SPECIALS) + ["<|", "<|start", "start|>", "<|reserved_1|>", "<|reserved_201088|>"]
     strings.tokens = [n.encode() for n in names] + [b" ", b"hi", b"\n\n", b"  ", b"'s"]
     strings.make(7, 1)
@@ -154,7 +154,7 @@ def byte_letters():
 
 
 def all_merges(ranks, spell):
-    """Every split of every token into two, in the order that the published file has."""
+    """Every split of every token into two, in the order of the published file."""
     for token in ranks:
         pairs = [(token[:i], token[i:]) for i in range(1, len(token))]
         pairs = [p for p in pairs if p[0] in ranks and p[1] in ranks]

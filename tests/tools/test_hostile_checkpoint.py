@@ -1,5 +1,5 @@
-"""Checkpoints whose strings are made to steer the terminal that shows them: nothing but printable lines comes out, on
-standard output, on standard error and in the log, whatever command reads them."""
+"""Checkpoints whose strings contain terminal control sequences: every command that reads them writes only printable
+lines, to standard output, standard error and the log."""
 import json
 import os
 import pathlib

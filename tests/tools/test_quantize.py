@@ -41,7 +41,7 @@ def rounded(values, scale):
 
 
 def quantize_block(bits):
-    """(scale, nibbles) of 32 BF16 numbers, as docs/quantization.md has it."""
+    """(scale, nibbles) of 32 BF16 numbers, by the rule of docs/quantization.md."""
     values = [bf16_magnitude(b) for b in bits]
     scale = 0
     while scale < SCALE_MAX and max(values) > 6 * power(scale - 127):
@@ -74,7 +74,7 @@ def quantize(*words):
 
 
 def check_matrix(bf16, blocks, scales, n_blocks_max):
-    """Holds the written matrix against the rule, at up to n_blocks_max blocks spread over it."""
+    """Compares the written matrix with the rule, at up to n_blocks_max blocks spread over it."""
     n_blocks = len(scales)
     assert len(bf16) == 64 * n_blocks and len(blocks) == 16 * n_blocks
     step = max(1, n_blocks // n_blocks_max)
@@ -174,7 +174,7 @@ def test_errors_are_one_line_and_a_status(tmp_path):
 
 
 def test_a_signal_leaves_nothing(tmp_path):
-    """Sent as soon as something is being written; it may be done by then."""
+    """Sent when the first file appears; the command may already have finished."""
     out = tmp_path / "out"
     running = subprocess.Popen([OSPREY, "quantize", ROOT / "models" / "osprey-nano", out,
                                 "--shard-size", "1M"], stderr=subprocess.PIPE, text=True)

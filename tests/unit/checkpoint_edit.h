@@ -1,6 +1,6 @@
-/* Copies of the small checkpoints of tests/golden/checkpoints, to be damaged: edits of JSON
- * files and of safetensors headers, files cut, grown and removed. Each copy lies in a folder of
- * its own below /tmp, which folder_remove() deletes. */
+/* Copies of the small checkpoints of tests/golden/checkpoints, to be damaged: edits of JSON files
+ * and of safetensors headers, and files truncated, extended and removed. Each copy is in its own
+ * folder below /tmp, which folder_remove() deletes. */
 #ifndef CHECKPOINT_EDIT_H
 #define CHECKPOINT_EDIT_H
 
@@ -26,7 +26,7 @@ static inline char *folder_new(void)
     return path;
 }
 
-/* Not inline: gcc 12 would warn of a dangling pointer that is none. */
+/* Not inline: gcc 12 would give a false warning about a dangling pointer. */
 __attribute__((noinline, unused)) static char *bytes_read(const char *folder, const char *name,
                                                           size_t *n_bytes)
 {
@@ -104,7 +104,7 @@ static inline void folder_remove(char *folder)
     free(folder);
 }
 
-/* Replaces the first `from` in text by `to`; gives the new text. */
+/* Replaces the first `from` in text with `to`; gives the new text. */
 static inline char *replaced(const char *text, const char *from, const char *to)
 {
     const char *at = strstr(text, from);
@@ -152,7 +152,7 @@ static inline size_t header_bytes_of(const char *bytes)
     return n;
 }
 
-/* Replaces in the header of a shard and writes the length that the header then has. */
+/* Replaces text in the header of a shard and updates the header's length. */
 static inline void edit_header(const char *folder, const char *name, const char *from,
                                const char *to)
 {
@@ -169,7 +169,7 @@ static inline void edit_header(const char *folder, const char *name, const char 
     free(edited);
 }
 
-/* Cuts (n_bytes < 0) or grows the file with zeros. */
+/* Truncates (n_bytes < 0) the file or extends it with zeros. */
 static inline void edit_size(const char *folder, const char *name, long n_bytes)
 {
     char *path = path_join(folder, name);
@@ -199,7 +199,7 @@ static inline void remove_file(const char *folder, const char *name)
     free(path);
 }
 
-/* The failure has this code and its message all of the n fragments. */
+/* Asserts that the failure has this code and that its message contains all n fragments. */
 static inline void assert_failure(enum osp_status found, enum osp_status expected,
                                   const char *label, const char *const *fragments, size_t n)
 {

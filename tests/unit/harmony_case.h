@@ -1,5 +1,5 @@
-/* What the Harmony tests share: the real o200k vocabulary, golden files, and a recorder that turns
- * what a reader says into one line a message. */
+/* Shared by the Harmony tests: the real o200k vocabulary, golden files, and a recorder that writes
+ * each message of a parser as one line. */
 #ifndef HARMONY_CASE_H
 #define HARMONY_CASE_H
 
@@ -26,7 +26,7 @@ static inline struct tokenizer *open_o200k(void)
     return t;
 }
 
-/* A golden file without the whitespace at its end; to free(). */
+/* A golden file without trailing white space; to free(). */
 static inline char *golden_text(const char *file)
 {
     char path[256];
@@ -56,8 +56,8 @@ static inline char *decode(const struct tokenizer *t, const struct ids *ids)
     return buf_take(&text);
 }
 
-/* Messages as lines: "PART role|channel|recipient|content type|content|terminator\n", PART being R,
- * C or T. Checks on the way that callbacks come in order and that deltas are whole characters. */
+/* Messages as lines: "PART role|channel|recipient|content type|content|terminator\n", where PART is
+ * R, C or T. Also checks the order of the callbacks and that deltas are whole characters. */
 struct recorder {
     const struct tokenizer *t;
     struct buf lines, content;

@@ -1,4 +1,4 @@
-/* Base64: the vectors of RFC 4648, section 10, every byte, and what is none. */
+/* Base64: the vectors of RFC 4648, section 10, every byte, and invalid texts. */
 #include "unit.h"
 
 #include "base/base64.h"

@@ -40,7 +40,8 @@ static void test_limit_is_exact(void **state)
     buf_release(&b);
 }
 
-/* A hole in the middle would be worse than a cut: later pieces that would fit are refused too. */
+/* A gap in the middle would be worse than a truncation: later pieces that would fit are refused,
+ * too. */
 static void test_after_overflow_nothing_more_is_written(void **state)
 {
     struct buf b;

@@ -1,4 +1,4 @@
-/* Whole checkpoints: every layout opens and binds; every damage to one has its clear error. */
+/* Whole checkpoints: every layout opens and binds; every kind of damage has its own clear error. */
 #include "store/checkpoint.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@
 #define SINGLE "model.safetensors"
 #define Q1     "model.layers.1.self_attn.q_proj.weight"
 
-/* Of CPU time, which other programs do not lengthen much; every pair of files took 3.8 s,
+/* CPU time, on which other programs have little effect; comparing every pair of files took 3.8 s,
  * sorting takes 0.2 s. */
 #define MANY_LIMIT_S 2.0
 
@@ -36,7 +36,7 @@ struct edit {
     long n, at;
 };
 
-/* One damage: to which layout, by which edits, and what the message must say. */
+/* One damage: the layout, the edits, and the expected fragments of the message. */
 struct damage {
     const char *label, *layout;
     struct edit edits[3];
@@ -509,7 +509,7 @@ static void part_write(const char *folder, const char *name, const char *tensor)
     free(header);
 }
 
-/* original/ of the large model: parts by name, no index. */
+/* original/ of the large model: numbered parts, no index. */
 static void test_parts_of_original(void **state)
 {
     char *folder = checkpoint_copy("original/original");
@@ -548,10 +548,10 @@ enum { MANY_SHARDS = 1000, EACH_TENSORS = 64 };
 
 static int number_of(int shard, int tensor)
 {
-    return tensor * MANY_SHARDS + shard; /* neighbours by name lie in different files */
+    return tensor * MANY_SHARDS + shard; /* neighbours by name are in different files */
 }
 
-/* Tensors without data; `again` of the last shard has the name of one in the first. */
+/* Tensors without data; with `again` the last shard repeats a name of the first. */
 static void many_write(const char *folder, bool again)
 {
     struct buf header, index;
@@ -589,8 +589,8 @@ static double cpu_seconds(void)
     return (double)clock() / CLOCKS_PER_SEC;
 }
 
-/* As many files as are allowed at all cost what they have of names, not each what all others
- * have. */
+/* With the maximum number of files, the time is proportional to the number of names, not to its
+ * product with the number of files. */
 static void test_many_shards(void **state)
 {
     char *folder = checkpoint_copy("hf");
@@ -614,7 +614,7 @@ static void test_many_shards(void **state)
     folder_remove(folder);
 }
 
-/* An index whose file is within its limit and whose values are not. */
+/* An index whose size is within its limit, but whose values in memory are not. */
 static void test_index_has_a_budget(void **state)
 {
     char *folder = checkpoint_copy("hf");
@@ -668,7 +668,7 @@ static void test_prefetch_reads_all(void **state)
     folder_remove(folder);
 }
 
-/* Rounds of several chunks, and progress between them: a sparse file of 200 MB. */
+/* Rounds of several chunks, with progress in between: a sparse file of 200 MB. */
 static void test_prefetch_tells_progress(void **state)
 {
     enum { N_BYTES = 200 * 1000 * 1000 };

@@ -1,9 +1,9 @@
-/* Streaming decode: every way to cut the bytes gives the text of the whole. */
+/* Streaming decode: every way to split the bytes gives the text of the whole. */
 #include "unit.h"
 
 #include "text/token/detok.h"
 
-/* Pushes bytes cut behind every position whose bit is set in `cuts`. */
+/* Pushes the bytes, split after every position whose bit is set in `cuts`. */
 static void assert_decodes(const char *bytes, size_t n_bytes, unsigned cuts, const char *expected)
 {
     struct detok d;

@@ -1,4 +1,4 @@
-/* Reading and mapping files, paths, sizes for people. */
+/* Reading and mapping files, paths, human-readable sizes. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void test_read_whole(void **state)
     free(path);
 }
 
-/* Files of /proc say that they have no bytes. */
+/* Files in /proc report a size of 0. */
 static void test_read_file_of_unknown_size(void **state)
 {
     char *text;

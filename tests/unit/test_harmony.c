@@ -1,4 +1,4 @@
-/* Rendering: every golden file of openai/harmony, text and ids, and content that cannot become a
+/* Rendering: every golden file of openai/harmony, text and ids, and content that must not become a
  * control token. */
 #include "unit.h"
 
@@ -224,7 +224,8 @@ static void test_golden_files(void **state)
     tokenizer_close(t);
 }
 
-/* Every file in the table of ids is rendered by a case above, but the one that is only parsed. */
+/* Every file in the table of ids is rendered by a case above, except the one that is only
+ * parsed. */
 static void test_no_golden_file_is_left_out(void **state)
 {
     json_error_t error;
@@ -288,7 +289,7 @@ static void test_known_ids(void **state)
     tokenizer_close(t);
 }
 
-/* A recipient "all" is none, and such a message ends like any other. */
+/* A recipient "all" counts as absent, and such a message ends like any other. */
 static void test_recipient_all_is_none(void **state)
 {
     static const struct harmony_message to_all[] = {
@@ -307,7 +308,8 @@ static void test_recipient_all_is_none(void **state)
     tokenizer_close(t);
 }
 
-/* One message rendered alone is a conversation's prefix, and that is the completion's. */
+/* A single rendered message is a prefix of the conversation, which is a prefix of the
+ * completion. */
 static void test_rendering_is_additive(void **state)
 {
     static const struct harmony_message two[] = {USER("hi"), ASSISTANT("final", "hello")};
@@ -330,7 +332,7 @@ static void test_rendering_is_additive(void **state)
     tokenizer_close(t);
 }
 
-/* HISTORY_COMPLETED drops what a final completed, turn by turn, and nothing else. */
+/* HISTORY_COMPLETED drops the analysis of each turn that a final completed, and nothing else. */
 static void test_history_completed(void **state)
 {
     static const struct harmony_message turns[] = {
@@ -375,7 +377,7 @@ static size_t count_special(const struct tokenizer *t, const struct ids *ids)
     return n;
 }
 
-/* The conversation of the test below with one text in every place that a client can fill. */
+/* The conversation of the test below, with one text in every field that a client can fill. */
 static void render_everywhere(const struct tokenizer *t, const char *text, struct ids *out)
 {
     struct harmony_text content = {text, strlen(text)};
@@ -415,7 +417,7 @@ static void render_everywhere(const struct tokenizer *t, const char *text, struc
     buf_release(&schema);
 }
 
-/* No text of a client adds a control token, whichever it spells and wherever it stands. */
+/* No text of a client adds a control token, in any field. */
 static void test_no_injection(void **state)
 {
     struct tokenizer *t = open_o200k();
@@ -450,7 +452,7 @@ static void check_refused(const struct tokenizer *t, struct harmony_message m, c
     ids_release(&ids);
 }
 
-/* Header fields that could be taken for others, or for control tokens. */
+/* Header fields that could be parsed as other fields or as control tokens. */
 static void test_header_fields_are_checked(void **state)
 {
     static const char *const bad[] = {"", "a b", "a\n", "<|end|>", "to=x", "é", "a|b", "\"", "a<b"};
@@ -471,7 +473,7 @@ static void test_header_fields_are_checked(void **state)
     tokenizer_close(t);
 }
 
-/* What the caller's limit does not hold is an error, not a shorter prompt. */
+/* A prompt that exceeds the caller's limit is an error, not a shorter prompt. */
 static void test_limit(void **state)
 {
     const struct harmony_conversation c = {.system = &medium, LIST(sum)};

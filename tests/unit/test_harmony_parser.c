@@ -1,5 +1,5 @@
-/* The reader: openai/harmony's own cases, malformed forms, and UTF-8 that is split over tokens.
- * A message is written as one line, see harmony_case.h. */
+/* The parser: openai/harmony's own cases, malformed headers, and UTF-8 split over tokens. A message
+ * is written as one line, see harmony_case.h. */
 #include "unit.h"
 
 #include "harmony_case.h"
@@ -11,7 +11,7 @@ enum { SPACE_F0_9F = 9552, HEART_1 = 31446, HEART_2 = 244, LETTER_Y = 56 };
 
 static const char *const tools[] = {"get_weather", "search"};
 
-/* What the reader makes of the ids; to free(). */
+/* The parser's messages for the ids; to free(). */
 static char *read_ids(const struct tokenizer *t, const struct ids *ids, bool role_preset)
 {
     struct recorder rec;
@@ -66,7 +66,8 @@ static void check_all(const struct read_case *cases, size_t n, bool role_preset)
     tokenizer_close(t);
 }
 
-/* The same completion is read alike with the role preset and with <|start|>assistant in front. */
+/* A completion is parsed to the same messages with the role preset and with <|start|>assistant in
+ * front. */
 static void check_completions(const struct read_case *cases, size_t n)
 {
     struct tokenizer *t = open_o200k();
@@ -213,7 +214,7 @@ static void test_library_tolerant_cases(void **state)
     check_completions(cases, COUNT(cases));
 }
 
-/* ---- malformed forms as the reader tells them; docs/harmony.md lists what clients get of each ---- */
+/* ---- malformed headers and their messages; docs/harmony.md lists the resulting replies ---- */
 
 #define FINAL_HI "C assistant|final|||Hi|<|return|>\n"
 #define CALL_EMPTY(channel, recipient, type)                                                       \
@@ -235,7 +236,7 @@ static void test_malformed_recipients(void **state)
         {" to=functions.search<|message|>{}<|call|>", CALL_EMPTY("", "functions.search", "")},
         {" to=functions.search<|channel|>final<|message|>{}<|call|>",
          CALL_EMPTY("final", "functions.search", "")},
-        /* glued to its neighbours */
+        /* without a space to its neighbours */
         {"to=functions.search<|channel|>commentary<|message|>{}<|call|>",
          CALL_EMPTY("commentary", "functions.search", "")},
         {"<|channel|>commentaryto=functions.search<|constrain|>json<|message|>{}<|call|>",
@@ -251,7 +252,7 @@ static void test_malformed_recipients(void **state)
          CALL_EMPTY("commentary", "get_weather", "")},
         {"<|channel|>commentary functions.search json<|message|>{}<|call|>",
          CALL_EMPTY("commentary", "functions.search", "json")},
-        /* hallucinated names: a call with the prefix, text without */
+        /* invented names: a call with the prefix, text without */
         {" to=functions.nonsense<|channel|>commentary<|message|>{}<|call|>",
          CALL_EMPTY("commentary", "functions.nonsense", "")},
         {" to=nonsense<|channel|>commentary<|message|>{}<|call|>",
@@ -478,7 +479,7 @@ static void test_long_text_without_markup(void **state)
     tokenizer_close(t);
 }
 
-/* Fields are cut between characters. */
+/* Fields are truncated between characters. */
 static void test_long_fields(void **state)
 {
     struct tokenizer *t = open_o200k();
@@ -497,7 +498,7 @@ static void test_long_fields(void **state)
 
 /* ---- UTF-8 over tokens ---- */
 
-/* <|start|>assistant<|message|> and what follows. */
+/* <|start|>assistant<|message|> followed by the text. */
 static void push_message_start(const struct tokenizer *t, struct ids *ids)
 {
     encode(t, "<|start|>assistant<|message|>", ids);
@@ -559,7 +560,7 @@ static void test_broken_utf8_elsewhere(void **state)
     tokenizer_close(t);
 }
 
-/* Deltas come as soon as characters are whole, and not before. */
+/* Deltas are delivered as soon as characters are complete, and not before. */
 static void test_delta_by_delta(void **state)
 {
     struct tokenizer *t = open_o200k();
@@ -588,7 +589,7 @@ static void test_delta_by_delta(void **state)
     assert_string_equal(buf_text(&rec.content), "\xf0\x9f\x92\x96 " BAD "Y");
     harmony_parser_push(r, LETTER_Y);
     assert_string_equal(buf_text(&rec.content), "\xf0\x9f\x92\x96 " BAD "YY");
-    harmony_parser_free(r); /* an open message is no leak */
+    harmony_parser_free(r); /* also frees an open message */
     ids_release(&ids);
     recorder_release(&rec);
     tokenizer_close(t);

@@ -1,7 +1,7 @@
-/* The reader on 240,000 random and mutated token streams. Whatever the model writes: the reader
- * ends, messages begin and end in pairs, every byte of content arrives in order, header fields stay
- * bounded, deltas are whole characters (harmony_case.h checks those), and a completion is read the
- * same with the role preset as with <|start|>assistant in front. */
+/* The parser on 240,000 random and mutated token streams. For every stream, the parser ends,
+ * messages begin and end in pairs, every byte of content is delivered in order, header fields stay
+ * bounded, and deltas are whole characters (checked by harmony_case.h). A completion has the same
+ * messages with the role preset as with <|start|>assistant in front. */
 #include "unit.h"
 
 #include "harmony_case.h"
@@ -12,8 +12,8 @@ enum { STREAMS = 240000 };
 
 static const char *const tools[] = {"get_weather"};
 
-/* The content that must come out of tokens pushed while the reader is inside of a message, and what
- * did come out then. Text of broken headers is content too, but is not counted here. */
+/* The expected content of the tokens pushed while the parser is inside of a message, and the
+ * delivered content. Text of malformed headers is content, too, but is not counted here. */
 struct expected {
     struct detok detok;
     struct buf text;
@@ -21,7 +21,7 @@ struct expected {
 struct observed {
     struct recorder rec;
     struct buf text;
-    bool in_content; /* before the token at hand */
+    bool in_content; /* before the current token */
 };
 
 static void expect_token(struct expected *e, const struct tokenizer *t, int32_t token)
@@ -95,7 +95,7 @@ static void observed_release(struct observed *o)
     buf_release(&o->text);
 }
 
-/* Reads the ids; `e` follows what they say inside of content. */
+/* Parses the ids; `e` records the content of the tokens inside of messages. */
 static void read_stream(struct observed *o, const struct ids *ids, bool with_start,
                         struct expected *e)
 {
@@ -134,7 +134,8 @@ static void assert_same(const struct buf *a, const struct buf *b)
         fail_msg("these differ:\n%s\n%s", buf_text(a), buf_text(b));
 }
 
-/* Reads the ids with the role preset and without; both deliver all content and say the same. */
+/* Parses the ids with the role preset and without; both deliver all content and the same
+ * messages. */
 static void check_stream(struct observed *o, struct observed *other, struct expected *e,
                          const struct ids *ids)
 {

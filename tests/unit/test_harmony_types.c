@@ -130,7 +130,7 @@ static void test_properties(void **state)
         check_property(rows[i][0], rows[i][1]);
 }
 
-/* Numbers as serde_json writes them. */
+/* Numbers in the form of serde_json. */
 static void test_default_numbers(void **state)
 {
     static const char *const rows[][2] = {
@@ -166,7 +166,7 @@ static void test_default_numbers(void **state)
     }
 }
 
-/* A verified sample with most of the above at once. */
+/* A verified sample that combines most cases above. */
 static void test_nested_sample(void **state)
 {
     check_type(
@@ -222,7 +222,7 @@ static void test_bad_schemas(void **state)
     }
 }
 
-/* n levels of "items"; one more than the limit fails. */
+/* n nested levels of "items"; one level above the limit fails. */
 static char *type_of_nested(int n)
 {
     struct buf schema;
@@ -254,7 +254,7 @@ static void test_depth(void **state)
     free(deep);
 }
 
-/* A hundred thousand properties, all required, take no quadratic time. */
+/* A hundred thousand properties, all required, do not take quadratic time. */
 static void test_many_properties(void **state)
 {
     struct buf schema;
@@ -275,7 +275,7 @@ static void test_many_properties(void **state)
     buf_release(&schema);
 }
 
-/* Deeply indented properties grow forty-fold; the type has a limit too. */
+/* Deeply indented properties grow forty-fold; the type is limited, too. */
 static void test_limits(void **state)
 {
     struct buf schema;
@@ -318,7 +318,7 @@ static void check_tools(const struct harmony_namespace *namespaces, size_t n, co
     buf_release(&out);
 }
 
-/* Namespaces come in the order of their names, descriptions line by line. */
+/* Namespaces are ordered by name; descriptions are rendered line by line. */
 static void test_tools_section(void **state)
 {
     static const struct harmony_tool tools[] = {{"a", "one\r\ntwo\n\nfour\n", NULL},

@@ -1,5 +1,5 @@
-/* config.json and generation_config.json: both generations of Transformers, openai's own, what is
- * assumed where they are silent, and what is refused. */
+/* config.json and generation_config.json: both generations of Transformers, openai's own, the
+ * defaults of absent keys, and refused values. */
 #include "store/hf_config.h"
 
 #include "base/buf.h"
@@ -22,7 +22,7 @@ static void read_golden(struct gptoss_config *c, const char *layout)
     free(folder);
 }
 
-/* What all layouts say alike. */
+/* The values common to all layouts. */
 static void assert_common(const struct gptoss_config *c)
 {
     assert_int_equal(c->n_layers, 2);
@@ -313,7 +313,7 @@ static void test_bad_configs_are_refused(void **state)
     }
 }
 
-/* Small values by the hundred thousand, in each file that is read whole. */
+/* Hundreds of thousands of small values, in each file that is read whole. */
 static void test_configs_have_a_budget(void **state)
 {
     static const char *const names[] = {"config.json", "generation_config.json"};

@@ -1,5 +1,5 @@
-/* Limits of JSON files: what is reckoned is never less than what jansson then takes, and each
- * limit is exact. */
+/* Limits of JSON files: the estimate is never below what jansson then allocates, and each limit is
+ * exact. */
 #include "base/json_limits.h"
 
 #include <jansson.h>
@@ -14,7 +14,7 @@ static void *count_malloc(size_t n_bytes)
 {
     void *memory = malloc(n_bytes);
 
-    used_bytes += malloc_usable_size(memory) + 8; /* and what malloc() keeps before it */
+    used_bytes += malloc_usable_size(memory) + 8; /* plus malloc()'s own bytes before it */
     peak_bytes = used_bytes > peak_bytes ? used_bytes : peak_bytes;
     return memory;
 }
@@ -31,7 +31,7 @@ static void repeat(struct buf *b, const char *text, int n)
         buf_puts(b, text);
 }
 
-/* Its own small texts take some hundred bytes besides: the parser's buffer. */
+/* jansson's parser needs a few hundred bytes in addition: its buffer. */
 static void assert_enough(const char *begin, const char *piece, int n, const char *end)
 {
     enum { PARSER_BYTES = 1024 };

@@ -124,7 +124,7 @@ static void test_arena_holds_its_limit(void **state)
     assert_null(arena_try(&a, SIZE_MAX));
     assert_int_equal(a.used_bytes, 64);
     arena_release(&a);
-    assert_non_null(arena_try(&a, 64)); /* the limit stays, the memory is back */
+    assert_non_null(arena_try(&a, 64)); /* the limit is unchanged, the memory is available again */
     arena_release(&a);
 }
 

@@ -1,5 +1,6 @@
-/* MXFP4 numbers: the rounding rule by hand-made blocks whose answer is written down, and by a slow
- * search in exact arithmetic. tests/tools/test_quantize.py does the same in Python's fractions. */
+/* MXFP4 numbers: the rounding rule on hand-made blocks with written results, and against a slow
+ * search in exact arithmetic. tests/tools/test_quantize.py does the same with Python's
+ * fractions. */
 #include "store/mxfp4.h"
 
 #include <math.h>
@@ -18,7 +19,7 @@ static uint16_t bf16_of(double value)
     uint32_t bits;
 
     memcpy(&bits, &narrow, sizeof bits);
-    assert_int_equal(bits & 0xFFFF, 0); /* the test asks for values that BF16 has */
+    assert_int_equal(bits & 0xFFFF, 0); /* the test uses only values that BF16 can represent */
     return (uint16_t)(bits >> 16);
 }
 
@@ -49,7 +50,7 @@ static int nibble_of(const struct packed *p, int i)
     return p->blocks[i / 2] >> (i % 2 * 4) & 15;
 }
 
-/* The values that they stand for, by the format's definition. */
+/* The values of the block, by the format's definition. */
 static double packed_value(const struct packed *p, int i)
 {
     const int nibble = nibble_of(p, i);
@@ -57,7 +58,7 @@ static double packed_value(const struct packed *p, int i)
     return ldexp(nibble & 8 ? -e2m1[nibble & 7] : e2m1[nibble & 7], p->scale - 127);
 }
 
-/* A block with 6 in front, so that its scale is 1, and then the value, both signs. */
+/* A block that starts with 6, so that its scale is 1, and then has the value with both signs. */
 static void assert_rounds(double value, double expected)
 {
     uint16_t in[GROUP] = {bf16_of(6)};
@@ -106,16 +107,16 @@ static void test_zeros(void **state)
         assert_int_equal(nibble_of(&p, i), i == 3 ? 8 : 0);
 }
 
-/* 2^-133 is the smallest of BF16; 2^-127 the smallest scale, so that 2^-128 is the smallest
- * value. */
+/* 2^-133 is the smallest BF16 value; 2^-127 the smallest scale, so that 2^-128 is the smallest
+ * MXFP4 value. */
 static void test_subnormals(void **state)
 {
     uint16_t in[GROUP] = {0};
     struct packed p;
 
     (void)state;
-    in[0] = 1;                         /* 2^-133: nearer to 0 */
-    in[1] = bf16_of(ldexp(1, -129));   /* halfway to 2^-128: even */
+    in[0] = 1;                         /* 2^-133: rounds to 0 */
+    in[1] = bf16_of(ldexp(1, -129));   /* halfway to 2^-128: rounds to even */
     in[2] = bf16_of(ldexp(1, -128));   /* 0.5 */
     in[3] = bf16_of(ldexp(1.5, -127)); /* 1.5 */
     in[4] = bf16_of(ldexp(1.5, -126)); /* 3 */
@@ -128,7 +129,7 @@ static void test_subnormals(void **state)
         assert_true(packed_value(&p, i) == value_of(in[i]));
 }
 
-/* The largest finite values: every float that the result stands for is finite too. */
+/* The largest finite values: every decoded float is finite, too. */
 static void test_largest_magnitudes(void **state)
 {
     float out[GROUP];
@@ -147,21 +148,21 @@ static void test_largest_magnitudes(void **state)
     }
 }
 
-/* 7 at a scale of 1 is cut to 6 (error 1); at 2 it rounds to 8 (error 1). What the others lose
- * decides, and a tie takes the larger scale. */
+/* 7 at a scale of 1 is clipped to 6 (error 1); at 2 it rounds to 8 (error 1). The errors of the
+ * other values decide, and a tie takes the larger scale. */
 static void test_scale_has_the_smaller_error(void **state)
 {
     uint16_t in[GROUP] = {bf16_of(7)};
 
     (void)state;
-    assert_int_equal(quantized(in).scale, 128); /* nothing else: 1 and 1 */
-    in[1] = bf16_of(3);                         /* a tie again: 3 is in both */
+    assert_int_equal(quantized(in).scale, 128); /* no other values: 1 and 1 */
+    in[1] = bf16_of(3);                         /* a tie again: 3 is exact at both */
     assert_int_equal(quantized(in).scale, 127 + 1);
     in[2] = bf16_of(1.5); /* at 2 it becomes 2 */
     assert_int_equal(quantized(in).scale, 127);
-    in[3] = bf16_of(7); /* and now the cut costs as much at both: still 127 */
+    in[3] = bf16_of(7); /* now clipping costs as much at both: still 127 */
     assert_int_equal(quantized(in).scale, 127);
-    in[4] = bf16_of(8); /* 8 fits the larger one exactly, and costs 4 at the smaller */
+    in[4] = bf16_of(8); /* 8 is exact at the larger scale, and costs 4 at the smaller */
     assert_int_equal(quantized(in).scale, 128);
 }
 
@@ -185,8 +186,8 @@ static void test_finds_what_is_not_finite(void **state)
 
 /* ---- a slow search ---- */
 
-/* Sum of squared errors of the best rounding at this scale, in its own units. Exact where the
- * values do not span more bits than a double has. */
+/* Sum of squared errors of the best rounding at this scale, in units of the scale. Exact as long as
+ * the values do not span more bits than a double has. */
 static double error_at(const double *x, int scale, int *nibbles)
 {
     double sum = 0;
@@ -233,7 +234,7 @@ static struct packed searched(const uint16_t in[GROUP], int *n_finer)
     return p;
 }
 
-/* Values over up to 2^spread of range, below a random power of two. */
+/* Values with a range of up to 2^spread, below a random power of two. */
 static void draw(uint16_t in[GROUP], uint64_t n)
 {
     const uint64_t top = rng_bits(11, n, 0) % 255, spread = rng_bits(11, n, 1) % 7;
@@ -265,7 +266,7 @@ static void test_matches_a_slow_search(void **state)
     assert_true(n_finer > N_RANDOM / 100 && n_finer < N_RANDOM / 2); /* both scales occur */
 }
 
-/* What MXFP4 can hold comes back: at the scale that it had or another. */
+/* Values that MXFP4 can represent are reproduced, at the same or another scale. */
 static void test_round_trip(void **state)
 {
     (void)state;

@@ -1,11 +1,12 @@
-/* Allocations that fail: the k-th of opening a model, and of a request from its JSON to its last
- * event, once and from there on for ever, for every k. Nothing crashes or leaks (the address
- * sanitizer looks), what was asked for either succeeds whole or fails with OSP_ENOMEM, and the
- * engine goes on afterwards.
+/* Allocations that fail: the k-th allocation of opening a model, and of a request from its JSON to
+ * its last event, once and permanently from there on, for every k. Nothing crashes or leaks (the
+ * address sanitizer checks that). Each operation either succeeds completely or fails with
+ * OSP_ENOMEM, and the engine continues afterwards.
  *
  * The linker puts the functions below in front of the C library's (Makefile). Allocations of
- * mem_new() and its like abort by design, so they never fail here; but then they must be small:
- * what is sized by input must not abort. Without CHECK_FULL, opening tries a sample of all k. */
+ * mem_new() and the like abort by design, so they never fail here; but they must be small, because
+ * allocations whose size depends on input must not abort. Without CHECK_FULL, opening tries a
+ * sample of all k. */
 #define UNIT_LIMIT_S 180
 #include "engine_fixture.h"
 
@@ -22,7 +23,7 @@ enum { SMALL_BYTES = 32 << 10, LONG_BYTES = 40000 };
 /* ---- the faults ---- */
 
 static struct {
-    _Atomic int64_t left; /* allocations that still succeed; < 0: none of the faults is on */
+    _Atomic int64_t left; /* allocations that still succeed; < 0: no fault is active */
     atomic_bool for_ever, has_failed, is_on;
 } fault;
 
@@ -103,8 +104,8 @@ void __wrap_mem_grow(void *items, size_t n, size_t *capacity, size_t item_bytes)
     in_mem_new = before;
 }
 
-/* jansson's allocations come here, too, and fail on once one has: see json_budget.c. It takes
- * some failures for a fault of the text that it reads. */
+/* jansson's allocations are intercepted, too, and keep failing after one has failed: see
+ * json_budget.c. jansson reports some allocation failures as errors of the text. */
 static bool json_has_failed;
 
 static void *json_malloc(size_t n)
@@ -120,7 +121,7 @@ static void install(void)
     log_set_level(LOG_ERROR);
 }
 
-/* Of a run with a fault: all went well, or memory is what lacked. */
+/* For a run with a fault: it succeeded, or it failed for lack of memory. */
 static void expect_no_memory(enum osp_status st, int64_t k)
 {
     if (st == OSP_ENOMEM)
@@ -148,7 +149,7 @@ static enum osp_status open_and_close(const char *folder)
     return st;
 }
 
-/* Of thousands of allocations most are strings of the vocabulary, all alike. */
+/* Of thousands of allocations most are equivalent: strings of the vocabulary. */
 static int64_t next_k(int64_t k)
 {
     return getenv("CHECK_FULL") != NULL ? k + 1 : k + 1 + k / 40;
@@ -195,7 +196,7 @@ static void test_opening_for_ever(void **state)
 
 /* ---- a request ---- */
 
-/* Every kind of content, with strings of n bytes wherever a client may send long ones. */
+/* Every kind of content, with strings of n bytes in every field that may be long. */
 static char *request_body(int n)
 {
     char *filler = mem_new(LONG_BYTES + 1), *body;
@@ -222,7 +223,7 @@ static char *request_body(int n)
 }
 
 struct asked {
-    enum osp_status status; /* OSP_OK: the request came to its end; `heard` is to be released */
+    enum osp_status status; /* OSP_OK: the request has ended; release `heard` */
     struct heard heard;
 };
 
@@ -235,7 +236,8 @@ static void hear_quietly(struct asked *a, struct osp_request *r)
         if (a->status == OSP_OK && e.kind == OSP_EVENT_ERROR)
             a->status = e.status;
         if (a->status == OSP_OK) {
-            bool was_on = atomic_exchange(&fault.is_on, false); /* the test's own buffers */
+            /* The test's own buffers must not fail */
+            bool was_on = atomic_exchange(&fault.is_on, false);
 
             hear_event(&a->heard, &e);
             atomic_store(&fault.is_on, was_on);
@@ -246,7 +248,7 @@ static void hear_quietly(struct asked *a, struct osp_request *r)
 static void ask(struct asked *a, struct osp_engine *engine, const char *body, bool raw)
 {
     static int n_asked;
-    char name[32]; /* of a client and a salt that the engine has not seen */
+    char name[32]; /* a client name and salt that are new to the engine */
     struct osp_request_options opt = {.tokens_max = 24,
                                       .sampling = {.temperature = 1, .seed = 3, .has_seed = true},
                                       .stop = {"never seen", "nor this"},
@@ -325,7 +327,7 @@ static void try_all_of_a_request(bool for_ever, bool raw, const char *worker)
     osp_model_close(model);
 }
 
-/* No allocation fails here, but those that would abort must be small. */
+/* No allocation fails here, but allocations that would abort must be small. */
 static void test_what_aborts_is_small(void **state)
 {
     char *body = request_body(LONG_BYTES);
@@ -341,7 +343,7 @@ static void test_what_aborts_is_small(void **state)
     begin_fault(INT64_MAX, false);
     ask(&a, engine, body, false);
     assert_false(end_fault());
-    assert_int_equal(a.status, OSP_ELIMIT); /* read and rendered, but too long */
+    assert_int_equal(a.status, OSP_ELIMIT); /* parsed and rendered, but too long */
     heard_release(&a.heard);
     free(body);
     osp_engine_close(engine);
@@ -367,7 +369,7 @@ static void test_raw_request(void **state)
     try_all_of_a_request(true, true, NULL);
 }
 
-/* The allocations of the parent: the worker has none to lose. */
+/* The allocations of the parent process; the worker's do not fail. */
 static void test_request_of_a_worker(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Weights on several memory nodes: each thread's share is its own copy, from the checkpoint,
- * packed or mapped from the cache, and the same bytes; the step computes the same bits. The
- * nodes are made up: each CPU of this machine counts as one. */
+/* Weights on several memory nodes: each thread's share is its own copy, from the checkpoint, packed
+ * or mapped from the cache, with the same bytes; a step computes the same bits. The nodes are
+ * simulated: each CPU of this machine counts as one node. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ enum { N_TOKENS = 70, ROWS_MAX = 19 };
 
 #define MODEL "models/osprey-nano"
 
-/* A folder like /sys/devices/system with two nodes; NULL when there is one CPU. */
+/* A folder like /sys/devices/system with two nodes; NULL if there is only one CPU. */
 static char *two_nodes(void)
 {
     char *folder, text[32], path[64];

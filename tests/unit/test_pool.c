@@ -1,4 +1,4 @@
-/* The worker pool: every part once, reuse, waking from sleep; and the CPUs it may use. */
+/* The worker pool: every part runs once, reuse, wake-up from sleep; and the usable CPUs. */
 #include "unit.h"
 
 #include <sched.h>
@@ -16,7 +16,8 @@ enum { PARTS_MAX = 10000, WORKERS_MAX = 16 };
 struct tally {
     atomic_int parts[PARTS_MAX];
     atomic_int workers[WORKERS_MAX];
-    int plain[PARTS_MAX]; /* written by whoever runs the part, read by the caller afterwards */
+    /* Written by the worker that runs the part, read by the caller afterwards */
+    int plain[PARTS_MAX];
     atomic_bool bad_worker;
 };
 
@@ -74,7 +75,7 @@ static void add_part(void *ctx, int part, int worker)
     atomic_fetch_add((atomic_long *)ctx, part);
 }
 
-/* Many short loops in a row: a worker that comes late must not touch the next loop's parts. */
+/* Many short loops in a row: a late worker must not claim parts of the next loop. */
 static void test_short_loops_in_a_row(void **state)
 {
     struct pool *p;
@@ -91,8 +92,8 @@ static void test_short_loops_in_a_row(void **state)
     pool_close(p);
 }
 
-/* Every part waits for all others to have begun, so this ends only if all threads take part, also
- * after the workers have gone to sleep. */
+/* Every part waits until all others have begun, so the loop ends only if all threads take part,
+ * also after the workers have gone to sleep. */
 struct meeting {
     atomic_int arrived;
     int n;
@@ -118,7 +119,7 @@ static void test_sleeping_workers_wake(void **state)
     for (int i = 0; i < 50; i++) {
         struct meeting m = {.n = 4};
 
-        usleep(i % 2 ? 2000 : 0); /* not a wait for something: it puts the workers to sleep */
+        usleep(i % 2 ? 2000 : 0); /* not a wait for a condition: it lets the workers go to sleep */
         pool_run(p, meet, &m, 4);
         assert_int_equal(m.arrived, 4);
     }
@@ -205,12 +206,12 @@ static void test_quota_version_2(void **state)
 {
     (void)state;
     make_root();
-    assert_int_equal(cgroup_cpus(root, "0::/a/b\n"), 0); /* nothing there: no quota */
+    assert_int_equal(cgroup_cpus(root, "0::/a/b\n"), 0); /* no such group: no quota */
     put("", "cpu.max", "max 100000\n");
     assert_int_equal(cgroup_cpus(root, "0::/\n"), 0);
     put("/a", "cpu.max", "350000 100000\n");
     put("/a/b", "cpu.max", "800000 100000\n");
-    assert_int_equal(cgroup_cpus(root, "0::/a/b\n"), 3); /* the ancestor grants less */
+    assert_int_equal(cgroup_cpus(root, "0::/a/b\n"), 3); /* the ancestor has the smaller quota */
     put("/a/b", "cpu.max", "50000 100000\n");
     assert_int_equal(cgroup_cpus(root, "0::/a/b\n"), 1); /* half a CPU is still one thread */
     put("/a/b", "cpu.max", "nonsense");

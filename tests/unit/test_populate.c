@@ -1,5 +1,5 @@
-/* Mapped weights are brought in piece by piece, told about, and a file that became shorter is an
- * error and not a signal. */
+/* Mapped weights are populated in pieces, with progress; a truncated file is an error and not a
+ * signal. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void note(void *ctx, int64_t done_bytes, int64_t total_bytes)
     *t = (struct told){t->n + 1, done_bytes, total_bytes};
 }
 
-/* Linux before 5.14 lets pages come when they are touched, and notices nothing. */
+/* Before Linux 5.14, pages are read on first access, and a truncated file is not detected. */
 static bool system_populates(void)
 {
     char *memory;

@@ -1,5 +1,6 @@
-/* Pre-tokenisation: the cases in which a backtracking engine would step back. Expected pieces were
- * read off the regular expression by hand; tests/text compares with the reference at large. */
+/* Pre-tokenisation: the cases in which a regular expression engine would backtrack. Expected pieces
+ * were derived from the regular expression by hand; tests/text compares with the reference on large
+ * inputs. */
 #include "unit.h"
 
 #include "base/buf.h"
@@ -12,7 +13,7 @@
 #define TITLE "\xC7\x85"     /* Lt */
 #define LONGS "\xC5\xBF"     /* U+017F, a form of s */
 
-/* The text with its pieces' ends shown as bars. */
+/* The text with a bar at the end of each piece. */
 static void assert_split(const char *text, size_t n_bytes, const char *expected)
 {
     struct buf shown;
@@ -42,10 +43,10 @@ static void test_words(void **state)
         {"HTTPServer", "HTTPServer|"},
         {"camelCase", "camel|Case|"},
         {"ABC", "ABC|"},
-        {"AB" HIRA "CD", "AB" HIRA "|CD|"},             /* B+ is the last shared letter */
-        {"AB" HIRA "CDe", "AB" HIRA "CDe|"},            /* A* runs on to the lower case */
+        {"AB" HIRA "CD", "AB" HIRA "|CD|"},             /* B+ is the last letter in both classes */
+        {"AB" HIRA "CDe", "AB" HIRA "CDe|"},            /* A* extends to the lower case */
         {"A" MOD "B" HIRA "C", "A" MOD "B" HIRA "|C|"}, /* the last of two */
-        {HIRA "a" HIRA "B", HIRA "a" HIRA "|B|"},       /* B+ takes what is shared */
+        {HIRA "a" HIRA "B", HIRA "a" HIRA "|B|"},       /* B+ takes the letter in both classes */
         {TITLE "a" TITLE, TITLE "a|" TITLE "|"},
         {"x_y", "x|_y|"},
         {"__init__", "__|init|__|"},
@@ -120,7 +121,7 @@ static void test_symbols(void **state)
         {";\n//\r/a", ";\n//\r/|a|"},
         {"}\n\n  }", "}\n\n| | }|"},
         {"  !", " | !|"},
-        {"\t!", "\t|!|"}, /* only a plain space may lead */
+        {"\t!", "\t|!|"}, /* only a plain space may be a prefix */
         {"!a", "!a|"},
         {"!!a", "!!|a|"},
         {"/\n", "/\n|"},
@@ -142,7 +143,7 @@ static void test_white_space(void **state)
         {" \n \n  ", " \n \n|  |"},
         {"\n  1", "\n| | |1|"},
         {"\xC2\xA0\xE3\x80\x80x", "\xC2\xA0|\xE3\x80\x80x|"},
-        {"\xE2\x80\x8B x", "\xE2\x80\x8B| x|"}, /* U+200B is no white space */
+        {"\xE2\x80\x8B x", "\xE2\x80\x8B| x|"}, /* U+200B is not white space */
         {"\t\t", "\t\t|"},
         {"a\tb", "a|\tb|"},
         {"\r\n", "\r\n|"},

@@ -1,5 +1,5 @@
-/* Strings of files and clients on the way to a terminal, a log and a header: nothing of them
- * steers what shows them. */
+/* Strings of files and clients in a terminal, a log and a header: none of them can send control
+ * sequences. */
 #include "unit.h"
 
 #include <fcntl.h>
@@ -61,7 +61,7 @@ static void test_escapes(void **state)
     assert_string_equal(out, "a\\x00b");
 }
 
-/* Every size: whole characters and escapes alone, always with its NUL. */
+/* Every size: only whole characters and escapes, always with its NUL. */
 static void test_what_does_not_fit_is_cut_between_characters(void **state)
 {
     static const char text[] = "\xe2\x82\xac\x1b\xe2\x80\xae!";
@@ -92,12 +92,12 @@ static void test_messages_of_failures(void **state)
     assert_string_equal(fail_message(), "m\\x1b: config.json: model_type is \"" HARMLESS "\"");
     for (size_t i = 0; i + 3 < sizeof text; i += 3)
         memcpy(text + i, "\xe2\x82\xac", 4);
-    (void)fail(OSP_EFORMAT, "%s", text); /* its limit lies in the middle of a character */
+    (void)fail(OSP_EFORMAT, "%s", text); /* its limit is in the middle of a character */
     assert_true(utf8_is_valid(fail_message(), strlen(fail_message())));
     assert_null(strchr(fail_message(), '\\'));
 }
 
-/* What standard error gets while fn(text) runs. */
+/* The output on standard error while fn(text) runs. */
 static void captured(char *out, size_t size, void (*fn)(const char *text), const char *text)
 {
     int ends[2], kept = dup(STDERR_FILENO);
@@ -146,13 +146,13 @@ static void test_headers(void **state)
     assert_string_equal(buf_text(&x.headers), "x-test: a\\x0d\\x0aset-cookie: b\\x1b\r\n");
     memset(long_value, 'v', sizeof long_value - 1);
     long_value[sizeof long_value - 1] = '\0';
-    http_add_header(&x, "x-long", long_value); /* does not fit: not even its name is there */
+    http_add_header(&x, "x-long", long_value); /* does not fit: not even the name is added */
     assert_int_equal(x.headers.size_bytes, strlen("x-test: a\\x0d\\x0aset-cookie: b\\x1b\r\n"));
     buf_release(&x.headers);
 }
 
-/* What a terminal gets of a model's text: its lines, tabs and right-to-left marks, and no
- * commands. */
+/* Text of a model on a terminal: line breaks, tabs and right-to-left marks, and no control
+ * sequences. */
 static void test_text_on_a_terminal(void **state)
 {
     static const char text[] = "one\n\ttwo \xd7\x90\xe2\x80\x8f " HOSTILE;
@@ -175,7 +175,7 @@ static void test_text_on_a_terminal(void **state)
     f = fdopen(other, "w");
     assert_non_null(f);
     terminal_put(f, text, sizeof text - 1);
-    while (n < sizeof shown - 1) { /* in pieces, as the terminal's driver passes them on */
+    while (n < sizeof shown - 1) { /* in pieces, as the terminal's driver delivers them */
         const ssize_t got = read(terminal, out + n, sizeof out - n);
 
         assert_true(got > 0);

@@ -1,5 +1,5 @@
-/* Quantisation of checkpoints: what loading makes and what is written to a folder are the same
- * bits; every failure names its reason and leaves nothing behind. */
+/* Quantisation of checkpoints: conversion while loading and the written folder have the same bits;
+ * every failure states its reason and leaves nothing behind. */
 #include "model/quantize.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static void quantize_bound(struct bound *b, unsigned parts, int n_threads)
     succeeds(weights_quantize(&b->weights, &b->checkpoint, &opt, &b->report));
 }
 
-/* Folder of a layout, and a folder to write to below a new one. Both strings to free(). */
+/* Folder of a layout, and a new folder to write to. Both strings to free(). */
 struct paths {
     char *from, *parent, *to;
 };
@@ -120,7 +120,7 @@ static void assert_same_tensor(const char *name, const struct tensor *a, const s
         fail_msg("%s: scales differ", name);
 }
 
-/* The slot of the other weights is at the same place in their structs. */
+/* The slot of the other weights has the same offset in its struct. */
 static enum osp_status compare_slot(void *ctx, const struct weight_rule *rule, int layer,
                                     struct tensor *slot)
 {
@@ -211,7 +211,7 @@ static double mxfp4_value(const struct tensor *t, int64_t i)
            ldexp(1, (int)scales[i / MXFP4_BLOCK] - 127);
 }
 
-/* The experts of "bf16" were MXFP4 once, and lie the other way round there: they come back. */
+/* The experts of "bf16" were MXFP4 originally and are stored transposed: they are reproduced. */
 static void test_bf16_experts_come_back(void **state)
 {
     struct bound hf, bf16;
@@ -305,7 +305,7 @@ static void test_shards(void **state)
     paths_free(&p);
 }
 
-/* Tokenizer and the like come along, weights of other programs do not. */
+/* The tokenizer and similar files are copied, weights of other programs are not. */
 static void test_side_files(void **state)
 {
     char *from = checkpoint_copy("single"), *path;
@@ -328,7 +328,7 @@ static void test_side_files(void **state)
     paths_free(&p);
 }
 
-/* original/ lies beside the tokenizer; the other checkpoint there is not taken along. */
+/* original/ is beside the tokenizer; the other checkpoint there is not copied. */
 static void test_side_files_of_original(void **state)
 {
     struct paths p = paths_new("original");
@@ -502,7 +502,7 @@ static void test_stopped_leaves_nothing(void **state)
     }
 }
 
-/* A disk that is full in the middle: the limit on the size of a file is one that a test can set. */
+/* A disk that fills up in the middle, simulated by a limit on the file size. */
 static void test_a_failing_write_leaves_nothing(void **state)
 {
     const struct rlimit limit = {.rlim_cur = 10000, .rlim_max = RLIM_INFINITY};
@@ -535,7 +535,7 @@ static void test_space_is_checked(void **state)
     paths_free(&p);
 }
 
-/* Puts a NaN or an infinity at an element of a BF16 tensor. */
+/* Writes a NaN or an infinity to an element of a BF16 tensor. */
 static void poison(const char *folder, const char *file, const char *tensor, size_t element,
                    int upper_byte)
 {
@@ -681,7 +681,7 @@ static void test_scales_of_matrices_are_checked(void **state)
     succeeds(st_file_open(&f, path));
     t = st_file_find(&f, fragments[0]);
     assert_non_null(t);
-    at = (size_t)(t->data - f.map.data) + 4 * 2 + 1; /* 64 columns: 2 scales a row */
+    at = (size_t)(t->data - f.map.data) + 4 * 2 + 1; /* 64 columns: 2 scales per row */
     st_file_close(&f);
     edit_byte(p.to, "model.safetensors", at, 255);
     assert_failure(open_and_bind(p.to), OSP_EFORMAT, "scale", fragments, 3);

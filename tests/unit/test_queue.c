@@ -1,4 +1,4 @@
-/* The bounded queue: order, bounds, waiting and its end. */
+/* The bounded queue: order, bounds, waiting and end. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static void test_first_in_first_out_and_bounded(void **state)
     struct queue *q = queue_new(3);
 
     (void)state;
-    for (int round = 0; round < 5; round++) { /* the ring turns */
+    for (int round = 0; round < 5; round++) { /* the ring wraps around */
         assert_null(queue_try_pop(q));
         assert_true(queue_try_push(q, &items[0]));
         assert_true(queue_try_push(q, &items[1]));
@@ -35,7 +35,7 @@ static void test_wake_ends_one_wait(void **state)
 
     (void)state;
     queue_wake(q);
-    assert_null(queue_wait_pop(q, -1)); /* it does not wait for ever */
+    assert_null(queue_wait_pop(q, -1)); /* it does not wait forever */
     queue_wake(q);
     assert_true(queue_try_push(q, &items[0]));
     assert_ptr_equal(queue_wait_pop(q, -1), &items[0]); /* an item is not lost */

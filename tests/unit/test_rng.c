@@ -1,5 +1,5 @@
-/* Random numbers: fixed for ever, spread evenly, independent of their neighbours. Also the clock
- * and the log, which have little to test. */
+/* Random numbers: fixed bits, uniform distribution, independence of neighbours. Also the clock and
+ * the log, which need few tests. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/rng.h"
 
-/* Worked out apart from the C code (Python, splitmix64's finalizer): a change here changes every
- * seeded answer. */
+/* Computed independently of the C code (Python, splitmix64's finalizer): a change here changes
+ * every seeded answer. */
 static void test_bits_are_fixed(void **state)
 {
     (void)state;
@@ -75,7 +75,7 @@ static void test_clock(void **state)
     assert_int_equal(date[7], '-');
 }
 
-/* Runs log_line with standard error in a pipe; gives the number of bytes that came. */
+/* Runs log_line with standard error in a pipe; returns the number of bytes written. */
 static size_t logged(enum log_level level, const char *text, char *out, size_t size_bytes)
 {
     int ends[2], saved = dup(STDERR_FILENO);

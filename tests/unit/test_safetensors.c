@@ -1,4 +1,4 @@
-/* The safetensors reader: what the format forbids, one test a rule; and truncation everywhere. */
+/* The safetensors reader: one test for each rule of the format; and truncation at every byte. */
 #include "store/safetensors.h"
 
 #include "checkpoint_edit.h"
@@ -122,7 +122,7 @@ static void test_bad_headers_are_refused(void **state)
     }
 }
 
-/* A header within its length whose tree would not be. */
+/* A header within its size limit whose parsed tree would exceed the memory limit. */
 static void test_header_has_a_budget(void **state)
 {
     const size_t n = SAFETENSORS_HEADER_BYTES_MAX;
@@ -218,8 +218,8 @@ static void test_long_names_are_refused(void **state)
     free(m.bytes);
 }
 
-/* Every cut of a real shard that ends inside the header, and some behind it. The bytes are an
- * allocation of exactly that size, so that a sanitizer sees a read beyond. */
+/* Every truncation of a real shard inside the header, and some after it. The bytes are an
+ * allocation of exactly that size, so that a sanitizer detects a read beyond it. */
 static void test_truncation_everywhere(void **state)
 {
     size_t n_bytes, n_header;
@@ -239,7 +239,7 @@ static void test_truncation_everywhere(void **state)
     free(bytes);
 }
 
-/* The same with the length mended, so that the header's text itself is cut. */
+/* The same with an adjusted length, so that the header's text itself is truncated. */
 static void test_cut_headers_everywhere(void **state)
 {
     size_t n_bytes, n_header;

@@ -1,6 +1,6 @@
-/* Schemas, expressions and choices: which texts they let through and which not, what is refused
- * with which place, and what hostile ones cost. The texts go token by token through the masks,
- * in tokens of the bundled model and byte by byte. */
+/* Schemas, expressions and choices: which texts they allow and which not, which are refused with
+ * which location, and the cost of hostile ones. The texts are checked against the masks token by
+ * token, in tokens of the bundled model and byte by byte. */
 #include "unit.h"
 
 #include <time.h>
@@ -53,7 +53,7 @@ static int32_t stop_token(void)
     return tokenizer_specials(tokens)->ret;
 }
 
-/* Whether these tokens and then the stop token can be drawn; mask and acceptance must agree on
+/* Whether these tokens and then the stop token can be sampled; mask and acceptance must agree on
  * each. */
 static bool can_draw(struct grammar *g, const int32_t *ids, size_t n)
 {
@@ -445,8 +445,8 @@ static void test_recursion(void **state)
     CHECK_SCHEMAS(cases, SPACED);
 }
 
-/* Lists within lists can be closed from wherever they may be opened, and are nested no deeper
- * than the limit. */
+/* Nested lists can be closed wherever they may be opened, and are nested no deeper than the
+ * limit. */
 static void test_depth_is_bounded(void **state)
 {
     static const char schema[] = "{\"type\":\"array\",\"items\":{\"$ref\":\"#\"}}";
@@ -483,7 +483,7 @@ static void test_refused(void **state)
         {"{", "not JSON"},
         {"[]", "must be an object"},
         {"{\"type\":\"object\",\"type\":\"array\"}", "not JSON"},
-        {"false", "the schema false allows no value"},
+        {"false", "the schema: false allows no value"},
         {"{\"type\":\"strnig\"}", "/type: must be a JSON type"},
         {"{\"not\":{}}", "/not: this keyword is not supported"},
         {"{\"properties\":{\"a\":{\"items\":{\"if\":{}}}}}",
@@ -564,7 +564,7 @@ static void test_regex(void **state)
         struct texts t = cases[i];
 
         if (i == 3)
-            t.good[2] = NULL; /* "A b" is not one */
+            t.good[2] = NULL; /* "A b" is not allowed */
         if (grammar_from_regex(&g, t.what, strlen(t.what)) != OSP_OK)
             fail_msg("%s\n  is refused: %s", t.what, fail_message());
         check_texts(g, &t);
@@ -608,7 +608,7 @@ static double cpu_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-/* Compiles, or refuses; in any case soon. */
+/* Compiles or is refused, in either case quickly. */
 static void check_cost(const char *what, const char *schema, size_t n_bytes)
 {
     double best = 1e9;
@@ -727,7 +727,7 @@ static void test_hostile(void **state)
                   repeat("{\"title\":\"", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", 300000, "\"}"));
 }
 
-/* An ambiguous schema's masks and readings are bounded, too: they work, or are refused. */
+/* The masks and parse states of an ambiguous schema are bounded, too: they work, or are refused. */
 static void test_ambiguous(void **state)
 {
     static const char schema[] =

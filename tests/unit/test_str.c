@@ -1,4 +1,4 @@
-/* Small questions about strings. */
+/* String helpers. */
 #include "unit.h"
 
 #include "base/str.h"

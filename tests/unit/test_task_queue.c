@@ -1,4 +1,4 @@
-/* The thread of low priority: order, bound, priority, its end; and how its work is canceled. */
+/* The low-priority thread: order, bound, priority, end; and the cancellation of its work. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -12,7 +12,7 @@
 
 enum { WAITING_MAX = 3, FOREVER = -1 };
 
-/* A task that waits until it is let go, then says that it has run. */
+/* A task that waits until it is released, then records that it has run. */
 struct gate {
     struct queue *open, *done;
 };
@@ -57,7 +57,7 @@ static void test_order_and_bound(void **state)
     assert_non_null(strstr(fail_message(), "limit is 3"));
     assert_true(queue_try_push(gate.open, &gate));
     assert_ptr_equal(queue_wait_pop(gate.done, FOREVER), &gate);
-    task_queue_close(b); /* runs what is queued */
+    task_queue_close(b); /* runs the queued tasks */
     assert_int_equal(seen.n, WAITING_MAX);
     for (int i = 0; i < WAITING_MAX; i++)
         assert_int_equal(seen.values[i], i + 1);
@@ -66,7 +66,7 @@ static void test_order_and_bound(void **state)
     queue_free(gate.done);
 }
 
-/* Only its own thread gives way. */
+/* Only the queue's own thread has lower priority. */
 static void test_priority(void **state)
 {
     const int usual = getpriority(PRIO_PROCESS, 0);
@@ -106,7 +106,7 @@ static void test_a_flag_is_of_one_thread(void **state)
     assert_false(cancel_is_set());
 }
 
-/* Words, one long word, names of control tokens, ids: every loop over text looks at the flag. */
+/* Words, one long word, names of control tokens, ids: every loop over text checks the flag. */
 static void test_encoding_is_canceled(void **state)
 {
     enum { N = 4096 };

@@ -1,4 +1,4 @@
-/* The tokenizer's promises on a small vocabulary and on the published one. */
+/* The guarantees of the tokenizer on a small vocabulary and on the published one. */
 #include "unit.h"
 
 #include <jansson.h>
@@ -115,7 +115,7 @@ static void test_text_cannot_become_a_control_token(void **state)
     tokenizer_close(t);
 }
 
-/* A part that ends at a control token ends as text does: white space there is not a prefix. */
+/* A part before a control token ends as text does: white space there is not a prefix. */
 static void test_every_part_ends_for_itself(void **state)
 {
     struct tokenizer *t = open_published();
@@ -141,8 +141,8 @@ static void test_merges_lowest_rank_first(void **state)
     tokenizer_close(t);
 }
 
-/* The definition, word for word, for the small vocabulary: while some adjacent pair is a token,
- * join the leftmost one of lowest id. */
+/* The definition, applied literally, for the small vocabulary: while some adjacent pair is a token,
+ * merge the leftmost one with the lowest id. */
 static size_t merge_naively(int32_t *ids, size_t n)
 {
     static const int32_t merges[][3] = {{'a', 'b', TEST_AB},
@@ -162,7 +162,7 @@ static size_t merge_naively(int32_t *ids, size_t n)
     return n;
 }
 
-/* Long words go another way than short ones. */
+/* Long words are merged by another implementation than short ones. */
 static void test_words_of_every_length(void **state)
 {
     enum { N = 400 };

@@ -1,4 +1,4 @@
-/* Vocabulary files that are not as they should be: each has its clear error and leaks nothing. */
+/* Malformed vocabulary files: each has its own clear error and leaks nothing. */
 #include "unit.h"
 
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 #include "text/token/vocab.h"
 #include "tokenizer_file.h"
 
-/* What is replaced in the small tokenizer.json, and what the message must then say. */
+/* A replacement in the small tokenizer.json, and the expected message. */
 static const struct corruption {
     const char *old, *new;
     enum osp_status status;
@@ -106,7 +106,7 @@ static void test_corrupt_tokenizer_json(void **state)
         assert_refused(&corruptions[i]);
 }
 
-/* Escapes and blanks where JSON allows them change nothing. */
+/* Escapes and white space where JSON allows them change nothing. */
 static void test_other_spellings(void **state)
 {
     static const struct corruption same[] = {
@@ -162,7 +162,7 @@ static void test_long_token(void **state)
 
 /* ---- limits ---- */
 
-/* Resident memory at the peak of this process, which tests/run_units starts for each test. */
+/* Peak resident memory of this process, which tests/run_units starts for each test. */
 static size_t peak_bytes(void)
 {
     struct rusage usage;
@@ -171,8 +171,7 @@ static size_t peak_bytes(void)
     return (size_t)usage.ru_maxrss * 1024;
 }
 
-/* The small file, with as many small values in a member that nobody reads as 20 MiB hold, and
- * then `end`. */
+/* The small file, with 20 MiB of small values in an unused member, followed by `end`. */
 static void bomb(struct buf *b, const char *piece, const char *end)
 {
     struct buf small;
@@ -200,7 +199,7 @@ static void assert_bomb_refused(const char *piece, const char *end, enum osp_sta
         fail_msg("%s: %zu MiB of memory at the peak", piece, peak_bytes() >> 20);
 }
 
-/* 20 MiB of "{}" took 1.6 GB, in a file that is whole and in one that is broken behind them. */
+/* 20 MiB of "{}" took 1.6 GB, in a valid file and in one with an error after them. */
 static void test_small_values_are_not_made_in_millions(void **state)
 {
     (void)state;
@@ -254,15 +253,15 @@ static void test_size_of_the_file(void **state)
 
 static uint64_t inverse_of_odd(uint64_t x)
 {
-    uint64_t y = x; /* right in its last three bits; each round doubles them */
+    uint64_t y = x; /* correct in its last three bits; each round doubles their number */
 
     for (int i = 0; i < 5; i++)
         y *= 2 - x * y;
     return y;
 }
 
-/* Tokens of eight bytes that a known hash puts into one slot: comparing each with all before is
- * no start. */
+/* Tokens of eight bytes that a known hash maps to one slot: comparing each with all earlier ones
+ * would take too long. */
 static void test_tokens_of_one_hash(void **state)
 {
     enum { N = 100000 };
@@ -288,7 +287,8 @@ static void test_tokens_of_one_hash(void **state)
     vocab_release(&v);
 }
 
-/* More text than tokens is allowed: files are indented. More tokens than memory for them is not. */
+/* More text than tokens is allowed, because files are indented. More tokens than memory for them is
+ * not. */
 static void test_bytes_of_all_tokens(void **state)
 {
     struct vocab v = {.bytes = NULL};
@@ -316,7 +316,7 @@ static void assert_tiktoken_refused(const char *data, size_t n_bytes, enum osp_s
     assert_null(t);
 }
 
-/* The published file with its line `line` (from 1) replaced; an empty `with` drops the line. */
+/* The published file with its line `line` (from 1) replaced; an empty `with` removes the line. */
 static void assert_line_refused(int line, const char *with, const char *says)
 {
     struct buf b;

@@ -1,4 +1,4 @@
-/* Topology from folders that look like /sys/devices/system, the choice of CPUs, and binding. */
+/* Topology from folders that imitate /sys/devices/system, the choice of CPUs, and binding. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@
 
 static char root[64];
 
-/* Writes a file and makes the folders above it. */
+/* Writes a file and creates its parent folders. */
 static void put(const char *text, const char *format, int number)
 {
     char path[256], rest[128];
@@ -88,7 +88,7 @@ static void read_ids(struct topology *t, const char *list)
     topology_read(t, ids, n);
 }
 
-/* The kernel's numbers of the chosen CPUs, as a text. */
+/* The kernel's numbers of the chosen CPUs, as text. */
 static const char *chosen(const struct topology *t, int n_threads)
 {
     static char text[256];
@@ -184,7 +184,7 @@ static void test_a_mask_leaves_the_rest_out(void **state)
     remove_root();
 }
 
-/* Nothing under /sys, or nonsense: every CPU is a core on one node. */
+/* Nothing under /sys, or invalid files: every CPU is a core on one node. */
 static void test_a_system_that_tells_nothing(void **state)
 {
     struct topology t;
@@ -247,7 +247,7 @@ static void test_levels(void **state)
     bind_close(&b);
     assert_int_equal(bind_open(&b, 1, "everywhere"), OSP_EINVAL);
     assert_int_equal(bind_open(&b, 1, "0-"), OSP_EINVAL);
-    assert_int_equal(bind_open(&b, 1, "8191"), OSP_EINVAL); /* not one of ours */
+    assert_int_equal(bind_open(&b, 1, "8191"), OSP_EINVAL); /* not an allowed CPU */
     remove_root();
 }
 
@@ -269,7 +269,7 @@ static void test_a_list(void **state)
     bind_close(&b);
 }
 
-/* Two CPUs, and no others for this process, each a node of its own: what only big machines have, on
+/* Two CPUs, and no others for this process, each a node of its own: simulates a large machine on
  * this one. */
 static bool make_two_nodes(void)
 {
@@ -326,9 +326,9 @@ static void test_every_worker_once_on_its_node(void **state)
         assert_int_equal(v.runs[i], 100);
         assert_int_equal(v.cpus[i], 1);
     }
-    assert_int_equal(pool_usable_cpus(), before); /* the caller is bound only meanwhile */
+    assert_int_equal(pool_usable_cpus(), before); /* the caller is bound only during the call */
     assert_int_equal(mem_try_hugepages(&memory, 1, 8 << 20, "test"), OSP_OK);
-    pool_interleave(p, memory, 8 << 20); /* where the kernel knows no second node this is refused */
+    pool_interleave(p, memory, 8 << 20); /* refused if the kernel has no second node */
     memset(memory, 1, 8 << 20);
     free(memory);
     pool_close(p);
@@ -341,7 +341,8 @@ static void *count_own(void *arg)
     return NULL;
 }
 
-/* The caller stays bound until the pool closes, also with a second pool; other threads are free. */
+/* The caller stays bound until the pool closes, also with a second pool; other threads are
+ * unbound. */
 static void test_a_bound_caller_is_released(void **state)
 {
     struct pool *p, *q;

@@ -1,4 +1,4 @@
-/* UTF-8 against Python's decoder (tests/golden/base/utf8.txt) and by its own inverse. */
+/* UTF-8 against Python's decoder (tests/golden/base/utf8.txt) and its own inverse. */
 #include "unit.h"
 
 #include <stdlib.h>
@@ -92,11 +92,11 @@ static void test_incomplete_tail(void **state)
     assert_tail("a\xE2\x82", 2);
     assert_tail("\xF0\x9F\x98", 3);
     assert_tail("\xF0\x9F\x98\x80", 0);
-    assert_tail("\xE0\x80", 0);         /* overlong: can no longer become a character */
+    assert_tail("\xE0\x80", 0);         /* overlong: cannot become a character */
     assert_tail("\xED\xA0", 0);         /* surrogate */
     assert_tail("\xF4\x90", 0);         /* past U+10FFFF */
-    assert_tail("\xC1", 0);             /* begins nothing */
-    assert_tail("\x80\x80", 0);         /* continues nothing */
+    assert_tail("\xC1", 0);             /* not a valid first byte */
+    assert_tail("\x80\x80", 0);         /* not after a first byte */
     assert_tail("\xE2\x82\xAC\xE2", 1); /* only the last character counts */
 }
 

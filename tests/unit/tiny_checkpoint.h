@@ -1,5 +1,6 @@
 /* Writes a gpt-oss checkpoint of two tiny layers with random weights, in the published layout, for
- * tests that need a model but no sense. The vocabulary is that of osprey-nano's tokenizer. */
+ * tests that need a model but no meaningful output. The vocabulary is that of osprey-nano's
+ * tokenizer. */
 #ifndef TINY_CHECKPOINT_H
 #define TINY_CHECKPOINT_H
 
@@ -16,7 +17,7 @@
 
 enum { TINY_VOCAB = 2048, TINY_BYTES_MAX = 16 << 20 };
 
-/* X(name, dtype, shape as in the header, elements, what its bytes are like) */
+/* X(name, dtype, shape as in the header, elements, kind of bytes) */
 #define TINY_LAYER_LIST(X)                                                                         \
     X("input_layernorm.weight", "BF16", "[64]", 64, TINY_POSITIVE)                                 \
     X("post_attention_layernorm.weight", "BF16", "[64]", 64, TINY_POSITIVE)                        \
@@ -140,7 +141,7 @@ static inline void tiny_config(const char *folder)
     buf_release(&b);
 }
 
-/* Makes a folder of the pattern and writes the checkpoint there. */
+/* Creates a folder with the pattern and writes the checkpoint there. */
 static inline void tiny_checkpoint_write(char pattern[])
 {
     assert_non_null(mkdtemp(pattern));

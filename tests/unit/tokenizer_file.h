@@ -1,6 +1,6 @@
 /* A small tokenizer.json for tests, written to a temporary file: the 256 bytes as ids 0..255 in
  * byte order, then "ab" 256, "bc" 257, "abc" 258, then Harmony's control tokens from 259 in the
- * order of SPECIAL_LIST, but <|startoftext|> as 270, so that 267..269 are undefined. */
+ * order of SPECIAL_LIST, except <|startoftext|>, which is 270, so that 267..269 are undefined. */
 #ifndef TOKENIZER_FILE_H
 #define TOKENIZER_FILE_H
 
@@ -60,7 +60,7 @@ static inline void put_tokenizer_json(struct buf *b)
                 "\"merges\":[\"a b\",[\"b\",\"c\"],[\"a\",\"bc\"],[\"ab\",\"c\"]]}}");
 }
 
-/* Replaces the first occurrence of `old`, which must be there. */
+/* Replaces the first occurrence of `old`, which must exist. */
 static inline void replace_once(struct buf *b, const char *old, const char *new)
 {
     char *text = buf_take(b);
@@ -74,7 +74,7 @@ static inline void replace_once(struct buf *b, const char *old, const char *new)
     free(text);
 }
 
-/* Writes bytes to a new temporary file and opens it. The file is gone afterwards. */
+/* Writes bytes to a new temporary file and opens it. The file is deleted afterwards. */
 static inline enum osp_status open_bytes(struct tokenizer **out, const void *data, size_t n_bytes)
 {
     char path[] = "/tmp/osprey-test-XXXXXX";

@@ -2,10 +2,9 @@
  *
  *     UNIT_MAIN(cmocka_unit_test(test_a), cmocka_unit_test(test_b))
  *
- * which makes an executable that runs all of them, or the one that is named; `--list` prints the
- * names and `--limit-s` the seconds that each may take. tests/run_units runs every test in a
- * process of its own. A file whose tests need more time defines UNIT_LIMIT_S before it includes
- * this. */
+ * which makes an executable that runs all of them, or the one that is named. `--list` prints the
+ * names and `--limit-s` the seconds that each may take. tests/run_units runs every test in its own
+ * process. A file whose tests need more time defines UNIT_LIMIT_S before it includes this file. */
 #ifndef UNIT_H
 #define UNIT_H
 
@@ -19,7 +18,7 @@
 
 #include <cmocka.h>
 
-/* cmocka's fail() would hide base/status.h's; fail_msg, the one worth having, is made anew. */
+/* cmocka's fail() would hide the one of base/status.h; fail_msg is redefined because it is used. */
 #undef fail
 #undef fail_msg
 #define fail_msg(...)                                                                              \
@@ -27,7 +26,7 @@
         print_error(__VA_ARGS__);                                                                  \
         print_error("\n");                                                                         \
         _fail(__FILE__, __LINE__);                                                                 \
-        abort(); /* never reached: _fail jumps, which compilers are not told */                    \
+        abort(); /* never reached: _fail jumps, but is not declared noreturn */                    \
     } while (0)
 
 #ifndef UNIT_LIMIT_S

@@ -352,7 +352,7 @@ enum osp_status grammar_from_schema(struct grammar **out, const char *json, size
     begin(&c, options);
     TRY(parse(&c, json, n_bytes));
     if (json_is_false(c.root))
-        TRY(fail(OSP_EINVAL, "the schema: the schema false allows no value"));
+        TRY(fail(OSP_EINVAL, "the schema: false allows no value"));
     st = schema_rule(&c, c.root, &root, &c.g->start);
 out:
     return finish(&c, out, st);
