@@ -8,7 +8,7 @@
 /* One way to parse the text so far: inside this terminal, at this state of it. */
 struct parse_state {
     int32_t term, frame; /* frame: continues there when the terminal ends */
-    /* N_chars: of a TERM_STRING, counted only as far as its bounds require */
+    /* n_chars: of a TERM_STRING, counted only as far as its bounds require */
     uint32_t state, n_chars;
 };
 

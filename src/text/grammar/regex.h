@@ -15,10 +15,8 @@ enum {
 };
 
 struct regex_options {
-    bool
-        /* The text is a JSON string with its quotes; the expression applies to the decoded
-         * string */
-        json;
+    /* The text is a JSON string with its quotes; the expression applies to the decoded string */
+    bool json;
     /* It may match anywhere, as "pattern" in JSON Schema; otherwise it must match the whole text */
     bool search;
 };

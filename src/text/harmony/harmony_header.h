@@ -27,8 +27,8 @@ struct header_rest header_recover(const struct header_text *h, const struct head
                                   struct harmony_header *out);
 /* True if text is a prefix of a word that can follow in this header: the rest was cut off. */
 bool header_is_truncated(const struct harmony_header *h, const char *text, size_t n_bytes);
-/* True for several words without a recipient: these are content that lost its <|message|>, not a
- * header with a superfluous word. */
+/* True for several words without a recipient: content whose <|message|> is missing, not a header
+ * with a superfluous word. */
 bool header_is_prose(const char *text, size_t n_bytes);
 
 #endif
