@@ -154,7 +154,7 @@ MAIN_OBJ  := $(call object,$(wildcard src/cli/main.c))
 LIB_OBJ   := $(call object,$(LIB_SRC))
 FUZZ_SRC  := $(wildcard tests/fuzz/*.c)
 LOAD      := $(BUILD)/tests/osprey-fake $(BUILD)/tests/burden
-CARD_FAULT := $(BUILD)/tests/gpu_fault.so
+GPU_FAULT := $(BUILD)/tests/gpu_fault.so
 UNITS     := $(patsubst tests/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 CHECKS    := $(patsubst tests/%.c,$(BUILD)/tests/%,$(CHECK_SRC))
 CUDA_CHECKS := $(patsubst tests/%.c,$(BUILD)/tests/%,$(wildcard tests/cuda/*.c))
@@ -178,7 +178,7 @@ has-libraries:
 	           "run 'make setup' first" >&2; exit 1; }
 
 .PHONY: tests
-tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(CARD_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
 
 COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
@@ -314,8 +314,8 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 	@echo "  LD    $@"
 	@$(LINK_PROGRAM) -o $@ $^ $(LIB_LIBS)
 
-# Preloaded by tests into the program, to make a card fail (tests/fault); it needs no CUDA to be made.
-$(CARD_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
+# Preloaded by tests into the program, to make a GPU fail (tests/fault); it needs no CUDA to be made.
+$(GPU_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(LINK_SHARED) -o $@ $^ -ldl -pthread
