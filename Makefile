@@ -1,8 +1,8 @@
 # The one Makefile of osprey. `make help` lists the targets; docs/building.md explains them.
 #
-# Folders under src/ decide where a file goes: cli and serve make the program, everything else
-# libosprey. Adding a .c file there or in a sub-folder, a tests/unit/test_*.c or a check program
-# tests/*.c needs no edit here.
+# The folder decides where a source file goes: src/cli and src/serve make the program, all other
+# folders of src/ make libosprey. A new .c file there, a new tests/unit/test_*.c or a new check
+# program tests/*.c needs no edit here.
 
 MAKEFLAGS += --no-print-directory
 BUILD  ?= build
@@ -22,20 +22,21 @@ WARNINGS := -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes \
 LANGUAGE := -D_GNU_SOURCE -std=c11 -fPIC -fvisibility=hidden -ffp-contract=off -pthread
 INCLUDES := -Iinclude -Isrc
 
-# ---- what the set-up made ---------------------------------------------------------------------
-# Goals that promise to work on a bare machine include a file that tools/setup.sh writes: make builds
-# it first, when it is missing or old, and then starts over, so that everything below sees the
+# ---- set-up of a bare machine -----------------------------------------------------------------
+# Goals that work on a bare machine include a file that tools/setup.sh writes. When the file is
+# missing or old, make builds it first and then starts over, so that everything below sees the
 # installed packages.
 
 BARE_RUN  := run
-BARE_TEST := setup kills bench-text test test-compat test-quick asan tsan check-clang check-format bundle
+BARE_TEST := setup kills bench-text test test-compat test-quick asan tsan check-clang check-format \
+             bundle
 ifneq ($(filter $(BARE_TEST),$(MAKECMDGOALS)),)
 include build/setup/test.mk
 else ifneq ($(filter $(BARE_RUN),$(MAKECMDGOALS)),)
 include build/setup/run.mk
 endif
 
-# Goals that people wait for compile on all CPUs; for the others -j is the caller's to say.
+# These goals compile on all CPUs; for the others the caller chooses -j.
 ifeq ($(MAKELEVEL),0)
 ifneq ($(filter run asan tsan check-clang bundle fuzz,$(MAKECMDGOALS)),)
 MAKEFLAGS += -j$(shell nproc)
@@ -46,7 +47,7 @@ build/setup/%.mk: tools/setup.sh
 	@tools/setup.sh $* $@
 
 # ---- third-party libraries --------------------------------------------------------------------
-# Asked from pkg-config once, when a recipe first needs them.
+# pkg-config runs once, when a recipe first needs its answer.
 
 once = $(eval $(1) := $(shell $(2)))$($(1))
 PKG_CONFIG  ?= pkg-config
@@ -68,10 +69,11 @@ LLHTTP_OBJ    := $(patsubst $(LLHTTP_FOLDER)/%.c,$(BUILD)/obj/llhttp/%.o,\
 LLHTTP_CFLAGS := -DLLHTTP_STRICT_MODE=1 $(if $(LLHTTP_FOLDER),-isystem /usr/share/include/llhttp)
 LLHTTP_LIBS   := $(if $(LLHTTP_FOLDER),,-lllhttp)
 
-# ---- levels of the instruction set --------------------------------------------------------------
-# One file of kernels each, with its own flags; those of other machines are left out. Register tiles
-# need full unrolling, at any optimisation of the rest. Inner loops are left without canaries and FORTIFY_SOURCE, which
-# cost 2 to 6 % there: their arrays are tiles of constant sizes, and memcpy() there is a load.
+# ---- ISAs -------------------------------------------------------------------------------------
+# Each ISA has one file of kernels with its own flags; the files of other processors are left out.
+# Register tiles need full unrolling (-O3), whatever CFLAGS says. The kernels are compiled without
+# stack canaries and FORTIFY_SOURCE, which cost 2 to 6 % there: their arrays are tiles of constant
+# size, and memcpy() is a load.
 PLAIN := -fno-stack-protector -U_FORTIFY_SOURCE
 
 ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
@@ -83,16 +85,16 @@ FLAGS_avx512  := $(FLAGS_avx2) -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx5
 FLAGS_amx     := $(FLAGS_avx512) -mamx-tile -mamx-bf16
 FLAGS_neon    := -march=armv8.2-a+dotprod
 FLAGS_neon_i8mm := $(FLAGS_neon)+i8mm
-# Unrolled loops under sanitizers take minutes to compile at -O3: those builds lower it.
+# Under sanitizers unrolled loops take minutes to compile at -O3, so those builds lower it.
 KERNEL_OPT    ?= -O3
 KERNELS       := $(KERNELS_$(ARCH))
 OTHER_KERNELS := $(patsubst %,src/cpu/kernels/kernels_%.c,\
                    $(filter-out $(KERNELS),$(KERNELS_x86_64) $(KERNELS_aarch64)))
 
 # ---- hardening ----------------------------------------------------------------------------------
-# What a memory error must get past, in every object and every link; tests/tools/test_hardening.py reads it in
-# what was built. The C library's checks need optimisation, and the sanitizers have their own; a distribution
-# that asks for a level of them in CFLAGS keeps its own.
+# Protection against memory errors, in every object and every link. tests/tools/test_hardening.py
+# checks it in the built files. FORTIFY_SOURCE needs optimisation and does not go with sanitizers.
+# A level of it in CFLAGS, as distributions set it, is kept.
 
 HARDEN_x86_64  := -fcf-protection=full
 HARDEN_aarch64 := -mbranch-protection=standard
@@ -100,33 +102,38 @@ OPTIMISED := $(filter-out -O0,$(lastword $(filter -O%,$(CFLAGS))))
 FORTIFY   := $(if $(findstring -fsanitize,$(CFLAGS))$(findstring _FORTIFY_SOURCE,$(CFLAGS)),,\
                $(if $(OPTIMISED),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2))
 HARDEN    := -fstack-protector-strong $(HARDEN_$(ARCH)) $(FORTIFY)
-# -z shstk: start-up objects of some C libraries (Debian 12) do not say that shadow stacks suit them, though they do;
-# one such object takes the mark off the program. There is no such promise about their branch targets (IBT).
+# -z shstk: start-up objects of some C libraries (Debian 12) lack the shadow stack mark, although
+# they support shadow stacks. One object without it removes the mark from the program. Whether these
+# objects support branch target checks (IBT) is not known, so that mark is not forced.
 HARDEN_LINK_x86_64 := -Wl,-z,shstk
 HARDEN_LINK  := -Wl,-z,relro,-z,now,-z,noexecstack $(HARDEN_LINK_$(ARCH))
 LINK_PROGRAM  = $(CC) $(CFLAGS) -pie $(HARDEN_LINK)
 LINK_SHARED   = $(CC) $(CFLAGS) -shared $(HARDEN_LINK)
 
 # ---- the CUDA plug-in -------------------------------------------------------------------------
-# Built where nvcc is found, for CUDA_ARCHS; none: left out. The program loads it at run time.
+# Built for CUDA_ARCHS where nvcc is found; left out otherwise. The program loads it at run time.
 
 NVCC       ?= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_ARCHS ?= 90a 121a
 CUDA_ARCHS_ALL := 80 90a 100a 120a 121a
 CUDA_HOME  := $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
-# Kernels in a fifth of the room. Drivers before CUDA 12.4 cannot read them so; those of 13, which its nvcc needs, can.
-CUDA_SMALL  = $(call once,CUDA_SMALL,$(NVCC) --version | sed -nE 's/.*release (1[3-9]|[2-9][0-9])\..*/--compress-mode=size/p')
+# Compressed kernels take a fifth of the size. Drivers before CUDA 12.4 cannot read them; the
+# drivers that nvcc 13 needs can, so kernels are compressed from nvcc 13 on.
+CUDA_13    := sed -nE 's/.*release (1[3-9]|[2-9][0-9])\..*/--compress-mode=size/p'
+CUDA_SMALL  = $(call once,CUDA_SMALL,$(NVCC) --version | $(CUDA_13))
 CUDA_FLAGS  = -std=c++17 -O2 -Werror all-warnings -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
               $(addprefix -Xcompiler ,$(HARDEN)) $(CUDA_SMALL) $(CUDA_FREE)
-# Kernels that may add up in any order (src/cuda/common/order.h), to measure what the same tokens cost: never where programs look.
+# Kernels without batch invariance: they may add in any order (src/cuda/common/order.h). They
+# measure what batch invariance costs, and go to a folder of their own, where no program looks for
+# them.
 CUDA_FREE_ORDER ?=
 ifneq ($(CUDA_FREE_ORDER),)
 CUDA_FREE  := -DCUDA_FREE_ORDER
-$(if $(filter build,$(BUILD)),$(error CUDA_FREE_ORDER wants a folder of its own: make cuda-free))
+$(if $(filter build,$(BUILD)),$(error CUDA_FREE_ORDER needs another BUILD folder: use make cuda-free))
 endif
 CUDA_LINK   = $(NVCC) -shared -cudart static -Xlinker -z,defs,-z,relro,-z,now,-z,noexecstack $(CUDA_CODE)
-# For an aarch64 host: CUDA_ARM names the folder whose lib/ has its CUDA runtime.
+# For an aarch64 host: CUDA_ARM is the folder whose lib/ has the CUDA runtime of that host.
 ARM_CXX    ?= aarch64-linux-gnu-g++
 CUDA_ARM   ?=
 ifneq ($(CUDA_ARM),)
@@ -134,7 +141,7 @@ CUDA_CROSS := -ccbin $(ARM_CXX) -isystem $(CUDA_HOME)/include
 CUDA_LINK   = $(ARM_CXX) -shared -Wl,-z,defs,-z,relro,-z,now,-z,noexecstack
 CUDA_LINK_LIBS := $(CUDA_ARM)/lib/libcudart_static.a -ldl -lrt -lpthread -lm
 endif
-# `make run` alone needs the plug-in only where there is a GPU to run on; CUDA=1 builds it all the same.
+# `make run` builds the plug-in only on a machine with a GPU; CUDA=1 builds it on any machine.
 CUDA       ?=
 HAS_GPU    := $(wildcard /dev/nvidiactl /dev/dxg)
 WANTS_CUDA := $(filter-out run,$(or $(MAKECMDGOALS),build))$(CUDA)$(HAS_GPU)
@@ -162,7 +169,8 @@ FUZZERS   := $(patsubst tests/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 FUZZ_OBJ  := $(patsubst %.c,$(BUILD)/obj/%.o,$(FUZZ_SRC))
 PROGRAM   := $(if $(MAIN_OBJ),$(BUILD)/osprey)
 SHARED    := $(BUILD)/$(SONAME)
-FORMATTED := $(wildcard include/*.h $(foreach e,[ch] cu cuh,src/*/*.$(e) src/*/*/*.$(e)) bench/*.cu tests/*.[ch] tests/*/*.[ch] examples/*.c)
+FORMATTED := $(wildcard include/*.h $(foreach e,[ch] cu cuh,src/*/*.$(e) src/*/*/*.$(e)) \
+                        bench/*.cu tests/*.[ch] tests/*/*.[ch] examples/*.c)
 VENV      := build/venv
 
 # ---- building ---------------------------------------------------------------------------------
@@ -170,7 +178,7 @@ VENV      := build/venv
 .PHONY: build
 build: $(BUILD)/libosprey.a $(SHARED) $(PROGRAM) $(PLUGIN) ## Build libosprey and build/osprey (the default)
 
-# Says what is missing before the first test program fails to compile.
+# Names the missing libraries before the first test program fails to compile.
 .PHONY: has-libraries
 has-libraries:
 	@$(PKG_CONFIG) --exists cmocka $(LIB_PKGS) $(APP_PKGS) || \
@@ -178,11 +186,11 @@ has-libraries:
 	           "run 'make setup' first" >&2; exit 1; }
 
 .PHONY: tests
-tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs too
+tests: has-libraries build $(UNITS) $(CHECKS) $(LOAD) $(GPU_FAULT) $(FUZZ_OBJ) $(if $(filter %.so,$(PLUGIN)),$(CUDA_CHECKS)) ## Build the test programs, too
 
 COMPILE = $(CC) $(CFLAGS) $(HARDEN) $(LANGUAGE) $(WARNINGS) $(INCLUDES)
 
-# Objects are made again when the compiler or its flags change.
+# A change of the compiler or its flags rebuilds every object.
 $(BUILD)/flags: FORCE
 	@mkdir -p $(@D)
 	@echo '$(COMPILE) $(LLHTTP_CFLAGS)' | cmp -s - $@ || echo '$(COMPILE) $(LLHTTP_CFLAGS)' >$@
@@ -193,21 +201,22 @@ $(BUILD)/obj/src/%.o: src/%.c $(BUILD)/flags
 	@echo "  CC    src/$*.c"
 	@$(COMPILE) $(PART_CFLAGS) -MMD -MP -c -o $@ $<
 $(LIB_OBJ): PART_CFLAGS = $(LIB_CFLAGS)
-$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels/kernels_$(k).o: PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(PLAIN) $$(FLAGS_$(k))))
-$(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard src/cpu/matmul/*.c src/cpu/stages/*.c)): PART_CFLAGS = $(LIB_CFLAGS) $(PLAIN)
+$(foreach k,$(KERNELS),$(eval $(BUILD)/obj/src/cpu/kernels/kernels_$(k).o: \
+    PART_CFLAGS = $$(LIB_CFLAGS) $$(KERNEL_OPT) $$(PLAIN) $$(FLAGS_$(k))))
+$(call object,$(wildcard src/cpu/matmul/*.c src/cpu/stages/*.c)): PART_CFLAGS = $(LIB_CFLAGS) $(PLAIN)
 $(APP_OBJ) $(MAIN_OBJ): PART_CFLAGS = $(LIB_CFLAGS) $(APP_CFLAGS)
 
-# Made again with every commit, in a worktree too, and when files are changed: results of measurements name it.
+# Changes with every commit and when files are modified. Results of measurements contain it.
 $(BUILD)/build-id: FORCE
 	@mkdir -p $(@D)
 	@id=$$(git describe --always --dirty 2>/dev/null); echo "$$id" | cmp -s - $@ || echo "$$id" >$@
 $(BUILD)/obj/src/cli/options/build_id.o: $(BUILD)/build-id
 $(BUILD)/obj/src/cli/options/build_id.o: PART_CFLAGS += -DOSP_BUILD_ID="\"$$(cat $(BUILD)/build-id)\""
 
-# The chat's page is part of it.
+# web.o contains the files of the chat page.
 $(BUILD)/obj/src/serve/web/web.o: $(wildcard src/serve/web/*)
 
-# Not ours: no warnings, and none of our language settings.
+# Third-party sources: no warnings, and none of the language settings above.
 $(LLHTTP_OBJ): $(BUILD)/obj/llhttp/%.o: $(LLHTTP_FOLDER)/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
@@ -218,7 +227,7 @@ $(BUILD)/obj/tests/%.o: tests/%.c $(BUILD)/flags
 	@echo "  CC    tests/$*.c"
 	@$(COMPILE) $(TEST_CFLAGS) -Itests/unit -Itests $(LIB_CFLAGS) $(APP_CFLAGS) -MMD -MP -c -o $@ $<
 
-# Its vectors of 512 bits go between functions of one file alone.
+# Vectors of 512 bits are passed only between functions of one file, so their ABI does not matter.
 $(BUILD)/obj/tests/unit/test_kernels.o: TEST_CFLAGS += -Wno-psabi
 
 $(BUILD)/libosprey.a: $(LIB_OBJ)
@@ -237,7 +246,8 @@ $(BUILD)/osprey: $(MAIN_OBJ) $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@echo "  LD    $@"
 	@$(LINK_PROGRAM) -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
-# The plug-in has its own copy of what it needs of base; fail() is the program's (src/cuda/device/host.c).
+# The plug-in links its own copy of the parts of src/base that it needs; its fail() calls the
+# program's (src/cuda/device/host.c).
 CUDA_OBJ := $(call object,$(CUDA_SRC))
 CU_OBJ   := $(patsubst %.cu,$(BUILD)/obj/%.cu.o,$(call in_folder,src/cuda,cu))
 $(CUDA_OBJ): PART_CFLAGS = $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include) $(CUDA_FREE)
@@ -260,9 +270,9 @@ $(BUILD)/osprey-cuda.so: $(CUDA_OBJ) $(CU_OBJ) $(BUILD)/obj/src/base/rng.o $(BUI
                          $(BUILD)/obj/src/backend/program.o
 	@echo "  LD    $@"
 	@$(CUDA_LINK) -o $@ $^ $(CUDA_LINK_LIBS)
-	@chmod go-w $(@D) $(BUILD)/flags $@ # whatever the umask: others' writing would have it refused (base/trusted.h)
+	@chmod go-w $(@D) $(BUILD)/flags $@ # a plug-in that others can write is refused (base/trusted.h)
 
-# Check programs of the kernels alone; they need a card.
+# Check programs of single kernels; they need a GPU.
 CUDA_CHECK_OBJ := $(patsubst tests/%.c,$(BUILD)/obj/tests/%.o,$(wildcard tests/cuda/*.c))
 $(CUDA_CHECK_OBJ): TEST_CFLAGS += $(if $(filter-out /usr,$(CUDA_HOME)),-isystem $(CUDA_HOME)/include)
 $(BUILD)/kernels.a: $(CU_OBJ)
@@ -281,11 +291,11 @@ no-cuda:
 no-gpu:
 	@echo "  the CUDA plug-in is left out: this machine has no GPU (CUDA=1 builds it)"
 
-cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows, and name the rest
+cuda-all: ## Build the CUDA plug-in for every architecture that nvcc knows; list the others
 	@known=$$($(NVCC) --list-gpu-code) && has= && lacks= && for a in $(CUDA_ARCHS_ALL); do \
 	    case "$$known" in *sm_$${a%a}*) has="$$has $$a" ;; *) lacks="$$lacks $$a" ;; esac; done && \
 	    $(MAKE) CUDA_ARCHS="$$has" $(BUILD)/osprey-cuda.so && \
-	    echo "built for:$$has; nvcc does not know:$${lacks:- none of ours}" && \
+	    echo "built for:$$has; not known to this nvcc:$${lacks:- (nothing)}" && \
 	    { $(MAKE) CUDA_ARCHS="$$has" cuda-arm || echo "not built for an aarch64 host"; }
 
 cuda-arm: ## Cross-compile the CUDA plug-in for an aarch64 host, such as the DGX Spark
@@ -293,13 +303,13 @@ cuda-arm: ## Cross-compile the CUDA plug-in for an aarch64 host, such as the DGX
 	    $(MAKE) BUILD=build-aarch64 CC=$(ARM_CXX:g++=gcc) CUDA_ARM=$$arm build-aarch64/osprey-cuda.so && \
 	    echo "for an aarch64 host: build-aarch64/osprey-cuda.so"
 
-cuda-free: ## Build build-free/osprey-cuda.so, without the rule of the same tokens, to measure what that costs
+cuda-free: ## Build build-free/osprey-cuda.so without batch invariance, to measure what it costs
 	@$(MAKE) BUILD=build-free CUDA_FREE_ORDER=1 build-free/osprey-cuda.so
 
 # The part of the plug-in that needs no CUDA.
 $(BUILD)/tests/unit/test_cuda_tuning: $(BUILD)/obj/src/cuda/device/tuning.o $(BUILD)/obj/src/cuda/device/kernel_config.o
 
-# The program with a device that computes nothing, and the clients that burden it (tests/load).
+# The program with a device that computes nothing, and the clients of the load tests (tests/load).
 $(BUILD)/obj/tests/load/checked.o: $(BUILD)/obj/src/backend/checked.o $(BUILD)/flags
 	@mkdir -p $(@D)
 	@objcopy --redefine-sym cpu_backend_ops=fake_backend_ops $< $@
@@ -314,7 +324,7 @@ $(BUILD)/tests/burden: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out %/fake_devic
 	@echo "  LD    $@"
 	@$(LINK_PROGRAM) -o $@ $^ $(LIB_LIBS)
 
-# Preloaded by tests into the program, to make a GPU fail (tests/fault); it needs no CUDA to be made.
+# Tests preload it into the program to make a GPU fail (tests/fault). Building it needs no CUDA.
 $(GPU_FAULT): $(BUILD)/obj/tests/fault/gpu_fault.o
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
@@ -332,7 +342,7 @@ $(BUILD)/tests/check_answers: $(ANSWER_PARTS)
 CHECK_PARTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/stages/*.c))
 $(BUILD)/tests/check_backend: $(CHECK_PARTS)
 
-# Their faults are the test's: calls of these functions go to it first.
+# These tests inject faults: calls of the wrapped functions go to the test first.
 $(BUILD)/tests/unit/test_worker: TEST_LDFLAGS = -Wl,--wrap=model_step
 , := ,
 ALLOCATING := malloc calloc realloc aligned_alloc mem_new mem_strdup mem_strndup mem_grow
@@ -342,16 +352,18 @@ $(BUILD)/tests/unit/test_step_memory: TEST_LDFLAGS = $(addprefix -Wl$(,)--wrap=,
 $(UNITS) $(CHECKS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(LINK_PROGRAM) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
+	@$(LINK_PROGRAM) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) \
+	    -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS) $(CMOCKA_LIBS)
 
-# Only with a compiler that has libFuzzer; see the goal fuzz.
+# Needs a compiler with libFuzzer; see the goal fuzz.
 $(FUZZERS): $(BUILD)/tests/%: $(BUILD)/obj/tests/%.o $(BUILD)/libapp.a $(BUILD)/libosprey.a
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
 	@$(LINK_PROGRAM) -fsanitize=fuzzer -o $@ $^ -Wl,--as-needed $(APP_LIBS) $(LIB_LIBS)
 
 -include $(patsubst %.o,%.d,$(LIB_OBJ) $(APP_OBJ) $(MAIN_OBJ) $(CUDA_OBJ) $(CU_OBJ))
--include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) $(wildcard tests/stages/*.c tests/load/*.c tests/sim/*.c tests/answers/*.c tests/fault/*.c))
+-include $(patsubst %.c,$(BUILD)/obj/%.d,$(UNIT_SRC) $(CHECK_SRC) $(FUZZ_SRC) \
+    $(foreach folder,stages load sim answers fault,$(wildcard tests/$(folder)/*.c)))
 
 .DEFAULT_GOAL := build
 
@@ -369,29 +381,29 @@ run: build ## Set up, build, serve the bundled model, ask it a question; Ctrl-C 
 	@tools/run_demo.sh $(BUILD)/osprey
 
 .PHONY: bench
-bench: build ## Measure the bundled model: speed, memory, where time goes
+bench: build ## Measure the bundled model: speed, memory, time per stage
 	@$(BUILD)/osprey bench --stages
 
 .PHONY: bench-text
-bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer beside tiktoken, on one core
+bench-text: setup $(BUILD)/tests/check_tokenizer ## Measure the tokenizer and tiktoken on one core
 	@$(VENV)/bin/python bench/tokenizer_speed.py
 
 .PHONY: test
 test: setup ## Set up, build, and run every test: "N passed, N failed" (10 minutes on 2 cores)
 	@MAKE='$(MAKE)' tests/run_all
 
-# What needs a browser: chromium of the distribution's packages, and a Python environment of its own.
+# Browser tests: they need the distribution's chromium, and have a Python environment of their own.
 WEB_VENV := build/venv-web
 $(WEB_VENV)/stamp: tests/web/requirements.txt
 	@tools/setup_python.sh $(WEB_VENV) tests/web/requirements.txt
 	@touch $@
 
 .PHONY: test-web
-test-web: build $(WEB_VENV)/stamp ## Optional: the chat's page in headless Chromium (apt-get install chromium)
+test-web: build $(WEB_VENV)/stamp ## Optional: the chat page in headless Chromium (apt-get install chromium)
 	@$(WEB_VENV)/bin/python -m pytest -q -p no:cacheprovider --timeout 300 tests/web
 
 .PHONY: test-quick
-test-quick: tests check-layers check-format units ## Layers, format and unit tests only
+test-quick: tests check-layers check-words check-format units ## Only the source checks and the unit tests
 
 .PHONY: units
 units: $(UNITS)
@@ -401,14 +413,16 @@ units: $(UNITS)
 checks: $(CHECKS)
 	@CHECK_UNTIMED=1 tests/run_checks $(filter-out %/measure_streams %/read_messages,$(CHECKS))
 
-# Variants are the same build in another folder. Sanitizers at -O2 -g compile three times as long. Under the
-# address sanitizer CHECK_QUICK has programs that compute much do less (tests/*.c and test_forward.c say
-# what): every kernel and every path, but fewer texts, rows and models; the plain build holds the figures.
+# Variants are the same build in another folder. With sanitizers, -O2 -g takes three times as long
+# to compile as -O1 -g1. Under the address sanitizer CHECK_QUICK makes long programs run every
+# kernel and every path over fewer texts, rows and models (tests/*.c and test_forward.c say which);
+# the plain build checks the error bounds.
 SANITIZE := -O1 -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
 ASAN     := BUILD=build-asan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=address,undefined'
 TSAN     := BUILD=build-tsan CUDA_ARCHS= KERNEL_OPT=-O1 CFLAGS='$(SANITIZE) -fsanitize=thread'
-# Tests that start threads, by what they use; test_quality's are those of the engine's, over minutes. Old TSan
-# runtimes dislike much address randomisation.
+# Tests that start threads, found by the headers and functions that they use. test_quality is left
+# out: it takes minutes, and its threads are the engine's, which other tests cover. Old TSan
+# runtimes fail under strong address space randomisation, hence setarch -R.
 THREADED_SRC := $(filter-out %/test_quality.c %/test_no_memory.c %/test_poison.c,$(shell grep -lE \
                   'pthread\.h|base/pool\.h|osp_engine_open|engine_fixture\.h|http_fixture\.h' $(UNIT_SRC) /dev/null))
 
@@ -429,12 +443,12 @@ tsan: ## Build with the thread sanitizer; run the unit tests that start threads
 	    UNIT_LIMIT_SCALE=5 $(MAKE) $(TSAN) UNIT_SRC='$(THREADED_SRC)' CHECK_SRC= units
 
 .PHONY: check-clang
-check-clang: ## Build everything with clang, warnings as errors (they do not depend on optimisation)
+check-clang: ## Build everything with clang, warnings as errors
 	@$(MAKE) BUILD=build-clang CUDA_ARCHS= CC=clang CFLAGS=-O0 KERNEL_OPT=-O0 tests
 
-# The levels of other machines, compiled by a cross compiler and run by an emulator: the kernels' unit
-# tests at all of them, and the stages against their oracle at the best one, which has all but the
-# products of many tokens in common with "neon". They need no library beside the C one.
+# The NEON ISAs, cross-compiled and run by an emulator: the kernels' unit tests at every ISA, and
+# the stages against their oracle at the best one. That ISA shares everything with "neon" except the
+# matmul of many tokens. The programs need only the C library.
 NEON_CC  ?= aarch64-linux-gnu-gcc
 NEON_RUN ?= qemu-aarch64 -cpu max
 NEON     := BUILD=build-neon CUDA_ARCHS= CC=$(NEON_CC) TEST_CFLAGS='-Itests/cross -O1'
@@ -449,27 +463,31 @@ $(ALONE): $(ALONE_OBJ)
 
 .PHONY: alone check-neon
 alone: $(ALONE)
-check-neon: ## Compile the NEON levels and run their tests under qemu-user
+check-neon: ## Cross-compile the NEON kernels and run their tests under qemu-user
 	@$(MAKE) $(NEON) alone
 	@UNIT_WRAPPER='$(NEON_RUN)' UNIT_LIMIT_SCALE=5 tests/run_units build-neon/alone/test_kernels
 	@CHECK_QUICK=1 $(NEON_RUN) build-neon/alone/check_backend cpu 2 neon-i8mm
 
 .PHONY: check-layers
-check-layers: ## Hold the table of allowed includes against the tree
+check-layers: ## Check that includes follow the layers of ARCHITECTURE.md
 	@tools/check_layers
 
-# Releases of clang-format differ in detail; 14 is in both distributions.
+.PHONY: check-words
+check-words: ## Check that no replaced name and no long line is in the tree
+	@tools/check_words
+
+# Releases of clang-format differ in details; 14 is in Debian 12 and in Ubuntu 24.04.
 CLANG_FORMAT ?= $(shell command -v clang-format-14 || echo clang-format)
 .PHONY: check-format
-check-format: ## Hold .clang-format against the C files
+check-format: ## Check that the C files have the layout of .clang-format
 	@$(CLANG_FORMAT) --dry-run -Werror $(FORMATTED)
 	@echo "format: $(words $(FORMATTED)) files"
 
 .PHONY: format
-format: ## Lay out the C files as .clang-format says
+format: ## Lay out the C files by .clang-format
 	@$(CLANG_FORMAT) -i $(FORMATTED)
 
-# Inputs found so far stay in build-fuzz/corpus.
+# build-fuzz/corpus keeps the inputs that were found.
 FUZZ_SECONDS ?= 60
 FUZZ := BUILD=build-fuzz CUDA_ARCHS= CC=clang KERNEL_OPT=-O1 \
         CFLAGS='$(SANITIZE) -fsanitize=fuzzer-no-link -fsanitize=address,undefined'
@@ -493,10 +511,10 @@ fuzz: ## Optional: libFuzzer on each of tests/fuzz for FUZZ_SECONDS (60); needs 
 # A failure prints the number of the stream: build/tests/check_answers 1 NUMBER
 HARMONY_STREAMS ?= 10000000
 .PHONY: fuzz-harmony
-fuzz-harmony: $(BUILD)/tests/check_answers ## Optional: ten million answers, random and mutated, through events and replies, on all CPUs
+fuzz-harmony: $(BUILD)/tests/check_answers ## Optional: parse ten million random and mutated answers, on all CPUs
 	@$< $(HARMONY_STREAMS)
 
-# docs/compat.md tells what these are. SUITES names a folder with those that no registry carries.
+# docs/compat.md describes the suites. SUITES is a folder with the suites that are in no registry.
 COMPAT_VENV := build/venv-compat
 $(COMPAT_VENV)/stamp: tests/compat/requirements.txt build/setup/test.mk
 	@tools/setup_python.sh $(COMPAT_VENV) $<
@@ -506,35 +524,37 @@ $(COMPAT_VENV)-clients/stamp: tests/compat/clients/requirements.txt build/setup/
 	@touch $@
 
 .PHONY: test-compat
-test-compat: build $(CHECKS) $(COMPAT_VENV)/stamp $(COMPAT_VENV)-clients/stamp ## Optional: suites and clients that others wrote (an hour; SUITES=DIR for those of no registry)
-	@$(COMPAT_VENV)/bin/python -m pytest -rs -p no:cacheprovider -p no:asyncio --timeout 7200 tests/compat --ignore tests/compat/clients
-	@$(COMPAT_VENV)-clients/bin/python -m pytest -rs -p no:cacheprovider --timeout 300 tests/compat/clients
+test-compat: build $(CHECKS) $(COMPAT_VENV)/stamp $(COMPAT_VENV)-clients/stamp ## Optional: third-party suites and clients (an hour; SUITES=DIR: see docs/compat.md)
+	@$(COMPAT_VENV)/bin/python -m pytest -rs -p no:cacheprovider -p no:asyncio --timeout 7200 \
+	    tests/compat --ignore tests/compat/clients
+	@$(COMPAT_VENV)-clients/bin/python -m pytest -rs -p no:cacheprovider --timeout 300 \
+	    tests/compat/clients
 
 .PHONY: kills
-kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) in mid-stream
+kills: setup build ## Optional: kill the server's worker process KILLS times (1,000) during streams
 	@KILLS=$(or $(KILLS),1000) TOLD_S=1 $(VENV)/bin/python -m pytest -q -p no:cacheprovider \
 	    tests/http/test_worker.py -k test_killed_in_mid_stream
 
-# The short form, for every change, is part of `make test` (tests/http/test_load.py).
+# `make test` has a short form of it (tests/http/test_load.py).
 LOAD_MINUTES ?= 10
 LOAD_OUT     ?= $(BUILD)/load.json
 .PHONY: load
-load: build $(LOAD) ## Optional: the promises of docs/reliability.md at full size (15 minutes, 10,000 streams)
+load: build $(LOAD) ## Optional: the load test of docs/reliability.md at full size (15 minutes, 10,000 streams)
 	@BUILD=$(abspath $(BUILD)) tests/load/load.py --minutes $(LOAD_MINUTES) --out $(LOAD_OUT)
 
-# A violation prints the command that plays its schedule again.
+# A violation prints the command that repeats its schedule.
 SIM_SCHEDULES ?= 1000000
 .PHONY: sim
-sim: $(BUILD)/tests/sim_engine ## Optional: a million simulated schedules of the engine, on all CPUs
+sim: $(BUILD)/tests/sim_engine ## Optional: simulate a million schedules of the engine, on all CPUs
 	@n=$$(nproc); seq 0 $$((n - 1)) | xargs -P $$n -I{} sh -c \
 	    'exec $< $$(($(SIM_SCHEDULES) / '$$n')) $$(({} * ($(SIM_SCHEDULES) / '$$n') + 1))'
 
 .PHONY: sim-bugs
-sim-bugs: $(BUILD)/tests/sim_engine ## Optional: bugs planted in the engine, each of which the simulator must find
+sim-bugs: $(BUILD)/tests/sim_engine ## Optional: plant bugs in the engine; the simulator must find each one
 	@tests/sim_bugs $(BUILD) '$(COMPILE)'
 
 .PHONY: test-large
-test-large: build ## Optional: a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
+test-large: build ## Optional: load a generated checkpoint of gpt-oss-20b's shape (14 GB of disk)
 	@tests/large/run $(BUILD)/osprey
 
 # ---- installing and packing -------------------------------------------------------------------
@@ -547,7 +567,7 @@ MANDIR     := $(DESTDIR)$(PREFIX)/share/man/man1
 PUBLIC_H   := $(wildcard include/*.h)
 MODEL      := models/osprey-nano
 
-# The static library as others see it: one object in which only the public functions are global.
+# The installed static library: one object in which only the public functions are global.
 $(BUILD)/public/libosprey.a: $(LIB_OBJ)
 	@mkdir -p $(@D)
 	@echo "  AR    $@"
@@ -559,7 +579,7 @@ $(BUILD)/osprey.1: $(BUILD)/osprey
 	@$< help --man >$@
 
 .PHONY: install
-install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below PREFIX (/usr/local), staged in DESTDIR
+install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below DESTDIR/PREFIX (PREFIX: /usr/local)
 	@echo "installing below $(DESTDIR)$(PREFIX)"
 	@install -d $(BINDIR) $(LIBDIR)/pkgconfig $(INCLUDEDIR) $(MODELDIR) $(MANDIR)
 	@install -m 755 $(BUILD)/osprey $(BINDIR)/osprey
@@ -576,7 +596,7 @@ install: build $(BUILD)/public/libosprey.a $(BUILD)/osprey.1 ## Install below PR
 	    >$(LIBDIR)/pkgconfig/osprey.pc
 
 .PHONY: uninstall
-uninstall: ## Remove what install put there
+uninstall: ## Remove the installed files
 	@rm -f $(BINDIR)/osprey $(LIBDIR)/libosprey.a $(LIBDIR)/libosprey.so $(LIBDIR)/$(SONAME) \
 	    $(LIBDIR)/libosprey.so.$(VERSION) $(LIBDIR)/pkgconfig/osprey.pc $(MANDIR)/osprey.1 \
 	    $(LIBDIR)/osprey/osprey-cuda.so \
@@ -589,7 +609,7 @@ bundle: tests ## Pack dist/osprey-bundle: program, libraries, model, tests; runs
 	@tools/bundle.sh $(BUILD) dist/osprey-bundle
 
 .PHONY: clean
-clean: ## Remove what was built, but not the Python environment
+clean: ## Remove the build folders, except for the Python environments
 	@rm -rf build-* dist
 	@[ ! -d build ] || find build -mindepth 1 -maxdepth 1 ! -name "venv*" -exec rm -rf {} +
 

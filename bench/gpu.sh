@@ -1,17 +1,19 @@
 #!/bin/sh
-# Measures the table of docs/performance-gpu.md on the card of this machine: one JSON a row, in FOLDER.
+# Measures the table of docs/performance-gpu.md on this machine's GPU. FOLDER gets one JSON file a
+# row.
 #
-#   bench/gpu.sh FOLDER [ROW...]        rows: those below (default: all); from the root of the repository
+#   bench/gpu.sh FOLDER [ROW...]     from the root of the repository; rows: see below (default: all)
 #
 # OSPREY   the program (build/osprey)
-# FILES    a folder for a checkpoint of gpt-oss-20b's shape, 13.8 GB, written if it is not there
-#          (/dev/shm/osprey-20b); row "files" alone needs it
+# FILES    folder of a checkpoint of gpt-oss-20b's shape, 13.8 GB (/dev/shm/osprey-20b). Only the
+#          row "files" needs it, and writes it if it does not exist.
 set -eu
 : "${OSPREY:=build/osprey}" "${FILES:=/dev/shm/osprey-20b}"
 [ $# -ge 1 ] || { sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 2; }
 folder=$1
 shift
-[ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b together-120b served-120b files
+[ $# -gt 0 ] || set -- decode-120b decode-20b decode-120b-bf16 decode-120b-32k prefill-120b \
+    together-120b served-120b files
 export OSPREY_MODEL_DIR="${OSPREY_MODEL_DIR:-$PWD/models/osprey-nano}"
 mkdir -p "$folder"
 
@@ -19,7 +21,8 @@ row() { # NAME OPTION...
     name=$1
     shift
     echo "== $name" >&2
-    "$OSPREY" bench --device cuda --format json --output "$folder/$name.json" "$@" || echo "FAILED $name" >&2
+    "$OSPREY" bench --device cuda --format json --output "$folder/$name.json" "$@" ||
+        echo "FAILED $name" >&2
 }
 
 large() { # NAME OPTION...: gpt-oss-120b, generated weights
@@ -28,7 +31,7 @@ large() { # NAME OPTION...: gpt-oss-120b, generated weights
     row "$name" --load-format dummy --shape gpt-oss-120b "$@"
 }
 
-served() { # NAME CONCURRENCY PROMPT ANSWER OPTION...: through `osprey serve`
+served() { # NAME CONCURRENCY PROMPT-TOKENS ANSWER-TOKENS OPTION...: through `osprey serve`
     name=$1 together=$2 prompt=$3 answer=$4
     shift 4
     echo "== $name" >&2
@@ -39,8 +42,9 @@ served() { # NAME CONCURRENCY PROMPT ANSWER OPTION...: through `osprey serve`
         kill -0 "$server" 2>/dev/null || { cat "$folder/$name.err" >&2; return; }
         sleep 0.1
     done
-    "$OSPREY" bench --url "$(head -n 1 "$at")" --format json --output "$folder/$name.json" --concurrency "$together" \
-        --pp "$prompt" --tg "$answer" --runs 1 --warmup-runs 0 || echo "FAILED $name" >&2
+    "$OSPREY" bench --url "$(head -n 1 "$at")" --format json --output "$folder/$name.json" \
+        --concurrency "$together" --pp "$prompt" --tg "$answer" --runs 1 --warmup-runs 0 ||
+        echo "FAILED $name" >&2
     kill "$server"
     wait "$server" || echo "FAILED $name: the server's exit status" >&2
     rm -f "$at"
@@ -48,22 +52,28 @@ served() { # NAME CONCURRENCY PROMPT ANSWER OPTION...: through `osprey serve`
 
 for wanted in "$@"; do
     case $wanted in
-    decode-120b) large decode-120b --mxfp4-layers all --pp 2048 --tg 128 --stages --kernels --routing ;;
-    decode-20b) row decode-20b --load-format dummy --shape gpt-oss-20b --mxfp4-layers all --pp 2048 --tg 128 \
-        --stages --kernels ;;
+    decode-120b) large decode-120b --mxfp4-layers all --pp 2048 --tg 128 --stages --kernels \
+        --routing ;;
+    decode-20b) row decode-20b --load-format dummy --shape gpt-oss-20b --mxfp4-layers all \
+        --pp 2048 --tg 128 --stages --kernels ;;
     decode-120b-bf16) large decode-120b-bf16 --pp 2048 --tg 128 --stages --kernels ;;
-    decode-120b-32k) large decode-120b-32k --mxfp4-layers all --depth 30720 --pp 2048 --tg 128 -b 2048 --stages ;;
-    prefill-120b) large prefill-120b --mxfp4-layers all --pp 2048,8192 --tg 2 -b 8192 --stages --kernels ;;
-    # the middle one of the steps is at a context of 1,024
-    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 896 --tg 256 -b 2048 --runs 1 \
-        --warmup-runs 0 ;;
-    served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy --shape gpt-oss-120b \
-        --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 --max-queue 1024 ;;
+    decode-120b-32k) large decode-120b-32k --mxfp4-layers all --depth 30720 --pp 2048 --tg 128 \
+        -b 2048 --stages ;;
+    prefill-120b) large prefill-120b --mxfp4-layers all --pp 2048,8192 --tg 2 -b 8192 --stages \
+        --kernels ;;
+    # the median step is at a context of 1,024
+    together-120b) large together-120b --mxfp4-layers all --concurrency 64 --pp 896 --tg 256 \
+        -b 2048 --runs 1 --warmup-runs 0 ;;
+    served-120b) served served-120b 1,8,64,128,256 1024 1024 --device cuda --load-format dummy \
+        --shape gpt-oss-120b --mxfp4-layers all --max-num-seqs 256 --max-model-len 2304 \
+        --max-queue 1024 ;;
     files)
-        [ -e "$FILES/config.json" ] || python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
-        row files "$FILES" --tokenizer tests/golden/tokenizer/o200k_base.tiktoken --pp 128 --tg 32 --runs 1
+        [ -e "$FILES/config.json" ] ||
+            python3 tools/make_checkpoint.py "$FILES" --shape 20b --layout hf
+        row files "$FILES" --tokenizer tests/golden/tokenizer/o200k_base.tiktoken --pp 128 --tg 32 \
+            --runs 1
         ;;
-    *) echo "$wanted: no such row" >&2; exit 2 ;;
+    *) echo "gpu.sh: unknown row $wanted; the rows are in docs/performance-gpu.md" >&2; exit 2 ;;
     esac
 done
 python3 - "$folder" <<'END'
@@ -75,11 +85,15 @@ for path in sorted(pathlib.Path(sys.argv[1]).glob("*.json")):
         continue
     report = json.loads(path.read_text())
     for b in report["benchmarks"]:
-        itl = b.get("itl_ms") or {}
+        itl_ms = (b.get("itl_ms") or {}).get("p50", 0)
         print(f"{path.stem}: pp{b['prompt_size']} depth {b['context_size']} x{b['concurrency']}: "
               f"pp {b['pp_throughput']['mean']:.0f} tok/s, tg {b['tg_throughput']['mean']:.1f} tok/s, "
-              f"ITL p50 {itl.get('p50', 0):.3f} ms, {b['concurrency'] * 1e3 / max(itl.get('p50', 0), 1e-9):.0f} "
-              f"tok/s by it, " + (f"ready {report['start']['ready_s']:.2f} s" if "start" in report else
-              f"{b['requests'] - b['failed']} of {b['requests']} answered, {b['requests'] * b['completion_tokens'] / b['e2el_ms']['mean'] * 1e3:.0f} tok/s from the "
-              f"first byte asked to the last"))
+              f"ITL p50 {itl_ms:.3f} ms, {b['concurrency'] * 1e3 / max(itl_ms, 1e-9):.0f} tok/s by it",
+              end=", ")
+        if "start" in report:
+            print(f"ready {report['start']['ready_s']:.2f} s")
+        else:
+            rate = b["requests"] * b["completion_tokens"] / b["e2el_ms"]["mean"] * 1e3
+            print(f"{b['requests'] - b['failed']} of {b['requests']} answered, "
+                  f"{rate:.0f} tok/s from the first request to the last byte")
 END

@@ -1,7 +1,7 @@
 #!/bin/sh
-# How speed grows with threads: `osprey bench` at gpt-oss-20b's shape (12 layers, MXFP4 throughout, generated
-# weights) for 1, 2, 4... threads up to the CPUs that this process may use. Needs nothing but osprey, sh and awk, so it runs from
-# the folder of `make bundle` too.
+# Measures speed by number of threads: runs `osprey bench` at gpt-oss-20b's shape (12 layers, all
+# MXFP4, generated weights) with 1, 2, 4... threads up to the number of usable CPUs. Needs only
+# osprey, sh and awk, so it also runs from the folder of `make bundle`.
 #
 #   bench/scaling.sh [OSPREY] [more options of osprey bench]
 #
@@ -10,11 +10,12 @@
 #
 # OSPREY   the program (default: build/osprey, else bin/osprey beside or above this script)
 # THREADS  the numbers of threads, "1 2 4 8 12 16" (default: powers of two, and all)
-# LOGS     a folder that keeps what every run printed (default: none is kept)
+# LOGS     a folder for the output of every run (default: not kept)
 #
-# Prints a line for each number of threads: tokens/s of decode and of the prompt, each as a multiple of the
-# first line's and, divided by the threads, as efficiency; bytes a second that a decode step reads, and
-# their share of reading alone with as many threads, measured in the same run; CPUs busy.
+# Prints one line for each number of threads. Decode and prefill each have tokens/s, the speedup
+# over the first line, and the efficiency, which is the speedup per thread. Then follow the bytes/s
+# that a decode step reads, the bandwidth of plain reads with as many threads in the same run, the
+# ratio of the two, and the number of busy CPUs.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -28,7 +29,7 @@ if [ -z "$osprey" ]; then
         [ -x "$osprey" ] && break
     done
 fi
-[ -x "$osprey" ] || { echo "scaling: $osprey is no program" >&2; exit 2; }
+[ -x "$osprey" ] || { echo "scaling: $osprey is not an executable file" >&2; exit 2; }
 
 usable_cpus() { nproc 2>/dev/null || getconf _NPROCESSORS_ONLN; }
 
@@ -42,11 +43,12 @@ powers_up_to() { # N
 }
 
 : "${THREADS:=$(powers_up_to "$(usable_cpus)")}" "${LOGS:=}"
-exec 3>&1 # the table, from where the numbers of the first line are caught
+exec 3>&1 # the table; standard output of line_of is captured for the numbers of the first line
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# One line of a table from what a run printed: the rows of tests, the sum of a decode step, the probe.
+# Prints one line of the table from the output of a run: its tests, the sum of a decode step, the
+# probe.
 line_of() { # threads, first decode tokens/s, first prompt tokens/s, first threads
     awk -F'|' -v threads="$1" -v tg1="$2" -v pp1="$3" -v n1="$4" '
         function number(text) { sub(/^ +/, "", text); return text + 0 }
@@ -66,11 +68,13 @@ line_of() { # threads, first decode tokens/s, first prompt tokens/s, first threa
         }' "$log"
 }
 
-echo "| threads | decode t/s | times | efficiency | prompt t/s | times | efficiency | decode GB/s | reading alone GB/s | share | CPUs busy |"
+echo "| threads | decode t/s | speedup | efficiency | prefill t/s | speedup | efficiency |" \
+    "decode GB/s | plain reads GB/s | ratio | CPUs busy |"
 echo "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 first="0 0 0"
 for n in $THREADS; do
-    "$osprey" bench --load-format dummy --shape gpt-oss-20b --layers 12 --mxfp4-layers qkv,o,lm_head --pp 128 --tg 32 \
+    "$osprey" bench --load-format dummy --shape gpt-oss-20b --layers 12 \
+        --mxfp4-layers qkv,o,lm_head --pp 128 --tg 32 \
         --runs 2 "$@" --concurrency 1 --stages --format md --threads "$n" >"$log" || {
         cat "$log" >&2
         echo "scaling: the run with $n threads failed" >&2

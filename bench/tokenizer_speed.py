@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Speed of the tokenizer on one core, beside tiktoken on the same text: `make bench-text`.
+"""Measures the tokenizer and tiktoken on the same text and one core: `make bench-text`.
 
-Needs build/tests/check_tokenizer and build/venv. The text is 8 MB with a fixed order: lines of the documentation (40 %),
-of the sources (30 %), of JSON (15 %) and sentences in 14 other languages and scripts with their words shuffled (15 %).
-What it prints is the best of five runs of each.
+Needs build/tests/check_tokenizer and build/venv. The text has 8 MB in a fixed order: lines of the
+documentation (40 %), of the sources (30 %), of JSON (15 %), and sentences in 14 other languages and
+scripts with shuffled words (15 %). Prints the best of five runs of each.
 """
 
 import pathlib
@@ -37,14 +37,16 @@ def shuffled(r):
 
 def mixed_text():
     r = random.Random(1)
-    parts = [(0.40, lines_of("docs/*.md", "*.md", "models/*/README.md")), (0.30, lines_of("src/*/*.[ch]", "tests/*/*.py")),
-             (0.15, lines_of("models/osprey-nano/eval.jsonl")), (0.15, [shuffled(r) for _ in range(5000)])]
+    parts = [(0.40, lines_of("docs/*.md", "*.md", "models/*/README.md")),
+             (0.30, lines_of("src/*/*.[ch]", "tests/*/*.py")),
+             (0.15, lines_of("models/osprey-nano/eval.jsonl")),
+             (0.15, [shuffled(r) for _ in range(5000)])]
     blocks = []
     for share, lines in parts:
         n_bytes = 0
         while n_bytes < share * SIZE:
             at = r.randrange(len(lines))
-            block = "".join(lines[at : at + 20])  # as texts are: lines that belong together
+            block = "".join(lines[at : at + 20])  # consecutive lines, as in a real text
             blocks.append(block)
             n_bytes += len(block.encode())
     r.shuffle(blocks)
@@ -64,18 +66,22 @@ def main():
     text = mixed_text()
     n_bytes = len(text.encode())
     ranks = read_ranks()
-    reference = tiktoken.Encoding("o200k", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
+    reference = tiktoken.Encoding("o200k", pat_str=PATTERN, mergeable_ranks=ranks,
+                                  special_tokens={})
     with tempfile.TemporaryDirectory() as folder:
         sample, vocabulary = pathlib.Path(folder) / "text", pathlib.Path(folder) / "tokenizer.json"
         sample.write_text(text, encoding="utf-8")
         vocabulary.write_bytes(tokenizer_json(ranks))
         command = [PROGRAM, vocabulary, "time", sample]
-        print("osprey  ", subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        print("osprey  ", done.stdout.strip())
         data = n_bytes.to_bytes(4, "little") + text.encode()
-        ids = subprocess.run([PROGRAM, vocabulary, "ids"], input=data, check=True, capture_output=True).stdout[4:]
+        ids = subprocess.run([PROGRAM, vocabulary, "ids"], input=data, check=True,
+                             capture_output=True).stdout[4:]
     encode_s, expected = best(lambda: reference.encode_ordinary(text))
     decode_s, _ = best(lambda: reference.decode_bytes(expected))
-    print(f"tiktoken {n_bytes} bytes, {len(expected)} tokens, encode {n_bytes / encode_s / 1e6:.1f} MB/s, "
+    print(f"tiktoken {n_bytes} bytes, {len(expected)} tokens, "
+          f"encode {n_bytes / encode_s / 1e6:.1f} MB/s, "
           f"decode {n_bytes / decode_s / 1e6:.1f} MB/s")
     same = ids == b"".join(i.to_bytes(4, "little") for i in expected)
     print("the ids are the same" if same else "THE IDS DIFFER")

@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""Faults of `osprey serve`'s worker process in mid-stream: what clients see, and when.
+"""Injects faults into the worker process of `osprey serve` and times what clients see.
 
     bench/worker_faults.py build/osprey cuda gpt-oss-20b
     FAULTS=trap,address,busy bench/worker_faults.py build/osprey cuda gpt-oss-20b
     FAULTS=kill,kill bench/worker_faults.py build/osprey cpu osprey-nano --worker on
 
-FAULTS, one after the other (kill,kill,stop):
-  kill, stop        the worker gets SIGKILL, SIGSTOP
-  trap, address     on a card: a kernel that traps, or writes where no memory is, fails the context that the
-                    worker's work is in, as a bug or a broken card would (tests/fault/gpu_fault.c)
-  idle              on a card: trap, while no request is there
-  busy              on a card: a kernel holds all of it for 5 s, as one that hangs
-SHIM is what makes cards fail (tests/gpu_fault.so beside the program).
+FAULTS is a list of faults, injected in this order (default: kill,kill,stop):
+  kill, stop        the worker gets SIGKILL or SIGSTOP
+  trap, address     on a GPU: a kernel that traps or writes to an invalid address makes the worker's
+                    CUDA context fail, as a bug or a broken GPU would (tests/fault/gpu_fault.c)
+  idle              on a GPU: trap while no request runs
+  busy              on a GPU: a kernel occupies the whole GPU for 5 s, as a hanging kernel does
+SHIM is the library that makes GPUs fail (tests/gpu_fault.so beside the program).
 
-Held, with exit status 1 when it is not: running streams have their error event, and /health says 503, within TOLD_S
-(1 s) of the fault (of stop within 5 s, the time of silence); then the server is well again by itself, and answers a
-question to the letter as before. When the card is busy /health says `wedged` within 3.5 s, and nothing is lost. Times are seconds
-from the fault. The weights are generated, so that no checkpoint is needed.
+Exit status 1 unless all of this holds: Within TOLD_S (1 s) of the fault every running stream gets
+an error event and /health answers 503; after stop, within 5 s, the limit of silence. Then the
+server recovers by itself and gives the same answer to the same question. On a busy GPU /health answers
+`wedged` within 3.5 s, and no stream fails. Times are seconds from the fault. The weights are
+generated, so no checkpoint is needed.
 """
 import http.client
 import json
@@ -30,26 +31,28 @@ import threading
 import time
 
 N_STREAMS = 8
-N_BEGUN = 5  # tokens of a stream before anything happens to it
+N_BEGUN = 5  # tokens of a stream before the fault
 AGAIN_S = 60
 TOLD_S = float(os.environ.get("TOLD_S", "1"))
 SILENCE_S = 5
 WEDGED_S = 3.5
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
-CARD_FAULTS = {"trap": "trap", "address": "address", "idle": "trap", "busy": "busy"}  # kernels of the shim
+# fault -> kernel of the shim
+GPU_FAULTS = {"trap": "trap", "address": "address", "idle": "trap", "busy": "busy"}
 
 
 class Server:
     def __init__(self, program, device, shape, options, faults):
         self.folder = tempfile.TemporaryDirectory()
         environment = dict(os.environ, CARD_FAULT_DIR=self.folder.name)
-        if any(fault in CARD_FAULTS for fault in faults):
-            shim = pathlib.Path(os.environ.get("SHIM", pathlib.Path(program).parent / "tests" / "gpu_fault.so"))
+        if any(fault in GPU_FAULTS for fault in faults):
+            beside = pathlib.Path(program).parent / "tests" / "gpu_fault.so"
+            shim = pathlib.Path(os.environ.get("SHIM", beside))
             environment["LD_PRELOAD"] = str(shim.resolve(strict=True))
         began = time.monotonic()
         self.process = subprocess.Popen(
-            [program, "serve", "--port", "0", "--device", device, "--load-format", "dummy", "--shape", shape,
-             "--max-model-len", "8192", "--log-level", "error", *options],
+            [program, "serve", "--port", "0", "--device", device, "--load-format", "dummy",
+             "--shape", shape, "--max-model-len", "8192", "--log-level", "error", *options],
             stdout=subprocess.PIPE, text=True, env=environment,
         )  # fmt: skip
         self.port = int(self.process.stdout.readline().strip().rsplit(":", 1)[1])
@@ -59,27 +62,29 @@ class Server:
     def worker(self):
         for name in os.listdir("/proc"):
             try:
-                fields = open(f"/proc/{name}/stat").read().rsplit(")", 1)[1].split() if name.isdigit() else None
+                if not name.isdigit():
+                    continue
+                fields = pathlib.Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
             except OSError:
                 continue
-            if fields and int(fields[1]) == self.process.pid and fields[0] not in "ZX":
+            if int(fields[1]) == self.process.pid and fields[0] not in "ZX":
                 return int(name)
         raise RuntimeError("the server has no worker process")
 
     def fault(self, name):
-        """Returns when it began."""
+        """Injects the fault; returns the time of its begin."""
         pid = self.worker()
         began = time.monotonic()
         if name in SIGNALS:
             os.kill(pid, SIGNALS[name])
         else:
-            wish = pathlib.Path(self.folder.name, "wish")
-            wish.write_text(CARD_FAULTS[name])
-            wish.rename(wish.with_name(str(pid)))
+            order = pathlib.Path(self.folder.name, "order")
+            order.write_text(GPU_FAULTS[name])
+            order.rename(order.with_name(str(pid)))
         return began
 
     def watch(self, began):
-        """Every change of /health, from something that is not 200 to the next 200."""
+        """Every change of /health until it is 200 again."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=AGAIN_S)
         changes, was_ill = [], False
         while time.monotonic() - began < AGAIN_S:
@@ -97,10 +102,11 @@ class Server:
         return changes
 
     def letters(self):
-        """A question whose answer is always the same."""
+        """The answer to a question; it is always the same."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=AGAIN_S)
-        wish = {"prompt": "One two three", "max_tokens": 64, "temperature": 0, "ignore_eos": True}
-        connection.request("POST", "/v1/completions", json.dumps(wish), {"Content-Type": "application/json"})
+        body = {"prompt": "One two three", "max_tokens": 64, "temperature": 0, "ignore_eos": True}
+        connection.request("POST", "/v1/completions", json.dumps(body),
+                           {"Content-Type": "application/json"})
         return json.load(connection.getresponse())["choices"][0]["text"]
 
 
@@ -113,9 +119,11 @@ class Stream(threading.Thread):
 
     def run(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=AGAIN_S)
-        wish = {"messages": [{"role": "user", "content": f"Tell a story {self.seed}"}], "stream": True,
-                "max_tokens": 8000, "temperature": 1, "seed": self.seed, "ignore_eos": True}  # fmt: skip
-        connection.request("POST", "/v1/chat/completions", json.dumps(wish), {"Content-Type": "application/json"})
+        body = {"messages": [{"role": "user", "content": f"Tell a story {self.seed}"}],
+                "stream": True, "max_tokens": 8000, "temperature": 1, "seed": self.seed,
+                "ignore_eos": True}  # fmt: skip
+        connection.request("POST", "/v1/chat/completions", json.dumps(body),
+                           {"Content-Type": "application/json"})
         for line in connection.getresponse():
             if b'"error"' in line:
                 self.error = line.decode().strip()
@@ -130,7 +138,7 @@ class Stream(threading.Thread):
         self.begun.set()
 
     def leave(self):
-        """As a client that goes in mid-stream."""
+        """Disconnects during the stream."""
         self.is_wanted = False
         self.join(AGAIN_S)
 
@@ -148,12 +156,15 @@ class Promises:
 def end_streams(streams, began, limit_s, promises):
     for stream in streams:
         stream.join(AGAIN_S)
-    told = [stream.end_s - began for stream in streams if stream.error]
-    promises.hold(len(told) == len(streams), f"{len(streams)} streams ran, {len(told)} heard an error")
-    if told:
-        print(f"    {len(told)} of {len(streams)} streams: error events after {min(told):.3f} to {max(told):.3f} s")
+    errors = [stream.end_s - began for stream in streams if stream.error]
+    promises.hold(len(errors) == len(streams),
+                  f"{len(streams)} streams ran, {len(errors)} got an error event")
+    if errors:
+        print(f"    {len(errors)} of {len(streams)} streams: error events "
+              f"after {min(errors):.3f} to {max(errors):.3f} s")
         print("   ", next(stream.error for stream in streams if stream.error))
-        promises.hold(max(told) <= limit_s, f"an error event after {max(told):.3f} s, limit {limit_s} s")
+        promises.hold(max(errors) <= limit_s,
+                      f"an error event after {max(errors):.3f} s, limit {limit_s} s")
 
 
 def one_round(server, fault, expected, promises):
@@ -163,22 +174,27 @@ def one_round(server, fault, expected, promises):
     streams = [stream for stream in streams if stream.end_s is None]
     n_restarts = server.n_restarts
     print(f"{fault}:")
-    promises.hold(len(streams) > 0 or fault == "idle", "a stream runs when the fault comes")
+    promises.hold(len(streams) > 0 or fault == "idle", "a stream runs at the time of the fault")
     began = server.fault(fault)
     changes = server.watch(began)
-    print("    /health:", "; ".join(f"{at:.3f} {code} {state} {why}".strip() for at, code, state, why in changes))
+    shown = [f"{at:.3f} {code} {state} {why}".strip() for at, code, state, why in changes]
+    print("    /health:", "; ".join(shown))
     ill_s = next((at for at, code, _, _ in changes if code != 200), None)
-    promises.hold(changes[-1][1] == 200, f"well again within {AGAIN_S} s")
+    promises.hold(changes[-1][1] == 200, f"/health is 200 within {AGAIN_S} s")
     if fault == "busy":
-        promises.hold(ill_s is not None and ill_s <= WEDGED_S, f"/health says 503 within {WEDGED_S} s, not {ill_s}")
+        promises.hold(ill_s is not None and ill_s <= WEDGED_S,
+                      f"/health is 503 within {WEDGED_S} s, found {ill_s}")
         promises.hold(any(state == "wedged" for _, _, state, _ in changes), "/health says wedged")
-        promises.hold(server.n_restarts == n_restarts, "no restart for a card that was only busy")
-        promises.hold(not any(stream.error for stream in streams), "no stream has failed")
+        promises.hold(server.n_restarts == n_restarts, "no restart for a busy GPU")
+        promises.hold(not any(stream.error for stream in streams), "no stream failed")
     else:
         limit_s = SILENCE_S if fault == "stop" else TOLD_S
-        promises.hold(server.n_restarts == n_restarts + 1, f"{server.n_restarts - n_restarts} restarts, expected one")
-        noticed_s = ill_s if ill_s is not None else changes[-1][0]  # a restart may be over between two questions
-        promises.hold(noticed_s <= limit_s, f"/health says 503 after {noticed_s} s, limit {limit_s} s")
+        promises.hold(server.n_restarts == n_restarts + 1,
+                      f"{server.n_restarts - n_restarts} restarts, expected one")
+        # a restart may be faster than two requests of /health
+        noticed_s = ill_s if ill_s is not None else changes[-1][0]
+        promises.hold(noticed_s <= limit_s,
+                      f"/health is 503 after {noticed_s} s, limit {limit_s} s")
         end_streams(streams, began, limit_s, promises)
         after = Stream(server.port, N_STREAMS)
         after.begun.wait(AGAIN_S)
@@ -192,9 +208,9 @@ def one_round(server, fault, expected, promises):
 def main():
     program, device, shape, *options = sys.argv[1:]
     faults = os.environ.get("FAULTS", "kill,kill,stop").split(",")
-    unknown = [fault for fault in faults if fault not in (*SIGNALS, *CARD_FAULTS)]
+    unknown = [fault for fault in faults if fault not in (*SIGNALS, *GPU_FAULTS)]
     if unknown:
-        sys.exit(f"FAULTS: {unknown[0]} is none of {', '.join((*SIGNALS, *CARD_FAULTS))}")
+        sys.exit(f"FAULTS: {unknown[0]} is not one of {', '.join((*SIGNALS, *GPU_FAULTS))}")
     promises = Promises()
     server = Server(program, device, shape, options, faults)
     try:

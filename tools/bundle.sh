@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Packs the program, its shared libraries, the bundled model and the test programs with their vectors
-# into one folder that runs on another Linux of the same processor family without any package: even
-# the C library and its loader come along, so neither an older nor a newer one there matters.
+# Packs the program, its shared libraries, the bundled model and the test programs with their
+# vectors into one folder. The folder runs on any Linux of the same processor family without
+# packages: it contains the C library and its loader, so the versions on that machine do not matter.
 #
 #   tools/bundle.sh BUILD-FOLDER BUNDLE-FOLDER
 set -euo pipefail
 build=$1
 out=$2
 limit_mib=60
-umask 022 # what others may write is not loaded as a plug-in (docs/cuda.md)
+umask 022 # a plug-in that others can write is not loaded (docs/cuda.md)
 
 rm -rf "$out"
 mkdir -p "$out"/{bin,lib,libexec,models,tests/unit}
@@ -22,14 +22,15 @@ copy_stripped() { # file, target
 for program in "${programs[@]}"; do
     [ -f "$program" ] || continue
     case $program in
-    */check_long_context | */check_batch_rows | */check_shape) continue ;; # of use with a card above all
-    # what no other machine does otherwise: the command line, HTTP, memory that is not there, forms of answers, all of
-    # the engine that is no arithmetic
-    */test_option* | */test_bench | */test_eval | */test_http_* | */test_serve_* | */test_sse | */test_no_memory) continue ;;
-    */test_keys | */test_web | */test_response_* | */test_worker | */test_engine_[!m]*) continue ;;
-    */test_answer_form | */test_schema | */test_replay | */check_answers | */check_calls) continue ;;
-    */test_grammar_queue | */test_engine_masks | */test_worker_frames | */test_background) continue ;;
-    */test_json_limits | */test_printable | */test_sched_clients) continue ;;
+    */check_long_context | */check_batch_rows | */check_shape) continue ;; # mainly for GPUs
+    # tests whose results do not depend on the machine: the command line, HTTP, allocation failures,
+    # grammars, and the parts of the engine without arithmetic
+    */test_option* | */test_bench | */test_eval | */test_http_* | */test_serve_* | */test_sse) continue ;;
+    */test_no_memory | */test_api_keys | */test_web | */test_response_* | */test_worker) continue ;;
+    */test_engine_[!m]* | */test_answer_grammar | */test_schema | */test_completion_cache) continue ;;
+    */check_answers | */check_calls | */test_grammar_queue | */test_engine_masks) continue ;;
+    */test_worker_frames | */test_task_queue | */test_json_limits | */test_printable) continue ;;
+    */test_sched_clients) continue ;;
     */unit/*) copy_stripped "$program" "$out/tests/unit/$(basename "$program")" ;;
     */tests/*) copy_stripped "$program" "$out/tests/$(basename "$program")" ;;
     *) copy_stripped "$program" "$out/libexec/osprey" ;;
@@ -41,13 +42,13 @@ done | awk '$2 == "=>" && $3 ~ /^\// { print $3 } $1 ~ /^\// { print $1 }' | sor
     done
 loader=$(cd "$out/lib" && echo ld-linux*)
 copy_stripped "$build/libosprey.so.0" "$out/lib/libosprey.so.0"
-# Looked for beside the running program, and that is the loader.
+# The program looks for the plug-in beside the running executable, which is the loader in lib/.
 [ ! -f "$build/osprey-cuda.so" ] || copy_stripped "$build/osprey-cuda.so" "$out/lib/osprey-cuda.so"
 
 cp -r models/osprey-nano "$out/models/"
 cp -r tests/golden "$out/tests/"
 mkdir "$out/docs"
-cp docs/harmony.md "$out/docs/" # its table is a test's data
+cp docs/harmony.md "$out/docs/" # a test reads its table
 install -m 755 tests/run_units tests/run_checks "$out/tests/"
 mkdir "$out/bench"
 install -m 755 bench/scaling.sh "$out/bench/"
@@ -85,12 +86,13 @@ osprey: an engine for OpenAI's gpt-oss models. This folder runs without installa
 
     bin/osprey chat                 talk to the bundled model
     bin/osprey serve --port 8000    the OpenAI API at http://127.0.0.1:8000/v1
-    bin/osprey --help               everything else
-    bench/scaling.sh                how speed grows with threads, on this machine
+    bin/osprey --help               all commands
+    bench/scaling.sh                speed by number of threads, on this machine
     ./run-tests                     the tests, on this machine
 
-With a GPU plug-in (lib/osprey-cuda.so): it is loaded only where lib/ and itself belong to root or to the user who
-runs the program. As root, unpack with tar --no-same-owner, or chown -R root this folder.
+The GPU plug-in lib/osprey-cuda.so, if it is there, is loaded only when the file and its folder belong
+to root or to the user who runs the program. As root, unpack with tar --no-same-owner, or run
+chown -R root on this folder.
 
 Packed on $(. /etc/os-release && echo "$PRETTY_NAME") for $(uname -m).
 EOT

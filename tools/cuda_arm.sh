@@ -1,7 +1,8 @@
 #!/bin/sh
-# Prints the folder whose lib/libcudart_static.a links the CUDA plug-in for an aarch64 host: that of the
-# toolkit's own target, or of NVIDIA's package on PyPI, which is fetched into FETCHED. Where something is
-# missing it says what, and how to get it, on standard error.
+# Prints the folder that has lib/libcudart_static.a for an aarch64 host, which the CUDA plug-in is
+# linked with. It is the toolkit's aarch64 target, or NVIDIA's package from PyPI, downloaded into
+# FETCHED. When a part is missing, prints its name and how to get it on standard error; exit status
+# 1.
 #
 #     tools/cuda_arm.sh NVCC CXX FETCHED PYTHON
 set -eu
@@ -30,8 +31,8 @@ if "$python" -m pip download -q --no-deps --only-binary=:all: --platform manylin
     "$python" -m zipfile -e "$fetched"/nvidia_cuda_runtime*.whl "$fetched"
 fi
 has_runtime "$unpacked" || {
-    echo "for an aarch64 host: libcudart_static.a of CUDA $version for sbsa is missing, neither in" \
-        "$home/targets/sbsa-linux nor to be fetched (pip download $package==$version.*)" >&2
+    echo "for an aarch64 host: libcudart_static.a of CUDA $version for sbsa is missing: it is not in" \
+        "$home/targets/sbsa-linux, and pip download $package==$version.* failed" >&2
     exit 1
 }
 echo "$unpacked"

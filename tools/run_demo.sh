@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make run` shows: serves the bundled model, asks it one question over HTTP, and goes on serving
-# until Ctrl-C. Uses nothing but the shell.
+# The demonstration of `make run`: serves the bundled model, asks it one question over HTTP, and
+# serves until Ctrl-C. Needs only the shell.
 #
 #   tools/run_demo.sh PROGRAM
 set -euo pipefail
@@ -11,7 +11,7 @@ port_is_free() { ! (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 port=8000
 if ! port_is_free "$port"; then
-    echo "port $port is taken; any free one will do"
+    echo "port $port is in use; taking a free port"
     port=0
 fi
 
@@ -21,8 +21,8 @@ mkfifo "$lines"
 server=$!
 exec 3<"$lines"
 rm -f "$lines"
-# Ctrl-C reaches the server too (one process group), so then there is only its end to wait for: a
-# second signal would cut off clients in the middle of their answers.
+# Ctrl-C also reaches the server, which is in the same process group, so this script only waits for
+# its exit. A second signal would cut off running answers.
 trap 'kill -TERM "$server" 2>/dev/null || true' EXIT
 trap 'trap - EXIT; wait "$server" || true; exit 0' INT
 trap 'exit 0' TERM
@@ -33,11 +33,15 @@ host=${address%:*}
 port=${address##*:}
 port=${port%%/*}
 
-ask() { # prints the answer's content
-    local body="{\"model\":\"osprey-nano\",\"messages\":[{\"role\":\"user\",\"content\":\"$question\"}],\"temperature\":0}"
+ask() { # prints the content of the answer
+    local messages="[{\"role\":\"user\",\"content\":\"$question\"}]"
+    local body="{\"model\":\"osprey-nano\",\"messages\":$messages,\"temperature\":0}"
     exec 4<>"/dev/tcp/$host/$port"
-    printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s' \
-        "$address" "${#body}" "$body" >&4
+    {
+        printf 'POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\n' "$address"
+        printf 'Content-Type: application/json\r\nContent-Length: %d\r\n' "${#body}"
+        printf 'Connection: close\r\n\r\n%s' "$body"
+    } >&4
     sed -n 's/.*"content": *"\(\([^"\\]\|\\.\)*\)".*/\1/p' <&4
     exec 4>&-
 }
@@ -49,6 +53,6 @@ echo
 echo "  question  $question"
 echo "  answer    $answer"
 echo
-echo "Ask it with any OpenAI client, or in the terminal: $program chat"
-echo "Ctrl-C ends it."
+echo "Use any OpenAI client, or chat in the terminal: $program chat"
+echo "Ctrl-C stops the server."
 wait "$server"

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs what building (run) or building and testing (test) needs from the distribution's packages,
-# says which, and writes a file for the Makefile to include. Needs the network only when something is
-# missing. Knows Debian 12 and Ubuntu 24.04; on other systems it names the libraries and goes on.
+# Installs the distribution packages for building (run) or for building and testing (test), prints
+# their names, and writes a file that the Makefile includes. Needs the network only when a package
+# is missing. Supports Debian 12 and Ubuntu 24.04; on other systems it prints the names of the
+# libraries and exits.
 #
 #   tools/setup.sh run|test STAMP-FILE
 set -eu
@@ -9,22 +10,22 @@ set -eu
 profile=$1
 stamp=$2
 
-# One word a package; a|b: the first that the distribution has.
+# One word a package; a|b: the first one that the distribution has.
 run_packages="gcc make libc6-dev pkg-config libuv1-dev libllhttp-dev|node-llhttp libjansson-dev
               libedit-dev libcurl4-openssl-dev"
 test_packages="$run_packages libcmocka-dev clang clang-format-14|clang-format python3 python3-venv"
-# The NEON levels are tested on other machines too: a cross compiler and an emulator.
+# The NEON kernels are also tested on other processors, by a cross compiler and an emulator.
 [ "$(uname -m)" = aarch64 ] ||
     test_packages="$test_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
 
 say() { echo "setup: $*"; }
 
-# `virtual` packages (llhttp-dev) are never named here, so "installed" is one word of dpkg's.
+# No package of these lists is virtual (as llhttp-dev is), so dpkg's status is enough.
 is_installed() {
     [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | cut -c1-2)" = ii ]
 }
 
-is_known() { # to apt, as a real package with a version to install
+is_known() { # whether apt has a version of the package to install
     apt-cache policy "$1" 2>/dev/null | grep -q '^  Candidate: [0-9]'
 }
 
@@ -49,13 +50,13 @@ as_root() {
     elif command -v sudo >/dev/null 2>&1; then
         sudo "$@"
     else
-        say "needs root for: $*" >&2
-        say "run it as root, or install sudo" >&2
+        say "this command needs root: $*" >&2
+        say "run make as root, or install sudo" >&2
         exit 1
     fi
 }
 
-install_packages() { # alternatives still open
+install_packages() { # a list of packages and of alternatives a|b
     say "missing: $*"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq update
     names=
@@ -68,7 +69,7 @@ install_packages() { # alternatives still open
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y -o Dpkg::Use-Pty=0 \
         --no-install-recommends install $names >build/setup/apt.log 2>&1 || {
         tail -n 20 build/setup/apt.log >&2
-        say "apt-get failed; all it said is in build/setup/apt.log" >&2
+        say "apt-get failed; its full output is in build/setup/apt.log" >&2
         exit 1
     }
 }
@@ -77,7 +78,7 @@ mkdir -p build/setup "$(dirname "$stamp")"
 case $profile in
 run) wanted=$run_packages ;;
 test) wanted=$test_packages ;;
-*) say "unknown profile $profile" >&2; exit 2 ;;
+*) say "unknown profile $profile; expected run or test" >&2; exit 2 ;;
 esac
 
 if command -v dpkg-query >/dev/null 2>&1; then
@@ -89,6 +90,6 @@ if command -v dpkg-query >/dev/null 2>&1; then
     [ -z "$missing" ] || install_packages $missing
     say "all packages for '$profile' are installed"
 else
-    say "no dpkg here: make sure that these are installed:" $wanted
+    say "this system has no dpkg; install these packages by hand:" $wanted
 fi
 echo "# Written by tools/setup.sh: the packages for '$profile' are installed." >"$stamp"
