@@ -27,7 +27,7 @@ def arguments():
     add("--patience", type=float, default=0, metavar="SECONDS",
         help="a measure's rounds that other processes disturbed are taken again for so long")
     add("--mxfp4-layers", default="all",
-        help="what osprey has in MXFP4: \"moe\" is as published, else any of moe,qkv,o,lm_head,embed "
+        help="layers that osprey has in MXFP4: \"moe\" is the published form, else any of moe,qkv,o,lm_head,embed "
              "or all (default); llama.cpp has the experts in MXFP4 and the rest in Q8_0")
     add("--batch", type=int, default=0, help="osprey's rows of a step (default: its own)")
     add("--no-bench", action="store_true",

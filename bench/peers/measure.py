@@ -1,4 +1,4 @@
-"""The turns: what is timed, in which order, and the search for llama.cpp's best options."""
+"""The alternating measurements, and the search for llama.cpp's best options."""
 
 import random
 import time

@@ -1,4 +1,4 @@
-"""What a person reads at the end: one line a measure, then what stands behind the figures."""
+"""The report: one line a measure, then the details of the figures."""
 
 from importlib.metadata import version
 
