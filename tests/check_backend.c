@@ -2,7 +2,7 @@
  * and windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b.
  * Prints the largest error of each stage, and its GB/s and Gflop/s as the device counts them,
  * with the share of what reading memory alone reaches in the same run. Fails when an error
- * passes the limit. All levels of the CPU's kernels that this machine has, or one. Of a device
+ * passes the limit. All ISAs of the CPU backend that this machine has, or one. Of a device
  * with memory of its own, the stage's tensors are brought there, poison included, and back; its
  * draws are held against the CPU's.
  *

@@ -1,18 +1,19 @@
-/* That the bits of a generated row do not depend on how many rows are beside it: sequences whose
- * pages hold the same random keys and values go on by one token, one by one, and then together
- * in steps of many sizes, told, recorded and replayed, with rows of a prompt behind them and
- * without. Every logit must be the same, those of the prompt's last row as when it is alone,
- * too. And where the device runs ahead: sequences that draw step by step, told of each token,
- * and then with steps that begin while the one before runs and take its tokens on the device.
- * Every token and log-probability must be the same.
+/* Batch invariance: the bits of a decode row do not depend on the number of rows beside it.
+ * Sequences whose pages have the same random keys and values advance by one token, alone, and
+ * then together in steps of many sizes: launched, captured and replayed, with prefill rows behind
+ * them and without. Every logit must be the same, and so must those of the last prefill row.
+ * Where the device takes steps ahead: sequences that sample step by step, with each token
+ * published first, and then with steps that begin while the previous one runs and take its tokens
+ * on the device. Every token and logprob must be the same.
  *
- *     check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]          default: the card if there is one, else the CPU;
- *                                                             osprey-nano, all, 200 tokens
- *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...     prints what a step of so many rows takes, by
- *                                                             stage, us, and what it takes when they are rows of
- *                                                             prompts, which may be added up in any order;
- *                                                             256+512: with 512 rows of a prompt behind 256
- *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...   the same without those that are all of prompts
+ *     check_batch_rows [DEVICE [SHAPE [LAYERS [CONTEXT]]]]
+ *         default: the GPU if there is one, else the CPU; osprey-nano, all, 200 tokens
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT time ROWS...
+ *         prints the time of a step of so many rows by stage, us, and its time when they are
+ *         prefill rows, which may be added in any order; 256+512: 256 decode rows and 512
+ *         prefill rows
+ *     check_batch_rows DEVICE SHAPE LAYERS CONTEXT generated ROWS...
+ *         the same without the steps that have only prefill rows
  *
  * With CHECK_KV=f8 pages are of F8, else of BF16. */
 #include <math.h>

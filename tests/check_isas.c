@@ -1,18 +1,18 @@
-/* What the faster levels of the CPU's kernels cost in quality: the bundled model at each level
- * that this machine has, and on a CUDA card where there is one, against level "ref" with keys
- * and values in f32, with each type of KV cache, over paragraphs and conversations (texts.h).
- * Every position counts. Prints the Kullback-Leibler divergence of the next token's distribution
- * (mean, 99th percentile and largest, in nats) and the share of positions with the same most
- * likely token. Where a layer's router is at a tie, rounding of any size decides between two
- * experts: prints at how many positions the level chose others than the oracle, how near to a
- * tie the oracle was there, and how much of the mean is theirs. Fails when a limit is passed, or
- * when a level gives other bits on other threads or in other chunks.
+/* Measures what the faster ISAs of the CPU backend, and a CUDA GPU if there is one, cost in
+ * quality: the bundled model at each ISA that this machine has, against ISA "ref" with keys and
+ * values in f32, with each type of KV cache, over paragraphs and conversations (texts.h). Every
+ * position counts. Prints the Kullback-Leibler divergence of the next token's distribution (mean,
+ * 99th percentile and largest, in nats) and the share of positions with the same most likely
+ * token. Where a layer's router has a tie, rounding of any size decides between two experts:
+ * prints the number of positions with other experts than the oracle's, how close to a tie the
+ * oracle was there, and their part of the mean. Fails when a limit is exceeded, or when an ISA
+ * gives other bits with other threads or other chunks.
  *
- *     check_isas [LEVEL ...]     default: all; "cuda" is the card
+ *     check_isas [ISA ...]     default: all; "cuda" is the GPU
  *
  * CHECK_QUICK in the environment, for builds with sanitizers: the beginnings of two paragraphs.
- * There one position can be more than the limit of the mean, which is therefore ten times as
- * wide; nor does the share of the same most likely token say much. */
+ * One position there can exceed the limit of the mean, so the limit is ten times as wide. The
+ * share of the same most likely token is not meaningful there either. */
 #include "cpu/kernels/kernels.h"
 #include "routers.h"
 #include "texts.h"

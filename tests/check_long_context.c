@@ -1,13 +1,13 @@
 /* The end of the context: the last 256 rows of a sequence that ends at position 131071, with the
  * heads of gpt-oss (64 queries, 8 keys and values, width 64) over seeded random pages, against
- * sums in double. Every row is held in two of its heads, which differ from row to row; as prompt
- * and as generated rows, with and without a window. The rows again in other chunks must have the
- * same bits. Then the stage before it: queries and keys rotated by gpt-oss's frequencies at
- * those positions.
+ * sums in double. Every row is checked in two of its heads, which differ from row to row, as
+ * prefill rows and as decode rows, with and without a window. The same rows in other chunks must
+ * have the same bits. Then the stage before attention: queries and keys rotated by gpt-oss's
+ * frequencies at those positions.
  *
- *     check_long_context [DEVICE [N_THREADS]]     default: cpu, 2: whose own attention would take a minute, so without a
- *                                        card it holds 16 rows in place of 256
+ *     check_long_context [DEVICE [N_THREADS]]     default: cpu, 2
  *
+ * Without a GPU it checks 16 rows instead of 256: the CPU's attention would take a minute.
  * CHECK_QUICK in the environment, for builds with sanitizers: the sequence ends at position
  * 8191. */
 #include <stdio.h>
