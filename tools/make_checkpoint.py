@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Writes a gpt-oss checkpoint with generated weights, in any of the layouts that osprey reads.
+"""Writes a gpt-oss checkpoint with generated weights in any layout that osprey reads.
 
     tools/make_checkpoint.py FOLDER --shape tiny --layout hf
     tools/make_checkpoint.py FOLDER --shape 20b --layout hf     (13.8 GB, about a minute)
     tools/make_checkpoint.py FOLDER --shape 20b --layers 12     (8.0 GB)
 
-Needs nothing but Python. The weights are pseudo-random with the spreads of a trained model, so that
-activations stay finite; the same seed gives the same bytes. What it says means nothing. The small
-ones are test data (tests/golden/checkpoints), the large one is for `make test-large`.
+Needs only Python. The weights are pseudo-random with the standard deviations of a trained model, so
+that activations stay finite; the same seed gives the same bytes. The model's output is meaningless.
+The small checkpoints are test data (tests/golden/checkpoints), the large one is for
+`make test-large`.
 
 Layouts: hf (published: MXFP4 experts, shards that cut layers, index), single (one file, no index),
 transformers5 (rope_parameters, list of eos ids, no layer_types, F32 norms, biases and sinks),
@@ -49,7 +50,7 @@ def bf16_bytes(values):
 
 
 class Values:
-    """Bytes of a tensor, cut from pools of random values at a place that its name decides."""
+    """Bytes of a tensor, from pools of random values at an offset that its name determines."""
 
     def __init__(self, seed, n_pool):
         rng = random.Random(seed)
@@ -105,7 +106,7 @@ def widened(bf16):
 
 
 class Tensor:
-    """Name in the file, key that decides its values (the same in all layouts), shape."""
+    """Name in the file, key of its values (the same in all layouts), shape."""
 
     def __init__(self, name, key, dtype, kind, shape, parts=()):
         self.name, self.key, self.dtype, self.kind, self.shape = name, key, dtype, kind, shape
@@ -221,7 +222,7 @@ def write_shard(path, shard, values):
 
 
 def cut(all_tensors, firsts):
-    """Shards; each of `firsts` begins one. (The bf16 layout has no scales to cut before.)"""
+    """The shards; each tensor of `firsts` begins one. (The bf16 layout has no scales.)"""
     firsts = [n if any(t.name == n for t in all_tensors) else n[:-len("_scales")] for n in firsts]
     shards = [[]]
     for t in all_tensors:

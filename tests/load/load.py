@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Burdens the server and holds what comes of it against what docs/reliability.md promises.
+"""Loads the server and checks the guarantees of docs/reliability.md.
 
     tests/load/load.py [--short] [--only NAME[,NAME]] [--minutes M] [--out FILE.json]
 
-The server is the whole program with a device that computes nothing (build/tests/osprey-fake), its clients
-are build/tests/burden; both on this machine. `--short` is the form of `make test`: fewer clients, and
-times with room for other work on the machine. Exit status 1 when a promise is not kept.
+The server is the whole program with a device that computes nothing (build/tests/osprey-fake). Its
+clients are build/tests/burden, on the same machine. `--short` is the form of `make test`: fewer
+clients, and time limits for a machine with other work. Exit status 1 when a guarantee fails.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def resident_of(pid):
 
 
 class Server:
-    """One server with a step time, and what can be asked of it from outside."""
+    """A server with a step time, and its state as clients see it."""
 
     def __init__(self, step_ms, *options, control=None, program=PROGRAM):
         environment = {**os.environ, "OSPREY_FAKE_STEP_MS": str(step_ms)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/model: small gpt-oss checkpoints in the published layout and what Hugging Face
-Transformers computes from them in float32 with eager attention, for tests/check_golden.c.
+"""Makes tests/golden/model for tests/check_golden.c: small gpt-oss checkpoints in the published
+layout, and the results of Hugging Face Transformers for them, in float32 with eager attention.
 
     python tools/golden/make_golden.py              # everything
     python tools/golden/make_golden.py nano         # only the vectors of the bundled model
@@ -8,7 +8,7 @@ Transformers computes from them in float32 with eager attention, for tests/check
 
 Needs torch, transformers, safetensors and tokenizers; `make test` needs none of them. The checkpoints
 are written by this file (weights from a seeded generator) and read back by Transformers' own loader,
-so that names, layout, MXFP4 and YaRN come from an implementation that is not ours.
+so that names, layout, MXFP4 and YaRN come from an independent implementation.
 
 Vectors, little-endian, one file a checkpoint:
     8 bytes "OSPGOLD1", int32 vocab, int32 n_prompts, then for each prompt
@@ -193,7 +193,7 @@ def load(folder: Path):
 
 
 def router_margins(model, n_tokens: int):
-    """Collects, while the model runs, each position's least router margin."""
+    """Collects the smallest router margin of each position while the model runs."""
     least = torch.full((n_tokens,), 1e30)
 
     def look(module, _args, output):
@@ -207,7 +207,7 @@ def router_margins(model, n_tokens: int):
 
 
 def rows_kept(n: int, most: int) -> list:
-    """All positions of a short prompt; of a long one the edges of window and pages, and a spread."""
+    """All positions of a short prompt; of a long one the edges of window and pages, and a sample."""
     if n <= most:
         return list(range(n))
     edges = {0, 1, 62, 63, 64, 65, 126, 127, 128, 129, 130, 191, 192, 255, 256, 4095, 4096, 4097,
@@ -254,7 +254,7 @@ def make_generated(name: str):
 
 
 def nano_prompts() -> list:
-    """Conversations the bundled model was made for, one behind the other, cut to each length."""
+    """Conversations that the bundled model was trained for, concatenated and cut to each length."""
     from tokenizers import Tokenizer
     tokenizer = Tokenizer.from_file(str(NANO / "tokenizer.json"))
     text = "\n".join(line for line in (NANO / "eval.jsonl").read_text().splitlines())

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes src/text/token/unicode_tables.c: the class of every code point, as the reference sees it.
+"""Writes src/text/token/unicode_tables.c: the class of every code point, by the reference.
 
-The reference is tiktoken, whose regular expressions decide where text is split. So the classes are
-asked from that very engine: tiktoken accepts any pattern, text that the pattern does not match is
-dropped, and with the 256 bytes as the vocabulary the ids that remain are the matched characters.
-Every code point but the surrogates is asked, class by class; the highest Unicode version that the
-engine knows is found the same way.
+The reference is tiktoken, whose regular expressions split the text. So the classes are queried from
+its regular expression engine: tiktoken accepts any pattern and drops text that the pattern does not
+match, and with the 256 bytes as the vocabulary the remaining ids are the matched characters. Every
+code point except the surrogates is queried, class by class. The engine's highest Unicode version is
+found the same way.
 
     python3 -m venv /tmp/v && /tmp/v/bin/pip install tiktoken
     /tmp/v/bin/python tools/unicode/make_tables.py            # writes the table
@@ -23,7 +23,7 @@ OUTPUT = pathlib.Path(__file__).resolve().parents[2] / "src" / "text" / "token" 
 BLOCK = 128  # code points a block: the first block is then exactly ASCII
 N_CODE_POINTS = 0x110000
 
-# Class bit -> the expression that finds its members. The classes are disjoint.
+# Class bit -> the expression that matches its members. The classes are disjoint.
 CLASSES = {
     1 << 1: r"[\p{Lu}\p{Lt}]",
     1 << 2: r"\p{Ll}",
@@ -36,7 +36,7 @@ CLASSES = {
 OTHER = 1 << 0
 VERSIONS = ["12.1", "13.0", "14.0", "15.0", "15.1", "16.0", "17.0", "18.0", "19.0"]
 
-# What pretokenize.c knows by heart: other forms of the letters of a contraction, ignoring case.
+# Hard-coded in pretokenize.c: other forms of the letters of a contraction, ignoring case.
 FOLDS = {"s": "Ss\u017f", "t": "Tt", "r": "Rr", "e": "Ee", "v": "Vv", "m": "Mm", "l": "Ll", "d": "Dd"}
 
 
@@ -74,8 +74,8 @@ def probe():
 
 
 def two_stage(classes):
-    """Blocks that occur, and for each block of code points which one it is. Cut after the last
-    block that is not all OTHER."""
+    """The distinct blocks, and the index of its block for each block of code points. Ends after the
+    last block that is not all OTHER."""
     plain = bytes([OTHER]) * BLOCK
     blocks, index = [], []
     for start in range(0, N_CODE_POINTS, BLOCK):
