@@ -1,17 +1,18 @@
-/* The stage harness: every stage of a device, alone, over shapes at the edges of tiles, pages
- * and windows, against tests/naive.h; then the same stages timed at the shapes of gpt-oss-20b.
- * Prints the largest error of each stage, and its GB/s and Gflop/s as the device counts them,
- * with the share of what reading memory alone reaches in the same run. Fails when an error
- * passes the limit. All ISAs of the CPU backend that this machine has, or one. Of a device
- * with memory of its own, the stage's tensors are brought there, poison included, and back; its
- * draws are held against the CPU's.
+/* The stage harness: runs every stage of a device alone, over shapes at the edges of tiles, pages
+ * and windows, and compares it with tests/naive.h. Then times the same stages at the shapes of
+ * gpt-oss-20b. Prints the largest error of each stage, and its GB/s and Gflop/s by the device's
+ * own counts, with the share of the read bandwidth in the same run. Fails when an error exceeds
+ * the limit. The CPU backend is tested at all ISAs of this machine, or at one. For a device with
+ * memory of its own, the tensors of a stage are uploaded, poison included, and downloaded; its
+ * samples are compared with the CPU's.
  *
- *     check_backend [DEVICE [N_THREADS [LEVEL [STAGE]]]]     default: cpu, 2, all, all; STAGE is a
- *                              name of backend/args.h; on cuda LEVEL may be mxfp8: prefill rows are
- *                              rounded to MXFP8 in products with MXFP4 weights
+ *     check_backend [DEVICE [N_THREADS [ISA [STAGE]]]]     default: cpu, 2, all, all
  *
- * CHECK_UNTIMED in the environment leaves the timing out; CHECK_QUICK too, and most numbers of
- * rows: for builds with sanitizers, and for those of a card. */
+ * STAGE is a name of backend/args.h. On cuda, ISA may be mxfp8: prefill rows are rounded to MXFP8
+ * in matmuls with MXFP4 weights.
+ *
+ * CHECK_UNTIMED in the environment omits the timing. CHECK_QUICK also omits most numbers of rows;
+ * it is for builds with sanitizers, including those of a GPU. */
 #include <stdio.h>
 #include <string.h>
 
