@@ -21,7 +21,8 @@
 #include "cpu/kernels/kernels.h"
 
 static const char *only_stage; /* NULL: all */
-static const char *const kv_dtype_names[N_MIXTURES] = {"prompts", "both kinds", "generated rows"};
+static const char *const kv_dtype_names[N_MIXTURES] = {"prefill rows", "both phases",
+                                                       "decode rows"};
 
 enum { TIMED_RUNS = 3 };
 

@@ -94,8 +94,8 @@ static void set_phases(struct batch *b, int n, enum phase phase)
         ((int32_t *)BATCH_PHASES(b))[row] = (int32_t)phase;
 }
 
-/* Generated rows of n sequences from `first` on at position `context`, and perhaps a prompt of
- * one more. */
+/* Decode rows of n sequences from `first` on at position `context`, and optionally the prefill
+ * rows of one more. */
 static struct batch *batch_of(int first, int n, int n_prompt, int vocab)
 {
     const int n_parts = n + (n_prompt > 0), n_rows = n + n_prompt, n_pages = pages_each();

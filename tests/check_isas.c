@@ -26,8 +26,8 @@ enum {
 
 static const double QUICK_SAME = 0.05;
 
-/* What a type of KV cache may cost, the level's kernels included. A card's kernels round less
- * than the CPU's: 99.8 % were measured. */
+/* What a type of KV cache may cost, the ISA's kernels included. A GPU's kernels round less than
+ * the CPU's: 99.8 % were measured. */
 static const struct kv_type {
     enum dtype dtype;
     double kl_mean_max, kl_max, same_top_min, gpu_same_top_min;
@@ -211,8 +211,8 @@ static void run_batched(struct model *m, struct steps_seq *seqs, int n)
     }
 }
 
-/* The same bits with several texts in the same steps: CUDA alone, the CPU's levels are
- * tests/unit/test_forward.c's. */
+/* The same bits with several texts in the same steps: only CUDA; tests/unit/test_forward.c
+ * checks the CPU's ISAs. */
 static bool mixes(enum dtype kv, const float *want)
 {
     const int n = few(STEPS_SEQS_MAX);
@@ -237,9 +237,9 @@ static bool mixes(enum dtype kv, const float *want)
     return same;
 }
 
-/* ---- levels ---- */
+/* ---- ISAs ---- */
 
-/* The oracle itself is not held against itself, nor does a card have pages of integers. */
+/* The oracle is not compared with itself, and a GPU has no pages of integers. */
 static bool has_type(const char *isa, enum dtype kv)
 {
     return !(kv == DTYPE_F32 && strcmp(isa, "ref") == 0) &&
@@ -271,7 +271,7 @@ static int check_isa(const char *isa, const float *want)
     return n_failed;
 }
 
-/* Names of the levels, "ref" first; gives their number. */
+/* Names of the ISAs, "ref" first; returns their number. */
 static int isas_available(const char *out[KERNEL_ISAS_MAX + 1])
 {
     const struct kernels *isas[KERNEL_ISAS_MAX];

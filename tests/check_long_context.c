@@ -31,8 +31,8 @@ enum {
     HEADS_CHECKED = 2
 };
 
-/* Of 1 + |value|. Prompt rows on a card have queries and weights of bf16: the queries are
- * rounded here too. */
+/* Of 1 + |value|. Prefill rows on a GPU have queries and weights of bf16: the queries are
+ * rounded here, too. */
 static const double ERROR_MAX = 2e-5, ROUNDED_ERROR_MAX = 4e-3;
 
 static const struct backend_ops *ops;
@@ -430,7 +430,7 @@ static void check_rotation(void)
 
     rope_init(&rope, &config);
     host.kv.data = keep(kv_bytes);
-    for (int64_t i = 0; i < tensor_elements(&host.y); i++) /* a card rounds them to bf16 */
+    for (int64_t i = 0; i < tensor_elements(&host.y); i++) /* a GPU rounds them to bf16 */
         ((float *)host.y.data)[i] = (float)naive_round((double)((float *)host.y.data)[i], 8, -125);
     a = host;
     a.q = there(&host.q, tensor_bytes(&host.q));

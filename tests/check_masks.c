@@ -1,14 +1,14 @@
-/* Token masks over the published vocabulary: their cost, and whether answers sampled from them are
- * valid.
+/* Token masks over the published vocabulary: their cost, and the validity of the text that is
+ * sampled from them.
  *
- *   check_masks [TOKENIZER]          walks over built-in schemas; every answer must be complete
- *                                    JSON, and the masks' costs must stay below the limits
+ *   check_masks [TOKENIZER]          samples from built-in schemas; every answer must be complete
+ *                                    JSON, and the cost of the masks must stay below the limits
  *                                    unless CHECK_UNTIMED is set
- *   check_masks --serve [TOKENIZER]  reads one JSON object per line and replies with one, for
- *                                    tests/text/
+ *   check_masks --serve [TOKENIZER]  reads a JSON object a line and answers with one, for
+ *                                    tests/text/:
  *       {"schema": ..., "closed": b, "compact": b, "walks": n, "seed": n, "texts": [...]}
  *       {"documents": [...], "fits": [...]} or {"error": "..."}
- *       Instead of "schema" also "schema_text" (as the client wrote it), "regex" or "choice" */
+ *   Instead of "schema" it accepts "schema_text" (as the client wrote it), "regex" or "choice". */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* What a device's arithmetic costs in the sizes of the published models: a few layers of a shape
- * with generated weights, on the device and at the CPU's level "ref" in float32, over one text
- * of random tokens. Prints the Kullback-Leibler divergence of the next token's distribution
- * (mean and 99th percentile, in nats) and the share of positions with the same most likely
- * token; fails when they pass the limits. A card makes its weights itself: first one of each
- * kind is held against what it packs of the host's.
+/* Measures what a device's arithmetic costs in quality at the sizes of the published models: a few
+ * layers of a shape with generated weights, on the device and at the CPU's ISA "ref" in float32,
+ * over one text of random tokens. Prints the Kullback-Leibler divergence of the next token's
+ * distribution (mean and 99th percentile, in nats) and the share of positions with the same most
+ * likely token. Fails when they exceed the limits. A GPU generates its weights itself: first, one
+ * tensor of each kind is compared with the packed weights of the host.
  *
- *     check_shape [DEVICE [SHAPE [LAYERS [TOKENS]]]]     default: the card if there is one, else the CPU;
- *                                                        osprey-nano, 2, 200 */
+ *     check_shape [DEVICE [SHAPE [LAYERS [TOKENS]]]]
+ *         default: the GPU if there is one, else the CPU; osprey-nano, 2, 200 */
 #include "base/rng.h"
 #include "divergence.h"
 #include "steps.h"

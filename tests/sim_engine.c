@@ -48,7 +48,8 @@ void clock_date_utc(char out[11])
 static struct sched_limits random_limits(void)
 {
     static const int windows[] = {1, 2, 63, 64, 65, 127, 128, 129, 200};
-    const bool is_tight = world.odds.few_pages && world.odds.long_answers; /* somebody gives way */
+    const bool is_tight =
+        world.odds.few_pages && world.odds.long_answers; /* requests are preempted */
     struct sched_limits l = {.n_seqs_max = (is_tight ? 3 : 1) + pick(is_tight ? 4 : 6)};
     int n_context, n_window, n_chunk, n_more;
 
@@ -169,7 +170,7 @@ static void live_once(struct osp_model *model, uint64_t seed)
 static int words_fd;
 
 /* A crash may have left the heap in any state: nothing here takes memory. */
-static void tell_words(int signal_number)
+static void report_words(int signal_number)
 {
     char words[400], told[600];
     off_t size = lseek(words_fd, 0, SEEK_END), at = size > 399 ? size - 399 : 0;
@@ -192,8 +193,8 @@ static void catch_words(void)
     CHECK(words != NULL);
     words_fd = fileno(words);
     CHECK(dup2(words_fd, STDERR_FILENO) == STDERR_FILENO);
-    CHECK(signal(SIGABRT, tell_words) != SIG_ERR);
-    CHECK(signal(SIGSEGV, tell_words) != SIG_ERR && signal(SIGBUS, tell_words) != SIG_ERR);
+    CHECK(signal(SIGABRT, report_words) != SIG_ERR);
+    CHECK(signal(SIGSEGV, report_words) != SIG_ERR && signal(SIGBUS, report_words) != SIG_ERR);
 }
 
 static void forget_words(void)
@@ -233,7 +234,7 @@ int main(int argc, char **argv)
         forget_words();
     }
     osp_tokenizer_close(tokenizer);
-    printf("admissions %" PRId64 ", gave way %" PRId64 ", pages swapped %" PRId64
+    printf("admissions %" PRId64 ", preempted %" PRId64 ", pages swapped %" PRId64
            ", rows again %" PRId64 ", cached tokens %" PRId64 ", pages shared %" PRId64
            ", due %" PRId64 " and keys %" PRId64 ", tokens of prompts scored %" PRId64 "\n",
            totals.n_admissions, totals.n_preemptions, totals.n_swapped, totals.n_again,

@@ -41,7 +41,7 @@ struct answer {
     struct detok detok;
     struct buf out;
     bool is_open, is_cut, in_content;
-    size_t n_told;
+    size_t n_published;
 
     /* Of one that is sent back, else NULL. */
     struct osp_chat *chat;

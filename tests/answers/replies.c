@@ -61,7 +61,7 @@ static struct harmony_text text_of(const json_t *string)
     return (struct harmony_text){json_string_value(string), json_string_length(string)};
 }
 
-/* The client sends the message back as it came. */
+/* The client sends the message back unmodified. */
 static void send_back(struct answer *a, const json_t *message)
 {
     json_t *call;
@@ -178,7 +178,7 @@ static void begin_request(struct answer *a, struct osp_request **r)
     (*r)->prompt_key = a->prompt_hash;
 }
 
-/* What the engine's thread does with a drawn token. */
+/* What the engine's thread does with a sampled token. */
 static void draw(struct answer *a, struct osp_request *r, int32_t token)
 {
     struct seq *q = &r->seq;
@@ -199,16 +199,16 @@ static bool on_event(struct answer *a, struct osp_request *r, struct reply *whol
 
     while (osp_next_event(r, 0, &e) == OSP_OK) {
         CHECK(a, e.kind != OSP_EVENT_ERROR && e.text[e.n_bytes] == '\0');
-        CHECK(a, a->n_told + (size_t)e.n_tokens <= a->ids.n &&
-                     memcmp(e.tokens, a->ids.data + a->n_told,
+        CHECK(a, a->n_published + (size_t)e.n_tokens <= a->ids.n &&
+                     memcmp(e.tokens, a->ids.data + a->n_published,
                             (size_t)e.n_tokens * sizeof *e.tokens) == 0);
-        a->n_told += (size_t)e.n_tokens;
+        a->n_published += (size_t)e.n_tokens;
         CHECK(a, reply_append(whole, &e));
         reply_stream(chunks, &e, &a->out);
         if (e.kind != OSP_EVENT_DONE)
             continue;
-        CHECK(a, a->n_told == a->ids.n || a->is_cut);
-        CHECK(a, e.usage.n_generated_tokens == (int)a->n_told);
+        CHECK(a, a->n_published == a->ids.n || a->is_cut);
+        CHECK(a, e.usage.n_generated_tokens == (int)a->n_published);
         *usage = e.usage;
         return true;
     }
@@ -226,7 +226,7 @@ void answer_reply(struct answer *a)
     reply_init(&whole, "model", false);
     reply_init(&chunks, "model", true);
     buf_clear(&a->out);
-    a->n_told = 0;
+    a->n_published = 0;
     for (size_t i = 0; i < a->ids.n && !is_finished;) {
         for (size_t n = 1 + roll(&a->dice, LOOK_TOKENS_MAX); i < a->ids.n && n > 0; n--)
             draw(a, r, a->ids.data[i++]);

@@ -18,8 +18,8 @@ struct row {
     char name[NAME_BYTES_MAX], writes[CELL_BYTES_MAX], gets[CELL_BYTES_MAX];
 };
 
-/* Copies up to the next bar that is none of the text's, and gives what is behind it; NULL: there
- * is none. */
+/* Copies up to the next bar that is not part of the text. Returns the position after it, or NULL
+ * if there is no such bar. */
 static const char *take_cell(const char *at, char *out, size_t size)
 {
     size_t n = 0;

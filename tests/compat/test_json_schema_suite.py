@@ -29,11 +29,11 @@ PLACE = re.compile(r"^(the schema|(/([^/~:]|~[01])*)+): ")
 def masks():
     process = subprocess.Popen([PROGRAM, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
-    def ask(**wish):
-        process.stdin.write(json.dumps(wish).encode() + b"\n")
+    def ask(**request):
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         line = process.stdout.readline()
-        assert line, f"check_masks died of {wish}"
+        assert line, f"check_masks died of {request}"
         return json.loads(line)
 
     yield ask

@@ -17,7 +17,7 @@ import suites
 N_EXAMPLES = os.environ.get("COMPAT_EXAMPLES", "200")
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,"
           "response_schema_conformance,negative_data_rejection,unsupported_method")
-# Results that it counts as failures although they are correct: kind, operation, reason.
+# Failures that it reports and that are correct behaviour: kind, operation, reason.
 ALLOWED = [("ServerError|UnsupportedMethodResponse", "^QUERY ",
             "501 is RFC 9110's answer to a method that the server does not know")]
 

@@ -1,7 +1,7 @@
-/* The MXFP8 kernels on a card, alone: rows brought to MXFP8 against mxfp8_block(), and products
- * by block-scaled instructions, where the card has none by emulated ones, against the same sums
- * on the host: bit for bit where they are emulated, else within float32's rounding of sums in
- * double. Both tiles, shapes at their edges, experts that nobody wants, buffers full of NaN.
+/* The MXFP8 kernels on a GPU, alone. Rows rounded to MXFP8 are compared with mxfp8_block(). Matmuls
+ * by block-scaled instructions, emulated on a GPU without them, are compared with the same sums on
+ * the host: bit for bit where they are emulated, else within float32's rounding of sums in double.
+ * Both tiles, shapes at their edges, experts without tokens, buffers full of NaN.
  *
  *     check_mxfp8        prints each check; exit status 1 when one fails */
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@ static const double ROUNDING_MAX =
 
 static int n_failed;
 static uint64_t seed;
-static int is_native; /* the card has the instruction: its sums have their own order */
+static int is_native; /* the GPU has the instruction: its sums have their own order */
 
 static void must(cudaError_t error)
 {

@@ -1,15 +1,14 @@
-/* A real failure of a card, for tests: preloaded into the program (LD_PRELOAD), and no part of
- * it. A thread of ours waits for the file $CARD_FAULT_DIR/PID, PID being this process, and then
- * runs a kernel in the context that the program's own work is in, as a kernel of the program
- * would run that has gone wrong:
+/* Makes a real GPU fail, for tests. Tests preload it into the program (LD_PRELOAD); it is not part
+ * of the program. A thread waits for the file $CARD_FAULT_DIR/PID, where PID is this process, and
+ * then runs a kernel in the context of the program, as a faulty kernel of the program would run:
  *
- *   trap      it stops at a trap instruction: CUDA_ERROR_LAUNCH_FAILED
- *   address   it writes where no memory is: CUDA_ERROR_ILLEGAL_ADDRESS
- *   busy      it holds every multiprocessor for BUSY_NS, so that the step beside it cannot end, and leaves
+ *   trap      the kernel stops at a trap instruction: CUDA_ERROR_LAUNCH_FAILED
+ *   address   it writes to an invalid address: CUDA_ERROR_ILLEGAL_ADDRESS
+ *   busy      it occupies every multiprocessor for BUSY_NS, so that the running step cannot end,
+ *             and then returns
  *
- * After the first two the context is of no use any more, whoever calls: nothing here makes up a
- * result. What is needed of the driver's API is declared here, so that no CUDA has to be there
- * to compile it. */
+ * After the first two, every call in the context fails: nothing here simulates a result. The used
+ * part of the driver's API is declared here, so that compiling needs no CUDA. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -143,8 +142,8 @@ static bool join_context(void)
     return result == 0;
 }
 
-/* Blocks of BLOCK_THREADS that a card has room for. */
-static unsigned blocks_of_card(void)
+/* Blocks of BLOCK_THREADS that fit on the GPU at once. */
+static unsigned blocks_of_gpu(void)
 {
     int n_multiprocessors = 1, n_threads = BLOCK_THREADS;
 
@@ -163,7 +162,7 @@ static void run(const char *name)
     say(name, 0);
     if (result == 0)
         result =
-            cu.cuLaunchKernel(kernel, is_wide ? blocks_of_card() : 1, 1, 1,
+            cu.cuLaunchKernel(kernel, is_wide ? blocks_of_gpu() : 1, 1, 1,
                               is_wide ? BLOCK_THREADS : 1, 1, 1, 0, shim.stream, parameters, NULL);
     if (result == 0)
         result = cu.cuStreamSynchronize(shim.stream);

@@ -285,24 +285,24 @@ struct request {
 static enum osp_status open_form(struct request *r)
 {
     const struct osp_request_options *opt = &r->params.options;
-    struct answer_grammar_config wish = {.tools = bundled.tools,
-                                         .prompt = r->prompt.data,
-                                         .n_prompt = (int)r->prompt.n,
-                                         .mask = r->mask,
-                                         .n_mask_words = (int)bundled.tools->index->n_words};
+    struct answer_grammar_config config = {.tools = bundled.tools,
+                                           .prompt = r->prompt.data,
+                                           .n_prompt = (int)r->prompt.n,
+                                           .mask = r->mask,
+                                           .n_mask_words = (int)bundled.tools->index->n_words};
     char *calls = NULL;
     enum osp_status st;
 
     TRY(calls_text(&calls, r->chat, opt));
     if (opt->form != OSP_FORM_NONE)
-        TRY(grammar_cache_get(bundled.kit, opt->form, opt->form_text, &wish.grammar));
+        TRY(grammar_cache_get(bundled.kit, opt->form, opt->form_text, &config.grammar));
     if (calls != NULL)
-        TRY(call_rules_open(&wish.calls, bundled.kit, calls));
+        TRY(call_rules_open(&config.calls, bundled.kit, calls));
     r->has_calls = calls != NULL;
-    if (calls != NULL || wish.grammar != NULL)
-        st = answer_grammar_new(&r->form, &wish);
+    if (calls != NULL || config.grammar != NULL)
+        st = answer_grammar_new(&r->form, &config);
 out:
-    grammar_unref(wish.grammar);
+    grammar_unref(config.grammar);
     free(calls);
     return st;
 }
@@ -482,11 +482,11 @@ static void answer(struct request *r, uint64_t seed)
     int32_t tokens[WALK_TOKENS];
     struct heard heard = {.n = 0};
     bool ended;
-    int n = draw(r, seed, tokens, &ended), n_told;
+    int n = draw(r, seed, tokens, &ended), n_messages;
 
     read_answer(&heard, tokens, n);
-    n_told = check_messages(r, &heard);
-    check(!ended || n_told > 0);
+    n_messages = check_messages(r, &heard);
+    check(!ended || n_messages > 0);
     start_next(r, &heard);
     for (size_t i = 0; i < heard.n; i++)
         buf_release(&heard.messages[i].text);

@@ -1,7 +1,7 @@
-/* Fuzzing entry for libFuzzer: a body of /v1/responses, with a kept response that it may refer
- * to as resp_1, and its item msg_1. It is refused, or becomes a conversation that is refused or
- * renders; what is kept and told of it is JSON. The first byte chooses whether it goes on from
- * resp_1. */
+/* Fuzzing entry for libFuzzer: a body of /v1/responses, with a stored response that it may refer
+ * to as resp_1, and its item msg_1. The body is rejected, or becomes a conversation that is
+ * rejected or renders. What is stored and returned of it must be JSON. The first byte selects
+ * whether resp_1 is its previous response. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -68,7 +68,7 @@ static int count_begun(const struct clients *c)
     return n;
 }
 
-static void tell_streams(struct clients *c, int n_tokens, double seconds)
+static void print_streams(struct clients *c, int n_tokens, double seconds)
 {
     double *first = mem_new((size_t)c->n * sizeof *first);
     int n_whole = 0, n_errors = 0, n_refused = 0;
@@ -99,20 +99,20 @@ static int run_streams(int port, char **argv)
 {
     int n = atoi(argv[0]), n_tokens = atoi(argv[1]), n_per_s = atoi(argv[2]), n_opened = 0;
     uint64_t begin_ns = clock_ns();
-    bool told = false;
+    bool is_printed = false;
     struct clients c;
 
     clients_init(&c, n, port);
     while (n_opened < n || c.n_open > 0) {
         open_due(&c, &n_opened, begin_ns, n_per_s, n_tokens);
         clients_wait(&c, n_opened < n ? 5 : 100, ignore_end);
-        if (!told && n_opened == n && count_begun(&c) == n) {
+        if (!is_printed && n_opened == n && count_begun(&c) == n) {
             printf("{\"event\":\"all_begun\",\"seconds\":%.2f}\n", seconds_since(begin_ns));
             fflush(stdout);
-            told = true;
+            is_printed = true;
         }
     }
-    tell_streams(&c, n_tokens, seconds_since(begin_ns));
+    print_streams(&c, n_tokens, seconds_since(begin_ns));
     clients_release(&c);
     return 0;
 }

@@ -40,7 +40,7 @@ void client_open(struct clients *c, int index, char *request, size_t n_request);
 void client_close(struct clients *c, struct client *k, bool with_reset);
 /* Sends what is allowed. */
 void client_send(struct clients *c, struct client *k);
-/* Waits up to that long for news, reads it, and calls `ended` for clients whose connection has
+/* Waits up to timeout_ms for data, reads it, and calls `ended` for clients whose connection has
  * ended. */
 void clients_wait(struct clients *c, int timeout_ms,
                   void (*ended)(struct clients *c, struct client *k));

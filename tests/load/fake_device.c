@@ -1,16 +1,19 @@
-/* A device that computes nothing, at a set speed: it stands where the device "cpu" is in the program
- * (Makefile), so that everything before and behind it is the server that people run.
+/* A device that computes nothing, at a set speed. It replaces the device "cpu" in the program
+ * (Makefile), so that everything else is the released server.
  *
- * The answer is Harmony's header of a final message, then the letters a to p over and over, by position;
- * so a client can tell whether it has heard all of it. It ends with max_tokens.
+ * The answer is Harmony's header of a final message, then the letters a to p over and over, by
+ * position, so that a client can check that it received all of it. It ends with max_tokens.
  *
- * A step begins when it is told and runs behind the host, as on a card: it is waited for until its end.
+ * A step begins when it is submitted and runs asynchronously, as on a GPU: the host waits for its
+ * end.
  *
  * OSPREY_FAKE_STEP_MS   milliseconds of a step (500: two tokens a second for every stream)
- * OSPREY_FAKE_CONTROL   a file that is read in every step; its first word is "run", "hang" (the step lasts
- *                       until that is gone) or "fail" (the device fails), a number after it the milliseconds
- * OSPREY_FAKE_SCRIPT    a file that is read in every step: a number, then the ids of an answer. While the number stays,
- *                       the ids are drawn one by one, whoever asks; behind the last come letters
+ * OSPREY_FAKE_CONTROL   a file that every step reads; its first word is "run", "hang" (the step
+ *                       lasts until the word changes) or "fail" (the device fails), and a number
+ *                       after it sets the milliseconds
+ * OSPREY_FAKE_SCRIPT    a file that every step reads: a number, then the ids of an answer. While
+ *                       the number stays the same, the ids are sampled one by one, for whatever
+ *                       request; letters follow the last one
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +47,7 @@ static struct fake *fake_of(struct backend *be)
     return (struct fake *)be;
 }
 
-/* ---- what is drawn ---- */
+/* ---- sampled tokens ---- */
 
 static enum osp_status read_ids(struct fake *f)
 {
@@ -132,7 +135,7 @@ static enum mode read_control(struct fake *f)
     return word[0] == 'h' ? MODE_HANG : word[0] == 'f' ? MODE_FAIL : MODE_RUN;
 }
 
-static void tell_held(void)
+static void signal_held(void)
 {
     char *path = mem_printf("%s.held", getenv("OSPREY_FAKE_CONTROL"));
     FILE *file = fopen(path, "w");
@@ -156,7 +159,7 @@ static enum osp_status wait_for_end(struct fake *f)
     enum mode mode = read_control(f);
 
     if (mode == MODE_HANG)
-        tell_held();
+        signal_held();
     while (mode == MODE_HANG) {
         sleep_until(clock_ns() + POLL_MS * 1000000);
         mode = read_control(f);

@@ -164,7 +164,7 @@ static void check_caller(struct caller *c)
     CHECK(q->n_stored < q->n_tokens + q->is_token_pending ||
           (q->n_stored == q->n_tokens && q->end == SEQ_END_FAILED));
     CHECK(q->n_stored >= c->n_stored || q->n_preempted > c->n_preempted ||
-          q->state == SEQ_ENDED); /* only who gave way goes back */
+          q->state == SEQ_ENDED); /* only a preempted sequence goes back */
     c->n_tokens = q->n_tokens;
     c->n_stored = q->n_stored;
     c->n_preempted = q->n_preempted;
@@ -443,8 +443,9 @@ static bool has_lower_priority(const struct caller *a, const struct caller *b)
     return p->arrival < q->arrival;
 }
 
-/* How many of its key gave way after c when somebody did: those that ran before the turn and do
- * so after it, or gave way. Who came or left in the turn may have run then or not. */
+/* How many sequences of its key were preempted after c, when a preemption happened: those that ran
+ * before the turn and run after it, or were preempted. Those that began or ended in the turn may
+ * have run then or not. */
 static void find_rank(const struct caller *c, int *least, int *most)
 {
     *least = *most = 0;
@@ -460,7 +461,7 @@ static void find_rank(const struct caller *c, int *least, int *most)
     }
 }
 
-/* A key's second one gives way before any key's first, whatever their priorities. */
+/* A key's second sequence is preempted before any key's first, whatever their priorities. */
 static bool may_stay_before(const struct caller *a, const struct caller *b)
 {
     int least, most, unused;
@@ -472,8 +473,8 @@ static bool may_stay_before(const struct caller *a, const struct caller *b)
     return least < most || (least == most && a->request->seq.arrival < b->request->seq.arrival);
 }
 
-/* Those who had pages and kept them come before who gave way. */
-static void check_gave_way(const struct caller *gone)
+/* Sequences that kept their pages are before a preempted one in the preemption order. */
+static void check_preempted(const struct caller *gone)
 {
     for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine && c->ran && c->n_stored > 0 &&
@@ -485,7 +486,7 @@ static void check_giving_way(void)
 {
     for (const struct caller *c = world.caller; c < world.caller + LIVE_MAX; c++)
         if (c->request != NULL && c->is_mine && c->request->seq.n_preempted > c->n_preempted)
-            check_gave_way(c);
+            check_preempted(c);
 }
 
 /* ---- fairness ---- */
@@ -534,7 +535,7 @@ static void charge(int64_t *sum, int64_t units, bool is_known)
 }
 
 /* Every key and every user was charged for what it was given, once. Positions that a request
- * found in the cache after it gave way are no charge either. */
+ * found in the cache after its preemption are not charged either. */
 static void check_served(void)
 {
     int64_t now[KEYS_MAX], least[KEYS_MAX] = {0};
@@ -574,8 +575,8 @@ static void spread_over(struct spread *s, int64_t served)
 }
 
 /* The bound of docs/engine.md: between keys that wait, however many users they have and whatever
- * the priorities; and between the users of a key, where nothing but fairness decides. Who gave
- * way does not count. */
+ * the priorities; and between the users of a key, where only fairness decides. Preempted
+ * sequences do not count. */
 static void check_fair(void)
 {
     const struct sched_limits *l = &sched()->limits;

@@ -1,5 +1,5 @@
-/* The made-up device: pages are stamps of what was computed there, read again and compared;
- * tokens are drawn from the stamp that the last position really has. */
+/* The simulated device: pages are stamps of what was computed there, read again and compared.
+ * Tokens are sampled from the stamp that the last position really has. */
 #include "sim.h"
 
 #include "backend/kv_page.h"
@@ -181,9 +181,9 @@ float score_of(uint64_t stamp)
     return -(float)(mix(stamp, 77) % 9973);
 }
 
-/* Whether it is no draw, but a row of a prompt whose next token is known: that gets so large a
- * bias. */
-static bool is_told(const struct batch *b, const struct batch_sample *d)
+/* Whether the row is a prefill row whose next token is known, and so is not sampled: that token
+ * has this large a bias. */
+static bool is_prompt_logprob(const struct batch *b, const struct batch_sample *d)
 {
     return d->n_biases == 1 && BATCH_BIASES(b)[d->first_bias].bias > OSP_LOGIT_BIAS_MAX;
 }
@@ -196,7 +196,7 @@ static void draw_all(const struct batch *b)
         const struct caller *c = caller_of(world.engine->sched.plan->chunks[part].seq);
         uint64_t stamp = *slot(b, &BATCH_SEQS(b)[part], GROUP_WINDOW, (int)d->position - 1);
 
-        if (is_told(b, d)) {
+        if (is_prompt_logprob(b, d)) {
             CHECK(c->has_prompt_logprobs && (int)d->position < c->n_prompt);
             sampled[world.n_begun % 2][i] = BATCH_BIASES(b)[d->first_bias].id;
             scores[world.n_begun % 2][i] = score_of(stamp);

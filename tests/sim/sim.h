@@ -118,7 +118,7 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
     return h ^ h >> 32;
 }
 
-/* model.c: what a slot of a page holds, and what is drawn. */
+/* model.c: the content of a page slot, and the sampled tokens. */
 uint64_t stamp_of(uint64_t token_hash, uint64_t kind_hash);
 uint64_t salt_hash(const char *salt);
 uint64_t next_token_hash(uint64_t before, int32_t token);

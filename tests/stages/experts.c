@@ -2,7 +2,7 @@
  * weights. */
 #include "stages/harness.h"
 
-/* Who goes where: all tokens to the same experts, experts that nobody wants, and a mixture. */
+/* The routing: all tokens to the same experts, experts without tokens, and a mixture. */
 enum spread { SPREAD_ONE, SPREAD_EVEN, SPREAD_RANDOM, N_SPREADS };
 
 static int32_t chosen(enum spread spread, int token, int rank, int E)

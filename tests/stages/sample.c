@@ -183,7 +183,7 @@ static int best_of(const double *z, int n)
     return best;
 }
 
-/* One row's token, its log-probability, and the likeliest ones. z: the row as it came. */
+/* One row's token, its logprob, and the most likely tokens. z: the unmodified row. */
 static void check_edited_row(const struct sample_args *a, const float *z, const struct batch *b,
                              int row)
 {

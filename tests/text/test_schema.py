@@ -1,6 +1,6 @@
-"""Structured output against an independent validator. For random schemas, every answer sampled from the masks
-is valid JSON that the validator accepts. Documents that it accepts, as written by json.dumps, are never blocked,
-in any token of the published vocabulary.
+"""Structured output against an independent validator: for random schemas, text sampled from the masks
+is valid JSON that the validator accepts, and documents that it accepts, in the form of json.dumps, are
+never blocked, token by token of the published vocabulary.
 
 SCHEMAS sets how many random schemas are tried (150).
 BUILD names the folder with tests/check_masks (build)."""
@@ -27,11 +27,11 @@ def masks():
     """ask(schema=..., ...) -> the program's answer."""
     process = subprocess.Popen([PROGRAM, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
 
-    def ask(**wish):
-        process.stdin.write(json.dumps(wish).encode() + b"\n")
+    def ask(**request):
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         line = process.stdout.readline()
-        assert line, f"check_masks died of {wish}"
+        assert line, f"check_masks died of {request}"
         return json.loads(line)
 
     yield ask
